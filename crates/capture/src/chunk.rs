@@ -1,0 +1,78 @@
+//! What flows from the drain (which reads a run directory) to the replay (which makes sense of it).
+//!
+//! Chunks come in the order in which the drain saw things. The spool file holds the same chunks, so that what was
+//! drained survives the death of mallow.
+
+/// One step of a recording, as the drain saw it. All numbers come from a target and may be nonsense.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Chunk<'a> {
+    /// A process image appeared. It comes before everything else of its process.
+    Process(ProcessStart),
+    /// A module became known: it comes before the first words that refer to it.
+    Module(ModuleStart),
+    /// Words of one ring, whole records, in the ring's order, without PAD records. `preload/wire.h` describes them.
+    Words {
+        /// Number of the process, as in [`ProcessStart::process`].
+        process: u32,
+        /// Number of the ring in its process.
+        ring: u32,
+        /// The words.
+        words: &'a [u64],
+    },
+    /// Every ring of every process was read once since the last `Round`. A record that another one depends on is in
+    /// the same round as that other one, in an earlier round, or in the very next.
+    Round {
+        /// Milliseconds since the recording began.
+        ms: u64,
+    },
+    /// Nothing more comes from this process.
+    ProcessEnd {
+        /// Number of the process.
+        process: u32,
+        /// Milliseconds since the recording began.
+        ms: u64,
+        /// Events that it could not write into its rings and did not announce there.
+        lost: u64,
+    },
+}
+
+/// See [`Chunk::Process`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessStart {
+    /// Its number in this recording: 0, 1, 2, …
+    pub process: u32,
+    /// Process id.
+    pub pid: u32,
+    /// Its parent's.
+    pub parent_pid: u32,
+    /// Which image of that pid: 0, 1, …
+    pub serial: u32,
+    /// The image began with fork.
+    pub forked: bool,
+    /// Milliseconds since the recording began.
+    pub start_ms: u64,
+    /// Path of its executable.
+    pub executable: String,
+    /// Its arguments, the name first.
+    pub arguments: Vec<String>,
+}
+
+/// See [`Chunk::Module`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModuleStart {
+    /// Number of the process.
+    pub process: u32,
+    /// Where it is mapped: an address a in `start..end` is link-time address `a - start + base_svma`.
+    pub start: u64,
+    /// See `start`.
+    pub end: u64,
+    /// See `start`.
+    pub base_svma: u64,
+    /// Module generation of the process from which on it is valid. Of two that cover an address, the one with the
+    /// highest generation not above the ring's current one counts.
+    pub generation: u32,
+    /// GNU build-id, or empty.
+    pub build_id: Vec<u8>,
+    /// Path as the target saw it.
+    pub path: String,
+}

@@ -1,0 +1,325 @@
+/*
+ * Every layout that crosses the border between a target process and mallow.
+ *
+ * The run directory is the interface (docs/WIRE.md tells the whole story):
+ *
+ *   DIR/control           struct mallow_control, one page, made by mallow before the target starts
+ *   DIR/p-PID-SERIAL      struct mallow_process and what follows it, one file for each process image, made by the target
+ *   DIR/tables/KEY        struct mallow_table and what follows it: a module's unwind rules, made by mallow
+ *
+ * Both sides map these files shared. The target trusts mallow's files; mallow trusts nothing in the target's.
+ * All fields are little-endian and naturally aligned. A change of any layout here changes MALLOW_WIRE_VERSION.
+ * crates/capture/src/wire.rs mirrors this file, and a test of that crate compares every size and offset with it.
+ */
+#ifndef MALLOW_WIRE_H
+#define MALLOW_WIRE_H
+
+#include <stdint.h>
+
+#define MALLOW_WIRE_VERSION 1u
+
+#define MALLOW_CONTROL_MAGIC 0x434c414du /* "MALC" */
+#define MALLOW_PROCESS_MAGIC 0x504c414du /* "MALP" */
+#define MALLOW_TABLE_MAGIC 0x544c414du   /* "MALT" */
+
+/* The environment variable that carries the path of the run directory. */
+#define MALLOW_DIR_VARIABLE "MALLOW_DIR"
+
+enum mallow_mode {
+    MALLOW_MODE_COUNT = 1, /* counters only */
+    MALLOW_MODE_TRACE = 2, /* every event, with its stack, through rings */
+};
+
+enum mallow_control_flag {
+    MALLOW_NO_CHILDREN = 1, /* only the process root_pid takes part */
+};
+
+/* control.epoch: the recording is over; targets stop writing events and call the real allocator alone. */
+#define MALLOW_EPOCH_OVER UINT64_MAX
+
+struct mallow_control {
+    uint32_t magic;      /* MALLOW_CONTROL_MAGIC */
+    uint32_t version;    /* MALLOW_WIRE_VERSION */
+    uint32_t mode;       /* enum mallow_mode */
+    uint32_t flags;      /* enum mallow_control_flag, or-ed */
+    uint32_t max_depth;  /* frames a stack keeps at the most */
+    uint32_t reader_pid; /* mallow's own pid */
+    uint32_t root_pid;   /* the launched command's pid; written before its exec */
+    /* Ring sizes in words (powers of two): the first MALLOW_LARGE_RINGS threads of a process have large ones. */
+    uint32_t large_ring_words;
+    uint32_t small_ring_words;
+    uint32_t max_threads; /* thread blocks in a process file; later threads share the last block's lost counter */
+    uint32_t reserved[6];
+    /* Its own cache line: read by each event, written about once a millisecond by mallow alone. */
+    uint64_t epoch; /* milliseconds since the recording began; also the reader's heartbeat; starts at 1 */
+    uint64_t epoch_pad[7];
+    /* Its own cache line: a futex. Targets add 1 and wake it when mallow should look at once:
+     * a process file is ready, a module waits for its table, a ring is full. */
+    uint32_t doorbell;
+    uint32_t doorbell_pad[15];
+};
+
+#define MALLOW_LARGE_RINGS 8u
+
+/* ---- a process file -------------------------------------------------------------------------------------------
+ *
+ *   0                 modules_offset      threads_offset          rings_offset                         file_bytes
+ *   | mallow_process  | mallow_module[]   | mallow_thread[]       | words of ring 0 | ring 1 | …       |
+ *
+ * The file is sparse; the target makes pages exist before it writes to them, so that a full tmpfs is an error code
+ * and never a SIGBUS. In counting mode there are no rings, and rings_offset equals file_bytes.
+ */
+
+enum mallow_process_state {
+    MALLOW_PROCESS_FILLING = 0, /* the header is not complete: skip the file for now */
+    MALLOW_PROCESS_READY = 1,
+};
+
+enum mallow_origin {
+    MALLOW_ORIGIN_EXEC = 1, /* this image began with exec: its heap began empty */
+    MALLOW_ORIGIN_FORK = 2, /* it began with fork: it may free blocks that its parent allocated */
+};
+
+struct mallow_process {
+    uint32_t magic;   /* MALLOW_PROCESS_MAGIC */
+    uint32_t version; /* MALLOW_WIRE_VERSION */
+    uint32_t state;   /* enum mallow_process_state; written last, with release order */
+    uint32_t mode;    /* enum mallow_mode */
+    uint32_t pid;
+    uint32_t parent_pid;
+    uint32_t origin;          /* enum mallow_origin */
+    uint32_t serial;          /* 0 for a pid's first image, then 1, 2, … at each exec or re-creation */
+    uint64_t start_ns;        /* CLOCK_MONOTONIC */
+    uint64_t file_bytes;      /* size of this file */
+    uint64_t modules_offset;  /* of struct mallow_module[MALLOW_MAX_MODULES] */
+    uint64_t threads_offset;  /* of struct mallow_thread[max_threads] */
+    uint64_t rings_offset;    /* of ring 0 */
+    uint32_t max_threads;     /* as in control */
+    uint32_t large_ring_words;
+    uint32_t small_ring_words;
+    uint32_t modules;    /* module entries in use; written with release order after the entry */
+    uint32_t threads;    /* thread blocks ever used; written with release order after the block */
+    uint32_t generation; /* how often a module took the place of another; see MALLOW_OP_GENERATION */
+    uint64_t unrecorded; /* events that found no thread block or no memory for one: lost, but counted */
+    uint32_t executable_len; /* bytes of path in text[] */
+    uint32_t arguments_len;  /* bytes of NUL-separated arguments that follow it in text[] (cut to fit) */
+    char text[3984];
+};
+
+#define MALLOW_MAX_MODULES 2048u
+
+enum mallow_module_status {
+    MALLOW_MODULE_WANTED = 1,  /* mallow should make DIR/tables/KEY for it */
+    MALLOW_MODULE_READY = 2,   /* the table exists; mallow writes this, then wakes status as a futex */
+    MALLOW_MODULE_WITHOUT = 3, /* no table can be had; frame pointers are used */
+};
+
+/*
+ * One loaded ELF file. KEY, the name of its table, is the build-id in lower-case hexadecimal; a module without a
+ * build-id has the key "P-I" (pid of the process and index of the module, in decimal).
+ */
+struct mallow_module {
+    uint64_t start;      /* address of its first mapped page: link-time address base_svma in its table */
+    uint64_t end;        /* past its last mapped page */
+    uint32_t generation; /* process generation from which on it is valid */
+    uint32_t status;     /* enum mallow_module_status; a futex */
+    uint32_t build_id_len; /* 0: none */
+    uint32_t path_len;
+    uint8_t build_id[32];
+    char path[448]; /* as the dynamic linker names it; the executable's own is its /proc/self/exe; "[vdso]" */
+};
+
+/* Counters of counting mode, by the function that was called. Order is that of MALLOW_FAMILIES in entries.h. */
+enum mallow_family {
+    MALLOW_FAMILY_MALLOC,
+    MALLOW_FAMILY_CALLOC,
+    MALLOW_FAMILY_REALLOC,
+    MALLOW_FAMILY_REALLOCARRAY,
+    MALLOW_FAMILY_ALIGNED_ALLOC,
+    MALLOW_FAMILY_MEMALIGN,
+    MALLOW_FAMILY_POSIX_MEMALIGN,
+    MALLOW_FAMILY_VALLOC,
+    MALLOW_FAMILY_PVALLOC,
+    MALLOW_FAMILY_COUNT
+};
+
+struct mallow_counter {
+    uint64_t allocations; /* successful calls (realloc: with a new size above 0) */
+    uint64_t bytes;       /* as requested */
+};
+
+enum mallow_owner {
+    MALLOW_THREAD_FREE = 0,  /* another thread may take the block; its sums go on */
+    MALLOW_THREAD_OWNED = 1, /* tid writes it, and nobody else */
+};
+
+/*
+ * A thread's block. Only its owner writes the first and the third part, only mallow the second. Counters are sums over
+ * all owners. head and tail count words since the ring began and never go back; head - tail <= words of the ring.
+ */
+struct mallow_thread {
+    uint32_t owner;  /* enum mallow_owner; taken by compare-and-swap */
+    uint32_t tid;    /* the owner's, kept after its end */
+    uint64_t head;   /* words written; release order */
+    uint64_t lost;   /* events not written: the reader was dead */
+    uint64_t owner_pad[5];
+
+    uint64_t tail;    /* words read by mallow; release order; low half is a futex */
+    uint32_t waiting; /* not 0: the owner sleeps on tail; mallow clears it and wakes */
+    uint32_t reader_pad[13];
+
+    uint64_t frees;             /* calls of free on non-NULL */
+    uint64_t realloc_frees;     /* releases implied by successful reallocs of non-NULL, and reallocs to 0 */
+    uint64_t realloc_in_place;  /* successful reallocs of non-NULL that returned the same address */
+    uint64_t realloc_moved;     /* … another address */
+    struct mallow_counter counter[MALLOW_FAMILY_COUNT];
+    uint64_t counter_pad[2];
+};
+
+/* ---- events -----------------------------------------------------------------------------------------------------
+ *
+ * A ring is a sequence of 8-byte words. Each record begins with a head word:
+ *
+ *    63      56 55      48 47                                               0
+ *   +----------+----------+--------------------------------------------------+
+ *   |    op    |  flags   | argument (an address, unless the op says other)  |
+ *   +----------+----------+--------------------------------------------------+
+ *
+ * op                 further words
+ * ALLOC + family     [size:40 | stack:24]; with flag WIDE_SIZE: [size:64] [stack:24]
+ * FREE               none
+ * REALLOC_BEGIN      none. argument: the old block. Written before the real call: from here on another thread may own
+ *                    the address. The same ring goes on with REALLOC_DONE, REALLOC_FREED or REALLOC_FAILED.
+ * REALLOC_DONE       as ALLOC, argument: the new address. flag REALLOCARRAY tells the family
+ * REALLOC_FREED      none. realloc(p, 0) that returned NULL: a free of the old block
+ * REALLOC_FAILED     none. The old block is as before
+ * STACK              argument: [keep:16 in bits 32..47 | new:16 in bits 0..15]; then `new` return addresses, the one
+ *                    nearest to the root first. It defines the next stack number of this ring (the first is 0): the
+ *                    `keep` frames nearest to the root of the stack that this ring defined or used last, then the new
+ *                    ones. flag CUT: frames nearer to the root are missing. A return address of a signal frame's
+ *                    interrupted function is exact: it has EXACT_PC (bit 63) set.
+ * TIME               argument: the epoch; events that follow happened at or after it
+ * THREAD             argument: tid of the thread that owns the ring from here on
+ * GENERATION         argument: process generation; addresses in STACK records that follow refer to the modules valid in
+ *                    it. Stack numbers of the ring begin again at 0, and so does "the stack used last" (none: keep = 0).
+ * LOST               argument: events that this ring could not write here
+ * PAD                the rest of the ring up to its end is unused; the next record is at its start
+ *
+ * No record runs across the end of the ring. Order between rings: a record is published before any event that depends
+ * on it can be published by another thread (an allocation after the allocator returned and before the caller sees the
+ * address; a free before the allocator is called).
+ */
+enum mallow_op {
+    MALLOW_OP_PAD = 1,
+    MALLOW_OP_TIME = 2,
+    MALLOW_OP_THREAD = 3,
+    MALLOW_OP_GENERATION = 4,
+    MALLOW_OP_LOST = 5,
+    MALLOW_OP_STACK = 6,
+    MALLOW_OP_FREE = 7,
+    MALLOW_OP_REALLOC_BEGIN = 8,
+    MALLOW_OP_REALLOC_DONE = 9,
+    MALLOW_OP_REALLOC_FREED = 10,
+    MALLOW_OP_REALLOC_FAILED = 11,
+    MALLOW_OP_ALLOC = 16, /* + enum mallow_family */
+};
+
+enum mallow_event_flag {
+    MALLOW_FLAG_WIDE_SIZE = 1,
+    MALLOW_FLAG_REALLOCARRAY = 2,
+    MALLOW_FLAG_CUT = 4,
+};
+
+#define MALLOW_SIZE_BITS 40
+#define MALLOW_STACK_BITS 24
+#define MALLOW_EXACT_PC (1ull << 63)
+/* Depth limit of the wire: keep and new have 16 bits. */
+#define MALLOW_DEPTH_LIMIT 4096u
+
+/* ---- unwind tables ----------------------------------------------------------------------------------------------
+ *
+ *   | mallow_table | uint32_t pc[rows] | uint16_t quick[rows] | pad | uint32_t full[rows] | mallow_rule rules[] |
+ *
+ * pc[] is sorted; row i covers the link-time addresses base_svma + [pc[i], pc[i+1]). Gaps are rows with quick NONE;
+ * row 0 has pc 0. full[i] is the index of row i's whole rule: only rare walks touch it.
+ *
+ * quick, for x86-64, where the return address is at CFA - 8:
+ *
+ *    15       14    10     9      8        0
+ *   +---+-------------+--------+-----------+
+ *   | 0 |   rbp at    |  base  |  CFA / 8  |     CFA = (base ? rbp : rsp) + 8 * bits 0..8
+ *   +---+-------------+--------+-----------+     rbp at 0: unchanged; k: restored from CFA - 8 * k
+ *   | 1 |      index of the rule           |     everything else; rules 0 and 1 are NONE and END
+ *   +---+----------------------------------+
+ */
+struct mallow_table {
+    uint32_t magic;   /* MALLOW_TABLE_MAGIC */
+    uint32_t version; /* MALLOW_WIRE_VERSION */
+    uint32_t rows;
+    uint32_t rules;
+    uint64_t base_svma; /* link-time address of the module's first mapped page */
+    uint64_t quick_offset;
+    uint64_t full_offset;
+    uint64_t rules_offset;
+    uint64_t file_bytes;
+    uint64_t reserved;
+};
+
+#define MALLOW_QUICK_RULE 0x8000u
+#define MALLOW_QUICK_BASE_RBP 0x0200u
+#define MALLOW_QUICK_CFA_MASK 0x01ffu
+#define MALLOW_QUICK_RBP_SHIFT 10
+#define MALLOW_QUICK_RBP_MASK 0x1fu
+#define MALLOW_RULE_NONE 0u
+#define MALLOW_RULE_END 1u
+
+enum mallow_cfa_kind {
+    MALLOW_CFA_NONE = 0,   /* no information */
+    MALLOW_CFA_END = 1,    /* the outermost frame */
+    MALLOW_CFA_OFFSET = 2, /* reg + offset */
+    MALLOW_CFA_DEREF = 3,  /* *(reg + offset) + extra */
+    MALLOW_CFA_PLT = 4,    /* reg + offset + ((pc & 15) >= extra ? 8 : 0) */
+};
+
+enum mallow_saved_kind {
+    MALLOW_SAVED_SAME = 0,      /* the register keeps its value */
+    MALLOW_SAVED_AT_CFA = 1,    /* *(CFA + offset) */
+    MALLOW_SAVED_AT_RSP = 2,    /* *(rsp of this frame + offset) */
+    MALLOW_SAVED_IS_CFA = 3,    /* CFA + offset itself */
+    MALLOW_SAVED_UNDEFINED = 4, /* lost: a rule that needs it ends the walk */
+};
+
+/* Callee-saved registers of the System V x86-64 ABI, and the return address, as indexed in struct mallow_rule. */
+enum mallow_saved {
+    MALLOW_RBX,
+    MALLOW_RBP,
+    MALLOW_R12,
+    MALLOW_R13,
+    MALLOW_R14,
+    MALLOW_R15,
+    MALLOW_RA,
+    MALLOW_SAVED_COUNT
+};
+
+/* cfa_reg: an index of enum mallow_saved, or this for rsp. */
+#define MALLOW_CFA_RSP 7u
+
+struct mallow_rule {
+    uint8_t cfa_kind; /* enum mallow_cfa_kind */
+    uint8_t cfa_reg;
+    uint8_t signal_frame; /* 1: the frame that this rule leads to was interrupted: its pc is exact */
+    uint8_t kind[MALLOW_SAVED_COUNT]; /* enum mallow_saved_kind */
+    uint8_t reserved[2];
+    int32_t cfa_offset;
+    int32_t cfa_extra;
+    int32_t offset[MALLOW_SAVED_COUNT];
+};
+
+_Static_assert(sizeof(struct mallow_control) == 192, "control layout");
+_Static_assert(sizeof(struct mallow_process) == 4096, "process header is a page");
+_Static_assert(sizeof(struct mallow_module) == 512, "module layout");
+_Static_assert(sizeof(struct mallow_thread) == 320, "thread layout: whole cache lines");
+_Static_assert(sizeof(struct mallow_table) == 64, "table header layout");
+_Static_assert(sizeof(struct mallow_rule) == 48, "rule layout");
+
+#endif
