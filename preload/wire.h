@@ -287,6 +287,7 @@ enum mallow_saved_kind {
     MALLOW_SAVED_AT_RSP = 2,    /* *(rsp of this frame + offset) */
     MALLOW_SAVED_IS_CFA = 3,    /* CFA + offset itself */
     MALLOW_SAVED_UNDEFINED = 4, /* lost: a rule that needs it ends the walk */
+    MALLOW_SAVED_AT_RBP = 5,    /* *(rbp of this frame + offset): functions that realign their stack */
 };
 
 /* Callee-saved registers of the System V x86-64 ABI, and the return address, as indexed in struct mallow_rule. */
