@@ -1,0 +1,184 @@
+"""Running one variant on one workload, and what that took."""
+
+import os
+import re
+import resource
+import signal
+import subprocess
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from workloads import BUILD
+
+WORK = BUILD / "work"
+TIMED = str(BUILD / "timed")
+TIMEOUT_S = 600
+POLL_S = 0.02
+
+
+class Failed(Exception):
+    """A run that gave no figure, and the reason."""
+
+
+@dataclass
+class Run:
+    """What `timed` wrote about the target, and what lay around it."""
+
+    wall: float
+    ended: float
+    """On the monotonic clock."""
+    maxrss_kib: int
+    output: str
+    recording_bytes: int
+
+
+@dataclass
+class Report:
+    """From the command to the report on the screen."""
+
+    total: float
+    after: float
+    """After the target's end."""
+    tool_kib: int
+    """The largest process of the tool."""
+    tool_process: str
+    recording_bytes: int
+
+
+def run(variant, workload, extra=None):
+    """Run the workload once under the variant; the target's own time is measured inside."""
+    out = clean()
+    command = variant.command(timed(workload), out)
+    with (WORK / "text").open("wb") as text:
+        status = subprocess.run(command, env=environment(variant, workload, extra), stdout=text, stderr=text,
+                                timeout=TIMEOUT_S).returncode
+    target = target_result()
+    if target["status"] != 0 or status != 0:
+        raise Failed(f"exit code {status}: {last_line(WORK / 'text')}")
+    return Run(target["wall"], target["ended"], int(target["maxrss_kib"]), (WORK / "output").read_text(),
+               size(variant.recording(out)))
+
+
+def report(variant, workload, memory_bytes):
+    """Run the variant's commands up to the report. `memory_bytes` bounds each process."""
+    out = clean()
+    began = time.monotonic()
+    watch = MemoryWatch()
+    for number, command in enumerate(variant.report(timed(workload), out)):
+        watched(command, environment(variant, workload), memory_bytes, watch, WORK / f"text{number}")
+        if number == 0 and not size(variant.report_recording(out)):
+            raise Failed("no recording was written")
+    ended = time.monotonic()
+    return Report(ended - began, ended - target_result()["ended"], watch.largest, watch.process,
+                  size(variant.report_recording(out)))
+
+
+def watched(command, env, memory_bytes, watch, text_path):
+    def bound():
+        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+
+    with text_path.open("wb") as text:
+        process = subprocess.Popen(command, env=env, stdout=text, stderr=text, preexec_fn=bound, start_new_session=True)
+        with watch.on(process.pid):
+            try:
+                status = process.wait(TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                raise Failed(f"no end after {TIMEOUT_S} s") from None
+    # A reader that dies in the middle of a pipeline does not show in the exit code.
+    fatal = re.search(r"^.*(terminate called|bad_alloc|out of memory|Segmentation fault).*$",
+                      text_path.read_text(errors="replace"), re.MULTILINE)
+    if fatal:
+        raise Failed(f"its reader died: {fatal.group(0).strip()}")
+    if status != 0:
+        raise Failed(f"{Path(command[0]).name}: exit code {status}: {last_line(text_path)}")
+
+
+class MemoryWatch:
+    """The largest resident size that any of the tool's processes reached; the target's own do not count."""
+
+    def __init__(self):
+        self.largest = 0
+        self.process = ""
+
+    def on(self, pid):
+        return _Watching(self, pid)
+
+    def look(self, pid):
+        name, kib = self._status(pid)
+        if name == "timed":
+            return
+        if kib > self.largest:
+            self.largest, self.process = kib, name
+        for child in self._children(pid):
+            self.look(child)
+
+    @staticmethod
+    def _status(pid):
+        try:
+            text = Path(f"/proc/{pid}/status").read_text()
+        except OSError:
+            return "", 0
+        name = re.search(r"^Name:\t(.*)$", text, re.MULTILINE)
+        high = re.search(r"^VmHWM:\s+(\d+) kB$", text, re.MULTILINE)
+        return name.group(1) if name else "", int(high.group(1)) if high else 0
+
+    @staticmethod
+    def _children(pid):
+        try:
+            tasks = list(Path(f"/proc/{pid}/task").iterdir())
+            return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+        except OSError:
+            return []
+
+
+class _Watching:
+    def __init__(self, watch, pid):
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self._poll, args=(watch, pid), daemon=True)
+
+    def _poll(self, watch, pid):
+        while not self.over.wait(POLL_S):
+            watch.look(pid)
+
+    def __enter__(self):
+        self.thread.start()
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
+
+
+def clean():
+    """Empty the working directory; the result is the stem of the names of a run's files."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    for path in WORK.iterdir():
+        path.unlink()
+    return WORK / "out"
+
+
+def timed(workload):
+    return [TIMED, str(WORK / "result"), str(WORK / "output"), *workload.command]
+
+
+def environment(variant, workload, extra=None):
+    return {**os.environ, **workload.environment, **variant.environment(), **(extra or {})}
+
+
+def target_result():
+    path = WORK / "result"
+    if not path.exists() or not path.stat().st_size:
+        raise Failed(f"the target did not run: {last_line(WORK / 'text')}")
+    return {key: float(value) for key, value in (line.split() for line in path.read_text().splitlines())}
+
+
+def size(path):
+    return path.stat().st_size if path and path.exists() else 0
+
+
+def last_line(path):
+    lines = path.read_text(errors="replace").strip().splitlines() if path.exists() else []
+    return lines[-1] if lines else "(it said nothing)"

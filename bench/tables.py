@@ -1,0 +1,130 @@
+"""The results as tables in Markdown."""
+
+MIB = 1024
+
+
+def render(results, chosen):
+    """All tables; `results` is what goes into results.json."""
+    parts = [about(results), times(results, chosen)]
+    if any(not workload["pair"] for workload in results["workloads"].values()):
+        parts += [reports(results, chosen), memory(results, chosen), sizes(results, chosen)]
+    parts.append(failures(results))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def about(results):
+    machine = results["machine"]
+    load = f"{results['load_before'][0]:.1f} before, {results['load_after'][0]:.1f} after"
+    runs = "1 run, small workloads (--quick)" if results["quick"] else f"medians of {results['runs']} alternating runs"
+    return (f"{machine['processor']}, {machine['cores']} cores, Linux {machine['kernel']}, {machine['libc']}, "
+            f"{machine['heaptrack'] or 'no heaptrack'}; {runs}; load average {load}.")
+
+
+def times(results, chosen):
+    """The table of DESIGN's numbers to reach."""
+    rows = []
+    for variant in chosen:
+        cells = [time_cell(workload, variant) for workload in results["workloads"].values()]
+        rows.append([variant.title, *cells])
+    legend = ("Pairs: nanoseconds a pair, over bare. "
+              "Programs: × bare, and in parentheses nanoseconds over bare for each allocation.")
+    return f"{legend}\n\n" + markdown(["the target's time", *titles(results["workloads"].values())], rows)
+
+
+def time_cell(workload, variant):
+    figures = workload["variants"][variant.name]
+    bare = workload["variants"]["bare"]
+    if "failed" in figures or "failed" in bare:
+        return "failed"
+    if variant.name == "bare":
+        return f"{bare['median']:.1f} ns" if workload["pair"] else f"{bare['median']:.2f} s"
+    over = figures["median"] - bare["median"]
+    if workload["pair"]:
+        return f"{over:+.1f}"
+    each = over * 1e9 / workload["allocations"]
+    return f"{figures['median'] / bare['median']:.2f}× ({each:.0f})"
+
+
+def reports(results, chosen):
+    return program_table(results, chosen, "until the report is on the screen (after the target's end)", "report_s",
+                         lambda figures, _: f"{figures['report_s']:.2f} s ({figures['report_after_s']:.2f} s)")
+
+
+def memory(results, chosen):
+    def cell(figures, workload):
+        bare = workload["variants"]["bare"].get("target_maxrss_kib")
+        if bare is None or "target_maxrss_kib" not in figures:
+            return "–"
+        target = figures["target_maxrss_kib"]
+        text = f"{target / MIB:.0f} MB"
+        if figures is not workload["variants"]["bare"]:
+            text = f"{(target - bare) / MIB:+.0f} MB"
+        if "tool_kib" in figures:
+            # The kernel keeps 15 letters of a name.
+            text += f"; {figures['tool_process'].replace('heaptrack_inter', 'its reader')} {figures['tool_kib'] / MIB:.0f} MB"
+        return text
+
+    return program_table(results, chosen, "peak memory: target; tool", "target_maxrss_kib", cell)
+
+
+def sizes(results, chosen):
+    def cell(figures, workload):
+        text = f"{figures['recording_bytes'] / workload['events']:.2f}"
+        read = figures.get("report_recording_bytes")
+        if read is not None and variant_differs(read, figures["recording_bytes"]):
+            text += f" ({read / workload['events']:.2f} after its reader)"
+        return text
+
+    table = program_table(results, [v for v in chosen if v.name in ("record", "heaptrack")],
+                          "recording, bytes an event", "recording_bytes", cell)
+    events = [f"{workload['title']} {workload['events']:,}" for workload in programs(results)]
+    return f"{table}\n\nEvents (allocations and frees): {', '.join(events)}." if table else ""
+
+
+def variant_differs(one, other):
+    return abs(one - other) > 0.05 * max(one, other)
+
+
+def program_table(results, chosen, head, key, cell):
+    rows = []
+    for variant in chosen:
+        figures = [workload["variants"][variant.name] for workload in programs(results)]
+        if not any(key in figure or (key == "report_s" and "report_failed" in figure) for figure in figures):
+            continue
+        cells = []
+        for figure, workload in zip(figures, programs(results)):
+            if key in figure:
+                cells.append(cell(figure, workload))
+            else:
+                cells.append("died" if key == "report_s" and "report_failed" in figure else "–")
+        rows.append([variant.title, *cells])
+    return markdown([head, *titles(programs(results))], rows) if rows else ""
+
+
+def failures(results):
+    lines = list(results["left_out"])
+    for name, workload in results["workloads"].items():
+        for variant, figures in workload["variants"].items():
+            for key in ("failed", "report_failed"):
+                if key in figures:
+                    lines.append(f"{variant} on {name}: {figures[key]}")
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def mallow_failures(results):
+    """A peer may die; Mallow may not."""
+    return [figures for workload in results["workloads"].values() for name, figures in workload["variants"].items()
+            if name in ("bare", "stat", "record") and ("failed" in figures or "report_failed" in figures)]
+
+
+def programs(results):
+    return [workload for workload in results["workloads"].values() if not workload["pair"]]
+
+
+def titles(workloads):
+    return [workload["title"] for workload in workloads]
+
+
+def markdown(heads, rows):
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

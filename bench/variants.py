@@ -1,0 +1,125 @@
+"""The variants: ways to run a workload, Mallow's and its peers'."""
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from workloads import BUILD, ROOT, Missing, need
+
+
+@dataclass
+class Variant:
+    """One way to run a workload. The base class runs it bare."""
+
+    name: str
+    title: str
+
+    def check(self):
+        """Raise Missing when this machine cannot run it."""
+
+    def environment(self):
+        return {}
+
+    def command(self, target, out):
+        """The command that runs `target` and, where the variant records, writes files whose names begin with `out`."""
+        return target
+
+    def recording(self, out):
+        """The file that `command` wrote, or None for a variant that writes none."""
+        return None
+
+    def report(self, target, out):
+        """The commands, one after the other, that bring the report to the screen; empty where there is none."""
+        return []
+
+    def report_recording(self, out):
+        """The file that the first command of `report` wrote."""
+        return self.recording(out)
+
+
+@dataclass
+class Preloaded(Variant):
+    """A small library of our own in front of the C library."""
+
+    library: Path
+
+    def environment(self):
+        return {"LD_PRELOAD": str(self.library)}
+
+
+@dataclass
+class Mallow(Variant):
+    """`mallow stat` or `mallow record`."""
+
+    mode: str
+
+    def program(self):
+        return Path(os.environ.get("BENCH_MALLOW", ROOT / "target" / "release" / "mallow"))
+
+    def check(self):
+        # Not a peer that one may leave out: without it there is nothing to compare.
+        if not self.program().exists():
+            raise SystemExit(f"bench: {self.program()} is missing: make build")
+
+    def command(self, target, out):
+        quiet = ["--no-report"] if self.mode == "record" else []
+        return [str(self.program()), self.mode, *quiet, "-o", str(self.recording(out)), "--", *target]
+
+    def recording(self, out):
+        return out.with_suffix(".mallow" if self.mode == "record" else ".txt")
+
+    def report(self, target, out):
+        if self.mode != "record":
+            return []
+        return [[str(self.program()), self.mode, "-o", str(self.recording(out)), "--", *target]]
+
+
+@dataclass
+class Heaptrack(Variant):
+    """heaptrack: timed with --raw, its recorder alone; the report with its own reader beside it, then heaptrack_print."""
+
+    def check(self):
+        need("heaptrack", "apt-get install heaptrack")
+        need("heaptrack_print", "apt-get install heaptrack")
+
+    def version(self):
+        # It says so on the error stream.
+        run = subprocess.run(["heaptrack", "--version"], capture_output=True, text=True)
+        return (run.stdout + run.stderr).strip()
+
+    def command(self, target, out):
+        return ["heaptrack", "--raw", "-o", str(out), *target]
+
+    def recording(self, out):
+        return existing(out, [".raw.zst", ".raw.gz"])
+
+    def report(self, target, out):
+        # From 1.5 on it would open its window where that is installed.
+        usage = subprocess.run(["heaptrack", "--help"], capture_output=True, text=True).stdout
+        quiet = ["--record-only"] if "--record-only" in usage else []
+        return [
+            ["heaptrack", *quiet, "-o", str(out), *target],
+            ["sh", "-c", 'exec heaptrack_print "$0".[gz]*', str(out)],
+        ]
+
+    def report_recording(self, out):
+        return existing(out, [".zst", ".gz"])
+
+
+def existing(out, suffixes):
+    for suffix in suffixes:
+        path = out.with_name(out.name + suffix)
+        if path.exists():
+            return path
+    return None
+
+
+ALL = [
+    Variant("bare", "bare"),
+    Preloaded("empty", "an empty hook with an initialisation check", BUILD / "libempty_hook.so"),
+    Preloaded("atomic", "counting with shared atomics", BUILD / "libatomic_count.so"),
+    Mallow("stat", "**mallow stat**", "stat"),
+    Heaptrack("heaptrack", "heaptrack"),
+    Mallow("record", "**mallow record**", "record"),
+]

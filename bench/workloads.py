@@ -1,0 +1,144 @@
+"""The eight workloads: four pairs of malloc and free, four programs. Their inputs are made once and never differ."""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build" / "bench"
+EXAMPLES = ROOT / "build" / "examples"
+
+
+@dataclass
+class Workload:
+    """A command that every variant runs."""
+
+    name: str
+    title: str
+    command: list
+    environment: dict = field(default_factory=dict)
+    pair: bool = False
+    """It prints `pair_ns N` itself; the others are judged by their wall time."""
+
+
+class Missing(Exception):
+    """What a workload or a variant needs and this machine lacks, and how to get it."""
+
+
+def pair(name, title, size, threads, pairs):
+    def make(quick):
+        count = pairs // 10 if quick else pairs
+        command = [str(BUILD / "pair"), str(size), str(threads), str(count)]
+        return Workload(name, title, command, pair=True)
+
+    return make
+
+
+def stacks(quick):
+    return Workload("stacks", "stacks", [str(EXAMPLES / "stacks"), "200" if quick else "1860"])
+
+
+SQL = """\
+CREATE TABLE event(id INTEGER PRIMARY KEY, name TEXT, place TEXT, amount REAL);
+INSERT INTO event
+  WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})
+  SELECT i, printf('customer %08d', (i * 7919) % 300007), 'place ' || (i * 104729 % 1009), (i * 31 % 100000) / 100.0
+  FROM n;
+CREATE UNIQUE INDEX event_name ON event(name);
+CREATE INDEX event_place ON event(place, amount);
+CREATE INDEX event_amount ON event(amount, name);
+UPDATE event SET amount = amount + 1, name = name || ' (old)' WHERE id % 5 = 0;
+CREATE TABLE label AS SELECT id, upper(name) AS name, place || ', ' || printf('%.1f', amount) AS text FROM event;
+SELECT place, count(*), round(sum(amount), 2) FROM event GROUP BY place ORDER BY 3 DESC, 1 LIMIT 3;
+SELECT count(*), max(a.name) FROM event a JOIN event b ON b.name = replace(a.name, ' (old)', '') AND b.amount > 500;
+SELECT count(*), max(length(text)) FROM label;
+"""
+
+
+def sqlite(quick):
+    shell = need("sqlite3", "apt-get install sqlite3")
+    rows = 30000 if quick else 300000
+    script = write_once(f"rows-{rows}.sql", lambda: SQL.replace("{rows}", str(rows)))
+    return Workload("sqlite", "sqlite", [shell, "-batch", ":memory:", f".read {script}"])
+
+
+def python(quick):
+    document = write_once("customers.json", customers)
+    program = ROOT / "examples" / "python" / "parse_json.py"
+    command = [sys.executable, str(program), str(document), "1" if quick else "4"]
+    return Workload("python", "python", command, {"PYTHONMALLOC": "malloc"})
+
+
+def customers():
+    dice = random.Random(1)
+
+    def customer(number):
+        return {
+            "id": number,
+            "name": f"customer {number:06}",
+            "email": f"customer{number}@example.org",
+            "balance": round(dice.uniform(-10000, 10000), 2),
+            "active": dice.random() < 0.5,
+            "tags": [f"tag{dice.randrange(1000)}" for _ in range(dice.randrange(1, 8))],
+            "address": {
+                "street": f"{dice.randrange(300)} Long Street",
+                "city": dice.choice(["Oslo", "Lima", "Kyoto", "Accra"]),
+                "readings": [dice.randrange(1000000) for _ in range(6)],
+            },
+        }
+
+    return json.dumps([customer(number) for number in range(22000)])
+
+
+REGEX = """\
+#include <regex>
+#include <string>
+bool matches(const std::string &text) { return std::regex_match(text, std::regex("(a|b)*c[0-9]+")); }
+"""
+
+
+def cc1plus(quick):
+    driver = need("g++", "apt-get install g++")
+    source = write_once("regex.cpp", lambda: REGEX)
+    options = ["-std=c++17", "-O0" if quick else "-O1"]
+    expanded = BUILD / "input" / "regex.ii"
+    if not expanded.exists():
+        subprocess.run([driver, *options, "-E", "-o", expanded, source], check=True)
+    compiler = subprocess.run([driver, "-print-prog-name=cc1plus"], check=True, capture_output=True, text=True)
+    command = [compiler.stdout.strip(), "-fpreprocessed", "-quiet", *options, "-o", os.devnull, str(expanded)]
+    return Workload("cc1plus", "cc1plus", command)
+
+
+ALL = {
+    "pair-128": pair("pair-128", "128 B pair", 128, 1, 5_000_000),
+    "pair-16k": pair("pair-16k", "16 KB pair", 16 << 10, 1, 5_000_000),
+    "pair-1m": pair("pair-1m", "1 MB pair", 1 << 20, 1, 5_000_000),
+    "pair-128-2": pair("pair-128-2", "128 B, 2 threads", 128, 2, 5_000_000),
+    "stacks": stacks,
+    "sqlite": sqlite,
+    "python": python,
+    "cc1plus": cc1plus,
+}
+
+
+def need(program, command):
+    """The path of a program, or Missing with the command that brings it."""
+    path = shutil.which(program)
+    if path is None:
+        raise Missing(f"{program} is missing: {command}")
+    return path
+
+
+def write_once(name, text):
+    path = BUILD / "input" / name
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_suffix(".new")
+        unfinished.write_text(text(), encoding="utf-8")
+        unfinished.rename(path)
+    return path
