@@ -1,0 +1,222 @@
+//! Stacks as sequences of functions: inlined functions are functions, and each knows how interesting it is.
+
+use mallow_profile::{Frame as Raw, FrameId, ModuleId, Profile, StackId, Stacks, StringId};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use super::interest::{Interest, interest};
+
+/// Index of a function in [`Functions`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct FunctionId(pub u32);
+
+/// One function of a stack.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub function: FunctionId,
+    pub interest: Interest,
+    file: Option<StringId>,
+    line: u32,
+    frame: FrameId,
+    inlined: bool,
+}
+
+impl Step {
+    /// Steps with equal keys read the same.
+    pub fn text_key(&self, cut: bool) -> (FunctionId, Option<StringId>, u32, bool) {
+        (self.function, self.file, self.line, cut)
+    }
+}
+
+/// The function that a site is named by, and how the program got from it to the allocator.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Named {
+    pub step: Step,
+    /// The function that it called to get its memory, where that is more than an allocating function.
+    pub through: Option<Step>,
+}
+
+impl Named {
+    /// Sites with equal keys are of one place: one line of one function.
+    pub fn key(&self) -> (FunctionId, Option<StringId>, u32) {
+        (self.step.function, self.step.file, self.step.line)
+    }
+}
+
+/// A function in a stack, as reports show it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Frame {
+    /// Demangled name, or `module+0xoffset` where none is known.
+    pub function: String,
+    /// Source file.
+    pub file: Option<String>,
+    /// Source line.
+    pub line: Option<u32>,
+    /// Path of the ELF file.
+    pub module: Option<String>,
+    /// Link-time address in the module, in hexadecimal; the plain address without a module.
+    pub address: String,
+    /// The compiler put this function into the next one.
+    pub inlined: bool,
+    /// It only passes the request on, and reports look past it.
+    pub looked_past: bool,
+}
+
+/// A whole stack, as reports show it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Stack {
+    /// The innermost function first.
+    pub frames: Vec<Frame>,
+    /// The outermost frames are missing.
+    pub cut: bool,
+}
+
+impl Stack {
+    /// The functions of the program's own, the innermost first; all where there are none.
+    pub fn own(&self) -> Vec<&Frame> {
+        let own: Vec<_> = self.frames.iter().filter(|f| !f.looked_past).collect();
+        if own.is_empty() { self.frames.iter().collect() } else { own }
+    }
+}
+
+struct Function {
+    /// None: known by its address alone, that of `frame`.
+    name: Option<StringId>,
+    file: Option<StringId>,
+    module: Option<ModuleId>,
+    frame: FrameId,
+}
+
+/// The functions of a profile. Made once for a report; costs a pass over the frames.
+pub(crate) struct Functions<'a> {
+    profile: &'a Profile,
+    functions: Vec<Function>,
+    steps: Vec<Step>,
+    /// Of each frame, where its steps begin; one more entry at the end.
+    starts: Vec<u32>,
+}
+
+/// Functions with equal keys are one. A name alone is not enough: files have static functions of the same name.
+#[derive(PartialEq, Eq, Hash)]
+enum Key {
+    InFile(StringId, StringId),
+    InModule(StringId, Option<ModuleId>),
+    Address(Option<ModuleId>, u64),
+}
+
+impl<'a> Functions<'a> {
+    pub fn new(profile: &'a Profile) -> Self {
+        let mut ids: FxHashMap<Key, (FunctionId, Interest)> = FxHashMap::default();
+        let mut it = Self { profile, functions: Vec::new(), steps: Vec::new(), starts: vec![0] };
+        for (index, raw) in profile.frames.iter().enumerate() {
+            let frame = FrameId(index as u32);
+            let none = [(None, None, 0)];
+            let lines: Vec<_> = raw.lines.iter().map(|l| (Some(l.function), l.file, l.line)).collect();
+            let lines = if lines.is_empty() { &none[..] } else { &lines };
+            for (depth, &(name, file, line)) in lines.iter().enumerate() {
+                let key = match (name, file) {
+                    (Some(name), Some(file)) => Key::InFile(name, file),
+                    (Some(name), None) => Key::InModule(name, raw.module),
+                    (None, _) => Key::Address(raw.module, raw.address),
+                };
+                let (function, interest) = *ids.entry(key).or_insert_with(|| {
+                    it.functions.push(Function { name, file, module: raw.module, frame });
+                    let text = |id: StringId| profile.strings.get(id);
+                    let module = module_path(profile, raw.module);
+                    (FunctionId(it.functions.len() as u32 - 1), interest(name.map(text), file.map(text), module))
+                });
+                it.steps.push(Step { function, interest, file, line, frame, inlined: depth + 1 < lines.len() });
+            }
+            it.starts.push(it.steps.len() as u32);
+        }
+        it
+    }
+
+    /// How many functions there are; their ids are below it.
+    pub fn len(&self) -> usize {
+        self.functions.len()
+    }
+
+    /// The functions of a stack, the innermost first. A frame that the profile does not have is passed over.
+    pub fn steps(&self, stack: StackId) -> impl Iterator<Item = &Step> {
+        self.profile.stacks.frames(stack).flat_map(|frame| {
+            let at = frame.0 as usize;
+            match (self.starts.get(at), self.starts.get(at + 1)) {
+                (Some(&from), Some(&to)) => &self.steps[from as usize..to as usize],
+                _ => &[],
+            }
+        })
+    }
+
+    /// What the site of this stack is named by; None for a stack without frames.
+    ///
+    /// The innermost function of the program's own. Where there is none (the dynamic linker at work, say), the
+    /// innermost of the runtime that is no allocating function, and at last the innermost of all.
+    pub fn named(&self, stack: StackId) -> Option<Named> {
+        let mut runtime = None;
+        let mut through = None;
+        for &step in self.steps(stack) {
+            if step.interest == Interest::Own {
+                return Some(Named { step, through });
+            }
+            if step.interest == Interest::Runtime {
+                through = Some(step);
+                runtime = runtime.or(through);
+            }
+        }
+        let step = runtime.or_else(|| self.steps(stack).next().copied())?;
+        Some(Named { step, through: None })
+    }
+
+    /// The name of a function: `module+0xoffset` where none is known.
+    pub fn name(&self, id: FunctionId) -> String {
+        let f = &self.functions[id.0 as usize];
+        match f.name {
+            Some(name) => self.profile.strings.get(name).to_owned(),
+            None => place_name(self.profile, &self.profile.frames[f.frame.0 as usize]),
+        }
+    }
+
+    /// Source file of a function.
+    pub fn file(&self, id: FunctionId) -> Option<String> {
+        self.functions[id.0 as usize].file.map(|f| self.profile.strings.get(f).to_owned())
+    }
+
+    /// Path of the module of a function.
+    pub fn module(&self, id: FunctionId) -> Option<String> {
+        module_path(self.profile, self.functions[id.0 as usize].module).map(str::to_owned)
+    }
+
+    /// A step, as reports show it.
+    pub fn frame(&self, step: &Step) -> Frame {
+        let raw = &self.profile.frames[step.frame.0 as usize];
+        Frame {
+            function: self.name(step.function),
+            file: step.file.map(|f| self.profile.strings.get(f).to_owned()),
+            line: (step.line > 0).then_some(step.line),
+            module: module_path(self.profile, raw.module).map(str::to_owned),
+            address: format!("{:#x}", raw.address),
+            inlined: step.inlined,
+            looked_past: step.interest != Interest::Own,
+        }
+    }
+
+    /// A whole stack, as reports show it.
+    pub fn stack(&self, stack: StackId) -> Stack {
+        Stack {
+            frames: self.steps(stack).map(|s| self.frame(s)).collect(),
+            cut: self.profile.stacks.is_cut(stack) || stack == Stacks::CUT_ROOT,
+        }
+    }
+}
+
+fn module_path(profile: &Profile, module: Option<ModuleId>) -> Option<&str> {
+    profile.modules.get(module?.0 as usize).map(|m| m.path.as_str())
+}
+
+fn place_name(profile: &Profile, frame: &Raw) -> String {
+    match module_path(profile, frame.module) {
+        Some(path) => format!("{}+{:#x}", path.rsplit('/').next().unwrap_or(path), frame.address),
+        None => format!("{:#x}", frame.address),
+    }
+}

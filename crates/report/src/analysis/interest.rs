@@ -1,0 +1,285 @@
+//! Which functions a person looks past when asking "who allocates?".
+//!
+//! The innermost frames of nearly every stack are the same few functions: `operator new`, a container growing, a
+//! wrapper that checks for NULL. Naming them tells nothing. A site is therefore named by the first function of the
+//! program's own (or of a library that the program chose): everything that only passes the request on is looked past.
+//! The rules go by name, source file and module, so that they hold with debug information and without.
+
+use crate::names;
+
+/// How near to the allocator a function is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Interest {
+    /// It exists to hand out memory: `operator new`, `strdup`, `xmalloc`, `RawVec`.
+    Allocator,
+    /// The language's own library: its containers, its start-up code, its C functions that allocate inside.
+    Runtime,
+    /// Everything else.
+    Own,
+}
+
+/// Whole names of functions that hand out memory. Underscores in front are ignored.
+const ALLOCATORS: &[&str] = &[
+    "malloc",
+    "calloc",
+    "realloc",
+    "reallocarray",
+    "aligned_alloc",
+    "memalign",
+    "posix_memalign",
+    "valloc",
+    "pvalloc",
+    "strdup",
+    "strndup",
+    "wcsdup",
+    "asprintf",
+    "vasprintf",
+    "asprintf_chk",
+    "vasprintf_chk",
+    "vasprintf_internal",
+    "getline",
+    "getdelim",
+    "IO_getdelim",
+    "operator new",
+    "operator new[]",
+    "rust_alloc",
+    "rust_alloc_zeroed",
+    "rust_realloc",
+    "rdl_alloc",
+    "rdl_alloc_zeroed",
+    "rdl_realloc",
+    "rg_alloc",
+    "rg_alloc_zeroed",
+    "rg_realloc",
+    "xmalloc",
+    "xcalloc",
+    "xrealloc",
+    "xreallocarray",
+    "xzalloc",
+    "xstrdup",
+    "xstrndup",
+    "xmemdup",
+    "xmemdupz",
+    "xmallocz",
+    "xnmalloc",
+    "xcharalloc",
+    "x2realloc",
+    "x2nrealloc",
+    "ximalloc",
+    "xirealloc",
+    "xpalloc",
+    "xasprintf",
+    "xvasprintf",
+    "safe_malloc",
+    "safe_calloc",
+    "safe_realloc",
+    "do_xmalloc",
+    "do_xmallocz",
+    "zmalloc",
+    "zcalloc",
+    "zrealloc",
+    "ztrymalloc",
+    "ztrycalloc",
+    "ztryrealloc",
+    "ztrymalloc_usable",
+    "zmalloc_usable",
+    "ztrymalloc_usable_internal",
+    "ztryrealloc_usable_internal",
+    "zcalloc_num",
+    "ztrycalloc_usable_internal",
+    "CRYPTO_malloc",
+    "CRYPTO_zalloc",
+    "CRYPTO_realloc",
+    "CRYPTO_strdup",
+    "CRYPTO_memdup",
+    "g_malloc",
+    "g_malloc0",
+    "g_malloc_n",
+    "g_malloc0_n",
+    "g_realloc",
+    "g_realloc_n",
+    "g_try_malloc",
+    "g_strdup",
+    "g_strndup",
+    "g_slice_alloc",
+    "g_slice_alloc0",
+    "g_memdup",
+    "g_memdup2",
+    "PyMem_Malloc",
+    "PyMem_Calloc",
+    "PyMem_Realloc",
+    "PyMem_RawMalloc",
+    "PyMem_RawCalloc",
+    "PyMem_RawRealloc",
+    "PyObject_Malloc",
+    "PyObject_Calloc",
+    "PyObject_Realloc",
+    "PyMem_DebugRawAlloc",
+    "PyMem_New",
+    "sqlite3MemMalloc",
+    "sqlite3MemRealloc",
+    "mallocWithAlarm",
+    "sqlite3Malloc",
+    "sqlite3MallocZero",
+    "sqlite3Realloc",
+    "sqlite3_malloc",
+    "sqlite3_malloc64",
+    "sqlite3_realloc",
+    "sqlite3_realloc64",
+    "sqlite3DbMallocRaw",
+    "sqlite3DbMallocRawNN",
+    "sqlite3DbMallocZero",
+    "sqlite3DbRealloc",
+    "sqlite3DbStrDup",
+    "sqlite3DbStrNDup",
+    "dbMallocRawFinish",
+    "dbReallocFinish",
+    "sqlite3DbReallocOrFree",
+    "av_malloc",
+    "av_mallocz",
+    "av_realloc",
+    "av_calloc",
+    "AllocateHeap",
+    "os::malloc",
+    "os::realloc",
+    "llvm::allocate_buffer",
+    "llvm::safe_malloc",
+];
+
+/// Beginnings of qualified names that are all about handing out memory.
+const ALLOCATOR_PATHS: &[&str] = &[
+    "std::allocator",
+    "std::__new_allocator",
+    "std::__allocate",
+    "__gnu_cxx::new_allocator",
+    "__gnu_cxx::__alloc",
+    "std::pmr::new_delete_resource",
+    "std::__detail::_Hashtable_alloc",
+    "std::libcpp_allocate",
+    "alloc::alloc::",
+    "alloc::raw_vec::",
+    "<alloc::alloc::",
+    "__rustc::",
+    "hashbrown::raw::alloc",
+];
+
+/// Beginnings of qualified names of the languages' own libraries.
+const RUNTIME_PATHS: &[&str] = &[
+    "std::",
+    "__gnu_cxx::",
+    "__cxxabiv1::",
+    "__cxa_",
+    "alloc::",
+    "core::",
+    "hashbrown::",
+    "<[",
+    "<str>",
+    "__rust_begin_short_backtrace",
+];
+
+/// Functions that run before `main`, or below a thread's first function.
+const ROOTS: &[&str] = &[
+    "_start",
+    "__libc_start_main",
+    "__libc_start_call_main",
+    "__libc_csu_init",
+    "start_thread",
+    "clone",
+    "clone3",
+    "__clone3",
+    "lang_start",
+    "_GLOBAL__sub_I",
+];
+
+/// Shared objects that are the runtime as a whole: a file name begins with one of these.
+const RUNTIME_MODULES: &[&str] = &[
+    "libc.so",
+    "libc-",
+    "ld-linux",
+    "ld-musl",
+    "ld-2",
+    "libstdc++.so",
+    "libc++.so",
+    "libc++abi.so",
+    "libgcc_s.so",
+    "libpthread",
+    "libdl",
+    "libmallow",
+];
+
+/// Parts of source paths that belong to the languages' own libraries.
+const RUNTIME_SOURCES: &[&str] = &["/include/c++/", "/libstdc++-v3/", "/rustlib/src/rust/library/", "/libcxx/include/"];
+
+/// How near to the allocator a function is, by its demangled name, its source file and its module's path.
+pub fn interest(function: Option<&str>, file: Option<&str>, module: Option<&str>) -> Interest {
+    if let Some(function) = function {
+        let short = names::short(function);
+        let bare = short.trim_start_matches('_');
+        if ALLOCATORS.contains(&bare) || ALLOCATOR_PATHS.iter().any(|p| short.starts_with(p)) {
+            return Interest::Allocator;
+        }
+        match library_impl(&short) {
+            Some(true) => return Interest::Runtime,
+            Some(false) => return Interest::Own,
+            None => {}
+        }
+        if RUNTIME_PATHS.iter().any(|p| short.starts_with(p)) || ROOTS.contains(&short.as_str()) {
+            return Interest::Runtime;
+        }
+    }
+    let from_library = |file: &str| {
+        RUNTIME_SOURCES.iter().any(|p| file.contains(p)) || (file.starts_with("/rustc/") && file.contains("/library/"))
+    };
+    let module_name = module.map(|m| m.rsplit('/').next().unwrap_or(m));
+    if file.is_some_and(from_library) || module_name.is_some_and(|m| RUNTIME_MODULES.iter().any(|p| m.starts_with(p))) {
+        return Interest::Runtime;
+    }
+    Interest::Own
+}
+
+/// Of Rust's `<Type as Trait>::method`: is it code of Rust's library? It is where the trait is, and the type is the
+/// library's or any type. None for other names.
+fn library_impl(short: &str) -> Option<bool> {
+    let library = |path: &str| ["core::", "alloc::", "std::", "hashbrown::"].iter().any(|p| path.starts_with(p));
+    let (of, of_trait) = short.strip_prefix('<')?.split_once(" as ")?;
+    let built_in = !of.contains("::") && !of.starts_with('<');
+    Some(library(of_trait) && (library(of) || built_in))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Interest, interest};
+
+    #[test]
+    fn allocators_and_runtimes_are_looked_past() {
+        use Interest::{Allocator, Own, Runtime};
+        for (function, file, module, expected) in [
+            ("operator new(unsigned long)", "", "/lib/libstdc++.so.6", Allocator),
+            ("__strdup", "", "/lib/libc.so.6", Allocator),
+            ("xmalloc", "", "/usr/bin/git", Allocator),
+            ("std::__new_allocator<int>::allocate(unsigned long, void const*)", "", "/bin/a", Allocator),
+            ("alloc::raw_vec::RawVec<T,A>::grow_one", "", "/bin/a", Allocator),
+            ("__rustc::__rust_alloc", "", "/bin/a", Allocator),
+            ("std::vector<int, std::allocator<int> >::push_back(int const&)", "", "/bin/a", Runtime),
+            ("void std::__sort<int*>(int*, int*)", "", "/bin/a", Runtime),
+            ("<alloc::string::String as core::clone::Clone>::clone", "", "/bin/a", Runtime),
+            ("<T as core::convert::Into<U>>::into", "", "/bin/a", Runtime),
+            ("<&str as core::fmt::Display>::fmt", "", "/bin/a", Runtime),
+            ("fopen", "", "/usr/lib/libc.so.6", Runtime),
+            ("allocate", "/usr/include/c++/12/bits/alloc.h", "/bin/a", Runtime),
+            ("next", "/rustc/0123/library/core/src/iter/x.rs", "/bin/a", Runtime),
+            ("_start", "", "/bin/a", Runtime),
+            ("std::vector<int, std::allocator<int> > user::make<int>(int)", "", "/bin/a", Own),
+            ("<user::Row as core::clone::Clone>::clone", "", "/bin/a", Own),
+            ("<alloc::vec::Vec<T> as user::Table>::rows", "", "/bin/a", Own),
+            ("stdx::f()", "", "/bin/a", Own),
+            ("main", "/home/me/main.c", "/bin/a", Own),
+            ("_IO_mine", "", "/bin/libcurl.so", Own),
+        ] {
+            let file = (!file.is_empty()).then_some(file);
+            assert_eq!(interest(Some(function), file, Some(module)), expected, "{function}");
+        }
+        assert_eq!(interest(None, None, Some("/lib/x86_64-linux-gnu/libc.so.6")), Interest::Runtime);
+        assert_eq!(interest(None, None, None), Interest::Own);
+    }
+}

@@ -1,0 +1,164 @@
+//! What was live at the end, by site.
+
+use std::cmp::Reverse;
+
+use mallow_profile::{Profile, StackId};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use super::functions::{Functions, Stack};
+use super::numbers::Ending;
+use super::suppressions::Suppressions;
+
+/// Leaks, and how they add up: reported and suppressed together are all.
+#[derive(Clone, Debug, Serialize)]
+pub struct Leaks {
+    /// The command line that was recorded.
+    pub command: Vec<String>,
+    /// How long the recording went on.
+    pub duration_ms: u64,
+    /// How it ended.
+    #[serde(flatten)]
+    pub ending: Ending,
+    /// Blocks live at the end.
+    pub leaked: u64,
+    /// Their bytes.
+    pub leaked_bytes: u64,
+    /// Of them, those that no suppression matches.
+    pub reported: u64,
+    /// Their bytes.
+    pub reported_bytes: u64,
+    /// Those that a suppression matches.
+    pub suppressed: u64,
+    /// Their bytes.
+    pub suppressed_bytes: u64,
+    /// Sites with reported leaks, shown here or not.
+    pub sites_in_all: u64,
+    /// Those sites, the largest first.
+    pub sites: Vec<LeakSite>,
+    /// What each suppression matched; unused ones are here too, with nothing.
+    pub suppressions: Vec<SuppressionUse>,
+}
+
+/// Live blocks that were allocated with one stack.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct LeakSite {
+    /// Blocks.
+    pub leaked: u64,
+    /// Their bytes.
+    pub leaked_bytes: u64,
+    /// How long before the end of its process the oldest was allocated.
+    pub oldest_ms: u64,
+    /// And the youngest.
+    pub youngest_ms: u64,
+    /// Process ids that leaked here.
+    pub pids: Vec<u32>,
+    /// Where.
+    #[serde(flatten)]
+    pub stack: Stack,
+}
+
+/// What one line of the suppression file matched.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SuppressionUse {
+    /// The pattern as written.
+    pub pattern: String,
+    /// Its line in the file.
+    pub line: usize,
+    /// Sites whose first matching pattern it is.
+    pub sites: u64,
+    /// Their blocks.
+    pub leaked: u64,
+    /// Their bytes.
+    pub leaked_bytes: u64,
+}
+
+/// The leaks of a recording, with at most `limit` sites.
+///
+/// Sites whose stacks read the same (two calls on one line, the same program in several processes) are one.
+pub fn leaks(profile: &Profile, suppressions: &Suppressions, limit: usize) -> Leaks {
+    let functions = Functions::new(profile);
+    let mut uses: Vec<SuppressionUse> = suppressions
+        .patterns()
+        .iter()
+        .map(|p| SuppressionUse { pattern: p.text.clone(), line: p.line, sites: 0, leaked: 0, leaked_bytes: 0 })
+        .collect();
+    let mut all = (0, 0);
+    let mut suppressed = (0, 0);
+    let mut reported = Vec::new();
+    for (stack, site) in sites(profile, &functions) {
+        all = (all.0 + site.leaked, all.1 + site.leaked_bytes);
+        match suppressed_by(&functions, suppressions, stack) {
+            Some(index) => {
+                suppressed = (suppressed.0 + site.leaked, suppressed.1 + site.leaked_bytes);
+                uses[index].sites += 1;
+                uses[index].leaked += site.leaked;
+                uses[index].leaked_bytes += site.leaked_bytes;
+            }
+            None => reported.push((stack, site)),
+        }
+    }
+    let sites_in_all = reported.len() as u64;
+    reported.sort_by_key(|(stack, s)| (Reverse(s.leaked_bytes), Reverse(s.leaked), *stack));
+    reported.truncate(limit);
+    let sites = reported.into_iter().map(|(stack, s)| LeakSite { stack: functions.stack(stack), ..s }).collect();
+    Leaks {
+        command: profile.command.clone(),
+        duration_ms: profile.duration_ms,
+        ending: Ending::of(profile),
+        leaked: all.0,
+        leaked_bytes: all.1,
+        reported: all.0 - suppressed.0,
+        reported_bytes: all.1 - suppressed.1,
+        suppressed: suppressed.0,
+        suppressed_bytes: suppressed.1,
+        sites_in_all,
+        sites,
+        suppressions: uses,
+    }
+}
+
+/// Sites with leaks, without their stacks, each with one of the stacks that read as it does.
+fn sites(profile: &Profile, functions: &Functions<'_>) -> Vec<(StackId, LeakSite)> {
+    let mut order: Vec<_> = profile.sites.iter().filter(|s| s.counts.leaked > 0).collect();
+    order.sort_by_key(|s| (s.stack, s.process));
+    let mut by_text: FxHashMap<Vec<_>, usize> = FxHashMap::default();
+    let mut by_stack: FxHashMap<StackId, usize> = FxHashMap::default();
+    let mut merged: Vec<(StackId, LeakSite)> = Vec::new();
+    for site in order {
+        let at = *by_stack.entry(site.stack).or_insert_with(|| {
+            let cut = profile.stacks.is_cut(site.stack);
+            let text = functions.steps(site.stack).map(|s| s.text_key(cut)).collect();
+            *by_text.entry(text).or_insert_with(|| {
+                merged.push((site.stack, LeakSite { youngest_ms: u64::MAX, ..LeakSite::default() }));
+                merged.len() - 1
+            })
+        });
+        let process = profile.processes.get(site.process.0 as usize);
+        let end = process.map_or(profile.duration_ms, |p| p.end_ms);
+        let into = &mut merged[at].1;
+        into.leaked += site.counts.leaked;
+        into.leaked_bytes += site.counts.leaked_bytes;
+        into.oldest_ms = into.oldest_ms.max(end.saturating_sub(site.leaked_oldest_ms));
+        into.youngest_ms = into.youngest_ms.min(end.saturating_sub(site.leaked_youngest_ms));
+        if let Some(p) = process
+            && !into.pids.contains(&p.pid)
+        {
+            into.pids.push(p.pid);
+        }
+    }
+    merged
+}
+
+fn suppressed_by(functions: &Functions<'_>, suppressions: &Suppressions, stack: StackId) -> Option<usize> {
+    if suppressions.patterns().is_empty() {
+        return None;
+    }
+    let names: Vec<String> = functions
+        .stack(stack)
+        .frames
+        .into_iter()
+        .flat_map(|f| [Some(f.function), f.file, f.module].into_iter().flatten())
+        .collect();
+    suppressions.find(&names)
+}

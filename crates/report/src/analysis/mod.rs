@@ -1,0 +1,18 @@
+//! Pure functions from a `Profile` to reports.
+
+mod functions;
+pub mod interest;
+mod leaks;
+mod numbers;
+mod overview;
+mod stat;
+mod suppressions;
+mod top;
+
+pub use functions::{Frame, Stack};
+pub use leaks::{LeakSite, Leaks, SuppressionUse, leaks};
+pub use numbers::{Ending, Measure, Totals};
+pub use overview::{FamilyRow, Largest, Overview, Place, ProcessRow, overview};
+pub use stat::{Stat, StatProcess, StatProcessRow, StatReport, StatRow, stat};
+pub use suppressions::{Malformed, Suppressions};
+pub use top::{Top, TopFunction, TopOptions, top};

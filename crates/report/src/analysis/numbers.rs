@@ -1,0 +1,102 @@
+//! Counts with the names that JSON and people see, and the measures by which things are ranked.
+
+use mallow_profile::{Counts, Profile};
+use serde::Serialize;
+
+/// What a list is sorted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// Number of allocations.
+    Allocations,
+    /// Requested bytes of all allocations.
+    Bytes,
+    /// Bytes live at the recording's peak.
+    Peak,
+    /// Bytes live at the end.
+    Leaked,
+    /// Number of temporary allocations.
+    Temporary,
+}
+
+impl Measure {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Self; 5] = [Self::Allocations, Self::Bytes, Self::Peak, Self::Leaked, Self::Temporary];
+
+    /// The number that counts by this measure.
+    pub fn of(self, counts: &Totals) -> u64 {
+        match self {
+            Self::Allocations => counts.allocations,
+            Self::Bytes => counts.allocated_bytes,
+            Self::Peak => counts.peak_bytes,
+            Self::Leaked => counts.leaked_bytes,
+            Self::Temporary => counts.temporary,
+        }
+    }
+
+    /// True where the number is one of bytes.
+    pub fn is_bytes(self) -> bool {
+        matches!(self, Self::Bytes | Self::Peak | Self::Leaked)
+    }
+}
+
+/// Counts as reports show them; `docs/DEFINITIONS.md` defines each word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[allow(missing_docs)]
+pub struct Totals {
+    pub allocations: u64,
+    pub allocated_bytes: u64,
+    pub frees: u64,
+    pub freed_bytes: u64,
+    /// Allocations minus frees.
+    pub remaining: i64,
+    pub temporary: u64,
+    pub temporary_bytes: u64,
+    pub leaked: u64,
+    pub leaked_bytes: u64,
+    /// Blocks live at the recording's peak.
+    pub peak: u64,
+    pub peak_bytes: u64,
+    pub reallocs_in_place: u64,
+    pub reallocs_moved: u64,
+}
+
+impl From<Counts> for Totals {
+    fn from(c: Counts) -> Self {
+        Self {
+            allocations: c.allocations,
+            allocated_bytes: c.allocated_bytes,
+            frees: c.frees,
+            freed_bytes: c.freed_bytes,
+            remaining: c.remaining(),
+            temporary: c.temporary,
+            temporary_bytes: c.temporary_bytes,
+            leaked: c.leaked,
+            leaked_bytes: c.leaked_bytes,
+            peak: c.peak,
+            peak_bytes: c.peak_bytes,
+            reallocs_in_place: c.reallocs_in_place,
+            reallocs_moved: c.reallocs_moved,
+        }
+    }
+}
+
+/// How the recording ended, and what it lacks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Ending {
+    /// As a shell shows it; null where the command still ran or it is not known.
+    pub exit_status: Option<i32>,
+    /// Why the recording stops before the run did; null for a whole one.
+    pub cut_short: Option<String>,
+    /// Events lost.
+    pub lost: u64,
+    /// Records passed over because they made no sense.
+    pub damaged: u64,
+}
+
+impl Ending {
+    pub(crate) fn of(profile: &Profile) -> Self {
+        let e = &profile.ending;
+        Self { exit_status: e.exit_status, cut_short: e.cut_short.clone(), lost: e.lost, damaged: e.damaged }
+    }
+}

@@ -1,0 +1,240 @@
+//! What a person wants to know first about a recording.
+
+use mallow_profile::{Counts, FAMILIES, FamilyCounts, Process, Profile, StackId, StringId};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use super::functions::{Frame, FunctionId, Functions, Named, Stack};
+use super::numbers::{Ending, Measure, Totals};
+
+/// The overview of a recording.
+#[derive(Clone, Debug, Serialize)]
+pub struct Overview {
+    /// The command line that was recorded.
+    pub command: Vec<String>,
+    /// Wall clock at the start, milliseconds since 1970 UTC.
+    pub started_unix_ms: u64,
+    /// How long the recording went on.
+    pub duration_ms: u64,
+    /// How it ended.
+    #[serde(flatten)]
+    pub ending: Ending,
+    /// Sums over all processes.
+    #[serde(flatten)]
+    pub totals: Totals,
+    /// When the peak was, milliseconds since the recording began.
+    pub peak_ms: u64,
+    /// Allocations by the function that was called; those that were not called are left out.
+    pub families: Vec<FamilyRow>,
+    /// Process images, in order of their start.
+    pub processes: Vec<ProcessRow>,
+    /// Sites, the same stack in several processes being one.
+    pub sites: u64,
+    /// The largest places by each measure.
+    pub largest: Vec<Largest>,
+}
+
+/// Calls of one allocating function.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FamilyRow {
+    /// Its name.
+    pub family: &'static str,
+    /// Successful calls.
+    pub allocations: u64,
+    /// Requested bytes.
+    pub allocated_bytes: u64,
+}
+
+/// One process image.
+#[derive(Clone, Debug, Serialize)]
+pub struct ProcessRow {
+    /// Process id.
+    pub pid: u32,
+    /// Its parent's.
+    pub parent_pid: u32,
+    /// Which image of that pid.
+    pub serial: u32,
+    /// It began with fork.
+    pub forked: bool,
+    /// Path of the executable.
+    pub executable: String,
+    /// Its arguments, the name first.
+    pub arguments: Vec<String>,
+    /// First moment, milliseconds since the recording began.
+    pub start_ms: u64,
+    /// Last moment.
+    pub end_ms: u64,
+    /// Threads that it had, in all.
+    pub threads: u32,
+    /// Sums over its sites; `peak_bytes` is live at the recording's peak.
+    #[serde(flatten)]
+    pub totals: Totals,
+    /// The process's own highest live bytes.
+    pub own_peak_bytes: u64,
+    /// And when.
+    pub own_peak_ms: u64,
+    /// Frees of blocks that it did not allocate while recorded.
+    pub foreign_frees: u64,
+    /// Events that could not be recorded.
+    pub lost: u64,
+}
+
+/// The largest places by one measure.
+#[derive(Clone, Debug, Serialize)]
+pub struct Largest {
+    /// By what.
+    pub by: Measure,
+    /// That measure over the whole recording.
+    pub total: u64,
+    /// Places where the measure is above 0, shown here or not.
+    pub places: u64,
+    /// The largest first.
+    pub largest: Vec<Place>,
+}
+
+/// A line of a function of the program's own, with all sites that it names.
+#[derive(Clone, Debug, Serialize)]
+pub struct Place {
+    /// The function; None where its sites have no frames.
+    #[serde(flatten)]
+    pub frame: Option<Frame>,
+    /// The function that it called to get its memory, where that is more than an allocating function.
+    pub through: Option<String>,
+    /// Sums over its sites.
+    #[serde(flatten)]
+    pub totals: Totals,
+    /// How many sites it names.
+    pub sites: u64,
+    /// The largest of them, by the measure of the list.
+    pub largest_site: PlaceSite,
+}
+
+/// One site of a place.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlaceSite {
+    /// Its sums.
+    #[serde(flatten)]
+    pub totals: Totals,
+    /// Its stack.
+    #[serde(flatten)]
+    pub stack: Stack,
+}
+
+/// Sums by stack, in the order of their ids: the same stack in several processes is one site.
+pub(crate) fn by_stack(profile: &Profile) -> Vec<(StackId, Counts)> {
+    let mut stacks: FxHashMap<StackId, Counts> = FxHashMap::default();
+    for site in &profile.sites {
+        *stacks.entry(site.stack).or_default() += site.counts;
+    }
+    let mut stacks: Vec<_> = stacks.into_iter().collect();
+    stacks.sort_unstable_by_key(|(stack, _)| *stack);
+    stacks
+}
+
+type Key = Option<(FunctionId, Option<StringId>, u32)>;
+
+struct Group {
+    named: Option<Named>,
+    counts: Counts,
+    sites: u64,
+    /// For each measure, the largest site.
+    largest: [(u64, StackId, Counts); Measure::ALL.len()],
+}
+
+/// The overview, with at most `limit` places for each measure.
+pub fn overview(profile: &Profile, limit: usize) -> Overview {
+    let functions = Functions::new(profile);
+    let stacks = by_stack(profile);
+    let groups = group(&functions, &stacks);
+    let mut families = FamilyCounts::default();
+    for process in &profile.processes {
+        families += process.families;
+    }
+    let totals = Totals::from(profile.totals);
+    Overview {
+        command: profile.command.clone(),
+        started_unix_ms: profile.started_unix_ms,
+        duration_ms: profile.duration_ms,
+        ending: Ending::of(profile),
+        totals,
+        peak_ms: profile.peak_ms,
+        families: family_rows(&families),
+        processes: profile.processes.iter().map(process_row).collect(),
+        sites: stacks.len() as u64,
+        largest: Measure::ALL.iter().map(|&by| largest(&functions, &groups, &totals, by, limit)).collect(),
+    }
+}
+
+fn group(functions: &Functions<'_>, stacks: &[(StackId, Counts)]) -> Vec<Group> {
+    let mut groups: FxHashMap<Key, Group> = FxHashMap::default();
+    for &(stack, counts) in stacks {
+        let named = functions.named(stack);
+        let group = groups.entry(named.map(|n| n.key())).or_insert_with(|| Group {
+            named,
+            counts: Counts::default(),
+            sites: 0,
+            largest: [(0, stack, counts); Measure::ALL.len()],
+        });
+        group.counts += counts;
+        group.sites += 1;
+        let totals = Totals::from(counts);
+        for (best, by) in group.largest.iter_mut().zip(Measure::ALL) {
+            let value = by.of(&totals);
+            if value > best.0 {
+                *best = (value, stack, counts);
+            }
+        }
+    }
+    groups.into_values().collect()
+}
+
+fn largest(functions: &Functions<'_>, groups: &[Group], totals: &Totals, by: Measure, limit: usize) -> Largest {
+    let index = by as usize;
+    let mut ranked: Vec<(u64, &Group)> = groups.iter().map(|g| (by.of(&g.counts.into()), g)).collect();
+    ranked.retain(|(value, _)| *value > 0);
+    let places = ranked.len() as u64;
+    ranked.sort_by_key(|(value, g)| (std::cmp::Reverse(*value), g.largest[index].1));
+    ranked.truncate(limit);
+    let place = |group: &Group| {
+        let (_, stack, counts) = group.largest[index];
+        // Of the site that is shown, so that `through` and the stack agree.
+        let through = functions.named(stack).and_then(|n| n.through);
+        Place {
+            frame: group.named.map(|n| functions.frame(&n.step)),
+            through: through.map(|s| functions.name(s.function)),
+            totals: group.counts.into(),
+            sites: group.sites,
+            largest_site: PlaceSite { totals: counts.into(), stack: functions.stack(stack) },
+        }
+    };
+    Largest { by, total: by.of(totals), places, largest: ranked.iter().map(|(_, g)| place(g)).collect() }
+}
+
+/// The families that were called.
+pub(crate) fn family_rows(families: &FamilyCounts) -> Vec<FamilyRow> {
+    FAMILIES
+        .iter()
+        .zip(families.calls)
+        .filter(|(_, (calls, _))| *calls > 0)
+        .map(|(&family, (allocations, allocated_bytes))| FamilyRow { family, allocations, allocated_bytes })
+        .collect()
+}
+
+fn process_row(p: &Process) -> ProcessRow {
+    ProcessRow {
+        pid: p.pid,
+        parent_pid: p.parent_pid,
+        serial: p.serial,
+        forked: p.forked,
+        executable: p.executable.clone(),
+        arguments: p.arguments.clone(),
+        start_ms: p.start_ms,
+        end_ms: p.end_ms,
+        threads: p.threads,
+        totals: p.totals.into(),
+        own_peak_bytes: p.own_peak_bytes,
+        own_peak_ms: p.own_peak_ms,
+        foreign_frees: p.foreign_frees,
+        lost: p.lost,
+    }
+}

@@ -1,0 +1,122 @@
+//! What counting mode found.
+
+use mallow_profile::FamilyCounts;
+use serde::Serialize;
+
+use super::overview::{FamilyRow, family_rows};
+
+/// The result of counting, as `stat` hands it in.
+#[derive(Clone, Debug, Default)]
+pub struct Stat {
+    /// The command line that was counted.
+    pub command: Vec<String>,
+    /// From its start to its end.
+    pub wall_ns: u64,
+    /// As a shell shows it; None where the command still ran.
+    pub exit_status: Option<i32>,
+    /// Process images, in order of their start.
+    pub processes: Vec<StatProcess>,
+    /// Calls that could not be counted.
+    pub lost: u64,
+}
+
+/// One process image.
+#[derive(Clone, Debug, Default)]
+pub struct StatProcess {
+    /// Process id.
+    pub pid: u32,
+    /// Its parent's.
+    pub parent_pid: u32,
+    /// Which image of that pid.
+    pub serial: u32,
+    /// It began with fork: it may free what its parent allocated.
+    pub forked: bool,
+    /// Its arguments, the name first; or its executable where there are none.
+    pub arguments: Vec<String>,
+    /// What it called.
+    pub families: FamilyCounts,
+}
+
+/// The result of counting, as it is shown.
+#[derive(Clone, Debug, Serialize)]
+pub struct StatReport {
+    /// The command line that was counted.
+    pub command: Vec<String>,
+    /// From its start to its end.
+    pub wall_ns: u64,
+    /// As a shell shows it.
+    pub exit_status: Option<i32>,
+    /// Calls that could not be counted.
+    pub lost: u64,
+    /// Over all processes.
+    #[serde(flatten)]
+    pub totals: StatRow,
+    /// Process images, in order of their start.
+    pub processes: Vec<StatProcessRow>,
+}
+
+/// One process image, as it is shown.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct StatProcessRow {
+    pub pid: u32,
+    pub parent_pid: u32,
+    pub serial: u32,
+    pub forked: bool,
+    pub arguments: Vec<String>,
+    #[serde(flatten)]
+    pub counts: StatRow,
+}
+
+/// Sums; `docs/DEFINITIONS.md` defines each word.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[allow(missing_docs)]
+pub struct StatRow {
+    pub allocations: u64,
+    pub allocated_bytes: u64,
+    pub frees: u64,
+    /// Allocations minus frees; below 0 where a process frees what its parent allocated.
+    pub remaining: i64,
+    pub reallocs_in_place: u64,
+    pub reallocs_moved: u64,
+    /// By the function that was called; those that were not called are left out.
+    pub families: Vec<FamilyRow>,
+}
+
+impl From<&FamilyCounts> for StatRow {
+    fn from(f: &FamilyCounts) -> Self {
+        Self {
+            allocations: f.allocations(),
+            allocated_bytes: f.allocated_bytes(),
+            frees: f.all_frees(),
+            remaining: f.allocations().wrapping_sub(f.all_frees()) as i64,
+            reallocs_in_place: f.reallocs_in_place,
+            reallocs_moved: f.reallocs_moved,
+            families: family_rows(f),
+        }
+    }
+}
+
+/// Adds up what was counted.
+pub fn stat(stat: &Stat) -> StatReport {
+    let mut all = FamilyCounts::default();
+    for process in &stat.processes {
+        all += process.families;
+    }
+    let row = |p: &StatProcess| StatProcessRow {
+        pid: p.pid,
+        parent_pid: p.parent_pid,
+        serial: p.serial,
+        forked: p.forked,
+        arguments: p.arguments.clone(),
+        counts: StatRow::from(&p.families),
+    };
+    StatReport {
+        command: stat.command.clone(),
+        wall_ns: stat.wall_ns,
+        exit_status: stat.exit_status,
+        lost: stat.lost,
+        totals: StatRow::from(&all),
+        processes: stat.processes.iter().map(row).collect(),
+    }
+}

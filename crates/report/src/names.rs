@@ -1,0 +1,203 @@
+//! Function names, shortened for people.
+//!
+//! A demangled C++ name repeats types that nobody reads: return type, parameters, template arguments. What is left
+//! here is the qualified name, which is enough to find the function and to tell which library it belongs to.
+
+/// The qualified name alone: without return type and parameters, template arguments folded to `<…>`.
+///
+/// Works on what demanglers of C++, Rust, Go and Swift print. A name that it does not understand (unbalanced
+/// brackets, say) comes back as it is. Costs one pass; nesting does not multiply it.
+pub fn short(name: &str) -> String {
+    let plain = name
+        .replace("std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >", "std::string")
+        .replace("std::basic_string<char, std::char_traits<char>, std::allocator<char> >", "std::string")
+        .replace("std::__cxx11::", "std::")
+        .replace("std::__1::", "std::");
+    fold(&plain, MAX_NESTING).unwrap_or(plain)
+}
+
+/// Deeper `<<A as B> as C>` than this is left as it is: names come from the recorded program.
+const MAX_NESTING: u32 = 16;
+
+const ANONYMOUS: &str = "(anonymous namespace)";
+
+fn fold(name: &str, nesting: u32) -> Option<String> {
+    let nesting = nesting.checked_sub(1)?;
+    let mut out = String::with_capacity(name.len());
+    let mut return_type_ends = 0;
+    let mut rest = name;
+    while let Some(c) = rest.chars().next() {
+        let mut taken = c.len_utf8();
+        let path_start = out.is_empty() || (out.ends_with([' ', '&', '*']) && !ends_with_symbol(&out));
+        match c {
+            '<' | '>' | '-' | '=' | '!' if ends_with_operator(&out) => {
+                taken = rest.find(|c: char| !"<>-=!".contains(c)).unwrap_or(rest.len());
+                // `operator< <int>` has its template arguments after a space.
+                out.push_str(&rest[..taken]);
+            }
+            '<' => {
+                taken = group(rest, '<', '>')?;
+                let inner = &rest[1..taken - 1];
+                if path_start && let Some((of, as_)) = split_as(inner) {
+                    out.push_str(&format!("<{} as {}>", fold(of, nesting)?, fold(as_, nesting)?));
+                } else if path_start && !inner.contains("lambda") {
+                    out.push_str(&format!("<{}>", fold(inner, nesting)?));
+                } else {
+                    out.push_str("<…>");
+                }
+            }
+            '(' if rest.starts_with(ANONYMOUS) => {
+                taken = ANONYMOUS.len();
+                out.push_str(ANONYMOUS);
+            }
+            '(' if ends_with_operator(&out) && rest.starts_with("()") => {
+                taken = 2;
+                out.push_str("()");
+            }
+            '(' => {
+                taken = group(rest, '(', ')')?;
+                if out.trim_end().ends_with("decltype") || out.ends_with('.') || out.is_empty() {
+                    out.push_str(&rest[..taken]);
+                } else {
+                    // Only function templates carry a return type. Swift puts its own behind an arrow.
+                    if out.ends_with('>') {
+                        out.drain(..return_type_ends);
+                    }
+                    return_type_ends = 0;
+                    if !rest[taken..].starts_with("::") && !rest[taken..].starts_with(" const::") {
+                        return Some(out);
+                    }
+                    taken += if rest[taken..].starts_with(" const::") { " const".len() } else { 0 };
+                }
+            }
+            '{' => {
+                taken = group(rest, '{', '}')?;
+                let text = &rest[..taken];
+                match (text.find('('), text.rfind(')')) {
+                    (Some(open), Some(close)) if open < close => {
+                        out.push_str(&text[..open]);
+                        out.push_str(&text[close + 1..]);
+                    }
+                    _ => out.push_str(text),
+                }
+            }
+            '[' => {
+                taken = group(rest, '[', ']')?;
+                if path_start || ["operator", "new", "delete"].iter().any(|w| out.ends_with(w)) {
+                    out.push_str(&rest[..taken]);
+                }
+            }
+            ' ' => {
+                if rest.starts_with(" [clone") {
+                    return Some(out);
+                }
+                if !ends_with_operator(&out) && !ends_with_symbol(&out) {
+                    return_type_ends = out.len() + 1;
+                }
+                out.push(' ');
+            }
+            _ => out.push(c),
+        }
+        rest = &rest[taken..];
+    }
+    Some(out)
+}
+
+/// True after the word `operator`, and not after `my_operator`.
+fn ends_with_operator(out: &str) -> bool {
+    out.strip_suffix("operator").is_some_and(|before| !before.ends_with(|c: char| c.is_alphanumeric() || c == '_'))
+}
+
+/// True after `operator<` and its like, and the space that may follow it.
+fn ends_with_symbol(out: &str) -> bool {
+    let out = out.trim_end();
+    let word = out.trim_end_matches(['<', '>', '-', '=', '!']);
+    word.len() < out.len() && ends_with_operator(word)
+}
+
+/// Length of the bracketed group that `text` starts with. An arrow closes nothing.
+fn group(text: &str, open: char, close: char) -> Option<usize> {
+    let mut depth = 0usize;
+    let mut before = ' ';
+    for (at, c) in text.char_indices() {
+        if c == open {
+            depth += 1;
+        } else if c == close && !(c == '>' && before == '-') {
+            depth -= 1;
+            if depth == 0 {
+                return Some(at + c.len_utf8());
+            }
+        }
+        before = c;
+    }
+    None
+}
+
+/// Rust's `Type as Trait`, split at the outermost ` as `.
+fn split_as(inner: &str) -> Option<(&str, &str)> {
+    let mut depth = 0i32;
+    let mut before = ' ';
+    for (at, c) in inner.char_indices() {
+        match c {
+            '<' | '(' | '[' => depth += 1,
+            '>' if before == '-' => {}
+            '>' | ')' | ']' => depth -= 1,
+            ' ' if depth == 0 && inner[at..].starts_with(" as ") => return Some((&inner[..at], &inner[at + 4..])),
+            _ => {}
+        }
+        before = c;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short;
+
+    #[test]
+    fn keeps_what_names_the_function() {
+        for (name, expected) in [
+            ("main", "main"),
+            ("parse_row.isra.0", "parse_row.isra.0"),
+            ("ns::Parser::parse(int, char const*) const", "ns::Parser::parse"),
+            ("std::vector<int, std::allocator<int> >::push_back(int const&)", "std::vector<…>::push_back"),
+            ("void std::__sort<int*, Less>(int*, int*, Less)", "std::__sort<…>"),
+            ("std::vector<int, std::allocator<int> > user::make<int>(int)", "user::make<…>"),
+            ("(anonymous namespace)::helper(int) [clone .cold]", "(anonymous namespace)::helper"),
+            ("std::map<int, int> (anonymous namespace)::make<int>()", "(anonymous namespace)::make<…>"),
+            ("operator new(unsigned long)", "operator new"),
+            ("operator new[](unsigned long, std::nothrow_t const&)", "operator new[]"),
+            ("bool a::operator< <int>(a::T const&, a::T const&)", "a::operator< <…>"),
+            ("a::operator<<(std::ostream&, a::T const&)", "a::operator<<"),
+            ("a::T::operator->() const", "a::T::operator->"),
+            ("a::T::operator()(int) const", "a::T::operator()"),
+            ("my_operator<int>::f()", "my_operator<…>::f"),
+            ("void run<int>(int)::{lambda(int)#1}::operator()(int) const", "run<…>::{lambda#1}::operator()"),
+            ("T::f() const::{lambda()#2}::operator()() const", "T::f::{lambda#2}::operator()"),
+            (
+                "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >::_M_create(unsigned long&, unsigned long)",
+                "std::string::_M_create",
+            ),
+            ("to_text[abi:cxx11](int)", "to_text"),
+            ("decltype ((f)(x)) ns::call<F>(F)", "ns::call<…>"),
+            ("alloc::raw_vec::RawVec<T,A>::grow_one", "alloc::raw_vec::RawVec<…>::grow_one"),
+            ("<alloc::vec::Vec<T> as core::clone::Clone>::clone", "<alloc::vec::Vec<…> as core::clone::Clone>::clone"),
+            ("<[T] as alloc::slice::Join<&S>>::join", "<[T] as alloc::slice::Join<…>>::join"),
+            ("core::ops::function::FnOnce::call_once::<fn() -> u8>", "core::ops::function::FnOnce::call_once::<…>"),
+            ("app::main::{{closure}}", "app::main::{{closure}}"),
+            ("main.(*Server).handle", "main.(*Server).handle"),
+            ("app.Store.load(from: Swift.String) -> Swift.Int", "app.Store.load"),
+            ("broken<int::f(", "broken<int::f("),
+            ("", ""),
+        ] {
+            assert_eq!(short(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn hostile_names_end() {
+        for name in ["<".repeat(100_000), format!("{}{}", "<".repeat(50_000), ">".repeat(50_000)), "(".repeat(9999)] {
+            assert_eq!(short(&name), name);
+        }
+    }
+}
