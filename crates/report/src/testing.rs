@@ -26,7 +26,7 @@ impl Builder {
     }
 
     /// A stack, the innermost function first. `function@file:line` or `function` in the program, `function!module` in
-    /// a shared object, `+0x12!module` or `+0x12` without a name. `inner > outer` is a frame with an inlined function.
+    /// a shared object, `+0x12!module` or `+0x12` without a name. `inner | outer` is a frame with an inlined function.
     pub fn stack(&mut self, frames: &[&str]) -> StackId {
         frames.iter().rev().fold(Stacks::ROOT, |parent, text| {
             let frame = self.frame(text);
@@ -42,7 +42,7 @@ impl Builder {
         let address = functions.strip_prefix("+0x").and_then(|a| u64::from_str_radix(a, 16).ok());
         let lines = match address {
             Some(_) => Vec::new(),
-            None => functions.split(" > ").map(|f| self.line(f)).collect(),
+            None => functions.split(" | ").map(|f| self.line(f)).collect(),
         };
         let module = Some(self.module(module));
         // A made-up address that equal frames share.
@@ -134,7 +134,7 @@ pub fn parser() -> Profile {
     );
     let cache = b.site(
         parent,
-        &stack(&["strdup!libc.so.6", "app::Cache::put@/src/app/cache.h:31 > app::load@/src/app/load.cc:91"]),
+        &stack(&["strdup!libc.so.6", "app::Cache::put@/src/app/cache.h:31 | app::load@/src/app/load.cc:91"]),
         blocks(12, 1000, 0, 12),
     );
     (cache.leaked_oldest_ms, cache.leaked_youngest_ms) = (10, 1650);

@@ -162,3 +162,68 @@ fn suppressed_by(functions: &Functions<'_>, suppressions: &Suppressions, stack: 
         .collect();
     suppressions.find(&names)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Leaks, leaks};
+    use crate::analysis::Suppressions;
+    use crate::testing::{Builder, blocks, parser};
+
+    fn with(suppressions: &str) -> Leaks {
+        leaks(&parser(), &Suppressions::parse(suppressions).expect("a good file"), usize::MAX)
+    }
+
+    #[test]
+    fn sites_come_largest_first_with_their_age() {
+        let report = with("");
+        let rows: Vec<_> =
+            report.sites.iter().map(|s| (s.leaked, s.leaked_bytes, s.oldest_ms, s.youngest_ms)).collect();
+        assert_eq!(rows, [(12, 12_000, 1700, 60), (3, 3600, 200, 200)]);
+        assert_eq!(report.sites[1].pids, [4712]);
+        assert_eq!((report.leaked, report.leaked_bytes), (15, 15_600));
+        assert_eq!((report.reported, report.suppressed), (15, 0));
+    }
+
+    #[test]
+    fn reported_and_suppressed_are_all() {
+        // By function, by an outer frame's file, by module; the second has nothing left to match.
+        for pattern in ["leak:Cache::put", "leak:^/src/app/load.cc$", "leak:^app::Cache\nleak:cache.h"] {
+            let report = with(pattern);
+            assert_eq!((report.suppressed, report.suppressed_bytes), (12, 12_000), "{pattern}");
+            assert_eq!((report.reported, report.reported_bytes), (3, 3600), "{pattern}");
+            assert_eq!((report.sites.len(), report.sites_in_all), (1, 1), "{pattern}");
+            assert_eq!(report.suppressions[0].sites, 1, "{pattern}");
+        }
+        let report = with("leak:ld-linux\nleak:nothing\n");
+        let uses: Vec<_> = report.suppressions.iter().map(|u| (u.pattern.as_str(), u.sites, u.leaked_bytes)).collect();
+        assert_eq!(uses, [("ld-linux", 1, 3600), ("nothing", 0, 0)]);
+        assert_eq!(report.reported_bytes + report.suppressed_bytes, report.leaked_bytes);
+    }
+
+    #[test]
+    fn stacks_that_read_the_same_are_one_site() {
+        let mut b = Builder::default();
+        let first = b.process(1, &["a"], 100);
+        let second = b.process(2, &["a"], 50);
+        for (process, stack, oldest) in [
+            (first, ["operator new | make@a.c:3", "main@a.c:9"], 40),
+            (second, ["operator new | make@a.c:3", "main@a.c:9"], 5),
+            (first, ["operator new | make@a.c:4", "main@a.c:9"], 1),
+        ] {
+            let site = b.site(process, &stack, blocks(1, 8, 0, 1));
+            (site.leaked_oldest_ms, site.leaked_youngest_ms) = (oldest, oldest);
+        }
+        // Another call on the same line: another address, the same text.
+        let main = b.stack(&["main@a.c:9"]);
+        let mut again = b.profile.sites[0].clone();
+        let (first_call, _) = b.profile.stacks.top(again.stack).expect("a frame");
+        let twin = mallow_profile::Frame { address: 9, ..b.profile.frames[first_call.0 as usize].clone() };
+        b.profile.frames.push(twin);
+        again.stack = b.profile.stacks.push(main, mallow_profile::FrameId(b.profile.frames.len() as u32 - 1));
+        b.profile.sites.push(again);
+
+        let report = leaks(&b.profile, &Suppressions::default(), usize::MAX);
+        let rows: Vec<_> = report.sites.iter().map(|s| (s.leaked, s.oldest_ms, s.pids.as_slice())).collect();
+        assert_eq!(rows, [(3, 60, &[1, 2][..]), (1, 99, &[1])]);
+    }
+}

@@ -238,3 +238,97 @@ fn process_row(p: &Process) -> ProcessRow {
         lost: p.lost,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Measure, Place, overview};
+    use crate::testing::{Builder, blocks, parser};
+
+    fn places(by: Measure) -> Vec<Place> {
+        let all = overview(&parser(), usize::MAX).largest;
+        all.into_iter().find(|l| l.by == by).map(|l| l.largest).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_place_is_the_first_line_of_the_programs_own() {
+        let all = places(Measure::Allocations);
+        let row = &all[0];
+        let frame = row.frame.as_ref().expect("a frame");
+        assert!(frame.function.starts_with("app::Parser::parse_row"), "{frame:?}");
+        assert_eq!((frame.file.as_deref(), frame.line), (Some("/src/app/parser.cc"), Some(212)));
+        assert_eq!((row.sites, row.totals.allocations), (2, 1_000_000));
+        assert!(row.through.as_ref().is_some_and(|t| t.contains("_M_create")), "{:?}", row.through);
+        assert_eq!(row.largest_site.totals.allocations, 900_000);
+        let names: Vec<_> = row.largest_site.stack.own().iter().map(|f| f.function.as_str()).collect();
+        assert_eq!(&names[1..], ["app::load", "app::run(int)", "main"]);
+    }
+
+    #[test]
+    fn a_place_may_be_an_inlined_function_or_an_address() {
+        let leaked = places(Measure::Leaked);
+        let frame = leaked[0].frame.as_ref().expect("a frame");
+        assert_eq!((frame.function.as_str(), frame.line, frame.inlined), ("app::Cache::put", Some(31), true));
+        assert_eq!(leaked[0].through, None, "strdup is an allocating function and tells nothing");
+        // The dynamic linker alone: no frame of the program's own.
+        assert_eq!(leaked[1].frame.as_ref().map(|f| f.function.as_str()), Some("_dl_new_object"));
+        let largest = places(Measure::Peak);
+        assert_eq!(largest[1].frame.as_ref().map(|f| f.function.as_str()), Some("libplugin.so+0x12f0"));
+    }
+
+    #[test]
+    fn lists_are_ranked_cut_and_totalled() {
+        let report = overview(&parser(), 1);
+        for list in &report.largest {
+            assert_eq!(list.largest.len(), 1);
+            let whole = places(list.by);
+            assert_eq!(list.places, whole.len() as u64);
+            let values: Vec<_> = whole.iter().map(|p| list.by.of(&p.totals)).collect();
+            assert!(values.is_sorted_by(|a, b| a >= b), "{values:?}");
+            assert_eq!(values.iter().sum::<u64>(), list.total);
+        }
+        assert_eq!(report.processes.len(), 2);
+        assert_eq!((report.families.len(), report.families[0].family), (1, "malloc"));
+    }
+
+    #[test]
+    fn the_same_stack_in_two_processes_is_one_site() {
+        let mut b = Builder::default();
+        let first = b.process(1, &["a"], 10);
+        let second = b.process(2, &["a"], 10);
+        b.site(first, &["f", "main"], blocks(3, 8, 0, 0));
+        b.site(second, &["f", "main"], blocks(4, 8, 0, 0));
+        b.site(second, &[], blocks(1, 8, 0, 0));
+        let report = overview(&b.profile, 10);
+        assert_eq!(report.sites, 2);
+        let places = &report.largest[0].largest;
+        assert_eq!((places[0].sites, places[0].totals.allocations), (1, 7));
+        assert!(places[1].frame.is_none(), "a site without frames is shown all the same");
+    }
+
+    #[test]
+    fn json_has_the_words_of_the_definitions() {
+        let json = serde_json::to_value(overview(&parser(), 1)).expect("serialises");
+        for key in [
+            "allocations",
+            "frees",
+            "allocated_bytes",
+            "remaining",
+            "peak_bytes",
+            "peak_ms",
+            "leaked",
+            "leaked_bytes",
+            "temporary",
+            "temporary_bytes",
+            "reallocs_in_place",
+            "reallocs_moved",
+            "duration_ms",
+            "exit_status",
+            "lost",
+        ] {
+            assert!(json.get(key).is_some_and(serde_json::Value::is_number), "{key}");
+        }
+        let place = &json["largest"][0]["largest"][0];
+        assert_eq!((place["line"].as_u64(), place["allocations"].as_u64()), (Some(212), Some(1_000_000)));
+        assert_eq!(place["largest_site"]["frames"][0]["function"], "operator new(unsigned long)");
+    }
+}

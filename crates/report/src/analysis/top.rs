@@ -115,3 +115,60 @@ pub fn top(profile: &Profile, options: TopOptions) -> Top {
         functions: ranked.iter().map(|&(_, _, id)| row(id)).collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Measure, Top, TopOptions, top};
+    use crate::testing::{Builder, blocks, parser};
+
+    fn rows(top: &Top, by: Measure) -> Vec<(&str, u64, u64)> {
+        top.functions.iter().map(|f| (f.function.as_str(), by.of(&f.flat), by.of(&f.cum))).collect()
+    }
+
+    const ALL: TopOptions = TopOptions { by: Measure::Allocations, cum: false, raw: false, limit: usize::MAX };
+
+    #[test]
+    fn recursion_counts_once_and_inlined_functions_are_functions() {
+        let mut b = Builder::default();
+        let p = b.process(1, &["a"], 10);
+        b.site(p, &["leaf@a.c:1 | walk@a.c:9", "walk@a.c:8", "walk@a.c:7", "main"], blocks(5, 10, 0, 0));
+        b.site(p, &["walk@a.c:7", "main"], blocks(2, 10, 0, 0));
+        let report = top(&b.profile, TopOptions { cum: true, ..ALL });
+        assert_eq!(rows(&report, Measure::Allocations), [("walk", 2, 7), ("main", 0, 7), ("leaf", 5, 5)]);
+        let report = top(&b.profile, ALL);
+        assert_eq!(rows(&report, Measure::Allocations), [("leaf", 5, 5), ("walk", 2, 7)]);
+        assert_eq!(rows(&report, Measure::Bytes), [("leaf", 50, 50), ("walk", 20, 70)]);
+    }
+
+    #[test]
+    fn functions_of_one_name_in_two_files_are_two() {
+        let mut b = Builder::default();
+        let p = b.process(1, &["a"], 10);
+        b.site(p, &["init@a.c:1", "main"], blocks(5, 10, 0, 0));
+        b.site(p, &["init@b.c:1", "main"], blocks(4, 10, 0, 0));
+        b.site(p, &["init!liba.so", "main"], blocks(3, 10, 0, 0));
+        assert_eq!(rows(&top(&b.profile, ALL), Measure::Allocations), [("init", 5, 5), ("init", 4, 4), ("init", 3, 3)]);
+    }
+
+    #[test]
+    fn raw_shows_what_is_looked_past_otherwise() {
+        let profile = parser();
+        let plain = top(&profile, ALL);
+        assert!(plain.functions[0].function.starts_with("app::Parser::parse_row"));
+        assert_eq!(plain.functions[0].flat.allocations, 1_000_000);
+        assert!(plain.functions.iter().all(|f| !f.function.starts_with("operator new")));
+        let raw = top(&profile, TopOptions { raw: true, ..ALL });
+        assert_eq!(raw.functions[0].function, "operator new(unsigned long)");
+        assert_eq!(raw.functions[0].flat.allocations, 1_000_000);
+        let flat: u64 = raw.functions.iter().map(|f| f.flat.allocations).sum();
+        assert_eq!((flat, plain.functions.iter().map(|f| f.flat.allocations).sum()), (raw.totals.allocations, flat));
+    }
+
+    #[test]
+    fn the_limit_cuts_the_list_and_says_what_it_cut() {
+        let report = top(&parser(), TopOptions { limit: 1, cum: true, ..ALL });
+        assert_eq!(report.functions.len(), 1);
+        assert_eq!(report.functions[0].function, "main");
+        assert!(report.functions_in_all > 4, "{}", report.functions_in_all);
+    }
+}
