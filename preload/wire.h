@@ -4,8 +4,8 @@
  * The run directory is the interface (docs/WIRE.md tells the whole story):
  *
  *   DIR/control           struct mallow_control, one page, made by mallow before the target starts
- *   DIR/p-PID-SERIAL      struct mallow_process and what follows it, one file for each process image, made by the target
- *   DIR/tables/KEY        struct mallow_table and what follows it: a module's unwind rules, made by mallow
+ *   DIR/p-PID-SERIAL      struct mallow_process and what follows it, one file for each process image, made by the
+ * target DIR/tables/KEY        struct mallow_table and what follows it: a module's unwind rules, made by mallow
  *
  * Both sides map these files shared. The target trusts mallow's files; mallow trusts nothing in the target's.
  * All fields are little-endian and naturally aligned. A change of any layout here changes MALLOW_WIRE_VERSION.
@@ -20,7 +20,7 @@
 
 #define MALLOW_CONTROL_MAGIC 0x434c414du /* "MALC" */
 #define MALLOW_PROCESS_MAGIC 0x504c414du /* "MALP" */
-#define MALLOW_TABLE_MAGIC 0x544c414du   /* "MALT" */
+#define MALLOW_TABLE_MAGIC   0x544c414du /* "MALT" */
 
 /* The environment variable that carries the path of the run directory. */
 #define MALLOW_DIR_VARIABLE "MALLOW_DIR"
@@ -48,8 +48,9 @@ struct mallow_control {
     /* Ring sizes in words (powers of two): the first MALLOW_LARGE_RINGS threads of a process have large ones. */
     uint32_t large_ring_words;
     uint32_t small_ring_words;
-    uint32_t max_threads; /* thread blocks in a process file; later threads share the last block's lost counter */
-    uint32_t reserved[6];
+    uint32_t max_threads;      /* thread blocks in a process file; later threads share the last block's lost counter */
+    uint32_t failed_processes; /* images that could not make their file; added to atomically by targets */
+    uint32_t reserved[5];
     /* Its own cache line: read by each event, written about once a millisecond by mallow alone. */
     uint64_t epoch; /* milliseconds since the recording began; also the reader's heartbeat; starts at 1 */
     uint64_t epoch_pad[7];
@@ -73,6 +74,7 @@ struct mallow_control {
 enum mallow_process_state {
     MALLOW_PROCESS_FILLING = 0, /* the header is not complete: skip the file for now */
     MALLOW_PROCESS_READY = 1,
+    MALLOW_PROCESS_CLOSED = 2, /* written by mallow: it reads this file no more; the target stops recording */
 };
 
 enum mallow_origin {
@@ -87,26 +89,26 @@ struct mallow_process {
     uint32_t mode;    /* enum mallow_mode */
     uint32_t pid;
     uint32_t parent_pid;
-    uint32_t origin;          /* enum mallow_origin */
-    uint32_t serial;          /* 0 for a pid's first image, then 1, 2, … at each exec or re-creation */
-    uint64_t start_ns;        /* CLOCK_MONOTONIC */
-    uint64_t file_bytes;      /* size of this file */
-    uint64_t modules_offset;  /* of struct mallow_module[MALLOW_MAX_MODULES] */
-    uint64_t threads_offset;  /* of struct mallow_thread[max_threads] */
-    uint64_t rings_offset;    /* of ring 0 */
-    uint32_t max_threads;     /* as in control */
+    uint32_t origin;         /* enum mallow_origin */
+    uint32_t serial;         /* 0 for a pid's first image, then 1, 2, … at each exec or re-creation */
+    uint64_t start_ns;       /* CLOCK_MONOTONIC */
+    uint64_t file_bytes;     /* size of this file */
+    uint64_t modules_offset; /* of struct mallow_module[MALLOW_MAX_MODULES] */
+    uint64_t threads_offset; /* of struct mallow_thread[max_threads] */
+    uint64_t rings_offset;   /* of ring 0 */
+    uint32_t max_threads;    /* as in control */
     uint32_t large_ring_words;
     uint32_t small_ring_words;
-    uint32_t modules;    /* module entries in use; written with release order after the entry */
-    uint32_t threads;    /* thread blocks ever used; written with release order after the block */
-    uint32_t generation; /* how often a module took the place of another; see MALLOW_OP_GENERATION */
-    uint64_t unrecorded; /* events that found no thread block or no memory for one: lost, but counted */
+    uint32_t modules;        /* module entries in use; written with release order after the entry */
+    uint32_t threads;        /* thread blocks ever used; written with release order after the block */
+    uint32_t generation;     /* how often a module took the place of another; see MALLOW_OP_GENERATION */
+    uint64_t unrecorded;     /* events that found no thread block or no memory for one: lost, but counted */
     uint32_t executable_len; /* bytes of path in text[] */
     uint32_t arguments_len;  /* bytes of NUL-separated arguments that follow it in text[] (cut to fit) */
     char text[3984];
 };
 
-#define MALLOW_MAX_MODULES 2048u
+#define MALLOW_MAX_MODULES 1024u
 
 enum mallow_module_status {
     MALLOW_MODULE_WANTED = 1,  /* mallow should make DIR/tables/KEY for it */
@@ -119,10 +121,10 @@ enum mallow_module_status {
  * build-id has the key "P-I" (pid of the process and index of the module, in decimal).
  */
 struct mallow_module {
-    uint64_t start;      /* address of its first mapped page: link-time address base_svma in its table */
-    uint64_t end;        /* past its last mapped page */
-    uint32_t generation; /* process generation from which on it is valid */
-    uint32_t status;     /* enum mallow_module_status; a futex */
+    uint64_t start;        /* address of its first mapped page: link-time address base_svma in its table */
+    uint64_t end;          /* past its last mapped page */
+    uint32_t generation;   /* process generation from which on it is valid */
+    uint32_t status;       /* enum mallow_module_status; a futex */
     uint32_t build_id_len; /* 0: none */
     uint32_t path_len;
     uint8_t build_id[32];
@@ -158,20 +160,20 @@ enum mallow_owner {
  * all owners. head and tail count words since the ring began and never go back; head - tail <= words of the ring.
  */
 struct mallow_thread {
-    uint32_t owner;  /* enum mallow_owner; taken by compare-and-swap */
-    uint32_t tid;    /* the owner's, kept after its end */
-    uint64_t head;   /* words written; release order */
-    uint64_t lost;   /* events not written: the reader was dead */
+    uint32_t owner; /* enum mallow_owner; taken by compare-and-swap */
+    uint32_t tid;   /* the owner's, kept after its end */
+    uint64_t head;  /* words written; release order */
+    uint64_t lost;  /* events not written: the reader was dead */
     uint64_t owner_pad[5];
 
     uint64_t tail;    /* words read by mallow; release order; low half is a futex */
     uint32_t waiting; /* not 0: the owner sleeps on tail; mallow clears it and wakes */
     uint32_t reader_pad[13];
 
-    uint64_t frees;             /* calls of free on non-NULL */
-    uint64_t realloc_frees;     /* releases implied by successful reallocs of non-NULL, and reallocs to 0 */
-    uint64_t realloc_in_place;  /* successful reallocs of non-NULL that returned the same address */
-    uint64_t realloc_moved;     /* … another address */
+    uint64_t frees;            /* calls of free on non-NULL */
+    uint64_t realloc_frees;    /* releases implied by successful reallocs of non-NULL, and reallocs to 0 */
+    uint64_t realloc_in_place; /* successful reallocs of non-NULL that returned the same address */
+    uint64_t realloc_moved;    /* … another address */
     struct mallow_counter counter[MALLOW_FAMILY_COUNT];
     uint64_t counter_pad[2];
 };
@@ -201,9 +203,9 @@ struct mallow_thread {
  * TIME               argument: the epoch; events that follow happened at or after it
  * THREAD             argument: tid of the thread that owns the ring from here on
  * GENERATION         argument: process generation; addresses in STACK records that follow refer to the modules valid in
- *                    it. Stack numbers of the ring begin again at 0, and so does "the stack used last" (none: keep = 0).
- * LOST               argument: events that this ring could not write here
- * PAD                the rest of the ring up to its end is unused; the next record is at its start
+ *                    it. Stack numbers of the ring begin again at 0, and so does "the stack used last" (none: keep =
+ * 0). LOST               argument: events that this ring could not write here PAD                the rest of the ring
+ * up to its end is unused; the next record is at its start
  *
  * No record runs across the end of the ring. Order between rings: a record is published before any event that depends
  * on it can be published by another thread (an allocation after the allocator returned and before the caller sees the
@@ -230,9 +232,9 @@ enum mallow_event_flag {
     MALLOW_FLAG_CUT = 4,
 };
 
-#define MALLOW_SIZE_BITS 40
+#define MALLOW_SIZE_BITS  40
 #define MALLOW_STACK_BITS 24
-#define MALLOW_EXACT_PC (1ull << 63)
+#define MALLOW_EXACT_PC   (1ull << 63)
 /* Depth limit of the wire: keep and new have 16 bits. */
 #define MALLOW_DEPTH_LIMIT 4096u
 
@@ -265,13 +267,13 @@ struct mallow_table {
     uint64_t reserved;
 };
 
-#define MALLOW_QUICK_RULE 0x8000u
-#define MALLOW_QUICK_BASE_RBP 0x0200u
-#define MALLOW_QUICK_CFA_MASK 0x01ffu
+#define MALLOW_QUICK_RULE      0x8000u
+#define MALLOW_QUICK_BASE_RBP  0x0200u
+#define MALLOW_QUICK_CFA_MASK  0x01ffu
 #define MALLOW_QUICK_RBP_SHIFT 10
-#define MALLOW_QUICK_RBP_MASK 0x1fu
-#define MALLOW_RULE_NONE 0u
-#define MALLOW_RULE_END 1u
+#define MALLOW_QUICK_RBP_MASK  0x1fu
+#define MALLOW_RULE_NONE       0u
+#define MALLOW_RULE_END        1u
 
 enum mallow_cfa_kind {
     MALLOW_CFA_NONE = 0,   /* no information */
@@ -308,7 +310,7 @@ enum mallow_saved {
 struct mallow_rule {
     uint8_t cfa_kind; /* enum mallow_cfa_kind */
     uint8_t cfa_reg;
-    uint8_t signal_frame; /* 1: the frame that this rule leads to was interrupted: its pc is exact */
+    uint8_t signal_frame;             /* 1: the frame that this rule leads to was interrupted: its pc is exact */
     uint8_t kind[MALLOW_SAVED_COUNT]; /* enum mallow_saved_kind */
     uint8_t reserved[2];
     int32_t cfa_offset;

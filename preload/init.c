@@ -1,0 +1,160 @@
+/*
+ * Beginning and ending: which policy serves this process, and what fork does to it.
+ *
+ * The entry points start out at functions that initialise and then call again, so there is no test for it afterwards.
+ */
+#include "entries.h"
+#include "modules.h"
+#include "real.h"
+#include "target.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE 4096
+
+struct target target;
+uint32_t target_lock;
+
+/* Alone on its page, see target.h. */
+static _Alignas(PAGE) union {
+    uintptr_t alive;
+    char page[PAGE];
+} alive_page;
+extern uintptr_t image_alive __attribute__((alias("alive_page")));
+
+void target_acquire(void) {
+    uint32_t expected = 0;
+    if (__atomic_compare_exchange_n(&target_lock, &expected, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        return;
+    while (__atomic_exchange_n(&target_lock, 2, __ATOMIC_ACQUIRE) != 0)
+        sys_futex_wait(&target_lock, 2, 100);
+}
+
+void target_release(void) {
+    if (__atomic_exchange_n(&target_lock, 0, __ATOMIC_RELEASE) == 2)
+        sys_futex_wake(&target_lock);
+}
+
+void target_over(void) {
+    hooks_install(&real);
+}
+
+void target_forked(void) {
+    target_lock = 0;
+    modules_forked();
+    thread_forked();
+    target.process = NULL;
+    image_alive = 0;
+}
+
+/* Finds a variable in a block of NUL-terminated settings; NULL when it is not there. */
+static const char *setting(const char *at, const char *end, const char *name) {
+    size_t length = strlen(name);
+    while (at < end) {
+        if (strncmp(at, name, length) == 0 && at[length] == '=')
+            return at + length + 1;
+        at += strlen(at) + 1;
+    }
+    return NULL;
+}
+
+/* The run directory. A call can come before the C library has an environment: the kernel's copy serves then. */
+static int find_directory(void) {
+    const char *value = getenv(MALLOW_DIR_VARIABLE);
+    static char text[16384];
+    if (value == NULL) {
+        long fd = sys_open("/proc/self/environ", O_RDONLY, 0);
+        long length = fd < 0 ? -1 : sys_read((int)fd, text, sizeof text - 1);
+        if (fd >= 0)
+            sys_close((int)fd);
+        value = length > 0 ? setting(text, text + length, MALLOW_DIR_VARIABLE) : NULL;
+    }
+    return value != NULL && value[0] == '/' &&
+           text_copy(target.directory, value, sizeof target.directory) == strlen(value);
+}
+
+static struct mallow_control *open_control(void) {
+    char path[sizeof target.directory + 16];
+    size_t length = text_copy(path, target.directory, sizeof path);
+    memcpy(path + length, "/control", 9);
+    long fd = sys_open(path, O_RDWR | O_NOFOLLOW, 0);
+    if (fd < 0)
+        return NULL;
+    uint64_t bytes;
+    struct mallow_control *control = NULL;
+    if (sys_size((int)fd, &bytes) == 0 && bytes >= sizeof *control)
+        control = sys_map((int)fd, PAGE, 1);
+    sys_close((int)fd);
+    if (control == NULL)
+        return NULL;
+    if (control->magic == MALLOW_CONTROL_MAGIC && control->version == MALLOW_WIRE_VERSION &&
+        control->epoch != MALLOW_EPOCH_OVER &&
+        (control->mode == MALLOW_MODE_COUNT || control->mode == MALLOW_MODE_TRACE) && control->max_depth > 0 &&
+        control->max_depth <= MALLOW_DEPTH_LIMIT && control->small_ring_words > 2 * control->max_depth)
+        return control;
+    sys_unmap(control, PAGE);
+    return NULL;
+}
+
+/* 0: not yet; 1: under way in one thread; 2: done. */
+static int started;
+static _Thread_local char starting __attribute__((tls_model("initial-exec")));
+
+/* Chooses the policy. Returns 0 when called again from within itself: the call is then dlsym's own. */
+COLD static int start(void) {
+    int expected = 0;
+    if (starting)
+        return 0;
+    if (!__atomic_compare_exchange_n(&started, &expected, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
+        while (__atomic_load_n(&started, __ATOMIC_ACQUIRE) != 2)
+            sys_futex_wait((uint32_t *)&started, 1, 10);
+        return 1;
+    }
+    starting = 1;
+    int saved_errno = errno;
+    real_resolve();
+    const struct hooks *policy = &real;
+    if (find_directory())
+        target.control = open_control();
+    if (target.control != NULL) {
+        modules_setup();
+        sys_wipe_on_fork(&alive_page, sizeof alive_page);
+        image_alive = UINTPTR_MAX;
+        policy = target.control->mode == MALLOW_MODE_COUNT ? &count_hooks : &trace_hooks;
+    }
+    hooks_install(policy);
+    starting = 0;
+    __atomic_store_n(&started, 2, __ATOMIC_RELEASE);
+    sys_futex_wake((uint32_t *)&started);
+    errno = saved_errno;
+    return 1;
+}
+
+static void in_child(void) {
+    target_forked();
+}
+
+__attribute__((constructor)) static void load(void) {
+    start();
+    if (target.control == NULL)
+        return;
+    thread_setup();
+    pthread_atfork(NULL, NULL, in_child);
+}
+
+#define X(name, result, parameters, arguments)                                                                         \
+    COLD static result start_##name parameters {                                                                       \
+        return (start() ? hook : bootstrap_hooks).name arguments;                                                      \
+    }
+MALLOW_ENTRIES(X)
+#undef X
+
+struct hooks hook = {
+#define X(name, result, parameters, arguments) .name = start_##name,
+    MALLOW_ENTRIES(X)
+#undef X
+};

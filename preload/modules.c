@@ -1,0 +1,310 @@
+/* See modules.h. */
+#include "modules.h"
+#include "target.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#define PAGE 4096ul
+
+uint32_t modules_generation;
+
+/*
+ * Entries are only added, under modules_lock; `modules` counts those that are complete, so readers need no lock. An
+ * entry that was unloaded has start == end == 0, which no pc is within.
+ */
+static struct module known[MALLOW_MAX_MODULES];
+/* What is written for each into the process file: kept here for the files of forked children. */
+static struct mallow_module announced[MALLOW_MAX_MODULES];
+static uint32_t modules;
+static uint32_t modules_lock;
+
+/* glibc 2.35 and later: finds the module of an address without locks, safe in signal handlers. */
+typedef int find_object(void *address, struct dl_find_object *result);
+static find_object *dl_find;
+
+/* What the dynamic linker says of one address. */
+struct found {
+    uint64_t start, end;
+    const void *identity;
+    const char *path;
+};
+
+void modules_setup(void) {
+    void *symbol = dlsym(RTLD_DEFAULT, "_dl_find_object");
+    memcpy(&dl_find, &symbol, sizeof symbol);
+}
+
+struct search {
+    uint64_t pc;
+    struct found found;
+};
+
+static int search_module(struct dl_phdr_info *info, size_t size, void *context) {
+    struct search *search = context;
+    uint64_t low = UINT64_MAX, high = 0;
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type != PT_LOAD)
+            continue;
+        uint64_t begin = info->dlpi_addr + segment->p_vaddr, end = begin + segment->p_memsz;
+        low = begin < low ? begin : low;
+        high = end > high ? end : high;
+    }
+    if (search->pc < low || search->pc >= high)
+        return 0;
+    search->found = (struct found){low & ~(PAGE - 1), high, info->dlpi_phdr, info->dlpi_name};
+    return 1;
+}
+
+static int ask_linker(uint64_t pc, struct found *found) {
+    if (dl_find != NULL) {
+        struct dl_find_object object;
+        if (dl_find((void *)pc, &object) != 0)
+            return 0;
+        *found = (struct found){(uint64_t)object.dlfo_map_start, (uint64_t)object.dlfo_map_end, object.dlfo_link_map,
+                                object.dlfo_link_map->l_name};
+        return 1;
+    }
+    struct search search = {pc, {0}};
+    if (!dl_iterate_phdr(search_module, &search))
+        return 0;
+    *found = search.found;
+    return 1;
+}
+
+/* Copies the GNU build-id of the ELF image at start; 0 bytes where there is none. The image's first page is mapped: it
+ * holds the ELF header (gABI chapter 5), and the program headers follow it in every file that a linker makes. */
+static uint32_t build_id(uint64_t start, uint64_t end, uint8_t *out, uint32_t size) {
+    const ElfW(Ehdr) *elf = (const ElfW(Ehdr) *)start;
+    if (memcmp(elf->e_ident, ELFMAG, SELFMAG) != 0 || elf->e_phentsize != sizeof(ElfW(Phdr)) ||
+        elf->e_phoff + elf->e_phnum * sizeof(ElfW(Phdr)) > PAGE)
+        return 0;
+    const ElfW(Phdr) *segments = (const ElfW(Phdr) *)(start + elf->e_phoff);
+    uint64_t base = UINT64_MAX;
+    for (int i = 0; i < elf->e_phnum; i++)
+        if (segments[i].p_type == PT_LOAD && segments[i].p_vaddr < base)
+            base = segments[i].p_vaddr;
+    base &= ~(PAGE - 1);
+    for (int i = 0; i < elf->e_phnum; i++) {
+        uint64_t at = start + segments[i].p_vaddr - base, stop = at + segments[i].p_memsz;
+        if (segments[i].p_type != PT_NOTE || at < start || stop > end || stop < at)
+            continue;
+        while (at + sizeof(ElfW(Nhdr)) <= stop) {
+            const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)at;
+            uint64_t name = at + sizeof *note, data = name + ((note->n_namesz + 3ull) & ~3ull);
+            uint64_t next = data + ((note->n_descsz + 3ull) & ~3ull);
+            if (next > stop)
+                break;
+            if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && memcmp((void *)name, "GNU", 4) == 0 &&
+                note->n_descsz <= size) {
+                memcpy(out, (void *)data, note->n_descsz);
+                return note->n_descsz;
+            }
+            at = next;
+        }
+    }
+    return 0;
+}
+
+static uint32_t module_path(const struct found *found, char *out, size_t size) {
+    if (found->start == getauxval(AT_SYSINFO_EHDR))
+        return (uint32_t)text_copy(out, "[vdso]", size);
+    if (found->path[0] == '/')
+        return (uint32_t)text_copy(out, found->path, size);
+    if (found->path[0] == 0) {
+        long length = sys_readlink("/proc/self/exe", out, size - 1);
+        return length > 0 ? (uint32_t)length : 0;
+    }
+    long length = sys_getcwd(out, size);
+    if (length <= 0)
+        return 0;
+    size_t at = (size_t)length - 1; /* getcwd counts the NUL */
+    if (at + 1 < size)
+        out[at++] = '/';
+    return (uint32_t)(at + text_copy(out + at, found->path, size - at));
+}
+
+/* DIR/tables/KEY */
+static void table_path(char *path, size_t size, const struct mallow_module *module, uint32_t index) {
+    static const char hex[] = "0123456789abcdef";
+    char *at = path + text_copy(path, target.directory, size - 128);
+    memcpy(at, "/tables/", 8);
+    at += 8;
+    for (uint32_t i = 0; i < module->build_id_len; i++) {
+        *at++ = hex[module->build_id[i] >> 4];
+        *at++ = hex[module->build_id[i] & 15];
+    }
+    if (module->build_id_len == 0) {
+        at = text_decimal(at, target.pid);
+        *at++ = '-';
+        at = text_decimal(at, index);
+    }
+    *at = 0;
+}
+
+static int table_map(struct module *module, const char *path) {
+    long fd = sys_open(path, O_RDONLY, 0);
+    if (fd < 0)
+        return 0;
+    uint64_t bytes = 0;
+    const struct mallow_table *table = NULL;
+    if (sys_size((int)fd, &bytes) == 0 && bytes >= sizeof *table)
+        table = sys_map((int)fd, bytes, 0);
+    sys_close((int)fd);
+    if (table == NULL)
+        return 0;
+    uint64_t rows = table->rows;
+    if (table->magic != MALLOW_TABLE_MAGIC || table->version != MALLOW_WIRE_VERSION || table->file_bytes != bytes ||
+        rows == 0 || table->rules < 2 || sizeof *table + rows * 4 > bytes || table->quick_offset + rows * 2 > bytes ||
+        table->full_offset + rows * 4 > bytes ||
+        table->rules_offset + table->rules * sizeof(struct mallow_rule) > bytes) {
+        sys_unmap((void *)table, bytes);
+        return 0;
+    }
+    const char *base = (const char *)table;
+    module->pc = (const uint32_t *)(base + sizeof *table);
+    module->quick = (const uint16_t *)(base + table->quick_offset);
+    module->full = (const uint32_t *)(base + table->full_offset);
+    module->rules = (const struct mallow_rule *)(base + table->rules_offset);
+    module->table = table;
+    return 1;
+}
+
+/* Puts entry `index` into the process file. Its page may have to be made first. Call with modules_lock held. */
+static struct mallow_module *announce(uint32_t index) {
+    if (target.process == NULL)
+        return NULL;
+    struct mallow_module *entry = &target.modules[index];
+    if (sys_populate(entry, sizeof *entry) != 0)
+        return NULL;
+    *entry = announced[index];
+    __atomic_store_n(&target.process->generation, modules_generation, __ATOMIC_RELEASE);
+    __atomic_store_n(&target.process->modules, index + 1, __ATOMIC_RELEASE);
+    return entry;
+}
+
+/* Asks mallow for the table of a module and waits for it: 100 times 20 ms, unless the recording is over. */
+static int table_wait(struct mallow_module *entry) {
+    doorbell_ring();
+    for (int i = 0; i < 100; i++) {
+        uint32_t status = __atomic_load_n(&entry->status, __ATOMIC_ACQUIRE);
+        if (status != MALLOW_MODULE_WANTED)
+            return status == MALLOW_MODULE_READY;
+        if (__atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED) == MALLOW_EPOCH_OVER ||
+            !sys_alive(target.control->reader_pid))
+            return 0;
+        sys_futex_wait(&entry->status, MALLOW_MODULE_WANTED, 20);
+    }
+    return 0;
+}
+
+/* Call with modules_lock held. */
+static const struct module *module_add(const struct found *found) {
+    uint32_t index = modules;
+    if (index >= MALLOW_MAX_MODULES)
+        return NULL;
+    struct module *module = &known[index];
+    struct mallow_module *text = &announced[index];
+    *module = (struct module){.start = found->start, .end = found->end, .identity = found->identity};
+    text->start = found->start;
+    text->end = found->end;
+    text->generation = modules_generation;
+    text->path_len = module_path(found, text->path, sizeof text->path);
+    text->build_id_len = build_id(found->start, found->end, text->build_id, sizeof text->build_id);
+
+    char path[sizeof target.directory + 128];
+    table_path(path, sizeof path, text, index);
+    int mapped = text->build_id_len != 0 && table_map(module, path);
+    text->status = mapped ? MALLOW_MODULE_READY : MALLOW_MODULE_WANTED;
+    struct mallow_module *entry = announce(index);
+    if (!mapped && entry != NULL && table_wait(entry))
+        table_map(module, path);
+    text->status = module->table != NULL ? MALLOW_MODULE_READY : MALLOW_MODULE_WITHOUT;
+    __atomic_store_n(&modules, index + 1, __ATOMIC_RELEASE);
+    return module;
+}
+
+const struct module *module_known(uint64_t pc) {
+    uint32_t count = __atomic_load_n(&modules, __ATOMIC_ACQUIRE);
+    for (uint32_t i = count; i-- > 0;) {
+        const struct module *module = &known[i];
+        if (pc - module->start < module->end - module->start)
+            return module;
+    }
+    return NULL;
+}
+
+/* modules_lock: 0 free, 1 held, 2 held and others wait. */
+static void lock(void) {
+    uint32_t expected = 0;
+    if (__atomic_compare_exchange_n(&modules_lock, &expected, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        return;
+    while (__atomic_exchange_n(&modules_lock, 2, __ATOMIC_ACQUIRE) != 0)
+        sys_futex_wait(&modules_lock, 2, 100);
+}
+
+static void unlock(void) {
+    if (__atomic_exchange_n(&modules_lock, 0, __ATOMIC_RELEASE) == 2)
+        sys_futex_wake(&modules_lock);
+}
+
+const struct module *module_find(uint64_t pc) {
+    struct found found;
+    if (!ask_linker(pc, &found))
+        return NULL;
+    const struct module *module = module_known(pc);
+    if (module != NULL && module->identity == found.identity && module->start == found.start)
+        return module;
+    lock();
+    /* Others may have added it meanwhile; what else covers its addresses is gone. */
+    int replaced = 0;
+    module = NULL;
+    for (uint32_t i = 0; i < modules; i++) {
+        struct module *other = &known[i];
+        if (other->start >= found.end || other->end <= found.start)
+            continue;
+        if (other->identity == found.identity && other->start == found.start) {
+            module = other;
+        } else {
+            other->end = 0;
+            other->start = 0;
+            announced[i].generation = UINT32_MAX; /* not for the files of later children */
+            replaced = 1;
+        }
+    }
+    if (module == NULL) {
+        if (replaced)
+            __atomic_store_n(&modules_generation, modules_generation + 1, __ATOMIC_RELEASE);
+        module = module_add(&found);
+    }
+    unlock();
+    return module;
+}
+
+uint32_t module_row(const struct module *module, uint64_t pc) {
+    uint32_t offset = (uint32_t)(pc - module->start);
+    const uint32_t *base = module->pc;
+    for (uint32_t count = module->table->rows; count > 1;) {
+        uint32_t half = count / 2;
+        base += base[half] <= offset ? half : 0;
+        count -= half;
+    }
+    return (uint32_t)(base - module->pc);
+}
+
+void modules_forked(void) {
+    modules_lock = 0;
+}
+
+void modules_announce_all(void) {
+    lock();
+    for (uint32_t i = 0; i < modules; i++)
+        announce(i);
+    unlock();
+}

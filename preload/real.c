@@ -1,0 +1,124 @@
+/*
+ * The allocator beneath is the next definition of each function after ours in the dynamic linker's search order: the C
+ * library's, or that of an allocator library that the program uses.
+ *
+ * dlsym may allocate (glibc before 2.34 does). Those calls are served from a small arena that is never given back;
+ * from then on free and realloc look for its addresses first.
+ */
+#include "real.h"
+#include "sys.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <string.h>
+
+struct hooks real;
+
+/* Where free and realloc lead once the arena was used. */
+static struct hooks beneath;
+
+static _Alignas(64) char arena[64 * 1024];
+static size_t arena_used;
+
+#define HEADER 64u /* keeps blocks aligned to a cache line and holds the size */
+
+static int in_arena(const void *block) {
+    return (uintptr_t)block - (uintptr_t)arena < sizeof arena;
+}
+
+static void *arena_take(size_t size) {
+    size_t whole = (size + HEADER + 63) & ~(size_t)63;
+    if (size > sizeof arena || whole > sizeof arena)
+        return NULL;
+    size_t at = __atomic_fetch_add(&arena_used, whole, __ATOMIC_RELAXED);
+    if (at + whole > sizeof arena)
+        return NULL;
+    memcpy(arena + at, &size, sizeof size);
+    return arena + at + HEADER;
+}
+
+static void *arena_aligned(size_t alignment, size_t size) {
+    return alignment <= HEADER ? arena_take(size) : NULL;
+}
+
+static void *bootstrap_malloc(size_t size) {
+    return arena_take(size);
+}
+
+static void bootstrap_free(void *block) {
+    if (block != NULL && !in_arena(block))
+        beneath.free(block);
+}
+
+static void *bootstrap_calloc(size_t count, size_t size) {
+    size_t bytes;
+    return __builtin_mul_overflow(count, size, &bytes) ? NULL : arena_take(bytes); /* static memory is zero */
+}
+
+static void *move_out(void *block, size_t size, void *to) {
+    if (to != NULL && block != NULL) {
+        size_t old;
+        memcpy(&old, (char *)block - HEADER, sizeof old);
+        memcpy(to, block, old < size ? old : size);
+    }
+    return to;
+}
+
+static void *bootstrap_realloc(void *block, size_t size) {
+    return move_out(block, size, arena_take(size));
+}
+
+static void *bootstrap_reallocarray(void *block, size_t count, size_t size) {
+    size_t bytes;
+    return __builtin_mul_overflow(count, size, &bytes) ? NULL : bootstrap_realloc(block, bytes);
+}
+
+static int bootstrap_posix_memalign(void **result, size_t alignment, size_t size) {
+    void *block = arena_aligned(alignment, size);
+    if (block == NULL)
+        return ENOMEM;
+    *result = block;
+    return 0;
+}
+
+static void *bootstrap_page(size_t size) {
+    (void)size;
+    return NULL;
+}
+
+const struct hooks bootstrap_hooks = {
+    .malloc = bootstrap_malloc,
+    .free = bootstrap_free,
+    .calloc = bootstrap_calloc,
+    .realloc = bootstrap_realloc,
+    .reallocarray = bootstrap_reallocarray,
+    .aligned_alloc = arena_aligned,
+    .memalign = arena_aligned,
+    .posix_memalign = bootstrap_posix_memalign,
+    .valloc = bootstrap_page,
+    .pvalloc = bootstrap_page,
+};
+
+/* realloc for the rest of the program's life when the arena holds blocks. */
+static void *realloc_after_bootstrap(void *block, size_t size) {
+    if (block == NULL || !in_arena(block))
+        return beneath.realloc(block, size);
+    return move_out(block, size, beneath.malloc(size));
+}
+
+void real_resolve(void) {
+    struct hooks found;
+#define X(name, result, parameters, arguments)                                                                         \
+    {                                                                                                                  \
+        void *symbol = dlsym(RTLD_NEXT, #name);                                                                        \
+        memcpy(&found.name, &symbol, sizeof symbol);                                                                   \
+    }
+    MALLOW_ENTRIES(X)
+#undef X
+    beneath = found;
+    if (arena_used != 0) {
+        found.free = bootstrap_free;
+        found.realloc = realloc_after_bootstrap;
+    }
+    real = found;
+}

@@ -1,0 +1,55 @@
+/*
+ * Raw system calls: they leave errno alone, do not call into the C library, and are safe in signal handlers and
+ * between fork and exec. Each returns its result or -errno.
+ */
+#ifndef MALLOW_SYS_H
+#define MALLOW_SYS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define LIKELY(x)   __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define COLD        __attribute__((cold, noinline))
+/* For data that several files of the library share: addressed directly, not through the GOT. */
+#define HIDDEN __attribute__((visibility("hidden")))
+
+long sys_open(const char *path, int flags, unsigned mode);
+long sys_close(int fd);
+long sys_read(int fd, void *out, size_t bytes);
+long sys_size(int fd, uint64_t *bytes);
+long sys_readlink(const char *path, char *out, size_t bytes);
+long sys_getcwd(char *out, size_t bytes);
+long sys_truncate(int fd, uint64_t bytes);
+long sys_getpid(void);
+long sys_getppid(void);
+long sys_gettid(void);
+long sys_alive(uint32_t pid);
+/* Soft limit of an RLIMIT_*; UINT64_MAX where there is none or it cannot be known. */
+uint64_t sys_limit(int resource);
+/* CLOCK_MONOTONIC in nanoseconds. */
+uint64_t sys_now_ns(void);
+
+/* Private zeroed memory, or NULL. */
+void *sys_memory(size_t bytes);
+/* A shared mapping of a file's first bytes, or NULL. */
+void *sys_map(int fd, size_t bytes, int writable);
+void sys_unmap(void *start, size_t bytes);
+/* Makes the pages of a shared mapping exist, so that writing to them cannot fail for want of space. 0 or -errno. */
+long sys_populate(void *start, size_t bytes);
+/* The pages read as zero in a child that fork or clone made. 0 or -errno. */
+long sys_wipe_on_fork(void *start, size_t bytes);
+void sys_keep_out_of_core(void *start, size_t bytes);
+/* 1 when the 8 bytes at address can be read. */
+int sys_readable(uint64_t address);
+
+/* Sleeps while *word is expected, at most ms milliseconds. The word may be shared between processes. */
+void sys_futex_wait(uint32_t *word, uint32_t expected, unsigned ms);
+void sys_futex_wake(uint32_t *word);
+
+/* Copies at most size - 1 bytes and ends with NUL; returns the bytes copied. */
+size_t text_copy(char *to, const char *from, size_t size);
+/* Writes value in decimal, returns the end. No NUL. */
+char *text_decimal(char *to, uint64_t value);
+
+#endif

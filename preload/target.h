@@ -1,0 +1,84 @@
+/*
+ * What the process knows about its recording. One process image has one struct target; all of it is private memory
+ * except what the pointers lead to.
+ */
+#ifndef MALLOW_TARGET_H
+#define MALLOW_TARGET_H
+
+#include "sys.h"
+#include "wire.h"
+
+struct target {
+    struct mallow_control *control; /* NULL: no recording; every call goes to the real allocator */
+    struct mallow_process *process; /* NULL until the first event of this image */
+    struct mallow_module *modules;  /* in the process file */
+    struct mallow_thread *threads;  /* in the process file */
+    char *rings;                    /* in the process file */
+    uint32_t pid;
+    char directory[480]; /* the run directory, without a slash at the end */
+};
+
+extern struct target target HIDDEN;
+
+/*
+ * All ones, on a page that reads as zero in a child made by fork or clone. `and`-ed with a thread's block it is one
+ * instruction, and tells a copied image from the one that owns the block even where no fork handler ran.
+ */
+extern uintptr_t image_alive HIDDEN;
+
+/* Held while the process file, its module list or its thread list grow. Never while the target's code can run. */
+extern uint32_t target_lock;
+void target_acquire(void);
+void target_release(void);
+
+/* init.c: stops recording in this process for good: from here on calls go straight to the real allocator. */
+void target_over(void);
+/* init.c: forgets the parent's file in a child; the next event makes the child's own. */
+void target_forked(void);
+
+/* process.c: makes the process file. 0, or -1 after target_over(). Call with target_lock held. */
+int process_open(void);
+
+/* Words of the ring of block `index`. */
+static inline uint64_t ring_words(const struct mallow_process *process, uint32_t index) {
+    return index < MALLOW_LARGE_RINGS ? process->large_ring_words : process->small_ring_words;
+}
+
+/* Where the ring of block `index` begins. */
+static inline uint64_t *ring_start(uint32_t index) {
+    const struct mallow_process *process = target.process;
+    uint64_t large = index < MALLOW_LARGE_RINGS ? index : MALLOW_LARGE_RINGS;
+    uint64_t words = large * process->large_ring_words + (index - large) * process->small_ring_words;
+    return (uint64_t *)(target.rings) + words;
+}
+
+static inline void doorbell_ring(void) {
+    __atomic_fetch_add(&target.control->doorbell, 1, __ATOMIC_RELEASE);
+    sys_futex_wake(&target.control->doorbell);
+}
+
+/* ---- thread.c ---- */
+
+/* The calling thread's block, or NULL: none yet, or this is a copied image. Initial-exec: one load off fs. */
+extern _Thread_local struct mallow_thread *own_block __attribute__((tls_model("initial-exec"))) HIDDEN;
+
+static inline struct mallow_thread *thread_block(void) {
+    return (struct mallow_thread *)((uintptr_t)own_block & image_alive);
+}
+
+/*
+ * Gives the calling thread a block: one that an ended thread left, or a new one. NULL when none can be had (the event
+ * is then counted as unrecorded) or when called again from within itself.
+ */
+COLD struct mallow_thread *thread_enter(void);
+
+static inline uint32_t thread_index(const struct mallow_thread *block) {
+    return (uint32_t)(block - target.threads);
+}
+
+/* Prepares the key whose destructor gives blocks back. Once, from the constructor. */
+void thread_setup(void);
+/* In a forked child: this thread has no block. */
+void thread_forked(void);
+
+#endif

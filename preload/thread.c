@@ -1,0 +1,104 @@
+/*
+ * Thread blocks: taking one at a thread's first event, giving it back at its end.
+ *
+ * A block outlives its owner: the next thread without one takes it over and its sums go on. So nothing is folded or
+ * copied at a thread's end, and the blocks in use are as many as the threads that lived at one time.
+ */
+#include "target.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+
+_Thread_local struct mallow_thread *own_block __attribute__((tls_model("initial-exec")));
+
+/* Set while this thread is inside thread_enter: what the C library allocates for us there is not the target's. */
+static _Thread_local char entering __attribute__((tls_model("initial-exec")));
+/* How often the key's destructor has run for this thread. */
+static _Thread_local unsigned char destructions __attribute__((tls_model("initial-exec")));
+
+static pthread_key_t key;
+static int key_ready;
+
+/*
+ * Other keys' destructors may allocate too, so ours asks to be called again until the C library's last round. What
+ * allocates even later takes a block anew; mallow sees that its owner is gone and frees it.
+ */
+static void thread_exit(void *block) {
+    if (++destructions < PTHREAD_DESTRUCTOR_ITERATIONS) {
+        pthread_setspecific(key, block);
+        return;
+    }
+    struct mallow_thread *mine = thread_block();
+    if (mine == NULL)
+        return;
+    own_block = NULL;
+    __atomic_store_n(&mine->owner, MALLOW_THREAD_FREE, __ATOMIC_RELEASE);
+}
+
+void thread_setup(void) {
+    key_ready = pthread_key_create(&key, thread_exit) == 0;
+}
+
+void thread_forked(void) {
+    own_block = NULL;
+    entering = 0;
+}
+
+/* Invariant: a block is written by the thread that moved owner from FREE to OWNED, and by no other until FREE again. */
+static struct mallow_thread *block_reuse(struct mallow_process *process) {
+    uint32_t used = __atomic_load_n(&process->threads, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; i < used && i < process->max_threads; i++) {
+        uint32_t free_block = MALLOW_THREAD_FREE;
+        struct mallow_thread *block = &target.threads[i];
+        if (__atomic_load_n(&block->owner, __ATOMIC_RELAXED) == MALLOW_THREAD_FREE &&
+            __atomic_compare_exchange_n(&block->owner, &free_block, MALLOW_THREAD_OWNED, 0, __ATOMIC_ACQUIRE,
+                                        __ATOMIC_RELAXED))
+            return block;
+    }
+    return NULL;
+}
+
+/* Call with target_lock held. */
+static struct mallow_thread *block_new(struct mallow_process *process) {
+    uint32_t index = process->threads;
+    if (index >= process->max_threads)
+        return NULL;
+    struct mallow_thread *block = &target.threads[index];
+    if (sys_populate(block, sizeof *block) != 0)
+        return NULL;
+    if (process->mode == MALLOW_MODE_TRACE && sys_populate(ring_start(index), 8 * ring_words(process, index)) != 0)
+        return NULL;
+    block->owner = MALLOW_THREAD_OWNED;
+    __atomic_store_n(&process->threads, index + 1, __ATOMIC_RELEASE);
+    return block;
+}
+
+COLD struct mallow_thread *thread_enter(void) {
+    if (entering || target.control == NULL)
+        return NULL;
+    entering = 1;
+    int saved_errno = errno;
+    if (image_alive == 0)
+        target_forked();
+    target_acquire();
+    struct mallow_thread *block = NULL;
+    if (target.process != NULL || process_open() == 0) {
+        block = block_reuse(target.process);
+        if (block == NULL)
+            block = block_new(target.process);
+        if (block == NULL)
+            __atomic_fetch_add(&target.process->unrecorded, 1, __ATOMIC_RELAXED);
+    }
+    if (block != NULL) {
+        block->tid = (uint32_t)sys_gettid();
+        own_block = block;
+        image_alive = UINTPTR_MAX;
+    }
+    target_release();
+    if (block != NULL && key_ready && destructions < PTHREAD_DESTRUCTOR_ITERATIONS)
+        pthread_setspecific(key, block);
+    errno = saved_errno;
+    entering = 0;
+    return block;
+}

@@ -1,0 +1,456 @@
+/*
+ * Tracing: each allocation and free becomes a record in its thread's ring, with the whole stack of allocations.
+ *
+ * A stack that this ring has seen before is one number. Numbers are found by a hash of all return addresses, which the
+ * unwinder carries along; one that is new is sent as what differs from the stack before it.
+ */
+#include "arch.h"
+#include "entries.h"
+#include "modules.h"
+#include "ring.h"
+#include "target.h"
+#include "unwind.h"
+
+#include <errno.h>
+
+/* Stack numbers a ring gives out before they begin anew: bounds the table to 32 MB, at most half full. */
+#define STACKS_MOST (1u << 21)
+/* Events of signal handlers that arrive while their thread is inside an event. */
+#define PENDING_MOST 64u
+
+struct pending {
+    uint64_t word; /* head word of the record */
+    uint64_t size;
+    uint64_t pc;
+};
+
+/*
+ * A thread's private state, one for each block of the process file; it stays with the block when that changes owners,
+ * so the stacks that the ring knows stay known.
+ *
+ * Invariant: only the block's owner touches it. `inside` is the frame address of the event under way, 0 between
+ * events; a signal handler that comes while it is not 0 touches pending and pendings alone.
+ */
+struct tracer {
+    uint64_t inside;
+    struct ring ring;
+    uint64_t epoch;
+    uint32_t generation;
+    uint32_t emitted;    /* states of unwinder.states, from the root on, that equal the ring's last stack */
+    uint32_t last_stack; /* number of the ring's last stack */
+    uint32_t stacks;     /* numbers given out */
+    uint32_t table_bits;
+    uint32_t pendings;
+    uint64_t *table; /* (hash & ~(2^24 - 1)) | number, 0: empty; linear probing from the hash's low bits */
+    struct unwinder unwinder;
+    struct pending pending[PENDING_MOST];
+};
+
+/* By block index. Entries live as long as the process image. */
+static struct tracer **tracers;
+
+static _Thread_local struct tracer *own_tracer __attribute__((tls_model("initial-exec")));
+
+#define NUMBER_MASK ((1ull << MALLOW_STACK_BITS) - 1)
+
+/* ---- stack numbers ---- */
+
+static int table_make(struct tracer *t, uint32_t bits) {
+    uint64_t *table = sys_memory(8ull << bits);
+    if (table == NULL)
+        return 0;
+    uint64_t *old = t->table, old_size = 1ull << t->table_bits, mask = (1ull << bits) - 1;
+    for (uint64_t i = 0; old != NULL && i < old_size; i++) {
+        if (old[i] == 0)
+            continue;
+        /* The low bits of the hash are not kept: the place is taken from the tag's. */
+        uint64_t at = (old[i] >> MALLOW_STACK_BITS) & mask;
+        while (table[at] != 0)
+            at = (at + 1) & mask;
+        table[at] = old[i];
+    }
+    if (old != NULL)
+        sys_unmap(old, 8 * old_size);
+    t->table = table;
+    t->table_bits = bits;
+    return 1;
+}
+
+/* From here on the ring knows no stacks. The GENERATION record says so to mallow. */
+COLD static int stacks_reset(struct tracer *t) {
+    uint32_t generation = __atomic_load_n(&modules_generation, __ATOMIC_ACQUIRE);
+    uint64_t *room = ring_room(&t->ring, 1);
+    if (room == NULL)
+        return 0;
+    room[0] = ring_word(MALLOW_OP_GENERATION, 0, generation);
+    ring_publish(&t->ring, 1);
+    t->generation = generation;
+    t->stacks = 0;
+    t->emitted = 0;
+    if (t->table != NULL)
+        sys_unmap(t->table, 8ull << t->table_bits);
+    t->table = NULL;
+    t->table_bits = 0;
+    return table_make(t, 10);
+}
+
+/* Sends the unwinder's stack as a new one. `at` is the free place of the table. */
+COLD static int stack_send(struct tracer *t, uint64_t tag, uint64_t *at) {
+    const struct unwinder *u = &t->unwinder;
+    uint32_t keep = t->emitted < u->shared ? t->emitted : u->shared, fresh = u->depth - keep;
+    uint64_t *room = ring_room(&t->ring, 1 + fresh);
+    if (room == NULL)
+        return 0;
+    room[0] = ring_word(MALLOW_OP_STACK, u->cut ? MALLOW_FLAG_CUT : 0, (uint64_t)keep << 32 | fresh);
+    for (uint32_t i = 0; i < fresh; i++)
+        room[1 + i] = u->states[keep + i].pc;
+    ring_publish(&t->ring, 1 + fresh);
+    *at = tag | t->stacks;
+    t->last_stack = t->stacks++;
+    return 1;
+}
+
+/* Sets last_stack to the number of the unwinder's stack. 0: the recording is over. */
+static int stack_number(struct tracer *t) {
+    struct unwinder *u = &t->unwinder;
+    if (UNLIKELY(t->generation != __atomic_load_n(&modules_generation, __ATOMIC_ACQUIRE) || t->stacks >= STACKS_MOST) &&
+        !stacks_reset(t))
+        return 0;
+    if (UNLIKELY(2 * (uint64_t)t->stacks >= 1ull << t->table_bits) && !table_make(t, t->table_bits + 1) &&
+        !stacks_reset(t))
+        return 0;
+    uint64_t hash = u->states[u->depth - 1].hash;
+    uint64_t tag = hash & ~NUMBER_MASK, mask = (1ull << t->table_bits) - 1;
+    if (UNLIKELY(tag == 0))
+        tag = NUMBER_MASK + 1;
+    for (uint64_t at = (tag >> MALLOW_STACK_BITS) & mask;; at = (at + 1) & mask) {
+        uint64_t entry = t->table[at];
+        if ((entry & ~NUMBER_MASK) == tag && entry != 0) {
+            t->last_stack = (uint32_t)(entry & NUMBER_MASK);
+            break;
+        }
+        if (entry == 0) {
+            if (!stack_send(t, tag, &t->table[at]))
+                return 0;
+            break;
+        }
+    }
+    t->emitted = u->depth;
+    return 1;
+}
+
+/* ---- entering and leaving an event ---- */
+
+COLD static struct tracer *tracer_make(struct mallow_thread *block) {
+    uint32_t index = thread_index(block);
+    struct tracer *t = __atomic_load_n(&tracers[index], __ATOMIC_RELAXED);
+    uint32_t limit = target.control->max_depth;
+    if (t == NULL) {
+        t = sys_memory(sizeof *t + unwind_bytes(limit));
+        if (t == NULL || !table_make(t, 10))
+            return NULL;
+        unwind_setup(&t->unwinder, t + 1, limit);
+        t->ring.block = NULL;
+        __atomic_store_n(&tracers[index], t, __ATOMIC_RELAXED);
+    }
+    t->inside = (uint64_t)__builtin_frame_address(0);
+    if (t->ring.block != block) { /* new, or a parent's, copied by fork */
+        ring_open(&t->ring, block);
+        t->generation = UINT32_MAX;
+        t->pendings = 0;
+    }
+    unwind_adopt(&t->unwinder);
+    t->emitted = 0;
+    t->epoch = 0;
+    return t;
+}
+
+/* A thread's first event: takes a block, and says so in its ring. */
+COLD static struct tracer *tracer_enter(void) {
+    int saved_errno = errno;
+    struct mallow_thread *block = thread_enter();
+    if (block == NULL)
+        return NULL;
+    struct tracer *t = NULL;
+    if (tracers == NULL) {
+        struct tracer **array = sys_memory(target.process->max_threads * sizeof *tracers), **none = NULL;
+        if (array != NULL &&
+            !__atomic_compare_exchange_n(&tracers, &none, array, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            sys_unmap(array, target.process->max_threads * sizeof *tracers);
+    }
+    if (tracers != NULL)
+        t = tracer_make(block);
+    uint64_t *room = t != NULL ? ring_room(&t->ring, 1) : NULL;
+    if (room == NULL) {
+        __atomic_fetch_add(&target.process->unrecorded, 1, __ATOMIC_RELAXED);
+        target_over();
+        errno = saved_errno;
+        return NULL;
+    }
+    room[0] = ring_word(MALLOW_OP_THREAD, 0, block->tid);
+    ring_publish(&t->ring, 1);
+    own_tracer = t;
+    errno = saved_errno;
+    return t;
+}
+
+/* Time passed: mallow's clock moved, or stopped for good. */
+COLD static int epoch_changed(struct tracer *t, uint64_t epoch) {
+    if (epoch == MALLOW_EPOCH_OVER) {
+        target_over();
+        return 0;
+    }
+    uint64_t *room = ring_room(&t->ring, 1);
+    if (room == NULL)
+        return 0;
+    room[0] = ring_word(MALLOW_OP_TIME, 0, epoch);
+    ring_publish(&t->ring, 1);
+    t->epoch = epoch;
+    return 1;
+}
+
+static uint64_t pack_size(uint64_t size, uint32_t stack) {
+    return size << MALLOW_STACK_BITS | stack;
+}
+
+/* Writes a record of an allocation with the stack that was numbered last. */
+static void emit_allocation(struct tracer *t, uint64_t word, uint64_t size) {
+    uint64_t wide = size >> MALLOW_SIZE_BITS != 0;
+    uint64_t *room = ring_room(&t->ring, 2 + wide);
+    if (UNLIKELY(room == NULL))
+        return;
+    if (UNLIKELY(wide)) {
+        room[0] = word | (uint64_t)MALLOW_FLAG_WIDE_SIZE << 48;
+        room[1] = size;
+        room[2] = t->last_stack;
+    } else {
+        room[0] = word;
+        room[1] = pack_size(size, t->last_stack);
+    }
+    ring_publish(&t->ring, 2 + wide);
+}
+
+static int carries_stack(uint64_t word) {
+    uint64_t op = word >> 56;
+    return op >= MALLOW_OP_ALLOC || op == MALLOW_OP_REALLOC_DONE;
+}
+
+/* Writes what signal handlers left. Their stacks are cut to the caller alone: this thread's own walk was under way. */
+COLD static void flush_pending(struct tracer *t) {
+    for (uint32_t i = 0; i < t->pendings; i++) {
+        const struct pending *p = &t->pending[i];
+        if (carries_stack(p->word)) {
+            struct unwinder *u = &t->unwinder;
+            u->states[0] = (struct state){.pc = p->pc, .hash = p->pc * 0x9e3779b97f4a7c15ull};
+            u->depth = 1;
+            u->shared = 0;
+            u->cut = u->forget = 1;
+            if (stack_number(t))
+                emit_allocation(t, p->word, p->size);
+        } else {
+            uint64_t *room = ring_room(&t->ring, 1);
+            if (room != NULL) {
+                room[0] = p->word;
+                ring_publish(&t->ring, 1);
+            }
+        }
+    }
+    t->pendings = 0;
+}
+
+/* An event in a signal handler, inside another event of the same thread. */
+COLD static void pend(struct tracer *t, uint64_t word, uint64_t size, uint64_t pc) {
+    uint32_t at = t->pendings;
+    if (at >= PENDING_MOST) {
+        t->ring.block->lost++;
+        return;
+    }
+    t->pendings = at + 1;
+    t->pending[at] = (struct pending){word, size, pc};
+}
+
+/*
+ * The event `inside` was left by longjmp out of a signal handler: nobody will finish it. That is certain only when the
+ * new event's frame is further out on the same stack. What it had half done is dropped.
+ */
+COLD static int abandoned(struct tracer *t, uint64_t frame) {
+    const struct unwinder *u = &t->unwinder;
+    uint64_t size = u->high - u->low;
+    if (frame - u->low >= size || t->inside - u->low >= size || frame <= t->inside)
+        return 0;
+    t->unwinder.depth = 0;
+    t->unwinder.checks = 0;
+    t->unwinder.forget = 1;
+    t->inside = frame;
+    return stacks_reset(t);
+}
+
+/* Begins an event of the function whose frame this is. NULL: nothing is to be written. */
+static inline struct tracer *event_begin(const struct arch_frame *frame, uint64_t word, uint64_t size) {
+    struct tracer *t = own_tracer;
+    if (UNLIKELY(thread_block() == NULL)) {
+        if ((t = tracer_enter()) == NULL)
+            return NULL;
+    } else if (UNLIKELY(t == NULL || t->inside != 0)) {
+        if (t == NULL)
+            return NULL; /* a signal handler inside tracer_enter */
+        if (!abandoned(t, (uint64_t)frame)) {
+            pend(t, word, size, frame->return_address);
+            return NULL;
+        }
+    }
+    t->inside = (uint64_t)frame;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    uint64_t epoch = __atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED);
+    if (UNLIKELY(epoch != t->epoch) && !epoch_changed(t, epoch)) {
+        t->inside = 0;
+        return NULL;
+    }
+    return t;
+}
+
+static inline void event_end(struct tracer *t) {
+    for (;;) {
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        *(volatile uint64_t *)&t->inside = 0;
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        if (LIKELY(*(volatile uint32_t *)&t->pendings == 0))
+            return;
+        t->inside = (uint64_t)__builtin_frame_address(0);
+        flush_pending(t);
+    }
+}
+
+/* An allocation: after the allocator returned, before the caller sees the address. */
+static __attribute__((noinline)) void allocated(void *block, size_t size, uint64_t op, const struct arch_frame *frame) {
+    uint64_t word = ring_word(op & 0xff, op >> 8, (uint64_t)block);
+    struct tracer *t = event_begin(frame, word, size);
+    if (t == NULL)
+        return;
+    struct unwinder *u = &t->unwinder;
+    unwind(u, frame->return_address, (uint64_t)(frame + 1), frame->caller_rbp);
+    int known = u->shared == u->depth && t->emitted == u->depth &&
+                t->generation == __atomic_load_n(&modules_generation, __ATOMIC_ACQUIRE);
+    if (LIKELY(known) || stack_number(t))
+        emit_allocation(t, word, size);
+    event_end(t);
+}
+
+/* A record of one word: before the allocator is called. */
+static inline void one_word(uint64_t op, void *block, const struct arch_frame *frame) {
+    uint64_t word = ring_word(op, 0, (uint64_t)block);
+    struct tracer *t = event_begin(frame, word, 0);
+    if (t == NULL)
+        return;
+    uint64_t *room = ring_room(&t->ring, 1);
+    if (LIKELY(room != NULL)) {
+        room[0] = word;
+        ring_publish(&t->ring, 1);
+    }
+    event_end(t);
+}
+
+/* ---- the functions ---- */
+
+#define FRAME    ((const struct arch_frame *)__builtin_frame_address(0))
+#define OP(name) (MALLOW_OP_ALLOC + MALLOW_FAMILY_##name)
+
+static void *trace_malloc(size_t size) {
+    void *block = real.malloc(size);
+    if (LIKELY(block != NULL))
+        allocated(block, size, OP(MALLOC), FRAME);
+    return block;
+}
+
+static void trace_free(void *block) {
+    if (block != NULL)
+        one_word(MALLOW_OP_FREE, block, FRAME);
+    real.free(block);
+}
+
+static void *trace_calloc(size_t count, size_t size) {
+    void *block = real.calloc(count, size);
+    if (LIKELY(block != NULL))
+        allocated(block, count * size, OP(CALLOC), FRAME);
+    return block;
+}
+
+static inline void *trace_realloc_as(uint64_t family_op, uint64_t done_op, void *old, size_t size,
+                                     const struct arch_frame *frame) {
+    if (old == NULL) {
+        void *block = real.realloc(NULL, size);
+        if (block != NULL)
+            allocated(block, size, family_op, frame);
+        return block;
+    }
+    one_word(MALLOW_OP_REALLOC_BEGIN, old, frame);
+    void *block = real.realloc(old, size);
+    if (block != NULL)
+        allocated(block, size, done_op, frame);
+    else
+        one_word(size == 0 ? MALLOW_OP_REALLOC_FREED : MALLOW_OP_REALLOC_FAILED, NULL, frame);
+    return block;
+}
+
+static void *trace_realloc(void *old, size_t size) {
+    return trace_realloc_as(OP(REALLOC), MALLOW_OP_REALLOC_DONE, old, size, FRAME);
+}
+
+/* See count_reallocarray. */
+static void *trace_reallocarray(void *old, size_t count, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return trace_realloc_as(OP(REALLOCARRAY), MALLOW_OP_REALLOC_DONE | MALLOW_FLAG_REALLOCARRAY << 8, old, bytes,
+                            FRAME);
+}
+
+static void *trace_aligned_alloc(size_t alignment, size_t size) {
+    void *block = real.aligned_alloc(alignment, size);
+    if (block != NULL)
+        allocated(block, size, OP(ALIGNED_ALLOC), FRAME);
+    return block;
+}
+
+static void *trace_memalign(size_t alignment, size_t size) {
+    void *block = real.memalign(alignment, size);
+    if (block != NULL)
+        allocated(block, size, OP(MEMALIGN), FRAME);
+    return block;
+}
+
+static int trace_posix_memalign(void **result, size_t alignment, size_t size) {
+    int error = real.posix_memalign(result, alignment, size);
+    if (error == 0 && *result != NULL)
+        allocated(*result, size, OP(POSIX_MEMALIGN), FRAME);
+    return error;
+}
+
+static void *trace_valloc(size_t size) {
+    void *block = real.valloc(size);
+    if (block != NULL)
+        allocated(block, size, OP(VALLOC), FRAME);
+    return block;
+}
+
+static void *trace_pvalloc(size_t size) {
+    void *block = real.pvalloc(size);
+    if (block != NULL)
+        allocated(block, size, OP(PVALLOC), FRAME);
+    return block;
+}
+
+const struct hooks trace_hooks = {
+    .malloc = trace_malloc,
+    .free = trace_free,
+    .calloc = trace_calloc,
+    .realloc = trace_realloc,
+    .reallocarray = trace_reallocarray,
+    .aligned_alloc = trace_aligned_alloc,
+    .memalign = trace_memalign,
+    .posix_memalign = trace_posix_memalign,
+    .valloc = trace_valloc,
+    .pvalloc = trace_pvalloc,
+};

@@ -1,0 +1,403 @@
+/* See unwind.h. */
+#include "unwind.h"
+#include "modules.h"
+#include "sys.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#define PAGE 4096ull
+
+/* The kernel keeps at least this much room below the top of the main thread's stack free of other mappings. */
+#define MAIN_STACK_ROOM (128ull << 20)
+
+/*
+ * Rules by pc, shared by all threads: pc << 16 | quick rule. One word an entry, so a reader sees a whole entry or
+ * another whole entry; 32 K entries hold the call sites of cc1plus.
+ */
+#define RULE_CACHE_BITS 15
+static uint64_t rule_cache[1u << RULE_CACHE_BITS];
+/* Set when an address without a module was cached as having no rule: a module may come to lie there. */
+static uint8_t rule_cache_guessed;
+
+/* How a frame without a table is stepped: CFA = rbp + 16, rbp from CFA - 16. */
+#define QUICK_FRAME_POINTER (2u | MALLOW_QUICK_BASE_RBP | 2u << MALLOW_QUICK_RBP_SHIFT)
+
+/* Code that a JIT compiler makes lies together: a frame pointer leads from it to code no further away than this. */
+#define JIT_REACH (256ull << 20)
+
+static uint64_t load(uint64_t address) {
+    uint64_t value;
+    memcpy(&value, (const void *)address, 8);
+    return value;
+}
+
+uint64_t unwind_bytes(uint32_t limit) {
+    return (uint64_t)limit * (2 * sizeof(struct state) + 2 * sizeof(struct check));
+}
+
+void unwind_adopt(struct unwinder *u) {
+    uint64_t here = (uint64_t)__builtin_frame_address(0);
+    u->depth = 0;
+    u->forget = 1;
+    /* The kernel puts the random bytes that AT_RANDOM points to above everything on the main stack. */
+    u->high = getauxval(AT_RANDOM) & ~7ull;
+    u->low = u->high - MAIN_STACK_ROOM;
+    if (here - u->low < u->high - u->low)
+        return;
+    pthread_attr_t attributes;
+    void *start = NULL;
+    size_t size = 0;
+    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+        pthread_attr_getstack(&attributes, &start, &size);
+        pthread_attr_destroy(&attributes);
+    }
+    u->low = (uint64_t)start;
+    u->high = u->low + size;
+    if (here - u->low >= size) /* a stack of the program's own making: walks probe what they read */
+        u->low = u->high = 0;
+}
+
+void unwind_setup(struct unwinder *u, void *memory, uint32_t limit) {
+    u->limit = limit;
+    u->states = memory;
+    u->fresh = u->states + limit;
+    u->check = (struct check *)(u->fresh + limit);
+    unwind_adopt(u);
+}
+
+void unwind_flush(void) {
+    for (uint32_t i = 0; i < 1u << RULE_CACHE_BITS; i++)
+        __atomic_store_n(&rule_cache[i], 0, __ATOMIC_RELAXED);
+}
+
+static uint64_t *cache_slot(uint64_t key) {
+    return &rule_cache[(key ^ key >> RULE_CACHE_BITS) & ((1u << RULE_CACHE_BITS) - 1)];
+}
+
+COLD static uint32_t rule_find(uint64_t key) {
+    uint32_t generation = modules_generation;
+    const struct module *module = module_find(key);
+    uint32_t quick = MALLOW_QUICK_RULE | MALLOW_RULE_NONE;
+    if (modules_generation != generation || (module != NULL && rule_cache_guessed)) {
+        rule_cache_guessed = 0;
+        unwind_flush();
+    }
+    if (module == NULL)
+        rule_cache_guessed = 1;
+    else if (module->table != NULL)
+        quick = module->quick[module_row(module, key)];
+    __atomic_store_n(cache_slot(key), key << 16 | quick, __ATOMIC_RELAXED);
+    return quick;
+}
+
+static inline uint32_t rule_of(uint64_t key) {
+    uint64_t entry = __atomic_load_n(cache_slot(key), __ATOMIC_RELAXED);
+    if (LIKELY(entry >> 16 == (key & 0xffffffffffffull)))
+        return (uint32_t)(entry & 0xffff);
+    return rule_find(key);
+}
+
+/* The address to look a state's rule up at: inside the call instruction, or the interrupted instruction itself. */
+static inline uint64_t rule_key(uint64_t pc) {
+    return (pc & MALLOW_EXACT_PC) != 0 ? pc & ~MALLOW_EXACT_PC : pc - 1;
+}
+
+int unwind_extend(uint64_t *high, uint64_t to) {
+    if (to - *high > 64 * PAGE)
+        return 0;
+    for (; *high < to; *high += PAGE)
+        if (!sys_readable(*high))
+            return 0;
+    return 1;
+}
+
+/* What a step out of a frame came to. */
+enum step {
+    STEP_ON,   /* pc, sp and rbp are the caller's */
+    STEP_END,  /* there is no caller */
+    STEP_CUT,  /* the caller cannot be told */
+    STEP_FULL, /* a register that this walk does not follow is needed */
+};
+
+/* A walk under way: the registers of the current frame. */
+struct walk {
+    uint64_t pc, sp, rbp;
+    uint64_t high; /* memory from sp to here can be read */
+    int foreign;   /* on a stack that is not the thread's own: high is moved by probing */
+};
+
+/* True when [address, address + 8) lies between the walk's sp and the end of readable memory. */
+static int can_load(struct walk *w, uint64_t address) {
+    if (address < w->sp || address > UINT64_MAX - 16)
+        return 0;
+    return address + 8 <= w->high || (w->foreign && unwind_extend(&w->high, address + 8));
+}
+
+/* Steps by a whole rule: everything that the quick form cannot say. */
+COLD static enum step step_rule(const struct unwinder *u, struct walk *w, struct state *s,
+                                const struct mallow_rule *rule) {
+    uint64_t base, cfa;
+    if (rule->cfa_kind == MALLOW_CFA_END)
+        return STEP_END;
+    if (rule->cfa_reg == MALLOW_CFA_RSP)
+        base = w->sp;
+    else if (rule->cfa_reg == MALLOW_RBP)
+        base = w->rbp, s->flags |= STATE_USES_RBP;
+    else
+        return STEP_FULL;
+    base += (uint64_t)(int64_t)rule->cfa_offset;
+    switch (rule->cfa_kind) {
+    case MALLOW_CFA_OFFSET:
+        cfa = base;
+        break;
+    case MALLOW_CFA_PLT:
+        cfa = base + ((w->pc & 15) >= (uint64_t)rule->cfa_extra ? 8 : 0);
+        break;
+    case MALLOW_CFA_DEREF:
+        if (!can_load(w, base))
+            return STEP_CUT;
+        cfa = load(base) + (uint64_t)(int64_t)rule->cfa_extra;
+        s->flags |= STATE_DEREF;
+        s->extra_slot = base;
+        break;
+    default:
+        return STEP_CUT;
+    }
+
+    const uint8_t *kind = rule->kind;
+    const int32_t *offset = rule->offset;
+    uint64_t at = kind[MALLOW_RA] == MALLOW_SAVED_AT_RSP   ? w->sp + (uint64_t)(int64_t)offset[MALLOW_RA]
+                  : kind[MALLOW_RA] == MALLOW_SAVED_AT_CFA ? cfa + (uint64_t)(int64_t)offset[MALLOW_RA]
+                                                           : 0;
+    if (at == 0 || !can_load(w, at))
+        return kind[MALLOW_RA] == MALLOW_SAVED_UNDEFINED ? STEP_END : STEP_CUT;
+    s->ra_slot = at;
+    uint64_t pc = load(at);
+
+    if (kind[MALLOW_RBP] == MALLOW_SAVED_AT_CFA || kind[MALLOW_RBP] == MALLOW_SAVED_AT_RSP) {
+        at = (kind[MALLOW_RBP] == MALLOW_SAVED_AT_CFA ? cfa : w->sp) + (uint64_t)(int64_t)offset[MALLOW_RBP];
+        if (!can_load(w, at))
+            return STEP_CUT;
+        s->rbp_slot = at;
+        w->rbp = load(at);
+    } else if (kind[MALLOW_RBP] == MALLOW_SAVED_IS_CFA) {
+        w->rbp = cfa + (uint64_t)(int64_t)offset[MALLOW_RBP];
+    }
+    w->pc = rule->signal_frame ? pc | MALLOW_EXACT_PC : pc;
+    /* A handler on an alternate stack returns to another stack: the order of addresses ends there. */
+    if (cfa <= w->sp || cfa > w->high) {
+        if (!rule->signal_frame)
+            return STEP_CUT;
+        w->foreign = cfa - u->low >= u->high - u->low;
+        w->high = w->foreign ? (cfa | (PAGE - 1)) + 1 : u->high;
+        if (w->foreign && !sys_readable(cfa & ~7ull))
+            return STEP_CUT;
+        w->sp = cfa;
+        return STEP_ON;
+    }
+    w->sp = cfa;
+    return STEP_ON;
+}
+
+/* Steps a frame that no table describes, as if it kept a frame pointer. */
+COLD static enum step step_frame_pointer(struct walk *w, struct state *s) {
+    uint64_t rbp = w->rbp;
+    if ((rbp & 7) != 0 || rbp < w->sp || !can_load(w, rbp) || !can_load(w, rbp + 8))
+        return STEP_CUT;
+    uint64_t pc = load(rbp + 8);
+    if (pc == 0)
+        return STEP_END;
+    /* Where rbp was no frame pointer, what it led to is seldom code. */
+    if (module_find(pc - 1) == NULL && pc - w->pc + JIT_REACH > 2 * JIT_REACH)
+        return STEP_CUT;
+    s->flags |= STATE_USES_RBP;
+    s->ra_slot = rbp + 8;
+    s->rbp_slot = rbp;
+    w->pc = pc;
+    w->rbp = load(rbp);
+    w->sp = rbp + 16;
+    return STEP_ON;
+}
+
+COLD static enum step step_special(const struct unwinder *u, struct walk *w, struct state *s, uint32_t quick) {
+    uint32_t index = quick & ~MALLOW_QUICK_RULE;
+    if (index == MALLOW_RULE_END)
+        return STEP_END;
+    if (index == MALLOW_RULE_NONE)
+        return step_frame_pointer(w, s);
+    const struct module *module = module_known(rule_key(w->pc));
+    if (module == NULL || module->table == NULL || index >= module->table->rules)
+        return STEP_CUT;
+    enum step step = step_rule(u, w, s, &module->rules[index]);
+    return step == STEP_ON && (w->pc & ~MALLOW_EXACT_PC) == 0 ? STEP_END : step;
+}
+
+/*
+ * Which of the remembered states 0 .. count-1 still stand, given that the innermost, count-1, does: returns the lowest
+ * index from which on all do; 0 when all do. One load and one comparison a state; no branches while nothing differs.
+ */
+static uint32_t verify(const struct unwinder *u, uint32_t count) {
+    const struct state *states = u->states;
+    uint64_t difference = 0;
+    for (uint32_t i = count - 1; i > 0; i--)
+        difference |= (load(states[i].ra_slot) ^ states[i - 1].pc) << 1; /* the top bit is MALLOW_EXACT_PC */
+    for (uint32_t i = 0; i < u->checks && u->check[i].state < count; i++)
+        difference |= load(u->check[i].slot) ^ u->check[i].value;
+    if (LIKELY(difference == 0))
+        return 0;
+    uint32_t valid = count - 1;
+    while ((load(states[valid].ra_slot) ^ states[valid - 1].pc) << 1 == 0 && valid > 1)
+        valid--;
+    if (valid == 1 && (load(states[1].ra_slot) ^ states[0].pc) << 1 == 0)
+        valid = 0;
+    for (uint32_t i = 0; i < u->checks && u->check[i].state < count; i++)
+        if (load(u->check[i].slot) != u->check[i].value && u->check[i].state > valid)
+            valid = (uint32_t)u->check[i].state;
+    return valid;
+}
+
+/* 128-bit product folded (the mixing step of the wyhash family): two stacks collide with a chance of about 2^-64. */
+static inline uint64_t mix(uint64_t hash, uint64_t pc) {
+    __uint128_t product = (__uint128_t)(hash ^ 0x9e3779b97f4a7c15ull) * (pc ^ 0xd6e8feb86659fd93ull);
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* Puts the `count` fresh states on top of the first u->shared remembered ones. */
+static void settle(struct unwinder *u, uint32_t count) {
+    struct state *states = u->states;
+    uint32_t shared = u->shared;
+    while (u->checks > 0 && u->check[u->checks - 1].state >= shared)
+        u->checks--;
+    uint64_t hash = shared > 0 ? states[shared - 1].hash : u->cut ? 2 : 1;
+    for (uint32_t i = 0; i < count; i++) {
+        struct state *to = &states[shared + i];
+        *to = u->fresh[count - 1 - i];
+        hash = mix(hash, to->pc);
+        to->hash = hash;
+        uint64_t outer = shared + i > 0 ? to[-1].flags & STATE_NEEDS_RBP : 0;
+        if ((to->flags & STATE_USES_RBP) != 0 || (to->rbp_slot == 0 && outer != 0))
+            to->flags |= STATE_NEEDS_RBP;
+        else
+            to->flags &= ~(uint64_t)STATE_NEEDS_RBP;
+        if (outer != 0 && to->rbp_slot != 0)
+            u->check[u->checks++] = (struct check){shared + i, to->rbp_slot, to[-1].rbp};
+        if (UNLIKELY((to->flags & STATE_DEREF) != 0))
+            u->check[u->checks++] = (struct check){shared + i, to->extra_slot, load(to->extra_slot)};
+    }
+    u->depth = shared + count;
+}
+
+/* More states than the limit: keeps the innermost, and nothing of it can be relied on later. */
+COLD static void settle_deep(struct unwinder *u, uint32_t count) {
+    uint32_t outer = u->limit - count;
+    /* fresh[] has room for limit states: append the innermost shared ones, then settle them all. */
+    for (uint32_t i = 0; i < outer; i++)
+        u->fresh[count + i] = u->states[u->shared - 1 - i];
+    u->shared = 0;
+    u->checks = 0;
+    u->cut = 1;
+    settle(u, count + outer);
+    u->forget = 1;
+}
+
+void unwind(struct unwinder *u, uint64_t pc, uint64_t sp, uint64_t rbp) {
+    struct walk w = {pc, sp, rbp, u->high, 0};
+    struct state *states = u->states, *fresh = u->fresh;
+    uint32_t candidates = u->forget ? 0 : u->depth, count = 0, limit = u->limit;
+    uint8_t cut = 0, forget = 0;
+    if (UNLIKELY(sp - u->low >= u->high - u->low)) {
+        w.foreign = 1;
+        w.high = (sp | (PAGE - 1)) + 1; /* the page is in use */
+        candidates = 0;
+        forget = 1;
+    }
+    u->shared = 0;
+    for (;;) {
+        while (candidates > 0 && states[candidates - 1].sp < w.sp)
+            candidates--;
+        if (candidates > 0) {
+            const struct state *last = &states[candidates - 1];
+            if (last->sp == w.sp && last->pc == w.pc && ((last->flags & STATE_NEEDS_RBP) == 0 || last->rbp == w.rbp)) {
+                uint32_t valid = candidates > 1 ? verify(u, candidates) : 0;
+                if (valid == 0) {
+                    u->shared = candidates;
+                    cut = u->cut;
+                    break;
+                }
+                /* States `valid` and further in stand: take them over, and walk on from the outermost of them. */
+                while (candidates - 1 > valid && count < limit - 1) {
+                    candidates--;
+                    fresh[count] = states[candidates];
+                    fresh[count].rbp = w.rbp;
+                    if (fresh[count].rbp_slot != 0)
+                        w.rbp = load(fresh[count].rbp_slot);
+                    count++;
+                }
+                candidates--;
+                w.pc = states[candidates].pc;
+                w.sp = states[candidates].sp;
+            }
+        }
+        if (UNLIKELY(count == limit)) {
+            cut = forget = 1;
+            break;
+        }
+        struct state *s = &fresh[count++];
+        s->pc = w.pc;
+        s->sp = w.sp;
+        s->rbp = w.rbp;
+        s->flags = 0;
+        uint32_t quick = rule_of(rule_key(w.pc));
+        uint64_t cfa = ((quick & MALLOW_QUICK_BASE_RBP) != 0 ? w.rbp : w.sp) + 8 * (quick & MALLOW_QUICK_CFA_MASK);
+        if (LIKELY((quick & MALLOW_QUICK_RULE) == 0 && cfa - (w.sp + 8) <= w.high - (w.sp + 8))) {
+            uint64_t restored = quick >> MALLOW_QUICK_RBP_SHIFT;
+            s->flags = (quick & MALLOW_QUICK_BASE_RBP) != 0 ? STATE_USES_RBP : 0;
+            s->ra_slot = cfa - 8;
+            s->rbp_slot = restored != 0 ? cfa - 8 * restored : 0;
+            w.pc = load(cfa - 8);
+            if (restored != 0)
+                w.rbp = load(cfa - 8 * restored);
+            w.sp = cfa;
+            if (UNLIKELY(w.pc == 0))
+                break;
+            continue;
+        }
+        s->ra_slot = s->rbp_slot = 0;
+        if ((quick & MALLOW_QUICK_RULE) == 0) {
+            /* The CFA lies beyond what is known to be readable. */
+            if (w.foreign && cfa > w.sp && unwind_extend(&w.high, cfa)) {
+                count--;
+                continue;
+            }
+            cut = 1;
+            break;
+        }
+        uint64_t before = w.sp;
+        enum step step = step_special(u, &w, s, quick);
+        if (step == STEP_FULL) {
+            count = unwind_full(u, sp, &cut);
+            if (count == 0) {
+                fresh[count++] = (struct state){.pc = pc, .sp = sp, .rbp = rbp};
+                cut = 1;
+            }
+            forget = 1;
+            break;
+        }
+        if (step != STEP_ON) {
+            cut = step == STEP_CUT;
+            break;
+        }
+        if (UNLIKELY(w.sp <= before || w.foreign)) {
+            candidates = 0; /* another stack: addresses are in no order */
+            forget = 1;
+        }
+    }
+    u->cut = cut;
+    u->forget = forget;
+    if (UNLIKELY(u->shared + count > limit))
+        settle_deep(u, count);
+    else
+        settle(u, count);
+}

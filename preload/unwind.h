@@ -1,0 +1,79 @@
+/*
+ * From registers to return addresses, by mapped tables. Knows no names and no debug format.
+ *
+ * Each thread remembers its last stack. A new walk goes on only until it meets a remembered state; if the return
+ * addresses (and the few other stack words that the rules read) further out are unchanged, the rest is the same.
+ *
+ *      root                                                        innermost
+ *   remembered: [ state 0 | state 1 | … | state shared-1 ] [ … states of returned calls … ]
+ *   now:        [ ---------- the same, verified -------- ] [ state shared | … | state depth-1 ]
+ */
+#ifndef MALLOW_UNWIND_H
+#define MALLOW_UNWIND_H
+
+#include <stdint.h>
+
+enum state_flag {
+    STATE_USES_RBP = 1,  /* its own rule reads rbp */
+    STATE_NEEDS_RBP = 2, /* its rule, or one further out, reads the rbp that it has */
+    STATE_DEREF = 4,     /* its CFA was loaded from extra_slot */
+};
+
+/* Registers in one frame, and where the step to its caller loads from. Two states with equal pc, sp and needed rbp
+ * whose slots hold equal values have equal callers. */
+struct state {
+    uint64_t pc; /* return address, or exact pc with MALLOW_EXACT_PC */
+    uint64_t sp;
+    uint64_t rbp;
+    uint64_t ra_slot;    /* where the caller's pc was loaded from */
+    uint64_t rbp_slot;   /* where the caller's rbp was loaded from; 0: it is the same */
+    uint64_t extra_slot; /* with STATE_DEREF */
+    uint64_t hash;       /* of all pcs from the root to here */
+    uint64_t flags;
+};
+
+/* A stack word, other than a return address, that must be unchanged for states further out to be. */
+struct check {
+    uint64_t state; /* index of the state whose step loads it */
+    uint64_t slot;
+    uint64_t value;
+};
+
+struct unwinder {
+    uint64_t low, high;   /* the thread's own stack; memory from any sp within up to high can be read */
+    uint32_t limit;       /* most states kept */
+    uint32_t depth;       /* states in `states` */
+    uint32_t shared;      /* how many of them the last call found unchanged */
+    uint32_t checks;      /* entries of `check`, in order of their state */
+    uint8_t cut;          /* states further out are missing */
+    uint8_t forget;       /* the next walk must not rely on `states` */
+    struct state *states; /* root first; limit entries */
+    struct state *fresh;  /* innermost first; limit entries */
+    struct check *check;  /* 2 * limit entries */
+};
+
+/* Bytes of the three arrays for a limit. */
+uint64_t unwind_bytes(uint32_t limit);
+/* Lays the arrays out in memory, of unwind_bytes(limit), and finds the calling thread's stack. */
+void unwind_setup(struct unwinder *unwinder, void *memory, uint32_t limit);
+/* Finds the calling thread's stack anew: the unwinder has another owner. */
+void unwind_adopt(struct unwinder *unwinder);
+
+/*
+ * Walks from a state: pc, sp and rbp as they are in the function that called us, after its call. Leaves the stack in
+ * states[0 .. depth), of which the first `shared` are as after the last call. depth is at least 1.
+ */
+void unwind(struct unwinder *unwinder, uint64_t pc, uint64_t sp, uint64_t rbp);
+
+/* Empties the cache of rules: modules have changed. */
+void unwind_flush(void);
+
+/* unwind_full.c: the same walk with all callee-saved registers, beginning here; used where a rule needs one of them
+ * other than rbp. Fills fresh[] with pc and sp from the state whose sp is `sp` on; returns their number. */
+uint32_t unwind_full(struct unwinder *unwinder, uint64_t sp, uint8_t *cut);
+
+/* Makes [from, to) readable in the eyes of a walk on a stack that is not the thread's own: moves *high up page by page,
+ * as far as needed. 0: some page of it cannot be read. */
+int unwind_extend(uint64_t *high, uint64_t to);
+
+#endif

@@ -1,0 +1,141 @@
+/*
+ * The rare walk: some rule needs rbx or r12 … r15 (the dynamic linker's resolver trampolines; functions that realign
+ * their stack). It begins here, inside this library, with the registers as they are, and follows all of them by the
+ * whole rules of every frame.
+ */
+#include "arch.h"
+#include "modules.h"
+#include "sys.h"
+#include "unwind.h"
+
+#include <string.h>
+
+#define PAGE 4096ull
+#define RSP  MALLOW_CFA_RSP
+
+static uint64_t load(uint64_t address) {
+    uint64_t value;
+    memcpy(&value, (const void *)address, 8);
+    return value;
+}
+
+/* Registers, in the order of enum mallow_saved with rsp last; the "return address" is the pc. */
+struct registers {
+    uint64_t value[MALLOW_SAVED_COUNT + 1];
+    uint64_t high;
+    int foreign;
+};
+
+static int can_load(struct registers *r, uint64_t address) {
+    if (address < r->value[RSP] || address > UINT64_MAX - 16)
+        return 0;
+    return address + 8 <= r->high || (r->foreign && unwind_extend(&r->high, address + 8));
+}
+
+/* A frame that no table describes. */
+static const struct mallow_rule frame_pointer_rule = {
+    .cfa_kind = MALLOW_CFA_OFFSET,
+    .cfa_reg = MALLOW_RBP,
+    .cfa_offset = 16,
+    .kind = {[MALLOW_RBP] = MALLOW_SAVED_AT_CFA, [MALLOW_RA] = MALLOW_SAVED_AT_CFA},
+    .offset = {[MALLOW_RBP] = -16, [MALLOW_RA] = -8},
+};
+
+static const struct mallow_rule *rule_at(uint64_t key) {
+    const struct module *module = module_find(key);
+    if (module == NULL || module->table == NULL)
+        return &frame_pointer_rule;
+    uint32_t index = module->full[module_row(module, key)];
+    if (index == MALLOW_RULE_NONE || index >= module->table->rules)
+        return &frame_pointer_rule;
+    return &module->rules[index];
+}
+
+/* 1: r is the caller's; 0: there is none; -1: it cannot be told. */
+static int step(const struct unwinder *u, struct registers *r, const struct mallow_rule *rule) {
+    uint64_t cfa = rule->cfa_reg <= RSP ? r->value[rule->cfa_reg] + (uint64_t)(int64_t)rule->cfa_offset : 0;
+    switch (rule->cfa_kind) {
+    case MALLOW_CFA_OFFSET:
+        break;
+    case MALLOW_CFA_PLT:
+        cfa += (r->value[MALLOW_RA] & 15) >= (uint64_t)rule->cfa_extra ? 8 : 0;
+        break;
+    case MALLOW_CFA_DEREF:
+        if (!can_load(r, cfa))
+            return -1;
+        cfa = load(cfa) + (uint64_t)(int64_t)rule->cfa_extra;
+        break;
+    case MALLOW_CFA_END:
+        return 0;
+    default:
+        return -1;
+    }
+    struct registers next = *r;
+    for (int i = 0; i < MALLOW_SAVED_COUNT; i++) {
+        uint64_t offset = (uint64_t)(int64_t)rule->offset[i];
+        uint64_t at = (rule->kind[i] == MALLOW_SAVED_AT_RSP ? r->value[RSP] : cfa) + offset;
+        switch (rule->kind[i]) {
+        case MALLOW_SAVED_AT_CFA:
+        case MALLOW_SAVED_AT_RSP:
+            if (!can_load(r, at))
+                return -1;
+            next.value[i] = load(at);
+            break;
+        case MALLOW_SAVED_IS_CFA:
+            next.value[i] = at;
+            break;
+        case MALLOW_SAVED_UNDEFINED:
+            if (i == MALLOW_RA)
+                return 0;
+            break;
+        default:
+            break;
+        }
+    }
+    next.high = r->high;
+    next.value[RSP] = cfa;
+    if (cfa <= r->value[RSP] || cfa > r->high) {
+        if (!rule->signal_frame && !(r->foreign && cfa > r->value[RSP] && unwind_extend(&next.high, cfa)))
+            return -1;
+        if (rule->signal_frame) {
+            next.foreign = cfa - u->low >= u->high - u->low;
+            next.high = next.foreign ? (cfa | (PAGE - 1)) + 1 : u->high;
+            if (next.foreign && !sys_readable(cfa & ~7ull))
+                return -1;
+        }
+    }
+    if (next.value[MALLOW_RA] == 0)
+        return 0;
+    if (rule->signal_frame)
+        next.value[MALLOW_RA] |= MALLOW_EXACT_PC;
+    *r = next;
+    return 1;
+}
+
+COLD uint32_t unwind_full(struct unwinder *u, uint64_t sp, uint8_t *cut) {
+    struct registers r;
+    arch_registers(r.value);
+    r.foreign = r.value[RSP] - u->low >= u->high - u->low;
+    r.high = r.foreign ? (r.value[RSP] | (PAGE - 1)) + 1 : u->high;
+    uint64_t key = r.value[MALLOW_RA];
+    uint32_t count = 0;
+    *cut = 0;
+    for (;;) {
+        int on = step(u, &r, rule_at(key));
+        if (on <= 0) {
+            *cut = on < 0;
+            break;
+        }
+        if (count > 0 || r.value[RSP] == sp) {
+            if (count == u->limit) {
+                *cut = 1;
+                break;
+            }
+            u->fresh[count++] =
+                (struct state){.pc = r.value[MALLOW_RA], .sp = r.value[RSP], .rbp = r.value[MALLOW_RBP]};
+        }
+        uint64_t pc = r.value[MALLOW_RA];
+        key = (pc & MALLOW_EXACT_PC) != 0 ? pc & ~MALLOW_EXACT_PC : pc - 1;
+    }
+    return count;
+}
