@@ -135,6 +135,23 @@ static int can_load(struct walk *w, uint64_t address) {
     return address + 8 <= w->high || (w->foreign && unwind_extend(&w->high, address + 8));
 }
 
+/* Where the rule says that a register was saved; 0: in no stack word. */
+static uint64_t saved_slot(const struct walk *w, struct state *s, uint64_t cfa, const struct mallow_rule *rule,
+                           int which) {
+    uint64_t offset = (uint64_t)(int64_t)rule->offset[which];
+    switch (rule->kind[which]) {
+    case MALLOW_SAVED_AT_CFA:
+        return cfa + offset;
+    case MALLOW_SAVED_AT_RSP:
+        return w->sp + offset;
+    case MALLOW_SAVED_AT_RBP:
+        s->flags |= STATE_USES_RBP;
+        return w->rbp + offset;
+    default:
+        return 0;
+    }
+}
+
 /* Steps by a whole rule: everything that the quick form cannot say. */
 COLD static enum step step_rule(const struct unwinder *u, struct walk *w, struct state *s,
                                 const struct mallow_rule *rule) {
@@ -166,24 +183,19 @@ COLD static enum step step_rule(const struct unwinder *u, struct walk *w, struct
         return STEP_CUT;
     }
 
-    const uint8_t *kind = rule->kind;
-    const int32_t *offset = rule->offset;
-    uint64_t at = kind[MALLOW_RA] == MALLOW_SAVED_AT_RSP   ? w->sp + (uint64_t)(int64_t)offset[MALLOW_RA]
-                  : kind[MALLOW_RA] == MALLOW_SAVED_AT_CFA ? cfa + (uint64_t)(int64_t)offset[MALLOW_RA]
-                                                           : 0;
+    uint64_t at = saved_slot(w, s, cfa, rule, MALLOW_RA);
     if (at == 0 || !can_load(w, at))
-        return kind[MALLOW_RA] == MALLOW_SAVED_UNDEFINED ? STEP_END : STEP_CUT;
+        return rule->kind[MALLOW_RA] == MALLOW_SAVED_UNDEFINED ? STEP_END : STEP_CUT;
     s->ra_slot = at;
     uint64_t pc = load(at);
-
-    if (kind[MALLOW_RBP] == MALLOW_SAVED_AT_CFA || kind[MALLOW_RBP] == MALLOW_SAVED_AT_RSP) {
-        at = (kind[MALLOW_RBP] == MALLOW_SAVED_AT_CFA ? cfa : w->sp) + (uint64_t)(int64_t)offset[MALLOW_RBP];
+    at = saved_slot(w, s, cfa, rule, MALLOW_RBP);
+    if (at != 0) {
         if (!can_load(w, at))
             return STEP_CUT;
         s->rbp_slot = at;
         w->rbp = load(at);
-    } else if (kind[MALLOW_RBP] == MALLOW_SAVED_IS_CFA) {
-        w->rbp = cfa + (uint64_t)(int64_t)offset[MALLOW_RBP];
+    } else if (rule->kind[MALLOW_RBP] == MALLOW_SAVED_IS_CFA) {
+        w->rbp = cfa + (uint64_t)(int64_t)rule->offset[MALLOW_RBP];
     }
     w->pc = rule->signal_frame ? pc | MALLOW_EXACT_PC : pc;
     /* A handler on an alternate stack returns to another stack: the order of addresses ends there. */

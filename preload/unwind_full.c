@@ -73,10 +73,14 @@ static int step(const struct unwinder *u, struct registers *r, const struct mall
     struct registers next = *r;
     for (int i = 0; i < MALLOW_SAVED_COUNT; i++) {
         uint64_t offset = (uint64_t)(int64_t)rule->offset[i];
-        uint64_t at = (rule->kind[i] == MALLOW_SAVED_AT_RSP ? r->value[RSP] : cfa) + offset;
+        uint64_t base = rule->kind[i] == MALLOW_SAVED_AT_RSP   ? r->value[RSP]
+                        : rule->kind[i] == MALLOW_SAVED_AT_RBP ? r->value[MALLOW_RBP]
+                                                               : cfa;
+        uint64_t at = base + offset;
         switch (rule->kind[i]) {
         case MALLOW_SAVED_AT_CFA:
         case MALLOW_SAVED_AT_RSP:
+        case MALLOW_SAVED_AT_RBP:
             if (!can_load(r, at))
                 return -1;
             next.value[i] = load(at);
