@@ -10,34 +10,54 @@ MALLOW := $(TARGET)/release/mallow
 
 EXAMPLES := leak stacks words
 BENCH_HELPERS := timed pair libempty_hook.so libatomic_count.so
+SOURCES := Cargo.toml Cargo.lock $(shell find crates preload -type f)
+C_SOURCES = $(shell find preload bench examples tests -name '*.[ch]' -o -name '*.cpp')
 WARNINGS := -Wall -Wextra -Werror
 
-.PHONY: build help examples demo test bench install clean
+.PHONY: build help examples bench-helpers demo test format-check bench install clean
 .DEFAULT_GOAL := build
 
-build: ## the mallow command, with libmallow.so inside, in target/release/mallow
-	$(CARGO) build --release --locked
+build: $(MALLOW) ## the mallow command, with libmallow.so inside, in target/release
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
 
 examples: $(EXAMPLES:%=build/examples/%) ## the programs of examples/, in build/examples
 
 demo: build ## record a real program (the sqlite3 shell, or python3) and print the report
 	@examples/demo $(MALLOW)
 
-test: ## everything that must hold: formatting, lints, unit tests, end-to-end tests
-	tests/all
+test: ## everything that must hold; brings what it needs through apt and rustup
+	tests/prerequisites
+	tests/architecture
+	$(MAKE) format-check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(MAKE) build examples bench-helpers
+	preload/test/run
+	MALLOW_BIN=$(abspath $(MALLOW)) $(CARGO) test --workspace --locked
+	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/test.py
 
-bench: build build/examples/stacks $(BENCH_HELPERS:%=build/bench/%) ## Mallow beside its peers; see CONTRIBUTING.md
-	BENCH_MALLOW=$(abspath $(MALLOW)) $(PYTHON) bench/bench.py $(BENCH_OPTIONS)
+format-check: ## only whether the sources are formatted
+	$(CARGO) fmt --all --check
+	rustfmt --check --edition 2024 examples/rust/*.rs
+	clang-format --dry-run -Werror $(C_SOURCES)
 
-install: build ## one binary into $(DESTDIR)$(PREFIX)/bin
+bench: build build/examples/stacks bench-helpers ## Mallow beside its peers; CONTRIBUTING.md names the settings
+	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/bench.py $(BENCH_OPTIONS)
+
+bench-helpers: $(BENCH_HELPERS:%=build/bench/%)
+
+install: $(MALLOW) ## one binary into $(DESTDIR)$(PREFIX)/bin
 	install -D -m 755 $(MALLOW) $(DESTDIR)$(PREFIX)/bin/mallow
 
 clean: ## remove build/ and cargo's output
 	rm -rf build
 	$(CARGO) clean
+
+# Touched, so that `make` and then `make install` by somebody without cargo works.
+$(MALLOW): $(SOURCES)
+	$(CARGO) build --release --locked
+	@touch $@
 
 build/examples build/bench:
 	mkdir -p $@

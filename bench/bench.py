@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Mallow beside its peers: one command, tables in Markdown, all figures in build/bench/results.json.
+"""Mallow beside its peers: one command, tables in Markdown, all figures in build/bench/results.json (results-quick.json).
 
 Every variant runs every workload in turn (A B C A B C …), once to warm up and then BENCH_RUNS times; figures are
 medians. The target's own time is taken inside the profiler, around the target alone. The time until the report is on
@@ -19,7 +19,6 @@ import tables
 import variants
 import workloads
 
-RESULTS = workloads.BUILD / "results.json"
 
 
 def main():
@@ -34,6 +33,7 @@ def main():
         "left_out": left_out,
         "workloads": {},
     }
+    path = workloads.BUILD / ("results-quick.json" if options.quick else "results.json")
     progress = Progress(len(options.workloads))
     for name in options.workloads:
         progress.next_workload(name)
@@ -44,10 +44,10 @@ def main():
             continue
         results["workloads"][name] = measure_workload(workload, chosen_variants, options, progress)
         results["load_after"] = os.getloadavg()
-        RESULTS.write_text(json.dumps(results, indent=1), encoding="utf-8")
+        path.write_text(json.dumps(results, indent=1), encoding="utf-8")
     progress.end()
     print(tables.render(results, chosen_variants))
-    print(f"All figures: {RESULTS.relative_to(workloads.ROOT)}")
+    print(f"All figures: {path.relative_to(workloads.ROOT)}")
     return 1 if tables.mallow_failures(results) else 0
 
 
@@ -123,8 +123,7 @@ def measure_workload(workload, chosen, options, progress):
 def count_events(workload):
     """Allocations, allocated bytes and frees of the workload, counted by the shared-atomics peer; and its output."""
     counter = next(variant for variant in variants.ALL if variant.name == "atomic")
-    path = workloads.BUILD / "counts"
-    path.unlink(missing_ok=True)
+    path = measure.WORK / "counts"
     result = measure.run(counter, workload, {"ATOMIC_COUNT_FILE": str(path)})
     counts = {key: int(value) for key, value in (line.split() for line in path.read_text().splitlines())}
     return {**counts, "events": counts["allocations"] + counts["frees"], "output": result.output}

@@ -1,10 +1,13 @@
 """Running one variant on one workload, and what that took."""
 
+import atexit
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from dataclasses import dataclass
@@ -12,7 +15,11 @@ from pathlib import Path
 
 from workloads import BUILD
 
-WORK = BUILD / "work"
+BUILD.mkdir(parents=True, exist_ok=True)
+# Of this process alone, so that two benches do not read each other's files.
+WORK = Path(tempfile.mkdtemp(prefix="work-", dir=BUILD))
+atexit.register(shutil.rmtree, WORK)
+
 TIMED = str(BUILD / "timed")
 TIMEOUT_S = 600
 POLL_S = 0.02
@@ -154,7 +161,6 @@ class _Watching:
 
 def clean():
     """Empty the working directory; the result is the stem of the names of a run's files."""
-    WORK.mkdir(parents=True, exist_ok=True)
     for path in WORK.iterdir():
         path.unlink()
     return WORK / "out"

@@ -55,7 +55,7 @@ class Mallow(Variant):
     mode: str
 
     def program(self):
-        return Path(os.environ.get("BENCH_MALLOW", ROOT / "target" / "release" / "mallow"))
+        return Path(os.environ.get("MALLOW_BIN", ROOT / "target" / "release" / "mallow"))
 
     def check(self):
         # Not a peer that one may leave out: without it there is nothing to compare.

@@ -43,27 +43,12 @@ def stacks(quick):
     return Workload("stacks", "stacks", [str(EXAMPLES / "stacks"), "200" if quick else "1860"])
 
 
-SQL = """\
-CREATE TABLE event(id INTEGER PRIMARY KEY, name TEXT, place TEXT, amount REAL);
-INSERT INTO event
-  WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})
-  SELECT i, printf('customer %08d', (i * 7919) % 300007), 'place ' || (i * 104729 % 1009), (i * 31 % 100000) / 100.0
-  FROM n;
-CREATE UNIQUE INDEX event_name ON event(name);
-CREATE INDEX event_place ON event(place, amount);
-CREATE INDEX event_amount ON event(amount, name);
-UPDATE event SET amount = amount + 1, name = name || ' (old)' WHERE id % 5 = 0;
-CREATE TABLE label AS SELECT id, upper(name) AS name, place || ', ' || printf('%.1f', amount) AS text FROM event;
-SELECT place, count(*), round(sum(amount), 2) FROM event GROUP BY place ORDER BY 3 DESC, 1 LIMIT 3;
-SELECT count(*), max(a.name) FROM event a JOIN event b ON b.name = replace(a.name, ' (old)', '') AND b.amount > 500;
-SELECT count(*), max(length(text)) FROM label;
-"""
-
-
 def sqlite(quick):
     shell = need("sqlite3", "apt-get install sqlite3")
-    rows = 30000 if quick else 300000
-    script = write_once(f"rows-{rows}.sql", lambda: SQL.replace("{rows}", str(rows)))
+    script = ROOT / "examples" / "sqlite" / "events.sql"
+    if quick:
+        text = script.read_text()
+        script = write_once("events-quick.sql", lambda: text.replace("300000", "30000"))
     return Workload("sqlite", "sqlite", [shell, "-batch", ":memory:", f".read {script}"])
 
 
@@ -95,19 +80,13 @@ def customers():
     return json.dumps([customer(number) for number in range(22000)])
 
 
-REGEX = """\
-#include <regex>
-#include <string>
-bool matches(const std::string &text) { return std::regex_match(text, std::regex("(a|b)*c[0-9]+")); }
-"""
-
-
 def cc1plus(quick):
     driver = need("g++", "apt-get install g++")
-    source = write_once("regex.cpp", lambda: REGEX)
+    source = ROOT / "examples" / "cpp" / "matches.cpp"
     options = ["-std=c++17", "-O0" if quick else "-O1"]
-    expanded = BUILD / "input" / "regex.ii"
+    expanded = BUILD / "input" / "matches.ii"
     if not expanded.exists():
+        expanded.parent.mkdir(parents=True, exist_ok=True)
         subprocess.run([driver, *options, "-E", "-o", expanded, source], check=True)
     compiler = subprocess.run([driver, "-print-prog-name=cc1plus"], check=True, capture_output=True, text=True)
     command = [compiler.stdout.strip(), "-fpreprocessed", "-quiet", *options, "-o", os.devnull, str(expanded)]

@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Tests of the bench itself: that it counts right, that failures show, and a small run of everything."""
+
+import os
+import subprocess
+import sys
+import unittest
+
+import bench
+import measure
+import tables
+import variants
+import workloads
+from workloads import BUILD, EXAMPLES, ROOT, Workload
+
+ATOMIC = next(variant for variant in variants.ALL if variant.name == "atomic")
+BARE = variants.ALL[0]
+
+
+def shell(script):
+    return Workload("shell", "shell", ["sh", "-c", script])
+
+
+class CommandOf(variants.Variant):
+    """A variant whose report is a shell command after the target's run."""
+
+    def __init__(self, script):
+        super().__init__("made-up", "made up")
+        self.script = script
+
+    def report(self, target, out):
+        return [[*target], ["sh", "-c", self.script]]
+
+    def report_recording(self, out):
+        return measure.WORK / "output"
+
+
+class Helpers(unittest.TestCase):
+    def test_the_leak_example_has_the_counts_that_it_claims(self):
+        counts = bench.count_events(Workload("leak", "leak", [str(EXAMPLES / "leak")]))
+        self.assertEqual((counts["allocations"], counts["frees"], counts["events"]), (1112, 1109, 2221))
+
+    def test_an_empty_hook_changes_no_output(self):
+        empty = next(variant for variant in variants.ALL if variant.name == "empty")
+        workload = Workload("stacks", "stacks", [str(EXAMPLES / "stacks"), "3"])
+        self.assertEqual(measure.run(empty, workload).output, measure.run(BARE, workload).output)
+
+    def test_pair_refuses_nonsense(self):
+        for arguments in ([], ["128", "0", "10"], ["128", "65", "10"], ["x", "1", "10"]):
+            self.assertEqual(subprocess.run([BUILD / "pair", *arguments], capture_output=True).returncode, 2)
+
+    def test_timed_tells_the_targets_peak_memory_and_output(self):
+        result = measure.run(BARE, shell("head -c 50000000 /dev/zero | tail -c 50000000 | wc -c"))
+        self.assertGreater(result.maxrss_kib, 48000)
+        self.assertEqual(result.output.strip(), "50000000")
+
+
+class Failures(unittest.TestCase):
+    def test_a_failing_target_gives_no_figure(self):
+        for script in ("exit 3", "kill -9 $$"):
+            with self.assertRaises(measure.Failed):
+                measure.run(BARE, shell(script))
+
+    def test_another_output_than_bare_is_a_failure(self):
+        result = measure.run(BARE, shell("echo one"))
+        with self.assertRaises(measure.Failed):
+            bench.check_output(shell(""), result, {"output": "two\n"})
+
+    def test_a_reader_that_dies_in_a_pipeline_shows(self):
+        died = CommandOf("echo \"terminate called after throwing an instance of 'std::bad_alloc'\"")
+        with self.assertRaisesRegex(measure.Failed, "its reader died: terminate called"):
+            measure.report(died, shell("echo hello"), bench.memory_bound())
+
+    def test_a_reader_that_fails_shows(self):
+        with self.assertRaisesRegex(measure.Failed, "exit code 4: no such thing"):
+            measure.report(CommandOf("echo no such thing; exit 4"), shell("echo hello"), bench.memory_bound())
+
+    def test_a_report_without_a_recording_is_a_failure(self):
+        with self.assertRaisesRegex(measure.Failed, "no recording"):
+            measure.report(CommandOf("true"), shell("true"), bench.memory_bound())
+
+    def test_unknown_names_are_refused(self):
+        run = subprocess.run([sys.executable, ROOT / "bench" / "bench.py", "--variants", "bare,heaptrak"],
+                             capture_output=True, text=True)
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("unknown: heaptrak", run.stderr)
+
+    def test_a_missing_mallow_is_an_error(self):
+        run = subprocess.run([sys.executable, ROOT / "bench" / "bench.py", "--quick", "--variants", "stat"],
+                             env={**os.environ, "MALLOW_BIN": "/nonexistent/mallow"}, capture_output=True, text=True)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("/nonexistent/mallow is missing", run.stderr)
+
+
+class Tables(unittest.TestCase):
+    MACHINE = {"processor": "Abacus", "cores": 2, "kernel": "6", "libc": "glibc 2", "heaptrack": None}
+
+    def results(self, **program):
+        bare = {"median": 1.0, "target_maxrss_kib": 1024, "recording_bytes": 0}
+        heaptrack = {"median": 2.5, "target_maxrss_kib": 3072, "recording_bytes": 500, **program}
+        workload = {"pair": False, "title": "cook", "allocations": 1_000_000, "events": 1000,
+                    "variants": {"bare": bare, "heaptrack": heaptrack}}
+        return {"machine": self.MACHINE, "runs": 5, "quick": False, "load_before": [0.5], "load_after": [1.5],
+                "left_out": [], "workloads": {"cook": workload}}
+
+    def render(self, **program):
+        chosen = [variant for variant in variants.ALL if variant.name in ("bare", "heaptrack")]
+        return tables.render(self.results(**program), chosen)
+
+    def test_a_program_is_judged_by_ratio_and_by_allocation(self):
+        text = self.render(report_s=3.5, report_after_s=1.0, tool_kib=2048, tool_process="reader",
+                           report_recording_bytes=250)
+        self.assertIn("| bare | 1.00 s |", text)
+        self.assertIn("| heaptrack | 2.50× (1500) |", text)
+        self.assertIn("| heaptrack | 3.50 s (1.00 s) |", text)
+        self.assertIn("| heaptrack | +2 MB; reader 2 MB |", text)
+        self.assertIn("| heaptrack | 0.50 (0.25 after its reader) |", text)
+
+    def test_a_death_is_told(self):
+        text = self.render(report_failed="its reader died: bad_alloc")
+        self.assertIn("| heaptrack | died |", text)
+        self.assertIn("- heaptrack on cook: its reader died: bad_alloc", text)
+        self.assertEqual(tables.mallow_failures(self.results(report_failed="died")), [])
+
+
+class Everything(unittest.TestCase):
+    def test_a_small_run_with_mallow(self):
+        run = subprocess.run([sys.executable, ROOT / "bench" / "bench.py", "--quick",
+                              "--workloads", "pair-128,stacks", "--variants", "empty,atomic,stat,record"],
+                             capture_output=True, text=True)
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        for title in ("128 B pair", "**mallow stat**", "**mallow record**", "recording, bytes an event"):
+            self.assertIn(title, run.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
