@@ -34,7 +34,7 @@ pub(super) const SAVED_COUNT: usize = 7;
 pub(super) const CFA_RSP: u8 = 7;
 
 /// `struct mallow_rule`: how to find the caller's registers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rule {
     /// `enum mallow_cfa_kind`.
     pub cfa_kind: u8,
@@ -135,16 +135,6 @@ impl Rule {
     /// True where every field has a value that `preload/wire.h` names.
     pub(super) fn is_valid(&self) -> bool {
         self.cfa_kind <= CFA_PLT && self.cfa_reg <= CFA_RSP && self.kind.iter().all(|&kind| kind <= SAVED_AT_RBP)
-    }
-}
-
-/// Hashed as six words: field by field costs more than everything else that is done for a row.
-impl std::hash::Hash for Rule {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        let bytes = self.to_bytes();
-        for word in bytes.chunks_exact(8) {
-            state.write_u64(u64::from_le_bytes(word.try_into().unwrap_or_default()));
-        }
     }
 }
 
