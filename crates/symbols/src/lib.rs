@@ -1,1 +1,34 @@
-//! to be written
+//! Module and address → inlined functions, `file:line`, demangled names.
+//!
+//! [`Symbolizer`] fills [`Frame::lines`](mallow_profile::Frame) of a profile after the run, from the files that the
+//! target had loaded: DWARF, else `.symtab`, else `.dynsym` and the compressed `.gnu_debugdata`, else the names of PLT
+//! stubs. Separate debug files are found by build-id and by `.gnu_debuglink`, their shared part by `.gnu_debugaltlink`,
+//! split DWARF in `.dwp` and `.dwo` files. [`PerfMap`] and [`symbolize_jit`] name the code of JITs.
+//!
+//! What cannot be named stays unnamed, and [`Summary`] says why. A file that is not the one which was recorded (another
+//! build-id) is never used: wrong names are worse than none.
+//!
+//! Nothing is fetched from anywhere: this crate reads local files alone and has no debuginfod client. Other machines'
+//! ELF files are read if they are little-endian; PLT stubs are named on x86-64 alone.
+//!
+//! Every file is treated as hostile: what makes no sense in it is an error of that module, not of the run. The one
+//! thing not defended against is a file that shrinks while it is mapped (the kernel answers with SIGBUS).
+
+mod demangle;
+mod dwarf;
+mod image;
+mod jit;
+mod locate;
+mod perf_map;
+mod plt;
+mod sections;
+mod split;
+mod summary;
+mod symbolizer;
+mod symtab;
+mod vdso;
+
+pub use jit::{JitProcess, symbolize_jit, symbolize_jit_all};
+pub use perf_map::{PerfMap, PerfMapError};
+pub use summary::{Found, ModuleSummary, Note, Summary};
+pub use symbolizer::{Options, Symbolizer, UNKNOWN};

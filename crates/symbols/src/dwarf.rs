@@ -1,0 +1,77 @@
+//! Debug information: address → inlined functions and lines, through addr2line.
+
+use addr2line::gimli::{self, EndianSlice, LittleEndian};
+use addr2line::{Context, LookupContinuation, LookupResult};
+
+use crate::image::Image;
+use crate::locate::Files;
+use crate::sections::{self, Slice, Store};
+use crate::split::Split;
+use crate::summary::Note;
+
+/// The debug information of one module. It lives for one batch of addresses: what addr2line keeps of each unit that it
+/// was asked about is most of the memory.
+pub(crate) struct Dwarf<'a> {
+    context: Context<Slice<'a>>,
+    split: Split<'a>,
+}
+
+/// One function at an address.
+pub(crate) struct Position<'d> {
+    /// As the debug information has it: mangled, or a bare name.
+    pub function: Option<&'d [u8]>,
+    /// Its source file.
+    pub file: Option<&'d str>,
+    /// 0 where unknown.
+    pub line: u32,
+}
+
+impl<'a> Dwarf<'a> {
+    /// Reads the list of units; None where no file has debug information.
+    pub fn new(files: &'a Files, store: &'a Store) -> Option<Result<Self, String>> {
+        let debug = files.debug()?;
+        Some(Self::read(files, debug, store))
+    }
+
+    fn read(files: &'a Files, debug: &'a Image, store: &'a Store) -> Result<Self, String> {
+        let mut dwarf = load(debug, store)?;
+        if let Some(image) = &files.supplementary {
+            dwarf.set_sup(load(image, store)?);
+        }
+        dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::Duplicates);
+        let context = Context::from_dwarf(dwarf).map_err(|e| e.to_string())?;
+        let paths = [&files.image.path, &debug.path];
+        Ok(Self { context, split: Split::new(paths.into_iter().map(|path| path.as_path()), store) })
+    }
+
+    /// Calls `each` for the functions at `address`, the innermost first.
+    pub fn find(&self, address: u64, notes: &mut Vec<Note>, mut each: impl FnMut(Position)) -> Result<(), String> {
+        // addr2line looks for the range from this address to the next.
+        if address == u64::MAX {
+            return Ok(());
+        }
+        let mut lookup = self.context.find_frames(address);
+        let frames = loop {
+            lookup = match lookup {
+                LookupResult::Output(frames) => break frames,
+                LookupResult::Load { load, continuation } => continuation.resume(self.split.load(load, notes)),
+            };
+        };
+        let mut frames = frames.map_err(|e| e.to_string())?;
+        while let Some(frame) = frames.next().map_err(|e| e.to_string())? {
+            let function = frame.function.map(|function| function.name.slice());
+            let location = frame.location;
+            let file = location.as_ref().and_then(|location| location.file);
+            each(Position { function, file, line: location.and_then(|location| location.line).unwrap_or(0) });
+        }
+        Ok(())
+    }
+}
+
+fn load<'a>(image: &'a Image, store: &'a Store) -> Result<gimli::Dwarf<Slice<'a>>, String> {
+    let file = image.parse().map_err(|e| e.to_string())?;
+    gimli::Dwarf::load(|id| match sections::is_needed(id) {
+        true => sections::load(&file, id.name(), store),
+        false => Ok(EndianSlice::new(&[], LittleEndian)),
+    })
+}

@@ -1,0 +1,92 @@
+//! A file in memory, whole and read-only.
+
+use std::fs::File;
+use std::io;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+
+use object::{Object, ObjectKind};
+use rustix::fs::{FileType, Mode, OFlags};
+
+/// The bytes of an ELF file, with where they came from.
+pub(crate) struct Image {
+    pub path: PathBuf,
+    bytes: Bytes,
+}
+
+enum Bytes {
+    Map(memmap2::Mmap),
+    Owned(Vec<u8>),
+}
+
+/// Why a file is no image.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ImageError {
+    /// It cannot be opened.
+    #[error("{0}")]
+    Open(io::Error),
+    /// It is not what was looked for.
+    #[error("{0}")]
+    Format(String),
+}
+
+impl Image {
+    /// Maps `path`. Only regular files: opening a FIFO or a device could block or do something.
+    pub fn open(path: &Path) -> Result<Self, ImageError> {
+        let fail = |e: rustix::io::Errno| ImageError::Open(e.into());
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file: File = rustix::fs::open(path, flags, Mode::empty()).map_err(fail)?.into();
+        let stat = rustix::fs::fstat(&file).map_err(fail)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(ImageError::Format("not a regular file".into()));
+        }
+        // SAFETY: the map is private and read-only. Another process that writes to the file changes bytes which are
+        // treated as hostile anyway, through slices that no code assumes to be valid in any form.
+        let map = unsafe { memmap2::Mmap::map(&file) }.map_err(ImageError::Open)?;
+        Ok(Self { path: path.to_path_buf(), bytes: Bytes::Map(map) })
+    }
+
+    /// An image that came from elsewhere than a file of its own.
+    pub fn from_bytes(path: PathBuf, bytes: Vec<u8>) -> Self {
+        Self { path, bytes: Bytes::Owned(bytes) }
+    }
+
+    /// Reads the headers: cheap, so it is done again where it is needed.
+    pub fn parse(&self) -> Result<object::File<'_>, ImageError> {
+        let file = self.parse_any()?;
+        if file.kind() == ObjectKind::Relocatable {
+            return Err(ImageError::Format("an object file that was not linked".into()));
+        }
+        Ok(file)
+    }
+
+    /// As `parse`, `.dwo` files included.
+    pub fn parse_any(&self) -> Result<object::File<'_>, ImageError> {
+        let format = |e: object::Error| ImageError::Format(e.to_string());
+        if !self.starts_with(b"\x7fELF") {
+            return Err(ImageError::Format("not an ELF file".into()));
+        }
+        let file = object::File::parse(&**self).map_err(format)?;
+        if !file.is_little_endian() {
+            return Err(ImageError::Format("big-endian".into()));
+        }
+        Ok(file)
+    }
+
+    /// Its GNU build-id; empty where it has none.
+    pub fn build_id(&self) -> Result<Vec<u8>, ImageError> {
+        let id = self.parse()?.build_id().map_err(|e| ImageError::Format(e.to_string()))?;
+        Ok(id.unwrap_or_default().to_vec())
+    }
+}
+
+impl Deref for Image {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.bytes {
+            Bytes::Map(map) => map,
+            Bytes::Owned(bytes) => bytes,
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Which files to read for a module: its own, and its separate debug files.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use mallow_profile::Module;
+use object::{Object, ObjectSection};
+
+use crate::image::{Image, ImageError};
+use crate::summary::{Found, Note};
+use crate::vdso;
+
+/// wire.h keeps this many bytes of a build-id.
+const RECORDED_BUILD_ID: usize = 32;
+
+/// The files of one module.
+pub(crate) struct Files {
+    /// The module itself.
+    pub image: Arc<Image>,
+    /// Its separate debug file.
+    pub separate: Option<Arc<Image>>,
+    /// What the debug information of `debug` shares with other files.
+    pub supplementary: Option<Arc<Image>>,
+    /// What is missing.
+    pub notes: Vec<Note>,
+}
+
+impl Files {
+    /// The image that has the debug information, if one has.
+    pub fn debug(&self) -> Option<&Arc<Image>> {
+        [Some(&self.image), self.separate.as_ref()].into_iter().flatten().find(|image| has_dwarf(image))
+    }
+}
+
+/// Opens the module's file, if it is the one that was recorded, and its debug files.
+pub(crate) fn files(module: &Module, directories: &[PathBuf]) -> Result<Files, Found> {
+    let image = match module.path.as_str() {
+        vdso::PATH => vdso::image(),
+        path => Image::open(Path::new(path)),
+    };
+    let image = image.map_err(|error| match error {
+        ImageError::Open(e) => Found::FileGone(e.to_string()),
+        ImageError::Format(why) => Found::Unreadable(why),
+    })?;
+    let build_id = image.build_id().map_err(|e| Found::Unreadable(e.to_string()))?;
+    if !is_same(&module.build_id, &build_id) {
+        return Err(Found::BuildIdDiffers { now: build_id });
+    }
+    let mut files = Files { image: Arc::new(image), separate: None, supplementary: None, notes: Vec::new() };
+    if !has_dwarf(&files.image) {
+        files.separate = separate(&files.image, &build_id, directories, &mut files.notes).map(Arc::new);
+    }
+    if let Some(debug) = files.debug().cloned() {
+        files.supplementary = supplementary(&debug, directories, &mut files.notes).map(Arc::new);
+    }
+    Ok(files)
+}
+
+/// A file without a build-id is taken for the recorded one if that had none: there is nothing to compare.
+fn is_same(recorded: &[u8], now: &[u8]) -> bool {
+    recorded == now || recorded.len() == RECORDED_BUILD_ID && now.starts_with(recorded)
+}
+
+fn has_dwarf(image: &Image) -> bool {
+    let Ok(file) = image.parse() else { return false };
+    // In what `objcopy --only-keep-debug` left behind of a stripped section, there is no data.
+    file.section_by_name(".debug_info").is_some_and(|section| section.file_range().is_some_and(|range| range.1 > 0))
+}
+
+fn separate(image: &Image, build_id: &[u8], directories: &[PathBuf], notes: &mut Vec<Note>) -> Option<Image> {
+    if let Some(found) = by_build_id(build_id, directories, notes) {
+        return Some(found);
+    }
+    let file = image.parse().ok()?;
+    let (name, crc) = file.gnu_debuglink().ok()??;
+    let name = Path::new(OsStr::from_bytes(name)).file_name()?;
+    let folder = image.path.parent()?;
+    let resolved = folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf());
+    let mut candidates = vec![folder.join(name), folder.join(".debug").join(name)];
+    for directory in directories {
+        for folder in [folder, &resolved] {
+            candidates.push(directory.join(folder.strip_prefix("/").unwrap_or(folder)).join(name));
+        }
+    }
+    candidates.dedup();
+    for path in candidates {
+        // The link of an unstripped file may name the file itself.
+        if path == image.path {
+            continue;
+        }
+        let Ok(found) = Image::open(&path) else { continue };
+        let same_build = found.build_id().is_ok_and(|id| id.is_empty() || build_id.is_empty() || id == build_id);
+        if same_build && crc32fast::hash(&found) == crc {
+            return Some(found);
+        }
+        notes.push(Note::DebugFileDiffers(path));
+    }
+    notes.push(Note::DebugFileMissing(PathBuf::from(name)));
+    None
+}
+
+/// DIRECTORY/.build-id/xx/rest.debug
+fn by_build_id(build_id: &[u8], directories: &[PathBuf], notes: &mut Vec<Note>) -> Option<Image> {
+    let (first, rest) = build_id.split_first().filter(|(_, rest)| !rest.is_empty())?;
+    let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
+    for directory in directories {
+        let path = directory.join(format!(".build-id/{first:02x}/{rest}.debug"));
+        let Ok(found) = Image::open(&path) else { continue };
+        if found.build_id().is_ok_and(|id| id == build_id) {
+            return Some(found);
+        }
+        notes.push(Note::DebugFileDiffers(path));
+    }
+    None
+}
+
+/// The file that `.gnu_debugaltlink` names: what dwz took out of several debug files of a package.
+fn supplementary(debug: &Image, directories: &[PathBuf], notes: &mut Vec<Note>) -> Option<Image> {
+    let file = debug.parse().ok()?;
+    let (name, build_id) = file.gnu_debugaltlink().ok()??;
+    let name = Path::new(OsStr::from_bytes(name));
+    // The name is relative to the debug file, which may have been found through a symbolic link.
+    let real = debug.path.canonicalize().unwrap_or_else(|_| debug.path.clone());
+    let paths = [debug.path.parent(), real.parent()].into_iter().flatten().map(|folder| folder.join(name));
+    for path in paths {
+        let Ok(found) = Image::open(&path) else { continue };
+        if found.build_id().is_ok_and(|id| id == build_id) {
+            return Some(found);
+        }
+        notes.push(Note::DebugFileDiffers(path));
+    }
+    let found = by_build_id(build_id, directories, notes);
+    if found.is_none() {
+        notes.push(Note::SupplementaryMissing(name.to_path_buf()));
+    }
+    found
+}
