@@ -1,3 +1,5 @@
 //! to be written
 
+pub mod chunk;
+pub mod replay;
 pub mod table;

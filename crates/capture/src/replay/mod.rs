@@ -1,0 +1,184 @@
+//! From what the drain saw to exact counts.
+//!
+//! The words of each ring are decoded ([`record`]), put in order with those of the other rings of their process
+//! ([`order`]), applied to the process's live blocks ([`process`], [`live`]) and posted in the books ([`ledger`]). The
+//! same events go to a sink: the recording file, or nothing.
+//!
+//! Words wait for one round, because what they depend on may come with the next one; a process with one busy ring needs
+//! no order, and its words are copied once and otherwise replayed as they are.
+
+mod ledger;
+mod live;
+mod order;
+mod places;
+mod process;
+mod record;
+mod ring;
+mod sink;
+
+pub use ledger::{Block, Call, Ledger, Moment, Thread};
+pub use live::{KEY_MAX, Live};
+pub use sink::{Event, EventSink};
+
+use crate::chunk::{Chunk, ProcessStart};
+use mallow_profile::Profile;
+use process::{Process, Shared};
+use std::io;
+
+/// What is known before the first chunk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// The command line that is recorded.
+    pub command: Vec<String>,
+    /// Wall clock at the start, milliseconds since 1970 UTC.
+    pub started_unix_ms: u64,
+}
+
+/// What is known after the last chunk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct End {
+    /// Milliseconds since the recording began. Processes that have not ended end now.
+    pub duration_ms: u64,
+    /// Exit status of the command as a shell shows it.
+    pub exit_status: Option<i32>,
+    /// Why the run went on without the recording, if it did.
+    pub cut_short: Option<String>,
+}
+
+/// Where the replay is. It lags one round behind the rings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Allocations so far.
+    pub allocations: u64,
+    /// Frees so far.
+    pub frees: u64,
+    /// Requested bytes that are live.
+    pub live_bytes: u64,
+    /// The most that were.
+    pub peak_bytes: u64,
+    /// Events lost.
+    pub lost: u64,
+    /// Records that made no sense.
+    pub damaged: u64,
+    /// Frees and allocations that fitted nowhere between those of other threads.
+    pub forced: u64,
+}
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub struct Replay<S = ()> {
+    options: Options,
+    shared: Shared<S>,
+    processes: Vec<Process>,
+    /// Those that have not ended.
+    running: Vec<u32>,
+    sink_failed: bool,
+}
+
+impl<S: EventSink> Replay<S> {
+    /// A replay of nothing so far.
+    pub fn new(options: Options, sink: S) -> Self {
+        let shared = Shared::new(sink);
+        Self { options, shared, processes: Vec::new(), running: Vec::new(), sink_failed: false }
+    }
+
+    /// Takes the next chunk. An error is the sink's; it comes once: from then on the replay goes on without the sink.
+    pub fn feed(&mut self, chunk: &Chunk<'_>) -> io::Result<()> {
+        match chunk {
+            Chunk::Process(start) => self.start(start),
+            Chunk::Module(module) => match self.processes.get_mut(module.process as usize) {
+                Some(process) => process.places.add(&mut self.shared.interner, &mut self.shared.ledger, module),
+                None => self.shared.damaged += 1,
+            },
+            Chunk::Words { process, ring, words } => match self.processes.get_mut(*process as usize) {
+                Some(process) => process.push(&mut self.shared, *ring, words),
+                None => self.shared.damaged += 1,
+            },
+            Chunk::Round { ms: _ } => {
+                for &number in &self.running {
+                    self.processes[number as usize].round(&mut self.shared);
+                }
+            }
+            Chunk::ProcessEnd { process, ms, lost } => self.end(*process, *ms, *lost),
+        }
+        self.settle()
+    }
+
+    /// Where the replay is.
+    pub fn progress(&self) -> Progress {
+        let ledger = &self.shared.ledger;
+        Progress {
+            allocations: ledger.allocations(),
+            frees: ledger.frees(),
+            live_bytes: ledger.live_bytes(),
+            peak_bytes: ledger.peak_bytes(),
+            lost: ledger.processes.iter().fold(0, |sum, p| sum.saturating_add(p.lost)),
+            damaged: self.shared.damaged,
+            forced: self.shared.forced,
+        }
+    }
+
+    /// Ends the processes that have not ended, and adds everything up. The sink comes back to be closed with the
+    /// profile, after whatever is still to be filled in there; it is None if it has failed.
+    pub fn finish(mut self, end: End) -> (Profile, io::Result<S>) {
+        for number in std::mem::take(&mut self.running) {
+            self.processes[number as usize].end(&mut self.shared, end.duration_ms);
+        }
+        let settled = match self.sink_failed {
+            true => Err(io::Error::other("the recording was given up earlier")),
+            false => self.shared.sink.settle(&self.shared.ledger),
+        };
+        let damaged = self.shared.damaged;
+        let mut profile = self.shared.ledger.close();
+        profile.command = self.options.command;
+        profile.started_unix_ms = self.options.started_unix_ms;
+        profile.duration_ms = end.duration_ms;
+        profile.ending.exit_status = end.exit_status;
+        profile.ending.cut_short = end.cut_short;
+        profile.ending.damaged = damaged;
+        (profile, settled.map(|()| self.shared.sink))
+    }
+
+    fn start(&mut self, start: &ProcessStart) {
+        if start.process as usize != self.processes.len() {
+            self.shared.damaged += 1;
+            return;
+        }
+        let number = self.shared.ledger.add_process(mallow_profile::Process {
+            pid: start.pid,
+            parent_pid: start.parent_pid,
+            serial: start.serial,
+            forked: start.forked,
+            executable: start.executable.clone(),
+            arguments: start.arguments.clone(),
+            start_ms: start.start_ms,
+            end_ms: start.start_ms,
+            ..Default::default()
+        });
+        self.processes.push(Process::new(number));
+        self.running.push(number);
+    }
+
+    fn end(&mut self, number: u32, ms: u64, lost: u64) {
+        let Some(process) = self.processes.get_mut(number as usize) else {
+            self.shared.damaged += 1;
+            return;
+        };
+        process.end(&mut self.shared, ms);
+        let total = &mut self.shared.ledger.processes[number as usize].lost;
+        *total = total.saturating_add(lost);
+        self.running.retain(|&n| n != number);
+    }
+
+    fn settle(&mut self) -> io::Result<()> {
+        if self.sink_failed {
+            return Ok(());
+        }
+        let settled = self.shared.sink.settle(&self.shared.ledger);
+        self.sink_failed = settled.is_err();
+        settled
+    }
+}
+
+#[cfg(test)]
+mod tests;

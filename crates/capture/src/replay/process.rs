@@ -1,0 +1,280 @@
+//! One process image: its live blocks, its sites, its modules, and what a record does to them.
+
+use super::ledger::{Block, Call, Ledger, Moment};
+use super::live::Live;
+use super::order::{self, Planner};
+use super::places::{Interner, Places};
+use super::record::{self, Record};
+use super::ring::{Defined, NO_SITE, Ring, Transit};
+use super::sink::{Event, EventSink};
+use mallow_profile::{StackId, Stacks};
+use rustc_hash::FxHashMap;
+
+/// Stack numbers of a ring.
+const STACKS: usize = 1 << 24;
+
+/// What all processes share.
+#[derive(Debug, Default)]
+pub struct Shared<S> {
+    /// The books.
+    pub ledger: Ledger,
+    /// Where events go besides.
+    pub sink: S,
+    /// Modules and frames.
+    pub interner: Interner,
+    /// Working memory of the ordering.
+    pub planner: Planner,
+    /// Records that made no sense.
+    pub damaged: u64,
+    /// Events that fitted nowhere, and were taken as they came.
+    pub forced: u64,
+}
+
+impl<S> Shared<S> {
+    /// Nothing so far.
+    pub fn new(sink: S) -> Self {
+        Self {
+            ledger: Ledger::default(),
+            sink,
+            interner: Interner::default(),
+            planner: Planner::default(),
+            damaged: 0,
+            forced: 0,
+        }
+    }
+}
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub struct Process {
+    /// Its number in the ledger.
+    pub number: u32,
+    /// Its modules.
+    pub places: Places,
+    live: Live,
+    sites: FxHashMap<StackId, u32>,
+    rings: Vec<Ring>,
+    ring_index: FxHashMap<u32, usize>,
+    ended: bool,
+}
+
+impl Process {
+    /// A new one.
+    pub fn new(number: u32) -> Self {
+        Self { number, ..Self::default() }
+    }
+
+    /// Takes words of a ring.
+    pub fn push<S>(&mut self, shared: &mut Shared<S>, ring: u32, words: &[u64]) {
+        let known = self.rings.len();
+        if self.ended || (known >= order::RINGS && !self.ring_index.contains_key(&ring)) {
+            shared.damaged += 1;
+            return;
+        }
+        let index = *self.ring_index.entry(ring).or_insert(known);
+        if index == known {
+            self.rings.push(Ring::default());
+        }
+        let sound = record::sound(words);
+        shared.damaged += u64::from(sound < words.len());
+        self.rings[index].push(&words[..sound]);
+    }
+
+    /// A round is over: the records of the round before it are replayed now, because all that they depend on is here.
+    pub fn round<S: EventSink>(&mut self, shared: &mut Shared<S>) {
+        self.replay_aged(shared);
+        self.rings.iter_mut().for_each(Ring::age);
+    }
+
+    /// Nothing more comes: everything is replayed, and what is live leaked.
+    pub fn end<S: EventSink>(&mut self, shared: &mut Shared<S>, ms: u64) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        self.rings.iter_mut().for_each(Ring::age);
+        self.replay_aged(shared);
+        // A block whose realloc was under way is as live as the rest, at one address or the other.
+        let rings = std::mem::take(&mut self.rings);
+        let in_transit = rings.iter().filter_map(|ring| ring.transit?.block);
+        shared.sink.event(Moment { process: self.number, thread: 0, ms }, Event::EndProcess);
+        shared.ledger.end_process(self.number, ms, self.live.drain().chain(in_transit));
+        (self.sites, self.ring_index, self.places) = Default::default();
+    }
+
+    fn replay_aged<S: EventSink>(&mut self, shared: &mut Shared<S>) {
+        let mut busy = (0..self.rings.len()).filter(|&i| !self.rings[i].waiting().is_empty());
+        match (busy.next(), busy.next()) {
+            (None, _) => {}
+            (Some(only), None) => {
+                let end = self.rings[only].aged();
+                self.replay(shared, only, end);
+            }
+            _ => {
+                let mut planner = std::mem::take(&mut shared.planner);
+                planner.plan(&self.rings, |address| self.live.contains(address));
+                for &order::Step { ring, words } in planner.steps() {
+                    self.replay(shared, ring as usize, words as usize);
+                }
+                shared.forced += planner.forced();
+                shared.planner = planner;
+            }
+        }
+    }
+
+    /// Replays so many waiting words of a ring.
+    fn replay<S: EventSink>(&mut self, shared: &mut Shared<S>, index: usize, words: usize) {
+        let (all, start) = self.rings[index].take();
+        let mut rest = &all[start..start + words];
+        while let Some((record, length)) = record::decode(rest) {
+            self.apply(shared, index, record);
+            rest = &rest[length..];
+        }
+        self.rings[index].put_back(all);
+        self.rings[index].consume(words);
+    }
+
+    #[inline]
+    fn apply<S: EventSink>(&mut self, shared: &mut Shared<S>, index: usize, record: Record<'_>) {
+        match record {
+            Record::Alloc { address, size, stack, family, realloc: false } => {
+                let at = self.moment(shared, index);
+                let call = Call { family, site: self.site(shared, index, stack), size };
+                let block = shared.ledger.allocate(at, call);
+                shared.sink.event(at, Event::Allocate(call));
+                self.own(shared, at, address, block);
+            }
+            Record::Free { address } => {
+                let at = self.moment(shared, index);
+                let block = self.live.remove(address);
+                shared.ledger.free(at, block.as_ref());
+                shared.sink.event(at, Event::Free(block.map(|b| b.sequence)));
+            }
+            Record::Stack { keep, pcs, cut } => self.define(shared, index, keep, pcs, cut),
+            Record::Time { ms } => self.rings[index].ms = ms,
+            other => self.apply_rare(shared, index, other),
+        }
+    }
+
+    fn apply_rare<S: EventSink>(&mut self, shared: &mut Shared<S>, index: usize, record: Record<'_>) {
+        match record {
+            Record::ReallocBegin { address } => {
+                self.conclude(shared, index);
+                let block = self.live.remove(address);
+                self.rings[index].transit = Some(Transit { address, block });
+            }
+            Record::Alloc { address, size, stack, family, realloc: _ } => {
+                let at = self.moment(shared, index);
+                let call = Call { family, site: self.site(shared, index, stack), size };
+                let Some(Transit { address: from, block: old }) = self.rings[index].transit.take() else {
+                    shared.damaged += 1;
+                    return;
+                };
+                let moved = from != address;
+                let block = shared.ledger.reallocate(at, old.as_ref(), call, moved);
+                shared.sink.event(at, Event::Reallocate { call, old: old.map(|b| b.sequence), moved });
+                self.own(shared, at, address, block);
+            }
+            Record::ReallocFreed => {
+                let at = self.moment(shared, index);
+                let Some(Transit { block, .. }) = self.rings[index].transit.take() else {
+                    shared.damaged += 1;
+                    return;
+                };
+                shared.ledger.realloc_free(at, block.as_ref());
+                shared.sink.event(at, Event::ReallocFree(block.map(|b| b.sequence)));
+            }
+            Record::ReallocFailed => self.conclude(shared, index),
+            Record::Thread { tid } => {
+                let ring = &mut self.rings[index];
+                if ring.thread.is_none_or(|thread| shared.ledger.threads[thread as usize].tid != tid) {
+                    ring.thread = Some(shared.ledger.add_thread(self.number, tid));
+                }
+            }
+            Record::Generation { generation } => {
+                let ring = &mut self.rings[index];
+                ring.generation = generation;
+                ring.stacks.clear();
+                ring.last = Stacks::ROOT;
+            }
+            Record::Lost { events } => {
+                let lost = &mut shared.ledger.processes[self.number as usize].lost;
+                *lost = lost.saturating_add(events);
+            }
+            Record::Stack { .. } | Record::Time { .. } | Record::Free { .. } => {}
+        }
+    }
+
+    /// Puts a block in transit back: its realloc failed, or nothing tells how it went on.
+    fn conclude<S: EventSink>(&mut self, shared: &mut Shared<S>, index: usize) {
+        if let Some(Transit { address, block: Some(block) }) = self.rings[index].transit.take() {
+            let at = self.moment(shared, index);
+            self.own(shared, at, address, block);
+        }
+    }
+
+    /// The address has this block from here on; the one that was there must have been freed unseen.
+    #[inline]
+    fn own<S: EventSink>(&mut self, shared: &mut Shared<S>, at: Moment, address: u64, block: Block) {
+        if let Some(old) = self.live.insert(address, block) {
+            shared.ledger.unseen_free(at, &old);
+            shared.sink.event(at, Event::UnseenFree(old.sequence));
+        }
+    }
+
+    #[inline]
+    fn moment<S>(&mut self, shared: &mut Shared<S>, index: usize) -> Moment {
+        let ring = &mut self.rings[index];
+        let thread = match ring.thread {
+            Some(thread) => thread,
+            None => *ring.thread.insert(shared.ledger.add_thread(self.number, 0)),
+        };
+        Moment { process: self.number, thread, ms: ring.ms }
+    }
+
+    /// The site of a stack number; that of the empty stack where the number was never defined.
+    #[inline]
+    fn site<S>(&mut self, shared: &mut Shared<S>, index: usize, number: u32) -> u32 {
+        let ring = &mut self.rings[index];
+        let Some(defined) = ring.stacks.get_mut(number as usize) else {
+            shared.damaged += 1;
+            return site_of(&mut self.sites, &mut shared.ledger, self.number, Stacks::ROOT);
+        };
+        ring.last = defined.stack;
+        if defined.site == NO_SITE {
+            defined.site = site_of(&mut self.sites, &mut shared.ledger, self.number, defined.stack);
+        }
+        defined.site
+    }
+
+    fn define<S>(&mut self, shared: &mut Shared<S>, index: usize, keep: u32, pcs: &[u64], cut: bool) {
+        let Shared { ledger, interner, .. } = shared;
+        let ring = &mut self.rings[index];
+        let mut stack = ring.last;
+        let depth = ledger.stacks.depth(stack);
+        // The costs follow what changed: from the last stack up to what is kept of it, then down the new frames.
+        for _ in keep..depth {
+            stack = ledger.stacks.top(stack).map_or(Stacks::ROOT, |(_, parent)| parent);
+        }
+        if keep > depth || ring.stacks.len() >= STACKS {
+            // The number has to be taken all the same, or all later ones would be wrong.
+            shared.damaged += 1;
+            stack = Stacks::CUT_ROOT;
+        } else if ledger.stacks.is_cut(stack) != cut {
+            let kept: Vec<_> = ledger.stacks.frames(stack).collect();
+            stack = if cut { Stacks::CUT_ROOT } else { Stacks::ROOT };
+            stack = kept.into_iter().rev().fold(stack, |stack, frame| ledger.stacks.push(stack, frame));
+        }
+        for &pc in pcs {
+            let frame = self.places.frame(interner, ledger, self.number, ring.generation, pc);
+            stack = ledger.stacks.push(stack, frame);
+        }
+        ring.last = stack;
+        if ring.stacks.len() < STACKS {
+            ring.stacks.push(Defined { stack, site: NO_SITE });
+        }
+    }
+}
+
+fn site_of(sites: &mut FxHashMap<StackId, u32>, ledger: &mut Ledger, process: u32, stack: StackId) -> u32 {
+    *sites.entry(stack).or_insert_with(|| ledger.add_site(process, stack))
+}

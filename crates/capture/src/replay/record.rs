@@ -1,0 +1,116 @@
+//! Records out of the words of a ring, as `preload/wire.h` lays them out. Nothing here trusts a word.
+
+use mallow_profile::FAMILIES;
+
+const OP_TIME: u64 = 2;
+const OP_THREAD: u64 = 3;
+const OP_GENERATION: u64 = 4;
+const OP_LOST: u64 = 5;
+const OP_STACK: u64 = 6;
+const OP_FREE: u64 = 7;
+const OP_REALLOC_BEGIN: u64 = 8;
+const OP_REALLOC_DONE: u64 = 9;
+const OP_REALLOC_FREED: u64 = 10;
+const OP_REALLOC_FAILED: u64 = 11;
+const OP_ALLOC: u64 = 16;
+const OP_ALLOC_LAST: u64 = OP_ALLOC + FAMILIES.len() as u64 - 1;
+
+const FLAG_WIDE_SIZE: u64 = 1;
+const FLAG_REALLOCARRAY: u64 = 2;
+const FLAG_CUT: u64 = 4;
+
+const REALLOC: u8 = 2;
+const REALLOCARRAY: u8 = 3;
+
+const ARGUMENT: u64 = (1 << 48) - 1;
+const STACK_BITS: u32 = 24;
+/// Frames that one STACK record may bring.
+const DEPTH_LIMIT: usize = 4096;
+/// Time stamps end here (35 years), so that sums of them cannot overflow.
+const TIME_LIMIT: u64 = 1 << 40;
+
+/// Set in a pc that is the very instruction.
+pub const EXACT_PC: u64 = 1 << 63;
+
+/// A record, with the numbers that the target wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record<'a> {
+    /// A block was allocated; `realloc`: it concludes a REALLOC_BEGIN.
+    Alloc { address: u64, size: u64, stack: u32, family: u8, realloc: bool },
+    /// A block is about to be freed.
+    Free { address: u64 },
+    /// A block is about to be reallocated.
+    ReallocBegin { address: u64 },
+    /// The block of REALLOC_BEGIN was freed.
+    ReallocFreed,
+    /// The block of REALLOC_BEGIN is as before.
+    ReallocFailed,
+    /// Defines the next stack.
+    Stack { keep: u32, pcs: &'a [u64], cut: bool },
+    /// Milliseconds since the recording began.
+    Time { ms: u64 },
+    /// Who owns the ring.
+    Thread { tid: u32 },
+    /// Which modules count.
+    Generation { generation: u32 },
+    /// Events not written.
+    Lost { events: u64 },
+}
+
+/// The record at the start of `words` and its length in words; None if it makes no sense or is not whole.
+#[inline]
+pub fn decode(words: &[u64]) -> Option<(Record<'_>, usize)> {
+    let head = *words.first()?;
+    let (op, flags, argument) = (head >> 56, head >> 48 & 0xff, head & ARGUMENT);
+    let record = match op {
+        OP_FREE if argument != 0 => Record::Free { address: argument },
+        OP_ALLOC..=OP_ALLOC_LAST | OP_REALLOC_DONE if argument != 0 => {
+            let realloc = op == OP_REALLOC_DONE;
+            let family = match realloc {
+                true if flags & FLAG_REALLOCARRAY != 0 => REALLOCARRAY,
+                true => REALLOC,
+                false => (op - OP_ALLOC) as u8,
+            };
+            let second = *words.get(1)?;
+            if flags & FLAG_WIDE_SIZE != 0 {
+                let stack = *words.get(2)?;
+                // No address space holds a block of half its size.
+                if second > ARGUMENT / 2 || stack >> STACK_BITS != 0 {
+                    return None;
+                }
+                return Some((
+                    Record::Alloc { address: argument, size: second, stack: stack as u32, family, realloc },
+                    3,
+                ));
+            }
+            let stack = (second & ((1 << STACK_BITS) - 1)) as u32;
+            return Some((Record::Alloc { address: argument, size: second >> STACK_BITS, stack, family, realloc }, 2));
+        }
+        OP_STACK => {
+            let (keep, new) = ((argument >> 32) as u32, (argument & 0xffff) as usize);
+            if keep as usize + new > DEPTH_LIMIT {
+                return None;
+            }
+            let pcs = words.get(1..1 + new)?;
+            return Some((Record::Stack { keep, pcs, cut: flags & FLAG_CUT != 0 }, 1 + new));
+        }
+        OP_TIME if argument < TIME_LIMIT => Record::Time { ms: argument },
+        OP_THREAD => Record::Thread { tid: argument as u32 },
+        OP_GENERATION => Record::Generation { generation: argument as u32 },
+        OP_LOST => Record::Lost { events: argument },
+        OP_REALLOC_BEGIN if argument != 0 => Record::ReallocBegin { address: argument },
+        OP_REALLOC_FREED => Record::ReallocFreed,
+        OP_REALLOC_FAILED => Record::ReallocFailed,
+        _ => return None,
+    };
+    Some((record, 1))
+}
+
+/// How many of the words are whole records that make sense.
+pub fn sound(words: &[u64]) -> usize {
+    let mut at = 0;
+    while let Some((_, length)) = decode(&words[at..]) {
+        at += length;
+    }
+    at
+}

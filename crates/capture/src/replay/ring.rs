@@ -1,0 +1,107 @@
+//! One ring: words that wait for their turn, and what records refer to.
+
+use super::ledger::Block;
+use mallow_profile::{StackId, Stacks};
+
+/// The site of a stack that no event of the ring has used yet.
+pub const NO_SITE: u32 = u32::MAX;
+
+/// A stack that the ring defined.
+#[derive(Clone, Copy, Debug)]
+pub struct Defined {
+    /// Which.
+    pub stack: StackId,
+    /// Its site in the ring's process, or [`NO_SITE`].
+    pub site: u32,
+}
+
+/// A block between REALLOC_BEGIN and what concludes it: it is in nobody's hands.
+#[derive(Clone, Copy, Debug)]
+pub struct Transit {
+    /// Its old address.
+    pub address: u64,
+    /// None: it was not seen allocated.
+    pub block: Option<Block>,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Ring {
+    words: Vec<u64>,
+    start: usize,
+    aged: usize,
+    /// By stack number.
+    pub stacks: Vec<Defined>,
+    /// The stack defined or used last.
+    pub last: StackId,
+    /// The modules that count.
+    pub generation: u32,
+    /// Index of the owner; None before the first event or THREAD record.
+    pub thread: Option<u32>,
+    /// When: the last TIME record.
+    pub ms: u64,
+    /// See [`Transit`].
+    pub transit: Option<Transit>,
+}
+
+impl Default for Ring {
+    fn default() -> Self {
+        Self {
+            words: Vec::new(),
+            start: 0,
+            aged: 0,
+            stacks: Vec::new(),
+            last: Stacks::ROOT,
+            generation: 0,
+            thread: None,
+            ms: 0,
+            transit: None,
+        }
+    }
+}
+
+/// Words read below this are moved out of the way only when that is for free.
+const COMPACT: usize = 1 << 12;
+
+impl Ring {
+    /// Adds words of this round: whole records that make sense.
+    pub fn push(&mut self, words: &[u64]) {
+        if self.start == self.words.len() || (self.start >= COMPACT && self.start * 2 >= self.words.len()) {
+            self.words.drain(..self.start);
+            self.aged -= self.start;
+            self.start = 0;
+        }
+        self.words.extend_from_slice(words);
+    }
+
+    /// All that waits.
+    pub fn waiting(&self) -> &[u64] {
+        &self.words[self.start..]
+    }
+
+    /// How many of the waiting words are from earlier rounds: whatever they depend on is here by now.
+    pub fn aged(&self) -> usize {
+        self.aged - self.start
+    }
+
+    /// A round is over: what waits now is aged.
+    pub fn age(&mut self) {
+        self.aged = self.words.len();
+    }
+
+    /// The waiting words were replayed up to here.
+    pub fn consume(&mut self, words: usize) {
+        self.start += words;
+        self.aged = self.aged.max(self.start);
+    }
+
+    /// Takes the words out, so that they can be read while the ring changes; [`Ring::put_back`] returns them.
+    pub fn take(&mut self) -> (Vec<u64>, usize) {
+        (std::mem::take(&mut self.words), self.start)
+    }
+
+    /// See [`Ring::take`].
+    pub fn put_back(&mut self, words: Vec<u64>) {
+        self.words = words;
+    }
+}

@@ -1,0 +1,48 @@
+//! Where the replay's events go besides the books.
+
+use super::ledger::{Call, Ledger, Moment};
+use std::io;
+
+/// What happened, in the order that the replay found. Blocks are named by the number of their allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// An allocation; its number is one above the last one's.
+    Allocate(Call),
+    /// A realloc that succeeded: the old block is gone, and a new one has the next number.
+    Reallocate {
+        /// The new block.
+        call: Call,
+        /// The old one; None where it was not seen allocated.
+        old: Option<u64>,
+        /// The address changed.
+        moved: bool,
+    },
+    /// A call of free; None where the block was not seen allocated.
+    Free(Option<u64>),
+    /// A realloc to size 0 that freed.
+    ReallocFree(Option<u64>),
+    /// The block is gone, but nobody saw how: its address was handed out again.
+    UnseenFree(u64),
+    /// The process ended: its live blocks leaked.
+    EndProcess,
+}
+
+/// Takes events while they are replayed.
+pub trait EventSink {
+    /// Takes one event. It cannot fail: what it makes is kept until [`EventSink::settle`]; once that has failed, nothing
+    /// is kept any more.
+    fn event(&mut self, at: Moment, event: Event);
+
+    /// Called often, when the ledger holds all that the events so far refer to.
+    fn settle(&mut self, ledger: &Ledger) -> io::Result<()>;
+}
+
+/// Takes nothing.
+impl EventSink for () {
+    #[inline]
+    fn event(&mut self, _: Moment, _: Event) {}
+
+    fn settle(&mut self, _: &Ledger) -> io::Result<()> {
+        Ok(())
+    }
+}

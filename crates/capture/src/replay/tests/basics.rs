@@ -1,0 +1,198 @@
+//! One record after another.
+
+use super::*;
+use mallow_profile::{Counts, Stacks};
+
+/// Stacks 0 (main), 1 (main, f) and 2 (main, f, g).
+fn stacks() -> Tape {
+    Tape::default().thread(7).time(5).stack(0, &[0x1010]).stack(1, &[0x1020]).stack(2, &[0x1030])
+}
+
+const MAIN: &[u64] = &[0x110];
+const F: &[u64] = &[0x120, 0x110];
+const G: &[u64] = &[0x130, 0x120, 0x110];
+
+#[test]
+fn counts_by_site() {
+    let tape = stacks()
+        .alloc(0, 0x10, 100, 0)
+        .alloc(1, 0x20, 30, 1)
+        .free(0x20) // temporary
+        .time(9)
+        .alloc(0, 0x30, 1, 2)
+        .alloc(0, 0x40, 2, 2)
+        .free(0x30);
+    let p = replayed(tape);
+    let main = Counts { allocations: 1, allocated_bytes: 100, leaked: 1, leaked_bytes: 100, ..Counts::default() };
+    assert_eq!(site(&p, MAIN).counts, Counts { peak: 1, peak_bytes: 100, ..main });
+    let f = site(&p, F).counts;
+    assert_eq!((f.allocations, f.frees, f.temporary, f.temporary_bytes), (1, 1, 1, 30));
+    assert_eq!((f.peak, f.peak_bytes), (1, 30));
+    let g = site(&p, G);
+    assert_eq!((g.counts.allocations, g.counts.frees, g.counts.temporary, g.counts.leaked), (2, 1, 0, 1));
+    assert_eq!((g.leaked_oldest_ms, g.leaked_youngest_ms), (9, 9));
+    assert_eq!((p.totals.peak_bytes, p.peak_ms), (130, 5));
+    assert_eq!((p.processes[0].own_peak_bytes, p.processes[0].own_peak_ms), (130, 5));
+    assert_eq!(p.processes[0].families.calls[1], (1, 30));
+    assert_eq!(p.processes[0].threads, 1);
+    assert_eq!(p.processes[0].totals, p.totals);
+    assert_eq!((p.ending.damaged, p.processes[0].foreign_frees, p.processes[0].end_ms), (0, 0, 1000));
+}
+
+#[test]
+fn realloc_in_all_ways() {
+    let mut replay = started();
+    let tape = stacks()
+        .alloc(0, 0x10, 10, 0)
+        .begin(0x10)
+        .done(0x10, 20, 1) // in place
+        .begin(0x10)
+        .done(0x50, 40, 2) // moved
+        .begin(0x50)
+        .failed()
+        .alloc(0, 0x60, 5, 0)
+        .begin(0x60)
+        .freed()
+        .begin(0x99) // never seen
+        .done(0xa0, 7, 0);
+    words(&mut replay, 0, 0, tape);
+    let p = profile(replay);
+    assert_eq!((site(&p, F).counts.reallocs_in_place, site(&p, F).counts.frees), (1, 1));
+    assert_eq!((site(&p, G).counts.reallocs_moved, site(&p, G).counts.leaked_bytes), (1, 40));
+    assert_eq!((site(&p, MAIN).counts.reallocs_moved, site(&p, MAIN).counts.leaked_bytes), (1, 7));
+    let families = &p.processes[0].families;
+    assert_eq!((families.frees, families.realloc_frees), (0, 4));
+    assert_eq!((families.reallocs_in_place, families.reallocs_moved), (1, 2));
+    assert_eq!(families.calls[2], (3, 67));
+    assert_eq!(p.processes[0].foreign_frees, 1);
+    assert_eq!((p.totals.allocations, p.totals.frees, p.totals.leaked), (5, 3, 2));
+}
+
+#[test]
+fn a_realloc_under_way_at_the_end_keeps_its_block() {
+    let p = replayed(stacks().alloc(0, 0x10, 10, 0).begin(0x10));
+    assert_eq!((p.totals.leaked, p.totals.frees), (1, 0));
+}
+
+#[test]
+fn the_stack_used_last_is_what_is_kept() {
+    let tape =
+        stacks().alloc(0, 0x10, 1, 0).stack(1, &[0x1040]).alloc(0, 0x20, 1, 3).stack(0, &[]).alloc(0, 0x30, 1, 4);
+    let p = replayed(tape);
+    assert_eq!(site(&p, &[0x140, 0x110]).counts.allocations, 1);
+    assert_eq!(site(&p, &[]).stack, Stacks::ROOT);
+}
+
+#[test]
+fn a_cut_stack_hangs_under_the_cut_root() {
+    let tape = stacks().stack_flags(4, 2, &[0x1050]).alloc(0, 0x10, 1, 3).alloc(0, 0x20, 1, 2);
+    let p = replayed(tape);
+    let cut = site(&p, &[0x150, 0x120, 0x110]);
+    assert!(p.stacks.is_cut(cut.stack) && !p.stacks.is_cut(site(&p, G).stack));
+    assert_eq!(p.ending.damaged, 0);
+}
+
+#[test]
+fn frames_are_relative_to_modules_and_exact_where_a_signal_hit() {
+    let exact = 1 << 63;
+    let tape = Tape::default().stack(0, &[0x1010 | exact, 0x9000, 0x9001, 0x77]).alloc(0, 0x10, 1, 0);
+    let p = replayed(tape);
+    let frames: Vec<_> = p
+        .stacks
+        .frames(p.sites[0].stack)
+        .map(|f| &p.frames[f.0 as usize])
+        .map(|f| (f.module.is_some(), f.address, f.exact))
+        .collect();
+    // 0x9000 is the return address of a call that is the module's last instruction.
+    assert_eq!(frames, [(false, 0x77, false), (false, 0x9001, false), (true, 0x8100, false), (true, 0x110, true)]);
+}
+
+#[test]
+fn processes_share_modules_frames_and_stacks_but_no_blocks() {
+    let mut replay = started();
+    process(&mut replay, 1);
+    words(&mut replay, 0, 0, stacks().alloc(0, 0x10, 100, 2));
+    round(&mut replay, 6);
+    words(&mut replay, 1, 0, stacks().time(7).free(0x10).alloc(0, 0x20, 50, 2));
+    round(&mut replay, 7);
+    round(&mut replay, 8);
+    replay.feed(&Chunk::ProcessEnd { process: 0, ms: 9, lost: 3 }).unwrap();
+    assert_eq!((replay.progress().live_bytes, replay.progress().lost), (50, 3));
+    words(&mut replay, 1, 0, Tape::default().alloc(0, 0x30, 60, 2));
+    let p = profile(replay);
+    assert_eq!((p.modules.len(), p.frames.len(), p.stacks.len()), (1, 3, 5));
+    assert_eq!((p.sites.len(), p.sites[0].stack), (2, p.sites[1].stack));
+    assert_eq!((p.processes[0].foreign_frees, p.processes[1].foreign_frees), (0, 1));
+    assert_eq!((p.totals.peak_bytes, p.peak_ms), (150, 7));
+    assert_eq!((p.processes[0].totals.peak_bytes, p.processes[1].totals.peak_bytes), (100, 50));
+    assert_eq!((p.processes[1].own_peak_bytes, p.processes[1].totals.leaked), (110, 2));
+    assert_eq!((p.processes[0].end_ms, p.ending.lost), (9, 3));
+}
+
+#[test]
+fn a_module_takes_the_place_of_another() {
+    let mut replay = started();
+    let once = |tape: Tape, stack| tape.stack(0, &[0x2010]).alloc(0, 0x10, 1, stack).free(0x10);
+    words(&mut replay, 0, 0, once(Tape::default(), 0));
+    module(&mut replay, 0, "/lib/b", 0x2000..0x3000, 1);
+    words(&mut replay, 0, 0, once(once(Tape::default(), 1).generation(1), 0).stack(0, &[0x3010]).alloc(0, 0x10, 1, 1));
+    let p = profile(replay);
+    let named: Vec<_> = p.frames.iter().map(|f| (&*p.modules[f.module.unwrap().0 as usize].path, f.address)).collect();
+    assert_eq!(named, [("/bin/a", 0x1110), ("/lib/b", 0x110), ("/bin/a", 0x2110)]);
+    assert_eq!(p.sites[0].counts.allocations, 2);
+}
+
+#[test]
+fn nonsense_is_counted_and_passed_over() {
+    let mut replay = started();
+    // An unknown op ends its chunk, and the next chunk goes on.
+    let mut tape = stacks().alloc(0, 0x10, 1, 0);
+    tape.0.push(0xee << 56);
+    words(&mut replay, 0, 0, tape.free(0x10));
+    words(&mut replay, 0, 0, Tape::default().alloc(0, 0x20, 1, 99)); // no such stack
+    words(&mut replay, 0, 0, Tape::default().stack(77, &[0x1010]).alloc(0, 0x30, 1, 3)); // nothing to keep
+    words(&mut replay, 0, 0, Tape::default().done(0x40, 1, 0)); // no BEGIN
+    words(&mut replay, 0, 0, Tape::default().alloc_wide(0x50, 1 << 60, 0)); // absurd size
+    words(&mut replay, 0, 0, Tape::default().stack(4000, &[1; 200]));
+    words(&mut replay, 9, 0, Tape::default().alloc(0, 0x50, 1, 0)); // no such process
+    words(&mut replay, 0, 0, Tape(vec![16 << 56 | 0x60])); // half a record
+    let p = profile(replay);
+    assert_eq!(p.ending.damaged, 8);
+    assert_eq!((p.totals.allocations, p.totals.leaked), (3, 3));
+    assert_eq!(site(&p, &[]).counts.allocations, 1);
+    assert!(p.sites.iter().any(|s| p.stacks.is_cut(s.stack)));
+}
+
+#[test]
+fn wide_sizes_and_lost_events() {
+    let p = replayed(stacks().alloc_wide(0x10, 1 << 41, 0).lost(5).free(0x10));
+    assert_eq!((p.totals.allocated_bytes, p.totals.freed_bytes, p.ending.lost), (1 << 41, 1 << 41, 5));
+}
+
+#[test]
+fn an_address_handed_out_twice_was_freed_unseen() {
+    let p = replayed(stacks().alloc(0, 0x10, 8, 0).alloc(0, 0x10, 9, 1));
+    assert_eq!((site(&p, MAIN).counts.frees, site(&p, F).counts.leaked), (1, 1));
+    assert_eq!((p.processes[0].families.frees, p.totals.temporary), (0, 0));
+}
+
+#[test]
+fn the_sink_gets_the_same_story() {
+    let mut replay = Replay::new(Options::default(), Log::default());
+    process(&mut replay, 0);
+    words(&mut replay, 0, 0, stacks().alloc(0, 0x10, 8, 0).begin(0x10).done(0x20, 9, 1).free(0x20).free(0x30));
+    let (_, log) = replay.finish(End::default());
+    let events: Vec<_> = log.unwrap().0.into_iter().map(|(_, event)| event).collect();
+    let (first, second) =
+        (super::super::Call { family: 0, site: 0, size: 8 }, super::super::Call { family: 2, site: 1, size: 9 });
+    assert_eq!(
+        events,
+        [
+            Event::Allocate(first),
+            Event::Reallocate { call: second, old: Some(0), moved: true },
+            Event::Free(Some(1)),
+            Event::Free(None),
+            Event::EndProcess,
+        ]
+    );
+}

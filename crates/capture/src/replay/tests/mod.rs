@@ -1,0 +1,157 @@
+//! The replay on rings that the tests write themselves.
+
+mod basics;
+mod threads;
+
+use super::{End, Event, EventSink, Ledger, Moment, Options, Replay};
+use crate::chunk::{Chunk, ModuleStart, ProcessStart};
+use mallow_profile::{Profile, Site, StackId};
+use std::io;
+
+/// Words of one ring, as the target would write them.
+#[derive(Clone, Debug, Default)]
+pub struct Tape(pub Vec<u64>);
+
+impl Tape {
+    fn word(mut self, op: u64, flags: u64, argument: u64) -> Self {
+        self.0.push(op << 56 | flags << 48 | argument);
+        self
+    }
+
+    pub fn time(self, ms: u64) -> Self {
+        self.word(2, 0, ms)
+    }
+
+    pub fn thread(self, tid: u64) -> Self {
+        self.word(3, 0, tid)
+    }
+
+    pub fn generation(self, generation: u64) -> Self {
+        self.word(4, 0, generation)
+    }
+
+    pub fn lost(self, events: u64) -> Self {
+        self.word(5, 0, events)
+    }
+
+    pub fn stack(self, keep: u64, pcs: &[u64]) -> Self {
+        self.stack_flags(0, keep, pcs)
+    }
+
+    pub fn stack_flags(self, flags: u64, keep: u64, pcs: &[u64]) -> Self {
+        let mut tape = self.word(6, flags, keep << 32 | pcs.len() as u64);
+        tape.0.extend(pcs);
+        tape
+    }
+
+    pub fn alloc(self, family: u64, address: u64, size: u64, stack: u64) -> Self {
+        let mut tape = self.word(16 + family, 0, address);
+        tape.0.push(size << 24 | stack);
+        tape
+    }
+
+    pub fn alloc_wide(self, address: u64, size: u64, stack: u64) -> Self {
+        let mut tape = self.word(16, 1, address);
+        tape.0.extend([size, stack]);
+        tape
+    }
+
+    pub fn free(self, address: u64) -> Self {
+        self.word(7, 0, address)
+    }
+
+    pub fn begin(self, address: u64) -> Self {
+        self.word(8, 0, address)
+    }
+
+    pub fn done(self, address: u64, size: u64, stack: u64) -> Self {
+        let mut tape = self.word(9, 0, address);
+        tape.0.push(size << 24 | stack);
+        tape
+    }
+
+    pub fn freed(self) -> Self {
+        self.word(10, 0, 0)
+    }
+
+    pub fn failed(self) -> Self {
+        self.word(11, 0, 0)
+    }
+}
+
+/// A replay with one process and one module, `/bin/a` at 0x1000..0x9000, link-time address 0x100.
+pub fn started() -> Replay<()> {
+    let mut replay = Replay::new(Options::default(), ());
+    process(&mut replay, 0);
+    replay
+}
+
+pub fn process<S: EventSink>(replay: &mut Replay<S>, number: u32) {
+    let start = ProcessStart { process: number, pid: 100 + number, ..ProcessStart::default() };
+    replay.feed(&Chunk::Process(start)).unwrap();
+    module(replay, number, "/bin/a", 0x1000..0x9000, 0);
+}
+
+pub fn module<S: EventSink>(
+    replay: &mut Replay<S>,
+    process: u32,
+    path: &str,
+    range: std::ops::Range<u64>,
+    generation: u32,
+) {
+    let module = ModuleStart {
+        process,
+        start: range.start,
+        end: range.end,
+        base_svma: 0x100,
+        generation,
+        build_id: vec![1, 2],
+        path: path.into(),
+    };
+    replay.feed(&Chunk::Module(module)).unwrap();
+}
+
+pub fn words<S: EventSink>(replay: &mut Replay<S>, process: u32, ring: u32, tape: Tape) {
+    replay.feed(&Chunk::Words { process, ring, words: &tape.0 }).unwrap();
+}
+
+pub fn round<S: EventSink>(replay: &mut Replay<S>, ms: u64) {
+    replay.feed(&Chunk::Round { ms }).unwrap();
+}
+
+pub fn profile<S: EventSink>(replay: Replay<S>) -> Profile {
+    let (profile, sink) = replay.finish(End { duration_ms: 1000, ..End::default() });
+    sink.unwrap();
+    profile
+}
+
+/// What a single ring says.
+pub fn replayed(tape: Tape) -> Profile {
+    let mut replay = started();
+    words(&mut replay, 0, 0, tape);
+    profile(replay)
+}
+
+/// Link-time addresses of a stack, the innermost first.
+pub fn addresses(profile: &Profile, stack: StackId) -> Vec<u64> {
+    profile.stacks.frames(stack).map(|frame| profile.frames[frame.0 as usize].address).collect()
+}
+
+/// The site whose stack has these link-time addresses.
+pub fn site<'a>(profile: &'a Profile, stack: &[u64]) -> &'a Site {
+    profile.sites.iter().find(|site| addresses(profile, site.stack) == stack).unwrap()
+}
+
+/// Keeps all events.
+#[derive(Debug, Default)]
+pub struct Log(pub Vec<(Moment, Event)>);
+
+impl EventSink for Log {
+    fn event(&mut self, at: Moment, event: Event) {
+        self.0.push((at, event));
+    }
+
+    fn settle(&mut self, _: &Ledger) -> io::Result<()> {
+        Ok(())
+    }
+}
