@@ -1,2 +1,33 @@
-//! The command.
-fn main() {}
+//! The `mallow` command: flags, commands, text, exit codes. It knows no wire layouts and no DWARF.
+
+mod commands;
+mod exit;
+mod flags;
+mod output;
+mod text;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+use flags::{Command, Flags};
+
+fn main() -> ExitCode {
+    let flags = Flags::parse();
+    run(&flags.command).unwrap_or_else(|error| {
+        output::say(&format!("{error:#}"));
+        ExitCode::from(exit::of_failure(&flags.command))
+    })
+}
+
+fn run(command: &Command) -> Result<ExitCode> {
+    match command {
+        Command::Stat(flags) => commands::stat::run(flags),
+        Command::Record(flags) => commands::record::run(flags),
+        Command::Report(flags) => commands::report::run(flags),
+        Command::Top(flags) => commands::top::run(flags),
+        Command::Leaks(flags) => commands::leaks::run(flags),
+        Command::Recover(flags) => commands::recover::run(flags),
+    }
+}

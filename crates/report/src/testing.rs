@@ -151,5 +151,9 @@ pub fn parser() -> Profile {
     profile.duration_ms = 1710;
     profile.ending.exit_status = Some(0);
     profile.peak_ms = 950;
+    for process in &mut profile.processes {
+        process.own_peak_bytes = process.totals.peak_bytes;
+        process.own_peak_ms = 950;
+    }
     profile
 }

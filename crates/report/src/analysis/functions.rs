@@ -96,6 +96,9 @@ pub(crate) struct Functions<'a> {
     starts: Vec<u32>,
 }
 
+/// The name of a function of which only file and line are known, as symbol tables and debuggers have it.
+const UNKNOWN: &str = "??";
+
 /// Functions with equal keys are one. A name alone is not enough: files have static functions of the same name.
 #[derive(PartialEq, Eq, Hash)]
 enum Key {
@@ -111,7 +114,8 @@ impl<'a> Functions<'a> {
         for (index, raw) in profile.frames.iter().enumerate() {
             let frame = FrameId(index as u32);
             let none = [(None, None, 0)];
-            let lines: Vec<_> = raw.lines.iter().map(|l| (Some(l.function), l.file, l.line)).collect();
+            let known = |name: &StringId| profile.strings.get(*name) != UNKNOWN;
+            let lines: Vec<_> = raw.lines.iter().map(|l| (Some(l.function).filter(known), l.file, l.line)).collect();
             let lines = if lines.is_empty() { &none[..] } else { &lines };
             for (depth, &(name, file, line)) in lines.iter().enumerate() {
                 let key = match (name, file) {

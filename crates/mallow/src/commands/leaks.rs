@@ -1,0 +1,142 @@
+//! `mallow leaks`: what was live at the end, by site.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, anyhow};
+use mallow_report::analysis::{LeakSite, Leaks, Suppressions, leaks};
+
+use super::report::{framed, heading};
+use super::source;
+use crate::flags::LeaksFlags;
+use crate::text::units::{bytes, count, of, percent, span};
+use crate::text::{Line, Look, Page, Stream};
+use crate::{exit, output};
+
+/// Shows the leaks.
+pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
+    let suppressions = flags.suppressions.as_deref().map(read).transpose()?.unwrap_or_default();
+    let profile = source::open(&flags.source)?;
+    let look = flags.view.look(Stream::Out);
+    let screen = match look.height {
+        _ if flags.view.json => usize::MAX,
+        None => 10,
+        Some(height) => (height.saturating_sub(4) / (FRAMES + 3)).max(3),
+    };
+    let report = leaks(&profile, &suppressions, flags.view.limit(screen));
+    output::print(&if flags.view.json { output::json(&report)? } else { text(&report, &look, flags.stacks) })?;
+    Ok(if flags.fail_on_leak && report.reported > 0 { ExitCode::from(exit::LEAKS_FOUND) } else { exit::OK })
+}
+
+fn read(path: &Path) -> Result<Suppressions> {
+    let name = path.display();
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read the suppressions in {name}"))?;
+    let text = String::from_utf8(bytes).map_err(|_| anyhow!("{name} is no text; is it a suppression file?"))?;
+    Suppressions::parse(&text).with_context(|| format!("{name} is no suppression file of LeakSanitizer's format"))
+}
+
+/// Functions of a stack that are shown where not all are.
+const FRAMES: usize = 5;
+
+fn text(report: &Leaks, look: &Look, stacks: bool) -> String {
+    let mut page = Page::new(*look);
+    if report.leaked == 0 {
+        page.line(Line::new().strong("Nothing leaked: all blocks were freed before the end."));
+    } else if report.reported == 0 {
+        page.line(Line::new().strong("No leaks to report: all are suppressed."));
+    } else {
+        let title =
+            format!("{} in {} live at the end", bytes(report.reported_bytes, look.exact), of(report.reported, "block"));
+        page.line(heading(&title, report.sites.len(), report.sites_in_all));
+    }
+    for site in &report.sites {
+        page.gap();
+        show(site, report, look, stacks, &mut page);
+    }
+    if (report.sites.len() as u64) < report.sites_in_all {
+        page.gap();
+        let more = report.sites_in_all - report.sites.len() as u64;
+        page.line(Line::new().faint(format!("and {} more; --limit 0 shows all", of(more, "site"))));
+    }
+    suppressions(report, look, &mut page);
+    if let Some(why) = &report.ending.cut_short {
+        page.gap();
+        page.line(
+            Line::new().warning(format!("The recording is cut short: {why}. What is live there may be freed later.")),
+        );
+    }
+    if report.ending.lost > 0 {
+        page.gap();
+        let lost = of(report.ending.lost, "event");
+        page.line(
+            Line::new().warning(format!("{lost} could not be recorded: some blocks may have been freed unseen.")),
+        );
+    }
+    page.into_text()
+}
+
+fn show(site: &LeakSite, report: &Leaks, look: &Look, stacks: bool, page: &mut Page) {
+    let age = if site.oldest_ms == site.youngest_ms {
+        span(site.oldest_ms)
+    } else {
+        format!("{} to {}", span(site.oldest_ms), span(site.youngest_ms))
+    };
+    let size = format!("{} in {}", bytes(site.leaked_bytes, look.exact), of(site.leaked, "block"));
+    let share = percent(site.leaked_bytes, report.leaked_bytes);
+    page.line(Line::new().strong(size).plain(format!(", {share}; allocated {age} before the end")));
+    let frames = if stacks { site.stack.frames.iter().collect() } else { site.stack.own() };
+    let shown = if stacks { frames.len() } else { frames.len().min(FRAMES) };
+    for frame in &frames[..shown] {
+        page.line(Line::new().plain("    ").then(framed(frame, look)));
+    }
+    match frames.len() - shown {
+        0 if frames.is_empty() => page.line(Line::new().faint("    (no stack is known)")),
+        0 => {}
+        more => page.line(Line::new().faint(format!("    … {more} more; --stacks shows all"))),
+    }
+    if site.stack.cut {
+        page.line(Line::new().faint("    … outer frames are missing"));
+    }
+}
+
+fn suppressions(report: &Leaks, look: &Look, page: &mut Page) {
+    if report.suppressed > 0 {
+        page.gap();
+        let size = bytes(report.suppressed_bytes, look.exact);
+        page.line(Line::new().plain(format!(
+            "Suppressed: {size} in {}, of {} leaked in all",
+            of(report.suppressed, "block"),
+            count(report.leaked)
+        )));
+    }
+    for unused in report.suppressions.iter().filter(|s| s.sites == 0) {
+        page.line(Line::new().warning(format!("Unused suppression: leak:{} (line {})", unused.pattern, unused.line)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mallow_report::analysis::{Suppressions, leaks};
+    use mallow_report::testing::parser;
+
+    use super::text;
+    use crate::text::Look;
+
+    #[test]
+    fn sites_with_their_age_and_stack() {
+        insta::assert_snapshot!(text(&leaks(&parser(), &Suppressions::default(), 1), &Look::default(), false));
+    }
+
+    #[test]
+    fn whole_stacks_and_what_was_suppressed() {
+        let suppressions = Suppressions::parse("leak:Cache::put\nleak:nobody\n").expect("a good file");
+        insta::assert_snapshot!(text(&leaks(&parser(), &suppressions, 9), &Look::default(), true));
+    }
+
+    #[test]
+    fn nothing_leaked() {
+        let report = leaks(&mallow_profile::Profile::default(), &Suppressions::default(), 9);
+        let text = text(&report, &Look::default(), false);
+        assert_eq!(text, "Nothing leaked: all blocks were freed before the end.\n");
+    }
+}

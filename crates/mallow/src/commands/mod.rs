@@ -1,0 +1,10 @@
+//! One file a command. A command gets its flags, and says with which status to exit.
+
+pub mod leaks;
+pub mod record;
+pub mod recover;
+pub mod report;
+pub mod source;
+pub mod stat;
+pub mod stat_text;
+pub mod top;

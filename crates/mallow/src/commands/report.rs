@@ -1,0 +1,271 @@
+//! `mallow report`: the overview of a recording. `record` and `recover` end with the same text.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use mallow_profile::Profile;
+use mallow_report::analysis::{Frame, Largest, Measure, Overview, Place, overview};
+
+use super::source;
+use crate::flags::{ReportFlags, ViewFlags};
+use crate::text::units::{bytes, count, of, percent, rate, span};
+use crate::text::{Align, Line, Look, Page, Stream, Table, function, location};
+use crate::{exit, output};
+
+/// Shows the overview.
+pub fn run(flags: &ReportFlags) -> Result<ExitCode> {
+    let profile = source::open(&flags.source)?;
+    output::print(&render(&profile, &flags.view, flags.stacks, Stream::Out)?)?;
+    Ok(exit::OK)
+}
+
+/// The report of a profile whose frames have their names, as it is shown on `stream`: text, or JSON where the flags say so.
+pub fn render(profile: &Profile, view: &ViewFlags, stacks: bool, stream: Stream) -> Result<String> {
+    if view.json {
+        return output::json(&overview(profile, view.limit(20)));
+    }
+    let look = view.look(stream);
+    Ok(text(&overview(profile, view.limit(screen(&look))), &look, stacks))
+}
+
+/// Places of each list, where all of it is to fit onto the terminal.
+fn screen(look: &Look) -> usize {
+    const SUMMARY: usize = 12;
+    const AROUND_LIST: usize = 2;
+    match look.height {
+        None => 5,
+        Some(height) => (height.saturating_sub(SUMMARY) / Measure::ALL.len()).saturating_sub(AROUND_LIST).clamp(2, 10),
+    }
+}
+
+fn text(report: &Overview, look: &Look, stacks: bool) -> String {
+    let mut page = Page::new(*look);
+    let command = report.command.join(" ");
+    page.line(if command.is_empty() { Line::new().faint("(command unknown)") } else { Line::new().strong(command) });
+    page.line(circumstances(report));
+    page.gap();
+    totals(report, look).onto(&mut page);
+    if report.processes.len() > 1 {
+        page.gap();
+        processes(report, look, &mut page);
+    }
+    for list in &report.largest {
+        if list.total > 0 {
+            page.gap();
+            places(list, look, stacks, &mut page);
+        }
+    }
+    warnings(report, &mut page);
+    page.into_text()
+}
+
+fn circumstances(report: &Overview) -> Line {
+    let threads = report.processes.iter().map(|p| u64::from(p.threads)).sum();
+    let status = match report.ending.exit_status {
+        None => "ending unknown".to_owned(),
+        Some(status @ 129..=192) => format!("exit status {status} (signal {})", status - 128),
+        Some(status) => format!("exit status {status}"),
+    };
+    let people = format!("{}, {}", of(report.processes.len() as u64, "process"), of(threads, "thread"));
+    Line::new().plain(format!("ran {}, {status}; {people}", span(report.duration_ms)))
+}
+
+fn totals(report: &Overview, look: &Look) -> Table {
+    let t = &report.totals;
+    let mut table = Table::new(&[Align::Left, Align::Right, Align::Right, Align::Left]);
+    let mut row = |name: &str, number: u64, size: u64, remark: String| {
+        let cell = |text: String| Line::new().plain(text);
+        table.row([
+            Line::new().strong(name),
+            cell(count(number)),
+            cell(bytes(size, look.exact)),
+            Line::new().faint(remark),
+        ]);
+    };
+    let called: Vec<_> = report.families.iter().map(|f| format!("{} {}", f.family, count(f.allocations))).collect();
+    let speed = rate(t.allocations, report.duration_ms).map(|r| format!("{r}; ")).unwrap_or_default();
+    row("allocations", t.allocations, t.allocated_bytes, format!("{speed}{}", called.join(", ")));
+    let reallocs = match t.reallocs_in_place + t.reallocs_moved {
+        0 => String::new(),
+        _ => format!("reallocs: {} in place, {} moved", count(t.reallocs_in_place), count(t.reallocs_moved)),
+    };
+    row("frees", t.frees, t.freed_bytes, reallocs);
+    let share = percent(t.temporary, t.allocations);
+    let share = if share.is_empty() { share } else { format!("{share} of allocations") };
+    row("temporary", t.temporary, t.temporary_bytes, share);
+    let when = match percent(report.peak_ms, report.duration_ms) {
+        share if share.is_empty() => String::new(),
+        share => format!("at {}, {share} of the run", span(report.peak_ms)),
+    };
+    row("live at peak", t.peak, t.peak_bytes, when);
+    row("leaked", t.leaked, t.leaked_bytes, if t.leaked == 0 { String::new() } else { "live at the end".to_owned() });
+    table
+}
+
+fn processes(report: &Overview, look: &Look, page: &mut Page) {
+    const SHOWN: usize = 6;
+    let mut order: Vec<_> = report.processes.iter().collect();
+    order.sort_by_key(|p| std::cmp::Reverse(p.totals.allocations));
+    page.line(heading("Processes", order.len().min(SHOWN), order.len() as u64));
+    let mut table = Table::new(&[Align::Right, Align::Right, Align::Right, Align::Right, Align::Left]);
+    table.row(["pid", "allocations", "own peak", "leaked", "command"].map(|t| Line::new().faint(t)));
+    for p in order.into_iter().take(SHOWN) {
+        let command = if p.arguments.is_empty() { p.executable.clone() } else { p.arguments.join(" ") };
+        table.row([
+            Line::new().plain(p.pid.to_string()),
+            Line::new().plain(count(p.totals.allocations)),
+            Line::new().plain(bytes(p.own_peak_bytes, look.exact)),
+            Line::new().plain(bytes(p.totals.leaked_bytes, look.exact)),
+            Line::new().plain(command).faint(if p.forked { " (forked)" } else { "" }),
+        ]);
+    }
+    table.onto(page);
+}
+
+/// A list's title, and how much of it is shown.
+pub fn heading(title: &str, shown: usize, all: u64) -> Line {
+    let line = Line::new().strong(title);
+    if (shown as u64) < all { line.faint(format!("  (the largest {shown} of {})", count(all))) } else { line }
+}
+
+fn places(list: &Largest, look: &Look, stacks: bool, page: &mut Page) {
+    let title = match list.by {
+        Measure::Allocations => "Most allocations",
+        Measure::Bytes => "Most allocated bytes",
+        Measure::Peak => "Most bytes live at the peak",
+        Measure::Leaked => "Most bytes leaked",
+        Measure::Temporary => "Most temporary allocations",
+    };
+    page.line(heading(title, list.largest.len(), list.places));
+    let mut table = Table::new(&[Align::Right, Align::Right, Align::Left]);
+    for place in &list.largest {
+        let value = list.by.of(&place.totals);
+        table.row([
+            Line::new().plain(percent(value, list.total)),
+            Line::new().plain(if list.by.is_bytes() { bytes(value, look.exact) } else { count(value) }),
+            described(place, look),
+        ]);
+        if stacks {
+            for frame in &place.largest_site.stack.frames {
+                table.row([Line::new(), Line::new(), Line::new().plain("  ").then(framed(frame, look))]);
+            }
+            if place.largest_site.stack.cut {
+                table.row([Line::new(), Line::new(), Line::new().faint("  … outer frames are missing")]);
+            }
+        }
+    }
+    table.onto(page);
+}
+
+/// A function and where it is.
+pub fn framed(frame: &Frame, look: &Look) -> Line {
+    let name = function(&frame.function, look);
+    let at = location(&frame.function, frame.file.as_deref(), frame.line, frame.module.as_deref(), look);
+    let line = if frame.looked_past { Line::new().faint(name) } else { Line::new().strong(name) };
+    if at.is_empty() { line } else { line.plain(" ").plain(at) }
+}
+
+/// `parse_row parser.cc:212 (2 sites) via std::string::_M_create ← load ← main`
+fn described(place: &Place, look: &Look) -> Line {
+    const CALLERS: usize = 4;
+    let Some(frame) = &place.frame else { return Line::new().faint("(no stack is known)") };
+    let mut line = framed(frame, look);
+    if place.sites > 1 {
+        line = line.faint(format!(" ({})", of(place.sites, "site")));
+    }
+    if let Some(through) = &place.through {
+        line = line.faint(format!(" via {}", function(through, look)));
+    }
+    let own = place.largest_site.stack.own();
+    let mut last = frame.function.as_str();
+    let mut callers = 0;
+    for caller in own {
+        // Recursion reads as one call.
+        if caller.function == last {
+            continue;
+        }
+        last = &caller.function;
+        callers += 1;
+        if callers > CALLERS {
+            line = line.faint(" ← …");
+            break;
+        }
+        line = line.faint(format!(" ← {}", function(last, look)));
+    }
+    line
+}
+
+fn warnings(report: &Overview, page: &mut Page) {
+    let mut warn = |text: String| {
+        page.gap();
+        page.line(Line::new().warning(text));
+    };
+    let ending = &report.ending;
+    if let Some(why) = &ending.cut_short {
+        warn(format!("The recording is cut short: {why}. Numbers are those up to the cut."));
+    }
+    if ending.lost > 0 {
+        warn(format!("{} could not be recorded: the true numbers are higher.", of(ending.lost, "event")));
+    }
+    if ending.damaged > 0 {
+        warn(format!("Passed over, because the target had written over it: {}.", of(ending.damaged, "record")));
+    }
+    if report.totals.allocations == 0 && ending.cut_short.is_none() {
+        warn(
+            "No allocation was seen. Mallow cannot see into static binaries, and not into a program's own allocator."
+                .to_owned(),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mallow_report::analysis::overview;
+    use mallow_report::testing::{Builder, blocks, parser};
+
+    use super::{render, screen, text};
+    use crate::flags::ViewFlags;
+    use crate::text::{Look, Stream};
+
+    #[test]
+    fn the_overview_reads_at_first_sight() {
+        insta::assert_snapshot!(render(&parser(), &ViewFlags::default(), false, Stream::File).expect("text"));
+    }
+
+    #[test]
+    fn narrow_terminals_exact_numbers_and_whole_stacks() {
+        let look = Look { width: Some(72), exact: true, ..Look::default() };
+        insta::assert_snapshot!(text(&overview(&parser(), 1), &look, true));
+    }
+
+    #[test]
+    fn what_is_missing_is_told() {
+        let mut b = Builder::default();
+        let process = b.process(7, &["a"], 10);
+        b.site(process, &[], blocks(1, 8, 0, 1));
+        b.profile.command = vec!["a\x1b[2J".to_owned()];
+        b.profile.duration_ms = 10;
+        b.profile.ending.exit_status = Some(139);
+        b.profile.ending.cut_short = Some("the disk is full".to_owned());
+        b.profile.ending.lost = 12;
+        b.profile.ending.damaged = 1;
+        insta::assert_snapshot!(render(&b.profile, &ViewFlags::default(), false, Stream::File).expect("text"));
+        let nothing = render(&Builder::default().profile, &ViewFlags::default(), false, Stream::File).expect("text");
+        assert!(nothing.contains("No allocation was seen"), "{nothing}");
+    }
+
+    #[test]
+    fn a_screen_holds_the_whole_overview() {
+        for height in 24..80 {
+            let look = Look { height: Some(height), ..Look::default() };
+            let limit = screen(&look);
+            let mut b = Builder::default();
+            let process = b.process(7, &["a"], 10);
+            for line in 1..20 {
+                b.site(process, &[&format!("f@a.c:{line}")], blocks(4, 8, 1, 1));
+            }
+            let lines = text(&overview(&b.profile, limit), &look, false).lines().count();
+            assert!(lines <= height || limit == 2, "{lines} lines on {height}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Which recording a view shows, read and with names.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use anyhow::{Context, Result, anyhow};
+use mallow_profile::Profile;
+
+use crate::flags::SourceFlags;
+use crate::output;
+
+/// The recording that the flags name, or the newest one here, which is then told on standard error.
+pub fn open(flags: &SourceFlags) -> Result<Profile> {
+    let path = match &flags.file {
+        Some(path) => path.clone(),
+        None => {
+            let newest = newest(Path::new("."))?;
+            output::say(&format!("showing {}, the newest recording here", newest.display()));
+            newest
+        }
+    };
+    read(&path)
+}
+
+/// Reads a recording and looks up the names of its frames.
+fn read(path: &Path) -> Result<Profile> {
+    anyhow::bail!("cannot read {}: this build has no reader", path.display())
+}
+
+/// The file of a directory that ends with `.mallow` and was written last.
+fn newest(dir: &Path) -> Result<PathBuf> {
+    let entries = std::fs::read_dir(dir).context("cannot look for recordings here; name one")?;
+    let mut best: Option<(SystemTime, PathBuf)> = None;
+    for entry in entries.flatten() {
+        let path = PathBuf::from(entry.file_name());
+        if path.extension().is_none_or(|e| e != "mallow") {
+            continue;
+        }
+        // A file that vanished meanwhile, or a directory, is no candidate.
+        let Some(written) =
+            std::fs::metadata(dir.join(&path)).ok().filter(|m| m.is_file()).and_then(|m| m.modified().ok())
+        else {
+            continue;
+        };
+        if best.as_ref().is_none_or(|b| *b < (written, path.clone())) {
+            best = Some((written, path));
+        }
+    }
+    best.map(|(_, path)| path)
+        .ok_or_else(|| anyhow!("no recording (*.mallow) is here; name one, or make one: mallow record -- COMMAND"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::time::{Duration, SystemTime};
+
+    use super::newest;
+
+    #[test]
+    fn the_newest_recording_is_taken() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let error = newest(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("mallow record -- COMMAND"), "{error}");
+        for (name, age) in [("old.mallow", 20), ("new.mallow", 10), ("newer.txt", 5)] {
+            let file = File::create(dir.path().join(name)).expect("a file");
+            file.set_modified(SystemTime::now() - Duration::from_secs(age)).expect("a time");
+        }
+        std::fs::create_dir(dir.path().join("dir.mallow")).expect("a directory");
+        assert_eq!(newest(dir.path()).expect("a recording").to_str(), Some("new.mallow"));
+    }
+}

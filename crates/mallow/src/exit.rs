@@ -1,0 +1,27 @@
+//! Exit codes. Scripts rely on them: they do not change. The command line's own errors exit
+//! with 2, by clap.
+
+use std::process::ExitCode;
+
+use crate::flags::Command;
+
+/// All went well.
+pub const OK: ExitCode = ExitCode::SUCCESS;
+/// Mallow failed, in a command that runs no command.
+pub const FAILED: u8 = 1;
+/// `leaks --fail-on-leak` found leaks.
+pub const LEAKS_FOUND: u8 = 3;
+/// Mallow failed, in `stat` and `record`, whose other codes are the command's; as `env` and `timeout` have it.
+pub const FAILED_AROUND_COMMAND: u8 = 125;
+/// The command could not be executed.
+pub const NOT_EXECUTABLE: u8 = 126;
+/// The command was not found.
+pub const NOT_FOUND: u8 = 127;
+
+/// The code of a command that failed.
+pub fn of_failure(command: &Command) -> u8 {
+    match command {
+        Command::Stat(_) | Command::Record(_) => FAILED_AROUND_COMMAND,
+        Command::Report(_) | Command::Top(_) | Command::Leaks(_) | Command::Recover(_) => FAILED,
+    }
+}

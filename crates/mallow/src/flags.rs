@@ -1,0 +1,245 @@
+//! The command line: each flag with its documentation.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use mallow_report::analysis::Measure;
+
+use crate::text::{Look, Stream};
+
+/// Allocation debugging for native programs: who allocates, what was live at the peak, what leaked.
+#[derive(Debug, Parser)]
+#[command(name = "mallow", version, max_term_width = 110, after_long_help = EXIT_CODES)]
+pub struct Flags {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit status:
+  stat, record:  that of the command (128 + signal where one ended it); 127 where it was not found, 126 where it could
+                 not be executed, 125 where Mallow itself failed
+  all others:    0; 1 where Mallow failed; 3 where leaks --fail-on-leak found leaks
+  any:           2 where the command line makes no sense
+
+Environment:
+  NO_COLOR       no colours on terminals (in pipes and files there are none)";
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Count the allocations of a command, by function and process
+    Stat(StatFlags),
+    /// Record every allocation of a command, and report
+    Record(RecordFlags),
+    /// Show the overview of a recording
+    Report(ReportFlags),
+    /// Show the functions that allocate most
+    Top(TopFlags),
+    /// Show what was live at the end
+    Leaks(LeaksFlags),
+    /// Make a recording of what an interrupted record left behind
+    Recover(RecoverFlags),
+}
+
+/// Flags of `stat`.
+#[derive(Debug, Args)]
+pub struct StatFlags {
+    /// Show each process too
+    #[arg(long)]
+    pub per_process: bool,
+    /// Write JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Write to FILE, not to standard error
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// The command to count, with its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// Flags of `record`.
+#[derive(Debug, Args)]
+pub struct RecordFlags {
+    /// Write the recording to FILE [default: COMMAND.mallow]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Keep at most N frames of each stack, those nearest to the allocation
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub max_depth: u32,
+    /// Record the command alone, not the processes that it starts
+    #[arg(long)]
+    pub no_children: bool,
+    /// Show no report at the end
+    #[arg(long)]
+    pub no_report: bool,
+    /// Go on until all processes have ended, not the command alone
+    #[arg(long)]
+    pub wait: bool,
+    /// How to show the report.
+    #[command(flatten)]
+    pub view: ViewFlags,
+    /// The command to record, with its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// Flags of `report`.
+#[derive(Debug, Args)]
+pub struct ReportFlags {
+    /// Show the whole stack of the largest site of each place
+    #[arg(long)]
+    pub stacks: bool,
+    /// How to show it.
+    #[command(flatten)]
+    pub view: ViewFlags,
+    /// What to show.
+    #[command(flatten)]
+    pub source: SourceFlags,
+}
+
+/// Flags of `top`.
+#[derive(Debug, Args)]
+pub struct TopFlags {
+    /// Sort and measure by this
+    #[arg(long, value_enum, default_value_t = By::Allocations)]
+    pub by: By,
+    /// Sort by what a function and all that it called allocated
+    #[arg(long)]
+    pub cum: bool,
+    /// Show allocating functions and containers as functions of their own, not as part of their callers
+    #[arg(long)]
+    pub raw: bool,
+    /// How to show it.
+    #[command(flatten)]
+    pub view: ViewFlags,
+    /// What to show.
+    #[command(flatten)]
+    pub source: SourceFlags,
+}
+
+/// Flags of `leaks`.
+#[derive(Debug, Args)]
+pub struct LeaksFlags {
+    /// Leave out what the patterns of FILE match; the format is LeakSanitizer's
+    #[arg(long, value_name = "FILE")]
+    pub suppressions: Option<PathBuf>,
+    /// Exit with status 3 where something is reported
+    #[arg(long)]
+    pub fail_on_leak: bool,
+    /// Show whole stacks
+    #[arg(long)]
+    pub stacks: bool,
+    /// How to show it.
+    #[command(flatten)]
+    pub view: ViewFlags,
+    /// What to show.
+    #[command(flatten)]
+    pub source: SourceFlags,
+}
+
+/// Flags of `recover`.
+#[derive(Debug, Args)]
+pub struct RecoverFlags {
+    /// Write the recording to FILE [default: recovered.mallow]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// How to show the report.
+    #[command(flatten)]
+    pub view: ViewFlags,
+    /// The run directory that was left behind
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+}
+
+/// Which recording a view shows.
+#[derive(Debug, Args)]
+pub struct SourceFlags {
+    /// The recording [default: the newest *.mallow here]
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+}
+
+/// How a view looks.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ViewFlags {
+    /// Write JSON, with exact numbers
+    #[arg(long)]
+    pub json: bool,
+    /// Show at most N entries of each list; 0: all [default: one screen; all in JSON, 20 for report]
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
+    /// Show bytes to the last digit
+    #[arg(long)]
+    pub exact: bool,
+    /// Show names with arguments and templates, and paths with directories
+    #[arg(long)]
+    pub full_names: bool,
+}
+
+impl ViewFlags {
+    /// How text is to look on that stream with these flags.
+    pub fn look(&self, stream: Stream) -> Look {
+        Look { exact: self.exact, full_names: self.full_names, ..Look::of(stream) }
+    }
+
+    /// Entries of a list, where one screen has room for `screen`.
+    pub fn limit(&self, screen: usize) -> usize {
+        match self.limit {
+            None => screen,
+            Some(0) => usize::MAX,
+            Some(n) => n,
+        }
+    }
+}
+
+/// What `top` sorts by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum By {
+    /// Number of allocations
+    Allocations,
+    /// Allocated bytes
+    Bytes,
+    /// Bytes live at the peak
+    Peak,
+    /// Bytes live at the end
+    Leaked,
+    /// Number of allocations that were freed before their thread allocated again
+    Temporary,
+}
+
+impl From<By> for Measure {
+    fn from(by: By) -> Self {
+        match by {
+            By::Allocations => Self::Allocations,
+            By::Bytes => Self::Bytes,
+            By::Peak => Self::Peak,
+            By::Leaked => Self::Leaked,
+            By::Temporary => Self::Temporary,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use super::{Command, Flags};
+
+    #[test]
+    fn flags_are_consistent() {
+        Flags::command().debug_assert();
+    }
+
+    #[test]
+    fn the_commands_own_flags_stay_its_own() {
+        for line in ["mallow record -o f -- prog -o g --json", "mallow record -o f prog -o g --json"] {
+            let Command::Record(flags) = Flags::parse_from(line.split(' ')).command else { panic!("not record") };
+            assert_eq!(flags.command, ["prog", "-o", "g", "--json"]);
+            assert_eq!((flags.output, flags.view.json, flags.max_depth), (Some("f".into()), false, 512));
+        }
+    }
+}

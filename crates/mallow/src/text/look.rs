@@ -1,0 +1,54 @@
+//! How text is to look on the stream that it goes to.
+
+use std::io::IsTerminal;
+
+use rustix::termios::tcgetwinsize;
+
+/// Where text goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Err,
+    /// A file: as a pipe, whatever it is.
+    File,
+}
+
+/// How text is to look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// Columns of the terminal. None: lines are as long as they are.
+    pub width: Option<usize>,
+    /// Rows of the terminal.
+    pub height: Option<usize>,
+    /// Use colours and weights.
+    pub colour: bool,
+    /// Bytes to the last digit.
+    pub exact: bool,
+    /// Names and paths as they are.
+    pub full_names: bool,
+}
+
+impl Look {
+    /// As the stream deserves: widths and colours are for terminals alone, and colours not where NO_COLOR is set
+    /// (to anything but the empty string) or the terminal is a dumb one.
+    pub fn of(stream: Stream) -> Self {
+        let size = match stream {
+            Stream::Out if std::io::stdout().is_terminal() => tcgetwinsize(std::io::stdout()),
+            Stream::Err if std::io::stderr().is_terminal() => tcgetwinsize(std::io::stderr()),
+            _ => return Self::default(),
+        };
+        let (width, height) = size.map_or((0, 0), |s| (usize::from(s.ws_col), usize::from(s.ws_row)));
+        let set = |name| std::env::var_os(name).is_some_and(|v| !v.is_empty());
+        let dumb = std::env::var_os("TERM").is_none_or(|t| t == "dumb");
+        Self {
+            // A terminal that does not know its size has 0: no line can be cut for it.
+            width: (width > 0).then_some(width.max(40)),
+            height: (height > 0).then_some(height),
+            colour: !set("NO_COLOR") && !dumb,
+            exact: false,
+            full_names: false,
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Text for people: columns, units, widths, colours, names.
+//!
+//! Every word that comes from a recording goes through [`Line`], which makes it harmless.
+
+mod look;
+mod names;
+mod page;
+mod table;
+pub mod units;
+
+pub use look::{Look, Stream};
+pub use names::{function, location};
+pub use page::{Line, Page, clean};
+pub use table::{Align, Table};

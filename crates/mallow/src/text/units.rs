@@ -1,0 +1,138 @@
+//! Numbers for people. Units are decimal: 1 kB is 1000 bytes.
+
+/// A count, with commas: `1,234,567`.
+pub fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A count that may be below 0.
+pub fn signed(n: i64) -> String {
+    let sign = if n < 0 { "-" } else { "" };
+    format!("{sign}{}", count(n.unsigned_abs()))
+}
+
+/// Bytes with three digits that matter, `12.3 MB`; to the last digit where `exact`.
+pub fn bytes(n: u64, exact: bool) -> String {
+    if exact { format!("{} B", count(n)) } else { scaled(n as f64, "B") }
+}
+
+/// Something per second: `436 k/s`.
+pub fn rate(n: u64, ms: u64) -> Option<String> {
+    (ms > 0).then(|| scaled(n as f64 * 1000.0 / ms as f64, "/s"))
+}
+
+fn scaled(mut value: f64, unit: &str) -> String {
+    let mut prefix = "";
+    for next in ["k", "M", "G", "T", "P", "E"] {
+        // What would round to 1000 belongs to the next unit.
+        if value < 999.5 {
+            break;
+        }
+        value /= 1000.0;
+        prefix = next;
+    }
+    let decimals = match value {
+        _ if prefix.is_empty() && value.fract() == 0.0 => 0,
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$} {prefix}{unit}")
+}
+
+/// A share of a whole: `12.5 %`. 0 % and 100 % are said of nothing and of all alone; nothing is said where there is no whole.
+pub fn percent(part: u64, whole: u64) -> String {
+    match (part, whole) {
+        (_, 0) => String::new(),
+        (0, _) => "0 %".to_owned(),
+        _ => {
+            let percent = part as f64 * 100.0 / whole as f64;
+            match format!("{percent:.1} %") {
+                _ if percent < 0.05 => "<0.1 %".to_owned(),
+                text if text == "100.0 %" && part < whole => ">99.9 %".to_owned(),
+                text => text,
+            }
+        }
+    }
+}
+
+/// A time span: `12 ms`, `1.71 s`, `3 min 05 s`, `2 h 07 min`.
+pub fn span(ms: u64) -> String {
+    let s = ms / 1000;
+    match ms {
+        0..1000 => format!("{ms} ms"),
+        1000..60_000 => format!("{}.{:02} s", s, ms % 1000 / 10),
+        60_000..3_600_000 => format!("{} min {:02} s", s / 60, s % 60),
+        _ => format!("{} h {:02} min", s / 3600, s / 60 % 60),
+    }
+}
+
+/// `1 block`, `2 blocks`; a noun that ends with s, x or ch gets an e too.
+pub fn of(n: u64, noun: &str) -> String {
+    let plural = if ["s", "x", "ch"].iter().any(|end| noun.ends_with(end)) { "es" } else { "s" };
+    format!("{} {noun}{}", count(n), if n == 1 { "" } else { plural })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts() {
+        for (n, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(count(n), text);
+        }
+        assert_eq!(count(u64::MAX), "18,446,744,073,709,551,615");
+        assert_eq!((signed(-1000), signed(i64::MIN)), ("-1,000".into(), "-9,223,372,036,854,775,808".into()));
+        assert_eq!((of(1, "block"), of(2, "process")), ("1 block".into(), "2 processes".into()));
+    }
+
+    #[test]
+    fn bytes_keep_three_digits_that_matter() {
+        for (n, text) in [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1000, "1.00 kB"),
+            (9_994, "9.99 kB"),
+            (9_996, "10.0 kB"),
+            (12_340, "12.3 kB"),
+            (123_400, "123 kB"),
+            (999_499, "999 kB"),
+            (999_500, "1.00 MB"),
+            (1_500_000_000, "1.50 GB"),
+            (u64::MAX, "18.4 EB"),
+        ] {
+            assert_eq!(bytes(n, false), text);
+        }
+        assert_eq!(bytes(12_345_678, true), "12,345,678 B");
+        assert_eq!((rate(5, 2000), rate(1_000_000, 1710)), (Some("2.50 /s".into()), Some("585 k/s".into())));
+        assert_eq!(rate(5, 0), None);
+    }
+
+    #[test]
+    fn shares_and_spans() {
+        assert_eq!(
+            [
+                percent(1, 3),
+                percent(0, 3),
+                percent(1, 1_000_000),
+                percent(3, 0),
+                percent(7, 7),
+                percent(999_999, 1_000_000)
+            ],
+            ["33.3 %", "0 %", "<0.1 %", "", "100.0 %", ">99.9 %"]
+        );
+        assert_eq!(
+            [span(12), span(1718), span(185_900), span(7_640_000)],
+            ["12 ms", "1.71 s", "3 min 05 s", "2 h 07 min"]
+        );
+    }
+}
