@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Mallow beside its peers: one command, tables in Markdown, all figures in build/bench/results.json (results-quick.json).
+"""Mallow beside its peers: one command, tables in Markdown.
 
-Every variant runs every workload in turn (A B C A B C …), once to warm up and then BENCH_RUNS times; figures are
+All figures go to build/bench/results.json (with --quick: results-quick.json). Every variant runs every workload in turn (A B C A B C …), once to warm up and then BENCH_RUNS times; figures are
 medians. The target's own time is taken inside the profiler, around the target alone. The time until the report is on
 the screen, and the memory of the tool, come from runs of their own, since watching memory disturbs.
 """
@@ -125,7 +125,7 @@ def count_events(workload):
     counter = next(variant for variant in variants.ALL if variant.name == "atomic")
     path = measure.WORK / "counts"
     result = measure.run(counter, workload, {"ATOMIC_COUNT_FILE": str(path)})
-    counts = {key: int(value) for key, value in (line.split() for line in path.read_text().splitlines())}
+    counts = {key: int(value) for key, value in measure.figures(path.read_text()).items()}
     return {**counts, "events": counts["allocations"] + counts["frees"], "output": result.output}
 
 
@@ -138,21 +138,14 @@ def check_output(workload, result, entry):
 def summary(workload, runs, failure):
     if failure:
         return {"failed": failure}
-    times = [pair_ns(run) if workload.pair else run.wall for run in runs]
+    times = {clock: [run.times[clock] for run in runs] for clock in ("wall", "processor")}
     return {
         "unit": "ns" if workload.pair else "s",
         "times": times,
-        "median": statistics.median(times),
+        "median": {clock: statistics.median(values) for clock, values in times.items()},
         "target_maxrss_kib": statistics.median(run.maxrss_kib for run in runs),
         "recording_bytes": statistics.median(run.recording_bytes for run in runs),
     }
-
-
-def pair_ns(run):
-    words = run.output.split()
-    if len(words) != 2 or words[0] != "pair_ns":
-        raise SystemExit(f"bench: pair printed {run.output!r}")
-    return float(words[1])
 
 
 def measure_reports(workload, variant, options, progress):
@@ -177,7 +170,7 @@ def measure_reports(workload, variant, options, progress):
 
 def memory_bound():
     """Address space for each process of a report run: a reader without measure shall not take the machine down."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    return max(8 << 30, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
 
 
 def machine():

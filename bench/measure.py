@@ -33,9 +33,8 @@ class Failed(Exception):
 class Run:
     """What `timed` wrote about the target, and what lay around it."""
 
-    wall: float
-    ended: float
-    """On the monotonic clock."""
+    times: dict
+    """`wall` and `processor`: in seconds, or in nanoseconds a pair."""
     maxrss_kib: int
     output: str
     recording_bytes: int
@@ -64,8 +63,11 @@ def run(variant, workload, extra=None):
     target = target_result()
     if target["status"] != 0 or status != 0:
         raise Failed(f"exit code {status}: {last_line(WORK / 'text')}")
-    return Run(target["wall"], target["ended"], int(target["maxrss_kib"]), (WORK / "output").read_text(),
-               size(variant.recording(out)))
+    output = (WORK / "output").read_text()
+    times = {"wall": target["wall"], "processor": target["user"] + target["sys"]}
+    if workload.pair:
+        times = figures(output)
+    return Run(times, int(target["maxrss_kib"]), output, size(variant.recording(out)))
 
 
 def report(variant, workload, memory_bytes):
@@ -99,7 +101,7 @@ def watched(command, env, memory_bytes, watch, text_path):
     fatal = re.search(r"^.*(terminate called|bad_alloc|out of memory|Segmentation fault).*$",
                       text_path.read_text(errors="replace"), re.MULTILINE)
     if fatal:
-        raise Failed(f"its reader died: {fatal.group(0).strip()}")
+        raise Failed(f"its reader died, with {memory_bytes >> 30} GB to use: {fatal.group(0).strip()}")
     if status != 0:
         raise Failed(f"{Path(command[0]).name}: exit code {status}: {last_line(text_path)}")
 
@@ -178,7 +180,12 @@ def target_result():
     path = WORK / "result"
     if not path.exists() or not path.stat().st_size:
         raise Failed(f"the target did not run: {last_line(WORK / 'text')}")
-    return {key: float(value) for key, value in (line.split() for line in path.read_text().splitlines())}
+    return figures(path.read_text())
+
+
+def figures(text):
+    """Lines of a name and a number."""
+    return {key: float(value) for key, value in (line.split() for line in text.splitlines())}
 
 
 def size(path):

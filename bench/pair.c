@@ -1,6 +1,7 @@
 /*
  * pair SIZE THREADS PAIRS: what one malloc and its free cost, in nanoseconds, PAIRS times on each of THREADS threads.
- * The time is the longest thread's, over its pairs: threads that disturb each other show.
+ * The time is the longest thread's, over its pairs: threads that disturb each other show. Printed are wall time and the
+ * thread's own processor time, which does not count when the machine gave the processor to somebody else.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -14,19 +15,21 @@ struct work {
     pthread_barrier_t *together;
     size_t size;
     long pairs;
-    double nanoseconds;
+    double wall;
+    double processor;
 };
 
-static double now(void) {
+static double now(clockid_t clock) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
 static void *work(void *argument) {
     struct work *w = argument;
     pthread_barrier_wait(w->together);
-    double began = now();
+    double wall = now(CLOCK_MONOTONIC);
+    double processor = now(CLOCK_THREAD_CPUTIME_ID);
     for (long i = 0; i < w->pairs; i++) {
         char *block = malloc(w->size);
         /* The compiler may not drop a pair whose pointer it cannot follow. */
@@ -34,7 +37,8 @@ static void *work(void *argument) {
         *(volatile char *)block = 1;
         free(block);
     }
-    w->nanoseconds = now() - began;
+    w->wall = now(CLOCK_MONOTONIC) - wall;
+    w->processor = now(CLOCK_THREAD_CPUTIME_ID) - processor;
     return NULL;
 }
 
@@ -57,12 +61,13 @@ int main(int argc, char **argv) {
         }
     }
     work(&works[0]);
-    double longest = works[0].nanoseconds;
+    double wall = works[0].wall;
+    double processor = works[0].processor;
     for (long i = 1; i < threads; i++) {
         pthread_join(works[i].thread, NULL);
-        if (works[i].nanoseconds > longest)
-            longest = works[i].nanoseconds;
+        wall = works[i].wall > wall ? works[i].wall : wall;
+        processor = works[i].processor > processor ? works[i].processor : processor;
     }
-    printf("pair_ns %.3f\n", longest / (double)pairs);
+    printf("wall %.3f\nprocessor %.3f\n", wall / (double)pairs, processor / (double)pairs);
     return 0;
 }

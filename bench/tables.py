@@ -21,28 +21,30 @@ def about(results):
 
 
 def times(results, chosen):
-    """The table of DESIGN's numbers to reach."""
-    rows = []
-    for variant in chosen:
-        cells = [time_cell(workload, variant) for workload in results["workloads"].values()]
-        rows.append([variant.title, *cells])
+    """The table of the numbers to reach, by wall time, and again by the time that the target had the processor."""
     legend = ("Pairs: nanoseconds a pair, over bare. "
               "Programs: × bare, and in parentheses nanoseconds over bare for each allocation.")
-    return f"{legend}\n\n" + markdown(["the target's time", *titles(results["workloads"].values())], rows)
+    tables = [legend]
+    for clock, head in (("wall", "the target's time"), ("processor", "the target's processor time")):
+        rows = []
+        for variant in chosen:
+            cells = [time_cell(workload, variant, clock) for workload in results["workloads"].values()]
+            rows.append([variant.title, *cells])
+        tables.append(markdown([head, *titles(results["workloads"].values())], rows))
+    return "\n\n".join(tables)
 
 
-def time_cell(workload, variant):
+def time_cell(workload, variant, clock):
     figures = workload["variants"][variant.name]
     bare = workload["variants"]["bare"]
     if "failed" in figures or "failed" in bare:
         return "failed"
+    time, alone = figures["median"][clock], bare["median"][clock]
     if variant.name == "bare":
-        return f"{bare['median']:.1f} ns" if workload["pair"] else f"{bare['median']:.2f} s"
-    over = figures["median"] - bare["median"]
+        return f"{alone:.1f} ns" if workload["pair"] else f"{alone:.2f} s"
     if workload["pair"]:
-        return f"{over:+.1f}"
-    each = over * 1e9 / workload["allocations"]
-    return f"{figures['median'] / bare['median']:.2f}× ({each:.0f})"
+        return f"{time - alone:+.1f}"
+    return f"{time / alone:.2f}× ({(time - alone) * 1e9 / workload['allocations']:.0f})"
 
 
 def reports(results, chosen):
@@ -61,7 +63,8 @@ def memory(results, chosen):
             text = f"{(target - bare) / MIB:+.0f} MB"
         if "tool_kib" in figures:
             # The kernel keeps 15 letters of a name.
-            text += f"; {figures['tool_process'].replace('heaptrack_inter', 'its reader')} {figures['tool_kib'] / MIB:.0f} MB"
+            process = figures["tool_process"].replace("heaptrack_inter", "its reader")
+            text += f"; {process} {figures['tool_kib'] / MIB:.0f} MB"
         return text
 
     return program_table(results, chosen, "peak memory: target; tool", "target_maxrss_kib", cell)

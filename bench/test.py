@@ -68,7 +68,7 @@ class Failures(unittest.TestCase):
 
     def test_a_reader_that_dies_in_a_pipeline_shows(self):
         died = CommandOf("echo \"terminate called after throwing an instance of 'std::bad_alloc'\"")
-        with self.assertRaisesRegex(measure.Failed, "its reader died: terminate called"):
+        with self.assertRaisesRegex(measure.Failed, "its reader died, with [0-9]+ GB to use: terminate called"):
             measure.report(died, shell("echo hello"), bench.memory_bound())
 
     def test_a_reader_that_fails_shows(self):
@@ -96,8 +96,9 @@ class Tables(unittest.TestCase):
     MACHINE = {"processor": "Abacus", "cores": 2, "kernel": "6", "libc": "glibc 2", "heaptrack": None}
 
     def results(self, **program):
-        bare = {"median": 1.0, "target_maxrss_kib": 1024, "recording_bytes": 0}
-        heaptrack = {"median": 2.5, "target_maxrss_kib": 3072, "recording_bytes": 500, **program}
+        bare = {"median": {"wall": 1.0, "processor": 0.5}, "target_maxrss_kib": 1024, "recording_bytes": 0}
+        heaptrack = {"median": {"wall": 2.5, "processor": 1.0}, "target_maxrss_kib": 3072, "recording_bytes": 500}
+        heaptrack.update(program)
         workload = {"pair": False, "title": "cook", "allocations": 1_000_000, "events": 1000,
                     "variants": {"bare": bare, "heaptrack": heaptrack}}
         return {"machine": self.MACHINE, "runs": 5, "quick": False, "load_before": [0.5], "load_after": [1.5],
@@ -112,6 +113,7 @@ class Tables(unittest.TestCase):
                            report_recording_bytes=250)
         self.assertIn("| bare | 1.00 s |", text)
         self.assertIn("| heaptrack | 2.50× (1500) |", text)
+        self.assertIn("| heaptrack | 2.00× (500) |", text)
         self.assertIn("| heaptrack | 3.50 s (1.00 s) |", text)
         self.assertIn("| heaptrack | +2 MB; reader 2 MB |", text)
         self.assertIn("| heaptrack | 0.50 (0.25 after its reader) |", text)

@@ -77,7 +77,7 @@ class Mallow(Variant):
 
 @dataclass
 class Heaptrack(Variant):
-    """heaptrack: timed with --raw, its recorder alone; the report with its own reader beside it, then heaptrack_print."""
+    """heaptrack: its recorder alone (--raw) for times; for the report its reader beside it, then heaptrack_print."""
 
     def check(self):
         need("heaptrack", "apt-get install heaptrack")

@@ -23,7 +23,7 @@ class Workload:
     command: list
     environment: dict = field(default_factory=dict)
     pair: bool = False
-    """It prints `pair_ns N` itself; the others are judged by their wall time."""
+    """It prints its times itself, in nanoseconds a pair."""
 
 
 class Missing(Exception):

@@ -8,7 +8,7 @@ CREATE UNIQUE INDEX event_name ON event(name);
 CREATE INDEX event_place ON event(place, amount);
 CREATE INDEX event_amount ON event(amount, name);
 UPDATE event SET amount = amount + 1, name = name || ' (old)' WHERE id % 5 = 0;
-CREATE TABLE label AS SELECT id, upper(name) AS name, place || ', ' || printf('%.1f', amount) AS text FROM event;
+CREATE TABLE label AS SELECT id, place || ', ' || name AS text FROM event ORDER BY amount, name;
 SELECT place, count(*), round(sum(amount), 2) FROM event GROUP BY place ORDER BY 3 DESC, 1 LIMIT 3;
 SELECT count(*), max(a.name) FROM event a JOIN event b ON b.name = replace(a.name, ' (old)', '') AND b.amount > 500;
 SELECT count(*), max(length(text)) FROM label;
