@@ -7,7 +7,7 @@ use anyhow::{Context, Result, anyhow};
 use mallow_report::analysis::{LeakSite, Leaks, Suppressions, leaks};
 
 use super::report::{framed, heading};
-use super::source;
+use super::source::Recording;
 use crate::flags::LeaksFlags;
 use crate::text::units::{bytes, count, of, percent, span};
 use crate::text::{Line, Look, Page, Stream};
@@ -16,14 +16,14 @@ use crate::{exit, output};
 /// Shows the leaks.
 pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
     let suppressions = flags.suppressions.as_deref().map(read).transpose()?.unwrap_or_default();
-    let profile = source::open(&flags.source)?;
+    let recording = Recording::open(&flags.source)?;
     let look = flags.view.look(Stream::Out);
     let screen = match look.height {
         _ if flags.view.json => usize::MAX,
         None => 10,
         Some(height) => (height.saturating_sub(4) / (FRAMES + 3)).max(3),
     };
-    let report = leaks(&profile, &suppressions, flags.view.limit(screen));
+    let report = leaks(&recording.profile, &suppressions, flags.view.limit(screen));
     output::print(&if flags.view.json { output::json(&report)? } else { text(&report, &look, flags.stacks) })?;
     Ok(if flags.fail_on_leak && report.reported > 0 { ExitCode::from(exit::LEAKS_FOUND) } else { exit::OK })
 }

@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use mallow_profile::Profile;
 use mallow_report::analysis::{Frame, Largest, Measure, Overview, Place, overview};
+use mallow_symbols::{Found, ModuleSummary};
 
-use super::source;
+use super::source::Recording;
 use crate::flags::{ReportFlags, ViewFlags};
 use crate::text::units::{bytes, count, of, percent, rate, span};
 use crate::text::{Align, Line, Look, Page, Stream, Table, function, location};
@@ -14,18 +14,47 @@ use crate::{exit, output};
 
 /// Shows the overview.
 pub fn run(flags: &ReportFlags) -> Result<ExitCode> {
-    let profile = source::open(&flags.source)?;
-    output::print(&render(&profile, &flags.view, flags.stacks, Stream::Out)?)?;
+    let recording = Recording::open(&flags.source)?;
+    output::print(&render(&recording, &flags.view, flags.stacks, Stream::Out)?)?;
     Ok(exit::OK)
 }
 
-/// The report of a profile whose frames have their names, as it is shown on `stream`: text, or JSON where the flags say so.
-pub fn render(profile: &Profile, view: &ViewFlags, stacks: bool, stream: Stream) -> Result<String> {
+/// The report of a recording, as it is shown on `stream`: text, or JSON where the flags say so.
+pub fn render(recording: &Recording, view: &ViewFlags, stacks: bool, stream: Stream) -> Result<String> {
     if view.json {
-        return output::json(&overview(profile, view.limit(20)));
+        return output::json(&overview(&recording.profile, view.limit(20)));
     }
     let look = view.look(stream);
-    Ok(text(&overview(profile, view.limit(screen(&look))), &look, stacks))
+    let report = overview(&recording.profile, view.limit(screen(&look)));
+    let hints = hints(&report, recording);
+    Ok(text(&report, &hints, &look, stacks))
+}
+
+/// What would bring the source lines that the report lacks: one line for each module of which a place is shown without.
+fn hints(report: &Overview, recording: &Recording) -> Vec<String> {
+    const SHOWN: usize = 2;
+    let mut told: Vec<&str> = Vec::new();
+    let mut hints = Vec::new();
+    for frame in report.largest.iter().flat_map(|l| &l.largest).filter_map(|p| p.frame.as_ref()) {
+        let Some(path) = frame.module.as_deref().filter(|m| frame.file.is_none() && !told.contains(m)) else {
+            continue;
+        };
+        told.push(path);
+        let modules = &recording.profile.modules;
+        let about = |m: &&ModuleSummary| modules.get(m.module.0 as usize).is_some_and(|m| m.path == path);
+        if let Some(summary) = recording.names.modules.iter().find(about) {
+            let advice = match summary.found {
+                Found::DebugInformation => continue,
+                Found::SymbolTable | Found::DynamicSymbols | Found::Nothing => {
+                    "; its debug symbols, or a build with -g, bring them"
+                }
+                Found::FileGone(_) | Found::BuildIdDiffers { .. } | Found::Unreadable(_) => "",
+            };
+            hints.push(format!("No source lines of {path}: {}{advice}", summary.found));
+        }
+    }
+    hints.truncate(SHOWN);
+    hints
 }
 
 /// Places of each list, where all of it is to fit onto the terminal.
@@ -38,7 +67,7 @@ fn screen(look: &Look) -> usize {
     }
 }
 
-fn text(report: &Overview, look: &Look, stacks: bool) -> String {
+fn text(report: &Overview, hints: &[String], look: &Look, stacks: bool) -> String {
     let mut page = Page::new(*look);
     let command = report.command.join(" ");
     page.line(if command.is_empty() { Line::new().faint("(command unknown)") } else { Line::new().strong(command) });
@@ -56,6 +85,10 @@ fn text(report: &Overview, look: &Look, stacks: bool) -> String {
         }
     }
     warnings(report, &mut page);
+    page.gap();
+    for hint in hints {
+        page.line(Line::new().faint(hint));
+    }
     page.into_text()
 }
 
@@ -220,22 +253,26 @@ fn warnings(report: &Overview, page: &mut Page) {
 
 #[cfg(test)]
 mod tests {
+    use mallow_profile::Profile;
     use mallow_report::analysis::overview;
     use mallow_report::testing::{Builder, blocks, parser};
 
-    use super::{render, screen, text};
-    use crate::flags::ViewFlags;
-    use crate::text::{Look, Stream};
+    use super::{Recording, hints, screen, text};
+    use crate::text::Look;
+
+    fn shown(profile: &Profile) -> String {
+        text(&overview(profile, 5), &[], &Look::default(), false)
+    }
 
     #[test]
     fn the_overview_reads_at_first_sight() {
-        insta::assert_snapshot!(render(&parser(), &ViewFlags::default(), false, Stream::File).expect("text"));
+        insta::assert_snapshot!(shown(&parser()));
     }
 
     #[test]
     fn narrow_terminals_exact_numbers_and_whole_stacks() {
         let look = Look { width: Some(72), exact: true, ..Look::default() };
-        insta::assert_snapshot!(text(&overview(&parser(), 1), &look, true));
+        insta::assert_snapshot!(text(&overview(&parser(), 1), &[], &look, true));
     }
 
     #[test]
@@ -249,9 +286,20 @@ mod tests {
         b.profile.ending.cut_short = Some("the disk is full".to_owned());
         b.profile.ending.lost = 12;
         b.profile.ending.damaged = 1;
-        insta::assert_snapshot!(render(&b.profile, &ViewFlags::default(), false, Stream::File).expect("text"));
-        let nothing = render(&Builder::default().profile, &ViewFlags::default(), false, Stream::File).expect("text");
+        insta::assert_snapshot!(shown(&b.profile));
+        let nothing = shown(&Builder::default().profile);
         assert!(nothing.contains("No allocation was seen"), "{nothing}");
+    }
+
+    #[test]
+    fn modules_without_source_lines_are_told() {
+        let recording = Recording::of(parser());
+        let report = overview(&recording.profile, 5);
+        let hints = hints(&report, &recording);
+        assert_eq!(hints.len(), 2, "{hints:?}");
+        assert!(hints[0].starts_with("No source lines of /usr/lib/libplugin.so: not readable"), "{hints:?}");
+        let text = text(&report, &hints, &Look::default(), false);
+        assert!(text.ends_with(&format!("\n\n{}\n{}\n", hints[0], hints[1])), "{text}");
     }
 
     #[test]
@@ -264,7 +312,7 @@ mod tests {
             for line in 1..20 {
                 b.site(process, &[&format!("f@a.c:{line}")], blocks(4, 8, 1, 1));
             }
-            let lines = text(&overview(&b.profile, limit), &look, false).lines().count();
+            let lines = text(&overview(&b.profile, limit), &[], &look, false).lines().count();
             assert!(lines <= height || limit == 2, "{lines} lines on {height}");
         }
     }

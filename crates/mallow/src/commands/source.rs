@@ -5,24 +5,43 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow};
 use mallow_profile::Profile;
+use mallow_symbols::{Options, Summary, Symbolizer, symbolize_jit_all};
 
 use crate::flags::SourceFlags;
 use crate::output;
 
-/// The recording that the flags name, or the newest one here, which is then told on standard error.
-pub fn open(flags: &SourceFlags) -> Result<Profile> {
-    let path = match &flags.file {
-        Some(path) => path.clone(),
-        None => {
-            let newest = newest(Path::new("."))?;
-            output::say(&format!("showing {}, the newest recording here", newest.display()));
-            newest
-        }
-    };
-    read(&path)
+/// A recording, ready to be shown.
+#[derive(Debug)]
+pub struct Recording {
+    /// What it says. Frames have their names, as far as they can be had here.
+    pub profile: Profile,
+    /// What lacks names, and why.
+    pub names: Summary,
 }
 
-/// Reads a recording and looks up the names of its frames.
+impl Recording {
+    /// Looks up the names of a profile's frames, in the files that its processes had loaded and in what JITs left behind.
+    pub fn of(mut profile: Profile) -> Self {
+        let names = Symbolizer::new(Options::default()).symbolize_all(&mut profile);
+        symbolize_jit_all(&mut profile);
+        Self { profile, names }
+    }
+
+    /// The recording that the flags name, or the newest one here, which is then told on standard error.
+    pub fn open(flags: &SourceFlags) -> Result<Self> {
+        let path = match &flags.file {
+            Some(path) => path.clone(),
+            None => {
+                let newest = newest(Path::new("."))?;
+                output::say(&format!("showing {}, the newest recording here", newest.display()));
+                newest
+            }
+        };
+        Ok(Self::of(read(&path)?))
+    }
+}
+
+/// Reads a recording.
 fn read(path: &Path) -> Result<Profile> {
     anyhow::bail!("cannot read {}: this build has no reader", path.display())
 }

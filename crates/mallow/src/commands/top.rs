@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use mallow_report::analysis::{Measure, Top, TopOptions, top};
 
-use super::source;
+use super::source::Recording;
 use crate::flags::TopFlags;
 use crate::text::units::{bytes, count, percent};
 use crate::text::{Align, Line, Look, Page, Stream, Table, function, location};
@@ -13,11 +13,11 @@ use crate::{exit, output};
 
 /// Shows the functions.
 pub fn run(flags: &TopFlags) -> Result<ExitCode> {
-    let profile = source::open(&flags.source)?;
+    let recording = Recording::open(&flags.source)?;
     let look = flags.view.look(Stream::Out);
     let screen = if flags.view.json { usize::MAX } else { look.height.map_or(20, |h| h.saturating_sub(5).max(5)) };
     let options = TopOptions { by: flags.by.into(), cum: flags.cum, raw: flags.raw, limit: flags.view.limit(screen) };
-    let report = top(&profile, options);
+    let report = top(&recording.profile, options);
     output::print(&if flags.view.json { output::json(&report)? } else { text(&report, &look) })?;
     Ok(exit::OK)
 }
