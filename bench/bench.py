@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Mallow beside its peers: one command, tables in Markdown.
 
-All figures go to build/bench/results.json (with --quick: results-quick.json). Every variant runs every workload in turn (A B C A B C …), once to warm up and then BENCH_RUNS times; figures are
-medians. The target's own time is taken inside the profiler, around the target alone. The time until the report is on
-the screen, and the memory of the tool, come from runs of their own, since watching memory disturbs.
+All figures go to build/bench/results.json (with --quick: results-quick.json). Every variant runs every workload in turn
+(A B C A B C …), once to warm up and then BENCH_RUNS times; figures are medians. The target's own time is taken inside
+the profiler, around the target alone. The time until the report is on the screen, and the memory of the tool, come from
+runs of their own, since watching memory disturbs.
 """
 
 import argparse
