@@ -1,0 +1,78 @@
+//! The commands agree with each other, with themselves, and with heaptrack.
+
+use harness::{Case, Run, directory, number, tool};
+
+const SQL: &str = "create table t(a,b); \
+    with recursive c(x) as (select 1 union all select x+1 from c where x<20000) \
+    insert into t select x, x*7%1000||'text' from c; \
+    create index i on t(b); select count(*), sum(a) from t where b like '1%';";
+
+fn programs() -> Vec<Case> {
+    vec![
+        Case::new("sqlite3").args([":memory:", SQL]),
+        Case::target("busy").args(["4", "300"]),
+        Case::target("libc_allocates"),
+        Case::target("coroutines"),
+        Case::new("python3")
+            .args(["-I", "-S", "-c", "import json; print(len(json.dumps(list(range(20000)))))"])
+            .env("PYTHONMALLOC", "malloc")
+            .env("PYTHONHASHSEED", "0"),
+    ]
+}
+
+#[test]
+fn stat_and_record_agree() {
+    for case in programs() {
+        let three = case.three_ways();
+        assert_eq!(three.stat.counts(), three.record.counts(), "{case:?}");
+        assert_eq!(three.record.losses(), (0, 0), "{case:?}");
+        assert_eq!(number(&three.stat.json, "lost"), 0, "{case:?}");
+    }
+}
+
+#[test]
+fn two_runs_give_the_same_counts() {
+    for case in programs() {
+        assert_eq!(case.stat().counts(), case.stat().counts(), "{case:?}");
+        let (one, other) = (case.record(), case.record());
+        assert_eq!(one.counts(), other.counts(), "{case:?}");
+        for key in ["leaked", "leaked_bytes", "freed_bytes"] {
+            assert_eq!(number(&one.json, key), number(&other.json, key), "{key}: {case:?}");
+        }
+    }
+    // With one thread, the order of events is the same too.
+    let case = Case::new("sqlite3").args([":memory:", SQL]);
+    let (one, other) = (case.record(), case.record());
+    for key in ["peak", "peak_bytes", "temporary", "temporary_bytes", "sites"] {
+        assert_eq!(number(&one.json, key), number(&other.json, key), "{key}");
+    }
+}
+
+/// What is allocated and not freed is what leaks, and the sums of a recording hang together.
+#[test]
+fn sums_hang_together() {
+    for case in programs() {
+        let json = case.record().json;
+        let n = |key: &str| number(&json, key);
+        assert_eq!(n("allocations") - n("frees"), n("leaked"), "{case:?}");
+        assert_eq!(n("allocated_bytes") - n("freed_bytes"), n("leaked_bytes"), "{case:?}");
+        assert!(n("peak_bytes") >= n("leaked_bytes") && n("temporary") <= n("frees"), "{case:?}");
+    }
+}
+
+/// heaptrack counts the same calls, and one more: it brings libstdc++ into a C program, which allocates its pool for
+/// exceptions at the start, and which heaptrack has freed at the end.
+#[test]
+fn totals_equal_heaptracks() {
+    let place = directory();
+    let heaptrack = Run::new(tool("heaptrack"), place.path()).args(["-o", "trace", "sqlite3", ":memory:", SQL]).go();
+    let text = heaptrack.out() + &heaptrack.err();
+    let figure = |label: &str| -> u64 {
+        let line = text.lines().find(|l| l.trim_start().starts_with(label));
+        let line = line.unwrap_or_else(|| panic!("no {label} in {text}"));
+        line.rsplit(':').next().and_then(|n| n.trim().parse().ok()).unwrap_or_else(|| panic!("{line}"))
+    };
+    let record = Case::new("sqlite3").args([":memory:", SQL]).record();
+    assert_eq!(number(&record.json, "allocations") + 1, figure("allocations:"));
+    assert_eq!(number(&record.json, "leaked"), figure("leaked allocations:"));
+}

@@ -1,0 +1,177 @@
+//! Bad input: one clear line, a status that is not 0, never a panic or a hang.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use harness::{Case, Outcome, Run, directory, mallow, program};
+use tempfile::TempDir;
+
+fn run(place: &Path, arguments: &[&str]) -> Outcome {
+    Run::new(mallow(), place).args(arguments).limit(Duration::from_secs(60)).go()
+}
+
+/// One line on standard error, of mallow's own; nothing on standard output; a status that tells.
+fn refused(what: &str, run: &Outcome) -> String {
+    let err = run.err();
+    assert!(run.stdout.is_empty(), "{what}: {}", run.out());
+    assert!(err.lines().count() == 1 && err.starts_with("mallow: "), "{what}: not one clear line: {err:?}");
+    assert!(run.status > 0 && run.status < 128 && run.status != 101, "{what}: status {}", run.status);
+    err
+}
+
+/// A small recording of a real program.
+fn recording() -> (TempDir, PathBuf) {
+    let record = Case::target("busy").args(["2", "20"]).record();
+    (record.directory, record.file)
+}
+
+const READERS: [&[&str]; 4] = [&["report"], &["report", "--json"], &["top"], &["leaks"]];
+
+#[test]
+fn missing_command() {
+    let place = directory();
+    for way in ["stat", "record"] {
+        for command in ["/no/such/program", "no-such-program", "", "/etc/passwd", "/etc", "/etc/passwd/x"] {
+            let err = refused(&format!("{way} {command:?}"), &run(place.path(), &[way, "--", command]));
+            assert!(command.is_empty() || err.contains(command), "{err}");
+        }
+        let run = run(place.path(), &[way]);
+        assert!(run.status != 0 && !run.err().is_empty() && !run.err().contains("panicked"), "{}", run.err());
+    }
+    assert_eq!(fs::read_dir(place.path()).expect("the place").count(), 0, "no file is left");
+}
+
+/// As shells have it: 127 for what is not there, 126 for what cannot be run.
+#[test]
+fn status_of_a_command_that_cannot_run() {
+    let place = directory();
+    for way in ["stat", "record"] {
+        assert_eq!(run(place.path(), &[way, "--", "/no/such/program"]).status, 127);
+        assert_eq!(run(place.path(), &[way, "--", "/etc/passwd"]).status, 126);
+    }
+}
+
+#[test]
+fn script_without_interpreter() {
+    let place = directory();
+    let script = place.path().join("script");
+    fs::write(&script, "#!/no/such/interpreter\n").expect("a script");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("its mode");
+    for way in ["stat", "record"] {
+        refused(way, &run(place.path(), &[way, "--", "./script"]));
+    }
+}
+
+#[test]
+fn output_that_cannot_be_written() {
+    let place = directory();
+    let inside = program("busy");
+    let command = inside.to_str().expect("a plain path");
+    for way in ["stat", "record"] {
+        for output in ["/no/such/directory/out", "/proc/out", ".", "/etc/passwd/out"] {
+            let err = refused(way, &run(place.path(), &[way, "-o", output, "--", command, "1", "1"]));
+            assert!(err.contains(output), "{err}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_recording() {
+    let place = directory();
+    fs::write(place.path().join("empty"), "").expect("a file");
+    fs::write(place.path().join("zeros"), vec![0; 100_000]).expect("a file");
+    let files = ["/etc/passwd", "/no/such/file", "/etc", "empty", "zeros", "/dev/null", "/proc/self/maps", "/bin/sh"];
+    for file in files {
+        for reader in READERS {
+            let arguments: Vec<&str> = reader.iter().copied().chain([file]).collect();
+            let err = refused(&format!("{arguments:?}"), &run(place.path(), &arguments));
+            assert!(err.contains(file), "{err}");
+        }
+    }
+}
+
+/// Never ends, and is no recording.
+#[test]
+fn endless_file() {
+    let place = directory();
+    for file in ["/dev/zero", "/dev/urandom"] {
+        refused(file, &run(place.path(), &["report", file]));
+    }
+}
+
+#[test]
+fn recover_what_is_no_run_directory() {
+    let place = directory();
+    fs::create_dir(place.path().join("empty")).expect("a directory");
+    fs::write(place.path().join("file"), "x").expect("a file");
+    for dir in ["empty", "file", "/no/such/directory", "/proc", "/etc"] {
+        refused(dir, &run(place.path(), &["recover", dir]));
+    }
+}
+
+/// A copy of the recording with other bytes, read by one command: readable, or refused in one line.
+fn readable_or_refused(what: &str, place: &Path, bytes: &[u8], reader: &[&str]) -> bool {
+    fs::write(place.join("changed"), bytes).expect("a changed copy");
+    let arguments: Vec<&str> = reader.iter().copied().chain(["changed"]).collect();
+    let outcome = run(place, &arguments);
+    assert!(!outcome.err().contains("panicked"), "{what}: {}", outcome.err());
+    if outcome.status == 0 {
+        return true;
+    }
+    refused(what, &outcome);
+    false
+}
+
+#[test]
+fn recordings_cut_short() {
+    let (place, file) = recording();
+    let whole = fs::read(&file).expect("the recording");
+    let step = (whole.len() / 60).max(1);
+    let mut readable = 0;
+    let lengths = (0..64).chain((64..whole.len()).step_by(step)).chain(whole.len() - 20..whole.len());
+    for (n, length) in lengths.enumerate() {
+        let reader = READERS[n % READERS.len()];
+        readable +=
+            usize::from(readable_or_refused(&format!("cut at {length}"), place.path(), &whole[..length], reader));
+    }
+    assert!(readable > 0, "a recording is readable up to the cut");
+}
+
+#[test]
+fn recordings_with_flipped_bits() {
+    let (place, file) = recording();
+    let whole = fs::read(&file).expect("the recording");
+    let mut state = 88_172_645_463_325_252u64;
+    let mut random = move |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    for n in 0..400 {
+        let mut bytes = whole.clone();
+        for _ in 0..=random(4) {
+            // Half of them near the beginning, where what the rest means is told.
+            let at = if random(2) == 0 { random(bytes.len().min(400)) } else { random(bytes.len()) };
+            bytes[at] ^= 1 << random(8);
+        }
+        readable_or_refused(&format!("flip {n}"), place.path(), &bytes, READERS[n % READERS.len()]);
+    }
+}
+
+/// Pieces of recordings put together in other ways: repeated, left out, swapped.
+#[test]
+fn recordings_put_together_wrongly() {
+    let (place, file) = recording();
+    let whole = fs::read(&file).expect("the recording");
+    let (first, second) = whole.split_at(whole.len() / 2);
+    let twice = [&whole[..], &whole[..]].concat();
+    let swapped = [second, first].concat();
+    let trailing = [&whole[..], &[0xff; 5000]].concat();
+    let hollow = [&whole[..whole.len() / 3], &whole[whole.len() * 2 / 3..]].concat();
+    for (what, bytes) in [("twice", twice), ("swapped", swapped), ("trailing", trailing), ("hollow", hollow)] {
+        readable_or_refused(what, place.path(), &bytes, READERS[1]);
+    }
+}

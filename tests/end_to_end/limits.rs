@@ -1,0 +1,170 @@
+//! Full disks, full tmpfs, few descriptors, little memory.
+
+use std::fs;
+use std::path::Path;
+
+use harness::{Case, Outcome, Run, directory, mallow, nothing_left, number, program, root};
+
+/// Whether mallow ran the command, or refused with one line before it ran.
+fn ran_or_refused(what: &str, bare: &Outcome, run: &Outcome) -> bool {
+    assert!(!run.err().contains("panicked"), "{what}: {}", run.err());
+    if run.stdout.is_empty() && !bare.stdout.is_empty() {
+        let lines: Vec<String> = run.err().lines().map(str::to_owned).collect();
+        assert!(lines.len() == 1 && lines[0].starts_with("mallow: "), "{what}: refused with {lines:?}");
+        assert_ne!(run.status, 0, "{what}");
+        return false;
+    }
+    assert_eq!((run.status, run.out()), (bare.status, bare.out()), "{what}: {}", run.err());
+    true
+}
+
+/// Under both commands, with mallow's own text allowed.
+fn both(case: impl Fn(Run) -> Run, around: &[&str], command: &[&str]) -> Vec<(bool, Outcome)> {
+    let place = directory();
+    let bare = case(Run::new(command[0], place.path()).args(&command[1..])).go();
+    let mut all = Vec::new();
+    for way in ["stat", "record"] {
+        let place = directory();
+        let binary = mallow();
+        let mut words: Vec<&str> = around.to_vec();
+        words.extend([binary.to_str().expect("a plain path"), way, "-o", "out"]);
+        if way == "record" {
+            words.push("--no-report");
+        }
+        words.push("--");
+        words.extend(command);
+        let run = case(Run::new(words[0], place.path()).args(&words[1..])).go();
+        let what = format!("{around:?} mallow {way} {command:?}");
+        let ran = ran_or_refused(&what, &bare, &run);
+        nothing_left(&what, &run);
+        all.push((ran, run));
+    }
+    all
+}
+
+fn text(path: &Path) -> String {
+    path.to_str().expect("a plain path").to_owned()
+}
+
+/// /dev/shm of so many KiB, in a mount namespace of the run's own.
+#[test]
+fn full_tmpfs() {
+    let unshare: &[&str] = if root() { &["unshare", "-m"] } else { &["unshare", "-Urm"] };
+    let busy = text(&program("busy"));
+    for kib in [16u32, 64, 256, 1024, 1200, 2048, 4096, 16384] {
+        let mount = format!("mount -t tmpfs -o size={kib}k none /dev/shm && exec \"$@\"");
+        let around: Vec<&str> = unshare.iter().copied().chain(["sh", "-c", &mount, "sh"]).collect();
+        for command in [&[&*busy, "6", "300"][..], &["sh", "-c", "ls /; ls /usr | sort; exit 3"][..]] {
+            for (ran, run) in both(|r| r.env("XDG_RUNTIME_DIR", None::<&str>), &around, command) {
+                assert!(ran || kib <= 256, "{kib} KiB: {}", run.err());
+            }
+        }
+    }
+}
+
+/// No room for the recording: the command runs on to its end, and the fault is told.
+#[test]
+fn full_disk() {
+    let busy = text(&program("busy"));
+    let bare = Case::new(&busy).args(["2", "100"]).bare();
+    for way in ["stat", "record"] {
+        let place = directory();
+        let run = Run::new(mallow(), place.path()).args([way, "-o", "/dev/full", "--", &busy, "2", "100"]).go();
+        assert_eq!(run.out().lines().next(), bare.out().lines().next(), "{way}: {}", run.err());
+        assert!(run.err().lines().any(|l| l.starts_with("mallow: ")), "{way}: {:?}", run.err());
+        assert!(!run.err().contains("panicked"), "{way}: {}", run.err());
+        assert_ne!(run.status, 0, "{way}: the fault must show in scripts");
+        nothing_left(way, &run);
+    }
+}
+
+/// The disk is full in the middle of the recording: what was written is readable.
+#[test]
+fn disk_that_fills_up() {
+    let unshare: &[&str] = if root() { &["unshare", "-m"] } else { &["unshare", "-Urm"] };
+    let cc = "set -e; mkdir small; mount -t tmpfs -o size=200k none small; \"$0\" record --no-report -o small/x -- \"$@\"; \
+              echo status $?; \"$0\" report --json small/x > ../report.json || cat ../report.json";
+    let place = directory();
+    let inner = place.path().join("inner");
+    fs::create_dir(&inner).expect("a directory");
+    let sql = "create table t(a,b); with recursive c(x) as (select 1 union all select x+1 from c where x<60000) \
+               insert into t select x, random() from c; create index i on t(b); select count(*) from t;";
+    let run = Run::new(unshare[0], &inner)
+        .args(&unshare[1..])
+        .args(["sh", "-c", &cc.replace("set -e; ", "")])
+        .arg(mallow())
+        .args(["sqlite3", ":memory:", sql])
+        .go();
+    assert!(run.out().starts_with("60000\n"), "{}{}", run.out(), run.err());
+    assert!(!run.err().contains("panicked"), "{}", run.err());
+    let report = fs::read(place.path().join("report.json")).expect("a report");
+    let json: serde_json::Value =
+        serde_json::from_slice(&report).unwrap_or_else(|e| panic!("{e}: {}{}", run.out(), run.err()));
+    assert!(number(&json, "allocations") > 0);
+}
+
+/// The command has no standard input, output or error.
+#[test]
+fn closed_standard_descriptors() {
+    for set in [&["close=0"][..], &["close=1"], &["close=2"], &["close=0", "close=1", "close=2"]] {
+        for command in ["descriptors", "fork_storm"] {
+            let case = Case::target(command).with(set);
+            let case = if command == "fork_storm" { case.arg("10") } else { case };
+            let three = case.three_ways();
+            assert!(three.stat.counts().allocations > 10_000, "{command} {set:?}");
+            assert!(three.record.counts().allocations > 10_000, "{command} {set:?}");
+        }
+        // And mallow itself: no file of its own may become the command's output.
+        Case::target("busy").args(["2", "50"]).all_with(set).three_ways();
+    }
+}
+
+#[test]
+fn descriptors_are_the_programs_own() {
+    let three = Case::target("descriptors").three_ways();
+    assert!(three.bare.out().starts_with("start: 3 4 5\n"), "{}", three.bare.out());
+    assert_eq!(three.stat.counts().sums(), three.record.counts().sums());
+}
+
+#[test]
+fn few_descriptors() {
+    for count in ["nofile=4", "nofile=5", "nofile=8"] {
+        let three = Case::target("busy").args(["4", "50"]).with([count]).three_ways();
+        assert!(three.record.counts().allocations > 20_000, "{count}: {:?}", three.record.counts());
+    }
+}
+
+/// The program itself needs 3 MB. Where there is not much more, it may go unseen, but never fail.
+#[test]
+fn little_address_space() {
+    for mib in [4u64, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256, 1024] {
+        let limit = format!("as={}", mib << 20);
+        let three = Case::target("busy").args(["0", "200"]).with([&limit]).may_say("process").three_ways();
+        assert_eq!(three.bare.status, 0, "{limit}: {}", three.bare.err());
+        if mib >= 256 {
+            assert!(three.record.counts().allocations > 20_000, "{limit}: {:?}", three.record.counts());
+        }
+    }
+}
+
+/// What goes over this limit is a signal that kills.
+#[test]
+fn little_file_size() {
+    for bytes in [200u64, 4096, 65536, 1 << 20, 2 << 20, 16 << 20] {
+        let limit = format!("fsize={bytes}");
+        Case::target("busy").args(["4", "100"]).with([&limit]).may_say("process").three_ways();
+        // For mallow, too.
+        let with = text(&program("with"));
+        let busy = text(&program("busy"));
+        both(|r| r, &[&with, &limit, "--"], &[&busy, "4", "100"]);
+    }
+}
+
+#[test]
+fn mallow_with_little_of_everything() {
+    let with = text(&program("with"));
+    let busy = text(&program("busy"));
+    for limit in ["nofile=4", "nofile=6", "nofile=10", "nofile=16", "as=200000000", "as=2000000000"] {
+        both(|r| r, &[&with, limit, "--"], &[&busy, "1", "100"]);
+    }
+}

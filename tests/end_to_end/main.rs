@@ -1,0 +1,16 @@
+//! End to end: the built `mallow` on real programs. `targets/` holds the programs, `harness/` what runs them.
+
+mod agreement;
+mod bad_input;
+mod endings;
+mod exact;
+mod foreign;
+mod hostile;
+mod lifecycle;
+mod limits;
+mod oracle;
+mod privileges;
+mod processes;
+mod programs;
+mod signals;
+mod threads;

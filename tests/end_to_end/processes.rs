@@ -1,0 +1,79 @@
+//! Fork, vfork, posix_spawn, exec, clone and daemons.
+
+use std::time::{Duration, Instant};
+
+use harness::{Case, Run, directory, mallow, nothing_left, number};
+
+#[test]
+fn fork_while_other_threads_allocate() {
+    let three = Case::target("fork_storm").arg("300").three_ways();
+    let processes = three.record.json["processes"].as_array().expect("processes").len();
+    // The parent, 300 children, and the children of a third of them.
+    assert_eq!(processes, 401);
+    assert_eq!(three.record.losses(), (0, 0));
+}
+
+#[test]
+fn every_way_to_start_a_program() {
+    let three = Case::target("spawn").three_ways();
+    assert_eq!(three.bare.status, 4);
+    assert_eq!(three.stat.counts(), three.record.counts());
+    // Per round: one image by vfork and exec, one by posix_spawn. Chain 10 has 11 images, chain 2 has 3; each shell
+    // is one, and so are system's child and true.
+    let images = three.record.json["processes"].as_array().expect("processes").len();
+    assert!(images >= 2 * 20 + 11 + 3 + 4, "{images}");
+}
+
+#[test]
+fn children_are_left_out_on_demand() {
+    let case = Case::target("spawn").option("--no-children");
+    let record = case.record();
+    case.same("record --no-children", &case.bare(), &record.outcome);
+    assert_eq!(record.json["processes"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn clone_without_fork_handlers() {
+    let three = Case::target("raw_clone").three_ways();
+    assert_eq!(three.stat.counts().sums(), three.record.counts().sums());
+    assert_eq!(three.record.losses(), (0, 0));
+    // The parent, 100 children, 10 of theirs, and the last one.
+    assert_eq!(three.record.json["processes"].as_array().map(Vec::len), Some(112));
+}
+
+/// A daemon outlives the command. The command's end ends the recording; the daemon goes on and does its work.
+#[test]
+fn daemons_go_on() {
+    for way in ["stat", "record"] {
+        let place = directory();
+        let file = place.path().join("written-by-the-daemon");
+        let extra: &[&str] = if way == "record" { &["--no-report"] } else { &[] };
+        let run = Run::new(mallow(), place.path())
+            .args([way, "-o", "out"])
+            .args(extra)
+            .arg("--")
+            .arg(harness::program("daemon"))
+            .arg(&file)
+            .go();
+        assert_eq!((run.status, run.out().as_str()), (0, "started\n"), "{way}: {}", run.err());
+        let patience = Instant::now() + Duration::from_secs(60);
+        while !file.exists() {
+            assert!(Instant::now() < patience, "{way}: the daemon did not do its work");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(std::fs::read_to_string(&file).expect("its work"), "59585460\n", "{way}");
+        nothing_left(way, &run);
+    }
+}
+
+/// Each process is told apart, and their sums are the whole.
+#[test]
+fn processes_add_up() {
+    let three = Case::new("/bin/sh").args(["-c", "ls / | sort | wc -l; exit 3"]).three_ways();
+    for json in [&three.stat.json, &three.record.json] {
+        let processes = json["processes"].as_array().expect("processes");
+        assert!(processes.len() >= 4, "{json:#}");
+        let sum: u64 = processes.iter().map(|p| number(p, "allocations")).sum();
+        assert_eq!(sum, number(json, "allocations"));
+    }
+}

@@ -1,0 +1,123 @@
+//! Programs that load others, bring their own unwinder or allocator, or another C library.
+
+use harness::{Case, library, number, program_as};
+
+#[test]
+fn plugins_that_come_and_go() {
+    let plugins =
+        [library("plugin", "plugin-a", &["-DNAME=a"]), library("plugin", "plugin-b", &["-UNAME", "-DNAME=b"])];
+    let three = Case::target("plugins").arg("300").args(&plugins).three_ways();
+    assert_eq!(three.stat.counts().sums(), three.record.counts().sums());
+    assert_eq!(three.record.losses(), (0, 0));
+}
+
+/// Two plugins take turns at one address. Each one's blocks are put down to its own functions.
+#[test]
+fn plugins_at_one_address_are_told_apart() {
+    let plugins =
+        [library("plugin", "plugin-a", &["-DNAME=a"]), library("plugin", "plugin-b", &["-UNAME", "-DNAME=b"])];
+    let record = Case::target("plugins").arg("300").args(&plugins).record();
+    let top = harness::Run::new(harness::mallow(), record.directory.path())
+        .args(["top", "--json", "--by", "allocations", "--limit", "0"])
+        .arg(&record.file)
+        .go();
+    assert_eq!(top.status, 0, "{}", top.err());
+    let text = top.out();
+    let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let of = |name: &str| {
+        let rows = json["functions"].as_array().expect("functions");
+        let row = rows.iter().find(|r| r["function"] == name).unwrap_or_else(|| panic!("no {name} in {text}"));
+        number(&row["flat"], "allocations")
+    };
+    // 300 rounds of the first thread and twice 300 of the others, two blocks each, half of them by either plugin; the
+    // one that was loaded apart has an allocator of its own, which is not seen.
+    assert_eq!((of("inner_a"), of("inner_b")), (900, 900));
+}
+
+#[test]
+fn own_unwinder() {
+    let three = Case::target("own_unwinder").three_ways();
+    assert!(three.bare.out().ends_with("called 0 times\n"), "{}", three.bare.out());
+    assert_eq!(three.stat.counts(), three.record.counts());
+}
+
+#[test]
+fn own_allocator() {
+    let case = Case::target("own_allocator").may_say("allocator of its own");
+    let three = case.three_ways();
+    for err in [three.stat.outcome.err(), three.record.outcome.err()] {
+        assert!(err.contains("mallow: ") && err.contains("allocator of its own"), "nothing is said: {err:?}");
+    }
+}
+
+#[test]
+fn static_binary() {
+    let path = program_as("busy", "busy-static", "cc", &["-static"]);
+    let three = Case::new(path).args(["3", "10"]).may_say("statically linked").three_ways();
+    for err in [three.stat.outcome.err(), three.record.outcome.err()] {
+        assert!(err.contains("mallow: ") && err.contains("statically linked"), "nothing is said: {err:?}");
+    }
+}
+
+/// A static binary started by a command that Mallow sees.
+#[test]
+fn static_child() {
+    let path = program_as("busy", "busy-static", "cc", &["-static"]);
+    let script = format!("{} 3 10; exit 4", path.display());
+    let three = Case::new("/bin/sh").args(["-c", &script]).may_say("statically linked").three_ways();
+    assert_eq!(three.bare.status, 4);
+}
+
+/// Another C library: it is counted, or Mallow says plainly that it cannot.
+fn musl(case: Case) {
+    let three = case.may_say("musl").three_ways();
+    for (err, counts) in
+        [(three.stat.outcome.err(), three.stat.counts()), (three.record.outcome.err(), three.record.counts())]
+    {
+        assert!(err.contains("musl") || counts.allocations > 1000, "neither counted nor said: {err:?} {counts:?}");
+    }
+}
+
+#[test]
+fn musl_program() {
+    musl(Case::new(program_as("busy", "busy-musl", "musl-gcc", &[])).args(["4", "50"]));
+}
+
+#[test]
+fn musl_child() {
+    let path = program_as("busy", "busy-musl", "musl-gcc", &[]);
+    let three = Case::new("/bin/sh").args(["-c", &format!("{} 4 50", path.display())]).may_say("musl").three_ways();
+    assert_eq!(three.bare.status, 0);
+}
+
+#[test]
+fn position_dependent_program() {
+    let path = program_as("busy", "busy-no-pie", "cc", &["-no-pie", "-fno-pie"]);
+    let three = Case::new(path).args(["2", "50"]).three_ways();
+    assert_eq!(three.stat.counts(), three.record.counts());
+}
+
+#[test]
+fn program_bound_at_start() {
+    let path = program_as("busy", "busy-now", "cc", &["-Wl,-z,now,-z,relro", "-Wl,--hash-style=gnu"]);
+    let three = Case::new(path).args(["2", "50"]).three_ways();
+    assert_eq!(three.stat.counts(), three.record.counts());
+}
+
+/// No .eh_frame at all in the program: stacks come from frame pointers, or are marked as cut.
+#[test]
+fn program_without_unwind_tables() {
+    let flags = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fno-exceptions"];
+    let path = program_as("busy", "busy-no-tables", "cc", &flags);
+    let three = Case::new(path).args(["2", "50"]).three_ways();
+    assert_eq!(three.stat.counts(), three.record.counts());
+}
+
+/// A preload of the user's own stays.
+#[test]
+fn preloaded_library() {
+    let library = library("safe_allocator", "safe_allocator", &[]);
+    let three = Case::target("busy").args(["2", "50"]).env("LD_PRELOAD", library).three_ways();
+    assert_eq!(three.stat.counts(), three.record.counts());
+    assert!(three.stat.counts().allocations > 10_000);
+}

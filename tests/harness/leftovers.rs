@@ -1,0 +1,83 @@
+//! What a run left behind: processes with its mark, run directories of its mallow.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::Outcome;
+
+/// Fails when a process or a run directory of this run of mallow is still there.
+///
+/// # Panics
+/// When something was left. Processes that are about to end have some seconds to do so.
+pub fn nothing_left(what: &str, run: &Outcome) {
+    let patience = Instant::now() + Duration::from_secs(10);
+    while !processes(&run.mark).is_empty() && Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let left = describe(&run.mark);
+    if !left.is_empty() {
+        kill_all(&run.mark);
+        panic!("{what} left processes behind:\n{left}");
+    }
+    let dirs = run_directories(run.pid);
+    assert!(dirs.is_empty(), "{what} left {dirs:?} behind");
+}
+
+/// Run directories whose control file names `reader` as their mallow.
+pub fn run_directories(reader: u32) -> Vec<PathBuf> {
+    let mut places = vec![PathBuf::from("/dev/shm"), std::env::temp_dir()];
+    places.extend(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from));
+    let entries = places.iter().filter_map(|p| fs::read_dir(p).ok()).flatten().flatten();
+    let ours = |dir: &PathBuf| {
+        // Magic number and reader_pid of struct mallow_control.
+        fs::read(dir.join("control"))
+            .is_ok_and(|c| c.len() > 24 && c[..4] == *b"MALC" && c[20..24] == reader.to_le_bytes())
+    };
+    entries.map(|e| e.path()).filter(ours).collect()
+}
+
+/// Processes whose environment carries the mark.
+fn processes(mark: &str) -> Vec<u32> {
+    let needle = format!("HARNESS_MARK={mark}\0");
+    let all = fs::read_dir("/proc").expect("/proc").flatten();
+    all.filter_map(|e| e.file_name().to_str()?.parse().ok())
+        .filter(|pid: &u32| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.windows(needle.len()).any(|w| w == needle.as_bytes())
+        })
+        .collect()
+}
+
+/// A line for each process with the mark: what it is, and what its threads do.
+pub fn describe(mark: &str) -> String {
+    let mut text = String::new();
+    for pid in processes(mark) {
+        let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
+        text += &format!("{pid}: {}\n", read("cmdline").replace('\0', " "));
+        for thread in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten().take(20) {
+            let read = |name: &str| fs::read_to_string(thread.path().join(name)).unwrap_or_default();
+            text += &format!("    {} {}", read("comm").trim(), read("syscall"));
+        }
+    }
+    text
+}
+
+/// Kills every process with the mark.
+pub fn kill_all(mark: &str) {
+    for _ in 0..20 {
+        let left = processes(mark);
+        if left.is_empty() {
+            return;
+        }
+        for pid in left {
+            if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+                // It may have ended by itself in the meantime.
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,50 @@
+//! Runs the built `mallow` on real programs: bare, under `mallow stat`, under `mallow record`.
+//!
+//! Every run has a directory of its own, a time limit after which its processes are killed (a hang is a failure), and
+//! is looked over afterwards for files and processes that it left behind.
+
+mod counts;
+mod leftovers;
+mod oracle;
+mod run;
+mod targets;
+mod three;
+
+pub use counts::{Counts, ProcessCounts, Truth, number};
+pub use leftovers::{nothing_left, run_directories};
+pub use oracle::{oracle_counts, oracle_library};
+pub use run::{Outcome, Run};
+pub use targets::{library, program, program_as};
+pub use three::{Case, Recorded, Stated, Three, directory};
+
+use std::path::PathBuf;
+
+/// The binary under test: `MALLOW_BIN`, or the workspace's release build.
+pub fn mallow() -> PathBuf {
+    let built = || {
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from);
+        target.join("release/mallow")
+    };
+    let path = std::env::var_os("MALLOW_BIN").map_or_else(built, PathBuf::from);
+    assert!(path.is_file(), "there is no {}: run `make build` first, or set MALLOW_BIN", path.display());
+    path
+}
+
+/// Root of the workspace.
+pub fn workspace() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+/// True when the tests run as root. Tests that need it say so and return.
+pub fn root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// A program from `PATH`. Where it is missing, the test fails and says what to install.
+pub fn tool(name: &str) -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .map(|dir| dir.join(name))
+        .find(|p| p.is_file())
+        .unwrap_or_else(|| panic!("these tests need {name}: tests/prerequisites lists what to install"))
+}

@@ -1,0 +1,76 @@
+/*
+ * seccomp HOW: forbids itself all system calls but those that glibc's malloc and threads need, then allocates much.
+ *   kill     a forbidden call ends the process
+ *   refuse   a forbidden call fails with EPERM
+ *   threads  as kill, with the calls that threads need, and threads
+ *   strict   the kernel's strict mode: read, write and exit alone; blocks are reused, never new
+ */
+#include "target.h"
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#define ALLOW(call)                                                                                                    \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_##call, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+
+static void forbid(int threads, unsigned otherwise) {
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        /* What glibc's malloc needs. */
+        ALLOW(brk), ALLOW(mmap), ALLOW(munmap), ALLOW(mremap), ALLOW(mprotect), ALLOW(madvise), ALLOW(futex),
+        ALLOW(getrandom), ALLOW(sched_getaffinity),
+        /* What the program needs. */
+        ALLOW(write), ALLOW(exit_group), ALLOW(rt_sigreturn),
+        /* What threads need; glibc's allocator reads how many processors there are before it makes an arena. */
+        BPF_STMT(BPF_LD | BPF_IMM, (unsigned)threads), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, otherwise),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        ALLOW(clone3), ALLOW(clone), ALLOW(set_robust_list), ALLOW(rseq), ALLOW(rt_sigprocmask), ALLOW(exit),
+        ALLOW(sched_yield), ALLOW(rt_sigaction), ALLOW(openat), ALLOW(read), ALLOW(close),
+        BPF_STMT(BPF_RET | BPF_K, otherwise),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+}
+
+static void *work(void *argument) {
+    uint64_t sum = churn(20000, (unsigned)(uintptr_t)argument);
+    for (size_t i = 0; i < 20; i++)
+        free(keep(malloc((200u << 10) * (i + 1))));
+    return (void *)(uintptr_t)sum;
+}
+
+int main(int count, char **arguments) {
+    CHECK(count == 2);
+    const char *how = arguments[1];
+    uint64_t sum = (uint64_t)(uintptr_t)work((void *)1);
+    int threads = !strcmp(how, "threads");
+    if (!strcmp(how, "strict")) {
+        CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) == 0);
+        for (int i = 0; i < 100; i++)
+            free(keep(malloc(100)));
+        say("strict %llu\n", (unsigned long long)sum);
+        syscall(SYS_exit, 4);
+    }
+    forbid(threads, !strcmp(how, "refuse") ? SECCOMP_RET_ERRNO | EPERM : SECCOMP_RET_KILL_PROCESS);
+    sum += (uint64_t)(uintptr_t)work((void *)2);
+    /* More than any buffer holds. */
+    for (int i = 0; i < 300; i++)
+        sum += churn(1000, (unsigned)i);
+    if (threads) {
+        pthread_t thread[24];
+        for (uintptr_t i = 0; i < 24; i++)
+            CHECK(pthread_create(&thread[i], NULL, work, (void *)i) == 0);
+        for (int i = 0; i < 24; i++) {
+            void *more;
+            CHECK(pthread_join(thread[i], &more) == 0);
+            sum += (uint64_t)(uintptr_t)more;
+        }
+    }
+    say("%s %llu\n", how, (unsigned long long)sum);
+    return 3;
+}
