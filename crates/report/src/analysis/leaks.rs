@@ -87,13 +87,13 @@ pub fn leaks(profile: &Profile, suppressions: &Suppressions, limit: usize) -> Le
     let mut suppressed = (0, 0);
     let mut reported = Vec::new();
     for (stack, site) in sites(profile, &functions) {
-        all = (all.0 + site.leaked, all.1 + site.leaked_bytes);
+        all = add(all, &site);
         match suppressed_by(&functions, suppressions, stack) {
             Some(index) => {
-                suppressed = (suppressed.0 + site.leaked, suppressed.1 + site.leaked_bytes);
-                uses[index].sites += 1;
-                uses[index].leaked += site.leaked;
-                uses[index].leaked_bytes += site.leaked_bytes;
+                suppressed = add(suppressed, &site);
+                let used = &mut uses[index];
+                used.sites += 1;
+                (used.leaked, used.leaked_bytes) = add((used.leaked, used.leaked_bytes), &site);
             }
             None => reported.push((stack, site)),
         }
@@ -118,6 +118,11 @@ pub fn leaks(profile: &Profile, suppressions: &Suppressions, limit: usize) -> Le
     }
 }
 
+/// Sums stay at their highest where a damaged recording drives them beyond.
+fn add(sum: (u64, u64), site: &LeakSite) -> (u64, u64) {
+    (sum.0.saturating_add(site.leaked), sum.1.saturating_add(site.leaked_bytes))
+}
+
 /// Sites with leaks, without their stacks, each with one of the stacks that read as it does.
 fn sites(profile: &Profile, functions: &Functions<'_>) -> Vec<(StackId, LeakSite)> {
     let mut order: Vec<_> = profile.sites.iter().filter(|s| s.counts.leaked > 0).collect();
@@ -137,8 +142,8 @@ fn sites(profile: &Profile, functions: &Functions<'_>) -> Vec<(StackId, LeakSite
         let process = profile.processes.get(site.process.0 as usize);
         let end = process.map_or(profile.duration_ms, |p| p.end_ms);
         let into = &mut merged[at].1;
-        into.leaked += site.counts.leaked;
-        into.leaked_bytes += site.counts.leaked_bytes;
+        into.leaked = into.leaked.saturating_add(site.counts.leaked);
+        into.leaked_bytes = into.leaked_bytes.saturating_add(site.counts.leaked_bytes);
         into.oldest_ms = into.oldest_ms.max(end.saturating_sub(site.leaked_oldest_ms));
         into.youngest_ms = into.youngest_ms.min(end.saturating_sub(site.leaked_youngest_ms));
         if let Some(p) = process

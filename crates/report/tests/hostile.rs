@@ -1,0 +1,104 @@
+//! Recordings come from programs that may have written anything into them: no report panics, whatever a profile says.
+
+use mallow_profile::{
+    Counts, Frame, FrameId, Line, Module, ModuleId, Process, ProcessId, Profile, Site, StackId, StringId,
+};
+use mallow_report::analysis::{Measure, Suppressions, TopOptions, leaks, overview, top};
+use mallow_report::names;
+use proptest::prelude::*;
+
+/// Ids up to 7, of which the profile has fewer than that of each kind.
+fn id() -> impl Strategy<Value = u32> {
+    prop_oneof![0..7u32, Just(u32::MAX)]
+}
+
+fn frame() -> impl Strategy<Value = Frame> {
+    let line = (id(), proptest::option::of(id()), any::<u32>());
+    let line = line.prop_map(|(f, file, line)| Line { function: StringId(f), file: file.map(StringId), line });
+    (proptest::option::of(id()), any::<u64>(), any::<bool>(), proptest::collection::vec(line, 0..3))
+        .prop_map(|(module, address, exact, lines)| Frame { module: module.map(ModuleId), address, exact, lines })
+}
+
+fn site() -> impl Strategy<Value = Site> {
+    let counts = any::<[u32; 4]>().prop_map(|[a, b, c, d]| Counts {
+        allocations: a.into(),
+        allocated_bytes: b.into(),
+        leaked: c.into(),
+        leaked_bytes: d.into(),
+        frees: u64::from(a) + u64::from(c),
+        ..Counts::default()
+    });
+    (id(), id(), counts, any::<u64>(), any::<u64>()).prop_map(|(process, stack, counts, oldest, youngest)| Site {
+        process: ProcessId(process),
+        stack: StackId(stack),
+        counts,
+        leaked_oldest_ms: oldest,
+        leaked_youngest_ms: youngest,
+    })
+}
+
+prop_compose! {
+    fn profile()(
+        frames in proptest::collection::vec(frame(), 0..5),
+        pushes in proptest::collection::vec((0..3u32, id()), 0..4),
+        sites in proptest::collection::vec(site(), 0..8),
+        strings in proptest::collection::vec(any::<String>(), 0..5),
+        path in any::<String>(),
+    ) -> Profile {
+        let mut profile = Profile { frames, sites, ..Profile::default() };
+        for text in &strings {
+            profile.strings.intern(text);
+        }
+        for (parent, frame) in pushes {
+            profile.stacks.push(StackId(parent.min(profile.stacks.len() as u32 - 1)), FrameId(frame));
+        }
+        profile.modules.push(Module { path, build_id: Vec::new() });
+        profile.processes.push(Process::default());
+        profile
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_profile_makes_a_report_panic(profile in profile(), raw: bool, cum: bool) {
+        let report = overview(&profile, 3);
+        prop_assert!(report.largest.iter().all(|l| l.largest.len() <= 3));
+        let leaked: u64 = profile.sites.iter().map(|s| s.counts.leaked).sum();
+        let suppressions = Suppressions::parse("leak:a*b$\nleak:^/\n").expect("a good file");
+        let report = leaks(&profile, &suppressions, 3);
+        prop_assert_eq!(report.reported + report.suppressed, leaked);
+        for by in Measure::ALL {
+            top(&profile, TopOptions { by, cum, raw, limit: 2 });
+        }
+    }
+
+    #[test]
+    fn no_name_makes_shortening_panic(name in "[a-z<>(){}\\[\\]:& *,.~…é=!-]{0,60}|(operator|decltype|[<>()]| |::|const| as |\\{lambda\\()*") {
+        names::short(&name);
+    }
+
+    #[test]
+    fn patterns_match_as_a_search_of_all_ways_does(pattern in "\\^?[ab*]{1,6}\\$?", name in "[ab]{1,8}") {
+        let Ok(suppressions) = Suppressions::parse(&format!("leak:{pattern}")) else { return Ok(()) };
+        let mut b = Profile::default();
+        let function = b.strings.intern(&name);
+        b.frames.push(Frame { module: None, address: 1, exact: false, lines: vec![Line { function, file: None, line: 0 }] });
+        let stack = b.stacks.push(mallow_profile::Stacks::ROOT, FrameId(0));
+        let counts = Counts { leaked: 1, ..Counts::default() };
+        b.sites.push(Site { process: ProcessId(0), stack, counts, leaked_oldest_ms: 0, leaked_youngest_ms: 0 });
+        let suppressed = leaks(&b, &suppressions, 1).suppressed == 1;
+
+        let open = pattern.strip_prefix('^').map_or(format!("*{pattern}"), str::to_owned);
+        let open = open.strip_suffix('$').map_or(format!("{open}*"), str::to_owned);
+        prop_assert_eq!(suppressed, glob(open.as_bytes(), name.as_bytes()), "{} on {}", pattern, name);
+    }
+}
+
+/// The plain definition: an asterisk is any text.
+fn glob(pattern: &[u8], text: &[u8]) -> bool {
+    match pattern.split_first() {
+        None => text.is_empty(),
+        Some((b'*', rest)) => (0..=text.len()).any(|at| glob(rest, &text[at..])),
+        Some((c, rest)) => text.split_first().is_some_and(|(t, after)| t == c && glob(rest, after)),
+    }
+}
