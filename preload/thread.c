@@ -6,6 +6,7 @@
  */
 #include "target.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
@@ -19,6 +20,26 @@ static _Thread_local unsigned char destructions __attribute__((tls_model("initia
 
 static pthread_key_t key;
 static int key_ready;
+
+/* Where the C library keeps a thread's id in its control block; 0 where that is not known. */
+static uint32_t tid_offset;
+
+/* A filter of system calls may allow a thread what its C library needs and nothing else: gettid is not needed. */
+static uint32_t thread_id(void) {
+    if (tid_offset == 0)
+        return (uint32_t)sys_gettid();
+    return *(const uint32_t *)((const char *)pthread_self() + tid_offset);
+}
+
+/* glibc describes its control block to debuggers: size in bits, number of elements, offset. */
+static void find_thread_id(void) {
+    const uint32_t *field = dlsym(RTLD_DEFAULT, "_thread_db_pthread_tid");
+    if (field == NULL || field[0] != 32 || field[1] != 1 || field[2] >= 4096)
+        return;
+    tid_offset = field[2];
+    if (thread_id() != (uint32_t)sys_gettid())
+        tid_offset = 0;
+}
 
 /*
  * Other keys' destructors may allocate too, so ours asks to be called again until the C library's last round. What
@@ -37,12 +58,16 @@ static void thread_exit(void *block) {
 }
 
 void thread_setup(void) {
+    find_thread_id();
     key_ready = pthread_key_create(&key, thread_exit) == 0;
 }
 
 void thread_forked(void) {
     own_block = NULL;
     entering = 0;
+    /* A child made by a bare clone has its parent's id in its control block. */
+    if (tid_offset != 0 && thread_id() != (uint32_t)sys_gettid())
+        tid_offset = 0;
 }
 
 /* Invariant: a block is written by the thread that moved owner from FREE to OWNED, and by no other until FREE again. */
@@ -91,7 +116,7 @@ COLD struct mallow_thread *thread_enter(void) {
             __atomic_fetch_add(&target.process->unrecorded, 1, __ATOMIC_RELAXED);
     }
     if (block != NULL) {
-        block->tid = (uint32_t)sys_gettid();
+        block->tid = thread_id();
         own_block = block;
         image_alive = UINTPTR_MAX;
     }
