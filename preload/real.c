@@ -17,7 +17,7 @@ struct hooks real;
 /* Where free and realloc lead once the arena was used. */
 static struct hooks beneath;
 
-static _Alignas(64) char arena[64 * 1024];
+static _Alignas(64) char arena[256 * 1024];
 static size_t arena_used;
 
 #define HEADER 64u /* keeps blocks aligned to a cache line and holds the size */
