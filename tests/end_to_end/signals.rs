@@ -4,7 +4,7 @@
 use harness::{Case, number};
 
 fn storm(how: &str) {
-    let three = Case::target("signal_storm").args([how, "1500"]).three_ways();
+    let three = Case::target("signal_storm").args([how, "600"]).three_ways();
     // 5000 blocks of 77777 bytes after the storm: Mallow still sees.
     for json in [&three.stat.json, &three.record.json] {
         assert!(number(json, "allocated_bytes") >= 5000 * 77777, "{how}: {json:#}");

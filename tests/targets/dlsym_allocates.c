@@ -15,14 +15,14 @@ static int calls;
 __attribute__((noinline)) static void allocate_much(void) {
     void *blocks[40];
     for (size_t i = 0; i < 40; i++) {
-        blocks[i] = i % 3 == 0 ? calloc(i + 1, 3) : malloc(i * 50 + 1);
+        blocks[i] = i % 3 == 0 ? calloc(i + 1, 3) : malloc(i * 10 + 1);
         CHECK(blocks[i] && (uintptr_t)blocks[i] % 16 == 0);
         if (i % 3 == 0)
             for (size_t k = 0; k < (i + 1) * 3; k++)
                 CHECK(((char *)blocks[i])[k] == 0);
         memset(blocks[i], (int)i, i + 1);
         if (i % 5 == 4) {
-            blocks[i] = realloc(blocks[i], 4000);
+            blocks[i] = realloc(blocks[i], 1000);
             CHECK(blocks[i] && *(char *)blocks[i] == (char)i);
         }
     }
