@@ -2,10 +2,13 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use mallow_report::analysis::Measure;
 
+use crate::output;
 use crate::text::{Look, Stream};
 
 /// Allocation debugging for native programs: who allocates, what was live at the peak, what leaked.
@@ -19,13 +22,42 @@ pub struct Flags {
 
 const EXIT_CODES: &str = "\
 Exit status:
-  stat, record:  that of the command (128 + signal where one ended it); 127 where it was not found, 126 where it could
-                 not be executed, 125 where Mallow itself failed
-  all others:    0; 1 where Mallow failed; 3 where leaks --fail-on-leak found leaks
-  any:           2 where the command line makes no sense
+  stat and record exit as the command did: 128 + signal where one ended it;
+  127 where it was not found, 126 where it could not be executed,
+  125 where Mallow itself failed.
+  The others exit with 0; with 1 where Mallow failed; with 3 where
+  leaks --fail-on-leak found leaks.
+  All exit with 2 where the command line makes no sense.
 
 Environment:
-  NO_COLOR       no colours on terminals (in pipes and files there are none)";
+  NO_COLOR  no colours on terminals; in pipes and files there are none";
+
+impl Flags {
+    /// Reads the command line. Help and version are printed, mistakes are told in one line; both end here, with the
+    /// status to exit with.
+    pub fn from_command_line() -> Result<Self, ExitCode> {
+        Self::try_parse().map_err(|error| {
+            match error.kind() {
+                // A closed pipe or a full disk: there is nobody to tell.
+                ErrorKind::DisplayHelp
+                | ErrorKind::DisplayVersion
+                | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => drop(error.print()),
+                _ => output::say(&mistake(&error)),
+            }
+            ExitCode::from(error.exit_code() as u8)
+        })
+    }
+}
+
+/// clap's paragraphs, without those that repeat the usage, as one line.
+fn mistake(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let paragraphs = text.split("\n\n").map(|p| p.split_whitespace().collect::<Vec<_>>().join(" "));
+    let useful =
+        paragraphs.filter(|p| !p.is_empty() && !p.starts_with("Usage:") && !p.starts_with("For more information"));
+    let told = useful.collect::<Vec<_>>().join("; ");
+    format!("{}; mallow --help shows what there is", told.strip_prefix("error: ").unwrap_or(&told))
+}
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -227,11 +259,22 @@ impl From<By> for Measure {
 mod tests {
     use clap::{CommandFactory, Parser};
 
-    use super::{Command, Flags};
+    use super::{Command, Flags, mistake};
 
     #[test]
     fn flags_are_consistent() {
         Flags::command().debug_assert();
+    }
+
+    #[test]
+    fn a_mistake_is_one_line_that_helps() {
+        for (line, expected) in [
+            ("mallow top --cun", "unexpected argument '--cun' found; tip: a similar argument exists: '--cum'"),
+            ("mallow record", "the following required arguments were not provided: <COMMAND>..."),
+        ] {
+            let told = mistake(&Flags::try_parse_from(line.split(' ')).unwrap_err());
+            assert_eq!(told, format!("{expected}; mallow --help shows what there is"));
+        }
     }
 
     #[test]

@@ -9,15 +9,17 @@ mod text;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Parser;
 
 use flags::{Command, Flags};
 
 fn main() -> ExitCode {
-    let flags = Flags::parse();
-    run(&flags.command).unwrap_or_else(|error| {
+    let command = match Flags::from_command_line() {
+        Ok(flags) => flags.command,
+        Err(status) => return status,
+    };
+    run(&command).unwrap_or_else(|error| {
         output::say(&format!("{error:#}"));
-        ExitCode::from(exit::of_failure(&flags.command))
+        ExitCode::from(exit::of_failure(&command))
     })
 }
 
