@@ -23,6 +23,11 @@ pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "mallow: {}", crate::text::clean(text));
 }
 
+/// Writes text to standard error, where it belongs beside a command's own output. As with [`say`], nobody may be there.
+pub fn tell(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
 /// A report, which can be told as JSON.
 pub trait Report: Serialize {}
 

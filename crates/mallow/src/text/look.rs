@@ -10,12 +10,10 @@ pub enum Stream {
     /// Standard output.
     Out,
     /// Standard error.
-    Err,
-    /// A file: as a pipe, whatever it is.
-    File,
+    Error,
 }
 
-/// How text is to look.
+/// How text is to look. The default is for pipes and files: as wide as it is, without colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
     /// Columns of the terminal. None: lines are as long as they are.
@@ -36,7 +34,7 @@ impl Look {
     pub fn of(stream: Stream) -> Self {
         let size = match stream {
             Stream::Out if std::io::stdout().is_terminal() => tcgetwinsize(std::io::stdout()),
-            Stream::Err if std::io::stderr().is_terminal() => tcgetwinsize(std::io::stderr()),
+            Stream::Error if std::io::stderr().is_terminal() => tcgetwinsize(std::io::stderr()),
             _ => return Self::default(),
         };
         let (width, height) = size.map_or((0, 0), |s| (usize::from(s.ws_col), usize::from(s.ws_row)));
