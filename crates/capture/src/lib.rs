@@ -1,5 +1,9 @@
-//! to be written
+//! Everything between a running target and a [`mallow_profile::Profile`]: the embedded library, the run directory,
+//! unwind tables, draining, replaying, and the recording file.
 
 pub mod chunk;
+pub mod library;
 pub mod replay;
+pub mod run;
 pub mod table;
+pub mod wire;

@@ -1,0 +1,192 @@
+//! The run directory: private, on tmpfs where there is one, and readable later.
+
+use crate::wire::{self, Shared, control};
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// What a run counts or traces.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Events with stacks, or counters alone.
+    pub trace: bool,
+    /// Frames that a stack keeps at the most.
+    pub max_depth: u32,
+    /// Follow the processes that the command starts.
+    pub children: bool,
+}
+
+/// Words of the rings: the first few threads of a process have large ones. Small enough to stay in the caches, large
+/// enough for the reader to sleep a millisecond while a thread allocates at full speed.
+const LARGE_RING_WORDS: u32 = 32 * 1024;
+const SMALL_RING_WORDS: u32 = 16 * 1024;
+const TRACE_THREADS: u32 = 2048;
+const COUNT_THREADS: u32 = 16384;
+
+/// A run directory of ours, removed when dropped.
+pub struct RunDirectory {
+    path: PathBuf,
+    control: Shared,
+    began: Instant,
+    keep: bool,
+}
+
+/// What a run directory says about the run, for those who read it later.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// The command line.
+    pub command: Vec<String>,
+    /// Wall clock at the start, milliseconds since 1970 UTC.
+    pub started_unix_ms: u64,
+    /// CLOCK_MONOTONIC at the start, nanoseconds.
+    pub started_ns: u64,
+}
+
+impl RunDirectory {
+    /// Makes the directory and its control file.
+    pub fn create(settings: &Settings, command: &[String]) -> io::Result<Self> {
+        let path = make_private_directory()?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path.join("control"))
+            .inspect_err(|_| drop(fs::remove_dir_all(&path)))?;
+        let made = (|| {
+            // Written, not only extended: on a full file system this fails here, and not as a SIGBUS later.
+            (&file).write_all(&[0; control::FILE_BYTES])?;
+            DirBuilder::new().mode(0o700).create(path.join("tables"))?;
+            let mut about = Vec::new();
+            let unix_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
+            writeln!(about, "{unix_ms} {}", monotonic_ns())?;
+            for argument in command {
+                about.extend_from_slice(argument.as_bytes());
+                about.push(0);
+            }
+            fs::write(path.join("about"), about)?;
+            Shared::map(&file, control::FILE_BYTES)
+        })()
+        .inspect_err(|_| drop(fs::remove_dir_all(&path)))?;
+
+        let shared = made;
+        shared.set32(control::VERSION, wire::VERSION);
+        shared.set32(control::MODE, if settings.trace { wire::MODE_TRACE } else { wire::MODE_COUNT });
+        shared.set32(control::FLAGS, if settings.children { 0 } else { wire::NO_CHILDREN });
+        shared.set32(control::MAX_DEPTH, settings.max_depth.clamp(1, wire::DEPTH_LIMIT));
+        shared.set32(control::READER_PID, std::process::id());
+        shared.set32(control::LARGE_RING_WORDS, LARGE_RING_WORDS);
+        shared.set32(control::SMALL_RING_WORDS, SMALL_RING_WORDS);
+        shared.set32(control::MAX_THREADS, if settings.trace { TRACE_THREADS } else { COUNT_THREADS });
+        shared.set64(control::EPOCH, 1);
+        shared.set32(control::MAGIC, wire::CONTROL_MAGIC);
+        Ok(Self { path, control: shared, began: Instant::now(), keep: false })
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The control page.
+    pub fn control(&self) -> &Shared {
+        &self.control
+    }
+
+    /// Milliseconds since it was made, from 1 on: what the epoch counts.
+    pub fn elapsed_ms(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64 + 1
+    }
+
+    /// When it was made.
+    pub fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// Images that could not make their file and went unrecorded.
+    pub fn failed_processes(&self) -> u32 {
+        self.control.get32(control::FAILED_PROCESSES)
+    }
+
+    /// Tells all targets to stop recording. For good.
+    pub fn end(&self) {
+        self.control.set64(control::EPOCH, wire::EPOCH_OVER);
+    }
+
+    /// Leaves the directory behind when dropped.
+    pub fn keep(&mut self) {
+        self.keep = true;
+    }
+}
+
+impl Drop for RunDirectory {
+    fn drop(&mut self) {
+        self.end();
+        if !self.keep {
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Reads what `create` wrote about the run.
+pub fn about(directory: &Path) -> io::Result<About> {
+    let bytes = fs::read(directory.join("about"))?;
+    let invalid = || io::Error::new(io::ErrorKind::InvalidData, "the file `about` is damaged");
+    let line = bytes.iter().position(|&b| b == b'\n').ok_or_else(invalid)?;
+    let text = std::str::from_utf8(&bytes[..line]).map_err(|_| invalid())?;
+    let mut numbers = text.split(' ').map(str::parse::<u64>);
+    let mut number = || numbers.next().and_then(Result::ok).ok_or_else(invalid);
+    let (started_unix_ms, started_ns) = (number()?, number()?);
+    let mut command: Vec<String> =
+        bytes[line + 1..].split(|&b| b == 0).map(|part| String::from_utf8_lossy(part).into_owned()).collect();
+    command.pop();
+    Ok(About { command, started_unix_ms, started_ns })
+}
+
+/// CLOCK_MONOTONIC now, in nanoseconds.
+pub fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// The longest path that fits into `struct target` of preload/target.h with room for file names.
+const LONGEST: usize = 400;
+
+fn make_private_directory() -> io::Result<PathBuf> {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|p| is_own_tmpfs(p));
+    let memory = Some(PathBuf::from("/dev/shm")).filter(|p| is_tmpfs(p));
+    let mut refused = io::Error::from(io::ErrorKind::NotFound);
+    for base in [runtime, memory, Some(std::env::temp_dir())].into_iter().flatten() {
+        let base = base.canonicalize().unwrap_or(base);
+        for attempt in 0..1000u32 {
+            let seed = monotonic_ns() ^ u64::from(attempt) << 48;
+            let path = base.join(format!("mallow-{}-{:x}", std::process::id(), seed & 0xff_ffff));
+            if path.as_os_str().as_bytes().len() > LONGEST {
+                break;
+            }
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(path),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => {
+                    refused = io::Error::new(error.kind(), format!("{}: {error}", base.display()));
+                    break;
+                }
+            }
+        }
+    }
+    Err(refused)
+}
+
+fn is_tmpfs(path: &Path) -> bool {
+    const TMPFS_MAGIC: i64 = 0x0102_1994;
+    rustix::fs::statfs(path).is_ok_and(|fs| fs.f_type as i64 == TMPFS_MAGIC)
+}
+
+fn is_own_tmpfs(path: &Path) -> bool {
+    path.is_absolute()
+        && is_tmpfs(path)
+        && fs::metadata(path).is_ok_and(|m| m.uid() == rustix::process::geteuid().as_raw() && m.mode() & 0o022 == 0)
+}

@@ -1,0 +1,12 @@
+//! A run: its directory, the command in it, and what is read out of it while it goes on.
+
+pub mod directory;
+pub mod drain;
+pub mod launch;
+pub mod recover;
+pub mod session;
+pub mod signals;
+pub mod source;
+pub mod spool;
+pub mod tables;
+pub mod unseen;

@@ -1,0 +1,304 @@
+//! A whole run, from starting the command to what it did.
+
+use super::directory::{About, RunDirectory, Settings, about};
+use super::drain::{Drain, Shown};
+use super::source::{Opened, Source};
+use super::spool::{SpoolReader, SpoolWriter};
+use super::{launch, signals, tables};
+use crate::library::{self, LibraryError};
+use crate::replay::{End, EventSink, Options, Progress, Replay};
+use mallow_profile::{FamilyCounts, Profile};
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Why a run could not be.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// No directory for the run.
+    #[error("cannot make a private directory for the run: {0}; set TMPDIR to a directory that you can write to")]
+    Directory(#[source] io::Error),
+    /// No library to load into the command.
+    #[error(transparent)]
+    Library(#[from] LibraryError),
+    /// The command could not be executed.
+    #[error("{command}: {error}")]
+    Command {
+        /// Its name.
+        command: String,
+        /// What exec said.
+        #[source]
+        error: io::Error,
+    },
+    /// No spool.
+    #[error("cannot write {0}: {1}; name another output with -o")]
+    Spool(PathBuf, #[source] io::Error),
+    /// The directory is none that a run left behind.
+    #[error("{0} is no run directory that mallow left behind: {1}")]
+    NoRun(PathBuf, #[source] io::Error),
+}
+
+/// What a counting run came to.
+#[derive(Clone, Debug, Default)]
+pub struct Counted {
+    /// From start to end of the command.
+    pub wall: Duration,
+    /// As a shell shows it. None: it still ran when counting ended.
+    pub exit_status: Option<i32>,
+    /// Process images, in the order of their start: what they said, their counters, and calls that were not counted.
+    pub processes: Vec<(crate::chunk::ProcessStart, FamilyCounts, u64)>,
+    /// Images that could not take part.
+    pub failed_processes: u32,
+}
+
+/// What a tracing run came to.
+pub struct Recorded<S> {
+    /// What it did.
+    pub profile: Profile,
+    /// The sink, to be closed; or why it failed.
+    pub sink: io::Result<S>,
+    /// As a shell shows it. None: it still ran when the recording ended.
+    pub exit_status: Option<i32>,
+    /// Processes that still ran.
+    pub still_running: u32,
+    /// Images that could not take part.
+    pub failed_processes: u32,
+}
+
+/// What is known of a recording while it goes on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tick {
+    /// Since the start.
+    pub elapsed: Duration,
+    /// What was replayed so far.
+    pub progress: Progress,
+    /// The command has ended; what it left in the spool is being read.
+    pub ended: bool,
+}
+
+/// Runs `command` and counts.
+pub fn count(command: &[OsString], children: bool) -> Result<Counted, RunError> {
+    let settings = Settings { trace: false, max_depth: 1, children };
+    let run = RunDirectory::create(&settings, &words(command)).map_err(RunError::Directory)?;
+    let library = library::unpack(run.path())?;
+    let start = Instant::now();
+    let mut child = spawn(&run, &library, command)?;
+    let exit_status = wait(&mut child, &mut || signals::interrupts() >= 2);
+    let wall = start.elapsed();
+    run.end();
+    let mut processes: Vec<_> = sources(run.path())
+        .into_iter()
+        .map(|source| {
+            let (families, lost) = source.counters();
+            (source.process(0, 0), families, lost)
+        })
+        .collect();
+    processes.sort_by_key(|(process, ..)| (process.start_ms, process.pid, process.serial));
+    Ok(Counted { wall, exit_status, processes, failed_processes: run.failed_processes() })
+}
+
+/// How to record.
+pub struct Recording<'a> {
+    /// See [`Settings`].
+    pub settings: Settings,
+    /// Go on until all processes have ended.
+    pub wait: bool,
+    /// Where the spool goes: beside the recording, on a disk.
+    pub spool: &'a Path,
+}
+
+/// Runs `command` and records it into `sink`. `tick` is called a few times a second.
+pub fn record<S: EventSink + Send>(
+    command: &[OsString],
+    how: &Recording,
+    sink: S,
+    tick: &mut dyn FnMut(Tick),
+) -> Result<Recorded<S>, RunError> {
+    let mut run = RunDirectory::create(&how.settings, &words(command)).map_err(RunError::Directory)?;
+    let library = library::unpack(run.path())?;
+    let about = about(run.path()).map_err(RunError::Directory)?;
+    let spool_error = |error| RunError::Spool(how.spool.to_owned(), error);
+    let spool = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(how.spool)
+        .map_err(spool_error)?;
+    let spool_guard = Remove(how.spool);
+    std::os::unix::fs::symlink(how.spool.canonicalize().map_err(spool_error)?, run.path().join("spool"))
+        .map_err(RunError::Directory)?;
+    let mut child = spawn(&run, &library, command)?;
+
+    let shown = Shown::default();
+    let progress = Mutex::new(Progress::default());
+    let replay = Replay::new(options(&about), sink);
+    let outcome = std::thread::scope(|scope| {
+        let (send, receive) = std::sync::mpsc::channel();
+        let drain = Drain::new(&run, &shown, SpoolWriter::new(spool.try_clone()?), send, about.started_ns);
+        let directory = run.path();
+        scope.spawn(move || tables::serve(&receive, directory));
+        let draining = scope.spawn(|| drain.work());
+        let replaying = scope.spawn(|| follow(replay, SpoolReader::new(spool), &shown, &progress));
+
+        let show = |ended: bool, tick: &mut dyn FnMut(Tick)| {
+            let progress = progress.lock().map(|p| *p).unwrap_or_default();
+            tick(Tick { elapsed: run.began().elapsed(), progress, ended });
+        };
+        let mut enough = || {
+            show(false, tick);
+            signals::interrupts() >= 2 || draining.is_finished()
+        };
+        let mut exit_status = wait(&mut child, &mut enough);
+        while how.wait && exit_status.is_some() && shown.running.load(Ordering::Relaxed) > 0 && !enough() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let duration_ms = run.elapsed_ms();
+        let still_running = running(&run);
+        shown.finish.store(true, Ordering::Release);
+        run.control().futex_wake(crate::wire::control::DOORBELL);
+        let drained = draining.join().unwrap_or_else(|_| Err(io::Error::other("the drain failed")));
+        shown.drained.store(true, Ordering::Release);
+        while !replaying.is_finished() {
+            show(true, tick);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let replay = replaying.join().map_err(|_| io::Error::other("the replay failed"))??;
+        if exit_status.is_none() && drained.is_err() {
+            // The disk is full, not the command's life: it goes on unrecorded, and its status is still mallow's.
+            exit_status = wait(&mut child, &mut || signals::interrupts() >= 2);
+        }
+        let cut_short = drained.err().map(|error| format!("the spool could not be written: {error}"));
+        Ok((replay, End { duration_ms, exit_status, cut_short }, still_running))
+    });
+    let (replay, end, still_running) = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            run.keep();
+            std::mem::forget(spool_guard);
+            return Err(spool_error(error));
+        }
+    };
+    let exit_status = end.exit_status;
+    let (profile, sink) = replay.finish(end);
+    Ok(Recorded { profile, sink, exit_status, still_running, failed_processes: run.failed_processes() })
+}
+
+/// Removes a file when dropped.
+struct Remove<'a>(&'a Path);
+
+impl Drop for Remove<'_> {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(self.0);
+    }
+}
+
+pub(super) fn options(about: &About) -> Options {
+    Options { command: about.command.clone(), started_unix_ms: about.started_unix_ms }
+}
+
+fn words(command: &[OsString]) -> Vec<String> {
+    command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+fn spawn(run: &RunDirectory, library: &Path, command: &[OsString]) -> Result<Child, RunError> {
+    signals::watch();
+    let child = launch::launch(run, library, command).map_err(|error| RunError::Command {
+        command: command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+        error,
+    })?;
+    signals::pass_on_to(child.id() as i32);
+    Ok(child)
+}
+
+/// Waits for the command; `enough` is asked a few times a second. None: it said yes before the command ended.
+fn wait(child: &mut Child, enough: &mut dyn FnMut() -> bool) -> Option<i32> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let pid = rustix::process::Pid::from_child(child);
+    let handle = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok();
+    let pause = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => {
+                signals::pass_on_to(0);
+                return status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+            }
+            Ok(None) => {}
+            Err(_) => return None,
+        }
+        if enough() {
+            signals::pass_on_to(0);
+            return None;
+        }
+        match &handle {
+            // A signal ends the wait early, and that is what it is for.
+            Some(handle) => drop(poll(&mut [PollFd::new(handle, PollFlags::IN)], Some(&pause))),
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+/// Process files of a run directory.
+pub(super) fn sources(directory: &Path) -> Vec<Source> {
+    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+    entries
+        .flatten()
+        .filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"p-"))
+        .filter_map(|entry| match Source::open(&entry.path()) {
+            Ok(Opened::Ready(source)) => Some(source),
+            _ => None,
+        })
+        .collect()
+}
+
+fn running(run: &RunDirectory) -> u32 {
+    let mut pids: Vec<u32> = sources(run.path()).iter().filter(|s| s.alive()).map(|s| s.pid).collect();
+    pids.sort_unstable();
+    pids.dedup();
+    pids.len() as u32
+}
+
+/// Replays the spool while it grows, until the drain has ended and all is read.
+fn follow<S: EventSink>(
+    mut replay: Replay<S>,
+    mut spool: SpoolReader,
+    shown: &Shown,
+    progress: &Mutex<Progress>,
+) -> io::Result<Replay<S>> {
+    let mut last = Instant::now();
+    loop {
+        // Read before the end: where it was set, the end is final.
+        let finish = shown.drained.load(Ordering::Acquire);
+        let end = shown.spooled.load(Ordering::Acquire);
+        let mut any = false;
+        // A failed sink is told once, by `finish`; the replay goes on for the report.
+        while spool.next(end, |chunk, _| {
+            let _ = replay.feed(chunk);
+            Ok(())
+        })? {
+            any = true;
+            shown.replayed.store(spool.at(), Ordering::Relaxed);
+            if last.elapsed() > Duration::from_millis(100) {
+                last = Instant::now();
+                if let Ok(mut progress) = progress.lock() {
+                    *progress = replay.progress();
+                }
+            }
+        }
+        if finish && spool.at() >= end {
+            return Ok(replay);
+        }
+        if !any {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}

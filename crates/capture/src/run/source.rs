@@ -1,0 +1,281 @@
+//! One process file, read while its process writes it. Nothing in it is trusted.
+
+use crate::chunk::{ModuleStart, ProcessStart};
+use crate::wire::{self, Shared, module, process, thread};
+use mallow_profile::FamilyCounts;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+/// A mapped process file, with the layout that was checked when it was opened.
+pub struct Source {
+    shared: Shared,
+    threads_offset: usize,
+    rings_offset: usize,
+    max_threads: u32,
+    large_words: u64,
+    small_words: u64,
+    /// Process id, as the file says.
+    pub pid: u32,
+    /// Which image of that pid.
+    pub serial: u32,
+}
+
+/// What opening a process file can come to.
+pub enum Opened {
+    /// It can be read.
+    Ready(Source),
+    /// Its process has not finished the header: look again.
+    Filling,
+    /// It is no process file of this version.
+    Foreign,
+}
+
+impl Source {
+    /// Opens a process file.
+    pub fn open(path: &Path) -> io::Result<Opened> {
+        let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
+        let length = file.metadata()?.len();
+        if length < process::BYTES as u64 {
+            return Ok(Opened::Filling);
+        }
+        let shared = Shared::map(&file, usize::try_from(length).map_err(io::Error::other)?)?;
+        match shared.get32(process::STATE) {
+            wire::PROCESS_READY | wire::PROCESS_CLOSED => {}
+            _ => return Ok(Opened::Filling),
+        }
+        if shared.get32(process::MAGIC) != wire::PROCESS_MAGIC || shared.get32(process::VERSION) != wire::VERSION {
+            return Ok(Opened::Foreign);
+        }
+        let (threads_offset, rings_offset) =
+            (shared.get64(process::THREADS_OFFSET), shared.get64(process::RINGS_OFFSET));
+        let max_threads = shared.get32(process::MAX_THREADS);
+        let (large, small) = (shared.get32(process::LARGE_RING_WORDS), shared.get32(process::SMALL_RING_WORDS));
+        let modules_end = process::BYTES as u64 + u64::from(wire::MAX_MODULES) * module::BYTES as u64;
+        let threads_end = threads_offset.checked_add(u64::from(max_threads) * thread::BYTES as u64);
+        let sound = shared.get64(process::MODULES_OFFSET) == process::BYTES as u64
+            && threads_offset >= modules_end
+            && threads_offset.is_multiple_of(64)
+            && rings_offset.is_multiple_of(4096)
+            && threads_end.is_some_and(|end| end <= rings_offset)
+            && rings_offset <= length
+            && large.is_power_of_two()
+            && small.is_power_of_two()
+            && max_threads > 0;
+        if !sound {
+            return Ok(Opened::Foreign);
+        }
+        Ok(Opened::Ready(Self {
+            pid: shared.get32(process::PID),
+            serial: shared.get32(process::SERIAL),
+            threads_offset: threads_offset as usize,
+            rings_offset: rings_offset as usize,
+            max_threads,
+            large_words: large.into(),
+            small_words: small.into(),
+            shared,
+        }))
+    }
+
+    /// What the process says of itself. `began_ns` is the start of the recording on CLOCK_MONOTONIC.
+    pub fn process(&self, number: u32, began_ns: u64) -> ProcessStart {
+        let text = |offset: usize, length: usize| {
+            self.shared.copy_bytes(process::TEXT + offset, length.min(process::BYTES - process::TEXT - offset))
+        };
+        let most = process::BYTES - process::TEXT;
+        let executable = (self.shared.get32(process::EXECUTABLE_LEN) as usize).min(most);
+        let arguments = (self.shared.get32(process::ARGUMENTS_LEN) as usize).min(most - executable);
+        let mut parts: Vec<String> = text(executable, arguments)
+            .split(|&b| b == 0)
+            .map(|part| String::from_utf8_lossy(part).into_owned())
+            .collect();
+        if parts.last().is_some_and(String::is_empty) {
+            parts.pop();
+        }
+        ProcessStart {
+            process: number,
+            pid: self.pid,
+            parent_pid: self.shared.get32(process::PARENT_PID),
+            serial: self.serial,
+            forked: self.shared.get32(process::ORIGIN) == wire::ORIGIN_FORK,
+            start_ms: self.shared.get64(process::START_NS).saturating_sub(began_ns) / 1_000_000,
+            executable: String::from_utf8_lossy(&text(0, executable)).into_owned(),
+            arguments: parts,
+        }
+    }
+
+    /// Modules announced so far.
+    pub fn modules(&self) -> u32 {
+        self.shared.get32(process::MODULES).min(wire::MAX_MODULES)
+    }
+
+    /// Module `index`, below `modules()`. `base_svma` is not in the file: it is 0.
+    pub fn module(&self, number: u32, index: u32) -> ModuleStart {
+        let at = Self::module_offset(index);
+        let id = (self.shared.get32(at + module::BUILD_ID_LEN) as usize).min(module::BUILD_ID_BYTES);
+        let path = (self.shared.get32(at + module::PATH_LEN) as usize).min(module::PATH_BYTES);
+        ModuleStart {
+            process: number,
+            start: self.shared.get64(at + module::START),
+            end: self.shared.get64(at + module::END),
+            base_svma: 0,
+            generation: self.shared.get32(at + module::GENERATION),
+            build_id: self.shared.copy_bytes(at + module::BUILD_ID, id),
+            path: String::from_utf8_lossy(&self.shared.copy_bytes(at + module::PATH, path)).into_owned(),
+        }
+    }
+
+    fn module_offset(index: u32) -> usize {
+        process::BYTES + index as usize * module::BYTES
+    }
+
+    /// Whether the process waits for the table of module `index`.
+    pub fn module_wanted(&self, index: u32) -> bool {
+        self.shared.get32(Self::module_offset(index) + module::STATUS) == wire::MODULE_WANTED
+    }
+
+    /// Answers that wish.
+    pub fn module_answer(&self, index: u32, ready: bool) {
+        let at = Self::module_offset(index) + module::STATUS;
+        self.shared.set32(at, if ready { wire::MODULE_READY } else { wire::MODULE_WITHOUT });
+        self.shared.futex_wake(at);
+    }
+
+    /// Thread blocks used so far.
+    pub fn threads(&self) -> u32 {
+        self.shared.get32(process::THREADS).min(self.max_threads)
+    }
+
+    fn thread_offset(&self, index: u32) -> usize {
+        self.threads_offset + index as usize * thread::BYTES
+    }
+
+    /// Words that the owner of ring `index` has written, since the ring began.
+    pub fn head(&self, index: u32) -> u64 {
+        self.shared.get64(self.thread_offset(index) + thread::HEAD)
+    }
+
+    /// Words that were read.
+    pub fn tail(&self, index: u32) -> u64 {
+        self.shared.get64(self.thread_offset(index) + thread::TAIL)
+    }
+
+    /// Gives the words below `tail` back to the owner, and wakes it if it waits.
+    pub fn set_tail(&self, index: u32, tail: u64) {
+        let at = self.thread_offset(index);
+        self.shared.word64(at + thread::TAIL).store(tail, Ordering::SeqCst);
+        let waiting = self.shared.word32(at + thread::WAITING);
+        // The owner sets `waiting`, then looks at tail; we set tail, then look at `waiting`.
+        if waiting.load(Ordering::SeqCst) != 0 && waiting.swap(0, Ordering::SeqCst) != 0 {
+            self.shared.futex_wake(at + thread::TAIL);
+        }
+    }
+
+    /// Size of ring `index` in words.
+    pub fn ring_words(&self, index: u32) -> u64 {
+        if index < wire::LARGE_RINGS { self.large_words } else { self.small_words }
+    }
+
+    fn ring_offset(&self, index: u32) -> usize {
+        let large = u64::from(index.min(wire::LARGE_RINGS));
+        let words = large * self.large_words + (u64::from(index) - large) * self.small_words;
+        self.rings_offset + words as usize * 8
+    }
+
+    /// Copies the records between `from` and `to` (`from <= to <= from + ring_words`), without PAD.
+    pub fn read_ring(&self, index: u32, from: u64, to: u64, words: &mut Vec<u64>) {
+        let size = self.ring_words(index);
+        let start = self.ring_offset(index);
+        let first = (size - (from & (size - 1))).min(to - from);
+        let kept = words.len();
+        self.shared.copy_words(start + (from & (size - 1)) as usize * 8, first as usize, words);
+        if from + first < to {
+            drop_pad(words, kept);
+            self.shared.copy_words(start, (to - from - first) as usize, words);
+        } else if (from + first) & (size - 1) == 0 {
+            drop_pad(words, kept);
+        }
+    }
+
+    /// Events lost over all threads, and those that found no thread block.
+    pub fn lost(&self) -> u64 {
+        (0..self.threads())
+            .map(|i| self.shared.get64(self.thread_offset(i) + thread::LOST))
+            .fold(self.shared.get64(process::UNRECORDED), u64::saturating_add)
+    }
+
+    /// Gives the blocks of threads that no longer exist to new ones. Threads do so themselves at their end; those that
+    /// allocate even later take a block again and cannot.
+    pub fn reclaim(&self) {
+        for index in 0..self.threads() {
+            let at = self.thread_offset(index);
+            let owner = self.shared.word32(at + thread::OWNER);
+            let tid = self.shared.get32(at + thread::TID);
+            if owner.load(Ordering::Acquire) == wire::THREAD_OWNED
+                && tid != 0
+                && !Path::new(&format!("/proc/{}/task/{tid}", self.pid)).exists()
+            {
+                let _ =
+                    owner.compare_exchange(wire::THREAD_OWNED, wire::THREAD_FREE, Ordering::AcqRel, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Tells the process that nobody reads its file any more.
+    pub fn close(&self) {
+        self.shared.set32(process::STATE, wire::PROCESS_CLOSED);
+    }
+
+    /// Counting mode: the sums over all threads, and the events that were not counted.
+    pub fn counters(&self) -> (FamilyCounts, u64) {
+        let mut sum = FamilyCounts::default();
+        for index in 0..self.threads() {
+            let at = self.thread_offset(index);
+            let word = |offset: usize| self.shared.get64(at + offset);
+            for (family, counter) in sum.calls.iter_mut().enumerate() {
+                counter.0 = counter.0.wrapping_add(word(thread::COUNTER + 16 * family));
+                counter.1 = counter.1.wrapping_add(word(thread::COUNTER + 16 * family + 8));
+            }
+            sum.frees = sum.frees.wrapping_add(word(thread::FREES));
+            sum.realloc_frees = sum.realloc_frees.wrapping_add(word(thread::REALLOC_FREES));
+            sum.reallocs_in_place = sum.reallocs_in_place.wrapping_add(word(thread::REALLOC_IN_PLACE));
+            sum.reallocs_moved = sum.reallocs_moved.wrapping_add(word(thread::REALLOC_MOVED));
+        }
+        (sum, self.shared.get64(process::UNRECORDED))
+    }
+
+    /// True while the process exists and is no zombie.
+    pub fn alive(&self) -> bool {
+        process_alive(self.pid)
+    }
+}
+
+/// True while a process with this pid exists and is no zombie.
+pub fn process_alive(pid: u32) -> bool {
+    let Ok(status) = std::fs::read(format!("/proc/{pid}/stat")) else { return false };
+    // "PID (NAME) STATE …": the name may hold anything, so the state follows the last ')'.
+    let state = status.iter().rposition(|&b| b == b')').and_then(|at| status.get(at + 2));
+    !matches!(state, Some(b'Z' | b'X' | b'x'))
+}
+
+/// A lap that could not hold the next record ends with a PAD record and unused words. Removes them from `words[from..]`.
+fn drop_pad(words: &mut Vec<u64>, from: usize) {
+    let mut at = from;
+    while let Some(&head) = words.get(at) {
+        let op = head >> 56;
+        let length = match op {
+            wire::OP_PAD => {
+                words.truncate(at);
+                return;
+            }
+            wire::OP_STACK => 1 + (head & 0xffff) as usize,
+            _ if op == wire::OP_REALLOC_DONE || op >= wire::OP_ALLOC => {
+                2 + ((head >> 48) & wire::FLAG_WIDE_SIZE) as usize
+            }
+            _ => 1,
+        };
+        at += length;
+    }
+}

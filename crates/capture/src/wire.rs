@@ -1,0 +1,313 @@
+//! `preload/wire.h` as seen from this side. `tests/wire.rs` compares every size, offset and number with the header.
+//!
+//! Nothing that a target wrote is trusted: files are read through [`Shared`], which checks bounds and reads each value
+//! once.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// `MALLOW_WIRE_VERSION`
+pub const VERSION: u32 = 1;
+/// `MALLOW_CONTROL_MAGIC`
+pub const CONTROL_MAGIC: u32 = 0x434c_414d;
+/// `MALLOW_PROCESS_MAGIC`
+pub const PROCESS_MAGIC: u32 = 0x504c_414d;
+/// `MALLOW_DIR_VARIABLE`
+pub const DIR_VARIABLE: &str = "MALLOW_DIR";
+/// `MALLOW_MODE_COUNT`
+pub const MODE_COUNT: u32 = 1;
+/// `MALLOW_MODE_TRACE`
+pub const MODE_TRACE: u32 = 2;
+/// `MALLOW_NO_CHILDREN`
+pub const NO_CHILDREN: u32 = 1;
+/// `MALLOW_EPOCH_OVER`
+pub const EPOCH_OVER: u64 = u64::MAX;
+/// `MALLOW_LARGE_RINGS`
+pub const LARGE_RINGS: u32 = 8;
+/// `MALLOW_MAX_MODULES`
+pub const MAX_MODULES: u32 = 1024;
+/// `MALLOW_DEPTH_LIMIT`
+pub const DEPTH_LIMIT: u32 = 4096;
+/// `MALLOW_PROCESS_READY`
+pub const PROCESS_READY: u32 = 1;
+/// `MALLOW_PROCESS_CLOSED`
+pub const PROCESS_CLOSED: u32 = 2;
+/// `MALLOW_ORIGIN_FORK`
+pub const ORIGIN_FORK: u32 = 2;
+/// `MALLOW_MODULE_WANTED`
+pub const MODULE_WANTED: u32 = 1;
+/// `MALLOW_MODULE_READY`
+pub const MODULE_READY: u32 = 2;
+/// `MALLOW_MODULE_WITHOUT`
+pub const MODULE_WITHOUT: u32 = 3;
+/// `MALLOW_THREAD_FREE`
+pub const THREAD_FREE: u32 = 0;
+/// `MALLOW_THREAD_OWNED`
+pub const THREAD_OWNED: u32 = 1;
+/// `MALLOW_OP_PAD`
+pub const OP_PAD: u64 = 1;
+/// `MALLOW_OP_STACK`
+pub const OP_STACK: u64 = 6;
+/// `MALLOW_OP_REALLOC_DONE`
+pub const OP_REALLOC_DONE: u64 = 9;
+/// `MALLOW_OP_ALLOC`
+pub const OP_ALLOC: u64 = 16;
+/// `MALLOW_FLAG_WIDE_SIZE`
+pub const FLAG_WIDE_SIZE: u64 = 1;
+/// `MALLOW_FAMILY_COUNT`
+pub const FAMILIES: usize = 9;
+
+/// Byte offsets in `struct mallow_control`.
+pub mod control {
+    /// Size of the file.
+    pub const FILE_BYTES: usize = 4096;
+    /// `magic`
+    pub const MAGIC: usize = 0;
+    /// `version`
+    pub const VERSION: usize = 4;
+    /// `mode`
+    pub const MODE: usize = 8;
+    /// `flags`
+    pub const FLAGS: usize = 12;
+    /// `max_depth`
+    pub const MAX_DEPTH: usize = 16;
+    /// `reader_pid`
+    pub const READER_PID: usize = 20;
+    /// `root_pid`
+    pub const ROOT_PID: usize = 24;
+    /// `large_ring_words`
+    pub const LARGE_RING_WORDS: usize = 28;
+    /// `small_ring_words`
+    pub const SMALL_RING_WORDS: usize = 32;
+    /// `max_threads`
+    pub const MAX_THREADS: usize = 36;
+    /// `failed_processes`
+    pub const FAILED_PROCESSES: usize = 40;
+    /// `epoch`
+    pub const EPOCH: usize = 64;
+    /// `doorbell`
+    pub const DOORBELL: usize = 128;
+}
+
+/// Byte offsets in `struct mallow_process`.
+pub mod process {
+    /// Size of the struct.
+    pub const BYTES: usize = 4096;
+    /// `magic`
+    pub const MAGIC: usize = 0;
+    /// `version`
+    pub const VERSION: usize = 4;
+    /// `state`
+    pub const STATE: usize = 8;
+    /// `mode`
+    pub const MODE: usize = 12;
+    /// `pid`
+    pub const PID: usize = 16;
+    /// `parent_pid`
+    pub const PARENT_PID: usize = 20;
+    /// `origin`
+    pub const ORIGIN: usize = 24;
+    /// `serial`
+    pub const SERIAL: usize = 28;
+    /// `start_ns`
+    pub const START_NS: usize = 32;
+    /// `modules_offset`
+    pub const MODULES_OFFSET: usize = 48;
+    /// `threads_offset`
+    pub const THREADS_OFFSET: usize = 56;
+    /// `rings_offset`
+    pub const RINGS_OFFSET: usize = 64;
+    /// `max_threads`
+    pub const MAX_THREADS: usize = 72;
+    /// `large_ring_words`
+    pub const LARGE_RING_WORDS: usize = 76;
+    /// `small_ring_words`
+    pub const SMALL_RING_WORDS: usize = 80;
+    /// `modules`
+    pub const MODULES: usize = 84;
+    /// `threads`
+    pub const THREADS: usize = 88;
+    /// `unrecorded`
+    pub const UNRECORDED: usize = 96;
+    /// `executable_len`
+    pub const EXECUTABLE_LEN: usize = 104;
+    /// `arguments_len`
+    pub const ARGUMENTS_LEN: usize = 108;
+    /// `text`
+    pub const TEXT: usize = 112;
+}
+
+/// Byte offsets in `struct mallow_module`.
+pub mod module {
+    /// Size of the struct.
+    pub const BYTES: usize = 512;
+    /// `start`
+    pub const START: usize = 0;
+    /// `end`
+    pub const END: usize = 8;
+    /// `generation`
+    pub const GENERATION: usize = 16;
+    /// `status`
+    pub const STATUS: usize = 20;
+    /// `build_id_len`
+    pub const BUILD_ID_LEN: usize = 24;
+    /// `path_len`
+    pub const PATH_LEN: usize = 28;
+    /// `build_id`
+    pub const BUILD_ID: usize = 32;
+    /// Size of `build_id`.
+    pub const BUILD_ID_BYTES: usize = 32;
+    /// `path`
+    pub const PATH: usize = 64;
+    /// Size of `path`.
+    pub const PATH_BYTES: usize = 448;
+}
+
+/// Byte offsets in `struct mallow_thread`.
+pub mod thread {
+    /// Size of the struct.
+    pub const BYTES: usize = 320;
+    /// `owner`
+    pub const OWNER: usize = 0;
+    /// `tid`
+    pub const TID: usize = 4;
+    /// `head`
+    pub const HEAD: usize = 8;
+    /// `lost`
+    pub const LOST: usize = 16;
+    /// `tail`
+    pub const TAIL: usize = 64;
+    /// `waiting`
+    pub const WAITING: usize = 72;
+    /// `frees`
+    pub const FREES: usize = 128;
+    /// `realloc_frees`
+    pub const REALLOC_FREES: usize = 136;
+    /// `realloc_in_place`
+    pub const REALLOC_IN_PLACE: usize = 144;
+    /// `realloc_moved`
+    pub const REALLOC_MOVED: usize = 152;
+    /// `counter`
+    pub const COUNTER: usize = 160;
+}
+
+/// A shared mapping of a file that another process writes at the same time.
+///
+/// Every access is a single atomic load or store inside the mapping; an offset outside reads as 0 and writes nothing.
+pub struct Shared {
+    start: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: all access goes through atomics, as below.
+unsafe impl Send for Shared {}
+// SAFETY: see Send.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// Maps the first `bytes` of `file`, which must be that long: a page past its end would be a SIGBUS.
+    pub fn map(file: &std::fs::File, bytes: usize) -> std::io::Result<Self> {
+        use rustix::mm::{MapFlags, ProtFlags, mmap};
+        if bytes == 0 || file.metadata()?.len() < bytes as u64 {
+            return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof));
+        }
+        // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing of ours.
+        let start = unsafe {
+            mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, file, 0)?
+        };
+        Ok(Self { start: start.cast(), bytes })
+    }
+
+    /// Size of the mapping.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The 4-byte word at `offset`, a multiple of 4.
+    pub fn word32(&self, offset: usize) -> &AtomicU32 {
+        static ZERO: AtomicU32 = AtomicU32::new(0);
+        if offset % 4 != 0 || offset.checked_add(4).is_none_or(|end| end > self.bytes) {
+            ZERO.store(0, Ordering::Relaxed);
+            return &ZERO;
+        }
+        // SAFETY: inside the mapping, which lives as long as self; aligned; any bit pattern is a value.
+        unsafe { AtomicU32::from_ptr(self.start.add(offset).cast()) }
+    }
+
+    /// The 8-byte word at `offset`, a multiple of 8.
+    pub fn word64(&self, offset: usize) -> &AtomicU64 {
+        static ZERO: AtomicU64 = AtomicU64::new(0);
+        if offset % 8 != 0 || offset.checked_add(8).is_none_or(|end| end > self.bytes) {
+            ZERO.store(0, Ordering::Relaxed);
+            return &ZERO;
+        }
+        // SAFETY: as in word32.
+        unsafe { AtomicU64::from_ptr(self.start.add(offset).cast()) }
+    }
+
+    /// Reads a 4-byte word.
+    pub fn get32(&self, offset: usize) -> u32 {
+        self.word32(offset).load(Ordering::Acquire)
+    }
+
+    /// Reads an 8-byte word.
+    pub fn get64(&self, offset: usize) -> u64 {
+        self.word64(offset).load(Ordering::Acquire)
+    }
+
+    /// Writes a 4-byte word.
+    pub fn set32(&self, offset: usize, value: u32) {
+        self.word32(offset).store(value, Ordering::Release);
+    }
+
+    /// Writes an 8-byte word.
+    pub fn set64(&self, offset: usize, value: u64) {
+        self.word64(offset).store(value, Ordering::Release);
+    }
+
+    /// Appends a copy of `count` words from `offset` on. Outside the mapping: appends nothing.
+    pub fn copy_words(&self, offset: usize, count: usize, to: &mut Vec<u64>) {
+        let end = count.checked_mul(8).and_then(|bytes| offset.checked_add(bytes));
+        if offset % 8 != 0 || end.is_none_or(|end| end > self.bytes) {
+            return;
+        }
+        to.reserve(count);
+        // SAFETY: source and destination hold `count` words and do not overlap. The producer does not write words below
+        // its published head, which is all that callers ask for; one that does all the same changes values, not memory
+        // safety, because the copy is of plain integers that are checked afterwards.
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.start.add(offset).cast::<u64>(), to.as_mut_ptr().add(to.len()), count);
+            to.set_len(to.len() + count);
+        }
+    }
+
+    /// Copies bytes; fewer where the mapping ends.
+    pub fn copy_bytes(&self, offset: usize, count: usize) -> Vec<u8> {
+        let end = offset.saturating_add(count).min(self.bytes);
+        (offset..end)
+            // SAFETY: each offset is inside the mapping.
+            .map(|at| unsafe { self.start.add(at).read_volatile() })
+            .collect()
+    }
+
+    /// Sleeps while the word at `offset` is `expected`, at most `timeout`.
+    pub fn futex_wait(&self, offset: usize, expected: u32, timeout: std::time::Duration) {
+        use rustix::thread::futex;
+        let timeout =
+            rustix::time::Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
+        // A wake-up for any reason is good: callers look again.
+        let _ = futex::wait(self.word32(offset), futex::Flags::empty(), expected, Some(&timeout));
+    }
+
+    /// Wakes all that sleep on the word at `offset`.
+    pub fn futex_wake(&self, offset: usize) {
+        use rustix::thread::futex;
+        let _ = futex::wake(self.word32(offset), futex::Flags::empty(), i32::MAX as u32);
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours alone, and references into it borrow self.
+        let _ = unsafe { rustix::mm::munmap(self.start.cast(), self.bytes) };
+    }
+}
