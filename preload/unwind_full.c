@@ -26,8 +26,12 @@ struct registers {
     int foreign;
 };
 
+/* In an epilogue that a signal interrupted, the rule may name words that were popped already: they lie below rsp, and
+ * still hold what they held (System V x86-64 ABI 3.2.2: a handler leaves 128 bytes there alone). */
+#define RED_ZONE 128ull
+
 static int can_load(struct registers *r, uint64_t address) {
-    if (address < r->value[RSP] || address > UINT64_MAX - 16)
+    if (address < r->value[RSP] - RED_ZONE || address > UINT64_MAX - 16)
         return 0;
     return address + 8 <= r->high || (r->foreign && unwind_extend(&r->high, address + 8));
 }
