@@ -5,6 +5,7 @@ use addr2line::{Context, LookupContinuation, LookupResult};
 
 use crate::image::Image;
 use crate::locate::Files;
+use crate::nesting;
 use crate::sections::{self, Slice, Store};
 use crate::split::Split;
 use crate::summary::Note;
@@ -27,18 +28,20 @@ pub(crate) struct Position<'d> {
 }
 
 impl<'a> Dwarf<'a> {
-    /// Reads the list of units; None where no file has debug information.
-    pub fn new(files: &'a Files, store: &'a Store) -> Option<Result<Self, String>> {
+    /// Reads the list of units; None where no file has debug information. `probes` are the addresses that will be
+    /// asked for, sorted.
+    pub fn new(files: &'a Files, store: &'a Store, probes: &[u64]) -> Option<Result<Self, String>> {
         let debug = files.debug()?;
-        Some(Self::read(files, debug, store))
+        Some(Self::read(files, debug, store, probes))
     }
 
-    fn read(files: &'a Files, debug: &'a Image, store: &'a Store) -> Result<Self, String> {
+    fn read(files: &'a Files, debug: &'a Image, store: &'a Store, probes: &[u64]) -> Result<Self, String> {
         let mut dwarf = load(debug, store)?;
         if let Some(image) = &files.supplementary {
             dwarf.set_sup(load(image, store)?);
         }
         dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::Duplicates);
+        nesting::check(&dwarf, Some(probes))?;
         let context = Context::from_dwarf(dwarf).map_err(|e| e.to_string())?;
         let paths = [&files.image.path, &debug.path];
         Ok(Self { context, split: Split::new(paths.into_iter().map(|path| path.as_path()), store) })

@@ -19,6 +19,7 @@ mod dwarf;
 mod image;
 mod jit;
 mod locate;
+mod nesting;
 mod perf_map;
 mod plt;
 mod sections;

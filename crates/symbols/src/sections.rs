@@ -45,7 +45,6 @@ pub(crate) fn is_needed(id: SectionId) -> bool {
         DebugAbbrev
             | DebugAddr
             | DebugAranges
-            | DebugCuIndex
             | DebugInfo
             | DebugLine
             | DebugLineStr

@@ -9,6 +9,7 @@ use addr2line::SplitDwarfLoad;
 use addr2line::gimli::{self, EndianSlice, LittleEndian};
 
 use crate::image::Image;
+use crate::nesting;
 use crate::sections::{self, Slice, Store};
 use crate::summary::Note;
 
@@ -33,6 +34,7 @@ impl<'a> Split<'a> {
     pub fn load(&self, load: SplitDwarfLoad<Slice<'a>>, notes: &mut Vec<Note>) -> Option<Arc<gimli::Dwarf<Slice<'a>>>> {
         if let Some(package) = &self.package
             && let Ok(Some(unit)) = package.find_cu(load.dwo_id, &load.parent)
+            && nesting::check(&unit, None).is_ok()
         {
             return Some(Arc::new(unit));
         }
@@ -50,10 +52,13 @@ impl<'a> Split<'a> {
     fn object(&self, path: &Path, load: &SplitDwarfLoad<Slice<'a>>) -> Option<Arc<gimli::Dwarf<Slice<'a>>>> {
         let image = self.store.images.alloc(Image::open(path).ok()?);
         let file = image.parse_any().ok()?;
-        let section = |id: gimli::SectionId| section(&file, id, self.store);
-        let mut dwarf = gimli::Dwarf::load(section).ok()?;
+        let mut dwarf = gimli::Dwarf::load(|id| match id.dwo_name().filter(|_| sections::is_needed(id)) {
+            Some(name) => sections::load(&file, name, self.store),
+            None => Ok(EndianSlice::new(&[], LittleEndian)),
+        })
+        .ok()?;
         let header = dwarf.units().next().ok()??;
-        if dwarf.unit(header).ok()?.dwo_id != Some(load.dwo_id) {
+        if dwarf.unit(header).ok()?.dwo_id != Some(load.dwo_id) || nesting::check(&dwarf, None).is_err() {
             return None;
         }
         dwarf.make_dwo(&load.parent);
@@ -68,12 +73,7 @@ fn package<'a>(path: &Path, store: &'a Store) -> Option<gimli::DwarfPackage<Slic
     let image = store.images.alloc(Image::open(path).ok()?);
     let file = image.parse_any().ok()?;
     let empty = EndianSlice::new(&[], LittleEndian);
-    gimli::DwarfPackage::load(|id| section(&file, id, store).map_err(|_| gimli::Error::MissingSplitUnit), empty).ok()
-}
-
-fn section<'a>(file: &object::File<'a>, id: gimli::SectionId, store: &'a Store) -> Result<Slice<'a>, String> {
-    match id.dwo_name().filter(|_| sections::is_needed(id)) {
-        Some(name) => sections::load(file, name, store),
-        None => Ok(EndianSlice::new(&[], LittleEndian)),
-    }
+    // All sections: a unit's part is cut out of each one.
+    let load = |id: gimli::SectionId| id.dwo_name().map_or(Ok(empty), |name| sections::load(&file, name, store));
+    gimli::DwarfPackage::load(|id| load(id).map_err(|_| gimli::Error::MissingSplitUnit), empty).ok()
 }

@@ -8,7 +8,7 @@ use mallow_profile::ModuleId;
 /// The best that a module has to offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Debug information: inlined functions and source lines.
+    /// Debug information, of some of the frames at least: inlined functions and source lines.
     DebugInformation,
     /// A symbol table alone: functions without lines. Rebuilding with `-g` or the debug package brings lines.
     SymbolTable,

@@ -49,6 +49,7 @@ struct Known {
     symbols: SymbolTable,
     plt: Plt,
     style: Style,
+    /// The best symbol table.
     found: Found,
 }
 
@@ -122,6 +123,10 @@ impl Symbolizer {
             summary.named += u32::from(lines.iter().any(|line| profile.strings.get(line.function) != UNKNOWN));
             summary.located += u32::from(lines.iter().any(|line| line.file.is_some()));
         }
+        // A program without debug information has a little all the same, of the C library's start-up code.
+        if summary.located > 0 {
+            summary.found = Found::DebugInformation;
+        }
         summary
     }
 }
@@ -135,9 +140,7 @@ impl Known {
         let mini = mini_debug_info(&files.image).map(Arc::new);
         let images: Vec<_> = [Some(files.image.clone()), files.separate.clone(), mini].into_iter().flatten().collect();
         let has = |table: fn(&object::File) -> bool| images.iter().any(|i| i.parse().is_ok_and(|file| table(&file)));
-        let found = if files.debug().is_some() {
-            Found::DebugInformation
-        } else if has(|file| file.symbols().next().is_some()) {
+        let found = if has(|file| file.symbols().next().is_some()) {
             Found::SymbolTable
         } else if has(|file| file.dynamic_symbols().next().is_some()) {
             Found::DynamicSymbols
@@ -160,7 +163,8 @@ impl Known {
         }
         probes.sort_unstable();
         let store = Store::default();
-        let dwarf = match Dwarf::new(&self.files, &store) {
+        let addresses: Vec<_> = probes.iter().map(|probe| probe.0).collect();
+        let dwarf = match Dwarf::new(&self.files, &store, &addresses) {
             Some(Err(why)) => {
                 damaged(notes, why);
                 None

@@ -1,0 +1,371 @@
+//! Which files are read for a module, and what is said where they are missing.
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use mallow_profile::{Module, ModuleId, Profile};
+use mallow_symbols::{Found, Note, Options, Symbolizer, UNKNOWN};
+use support::{Place, add, call, compile, look_up, names, nowhere, profile, run, symbol};
+
+const C: &[&str] = &["-O2", "-g"];
+
+fn tool(name: &str, arguments: &[&str], path: &Path) {
+    run(Command::new(name).args(arguments).arg(path));
+}
+
+/// Takes the debug information out of `path`, into a file of its own.
+fn split(path: &Path) -> PathBuf {
+    let debug = path.with_extension("debug");
+    run(Command::new("objcopy").arg("--only-keep-debug").arg(path).arg(&debug));
+    tool("strip", &["--strip-all"], path);
+    debug
+}
+
+fn link(path: &Path, debug: &Path) {
+    tool("objcopy", &[&format!("--add-gnu-debuglink={}", debug.display())], path);
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn line(path: &Path, address: u64, options: Options) -> (Option<Place>, Found, Vec<Note>) {
+    let (places, summary) = look_up(path, &[address], options);
+    (places[0].first().cloned(), summary.found, summary.notes)
+}
+
+/// A stripped program, its debug file, and the address of the function `internal`.
+fn stripped(folder: &Path) -> (PathBuf, PathBuf, u64) {
+    let path = compile(folder, "plain.c", C);
+    let address = symbol(&path, "internal");
+    let debug = split(&path);
+    (path, debug, address)
+}
+
+fn expected() -> Place {
+    Place("internal".into(), "plain.c".into(), 28)
+}
+
+#[test]
+fn return_addresses_name_the_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = compile(folder.path(), "plain.c", C);
+    let after = call(&path, "exported", "malloc");
+    let mut profile = profile(&path);
+    let returned = add(&mut profile, after, false);
+    let summary = Symbolizer::new(nowhere()).symbolize_all(&mut profile);
+    let places = support::places(&profile, returned);
+    let source = |function: &str, line| Place(function.into(), "plain.c".into(), line);
+    assert_eq!(places, [source("push", 21), source("exported", 39)]);
+    assert_eq!((summary.modules[0].named, summary.modules[0].located), (1, 1));
+    // The directory is part of the name.
+    let file = profile.frames[0].lines[0].file.map(|file| profile.strings.get(file));
+    assert_eq!(file, Some(support::source("plain.c").to_str().unwrap()));
+}
+
+#[test]
+fn a_call_that_does_not_return_may_end_its_function() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = compile(folder.path(), "plain.c", C);
+    let after = call(&path, "exported.cold", "abort");
+    let mut profile = profile(&path);
+    let frame = add(&mut profile, after, false);
+    let exact = add(&mut profile, after, true);
+    Symbolizer::new(nowhere()).symbolize_all(&mut profile);
+    assert_eq!(names(&profile, frame), ["copy", "push", "exported"]);
+    assert_ne!(names(&profile, frame), names(&profile, exact));
+}
+
+#[test]
+fn a_debug_file_by_build_id() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, debug, address) = stripped(folder.path());
+    let id = hex(&profile(&path).modules[0].build_id);
+    let debug_directory = folder.path().join("debug");
+    let place = debug_directory.join(".build-id").join(&id[..2]).join(format!("{}.debug", &id[2..]));
+    fs::create_dir_all(place.parent().unwrap()).unwrap();
+    fs::rename(&debug, &place).unwrap();
+    let options = Options { debug_directories: vec![debug_directory.clone()], ..Options::default() };
+    let (places, summary) = look_up(&path, &[address], options.clone());
+    assert_eq!(places[0].first(), Some(&expected()));
+    assert_eq!((summary.found, summary.debug_file), (Found::DebugInformation, Some(place.clone())));
+
+    // The file of another build at that place is not used.
+    let other = compile(folder.path(), "plain.c", &["-O1", "-g"]);
+    fs::rename(split(&other), &place).unwrap();
+    compile(folder.path(), "plain.c", C);
+    split(&path);
+    let (found, state, notes) = line(&path, address, options);
+    assert_eq!((found, state), (None, Found::DynamicSymbols));
+    assert_eq!(notes, [Note::DebugFileDiffers(place)]);
+}
+
+#[test]
+fn a_debug_file_by_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, debug, address) = stripped(folder.path());
+    link(&path, &debug);
+    let name = debug.file_name().unwrap();
+    assert_eq!(line(&path, address, nowhere()).0, Some(expected()));
+
+    let hidden = folder.path().join(".debug").join(name);
+    let directory = folder.path().join("elsewhere");
+    let global = directory.join(folder.path().strip_prefix("/").unwrap()).join(name);
+    let options = Options { debug_directories: vec![directory], ..Options::default() };
+    let mut now = debug.clone();
+    for place in [hidden, global] {
+        fs::create_dir_all(place.parent().unwrap()).unwrap();
+        fs::rename(&now, &place).unwrap();
+        assert_eq!(line(&path, address, options.clone()).0, Some(expected()), "{}", place.display());
+        now = place;
+    }
+
+    // One flipped bit, and it is not the file that the link was made for.
+    let mut bytes = fs::read(&now).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&now, bytes).unwrap();
+    let (found, state, notes) = line(&path, address, options);
+    assert_eq!((found, state), (None, Found::DynamicSymbols));
+    assert_eq!(notes, [Note::DebugFileDiffers(now), Note::DebugFileMissing(name.into())]);
+}
+
+#[test]
+fn the_symbol_table_of_a_debug_file_is_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = compile(folder.path(), "plain.c", &["-O2"]);
+    let address = symbol(&path, "internal");
+    let debug = split(&path);
+    link(&path, &debug);
+    let (found, state, _) = line(&path, address, nowhere());
+    assert_eq!((found, state), (Some(Place("internal".into(), String::new(), 0)), Found::SymbolTable));
+}
+
+#[test]
+fn what_is_left_of_a_stripped_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = compile(folder.path(), "plain.c", &["-O2", "-g", "-rdynamic"]);
+    let (internal, exported) = (symbol(&path, "internal"), symbol(&path, "exported"));
+    tool("strip", &["--strip-debug"], &path);
+    let (places, summary) = look_up(&path, &[internal, exported], nowhere());
+    assert_eq!(places[0][0].0, "internal");
+    assert_eq!((summary.found, summary.named, summary.located), (Found::SymbolTable, 2, 0));
+
+    tool("strip", &["--strip-all"], &path);
+    let (places, summary) = look_up(&path, &[internal, exported], nowhere());
+    assert_eq!((places[0].len(), places[1][0].0.as_str()), (0, "exported"));
+    assert_eq!((summary.found, summary.named, summary.frames), (Found::DynamicSymbols, 1, 2));
+}
+
+#[test]
+fn a_compressed_symbol_table_in_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = compile(folder.path(), "plain.c", &["-O2"]);
+    let address = symbol(&path, "internal");
+    let mini = folder.path().join("mini");
+    run(Command::new("objcopy").args(["-S", "--keep-symbol=internal"]).arg(&path).arg(&mini));
+    tool("xz", &[], &mini);
+    tool("strip", &["--strip-all"], &path);
+    assert_eq!(line(&path, address, nowhere()).0, None);
+    let section = format!(".gnu_debugdata={}", mini.with_extension("xz").display());
+    tool("objcopy", &["--add-section", &section], &path);
+    let (found, state, _) = line(&path, address, nowhere());
+    assert_eq!((found.map(|place| place.0).as_deref(), state), (Some("internal"), Found::SymbolTable));
+}
+
+#[test]
+fn names_in_a_supplementary_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = compile(folder.path(), "shared.s", &["-shared", "-nostdlib"]);
+    let address = symbol(&path, "hidden");
+    // Its .debug_str begins with the name, and it has a build-id.
+    let source = folder.path().join("names.c");
+    fs::write(&source, "").unwrap();
+    let object = folder.path().join("strings.s");
+    fs::write(&object, ".section .debug_str,\"MS\",@progbits,1\n.asciz \"told_elsewhere\"\n").unwrap();
+    let names = folder.path().join("names.debug");
+    run(Command::new("gcc")
+        .args(["-shared", "-nostdlib", "-Wl,--build-id", "-o"])
+        .arg(&names)
+        .arg(&source)
+        .arg(&object));
+    let mut link = b"names.debug\0".to_vec();
+    link.extend(&profile(&names).modules[0].build_id);
+    fs::write(folder.path().join("link"), link).unwrap();
+    let section = format!(".gnu_debugaltlink={}", folder.path().join("link").display());
+    tool("objcopy", &["--add-section", &section], &path);
+    // Without the symbol, nothing else has the name.
+    assert_eq!(line(&path, address, nowhere()).0.map(|place| place.0).as_deref(), Some("told_elsewhere"));
+    fs::remove_file(&names).unwrap();
+    let (found, _, notes) = line(&path, address, nowhere());
+    assert_ne!(found.map(|place| place.0).as_deref(), Some("told_elsewhere"));
+    assert_eq!(notes, [Note::SupplementaryMissing("names.debug".into())]);
+}
+
+#[test]
+fn split_debug_information() {
+    let folder = tempfile::tempdir().unwrap();
+    // binutils' dwp knows DWARF 4 alone.
+    let path = compile(folder.path(), "plain.c", &["-O2", "-g", "-gdwarf-4", "-gsplit-dwarf"]);
+    let after = call(&path, "exported", "malloc");
+    let functions = |path: &Path| {
+        let (places, summary) = look_up(path, &[after - 1], nowhere());
+        (places[0].iter().map(|place| place.0.clone()).collect::<Vec<_>>(), summary.notes)
+    };
+    let inlined = vec!["push".to_string(), "exported".to_string()];
+    assert_eq!(functions(&path), (inlined.clone(), Vec::new()));
+    let package = folder.path().join("plain.dwp");
+    run(Command::new("dwp").arg("-e").arg(&path).arg("-o").arg(&package));
+    let objects: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let objects: Vec<_> = objects.into_iter().filter(|path| path.extension().is_some_and(|e| e == "dwo")).collect();
+    assert_eq!(objects.len(), 1);
+    fs::remove_file(&objects[0]).unwrap();
+    assert_eq!(functions(&path), (inlined, Vec::new()));
+    // With neither, the symbol table names the outermost function, and what is missing is said.
+    fs::remove_file(&package).unwrap();
+    assert_eq!(functions(&path), (vec!["exported".to_string()], vec![Note::SplitMissing(objects[0].clone())]));
+    let path = compile(folder.path(), "plain.c", &["-O2", "-g", "-gdwarf-5", "-gsplit-dwarf"]);
+    assert_eq!(functions(&path), (vec!["push".to_string(), "exported".to_string()], Vec::new()));
+}
+
+#[test]
+fn a_file_that_is_not_the_recorded_one_is_not_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = compile(folder.path(), "plain.c", C);
+    let address = symbol(&path, "internal");
+    let now = profile(&path).modules[0].build_id.clone();
+    let plain = compile(&folder.path().join("."), "ifunc.c", &["-Wl,--build-id=none"]);
+    let cases = [
+        (&path, vec![7; 20], Found::BuildIdDiffers { now: now.clone() }),
+        (&path, Vec::new(), Found::BuildIdDiffers { now: now.clone() }),
+        (&path, now[..10].to_vec(), Found::BuildIdDiffers { now }),
+        (&plain, vec![7; 20], Found::BuildIdDiffers { now: Vec::new() }),
+    ];
+    for (path, build_id, expected) in cases {
+        let mut profile = profile(path);
+        profile.modules[0].build_id = build_id;
+        let frame = add(&mut profile, address, true);
+        let summary = Symbolizer::new(nowhere()).symbolize_all(&mut profile);
+        assert_eq!(summary.modules[0].found, expected);
+        assert!(names(&profile, frame).is_empty());
+        assert_eq!(summary.lacking().len(), 1);
+    }
+    // Neither has one.
+    let (found, ..) = line(&plain, symbol(&plain, "choose"), nowhere());
+    assert!(found.is_some());
+}
+
+#[test]
+fn files_that_are_no_modules() {
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
+    run(Command::new("mkfifo").arg(&fifo));
+    let text = folder.path().join("text");
+    fs::write(&text, "text").unwrap();
+    let empty = folder.path().join("empty");
+    fs::write(&empty, "").unwrap();
+    let gone = folder.path().join("gone");
+    let state = |path: &Path| {
+        let module = Module { path: path.to_str().unwrap().into(), build_id: Vec::new() };
+        let mut profile = Profile { modules: vec![module], ..Profile::default() };
+        add(&mut profile, 1, false);
+        Symbolizer::new(nowhere()).symbolize_all(&mut profile).modules[0].found.clone()
+    };
+    for path in [&fifo, &text, &empty, folder.path(), Path::new("/dev/zero")] {
+        assert!(matches!(state(path), Found::Unreadable(_)), "{}: {:?}", path.display(), state(path));
+    }
+    for path in [gone.as_path(), Path::new("")] {
+        assert!(matches!(state(path), Found::FileGone(_)), "{}: {:?}", path.display(), state(path));
+    }
+}
+
+#[test]
+fn the_vdso_of_this_kernel() {
+    let module = |build_id| Module { path: "[vdso]".into(), build_id };
+    let mut profile = Profile { modules: vec![module(vec![1; 20])], ..Profile::default() };
+    add(&mut profile, 0x100, true);
+    let summary = Symbolizer::new(nowhere()).symbolize_all(&mut profile);
+    let Found::BuildIdDiffers { now } = summary.modules[0].found.clone() else { panic!("{summary:?}") };
+    profile.modules[0] = module(now);
+    // Some of its code is clock_gettime.
+    profile.frames.clear();
+    for address in 0..0x2000 {
+        add(&mut profile, address, true);
+    }
+    Symbolizer::new(nowhere()).symbolize_all(&mut profile);
+    let all: Vec<_> = (0..0x2000).flat_map(|frame| names(&profile, mallow_profile::FrameId(frame))).collect();
+    assert!(all.iter().any(|name| name == "clock_gettime"), "{all:?}");
+}
+
+#[test]
+fn stubs_and_indirect_functions() {
+    let folder = tempfile::tempdir().unwrap();
+    for flags in [&["-O2", "-fcf-protection"][..], &["-O2", "-Wl,-z,ibtplt"], &["-O2", "-fno-plt"], &["-O2", "-no-pie"]]
+    {
+        let path = compile(folder.path(), "plain.c", flags);
+        let text = String::from_utf8(run(Command::new("objdump").arg("-d").arg(&path))).unwrap();
+        let stubs = text.lines().filter_map(|line| line.strip_suffix("@plt>:")?.split_once(" <"));
+        let stubs: Vec<_> = stubs.map(|(at, name)| (u64::from_str_radix(at, 16).unwrap(), name)).collect();
+        assert!(stubs.len() > 3 || flags.contains(&"-fno-plt") && !stubs.is_empty(), "{stubs:?}");
+        for (address, name) in stubs {
+            let (places, _) = look_up(&path, &[address, address + 5], nowhere());
+            for place in places {
+                assert_eq!(place[0].0, format!("{name}@plt"), "{flags:?} {address:#x}");
+            }
+        }
+    }
+    let path = compile(folder.path(), "ifunc.c", &["-O1"]);
+    let (places, _) = look_up(&path, &[symbol(&path, "choose")], nowhere());
+    assert_eq!(places[0][0].0, "chosen");
+}
+
+#[test]
+fn go_names_are_shown_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "package main\n\n//go:noinline\nfunc cold(n int) []int { return make([]int, n) }\n\n\
+                  func main() { println(len(cold(7))) }\n";
+    fs::write(folder.path().join("main.go"), source).unwrap();
+    let path = folder.path().join("program");
+    let mut command = Command::new("go");
+    command.current_dir(folder.path()).args(["build", "-o", "program", "main.go"]);
+    if command.output().is_err() {
+        eprintln!("no Go here");
+        return;
+    }
+    run(command.env("CGO_ENABLED", "0"));
+    let (places, _) = look_up(&path, &[symbol(&path, "main.cold") + 8], nowhere());
+    assert_eq!(places[0].last().unwrap().0, "main.cold");
+    assert_eq!(places[0].last().unwrap().1, "main.go");
+}
+
+#[test]
+fn frames_that_have_lines_keep_them_and_strange_ids_are_passed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = compile(folder.path(), "plain.c", C);
+    let mut profile = profile(&path);
+    let address = symbol(&path, "internal");
+    let frame = add(&mut profile, address, true);
+    let other = add(&mut profile, address, true);
+    let outside = add(&mut profile, 1, true);
+    let stray = add(&mut profile, address, true);
+    profile.frames[stray.0 as usize].module = Some(ModuleId(77));
+    for address in [0, u64::MAX, u64::MAX - 1, 1 << 63] {
+        add(&mut profile, address, false);
+        add(&mut profile, address, true);
+    }
+    let ids = [frame, mallow_profile::FrameId(u32::MAX), frame];
+    let mut symbolizer = Symbolizer::new(nowhere());
+    let summary = symbolizer.symbolize(&mut profile, &mut ids.into_iter());
+    assert_eq!((summary.modules[0].frames, summary.modules[0].named), (1, 1));
+    assert!(profile.frames[other.0 as usize].lines.is_empty());
+    let mine = profile.strings.intern("mine");
+    profile.frames[frame.0 as usize].lines[0].function = mine;
+    let summary = symbolizer.symbolize_all(&mut profile);
+    assert_eq!(names(&profile, frame), ["mine"]);
+    assert_eq!(names(&profile, other), ["internal"]);
+    assert!(names(&profile, outside).is_empty() && names(&profile, stray).is_empty());
+    assert_eq!((summary.modules[0].named, summary.without_module), (2, 1));
+    assert!(profile.strings.iter().all(|name| name != UNKNOWN));
+}

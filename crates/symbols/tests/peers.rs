@@ -1,0 +1,90 @@
+//! The same answers as addr2line and llvm-symbolizer, over the code of small programs.
+
+mod support;
+
+use std::process::Command;
+
+use support::{Place, addr2line, compile, llvm_symbolizer, look_up, nowhere, text};
+use symbolic_common::Name;
+use symbolic_demangle::{Demangle, DemangleOptions};
+
+/// Peers give raw names, as they write return types and hashes that Mallow leaves out.
+fn demangled(Place(name, file, line): &Place) -> Place {
+    let name = name.split(".llvm.").next().unwrap_or_default().split(".cold").next().unwrap_or_default();
+    let name = name.split(".isra.").next().unwrap_or_default().split(".constprop.").next().unwrap_or_default();
+    let name = Name::from(name).try_demangle(DemangleOptions::complete().return_type(false)).into_owned();
+    Place(name, file.clone(), *line)
+}
+
+/// addr2line gives the innermost function the name of the symbol, even where it is an inlined one, and the outermost
+/// its bare name: only positions can be compared.
+fn position(Place(_, file, line): &Place) -> Place {
+    Place(String::new(), file.clone(), *line)
+}
+
+/// The same addresses have the same functions, files and lines, but for one in a hundred.
+fn check(peer: &str, ours: &[Vec<Place>], theirs: &[Vec<Place>], addresses: &[u64], view: fn(&Place) -> Place) {
+    assert_eq!(ours.len(), theirs.len());
+    let mut differ = String::new();
+    let (mut equal, mut asked) = (0, 0);
+    for ((ours, theirs), address) in ours.iter().zip(theirs).zip(addresses) {
+        if !ours.iter().chain(theirs).any(|place| place.2 > 0) {
+            continue;
+        }
+        asked += 1;
+        if ours.iter().map(view).eq(theirs.iter().map(demangled).map(|place| view(&place))) {
+            equal += 1;
+        } else if differ.len() < 4000 {
+            differ += &format!("{address:#x}\n  ours {ours:?}\n  theirs {theirs:?}\n");
+        }
+    }
+    println!("{peer}: {equal} of {asked}\n{differ}");
+    assert!(asked > 100 && equal * 100 >= asked * 99, "{peer}: {equal} of {asked} equal\n{differ}");
+}
+
+fn compare(program: &str, flags: &[&str], step: usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = compile(folder.path(), program, flags);
+    let addresses = text(&path, step);
+    let (ours, summary) = look_up(&path, &addresses, nowhere());
+    assert_eq!(summary.notes, []);
+    check("addr2line", &ours, &addr2line(&path, &addresses), &addresses, position);
+    if Command::new("llvm-symbolizer").arg("--version").output().is_ok() {
+        check("llvm-symbolizer", &ours, &llvm_symbolizer(&path, &addresses), &addresses, Place::clone);
+    }
+}
+
+#[test]
+fn c() {
+    compare("plain.c", &["-O2", "-g"], 1);
+}
+
+#[test]
+fn c_with_dwarf_4_and_compressed_sections() {
+    compare("plain.c", &["-O2", "-g", "-gdwarf-4", "-Wl,--compress-debug-sections=zlib"], 1);
+}
+
+#[test]
+fn cpp() {
+    compare("shapes.cpp", &["-O2", "-g"], 9);
+}
+
+#[test]
+fn cpp_without_optimisation() {
+    compare("shapes.cpp", &["-O0", "-g"], 5);
+}
+
+#[test]
+fn rust() {
+    compare("words.rs", &["--edition=2024", "-O", "-g"], 11);
+}
+
+#[test]
+fn rust_v0_names() {
+    compare("words.rs", &["--edition=2024", "-g", "-Csymbol-mangling-version=v0"], 11);
+}
+
+#[test]
+fn rust_lines_alone() {
+    compare("words.rs", &["--edition=2024", "-O", "-Cdebuginfo=line-tables-only"], 11);
+}
