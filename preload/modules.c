@@ -12,6 +12,7 @@
 #define PAGE 4096ul
 
 uint32_t modules_generation;
+struct modules_linker modules_linker;
 
 /*
  * Entries are only added, under modules_lock; `modules` counts those that are complete, so readers need no lock. An
@@ -33,11 +34,6 @@ struct found {
     const void *identity;
     const char *path;
 };
-
-void modules_setup(void) {
-    void *symbol = dlsym(RTLD_DEFAULT, "_dl_find_object");
-    memcpy(&dl_find, &symbol, sizeof symbol);
-}
 
 struct search {
     uint64_t pc;
@@ -76,6 +72,19 @@ static int ask_linker(uint64_t pc, struct found *found) {
         return 0;
     *found = search.found;
     return 1;
+}
+
+void modules_setup(void) {
+    void *symbol = dlsym(RTLD_DEFAULT, "_dl_find_object");
+    memcpy(&dl_find, &symbol, sizeof symbol);
+    /* musl never unloads, and its dynamic linker is the C library itself, which frees all the time. */
+    symbol = dlsym(RTLD_DEFAULT, "gnu_get_libc_version");
+    void *linker = dlsym(RTLD_DEFAULT, "__tls_get_addr");
+    struct found found;
+    if (symbol != NULL && linker != NULL && ask_linker((uint64_t)linker, &found)) {
+        modules_linker.start = found.start;
+        modules_linker.bytes = found.end - found.start;
+    }
 }
 
 /* Copies the GNU build-id of the ELF image at start; 0 bytes where there is none. The image's first page is mapped: it
@@ -204,6 +213,20 @@ static int table_wait(struct mallow_module *entry) {
     return 0;
 }
 
+/* True for the very file that entry `index` was made for, in the same place: the linker may use a handle again. */
+static int is_same(uint32_t index, const struct found *found) {
+    const struct mallow_module *text = &announced[index];
+    if (known[index].identity != found->identity || text->start != found->start || text->end != found->end)
+        return 0;
+    uint8_t id[sizeof text->build_id];
+    uint32_t id_len = build_id(found->start, found->end, id, sizeof id);
+    if (id_len != 0 || text->build_id_len != 0)
+        return id_len == text->build_id_len && memcmp(id, text->build_id, id_len) == 0;
+    /* A relative name is the end of the path that was announced; the working directory may be another now. */
+    size_t name_len = strlen(found->path), skip = text->path_len > name_len ? text->path_len - name_len : 0;
+    return memcmp(text->path + skip, found->path, text->path_len - skip) == 0;
+}
+
 /* Call with modules_lock held. */
 static const struct module *module_add(const struct found *found) {
     uint32_t index = modules;
@@ -262,14 +285,17 @@ const struct module *module_find(uint64_t pc) {
     if (module != NULL && module->identity == found.identity && module->start == found.start)
         return module;
     lock();
-    /* Others may have added it meanwhile; what else covers its addresses is gone. */
+    /* Others may have added it meanwhile, or it was unloaded and comes back; what else covers its addresses is gone. */
     int replaced = 0;
     module = NULL;
     for (uint32_t i = 0; i < modules; i++) {
         struct module *other = &known[i];
-        if (other->start >= found.end || other->end <= found.start)
+        const struct mallow_module *text = &announced[i];
+        if (text->generation == UINT32_MAX || text->start >= found.end || text->end <= found.start)
             continue;
-        if (other->identity == found.identity && other->start == found.start) {
+        if (is_same(i, &found)) {
+            other->end = found.end;
+            other->start = found.start;
             module = other;
         } else {
             other->end = 0;
@@ -285,6 +311,27 @@ const struct module *module_find(uint64_t pc) {
     }
     unlock();
     return module;
+}
+
+void modules_settle(void (*forget)(void)) {
+    uint32_t freed = __atomic_load_n(&modules_linker.freed, __ATOMIC_ACQUIRE), gone = 0;
+    uint32_t count = __atomic_load_n(&modules, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; i < count; i++) {
+        struct found found;
+        uint64_t start = known[i].start;
+        if (start == 0 || (ask_linker(start, &found) && is_same(i, &found)))
+            continue;
+        lock();
+        if (known[i].start == start)
+            known[i].end = known[i].start = 0;
+        unlock();
+        gone = 1;
+    }
+    if (gone) {
+        forget();
+        __atomic_fetch_add(&modules_linker.unloads, 1, __ATOMIC_RELEASE);
+    }
+    __atomic_store_n(&modules_linker.settled, freed, __ATOMIC_RELEASE);
 }
 
 uint32_t module_row(const struct module *module, uint64_t pc) {

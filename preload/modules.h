@@ -6,8 +6,8 @@
 #include "wire.h"
 
 struct module {
-    uint64_t start, end;  /* both 0: it was unloaded */
-    const void *identity; /* the dynamic linker's handle: differs when another file takes the address range */
+    uint64_t start, end;              /* both 0: it was unloaded */
+    const void *identity;             /* the dynamic linker's handle, which it may use again after an unload */
     const struct mallow_table *table; /* NULL: none, frame pointers are used */
     const uint32_t *pc;
     const uint16_t *quick;
@@ -31,6 +31,32 @@ uint32_t module_row(const struct module *module, uint64_t pc);
 /* In a forked child: the same modules are still loaded. Puts them into the new process file. */
 void modules_forked(void);
 void modules_announce_all(void);
+
+/*
+ * Unloading is noticed by what the dynamic linker frees at its end, while it still holds its lock: no other module can
+ * have taken the addresses yet. Call with the return address of each call of free; modules_unsettled() is then true
+ * until modules_settle() has looked through the modules.
+ */
+extern struct modules_linker {
+    uint64_t start, bytes; /* where the dynamic linker's code lies */
+    uint32_t freed;        /* its calls of free */
+    uint32_t settled;      /* `freed` when the modules were last looked through */
+    uint32_t unloads;      /* how often one was found to be gone: what was learned of its code is void */
+} modules_linker HIDDEN;
+
+static inline void modules_freed_by(uint64_t return_address) {
+    if (UNLIKELY(return_address - modules_linker.start < modules_linker.bytes))
+        __atomic_fetch_add(&modules_linker.freed, 1, __ATOMIC_RELEASE);
+}
+
+static inline int modules_unsettled(void) {
+    return __atomic_load_n(&modules_linker.freed, __ATOMIC_RELAXED) !=
+           __atomic_load_n(&modules_linker.settled, __ATOMIC_RELAXED);
+}
+
+/* Drops the modules that were unloaded, and calls forget if there are any, before other threads take them as settled.
+ */
+void modules_settle(void (*forget)(void));
 
 /* Once, early. */
 void modules_setup(void);

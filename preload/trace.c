@@ -363,8 +363,11 @@ static void *trace_malloc(size_t size) {
 }
 
 static void trace_free(void *block) {
-    if (block != NULL)
-        one_word(MALLOW_OP_FREE, block, FRAME);
+    if (block != NULL) {
+        const struct arch_frame *frame = FRAME;
+        modules_freed_by(frame->return_address);
+        one_word(MALLOW_OP_FREE, block, frame);
+    }
     real.free(block);
 }
 

@@ -317,6 +317,12 @@ COLD static void settle_deep(struct unwinder *u, uint32_t count) {
 void unwind(struct unwinder *u, uint64_t pc, uint64_t sp, uint64_t rbp) {
     struct walk w = {pc, sp, rbp, u->high, 0};
     struct state *states = u->states, *fresh = u->fresh;
+    if (UNLIKELY(modules_unsettled()))
+        modules_settle(unwind_flush);
+    if (UNLIKELY(u->unloads != modules_linker.unloads)) {
+        u->unloads = modules_linker.unloads;
+        u->forget = 1;
+    }
     uint32_t candidates = u->forget ? 0 : u->depth, count = 0, limit = u->limit;
     uint8_t cut = 0, forget = 0;
     if (UNLIKELY(sp - u->low >= u->high - u->low)) {

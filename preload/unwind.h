@@ -45,6 +45,7 @@ struct unwinder {
     uint32_t depth;       /* states in `states` */
     uint32_t shared;      /* how many of them the last call found unchanged */
     uint32_t checks;      /* entries of `check`, in order of their state */
+    uint32_t unloads;     /* modules_linker.unloads when `states` were walked */
     uint8_t cut;          /* states further out are missing */
     uint8_t forget;       /* the next walk must not rely on `states` */
     struct state *states; /* root first; limit entries */
