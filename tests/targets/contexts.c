@@ -33,8 +33,9 @@ static void *contexts(void *unused) {
     (void)unused;
     set = calloc(1, sizeof *set);
     for (volatile int i = 0; i < CONTEXTS; i++) {
-        set->stack[i] = i % 2 ? malloc(STACK)
-                              : mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+        set->stack[i] = i % 2
+                            ? malloc(STACK)
+                            : mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
         CHECK(getcontext(&set->context[i]) == 0);
         set->context[i].uc_stack.ss_sp = set->stack[i];
         set->context[i].uc_stack.ss_size = STACK;

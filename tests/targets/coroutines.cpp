@@ -12,15 +12,23 @@ struct Numbers {
     struct promise_type {
         long value = 0;
         std::exception_ptr error;
-        Numbers get_return_object() { return Numbers{std::coroutine_handle<promise_type>::from_promise(*this)}; }
-        std::suspend_always initial_suspend() { return {}; }
-        std::suspend_always final_suspend() noexcept { return {}; }
+        Numbers get_return_object() {
+            return Numbers{std::coroutine_handle<promise_type>::from_promise(*this)};
+        }
+        std::suspend_always initial_suspend() {
+            return {};
+        }
+        std::suspend_always final_suspend() noexcept {
+            return {};
+        }
         std::suspend_always yield_value(long next) {
             value = next;
             return {};
         }
         void return_void() {}
-        void unhandled_exception() { error = std::current_exception(); }
+        void unhandled_exception() {
+            error = std::current_exception();
+        }
     };
     std::coroutine_handle<promise_type> handle;
     explicit Numbers(std::coroutine_handle<promise_type> of) : handle(of) {}
@@ -35,7 +43,9 @@ struct Numbers {
             std::rethrow_exception(handle.promise().error);
         return !handle.done();
     }
-    long value() const { return handle.promise().value; }
+    long value() const {
+        return handle.promise().value;
+    }
 };
 
 static Numbers count(long until) {

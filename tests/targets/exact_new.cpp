@@ -18,7 +18,9 @@ struct alignas(128) Wide {
 };
 struct Throws {
     char payload[48];
-    Throws() { throw 1; }
+    Throws() {
+        throw 1;
+    }
 };
 
 int main(int count, char **arguments) {

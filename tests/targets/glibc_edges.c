@@ -4,12 +4,30 @@
 #include "target.h"
 #include <malloc.h>
 
-static volatile size_t sizes[] = {0,           1,          7,          8,           15,          16,
-                                  24,          25,         1000,       4096,        100000,      131072,
-                                  1u << 20,    1u << 25,   SIZE_MAX,   SIZE_MAX / 2, SIZE_MAX - 64, SIZE_MAX / 2 + 1,
-                                  SIZE_MAX - 4096, (size_t)1 << 47, (size_t)1 << 62};
+static volatile size_t sizes[] = {0,
+                                  1,
+                                  7,
+                                  8,
+                                  15,
+                                  16,
+                                  24,
+                                  25,
+                                  1000,
+                                  4096,
+                                  100000,
+                                  131072,
+                                  1u << 20,
+                                  1u << 25,
+                                  SIZE_MAX,
+                                  SIZE_MAX / 2,
+                                  SIZE_MAX - 64,
+                                  SIZE_MAX / 2 + 1,
+                                  SIZE_MAX - 4096,
+                                  (size_t)1 << 47,
+                                  (size_t)1 << 62};
 enum { SIZES = sizeof sizes / sizeof *sizes };
-static volatile size_t alignments[] = {0, 1, 2, 3, 8, 16, 24, 32, 64, 100, 4096, 65536, (size_t)1 << 30, SIZE_MAX, SIZE_MAX / 2 + 1};
+static volatile size_t alignments[] = {
+    0, 1, 2, 3, 8, 16, 24, 32, 64, 100, 4096, 65536, (size_t)1 << 30, SIZE_MAX, SIZE_MAX / 2 + 1};
 enum { ALIGNMENTS = sizeof alignments / sizeof *alignments };
 
 static void answer(const char *call, size_t a, size_t b, void *block, size_t alignment) {

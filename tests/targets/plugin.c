@@ -9,13 +9,13 @@
 
 static char *kept;
 
-__attribute__((noinline)) static char *JOIN(inner_, NAME)(size_t size) {
+__attribute__((noipa)) static char *JOIN(inner_, NAME)(size_t size) {
     char *block = malloc(size);
     memset(block, TEXT(NAME)[0], size);
     return block;
 }
 __attribute__((constructor)) static void loaded(void) {
-    kept = JOIN(inner_, NAME)(100);
+    kept = malloc(100);
 }
 __attribute__((destructor)) static void unloaded(void) {
     free(kept);

@@ -48,7 +48,8 @@ int main(int count, char **arguments) {
     CHECK(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
     churn(1000, 2);
     if (!strcmp(how, "show")) {
-        say("secure %lu uid %d euid %d gid %d egid %d\n", getauxval(AT_SECURE), getuid(), geteuid(), getgid(), getegid());
+        say("secure %lu uid %d euid %d gid %d egid %d\n", getauxval(AT_SECURE), getuid(), geteuid(), getgid(),
+            getegid());
         return 8;
     }
     if (!strcmp(how, "plain")) {

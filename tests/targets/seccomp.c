@@ -13,23 +13,41 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#define ALLOW(call)                                                                                                    \
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_##call, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+#define ALLOW(call) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_##call, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 
 static void forbid(int threads, unsigned otherwise) {
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         /* What glibc's malloc needs. */
-        ALLOW(brk), ALLOW(mmap), ALLOW(munmap), ALLOW(mremap), ALLOW(mprotect), ALLOW(madvise), ALLOW(futex),
-        ALLOW(getrandom), ALLOW(sched_getaffinity),
+        ALLOW(brk),
+        ALLOW(mmap),
+        ALLOW(munmap),
+        ALLOW(mremap),
+        ALLOW(mprotect),
+        ALLOW(madvise),
+        ALLOW(futex),
+        ALLOW(getrandom),
+        ALLOW(sched_getaffinity),
         /* What the program needs. */
-        ALLOW(write), ALLOW(exit_group), ALLOW(rt_sigreturn),
+        ALLOW(write),
+        ALLOW(exit_group),
+        ALLOW(rt_sigreturn),
         /* What threads need; glibc's allocator reads how many processors there are before it makes an arena. */
-        BPF_STMT(BPF_LD | BPF_IMM, (unsigned)threads), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1),
+        BPF_STMT(BPF_LD | BPF_IMM, (unsigned)threads),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, otherwise),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        ALLOW(clone3), ALLOW(clone), ALLOW(set_robust_list), ALLOW(rseq), ALLOW(rt_sigprocmask), ALLOW(exit),
-        ALLOW(sched_yield), ALLOW(rt_sigaction), ALLOW(openat), ALLOW(read), ALLOW(close),
+        ALLOW(clone3),
+        ALLOW(clone),
+        ALLOW(set_robust_list),
+        ALLOW(rseq),
+        ALLOW(rt_sigprocmask),
+        ALLOW(exit),
+        ALLOW(sched_yield),
+        ALLOW(rt_sigaction),
+        ALLOW(openat),
+        ALLOW(read),
+        ALLOW(close),
         BPF_STMT(BPF_RET | BPF_K, otherwise),
     };
     struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
