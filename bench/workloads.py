@@ -40,7 +40,7 @@ def pair(name, title, size, threads, pairs):
 
 
 def stacks(quick):
-    return Workload("stacks", "stacks", [str(EXAMPLES / "stacks"), "200" if quick else "1860"])
+    return Workload("stacks", "stacks", [str(EXAMPLES / "stacks"), "200" if quick else "1850"])
 
 
 def sqlite(quick):

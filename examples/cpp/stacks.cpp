@@ -1,8 +1,9 @@
 // stacks [SCALE]: deep stacks that change a little from one allocation to the next.
 //
-// A recursive-descent parser turns a formula into a tree, and a recursive evaluator works it out, SCALE times
-// (default 100). Every grammar rule is a function of its own and nests through parentheses, so an allocation has about
-// 34 frames, of which the ones near the root stay while the parser works on one part of the formula.
+// A recursive-descent parser turns a formula into a tree, and a recursive evaluator works it out, SCALE times (default
+// 100), each time for one of 64 formulas. Every grammar rule is a function of its own and nests through parentheses,
+// so an allocation has about 34 frames, of which the ones near the root stay while the parser works on one part of the
+// formula.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -25,6 +26,8 @@ struct Node {
 
 using Tree = std::unique_ptr<Node>;
 using Symbols = std::map<std::string, uint64_t>;
+
+const unsigned kFormulas = 64;
 
 // A linear congruential generator: the same formula on every machine.
 class Dice {
@@ -214,18 +217,22 @@ int main(int argc, char **argv) {
         return 2;
     }
     Dice dice;
-    std::string formula;
+    std::vector<std::string> formulas(kFormulas);
+    for (std::string &formula : formulas)
+        write_formula(formula, dice, 8);
     Symbols symbols;
-    write_formula(formula, dice, 8);
+    size_t characters = 0;
     uint64_t sum = 0;
     std::vector<Tree> latest(64);
     for (long round = 0; round < scale; round++) {
+        const std::string &formula = formulas[dice.roll(kFormulas)];
+        characters += formula.size();
         Tree &tree = latest[static_cast<size_t>(round) % latest.size()];
         tree = Parser(formula, symbols).sum();
         Evaluator evaluator(symbols);
         sum += evaluator.value(*tree) + evaluator.results.size() + tree->fingerprint;
     }
-    std::printf("%zu characters, %zu names, %ld rounds, result %llu\n", formula.size(), symbols.size(), scale,
+    std::printf("%ld formulas, %zu characters, %zu names, result %llu\n", scale, characters, symbols.size(),
                 static_cast<unsigned long long>(sum));
     return 0;
 }
