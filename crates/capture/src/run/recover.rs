@@ -97,7 +97,9 @@ fn note(
             known.insert((p.pid, p.serial), Known { number: p.process, ..Known::default() });
         }
         Chunk::Module(m) => of(m.process, &mut |state| state.modules += 1),
-        Chunk::Words { process, ring, .. } => of(*process, &mut |state| drop(state.rings.insert(*ring, position))),
+        Chunk::Words { process, ring, .. } => of(*process, &mut |state| {
+            state.rings.insert(*ring, position);
+        }),
         Chunk::Round { ms } => *last_ms = *ms,
         Chunk::ProcessEnd { process, ms, .. } => {
             *last_ms = *ms;

@@ -35,9 +35,9 @@ pub fn why(program: &OsStr) -> Option<String> {
         None => Some(format!(
             "{shown} is statically linked: its allocator is inside it, out of reach; link it dynamically (without -static)"
         )),
-        Some(path) if path.windows(7).any(|w| w == b"ld-musl") => Some(format!(
-            "{shown} runs on musl, and this libmallow.so is built for glibc; build the program for glibc"
-        )),
+        Some(path) if path.windows(7).any(|w| w == b"ld-musl") => {
+            Some(format!("{shown} runs on musl, and this libmallow.so is built for glibc; build the program for glibc"))
+        }
         Some(_) if header.e_machine.get(endian) != elf::EM_X86_64 => {
             Some(format!("{shown} is built for another processor; Mallow knows x86-64 alone so far"))
         }
