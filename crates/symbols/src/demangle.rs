@@ -56,6 +56,11 @@ pub(crate) fn is_mangled(name: &str) -> bool {
     name.starts_with("_Z") || name.starts_with("__Z") || name.starts_with("_R") || is_swift(name)
 }
 
+/// As `is_mangled`, of a name as the file has it.
+pub(crate) fn is_mangled_bytes(name: &[u8]) -> bool {
+    std::str::from_utf8(name).is_ok_and(is_mangled)
+}
+
 fn is_swift(name: &str) -> bool {
     ["$s", "_$s", "$S", "_$S", "$e", "_$e", "_T0"].iter().any(|prefix| name.starts_with(prefix))
 }

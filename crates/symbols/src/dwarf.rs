@@ -3,9 +3,11 @@
 use addr2line::gimli::{self, EndianSlice, LittleEndian};
 use addr2line::{Context, LookupContinuation, LookupResult};
 
+use crate::demangle;
 use crate::image::Image;
 use crate::locate::Files;
 use crate::nesting;
+use crate::scope::{self, Scopes};
 use crate::sections::{self, Slice, Store};
 use crate::split::Split;
 use crate::summary::Note;
@@ -15,6 +17,7 @@ use crate::summary::Note;
 pub(crate) struct Dwarf<'a> {
     context: Context<Slice<'a>>,
     split: Split<'a>,
+    scopes: Scopes,
 }
 
 /// One function at an address.
@@ -44,11 +47,12 @@ impl<'a> Dwarf<'a> {
         nesting::check(&dwarf, Some(probes))?;
         let context = Context::from_dwarf(dwarf).map_err(|e| e.to_string())?;
         let paths = [&files.image.path, &debug.path];
-        Ok(Self { context, split: Split::new(paths.into_iter().map(|path| path.as_path()), store) })
+        let split = Split::new(paths.into_iter().map(|path| path.as_path()), store);
+        Ok(Self { context, split, scopes: Scopes::default() })
     }
 
     /// Calls `each` for the functions at `address`, the innermost first.
-    pub fn find(&self, address: u64, notes: &mut Vec<Note>, mut each: impl FnMut(Position)) -> Result<(), String> {
+    pub fn find(&mut self, address: u64, notes: &mut Vec<Note>, mut each: impl FnMut(Position)) -> Result<(), String> {
         // addr2line looks for the range from this address to the next.
         if address == u64::MAX {
             return Ok(());
@@ -62,7 +66,15 @@ impl<'a> Dwarf<'a> {
         };
         let mut frames = frames.map_err(|e| e.to_string())?;
         while let Some(frame) = frames.next().map_err(|e| e.to_string())? {
-            let function = frame.function.map(|function| function.name.slice());
+            let mut function = frame.function.as_ref().map(|function| function.name.slice());
+            if let (Some(bare), Some(entry)) = (&frame.function, frame.dw_die_offset)
+                && scope::is_cpp(bare.language)
+                && !demangle::is_mangled_bytes(bare.name.slice())
+                && let Some(unit) = self.context.find_dwarf_and_unit(address).skip_all_loads()
+                && let Some(whole) = self.scopes.name(unit, entry)
+            {
+                function = Some(whole.as_bytes());
+            }
             let location = frame.location;
             let file = location.as_ref().and_then(|location| location.file);
             each(Position { function, file, line: location.and_then(|location| location.line).unwrap_or(0) });

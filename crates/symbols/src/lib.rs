@@ -22,6 +22,7 @@ mod locate;
 mod nesting;
 mod perf_map;
 mod plt;
+mod scope;
 mod sections;
 mod split;
 mod summary;

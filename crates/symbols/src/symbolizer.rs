@@ -8,7 +8,7 @@ use mallow_profile::{Frame, FrameId, Line, Module, ModuleId, Profile, StringId, 
 use object::Object;
 use rustc_hash::FxHashMap;
 
-use crate::demangle::{self, Style, demangle};
+use crate::demangle::{Style, demangle, is_mangled_bytes};
 use crate::dwarf::{Dwarf, Position};
 use crate::locate::{self, Files};
 use crate::plt::Plt;
@@ -18,6 +18,9 @@ use crate::symtab::SymbolTable;
 
 /// The function of a place of which only file and line are known.
 pub const UNKNOWN: &str = "??";
+
+/// The rest of longer names is cut off: a damaged table may give a whole file as one name, many times.
+const LENGTH: usize = 32 << 10;
 
 /// Where to look and what to show.
 #[derive(Clone, Debug)]
@@ -164,7 +167,7 @@ impl Known {
         probes.sort_unstable();
         let store = Store::default();
         let addresses: Vec<_> = probes.iter().map(|probe| probe.0).collect();
-        let dwarf = match Dwarf::new(&self.files, &store, &addresses) {
+        let mut dwarf = match Dwarf::new(&self.files, &store, &addresses) {
             Some(Err(why)) => {
                 damaged(notes, why);
                 None
@@ -177,7 +180,7 @@ impl Known {
         for (address, id) in probes {
             let lines = match last {
                 Some((same, before)) if same == address => all[before.0 as usize].lines.clone(),
-                _ => batch.lines(address, dwarf.as_ref(), notes),
+                _ => batch.lines(address, dwarf.as_mut(), notes),
             };
             all[id.0 as usize].lines = lines;
             last = Some((address, id));
@@ -205,15 +208,16 @@ struct Batch<'k, 's> {
 }
 
 impl Batch<'_, '_> {
-    fn lines(&mut self, address: u64, dwarf: Option<&Dwarf>, notes: &mut Vec<Note>) -> Vec<Line> {
+    fn lines(&mut self, address: u64, dwarf: Option<&mut Dwarf>, notes: &mut Vec<Note>) -> Vec<Line> {
         let mut lines = Vec::new();
         // The outermost function is not always told, or told without its scope.
         let mut outermost_is_bare = true;
         if let Some(dwarf) = dwarf {
             let result = dwarf.find(address, notes, |Position { function, file, line }| {
-                outermost_is_bare = !function.is_some_and(is_mangled);
+                outermost_is_bare = !function.is_some_and(is_mangled_bytes);
                 let function = self.name(function.filter(|name| !name.is_empty()).unwrap_or(UNKNOWN.as_bytes()));
-                let file = file.filter(|file| !file.is_empty()).map(|file| self.strings.intern(file));
+                let file =
+                    file.filter(|file| !file.is_empty() && file.len() <= LENGTH).map(|file| self.strings.intern(file));
                 lines.push(Line { function, file, line });
             });
             if let Err(why) = result {
@@ -224,7 +228,7 @@ impl Batch<'_, '_> {
             None => lines.extend(self.symbol(address)),
             Some(outermost) if outermost_is_bare => {
                 let unknown = self.strings.get(outermost.function) == UNKNOWN;
-                if let Some(raw) = self.known.symbols.find(address).filter(|raw| unknown || is_mangled(raw)) {
+                if let Some(raw) = self.known.symbols.find(address).filter(|raw| unknown || is_mangled_bytes(raw)) {
                     let function = self.name(raw);
                     if let Some(outermost) = lines.last_mut() {
                         outermost.function = function;
@@ -250,6 +254,7 @@ impl Batch<'_, '_> {
     }
 
     fn name(&mut self, raw: &[u8]) -> StringId {
+        let raw = &raw[..raw.len().min(LENGTH)];
         if let Some(&id) = self.names.get(raw) {
             return id;
         }
@@ -257,8 +262,4 @@ impl Batch<'_, '_> {
         self.names.insert(raw.into(), id);
         id
     }
-}
-
-fn is_mangled(raw: &[u8]) -> bool {
-    std::str::from_utf8(raw).is_ok_and(demangle::is_mangled)
 }

@@ -80,6 +80,26 @@ fn a_call_that_does_not_return_may_end_its_function() {
 }
 
 #[test]
+fn functions_without_mangled_names_have_their_scopes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = compile(folder.path(), "shapes.cpp", C);
+    let (places, _) = look_up(&path, &support::text(&path, 1), nowhere());
+    let names: std::collections::BTreeSet<_> = places.into_iter().flatten().map(|place| place.0).collect();
+    let mut bare = names.iter().filter(|name| name.starts_with("operator()") || name.starts_with("fold<"));
+    assert_eq!(bare.next(), None);
+    for wanted in [
+        "main::{lambda}::operator()",
+        "shapes::Box<long int>::fold<main(int, char**)::<lambda(long int, long int)> >",
+        "shapes::(anonymous namespace)::Circle::Circle",
+        "shapes::make(int)",
+        "main",
+    ] {
+        assert!(names.contains(wanted), "{wanted}: {names:#?}");
+    }
+    assert!(names.iter().any(|name| name.starts_with("std::__sort<")), "{names:#?}");
+}
+
+#[test]
 fn a_debug_file_by_build_id() {
     let folder = tempfile::tempdir().unwrap();
     let (path, debug, address) = stripped(folder.path());

@@ -31,6 +31,8 @@ fn programs() -> &'static [(Vec<u8>, Vec<u64>)] {
             (fs::read(&path).unwrap(), addresses)
         };
         let mut all: Vec<_> = flags.iter().map(build).collect();
+        let cpp = compile(folder.path(), "shapes.cpp", &["-O1", "-g"]);
+        all.push((fs::read(&cpp).unwrap(), text(&cpp, 97)));
         let path = folder.path().join("plain");
         let mini = folder.path().join("mini");
         run(std::process::Command::new("objcopy").args(["-S", "--keep-symbol=internal"]).arg(&path).arg(&mini));
@@ -80,7 +82,7 @@ proptest! {
 
     #[test]
     fn flipped_bytes_where_they_matter(
-        program in 0usize..6,
+        program in 0usize..7,
         edits in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>()), 1..12),
     ) {
         let (original, addresses) = &programs()[program];
@@ -97,7 +99,7 @@ proptest! {
     }
 
     #[test]
-    fn files_cut_short(program in 0usize..6, at in any::<prop::sample::Index>()) {
+    fn files_cut_short(program in 0usize..7, at in any::<prop::sample::Index>()) {
         let (original, addresses) = &programs()[program];
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("program");
