@@ -168,6 +168,8 @@ COLD static struct tracer *tracer_make(struct mallow_thread *block) {
 /* A thread's first event: takes a block, and says so in its ring. */
 COLD static struct tracer *tracer_enter(void) {
     int saved_errno = errno;
+    /* At a thread's end, of the block that was given back: until there is a new one, events in here are our own. */
+    own_tracer = NULL;
     struct mallow_thread *block = thread_enter();
     if (block == NULL)
         return NULL;
