@@ -90,6 +90,20 @@ long sys_alive(uint32_t pid) {
     return CALL2(SYS_kill, pid, 0) != -3; /* ESRCH alone means that it is gone */
 }
 
+static uint64_t signal_mask(uint64_t new) {
+    uint64_t old = 0;
+    CALL4(SYS_rt_sigprocmask, SIG_SETMASK, &new, &old, sizeof old);
+    return old;
+}
+
+uint64_t sys_block_signals(void) {
+    return signal_mask(UINT64_MAX);
+}
+
+void sys_restore_signals(uint64_t mask) {
+    signal_mask(mask);
+}
+
 uint64_t sys_limit(int resource) {
     struct rlimit limit;
     if (CALL4(SYS_prlimit64, 0, resource, 0, &limit) != 0)

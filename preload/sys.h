@@ -25,6 +25,9 @@ long sys_getpid(void);
 long sys_getppid(void);
 long sys_gettid(void);
 long sys_alive(uint32_t pid);
+/* Keeps all signals from this thread, so that no handler can leave by longjmp what must be finished; and back. */
+uint64_t sys_block_signals(void);
+void sys_restore_signals(uint64_t mask);
 /* Soft limit of an RLIMIT_*; UINT64_MAX where there is none or it cannot be known. */
 uint64_t sys_limit(int resource);
 /* CLOCK_MONOTONIC in nanoseconds. */

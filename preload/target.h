@@ -26,7 +26,8 @@ extern struct target target HIDDEN;
  */
 extern uintptr_t image_alive HIDDEN;
 
-/* Held while the process file, its module list or its thread list grow. Never while the target's code can run. */
+/* Held while the process file, its module list or its thread list grow, with signals blocked: never while the target's
+ * code can run. */
 extern uint32_t target_lock;
 void target_acquire(void);
 void target_release(void);

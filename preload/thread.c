@@ -102,6 +102,7 @@ static struct mallow_thread *block_new(struct mallow_process *process) {
 COLD struct mallow_thread *thread_enter(void) {
     if (entering || target.control == NULL)
         return NULL;
+    uint64_t mask = sys_block_signals();
     entering = 1;
     int saved_errno = errno;
     if (image_alive == 0)
@@ -125,5 +126,6 @@ COLD struct mallow_thread *thread_enter(void) {
         pthread_setspecific(key, block);
     errno = saved_errno;
     entering = 0;
+    sys_restore_signals(mask);
     return block;
 }

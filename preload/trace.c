@@ -165,9 +165,7 @@ COLD static struct tracer *tracer_make(struct mallow_thread *block) {
     return t;
 }
 
-/* A thread's first event: takes a block, and says so in its ring. */
-COLD static struct tracer *tracer_enter(void) {
-    int saved_errno = errno;
+static struct tracer *tracer_start(void) {
     /* At a thread's end, of the block that was given back: until there is a new one, events in here are our own. */
     own_tracer = NULL;
     struct mallow_thread *block = thread_enter();
@@ -186,12 +184,20 @@ COLD static struct tracer *tracer_enter(void) {
     if (room == NULL) {
         __atomic_fetch_add(&target.process->unrecorded, 1, __ATOMIC_RELAXED);
         target_over();
-        errno = saved_errno;
         return NULL;
     }
     room[0] = ring_word(MALLOW_OP_THREAD, 0, block->tid);
     ring_publish(&t->ring, 1);
     own_tracer = t;
+    return t;
+}
+
+/* A thread's first event: takes a block, and says so in its ring. No handler may leave this by longjmp. */
+COLD static struct tracer *tracer_enter(void) {
+    int saved_errno = errno;
+    uint64_t mask = sys_block_signals();
+    struct tracer *t = tracer_start();
+    sys_restore_signals(mask);
     errno = saved_errno;
     return t;
 }
@@ -295,7 +301,7 @@ static inline struct tracer *event_begin(const struct arch_frame *frame, uint64_
             return NULL;
     } else if (UNLIKELY(t == NULL || t->inside != 0)) {
         if (t == NULL)
-            return NULL; /* a signal handler inside tracer_enter */
+            return NULL; /* the C library, called by tracer_enter */
         if (!abandoned(t, (uint64_t)frame)) {
             pend(t, word, size, frame->return_address);
             return NULL;
