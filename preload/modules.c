@@ -198,16 +198,20 @@ static struct mallow_module *announce(uint32_t index) {
     return entry;
 }
 
-/* Asks mallow for the table of a module and waits for it: 100 times 20 ms, unless the recording is over. */
+/* Asks mallow for the table of a module and waits for it: 100 times 20 ms, unless the recording is over or
+ * mallow gives no sign of life. */
 static int table_wait(struct mallow_module *entry) {
     doorbell_ring();
-    for (int i = 0; i < 100; i++) {
+    uint64_t epoch = __atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED);
+    for (int i = 0, quiet = 0; i < 100 && quiet < 25; i++) {
         uint32_t status = __atomic_load_n(&entry->status, __ATOMIC_ACQUIRE);
         if (status != MALLOW_MODULE_WANTED)
             return status == MALLOW_MODULE_READY;
-        if (__atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED) == MALLOW_EPOCH_OVER ||
-            !sys_alive(target.control->reader_pid))
+        uint64_t now = __atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED);
+        if (now == MALLOW_EPOCH_OVER)
             return 0;
+        quiet = now == epoch ? quiet + 1 : 0;
+        epoch = now;
         sys_futex_wait(&entry->status, MALLOW_MODULE_WANTED, 20);
     }
     return 0;

@@ -2,7 +2,8 @@
 #include "ring.h"
 #include "target.h"
 
-/* How long one wait lasts, and after how many without a sign of life mallow counts as dead: two seconds. */
+/* How long one wait lasts, and after how many without a sign of life mallow counts as dead: two seconds. The epoch is
+ * the sign: to ask the kernel for a process takes a call that filters of system calls may punish. */
 #define WAIT_MS       20
 #define WAITS_TO_DEAD 100
 
@@ -51,7 +52,7 @@ COLD uint64_t *ring_wait(struct ring *ring, uint64_t count) {
         uint64_t now = __atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED);
         quiet = now == epoch ? quiet + 1 : 0;
         epoch = now;
-        if (quiet >= WAITS_TO_DEAD || (quiet >= 2 && !sys_alive(target.control->reader_pid)))
+        if (quiet >= WAITS_TO_DEAD)
             break;
     }
     block->lost++;

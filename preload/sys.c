@@ -86,10 +86,6 @@ long sys_gettid(void) {
     return CALL1(SYS_gettid, 0);
 }
 
-long sys_alive(uint32_t pid) {
-    return CALL2(SYS_kill, pid, 0) != -3; /* ESRCH alone means that it is gone */
-}
-
 static uint64_t signal_mask(uint64_t new) {
     uint64_t old = 0;
     CALL4(SYS_rt_sigprocmask, SIG_SETMASK, &new, &old, sizeof old);

@@ -24,7 +24,6 @@ long sys_truncate(int fd, uint64_t bytes);
 long sys_getpid(void);
 long sys_getppid(void);
 long sys_gettid(void);
-long sys_alive(uint32_t pid);
 /* Keeps all signals from this thread, so that no handler can leave by longjmp what must be finished; and back. */
 uint64_t sys_block_signals(void);
 void sys_restore_signals(uint64_t mask);
