@@ -40,7 +40,7 @@ void target_release(void) {
 }
 
 void target_over(void) {
-    hooks_install(&real);
+    policy_install(&no_policy);
 }
 
 void target_forked(void) {
@@ -117,22 +117,29 @@ COLD static int start(void) {
     starting = 1;
     int saved_errno = errno;
     real_resolve();
-    const struct hooks *policy = &real;
+    const struct policy *chosen = &no_policy;
     if (find_directory())
         target.control = open_control();
     if (target.control != NULL) {
         modules_setup();
         sys_wipe_on_fork(&alive_page, sizeof alive_page);
         image_alive = UINTPTR_MAX;
-        policy = target.control->mode == MALLOW_MODE_COUNT ? &count_hooks : &trace_hooks;
+        chosen = target.control->mode == MALLOW_MODE_COUNT ? &count_policy : &trace_policy;
     }
-    hooks_install(policy);
+    policy_install(chosen);
     starting = 0;
     __atomic_store_n(&started, 2, __ATOMIC_RELEASE);
     sys_futex_wake((uint32_t *)&started);
     errno = saved_errno;
     return 1;
 }
+
+/* glibc's pthread_atfork is no dynamic symbol: it is linked into each library, and calls this one. musl has no such
+ * thing. Each is weak, so that one library loads with either. */
+extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *owner)
+    __attribute__((weak));
+extern void *__dso_handle HIDDEN;
+#pragma weak pthread_atfork
 
 static void in_child(void) {
     target_forked();
@@ -143,18 +150,63 @@ __attribute__((constructor)) static void load(void) {
     if (target.control == NULL)
         return;
     thread_setup();
-    pthread_atfork(NULL, NULL, in_child);
+    if (__register_atfork != NULL)
+        __register_atfork(NULL, NULL, in_child, &__dso_handle);
+    else if (pthread_atfork != NULL)
+        pthread_atfork(NULL, NULL, in_child);
 }
+
+/* ---- until initialised ---- */
 
 #define X(name, result, parameters, arguments)                                                                         \
     COLD static result start_##name parameters {                                                                       \
-        return (start() ? hook : bootstrap_hooks).name arguments;                                                      \
+        return (start() ? real : bootstrap).name arguments;                                                            \
     }
 MALLOW_ENTRIES(X)
 #undef X
 
-struct hooks hook = {
+struct allocator real = {
 #define X(name, result, parameters, arguments) .name = start_##name,
     MALLOW_ENTRIES(X)
+#undef X
+};
+
+/* A call of real.malloc has initialised, or the block is dlsym's own, from the arena. */
+static void *none_done(void *block, size_t size) {
+    (void)size;
+    return block;
+}
+
+COLD static void first_free(void *block) {
+    (start() ? policy.free : bootstrap.free)(block);
+}
+
+#define X(name, result, parameters, arguments)                                                                         \
+    COLD static result first_##name parameters {                                                                       \
+        return (start() ? policy.name : bootstrap.name)arguments;                                                      \
+    }                                                                                                                  \
+    static result none_##name parameters {                                                                             \
+        return real.name arguments;                                                                                    \
+    }
+MALLOW_OTHER(X)
+#undef X
+
+static void none_free(void *block) {
+    real.free(block);
+}
+
+struct policy policy = {.malloc_done = none_done,
+                        .calloc_done = none_done,
+                        .free = first_free,
+#define X(name, result, parameters, arguments) .name = first_##name,
+                        MALLOW_OTHER(X)
+#undef X
+};
+
+const struct policy no_policy = {.malloc_done = none_done,
+                                 .calloc_done = none_done,
+                                 .free = none_free,
+#define X(name, result, parameters, arguments) .name = none_##name,
+                                 MALLOW_OTHER(X)
 #undef X
 };
