@@ -203,16 +203,18 @@ static struct mallow_module *announce(uint32_t index) {
 static int table_wait(struct mallow_module *entry) {
     doorbell_ring();
     uint64_t epoch = __atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED);
-    for (int i = 0, quiet = 0; i < 100 && quiet < 25; i++) {
+    for (int waits = 0, quiet = 0; waits < 100 && quiet < 25;) {
         uint32_t status = __atomic_load_n(&entry->status, __ATOMIC_ACQUIRE);
         if (status != MALLOW_MODULE_WANTED)
             return status == MALLOW_MODULE_READY;
         uint64_t now = __atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED);
         if (now == MALLOW_EPOCH_OVER)
             return 0;
-        quiet = now == epoch ? quiet + 1 : 0;
+        quiet = now == epoch ? quiet : 0;
         epoch = now;
-        sys_futex_wait(&entry->status, MALLOW_MODULE_WANTED, 20);
+        int whole = sys_futex_wait(&entry->status, MALLOW_MODULE_WANTED, 20);
+        waits += whole;
+        quiet += whole;
     }
     return 0;
 }

@@ -48,9 +48,9 @@ COLD uint64_t *ring_wait(struct ring *ring, uint64_t count) {
         if (__atomic_load_n(&block->tail, __ATOMIC_SEQ_CST) != tail)
             continue;
         doorbell_ring();
-        sys_futex_wait((uint32_t *)&block->tail, (uint32_t)tail, WAIT_MS);
+        quiet += sys_futex_wait((uint32_t *)&block->tail, (uint32_t)tail, WAIT_MS) != 0;
         uint64_t now = __atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED);
-        quiet = now == epoch ? quiet + 1 : 0;
+        quiet = now == epoch ? quiet : 0;
         epoch = now;
         if (quiet >= WAITS_TO_DEAD)
             break;

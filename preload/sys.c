@@ -169,9 +169,9 @@ int sys_readable(uint64_t address) {
     return CALL4(SYS_rt_sigprocmask, ~0, address, 0, 8) != -14;
 }
 
-void sys_futex_wait(uint32_t *word, uint32_t expected, unsigned ms) {
+int sys_futex_wait(uint32_t *word, uint32_t expected, unsigned ms) {
     struct timespec timeout = {ms / 1000, (long)(ms % 1000) * 1000000};
-    CALL4(SYS_futex, word, FUTEX_WAIT, expected, &timeout);
+    return CALL4(SYS_futex, word, FUTEX_WAIT, expected, &timeout) == -110; /* ETIMEDOUT */
 }
 
 void sys_futex_wake(uint32_t *word) {

@@ -45,8 +45,9 @@ void sys_keep_out_of_core(void *start, size_t bytes);
 /* 1 when the 8 bytes at address can be read. */
 int sys_readable(uint64_t address);
 
-/* Sleeps while *word is expected, at most ms milliseconds. The word may be shared between processes. */
-void sys_futex_wait(uint32_t *word, uint32_t expected, unsigned ms);
+/* Sleeps while *word is expected, at most ms milliseconds: 1 when that time is over, 0 when it was woken or a signal
+ * came. The word may be shared between processes. */
+int sys_futex_wait(uint32_t *word, uint32_t expected, unsigned ms);
 void sys_futex_wake(uint32_t *word);
 
 /* Copies at most size - 1 bytes and ends with NUL; returns the bytes copied. */
