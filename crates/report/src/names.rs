@@ -3,7 +3,8 @@
 //! A demangled C++ name repeats types that nobody reads: return type, parameters, template arguments. What is left
 //! here is the qualified name, which is enough to find the function and to tell which library it belongs to.
 
-/// The qualified name alone: without return type and parameters, template arguments folded to `<…>`.
+/// The qualified name alone: without return type, parameters and anonymous namespaces, template arguments folded to
+/// `<…>`.
 ///
 /// Works on what demanglers of C++, Rust, Go and Swift print. A name that it does not understand (unbalanced
 /// brackets, say) comes back as it is. Costs one pass; nesting does not multiply it.
@@ -19,7 +20,8 @@ pub fn short(name: &str) -> String {
 /// Deeper `<<A as B> as C>` than this is left as it is: names come from the recorded program.
 const MAX_NESTING: u32 = 16;
 
-const ANONYMOUS: &str = "(anonymous namespace)";
+/// Every reader knows that it is there; it tells nothing.
+const ANONYMOUS: &str = "(anonymous namespace)::";
 
 fn fold(name: &str, nesting: u32) -> Option<String> {
     let nesting = nesting.checked_sub(1)?;
@@ -46,10 +48,7 @@ fn fold(name: &str, nesting: u32) -> Option<String> {
                     out.push_str("<…>");
                 }
             }
-            '(' if rest.starts_with(ANONYMOUS) => {
-                taken = ANONYMOUS.len();
-                out.push_str(ANONYMOUS);
-            }
+            '(' if rest.starts_with(ANONYMOUS) => taken = ANONYMOUS.len(),
             '(' if ends_with_operator(&out) && rest.starts_with("()") => {
                 taken = 2;
                 out.push_str("()");
@@ -163,8 +162,8 @@ mod tests {
             ("std::vector<int, std::allocator<int> >::push_back(int const&)", "std::vector<…>::push_back"),
             ("void std::__sort<int*, Less>(int*, int*, Less)", "std::__sort<…>"),
             ("std::vector<int, std::allocator<int> > user::make<int>(int)", "user::make<…>"),
-            ("(anonymous namespace)::helper(int) [clone .cold]", "(anonymous namespace)::helper"),
-            ("std::map<int, int> (anonymous namespace)::make<int>()", "(anonymous namespace)::make<…>"),
+            ("(anonymous namespace)::helper(int) [clone .cold]", "helper"),
+            ("std::map<int, int> (anonymous namespace)::make<int>()", "make<…>"),
             ("operator new(unsigned long)", "operator new"),
             ("operator new[](unsigned long, std::nothrow_t const&)", "operator new[]"),
             ("bool a::operator< <int>(a::T const&, a::T const&)", "a::operator< <…>"),

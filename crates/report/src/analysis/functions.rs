@@ -15,6 +15,9 @@ pub(crate) struct FunctionId(pub u32);
 pub(crate) struct Step {
     pub function: FunctionId,
     pub interest: Interest,
+    /// No name is known, the address alone.
+    nameless: bool,
+    module: Option<ModuleId>,
     file: Option<StringId>,
     line: u32,
     frame: FrameId,
@@ -60,6 +63,9 @@ pub struct Frame {
     pub inlined: bool,
     /// It only passes the request on, and reports look past it.
     pub looked_past: bool,
+    /// `function` is a name, and not an address.
+    #[serde(skip)]
+    pub named: bool,
 }
 
 /// A whole stack, as reports show it.
@@ -76,6 +82,15 @@ impl Stack {
     pub fn own(&self) -> Vec<&Frame> {
         let own: Vec<_> = self.frames.iter().filter(|f| !f.looked_past).collect();
         if own.is_empty() { self.frames.iter().collect() } else { own }
+    }
+
+    /// Those of them that called `frame`, without those that have no name, if others have.
+    pub fn callers_of(&self, frame: &Frame) -> Vec<&Frame> {
+        let own = self.own();
+        let from = own.iter().position(|f| f.function == frame.function).map_or(0, |at| at + 1);
+        let callers = &own[from.min(own.len())..];
+        let named: Vec<_> = callers.iter().copied().filter(|f| f.named).collect();
+        if named.is_empty() { callers.to_vec() } else { named }
     }
 }
 
@@ -129,7 +144,16 @@ impl<'a> Functions<'a> {
                     let module = module_path(profile, raw.module);
                     (FunctionId(it.functions.len() as u32 - 1), interest(name.map(text), file.map(text), module))
                 });
-                it.steps.push(Step { function, interest, file, line, frame, inlined: depth + 1 < lines.len() });
+                it.steps.push(Step {
+                    function,
+                    interest,
+                    nameless: name.is_none(),
+                    module: raw.module,
+                    file,
+                    line,
+                    frame,
+                    inlined: depth + 1 < lines.len(),
+                });
             }
             it.starts.push(it.steps.len() as u32);
         }
@@ -154,22 +178,32 @@ impl<'a> Functions<'a> {
 
     /// What the site of this stack is named by; None for a stack without frames.
     ///
-    /// The innermost function of the program's own. Where there is none (the dynamic linker at work, say), the
-    /// innermost of the runtime that is no allocating function, and at last the innermost of all.
+    /// The innermost function of the program's own. Where that has no name (a static function of a stripped library),
+    /// the first of its module that has one: the same few addresses would stand for everything otherwise. Where there is
+    /// no function of the program's own (the dynamic linker at work, say), the innermost of the runtime that is no
+    /// allocating function, and at last the innermost of all.
     pub fn named(&self, stack: StackId) -> Option<Named> {
         let mut runtime = None;
         let mut through = None;
+        let mut nameless: Option<Named> = None;
         for &step in self.steps(stack) {
-            if step.interest == Interest::Own {
-                return Some(Named { step, through });
-            }
-            if step.interest == Interest::Runtime {
-                through = Some(step);
-                runtime = runtime.or(through);
+            match (step.interest, nameless) {
+                (Interest::Own, None) if step.nameless => nameless = Some(Named { step, through }),
+                (Interest::Own, None) => return Some(Named { step, through }),
+                (Interest::Own, Some(_)) if step.nameless => {}
+                (Interest::Own, Some(inner)) if step.module == inner.step.module => {
+                    return Some(Named { step, through: inner.through });
+                }
+                (Interest::Runtime, None) => {
+                    runtime = runtime.or(Some(step));
+                    through = if step.nameless { through } else { Some(step) };
+                }
+                (Interest::Own, Some(inner)) => return Some(inner),
+                (Interest::Runtime, Some(_)) | (Interest::Allocator, _) => {}
             }
         }
-        let step = runtime.or_else(|| self.steps(stack).next().copied())?;
-        Some(Named { step, through: None })
+        let step = runtime.or_else(|| self.steps(stack).next().copied());
+        nameless.or(step.map(|step| Named { step, through: None }))
     }
 
     /// The name of a function: `module+0xoffset` where none is known.
@@ -202,6 +236,7 @@ impl<'a> Functions<'a> {
             address: format!("{:#x}", raw.address),
             inlined: step.inlined,
             looked_past: step.interest != Interest::Own,
+            named: !step.nameless,
         }
     }
 

@@ -276,6 +276,23 @@ mod tests {
     }
 
     #[test]
+    fn addresses_are_looked_past_up_to_a_name_of_their_module() {
+        let mut b = Builder::default();
+        let p = b.process(1, &["a"], 10);
+        b.site(p, &["+0x10!libx.so", "+0x20!libx.so", "x_open!libx.so", "main"], blocks(9, 8, 0, 0));
+        b.site(p, &["+0x10!libx.so", "main"], blocks(8, 8, 0, 0));
+        b.site(p, &["malloc_hook!libc.so.6", "+0x10", "+0x30!libc.so.6", "+0x20"], blocks(7, 8, 0, 0));
+        let report = overview(&b.profile, 9);
+        let places: Vec<_> = report.largest[0].largest.iter().collect();
+        let names: Vec<_> = places.iter().map(|p| p.frame.as_ref().map_or("", |f| &f.function)).collect();
+        assert_eq!(names, ["x_open", "libx.so+0x10", "program+0x10"]);
+        assert_eq!(places[2].through.as_deref(), Some("malloc_hook"));
+        let stack = &places[0].largest_site.stack;
+        let callers = stack.callers_of(places[0].frame.as_ref().expect("a frame"));
+        assert_eq!(callers.iter().map(|f| f.function.as_str()).collect::<Vec<_>>(), ["main"]);
+    }
+
+    #[test]
     fn lists_are_ranked_cut_and_totalled() {
         let report = overview(&parser(), 1);
         for list in &report.largest {
