@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow};
-use mallow_report::analysis::{LeakSite, Leaks, Suppressions, leaks};
+use mallow_report::analysis::{Frame, LeakSite, Leaks, Suppressions, leaks};
 
 use super::report::{framed, heading};
 use super::source::Recording;
@@ -21,7 +21,7 @@ pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
     let screen = match look.height {
         _ if flags.view.json => usize::MAX,
         None => 10,
-        Some(height) => (height.saturating_sub(4) / (FRAMES + 3)).max(3),
+        Some(height) => (height.saturating_sub(4) / (FRAMES + INNER_FRAMES)).max(3),
     };
     let report = leaks(&recording.profile, &suppressions, flags.view.limit(screen));
     output::print(&if flags.view.json { output::json(&report)? } else { text(&report, &look, flags.stacks) })?;
@@ -35,8 +35,10 @@ fn read(path: &Path) -> Result<Suppressions> {
     Suppressions::parse(&text).with_context(|| format!("{name} is no suppression file of LeakSanitizer's format"))
 }
 
-/// Functions of a stack that are shown where not all are.
+/// Functions of the program's own that are shown of a stack, where not all are.
 const FRAMES: usize = 5;
+/// And of those between them and the allocator: sites may differ in nothing else.
+const INNER_FRAMES: usize = 3;
 
 fn text(report: &Leaks, look: &Look, stacks: bool) -> String {
     let mut page = Page::new(*look);
@@ -84,18 +86,32 @@ fn show(site: &LeakSite, report: &Leaks, look: &Look, stacks: bool, page: &mut P
     let size = format!("{} in {}", bytes(site.leaked_bytes, look.exact), of(site.leaked, "block"));
     let share = percent(site.leaked_bytes, report.leaked_bytes);
     page.line(Line::new().strong(size).plain(format!(", {share}; allocated {age} before the end")));
-    let frames = if stacks { site.stack.frames.iter().collect() } else { site.stack.own() };
-    let shown = if stacks { frames.len() } else { frames.len().min(FRAMES) };
-    for frame in &frames[..shown] {
-        page.line(Line::new().plain("    ").then(framed(frame, look)));
+    if site.stack.frames.is_empty() {
+        page.line(Line::new().faint("    (no stack is known)"));
     }
-    match frames.len() - shown {
-        0 if frames.is_empty() => page.line(Line::new().faint("    (no stack is known)")),
-        0 => {}
-        more => page.line(Line::new().faint(format!("    … {more} more; --stacks shows all"))),
-    }
+    let own = site.stack.frames.iter().position(|f| !f.looked_past).unwrap_or(0);
+    let (inner, outer) = site.stack.frames.split_at(own);
+    let outer: Vec<_> = outer.iter().filter(|f| stacks || !f.looked_past).collect();
+    let inner: Vec<_> = inner.iter().collect();
+    let all = |frames: &[_]| if stacks { frames.len() } else { 0 };
+    part(&inner, INNER_FRAMES.max(all(&inner)), look, page);
+    part(&outer, FRAMES.max(all(&outer)), look, page);
     if site.stack.cut {
         page.line(Line::new().faint("    … outer frames are missing"));
+    }
+}
+
+/// Some frames of a stack, at most `limit` lines of them; the last one always.
+fn part(frames: &[&Frame], limit: usize, look: &Look, page: &mut Page) {
+    let hidden = if frames.len() > limit { frames.len() + 1 - limit } else { 0 };
+    let (first, last) = (frames.len().saturating_sub(hidden + 1), frames.len().saturating_sub(1));
+    for (index, frame) in frames.iter().enumerate() {
+        if hidden > 0 && index == first {
+            page.line(Line::new().faint(format!("    … {hidden} more; --stacks shows all")));
+        }
+        if hidden == 0 || index < first || index == last {
+            page.line(Line::new().plain("    ").then(framed(frame, look)));
+        }
     }
 }
 

@@ -209,10 +209,9 @@ fn described(place: &Place, look: &Look) -> Line {
     if let Some(through) = &place.through {
         line = line.faint(format!(" via {}", function(through, look)));
     }
-    let own = place.largest_site.stack.own();
     let mut last = frame.function.as_str();
     let mut callers = 0;
-    for caller in own {
+    for caller in place.largest_site.stack.callers_of(frame) {
         // Recursion reads as one call.
         if caller.function == last {
             continue;

@@ -10,7 +10,7 @@ pub enum Stream {
     /// Standard output.
     Out,
     /// Standard error.
-    Error,
+    Err,
 }
 
 /// How text is to look. The default is for pipes and files: as wide as it is, without colours.
@@ -34,7 +34,7 @@ impl Look {
     pub fn of(stream: Stream) -> Self {
         let size = match stream {
             Stream::Out if std::io::stdout().is_terminal() => tcgetwinsize(std::io::stdout()),
-            Stream::Error if std::io::stderr().is_terminal() => tcgetwinsize(std::io::stderr()),
+            Stream::Err if std::io::stderr().is_terminal() => tcgetwinsize(std::io::stderr()),
             _ => return Self::default(),
         };
         let (width, height) = size.map_or((0, 0), |s| (usize::from(s.ws_col), usize::from(s.ws_row)));
