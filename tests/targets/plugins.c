@@ -1,5 +1,5 @@
 /*
- * plugins ROUNDS A B: loads and unloads the two plugins in turn, hundreds of times, from two threads; with
+ * plugins ROUNDS A B THREADS: loads and unloads the two plugins in turn, hundreds of times, and so do threads; with
  * RTLD_DEEPBIND, in a namespace of their own (dlmopen), and with what a plugin allocated freed after it is gone.
  */
 #include "target.h"
@@ -37,7 +37,7 @@ static void *in_thread(void *unused) {
 }
 
 int main(int count, char **given) {
-    CHECK(count == 4);
+    CHECK(count == 5);
     arguments = given;
     rounds = atoi(given[1]);
     char *kept[16] = {0};
@@ -48,10 +48,11 @@ int main(int count, char **given) {
     for (int i = 0; i < 16; i++)
         free(kept[i]);
     CHECK(same_address > rounds / 2);
-    pthread_t threads[2];
-    for (int i = 0; i < 2; i++)
+    pthread_t threads[8];
+    int started = atoi(given[4]);
+    for (int i = 0; i < started; i++)
         CHECK(pthread_create(&threads[i], NULL, in_thread, NULL) == 0);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < started; i++)
         CHECK(pthread_join(threads[i], NULL) == 0);
     /* Another namespace has a libc of its own: nothing may cross between the two heaps. */
     void *apart = dlmopen(LM_ID_NEWLM, given[2], RTLD_NOW);
