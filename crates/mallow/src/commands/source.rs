@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow};
+use mallow_capture::recording;
 use mallow_profile::Profile;
 use mallow_symbols::{Options, Summary, Symbolizer, symbolize_jit_all};
 
@@ -43,7 +44,7 @@ impl Recording {
 
 /// Reads a recording.
 fn read(path: &Path) -> Result<Profile> {
-    anyhow::bail!("cannot read {}: this build has no reader", path.display())
+    recording::read(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// The file of a directory that ends with `.mallow` and was written last.
