@@ -1,58 +1,60 @@
 /*
  * Counting: each thread adds to counters of its own, in memory that mallow reads when the process has ended. No atomic
- * instruction, no shared cache line: about 1 ns a call.
+ * instruction, no shared cache line. entry.c does it for malloc, calloc and free once a thread has its counters.
  */
 #include "entries.h"
 #include "target.h"
 
 #include <errno.h>
 
-/* A thread's block, made at need; NULL when it cannot be had, and then the event was counted as unrecorded. */
-#define WITH_BLOCK(block)                                                                                              \
-    struct mallow_thread *block = thread_block();                                                                      \
-    if (LIKELY(block != NULL) || (block = thread_enter()) != NULL)
-
-static inline void allocated(enum mallow_family family, size_t size) {
-    WITH_BLOCK(mine) {
-        mine->counter[family].allocations++;
-        mine->counter[family].bytes += size;
-    }
+static inline void add(struct mallow_thread *mine, enum mallow_family family, size_t size) {
+    mine->counter[family].allocations++;
+    mine->counter[family].bytes += size;
 }
 
-static void *count_malloc(size_t size) {
-    void *block = real.malloc(size);
-    if (LIKELY(block != NULL))
-        allocated(MALLOW_FAMILY_MALLOC, size);
+/* The thread's block, from its first event on; NULL when none can be had, and then the event counts as unrecorded. */
+static inline struct mallow_thread *block_now(void) {
+    struct mallow_thread *mine = counting_block();
+    if (UNLIKELY(mine == NULL) && (mine = thread_enter()) != NULL)
+        own_counters = mine;
+    return mine;
+}
+
+static inline void *allocated(void *block, size_t size, enum mallow_family family) {
+    struct mallow_thread *mine = block_now();
+    if (mine != NULL)
+        add(mine, family, size);
     return block;
 }
 
-static void count_free(void *block) {
-    if (block != NULL) {
-        WITH_BLOCK(mine)
+COLD static void *count_malloc_done(void *block, size_t size) {
+    return allocated(block, size, MALLOW_FAMILY_MALLOC);
+}
+
+COLD static void *count_calloc_done(void *block, size_t size) {
+    return allocated(block, size, MALLOW_FAMILY_CALLOC);
+}
+
+COLD static void count_free(void *block) {
+    struct mallow_thread *mine = block_now();
+    if (mine != NULL)
         mine->frees++;
-    }
     real.free(block);
-}
-
-static void *count_calloc(size_t count, size_t size) {
-    void *block = real.calloc(count, size);
-    if (LIKELY(block != NULL))
-        allocated(MALLOW_FAMILY_CALLOC, count * size); /* it succeeded: no overflow */
-    return block;
 }
 
 static inline void *count_realloc_as(enum mallow_family family, void *old, size_t size) {
     void *block = real.realloc(old, size);
-    if (block != NULL)
-        allocated(family, size);
-    else if (size != 0)
+    if (block == NULL && size != 0)
         return NULL; /* failed: the old block lives on */
+    struct mallow_thread *mine = block_now();
+    if (mine == NULL)
+        return block;
+    if (block != NULL)
+        add(mine, family, size);
     if (old != NULL) {
-        WITH_BLOCK(mine) {
-            mine->realloc_frees++;
-            if (block != NULL)
-                *(block == old ? &mine->realloc_in_place : &mine->realloc_moved) += 1;
-        }
+        mine->realloc_frees++;
+        if (block != NULL)
+            *(block == old ? &mine->realloc_in_place : &mine->realloc_moved) += 1;
     }
     return block;
 }
@@ -73,43 +75,35 @@ static void *count_reallocarray(void *old, size_t count, size_t size) {
 
 static void *count_aligned_alloc(size_t alignment, size_t size) {
     void *block = real.aligned_alloc(alignment, size);
-    if (block != NULL)
-        allocated(MALLOW_FAMILY_ALIGNED_ALLOC, size);
-    return block;
+    return block != NULL ? allocated(block, size, MALLOW_FAMILY_ALIGNED_ALLOC) : NULL;
 }
 
 static void *count_memalign(size_t alignment, size_t size) {
     void *block = real.memalign(alignment, size);
-    if (block != NULL)
-        allocated(MALLOW_FAMILY_MEMALIGN, size);
-    return block;
+    return block != NULL ? allocated(block, size, MALLOW_FAMILY_MEMALIGN) : NULL;
 }
 
 static int count_posix_memalign(void **result, size_t alignment, size_t size) {
     int error = real.posix_memalign(result, alignment, size);
     if (error == 0 && *result != NULL)
-        allocated(MALLOW_FAMILY_POSIX_MEMALIGN, size);
+        allocated(*result, size, MALLOW_FAMILY_POSIX_MEMALIGN);
     return error;
 }
 
 static void *count_valloc(size_t size) {
     void *block = real.valloc(size);
-    if (block != NULL)
-        allocated(MALLOW_FAMILY_VALLOC, size);
-    return block;
+    return block != NULL ? allocated(block, size, MALLOW_FAMILY_VALLOC) : NULL;
 }
 
 static void *count_pvalloc(size_t size) {
     void *block = real.pvalloc(size);
-    if (block != NULL)
-        allocated(MALLOW_FAMILY_PVALLOC, size);
-    return block;
+    return block != NULL ? allocated(block, size, MALLOW_FAMILY_PVALLOC) : NULL;
 }
 
-const struct hooks count_hooks = {
-    .malloc = count_malloc,
+const struct policy count_policy = {
+    .malloc_done = count_malloc_done,
+    .calloc_done = count_calloc_done,
     .free = count_free,
-    .calloc = count_calloc,
     .realloc = count_realloc,
     .reallocarray = count_reallocarray,
     .aligned_alloc = count_aligned_alloc,

@@ -8,10 +8,14 @@
 
 #include "sys.h"
 
-#define MALLOW_ENTRIES(X)                                                                                              \
+/* The three that programs call all the time; entry.c counts their calls in place. */
+#define MALLOW_HOT(X)                                                                                                  \
     X(malloc, void *, (size_t size), (size))                                                                           \
     X(free, void, (void *block), (block))                                                                              \
-    X(calloc, void *, (size_t count, size_t size), (count, size))                                                      \
+    X(calloc, void *, (size_t count, size_t size), (count, size))
+
+/* The others: entry.c jumps to the policy. */
+#define MALLOW_OTHER(X)                                                                                                \
     X(realloc, void *, (void *block, size_t size), (block, size))                                                      \
     X(reallocarray, void *, (void *block, size_t count, size_t size), (block, count, size))                            \
     X(aligned_alloc, void *, (size_t alignment, size_t size), (alignment, size))                                       \
@@ -20,23 +24,41 @@
     X(valloc, void *, (size_t size), (size))                                                                           \
     X(pvalloc, void *, (size_t size), (size))
 
-/* A set of functions with the signatures above: one for each policy, and one for the allocator beneath. */
-struct hooks {
-#define X(name, result, parameters, arguments) result(*name) parameters;
-    MALLOW_ENTRIES(X)
-#undef X
+#define MALLOW_ENTRIES(X) MALLOW_HOT(X) MALLOW_OTHER(X)
+
+#define MALLOW_MEMBER(name, result, parameters, arguments) result(*name) parameters;
+
+/* An allocator: all entry points. */
+struct allocator {
+    MALLOW_ENTRIES(MALLOW_MEMBER)
 };
 
-/* What the exported functions jump to. It starts with functions that initialise, so that the hot path tests nothing. */
-extern struct hooks hook HIDDEN;
+/*
+ * The allocator beneath: the next one in the search order of the dynamic linker. It starts with functions that
+ * initialise and call again, so that the hot path has no test for it.
+ */
+extern struct allocator real HIDDEN;
 
-/* The allocator beneath: the next one in the search order of the dynamic linker. Set by real_resolve(). */
-extern struct hooks real HIDDEN;
+/*
+ * What a recording does. Each function runs in the frame of an exported one, by a jump: its return address is the
+ * caller's, and its frame address where the stack begins.
+ */
+struct policy {
+    /* After malloc and calloc returned a block of `size` bytes; returns the block. */
+    void *(*malloc_done)(void *block, size_t size);
+    void *(*calloc_done)(void *block, size_t size);
+    /* Instead of free on non-NULL. */
+    void (*free)(void *block);
+    MALLOW_OTHER(MALLOW_MEMBER)
+};
 
-extern const struct hooks count_hooks HIDDEN;
-extern const struct hooks trace_hooks HIDDEN;
+extern struct policy policy HIDDEN;
 
-/* Makes every entry point jump to `set`. Each pointer is replaced by itself: all sets can serve at any moment. */
-void hooks_install(const struct hooks *set);
+extern const struct policy count_policy HIDDEN; /* counters alone */
+extern const struct policy trace_policy HIDDEN; /* events with stacks */
+extern const struct policy no_policy HIDDEN;    /* nothing: the allocator beneath alone */
+
+/* Puts a policy in place. Each pointer is replaced by itself: all policies can serve at any moment. */
+void policy_install(const struct policy *from);
 
 #endif

@@ -12,10 +12,8 @@
 #include <errno.h>
 #include <string.h>
 
-struct hooks real;
-
 /* Where free and realloc lead once the arena was used. */
-static struct hooks beneath;
+static struct allocator beneath;
 
 static _Alignas(64) char arena[256 * 1024];
 static size_t arena_used;
@@ -86,7 +84,7 @@ static void *bootstrap_page(size_t size) {
     return NULL;
 }
 
-const struct hooks bootstrap_hooks = {
+const struct allocator bootstrap = {
     .malloc = bootstrap_malloc,
     .free = bootstrap_free,
     .calloc = bootstrap_calloc,
@@ -107,7 +105,7 @@ static void *realloc_after_bootstrap(void *block, size_t size) {
 }
 
 void real_resolve(void) {
-    struct hooks found;
+    struct allocator found;
 #define X(name, result, parameters, arguments)                                                                         \
     {                                                                                                                  \
         void *symbol = dlsym(RTLD_NEXT, #name);                                                                        \

@@ -4,9 +4,9 @@
 
 #include "entries.h"
 
-/* Fills `real`. Calls of the allocator that dlsym makes meanwhile must go to bootstrap_hooks. */
+/* Fills `real`. Calls of the allocator that dlsym makes meanwhile must go to bootstrap. */
 void real_resolve(void);
 
-extern const struct hooks bootstrap_hooks;
+extern const struct allocator bootstrap HIDDEN;
 
 #endif

@@ -67,6 +67,13 @@ static inline struct mallow_thread *thread_block(void) {
     return (struct mallow_thread *)((uintptr_t)own_block & image_alive);
 }
 
+/* The same in counting mode, where entry.c adds to it in place; NULL always in other modes. */
+extern _Thread_local struct mallow_thread *own_counters __attribute__((tls_model("initial-exec"))) HIDDEN;
+
+static inline struct mallow_thread *counting_block(void) {
+    return (struct mallow_thread *)((uintptr_t)own_counters & image_alive);
+}
+
 /*
  * Gives the calling thread a block: one that an ended thread left, or a new one. NULL when none can be had (the event
  * is then counted as unrecorded) or when called again from within itself.

@@ -12,6 +12,7 @@
 #include <pthread.h>
 
 _Thread_local struct mallow_thread *own_block __attribute__((tls_model("initial-exec")));
+_Thread_local struct mallow_thread *own_counters __attribute__((tls_model("initial-exec")));
 
 /* Set while this thread is inside thread_enter: what the C library allocates for us there is not the target's. */
 static _Thread_local char entering __attribute__((tls_model("initial-exec")));
@@ -53,7 +54,7 @@ static void thread_exit(void *block) {
     struct mallow_thread *mine = thread_block();
     if (mine == NULL)
         return;
-    own_block = NULL;
+    own_block = own_counters = NULL;
     __atomic_store_n(&mine->owner, MALLOW_THREAD_FREE, __ATOMIC_RELEASE);
 }
 
@@ -63,7 +64,7 @@ void thread_setup(void) {
 }
 
 void thread_forked(void) {
-    own_block = NULL;
+    own_block = own_counters = NULL;
     entering = 0;
     /* A child made by a bare clone has its parent's id in its control block. */
     if (tid_offset != 0 && thread_id() != (uint32_t)sys_gettid())

@@ -363,27 +363,21 @@ static inline void one_word(uint64_t op, void *block, const struct arch_frame *f
 #define FRAME    ((const struct arch_frame *)__builtin_frame_address(0))
 #define OP(name) (MALLOW_OP_ALLOC + MALLOW_FAMILY_##name)
 
-static void *trace_malloc(size_t size) {
-    void *block = real.malloc(size);
-    if (LIKELY(block != NULL))
-        allocated(block, size, OP(MALLOC), FRAME);
+static void *trace_malloc_done(void *block, size_t size) {
+    allocated(block, size, OP(MALLOC), FRAME);
+    return block;
+}
+
+static void *trace_calloc_done(void *block, size_t size) {
+    allocated(block, size, OP(CALLOC), FRAME);
     return block;
 }
 
 static void trace_free(void *block) {
-    if (block != NULL) {
-        const struct arch_frame *frame = FRAME;
-        modules_freed_by(frame->return_address);
-        one_word(MALLOW_OP_FREE, block, frame);
-    }
+    const struct arch_frame *frame = FRAME;
+    modules_freed_by(frame->return_address);
+    one_word(MALLOW_OP_FREE, block, frame);
     real.free(block);
-}
-
-static void *trace_calloc(size_t count, size_t size) {
-    void *block = real.calloc(count, size);
-    if (LIKELY(block != NULL))
-        allocated(block, count * size, OP(CALLOC), FRAME);
-    return block;
 }
 
 static inline void *trace_realloc_as(uint64_t family_op, uint64_t done_op, void *old, size_t size,
@@ -453,10 +447,10 @@ static void *trace_pvalloc(size_t size) {
     return block;
 }
 
-const struct hooks trace_hooks = {
-    .malloc = trace_malloc,
+const struct policy trace_policy = {
+    .malloc_done = trace_malloc_done,
+    .calloc_done = trace_calloc_done,
     .free = trace_free,
-    .calloc = trace_calloc,
     .realloc = trace_realloc,
     .reallocarray = trace_reallocarray,
     .aligned_alloc = trace_aligned_alloc,
