@@ -100,6 +100,27 @@ fn functions_without_mangled_names_have_their_scopes() {
 }
 
 #[test]
+fn the_symbol_table_completes_what_line_tables_tell() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = compile(folder.path(), "words.rs", &["--edition=2024", "-O", "-Cdebuginfo=line-tables-only"]);
+    let (places, _) = look_up(&path, &support::text(&path, 1), nowhere());
+    let outermost: std::collections::BTreeSet<_> = places.iter().filter_map(|all| all.last()).map(|p| &*p.0).collect();
+    assert!(outermost.contains("words::count::words") && !outermost.contains("words"), "{outermost:#?}");
+}
+
+#[test]
+fn a_symbol_ends_with_its_section() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("long.s");
+    fs::write(&source, ".globl long\n.type long, @function\nlong: ret\n.size long, 0x1000\n").unwrap();
+    let path = folder.path().join("long");
+    run(Command::new("gcc").args(["-shared", "-nostdlib", "-o"]).arg(&path).arg(&source));
+    let text = support::section(&path, ".text");
+    let (places, _) = look_up(&path, &[text.start, text.end - 1, text.end], nowhere());
+    assert_eq!(places.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 0]);
+}
+
+#[test]
 fn a_debug_file_by_build_id() {
     let folder = tempfile::tempdir().unwrap();
     let (path, debug, address) = stripped(folder.path());
@@ -336,6 +357,15 @@ fn stubs_and_indirect_functions() {
             }
         }
     }
+    // The stubs of .plt that CET programs enter the dynamic linker through: no name in objdump.
+    let path = compile(folder.path(), "plain.c", &["-O2", "-Wl,-z,ibtplt"]);
+    let plt = support::section(&path, ".plt");
+    let stubs: Vec<_> = (plt.start + 16..plt.end).step_by(16).collect();
+    let (places, _) = look_up(&path, &stubs, nowhere());
+    let mut lazy: Vec<_> = places.iter().map(|place| place[0].0.as_str()).collect();
+    lazy.sort_unstable();
+    assert_eq!(lazy, ["abort@plt", "malloc@plt", "memcpy@plt", "printf@plt", "strlen@plt"]);
+
     let path = compile(folder.path(), "ifunc.c", &["-O1"]);
     let (places, _) = look_up(&path, &[symbol(&path, "choose")], nowhere());
     assert_eq!(places[0][0].0, "chosen");

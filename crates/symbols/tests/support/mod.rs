@@ -98,6 +98,14 @@ pub fn text(path: &Path, step: usize) -> Vec<u64> {
     addresses.into_iter().step_by(step).collect()
 }
 
+/// The addresses of a section.
+pub fn section(path: &Path, name: &str) -> std::ops::Range<u64> {
+    let bytes = std::fs::read(path).unwrap();
+    let file = object::File::parse(&*bytes).unwrap();
+    let section = file.section_by_name(name).unwrap();
+    section.address()..section.address() + section.size()
+}
+
 /// The address of a symbol, by its mangled name.
 pub fn symbol(path: &Path, name: &str) -> u64 {
     let bytes = std::fs::read(path).unwrap();
