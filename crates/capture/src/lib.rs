@@ -3,6 +3,7 @@
 
 pub mod chunk;
 pub mod library;
+pub mod recording;
 pub mod replay;
 pub mod run;
 pub mod table;

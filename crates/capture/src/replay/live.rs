@@ -115,6 +115,11 @@ impl Live {
         slots.into_iter().filter(|slot| slot[0] != 0).map(move |slot| unpack(slot, &mut large))
     }
 
+    /// True when there is no block.
+    pub fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
     /// How many blocks there are.
     pub fn len(&self) -> usize {
         self.used
@@ -180,7 +185,7 @@ mod tests {
             let mut live = Live::default();
             let mut model = HashMap::new();
             for (n, (insert, key, size)) in steps.into_iter().enumerate() {
-                let key = key * 16 | (KEY_MAX & !0xffff);
+                let key = (key * 16) | (KEY_MAX & !0xffff);
                 if insert {
                     let block = block(n as u64, [0, 1, LARGE - 1, LARGE, LARGE + 1, u64::MAX][size as usize]);
                     prop_assert_eq!(live.insert(key, block), model.insert(key, block));
@@ -195,7 +200,7 @@ mod tests {
             left.sort_by_key(|b| b.sequence);
             expected.sort_by_key(|b| b.sequence);
             prop_assert_eq!(left, expected);
-            prop_assert!(live.large.is_empty() && live.len() == 0);
+            prop_assert!(live.large.is_empty() && live.is_empty());
         }
     }
 }

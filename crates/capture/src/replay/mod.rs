@@ -126,7 +126,7 @@ impl<S: EventSink> Replay<S> {
         }
         let settled = match self.sink_failed {
             true => Err(io::Error::other("the recording was given up earlier")),
-            false => self.shared.sink.settle(&self.shared.ledger),
+            false => self.shared.sink.close(&self.shared.ledger),
         };
         let damaged = self.shared.damaged;
         let mut profile = self.shared.ledger.close();
@@ -181,4 +181,4 @@ impl<S: EventSink> Replay<S> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

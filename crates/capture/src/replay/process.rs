@@ -147,7 +147,7 @@ impl Process {
                 let at = self.moment(shared, index);
                 let block = self.live.remove(address);
                 shared.ledger.free(at, block.as_ref());
-                shared.sink.event(at, Event::Free(block.map(|b| b.sequence)));
+                shared.sink.event(at, Event::Free(block));
             }
             Record::Stack { keep, pcs, cut } => self.define(shared, index, keep, pcs, cut),
             Record::Time { ms } => self.rings[index].ms = ms,
@@ -163,15 +163,15 @@ impl Process {
                 self.rings[index].transit = Some(Transit { address, block });
             }
             Record::Alloc { address, size, stack, family, realloc: _ } => {
-                let at = self.moment(shared, index);
-                let call = Call { family, site: self.site(shared, index, stack), size };
                 let Some(Transit { address: from, block: old }) = self.rings[index].transit.take() else {
                     shared.damaged += 1;
                     return;
                 };
+                let at = self.moment(shared, index);
+                let call = Call { family, site: self.site(shared, index, stack), size };
                 let moved = from != address;
                 let block = shared.ledger.reallocate(at, old.as_ref(), call, moved);
-                shared.sink.event(at, Event::Reallocate { call, old: old.map(|b| b.sequence), moved });
+                shared.sink.event(at, Event::Reallocate { call, old, moved });
                 self.own(shared, at, address, block);
             }
             Record::ReallocFreed => {
@@ -181,7 +181,7 @@ impl Process {
                     return;
                 };
                 shared.ledger.realloc_free(at, block.as_ref());
-                shared.sink.event(at, Event::ReallocFree(block.map(|b| b.sequence)));
+                shared.sink.event(at, Event::ReallocFree(block));
             }
             Record::ReallocFailed => self.conclude(shared, index),
             Record::Thread { tid } => {
@@ -217,7 +217,7 @@ impl Process {
     fn own<S: EventSink>(&mut self, shared: &mut Shared<S>, at: Moment, address: u64, block: Block) {
         if let Some(old) = self.live.insert(address, block) {
             shared.ledger.unseen_free(at, &old);
-            shared.sink.event(at, Event::UnseenFree(old.sequence));
+            shared.sink.event(at, Event::UnseenFree(old));
         }
     }
 

@@ -1,9 +1,9 @@
 //! Where the replay's events go besides the books.
 
-use super::ledger::{Call, Ledger, Moment};
+use super::ledger::{Block, Call, Ledger, Moment};
 use std::io;
 
-/// What happened, in the order that the replay found. Blocks are named by the number of their allocation.
+/// What happened, in the order that the replay found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// An allocation; its number is one above the last one's.
@@ -13,17 +13,17 @@ pub enum Event {
         /// The new block.
         call: Call,
         /// The old one; None where it was not seen allocated.
-        old: Option<u64>,
+        old: Option<Block>,
         /// The address changed.
         moved: bool,
     },
     /// A call of free; None where the block was not seen allocated.
-    Free(Option<u64>),
+    Free(Option<Block>),
     /// A realloc to size 0 that freed.
-    ReallocFree(Option<u64>),
+    ReallocFree(Option<Block>),
     /// The block is gone, but nobody saw how: its address was handed out again.
-    UnseenFree(u64),
-    /// The process ended: its live blocks leaked.
+    UnseenFree(Block),
+    /// The process ended: its live blocks leaked. The moment's thread means nothing.
     EndProcess,
 }
 
@@ -35,6 +35,11 @@ pub trait EventSink {
 
     /// Called often, when the ledger holds all that the events so far refer to.
     fn settle(&mut self, ledger: &Ledger) -> io::Result<()>;
+
+    /// Called once, after the last event.
+    fn close(&mut self, ledger: &Ledger) -> io::Result<()> {
+        self.settle(ledger)
+    }
 }
 
 /// Takes nothing.

@@ -185,12 +185,15 @@ fn the_sink_gets_the_same_story() {
     let events: Vec<_> = log.unwrap().0.into_iter().map(|(_, event)| event).collect();
     let (first, second) =
         (super::super::Call { family: 0, site: 0, size: 8 }, super::super::Call { family: 2, site: 1, size: 9 });
+    let block = |sequence, call: super::super::Call| {
+        Some(super::super::Block { sequence, site: call.site, size: call.size, ms: 5 })
+    };
     assert_eq!(
         events,
         [
             Event::Allocate(first),
-            Event::Reallocate { call: second, old: Some(0), moved: true },
-            Event::Free(Some(1)),
+            Event::Reallocate { call: second, old: block(0, first), moved: true },
+            Event::Free(block(1, second)),
             Event::Free(None),
             Event::EndProcess,
         ]

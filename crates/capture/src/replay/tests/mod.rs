@@ -1,9 +1,10 @@
 //! The replay on rings that the tests write themselves.
 
 mod basics;
+pub mod simulator;
 mod threads;
 
-use super::{End, Event, EventSink, Ledger, Moment, Options, Replay};
+pub use super::{End, Event, EventSink, Ledger, Moment, Options, Replay};
 use crate::chunk::{Chunk, ModuleStart, ProcessStart};
 use mallow_profile::{Profile, Site, StackId};
 use std::io;

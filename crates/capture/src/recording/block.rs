@@ -1,0 +1,155 @@
+//! Blocks: what a recording file consists of.
+//!
+//! ```text
+//! byte  0        1         2          4             8          12
+//!      | kind   | columns | 0, 0     | payload len | CRC-32   | payload …
+//!
+//! payload: for each column   | unpacked len u32 | packed len u32 |
+//!          then each column's zstd frame
+//! ```
+//!
+//! The CRC is that of the first 8 bytes and the payload. Each column is compressed by itself, because columns have
+//! nothing in common.
+
+use super::bytes::Cursor;
+use super::error::ReadError;
+use std::io::{self, Read};
+
+/// What a block holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// The command and when it started.
+    Opening = 1,
+    /// New processes, threads, modules, frames, stacks, sites.
+    Tables = 2,
+    /// Events.
+    Events = 3,
+    /// Counts of sites, at the end.
+    Counts = 4,
+    /// What became of the processes.
+    Processes = 5,
+    /// Functions, files and lines of frames.
+    Lines = 6,
+    /// How the recording ended.
+    Ending = 7,
+    /// Where the event blocks are.
+    Index = 8,
+}
+
+impl Kind {
+    fn of(byte: u8) -> Option<Self> {
+        use Kind::*;
+        [Opening, Tables, Events, Counts, Processes, Lines, Ending, Index].into_iter().find(|&kind| kind as u8 == byte)
+    }
+}
+
+/// Length of a block's head.
+pub const HEAD: usize = 12;
+/// A column of a block unpacks to this at most.
+pub const COLUMN: usize = 8 << 20;
+/// The payload of a block has this at most.
+pub const PAYLOAD: usize = 64 << 20;
+const COLUMNS: usize = 32;
+
+/// zstd's level. Levels from 1 to 6 differ by 20 % in size at the most on event columns, and by a factor of 3 in time.
+const LEVEL: i32 = 1;
+
+/// Packs columns into blocks; kept for its memory.
+pub struct Packer {
+    zstd: zstd::bulk::Compressor<'static>,
+    payload: Vec<u8>,
+}
+
+impl Packer {
+    /// With nothing packed.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { zstd: zstd::bulk::Compressor::new(LEVEL)?, payload: Vec::new() })
+    }
+
+    /// A whole block.
+    pub fn pack(&mut self, kind: Kind, columns: &[Vec<u8>]) -> io::Result<&[u8]> {
+        let block = &mut self.payload;
+        block.clear();
+        block.extend([kind as u8, columns.len() as u8, 0, 0]);
+        block.resize(HEAD + 8 * columns.len(), 0);
+        for (i, column) in columns.iter().enumerate() {
+            let begin = block.len();
+            block.resize(begin + zstd::zstd_safe::compress_bound(column.len()), 0);
+            let length = self.zstd.compress_to_buffer(column, &mut block[begin..])?;
+            block.truncate(begin + length);
+            let lengths = HEAD + 8 * i;
+            block[lengths..lengths + 4].copy_from_slice(&(column.len() as u32).to_le_bytes());
+            block[lengths + 4..lengths + 8].copy_from_slice(&(length as u32).to_le_bytes());
+        }
+        let payload = (block.len() - HEAD) as u32;
+        block[4..8].copy_from_slice(&payload.to_le_bytes());
+        let crc = checksum(&block[..8], &block[HEAD..]);
+        block[8..12].copy_from_slice(&crc.to_le_bytes());
+        Ok(block)
+    }
+}
+
+fn checksum(head: &[u8], payload: &[u8]) -> u32 {
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(head);
+    crc.update(payload);
+    crc.finalize()
+}
+
+/// A block's head that makes sense.
+#[derive(Clone, Copy, Debug)]
+pub struct Head {
+    bytes: [u8; HEAD],
+    /// What the block holds.
+    pub kind: Kind,
+    columns: usize,
+    /// Bytes that follow the head.
+    pub payload: usize,
+}
+
+impl Head {
+    /// Understands a head; `at`, the offset in the file, is for errors.
+    pub fn parse(bytes: [u8; HEAD], at: u64) -> Result<Self, ReadError> {
+        let damaged = |what| ReadError::Damaged { at, what };
+        let kind = Kind::of(bytes[0]).ok_or(damaged("a block of no known kind"))?;
+        let columns = usize::from(bytes[1]);
+        let payload = u32_at(&bytes, 4) as usize;
+        if columns > COLUMNS || bytes[2..4] != [0, 0] || payload > PAYLOAD || payload < 8 * columns {
+            return Err(damaged("a block's head makes no sense"));
+        }
+        Ok(Self { bytes, kind, columns, payload })
+    }
+
+    /// Reads the payload and unpacks it.
+    pub fn unpack(&self, from: &mut impl Read, at: u64) -> Result<Vec<Cursor>, ReadError> {
+        let damaged = |what| ReadError::Damaged { at, what };
+        // Not made in one go: the length may be a lie, and the file shorter.
+        let mut payload = Vec::new();
+        from.take(self.payload as u64).read_to_end(&mut payload)?;
+        if payload.len() < self.payload {
+            return Err(ReadError::Io(io::ErrorKind::UnexpectedEof.into()));
+        }
+        if checksum(&self.bytes[..8], &payload) != u32_at(&self.bytes, 8) {
+            return Err(damaged("a block's checksum is wrong"));
+        }
+        let mut begin = 8 * self.columns;
+        let mut columns = Vec::with_capacity(self.columns);
+        for i in 0..self.columns {
+            let (unpacked, packed) = (u32_at(&payload, 8 * i) as usize, u32_at(&payload, 8 * i + 4) as usize);
+            let frame = begin.checked_add(packed).and_then(|end| payload.get(begin..end));
+            let frame = frame.filter(|_| unpacked <= COLUMN).ok_or(damaged("a column's length makes no sense"))?;
+            let column = zstd::bulk::decompress(frame, unpacked).map_err(|_| damaged("a column cannot be unpacked"))?;
+            if column.len() != unpacked {
+                return Err(damaged("a column has another length than it says"));
+            }
+            columns.push(Cursor::new(column));
+            begin += packed;
+        }
+        Ok(columns)
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}

@@ -1,0 +1,134 @@
+//! Numbers and strings as bytes, and back from bytes that may be anything.
+
+/// Appends a number, 7 bits a byte, the low ones first; the high bit of a byte says that another one follows.
+#[inline]
+pub fn put(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Appends a length and the bytes.
+pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// The difference of two numbers, small where it is small in either direction: 0, -1, 1, -2, … are 0, 1, 2, 3, ….
+#[inline]
+pub fn fold(value: u64, base: u64) -> u64 {
+    let difference = value.wrapping_sub(base) as i64;
+    ((difference << 1) ^ (difference >> 63)) as u64
+}
+
+/// Undoes [`fold`].
+#[inline]
+pub fn unfold(folded: u64, base: u64) -> u64 {
+    base.wrapping_add((folded >> 1) ^ (folded & 1).wrapping_neg())
+}
+
+/// The bytes do not mean what they should.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nonsense(pub &'static str);
+
+/// Reads what the functions above wrote.
+#[derive(Clone, Debug, Default)]
+pub struct Cursor {
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+impl Cursor {
+    /// At the first byte.
+    pub fn new(bytes: Vec<u8>) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    /// The next byte.
+    #[inline]
+    pub fn byte(&mut self) -> Result<u8, Nonsense> {
+        let byte = *self.bytes.get(self.at).ok_or(Nonsense("a column is too short"))?;
+        self.at += 1;
+        Ok(byte)
+    }
+
+    /// The next number.
+    #[inline]
+    pub fn number(&mut self) -> Result<u64, Nonsense> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(Nonsense("a number is too long"))
+    }
+
+    /// The next number, if it is below 2^32.
+    #[inline]
+    pub fn small(&mut self) -> Result<u32, Nonsense> {
+        u32::try_from(self.number()?).map_err(|_| Nonsense("a number is too large"))
+    }
+
+    /// The next length and its bytes.
+    pub fn bytes(&mut self) -> Result<&[u8], Nonsense> {
+        let length = usize::try_from(self.number()?).map_err(|_| Nonsense("a length is too large"))?;
+        let end = self.at.checked_add(length).ok_or(Nonsense("a length is too large"))?;
+        let bytes = self.bytes.get(self.at..end).ok_or(Nonsense("a string is too long"))?;
+        self.at = end;
+        Ok(bytes)
+    }
+
+    /// The next string; what is no UTF-8 in it is replaced.
+    pub fn string(&mut self) -> Result<String, Nonsense> {
+        Ok(String::from_utf8_lossy(self.bytes()?).into_owned())
+    }
+
+    /// True when nothing is left.
+    pub fn is_empty(&self) -> bool {
+        self.at == self.bytes.len()
+    }
+
+    /// All bytes, read or not.
+    #[cfg(test)]
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// How many bytes are left: no more entries can follow, since each has one at least.
+    pub fn left(&self) -> usize {
+        self.bytes.len() - self.at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn numbers_come_back(a: u64, b: u64, s: String) {
+            let mut out = Vec::new();
+            put(&mut out, a);
+            put(&mut out, fold(a, b));
+            put_bytes(&mut out, s.as_bytes());
+            let mut cursor = Cursor::new(out);
+            prop_assert_eq!(cursor.number(), Ok(a));
+            prop_assert_eq!(unfold(cursor.number().unwrap(), b), a);
+            prop_assert_eq!(cursor.string(), Ok(s));
+            prop_assert!(cursor.is_empty() && cursor.byte().is_err());
+        }
+    }
+
+    #[test]
+    fn small_differences_are_small() {
+        assert_eq!([5, 4, 6, 3].map(|v| fold(v, 5)), [0, 1, 2, 3]);
+        assert!(Cursor::new(vec![0xff; 11]).number().is_err());
+        assert!(Cursor::new(vec![5, b'a']).bytes().is_err());
+    }
+}

@@ -1,0 +1,28 @@
+//! The recording file, `.mallow`. `docs/FORMAT.md` describes it from the outside.
+//!
+//! A file is a head of 16 bytes, blocks ([`block`]), and a trailer of 16 bytes. While the recording goes on, blocks of
+//! events ([`codec`]) are written, and before each what it refers to and no earlier block told ([`tables`]). At the end
+//! come the sums ([`summary`]), so that most questions are answered without reading an event.
+
+mod block;
+mod bytes;
+mod codec;
+mod error;
+mod reader;
+mod summary;
+mod tables;
+mod writer;
+
+pub use error::ReadError;
+pub use reader::{Events, events, read, read_from};
+pub use writer::Writer;
+
+/// First bytes of each recording. The first one is no text, the last one is spoilt by a transfer as text.
+const MAGIC: [u8; 8] = *b"\x89mallow\n";
+/// Last bytes of a whole one.
+const TRAILER_MAGIC: [u8; 8] = *b"\nwollam\x89";
+/// Version of the format.
+pub const VERSION: u32 = 1;
+
+#[cfg(test)]
+mod tests;

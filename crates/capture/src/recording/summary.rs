@@ -1,0 +1,232 @@
+//! What is known at the end: counts of sites, what became of processes, lines of frames, how it ended.
+//!
+//! | block | columns |
+//! | --- | --- |
+//! | counts | 0: number of sites; 1…14: for each site, in their order, the fields of [`FIELDS`] |
+//! | processes | 0: for each process end, threads, own peak and when, calls and bytes by family, frees, realloc frees, reallocs in place and moved, foreign frees, lost |
+//! | lines | 0: how many frames; 1: new strings; 2: for each frame its number − that of the one before, how many lines, and for each line function, file + 1 or 0, line |
+//! | ending | 0: duration, exit status + 1 folded or 0, cut short: 0 or 1 and why, lost, damaged, peak in ms, number of sites |
+
+use super::bytes::{Cursor, Nonsense, fold, put, put_bytes, unfold};
+use crate::replay::Ledger;
+use mallow_profile::{Ending, Line, Process, Profile, Site, StringId};
+
+/// The fields of a site, one column each.
+const FIELDS: [fn(&mut Site) -> &mut u64; 14] = [
+    |s| &mut s.counts.allocations,
+    |s| &mut s.counts.allocated_bytes,
+    |s| &mut s.counts.frees,
+    |s| &mut s.counts.freed_bytes,
+    |s| &mut s.counts.temporary,
+    |s| &mut s.counts.temporary_bytes,
+    |s| &mut s.counts.leaked,
+    |s| &mut s.counts.leaked_bytes,
+    |s| &mut s.counts.peak,
+    |s| &mut s.counts.peak_bytes,
+    |s| &mut s.counts.reallocs_in_place,
+    |s| &mut s.counts.reallocs_moved,
+    |s| &mut s.leaked_oldest_ms,
+    |s| &mut s.leaked_youngest_ms,
+];
+
+/// Sites of one block of counts.
+pub const SITES: usize = 1 << 16;
+/// Frames of one block of lines.
+const FRAMES: usize = 1 << 14;
+
+/// A block of counts of these sites.
+pub fn write_counts(sites: &[Site]) -> Vec<Vec<u8>> {
+    let mut columns = vec![Vec::new(); 1 + FIELDS.len()];
+    put(&mut columns[0], sites.len() as u64);
+    for site in sites {
+        let mut site = site.clone();
+        for (column, field) in columns[1..].iter_mut().zip(FIELDS) {
+            put(column, *field(&mut site));
+        }
+    }
+    columns
+}
+
+/// Sets the counts of the next sites; `done` counts the sites that have theirs.
+pub fn read_counts(columns: &mut [Cursor], ledger: &mut Ledger, done: &mut usize) -> Result<(), Nonsense> {
+    let [count, fields @ ..] = columns else { return Err(Nonsense("a block of counts has no columns")) };
+    let count = usize::try_from(count.number()?).map_err(|_| Nonsense("more counts than sites"))?;
+    let end = done.checked_add(count).ok_or(Nonsense("more counts than sites"))?;
+    let sites = ledger.sites.get_mut(*done..end).ok_or(Nonsense("more counts than sites"))?;
+    if fields.len() != FIELDS.len() {
+        return Err(Nonsense("a block of counts has another number of columns"));
+    }
+    for (column, field) in fields.iter_mut().zip(FIELDS) {
+        for site in sites.iter_mut() {
+            *field(site) = column.number()?;
+        }
+    }
+    *done = end;
+    Ok(())
+}
+
+/// What became of all processes.
+pub fn write_processes(processes: &[Process]) -> Vec<Vec<u8>> {
+    let mut column = Vec::new();
+    for process in processes {
+        let mut process = process.clone();
+        process_fields(&mut process, |field| {
+            put(&mut column, *field);
+            Ok(())
+        })
+        .unwrap_or_default();
+    }
+    vec![column]
+}
+
+/// Sets it.
+pub fn read_processes(columns: &mut [Cursor], ledger: &mut Ledger) -> Result<(), Nonsense> {
+    let [column] = columns else { return Err(Nonsense("a block of processes has another number of columns")) };
+    for process in &mut ledger.processes {
+        process_fields(process, |field| {
+            *field = column.number()?;
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+fn process_fields(p: &mut Process, mut each: impl FnMut(&mut u64) -> Result<(), Nonsense>) -> Result<(), Nonsense> {
+    let mut threads = u64::from(p.threads);
+    let fields = [&mut p.end_ms, &mut threads, &mut p.own_peak_bytes, &mut p.own_peak_ms];
+    fields.into_iter().try_for_each(&mut each)?;
+    p.threads = u32::try_from(threads).map_err(|_| Nonsense("too many threads"))?;
+    let families = &mut p.families;
+    for calls in &mut families.calls {
+        each(&mut calls.0)?;
+        each(&mut calls.1)?;
+    }
+    for field in [
+        &mut families.frees,
+        &mut families.realloc_frees,
+        &mut families.reallocs_in_place,
+        &mut families.reallocs_moved,
+        &mut p.foreign_frees,
+        &mut p.lost,
+    ] {
+        each(field)?;
+    }
+    Ok(())
+}
+
+/// Blocks of the lines of those frames that have any. Strings are numbered as they first appear in these blocks.
+pub fn write_lines(profile: &Profile) -> Vec<Vec<Vec<u8>>> {
+    let mut blocks = Vec::new();
+    let named: Vec<usize> = (0..profile.frames.len()).filter(|&i| !profile.frames[i].lines.is_empty()).collect();
+    let mut written = 0;
+    let mut numbers = rustc_hash::FxHashMap::default();
+    for part in named.chunks(FRAMES) {
+        let mut columns = vec![Vec::new(); 3];
+        put(&mut columns[0], part.len() as u64);
+        for &frame in part {
+            put(&mut columns[2], (frame - written) as u64);
+            written = frame;
+            let lines = &profile.frames[frame].lines;
+            put(&mut columns[2], lines.len() as u64);
+            for line in lines {
+                let mut number = |id: StringId| {
+                    let next = numbers.len() as u64;
+                    *numbers.entry(id).or_insert_with(|| {
+                        put_bytes(&mut columns[1], profile.strings.get(id).as_bytes());
+                        next
+                    })
+                };
+                let (function, file) = (number(line.function), line.file.map_or(0, |file| number(file) + 1));
+                put(&mut columns[2], function);
+                put(&mut columns[2], file);
+                put(&mut columns[2], line.line.into());
+            }
+        }
+        blocks.push(columns);
+    }
+    blocks
+}
+
+/// Lines as they are read: ids of strings by their number in the file, and the frame that was last.
+#[derive(Debug, Default)]
+pub struct Lines {
+    strings: mallow_profile::Strings,
+    numbers: Vec<StringId>,
+    frame: u64,
+}
+
+impl Lines {
+    /// Sets the lines of frames.
+    pub fn read(&mut self, columns: &mut [Cursor], ledger: &mut Ledger) -> Result<(), Nonsense> {
+        let [count, strings, frames] = columns else {
+            return Err(Nonsense("a block of lines has another number of columns"));
+        };
+        while !strings.is_empty() {
+            self.numbers.push(self.strings.intern(&strings.string()?));
+        }
+        let known = |number: u64| self.numbers.get(number as usize).copied().ok_or(Nonsense("no such string"));
+        for _ in 0..count.number()? {
+            self.frame = self.frame.checked_add(frames.number()?).ok_or(Nonsense("no such frame"))?;
+            let frame = usize::try_from(self.frame).ok().and_then(|frame| ledger.frames.get_mut(frame));
+            let frame = frame.ok_or(Nonsense("no such frame"))?;
+            for _ in 0..frames.number()? {
+                let function = known(frames.number()?)?;
+                let file = match frames.number()? {
+                    0 => None,
+                    file => Some(known(file - 1)?),
+                };
+                frame.lines.push(Line { function, file, line: frames.small()? });
+            }
+        }
+        Ok(())
+    }
+
+    /// All strings.
+    pub fn into_strings(self) -> mallow_profile::Strings {
+        self.strings
+    }
+}
+
+/// The last block with contents.
+pub fn write_ending(profile: &Profile) -> Vec<Vec<u8>> {
+    let mut out = Vec::new();
+    put(&mut out, profile.duration_ms);
+    put(&mut out, profile.ending.exit_status.map_or(0, |status| fold(status as i64 as u64, 0).saturating_add(1)));
+    put(&mut out, profile.ending.cut_short.is_some().into());
+    put_bytes(&mut out, profile.ending.cut_short.as_deref().unwrap_or("").as_bytes());
+    for number in [profile.ending.lost, profile.ending.damaged, profile.peak_ms, profile.sites.len() as u64] {
+        put(&mut out, number);
+    }
+    vec![out]
+}
+
+/// What [`write_ending`] wrote.
+#[derive(Clone, Debug, Default)]
+pub struct End {
+    /// Milliseconds.
+    pub duration_ms: u64,
+    /// As in the profile.
+    pub ending: Ending,
+    /// When the peak was.
+    pub peak_ms: u64,
+    /// How many sites have counts.
+    pub sites: u64,
+}
+
+/// Reads it.
+pub fn read_ending(columns: &mut [Cursor]) -> Result<End, Nonsense> {
+    let [column] = columns else { return Err(Nonsense("the ending has another number of columns")) };
+    let mut end = End { duration_ms: column.number()?, ..End::default() };
+    end.ending.exit_status = match column.number()? {
+        0 => None,
+        status => Some(unfold(status - 1, 0) as i32),
+    };
+    let cut = column.number()? != 0;
+    let why = column.string()?;
+    end.ending.cut_short = cut.then_some(why);
+    end.ending.lost = column.number()?;
+    end.ending.damaged = column.number()?;
+    end.peak_ms = column.number()?;
+    end.sites = column.number()?;
+    Ok(end)
+}

@@ -1,0 +1,243 @@
+//! What events refer to, written when it is new: processes, threads, modules, frames, stacks and sites.
+//!
+//! | column | holds |
+//! | --- | --- |
+//! | 0 | how many of each follow |
+//! | 1 | process: pid, parent, serial, forked, start in ms, executable, number of arguments, arguments |
+//! | 2 | thread: process, tid |
+//! | 3 | module: path, build-id |
+//! | 4 | frame: 0 for none or module + 1, times 2, plus 1 if exact |
+//! | 5 | frame: [`fold`] of its address and that of the frame before |
+//! | 6 | stack: its own number − its caller's |
+//! | 7 | stack: frames known when it was added − its frame |
+//! | 8 | site: fold of its process and that of the site before |
+//! | 9 | site: fold of its stack and that of the site before |
+//!
+//! Everything is numbered from 0 in the order in which it appears in the file; stacks 0 and 1, the roots of complete
+//! and of cut stacks, are not written.
+
+use super::bytes::{Cursor, Nonsense, fold, put, put_bytes, unfold};
+use crate::replay::Ledger;
+use mallow_profile::{Frame, FrameId, Module, ModuleId, Process, StackId, Stacks};
+
+const COLUMNS: usize = 10;
+const COUNTS: usize = 0;
+const PROCESSES: usize = 1;
+const THREADS: usize = 2;
+const MODULES: usize = 3;
+const FRAME_OWNERS: usize = 4;
+const FRAME_ADDRESSES: usize = 5;
+const STACK_CALLERS: usize = 6;
+const STACK_FRAMES: usize = 7;
+const SITE_PROCESSES: usize = 8;
+const SITE_STACKS: usize = 9;
+
+/// Entries of one kind that one block has at most, so that its columns stay small.
+const SLICE: usize = 1 << 18;
+
+/// How much of the tables is written, or read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    processes: usize,
+    threads: usize,
+    modules: usize,
+    frames: usize,
+    stacks: usize,
+    sites: usize,
+}
+
+impl Default for Mark {
+    fn default() -> Self {
+        Self { processes: 0, threads: 0, modules: 0, frames: 0, stacks: Stacks::default().len(), sites: 0 }
+    }
+}
+
+impl Mark {
+    fn of(ledger: &Ledger) -> Self {
+        Self {
+            processes: ledger.processes.len(),
+            threads: ledger.threads.len(),
+            modules: ledger.modules.len(),
+            frames: ledger.frames.len(),
+            stacks: ledger.stacks.len(),
+            sites: ledger.sites.len(),
+        }
+    }
+
+    /// Columns of what is new since the mark, which moves on; None when nothing is. More may be new after that: sites
+    /// come last, and only when all that they refer to is written.
+    pub fn write(&mut self, ledger: &Ledger) -> Option<Vec<Vec<u8>>> {
+        let all = Self::of(ledger);
+        if *self == all {
+            return None;
+        }
+        let mut columns = vec![Vec::new(); COLUMNS];
+        let to = Self {
+            processes: all.processes.min(self.processes + SLICE),
+            threads: if all.processes > self.processes + SLICE {
+                self.threads
+            } else {
+                all.threads.min(self.threads + SLICE)
+            },
+            modules: all.modules.min(self.modules + SLICE),
+            frames: if all.modules > self.modules + SLICE { self.frames } else { all.frames.min(self.frames + SLICE) },
+            ..*self
+        };
+        let complete =
+            (to.processes, to.threads, to.modules, to.frames) == (all.processes, all.threads, all.modules, all.frames);
+        let stacks = if complete { all.stacks.min(self.stacks + SLICE) } else { self.stacks };
+        let sites = if complete && stacks == all.stacks { all.sites.min(self.sites + SLICE) } else { self.sites };
+        let to = Self { stacks, sites, ..to };
+        for (from, to) in [
+            (self.processes, to.processes),
+            (self.threads, to.threads),
+            (self.modules, to.modules),
+            (self.frames, to.frames),
+            (self.stacks, to.stacks),
+            (self.sites, to.sites),
+        ] {
+            put(&mut columns[COUNTS], (to - from) as u64);
+        }
+        for process in &ledger.processes[self.processes..to.processes] {
+            write_process(&mut columns[PROCESSES], process);
+        }
+        for thread in &ledger.threads[self.threads..to.threads] {
+            put(&mut columns[THREADS], thread.process.into());
+            put(&mut columns[THREADS], thread.tid.into());
+        }
+        for module in &ledger.modules[self.modules..to.modules] {
+            put_bytes(&mut columns[MODULES], module.path.as_bytes());
+            put_bytes(&mut columns[MODULES], &module.build_id);
+        }
+        let mut before = last(&ledger.frames, self.frames).map_or(0, |frame| frame.address);
+        for frame in &ledger.frames[self.frames..to.frames] {
+            let owner = frame.module.map_or(0, |module| u64::from(module.0) + 1);
+            put(&mut columns[FRAME_OWNERS], owner << 1 | u64::from(frame.exact));
+            put(&mut columns[FRAME_ADDRESSES], fold(frame.address, before));
+            before = frame.address;
+        }
+        for number in self.stacks..to.stacks {
+            if let Some((frame, caller)) = ledger.stacks.top(StackId(number as u32)) {
+                put(&mut columns[STACK_CALLERS], number as u64 - u64::from(caller.0));
+                put(&mut columns[STACK_FRAMES], to.frames as u64 - u64::from(frame.0));
+            }
+        }
+        let mut before = last(&ledger.sites, self.sites).map_or((0, 0), |site| (site.process.0, site.stack.0));
+        for site in &ledger.sites[self.sites..to.sites] {
+            put(&mut columns[SITE_PROCESSES], fold(site.process.0.into(), before.0.into()));
+            put(&mut columns[SITE_STACKS], fold(site.stack.0.into(), before.1.into()));
+            before = (site.process.0, site.stack.0);
+        }
+        *self = to;
+        Some(columns)
+    }
+}
+
+fn last<T>(all: &[T], before: usize) -> Option<&T> {
+    all.get(before.checked_sub(1)?)
+}
+
+fn write_process(out: &mut Vec<u8>, process: &Process) {
+    for number in [process.pid, process.parent_pid, process.serial, process.forked.into()] {
+        put(out, number.into());
+    }
+    put(out, process.start_ms);
+    put_bytes(out, process.executable.as_bytes());
+    put(out, process.arguments.len() as u64);
+    process.arguments.iter().for_each(|argument| put_bytes(out, argument.as_bytes()));
+}
+
+fn read_process(column: &mut Cursor) -> Result<Process, Nonsense> {
+    let mut process = Process {
+        pid: column.small()?,
+        parent_pid: column.small()?,
+        serial: column.small()?,
+        forked: column.small()? != 0,
+        start_ms: column.number()?,
+        executable: column.string()?,
+        ..Process::default()
+    };
+    process.end_ms = process.start_ms;
+    for _ in 0..column.number()? {
+        process.arguments.push(column.string()?);
+    }
+    Ok(process)
+}
+
+/// Adds what a block of tables holds.
+pub fn read(columns: &mut [Cursor], ledger: &mut Ledger) -> Result<(), Nonsense> {
+    if columns.len() != COLUMNS {
+        return Err(Nonsense("a block of tables has another number of columns"));
+    }
+    let mut counts = [0; 6];
+    for count in &mut counts {
+        *count = columns[COUNTS].number()?;
+    }
+    // Each entry takes a byte at least, so a count that is a lie ends with its column.
+    let [processes, threads, modules, frames, stacks, sites] = counts;
+    for _ in 0..processes {
+        ledger.add_process(read_process(&mut columns[PROCESSES])?);
+    }
+    for _ in 0..threads {
+        let (process, tid) = (columns[THREADS].small()?, columns[THREADS].small()?);
+        if process as usize >= ledger.processes.len() {
+            return Err(Nonsense("a thread of no process"));
+        }
+        ledger.add_thread(process, tid);
+    }
+    for _ in 0..modules {
+        let path = columns[MODULES].string()?;
+        let build_id = columns[MODULES].bytes()?.to_vec();
+        ledger.modules.push(Module { path, build_id });
+    }
+    read_frames(columns, ledger, frames)?;
+    read_stacks(columns, ledger, stacks)?;
+    let mut before = ledger.sites.last().map_or((0, 0), |site| (site.process.0, site.stack.0));
+    for _ in 0..sites {
+        let process = unfold(columns[SITE_PROCESSES].number()?, before.0.into());
+        let stack = unfold(columns[SITE_STACKS].number()?, before.1.into());
+        if process >= ledger.processes.len() as u64 || stack >= ledger.stacks.len() as u64 {
+            return Err(Nonsense("a site of no process or no stack"));
+        }
+        before = (process as u32, stack as u32);
+        ledger.add_site(before.0, StackId(before.1));
+    }
+    match columns.iter().all(Cursor::is_empty) {
+        true => Ok(()),
+        false => Err(Nonsense("a block of tables has more than its entries")),
+    }
+}
+
+fn read_frames(columns: &mut [Cursor], ledger: &mut Ledger, frames: u64) -> Result<(), Nonsense> {
+    let mut before = ledger.frames.last().map_or(0, |frame| frame.address);
+    for _ in 0..frames {
+        let owner = columns[FRAME_OWNERS].number()?;
+        let module = match owner >> 1 {
+            0 => None,
+            module if module > ledger.modules.len() as u64 => return Err(Nonsense("a frame of no module")),
+            module => Some(ModuleId((module - 1) as u32)),
+        };
+        before = unfold(columns[FRAME_ADDRESSES].number()?, before);
+        ledger.frames.push(Frame { module, address: before, exact: owner & 1 != 0, lines: Vec::new() });
+    }
+    Ok(())
+}
+
+fn read_stacks(columns: &mut [Cursor], ledger: &mut Ledger, stacks: u64) -> Result<(), Nonsense> {
+    for _ in 0..stacks {
+        let number = ledger.stacks.len() as u64;
+        let caller = number.checked_sub(columns[STACK_CALLERS].number()?);
+        let frame = (ledger.frames.len() as u64).checked_sub(columns[STACK_FRAMES].number()?);
+        let (Some(caller), Some(frame)) = (caller, frame) else {
+            return Err(Nonsense("a stack of no caller or no frame"));
+        };
+        if number >= u64::from(u32::MAX) || caller == number || frame == ledger.frames.len() as u64 {
+            return Err(Nonsense("a stack of no caller or no frame"));
+        }
+        let id = ledger.stacks.push(StackId(caller as u32), FrameId(frame as u32));
+        if u64::from(id.0) != number {
+            return Err(Nonsense("a stack comes twice"));
+        }
+    }
+    Ok(())
+}

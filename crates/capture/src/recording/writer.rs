@@ -1,0 +1,167 @@
+//! Writing a recording while it happens.
+
+use super::block::{Kind, Packer};
+use super::bytes::{put, put_bytes};
+use super::codec::{Encoded, Encoder};
+use super::summary;
+use super::tables::Mark;
+use super::{MAGIC, TRAILER_MAGIC, VERSION};
+use crate::replay::{Event, EventSink, Ledger, Moment, Options};
+use mallow_profile::Profile;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Events of a block.
+const EVENTS: u64 = 1 << 16;
+/// Events wait no longer than this for their block to fill.
+const WAIT: Duration = Duration::from_secs(2);
+
+/// Writes a recording: a sink of the replay. Blocks are written whole; when one cannot be, what was written before
+/// stays readable and nothing more is written.
+pub struct Writer<W: Write = File> {
+    file: W,
+    written: u64,
+    packer: Packer,
+    mark: Mark,
+    encoder: Encoder,
+    full: Vec<Encoded>,
+    since: Instant,
+    index: Vec<Indexed>,
+    failed: bool,
+}
+
+struct Indexed {
+    at: u64,
+    events: u64,
+    first_ms: u64,
+    last_ms: u64,
+}
+
+impl Writer<File> {
+    /// Makes the file, or empties it.
+    pub fn create(path: &Path, options: &Options) -> io::Result<Self> {
+        Self::new(File::create(path)?, options)
+    }
+}
+
+impl<W: Write> Writer<W> {
+    /// Writes to anything: each block is one `write_all`.
+    pub fn new(mut file: W, options: &Options) -> io::Result<Self> {
+        let mut head = MAGIC.to_vec();
+        head.extend(VERSION.to_le_bytes());
+        head.extend([0; 4]);
+        file.write_all(&head)?;
+        let mut writer = Self {
+            file,
+            written: head.len() as u64,
+            packer: Packer::new()?,
+            mark: Mark::default(),
+            encoder: Encoder::default(),
+            full: Vec::new(),
+            since: Instant::now(),
+            index: Vec::new(),
+            failed: false,
+        };
+        let mut opening = Vec::new();
+        put(&mut opening, options.started_unix_ms);
+        put(&mut opening, options.command.len() as u64);
+        options.command.iter().for_each(|word| put_bytes(&mut opening, word.as_bytes()));
+        writer.write(Kind::Opening, &[opening])?;
+        Ok(writer)
+    }
+
+    /// Writes what is known at the end: the profile is that of the replay, perhaps with lines of frames filled in.
+    pub fn finish(mut self, profile: &Profile) -> io::Result<W> {
+        for sites in profile.sites.chunks(summary::SITES) {
+            self.write(Kind::Counts, &summary::write_counts(sites))?;
+        }
+        self.write(Kind::Processes, &summary::write_processes(&profile.processes))?;
+        for lines in summary::write_lines(profile) {
+            self.write(Kind::Lines, &lines)?;
+        }
+        self.write(Kind::Ending, &summary::write_ending(profile))?;
+        let index = self.written;
+        self.write_index()?;
+        let mut trailer = index.to_le_bytes().to_vec();
+        trailer.extend(TRAILER_MAGIC);
+        self.file.write_all(&trailer)?;
+        self.file.flush()?;
+        Ok(self.file)
+    }
+
+    /// Bytes written so far.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    fn write_index(&mut self) -> io::Result<()> {
+        let mut columns = vec![Vec::new(); 5];
+        put(&mut columns[0], self.index.len() as u64);
+        let mut before = 0;
+        for block in &self.index {
+            put(&mut columns[1], block.at - before);
+            before = block.at;
+            put(&mut columns[2], block.events);
+            put(&mut columns[3], block.first_ms);
+            put(&mut columns[4], block.last_ms - block.first_ms);
+        }
+        self.write(Kind::Index, &columns)
+    }
+
+    fn write(&mut self, kind: Kind, columns: &[Vec<u8>]) -> io::Result<()> {
+        let block = self.packer.pack(kind, columns)?;
+        self.file.write_all(block)?;
+        self.written += block.len() as u64;
+        Ok(())
+    }
+
+    fn write_events(&mut self, ledger: &Ledger) -> io::Result<()> {
+        while let Some(columns) = self.mark.write(ledger) {
+            self.write(Kind::Tables, &columns)?;
+        }
+        for Encoded { columns, events, first_ms, last_ms } in std::mem::take(&mut self.full) {
+            self.index.push(Indexed { at: self.written, events, first_ms, last_ms });
+            self.write(Kind::Events, &columns)?;
+        }
+        self.since = Instant::now();
+        Ok(())
+    }
+
+    fn take(&mut self) {
+        if self.encoder.events() > 0 {
+            self.full.push(self.encoder.take());
+        }
+    }
+}
+
+impl<W: Write> EventSink for Writer<W> {
+    #[inline]
+    fn event(&mut self, at: Moment, event: Event) {
+        if self.failed {
+            return;
+        }
+        self.encoder.event(at, event);
+        if self.encoder.events() >= EVENTS {
+            self.take();
+        }
+    }
+
+    fn settle(&mut self, ledger: &Ledger) -> io::Result<()> {
+        if self.encoder.events() > 0 && self.since.elapsed() > WAIT {
+            self.take();
+        }
+        if self.full.is_empty() || self.failed {
+            return Ok(());
+        }
+        let written = self.write_events(ledger);
+        self.failed = written.is_err();
+        written
+    }
+
+    fn close(&mut self, ledger: &Ledger) -> io::Result<()> {
+        self.take();
+        self.write_events(ledger)
+    }
+}
