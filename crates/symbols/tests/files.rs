@@ -369,6 +369,9 @@ fn stubs_and_indirect_functions() {
     let path = compile(folder.path(), "ifunc.c", &["-O1"]);
     let (places, _) = look_up(&path, &[symbol(&path, "choose")], nowhere());
     assert_eq!(places[0][0].0, "chosen");
+    let plt = support::section(&path, ".plt");
+    let (places, _) = look_up(&path, &(plt.start..plt.end).collect::<Vec<_>>(), nowhere());
+    assert!(places.iter().flatten().any(|place| place.0 == "chosen@plt"), "{places:?}");
 }
 
 #[test]
