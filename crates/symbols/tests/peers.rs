@@ -78,20 +78,20 @@ fn cpp() {
 
 #[test]
 fn cpp_without_optimisation() {
-    compare("shapes.cpp", &["-O0", "-g"], 11);
+    compare("shapes.cpp", &["-O0", "-g"], 67);
 }
 
 #[test]
 fn rust() {
-    compare("words.rs", &["--edition=2024", "-O", "-g"], 11);
+    compare("words.rs", &["--edition=2024", "-O", "-g"], 67);
 }
 
 #[test]
 fn rust_v0_names() {
-    compare("words.rs", &["--edition=2024", "-g", "-Csymbol-mangling-version=v0"], 11);
+    compare("words.rs", &["--edition=2024", "-g", "-Csymbol-mangling-version=v0"], 67);
 }
 
 #[test]
 fn rust_lines_alone() {
-    compare("words.rs", &["--edition=2024", "-O", "-Cdebuginfo=line-tables-only"], 11);
+    compare("words.rs", &["--edition=2024", "-O", "-Cdebuginfo=line-tables-only"], 67);
 }
