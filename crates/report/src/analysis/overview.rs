@@ -73,6 +73,8 @@ pub struct ProcessRow {
     pub own_peak_bytes: u64,
     /// And when.
     pub own_peak_ms: u64,
+    /// Allocations by the function that was called.
+    pub families: Vec<FamilyRow>,
     /// Frees of blocks that it did not allocate while recorded.
     pub foreign_frees: u64,
     /// Events that could not be recorded.
@@ -234,6 +236,7 @@ fn process_row(p: &Process) -> ProcessRow {
         totals: p.totals.into(),
         own_peak_bytes: p.own_peak_bytes,
         own_peak_ms: p.own_peak_ms,
+        families: family_rows(&p.families),
         foreign_frees: p.foreign_frees,
         lost: p.lost,
     }
