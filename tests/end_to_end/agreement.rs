@@ -13,8 +13,8 @@ fn programs() -> Vec<Case> {
         Case::target("busy").args(["4", "300"]),
         Case::target("libc_allocates"),
         Case::target("coroutines"),
-        Case::new("python3")
-            .args(["-I", "-S", "-c", "import json; print(len(json.dumps(list(range(20000)))))"])
+        Case::new("/usr/bin/python3")
+            .args(["-S", "-c", "import json; print(len(json.dumps(list(range(20000)))))"])
             .env("PYTHONMALLOC", "malloc")
             .env("PYTHONHASHSEED", "0"),
     ]

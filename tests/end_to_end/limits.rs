@@ -142,7 +142,7 @@ fn little_address_space() {
         let three = Case::target("busy").args(["0", "200"]).with([&limit]).may_say("process").three_ways();
         assert_eq!(three.bare.status, 0, "{limit}: {}", three.bare.err());
         if mib >= 256 {
-            assert!(three.record.counts().allocations > 20_000, "{limit}: {:?}", three.record.counts());
+            assert!(three.record.counts().allocations >= 20_000, "{limit}: {:?}", three.record.counts());
         }
     }
 }
