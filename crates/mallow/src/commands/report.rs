@@ -201,9 +201,11 @@ pub fn framed(frame: &Frame, look: &Look) -> Line {
 /// `parse_row parser.cc:212 (2 sites) via std::string::_M_create ← load ← main`
 fn described(place: &Place, look: &Look) -> Line {
     const CALLERS: usize = 4;
+    const WIDE: usize = 120;
     let Some(frame) = &place.frame else { return Line::new().faint("(no stack is known)") };
     let mut line = framed(frame, look);
-    if place.sites > 1 {
+    // Where there is little room, callers tell more.
+    if place.sites > 1 && look.width.is_none_or(|w| w >= WIDE) {
         line = line.faint(format!(" ({})", of(place.sites, "site")));
     }
     if let Some(through) = &place.through {
