@@ -115,14 +115,14 @@ fn ends_with_symbol(out: &str) -> bool {
 }
 
 /// Length of the bracketed group that `text` starts with. An arrow closes nothing.
-fn group(text: &str, open: char, close: char) -> Option<usize> {
+pub(crate) fn group(text: &str, open: char, close: char) -> Option<usize> {
     let mut depth = 0usize;
     let mut before = ' ';
     for (at, c) in text.char_indices() {
         if c == open {
             depth += 1;
         } else if c == close && !(c == '>' && before == '-') {
-            depth -= 1;
+            depth = depth.checked_sub(1)?;
             if depth == 0 {
                 return Some(at + c.len_utf8());
             }
@@ -133,7 +133,7 @@ fn group(text: &str, open: char, close: char) -> Option<usize> {
 }
 
 /// Rust's `Type as Trait`, split at the outermost ` as `.
-fn split_as(inner: &str) -> Option<(&str, &str)> {
+pub(crate) fn split_as(inner: &str) -> Option<(&str, &str)> {
     let mut depth = 0i32;
     let mut before = ' ';
     for (at, c) in inner.char_indices() {

@@ -158,7 +158,6 @@ const ALLOCATOR_PATHS: &[&str] = &[
     "std::libcpp_allocate",
     "alloc::alloc::",
     "alloc::raw_vec::",
-    "<alloc::alloc::",
     "__rustc::",
     "hashbrown::raw::alloc",
 ];
@@ -172,8 +171,8 @@ const RUNTIME_PATHS: &[&str] = &[
     "alloc::",
     "core::",
     "hashbrown::",
-    "<[",
-    "<str>",
+    "[",
+    "str>",
     "__rust_begin_short_backtrace",
 ];
 
@@ -215,15 +214,16 @@ pub fn interest(function: Option<&str>, file: Option<&str>, module: Option<&str>
     if let Some(function) = function {
         let short = names::short(function);
         let bare = short.trim_start_matches('_');
-        if ALLOCATORS.contains(&bare) || ALLOCATOR_PATHS.iter().any(|p| short.starts_with(p)) {
+        // Rust's inherent methods may be written `<alloc::vec::Vec<…>>::push`.
+        let path = short.trim_start_matches('<');
+        if ALLOCATORS.contains(&bare) || ALLOCATOR_PATHS.iter().any(|p| path.starts_with(p)) {
             return Interest::Allocator;
         }
-        match library_impl(&short) {
-            Some(true) => return Interest::Runtime,
-            Some(false) => return Interest::Own,
-            None => {}
-        }
-        if RUNTIME_PATHS.iter().any(|p| short.starts_with(p)) || ROOTS.contains(&short.as_str()) {
+        let of_runtime = match trait_impl(&short) {
+            Some((of, of_trait)) => library_impl(of, of_trait),
+            None => RUNTIME_PATHS.iter().any(|p| path.starts_with(p)) || ROOTS.contains(&short.as_str()),
+        };
+        if of_runtime {
             return Interest::Runtime;
         }
     }
@@ -237,13 +237,19 @@ pub fn interest(function: Option<&str>, file: Option<&str>, module: Option<&str>
     Interest::Own
 }
 
-/// Of Rust's `<Type as Trait>::method`: is it code of Rust's library? It is where the trait is, and the type is the
-/// library's or any type. None for other names.
-fn library_impl(short: &str) -> Option<bool> {
+/// Type and trait of Rust's `<Type as Trait>::method`.
+fn trait_impl(short: &str) -> Option<(&str, &str)> {
+    let end = names::group(short, '<', '>')?;
+    names::split_as(short.strip_prefix('<')?.get(..end - 2)?)
+}
+
+/// Is it code of Rust's library? It is where the trait is the library's, and the type too or built into the language.
+/// Calls through function pointers and closures always are.
+fn library_impl(of: &str, of_trait: &str) -> bool {
     let library = |path: &str| ["core::", "alloc::", "std::", "hashbrown::"].iter().any(|p| path.starts_with(p));
-    let (of, of_trait) = short.strip_prefix('<')?.split_once(" as ")?;
-    let built_in = !of.contains("::") && !of.starts_with('<');
-    Some(library(of_trait) && (library(of) || built_in))
+    let of = of.trim_start_matches(['<', '&', '*', '[', '(']);
+    let built_in = !of.contains("::") || of.starts_with("dyn ");
+    of_trait.starts_with("core::ops::function::Fn") || (library(of_trait) && (library(of) || built_in))
 }
 
 #[cfg(test)]
@@ -264,6 +270,18 @@ mod tests {
             ("void std::__sort<int*>(int*, int*)", "", "/bin/a", Runtime),
             ("<alloc::string::String as core::clone::Clone>::clone", "", "/bin/a", Runtime),
             ("<T as core::convert::Into<U>>::into", "", "/bin/a", Runtime),
+            ("<alloc::vec::Vec<u8>>::push", "", "/bin/a", Runtime),
+            ("<alloc::raw_vec::RawVec<u8>>::grow_one", "", "/bin/a", Allocator),
+            (
+                "<u8 as <[_]>::to_vec_in::ConvertVec>::to_vec::<A>",
+                "/rustc/0/library/alloc/src/slice.rs",
+                "/bin/a",
+                Runtime,
+            ),
+            ("<<user::Row as user::Load>::load as core::ops::function::FnOnce<()>>::call_once", "", "/bin/a", Runtime),
+            ("<&dyn user::T as core::fmt::Debug>::fmt", "", "/bin/a", Runtime),
+            ("<user::Row>::parse", "", "/bin/a", Own),
+            ("a>::<b", "", "/bin/a", Own),
             ("<&str as core::fmt::Display>::fmt", "", "/bin/a", Runtime),
             ("fopen", "", "/usr/lib/libc.so.6", Runtime),
             ("allocate", "/usr/include/c++/12/bits/alloc.h", "/bin/a", Runtime),
