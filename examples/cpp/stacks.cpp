@@ -19,7 +19,7 @@ struct Node {
 
     char kind; // + * - ( for calls of a function, v for variables, n for numbers
     uint64_t number = 0;
-    uint64_t fingerprint = 0; // of the source text in parentheses
+    uint64_t fingerprint = 0; // of a call's arguments, as written
     std::string name;
     std::vector<std::unique_ptr<Node>> children;
 };
@@ -107,10 +107,9 @@ class Parser {
     }
 
     __attribute__((noinline)) Tree parentheses() {
-        const char *begin = at_++;
+        at_++;
         Tree inner = sum();
         at_++;
-        inner->fingerprint = fingerprint(begin, at_);
         return inner;
     }
 
@@ -137,7 +136,9 @@ class Parser {
     __attribute__((noinline)) Tree call(std::string name) {
         auto node = std::make_unique<Node>('(');
         node->name = std::move(name);
+        const char *begin = at_;
         node->children.push_back(parentheses());
+        node->fingerprint = fingerprint(begin, at_);
         return node;
     }
 
