@@ -6,7 +6,7 @@ use super::source::Source;
 use super::spool::SpoolReader;
 use super::tables::Bases;
 use crate::chunk::Chunk;
-use crate::replay::{End, EventSink, Replay};
+use crate::replay::{End, EventSink, Options, Replay};
 use rustc_hash::FxHashMap;
 use std::fs::File;
 use std::io;
@@ -23,10 +23,15 @@ struct Known {
 }
 
 /// Makes a recording of what is left in `directory`. It is not changed.
-pub fn recover<S: EventSink>(directory: &Path, sink: S) -> Result<Recorded<S>, RunError> {
+pub fn recover<S: EventSink>(
+    directory: &Path,
+    sink: impl FnOnce(&Options) -> io::Result<S>,
+) -> Result<Recorded<S>, RunError> {
     let no_run = |error| RunError::NoRun(directory.to_owned(), error);
     let about = about(directory).map_err(no_run)?;
-    let mut replay = Replay::new(options(&about), sink);
+    let options = options(&about);
+    let sink = sink(&options).map_err(RunError::Recording)?;
+    let mut replay = Replay::new(options, sink);
     // By pid and serial, which are in the names of the process files too.
     let mut known: FxHashMap<(u32, u32), Known> = FxHashMap::default();
     let mut keys: Vec<(u32, u32)> = Vec::new();

@@ -37,6 +37,9 @@ pub enum RunError {
         #[source]
         error: io::Error,
     },
+    /// No recording.
+    #[error("cannot write the recording: {0}; name another output with -o")]
+    Recording(#[source] io::Error),
     /// No spool.
     #[error("cannot write {0}: {1}; name another output with -o")]
     Spool(PathBuf, #[source] io::Error),
@@ -114,11 +117,11 @@ pub struct Recording<'a> {
     pub spool: &'a Path,
 }
 
-/// Runs `command` and records it into `sink`. `tick` is called a few times a second.
+/// Runs `command` and records it into what `sink` makes. `tick` is called a few times a second.
 pub fn record<S: EventSink + Send>(
     command: &[OsString],
     how: &Recording,
-    sink: S,
+    sink: impl FnOnce(&Options) -> io::Result<S>,
     tick: &mut dyn FnMut(Tick),
 ) -> Result<Recorded<S>, RunError> {
     let mut run = RunDirectory::create(&how.settings, &words(command)).map_err(RunError::Directory)?;
@@ -137,11 +140,13 @@ pub fn record<S: EventSink + Send>(
     let spool_guard = Remove(how.spool);
     std::os::unix::fs::symlink(how.spool.canonicalize().map_err(spool_error)?, run.path().join("spool"))
         .map_err(RunError::Directory)?;
+    let options = options(&about);
+    let sink = sink(&options).map_err(RunError::Recording)?;
     let mut child = spawn(&run, &library, command)?;
 
     let shown = Shown::default();
     let progress = Mutex::new(Progress::default());
-    let replay = Replay::new(options(&about), sink);
+    let replay = Replay::new(options, sink);
     let outcome = std::thread::scope(|scope| {
         let (send, receive) = std::sync::mpsc::channel();
         let drain = Drain::new(&run, &shown, SpoolWriter::new(spool.try_clone()?), send, about.started_ns);

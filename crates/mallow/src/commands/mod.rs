@@ -1,5 +1,6 @@
 //! One file a command. A command gets its flags, and says with which status to exit.
 
+pub mod launched;
 pub mod leaks;
 pub mod record;
 pub mod recover;

@@ -1,12 +1,130 @@
-//! `mallow record`.
+//! `mallow record`: runs a command, records all it allocates, and reports.
 
+use std::ffi::OsStr;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use mallow_capture::recording::Writer;
+use mallow_capture::run::directory::Settings;
+use mallow_capture::run::session::{self, Recorded, Recording, Tick};
+use mallow_symbols::symbolize_jit_all;
 
-use crate::flags::RecordFlags;
+use super::launched;
+use super::report;
+use super::source;
+use crate::flags::{RecordFlags, ViewFlags};
+use crate::output;
+use crate::text::Stream;
+use crate::text::units::{bytes, count, span};
 
-/// Refuses: this build cannot do it.
-pub fn run(_flags: &RecordFlags) -> Result<ExitCode> {
-    bail!("record is not part of this build; use a later one")
+/// Records, then shows the report on standard error: standard output is the command's.
+pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
+    let path = flags.output.clone().unwrap_or_else(|| default_output(flags.command.first()));
+    let spool = beside(&path);
+    let how = Recording {
+        settings: Settings { trace: true, max_depth: flags.max_depth, children: !flags.no_children },
+        wait: flags.wait,
+        spool: &spool,
+    };
+    let line = StatusLine::new();
+    let create = |options: &_| Writer::create(&path, options);
+    let recorded = match session::record(&flags.command, &how, create, &mut |tick| line.show(tick)) {
+        Ok(recorded) => recorded,
+        Err(error) => {
+            // There is nothing in it.
+            let _ = std::fs::remove_file(&path);
+            return launched::failed(error);
+        }
+    };
+    line.clear();
+    let (exit_status, still_running) = (recorded.exit_status, recorded.still_running);
+    launched::warn(&flags.command, recorded.profile.processes.len(), recorded.failed_processes, still_running);
+    finish(recorded, &path, (!flags.no_report).then_some(&flags.view))?;
+    Ok(launched::status(exit_status))
+}
+
+/// Closes the recording, says where it is, and shows the report where there is to be one.
+pub fn finish(recorded: Recorded<Writer>, path: &Path, view: Option<&ViewFlags>) -> Result<()> {
+    let Recorded { mut profile, sink, .. } = recorded;
+    // What a JIT made has names only as long as its map lies in /tmp: they are kept in the recording.
+    symbolize_jit_all(&mut profile);
+    let closed = sink.and_then(|writer| writer.finish(&profile));
+    let shown = path.display();
+    if let Some(view) = view {
+        let recording = source::Recording::of(profile);
+        output::tell(&report::render(&recording, view, false, Stream::Err)?);
+    }
+    match closed {
+        Ok(_) => {
+            output::say(&format!("recorded to {shown}"));
+            Ok(())
+        }
+        Err(error) => {
+            Err(error).with_context(|| format!("{shown} could not be written to its end; what it holds can be read"))
+        }
+    }
+}
+
+/// NAME.mallow in the current directory, for a command NAME.
+fn default_output(program: Option<&std::ffi::OsString>) -> PathBuf {
+    let name = program.map(Path::new).and_then(Path::file_name).unwrap_or(OsStr::new("command"));
+    let mut output = name.to_owned();
+    output.push(".mallow");
+    PathBuf::from(output)
+}
+
+/// Where the spool of a recording goes: beside it, on a disk.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.spool", std::process::id()));
+    match path.parent().filter(|_| path.metadata().is_ok_and(|m| m.is_file())) {
+        Some(directory) => directory.join(name),
+        None => std::env::temp_dir().join(name),
+    }
+}
+
+/// One line on the terminal, while the command runs; nothing elsewhere.
+struct StatusLine(Option<ProgressBar>);
+
+impl StatusLine {
+    fn new() -> Self {
+        if !std::io::stderr().is_terminal() {
+            return Self(None);
+        }
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
+        bar.set_style(ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        Self(Some(bar))
+    }
+
+    fn show(&self, tick: Tick) {
+        let Some(bar) = &self.0 else { return };
+        // A command that is over at once is not worth a line.
+        if tick.elapsed < Duration::from_millis(500) {
+            return;
+        }
+        let p = tick.progress;
+        let mut text = format!(
+            "mallow: {}{}  {} allocations  live {}  peak {}",
+            if tick.ended { "reading what is left; ran " } else { "" },
+            span(tick.elapsed.as_millis() as u64),
+            count(p.allocations),
+            bytes(p.live_bytes, false),
+            bytes(p.peak_bytes, false),
+        );
+        if p.lost > 0 {
+            text.push_str(&format!("  {} events lost", count(p.lost)));
+        }
+        bar.set_message(text);
+        bar.tick();
+    }
+
+    fn clear(&self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
 }

@@ -1,12 +1,28 @@
-//! `mallow recover`.
+//! `mallow recover`: a recording of what a killed `mallow record` left behind.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
+use mallow_capture::recording::Writer;
+use mallow_capture::run::recover::recover;
 
+use super::{launched, record};
 use crate::flags::RecoverFlags;
+use crate::{exit, output};
 
-/// Refuses: this build cannot do it.
-pub fn run(_flags: &RecoverFlags) -> Result<ExitCode> {
-    bail!("recover is not part of this build; use a later one")
+/// Reads the run directory, writes the recording, and reports.
+pub fn run(flags: &RecoverFlags) -> Result<ExitCode> {
+    let path = flags.output.clone().unwrap_or_else(|| PathBuf::from("recovered.mallow"));
+    let recorded = match recover(&flags.dir, |options| Writer::create(&path, options)) {
+        Ok(recorded) => recorded,
+        Err(error) => {
+            let _ = std::fs::remove_file(&path);
+            return Err(error.into());
+        }
+    };
+    launched::warn(&[], recorded.profile.processes.len().max(1), recorded.failed_processes, 0);
+    record::finish(recorded, &path, Some(&flags.view))?;
+    output::say(&format!("{} is no longer needed; rm -r it when the recording is as you want it", flags.dir.display()));
+    Ok(exit::OK)
 }

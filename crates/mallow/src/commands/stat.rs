@@ -1,12 +1,54 @@
-//! `mallow stat`.
+//! `mallow stat`: counts, as `perf stat` does cycles.
 
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result};
+use mallow_capture::run::session;
+use mallow_report::analysis::{Stat, StatProcess};
 
+use super::launched;
+use super::stat_text;
 use crate::flags::StatFlags;
+use crate::output;
+use crate::text::{Look, Stream};
 
-/// Refuses: this build cannot do it.
-pub fn run(_flags: &StatFlags) -> Result<ExitCode> {
-    bail!("stat is not part of this build; use a later one")
+/// Runs the command and shows what was counted, on standard error or in a file.
+pub fn run(flags: &StatFlags) -> Result<ExitCode> {
+    let mut file = match &flags.output {
+        Some(path) => Some(std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?),
+        None => None,
+    };
+    let counted = match session::count(&flags.command, true) {
+        Ok(counted) => counted,
+        Err(error) => return launched::failed(error),
+    };
+    launched::warn(&flags.command, counted.processes.len(), counted.failed_processes, 0);
+    let stat = Stat {
+        command: flags.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        wall_ns: counted.wall.as_nanos() as u64,
+        exit_status: counted.exit_status,
+        lost: counted.processes.iter().fold(0, |sum, p| sum.saturating_add(p.2)),
+        processes: counted
+            .processes
+            .into_iter()
+            .map(|(process, families, _)| StatProcess {
+                pid: process.pid,
+                parent_pid: process.parent_pid,
+                serial: process.serial,
+                forked: process.forked,
+                arguments: if process.arguments.is_empty() { vec![process.executable] } else { process.arguments },
+                families,
+            })
+            .collect(),
+    };
+    let look = if file.is_some() { Look::default() } else { Look::of(Stream::Err) };
+    let text = stat_text::render(&stat, flags.per_process, flags.json, &look)?;
+    match (&mut file, &flags.output) {
+        (Some(file), Some(path)) => {
+            use std::io::Write;
+            file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        _ => output::tell(&text),
+    }
+    Ok(launched::status(counted.exit_status))
 }

@@ -1,0 +1,50 @@
+//! What `stat` and `record` share: failures around a command, its exit status, and what was out of sight.
+
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use mallow_capture::run::session::RunError;
+use mallow_capture::run::unseen;
+
+use crate::text::units::of;
+use crate::{exit, output};
+
+/// A run that could not be: a command that cannot be executed has exit codes of its own.
+pub fn failed(error: RunError) -> Result<ExitCode> {
+    let RunError::Command { command, error } = &error else { return Err(error.into()) };
+    let (what, code) = match error.kind() {
+        ErrorKind::NotFound => ("not found; is the name right, and its interpreter there?".to_owned(), exit::NOT_FOUND),
+        ErrorKind::PermissionDenied => ("not executable; is it a program?".to_owned(), exit::NOT_EXECUTABLE),
+        _ => (format!("cannot be executed: {error}"), exit::NOT_EXECUTABLE),
+    };
+    output::say(&format!("{command}: {what}"));
+    Ok(ExitCode::from(code))
+}
+
+/// Mallow's own exit status after a command that ended with `status`. Where it still runs, somebody pressed Ctrl-C.
+pub fn status(status: Option<i32>) -> ExitCode {
+    const INTERRUPTED: u8 = 128 + 2;
+    ExitCode::from(status.map_or(INTERRUPTED, |status| status as u8))
+}
+
+/// Tells what was out of sight.
+pub fn warn(command: &[OsString], seen: usize, failed: u32, still_running: u32) {
+    if seen == 0 && failed == 0 {
+        let program = command.first().map(OsString::as_os_str).unwrap_or_default();
+        let why = unseen::why(program)
+            .unwrap_or_else(|| format!("{} called no allocator that Mallow can see", program.to_string_lossy()));
+        output::say(&format!("nothing was recorded: {why}"));
+    }
+    if failed > 0 {
+        let processes = of(failed.into(), "process");
+        output::say(&format!(
+            "{processes} went unrecorded for want of memory, file size or permission (ulimit -v, ulimit -f, a change of user or root directory)"
+        ));
+    }
+    if still_running > 0 {
+        let processes = of(still_running.into(), "process");
+        output::say(&format!("{processes} went on after the recording ended; --wait records until all have ended"));
+    }
+}
