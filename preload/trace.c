@@ -52,6 +52,7 @@ static struct tracer **tracers;
 static _Thread_local struct tracer *own_tracer __attribute__((tls_model("initial-exec")));
 
 #define NUMBER_MASK ((1ull << MALLOW_STACK_BITS) - 1)
+_Static_assert(UNWIND_TABLE_SHIFT == MALLOW_STACK_BITS, "the unwinder prefetches where a stack is looked up");
 
 /* ---- stack numbers ---- */
 
@@ -73,6 +74,8 @@ static int table_make(struct tracer *t, uint32_t bits) {
         sys_unmap(old, 8 * old_size);
     t->table = table;
     t->table_bits = bits;
+    t->unwinder.table = table;
+    t->unwinder.table_mask = mask;
     return 1;
 }
 
@@ -91,6 +94,7 @@ COLD static int stacks_reset(struct tracer *t) {
         sys_unmap(t->table, 8ull << t->table_bits);
     t->table = NULL;
     t->table_bits = 0;
+    t->unwinder.table = NULL;
     return table_make(t, 10);
 }
 
@@ -103,7 +107,7 @@ COLD static int stack_send(struct tracer *t, uint64_t tag, uint64_t *at) {
         return 0;
     room[0] = ring_word(MALLOW_OP_STACK, u->cut ? MALLOW_FLAG_CUT : 0, (uint64_t)keep << 32 | fresh);
     for (uint32_t i = 0; i < fresh; i++)
-        room[1 + i] = u->states[keep + i].pc;
+        room[1 + i] = u->places[keep + i].pc;
     ring_publish(&t->ring, 1 + fresh);
     *at = tag | t->stacks;
     t->last_stack = t->stacks++;
@@ -249,7 +253,8 @@ COLD static void flush_pending(struct tracer *t) {
         const struct pending *p = &t->pending[i];
         if (carries_stack(p->word)) {
             struct unwinder *u = &t->unwinder;
-            u->states[0] = (struct state){.pc = p->pc, .hash = p->pc * 0x9e3779b97f4a7c15ull};
+            u->places[0] = (struct place){.pc = p->pc};
+            u->states[0] = (struct state){.hash = p->pc * 0x9e3779b97f4a7c15ull};
             u->depth = 1;
             u->shared = 0;
             u->cut = u->forget = 1;
@@ -282,9 +287,8 @@ COLD static void pend(struct tracer *t, uint64_t word, uint64_t size, uint64_t p
  * new event's frame is further out on the same stack. What it had half done is dropped.
  */
 COLD static int abandoned(struct tracer *t, uint64_t frame) {
-    const struct unwinder *u = &t->unwinder;
-    uint64_t size = u->high - u->low;
-    if (frame - u->low >= size || t->inside - u->low >= size || frame <= t->inside)
+    struct unwinder *u = &t->unwinder;
+    if (!unwind_owns(u, frame) || !unwind_owns(u, t->inside) || frame <= t->inside)
         return 0;
     t->unwinder.depth = 0;
     t->unwinder.checks = 0;

@@ -12,6 +12,12 @@
 /* The kernel keeps at least this much room below the top of the main thread's stack free of other mappings. */
 #define MAIN_STACK_ROOM (128ull << 20)
 
+/* As far a thread's stack may grow between two of its events. Beyond that it is walked as one that is not its own. */
+#define THREAD_STACK_STEP (8ull << 20)
+
+/* A thread's stack that is larger is walked as one of the program's own making. */
+#define THREAD_STACK_ROOM (1ull << 30)
+
 /*
  * Rules by pc, shared by all threads: pc << 16 | quick rule. One word an entry, so a reader sees a whole entry or
  * another whole entry; 32 K entries hold the call sites of cc1plus.
@@ -34,36 +40,48 @@ static uint64_t load(uint64_t address) {
 }
 
 uint64_t unwind_bytes(uint32_t limit) {
-    return (uint64_t)limit * (2 * sizeof(struct state) + 2 * sizeof(struct check));
+    return (uint64_t)limit * 2 * (sizeof(struct place) + sizeof(struct state) + sizeof(struct check));
 }
 
 void unwind_adopt(struct unwinder *u) {
     uint64_t here = (uint64_t)__builtin_frame_address(0);
     u->depth = 0;
     u->forget = 1;
+    u->floor = 0;
     /* The kernel puts the random bytes that AT_RANDOM points to above everything on the main stack. */
     u->high = getauxval(AT_RANDOM) & ~7ull;
     u->low = u->high - MAIN_STACK_ROOM;
-    if (here - u->low < u->high - u->low)
+    if (here - u->low < u->high - u->low) {
+        u->floor = u->low;
         return;
-    pthread_attr_t attributes;
-    void *start = NULL;
-    size_t size = 0;
-    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
-        pthread_attr_getstack(&attributes, &start, &size);
-        pthread_attr_destroy(&attributes);
     }
-    u->low = (uint64_t)start;
-    u->high = u->low + size;
-    if (here - u->low >= size) /* a stack of the program's own making: walks probe what they read */
-        u->low = u->high = 0;
+    /* C libraries put a thread's control block on top of its stack, also of one that the program made. How far the
+     * stack reaches down is learned as it is used: to ask the library takes a lock that this thread may hold. */
+    u->low = u->high = (uint64_t)pthread_self() & ~7ull;
+}
+
+/* The thread is further down its stack than ever before, or on a stack of the program's own making: 1 when all pages
+ * from sp up to the known part can be read. */
+COLD static int stack_grew(struct unwinder *u, uint64_t sp) {
+    if (sp >= u->low || sp < u->floor || u->low - sp > THREAD_STACK_STEP)
+        return 0;
+    uint64_t low = u->low & ~(PAGE - 1);
+    for (; low > sp; low -= PAGE)
+        if (!sys_readable(low - PAGE)) {
+            u->floor = low;
+            return 0;
+        }
+    u->low = low;
+    return 1;
 }
 
 void unwind_setup(struct unwinder *u, void *memory, uint32_t limit) {
     u->limit = limit;
-    u->states = memory;
-    u->fresh = u->states + limit;
-    u->check = (struct check *)(u->fresh + limit);
+    u->places = memory;
+    u->fresh_places = u->places + limit;
+    u->states = (struct state *)(u->fresh_places + limit);
+    u->fresh_states = u->states + limit;
+    u->check = (struct check *)(u->fresh_states + limit);
     unwind_adopt(u);
 }
 
@@ -93,9 +111,10 @@ COLD static uint32_t rule_find(uint64_t key) {
 }
 
 static inline uint32_t rule_of(uint64_t key) {
-    uint64_t entry = __atomic_load_n(cache_slot(key), __ATOMIC_RELAXED);
-    if (LIKELY(entry >> 16 == (key & 0xffffffffffffull)))
-        return (uint32_t)(entry & 0xffff);
+    /* Equal keys cancel, and leave the rule alone. */
+    uint64_t entry = __atomic_load_n(cache_slot(key), __ATOMIC_RELAXED) ^ key << 16;
+    if (LIKELY(entry < 0x10000))
+        return (uint32_t)entry;
     return rule_find(key);
 }
 
@@ -116,6 +135,7 @@ int unwind_extend(uint64_t *high, uint64_t to) {
 /* What a step out of a frame came to. */
 enum step {
     STEP_ON,   /* pc, sp and rbp are the caller's */
+    STEP_ONCE, /* so, but the return address was not just below the caller's sp: not to be relied on later */
     STEP_END,  /* there is no caller */
     STEP_CUT,  /* the caller cannot be told */
     STEP_FULL, /* a register that this walk does not follow is needed */
@@ -153,8 +173,7 @@ static uint64_t saved_slot(const struct walk *w, struct state *s, uint64_t cfa, 
 }
 
 /* Steps by a whole rule: everything that the quick form cannot say. */
-COLD static enum step step_rule(const struct unwinder *u, struct walk *w, struct state *s,
-                                const struct mallow_rule *rule) {
+COLD static enum step step_rule(struct unwinder *u, struct walk *w, struct state *s, const struct mallow_rule *rule) {
     uint64_t base, cfa;
     if (rule->cfa_kind == MALLOW_CFA_END)
         return STEP_END;
@@ -177,7 +196,7 @@ COLD static enum step step_rule(const struct unwinder *u, struct walk *w, struct
             return STEP_CUT;
         cfa = load(base) + (uint64_t)(int64_t)rule->cfa_extra;
         s->flags |= STATE_DEREF;
-        s->extra_slot = base;
+        s->extra_slot = base & 0xffffffffffffffull;
         break;
     default:
         return STEP_CUT;
@@ -186,8 +205,7 @@ COLD static enum step step_rule(const struct unwinder *u, struct walk *w, struct
     uint64_t at = saved_slot(w, s, cfa, rule, MALLOW_RA);
     if (at == 0 || !can_load(w, at))
         return rule->kind[MALLOW_RA] == MALLOW_SAVED_UNDEFINED ? STEP_END : STEP_CUT;
-    s->ra_slot = at;
-    uint64_t pc = load(at);
+    uint64_t ra_slot = at, pc = load(at);
     at = saved_slot(w, s, cfa, rule, MALLOW_RBP);
     if (at != 0) {
         if (!can_load(w, at))
@@ -202,15 +220,15 @@ COLD static enum step step_rule(const struct unwinder *u, struct walk *w, struct
     if (cfa <= w->sp || cfa > w->high) {
         if (!rule->signal_frame)
             return STEP_CUT;
-        w->foreign = cfa - u->low >= u->high - u->low;
+        w->foreign = !unwind_owns(u, cfa);
         w->high = w->foreign ? (cfa | (PAGE - 1)) + 1 : u->high;
         if (w->foreign && !sys_readable(cfa & ~7ull))
             return STEP_CUT;
         w->sp = cfa;
-        return STEP_ON;
+        return STEP_ONCE;
     }
     w->sp = cfa;
-    return STEP_ON;
+    return ra_slot == cfa - 8 ? STEP_ON : STEP_ONCE;
 }
 
 /* Steps a frame that no table describes, as if it kept a frame pointer. */
@@ -225,7 +243,6 @@ COLD static enum step step_frame_pointer(struct walk *w, struct state *s) {
     if (module_find(pc - 1) == NULL && pc - w->pc + JIT_REACH > 2 * JIT_REACH)
         return STEP_CUT;
     s->flags |= STATE_USES_RBP;
-    s->ra_slot = rbp + 8;
     s->rbp_slot = rbp;
     w->pc = pc;
     w->rbp = load(rbp);
@@ -233,7 +250,7 @@ COLD static enum step step_frame_pointer(struct walk *w, struct state *s) {
     return STEP_ON;
 }
 
-COLD static enum step step_special(const struct unwinder *u, struct walk *w, struct state *s, uint32_t quick) {
+COLD static enum step step_special(struct unwinder *u, struct walk *w, struct state *s, uint32_t quick) {
     uint32_t index = quick & ~MALLOW_QUICK_RULE;
     if (index == MALLOW_RULE_END)
         return STEP_END;
@@ -243,27 +260,30 @@ COLD static enum step step_special(const struct unwinder *u, struct walk *w, str
     if (module == NULL || module->table == NULL || index >= module->table->rules)
         return STEP_CUT;
     enum step step = step_rule(u, w, s, &module->rules[index]);
-    return step == STEP_ON && (w->pc & ~MALLOW_EXACT_PC) == 0 ? STEP_END : step;
+    return step <= STEP_ONCE && (w->pc & ~MALLOW_EXACT_PC) == 0 ? STEP_END : step;
+}
+
+/* True where frame `index` is still the caller of frame index + 1. The top bit may be MALLOW_EXACT_PC. */
+static inline int still_called(const struct place *places, uint32_t index) {
+    return (load(places[index].sp - 8) ^ places[index].pc) << 1 == 0;
 }
 
 /*
- * Which of the remembered states 0 .. count-1 still stand, given that the innermost, count-1, does: returns the lowest
- * index from which on all do; 0 when all do. One load and one comparison a state; no branches while nothing differs.
+ * Which of the remembered frames 0 .. count-1 still stand, given that the innermost, count-1, does: returns the lowest
+ * index from which on all do; 0 when all do. A comparison a frame, and no branches while nothing differs.
  */
-static uint32_t verify(const struct unwinder *u, uint32_t count) {
-    const struct state *states = u->states;
+static inline uint32_t verify(const struct unwinder *u, uint32_t count) {
+    const struct place *places = u->places;
     uint64_t difference = 0;
-    for (uint32_t i = count - 1; i > 0; i--)
-        difference |= (load(states[i].ra_slot) ^ states[i - 1].pc) << 1; /* the top bit is MALLOW_EXACT_PC */
+    for (uint32_t i = 0; i + 1 < count; i++)
+        difference |= (load(places[i].sp - 8) ^ places[i].pc) << 1;
     for (uint32_t i = 0; i < u->checks && u->check[i].state < count; i++)
         difference |= load(u->check[i].slot) ^ u->check[i].value;
     if (LIKELY(difference == 0))
         return 0;
     uint32_t valid = count - 1;
-    while ((load(states[valid].ra_slot) ^ states[valid - 1].pc) << 1 == 0 && valid > 1)
+    while (valid > 0 && still_called(places, valid - 1))
         valid--;
-    if (valid == 1 && (load(states[1].ra_slot) ^ states[0].pc) << 1 == 0)
-        valid = 0;
     for (uint32_t i = 0; i < u->checks && u->check[i].state < count; i++)
         if (load(u->check[i].slot) != u->check[i].value && u->check[i].state > valid)
             valid = (uint32_t)u->check[i].state;
@@ -276,37 +296,44 @@ static inline uint64_t mix(uint64_t hash, uint64_t pc) {
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Puts the `count` fresh states on top of the first u->shared remembered ones. */
+/* Puts the `count` fresh frames on top of the first u->shared remembered ones. */
 static void settle(struct unwinder *u, uint32_t count) {
-    struct state *states = u->states;
     uint32_t shared = u->shared;
+    struct place *place = u->places + shared;
+    struct state *state = u->states + shared;
+    const struct place *fresh_place = u->fresh_places + count;
+    const struct state *fresh_state = u->fresh_states + count;
+    uint64_t hash = shared > 0 ? state[-1].hash : u->cut ? 2 : 1;
+    uint64_t needed = shared > 0 ? state[-1].flags & STATE_NEEDS_RBP : 0;
     while (u->checks > 0 && u->check[u->checks - 1].state >= shared)
         u->checks--;
-    uint64_t hash = shared > 0 ? states[shared - 1].hash : u->cut ? 2 : 1;
-    for (uint32_t i = 0; i < count; i++) {
-        struct state *to = &states[shared + i];
-        *to = u->fresh[count - 1 - i];
-        hash = mix(hash, to->pc);
-        to->hash = hash;
-        uint64_t outer = shared + i > 0 ? to[-1].flags & STATE_NEEDS_RBP : 0;
-        if ((to->flags & STATE_USES_RBP) != 0 || (to->rbp_slot == 0 && outer != 0))
-            to->flags |= STATE_NEEDS_RBP;
-        else
-            to->flags &= ~(uint64_t)STATE_NEEDS_RBP;
-        if (outer != 0 && to->rbp_slot != 0)
-            u->check[u->checks++] = (struct check){shared + i, to->rbp_slot, to[-1].rbp};
-        if (UNLIKELY((to->flags & STATE_DEREF) != 0))
-            u->check[u->checks++] = (struct check){shared + i, to->extra_slot, load(to->extra_slot)};
-    }
     u->depth = shared + count;
+    for (uint32_t i = shared; i < shared + count; i++, place++, state++) {
+        *place = *--fresh_place;
+        *state = *--fresh_state;
+        hash = mix(hash, place->pc);
+        state->hash = hash;
+        uint64_t flags = state->flags;
+        if (UNLIKELY(needed != 0 && state->rbp_slot != 0))
+            u->check[u->checks++] = (struct check){i, state->rbp_slot, state[-1].rbp};
+        if (UNLIKELY((flags & STATE_DEREF) != 0))
+            u->check[u->checks++] = (struct check){i, state->extra_slot, load(state->extra_slot)};
+        /* Copied states say what they were: it is told anew, for other callers. */
+        needed = (flags & STATE_USES_RBP) != 0 || (state->rbp_slot == 0 && needed != 0) ? STATE_NEEDS_RBP : 0;
+        state->flags = (flags & ~(uint64_t)STATE_NEEDS_RBP) | needed;
+    }
+    if (u->table != NULL)
+        __builtin_prefetch(&u->table[hash >> UNWIND_TABLE_SHIFT & u->table_mask]);
 }
 
-/* More states than the limit: keeps the innermost, and nothing of it can be relied on later. */
+/* More frames than the limit: keeps the innermost, and nothing of it can be relied on later. */
 COLD static void settle_deep(struct unwinder *u, uint32_t count) {
     uint32_t outer = u->limit - count;
-    /* fresh[] has room for limit states: append the innermost shared ones, then settle them all. */
-    for (uint32_t i = 0; i < outer; i++)
-        u->fresh[count + i] = u->states[u->shared - 1 - i];
+    /* There is room for limit fresh frames: append the innermost shared ones, then settle them all. */
+    for (uint32_t i = 0; i < outer; i++) {
+        u->fresh_places[count + i] = u->places[u->shared - 1 - i];
+        u->fresh_states[count + i] = u->states[u->shared - 1 - i];
+    }
     u->shared = 0;
     u->checks = 0;
     u->cut = 1;
@@ -316,16 +343,17 @@ COLD static void settle_deep(struct unwinder *u, uint32_t count) {
 
 void unwind(struct unwinder *u, uint64_t pc, uint64_t sp, uint64_t rbp) {
     struct walk w = {pc, sp, rbp, u->high, 0};
-    struct state *states = u->states, *fresh = u->fresh;
     if (UNLIKELY(modules_unsettled()))
         modules_settle(unwind_flush);
     if (UNLIKELY(u->unloads != modules_linker.unloads)) {
         u->unloads = modules_linker.unloads;
         u->forget = 1;
     }
+    const struct place *places = u->places;
+    const struct state *states = u->states;
     uint32_t candidates = u->forget ? 0 : u->depth, count = 0, limit = u->limit;
     uint8_t cut = 0, forget = 0;
-    if (UNLIKELY(sp - u->low >= u->high - u->low)) {
+    if (UNLIKELY(sp - u->low >= u->high - u->low) && !stack_grew(u, sp)) {
         w.foreign = 1;
         w.high = (sp | (PAGE - 1)) + 1; /* the page is in use */
         candidates = 0;
@@ -333,47 +361,47 @@ void unwind(struct unwinder *u, uint64_t pc, uint64_t sp, uint64_t rbp) {
     }
     u->shared = 0;
     for (;;) {
-        while (candidates > 0 && states[candidates - 1].sp < w.sp)
+        while (candidates > 0 && places[candidates - 1].sp < w.sp)
             candidates--;
         if (candidates > 0) {
-            const struct state *last = &states[candidates - 1];
-            if (last->sp == w.sp && last->pc == w.pc && ((last->flags & STATE_NEEDS_RBP) == 0 || last->rbp == w.rbp)) {
-                uint32_t valid = candidates > 1 ? verify(u, candidates) : 0;
+            const struct place *last = &places[candidates - 1];
+            const struct state *state = &states[candidates - 1];
+            if (last->sp == w.sp && last->pc == w.pc &&
+                ((state->flags & STATE_NEEDS_RBP) == 0 || state->rbp == w.rbp)) {
+                uint32_t valid = verify(u, candidates);
                 if (valid == 0) {
                     u->shared = candidates;
                     cut = u->cut;
                     break;
                 }
-                /* States `valid` and further in stand: take them over, and walk on from the outermost of them. */
+                /* Frames `valid` and further in stand: take them over, and walk on from the outermost of them. */
                 while (candidates - 1 > valid && count < limit - 1) {
                     candidates--;
-                    fresh[count] = states[candidates];
-                    fresh[count].rbp = w.rbp;
-                    if (fresh[count].rbp_slot != 0)
-                        w.rbp = load(fresh[count].rbp_slot);
+                    u->fresh_places[count] = places[candidates];
+                    u->fresh_states[count] = states[candidates];
+                    u->fresh_states[count].rbp = w.rbp;
+                    if (states[candidates].rbp_slot != 0)
+                        w.rbp = load(states[candidates].rbp_slot);
                     count++;
                 }
                 candidates--;
-                w.pc = states[candidates].pc;
-                w.sp = states[candidates].sp;
+                w.pc = places[candidates].pc;
+                w.sp = places[candidates].sp;
             }
         }
         if (UNLIKELY(count == limit)) {
             cut = forget = 1;
             break;
         }
-        struct state *s = &fresh[count++];
-        s->pc = w.pc;
-        s->sp = w.sp;
+        struct state *s = &u->fresh_states[count];
+        u->fresh_places[count++] = (struct place){w.sp, w.pc};
         s->rbp = w.rbp;
-        s->flags = 0;
         uint32_t quick = rule_of(rule_key(w.pc));
         uint64_t cfa = ((quick & MALLOW_QUICK_BASE_RBP) != 0 ? w.rbp : w.sp) + 8 * (quick & MALLOW_QUICK_CFA_MASK);
         if (LIKELY((quick & MALLOW_QUICK_RULE) == 0 && cfa - (w.sp + 8) <= w.high - (w.sp + 8))) {
             uint64_t restored = quick >> MALLOW_QUICK_RBP_SHIFT;
-            s->flags = (quick & MALLOW_QUICK_BASE_RBP) != 0 ? STATE_USES_RBP : 0;
-            s->ra_slot = cfa - 8;
             s->rbp_slot = restored != 0 ? cfa - 8 * restored : 0;
+            s->flags = (quick & MALLOW_QUICK_BASE_RBP) != 0 ? STATE_USES_RBP : 0;
             w.pc = load(cfa - 8);
             if (restored != 0)
                 w.rbp = load(cfa - 8 * restored);
@@ -382,7 +410,8 @@ void unwind(struct unwinder *u, uint64_t pc, uint64_t sp, uint64_t rbp) {
                 break;
             continue;
         }
-        s->ra_slot = s->rbp_slot = 0;
+        s->rbp_slot = 0;
+        s->flags = 0;
         if ((quick & MALLOW_QUICK_RULE) == 0) {
             /* The CFA lies beyond what is known to be readable. */
             if (w.foreign && cfa > w.sp && unwind_extend(&w.high, cfa)) {
@@ -397,18 +426,19 @@ void unwind(struct unwinder *u, uint64_t pc, uint64_t sp, uint64_t rbp) {
         if (step == STEP_FULL) {
             count = unwind_full(u, sp, &cut);
             if (count == 0) {
-                fresh[count++] = (struct state){.pc = pc, .sp = sp, .rbp = rbp};
+                u->fresh_states[count] = (struct state){.rbp = rbp};
+                u->fresh_places[count++] = (struct place){sp, pc};
                 cut = 1;
             }
             forget = 1;
             break;
         }
-        if (step != STEP_ON) {
+        if (step == STEP_END || step == STEP_CUT) {
             cut = step == STEP_CUT;
             break;
         }
-        if (UNLIKELY(w.sp <= before || w.foreign)) {
-            candidates = 0; /* another stack: addresses are in no order */
+        if (UNLIKELY(step == STEP_ONCE || w.sp <= before || w.foreign)) {
+            candidates = 0; /* another stack, where addresses are in no order, or a return address elsewhere */
             forget = 1;
         }
     }

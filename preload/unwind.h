@@ -19,17 +19,22 @@ enum state_flag {
     STATE_DEREF = 4,     /* its CFA was loaded from extra_slot */
 };
 
-/* Registers in one frame, and where the step to its caller loads from. Two states with equal pc, sp and needed rbp
- * whose slots hold equal values have equal callers. */
-struct state {
-    uint64_t pc; /* return address, or exact pc with MALLOW_EXACT_PC */
+/*
+ * A frame: where it is. The return address to the next one out lies just below that one's sp; the few rules that say
+ * otherwise make a walk forget. Two words, so that comparing a whole stack reads few cache lines.
+ */
+struct place {
     uint64_t sp;
+    uint64_t pc; /* return address, or exact pc with MALLOW_EXACT_PC */
+};
+
+/* The rest of a frame. Two with equal places, equal needed rbp and equal words in their slots have equal callers. */
+struct state {
     uint64_t rbp;
-    uint64_t ra_slot;    /* where the caller's pc was loaded from */
-    uint64_t rbp_slot;   /* where the caller's rbp was loaded from; 0: it is the same */
-    uint64_t extra_slot; /* with STATE_DEREF */
-    uint64_t hash;       /* of all pcs from the root to here */
-    uint64_t flags;
+    uint64_t rbp_slot;        /* where the caller's rbp was loaded from; 0: it is the same */
+    uint64_t hash;            /* of all pcs from the root to here */
+    uint64_t flags : 8;       /* enum state_flag */
+    uint64_t extra_slot : 56; /* with STATE_DEREF */
 };
 
 /* A stack word, other than a return address, that must be unchanged for states further out to be. */
@@ -40,29 +45,39 @@ struct check {
 };
 
 struct unwinder {
-    uint64_t low, high;   /* the thread's own stack; memory from any sp within up to high can be read */
-    uint32_t limit;       /* most states kept */
-    uint32_t depth;       /* states in `states` */
-    uint32_t shared;      /* how many of them the last call found unchanged */
-    uint32_t checks;      /* entries of `check`, in order of their state */
-    uint32_t unloads;     /* modules_linker.unloads when `states` were walked */
-    uint8_t cut;          /* states further out are missing */
-    uint8_t forget;       /* the next walk must not rely on `states` */
-    struct state *states; /* root first; limit entries */
-    struct state *fresh;  /* innermost first; limit entries */
-    struct check *check;  /* 2 * limit entries */
+    uint64_t low, high; /* what is known of the thread's own stack: memory from any sp within up to high can be read */
+    uint64_t floor;     /* sp below this is on another stack */
+    uint32_t limit;     /* most states kept */
+    uint32_t depth;     /* states in `states` */
+    uint32_t shared;    /* how many of them the last call found unchanged */
+    uint32_t checks;    /* entries of `check`, in order of their state */
+    uint32_t unloads;   /* modules_linker.unloads when `states` were walked */
+    uint8_t cut;        /* states further out are missing */
+    uint8_t forget;     /* the next walk must not rely on `states` */
+    struct place *places;       /* root first; limit entries */
+    struct state *states;       /* by the same index */
+    struct place *fresh_places; /* of the walk under way, innermost first; limit entries */
+    struct state *fresh_states; /* by the same index */
+    struct check *check;        /* 2 * limit entries */
+    /* Where stacks are looked up by hash >> table_shift & table_mask, for a prefetch; NULL: nowhere. */
+    const uint64_t *table;
+    uint64_t table_mask;
 };
+
+#define UNWIND_TABLE_SHIFT 24
 
 /* Bytes of the three arrays for a limit. */
 uint64_t unwind_bytes(uint32_t limit);
-/* Lays the arrays out in memory, of unwind_bytes(limit), and finds the calling thread's stack. */
+/* Lays the arrays out in memory, of unwind_bytes(limit), and finds where the calling thread's stack begins. */
 void unwind_setup(struct unwinder *unwinder, void *memory, uint32_t limit);
 /* Finds the calling thread's stack anew: the unwinder has another owner. */
 void unwind_adopt(struct unwinder *unwinder);
+/* True for an address in the thread's own stack: extends what is known of it, if need be. */
+int unwind_owns(struct unwinder *unwinder, uint64_t address);
 
 /*
  * Walks from a state: pc, sp and rbp as they are in the function that called us, after its call. Leaves the stack in
- * states[0 .. depth), of which the first `shared` are as after the last call. depth is at least 1.
+ * places[0 .. depth), of which the first `shared` are as after the last call. depth is at least 1.
  */
 void unwind(struct unwinder *unwinder, uint64_t pc, uint64_t sp, uint64_t rbp);
 
@@ -70,7 +85,7 @@ void unwind(struct unwinder *unwinder, uint64_t pc, uint64_t sp, uint64_t rbp);
 void unwind_flush(void);
 
 /* unwind_full.c: the same walk with all callee-saved registers, beginning here; used where a rule needs one of them
- * other than rbp. Fills fresh[] with pc and sp from the state whose sp is `sp` on; returns their number. */
+ * other than rbp. Fills fresh_places from the frame whose sp is `sp` on; returns their number. */
 uint32_t unwind_full(struct unwinder *unwinder, uint64_t sp, uint8_t *cut);
 
 /* Makes [from, to) readable in the eyes of a walk on a stack that is not the thread's own: moves *high up page by page,

@@ -56,7 +56,7 @@ static const struct mallow_rule *rule_at(uint64_t key) {
 }
 
 /* 1: r is the caller's; 0: there is none; -1: it cannot be told. */
-static int step(const struct unwinder *u, struct registers *r, const struct mallow_rule *rule) {
+static int step(struct unwinder *u, struct registers *r, const struct mallow_rule *rule) {
     uint64_t cfa = rule->cfa_reg <= RSP ? r->value[rule->cfa_reg] + (uint64_t)(int64_t)rule->cfa_offset : 0;
     switch (rule->cfa_kind) {
     case MALLOW_CFA_OFFSET:
@@ -106,7 +106,7 @@ static int step(const struct unwinder *u, struct registers *r, const struct mall
         if (!rule->signal_frame && !(r->foreign && cfa > r->value[RSP] && unwind_extend(&next.high, cfa)))
             return -1;
         if (rule->signal_frame) {
-            next.foreign = cfa - u->low >= u->high - u->low;
+            next.foreign = !unwind_owns(u, cfa);
             next.high = next.foreign ? (cfa | (PAGE - 1)) + 1 : u->high;
             if (next.foreign && !sys_readable(cfa & ~7ull))
                 return -1;
@@ -123,7 +123,7 @@ static int step(const struct unwinder *u, struct registers *r, const struct mall
 COLD uint32_t unwind_full(struct unwinder *u, uint64_t sp, uint8_t *cut) {
     struct registers r;
     arch_registers(r.value);
-    r.foreign = r.value[RSP] - u->low >= u->high - u->low;
+    r.foreign = !unwind_owns(u, r.value[RSP]);
     r.high = r.foreign ? (r.value[RSP] | (PAGE - 1)) + 1 : u->high;
     uint64_t key = r.value[MALLOW_RA];
     uint32_t count = 0;
@@ -139,8 +139,8 @@ COLD uint32_t unwind_full(struct unwinder *u, uint64_t sp, uint8_t *cut) {
                 *cut = 1;
                 break;
             }
-            u->fresh[count++] =
-                (struct state){.pc = r.value[MALLOW_RA], .sp = r.value[RSP], .rbp = r.value[MALLOW_RBP]};
+            u->fresh_states[count] = (struct state){.rbp = r.value[MALLOW_RBP]};
+            u->fresh_places[count++] = (struct place){r.value[RSP], r.value[MALLOW_RA]};
         }
         uint64_t pc = r.value[MALLOW_RA];
         key = (pc & MALLOW_EXACT_PC) != 0 ? pc & ~MALLOW_EXACT_PC : pc - 1;
