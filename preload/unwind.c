@@ -75,6 +75,10 @@ COLD static int stack_grew(struct unwinder *u, uint64_t sp) {
     return 1;
 }
 
+int unwind_owns(struct unwinder *u, uint64_t address) {
+    return address - u->low < u->high - u->low || stack_grew(u, address);
+}
+
 void unwind_setup(struct unwinder *u, void *memory, uint32_t limit) {
     u->limit = limit;
     u->places = memory;

@@ -143,7 +143,7 @@ static void write_stacks(const char *kind, uint64_t *counter, const struct check
                                  u->depth, u->shared, u->cut ? ", cut" : "");
     uint32_t from = same > 3 ? same - 3 : 0;
     for (uint32_t i = from; i < u->depth && i < same + 8; i++)
-        at = write_frame(line, at, sizeof line, u->states[u->depth - 1 - i].pc, u->states[u->depth - 1 - i].sp);
+        at = write_frame(line, at, sizeof line, u->places[u->depth - 1 - i].pc, u->places[u->depth - 1 - i].sp);
     at += (size_t)snprintf(line + at, sizeof line - at, "; libgcc's (%u):", c->theirs.count);
     for (uint32_t i = from; i < c->theirs.count && i < same + 8; i++)
         at = write_frame(line, at, sizeof line, c->theirs.frame[i].pc, c->theirs.frame[i].sp);
@@ -163,8 +163,8 @@ static void compare(struct checker *c) {
     const struct unwinder *u = &c->unwinder;
     struct theirs *t = &c->theirs;
     uint32_t same = 0;
-    while (same < u->depth && same < t->count && u->states[u->depth - 1 - same].pc == t->frame[same].pc &&
-           u->states[u->depth - 1 - same].sp == t->frame[same].sp)
+    while (same < u->depth && same < t->count && u->places[u->depth - 1 - same].pc == t->frame[same].pc &&
+           u->places[u->depth - 1 - same].sp == t->frame[same].sp)
         same++;
     count(&results->compared, 1);
     count(&results->frames, t->count);

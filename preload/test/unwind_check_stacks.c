@@ -1,10 +1,11 @@
 /*
  * Allocates on stacks of every kind: in signal handlers that interrupt code anywhere (prologues, epilogues, PLT stubs,
- * leaf functions), on an alternate signal stack, on coroutines' stacks, in functions that realign theirs or grow it,
- * after longjmp, and in plugins that are loaded one in the place of another.
+ * leaf functions), on an alternate signal stack, on threads' and coroutines' stacks, in functions that realign theirs
+ * or grow it, after longjmp, and in plugins that are loaded one in the place of another.
  */
 #include <alloca.h>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
@@ -156,6 +157,41 @@ static void jumps(void) {
             jump(i % 17);
 }
 
+/* Uses 2 MB of its stack before it allocates again. */
+__attribute__((noinline)) static void far_down(int depth) {
+    volatile char room[16384];
+    room[0] = (char)depth;
+    if (depth > 0)
+        far_down(depth - 1);
+    else
+        free(malloc(70));
+    room[1] = 0;
+}
+
+/* A thread's first allocation is made within pthread_getattr_np, which holds the thread's lock. */
+static void *thread_main(void *argument) {
+    pthread_attr_t attributes;
+    pthread_getattr_np(pthread_self(), &attributes);
+    pthread_attr_destroy(&attributes);
+    free(malloc(60));
+    far_down(128);
+    grown(5);
+    if (argument != NULL)
+        coroutines();
+    return argument;
+}
+
+/* One thread after the other: they share the coroutines. */
+static int threads(void) {
+    for (int i = 0; i < 8; i++) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, thread_main, i % 2 ? &thread : NULL) != 0)
+            return 0;
+        pthread_join(thread, NULL);
+    }
+    return 1;
+}
+
 typedef void plugin_work(int depth);
 
 static int plugins(int count, char **paths) {
@@ -194,7 +230,7 @@ int main(int argc, char **argv) {
         sum += (uint64_t)(realigned(i % 13, seed) + grown(i % 19));
     coroutines();
     jumps();
-    int loaded = plugins(argc - 1, argv + 1);
-    printf("%s\n", sum != 0 && loaded ? "done" : "failed");
-    return !loaded;
+    int done = sum != 0 && threads() && plugins(argc - 1, argv + 1);
+    printf("%s\n", done ? "done" : "failed");
+    return !done;
 }
