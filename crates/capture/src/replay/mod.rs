@@ -1,7 +1,7 @@
 //! From what the drain saw to exact counts.
 //!
 //! The words of each ring are decoded ([`record`]), put in order with those of the other rings of their process
-//! ([`order`]), applied to the process's live blocks ([`process`], [`live`]) and posted in the books ([`ledger`]). The
+//! ([`order`], [`merge`]), applied to the process's live blocks ([`process`], [`live`]) and posted in the books ([`ledger`]). The
 //! same events go to a sink: the recording file, or nothing.
 //!
 //! Words wait for one round, because what they depend on may come with the next one; a process with one busy ring needs
@@ -9,6 +9,7 @@
 
 mod ledger;
 mod live;
+mod merge;
 mod order;
 mod places;
 mod process;

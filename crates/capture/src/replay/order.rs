@@ -4,14 +4,15 @@
 //! allocations and frees alternate. Only addresses that two rings touch while their words wait can be out of order, so
 //! only records of such *contested* addresses are looked at, besides time stamps, which keep the rings in step.
 //!
-//! A plan is made by running those records alone: always the ring that is furthest back in time and can go on; within
-//! a millisecond a ring's records are taken to be evenly spread. Where all rings wait for each other, some earlier
-//! choice was wrong: two rings could have freed (or been given) the block, and the other one did. The plan is made
-//! again with the rule that the one waits for the other, for some of the possible culprits; the best plan counts. What
-//! still fits nowhere is taken as it comes: those blocks were allocated or freed where nobody saw it.
+//! First each contested address is put in order by itself ([`super::merge`]). Then the rings are run against these
+//! orders, always the one that is furthest back in time and can go on; within a millisecond a ring's records are taken
+//! to be evenly spread. Where all wait for each other, the orders of some addresses contradict each other, and one of
+//! them is made anew around a record that could come next. What still fits nowhere is taken as it comes: those blocks
+//! were allocated or freed where nobody saw it.
 //!
-//! Cost: about 10 ns for each word that waits, and once more for each new attempt among the contested records.
+//! Cost: about 10 ns for each word that waits, and 100 ns for each contested record.
 
+use super::merge::{Merger, Touch, misfits};
 use super::record::{Record, decode};
 use super::ring::Ring;
 use rustc_hash::FxHashMap;
@@ -32,31 +33,24 @@ const FILTER_BITS: u32 = 16;
 const CONTESTED: u16 = u16::MAX;
 /// Rings of one process must stay below.
 pub const RINGS: usize = CONTESTED as usize - 1;
-/// Plans made for one round at most, and records looked at for them beyond the first plan, in rounds' worth.
-const ATTEMPTS: usize = 200;
-const EFFORT: usize = 30;
-/// Culprits of one wait that are tried.
-const CULPRITS: usize = 4;
 /// A millisecond in units of [`Op::time`].
 const FRACTION_BITS: u32 = 20;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// Can always go on: a time stamp, or the end of the aged words.
-    Mark,
-    /// The block must be live, and is not afterwards.
-    Take,
-    /// The address must be free, and is not afterwards.
-    Give,
-}
+/// Plans made for one round at the most.
+const ATTEMPTS: u64 = 12;
+/// [`Op::address`] of what can always go on: a time stamp, or the end of the aged words.
+const MARK: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 struct Op {
+    /// When, as far as the ring tells.
+    stamp: u64,
+    /// When, as this attempt takes it.
     time: u64,
     /// Waiting words up to the end of its record.
     end: u32,
+    /// Index of a contested address, or [`MARK`].
     address: u32,
-    kind: Kind,
+    gives: bool,
 }
 
 /// What is planned of one ring.
@@ -64,53 +58,32 @@ struct Op {
 struct Lane {
     ring: u32,
     ops: Vec<Op>,
-    /// Ops that must be done in this round.
+    /// How many ops must be done in this round.
     aged: u32,
+    next: u32,
+    /// When the ops were done that the last attempt did, on its own clock.
+    done: Vec<u64>,
 }
 
-/// Op `op` of `lane` must wait until op `first_op` of lane `first` is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Rule {
-    lane: u32,
-    op: u32,
-    first: u32,
-    first_op: u32,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wait {
-    Address(u32),
-    Lane(u32),
-}
-
-/// An op of a contested address that the attempt has done.
-#[derive(Clone, Copy, Debug)]
-struct Done {
-    lane: u32,
-    op: u32,
-    kind: Kind,
-    /// The one before at this address, an index of the log plus 1.
-    previous: u32,
-}
-
-#[derive(Debug, Default)]
-struct Attempt {
-    /// (lane, op). Up to `aged` they are the plan; after that they show what the plan leads to.
-    steps: Vec<(u32, u32)>,
-    aged: usize,
-    forced: u64,
-    /// Fresh ops that the plan leaves no way to do yet.
-    stuck: usize,
-    /// How far it got before it had to force something, or was stuck.
-    clean: usize,
-    /// What might have kept it from getting further.
-    suspects: Vec<Rule>,
-}
-
-impl Attempt {
-    fn badness(&self) -> impl Ord {
-        (self.forced, self.stuck, Reverse(self.clean))
+impl Lane {
+    fn head(&self) -> Option<&Op> {
+        self.ops.get(self.next as usize)
     }
+
+    fn is_aged(&self) -> bool {
+        self.next < self.aged
+    }
+}
+
+/// A contested address.
+#[derive(Clone, Copy, Debug)]
+struct Address {
+    /// There is a block when the round begins.
+    live_before: bool,
+    live: bool,
+    /// Its records in `order`, from the next one on.
+    next: usize,
+    end: usize,
 }
 
 /// Makes plans; kept for its memory.
@@ -118,40 +91,40 @@ impl Attempt {
 pub struct Planner {
     filter: Vec<u16>,
     lanes: Vec<Lane>,
-    addresses: FxHashMap<u64, u32>,
-    /// By address: live when the round begins.
-    live: Vec<bool>,
-    rules: Vec<Rule>,
+    ids: FxHashMap<u64, u32>,
+    addresses: Vec<Address>,
+    /// The records of each address, in the order in which they should come.
+    order: Vec<Touch>,
+    merger: Merger,
+    scratch: Vec<Touch>,
+    /// Lanes that may be able to go on: aged ones first, then by time.
+    ready: BinaryHeap<Reverse<(bool, u64, u32)>>,
+    /// Lanes that wait for their turn at an address.
+    waiting: Vec<(u32, u32)>,
     steps: Vec<Step>,
     forced: u64,
+    /// Ops done.
+    clock: u64,
 }
 
 impl Planner {
     /// Plans all aged words of the rings, and what must come before them. `live` tells where a block is live now.
     pub fn plan(&mut self, rings: &[Ring], live: impl Fn(u64) -> bool) {
         self.scan(rings, live);
-        let mut best = self.attempt();
-        let total: usize = self.lanes.iter().map(|lane| lane.ops.len()).sum();
-        let mut effort = total * EFFORT + 10_000;
-        let mut tried: Vec<Rule> = Vec::new();
-        for _ in 0..ATTEMPTS {
-            let Some(&rule) = best.suspects.iter().find(|rule| !tried.contains(rule)) else { break };
-            if effort < total {
+        self.order_addresses();
+        self.run();
+        for attempt in 1..ATTEMPTS {
+            if self.forced == 0 {
                 break;
             }
-            effort -= total;
-            tried.push(rule);
-            self.rules.push(rule);
-            let next = self.attempt();
-            if next.badness() < best.badness() {
-                best = next;
-            } else {
-                self.rules.pop();
+            let (steps, forced) = (std::mem::take(&mut self.steps), self.forced);
+            self.guess_times(attempt);
+            self.order_addresses();
+            self.run();
+            if forced <= self.forced {
+                (self.steps, self.forced) = (steps, forced);
             }
         }
-        self.rules.clear();
-        self.forced = best.forced;
-        self.lay_out(&best.steps[..best.aged]);
     }
 
     /// The plan, all steps in order.
@@ -168,14 +141,16 @@ impl Planner {
         self.filter.clear();
         self.filter.resize(1 << FILTER_BITS, 0);
         self.lanes.clear();
+        self.ids.clear();
         self.addresses.clear();
-        self.live.clear();
         let busy = || rings.iter().enumerate().filter(|(_, ring)| !ring.waiting().is_empty());
         for (index, ring) in busy() {
             let mine = index as u16 + 1;
-            touches(ring, |_, _, address| {
-                let slot = &mut self.filter[slot(address)];
-                *slot = if *slot == 0 || *slot == mine { mine } else { CONTESTED };
+            touches(ring, |_, _, touch| {
+                if let Touched::Address(_, address) = touch {
+                    let slot = &mut self.filter[slot(address)];
+                    *slot = if *slot == 0 || *slot == mine { mine } else { CONTESTED };
+                }
             });
         }
         for (index, ring) in busy() {
@@ -193,29 +168,30 @@ impl Planner {
         let spread = |ops: &mut [Op], ms: u64, begin: u32, end: u32| {
             for op in ops {
                 let part = u64::from(op.end - begin) << FRACTION_BITS;
-                op.time = (ms << FRACTION_BITS) + part / u64::from(end - begin + 1);
+                op.stamp = (ms << FRACTION_BITS) + part / u64::from(end - begin + 1);
+                op.time = op.stamp;
             }
         };
-        let mark = |end| Op { time: 0, end, address: 0, kind: Kind::Mark };
-        touches_and_times(ring, |begun, end, touch| {
+        let mark = |end| Op { stamp: 0, time: 0, end, address: MARK, gives: false };
+        touches(ring, |begun, end, touched| {
             if begun >= aged && aged_ops.is_none() {
                 ops.push(mark(aged));
                 aged_ops = Some(ops.len() as u32);
             }
-            match touch {
-                Touch::Time(next) => {
+            match touched {
+                Touched::Time(next) => {
                     spread(&mut ops[first..], ms, begin, end);
                     (ms, first, begin) = (next, ops.len(), end);
                     ops.push(mark(end));
                 }
-                Touch::Address(kind, address) => {
+                Touched::Address(gives, address) => {
                     if self.filter[slot(address)] == CONTESTED {
-                        let known = self.live.len() as u32;
-                        let id = *self.addresses.entry(address).or_insert(known);
+                        let known = self.addresses.len() as u32;
+                        let id = *self.ids.entry(address).or_insert(known);
                         if id == known {
-                            self.live.push(live(address));
+                            self.addresses.push(Address { live_before: live(address), live: false, next: 0, end: 0 });
                         }
-                        ops.push(Op { time: 0, end, address: id, kind });
+                        ops.push(Op { stamp: 0, time: 0, end, address: id, gives });
                     }
                 }
             }
@@ -225,139 +201,127 @@ impl Planner {
             ops.len() as u32
         });
         spread(&mut ops[first..], ms, begin, ring.waiting().len() as u32);
-        Lane { ring: index, ops, aged: if aged == 0 { 0 } else { aged_ops } }
+        Lane { ring: index, ops, aged: if aged == 0 { 0 } else { aged_ops }, next: 0, done: Vec::new() }
     }
 
-    fn attempt(&self) -> Attempt {
-        Run::new(self).finish()
+    /// New times for another attempt: in turn the order in which the last attempt could do the ops, and the stamps with
+    /// the lanes shifted against each other by parts of a millisecond.
+    fn guess_times(&mut self, attempt: u64) {
+        for (number, lane) in (0..).zip(&mut self.lanes) {
+            let shift = (attempt * 0x1_0000 + number).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - FRACTION_BITS);
+            for (i, op) in lane.ops.iter_mut().enumerate() {
+                op.time = match attempt % 2 {
+                    1 if i < lane.done.len() => lane.done[i],
+                    1 => self.clock + op.stamp,
+                    _ => op.stamp + shift,
+                };
+            }
+        }
     }
 
-    fn lay_out(&mut self, done: &[(u32, u32)]) {
+    /// Puts each address in order by itself.
+    fn order_addresses(&mut self) {
+        for address in &mut self.addresses {
+            (address.live, address.end) = (address.live_before, 0);
+        }
+        let contested = || self.lanes.iter().flat_map(|lane| &lane.ops).filter(|op| op.address != MARK);
+        for op in contested() {
+            self.addresses[op.address as usize].end += 1;
+        }
+        let mut begin = 0;
+        for address in &mut self.addresses {
+            address.next = begin;
+            begin += address.end;
+            address.end = address.next;
+        }
+        self.order.clear();
+        self.order.resize(begin, Touch { lane: 0, op: 0, time: 0, gives: false, aged: false });
+        for (number, lane) in (0..).zip(&self.lanes) {
+            for (op, &Op { time, address, gives, .. }) in (0..).zip(&lane.ops).filter(|(_, op)| op.address != MARK) {
+                let Address { end, .. } = &mut self.addresses[address as usize];
+                self.order[*end] = Touch { lane: number, op, time, gives, aged: op < lane.aged };
+                *end += 1;
+            }
+        }
+        for &Address { live, next, end, .. } in &self.addresses {
+            self.merger.merge(live, &mut self.order[next..end]);
+        }
+    }
+
+    /// Runs the lanes until all aged ops are done.
+    fn run(&mut self) {
         self.steps.clear();
-        let mut ends = vec![0; self.lanes.len()];
-        for &(lane, op) in done {
-            let Lane { ring, ops, .. } = &self.lanes[lane as usize];
-            let end = ops[op as usize].end;
-            let words = end - std::mem::replace(&mut ends[lane as usize], end);
-            match self.steps.last_mut() {
-                Some(last) if last.ring == *ring => last.words += words,
-                _ => self.steps.push(Step { ring: *ring, words }),
-            }
+        (self.forced, self.clock) = (0, 0);
+        for lane in &mut self.lanes {
+            lane.next = 0;
+            lane.done.clear();
         }
-    }
-}
-
-/// One attempt under way.
-struct Run<'a> {
-    lanes: &'a [Lane],
-    rules: &'a [Rule],
-    live: Vec<bool>,
-    /// Next op by lane.
-    next: Vec<u32>,
-    /// Lanes that may be able to go on: aged ones first, then by time.
-    ready: BinaryHeap<Reverse<(bool, u64, u32)>>,
-    waiting: Vec<(u32, Wait)>,
-    log: Vec<Done>,
-    /// By address: its last entry in the log plus 1.
-    last: Vec<u32>,
-    /// Lanes with aged ops to do.
-    open: usize,
-    result: Attempt,
-}
-
-impl<'a> Run<'a> {
-    fn new(planner: &'a Planner) -> Self {
-        let lanes = &planner.lanes[..];
-        let mut run = Self {
-            lanes,
-            rules: &planner.rules,
-            live: planner.live.clone(),
-            next: vec![0; lanes.len()],
-            ready: BinaryHeap::with_capacity(lanes.len()),
-            waiting: Vec::new(),
-            log: Vec::new(),
-            last: vec![0; planner.live.len()],
-            open: lanes.iter().filter(|lane| lane.aged > 0).count(),
-            result: Attempt::default(),
-        };
-        (0..lanes.len() as u32).for_each(|lane| run.make_ready(lane));
-        run
-    }
-
-    fn finish(mut self) -> Attempt {
-        loop {
-            match self.ready.pop() {
-                Some(Reverse((_, _, lane))) => match self.obstacle(lane) {
-                    None => self.advance(lane),
-                    Some(wait) => self.waiting.push((lane, wait)),
+        self.ready.clear();
+        self.waiting.clear();
+        let mut open = self.lanes.iter().filter(|lane| lane.aged > 0).count();
+        (0..self.lanes.len() as u32).for_each(|lane| self.make_ready(lane));
+        while open > 0 {
+            let lane = match self.ready.pop() {
+                Some(Reverse((_, _, lane))) => lane,
+                None => match self.give_way() {
+                    Some(lane) => lane,
+                    // Nothing waits, so nothing is left.
+                    None => return,
                 },
-                None if self.waiting.is_empty() => return self.result,
-                None => {
-                    if self.result.suspects.is_empty() {
-                        self.result.clean = self.log.len();
-                        self.suspect();
-                    }
-                    if !self.force() {
-                        return self.result;
-                    }
-                }
+            };
+            match self.waits_for(lane) {
+                Some(address) => self.waiting.push((lane, address)),
+                None => open -= usize::from(self.advance(lane)),
             }
         }
     }
 
-    fn make_ready(&mut self, lane: u32) {
-        let Lane { ops, aged, .. } = &self.lanes[lane as usize];
-        let next = self.next[lane as usize];
-        if let Some(op) = ops.get(next as usize) {
-            self.ready.push(Reverse((next >= *aged, op.time, lane)));
+    fn make_ready(&mut self, number: u32) {
+        let lane = &self.lanes[number as usize];
+        if let Some(op) = lane.head() {
+            self.ready.push(Reverse((!lane.is_aged(), op.time, number)));
         }
     }
 
-    fn head(&self, lane: u32) -> Op {
-        self.lanes[lane as usize].ops[self.next[lane as usize] as usize]
+    /// The address at which it is not this lane's turn.
+    fn waits_for(&self, number: u32) -> Option<u32> {
+        let lane = &self.lanes[number as usize];
+        let op = lane.head().filter(|op| op.address != MARK)?;
+        let address = &self.addresses[op.address as usize];
+        let turn = &self.order[address.next];
+        let mine = turn.lane == number && turn.op == lane.next;
+        // Where the order knows no better than to put an aged record here, that is how it is taken.
+        (!mine || (op.gives == address.live && !lane.is_aged())).then_some(op.address)
     }
 
-    fn obstacle(&self, lane: u32) -> Option<Wait> {
-        let next = self.next[lane as usize];
-        let unmet = |r: &&Rule| r.lane == lane && r.op == next && self.next[r.first as usize] <= r.first_op;
-        if let Some(rule) = self.rules.iter().find(unmet) {
-            return Some(Wait::Lane(rule.first));
+    /// Does the next op of a lane. True if it was the last aged one.
+    fn advance(&mut self, number: u32) -> bool {
+        let lane = &mut self.lanes[number as usize];
+        let Some(&op) = lane.head() else { return false };
+        let begin = (lane.next as usize).checked_sub(1).map_or(0, |before| lane.ops[before].end);
+        lane.next += 1;
+        lane.done.push(self.clock);
+        self.clock += 1;
+        let (ring, words, done) = (lane.ring, op.end - begin, lane.next == lane.aged);
+        match self.steps.last_mut() {
+            Some(last) if last.ring == ring => last.words += words,
+            _ => self.steps.push(Step { ring, words }),
         }
-        let op = self.head(lane);
-        let fits = match op.kind {
-            Kind::Mark => true,
-            Kind::Take => self.live[op.address as usize],
-            Kind::Give => !self.live[op.address as usize],
-        };
-        (!fits).then_some(Wait::Address(op.address))
+        if op.address != MARK {
+            let address = &mut self.addresses[op.address as usize];
+            self.forced += u64::from(op.gives == address.live);
+            address.live = op.gives;
+            address.next += 1;
+            self.wake(op.address);
+        }
+        self.make_ready(number);
+        done
     }
 
-    fn advance(&mut self, lane: u32) {
-        let op = self.head(lane);
-        let next = &mut self.next[lane as usize];
-        self.result.steps.push((lane, *next));
-        *next += 1;
-        if *next == self.lanes[lane as usize].aged {
-            self.open -= 1;
-            if self.open == 0 {
-                self.result.aged = self.result.steps.len();
-            }
-        }
-        if op.kind != Kind::Mark {
-            let last = &mut self.last[op.address as usize];
-            self.log.push(Done { lane, op: *next - 1, kind: op.kind, previous: *last });
-            *last = self.log.len() as u32;
-            self.live[op.address as usize] = op.kind == Kind::Give;
-            self.wake(Wait::Address(op.address));
-        }
-        self.wake(Wait::Lane(lane));
-        self.make_ready(lane);
-    }
-
-    fn wake(&mut self, wait: Wait) {
+    fn wake(&mut self, address: u32) {
         let mut i = 0;
         while i < self.waiting.len() {
-            if self.waiting[i].1 == wait {
+            if self.waiting[i].1 == address {
                 let (lane, _) = self.waiting.swap_remove(i);
                 self.make_ready(lane);
             } else {
@@ -366,70 +330,83 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// All lanes wait. One with aged ops goes on all the same: one that waits for a rule, or else the one furthest back.
+    /// All lanes wait. One of them gets its turn: the one after which the fewest records of its address fit nowhere, and
+    /// among those the one furthest back.
     #[cold]
-    fn force(&mut self) -> bool {
-        let key = |&(lane, wait): &(u32, Wait)| (matches!(wait, Wait::Address(_)), self.head(lane).time, lane);
-        let late = (0..self.waiting.len()).filter(|&i| !self.is_fresh(self.waiting[i].0));
-        let Some(at) = late.min_by_key(|&i| key(&self.waiting[i])) else {
-            let undone =
-                |&(lane, _): &(u32, Wait)| self.lanes[lane as usize].ops.len() - self.next[lane as usize] as usize;
-            self.result.stuck = self.waiting.iter().map(undone).sum();
-            return false;
-        };
-        let (lane, _) = self.waiting.swap_remove(at);
-        self.result.forced += 1;
-        self.advance(lane);
-        true
+    fn give_way(&mut self) -> Option<u32> {
+        if !self.waiting.iter().any(|&(lane, _)| self.lanes[lane as usize].is_aged()) {
+            return None;
+        }
+        let waiting = std::mem::take(&mut self.waiting);
+        let best = waiting.iter().filter_map(|&(lane, _)| {
+            let time = self.lanes[lane as usize].head()?.time;
+            let fresh = !self.lanes[lane as usize].is_aged();
+            let misfits = self.after_turn(lane)?;
+            Some(((misfits.aged, misfits.fresh, fresh, time, lane), lane))
+        });
+        let lane = best.min_by_key(|(key, _)| *key).map(|(_, lane)| lane);
+        self.waiting = waiting;
+        let lane = lane?;
+        self.after_turn(lane)?;
+        self.take_turn(lane);
+        self.waiting.retain(|(waiting, _)| *waiting != lane);
+        Some(lane)
     }
 
-    fn is_fresh(&self, lane: u32) -> bool {
-        self.next[lane as usize] >= self.lanes[lane as usize].aged
+    /// Orders the other records of the address of a lane's next one, as if that came next; leaves them in `scratch`.
+    /// Returns how many more misfit than now. None for a fresh record that misfits itself.
+    fn after_turn(&mut self, number: u32) -> Option<Change> {
+        let lane = &self.lanes[number as usize];
+        let op = lane.head()?;
+        let Address { live, next, end, .. } = self.addresses[op.address as usize];
+        let rest = &self.order[next..end];
+        let at = rest.iter().position(|touch| touch.lane == number && touch.op == lane.next)?;
+        let misfit = op.gives == live;
+        if misfit && !lane.is_aged() {
+            return None;
+        }
+        let before = misfits(live, rest);
+        self.scratch.clear();
+        self.scratch.push(rest[at]);
+        self.scratch.extend_from_slice(&rest[..at]);
+        self.scratch.extend_from_slice(&rest[at + 1..]);
+        self.scratch[1..].sort_by_key(|touch| (touch.lane, touch.op));
+        let after = self.merger.merge(op.gives, &mut self.scratch[1..]);
+        Some(Change {
+            aged: after.aged as i64 + i64::from(misfit) - before.aged as i64,
+            fresh: after.fresh as i64 - before.fresh as i64,
+        })
     }
 
-    /// For each lane that waits: who did last what would have let it pass?
-    fn suspect(&mut self) {
-        for &(lane, wait) in &self.waiting {
-            let next = self.next[lane as usize];
-            let Wait::Address(address) = wait else { continue };
-            let kind = self.head(lane).kind;
-            let mut at = self.last[address as usize];
-            let mut found = 0;
-            while let Some(done) = (at as usize).checked_sub(1).map(|i| self.log[i])
-                && found < CULPRITS
-            {
-                if done.kind == kind && done.lane != lane {
-                    self.result.suspects.push(Rule { lane: done.lane, op: done.op, first: lane, first_op: next });
-                    found += 1;
-                }
-                at = done.previous;
-            }
+    /// Takes the order that [`Self::after_turn`] made.
+    fn take_turn(&mut self, number: u32) {
+        if let Some(op) = self.lanes[number as usize].head() {
+            let Address { next, end, .. } = self.addresses[op.address as usize];
+            self.order[next..end].copy_from_slice(&self.scratch);
         }
     }
 }
 
-enum Touch {
+/// How many more records misfit.
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    aged: i64,
+    fresh: i64,
+}
+
+enum Touched {
     Time(u64),
-    Address(Kind, u64),
+    /// Whether it gives, and the address.
+    Address(bool, u64),
 }
 
 fn slot(address: u64) -> usize {
     ((address >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - FILTER_BITS)) as usize
 }
 
-/// Calls `f` with (end, kind, address) for each waiting record of an address.
-#[inline]
-fn touches(ring: &Ring, mut f: impl FnMut(u32, Kind, u64)) {
-    touches_and_times(ring, |_, end, touch| {
-        if let Touch::Address(kind, address) = touch {
-            f(end, kind, address);
-        }
-    });
-}
-
 /// Calls `f` with (begin, end, what) for each waiting record of an address or a time.
 #[inline]
-fn touches_and_times(ring: &Ring, mut f: impl FnMut(u32, u32, Touch)) {
+fn touches(ring: &Ring, mut f: impl FnMut(u32, u32, Touched)) {
     let words = ring.waiting();
     let mut transit = ring.transit.map(|t| t.address);
     let mut at = 0;
@@ -441,22 +418,22 @@ fn touches_and_times(ring: &Ring, mut f: impl FnMut(u32, u32, Touch)) {
                 if realloc {
                     transit = None;
                 }
-                Touch::Address(Kind::Give, address)
+                Touched::Address(true, address)
             }
-            Record::Free { address } => Touch::Address(Kind::Take, address),
+            Record::Free { address } => Touched::Address(false, address),
             Record::ReallocBegin { address } => {
                 transit = Some(address);
-                Touch::Address(Kind::Take, address)
+                Touched::Address(false, address)
             }
             Record::ReallocFailed => match transit.take() {
-                Some(address) => Touch::Address(Kind::Give, address),
+                Some(address) => Touched::Address(true, address),
                 None => continue,
             },
             Record::ReallocFreed => {
                 transit = None;
                 continue;
             }
-            Record::Time { ms } => Touch::Time(ms),
+            Record::Time { ms } => Touched::Time(ms),
             _ => continue,
         };
         f(begin, at as u32, touch);

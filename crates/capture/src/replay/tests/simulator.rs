@@ -10,8 +10,6 @@ pub enum Reuse {
     Owner,
     /// The thread that freed it, as with caches of threads, or its first owner.
     Freer,
-    /// Anybody.
-    Anybody,
 }
 
 /// What to simulate.
@@ -21,6 +19,8 @@ pub struct Setting {
     pub threads: usize,
     pub steps: usize,
     pub reuse: Reuse,
+    /// Of 100 frees and reallocs, how many are of any thread's blocks; the others are of the thread's own.
+    pub foreign: u64,
     /// Steps between two rounds, about.
     pub round: u64,
     /// Steps of a millisecond, about.
@@ -48,6 +48,7 @@ pub type Sites = BTreeMap<Vec<u64>, Truth>;
 
 #[derive(Clone, Copy)]
 struct Held {
+    thread: usize,
     stack: usize,
     size: u64,
     ms: u64,
@@ -92,9 +93,9 @@ pub struct Simulator {
 
 impl Simulator {
     pub fn new(setting: Setting) -> Self {
-        let stacks: Vec<Vec<u64>> = (0..12u64)
-            .map(|n| (0..1 + n % 5).map(|depth| 0x1010 + 16 * (n >> (4 - depth)) + depth).collect())
-            .collect();
+        // Stacks of 1 to 5 frames that share some of their callers, and no two the same.
+        let pc = |n: u64, depth, last| 0x1010 + 256 * depth + 16 * if depth == last { n } else { n >> 3 };
+        let stacks = (0..12).map(|n| (0..=n % 5).map(|depth| pc(n, depth, n % 5)).collect()).collect::<Vec<Vec<u64>>>();
         Self {
             setting,
             dice: setting.seed,
@@ -177,7 +178,9 @@ impl Simulator {
                     self.write(t, |tape| tape.begin(address));
                     let held = self.live.remove(&address).unwrap();
                     // It is decided now whether the block moves: then others may own the address from here on.
-                    let moves = self.below(2) == 0;
+                    // In place, the thread would give out an address that is not its own.
+                    let stays = self.setting.reuse != Reuse::Owner || self.owner[&address] == t;
+                    let moves = self.below(2) == 0 || !stays;
                     if moves {
                         self.put(t, address);
                     }
@@ -217,7 +220,7 @@ impl Simulator {
         }
         self.serial += 1;
         self.threads[t].last_serial = self.serial;
-        self.live.insert(address, Held { stack, size, ms: self.threads[t].ms, serial: self.serial });
+        self.live.insert(address, Held { thread: t, stack, size, ms: self.threads[t].ms, serial: self.serial });
         self.truth[stack].allocations += 1;
         self.truth[stack].allocated_bytes += size;
         self.live_bytes += size;
@@ -260,16 +263,15 @@ impl Simulator {
         self.below(self.stacks.len() as u64) as usize
     }
 
-    /// The youngest block, which comes back at once from the next allocation, or any.
+    /// The thread's youngest block, any of its blocks, or any block.
     fn pick_live(&mut self, t: usize) -> Option<u64> {
         let last = self.threads[t].last_serial;
-        if self.below(3) == 0
-            && let Some((&address, _)) = self.live.iter().find(|(_, held)| held.serial == last)
-        {
-            return Some(address);
-        }
-        let at = self.below(self.live.len() as u64) as usize;
-        self.live.keys().nth(at).copied()
+        let youngest = self.below(3) == 0;
+        let own = self.below(100) >= self.setting.foreign;
+        let fits = |held: &Held| (!own || held.thread == t) && (!youngest || held.serial == last);
+        let found: Vec<u64> = self.live.iter().filter(|(_, held)| fits(held)).map(|(&address, _)| address).collect();
+        let at = self.below(found.len() as u64) as usize;
+        found.get(at).copied()
     }
 
     fn get(&mut self, t: usize) -> u64 {
@@ -291,7 +293,6 @@ impl Simulator {
             Reuse::Owner => owner,
             Reuse::Freer if kept => t,
             Reuse::Freer => owner,
-            Reuse::Anybody => self.below(self.threads.len() as u64) as usize,
         };
         self.threads[to].free_list.push(address);
     }
