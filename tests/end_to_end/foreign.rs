@@ -11,7 +11,8 @@ const LONG: Duration = Duration::from_secs(900);
 
 /// A shell script, alone and recorded. Its standard error is its own affair.
 fn script(text: &str, environment: &[(&str, &Path)]) -> (Outcome, Recorded) {
-    let mut case = Case::new("/bin/sh").args(["-c", text]).own_errors().limit(LONG).may_say("allocator of its own");
+    let mut case =
+        Case::new("/bin/sh").args(["-c", text]).own_errors().limit(LONG).may_say("no allocator that Mallow can see");
     for (name, value) in environment {
         case = case.env(name, value);
     }
