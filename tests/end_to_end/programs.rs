@@ -6,11 +6,11 @@ use harness::{Case, library, number, program_as};
 fn plugins_that_come_and_go() {
     let plugins =
         [library("plugin", "plugin-a", &["-DNAME=a"]), library("plugin", "plugin-b", &["-UNAME", "-DNAME=b"])];
-    let three = Case::target("plugins").arg("300").args(&plugins).arg("0").three_ways();
+    let three = Case::target("plugins").arg("300").args(&plugins).args(["0", "deep"]).three_ways();
     assert_eq!(three.stat.counts(), three.record.counts());
     assert_eq!(three.record.losses(), (0, 0));
     // With threads, how often each is really loaded depends on time.
-    let three = Case::target("plugins").arg("300").args(&plugins).arg("3").three_ways();
+    let three = Case::target("plugins").arg("300").args(&plugins).args(["3", "deep"]).three_ways();
     assert_eq!(three.record.losses(), (0, 0));
 }
 
@@ -19,7 +19,7 @@ fn plugins_that_come_and_go() {
 fn plugins_at_one_address_are_told_apart() {
     let plugins =
         [library("plugin", "plugin-a", &["-DNAME=a"]), library("plugin", "plugin-b", &["-UNAME", "-DNAME=b"])];
-    let record = Case::target("plugins").arg("300").args(&plugins).arg("2").record();
+    let record = Case::target("plugins").arg("300").args(&plugins).args(["2", "flat"]).record();
     let top = harness::Run::new(harness::mallow(), record.directory.path())
         .args(["top", "--json", "--by", "allocations", "--limit", "0"])
         .arg(&record.file)

@@ -1,6 +1,7 @@
 /*
- * plugins ROUNDS A B THREADS: loads and unloads the two plugins in turn, hundreds of times, and so do threads; with
- * RTLD_DEEPBIND, in a namespace of their own (dlmopen), and with what a plugin allocated freed after it is gone.
+ * plugins ROUNDS A B THREADS deep|flat: loads and unloads the two plugins in turn, hundreds of times, and so do
+ * threads; with RTLD_DEEPBIND, in a namespace of their own (dlmopen), and with what a plugin allocated freed after it
+ * is gone.
  */
 #include "target.h"
 #include <dlfcn.h>
@@ -8,7 +9,7 @@
 #include <pthread.h>
 
 static char **arguments;
-static int rounds;
+static int rounds, deep;
 static uintptr_t last_address;
 static long same_address;
 
@@ -32,18 +33,19 @@ static char *work(int round, int flags, int note) {
 static void *in_thread(void *unused) {
     (void)unused;
     for (int round = 0; round < rounds; round++)
-        free(work(round, round % 5 == 0 ? RTLD_NOW | RTLD_DEEPBIND : RTLD_LAZY, 0));
+        free(work(round, round % 5 == 0 ? RTLD_NOW | deep : RTLD_LAZY, 0));
     return NULL;
 }
 
 int main(int count, char **given) {
-    CHECK(count == 5);
+    CHECK(count == 6);
+    deep = !strcmp(given[5], "deep") ? RTLD_DEEPBIND : 0;
     arguments = given;
     rounds = atoi(given[1]);
     char *kept[16] = {0};
     for (int round = 0; round < rounds; round++) {
         free(kept[round % 16]);
-        kept[round % 16] = work(round, round % 3 == 0 ? RTLD_NOW | RTLD_DEEPBIND : RTLD_NOW, 1);
+        kept[round % 16] = work(round, round % 3 == 0 ? RTLD_NOW | deep : RTLD_NOW, 1);
     }
     for (int i = 0; i < 16; i++)
         free(kept[i]);
