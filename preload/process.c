@@ -1,4 +1,5 @@
 /* The process file: its size, its header. preload/wire.h draws it. */
+#include "modules.h"
 #include "target.h"
 
 #include <fcntl.h>
@@ -127,8 +128,10 @@ int process_open(void) {
     target.modules = (struct mallow_module *)((char *)process + process->modules_offset);
     target.threads = (struct mallow_thread *)((char *)process + process->threads_offset);
     target.rings = (char *)process + process->rings_offset;
-    __atomic_store_n(&process->state, MALLOW_PROCESS_READY, __ATOMIC_RELEASE);
     __atomic_store_n(&target.process, process, __ATOMIC_RELEASE);
+    /* A child has its parent's modules, which nothing in it finds anew. */
+    modules_announce_all();
+    __atomic_store_n(&process->state, MALLOW_PROCESS_READY, __ATOMIC_RELEASE);
     doorbell_ring();
     return 0;
 }
