@@ -7,14 +7,13 @@
 #include "arch.h"
 #include "entries.h"
 #include "modules.h"
+#include "numbers.h"
 #include "ring.h"
 #include "target.h"
 #include "unwind.h"
 
 #include <errno.h>
 
-/* Stack numbers a ring gives out before they begin anew: bounds the table to 32 MB, at most half full. */
-#define STACKS_MOST (1u << 21)
 /* Events of signal handlers that arrive while their thread is inside an event. */
 #define PENDING_MOST 64u
 
@@ -36,12 +35,9 @@ struct tracer {
     struct ring ring;
     uint64_t epoch;
     uint32_t generation;
-    uint32_t emitted;    /* states of unwinder.states, from the root on, that equal the ring's last stack */
-    uint32_t last_stack; /* number of the ring's last stack */
-    uint32_t stacks;     /* numbers given out */
-    uint32_t table_bits;
+    uint32_t emitted; /* frames of the unwinder's stack, from the root on, that equal the ring's last stack */
     uint32_t pendings;
-    uint64_t *table; /* (hash & ~(2^24 - 1)) | number, 0: empty; linear probing from the hash's low bits */
+    struct numbers numbers;
     struct unwinder unwinder;
     struct pending pending[PENDING_MOST];
 };
@@ -51,33 +47,7 @@ static struct tracer **tracers;
 
 static _Thread_local struct tracer *own_tracer __attribute__((tls_model("initial-exec")));
 
-#define NUMBER_MASK ((1ull << MALLOW_STACK_BITS) - 1)
-_Static_assert(UNWIND_TABLE_SHIFT == MALLOW_STACK_BITS, "the unwinder prefetches where a stack is looked up");
-
-/* ---- stack numbers ---- */
-
-static int table_make(struct tracer *t, uint32_t bits) {
-    uint64_t *table = sys_memory(8ull << bits);
-    if (table == NULL)
-        return 0;
-    uint64_t *old = t->table, old_size = 1ull << t->table_bits, mask = (1ull << bits) - 1;
-    for (uint64_t i = 0; old != NULL && i < old_size; i++) {
-        if (old[i] == 0)
-            continue;
-        /* The low bits of the hash are not kept: the place is taken from the tag's. */
-        uint64_t at = (old[i] >> MALLOW_STACK_BITS) & mask;
-        while (table[at] != 0)
-            at = (at + 1) & mask;
-        table[at] = old[i];
-    }
-    if (old != NULL)
-        sys_unmap(old, 8 * old_size);
-    t->table = table;
-    t->table_bits = bits;
-    t->unwinder.table = table;
-    t->unwinder.table_mask = mask;
-    return 1;
-}
+/* ---- stacks ---- */
 
 /* From here on the ring knows no stacks. The GENERATION record says so to mallow. */
 COLD static int stacks_reset(struct tracer *t) {
@@ -88,57 +58,43 @@ COLD static int stacks_reset(struct tracer *t) {
     room[0] = ring_word(MALLOW_OP_GENERATION, 0, generation);
     ring_publish(&t->ring, 1);
     t->generation = generation;
-    t->stacks = 0;
     t->emitted = 0;
-    if (t->table != NULL)
-        sys_unmap(t->table, 8ull << t->table_bits);
-    t->table = NULL;
-    t->table_bits = 0;
-    t->unwinder.table = NULL;
-    return table_make(t, 10);
+    if (numbers_reset(&t->numbers))
+        return 1;
+    target_over();
+    return 0;
 }
 
-/* Sends the unwinder's stack as a new one. `at` is the free place of the table. */
-COLD static int stack_send(struct tracer *t, uint64_t tag, uint64_t *at) {
+/* Sends the unwinder's stack as a new one, and gives it the next number. */
+COLD static uint32_t stack_send(struct tracer *t, uint64_t hash) {
     const struct unwinder *u = &t->unwinder;
+    uint32_t number = numbers_add(&t->numbers, hash);
+    if (number == NUMBER_NONE) {
+        if (!stacks_reset(t))
+            return NUMBER_NONE;
+        number = numbers_add(&t->numbers, hash);
+    }
     uint32_t keep = t->emitted < u->shared ? t->emitted : u->shared, fresh = u->depth - keep;
     uint64_t *room = ring_room(&t->ring, 1 + fresh);
     if (room == NULL)
-        return 0;
+        return NUMBER_NONE;
     room[0] = ring_word(MALLOW_OP_STACK, u->cut ? MALLOW_FLAG_CUT : 0, (uint64_t)keep << 32 | fresh);
     for (uint32_t i = 0; i < fresh; i++)
         room[1 + i] = u->places[keep + i].pc;
     ring_publish(&t->ring, 1 + fresh);
-    *at = tag | t->stacks;
-    t->last_stack = t->stacks++;
-    return 1;
+    return number;
 }
 
-/* Sets last_stack to the number of the unwinder's stack. 0: the recording is over. */
+/* Takes the number of the unwinder's stack into use. 0: the recording is over. */
 static int stack_number(struct tracer *t) {
     struct unwinder *u = &t->unwinder;
-    if (UNLIKELY(t->generation != __atomic_load_n(&modules_generation, __ATOMIC_ACQUIRE) || t->stacks >= STACKS_MOST) &&
-        !stacks_reset(t))
-        return 0;
-    if (UNLIKELY(2 * (uint64_t)t->stacks >= 1ull << t->table_bits) && !table_make(t, t->table_bits + 1) &&
-        !stacks_reset(t))
+    if (UNLIKELY(t->generation != __atomic_load_n(&modules_generation, __ATOMIC_ACQUIRE)) && !stacks_reset(t))
         return 0;
     uint64_t hash = u->states[u->depth - 1].hash;
-    uint64_t tag = hash & ~NUMBER_MASK, mask = (1ull << t->table_bits) - 1;
-    if (UNLIKELY(tag == 0))
-        tag = NUMBER_MASK + 1;
-    for (uint64_t at = (tag >> MALLOW_STACK_BITS) & mask;; at = (at + 1) & mask) {
-        uint64_t entry = t->table[at];
-        if ((entry & ~NUMBER_MASK) == tag && entry != 0) {
-            t->last_stack = (uint32_t)(entry & NUMBER_MASK);
-            break;
-        }
-        if (entry == 0) {
-            if (!stack_send(t, tag, &t->table[at]))
-                return 0;
-            break;
-        }
-    }
+    uint32_t number = numbers_find(&t->numbers, hash);
+    if (UNLIKELY(number == NUMBER_NONE) && (number = stack_send(t, hash)) == NUMBER_NONE)
+        return 0;
+    numbers_use(&t->numbers, number);
     t->emitted = u->depth;
     return 1;
 }
@@ -151,7 +107,7 @@ COLD static struct tracer *tracer_make(struct mallow_thread *block) {
     uint32_t limit = target.control->max_depth;
     if (t == NULL) {
         t = sys_memory(sizeof *t + unwind_bytes(limit));
-        if (t == NULL || !table_make(t, 10))
+        if (t == NULL || !numbers_reset(&t->numbers))
             return NULL;
         unwind_setup(&t->unwinder, t + 1, limit);
         t->ring.block = NULL;
@@ -234,10 +190,10 @@ static void emit_allocation(struct tracer *t, uint64_t word, uint64_t size) {
     if (UNLIKELY(wide)) {
         room[0] = word | (uint64_t)MALLOW_FLAG_WIDE_SIZE << 48;
         room[1] = size;
-        room[2] = t->last_stack;
+        room[2] = t->numbers.last;
     } else {
         room[0] = word;
-        room[1] = pack_size(size, t->last_stack);
+        room[1] = pack_size(size, t->numbers.last);
     }
     ring_publish(&t->ring, 2 + wide);
 }

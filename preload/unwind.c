@@ -15,9 +15,6 @@
 /* As far a thread's stack may grow between two of its events. Beyond that it is walked as one that is not its own. */
 #define THREAD_STACK_STEP (8ull << 20)
 
-/* A thread's stack that is larger is walked as one of the program's own making. */
-#define THREAD_STACK_ROOM (1ull << 30)
-
 /*
  * Rules by pc, shared by all threads: pc << 16 | quick rule. One word an entry, so a reader sees a whole entry or
  * another whole entry; 32 K entries hold the call sites of cc1plus.
@@ -76,7 +73,7 @@ COLD static int stack_grew(struct unwinder *u, uint64_t sp) {
 }
 
 int unwind_owns(struct unwinder *u, uint64_t address) {
-    return address - u->low < u->high - u->low || stack_grew(u, address);
+    return LIKELY(address - u->low < u->high - u->low) || stack_grew(u, address);
 }
 
 void unwind_setup(struct unwinder *u, void *memory, uint32_t limit) {
@@ -326,8 +323,6 @@ static void settle(struct unwinder *u, uint32_t count) {
         needed = (flags & STATE_USES_RBP) != 0 || (state->rbp_slot == 0 && needed != 0) ? STATE_NEEDS_RBP : 0;
         state->flags = (flags & ~(uint64_t)STATE_NEEDS_RBP) | needed;
     }
-    if (u->table != NULL)
-        __builtin_prefetch(&u->table[hash >> UNWIND_TABLE_SHIFT & u->table_mask]);
 }
 
 /* More frames than the limit: keeps the innermost, and nothing of it can be relied on later. */
@@ -357,7 +352,7 @@ void unwind(struct unwinder *u, uint64_t pc, uint64_t sp, uint64_t rbp) {
     const struct state *states = u->states;
     uint32_t candidates = u->forget ? 0 : u->depth, count = 0, limit = u->limit;
     uint8_t cut = 0, forget = 0;
-    if (UNLIKELY(sp - u->low >= u->high - u->low) && !stack_grew(u, sp)) {
+    if (UNLIKELY(!unwind_owns(u, sp))) {
         w.foreign = 1;
         w.high = (sp | (PAGE - 1)) + 1; /* the page is in use */
         candidates = 0;

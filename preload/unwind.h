@@ -59,12 +59,7 @@ struct unwinder {
     struct place *fresh_places; /* of the walk under way, innermost first; limit entries */
     struct state *fresh_states; /* by the same index */
     struct check *check;        /* 2 * limit entries */
-    /* Where stacks are looked up by hash >> table_shift & table_mask, for a prefetch; NULL: nowhere. */
-    const uint64_t *table;
-    uint64_t table_mask;
 };
-
-#define UNWIND_TABLE_SHIFT 24
 
 /* Bytes of the three arrays for a limit. */
 uint64_t unwind_bytes(uint32_t limit);
