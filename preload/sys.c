@@ -165,8 +165,8 @@ void sys_keep_out_of_core(void *start, size_t bytes) {
 }
 
 int sys_readable(uint64_t address) {
-    /* An invalid `how` with a set to read: the kernel copies the set before it looks at `how`. */
-    return CALL4(SYS_rt_sigprocmask, ~0, address, 0, 8) != -14;
+    /* An invalid `how` with a set to read: the kernel copies the set before it looks at `how`. NULL is no set. */
+    return address != 0 && CALL4(SYS_rt_sigprocmask, ~0, address, 0, 8) != -14;
 }
 
 int sys_futex_wait(uint32_t *word, uint32_t expected, unsigned ms) {
