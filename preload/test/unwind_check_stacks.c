@@ -159,13 +159,13 @@ static void jumps(void) {
 
 /* Uses 2 MB of its stack before it allocates again. */
 __attribute__((noinline)) static void far_down(int depth) {
-    volatile char room[16384];
-    room[0] = (char)depth;
+    char room[16384];
+    __asm__ volatile("" : : "r"(room) : "memory");
     if (depth > 0)
         far_down(depth - 1);
     else
         free(malloc(70));
-    room[1] = 0;
+    __asm__ volatile("" : : "r"(room) : "memory");
 }
 
 /* A thread's first allocation is made within pthread_getattr_np, which holds the thread's lock. */

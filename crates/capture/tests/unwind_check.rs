@@ -80,7 +80,8 @@ impl Workshop {
     fn compile(&self, compiler: &str, source: &str, output: &str, flags: &[&str]) -> PathBuf {
         let output = self.path(output);
         let mut command = Command::new(compiler);
-        command.args(["-O2", "-g1", "-Wall", "-Wextra", "-fno-builtin-malloc", "-Wl,--build-id=sha1"]).args(flags);
+        let always = "-O2 -g1 -Wall -Wextra -Werror -D_GNU_SOURCE -fno-builtin-malloc -Wl,--build-id=sha1";
+        command.args(always.split(' ')).args(flags);
         succeed(command.arg("-o").arg(&output).arg(preload(&format!("test/{source}"))));
         output
     }
@@ -115,8 +116,11 @@ impl Workshop {
             file.set_len((8 * COUNTERS + TEXT) as u64).expect("size");
             let input_path = self.path(&format!("{name}-input"));
             fs::write(&input_path, input).expect("input");
-            let mut command = Command::new(program);
+            // A program that hangs is a failure too; none of these needs more than seconds.
+            let mut command = Command::new("timeout");
             command
+                .args(["--signal=KILL", "300"])
+                .arg(program)
                 .args(arguments)
                 .stdin(fs::File::open(&input_path).expect("input"))
                 .stdout(Stdio::null())
@@ -190,7 +194,8 @@ fn exceptions() {
 #[test]
 fn signals_coroutines_plugins_and_odd_frames() {
     let workshop = Workshop::shared();
-    let program = workshop.compile("cc", "unwind_check_stacks.c", "stacks", &["-mavx", "-ldl", "-Wl,-z,lazy"]);
+    let program =
+        workshop.compile("cc", "unwind_check_stacks.c", "stacks", &["-mavx", "-pthread", "-ldl", "-Wl,-z,lazy"]);
     let plugins: Vec<PathBuf> = [16, 200, 1000]
         .into_iter()
         .map(|n| {
