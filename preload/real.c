@@ -2,8 +2,8 @@
  * The allocator beneath is the next definition of each function after ours in the dynamic linker's search order: the C
  * library's, or that of an allocator library that the program uses.
  *
- * dlsym may allocate (glibc before 2.34 does). Those calls are served from a small arena that is never given back;
- * from then on free and realloc look for its addresses first.
+ * dlsym may allocate (glibc before 2.34 does, and so may a program's own). Those calls are served from a small arena,
+ * which begins anew whenever all its blocks are free; where some outlive it, free and realloc look for them first.
  */
 #include "real.h"
 #include "sys.h"
@@ -16,7 +16,7 @@
 static struct allocator beneath;
 
 static _Alignas(64) char arena[256 * 1024];
-static size_t arena_used;
+static size_t arena_used, arena_live;
 
 #define HEADER 64u /* keeps blocks aligned to a cache line and holds the size */
 
@@ -24,15 +24,22 @@ static int in_arena(const void *block) {
     return (uintptr_t)block - (uintptr_t)arena < sizeof arena;
 }
 
+/* One thread alone takes blocks: the one that looks for the real allocator. Others may free them later. */
 static void *arena_take(size_t size) {
-    size_t whole = (size + HEADER + 63) & ~(size_t)63;
-    if (size > sizeof arena || whole > sizeof arena)
+    if (size > sizeof arena || size + HEADER + 63 > sizeof arena - arena_used) {
+        errno = ENOMEM;
         return NULL;
-    size_t at = __atomic_fetch_add(&arena_used, whole, __ATOMIC_RELAXED);
-    if (at + whole > sizeof arena)
-        return NULL;
-    memcpy(arena + at, &size, sizeof size);
-    return arena + at + HEADER;
+    }
+    char *block = arena + arena_used + HEADER;
+    arena_used += (size + HEADER + 63) & ~(size_t)63;
+    arena_live++;
+    memcpy(block - HEADER, &size, sizeof size);
+    return block;
+}
+
+static void arena_release(void) {
+    if (__atomic_sub_fetch(&arena_live, 1, __ATOMIC_ACQ_REL) == 0)
+        arena_used = 0;
 }
 
 static void *arena_aligned(size_t alignment, size_t size) {
@@ -44,13 +51,16 @@ static void *bootstrap_malloc(size_t size) {
 }
 
 static void bootstrap_free(void *block) {
-    if (block != NULL && !in_arena(block))
+    if (in_arena(block))
+        arena_release();
+    else if (block != NULL)
         beneath.free(block);
 }
 
 static void *bootstrap_calloc(size_t count, size_t size) {
     size_t bytes;
-    return __builtin_mul_overflow(count, size, &bytes) ? NULL : arena_take(bytes); /* static memory is zero */
+    void *block = __builtin_mul_overflow(count, size, &bytes) ? NULL : arena_take(bytes);
+    return block == NULL ? NULL : memset(block, 0, bytes);
 }
 
 static void *move_out(void *block, size_t size, void *to) {
@@ -58,6 +68,7 @@ static void *move_out(void *block, size_t size, void *to) {
         size_t old;
         memcpy(&old, (char *)block - HEADER, sizeof old);
         memcpy(to, block, old < size ? old : size);
+        arena_release();
     }
     return to;
 }
@@ -114,7 +125,7 @@ void real_resolve(void) {
     MALLOW_ENTRIES(X)
 #undef X
     beneath = found;
-    if (arena_used != 0) {
+    if (arena_live != 0) {
         found.free = bootstrap_free;
         found.realloc = realloc_after_bootstrap;
     }
