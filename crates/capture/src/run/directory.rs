@@ -163,7 +163,7 @@ fn make_private_directory() -> io::Result<PathBuf> {
         let base = base.canonicalize().unwrap_or(base);
         for attempt in 0..1000u32 {
             let seed = monotonic_ns() ^ u64::from(attempt) << 48;
-            let path = base.join(format!("mallow-{}-{:x}", std::process::id(), seed & 0xff_ffff));
+            let path = base.join(format!("mallow-{:07}-{:06x}", std::process::id(), seed & 0xff_ffff));
             if path.as_os_str().as_bytes().len() > LONGEST {
                 break;
             }
