@@ -1,6 +1,6 @@
 //! The commands agree with each other, with themselves, and with heaptrack.
 
-use harness::{Case, Run, directory, number, tool};
+use harness::{Case, Counts, Run, directory, number, tool};
 
 const SQL: &str = "create table t(a,b); \
     with recursive c(x) as (select 1 union all select x+1 from c where x<20000) \
@@ -20,11 +20,16 @@ fn programs() -> Vec<Case> {
     ]
 }
 
+/// Whether a large block can grow where it is depends on the addresses that the kernel gives out.
+fn comparable(counts: Counts) -> Counts {
+    Counts { reallocs_in_place: 0, reallocs_moved: counts.reallocs_in_place + counts.reallocs_moved, ..counts }
+}
+
 #[test]
 fn stat_and_record_agree() {
     for case in programs() {
         let three = case.three_ways();
-        assert_eq!(three.stat.counts(), three.record.counts(), "{case:?}");
+        assert_eq!(comparable(three.stat.counts()), comparable(three.record.counts()), "{case:?}");
         assert_eq!(three.record.losses(), (0, 0), "{case:?}");
         assert_eq!(number(&three.stat.json, "lost"), 0, "{case:?}");
     }
@@ -33,9 +38,9 @@ fn stat_and_record_agree() {
 #[test]
 fn two_runs_give_the_same_counts() {
     for case in programs() {
-        assert_eq!(case.stat().counts(), case.stat().counts(), "{case:?}");
+        assert_eq!(comparable(case.stat().counts()), comparable(case.stat().counts()), "{case:?}");
         let (one, other) = (case.record(), case.record());
-        assert_eq!(one.counts(), other.counts(), "{case:?}");
+        assert_eq!(comparable(one.counts()), comparable(other.counts()), "{case:?}");
         for key in ["leaked", "leaked_bytes", "freed_bytes"] {
             assert_eq!(number(&one.json, key), number(&other.json, key), "{key}: {case:?}");
         }

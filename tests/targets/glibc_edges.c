@@ -34,8 +34,8 @@ static void answer(const char *call, size_t a, size_t b, void *block, size_t ali
     int error = errno;
     if (block)
         CHECK((uintptr_t)block % alignment == 0);
-    /* What a large alignment leaves over depends on the address. */
-    size_t usable = block && alignment <= 4096 ? malloc_usable_size(block) : 0;
+    /* What an alignment leaves over depends on the address. */
+    size_t usable = block && strstr("malloc calloc", call) ? malloc_usable_size(block) : 0;
     say("%s(%zx,%zx): %s usable %zx errno %d\n", call, a, b, block ? "block" : "NULL", usable, error);
     errno = 77;
     free(block);
@@ -69,7 +69,7 @@ int main(void) {
                 block = NULL;
             }
             say("posix_memalign %d: ", result);
-            answer("", alignment, size, block, holds);
+            answer("posix", alignment, size, block, holds);
         }
         for (int t = 0; t < SIZES; t++) {
             if (size > (1u << 26))
