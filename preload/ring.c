@@ -38,7 +38,11 @@ COLD uint64_t *ring_wait(struct ring *ring, uint64_t count) {
             continue;
         }
         if (ring->head + count <= lap_end && ring->head + count <= free_end) {
-            ring->limit = lap_end < free_end ? lap_end : free_end;
+            /* Comes back here four times a lap at least, to wake mallow long before the ring is full. */
+            uint64_t limit = lap_end < free_end ? lap_end : free_end, quarter = ring->head + words / 4;
+            ring->limit = limit < quarter ? limit : quarter;
+            if (ring->head - tail >= words / 4 && __atomic_load_n(&target.control->asleep, __ATOMIC_RELAXED))
+                doorbell_ring();
             return &ring->words[ring->head & ring->mask];
         }
         if (reader_gone())

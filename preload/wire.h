@@ -57,7 +57,8 @@ struct mallow_control {
     /* Its own cache line: a futex. Targets add 1 and wake it when mallow should look at once:
      * a process file is ready, a module waits for its table, a ring is full. */
     uint32_t doorbell;
-    uint32_t doorbell_pad[15];
+    uint32_t asleep; /* mallow sleeps on doorbell: a half full ring is worth a wake-up */
+    uint32_t doorbell_pad[14];
 };
 
 #define MALLOW_LARGE_RINGS 8u

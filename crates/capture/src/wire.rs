@@ -86,6 +86,8 @@ pub mod control {
     pub const EPOCH: usize = 64;
     /// `doorbell`
     pub const DOORBELL: usize = 128;
+    /// `asleep`
+    pub const ASLEEP: usize = 132;
 }
 
 /// Byte offsets in `struct mallow_process`.

@@ -63,6 +63,7 @@ fn table() -> Vec<(String, u64)> {
             ("failed_processes", control::FAILED_PROCESSES),
             ("epoch", control::EPOCH),
             ("doorbell", control::DOORBELL),
+            ("asleep", control::ASLEEP),
         ],
     );
     layout(

@@ -37,6 +37,8 @@ const LAG_MOST: u64 = 4 << 30;
 /// How often the drain looks while events come, and when they have not for a while.
 const BUSY_SLEEP: Duration = Duration::from_millis(1);
 const IDLE_SLEEP: Duration = Duration::from_millis(5);
+/// From what filling of the fullest ring on the drain does not sleep at all.
+const BUSY_PERCENT: u64 = 20;
 /// How often it looks which processes and threads have ended.
 const CENSUS: Duration = Duration::from_millis(50);
 
@@ -122,8 +124,10 @@ impl<'a> Drain<'a> {
             let lag = self.spool.written().saturating_sub(self.shown.replayed.load(Ordering::Relaxed));
             if lag > LAG_MOST {
                 std::thread::sleep(Duration::from_millis(50));
-            } else if fullest < 25 {
+            } else if fullest < BUSY_PERCENT {
+                control.set32(control::ASLEEP, 1);
                 control.futex_wait(control::DOORBELL, bell, if idle > 50 { IDLE_SLEEP } else { BUSY_SLEEP });
+                control.set32(control::ASLEEP, 0);
             }
         }
         Ok(())

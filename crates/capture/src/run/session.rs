@@ -153,7 +153,10 @@ pub fn record<S: EventSink + Send>(
         let directory = run.path();
         scope.spawn(move || tables::serve(&receive, directory));
         let draining = scope.spawn(|| drain.work());
-        let replaying = scope.spawn(|| follow(replay, SpoolReader::new(spool), &shown, &progress));
+        let following = scope.spawn(|| {
+            stand_back();
+            follow(replay, SpoolReader::new(spool), &shown, &progress)
+        });
 
         let show = |ended: bool, tick: &mut dyn FnMut(Tick)| {
             let progress = progress.lock().map(|p| *p).unwrap_or_default();
@@ -172,10 +175,13 @@ pub fn record<S: EventSink + Send>(
         shown.finish.store(true, Ordering::Release);
         run.control().futex_wake(crate::wire::control::DOORBELL);
         let drained = draining.join().unwrap_or_else(|_| Err(io::Error::other("the drain failed")));
+        // A thread that stood back cannot step forward again without privileges: another one does the rest.
         shown.drained.store(true, Ordering::Release);
+        let (replay, spool) = following.join().map_err(|_| io::Error::other("the replay failed"))??;
+        let replaying = scope.spawn(|| follow_to_end(replay, spool, &shown, &progress));
         while !replaying.is_finished() {
             show(true, tick);
-            std::thread::sleep(Duration::from_millis(5));
+            std::thread::sleep(Duration::from_millis(2));
         }
         let replay = replaying.join().map_err(|_| io::Error::other("the replay failed"))??;
         if exit_status.is_none() && drained.is_err() {
@@ -272,38 +278,64 @@ fn running(run: &RunDirectory) -> u32 {
     pids.len() as u32
 }
 
-/// Replays the spool while it grows, until the drain has ended and all is read.
+/// Lets all other threads go first, here and in the target: what the caller does can wait.
+fn stand_back() {
+    // SAFETY: sets the scheduling class of the calling thread; the parameter is valid, and 0 is the class's only priority.
+    // Where it is refused, the thread works as all others do.
+    unsafe {
+        let parameter: libc::sched_param = std::mem::zeroed();
+        libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameter);
+    }
+}
+
+/// Replays the spool while it grows, until the drain has ended.
 fn follow<S: EventSink>(
     mut replay: Replay<S>,
     mut spool: SpoolReader,
     shown: &Shown,
     progress: &Mutex<Progress>,
-) -> io::Result<Replay<S>> {
-    let mut last = Instant::now();
-    loop {
-        // Read before the end: where it was set, the end is final.
-        let finish = shown.drained.load(Ordering::Acquire);
-        let end = shown.spooled.load(Ordering::Acquire);
-        let mut any = false;
-        // A failed sink is told once, by `finish`; the replay goes on for the report.
-        while spool.next(end, |chunk, _| {
-            let _ = replay.feed(chunk);
-            Ok(())
-        })? {
-            any = true;
-            shown.replayed.store(spool.at(), Ordering::Relaxed);
-            if last.elapsed() > Duration::from_millis(100) {
-                last = Instant::now();
-                if let Ok(mut progress) = progress.lock() {
-                    *progress = replay.progress();
-                }
-            }
-        }
-        if finish && spool.at() >= end {
-            return Ok(replay);
-        }
-        if !any {
+) -> io::Result<(Replay<S>, SpoolReader)> {
+    while !shown.drained.load(Ordering::Acquire) {
+        if !follow_some(&mut replay, &mut spool, shown, progress)? {
             std::thread::sleep(Duration::from_millis(2));
         }
     }
+    Ok((replay, spool))
+}
+
+/// Replays what is left of a spool that grows no more.
+fn follow_to_end<S: EventSink>(
+    mut replay: Replay<S>,
+    mut spool: SpoolReader,
+    shown: &Shown,
+    progress: &Mutex<Progress>,
+) -> io::Result<Replay<S>> {
+    while follow_some(&mut replay, &mut spool, shown, progress)? {}
+    Ok(replay)
+}
+
+/// Replays a few chunks. False: there were none.
+fn follow_some<S: EventSink>(
+    replay: &mut Replay<S>,
+    spool: &mut SpoolReader,
+    shown: &Shown,
+    progress: &Mutex<Progress>,
+) -> io::Result<bool> {
+    const SOME: usize = 64;
+    let end = shown.spooled.load(Ordering::Acquire);
+    for done in 0..SOME {
+        // A failed sink is told once, by `finish`; the replay goes on for the report.
+        let more = spool.next(end, |chunk, _| {
+            let _ = replay.feed(chunk);
+            Ok(())
+        })?;
+        if !more {
+            return Ok(done > 0);
+        }
+        shown.replayed.store(spool.at(), Ordering::Relaxed);
+    }
+    if let Ok(mut progress) = progress.lock() {
+        *progress = replay.progress();
+    }
+    Ok(true)
 }
