@@ -1,4 +1,4 @@
-//! What is counted, for a site, a process or a whole recording.
+//! What is counted, for a site, a process or a whole recording. Sums saturate: a file may say anything.
 
 use std::ops::AddAssign;
 
@@ -40,18 +40,18 @@ impl Counts {
 
 impl AddAssign for Counts {
     fn add_assign(&mut self, other: Self) {
-        self.allocations += other.allocations;
-        self.allocated_bytes += other.allocated_bytes;
-        self.frees += other.frees;
-        self.freed_bytes += other.freed_bytes;
-        self.temporary += other.temporary;
-        self.temporary_bytes += other.temporary_bytes;
-        self.leaked += other.leaked;
-        self.leaked_bytes += other.leaked_bytes;
-        self.peak += other.peak;
-        self.peak_bytes += other.peak_bytes;
-        self.reallocs_in_place += other.reallocs_in_place;
-        self.reallocs_moved += other.reallocs_moved;
+        self.allocations = self.allocations.saturating_add(other.allocations);
+        self.allocated_bytes = self.allocated_bytes.saturating_add(other.allocated_bytes);
+        self.frees = self.frees.saturating_add(other.frees);
+        self.freed_bytes = self.freed_bytes.saturating_add(other.freed_bytes);
+        self.temporary = self.temporary.saturating_add(other.temporary);
+        self.temporary_bytes = self.temporary_bytes.saturating_add(other.temporary_bytes);
+        self.leaked = self.leaked.saturating_add(other.leaked);
+        self.leaked_bytes = self.leaked_bytes.saturating_add(other.leaked_bytes);
+        self.peak = self.peak.saturating_add(other.peak);
+        self.peak_bytes = self.peak_bytes.saturating_add(other.peak_bytes);
+        self.reallocs_in_place = self.reallocs_in_place.saturating_add(other.reallocs_in_place);
+        self.reallocs_moved = self.reallocs_moved.saturating_add(other.reallocs_moved);
     }
 }
 
@@ -81,29 +81,29 @@ pub struct FamilyCounts {
 impl FamilyCounts {
     /// Allocations over all families.
     pub fn allocations(&self) -> u64 {
-        self.calls.iter().map(|c| c.0).sum()
+        self.calls.iter().fold(0, |sum, c| sum.saturating_add(c.0))
     }
 
     /// Requested bytes over all families.
     pub fn allocated_bytes(&self) -> u64 {
-        self.calls.iter().map(|c| c.1).sum()
+        self.calls.iter().fold(0, |sum, c| sum.saturating_add(c.1))
     }
 
     /// All frees.
     pub fn all_frees(&self) -> u64 {
-        self.frees + self.realloc_frees
+        self.frees.saturating_add(self.realloc_frees)
     }
 }
 
 impl AddAssign for FamilyCounts {
     fn add_assign(&mut self, other: Self) {
         for (mine, theirs) in self.calls.iter_mut().zip(other.calls) {
-            mine.0 += theirs.0;
-            mine.1 += theirs.1;
+            mine.0 = mine.0.saturating_add(theirs.0);
+            mine.1 = mine.1.saturating_add(theirs.1);
         }
-        self.frees += other.frees;
-        self.realloc_frees += other.realloc_frees;
-        self.reallocs_in_place += other.reallocs_in_place;
-        self.reallocs_moved += other.reallocs_moved;
+        self.frees = self.frees.saturating_add(other.frees);
+        self.realloc_frees = self.realloc_frees.saturating_add(other.realloc_frees);
+        self.reallocs_in_place = self.reallocs_in_place.saturating_add(other.reallocs_in_place);
+        self.reallocs_moved = self.reallocs_moved.saturating_add(other.reallocs_moved);
     }
 }

@@ -14,7 +14,7 @@
 //! | 5 | TIME, THREAD, END | fold of the milliseconds and those before; index of the thread; number of the process |
 
 use super::bytes::{Cursor, Nonsense, fold, put, unfold};
-use crate::replay::{Block, Call, Event, KEY_MAX, Live, Moment};
+use crate::replay::{Block, Call, Event, GRAIN_BITS, KEY_MAX, Live, Moment};
 use mallow_profile::FAMILIES;
 
 /// Columns of an event block.
@@ -84,8 +84,8 @@ impl Default for Model {
             sequence: 0,
             named: 0,
             history: 0,
-            long: vec![u32::MAX; 1 << LONG_BITS],
-            short: vec![u32::MAX; 1 << SHORT_BITS],
+            long: vec![UNKNOWN; 1 << LONG_BITS],
+            short: vec![UNKNOWN; 1 << SHORT_BITS],
             sizes: Vec::new(),
         }
     }
@@ -109,9 +109,12 @@ impl Model {
     }
 }
 
+/// No symbol. Zero, so that large tables of it cost nothing until they are used; symbols are kept inverted.
+const UNKNOWN: u32 = 0;
+
 #[inline]
 fn symbol(op: u8, site: u32) -> u32 {
-    if site < SITES_GUESSED { site << OP_BITS | u32::from(op) } else { u32::MAX }
+    if site < SITES_GUESSED { !(site << OP_BITS | u32::from(op)) } else { UNKNOWN }
 }
 
 /// Makes columns of events.
@@ -211,9 +214,9 @@ impl Encoder {
     fn symbol(&mut self, op: u8, site: u32, of: u32) {
         let slots = self.model.slots();
         let symbol = symbol(op, site);
-        if symbol != u32::MAX && self.model.long[slots.0] == symbol {
+        if symbol != UNKNOWN && self.model.long[slots.0] == symbol {
             self.columns[OPS].push(GUESS_LONG);
-        } else if symbol != u32::MAX && self.model.short[slots.1] == symbol {
+        } else if symbol != UNKNOWN && self.model.short[slots.1] == symbol {
             self.columns[OPS].push(GUESS_SHORT);
         } else {
             self.columns[OPS].push(GUESSES + op);
@@ -250,6 +253,12 @@ impl Encoder {
     }
 }
 
+/// The key of a block among the live ones: blocks with numbers next to each other are neighbours there.
+#[inline]
+fn key_of(sequence: u64) -> Option<u64> {
+    (sequence < KEY_MAX >> GRAIN_BITS).then(|| (sequence + 1) << GRAIN_BITS)
+}
+
 /// What a reader must know of the tables to make sense of events.
 pub trait Known {
     /// The process of a thread.
@@ -266,7 +275,7 @@ pub struct Decoder {
     model: Model,
     columns: Vec<Cursor>,
     left: u64,
-    /// By process; keys are sequence numbers plus 1.
+    /// By process; see [`key_of`].
     live: Vec<Live>,
     live_blocks: usize,
 }
@@ -298,9 +307,10 @@ impl Decoder {
                 GUESS_SHORT => Some(self.model.short[slots.1]),
                 _ => None,
             };
-            if guess == Some(u32::MAX) {
+            if guess == Some(UNKNOWN) {
                 return Err(Nonsense("an event is guessed from nothing"));
             }
+            let guess = guess.map(|symbol| !symbol);
             let op = guess.map_or(byte.wrapping_sub(GUESSES), |symbol| (symbol & ((1 << OP_BITS) - 1)) as u8);
             match op {
                 TIME => self.model.ms = unfold(self.columns[CONTEXT].number()?, self.model.ms),
@@ -394,24 +404,25 @@ impl Decoder {
     fn born(&mut self, process: u32, block: Block) -> Result<(), Nonsense> {
         self.model.sequence += 1;
         self.live_blocks += 1;
-        if block.sequence >= KEY_MAX || self.live_blocks > LIVE_MAX {
+        let key = key_of(block.sequence).filter(|_| self.live_blocks <= LIVE_MAX);
+        let Some(key) = key else {
             return Err(Nonsense("more blocks than can be live"));
-        }
+        };
         if process as usize >= self.live.len() {
             self.live.resize_with(process as usize + 1, Live::default);
         }
-        self.live[process as usize].insert(block.sequence + 1, block);
+        self.live[process as usize].insert(key, block);
         Ok(())
     }
 
     #[inline]
     fn named(&mut self, process: u32) -> Result<Block, Nonsense> {
         let sequence = unfold(self.columns[BLOCKS].number()?, self.model.named);
-        let key = sequence.wrapping_add(1);
-        let live = self.live.get_mut(process as usize).filter(|_| (1..=KEY_MAX).contains(&key));
-        let block = live.and_then(|live| live.remove(key)).ok_or(Nonsense("a block is freed that is not live"))?;
+        let live = self.live.get_mut(process as usize);
+        let block = key_of(sequence).and_then(|key| live?.remove(key));
+        let block = block.ok_or(Nonsense("a block is freed that is not live"))?;
         self.live_blocks -= 1;
-        self.model.named = key;
+        self.model.named = sequence + 1;
         Ok(block)
     }
 

@@ -97,15 +97,19 @@ impl<R: Read + Seek> Blocks<R> {
     fn next(&mut self, wanted: impl Fn(Kind) -> bool) -> Result<Option<(Kind, u64, Vec<Cursor>)>, ReadError> {
         loop {
             let at = self.at;
+            let cut = match self.whole {
+                true => Err(ReadError::Damaged { at, what: "a block's length makes no sense" }),
+                false => Ok(None),
+            };
             if self.length - at < HEAD as u64 {
-                return Ok(None);
+                return if self.length == at { Ok(None) } else { cut };
             }
             let mut bytes = [0; HEAD];
             self.file.read_exact(&mut bytes)?;
             let head = Head::parse(bytes, at)?;
             let end = at + (HEAD + head.payload) as u64;
             if end > self.length {
-                return Ok(None);
+                return cut;
             }
             self.at = end;
             let own = matches!(head.kind, Kind::Opening | Kind::Tables);

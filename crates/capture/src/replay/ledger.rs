@@ -280,7 +280,10 @@ impl Ledger {
             self.processes[site.process.0 as usize].totals += site.counts;
         }
         let mut profile = Profile {
-            ending: Ending { lost: self.processes.iter().map(|p| p.lost).sum(), ..Ending::default() },
+            ending: Ending {
+                lost: self.processes.iter().fold(0, |sum, p| sum.saturating_add(p.lost)),
+                ..Ending::default()
+            },
             peak_ms: self.peak_ms,
             strings: Strings::default(),
             modules: self.modules,

@@ -17,6 +17,10 @@ pub const KEY_MAX: u64 = (1 << 48) - 1;
 /// ```
 type Slot = [u64; 3];
 
+/// The smallest blocks of most allocators are 32 bytes apart.
+pub const GRAIN_BITS: u32 = 5;
+const GROUP_BITS: u32 = 3;
+
 const EMPTY: Slot = [0; 3];
 const LARGE: u64 = u32::MAX as u64;
 
@@ -31,15 +35,17 @@ pub struct Live {
 
 impl Default for Live {
     fn default() -> Self {
-        Self { slots: vec![EMPTY; 16], shift: 60, used: 0, large: FxHashMap::default() }
+        Self { slots: vec![EMPTY; 16], shift: 60 + GROUP_BITS, used: 0, large: FxHashMap::default() }
     }
 }
 
 impl Live {
+    /// Neighbours in the heap are neighbours here, because they are used together: each 256 bytes have a group of slots,
+    /// placed by Fibonacci hashing, and each 32 bytes one of its slots.
     #[inline]
     fn home(&self, key: u64) -> usize {
-        // Fibonacci hashing; what malloc returns differs above bit 3.
-        ((key >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
+        let group = (key >> (GRAIN_BITS + GROUP_BITS)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift;
+        ((group << GROUP_BITS) | (key >> GRAIN_BITS & ((1 << GROUP_BITS) - 1))) as usize
     }
 
     #[inline]

@@ -202,11 +202,9 @@ mod tests {
         let mut touches = Vec::new();
         for (lane, text) in text.iter().enumerate() {
             let aged = text.find('|').unwrap_or(text.len());
-            let mut op = 0;
-            for (at, _) in text.match_indices(['+', '-']) {
+            for (op, (at, _)) in (0..).zip(text.match_indices(['+', '-'])) {
                 let gives = text.as_bytes()[at] == b'+';
                 touches.push(Touch { lane: lane as u32, op, time: at as u64, gives, aged: at < aged });
-                op += 1;
             }
         }
         touches

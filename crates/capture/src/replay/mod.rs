@@ -18,7 +18,7 @@ mod ring;
 mod sink;
 
 pub use ledger::{Block, Call, Ledger, Moment, Thread};
-pub use live::{KEY_MAX, Live};
+pub use live::{GRAIN_BITS, KEY_MAX, Live};
 pub use sink::{Event, EventSink};
 
 use crate::chunk::{Chunk, ProcessStart};

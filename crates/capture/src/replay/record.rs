@@ -114,3 +114,60 @@ pub fn sound(words: &[u64]) -> usize {
     }
     at
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The value that `preload/wire.h` gives to a name.
+    fn wire(name: &str) -> u64 {
+        let text = include_str!("../../../../preload/wire.h");
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let value = |at: usize| {
+            let value = text[at + name.len()..].trim_start_matches([' ', '=']);
+            value[..value.find(|c: char| !c.is_ascii_digit())?].parse().ok()
+        };
+        let whole = |at: usize| text[at + name.len()..].starts_with(' ') && !text[..at].ends_with(is_name);
+        let found = text.match_indices(name).filter(|(at, _)| whole(*at)).find_map(|(at, _)| value(at));
+        found.unwrap_or_else(|| panic!("{name} is not in wire.h"))
+    }
+
+    #[test]
+    fn numbers_are_those_of_the_wire() {
+        for (name, value) in [
+            ("MALLOW_OP_TIME", OP_TIME),
+            ("MALLOW_OP_THREAD", OP_THREAD),
+            ("MALLOW_OP_GENERATION", OP_GENERATION),
+            ("MALLOW_OP_LOST", OP_LOST),
+            ("MALLOW_OP_STACK", OP_STACK),
+            ("MALLOW_OP_FREE", OP_FREE),
+            ("MALLOW_OP_REALLOC_BEGIN", OP_REALLOC_BEGIN),
+            ("MALLOW_OP_REALLOC_DONE", OP_REALLOC_DONE),
+            ("MALLOW_OP_REALLOC_FREED", OP_REALLOC_FREED),
+            ("MALLOW_OP_REALLOC_FAILED", OP_REALLOC_FAILED),
+            ("MALLOW_OP_ALLOC", OP_ALLOC),
+            ("MALLOW_FLAG_WIDE_SIZE", FLAG_WIDE_SIZE),
+            ("MALLOW_FLAG_REALLOCARRAY", FLAG_REALLOCARRAY),
+            ("MALLOW_FLAG_CUT", FLAG_CUT),
+            ("MALLOW_STACK_BITS", u64::from(STACK_BITS)),
+            ("MALLOW_DEPTH_LIMIT", DEPTH_LIMIT as u64),
+        ] {
+            assert_eq!(wire(name), value, "{name}");
+        }
+        assert_eq!((FAMILIES[usize::from(REALLOC)], FAMILIES[usize::from(REALLOCARRAY)]), ("realloc", "reallocarray"));
+    }
+
+    #[test]
+    fn nothing_is_read_past_the_end() {
+        for op in 0..=255u64 {
+            for flags in [0, FLAG_WIDE_SIZE] {
+                let words = [op << 56 | flags << 48 | 3, 1, 2];
+                for length in 0..words.len() {
+                    if let Some((_, used)) = decode(&words[..length]) {
+                        assert!(0 < used && used <= length);
+                    }
+                }
+            }
+        }
+    }
+}
