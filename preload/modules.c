@@ -58,6 +58,27 @@ static int search_module(struct dl_phdr_info *info, size_t size, void *context) 
     return 1;
 }
 
+/* Of a program with holes between its segments, which the kernel maps, the linker gives the segment alone: the whole
+ * is told by the program headers. Where the ELF header is at the start, there is nothing to mend. */
+static void mend_program(const struct link_map *map, struct found *found) {
+    const ElfW(Phdr) *segments = (const ElfW(Phdr) *)getauxval(AT_PHDR);
+    uint64_t low = UINT64_MAX, high = 0;
+    if (map->l_name[0] != 0 || segments == NULL || memcmp((const void *)found->start, ELFMAG, SELFMAG) == 0)
+        return;
+    for (unsigned long i = 0; i < getauxval(AT_PHNUM); i++) {
+        if (segments[i].p_type != PT_LOAD)
+            continue;
+        uint64_t begin = map->l_addr + segments[i].p_vaddr, end = begin + segments[i].p_memsz;
+        low = begin < low ? begin : low;
+        high = end > high ? end : high;
+    }
+    low &= ~(PAGE - 1);
+    if (low <= found->start && found->end <= high) {
+        found->start = low;
+        found->end = high;
+    }
+}
+
 static int ask_linker(uint64_t pc, struct found *found) {
     if (dl_find != NULL) {
         struct dl_find_object object;
@@ -65,6 +86,7 @@ static int ask_linker(uint64_t pc, struct found *found) {
             return 0;
         *found = (struct found){(uint64_t)object.dlfo_map_start, (uint64_t)object.dlfo_map_end, object.dlfo_link_map,
                                 object.dlfo_link_map->l_name};
+        mend_program(object.dlfo_link_map, found);
         return 1;
     }
     struct search search = {pc, {0}};
@@ -345,6 +367,24 @@ void modules_settle(void (*forget)(void)) {
         __atomic_fetch_add(&modules_linker.unloads, 1, __ATOMIC_RELEASE);
     }
     __atomic_store_n(&modules_linker.settled, freed, __ATOMIC_RELEASE);
+}
+
+static int learn_module(struct dl_phdr_info *info, size_t size, void *context) {
+    (void)size;
+    (void)context;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type == PT_LOAD && (segment->p_flags & PF_X) != 0) {
+            module_find(info->dlpi_addr + segment->p_vaddr);
+            break;
+        }
+    }
+    return 0;
+}
+
+void modules_learn(void) {
+    if (__atomic_load_n(&modules, __ATOMIC_ACQUIRE) == 0)
+        dl_iterate_phdr(learn_module, NULL);
 }
 
 uint32_t module_row(const struct module *module, uint64_t pc) {
