@@ -25,6 +25,10 @@ const struct module *module_known(uint64_t pc);
  * at the most, until its table is there. NULL: no module has this pc. */
 const struct module *module_find(uint64_t pc);
 
+/* In a new image: finds all modules and opens their tables. A program that shuts itself in later, by a filter of system
+ * calls, can then be unwound without opening files. About 10 us a module whose table there is. */
+void modules_learn(void);
+
 /* Row of pc in the module's table; the module has one. */
 uint32_t module_row(const struct module *module, uint64_t pc);
 

@@ -132,6 +132,7 @@ static struct tracer *tracer_start(void) {
     if (block == NULL)
         return NULL;
     struct tracer *t = NULL;
+    modules_learn();
     if (tracers == NULL) {
         struct tracer **array = sys_memory(target.process->max_threads * sizeof *tracers), **none = NULL;
         if (array != NULL &&
