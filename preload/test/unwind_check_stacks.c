@@ -157,8 +157,8 @@ static void jumps(void) {
             jump(i % 17);
 }
 
-/* Uses 2 MB of its stack before it allocates again. */
-__attribute__((noinline)) static void far_down(int depth) {
+/* Uses 2 MB of its stack before it allocates again. Linked far away from the rest, so that the program has a hole. */
+__attribute__((noinline, section(".far"))) static void far_down(int depth) {
     char room[16384];
     __asm__ volatile("" : : "r"(room) : "memory");
     if (depth > 0)

@@ -194,8 +194,8 @@ fn exceptions() {
 #[test]
 fn signals_coroutines_plugins_and_odd_frames() {
     let workshop = Workshop::shared();
-    let program =
-        workshop.compile("cc", "unwind_check_stacks.c", "stacks", &["-mavx", "-pthread", "-ldl", "-Wl,-z,lazy"]);
+    let flags = ["-mavx", "-pthread", "-ldl", "-no-pie", "-Wl,-z,lazy", "-Wl,--section-start=.far=0x4000000"];
+    let program = workshop.compile("cc", "unwind_check_stacks.c", "stacks", &flags);
     let plugins: Vec<PathBuf> = [16, 200, 1000]
         .into_iter()
         .map(|n| {
