@@ -135,11 +135,12 @@ int unwind_extend(uint64_t *high, uint64_t to) {
 
 /* What a step out of a frame came to. */
 enum step {
-    STEP_ON,   /* pc, sp and rbp are the caller's */
-    STEP_ONCE, /* so, but the return address was not just below the caller's sp: not to be relied on later */
-    STEP_END,  /* there is no caller */
-    STEP_CUT,  /* the caller cannot be told */
-    STEP_FULL, /* a register that this walk does not follow is needed */
+    STEP_ON,    /* pc, sp and rbp are the caller's */
+    STEP_ONCE,  /* so, but the return address was not just below the caller's sp: not to be relied on later */
+    STEP_AGAIN, /* more of the stack is known to be readable: try again */
+    STEP_END,   /* there is no caller */
+    STEP_CUT,   /* the caller cannot be told */
+    STEP_FULL,  /* a register that this walk does not follow is needed */
 };
 
 /* A walk under way: the registers of the current frame. */
@@ -340,110 +341,138 @@ COLD static void settle_deep(struct unwinder *u, uint32_t count) {
     u->forget = 1;
 }
 
-void unwind(struct unwinder *u, uint64_t pc, uint64_t sp, uint64_t rbp) {
-    struct walk w = {pc, sp, rbp, u->high, 0};
+/* A step that the quick form does not describe, from the frame in `place` and `s`. */
+COLD static enum step step_other(struct unwinder *u, struct walk *w, struct state *s, uint32_t quick, uint64_t cfa) {
+    s->rbp_slot = 0;
+    s->flags = 0;
+    if ((quick & MALLOW_QUICK_RULE) != 0) {
+        uint64_t before = w->sp;
+        enum step step = step_special(u, w, s, quick);
+        return step == STEP_ON && (w->sp <= before || w->foreign) ? STEP_ONCE : step;
+    }
+    /* The CFA lies beyond what is known to be readable. */
+    return w->foreign && cfa > w->sp && unwind_extend(&w->high, cfa) ? STEP_AGAIN : STEP_CUT;
+}
+
+/*
+ * The remembered frames `valid` .. count-1 stand, those further out do not all. Takes over as fresh ones those further
+ * in than `valid`, and returns how many fresh ones there are then; *rbp is that of frame `valid`.
+ */
+COLD static uint32_t take_over(struct unwinder *u, uint32_t count, uint32_t valid, uint32_t fresh, uint64_t *rbp) {
+    for (uint32_t i = count - 1; i > valid; i--, fresh++) {
+        u->fresh_places[fresh] = u->places[i];
+        u->fresh_states[fresh] = u->states[i];
+        u->fresh_states[fresh].rbp = *rbp;
+        if (u->states[i].rbp_slot != 0)
+            *rbp = load(u->states[i].rbp_slot);
+    }
+    return fresh;
+}
+
+void unwind(struct unwinder *u, uint64_t first_pc, uint64_t first_sp, uint64_t first_rbp) {
     if (UNLIKELY(modules_unsettled()))
         modules_settle(unwind_flush);
     if (UNLIKELY(u->unloads != modules_linker.unloads)) {
         u->unloads = modules_linker.unloads;
         u->forget = 1;
     }
-    const struct place *places = u->places;
-    const struct state *states = u->states;
-    uint32_t candidates = u->forget ? 0 : u->depth, count = 0, limit = u->limit;
+    /* The registers of the frame under way, in variables: the walk is one long chain of loads. */
+    uint64_t pc = first_pc, sp = first_sp, rbp = first_rbp, high = u->high;
+    const struct place *candidate = u->places + (u->forget ? 0 : u->depth);
+    struct place *place = u->fresh_places;
+    struct state *state = u->fresh_states;
+    const struct place *const places = u->places, *const most = place + u->limit;
     uint8_t cut = 0, forget = 0;
+    int foreign = 0;
     if (UNLIKELY(!unwind_owns(u, sp))) {
-        w.foreign = 1;
-        w.high = (sp | (PAGE - 1)) + 1; /* the page is in use */
-        candidates = 0;
+        foreign = 1;
+        high = (sp | (PAGE - 1)) + 1; /* the page is in use */
+        candidate = places;
         forget = 1;
     }
     u->shared = 0;
     for (;;) {
-        while (candidates > 0 && places[candidates - 1].sp < w.sp)
-            candidates--;
-        if (candidates > 0) {
-            const struct place *last = &places[candidates - 1];
-            const struct state *state = &states[candidates - 1];
-            if (last->sp == w.sp && last->pc == w.pc &&
-                ((state->flags & STATE_NEEDS_RBP) == 0 || state->rbp == w.rbp)) {
-                uint32_t valid = verify(u, candidates);
-                if (valid == 0) {
-                    u->shared = candidates;
+        while (candidate > places && candidate[-1].sp < sp)
+            candidate--;
+        if (candidate > places && candidate[-1].sp == sp && candidate[-1].pc == pc) {
+            uint32_t count = (uint32_t)(candidate - places);
+            const struct state *last = &u->states[count - 1];
+            if ((last->flags & STATE_NEEDS_RBP) == 0 || last->rbp == rbp) {
+                uint32_t valid = verify(u, count), fresh = (uint32_t)(place - u->fresh_places);
+                if (LIKELY(valid == 0)) {
+                    u->shared = count;
                     cut = u->cut;
                     break;
                 }
-                /* Frames `valid` and further in stand: take them over, and walk on from the outermost of them. */
-                while (candidates - 1 > valid && count < limit - 1) {
-                    candidates--;
-                    u->fresh_places[count] = places[candidates];
-                    u->fresh_states[count] = states[candidates];
-                    u->fresh_states[count].rbp = w.rbp;
-                    if (states[candidates].rbp_slot != 0)
-                        w.rbp = load(states[candidates].rbp_slot);
-                    count++;
-                }
-                candidates--;
-                w.pc = places[candidates].pc;
-                w.sp = places[candidates].sp;
+                if (fresh + count - 1 - valid >= u->limit)
+                    valid = fresh + count - u->limit; /* the limit cuts it below */
+                fresh = take_over(u, count, valid, fresh, &rbp);
+                place = u->fresh_places + fresh;
+                state = u->fresh_states + fresh;
+                candidate = &places[valid];
+                pc = candidate->pc;
+                sp = candidate->sp;
             }
         }
-        if (UNLIKELY(count == limit)) {
+        if (UNLIKELY(place == most)) {
             cut = forget = 1;
             break;
         }
-        struct state *s = &u->fresh_states[count];
-        u->fresh_places[count++] = (struct place){w.sp, w.pc};
-        s->rbp = w.rbp;
-        uint32_t quick = rule_of(rule_key(w.pc));
-        uint64_t cfa = ((quick & MALLOW_QUICK_BASE_RBP) != 0 ? w.rbp : w.sp) + 8 * (quick & MALLOW_QUICK_CFA_MASK);
-        if (LIKELY((quick & MALLOW_QUICK_RULE) == 0 && cfa - (w.sp + 8) <= w.high - (w.sp + 8))) {
+        *place = (struct place){sp, pc};
+        state->rbp = rbp;
+        uint32_t quick = rule_of(rule_key(pc));
+        uint64_t cfa = ((quick & MALLOW_QUICK_BASE_RBP) != 0 ? rbp : sp) + 8 * (quick & MALLOW_QUICK_CFA_MASK);
+        if (LIKELY((quick & MALLOW_QUICK_RULE) == 0 && cfa - (sp + 8) <= high - (sp + 8))) {
             uint64_t restored = quick >> MALLOW_QUICK_RBP_SHIFT;
-            s->rbp_slot = restored != 0 ? cfa - 8 * restored : 0;
-            s->flags = (quick & MALLOW_QUICK_BASE_RBP) != 0 ? STATE_USES_RBP : 0;
-            w.pc = load(cfa - 8);
-            if (restored != 0)
-                w.rbp = load(cfa - 8 * restored);
-            w.sp = cfa;
-            if (UNLIKELY(w.pc == 0))
+            pc = load(cfa - 8);
+            state->flags = (quick & MALLOW_QUICK_BASE_RBP) != 0 ? STATE_USES_RBP : 0;
+            state->rbp_slot = 0;
+            if (restored != 0) {
+                state->rbp_slot = cfa - 8 * restored;
+                rbp = load(cfa - 8 * restored);
+            }
+            sp = cfa;
+            place++;
+            state++;
+            if (UNLIKELY(pc == 0))
                 break;
             continue;
         }
-        s->rbp_slot = 0;
-        s->flags = 0;
-        if ((quick & MALLOW_QUICK_RULE) == 0) {
-            /* The CFA lies beyond what is known to be readable. */
-            if (w.foreign && cfa > w.sp && unwind_extend(&w.high, cfa)) {
-                count--;
-                continue;
-            }
-            cut = 1;
-            break;
+        struct walk w = {pc, sp, rbp, high, foreign};
+        enum step step = step_other(u, &w, state, quick, cfa);
+        pc = w.pc;
+        sp = w.sp;
+        rbp = w.rbp;
+        high = w.high;
+        foreign = w.foreign;
+        if (step == STEP_AGAIN)
+            continue;
+        place++;
+        state++;
+        if (step == STEP_ON)
+            continue;
+        if (step == STEP_ONCE) {
+            candidate = places;
+            forget = 1;
+            continue;
         }
-        uint64_t before = w.sp;
-        enum step step = step_special(u, &w, s, quick);
+        cut = step == STEP_CUT;
         if (step == STEP_FULL) {
-            count = unwind_full(u, sp, &cut);
+            uint32_t count = unwind_full(u, first_sp, &cut);
             if (count == 0) {
-                u->fresh_states[count] = (struct state){.rbp = rbp};
-                u->fresh_places[count++] = (struct place){sp, pc};
-                cut = 1;
+                u->fresh_states[0] = (struct state){.rbp = first_rbp};
+                u->fresh_places[0] = (struct place){first_sp, first_pc};
+                count = cut = 1;
             }
-            forget = 1;
-            break;
-        }
-        if (step == STEP_END || step == STEP_CUT) {
-            cut = step == STEP_CUT;
-            break;
-        }
-        if (UNLIKELY(step == STEP_ONCE || w.sp <= before || w.foreign)) {
-            candidates = 0; /* another stack, where addresses are in no order, or a return address elsewhere */
+            place = u->fresh_places + count;
             forget = 1;
         }
+        break;
     }
     u->cut = cut;
     u->forget = forget;
-    if (UNLIKELY(u->shared + count > limit))
+    uint32_t count = (uint32_t)(place - u->fresh_places);
+    if (UNLIKELY(u->shared + count > u->limit))
         settle_deep(u, count);
     else
         settle(u, count);
