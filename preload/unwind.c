@@ -265,28 +265,31 @@ COLD static enum step step_special(struct unwinder *u, struct walk *w, struct st
     return step <= STEP_ONCE && (w->pc & ~MALLOW_EXACT_PC) == 0 ? STEP_END : step;
 }
 
-/* True where frame `index` is still the caller of frame index + 1. The top bit may be MALLOW_EXACT_PC. */
-static inline int still_called(const struct place *places, uint32_t index) {
-    return (load(places[index].sp - 8) ^ places[index].pc) << 1 == 0;
+/* 0 where frame `index` is still the caller of frame index + 1. */
+static inline uint64_t changed(const struct place *places, uint32_t index) {
+    return load(places[index].sp - 8) ^ places[index].pc;
 }
 
 /*
  * Which of the remembered frames 0 .. count-1 still stand, given that the innermost, count-1, does: returns the lowest
- * index from which on all do; 0 when all do. A comparison a frame, and no branches while nothing differs.
+ * index from which on all do; 0 when all do. Three loads a frame, and no branches on what they find.
  */
 static inline uint32_t verify(const struct unwinder *u, uint32_t count) {
     const struct place *places = u->places;
     uint64_t difference = 0;
-    for (uint32_t i = 0; i + 1 < count; i++)
-        difference |= (load(places[i].sp - 8) ^ places[i].pc) << 1;
-    for (uint32_t i = 0; i < u->checks && u->check[i].state < count; i++)
+    uint32_t i = 0;
+    for (; i + 4 < count; i += 4)
+        difference |= changed(places, i) | changed(places, i + 1) | changed(places, i + 2) | changed(places, i + 3);
+    for (; i + 1 < count; i++)
+        difference |= changed(places, i);
+    for (i = 0; i < u->checks && u->check[i].state < count; i++)
         difference |= load(u->check[i].slot) ^ u->check[i].value;
     if (LIKELY(difference == 0))
         return 0;
     uint32_t valid = count - 1;
-    while (valid > 0 && still_called(places, valid - 1))
+    while (valid > 0 && changed(places, valid - 1) == 0)
         valid--;
-    for (uint32_t i = 0; i < u->checks && u->check[i].state < count; i++)
+    for (i = 0; i < u->checks && u->check[i].state < count; i++)
         if (load(u->check[i].slot) != u->check[i].value && u->check[i].state > valid)
             valid = (uint32_t)u->check[i].state;
     return valid;
