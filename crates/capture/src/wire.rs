@@ -206,9 +206,10 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    /// Maps the first `bytes` of `file`, which must be that long: a page past its end would be a SIGBUS.
+    /// Maps the first `bytes` of `file`, which must be that long; where it is cut short later, it reads as zeros.
     pub fn map(file: &std::fs::File, bytes: usize) -> std::io::Result<Self> {
         use rustix::mm::{MapFlags, ProtFlags, mmap};
+        crate::run::steady::steady();
         if bytes == 0 || file.metadata()?.len() < bytes as u64 {
             return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof));
         }

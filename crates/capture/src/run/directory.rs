@@ -48,6 +48,7 @@ pub struct About {
 impl RunDirectory {
     /// Makes the directory and its control file.
     pub fn create(settings: &Settings, command: &[String]) -> io::Result<Self> {
+        super::steady::steady();
         let path = make_private_directory()?;
         let file = OpenOptions::new()
             .read(true)

@@ -8,5 +8,6 @@ pub mod session;
 pub mod signals;
 pub mod source;
 pub mod spool;
+pub mod steady;
 pub mod tables;
 pub mod unseen;
