@@ -31,12 +31,15 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
         spool: &spool,
     };
     let line = StatusLine::new();
+    let there_before = path.symlink_metadata().is_ok();
     let create = |options: &_| Writer::create(&path, options);
     let recorded = match session::record(&flags.command, &how, create, &mut |tick| line.show(tick)) {
         Ok(recorded) => recorded,
         Err(error) => {
-            // There is nothing in it.
-            let _ = std::fs::remove_file(&path);
+            if !there_before {
+                // There is nothing in it.
+                let _ = std::fs::remove_file(&path);
+            }
             return launched::failed(error);
         }
     };

@@ -14,10 +14,13 @@ use crate::{exit, output};
 /// Reads the run directory, writes the recording, and reports.
 pub fn run(flags: &RecoverFlags) -> Result<ExitCode> {
     let path = flags.output.clone().unwrap_or_else(|| PathBuf::from("recovered.mallow"));
+    let there_before = path.symlink_metadata().is_ok();
     let recorded = match recover(&flags.dir, |options| Writer::create(&path, options)) {
         Ok(recorded) => recorded,
         Err(error) => {
-            let _ = std::fs::remove_file(&path);
+            if !there_before {
+                let _ = std::fs::remove_file(&path);
+            }
             return Err(error.into());
         }
     };
