@@ -117,6 +117,8 @@ COLD static int start(void) {
     starting = 1;
     int saved_errno = errno;
     real_resolve();
+    /* More look-ups follow: what they allocate is the real allocator's by now, and not the arena's. */
+    policy_install(&no_policy);
     const struct policy *chosen = &no_policy;
     if (find_directory())
         target.control = open_control();
