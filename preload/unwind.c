@@ -265,9 +265,9 @@ COLD static enum step step_special(struct unwinder *u, struct walk *w, struct st
     return step <= STEP_ONCE && (w->pc & ~MALLOW_EXACT_PC) == 0 ? STEP_END : step;
 }
 
-/* 0 where frame `index` is still the caller of frame index + 1. */
-static inline uint64_t changed(const struct place *places, uint32_t index) {
-    return load(places[index].sp - 8) ^ places[index].pc;
+/* 0 where this frame is still the caller of the next one further in. */
+static inline uint64_t changed(const struct place *place) {
+    return load(place->sp - 8) ^ place->pc;
 }
 
 /*
@@ -275,21 +275,20 @@ static inline uint64_t changed(const struct place *places, uint32_t index) {
  * index from which on all do; 0 when all do. Three loads a frame, and no branches on what they find.
  */
 static inline uint32_t verify(const struct unwinder *u, uint32_t count) {
-    const struct place *places = u->places;
+    const struct place *place = u->places, *last = place + count - 1;
     uint64_t difference = 0;
-    uint32_t i = 0;
-    for (; i + 4 < count; i += 4)
-        difference |= changed(places, i) | changed(places, i + 1) | changed(places, i + 2) | changed(places, i + 3);
-    for (; i + 1 < count; i++)
-        difference |= changed(places, i);
-    for (i = 0; i < u->checks && u->check[i].state < count; i++)
+    for (; last - place >= 4; place += 4)
+        difference |= changed(place) | changed(place + 1) | changed(place + 2) | changed(place + 3);
+    for (; place < last; place++)
+        difference |= changed(place);
+    for (uint32_t i = 0; i < u->checks && u->check[i].state < count; i++)
         difference |= load(u->check[i].slot) ^ u->check[i].value;
     if (LIKELY(difference == 0))
         return 0;
     uint32_t valid = count - 1;
-    while (valid > 0 && changed(places, valid - 1) == 0)
+    while (valid > 0 && changed(&u->places[valid - 1]) == 0)
         valid--;
-    for (i = 0; i < u->checks && u->check[i].state < count; i++)
+    for (uint32_t i = 0; i < u->checks && u->check[i].state < count; i++)
         if (load(u->check[i].slot) != u->check[i].value && u->check[i].state > valid)
             valid = (uint32_t)u->check[i].state;
     return valid;
@@ -409,7 +408,9 @@ void unwind(struct unwinder *u, uint64_t first_pc, uint64_t first_sp, uint64_t f
                 }
                 if (fresh + count - 1 - valid >= u->limit)
                     valid = fresh + count - u->limit; /* the limit cuts it below */
-                fresh = take_over(u, count, valid, fresh, &rbp);
+                uint64_t carried = rbp;               /* rbp itself stays in a register */
+                fresh = take_over(u, count, valid, fresh, &carried);
+                rbp = carried;
                 place = u->fresh_places + fresh;
                 state = u->fresh_states + fresh;
                 candidate = &places[valid];
