@@ -18,7 +18,7 @@ pub enum LibraryError {
     NotPrivate(PathBuf),
     /// The file system said no.
     #[error("cannot unpack libmallow.so to {0}: {1}")]
-    Io(PathBuf, #[source] io::Error),
+    Io(PathBuf, io::Error),
 }
 
 /// Path of a verified copy of the library: in the user's cache directory, or, where that cannot hold it, in `fallback`,

@@ -19,7 +19,7 @@ pub enum ReadError {
         known: u32,
     },
     /// It could not be read at all.
-    #[error("{0}")]
+    #[error(transparent)]
     Io(#[from] io::Error),
     /// Its bytes are not those that were written.
     #[error("the recording is damaged at byte {at}: {what}")]

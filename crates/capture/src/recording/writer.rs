@@ -42,7 +42,8 @@ struct Indexed {
 impl Writer<File> {
     /// Makes the file, or empties it.
     pub fn create(path: &Path, options: &Options) -> io::Result<Self> {
-        Self::new(File::create(path)?, options)
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        Self::new(File::create(path).map_err(named)?, options).map_err(named)
     }
 }
 

@@ -19,12 +19,12 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Why a run could not be.
+/// Why a run could not be. The messages name their causes: none is a `source` as well, which would be told again.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// No directory for the run.
     #[error("cannot make a private directory for the run: {0}; set TMPDIR to a directory that you can write to")]
-    Directory(#[source] io::Error),
+    Directory(io::Error),
     /// No library to load into the command.
     #[error(transparent)]
     Library(#[from] LibraryError),
@@ -34,18 +34,17 @@ pub enum RunError {
         /// Its name.
         command: String,
         /// What exec said.
-        #[source]
         error: io::Error,
     },
     /// No recording.
-    #[error("cannot write the recording: {0}; name another output with -o")]
-    Recording(#[source] io::Error),
+    #[error("cannot write {0}; name another output with -o")]
+    Recording(io::Error),
     /// No spool.
     #[error("cannot write {0}: {1}; name another output with -o")]
-    Spool(PathBuf, #[source] io::Error),
+    Spool(PathBuf, io::Error),
     /// The directory is none that a run left behind.
     #[error("{0} is no run directory that mallow left behind: {1}")]
-    NoRun(PathBuf, #[source] io::Error),
+    NoRun(PathBuf, io::Error),
 }
 
 /// What a counting run came to.
