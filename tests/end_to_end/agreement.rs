@@ -13,9 +13,16 @@ fn programs() -> Vec<Case> {
         Case::target("busy").args(["4", "300"]),
         Case::target("libc_allocates"),
         Case::target("coroutines"),
-        // Sets of objects are ordered by their addresses.
+        // Sets of objects are ordered by their addresses, and -c would look into the directory of the recording.
         Case::new("setarch")
-            .args(["-R", "/usr/bin/python3", "-S", "-c", "import json; print(len(json.dumps(list(range(20000)))))"])
+            .args([
+                "-R",
+                "/usr/bin/python3",
+                "-S",
+                "-P",
+                "-c",
+                "import json; print(len(json.dumps(list(range(20000)))))",
+            ])
             .env("PYTHONMALLOC", "malloc")
             .env("PYTHONHASHSEED", "0"),
     ]
