@@ -107,3 +107,93 @@ impl AddAssign for FamilyCounts {
         self.reallocs_moved = self.reallocs_moved.saturating_add(other.reallocs_moved);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each field another number, so that a sum in the wrong field is seen.
+    fn counts(first: u64) -> Counts {
+        let [a, b, c, d, e, f, g, h, i, j, k, l] = std::array::from_fn(|n| first + n as u64);
+        Counts {
+            allocations: a,
+            allocated_bytes: b,
+            frees: c,
+            freed_bytes: d,
+            temporary: e,
+            temporary_bytes: f,
+            leaked: g,
+            leaked_bytes: h,
+            peak: i,
+            peak_bytes: j,
+            reallocs_in_place: k,
+            reallocs_moved: l,
+        }
+    }
+
+    fn each(counts: &Counts) -> [u64; 12] {
+        let c = counts;
+        [
+            c.allocations,
+            c.allocated_bytes,
+            c.frees,
+            c.freed_bytes,
+            c.temporary,
+            c.temporary_bytes,
+            c.leaked,
+            c.leaked_bytes,
+            c.peak,
+            c.peak_bytes,
+            c.reallocs_in_place,
+            c.reallocs_moved,
+        ]
+    }
+
+    fn family_counts(first: u64) -> FamilyCounts {
+        FamilyCounts {
+            calls: std::array::from_fn(|n| (first + 2 * n as u64, first + 2 * n as u64 + 1)),
+            frees: first + 100,
+            realloc_frees: first + 101,
+            reallocs_in_place: first + 102,
+            reallocs_moved: first + 103,
+        }
+    }
+
+    #[test]
+    fn each_field_is_added_to_itself() {
+        let mut sum = counts(1000);
+        sum += counts(50);
+        assert_eq!(each(&sum), std::array::from_fn(|n| 1050 + 2 * n as u64));
+        let mut sum = family_counts(1000);
+        sum += family_counts(0);
+        let calls = std::array::from_fn(|n| (1000 + 4 * n as u64, 1002 + 4 * n as u64));
+        let expected =
+            FamilyCounts { calls, frees: 1200, realloc_frees: 1202, reallocs_in_place: 1204, reallocs_moved: 1206 };
+        assert_eq!(sum, expected);
+    }
+
+    #[test]
+    fn sums_stop_at_the_greatest_number() {
+        let mut sum = counts(u64::MAX - 11);
+        sum += counts(11);
+        assert_eq!(each(&sum), [u64::MAX; 12]);
+        let mut sum = family_counts(u64::MAX - 103);
+        sum += family_counts(103);
+        let greatest = u64::MAX;
+        let expected = FamilyCounts {
+            calls: [(greatest, greatest); FAMILIES.len()],
+            frees: greatest,
+            realloc_frees: greatest,
+            reallocs_in_place: greatest,
+            reallocs_moved: greatest,
+        };
+        assert_eq!(sum, expected);
+        assert_eq!((sum.allocations(), sum.allocated_bytes(), sum.all_frees()), (greatest, greatest, greatest));
+    }
+
+    #[test]
+    fn remaining_may_be_below_zero() {
+        assert_eq!(Counts { allocations: 3, frees: 5, ..Counts::default() }.remaining(), -2);
+        assert_eq!(Counts { allocations: 5, frees: 3, ..Counts::default() }.remaining(), 2);
+    }
+}
