@@ -74,6 +74,15 @@ TEST(a_record_that_does_not_fit_into_the_lap_begins_the_next) {
     check_margins();
 }
 
+TEST(the_laps_end_is_seen_after_a_record_before_it) {
+    struct ring ring = ring_at(WORDS - 4);
+    CHECK(put(&ring, 2, 1) == ring.words + WORDS - 4);
+    CHECK(put(&ring, 3, 1) == ring.words);
+    CHECK(ring.words[WORDS - 2] == ring_word(MALLOW_OP_PAD, 0, 0));
+    CHECK(block.head == WORDS + 3);
+    check_margins();
+}
+
 TEST(a_record_that_fits_exactly_needs_no_pad) {
     struct ring ring = ring_at(WORDS - 4);
     CHECK(put(&ring, 4, 1) == ring.words + WORDS - 4);
@@ -96,6 +105,21 @@ TEST(a_ring_goes_on_where_its_last_owner_ended) {
     ring_open(&second, &block);
     CHECK(put(&second, 1, 50) == second.words + 7);
     CHECK(block.head == 8);
+}
+
+TEST(a_reader_that_sleeps_is_woken_before_the_ring_is_full) {
+    struct ring ring = ring_at(0);
+    control.asleep = 1;
+    for (unsigned i = 0; i < WORDS - WORDS / 4; i++)
+        put(&ring, 1, i);
+    CHECK(control.doorbell > 0);
+}
+
+TEST(a_reader_that_is_awake_is_not_woken) {
+    struct ring ring = ring_at(0);
+    for (unsigned i = 0; i < WORDS; i++)
+        put(&ring, 1, i);
+    CHECK(control.doorbell == 0);
 }
 
 /* ---- with a reader ---- */
