@@ -3,6 +3,7 @@
 //! Nothing that a target wrote is trusted: files are read through [`Shared`], which checks bounds and reads each value
 //! once.
 
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// `MALLOW_WIRE_VERSION`
@@ -283,6 +284,14 @@ impl Shared {
         }
     }
 
+    /// `count` words from `offset` on, for the kernel to copy. None outside the mapping.
+    pub fn segment(&self, offset: usize, count: usize) -> Option<Segment<'_>> {
+        let bytes = count.checked_mul(8)?;
+        let end = offset.checked_add(bytes)?;
+        // SAFETY: the segment lies inside the mapping.
+        (end <= self.bytes).then(|| Segment { start: unsafe { self.start.add(offset) }, bytes, of: PhantomData })
+    }
+
     /// Copies bytes; fewer where the mapping ends.
     pub fn copy_bytes(&self, offset: usize, count: usize) -> Vec<u8> {
         let end = offset.saturating_add(count).min(self.bytes);
@@ -305,6 +314,32 @@ impl Shared {
     pub fn futex_wake(&self, offset: usize) {
         use rustix::thread::futex;
         let _ = futex::wake(self.word32(offset), futex::Flags::empty(), i32::MAX as u32);
+    }
+}
+
+/// Memory that only the kernel reads: another process may write it at the same time.
+#[derive(Clone, Copy)]
+pub struct Segment<'a> {
+    start: *const u8,
+    bytes: usize,
+    of: PhantomData<&'a Shared>,
+}
+
+impl<'a> Segment<'a> {
+    /// Words of our own.
+    pub fn of(words: &'a [u64]) -> Self {
+        Self { start: words.as_ptr().cast(), bytes: size_of_val(words), of: PhantomData }
+    }
+
+    /// Its size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// For writev, from byte `skip` on.
+    pub fn iovec(&self, skip: usize) -> libc::iovec {
+        let skip = skip.min(self.bytes);
+        libc::iovec { iov_base: self.start.wrapping_add(skip).cast_mut().cast(), iov_len: self.bytes - skip }
     }
 }
 

@@ -63,7 +63,6 @@ pub struct Drain<'a> {
     seen: FxHashSet<OsString>,
     numbers: u32,
     bases: Bases,
-    words: Vec<u64>,
     /// The last pass found something: its round needs another one after it.
     unsettled: bool,
 }
@@ -87,7 +86,6 @@ impl<'a> Drain<'a> {
             seen: FxHashSet::default(),
             numbers: 0,
             bases: Bases::default(),
-            words: Vec::new(),
             unsettled: false,
         }
     }
@@ -171,7 +169,7 @@ impl<'a> Drain<'a> {
             self.numbers += 1;
             let process = source.process(number, self.began_ns);
             // A spool that takes no more shows at the next pass, with the words that it lacks.
-            if self.append(&Chunk::Process(process), 0).is_err() {
+            if self.append(&Chunk::Process(process)).is_err() {
                 continue;
             }
             self.shown.processes.fetch_add(1, Ordering::Relaxed);
@@ -215,7 +213,7 @@ impl<'a> Drain<'a> {
     fn end(&mut self, image: Image, ms: u64) -> io::Result<()> {
         let lost = image.source.lost();
         image.source.close();
-        self.append(&Chunk::ProcessEnd { process: image.number, ms, lost }, 0)?;
+        self.append(&Chunk::ProcessEnd { process: image.number, ms, lost })?;
         self.shown.running.fetch_sub(1, Ordering::Relaxed);
         let _ = std::fs::remove_file(self.run.path().join(&image.name));
         Ok(())
@@ -238,7 +236,7 @@ impl<'a> Drain<'a> {
         self.images = images;
         result?;
         if fullest > 0 || self.unsettled {
-            self.append(&Chunk::Round { ms: self.run.elapsed_ms() }, 0)?;
+            self.append(&Chunk::Round { ms: self.run.elapsed_ms() })?;
         }
         self.unsettled = fullest > 0;
         Ok(fullest)
@@ -266,13 +264,9 @@ impl<'a> Drain<'a> {
                 continue;
             }
             fullest = fullest.max((100 * count.min(size) / size).max(1));
-            if count <= size {
-                let mut words = std::mem::take(&mut self.words);
-                words.clear();
-                source.read_ring(index, tail, head, &mut words);
-                let appended = self.append(&Chunk::Words { process: image.number, ring: index, words: &words }, head);
-                self.words = words;
-                appended?;
+            if let Some(words) = source.ring_segments(index, tail, head).filter(|_| count <= size) {
+                self.spool.append_words(image.number, index, head, words)?;
+                self.shown.spooled.store(self.spool.written(), Ordering::Release);
             }
             // A head that ran away was written over: what lies between makes no sense, so it is passed over.
             image.tails[index as usize] = head;
@@ -287,7 +281,7 @@ impl<'a> Drain<'a> {
             let index = image.modules;
             let mut module = image.source.module(image.number, index);
             module.base_svma = self.bases.of(&module, image.source.pid);
-            self.append(&Chunk::Module(module.clone()), 0)?;
+            self.append(&Chunk::Module(module.clone()))?;
             if image.source.module_wanted(index) {
                 let request = Request { source: Arc::clone(&image.source), index, module };
                 if let Err(unsent) = self.tables.send(request) {
@@ -299,8 +293,8 @@ impl<'a> Drain<'a> {
         Ok(())
     }
 
-    fn append(&mut self, chunk: &Chunk, position: u64) -> io::Result<()> {
-        self.spool.append(chunk, position)?;
+    fn append(&mut self, chunk: &Chunk) -> io::Result<()> {
+        self.spool.append(chunk)?;
         self.shown.spooled.store(self.spool.written(), Ordering::Release);
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! One process file, read while its process writes it. Nothing in it is trusted.
 
 use crate::chunk::{ModuleStart, ProcessStart};
-use crate::wire::{self, Shared, module, process, thread};
+use crate::wire::{self, Segment, Shared, module, process, thread};
 use mallow_profile::FamilyCounts;
 use std::fs::OpenOptions;
 use std::io;
@@ -184,19 +184,27 @@ impl Source {
         self.rings_offset + words as usize * 8
     }
 
-    /// Copies the records between `from` and `to` (`from <= to <= from + ring_words`), without PAD.
+    /// The words between `from` and `to` (`from <= to <= from + ring_words`), in two pieces where the ring ends between
+    /// them. None where the file is too small for its own layout.
+    pub fn ring_segments(&self, index: u32, from: u64, to: u64) -> Option<[Segment<'_>; 2]> {
+        let size = self.ring_words(index);
+        let start = self.ring_offset(index);
+        let first = (size - (from & (size - 1))).min(to - from);
+        Some([
+            self.shared.segment(start + (from & (size - 1)) as usize * 8, first as usize)?,
+            self.shared.segment(start, (to - from - first) as usize)?,
+        ])
+    }
+
+    /// Copies the records between `from` and `to`, as above, without PAD.
     pub fn read_ring(&self, index: u32, from: u64, to: u64, words: &mut Vec<u64>) {
         let size = self.ring_words(index);
         let start = self.ring_offset(index);
         let first = (size - (from & (size - 1))).min(to - from);
         let kept = words.len();
         self.shared.copy_words(start + (from & (size - 1)) as usize * 8, first as usize, words);
-        if from + first < to {
-            drop_pad(words, kept);
-            self.shared.copy_words(start, (to - from - first) as usize, words);
-        } else if (from + first) & (size - 1) == 0 {
-            drop_pad(words, kept);
-        }
+        drop_pad(words, kept, first as usize);
+        self.shared.copy_words(start, (to - from - first) as usize, words);
     }
 
     /// Events lost over all threads, and those that found no thread block.
@@ -260,14 +268,17 @@ pub fn process_alive(pid: u32) -> bool {
     !matches!(state, Some(b'Z' | b'X' | b'x'))
 }
 
-/// A lap that could not hold the next record ends with a PAD record and unused words. Removes them from `words[from..]`.
-fn drop_pad(words: &mut Vec<u64>, from: usize) {
+/// A lap that could not hold the next record ends with a PAD record and unused words. Removes them from the `count`
+/// words that begin at `from` and reach to the end of a lap, or not so far.
+pub fn drop_pad(words: &mut Vec<u64>, from: usize, count: usize) {
+    let end = (from + count).min(words.len());
     let mut at = from;
-    while let Some(&head) = words.get(at) {
+    while at < end {
+        let head = words[at];
         let op = head >> 56;
-        let length = match op {
+        at += match op {
             wire::OP_PAD => {
-                words.truncate(at);
+                words.drain(at..end);
                 return;
             }
             wire::OP_STACK => 1 + (head & 0xffff) as usize,
@@ -276,6 +287,5 @@ fn drop_pad(words: &mut Vec<u64>, from: usize) {
             }
             _ => 1,
         };
-        at += length;
     }
 }

@@ -2,22 +2,26 @@
 //! the replay, which may take its time; and it outlives mallow.
 //!
 //! ```text
-//! a chunk:  | "MALSPOOL" ^ kind | process | a | b | payload words | payload … |      8-byte little-endian words
+//! a chunk:  | "MALSPOOL" ^ kind | process | a | b | c | payload words | payload … |      8-byte little-endian words
 //!
 //! kind 1 Process     payload: the strings and numbers of ProcessStart, padded with zeros
 //! kind 2 Module      payload: those of ModuleStart
-//! kind 3 Words       a: ring, b: position in the ring after the last word; payload: the words
+//! kind 3 Words       a: ring, b: position in the ring after the last word, c: words before the ring's end, which may
+//!                    close with PAD; payload: the words, as they lay in the ring
 //! kind 4 Round       a: ms
 //! kind 5 ProcessEnd  a: ms, b: lost
 //! ```
 
+use super::source::drop_pad;
 use crate::chunk::{Chunk, ModuleStart, ProcessStart};
+use crate::wire::Segment;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
 const TAG: u64 = u64::from_le_bytes(*b"MALSPOOL");
-const HEADER_WORDS: usize = 5;
+const HEADER_WORDS: usize = 6;
 /// A chunk's payload: never more than the largest ring.
 const PAYLOAD_MOST: u64 = 1 << 20;
 
@@ -26,13 +30,12 @@ pub struct SpoolWriter {
     file: File,
     /// Bytes of whole chunks written.
     written: u64,
-    buffer: Vec<u8>,
 }
 
 impl SpoolWriter {
     /// Begins a spool in an empty file.
     pub fn new(file: File) -> Self {
-        Self { file, written: 0, buffer: Vec::new() }
+        Self { file, written: 0 }
     }
 
     /// Bytes of whole chunks in the file.
@@ -40,9 +43,8 @@ impl SpoolWriter {
         self.written
     }
 
-    /// Appends a chunk. `position` is where a Words chunk ends in its ring, else 0. On an error the file ends in a partial
-    /// chunk, which readers pass over.
-    pub fn append(&mut self, chunk: &Chunk, position: u64) -> io::Result<()> {
+    /// Appends a chunk that is no Words chunk. On an error the file ends in a partial chunk, which readers pass over.
+    pub fn append(&mut self, chunk: &Chunk) -> io::Result<()> {
         let mut payload = Payload::default();
         let (kind, process, a, b) = match chunk {
             Chunk::Process(p) => {
@@ -58,17 +60,48 @@ impl SpoolWriter {
                 payload.bytes(m.path.as_bytes());
                 (2, m.process, 0, 0)
             }
-            Chunk::Words { process, ring, .. } => (3, *process, u64::from(*ring), position),
+            Chunk::Words { process, ring, words } => {
+                return self.append_words(*process, *ring, 0, [Segment::of(words), Segment::of(&[])]);
+            }
             Chunk::Round { ms } => (4, 0, *ms, 0),
             Chunk::ProcessEnd { process, ms, lost } => (5, *process, *ms, *lost),
         };
-        let words = if let Chunk::Words { words, .. } = chunk { words } else { &payload.0[..] };
-        self.buffer.clear();
-        for word in [TAG ^ kind, process.into(), a, b, words.len() as u64].iter().chain(words) {
-            self.buffer.extend_from_slice(&word.to_le_bytes());
+        let header = [TAG ^ kind, process.into(), a, b, 0, payload.0.len() as u64];
+        self.write([Segment::of(&header), Segment::of(&payload.0), Segment::of(&[])])
+    }
+
+    /// Appends the words of a ring that end at `position`, straight from the ring: the kernel copies them, once.
+    pub fn append_words(&mut self, process: u32, ring: u32, position: u64, words: [Segment; 2]) -> io::Result<()> {
+        let [first, second] = words;
+        let before_end = first.bytes() as u64 / 8;
+        let count = before_end + second.bytes() as u64 / 8;
+        let header = [TAG ^ 3, process.into(), ring.into(), position, before_end, count];
+        self.write([Segment::of(&header), first, second])
+    }
+
+    fn write(&mut self, parts: [Segment; 3]) -> io::Result<()> {
+        let bytes = parts.iter().map(Segment::bytes).sum();
+        let mut done = 0;
+        while done < bytes {
+            let mut skip = done;
+            let vectors = parts.map(|part| {
+                let vector = part.iovec(skip);
+                skip -= skip.min(part.bytes());
+                vector
+            });
+            // SAFETY: each vector lies in memory that `parts` borrows; the kernel only reads it, and reports an error
+            // where it cannot.
+            let wrote = unsafe { libc::writev(self.file.as_raw_fd(), vectors.as_ptr(), vectors.len() as i32) };
+            match wrote {
+                0 => return Err(io::Error::from(io::ErrorKind::WriteZero)),
+                1.. => done += wrote as usize,
+                _ => match io::Error::last_os_error() {
+                    error if error.kind() == io::ErrorKind::Interrupted => {}
+                    error => return Err(error),
+                },
+            }
         }
-        self.file.write_all(&self.buffer)?;
-        self.written += self.buffer.len() as u64;
+        self.written += bytes as u64;
         Ok(())
     }
 }
@@ -154,7 +187,7 @@ impl SpoolReader {
         for (word, bytes) in header.iter_mut().zip(raw.chunks_exact(8)) {
             *word = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
         }
-        let [tag, process, a, b, count] = header;
+        let [tag, process, a, b, c, count] = header;
         if count > PAYLOAD_MOST || self.at + header_bytes + 8 * count > end {
             return Ok(false);
         }
@@ -166,6 +199,9 @@ impl SpoolReader {
         self.bytes = bytes;
         if !whole? {
             return Ok(false);
+        }
+        if tag ^ TAG == 3 {
+            drop_pad(&mut self.words, 0, usize::try_from(c).unwrap_or(usize::MAX).min(count as usize));
         }
         let Some(chunk) = decode(tag ^ TAG, process, a, b, &self.words) else { return Ok(false) };
         feed(&chunk, if matches!(chunk, Chunk::Words { .. }) { b } else { 0 })?;
@@ -223,7 +259,15 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         let mut writer = SpoolWriter::new(file.try_clone().unwrap());
         for (i, chunk) in chunks.iter().enumerate() {
-            writer.append(chunk, i as u64).unwrap();
+            match chunk {
+                Chunk::Words { process, ring, words } => {
+                    // As they lie in a ring that ends after a PAD record and a word that is not used.
+                    let before = [words[0], 1 << 56, 99];
+                    let segments = [Segment::of(&before), Segment::of(&words[1..])];
+                    writer.append_words(*process, *ring, i as u64, segments).unwrap();
+                }
+                other => writer.append(other).unwrap(),
+            }
         }
         file
     }
@@ -249,7 +293,7 @@ mod tests {
                 build_id: vec![1, 2, 3],
                 path: "/lib/x.so".into(),
             }),
-            Chunk::Words { process: 3, ring: 7, words: &[1, u64::MAX, 3] },
+            Chunk::Words { process: 3, ring: 7, words: &[7 << 56 | 4096, 7 << 56 | 8192, 3 << 56] },
             Chunk::Round { ms: 12 },
             Chunk::ProcessEnd { process: 3, ms: 13, lost: 5 },
         ]
