@@ -114,7 +114,7 @@ TEST(blocks_of_the_arena_may_be_reallocated_later) {
     char *neighbour = bootstrap.malloc(6);
     memcpy(neighbour, "other", 6);
     real_resolve();
-    char *larger = real.realloc(early, 100000);
+    char *larger = real.realloc(early, 64 << 20);
     CHECK(larger != NULL && strcmp(larger, "early") == 0);
     char *smaller = real.realloc(neighbour, 2);
     CHECK(smaller != NULL && memcmp(smaller, "ot", 2) == 0);
