@@ -229,7 +229,7 @@ impl Shared {
     /// The 4-byte word at `offset`, a multiple of 4.
     pub fn word32(&self, offset: usize) -> &AtomicU32 {
         static ZERO: AtomicU32 = AtomicU32::new(0);
-        if offset % 4 != 0 || offset.checked_add(4).is_none_or(|end| end > self.bytes) {
+        if !offset.is_multiple_of(4) || offset.checked_add(4).is_none_or(|end| end > self.bytes) {
             ZERO.store(0, Ordering::Relaxed);
             return &ZERO;
         }
@@ -240,7 +240,7 @@ impl Shared {
     /// The 8-byte word at `offset`, a multiple of 8.
     pub fn word64(&self, offset: usize) -> &AtomicU64 {
         static ZERO: AtomicU64 = AtomicU64::new(0);
-        if offset % 8 != 0 || offset.checked_add(8).is_none_or(|end| end > self.bytes) {
+        if !offset.is_multiple_of(8) || offset.checked_add(8).is_none_or(|end| end > self.bytes) {
             ZERO.store(0, Ordering::Relaxed);
             return &ZERO;
         }
@@ -271,7 +271,7 @@ impl Shared {
     /// Appends a copy of `count` words from `offset` on. Outside the mapping: appends nothing.
     pub fn copy_words(&self, offset: usize, count: usize, to: &mut Vec<u64>) {
         let end = count.checked_mul(8).and_then(|bytes| offset.checked_add(bytes));
-        if offset % 8 != 0 || end.is_none_or(|end| end > self.bytes) {
+        if !offset.is_multiple_of(8) || end.is_none_or(|end| end > self.bytes) {
             return;
         }
         to.reserve(count);

@@ -183,7 +183,7 @@ fn make_private_directory() -> io::Result<PathBuf> {
 
 fn is_tmpfs(path: &Path) -> bool {
     const TMPFS_MAGIC: i64 = 0x0102_1994;
-    rustix::fs::statfs(path).is_ok_and(|fs| fs.f_type as i64 == TMPFS_MAGIC)
+    rustix::fs::statfs(path).is_ok_and(|fs| fs.f_type == TMPFS_MAGIC)
 }
 
 fn is_own_tmpfs(path: &Path) -> bool {
