@@ -34,6 +34,7 @@ struct tracer {
     uint64_t inside;
     struct ring ring;
     uint64_t epoch;
+    uint32_t until_time; /* events until the next TIME record */
     uint32_t generation;
     uint32_t emitted; /* frames of the unwinder's stack, from the root on, that equal the ring's last stack */
     uint32_t pendings;
@@ -163,8 +164,8 @@ COLD static struct tracer *tracer_enter(void) {
     return t;
 }
 
-/* Time passed: mallow's clock moved, or stopped for good. */
-COLD static int epoch_changed(struct tracer *t, uint64_t epoch) {
+/* Time passed: many events, or mallow's clock moved, or stopped for good. */
+COLD static int time_passed(struct tracer *t, uint64_t epoch) {
     if (epoch == MALLOW_EPOCH_OVER) {
         target_over();
         return 0;
@@ -172,9 +173,10 @@ COLD static int epoch_changed(struct tracer *t, uint64_t epoch) {
     uint64_t *room = ring_room(&t->ring, 1);
     if (room == NULL)
         return 0;
-    room[0] = ring_word(MALLOW_OP_TIME, 0, epoch);
+    room[0] = ring_word(MALLOW_OP_TIME, 0, (sys_clock_ns() - target.control->began_ns) / 1000);
     ring_publish(&t->ring, 1);
     t->epoch = epoch;
+    t->until_time = MALLOW_TIME_EVENTS;
     return 1;
 }
 
@@ -271,7 +273,7 @@ static inline struct tracer *event_begin(const struct arch_frame *frame, uint64_
     t->inside = (uint64_t)frame;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     uint64_t epoch = __atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED);
-    if (UNLIKELY(epoch != t->epoch) && !epoch_changed(t, epoch)) {
+    if (UNLIKELY(epoch != t->epoch || --t->until_time == 0) && !time_passed(t, epoch)) {
         t->inside = 0;
         return NULL;
     }

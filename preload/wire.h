@@ -50,7 +50,9 @@ struct mallow_control {
     uint32_t small_ring_words;
     uint32_t max_threads;      /* thread blocks in a process file; later threads share the last block's lost counter */
     uint32_t failed_processes; /* images that could not make their file; added to atomically by targets */
-    uint32_t reserved[5];
+    uint32_t reserved;
+    uint64_t began_ns; /* CLOCK_MONOTONIC when the recording began */
+    uint64_t more_reserved;
     /* Its own cache line: read by each event, written about once a millisecond by mallow alone. */
     uint64_t epoch; /* milliseconds since the recording began; also the reader's heartbeat; starts at 1 */
     uint64_t epoch_pad[7];
@@ -201,17 +203,20 @@ struct mallow_thread {
  *                    `keep` frames nearest to the root of the stack that this ring defined or used last, then the new
  *                    ones. flag CUT: frames nearer to the root are missing. A return address of a signal frame's
  *                    interrupted function is exact: it has EXACT_PC (bit 63) set.
- * TIME               argument: the epoch; events that follow happened at or after it
- * THREAD             argument: tid of the thread that owns the ring from here on
- * GENERATION         argument: process generation; addresses in STACK records that follow refer to the modules valid in
- *                    it. Stack numbers of the ring begin again at 0, and so does "the stack used last" (none: keep =
- * 0). LOST               argument: events that this ring could not write here PAD                the rest of the ring
- * up to its end is unused; the next record is at its start
+ * TIME               argument: microseconds since the recording began; events that follow happened at or after it,
+ * those before it before. Written when the epoch has changed, and between MALLOW_TIME_EVENTS events THREAD argument:
+ * tid of the thread that owns the ring from here on GENERATION         argument: process generation; addresses in STACK
+ * records that follow refer to the modules valid in it. Stack numbers of the ring begin again at 0, and so does "the
+ * stack used last" (none: keep = 0). LOST               argument: events that this ring could not write here PAD the
+ * rest of the ring up to its end is unused; the next record is at its start
  *
  * No record runs across the end of the ring. Order between rings: a record is published before any event that depends
  * on it can be published by another thread (an allocation after the allocator returned and before the caller sees the
  * address; a free before the allocator is called).
  */
+/* Events between two TIME records at the most. */
+#define MALLOW_TIME_EVENTS 64u
+
 enum mallow_op {
     MALLOW_OP_PAD = 1,
     MALLOW_OP_TIME = 2,

@@ -27,6 +27,12 @@ static void *map_file(const char *path, size_t bytes) {
     return at;
 }
 
+uint64_t reading_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 void reading_make(struct reading *reading, enum mallow_mode mode) {
     *reading = (struct reading){0};
     snprintf(reading->directory, sizeof reading->directory, "%s/run-XXXXXX", getenv("TEST_DIR"));
@@ -47,6 +53,7 @@ void reading_make(struct reading *reading, enum mallow_mode mode) {
         .small_ring_words = 256,
         .max_threads = 32,
         .epoch = 1,
+        .began_ns = reading_now_ns(),
     };
 }
 

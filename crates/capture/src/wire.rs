@@ -83,6 +83,8 @@ pub mod control {
     pub const MAX_THREADS: usize = 36;
     /// `failed_processes`
     pub const FAILED_PROCESSES: usize = 40;
+    /// `began_ns`
+    pub const BEGAN_NS: usize = 48;
     /// `epoch`
     pub const EPOCH: usize = 64;
     /// `doorbell`

@@ -1,16 +1,17 @@
 //! The order between the rings of a process.
 //!
-//! Each ring is in its thread's order; between rings there are time stamps of a millisecond, and one law: at an address
+//! Each ring is in its thread's order; between rings there are time stamps every few events, and one law: at an address
 //! allocations and frees alternate. Only addresses that two rings touch while their words wait can be out of order, so
 //! only records of such *contested* addresses are looked at, besides time stamps, which keep the rings in step.
 //!
 //! First each contested address is put in order by itself ([`super::merge`]). Then the rings are run against these
-//! orders, always the one that is furthest back in time and can go on; within a millisecond a ring's records are taken
-//! to be evenly spread. Where all wait for each other, the orders of some addresses contradict each other, and one of
+//! orders, always the one that is furthest back in time and can go on; between two stamps a ring's records are taken to be
+//! evenly spread. Where all wait for each other, the orders of some addresses contradict each other, and one of
 //! them is made anew around a record that could come next. What still fits nowhere is taken as it comes: those blocks
 //! were allocated or freed where nobody saw it.
 //!
-//! Cost: about 10 ns for each word that waits, and 100 ns for each contested record.
+//! Cost: about 10 ns for each word that waits, and 100 ns for each contested record. What deadlocks may cost in all is
+//! bounded ([`BUDGET`]); beyond that, the lane that is furthest back gets its turn as it is.
 
 use super::merge::{Merger, Touch, misfits};
 use super::record::{Record, decode};
@@ -33,8 +34,16 @@ const FILTER_BITS: u32 = 16;
 const CONTESTED: u16 = u16::MAX;
 /// Rings of one process must stay below.
 pub const RINGS: usize = CONTESTED as usize - 1;
-/// A millisecond in units of [`Op::time`].
-const FRACTION_BITS: u32 = 20;
+/// A microsecond in units of [`Op::time`].
+const FRACTION_BITS: u32 = 10;
+/// How far apart lanes are shifted in another attempt: 16 microseconds.
+const SHIFT_BITS: u32 = FRACTION_BITS + 4;
+/// A TIME record is written a millisecond after the last one, if there are events: these happened not later.
+const SPAN_MOST: u64 = 1000;
+/// Records that may be ordered anew in one round, besides [`BUDGET_SHARE`] for each contested record.
+const BUDGET: u64 = 200_000;
+/// See [`BUDGET`].
+const BUDGET_SHARE: u64 = 20;
 /// Plans made for one round at the most.
 const ATTEMPTS: u64 = 12;
 /// [`Op::address`] of what can always go on: a time stamp, or the end of the aged words.
@@ -105,18 +114,23 @@ pub struct Planner {
     forced: u64,
     /// Ops done.
     clock: u64,
+    /// What is left of the round's [`BUDGET`].
+    budget: u64,
 }
 
 impl Planner {
     /// Plans all aged words of the rings, and what must come before them. `live` tells where a block is live now.
     pub fn plan(&mut self, rings: &[Ring], live: impl Fn(u64) -> bool) {
         self.scan(rings, live);
+        let ops = self.lanes.iter().map(|lane| lane.ops.len() as u64).sum::<u64>();
+        self.budget = BUDGET + BUDGET_SHARE * ops;
         self.order_addresses();
         self.run();
         for attempt in 1..ATTEMPTS {
-            if self.forced == 0 {
+            if self.forced == 0 || self.budget < ops {
                 break;
             }
+            self.budget -= ops;
             let (steps, forced) = (std::mem::take(&mut self.steps), self.forced);
             self.guess_times(attempt);
             self.order_addresses();
@@ -163,12 +177,13 @@ impl Planner {
         let aged = ring.aged() as u32;
         let mut ops: Vec<Op> = Vec::new();
         let mut aged_ops = None;
-        // The millisecond that is being filled: its first op and word.
-        let (mut ms, mut first, mut begin) = (ring.ms, 0, 0);
-        let spread = |ops: &mut [Op], ms: u64, begin: u32, end: u32| {
+        // The span between two TIME records that is being filled: its begin, first op and word.
+        let (mut us, mut first, mut begin) = (ring.us, 0, 0);
+        let mut span = 1;
+        let spread = |ops: &mut [Op], us: u64, span: u64, begin: u32, end: u32| {
             for op in ops {
-                let part = u64::from(op.end - begin) << FRACTION_BITS;
-                op.stamp = (ms << FRACTION_BITS) + part / u64::from(end - begin + 1);
+                let part = (u64::from(op.end - begin) << FRACTION_BITS) * span;
+                op.stamp = (us << FRACTION_BITS) + part / u64::from(end - begin + 1);
                 op.time = op.stamp;
             }
         };
@@ -180,8 +195,9 @@ impl Planner {
             }
             match touched {
                 Touched::Time(next) => {
-                    spread(&mut ops[first..], ms, begin, end);
-                    (ms, first, begin) = (next, ops.len(), end);
+                    span = next.saturating_sub(us).clamp(1, SPAN_MOST);
+                    spread(&mut ops[first..], us, span, begin, end);
+                    (us, first, begin) = (next, ops.len(), end);
                     ops.push(mark(end));
                 }
                 Touched::Address(gives, address) => {
@@ -200,7 +216,8 @@ impl Planner {
             ops.push(mark(aged));
             ops.len() as u32
         });
-        spread(&mut ops[first..], ms, begin, ring.waiting().len() as u32);
+        // The last span is not over: it is taken to be as long as the one before it.
+        spread(&mut ops[first..], us, span, begin, ring.waiting().len() as u32);
         Lane { ring: index, ops, aged: if aged == 0 { 0 } else { aged_ops }, next: 0, done: Vec::new() }
     }
 
@@ -208,7 +225,7 @@ impl Planner {
     /// the lanes shifted against each other by parts of a millisecond.
     fn guess_times(&mut self, attempt: u64) {
         for (number, lane) in (0..).zip(&mut self.lanes) {
-            let shift = (attempt * 0x1_0000 + number).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - FRACTION_BITS);
+            let shift = (attempt * 0x1_0000 + number).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SHIFT_BITS);
             for (i, op) in lane.ops.iter_mut().enumerate() {
                 op.time = match attempt % 2 {
                     1 if i < lane.done.len() => lane.done[i],
@@ -337,6 +354,9 @@ impl Planner {
         if !self.waiting.iter().any(|&(lane, _)| self.lanes[lane as usize].is_aged()) {
             return None;
         }
+        if self.budget == 0 {
+            return self.give_way_by_time();
+        }
         let waiting = std::mem::take(&mut self.waiting);
         let best = waiting.iter().filter_map(|&(lane, _)| {
             let time = self.lanes[lane as usize].head()?.time;
@@ -353,6 +373,23 @@ impl Planner {
         Some(lane)
     }
 
+    /// The same, but the lane that is furthest back gets its turn, and the order after it stays as it is.
+    fn give_way_by_time(&mut self) -> Option<u32> {
+        let turn = |&(number, address): &(u32, u32)| {
+            let lane = &self.lanes[number as usize];
+            let op = lane.head()?;
+            let fits = op.gives != self.addresses[address as usize].live;
+            (fits || lane.is_aged()).then_some((!fits, !lane.is_aged(), op.time, number, address))
+        };
+        let (.., number, address) = self.waiting.iter().filter_map(turn).min()?;
+        let Address { next, end, .. } = self.addresses[address as usize];
+        let op = self.lanes[number as usize].next;
+        let at = self.order[next..end].iter().position(|touch| touch.lane == number && touch.op == op)?;
+        self.order[next..=next + at].rotate_right(1);
+        self.waiting.retain(|(waiting, _)| *waiting != number);
+        Some(number)
+    }
+
     /// Orders the other records of the address of a lane's next one, as if that came next; leaves them in `scratch`.
     /// Returns how many more misfit than now. None for a fresh record that misfits itself.
     fn after_turn(&mut self, number: u32) -> Option<Change> {
@@ -366,6 +403,7 @@ impl Planner {
             return None;
         }
         let before = misfits(live, rest);
+        self.budget = self.budget.saturating_sub(rest.len() as u64);
         self.scratch.clear();
         self.scratch.push(rest[at]);
         self.scratch.extend_from_slice(&rest[..at]);
@@ -433,7 +471,7 @@ fn touches(ring: &Ring, mut f: impl FnMut(u32, u32, Touched)) {
                 transit = None;
                 continue;
             }
-            Record::Time { ms } => Touched::Time(ms),
+            Record::Time { us } => Touched::Time(us),
             _ => continue,
         };
         f(begin, at as u32, touch);

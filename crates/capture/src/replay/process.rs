@@ -150,7 +150,7 @@ impl Process {
                 shared.sink.event(at, Event::Free(block));
             }
             Record::Stack { keep, pcs, cut } => self.define(shared, index, keep, pcs, cut),
-            Record::Time { ms } => self.rings[index].ms = ms,
+            Record::Time { us } => self.rings[index].us = us,
             other => self.apply_rare(shared, index, other),
         }
     }
@@ -228,7 +228,7 @@ impl Process {
             Some(thread) => thread,
             None => *ring.thread.insert(shared.ledger.add_thread(self.number, 0)),
         };
-        Moment { process: self.number, thread, ms: ring.ms }
+        Moment { process: self.number, thread, ms: ring.us / 1000 }
     }
 
     /// The site of a stack number; that of the empty stack where the number was never defined.

@@ -26,8 +26,8 @@ const ARGUMENT: u64 = (1 << 48) - 1;
 const STACK_BITS: u32 = 24;
 /// Frames that one STACK record may bring.
 const DEPTH_LIMIT: usize = 4096;
-/// Time stamps end here (35 years), so that sums of them cannot overflow.
-const TIME_LIMIT: u64 = 1 << 40;
+/// Time stamps end here (4 years), so that sums of them cannot overflow.
+const TIME_LIMIT: u64 = 1 << 47;
 
 /// Set in a pc that is the very instruction.
 pub const EXACT_PC: u64 = 1 << 63;
@@ -47,8 +47,8 @@ pub enum Record<'a> {
     ReallocFailed,
     /// Defines the next stack.
     Stack { keep: u32, pcs: &'a [u64], cut: bool },
-    /// Milliseconds since the recording began.
-    Time { ms: u64 },
+    /// Microseconds since the recording began.
+    Time { us: u64 },
     /// Who owns the ring.
     Thread { tid: u32 },
     /// Which modules count.
@@ -94,7 +94,7 @@ pub fn decode(words: &[u64]) -> Option<(Record<'_>, usize)> {
             let pcs = words.get(1..1 + new)?;
             return Some((Record::Stack { keep, pcs, cut: flags & FLAG_CUT != 0 }, 1 + new));
         }
-        OP_TIME if argument < TIME_LIMIT => Record::Time { ms: argument },
+        OP_TIME if argument < TIME_LIMIT => Record::Time { us: argument },
         OP_THREAD => Record::Thread { tid: argument as u32 },
         OP_GENERATION => Record::Generation { generation: argument as u32 },
         OP_LOST => Record::Lost { events: argument },

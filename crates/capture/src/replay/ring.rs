@@ -38,8 +38,8 @@ pub struct Ring {
     pub generation: u32,
     /// Index of the owner; None before the first event or THREAD record.
     pub thread: Option<u32>,
-    /// When: the last TIME record.
-    pub ms: u64,
+    /// When: the last TIME record, in microseconds.
+    pub us: u64,
     /// See [`Transit`].
     pub transit: Option<Transit>,
 }
@@ -54,7 +54,7 @@ impl Default for Ring {
             last: Stacks::ROOT,
             generation: 0,
             thread: None,
-            ms: 0,
+            us: 0,
             transit: None,
         }
     }

@@ -57,13 +57,14 @@ impl RunDirectory {
             .mode(0o600)
             .open(path.join("control"))
             .inspect_err(|_| drop(fs::remove_dir_all(&path)))?;
+        let began_ns = monotonic_ns();
         let made = (|| {
             // Written, not only extended: on a full file system this fails here, and not as a SIGBUS later.
             (&file).write_all(&[0; control::FILE_BYTES])?;
             DirBuilder::new().mode(0o700).create(path.join("tables"))?;
             let mut about = Vec::new();
             let unix_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
-            writeln!(about, "{unix_ms} {}", monotonic_ns())?;
+            writeln!(about, "{unix_ms} {began_ns}")?;
             for argument in command {
                 about.extend_from_slice(argument.as_bytes());
                 about.push(0);
@@ -82,6 +83,7 @@ impl RunDirectory {
         shared.set32(control::LARGE_RING_WORDS, LARGE_RING_WORDS);
         shared.set32(control::SMALL_RING_WORDS, SMALL_RING_WORDS);
         shared.set32(control::MAX_THREADS, if settings.trace { TRACE_THREADS } else { COUNT_THREADS });
+        shared.set64(control::BEGAN_NS, began_ns);
         shared.set64(control::EPOCH, 1);
         shared.set32(control::MAGIC, wire::CONTROL_MAGIC);
         Ok(Self { path, control: shared, began: Instant::now(), keep: false })

@@ -20,7 +20,11 @@ impl Tape {
     }
 
     pub fn time(self, ms: u64) -> Self {
-        self.word(2, 0, ms)
+        self.time_us(ms.saturating_mul(1000))
+    }
+
+    pub fn time_us(self, us: u64) -> Self {
+        self.word(2, 0, us)
     }
 
     pub fn thread(self, tid: u64) -> Self {
