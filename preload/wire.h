@@ -4,8 +4,8 @@
  * The run directory is the interface (docs/WIRE.md tells the whole story):
  *
  *   DIR/control           struct mallow_control, one page, made by mallow before the target starts
- *   DIR/p-PID-SERIAL      struct mallow_process and what follows it, one file for each process image, made by the
- * target DIR/tables/KEY        struct mallow_table and what follows it: a module's unwind rules, made by mallow
+ *   DIR/p-PID-SERIAL   struct mallow_process and what follows it, one file for each process image, made by the target
+ *   DIR/tables/KEY     struct mallow_table and what follows it: a module's unwind rules, made by mallow
  *
  * Both sides map these files shared. The target trusts mallow's files; mallow trusts nothing in the target's.
  * All fields are little-endian and naturally aligned. A change of any layout here changes MALLOW_WIRE_VERSION.
@@ -204,11 +204,12 @@ struct mallow_thread {
  *                    ones. flag CUT: frames nearer to the root are missing. A return address of a signal frame's
  *                    interrupted function is exact: it has EXACT_PC (bit 63) set.
  * TIME               argument: microseconds since the recording began; events that follow happened at or after it,
- * those before it before. Written when the epoch has changed, and between MALLOW_TIME_EVENTS events THREAD argument:
- * tid of the thread that owns the ring from here on GENERATION         argument: process generation; addresses in STACK
- * records that follow refer to the modules valid in it. Stack numbers of the ring begin again at 0, and so does "the
- * stack used last" (none: keep = 0). LOST               argument: events that this ring could not write here PAD the
- * rest of the ring up to its end is unused; the next record is at its start
+ *                    those before it before. Written when the epoch has changed, and between MALLOW_TIME_EVENTS events
+ * THREAD             argument: tid of the thread that owns the ring from here on
+ * GENERATION         argument: process generation; addresses in STACK records that follow refer to the modules valid in
+ *                    it. Stack numbers of the ring begin again at 0, and so does "the stack used last" (none: keep = 0)
+ * LOST               argument: events that this ring could not write here
+ * PAD                the rest of the ring up to its end is unused; the next record is at its start
  *
  * No record runs across the end of the ring. Order between rings: a record is published before any event that depends
  * on it can be published by another thread (an allocation after the allocator returned and before the caller sees the

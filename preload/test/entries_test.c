@@ -70,10 +70,12 @@ CASE(free_null, "", "") {
     free(NULL);
 }
 
-CASE(calloc_product, "calloc 1/21, frees 1", "a=calloc 21; free a") {
-    char *a = calloc(3, 7);
+CASE(calloc_product, "calloc 2/41, frees 2", "a=calloc 21; b=calloc 20; free a; free b") {
+    char *a = calloc(3, 7), *b = calloc(4, 5);
     CHECK(a != NULL && a[0] == 0 && a[20] == 0);
+    CHECK(b != NULL && b[0] == 0 && b[19] == 0);
     free(a);
+    free(b);
 }
 
 CASE(calloc_zero, "calloc 2/0, frees 2", "a=calloc 0; b=calloc 0; free a; free b") {

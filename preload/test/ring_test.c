@@ -189,7 +189,7 @@ static void stream(uint64_t records, int naps) {
 }
 
 TEST(a_full_ring_loses_nothing_while_it_is_read) {
-    stream(200000, 0);
+    stream(50000, 0);
 }
 
 TEST(an_owner_that_sleeps_is_woken) {
