@@ -3,7 +3,7 @@
  *
  * The run directory is the interface (docs/WIRE.md tells the whole story):
  *
- *   DIR/control           struct mallow_control, one page, made by mallow before the target starts
+ *   DIR/control        struct mallow_control, one page, made by mallow before the target starts
  *   DIR/p-PID-SERIAL   struct mallow_process and what follows it, one file for each process image, made by the target
  *   DIR/tables/KEY     struct mallow_table and what follows it: a module's unwind rules, made by mallow
  *
