@@ -6,6 +6,7 @@ mod endings;
 mod exact;
 mod foreign;
 mod hostile;
+mod interruptions;
 mod lifecycle;
 mod limits;
 mod oracle;

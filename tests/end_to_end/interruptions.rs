@@ -1,0 +1,175 @@
+//! Signals to mallow, and its sudden death.
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use harness::{Run, directory, mallow, nothing_left, number, program, run_directories};
+
+/// A command under mallow that goes on for about two seconds after it wrote `begun`, and then writes `ended`.
+const SCRIPT: &str =
+    "\"$0\" 2 300; echo > begun; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.2; \"$0\" 1 20; done; echo > ended; exit 9";
+
+fn start(way: &str, place: &Path) -> Child {
+    let mut command = Command::new(mallow());
+    command.arg(way).args(["-o", "out"]);
+    if way == "record" {
+        command.arg("--no-report");
+    }
+    command.args(["--", "/bin/sh", "-c", SCRIPT]).arg(program("busy"));
+    command.current_dir(place).process_group(0).stdout(Stdio::null()).stderr(Stdio::piped());
+    let child = command.spawn().expect("mallow");
+    wait_for(&place.join("begun"));
+    child
+}
+
+fn wait_for(file: &Path) {
+    let patience = Instant::now() + Duration::from_secs(60);
+    while !file.exists() {
+        assert!(Instant::now() < patience, "{} was never made", file.display());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn signal(to: &str, name: &str) {
+    let sent = Command::new("kill").args(["-s", name, "--", to]).status().expect("kill");
+    assert!(sent.success(), "kill -s {name} -- {to}");
+}
+
+fn end(child: Child) -> (ExitStatus, String) {
+    let out = child.wait_with_output().expect("mallow's end");
+    (out.status, String::from_utf8_lossy(&out.stderr).into_owned())
+}
+
+fn report(place: &Path, file: &str) -> serde_json::Value {
+    let run = Run::new(mallow(), place).args(["report", "--json", file]).go();
+    assert_eq!(run.status, 0, "{}", run.err());
+    serde_json::from_slice(&run.stdout).expect("JSON")
+}
+
+/// As a terminal does: to the command and to mallow. The recording ends in good order.
+#[test]
+fn ctrl_c() {
+    for way in ["stat", "record"] {
+        let place = directory();
+        let child = start(way, place.path());
+        signal(&format!("-{}", child.id()), "INT");
+        let (status, err) = end(child);
+        assert_eq!(status.code(), Some(130), "{way}: {err}");
+        assert!(!place.path().join("ended").exists(), "the command has ended, too");
+        assert!(!err.contains("panicked"), "{err}");
+        if way == "record" {
+            let json = report(place.path(), "out");
+            assert!(number(&json, "allocations") > 60_000, "{json:#}");
+            assert_eq!(json["exit_status"].as_i64(), Some(130));
+        } else {
+            let text = fs::read_to_string(place.path().join("out")).expect("the counts");
+            assert!(text.contains("malloc"), "{text}");
+        }
+    }
+}
+
+/// A signal for mallow alone is for the command, which may have its own view of it.
+#[test]
+fn terminated() {
+    for way in ["stat", "record"] {
+        let place = directory();
+        let child = start(way, place.path());
+        signal(&child.id().to_string(), "TERM");
+        let (status, err) = end(child);
+        assert_eq!(status.code(), Some(143), "{way}: {err}");
+    }
+}
+
+/// Mallow is killed: the command goes on to its end as if nothing had happened, and what was recorded can be recovered.
+#[test]
+fn killed() {
+    for way in ["stat", "record"] {
+        let place = directory();
+        let child = start(way, place.path());
+        let mallow_pid = child.id();
+        signal(&mallow_pid.to_string(), "KILL");
+        end(child);
+        wait_for(&place.path().join("ended"));
+        let left = run_directories(mallow_pid);
+        assert_eq!(left.len(), 1, "{way}: the run directory stays");
+        if way == "record" {
+            let run = Run::new(mallow(), place.path()).args(["recover", "-o", "recovered"]).arg(&left[0]).go();
+            assert_eq!(run.status, 0, "{}", run.err());
+            let json = report(place.path(), "recovered");
+            // Two threads and the main one, 300 rounds of 100: all before mallow's death.
+            assert!(number(&json, "allocations") >= 90_000, "{json:#}");
+            assert!(!json["cut_short"].is_null(), "it says that it is not whole: {json:#}");
+        }
+        let _ = fs::remove_dir_all(&left[0]);
+    }
+}
+
+/// Mallow is stopped for longer than the patience of a waiting thread: the command ends as ever, and what was not
+/// recorded is told.
+#[test]
+fn stopped() {
+    let place = directory();
+    let mut command = Command::new(mallow());
+    command.args(["record", "--no-report", "-o", "out", "--", "/bin/sh", "-c"]);
+    command.arg("echo > begun; sleep 0.3; \"$0\" 2 2000; echo > ended; exit 9").arg(program("busy"));
+    let child = command.current_dir(place.path()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("mallow");
+    wait_for(&place.path().join("begun"));
+    signal(&child.id().to_string(), "STOP");
+    wait_for(&place.path().join("ended"));
+    signal(&child.id().to_string(), "CONT");
+    let (status, err) = end(child);
+    assert_eq!(status.code(), Some(9), "{err}");
+    let json = report(place.path(), "out");
+    assert!(number(&json, "lost") > 0, "600,000 events cannot have been kept: {json:#}");
+}
+
+/// What two users' recordings, or two of one, do at the same time is nobody else's affair.
+#[test]
+fn many_at_once() {
+    let place = directory();
+    let runs: Vec<(PathBuf, Child)> = (0..12)
+        .map(|n| {
+            let file = place.path().join(format!("out-{n}"));
+            let child = Command::new(mallow())
+                .args(["record", "--no-report", "-o"])
+                .arg(&file)
+                .arg("--")
+                .arg(program("busy"))
+                .args(["1", &format!("{}", 10 + n)])
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("mallow");
+            (file, child)
+        })
+        .collect();
+    for (n, (file, mut child)) in runs.into_iter().enumerate() {
+        assert!(child.wait().expect("its end").success());
+        let json = report(place.path(), file.to_str().expect("a plain path"));
+        let rounds = 10 + n as u64;
+        assert!((2 * rounds * 100..2 * rounds * 100 + 10).contains(&number(&json, "allocations")), "{json:#}");
+    }
+}
+
+/// A recording in the middle of a recording: each tells its own.
+#[test]
+fn mallow_under_mallow() {
+    let place = directory();
+    let run = Run::new(mallow(), place.path())
+        .args(["record", "--no-report", "-o", "outer", "--"])
+        .arg(mallow())
+        .args(["stat", "--json", "-o", "inner.json", "--"])
+        .arg(program("busy"))
+        .args(["1", "50"])
+        .go();
+    assert_eq!(run.status, 0, "{}", run.err());
+    assert!(run.out().starts_with("1 threads: "), "{}", run.out());
+    let inner = fs::read(place.path().join("inner.json")).expect("the inner counts");
+    let inner: serde_json::Value = serde_json::from_slice(&inner).expect("JSON");
+    assert!(number(&inner, "allocations") >= 10_000, "{inner:#}");
+    assert!(number(&report(place.path(), "outer"), "allocations") > 0);
+    nothing_left("mallow under mallow", &run);
+}
