@@ -141,27 +141,6 @@ SCENARIO(allocating_destructors) {
         thread_end(thread_start(with_destructor, NULL));
 }
 
-/* Two rounds: there are later ones for giving back what they took. */
-static void destructor_in_two_rounds(void *context) {
-    static char again;
-    free(malloc(20));
-    if (context != &again)
-        CHECK(pthread_setspecific(key, &again) == 0);
-}
-
-SCENARIO(allocating_destructors_of_two_rounds) {
-    CHECK(pthread_key_create(&key, destructor_in_two_rounds) == 0);
-    for (int i = 0; i < 10; i++)
-        thread_end(thread_start(with_destructor, NULL));
-}
-
-TEST(blocks_that_destructors_take_are_given_back) {
-    reading_run(&reading, MALLOW_MODE_COUNT, "allocating_destructors_of_two_rounds");
-    const struct image *image = reading_only(&reading);
-    CHECK(image_sums(image).counter[MALLOW_FAMILY_MALLOC].allocations == 20);
-    CHECK(image->process->threads == 2 && image->threads[1].owner == MALLOW_THREAD_FREE);
-}
-
 TEST(count_what_destructors_allocate) {
     reading_run(&reading, MALLOW_MODE_COUNT, "allocating_destructors");
     struct sums sums = image_sums(reading_only(&reading));
