@@ -118,12 +118,6 @@ static void *map(int fd, size_t bytes, int protection, int flags) {
     return at < 0 && at > -4096 ? NULL : (void *)at;
 }
 
-uint64_t sys_clock_ns(void) {
-    struct timespec now = {0};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 void *sys_memory(size_t bytes) {
     return map(-1, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
 }

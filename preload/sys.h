@@ -29,10 +29,8 @@ uint64_t sys_block_signals(void);
 void sys_restore_signals(uint64_t mask);
 /* Soft limit of an RLIMIT_*; UINT64_MAX where there is none or it cannot be known. */
 uint64_t sys_limit(int resource);
-/* CLOCK_MONOTONIC in nanoseconds, by a system call. */
+/* CLOCK_MONOTONIC in nanoseconds. */
 uint64_t sys_now_ns(void);
-/* The same by the C library, which asks the kernel only where it must: about 25 ns. */
-uint64_t sys_clock_ns(void);
 
 /* Private zeroed memory, or NULL. */
 void *sys_memory(size_t bytes);

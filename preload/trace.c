@@ -34,7 +34,7 @@ struct tracer {
     uint64_t inside;
     struct ring ring;
     uint64_t epoch;
-    uint32_t until_time; /* events until the next TIME record */
+    uint32_t until_order; /* events until the next ORDER record */
     uint32_t generation;
     uint32_t emitted; /* frames of the unwinder's stack, from the root on, that equal the ring's last stack */
     uint32_t pendings;
@@ -164,19 +164,24 @@ COLD static struct tracer *tracer_enter(void) {
     return t;
 }
 
-/* Time passed: many events, or mallow's clock moved, or stopped for good. */
+/*
+ * mallow's clock moved, or stopped for good, or many events went by. The process counts these moments: one shared
+ * addition in 64 events, where a clock would need an instruction or a system call that a filter may forbid.
+ */
 COLD static int time_passed(struct tracer *t, uint64_t epoch) {
     if (epoch == MALLOW_EPOCH_OVER) {
         target_over();
         return 0;
     }
-    uint64_t *room = ring_room(&t->ring, 1);
+    uint64_t *room = ring_room(&t->ring, 2), count = 0;
     if (room == NULL)
         return 0;
-    room[0] = ring_word(MALLOW_OP_TIME, 0, (sys_clock_ns() - target.control->began_ns) / 1000);
-    ring_publish(&t->ring, 1);
+    if (epoch != t->epoch)
+        room[count++] = ring_word(MALLOW_OP_TIME, 0, epoch);
+    room[count++] = ring_word(MALLOW_OP_ORDER, 0, __atomic_add_fetch(&target.process->order, 1, __ATOMIC_SEQ_CST));
+    ring_publish(&t->ring, count);
     t->epoch = epoch;
-    t->until_time = MALLOW_TIME_EVENTS;
+    t->until_order = MALLOW_ORDER_EVENTS;
     return 1;
 }
 
@@ -273,7 +278,7 @@ static inline struct tracer *event_begin(const struct arch_frame *frame, uint64_
     t->inside = (uint64_t)frame;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     uint64_t epoch = __atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED);
-    if (UNLIKELY(epoch != t->epoch || --t->until_time == 0) && !time_passed(t, epoch)) {
+    if (UNLIKELY(epoch != t->epoch || --t->until_order == 0) && !time_passed(t, epoch)) {
         t->inside = 0;
         return NULL;
     }

@@ -50,9 +50,7 @@ struct mallow_control {
     uint32_t small_ring_words;
     uint32_t max_threads;      /* thread blocks in a process file; later threads share the last block's lost counter */
     uint32_t failed_processes; /* images that could not make their file; added to atomically by targets */
-    uint32_t reserved;
-    uint64_t began_ns; /* CLOCK_MONOTONIC when the recording began */
-    uint64_t more_reserved;
+    uint32_t reserved[5];
     /* Its own cache line: read by each event, written about once a millisecond by mallow alone. */
     uint64_t epoch; /* milliseconds since the recording began; also the reader's heartbeat; starts at 1 */
     uint64_t epoch_pad[7];
@@ -106,9 +104,10 @@ struct mallow_process {
     uint32_t threads;        /* thread blocks ever used; written with release order after the block */
     uint32_t generation;     /* how often a module took the place of another; see MALLOW_OP_GENERATION */
     uint64_t unrecorded;     /* events that found no thread block or no memory for one: lost, but counted */
+    uint64_t order;          /* ORDER records written */
     uint32_t executable_len; /* bytes of path in text[] */
     uint32_t arguments_len;  /* bytes of NUL-separated arguments that follow it in text[] (cut to fit) */
-    char text[3984];
+    char text[3976];
 };
 
 #define MALLOW_MAX_MODULES 1024u
@@ -203,8 +202,9 @@ struct mallow_thread {
  *                    `keep` frames nearest to the root of the stack that this ring defined or used last, then the new
  *                    ones. flag CUT: frames nearer to the root are missing. A return address of a signal frame's
  *                    interrupted function is exact: it has EXACT_PC (bit 63) set.
- * TIME               argument: microseconds since the recording began; events that follow happened at or after it,
- *                    those before it before. Written when the epoch has changed, and between MALLOW_TIME_EVENTS events
+ * TIME               argument: milliseconds since the recording began; written when the epoch has changed
+ * ORDER              argument: the next number of the process (mallow_process.order); written after each TIME and between
+ *                    MALLOW_ORDER_EVENTS events. Events after it happened after all records before a lower number
  * THREAD             argument: tid of the thread that owns the ring from here on
  * GENERATION         argument: process generation; addresses in STACK records that follow refer to the modules valid in
  *                    it. Stack numbers of the ring begin again at 0, and so does "the stack used last" (none: keep = 0)
@@ -215,8 +215,8 @@ struct mallow_thread {
  * on it can be published by another thread (an allocation after the allocator returned and before the caller sees the
  * address; a free before the allocator is called).
  */
-/* Events between two TIME records at the most. */
-#define MALLOW_TIME_EVENTS 64u
+/* Events between two ORDER records at the most. */
+#define MALLOW_ORDER_EVENTS 64u
 
 enum mallow_op {
     MALLOW_OP_PAD = 1,
@@ -230,6 +230,7 @@ enum mallow_op {
     MALLOW_OP_REALLOC_DONE = 9,
     MALLOW_OP_REALLOC_FREED = 10,
     MALLOW_OP_REALLOC_FAILED = 11,
+    MALLOW_OP_ORDER = 12,
     MALLOW_OP_ALLOC = 16, /* + enum mallow_family */
 };
 

@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 
 static void futex_wake(uint32_t *word) {
     syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
@@ -25,12 +24,6 @@ static void *map_file(const char *path, size_t bytes) {
     CHECK(at != MAP_FAILED);
     close(fd);
     return at;
-}
-
-uint64_t reading_now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 void reading_make(struct reading *reading, enum mallow_mode mode) {
@@ -53,7 +46,6 @@ void reading_make(struct reading *reading, enum mallow_mode mode) {
         .small_ring_words = 256,
         .max_threads = 32,
         .epoch = 1,
-        .began_ns = reading_now_ns(),
     };
 }
 

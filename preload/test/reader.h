@@ -37,9 +37,6 @@ struct reading {
                                         comes before its children's */
 };
 
-/* CLOCK_MONOTONIC, as began_ns of a control page has it. */
-uint64_t reading_now_ns(void);
-
 /* Makes a run directory and its control page, which the test may change before
  * it starts a program. */
 void reading_make(struct reading *reading, enum mallow_mode mode);

@@ -75,14 +75,14 @@ struct story story_of(const struct words *words) {
     struct story story = {0};
     size_t first = 0, last = SIZE_MAX; /* no stack used yet */
     int thread = 0, numbered = 0;
-    uint64_t time = 0;
+    uint64_t time = 0, order = 0;
     for (size_t at = 0; at < words->count;) {
         const uint64_t *record = words->word + at;
         struct event e = {
             .op = record[0] >> 56, .flags = record[0] >> 48 & 0xff, .argument = record[0] & ((1ull << 48) - 1)};
         CHECK(at > 0 || e.op == MALLOW_OP_THREAD);
         CHECK(e.op > MALLOW_OP_PAD && e.op < MALLOW_OP_ALLOC + MALLOW_FAMILY_COUNT);
-        CHECK(e.op <= MALLOW_OP_REALLOC_FAILED || e.op >= MALLOW_OP_ALLOC);
+        CHECK(e.op <= MALLOW_OP_ORDER || e.op >= MALLOW_OP_ALLOC);
         at++;
         if (e.op == MALLOW_OP_STACK) {
             CHECK(numbered);
@@ -98,6 +98,9 @@ struct story story_of(const struct words *words) {
         } else if (e.op == MALLOW_OP_TIME) {
             CHECK(e.argument >= time);
             time = e.argument;
+        } else if (e.op == MALLOW_OP_ORDER) {
+            CHECK(e.argument > order);
+            order = e.argument;
         } else if (e.op == MALLOW_OP_THREAD) {
             thread = 1;
         } else {
@@ -153,7 +156,8 @@ const char *events_text(const struct image *image, uint32_t ring) {
     uint64_t begun = 0;
     for (size_t i = 0; i < story.events; i++) {
         const struct event *e = &story.event[i];
-        if (e->op == MALLOW_OP_TIME || e->op == MALLOW_OP_THREAD || e->op == MALLOW_OP_GENERATION)
+        if (e->op == MALLOW_OP_TIME || e->op == MALLOW_OP_ORDER || e->op == MALLOW_OP_THREAD ||
+            e->op == MALLOW_OP_GENERATION)
             continue;
         if (*text != 0)
             say(text, "; ");

@@ -83,8 +83,6 @@ pub mod control {
     pub const MAX_THREADS: usize = 36;
     /// `failed_processes`
     pub const FAILED_PROCESSES: usize = 40;
-    /// `began_ns`
-    pub const BEGAN_NS: usize = 48;
     /// `epoch`
     pub const EPOCH: usize = 64;
     /// `doorbell`
@@ -134,11 +132,11 @@ pub mod process {
     /// `unrecorded`
     pub const UNRECORDED: usize = 96;
     /// `executable_len`
-    pub const EXECUTABLE_LEN: usize = 104;
+    pub const EXECUTABLE_LEN: usize = 112;
     /// `arguments_len`
-    pub const ARGUMENTS_LEN: usize = 108;
+    pub const ARGUMENTS_LEN: usize = 116;
     /// `text`
-    pub const TEXT: usize = 112;
+    pub const TEXT: usize = 120;
 }
 
 /// Byte offsets in `struct mallow_module`.

@@ -61,7 +61,6 @@ fn table() -> Vec<(String, u64)> {
             ("small_ring_words", control::SMALL_RING_WORDS),
             ("max_threads", control::MAX_THREADS),
             ("failed_processes", control::FAILED_PROCESSES),
-            ("began_ns", control::BEGAN_NS),
             ("epoch", control::EPOCH),
             ("doorbell", control::DOORBELL),
             ("asleep", control::ASLEEP),

@@ -89,7 +89,8 @@ fn a_whole_recording_says_what_the_replay_said() {
     assert_same(&profile, &read);
     assert_eq!((read.duration_ms, &read.ending), (profile.duration_ms, &profile.ending));
     assert_eq!((read.ending.exit_status, read.ending.lost), (Some(137), 3));
-    assert_eq!(profile.processes[1].foreign_frees, 3);
+    // Of four frees that fitted no block, one was that of the block whose address was handed out again.
+    assert_eq!(profile.processes[1].foreign_frees, 2);
 }
 
 #[test]

@@ -55,6 +55,8 @@ pub struct Block {
 /// What else is kept of a process while it is counted.
 #[derive(Clone, Debug, Default)]
 struct Running {
+    /// Blocks that went without a call of free.
+    unseen_frees: u64,
     sites: Vec<u32>,
     live_bytes: u64,
     ended: bool,
@@ -168,8 +170,10 @@ impl Ledger {
         self.realloc_released(at, block);
     }
 
-    /// Posts the release of a block whose free was not seen: its address was handed out again.
+    /// Posts the release of a block whose free was not seen: its address was handed out again. If the call of free comes
+    /// at another time, when it fits no block, the two are one free.
     pub fn unseen_free(&mut self, at: Moment, block: &Block) {
+        self.running[at.process as usize].unseen_frees += 1;
         self.release(at, block);
     }
 
@@ -236,7 +240,9 @@ impl Ledger {
         running.ended = true;
         self.live_bytes = self.live_bytes.saturating_sub(running.live_bytes);
         running.live_bytes = 0;
-        self.processes[process as usize].end_ms = ms;
+        let ended = &mut self.processes[process as usize];
+        ended.end_ms = ms;
+        ended.foreign_frees = ended.foreign_frees.saturating_sub(running.unseen_frees);
         for site in std::mem::take(&mut running.sites) {
             self.snapshot(site);
             self.snapshots[site as usize] = FINAL;

@@ -34,12 +34,12 @@ const FILTER_BITS: u32 = 16;
 const CONTESTED: u16 = u16::MAX;
 /// Rings of one process must stay below.
 pub const RINGS: usize = CONTESTED as usize - 1;
-/// A microsecond in units of [`Op::time`].
+/// A moment of the process in units of [`Op::time`].
 const FRACTION_BITS: u32 = 10;
-/// How far apart lanes are shifted in another attempt: 16 microseconds.
+/// How far apart lanes are shifted in another attempt: 16 moments.
 const SHIFT_BITS: u32 = FRACTION_BITS + 4;
-/// A TIME record is written a millisecond after the last one, if there are events: these happened not later.
-const SPAN_MOST: u64 = 1000;
+/// Moments that one span may take, so that sums cannot overflow.
+const SPAN_MOST: u64 = 1 << 30;
 /// Records that may be ordered anew in one round, besides [`BUDGET_SHARE`] for each contested record.
 const BUDGET: u64 = 200_000;
 /// See [`BUDGET`].
@@ -116,6 +116,8 @@ pub struct Planner {
     clock: u64,
     /// What is left of the round's [`BUDGET`].
     budget: u64,
+    /// Rings that have words waiting.
+    busy: u64,
 }
 
 impl Planner {
@@ -167,6 +169,7 @@ impl Planner {
                 }
             });
         }
+        self.busy = busy().count() as u64;
         for (index, ring) in busy() {
             let lane = self.lane(index as u32, ring, &live);
             self.lanes.push(lane);
@@ -177,13 +180,14 @@ impl Planner {
         let aged = ring.aged() as u32;
         let mut ops: Vec<Op> = Vec::new();
         let mut aged_ops = None;
-        // The span between two TIME records that is being filled: its begin, first op and word.
-        let (mut us, mut first, mut begin) = (ring.us, 0, 0);
-        let mut span = 1;
-        let spread = |ops: &mut [Op], us: u64, span: u64, begin: u32, end: u32| {
+        // The span between two ORDER records that is being filled: its begin, first op and word.
+        let (mut moment, mut first, mut begin) = (ring.order, 0, 0);
+        let (mut span, mut paused) = (1, false);
+        let lanes = self.busy.max(1);
+        let spread = |ops: &mut [Op], moment: u64, span: u64, begin: u32, end: u32| {
             for op in ops {
                 let part = (u64::from(op.end - begin) << FRACTION_BITS) * span;
-                op.stamp = (us << FRACTION_BITS) + part / u64::from(end - begin + 1);
+                op.stamp = (moment << FRACTION_BITS) + part / u64::from(end - begin + 1);
                 op.time = op.stamp;
             }
         };
@@ -194,10 +198,13 @@ impl Planner {
                 aged_ops = Some(ops.len() as u32);
             }
             match touched {
-                Touched::Time(next) => {
-                    span = next.saturating_sub(us).clamp(1, SPAN_MOST);
-                    spread(&mut ops[first..], us, span, begin, end);
-                    (us, first, begin) = (next, ops.len(), end);
+                Touched::Pause => paused = true,
+                Touched::Order(next) => {
+                    // After a pause the ring begins a new moment: what came before the pause is not drawn out over it.
+                    span = next.saturating_sub(moment).clamp(1, if paused { lanes } else { SPAN_MOST });
+                    spread(&mut ops[first..], moment, span, begin, end);
+                    paused = false;
+                    (moment, first, begin) = (next, ops.len(), end);
                     ops.push(mark(end));
                 }
                 Touched::Address(gives, address) => {
@@ -217,7 +224,7 @@ impl Planner {
             ops.len() as u32
         });
         // The last span is not over: it is taken to be as long as the one before it.
-        spread(&mut ops[first..], us, span, begin, ring.waiting().len() as u32);
+        spread(&mut ops[first..], moment, span, begin, ring.waiting().len() as u32);
         Lane { ring: index, ops, aged: if aged == 0 { 0 } else { aged_ops }, next: 0, done: Vec::new() }
     }
 
@@ -433,7 +440,10 @@ struct Change {
 }
 
 enum Touched {
-    Time(u64),
+    /// Mallow's clock moved since the record before.
+    Pause,
+    /// A moment of the process.
+    Order(u64),
     /// Whether it gives, and the address.
     Address(bool, u64),
 }
@@ -471,7 +481,8 @@ fn touches(ring: &Ring, mut f: impl FnMut(u32, u32, Touched)) {
                 transit = None;
                 continue;
             }
-            Record::Time { us } => Touched::Time(us),
+            Record::Time { .. } => Touched::Pause,
+            Record::Order { number } => Touched::Order(number),
             _ => continue,
         };
         f(begin, at as u32, touch);

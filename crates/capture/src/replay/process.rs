@@ -55,6 +55,8 @@ pub struct Process {
     sites: FxHashMap<StackId, u32>,
     rings: Vec<Ring>,
     ring_index: FxHashMap<u32, usize>,
+    /// Frees that fitted no block, by address. In a process with several rings the block may come out of order.
+    early_frees: FxHashMap<u64, u32>,
     ended: bool,
 }
 
@@ -93,6 +95,7 @@ impl Process {
         }
         self.rings.iter_mut().for_each(Ring::age);
         self.replay_aged(shared);
+        self.settle_early_frees(shared);
         // A block whose realloc was under way is as live as the rest, at one address or the other.
         let rings = std::mem::take(&mut self.rings);
         let in_transit = rings.iter().filter_map(|ring| ring.transit?.block);
@@ -145,12 +148,13 @@ impl Process {
             }
             Record::Free { address } => {
                 let at = self.moment(shared, index);
-                let block = self.live.remove(address);
+                let block = self.take(address);
                 shared.ledger.free(at, block.as_ref());
                 shared.sink.event(at, Event::Free(block));
             }
             Record::Stack { keep, pcs, cut } => self.define(shared, index, keep, pcs, cut),
-            Record::Time { us } => self.rings[index].us = us,
+            Record::Time { ms } => self.rings[index].ms = ms,
+            Record::Order { number } => self.rings[index].order = number,
             other => self.apply_rare(shared, index, other),
         }
     }
@@ -159,7 +163,7 @@ impl Process {
         match record {
             Record::ReallocBegin { address } => {
                 self.conclude(shared, index);
-                let block = self.live.remove(address);
+                let block = self.take(address);
                 self.rings[index].transit = Some(Transit { address, block });
             }
             Record::Alloc { address, size, stack, family, realloc: _ } => {
@@ -200,7 +204,35 @@ impl Process {
                 let lost = &mut shared.ledger.processes[self.number as usize].lost;
                 *lost = lost.saturating_add(events);
             }
-            Record::Stack { .. } | Record::Time { .. } | Record::Free { .. } => {}
+            Record::Stack { .. } | Record::Time { .. } | Record::Order { .. } | Record::Free { .. } => {}
+        }
+    }
+
+    /// The block that an address gives up.
+    #[inline]
+    fn take(&mut self, address: u64) -> Option<Block> {
+        let block = self.live.remove(address);
+        if block.is_none() && self.rings.len() > 1 {
+            *self.early_frees.entry(address).or_default() += 1;
+        }
+        block
+    }
+
+    /// A process that began with exec can only free what it allocated: a block that is live now, and whose address was
+    /// freed when nothing was there, is gone. Its free came before it.
+    fn settle_early_frees<S: EventSink>(&mut self, shared: &mut Shared<S>) {
+        let frees = std::mem::take(&mut self.early_frees);
+        if shared.ledger.processes[self.number as usize].forked {
+            return;
+        }
+        let mut addresses: Vec<_> = frees.into_keys().collect();
+        addresses.sort_unstable();
+        for address in addresses {
+            if let Some(block) = self.live.remove(address) {
+                let at = self.moment(shared, 0);
+                shared.ledger.unseen_free(at, &block);
+                shared.sink.event(at, Event::UnseenFree(block));
+            }
         }
     }
 
@@ -228,7 +260,7 @@ impl Process {
             Some(thread) => thread,
             None => *ring.thread.insert(shared.ledger.add_thread(self.number, 0)),
         };
-        Moment { process: self.number, thread, ms: ring.us / 1000 }
+        Moment { process: self.number, thread, ms: ring.ms }
     }
 
     /// The site of a stack number; that of the empty stack where the number was never defined.

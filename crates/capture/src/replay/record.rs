@@ -12,6 +12,7 @@ const OP_REALLOC_BEGIN: u64 = 8;
 const OP_REALLOC_DONE: u64 = 9;
 const OP_REALLOC_FREED: u64 = 10;
 const OP_REALLOC_FAILED: u64 = 11;
+const OP_ORDER: u64 = 12;
 const OP_ALLOC: u64 = 16;
 const OP_ALLOC_LAST: u64 = OP_ALLOC + FAMILIES.len() as u64 - 1;
 
@@ -26,8 +27,10 @@ const ARGUMENT: u64 = (1 << 48) - 1;
 const STACK_BITS: u32 = 24;
 /// Frames that one STACK record may bring.
 const DEPTH_LIMIT: usize = 4096;
-/// Time stamps end here (4 years), so that sums of them cannot overflow.
-const TIME_LIMIT: u64 = 1 << 47;
+/// Time stamps end here (35 years), so that sums of them cannot overflow.
+const TIME_LIMIT: u64 = 1 << 40;
+/// So do the moments of a process: 9e15 events.
+const ORDER_LIMIT: u64 = 1 << 47;
 
 /// Set in a pc that is the very instruction.
 pub const EXACT_PC: u64 = 1 << 63;
@@ -47,8 +50,10 @@ pub enum Record<'a> {
     ReallocFailed,
     /// Defines the next stack.
     Stack { keep: u32, pcs: &'a [u64], cut: bool },
-    /// Microseconds since the recording began.
-    Time { us: u64 },
+    /// Milliseconds since the recording began.
+    Time { ms: u64 },
+    /// A moment of the process.
+    Order { number: u64 },
     /// Who owns the ring.
     Thread { tid: u32 },
     /// Which modules count.
@@ -94,7 +99,8 @@ pub fn decode(words: &[u64]) -> Option<(Record<'_>, usize)> {
             let pcs = words.get(1..1 + new)?;
             return Some((Record::Stack { keep, pcs, cut: flags & FLAG_CUT != 0 }, 1 + new));
         }
-        OP_TIME if argument < TIME_LIMIT => Record::Time { us: argument },
+        OP_TIME if argument < TIME_LIMIT => Record::Time { ms: argument },
+        OP_ORDER if argument < ORDER_LIMIT => Record::Order { number: argument },
         OP_THREAD => Record::Thread { tid: argument as u32 },
         OP_GENERATION => Record::Generation { generation: argument as u32 },
         OP_LOST => Record::Lost { events: argument },
@@ -145,6 +151,7 @@ mod tests {
             ("MALLOW_OP_REALLOC_DONE", OP_REALLOC_DONE),
             ("MALLOW_OP_REALLOC_FREED", OP_REALLOC_FREED),
             ("MALLOW_OP_REALLOC_FAILED", OP_REALLOC_FAILED),
+            ("MALLOW_OP_ORDER", OP_ORDER),
             ("MALLOW_OP_ALLOC", OP_ALLOC),
             ("MALLOW_FLAG_WIDE_SIZE", FLAG_WIDE_SIZE),
             ("MALLOW_FLAG_REALLOCARRAY", FLAG_REALLOCARRAY),

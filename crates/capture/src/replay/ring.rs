@@ -38,8 +38,10 @@ pub struct Ring {
     pub generation: u32,
     /// Index of the owner; None before the first event or THREAD record.
     pub thread: Option<u32>,
-    /// When: the last TIME record, in microseconds.
-    pub us: u64,
+    /// When: the last TIME record.
+    pub ms: u64,
+    /// The last ORDER record.
+    pub order: u64,
     /// See [`Transit`].
     pub transit: Option<Transit>,
 }
@@ -54,7 +56,8 @@ impl Default for Ring {
             last: Stacks::ROOT,
             generation: 0,
             thread: None,
-            us: 0,
+            ms: 0,
+            order: 0,
             transit: None,
         }
     }

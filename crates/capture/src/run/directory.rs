@@ -83,7 +83,6 @@ impl RunDirectory {
         shared.set32(control::LARGE_RING_WORDS, LARGE_RING_WORDS);
         shared.set32(control::SMALL_RING_WORDS, SMALL_RING_WORDS);
         shared.set32(control::MAX_THREADS, if settings.trace { TRACE_THREADS } else { COUNT_THREADS });
-        shared.set64(control::BEGAN_NS, began_ns);
         shared.set64(control::EPOCH, 1);
         shared.set32(control::MAGIC, wire::CONTROL_MAGIC);
         Ok(Self { path, control: shared, began: Instant::now(), keep: false })

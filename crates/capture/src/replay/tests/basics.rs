@@ -177,6 +177,26 @@ fn an_address_handed_out_twice_was_freed_unseen() {
 }
 
 #[test]
+fn a_free_that_comes_after_its_block_went_unseen_is_no_other_free() {
+    let p = replayed(stacks().alloc(0, 0x10, 8, 0).alloc(0, 0x10, 9, 1).free(0x10).free(0x10));
+    assert_eq!((p.totals.frees, p.totals.leaked), (2, 0));
+    assert_eq!((p.processes[0].families.frees, p.processes[0].foreign_frees), (2, 0));
+}
+
+#[test]
+fn a_free_that_comes_before_its_block_belongs_to_it_in_the_end() {
+    let mut replay = started();
+    words(&mut replay, 0, 0, stacks());
+    words(&mut replay, 0, 1, stacks().free(0x10));
+    (1..5).for_each(|ms| round(&mut replay, ms));
+    words(&mut replay, 0, 0, Tape::default().alloc(0, 0x10, 8, 0).alloc(0, 0x20, 9, 0));
+    (5..8).for_each(|ms| round(&mut replay, ms));
+    let p = profile(replay);
+    assert_eq!((p.totals.allocations, p.totals.frees, p.totals.leaked, p.totals.leaked_bytes), (2, 1, 1, 9));
+    assert_eq!((p.processes[0].families.frees, p.processes[0].foreign_frees), (1, 0));
+}
+
+#[test]
 fn the_sink_gets_the_same_story() {
     let mut replay = Replay::new(Options::default(), Log::default());
     process(&mut replay, 0);

@@ -20,11 +20,11 @@ impl Tape {
     }
 
     pub fn time(self, ms: u64) -> Self {
-        self.time_us(ms.saturating_mul(1000))
+        self.word(2, 0, ms)
     }
 
-    pub fn time_us(self, us: u64) -> Self {
-        self.word(2, 0, us)
+    pub fn order(self, number: u64) -> Self {
+        self.word(12, 0, number)
     }
 
     pub fn thread(self, tid: u64) -> Self {

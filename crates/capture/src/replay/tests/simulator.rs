@@ -70,8 +70,8 @@ struct Thread {
     numbers: HashMap<usize, u64>,
     last_stack: Vec<u64>,
     ms: u64,
-    /// Events until the next TIME record.
-    until_time: u32,
+    /// Events until the next ORDER record.
+    until_order: u32,
     last_serial: u64,
     realloc: Option<Realloc>,
     free_list: Vec<u64>,
@@ -88,8 +88,8 @@ pub struct Simulator {
     owner: HashMap<u64, usize>,
     truth: Vec<Truth>,
     ms: u64,
-    /// Steps in this millisecond.
-    ticks: u64,
+    /// ORDER records.
+    order: u64,
     serial: u64,
     live_bytes: u64,
     pub peak_bytes: u64,
@@ -109,7 +109,7 @@ impl Simulator {
             live: BTreeMap::new(),
             owner: HashMap::new(),
             ms: 1,
-            ticks: 0,
+            order: 0,
             serial: 0,
             live_bytes: 0,
             peak_bytes: 0,
@@ -123,9 +123,7 @@ impl Simulator {
         for _ in 0..self.setting.steps {
             if self.below(self.setting.millisecond) == 0 {
                 self.ms += 1;
-                self.ticks = 0;
             }
-            self.ticks += 1;
             if self.below(self.setting.round / self.setting.threads as u64 + 1) == 0 {
                 self.drain(replay, &mut reading);
             }
@@ -306,15 +304,17 @@ impl Simulator {
 
     fn stamp(&mut self, t: usize) {
         let ms = self.ms;
-        let us = ms * 1000 + (self.ticks * 500 / self.setting.millisecond).min(999);
-        self.threads[t].until_time = self.threads[t].until_time.saturating_sub(1);
-        if self.threads[t].ms != ms || self.threads[t].until_time == 0 {
+        self.threads[t].until_order = self.threads[t].until_order.saturating_sub(1);
+        let later = self.threads[t].ms != ms;
+        if later || self.threads[t].until_order == 0 {
             if self.threads[t].ms == 0 {
                 self.write(t, |tape| tape.thread(50 + t as u64));
             }
             self.threads[t].ms = ms;
-            self.threads[t].until_time = 64;
-            self.write(t, |tape| tape.time_us(us));
+            self.threads[t].until_order = 64;
+            self.order += 1;
+            let order = self.order;
+            self.write(t, |tape| if later { tape.time(ms) } else { tape }.order(order));
         }
     }
 
