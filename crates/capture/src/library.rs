@@ -23,19 +23,22 @@ pub enum LibraryError {
 
 /// Path of a verified copy of the library: in the user's cache directory, or, where that cannot hold it, in `fallback`,
 /// a private directory. A directory that others can write to is refused.
+///
+/// Root's copy lies in `/var/cache`, where others can read it: a program that gives up root's rights and then executes
+/// another loads it as somebody else, and the dynamic linker would complain into the program's own standard error.
 pub fn unpack(fallback: &Path) -> Result<PathBuf, LibraryError> {
-    let cache = std::env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
-        .filter(|path| path.is_absolute());
-    if let Some(cache) = cache {
-        match unpack_into(&cache.join("mallow")) {
+    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let for_all = rustix::process::geteuid().is_root().then(|| PathBuf::from("/var/cache"));
+    let own = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
+    for (cache, mode) in [(for_all, 0o755), (own, 0o700)] {
+        let Some(cache) = cache else { continue };
+        match unpack_into(&cache.join("mallow"), mode) {
             Ok(path) if fits_ld_preload(&path) => return Ok(path),
             Err(LibraryError::NotPrivate(path)) => return Err(LibraryError::NotPrivate(path)),
             Ok(_) | Err(LibraryError::Io(..)) => {}
         }
     }
-    unpack_into(fallback)
+    unpack_into(fallback, 0o700)
 }
 
 /// The dynamic linker splits LD_PRELOAD at spaces and colons, and loads nothing from a file system mounted noexec.
@@ -45,9 +48,9 @@ fn fits_ld_preload(path: &Path) -> bool {
     plain && !noexec
 }
 
-fn unpack_into(directory: &Path) -> Result<PathBuf, LibraryError> {
+fn unpack_into(directory: &Path, mode: u32) -> Result<PathBuf, LibraryError> {
     let io = |error| LibraryError::Io(directory.to_owned(), error);
-    DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(io)?;
+    DirBuilder::new().recursive(true).mode(mode).create(directory).map_err(io)?;
     let status = fs::symlink_metadata(directory).map_err(io)?;
     if !status.is_dir() || status.uid() != rustix::process::geteuid().as_raw() || status.mode() & 0o022 != 0 {
         return Err(LibraryError::NotPrivate(directory.to_owned()));
@@ -96,12 +99,12 @@ mod tests {
     #[test]
     fn a_copy_that_was_tampered_with_is_replaced() {
         let home = tempfile::tempdir().unwrap();
-        let path = unpack_into(&home.path().join("mallow")).unwrap();
+        let path = unpack_into(&home.path().join("mallow"), 0o700).unwrap();
         let mut bytes = fs::read(&path).unwrap();
         assert_eq!(bytes, LIBRARY);
         bytes[4000] ^= 1;
         fs::write(&path, &bytes).unwrap();
-        assert_eq!(unpack_into(&home.path().join("mallow")).unwrap(), path);
+        assert_eq!(unpack_into(&home.path().join("mallow"), 0o700).unwrap(), path);
         assert_eq!(fs::read(&path).unwrap(), LIBRARY);
     }
 
@@ -111,6 +114,6 @@ mod tests {
         let directory = home.path().join("mallow");
         fs::create_dir(&directory).unwrap();
         fs::set_permissions(&directory, fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(matches!(unpack_into(&directory), Err(LibraryError::NotPrivate(_))));
+        assert!(matches!(unpack_into(&directory, 0o700), Err(LibraryError::NotPrivate(_))));
     }
 }
