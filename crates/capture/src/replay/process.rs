@@ -9,6 +9,8 @@ use super::ring::{Defined, NO_SITE, Ring, Transit};
 use super::sink::{Event, EventSink};
 use mallow_profile::{StackId, Stacks};
 use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
 
 /// Stack numbers of a ring.
 const STACKS: usize = 1 << 24;
@@ -55,6 +57,9 @@ pub struct Process {
     sites: FxHashMap<StackId, u32>,
     rings: Vec<Ring>,
     ring_index: FxHashMap<u32, usize>,
+    /// Blocks whose address was handed out again before their free came, by address. In a process with several rings the
+    /// free may come out of order: it is theirs.
+    displaced: FxHashMap<u64, VecDeque<Block>>,
     /// Frees that fitted no block, by address. In a process with several rings the block may come out of order.
     early_frees: FxHashMap<u64, u32>,
     ended: bool,
@@ -95,7 +100,7 @@ impl Process {
         }
         self.rings.iter_mut().for_each(Ring::age);
         self.replay_aged(shared);
-        self.settle_early_frees(shared);
+        self.settle_disorder(shared);
         // A block whose realloc was under way is as live as the rest, at one address or the other.
         let rings = std::mem::take(&mut self.rings);
         let in_transit = rings.iter().filter_map(|ring| ring.transit?.block);
@@ -211,6 +216,15 @@ impl Process {
     /// The block that an address gives up.
     #[inline]
     fn take(&mut self, address: u64) -> Option<Block> {
+        if !self.displaced.is_empty()
+            && let Entry::Occupied(mut entry) = self.displaced.entry(address)
+        {
+            let block = entry.get_mut().pop_front();
+            if entry.get().is_empty() {
+                entry.remove();
+            }
+            return block;
+        }
         let block = self.live.remove(address);
         if block.is_none() && self.rings.len() > 1 {
             *self.early_frees.entry(address).or_default() += 1;
@@ -218,9 +232,17 @@ impl Process {
         block
     }
 
-    /// A process that began with exec can only free what it allocated: a block that is live now, and whose address was
+    /// What is displaced at the end went unseen. A process that began with exec can only free what it allocated: a block that is live now, and whose address was
     /// freed when nothing was there, is gone. Its free came before it.
-    fn settle_early_frees<S: EventSink>(&mut self, shared: &mut Shared<S>) {
+    fn settle_disorder<S: EventSink>(&mut self, shared: &mut Shared<S>) {
+        let displaced = std::mem::take(&mut self.displaced);
+        let mut blocks: Vec<_> = displaced.into_values().flatten().collect();
+        blocks.sort_unstable_by_key(|block| block.sequence);
+        for block in blocks {
+            let at = self.moment(shared, 0);
+            shared.ledger.unseen_free(at, &block);
+            shared.sink.event(at, Event::UnseenFree(block));
+        }
         let frees = std::mem::take(&mut self.early_frees);
         if shared.ledger.processes[self.number as usize].forked {
             return;
@@ -244,10 +266,15 @@ impl Process {
         }
     }
 
-    /// The address has this block from here on; the one that was there must have been freed unseen.
+    /// The address has this block from here on. The one that was there must have been freed: unseen, where one ring tells
+    /// all, or by a record that is still to come.
     #[inline]
     fn own<S: EventSink>(&mut self, shared: &mut Shared<S>, at: Moment, address: u64, block: Block) {
         if let Some(old) = self.live.insert(address, block) {
+            if self.rings.len() > 1 {
+                self.displaced.entry(address).or_default().push_back(old);
+                return;
+            }
             shared.ledger.unseen_free(at, &old);
             shared.sink.event(at, Event::UnseenFree(old));
         }

@@ -197,6 +197,21 @@ fn a_free_that_comes_before_its_block_belongs_to_it_in_the_end() {
 }
 
 #[test]
+fn a_free_that_comes_after_the_next_block_is_the_older_ones() {
+    let mut replay = started();
+    words(&mut replay, 0, 0, stacks().alloc(0, 0x10, 8, 0));
+    words(&mut replay, 0, 1, stacks());
+    (1..4).for_each(|ms| round(&mut replay, ms));
+    words(&mut replay, 0, 1, Tape::default().alloc(0, 0x10, 9, 1));
+    (4..8).for_each(|ms| round(&mut replay, ms));
+    words(&mut replay, 0, 0, Tape::default().free(0x10));
+    (8..12).for_each(|ms| round(&mut replay, ms));
+    let p = profile(replay);
+    assert_eq!((site(&p, MAIN).counts.frees, site(&p, F).counts.leaked), (1, 1));
+    assert_eq!((p.totals.frees, p.processes[0].foreign_frees), (1, 0));
+}
+
+#[test]
 fn the_sink_gets_the_same_story() {
     let mut replay = Replay::new(Options::default(), Log::default());
     process(&mut replay, 0);
