@@ -235,26 +235,24 @@ impl Process {
     /// What is displaced at the end went unseen. A process that began with exec can only free what it allocated: a block that is live now, and whose address was
     /// freed when nothing was there, is gone. Its free came before it.
     fn settle_disorder<S: EventSink>(&mut self, shared: &mut Shared<S>) {
-        let displaced = std::mem::take(&mut self.displaced);
-        let mut blocks: Vec<_> = displaced.into_values().flatten().collect();
-        blocks.sort_unstable_by_key(|block| block.sequence);
-        for block in blocks {
+        let (displaced, mut frees) = (std::mem::take(&mut self.displaced), std::mem::take(&mut self.early_frees));
+        let mut gone: Vec<_> = Vec::new();
+        for (address, blocks) in displaced {
+            // An early free is one block's: first those that must be gone.
+            if let Some(early) = frees.get_mut(&address) {
+                *early = early.saturating_sub(blocks.len() as u32);
+            }
+            gone.extend(blocks);
+        }
+        if !shared.ledger.processes[self.number as usize].forked {
+            let early = frees.into_iter().filter(|(_, early)| *early > 0);
+            gone.extend(early.filter_map(|(address, _)| self.live.remove(address)));
+        }
+        gone.sort_unstable_by_key(|block| block.sequence);
+        for block in gone {
             let at = self.moment(shared, 0);
             shared.ledger.unseen_free(at, &block);
             shared.sink.event(at, Event::UnseenFree(block));
-        }
-        let frees = std::mem::take(&mut self.early_frees);
-        if shared.ledger.processes[self.number as usize].forked {
-            return;
-        }
-        let mut addresses: Vec<_> = frees.into_keys().collect();
-        addresses.sort_unstable();
-        for address in addresses {
-            if let Some(block) = self.live.remove(address) {
-                let at = self.moment(shared, 0);
-                shared.ledger.unseen_free(at, &block);
-                shared.sink.event(at, Event::UnseenFree(block));
-            }
         }
     }
 
