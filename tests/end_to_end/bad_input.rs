@@ -92,6 +92,31 @@ fn what_is_no_recording() {
     }
 }
 
+/// The version follows the eight bytes of the file's name for itself.
+#[test]
+fn from_a_newer_version() {
+    let (place, file) = recording();
+    let mut bytes = fs::read(file).expect("a recording");
+    bytes[8..12].copy_from_slice(&7u32.to_le_bytes());
+    fs::write(place.path().join("newer.mallow"), bytes).expect("a file");
+    for reader in READERS {
+        let arguments: Vec<&str> = reader.iter().copied().chain(["newer.mallow"]).collect();
+        let err = refused(&format!("{arguments:?}"), &run(place.path(), &arguments));
+        assert!(err.contains("newer.mallow") && err.contains('7'), "{err}");
+    }
+}
+
+#[test]
+fn a_name_typed_wrong_costs_no_recording() {
+    let (place, file) = recording();
+    let before = fs::read(&file).expect("a recording");
+    let output = file.to_str().expect("a plain path");
+    for command in ["/no/such/program", "no-such-program", "/etc/passwd", "/etc"] {
+        refused(command, &run(place.path(), &["record", "-o", output, "--", command]));
+        assert_eq!(fs::read(&file).expect("the recording"), before, "{command}");
+    }
+}
+
 /// Never ends, and is no recording.
 #[test]
 fn endless_file() {

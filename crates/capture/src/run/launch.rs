@@ -34,6 +34,29 @@ static REMEMBER: extern "C" fn() = {
     remember
 };
 
+/// Whether there is an executable file for `command`, by the rules of execvp. The last word has exec itself.
+pub fn check(command: &[OsString]) -> io::Result<()> {
+    let Some(program) = command.first() else { return Err(io::Error::from(io::ErrorKind::InvalidInput)) };
+    let executable = |path: &Path| match path.metadata()?.is_dir() {
+        true => Err(io::Error::from(io::ErrorKind::PermissionDenied)),
+        false => rustix::fs::access(path, rustix::fs::Access::EXEC_OK).map_err(io::Error::from),
+    };
+    let named = Path::new(program);
+    if program.as_encoded_bytes().contains(&b'/') {
+        return executable(named);
+    }
+    let mut refused = io::Error::from(io::ErrorKind::NotFound);
+    let Some(path) = std::env::var_os("PATH") else { return Ok(()) };
+    for directory in std::env::split_paths(&path) {
+        match executable(&directory.join(named)) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => refused = error,
+            Err(_) => {}
+        }
+    }
+    Err(refused)
+}
+
 /// Starts `command` with the library loaded into it. Errors are those of exec: not found, not executable, ….
 pub fn launch(run: &RunDirectory, library: &Path, command: &[OsString]) -> io::Result<Child> {
     let Some((program, arguments)) = command.split_first() else {

@@ -123,6 +123,8 @@ pub fn record<S: EventSink + Send>(
     sink: impl FnOnce(&Options) -> io::Result<S>,
     tick: &mut dyn FnMut(Tick),
 ) -> Result<Recorded<S>, RunError> {
+    // Before anything is written: a name typed wrong must not cost a recording that was there.
+    launch::check(command).map_err(|error| not_executed(command, error))?;
     let mut run = RunDirectory::create(&how.settings, &words(command)).map_err(RunError::Directory)?;
     let library = library::unpack(run.path())?;
     let about = about(run.path()).map_err(RunError::Directory)?;
@@ -220,12 +222,16 @@ fn words(command: &[OsString]) -> Vec<String> {
     command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
-fn spawn(run: &RunDirectory, library: &Path, command: &[OsString]) -> Result<Child, RunError> {
-    signals::watch();
-    let child = launch::launch(run, library, command).map_err(|error| RunError::Command {
+fn not_executed(command: &[OsString], error: io::Error) -> RunError {
+    RunError::Command {
         command: command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
         error,
-    })?;
+    }
+}
+
+fn spawn(run: &RunDirectory, library: &Path, command: &[OsString]) -> Result<Child, RunError> {
+    signals::watch();
+    let child = launch::launch(run, library, command).map_err(|error| not_executed(command, error))?;
     signals::pass_on_to(child.id() as i32);
     Ok(child)
 }
