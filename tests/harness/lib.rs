@@ -19,6 +19,20 @@ pub use three::{Case, Recorded, Stated, Three, directory};
 
 use std::path::PathBuf;
 
+/// Whoever starts the tests in the background may have them ignore the terminal's signals, and what they start would
+/// inherit that: programs that test what Ctrl-C does would fail alone, too. Runs before main, so before any thread.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static HEED_SIGNALS: extern "C" fn() = {
+    extern "C" fn heed() {
+        for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
+            // SAFETY: sets a signal's default action; no other thread runs yet.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+    }
+    heed
+};
+
 /// The binary under test: `MALLOW_BIN`, or the workspace's release build.
 pub fn mallow() -> PathBuf {
     let built = || {
