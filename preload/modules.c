@@ -23,6 +23,8 @@ static struct module known[MALLOW_MAX_MODULES];
 static struct mallow_module announced[MALLOW_MAX_MODULES];
 static uint32_t modules;
 static uint32_t modules_lock;
+/* The first so many were loaded with the program, or soon after, and are not unloaded as a rule. */
+static uint32_t modules_at_start;
 
 /* glibc 2.35 and later: finds the module of an address without locks, safe in signal handlers. */
 typedef int find_object(void *address, struct dl_find_object *result);
@@ -352,9 +354,12 @@ void modules_settle(void (*forget)(void)) {
     uint32_t freed = __atomic_load_n(&modules_linker.freed, __ATOMIC_ACQUIRE), gone = 0;
     uint32_t count = __atomic_load_n(&modules, __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < count; i++) {
+        /* No memory of a module may be read here: another thread may be unloading it. So each that could be unloaded is
+         * dropped; whoever meets it on its stack, where it cannot go away, finds it again. */
         struct found found;
         uint64_t start = known[i].start;
-        if (start == 0 || (ask_linker(start, &found) && is_same(i, &found)))
+        if (start == 0 || (i < modules_at_start && ask_linker(start, &found) && known[i].identity == found.identity &&
+                           found.start == start))
             continue;
         lock();
         if (known[i].start == start)
@@ -383,8 +388,10 @@ static int learn_module(struct dl_phdr_info *info, size_t size, void *context) {
 }
 
 void modules_learn(void) {
-    if (__atomic_load_n(&modules, __ATOMIC_ACQUIRE) == 0)
-        dl_iterate_phdr(learn_module, NULL);
+    if (__atomic_load_n(&modules, __ATOMIC_ACQUIRE) != 0)
+        return;
+    dl_iterate_phdr(learn_module, NULL);
+    modules_at_start = modules;
 }
 
 uint32_t module_row(const struct module *module, uint64_t pc) {

@@ -258,7 +258,10 @@ COLD static enum step step_special(struct unwinder *u, struct walk *w, struct st
         return STEP_END;
     if (index == MALLOW_RULE_NONE)
         return step_frame_pointer(w, s);
-    const struct module *module = module_known(rule_key(w->pc));
+    uint64_t key = rule_key(w->pc);
+    const struct module *module = module_known(key);
+    if (module == NULL)
+        module = module_find(key);
     if (module == NULL || module->table == NULL || index >= module->table->rules)
         return STEP_CUT;
     enum step step = step_rule(u, w, s, &module->rules[index]);
