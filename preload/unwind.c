@@ -4,7 +4,6 @@
 #include "sys.h"
 
 #include <pthread.h>
-#include <string.h>
 #include <sys/auxv.h>
 
 #define PAGE 4096ull
@@ -24,17 +23,8 @@ static uint64_t rule_cache[1u << RULE_CACHE_BITS];
 /* Set when an address without a module was cached as having no rule: a module may come to lie there. */
 static uint8_t rule_cache_guessed;
 
-/* How a frame without a table is stepped: CFA = rbp + 16, rbp from CFA - 16. */
-#define QUICK_FRAME_POINTER (2u | MALLOW_QUICK_BASE_RBP | 2u << MALLOW_QUICK_RBP_SHIFT)
-
 /* Code that a JIT compiler makes lies together: a frame pointer leads from it to code no further away than this. */
 #define JIT_REACH (256ull << 20)
-
-static uint64_t load(uint64_t address) {
-    uint64_t value;
-    memcpy(&value, (const void *)address, 8);
-    return value;
-}
 
 uint64_t unwind_bytes(uint32_t limit) {
     return (uint64_t)limit * 2 * (sizeof(struct place) + sizeof(struct state) + sizeof(struct check));

@@ -12,6 +12,14 @@
 #define MALLOW_UNWIND_H
 
 #include <stdint.h>
+#include <string.h>
+
+/* A stack word. Precondition: it can be read. */
+static inline uint64_t load(uint64_t address) {
+    uint64_t value;
+    memcpy(&value, (const void *)address, 8);
+    return value;
+}
 
 enum state_flag {
     STATE_USES_RBP = 1,  /* its own rule reads rbp */

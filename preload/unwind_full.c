@@ -8,16 +8,8 @@
 #include "sys.h"
 #include "unwind.h"
 
-#include <string.h>
-
 #define PAGE 4096ull
 #define RSP  MALLOW_CFA_RSP
-
-static uint64_t load(uint64_t address) {
-    uint64_t value;
-    memcpy(&value, (const void *)address, 8);
-    return value;
-}
 
 /* Registers, in the order of enum mallow_saved with rsp last; the "return address" is the pc. */
 struct registers {
