@@ -7,10 +7,12 @@
 //! The words are those of `docs/DEFINITIONS.md`.
 
 mod counts;
+mod events;
 mod stacks;
 mod strings;
 
 pub use counts::{Counts, FAMILIES, Family, FamilyCounts};
+pub use events::{Block, Call, Event, Moment};
 pub use stacks::{FrameId, StackId, Stacks};
 pub use strings::{StringId, Strings};
 

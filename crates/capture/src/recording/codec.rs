@@ -14,8 +14,8 @@
 //! | 5 | TIME, THREAD, END | fold of the milliseconds and those before; index of the thread; number of the process |
 
 use super::bytes::{Cursor, Nonsense, fold, put, unfold};
-use crate::replay::{Block, Call, Event, GRAIN_BITS, KEY_MAX, Live, Moment};
-use mallow_profile::FAMILIES;
+use crate::replay::{GRAIN_BITS, KEY_MAX, Live};
+use mallow_profile::{Block, Call, Event, FAMILIES, Moment};
 
 /// Columns of an event block.
 pub const COLUMNS: usize = 6;

@@ -259,7 +259,7 @@ fn a_full_disk_is_an_error_and_leaves_what_was_written() {
 fn the_replay_outlives_its_sink() {
     struct Broken(u32);
     impl EventSink for Broken {
-        fn event(&mut self, _: Moment, _: crate::replay::Event) {}
+        fn event(&mut self, _: Moment, _: mallow_profile::Event) {}
         fn settle(&mut self, _: &Ledger) -> io::Result<()> {
             self.0 += 1;
             if self.0 == 3 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }

@@ -6,7 +6,9 @@
 //! a site whose snapshot is older than the current generation has not changed since that peak was set, so its live
 //! counts still are its counts at the peak, and the next event of the site takes the snapshot before it changes them.
 
-use mallow_profile::{Ending, Frame, Module, Process, ProcessId, Profile, Site, StackId, Stacks, Strings};
+use mallow_profile::{
+    Block, Call, Ending, Frame, Module, Moment, Process, ProcessId, Profile, Site, StackId, Stacks, Strings,
+};
 
 /// A thread of a process, as far as a recording knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,41 +17,6 @@ pub struct Thread {
     pub process: u32,
     /// Its id in the system; 0 where the target did not tell.
     pub tid: u32,
-}
-
-/// What an event's position says: who, and when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
-    /// Number of the process.
-    pub process: u32,
-    /// Index of the thread among all threads of the recording.
-    pub thread: u32,
-    /// Milliseconds since the recording began.
-    pub ms: u64,
-}
-
-/// An allocation's call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Call {
-    /// Index of the function in [`mallow_profile::FAMILIES`].
-    pub family: u8,
-    /// Index of the site.
-    pub site: u32,
-    /// Requested bytes.
-    pub size: u64,
-}
-
-/// A live block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Block {
-    /// Which allocation of the recording made it: 0, 1, 2, …
-    pub sequence: u64,
-    /// Index of its site.
-    pub site: u32,
-    /// Requested bytes.
-    pub size: u64,
-    /// When it was allocated.
-    pub ms: u64,
 }
 
 /// What else is kept of a process while it is counted.

@@ -17,9 +17,9 @@ mod record;
 mod ring;
 mod sink;
 
-pub use ledger::{Block, Call, Ledger, Moment, Thread};
+pub use ledger::{Ledger, Thread};
 pub use live::{GRAIN_BITS, KEY_MAX, Live};
-pub use sink::{Event, EventSink};
+pub use sink::EventSink;
 
 use crate::chunk::{Chunk, ProcessStart};
 use mallow_profile::Profile;

@@ -1,12 +1,13 @@
 //! One process image: its live blocks, its sites, its modules, and what a record does to them.
 
-use super::ledger::{Block, Call, Ledger, Moment};
+use super::ledger::Ledger;
 use super::live::Live;
 use super::order::{self, Planner};
 use super::places::{Interner, Places};
 use super::record::{self, Record};
 use super::ring::{Defined, NO_SITE, Ring, Transit};
-use super::sink::{Event, EventSink};
+use super::sink::EventSink;
+use mallow_profile::{Block, Call, Event, Moment};
 use mallow_profile::{StackId, Stacks};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;

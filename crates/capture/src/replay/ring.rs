@@ -1,6 +1,6 @@
 //! One ring: words that wait for their turn, and what records refer to.
 
-use super::ledger::Block;
+use mallow_profile::Block;
 use mallow_profile::{StackId, Stacks};
 
 /// The site of a stack that no event of the ring has used yet.

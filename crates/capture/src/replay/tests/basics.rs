@@ -218,11 +218,8 @@ fn the_sink_gets_the_same_story() {
     words(&mut replay, 0, 0, stacks().alloc(0, 0x10, 8, 0).begin(0x10).done(0x20, 9, 1).free(0x20).free(0x30));
     let (_, log) = replay.finish(End::default());
     let events: Vec<_> = log.unwrap().0.into_iter().map(|(_, event)| event).collect();
-    let (first, second) =
-        (super::super::Call { family: 0, site: 0, size: 8 }, super::super::Call { family: 2, site: 1, size: 9 });
-    let block = |sequence, call: super::super::Call| {
-        Some(super::super::Block { sequence, site: call.site, size: call.size, ms: 5 })
-    };
+    let (first, second) = (Call { family: 0, site: 0, size: 8 }, Call { family: 2, site: 1, size: 9 });
+    let block = |sequence, call: Call| Some(Block { sequence, site: call.site, size: call.size, ms: 5 });
     assert_eq!(
         events,
         [

@@ -4,8 +4,9 @@ mod basics;
 pub mod simulator;
 mod threads;
 
-pub use super::{End, Event, EventSink, Ledger, Moment, Options, Replay};
+pub use super::{End, EventSink, Ledger, Options, Replay};
 use crate::chunk::{Chunk, ModuleStart, ProcessStart};
+pub use mallow_profile::{Block, Call, Event, Moment};
 use mallow_profile::{Profile, Site, StackId};
 use std::io;
 
