@@ -5,6 +5,7 @@ mod exit;
 mod flags;
 mod output;
 mod text;
+mod waiting;
 
 use std::process::ExitCode;
 

@@ -14,7 +14,7 @@ mod tables;
 mod writer;
 
 pub use error::ReadError;
-pub use reader::{Events, events, read, read_from};
+pub use reader::{Events, Progress, events, read, read_from, visit};
 pub use writer::Writer;
 
 /// First bytes of each recording. The first one is no text, the last one is spoilt by a transfer as text.

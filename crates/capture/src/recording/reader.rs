@@ -28,6 +28,33 @@ pub fn events(path: &Path) -> Result<Events<BufReader<File>>, ReadError> {
     Events::new(BufReader::new(File::open(path)?))
 }
 
+/// Calls `each` with the events of a recording, the first one first, and `progress` before each of its blocks. Of a
+/// recording that was cut short, these are the events that [`read`] counts.
+pub fn visit(
+    path: &Path,
+    progress: &mut dyn FnMut(Progress),
+    mut each: impl FnMut(Moment, Event),
+) -> Result<(), ReadError> {
+    let mut events = events(path)?;
+    loop {
+        match events.block(progress, &mut each) {
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            Err(ReadError::Damaged { .. }) if !events.blocks.whole => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// How far a recording has been read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes read.
+    pub done: u64,
+    /// Bytes there are.
+    pub all: u64,
+}
+
 /// As [`read`], from anything.
 pub fn read_from(file: impl Read + Seek) -> Result<Profile, ReadError> {
     let mut blocks = Blocks::open(file)?;
@@ -244,6 +271,25 @@ impl<R: Read + Seek> Events<R> {
     /// What the file has told so far about modules, frames, stacks, threads, processes and sites.
     pub fn tables(&self) -> &Ledger {
         &self.blocks.ledger
+    }
+
+    /// Visits the next block; false at the end.
+    fn block(
+        &mut self,
+        progress: &mut dyn FnMut(Progress),
+        each: &mut impl FnMut(Moment, Event),
+    ) -> Result<bool, ReadError> {
+        progress(Progress { done: self.blocks.at, all: self.blocks.length });
+        let Some((_, at, columns)) = self.blocks.next(|kind| kind == Kind::Events)? else { return Ok(false) };
+        let damaged = |Nonsense(what)| ReadError::Damaged { at, what };
+        self.decoder.begin(columns).map_err(damaged)?;
+        while let Some((at, event)) = self.decoder.next(&self.blocks.ledger).map_err(damaged)? {
+            if event == Event::EndProcess {
+                drop(self.decoder.drain(at.process));
+            }
+            each(at, event);
+        }
+        Ok(true)
     }
 
     fn step(&mut self) -> Result<Option<(Moment, Event)>, ReadError> {

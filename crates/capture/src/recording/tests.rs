@@ -109,6 +109,30 @@ fn events_come_back_one_by_one() {
 }
 
 #[test]
+fn events_are_visited_up_to_a_cut() {
+    let (_, bytes) = recorded(3000);
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("a.mallow");
+    let visited = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).unwrap();
+        let (mut all, mut seen) = (Vec::new(), Vec::new());
+        visit(&path, &mut |progress| seen.push(progress), |at, event| all.push((at, event))).map(|()| {
+            assert!(seen.is_sorted_by_key(|progress| progress.done) && seen.iter().all(|p| p.done <= p.all));
+            all
+        })
+    };
+    let all: Result<Vec<_>, _> = Events::new(Cursor::new(&bytes)).unwrap().collect();
+    assert_eq!(visited(&bytes).unwrap(), all.unwrap());
+    let (end, _) = blocks(&bytes).into_iter().rfind(|block| block.1 == Kind::Events).unwrap();
+    assert!(visited(&bytes[..end + 40]).unwrap().is_empty());
+    let mut bad = bytes.clone();
+    bad[end + HEAD + 20] ^= 1;
+    assert!(matches!(visited(&bad), Err(ReadError::Damaged { .. })));
+    bad.truncate(bytes.len() - 20);
+    assert!(visited(&bad).unwrap().is_empty());
+}
+
+#[test]
 fn default_views_read_no_events() {
     let (_, mut bytes) = recorded(3000);
     for (at, kind) in blocks(&bytes) {

@@ -5,11 +5,12 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow};
 use mallow_capture::recording;
-use mallow_profile::Profile;
+use mallow_profile::{Event, Moment, Profile};
 use mallow_symbols::{Options, Summary, Symbolizer, symbolize_jit_all};
 
 use crate::flags::SourceFlags;
 use crate::output;
+use crate::waiting::Waiting;
 
 /// A recording, ready to be shown.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub struct Recording {
     pub profile: Profile,
     /// What lacks names, and why.
     pub names: Summary,
+    /// Where its events are; None for one that was not read from a file.
+    path: Option<PathBuf>,
 }
 
 impl Recording {
@@ -25,7 +28,7 @@ impl Recording {
     pub fn of(mut profile: Profile) -> Self {
         let names = Symbolizer::new(Options::default()).symbolize_all(&mut profile);
         symbolize_jit_all(&mut profile);
-        Self { profile, names }
+        Self { profile, names, path: None }
     }
 
     /// The recording that the flags name, or the newest one here, which is then told on standard error.
@@ -38,13 +41,27 @@ impl Recording {
                 newest
             }
         };
-        Ok(Self::of(read(&path)?))
+        Ok(Self { path: Some(path.clone()), ..Self::of(read(&path)?) })
+    }
+
+    /// Calls `each` with every event, in their order. Sites, processes and threads are named by their numbers in
+    /// [`Recording::profile`]; a process that the recording did not see end has no [`Event::EndProcess`].
+    #[allow(dead_code, reason = "the views that read events come next")]
+    pub fn events(&self, each: impl FnMut(Moment, Event)) -> Result<()> {
+        let path = self.path.as_ref().context("the events are in the recording's file: name it")?;
+        let waiting = Waiting::of("reading events");
+        let visited = recording::visit(path, &mut |progress| waiting.show(progress.done, progress.all), each);
+        visited.with_context(|| cannot_read(path))
     }
 }
 
 /// Reads a recording.
 fn read(path: &Path) -> Result<Profile> {
-    recording::read(path).with_context(|| format!("cannot read {}", path.display()))
+    recording::read(path).with_context(|| cannot_read(path))
+}
+
+fn cannot_read(path: &Path) -> String {
+    format!("cannot read {}", path.display())
 }
 
 /// The file of a directory that ends with `.mallow` and was written last.
