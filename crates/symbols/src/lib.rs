@@ -24,6 +24,7 @@ mod perf_map;
 mod plt;
 mod scope;
 mod sections;
+mod source_text;
 mod split;
 mod summary;
 mod symbolizer;
@@ -32,5 +33,6 @@ mod vdso;
 
 pub use jit::{JitProcess, symbolize_jit, symbolize_jit_all};
 pub use perf_map::{PerfMap, PerfMapError};
+pub use source_text::{SourceError, SourceText, source_text};
 pub use summary::{Found, ModuleSummary, Note, Summary};
 pub use symbolizer::{Options, Symbolizer, UNKNOWN};

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use anyhow::{Context, Result, anyhow};
 use mallow_capture::recording;
 use mallow_profile::{Event, Moment, Profile};
-use mallow_symbols::{Options, Summary, Symbolizer, symbolize_jit_all};
+use mallow_symbols::{Options, SourceError, SourceText, Summary, Symbolizer, source_text, symbolize_jit_all};
 
 use crate::flags::SourceFlags;
 use crate::output;
@@ -42,6 +42,13 @@ impl Recording {
             }
         };
         Ok(Self { path: Some(path.clone()), ..Self::of(read(&path)?) })
+    }
+
+    /// The text of a source file, by its name in a frame's lines. `directories` are those that the user names, for
+    /// sources that lie elsewhere than they did when the program was built.
+    #[allow(dead_code, reason = "the view that shows sources comes next")]
+    pub fn source_text(&self, file: &str, directories: &[PathBuf]) -> Result<SourceText, SourceError> {
+        source_text(file, directories)
     }
 
     /// Calls `each` with every event, in their order. Sites, processes and threads are named by their numbers in
