@@ -39,7 +39,16 @@ impl Report for StatReport {}
 /// The report as JSON for scripts, a line end after it. Invisible characters are escaped, so that a terminal does not
 /// obey them either.
 pub fn json(report: &impl Report) -> Result<String> {
-    let plain = serde_json::to_string_pretty(report).context("cannot write JSON")?;
+    harmless(serde_json::to_string_pretty(report))
+}
+
+/// The same of JSON that was put together already.
+pub fn json_value(value: &serde_json::Value) -> Result<String> {
+    harmless(serde_json::to_string_pretty(value))
+}
+
+fn harmless(json: serde_json::Result<String>) -> Result<String> {
+    let plain = json.context("cannot write JSON")?;
     let mut out = String::with_capacity(plain.len() + 1);
     for c in plain.chars() {
         // In JSON's own syntax there are none but line ends; the rest is inside of strings.

@@ -10,11 +10,13 @@ mod counts;
 mod events;
 mod stacks;
 mod strings;
+mod words;
 
 pub use counts::{Counts, FAMILIES, Family, FamilyCounts};
 pub use events::{Block, Call, Event, Moment};
 pub use stacks::{FrameId, StackId, Stacks};
 pub use strings::{StringId, Strings};
+pub use words::{Origin, Word, Words};
 
 /// Index of a module in [`Profile::modules`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -123,6 +125,8 @@ pub struct Ending {
 /// What a recording says. Ids index the vectors.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
+    /// Whose file it was read from; None for a recording of Mallow's, which tells everything.
+    pub origin: Option<Origin>,
     /// The command line that was recorded.
     pub command: Vec<String>,
     /// Wall clock at the start, milliseconds since 1970 UTC.
@@ -147,4 +151,16 @@ pub struct Profile {
     pub processes: Vec<Process>,
     /// Sites, one for each (process, stack).
     pub sites: Vec<Site>,
+}
+
+impl Profile {
+    /// Does it tell this? Where it does not, the counts of that word are 0 and mean nothing.
+    pub fn tells(&self, word: Word) -> bool {
+        self.origin.as_ref().is_none_or(|origin| origin.tells.has(word))
+    }
+
+    /// What it does not tell.
+    pub fn untold(&self) -> impl Iterator<Item = Word> + '_ {
+        Word::ALL.into_iter().filter(|&word| !self.tells(word))
+    }
 }

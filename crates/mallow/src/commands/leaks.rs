@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow};
+use mallow_profile::Word;
 use mallow_report::analysis::{Frame, LeakSite, Leaks, Suppressions, leaks};
 
 use super::report::{framed, heading};
@@ -17,6 +18,7 @@ use crate::{exit, output};
 pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
     let suppressions = flags.suppressions.as_deref().map(read).transpose()?.unwrap_or_default();
     let recording = Recording::open(&flags.source)?;
+    recording.must_tell(Word::LeakedBytes, "mallow report shows what it tells")?;
     let look = flags.view.look(Stream::Out);
     let screen = match look.height {
         _ if flags.view.json => usize::MAX,
@@ -24,8 +26,12 @@ pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
         Some(height) => (height.saturating_sub(4) / (FRAMES + INNER_FRAMES)).max(3),
     };
     let report = leaks(&recording.profile, &suppressions, flags.view.limit(screen));
-    output::print(&if flags.view.json { output::json(&report)? } else { text(&report, &look, flags.stacks) })?;
-    Ok(if flags.fail_on_leak && report.reported > 0 { ExitCode::from(exit::LEAKS_FOUND) } else { exit::OK })
+    output::print(&if flags.view.json { recording.json(&report)? } else { text(&report, &look, flags.stacks) })?;
+    Ok(if flags.fail_on_leak && (report.reported > 0 || report.reported_bytes > 0) {
+        ExitCode::from(exit::LEAKS_FOUND)
+    } else {
+        exit::OK
+    })
 }
 
 fn read(path: &Path) -> Result<Suppressions> {
@@ -42,13 +48,12 @@ const INNER_FRAMES: usize = 3;
 
 fn text(report: &Leaks, look: &Look, stacks: bool) -> String {
     let mut page = Page::new(*look);
-    if report.leaked == 0 {
+    if report.leaked == 0 && report.leaked_bytes == 0 {
         page.line(Line::new().strong("Nothing leaked: all blocks were freed before the end."));
-    } else if report.reported == 0 {
+    } else if report.reported == 0 && report.reported_bytes == 0 {
         page.line(Line::new().strong("No leaks to report: all are suppressed."));
     } else {
-        let title =
-            format!("{} in {} live at the end", bytes(report.reported_bytes, look.exact), of(report.reported, "block"));
+        let title = format!("{} live at the end", amount(report, report.reported_bytes, report.reported, look));
         page.line(heading(&title, report.sites.len(), report.sites_in_all));
     }
     for site in &report.sites {
@@ -77,19 +82,30 @@ fn text(report: &Leaks, look: &Look, stacks: bool) -> String {
     page.into_text()
 }
 
+fn tells(report: &Leaks, word: Word) -> bool {
+    report.origin.as_ref().is_none_or(|origin| origin.tells.has(word))
+}
+
+/// `192 B in 3 blocks`
+fn amount(report: &Leaks, size: u64, blocks: u64, look: &Look) -> String {
+    let size = bytes(size, look.exact);
+    if tells(report, Word::Leaked) { format!("{size} in {}", of(blocks, "block")) } else { size }
+}
+
 fn show(site: &LeakSite, report: &Leaks, look: &Look, stacks: bool, page: &mut Page) {
     let age = if site.oldest_ms == site.youngest_ms {
         span(site.oldest_ms)
     } else {
         format!("{} to {}", span(site.oldest_ms), span(site.youngest_ms))
     };
-    let size = format!("{} in {}", bytes(site.leaked_bytes, look.exact), of(site.leaked, "block"));
+    let size = amount(report, site.leaked_bytes, site.leaked, look);
     let share = percent(site.leaked_bytes, report.leaked_bytes);
-    page.line(Line::new().strong(size).plain(format!(", {share}; allocated {age} before the end")));
+    let when = if tells(report, Word::Ages) { format!("; allocated {age} before the end") } else { String::new() };
+    page.line(Line::new().strong(size).plain(format!(", {share}{when}")));
     if site.stack.frames.is_empty() {
         page.line(Line::new().faint("    (no stack is known)"));
     }
-    let own = site.stack.frames.iter().position(|f| !f.looked_past).unwrap_or(0);
+    let own = site.stack.frames.iter().position(|f| !f.looked_past).unwrap_or(site.stack.frames.len());
     let (inner, outer) = site.stack.frames.split_at(own);
     let outer: Vec<_> = outer.iter().filter(|f| stacks || !f.looked_past).collect();
     let inner: Vec<_> = inner.iter().collect();
@@ -116,14 +132,12 @@ fn part(frames: &[&Frame], limit: usize, look: &Look, page: &mut Page) {
 }
 
 fn suppressions(report: &Leaks, look: &Look, page: &mut Page) {
-    if report.suppressed > 0 {
+    if report.suppressed > 0 || report.suppressed_bytes > 0 {
         page.gap();
-        let size = bytes(report.suppressed_bytes, look.exact);
-        page.line(Line::new().plain(format!(
-            "Suppressed: {size} in {}, of {} leaked in all",
-            of(report.suppressed, "block"),
-            count(report.leaked)
-        )));
+        let size = amount(report, report.suppressed_bytes, report.suppressed, look);
+        let all =
+            if tells(report, Word::Leaked) { count(report.leaked) } else { bytes(report.leaked_bytes, look.exact) };
+        page.line(Line::new().plain(format!("Suppressed: {size}, of {all} leaked in all")));
     }
     for unused in report.suppressions.iter().filter(|s| s.sites == 0) {
         page.line(Line::new().warning(format!("Unused suppression: leak:{} (line {})", unused.pattern, unused.line)));
@@ -132,6 +146,7 @@ fn suppressions(report: &Leaks, look: &Look, page: &mut Page) {
 
 #[cfg(test)]
 mod tests {
+    use mallow_profile::{Origin, Word, Words};
     use mallow_report::analysis::{Suppressions, leaks};
     use mallow_report::testing::parser;
 
@@ -147,6 +162,16 @@ mod tests {
     fn whole_stacks_and_what_was_suppressed() {
         let suppressions = Suppressions::parse("leak:Cache::put\nleak:nobody\n").expect("a good file");
         insta::assert_snapshot!(text(&leaks(&parser(), &suppressions, 9), &Look::default(), true));
+    }
+
+    #[test]
+    fn a_profile_without_block_counts_and_ages_shows_bytes() {
+        let mut profile = parser();
+        for site in &mut profile.sites {
+            site.counts.leaked = 0;
+        }
+        profile.origin = Some(Origin { format: "massif", tells: Words::of(&[Word::LeakedBytes]), sampled_bytes: None });
+        insta::assert_snapshot!(text(&leaks(&profile, &Suppressions::default(), 9), &Look::default(), false));
     }
 
     #[test]

@@ -8,4 +8,5 @@ pub mod report;
 pub mod source;
 pub mod stat;
 pub mod stat_text;
+pub mod told;
 pub mod top;

@@ -3,10 +3,12 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
+use mallow_profile::Word;
 use mallow_report::analysis::{Frame, Largest, Measure, Overview, Place, overview};
 use mallow_symbols::{Found, ModuleSummary};
 
 use super::source::Recording;
+use super::told;
 use crate::flags::{ReportFlags, ViewFlags};
 use crate::text::units::{bytes, count, of, percent, rate, span};
 use crate::text::{Align, Line, Look, Page, Stream, Table, function, location};
@@ -22,7 +24,7 @@ pub fn run(flags: &ReportFlags) -> Result<ExitCode> {
 /// The report of a recording, as it is shown on `stream`: text, or JSON where the flags say so.
 pub fn render(recording: &Recording, view: &ViewFlags, stacks: bool, stream: Stream) -> Result<String> {
     if view.json {
-        return output::json(&overview(&recording.profile, view.limit(20)));
+        return recording.json(&overview(&recording.profile, view.limit(20)));
     }
     let look = view.look(stream);
     let report = overview(&recording.profile, view.limit(screen(&look)));
@@ -33,6 +35,10 @@ pub fn render(recording: &Recording, view: &ViewFlags, stacks: bool, stream: Str
 /// What would bring the source lines that the report lacks: one line for each module of which a place is shown without.
 fn hints(report: &Overview, recording: &Recording) -> Vec<String> {
     const SHOWN: usize = 2;
+    if report.origin.is_some() {
+        // Its names are in the file, or were looked up in files of today.
+        return Vec::new();
+    }
     let mut told: Vec<&str> = Vec::new();
     let mut hints = Vec::new();
     for frame in report.largest.iter().flat_map(|l| &l.largest).filter_map(|p| p.frame.as_ref()) {
@@ -74,7 +80,7 @@ fn text(report: &Overview, hints: &[String], look: &Look, stacks: bool) -> Strin
     page.line(circumstances(report));
     page.gap();
     totals(report, look).onto(&mut page);
-    if report.processes.len() > 1 {
+    if report.processes.len() > 1 && tells(report, Word::Processes) {
         page.gap();
         processes(report, look, &mut page);
     }
@@ -86,6 +92,9 @@ fn text(report: &Overview, hints: &[String], look: &Look, stacks: bool) -> Strin
     }
     warnings(report, &mut page);
     page.gap();
+    if let Some(line) = report.origin.as_ref().and_then(told::missing) {
+        page.line(line);
+    }
     for hint in hints {
         page.line(Line::new().faint(hint));
     }
@@ -93,45 +102,74 @@ fn text(report: &Overview, hints: &[String], look: &Look, stacks: bool) -> Strin
 }
 
 fn circumstances(report: &Overview) -> Line {
-    let threads = report.processes.iter().map(|p| u64::from(p.threads)).sum();
     let status = match report.ending.exit_status {
         None => "ending unknown".to_owned(),
         Some(status @ 129..=192) => format!("exit status {status} (signal {})", status - 128),
         Some(status) => format!("exit status {status}"),
     };
-    let people = format!("{}, {}", of(report.processes.len() as u64, "process"), of(threads, "thread"));
-    Line::new().plain(format!("ran {}, {status}; {people}", span(report.duration_ms)))
+    let threads: u64 = report.processes.iter().map(|p| u64::from(p.threads)).sum();
+    let mut parts = Vec::new();
+    let mut part = |word, text: String| {
+        if tells(report, word) {
+            parts.push(text);
+        }
+    };
+    part(Word::Times, format!("ran {}", span(report.duration_ms)));
+    part(Word::ExitStatus, status);
+    let mut people = Vec::new();
+    if tells(report, Word::Processes) {
+        people.push(of(report.processes.len() as u64, "process"));
+    }
+    if tells(report, Word::Threads) {
+        people.push(of(threads, "thread"));
+    }
+    let said = [parts.join(", "), people.join(", ")].into_iter().filter(|s| !s.is_empty()).collect::<Vec<_>>();
+    match &report.origin {
+        None => Line::new().plain(said.join("; ")),
+        Some(origin) if said.is_empty() => told::provenance(origin),
+        Some(origin) => told::provenance(origin).plain("; ").plain(said.join("; ")),
+    }
+}
+
+fn tells(report: &Overview, word: Word) -> bool {
+    report.origin.as_ref().is_none_or(|origin| origin.tells.has(word))
 }
 
 fn totals(report: &Overview, look: &Look) -> Table {
     let t = &report.totals;
     let mut table = Table::new(&[Align::Left, Align::Right, Align::Right, Align::Left]);
-    let mut row = |name: &str, number: u64, size: u64, remark: String| {
-        let cell = |text: String| Line::new().plain(text);
-        table.row([
-            Line::new().strong(name),
-            cell(count(number)),
-            cell(bytes(size, look.exact)),
-            Line::new().faint(remark),
-        ]);
+    let mut row = |name: &str, (number, size): (u64, u64), words: (Word, Word), remark: String| {
+        let (numbers, sizes) = (tells(report, words.0), tells(report, words.1));
+        let cell = |told: bool, text: String| Line::new().plain(if told { text } else { String::new() });
+        if numbers || sizes {
+            table.row([
+                Line::new().strong(name),
+                cell(numbers, count(number)),
+                cell(sizes, bytes(size, look.exact)),
+                Line::new().faint(remark),
+            ]);
+        }
     };
     let called: Vec<_> = report.families.iter().map(|f| format!("{} {}", f.family, count(f.allocations))).collect();
-    let speed = rate(t.allocations, report.duration_ms).map(|r| format!("{r}; ")).unwrap_or_default();
-    row("allocations", t.allocations, t.allocated_bytes, format!("{speed}{}", called.join(", ")));
+    let called = Some(called.join(", ")).filter(|_| tells(report, Word::Families));
+    let speed = rate(t.allocations, report.duration_ms).filter(|_| tells(report, Word::Times));
+    let how = [speed, called].into_iter().flatten().filter(|s| !s.is_empty()).collect::<Vec<_>>().join("; ");
+    row("allocations", (t.allocations, t.allocated_bytes), (Word::Allocations, Word::AllocatedBytes), how);
     let reallocs = match t.reallocs_in_place + t.reallocs_moved {
         0 => String::new(),
         _ => format!("reallocs: {} in place, {} moved", count(t.reallocs_in_place), count(t.reallocs_moved)),
     };
-    row("frees", t.frees, t.freed_bytes, reallocs);
+    row("frees", (t.frees, t.freed_bytes), (Word::Frees, Word::FreedBytes), reallocs);
     let share = percent(t.temporary, t.allocations);
     let share = if share.is_empty() { share } else { format!("{share} of allocations") };
-    row("temporary", t.temporary, t.temporary_bytes, share);
+    row("temporary", (t.temporary, t.temporary_bytes), (Word::Temporary, Word::TemporaryBytes), share);
     let when = match percent(report.peak_ms, report.duration_ms) {
         share if share.is_empty() => String::new(),
         share => format!("at {}, {share} of the run", span(report.peak_ms)),
     };
-    row("live at peak", t.peak, t.peak_bytes, when);
-    row("leaked", t.leaked, t.leaked_bytes, if t.leaked == 0 { String::new() } else { "live at the end".to_owned() });
+    row("live at peak", (t.peak, t.peak_bytes), (Word::Peak, Word::PeakBytes), when);
+    let leaked = if t.leaked == 0 && t.leaked_bytes == 0 { String::new() } else { "live at the end".to_owned() };
+    row("leaked", (t.leaked, t.leaked_bytes), (Word::Leaked, Word::LeakedBytes), leaked);
     table
 }
 
@@ -244,7 +282,7 @@ fn warnings(report: &Overview, page: &mut Page) {
     if ending.damaged > 0 {
         warn(format!("Passed over, because the target had written over it: {}.", of(ending.damaged, "record")));
     }
-    if report.totals.allocations == 0 && ending.cut_short.is_none() {
+    if report.totals.allocations == 0 && ending.cut_short.is_none() && report.origin.is_none() {
         warn(
             "No allocation was seen. Mallow cannot see into static binaries, and not into a program's own allocator."
                 .to_owned(),
@@ -254,7 +292,7 @@ fn warnings(report: &Overview, page: &mut Page) {
 
 #[cfg(test)]
 mod tests {
-    use mallow_profile::Profile;
+    use mallow_profile::{Origin, Profile, Word, Words};
     use mallow_report::analysis::overview;
     use mallow_report::testing::{Builder, blocks, parser};
 
@@ -290,6 +328,14 @@ mod tests {
         insta::assert_snapshot!(shown(&b.profile));
         let nothing = shown(&Builder::default().profile);
         assert!(nothing.contains("No allocation was seen"), "{nothing}");
+    }
+
+    #[test]
+    fn a_profile_of_another_tool_shows_what_it_tells() {
+        let mut profile = parser();
+        let tells = Words::of(&[Word::Allocations, Word::AllocatedBytes, Word::LeakedBytes]);
+        profile.origin = Some(Origin { format: "pprof", tells, sampled_bytes: Some(524_288) });
+        insta::assert_snapshot!(shown(&profile));
     }
 
     #[test]

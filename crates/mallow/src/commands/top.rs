@@ -16,9 +16,14 @@ pub fn run(flags: &TopFlags) -> Result<ExitCode> {
     let recording = Recording::open(&flags.source)?;
     let look = flags.view.look(Stream::Out);
     let screen = if flags.view.json { usize::MAX } else { look.height.map_or(20, |h| h.saturating_sub(5).max(5)) };
-    let options = TopOptions { by: flags.by.into(), cum: flags.cum, raw: flags.raw, limit: flags.view.limit(screen) };
+    let options = TopOptions {
+        by: recording.measure(flags.by)?,
+        cum: flags.cum,
+        raw: flags.raw,
+        limit: flags.view.limit(screen),
+    };
     let report = top(&recording.profile, options);
-    output::print(&if flags.view.json { output::json(&report)? } else { text(&report, &look) })?;
+    output::print(&if flags.view.json { recording.json(&report)? } else { text(&report, &look) })?;
     Ok(exit::OK)
 }
 

@@ -137,9 +137,9 @@ pub struct ReportFlags {
 /// Flags of `top`.
 #[derive(Debug, Args)]
 pub struct TopFlags {
-    /// Sort and measure by this
-    #[arg(long, value_enum, default_value_t = By::Allocations)]
-    pub by: By,
+    /// Sort and measure by this [default: allocations, or the first that another tool's file tells]
+    #[arg(long, value_enum)]
+    pub by: Option<By>,
     /// Sort by what a function and all that it called allocated
     #[arg(long)]
     pub cum: bool,

@@ -1,5 +1,6 @@
 //! Flags that views share: which recording, which part of it, and how it looks.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -61,6 +62,12 @@ pub enum By {
     Leaked,
     /// Number of allocations that were freed before their thread allocated again
     Temporary,
+}
+
+impl fmt::Display for By {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.to_possible_value().as_ref().map_or("", |value| value.get_name()))
+    }
 }
 
 impl From<By> for Measure {

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use mallow_profile::{Profile, StackId};
+use mallow_profile::{Origin, Profile, StackId};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
@@ -13,6 +13,9 @@ use super::suppressions::Suppressions;
 /// Leaks, and how they add up: reported and suppressed together are all.
 #[derive(Clone, Debug, Serialize)]
 pub struct Leaks {
+    /// Whose file it is; None for Mallow's own.
+    #[serde(skip)]
+    pub origin: Option<Origin>,
     /// The command line that was recorded.
     pub command: Vec<String>,
     /// How long the recording went on.
@@ -103,6 +106,7 @@ pub fn leaks(profile: &Profile, suppressions: &Suppressions, limit: usize) -> Le
     reported.truncate(limit);
     let sites = reported.into_iter().map(|(stack, s)| LeakSite { stack: functions.stack(stack), ..s }).collect();
     Leaks {
+        origin: profile.origin.clone(),
         command: profile.command.clone(),
         duration_ms: profile.duration_ms,
         ending: Ending::of(profile),
@@ -125,7 +129,7 @@ fn add(sum: (u64, u64), site: &LeakSite) -> (u64, u64) {
 
 /// Sites with leaks, without their stacks, each with one of the stacks that read as it does.
 fn sites(profile: &Profile, functions: &Functions<'_>) -> Vec<(StackId, LeakSite)> {
-    let mut order: Vec<_> = profile.sites.iter().filter(|s| s.counts.leaked > 0).collect();
+    let mut order: Vec<_> = profile.sites.iter().filter(|s| s.counts.leaked > 0 || s.counts.leaked_bytes > 0).collect();
     order.sort_by_key(|s| (s.stack, s.process));
     let mut by_text: FxHashMap<Vec<_>, usize> = FxHashMap::default();
     let mut by_stack: FxHashMap<StackId, usize> = FxHashMap::default();

@@ -11,7 +11,7 @@ mod top;
 
 pub use functions::{Frame, Stack};
 pub use leaks::{LeakSite, Leaks, SuppressionUse, leaks};
-pub use numbers::{Ending, Measure, Totals};
+pub use numbers::{Ending, Measure, Totals, keys};
 pub use overview::{FamilyRow, Largest, Overview, Place, ProcessRow, overview};
 pub use stat::{Stat, StatProcess, StatProcessRow, StatReport, StatRow, stat};
 pub use suppressions::{Malformed, Suppressions};

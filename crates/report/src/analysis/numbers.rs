@@ -1,6 +1,6 @@
 //! Counts with the names that JSON and people see, and the measures by which things are ranked.
 
-use mallow_profile::{Counts, Profile};
+use mallow_profile::{Counts, Profile, Word};
 use serde::Serialize;
 
 /// What a list is sorted by.
@@ -31,6 +31,17 @@ impl Measure {
             Self::Peak => counts.peak_bytes,
             Self::Leaked => counts.leaked_bytes,
             Self::Temporary => counts.temporary,
+        }
+    }
+
+    /// The word that a profile has to tell for it.
+    pub fn word(self) -> Word {
+        match self {
+            Self::Allocations => Word::Allocations,
+            Self::Bytes => Word::AllocatedBytes,
+            Self::Peak => Word::PeakBytes,
+            Self::Leaked => Word::LeakedBytes,
+            Self::Temporary => Word::Temporary,
         }
     }
 
@@ -78,6 +89,30 @@ impl From<Counts> for Totals {
             reallocs_in_place: c.reallocs_in_place,
             reallocs_moved: c.reallocs_moved,
         }
+    }
+}
+
+/// The keys under which reports show what a word means. Where a profile does not tell it, these are left out.
+pub fn keys(word: Word) -> &'static [&'static str] {
+    match word {
+        Word::Allocations => &["allocations", "remaining"],
+        Word::AllocatedBytes => &["allocated_bytes"],
+        Word::Frees => &["frees", "remaining", "foreign_frees"],
+        Word::FreedBytes => &["freed_bytes"],
+        Word::Temporary => &["temporary"],
+        Word::TemporaryBytes => &["temporary_bytes"],
+        Word::Leaked => &["leaked", "reported", "suppressed"],
+        Word::LeakedBytes => &["leaked_bytes", "reported_bytes", "suppressed_bytes"],
+        Word::Peak => &["peak"],
+        Word::PeakBytes => &["peak_bytes", "own_peak_bytes"],
+        Word::Reallocs => &["reallocs_in_place", "reallocs_moved"],
+        Word::Families => &["families"],
+        Word::Times => &["started_unix_ms", "duration_ms", "peak_ms", "own_peak_ms", "start_ms", "end_ms"],
+        Word::Ages => &["oldest_ms", "youngest_ms"],
+        Word::Processes => &["processes", "pids"],
+        Word::Threads => &["threads"],
+        Word::ExitStatus => &["exit_status"],
+        Word::Events => &[],
     }
 }
 

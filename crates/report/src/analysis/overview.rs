@@ -1,6 +1,6 @@
 //! What a person wants to know first about a recording.
 
-use mallow_profile::{Counts, FAMILIES, FamilyCounts, Process, Profile, StackId, StringId};
+use mallow_profile::{Counts, FAMILIES, FamilyCounts, Origin, Process, Profile, StackId, StringId};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
@@ -10,6 +10,9 @@ use super::numbers::{Ending, Measure, Totals};
 /// The overview of a recording.
 #[derive(Clone, Debug, Serialize)]
 pub struct Overview {
+    /// Whose file it is; None for Mallow's own.
+    #[serde(skip)]
+    pub origin: Option<Origin>,
     /// The command line that was recorded.
     pub command: Vec<String>,
     /// Wall clock at the start, milliseconds since 1970 UTC.
@@ -30,7 +33,7 @@ pub struct Overview {
     pub processes: Vec<ProcessRow>,
     /// Sites, the same stack in several processes being one.
     pub sites: u64,
-    /// The largest places by each measure.
+    /// The largest places by each measure that the profile tells.
     pub largest: Vec<Largest>,
 }
 
@@ -153,7 +156,9 @@ pub fn overview(profile: &Profile, limit: usize) -> Overview {
         families += process.families;
     }
     let totals = Totals::from(profile.totals);
+    let measures = Measure::ALL.into_iter().filter(|by| profile.tells(by.word()));
     Overview {
+        origin: profile.origin.clone(),
         command: profile.command.clone(),
         started_unix_ms: profile.started_unix_ms,
         duration_ms: profile.duration_ms,
@@ -163,7 +168,7 @@ pub fn overview(profile: &Profile, limit: usize) -> Overview {
         families: family_rows(&families),
         processes: profile.processes.iter().map(process_row).collect(),
         sites: stacks.len() as u64,
-        largest: Measure::ALL.iter().map(|&by| largest(&functions, &groups, &totals, by, limit)).collect(),
+        largest: measures.map(|by| largest(&functions, &groups, &totals, by, limit)).collect(),
     }
 }
 

@@ -1,0 +1,153 @@
+//! What a recording tells: files of other tools leave some of Mallow's words out, and what is left out is not shown as 0.
+
+use anyhow::{Result, bail};
+use mallow_profile::{Origin, Word};
+use mallow_report::analysis::{Measure, keys};
+use serde_json::Value;
+
+use super::source::Recording;
+use crate::flags::By;
+use crate::output::{self, Report};
+use crate::text::Line;
+use crate::text::units::bytes;
+
+/// The measures that a view offers, as it calls them.
+const MEASURES: [By; 5] = [By::Allocations, By::Bytes, By::Peak, By::Leaked, By::Temporary];
+
+impl Recording {
+    /// What a view is to rank by: what was asked for, which must be told, or else the first that is told.
+    pub fn measure(&self, by: Option<By>) -> Result<Measure> {
+        let told: Vec<By> = MEASURES.into_iter().filter(|&by| self.profile.tells(Measure::from(by).word())).collect();
+        match by {
+            Some(by) => {
+                let names: Vec<_> = told.iter().map(By::to_string).collect();
+                let measure = Measure::from(by);
+                self.must_tell(measure.word(), &format!("there is --by {}", names.join(", ")))?;
+                Ok(measure)
+            }
+            None => match told.first() {
+                Some(&by) => Ok(by.into()),
+                None => bail!("this {} tells no measure that could be shown", self.kind()),
+            },
+        }
+    }
+
+    /// Fails where the word is not told, and says what can be done instead.
+    pub fn must_tell(&self, word: Word, instead: &str) -> Result<()> {
+        if !self.profile.tells(word) {
+            bail!("this {} tells no {word}; {instead}", self.kind());
+        }
+        Ok(())
+    }
+
+    /// What the file is, to people.
+    pub fn kind(&self) -> String {
+        self.profile.origin.as_ref().map_or("recording".to_owned(), kind)
+    }
+
+    /// The report as JSON. Of a profile of another tool, it names the format and leaves out what is not told.
+    pub fn json(&self, report: &impl Report) -> Result<String> {
+        let Some(origin) = &self.profile.origin else { return output::json(report) };
+        let untold: Vec<Word> = self.profile.untold().collect();
+        let left_out: Vec<&str> = untold.iter().flat_map(|&word| keys(word)).copied().collect();
+        let mut value = serde_json::to_value(report)?;
+        strip(&mut value, &left_out);
+        let mut whole = serde_json::Map::new();
+        whole.insert("format".to_owned(), origin.format.into());
+        if let Some(period) = origin.sampled_bytes {
+            whole.insert("sampled_bytes".to_owned(), period.into());
+        }
+        whole.insert("not_told".to_owned(), untold.iter().map(Word::to_string).collect());
+        if let Value::Object(rest) = value {
+            whole.extend(rest);
+        }
+        output::json_value(&Value::Object(whole))
+    }
+}
+
+/// `heaptrack profile`.
+pub fn kind(origin: &Origin) -> String {
+    format!("{} profile", origin.format)
+}
+
+/// Whose profile it is, and whether its numbers are estimates.
+pub fn provenance(origin: &Origin) -> Line {
+    let line = Line::new().plain(kind(origin));
+    match origin.sampled_bytes {
+        None => line,
+        Some(period) => line.warning(format!(", sampled: estimates from one allocation in {}", bytes(period, false))),
+    }
+}
+
+/// What a person would look for in it in vain, as one line; None where nothing of that is missing.
+pub fn missing(origin: &Origin) -> Option<Line> {
+    const LOOKED_FOR: [Word; 8] = [
+        Word::Allocations,
+        Word::AllocatedBytes,
+        Word::Frees,
+        Word::Temporary,
+        Word::PeakBytes,
+        Word::LeakedBytes,
+        Word::Reallocs,
+        Word::Times,
+    ];
+    let words: Vec<_> =
+        LOOKED_FOR.into_iter().filter(|&word| !origin.tells.has(word)).map(|word| word.to_string()).collect();
+    (!words.is_empty()).then(|| Line::new().faint(format!("Not told by this {}: {}", kind(origin), words.join(", "))))
+}
+
+fn strip(value: &mut Value, left_out: &[&str]) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|key, _| !left_out.contains(&key.as_str()));
+            map.values_mut().for_each(|value| strip(value, left_out));
+        }
+        Value::Array(all) => all.iter_mut().for_each(|value| strip(value, left_out)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mallow_profile::{Origin, Word, Words};
+    use mallow_report::analysis::{Measure, overview};
+    use mallow_report::testing::parser;
+
+    use super::*;
+
+    fn heap_profile() -> Recording {
+        let mut profile = parser();
+        let tells = Words::of(&[Word::AllocatedBytes, Word::Leaked, Word::LeakedBytes]);
+        profile.origin = Some(Origin { format: "pprof", tells, sampled_bytes: Some(524_288) });
+        Recording::of(profile)
+    }
+
+    #[test]
+    fn the_first_measure_that_is_told_is_the_default() {
+        let recording = heap_profile();
+        assert_eq!(recording.measure(None).expect("a measure"), Measure::Bytes);
+        assert_eq!(recording.measure(Some(By::Leaked)).expect("told"), Measure::Leaked);
+        assert_eq!(Recording::of(parser()).measure(None).expect("a measure"), Measure::Allocations);
+    }
+
+    #[test]
+    fn what_is_not_told_is_refused_with_what_is() {
+        let error = heap_profile().measure(Some(By::Temporary)).expect_err("not told").to_string();
+        assert_eq!(error, "this pprof profile tells no temporary allocations; there is --by bytes, leaked");
+    }
+
+    #[test]
+    fn json_leaves_out_what_is_not_told() {
+        let recording = heap_profile();
+        let text = recording.json(&overview(&recording.profile, 3)).expect("JSON");
+        let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!((json["format"].as_str(), json["sampled_bytes"].as_u64()), (Some("pprof"), Some(524_288)));
+        assert!(json["not_told"].as_array().is_some_and(|words| words.contains(&"temporary allocations".into())));
+        assert!(json["allocated_bytes"].is_u64() && json["leaked"].is_u64());
+        for key in ["allocations", "remaining", "temporary", "peak_bytes", "duration_ms", "families", "exit_status"] {
+            assert!(json.get(key).is_none(), "{key}");
+        }
+        let site = &json["largest"][0]["largest"][0];
+        assert!(site["allocated_bytes"].is_u64() && site.get("allocations").is_none(), "{site}");
+    }
+}
