@@ -4,6 +4,7 @@
  * The entry points start out at functions that initialise and then call again, so there is no test for it afterwards.
  */
 #include "entries.h"
+#include "measure.h"
 #include "modules.h"
 #include "real.h"
 #include "target.h"
@@ -92,9 +93,9 @@ static struct mallow_control *open_control(void) {
     if (control == NULL)
         return NULL;
     if (control->magic == MALLOW_CONTROL_MAGIC && control->version == MALLOW_WIRE_VERSION &&
-        control->epoch != MALLOW_EPOCH_OVER &&
-        (control->mode == MALLOW_MODE_COUNT || control->mode == MALLOW_MODE_TRACE) && control->max_depth > 0 &&
-        control->max_depth <= MALLOW_DEPTH_LIMIT && control->small_ring_words > 2 * control->max_depth)
+        control->epoch != MALLOW_EPOCH_OVER && control->mode >= MALLOW_MODE_COUNT &&
+        control->mode <= MALLOW_MODE_IDLE && control->max_depth > 0 && control->max_depth <= MALLOW_DEPTH_LIMIT &&
+        control->small_ring_words > 2 * control->max_depth)
         return control;
     sys_unmap(control, PAGE);
     return NULL;
@@ -119,6 +120,8 @@ COLD static int start(void) {
     real_resolve();
     /* More look-ups follow: what they allocate is the real allocator's by now, and not the arena's. */
     policy_install(&no_policy);
+    static const struct policy *const policies[] = {
+        [MALLOW_MODE_COUNT] = &count_policy, [MALLOW_MODE_TRACE] = &trace_policy, [MALLOW_MODE_IDLE] = &no_policy};
     const struct policy *chosen = &no_policy;
     if (find_directory())
         target.control = open_control();
@@ -126,7 +129,7 @@ COLD static int start(void) {
         modules_setup();
         sys_wipe_on_fork(&alive_page, sizeof alive_page);
         image_alive = UINTPTR_MAX;
-        chosen = target.control->mode == MALLOW_MODE_COUNT ? &count_policy : &trace_policy;
+        chosen = policies[target.control->mode];
     }
     policy_install(chosen);
     starting = 0;
@@ -156,6 +159,7 @@ __attribute__((constructor)) static void load(void) {
         __register_atfork(NULL, NULL, in_child, &__dso_handle);
     else if (pthread_atfork != NULL)
         pthread_atfork(NULL, NULL, in_child);
+    measure_check();
 }
 
 /* ---- until initialised ---- */

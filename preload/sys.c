@@ -51,6 +51,31 @@ long sys_read(int fd, void *out, size_t bytes) {
     return done;
 }
 
+long sys_write(int fd, const void *from, size_t bytes) {
+    long done;
+    do
+        done = CALL3(SYS_write, fd, from, bytes);
+    while (done == eintr);
+    return done;
+}
+
+int sys_entries(const char *path) {
+    /* struct linux_dirent64: inode, offset, length of the entry, type, name */
+    _Alignas(8) char buffer[2048];
+    long fd = sys_open(path, O_RDONLY | O_DIRECTORY, 0), got;
+    if (fd < 0)
+        return -1;
+    int entries = -2;
+    while ((got = CALL3(SYS_getdents64, fd, buffer, sizeof buffer)) > 0)
+        for (long at = 0; at < got; entries++) {
+            uint16_t length;
+            memcpy(&length, buffer + at + 16, sizeof length);
+            at += length;
+        }
+    sys_close((int)fd);
+    return got < 0 ? -1 : entries;
+}
+
 long sys_size(int fd, uint64_t *bytes) {
     struct stat status;
     long error = CALL2(SYS_fstat, fd, &status);

@@ -17,6 +17,9 @@
 long sys_open(const char *path, int flags, unsigned mode);
 long sys_close(int fd);
 long sys_read(int fd, void *out, size_t bytes);
+long sys_write(int fd, const void *from, size_t bytes);
+/* Entries of a directory, without . and ..; below 0 where they cannot be read. */
+int sys_entries(const char *path);
 long sys_size(int fd, uint64_t *bytes);
 long sys_readlink(const char *path, char *out, size_t bytes);
 long sys_getcwd(char *out, size_t bytes);

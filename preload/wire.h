@@ -6,6 +6,7 @@
  *   DIR/control        struct mallow_control, one page, made by mallow before the target starts
  *   DIR/p-PID-SERIAL   struct mallow_process and what follows it, one file for each process image, made by the target
  *   DIR/tables/KEY     struct mallow_table and what follows it: a module's unwind rules, made by mallow
+ *   DIR/results        struct mallow_result, one for each measured run, appended by targets
  *
  * Both sides map these files shared. The target trusts mallow's files; mallow trusts nothing in the target's.
  * All fields are little-endian and naturally aligned. A change of any layout here changes MALLOW_WIRE_VERSION.
@@ -28,10 +29,12 @@
 enum mallow_mode {
     MALLOW_MODE_COUNT = 1, /* counters only */
     MALLOW_MODE_TRACE = 2, /* every event, with its stack, through rings */
+    MALLOW_MODE_IDLE = 3,  /* nothing is counted; measured regions run as they do when counted */
 };
 
 enum mallow_control_flag {
     MALLOW_NO_CHILDREN = 1, /* only the process root_pid takes part */
+    MALLOW_SELF_CHECK = 2,  /* each image proves at its start that it counts: results CHECK and PLANTED */
 };
 
 /* control.epoch: the recording is over; targets stop writing events and call the real allocator alone. */
@@ -50,7 +53,12 @@ struct mallow_control {
     uint32_t small_ring_words;
     uint32_t max_threads;      /* thread blocks in a process file; later threads share the last block's lost counter */
     uint32_t failed_processes; /* images that could not make their file; added to atomically by targets */
-    uint32_t reserved[5];
+    /* How measured regions run, see include/mallow.h. */
+    uint32_t warmups;    /* runs that come first */
+    uint32_t runs;       /* measured runs */
+    uint32_t operations; /* that a run is to perform; 0: as the program likes */
+    uint32_t quiet_ms;   /* how long a run's beginning and end wait for other threads at the most */
+    uint32_t reserved;
     /* Its own cache line: read by each event, written about once a millisecond by mallow alone. */
     uint64_t epoch; /* milliseconds since the recording began; also the reader's heartbeat; starts at 1 */
     uint64_t epoch_pad[7];
@@ -179,6 +187,51 @@ struct mallow_thread {
     struct mallow_counter counter[MALLOW_FAMILY_COUNT];
     uint64_t counter_pad[2];
 };
+
+/* ---- results of measured regions ---- */
+
+#define MALLOW_RESULT_MAGIC 0x524c414du /* "MALR" */
+
+enum mallow_result_kind {
+    MALLOW_RESULT_BEGUN = 1,   /* a run began; without a WARMUP or RUN of its number it did not end */
+    MALLOW_RESULT_WARMUP = 2,  /* what a run counted that came first */
+    MALLOW_RESULT_RUN = 3,     /* what a measured run counted */
+    MALLOW_RESULT_CHECK = 4,   /* what the known calls counted that each image makes at its start */
+    MALLOW_RESULT_PLANTED = 5, /* the same with one allocation more */
+};
+
+enum mallow_result_flag {
+    MALLOW_RESULT_THIS_THREAD = 1, /* of the calling thread alone */
+    MALLOW_RESULT_RESTLESS = 2,    /* other threads still allocated after quiet_ms */
+    MALLOW_RESULT_NAME_CUT = 4,
+};
+
+/* One append: records of several threads and processes do not mix. */
+struct mallow_result {
+    uint32_t magic; /* MALLOW_RESULT_MAGIC */
+    uint32_t kind;  /* enum mallow_result_kind */
+    uint32_t pid;
+    uint32_t tid;
+    uint32_t flags;      /* enum mallow_result_flag, or-ed */
+    uint32_t run;        /* within one call of mallow_measure, warm-ups and runs each from 0 */
+    uint32_t number;     /* of the region in its image, from 1 */
+    uint32_t name_len;   /* bytes of name */
+    uint64_t operations; /* performed; 0: not told */
+    uint64_t allocations;
+    uint64_t bytes;
+    uint64_t frees; /* of all kinds */
+    uint64_t reallocs_in_place;
+    uint64_t reallocs_moved;
+    uint64_t unrecorded;        /* calls that could not be counted */
+    int32_t descriptors_before; /* open ones; below 0: not known */
+    int32_t descriptors_after;
+    uint64_t reserved[4];
+    char name[128];
+};
+
+/* What a CHECK counts; a PLANTED one has one allocation, one byte and one free more. */
+#define MALLOW_CHECK_ALLOCATIONS 4u
+#define MALLOW_CHECK_BYTES       (24u + 48u + 4096u + 200u)
 
 /* ---- events -----------------------------------------------------------------------------------------------------
  *

@@ -1,7 +1,7 @@
 //! Both sides of the wire agree: every size, offset and number of `wire.rs` is what a C compiler makes of
 //! `preload/wire.h`.
 
-use mallow_capture::wire::{self, control, module, process, thread};
+use mallow_capture::wire::{self, control, module, process, result, thread};
 use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
@@ -16,6 +16,19 @@ fn table() -> Vec<(String, u64)> {
     number("sizeof(MALLOW_DIR_VARIABLE) - 1", wire::DIR_VARIABLE.len() as u64);
     number("MALLOW_MODE_COUNT", wire::MODE_COUNT.into());
     number("MALLOW_MODE_TRACE", wire::MODE_TRACE.into());
+    number("MALLOW_MODE_IDLE", wire::MODE_IDLE.into());
+    number("MALLOW_SELF_CHECK", wire::SELF_CHECK.into());
+    number("MALLOW_RESULT_MAGIC", result::MAGIC_VALUE.into());
+    number("MALLOW_RESULT_BEGUN", result::BEGUN.into());
+    number("MALLOW_RESULT_WARMUP", result::WARMUP.into());
+    number("MALLOW_RESULT_RUN", result::MEASURED.into());
+    number("MALLOW_RESULT_CHECK", result::CHECK.into());
+    number("MALLOW_RESULT_PLANTED", result::PLANTED.into());
+    number("MALLOW_RESULT_THIS_THREAD", result::THIS_THREAD.into());
+    number("MALLOW_RESULT_RESTLESS", result::RESTLESS.into());
+    number("MALLOW_RESULT_NAME_CUT", result::NAME_CUT.into());
+    number("MALLOW_CHECK_ALLOCATIONS", result::CHECK_ALLOCATIONS);
+    number("MALLOW_CHECK_BYTES", result::CHECK_BYTES);
     number("MALLOW_NO_CHILDREN", wire::NO_CHILDREN.into());
     number("MALLOW_EPOCH_OVER", wire::EPOCH_OVER);
     number("MALLOW_LARGE_RINGS", wire::LARGE_RINGS.into());
@@ -61,6 +74,10 @@ fn table() -> Vec<(String, u64)> {
             ("small_ring_words", control::SMALL_RING_WORDS),
             ("max_threads", control::MAX_THREADS),
             ("failed_processes", control::FAILED_PROCESSES),
+            ("warmups", control::WARMUPS),
+            ("runs", control::RUNS),
+            ("operations", control::OPERATIONS),
+            ("quiet_ms", control::QUIET_MS),
             ("epoch", control::EPOCH),
             ("doorbell", control::DOORBELL),
             ("asleep", control::ASLEEP),
@@ -122,6 +139,30 @@ fn table() -> Vec<(String, u64)> {
             ("realloc_in_place", thread::REALLOC_IN_PLACE),
             ("realloc_moved", thread::REALLOC_MOVED),
             ("counter", thread::COUNTER),
+        ],
+    );
+    layout(
+        "result",
+        Some(result::BYTES),
+        &[
+            ("magic", result::MAGIC),
+            ("kind", result::KIND),
+            ("pid", result::PID),
+            ("tid", result::TID),
+            ("flags", result::FLAGS),
+            ("run", result::RUN),
+            ("number", result::NUMBER),
+            ("name_len", result::NAME_LEN),
+            ("operations", result::OPERATIONS),
+            ("allocations", result::ALLOCATIONS),
+            ("bytes", result::ALLOCATED_BYTES),
+            ("frees", result::FREES),
+            ("reallocs_in_place", result::REALLOCS_IN_PLACE),
+            ("reallocs_moved", result::REALLOCS_MOVED),
+            ("unrecorded", result::UNRECORDED),
+            ("descriptors_before", result::DESCRIPTORS_BEFORE),
+            ("descriptors_after", result::DESCRIPTORS_AFTER),
+            ("name", result::NAME),
         ],
     );
     rows.push(("sizeof(((struct mallow_module *)0)->path)".to_owned(), module::PATH_BYTES as u64));

@@ -11,12 +11,47 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// What a run counts or traces.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Events with stacks, or counters alone.
-    pub trace: bool,
+    /// What is told of the command.
+    pub mode: Mode,
     /// Frames that a stack keeps at the most.
     pub max_depth: u32,
     /// Follow the processes that the command starts.
     pub children: bool,
+    /// How measured regions run.
+    pub regions: Regions,
+}
+
+/// What is told of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Counters alone.
+    Count,
+    /// Events with stacks.
+    Trace,
+    /// Nothing, but measured regions run as they do when counted.
+    Idle,
+}
+
+/// How measured regions run; `preload/include/mallow.h` tells what they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Regions {
+    /// Runs that come first.
+    pub warmups: u32,
+    /// Measured runs.
+    pub runs: u32,
+    /// Operations that a run is to perform; 0: as the program likes.
+    pub operations: u32,
+    /// How long the beginning and the end of a run wait for other threads at the most.
+    pub quiet_ms: u32,
+    /// Each process image proves at its start that it counts.
+    pub self_check: bool,
+}
+
+impl Default for Regions {
+    /// Each region once, as without Mallow.
+    fn default() -> Self {
+        Self { warmups: 0, runs: 1, operations: 0, quiet_ms: 1000, self_check: false }
+    }
 }
 
 /// Words of the rings: the first few threads of a process have large ones. Small enough to stay in the caches, large
@@ -76,13 +111,24 @@ impl RunDirectory {
 
         let shared = made;
         shared.set32(control::VERSION, wire::VERSION);
-        shared.set32(control::MODE, if settings.trace { wire::MODE_TRACE } else { wire::MODE_COUNT });
-        shared.set32(control::FLAGS, if settings.children { 0 } else { wire::NO_CHILDREN });
+        let mode = match settings.mode {
+            Mode::Count => wire::MODE_COUNT,
+            Mode::Trace => wire::MODE_TRACE,
+            Mode::Idle => wire::MODE_IDLE,
+        };
+        shared.set32(control::MODE, mode);
+        let children = if settings.children { 0 } else { wire::NO_CHILDREN };
+        let self_check = if settings.regions.self_check { wire::SELF_CHECK } else { 0 };
+        shared.set32(control::FLAGS, children | self_check);
+        shared.set32(control::WARMUPS, settings.regions.warmups);
+        shared.set32(control::RUNS, settings.regions.runs);
+        shared.set32(control::OPERATIONS, settings.regions.operations);
+        shared.set32(control::QUIET_MS, settings.regions.quiet_ms);
         shared.set32(control::MAX_DEPTH, settings.max_depth.clamp(1, wire::DEPTH_LIMIT));
         shared.set32(control::READER_PID, std::process::id());
         shared.set32(control::LARGE_RING_WORDS, LARGE_RING_WORDS);
         shared.set32(control::SMALL_RING_WORDS, SMALL_RING_WORDS);
-        shared.set32(control::MAX_THREADS, if settings.trace { TRACE_THREADS } else { COUNT_THREADS });
+        shared.set32(control::MAX_THREADS, if settings.mode == Mode::Trace { TRACE_THREADS } else { COUNT_THREADS });
         shared.set64(control::EPOCH, 1);
         shared.set32(control::MAGIC, wire::CONTROL_MAGIC);
         Ok(Self { path, control: shared, began: Instant::now(), keep: false })

@@ -4,6 +4,7 @@ pub mod directory;
 pub mod drain;
 pub mod launch;
 pub mod recover;
+pub mod results;
 pub mod session;
 pub mod signals;
 pub mod source;

@@ -1,7 +1,8 @@
 //! A whole run, from starting the command to what it did.
 
-use super::directory::{About, RunDirectory, Settings, about};
+use super::directory::{About, Mode, Regions, RunDirectory, Settings, about};
 use super::drain::{Drain, Shown};
+use super::results::{self, RegionResult};
 use super::source::{Opened, Source};
 use super::spool::{SpoolReader, SpoolWriter};
 use super::{launch, signals, tables};
@@ -58,6 +59,8 @@ pub struct Counted {
     pub processes: Vec<(crate::chunk::ProcessStart, FamilyCounts, u64)>,
     /// Images that could not take part.
     pub failed_processes: u32,
+    /// What measured regions wrote, in the order of their ends.
+    pub results: Vec<RegionResult>,
 }
 
 /// What a tracing run came to.
@@ -86,8 +89,13 @@ pub struct Tick {
 }
 
 /// Runs `command` and counts.
-pub fn count(command: &[OsString], children: bool) -> Result<Counted, RunError> {
-    let settings = Settings { trace: false, max_depth: 1, children };
+pub fn count(command: &[OsString]) -> Result<Counted, RunError> {
+    measure(command, Mode::Count, Regions::default())
+}
+
+/// Runs `command` and counts, or does as if. Precondition: the mode is not [`Mode::Trace`].
+pub fn measure(command: &[OsString], mode: Mode, regions: Regions) -> Result<Counted, RunError> {
+    let settings = Settings { mode, max_depth: 1, children: true, regions };
     let run = RunDirectory::create(&settings, &words(command)).map_err(RunError::Directory)?;
     let library = library::unpack(run.path())?;
     let start = Instant::now();
@@ -103,7 +111,8 @@ pub fn count(command: &[OsString], children: bool) -> Result<Counted, RunError> 
         })
         .collect();
     processes.sort_by_key(|(process, ..)| (process.start_ms, process.pid, process.serial));
-    Ok(Counted { wall, exit_status, processes, failed_processes: run.failed_processes() })
+    let results = results::read(run.path());
+    Ok(Counted { wall, exit_status, processes, failed_processes: run.failed_processes(), results })
 }
 
 /// How to record.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mallow_capture::recording::Writer;
-use mallow_capture::run::directory::Settings;
+use mallow_capture::run::directory::{Mode, Regions, Settings};
 use mallow_capture::run::session::{self, Recorded, Recording, Tick};
 use mallow_symbols::symbolize_jit_all;
 
@@ -26,7 +26,12 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     let path = flags.output.clone().unwrap_or_else(|| default_output(flags.command.first()));
     let spool = beside(&path);
     let how = Recording {
-        settings: Settings { trace: true, max_depth: flags.max_depth, children: !flags.no_children },
+        settings: Settings {
+            mode: Mode::Trace,
+            max_depth: flags.max_depth,
+            children: !flags.no_children,
+            regions: Regions::default(),
+        },
         wait: flags.wait,
         spool: &spool,
     };

@@ -18,7 +18,7 @@ pub fn run(flags: &StatFlags) -> Result<ExitCode> {
         Some(path) => Some(std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?),
         None => None,
     };
-    let counted = match session::count(&flags.command, true) {
+    let counted = match session::count(&flags.command) {
         Ok(counted) => counted,
         Err(error) => return launched::failed(error),
     };
