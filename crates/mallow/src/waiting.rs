@@ -4,11 +4,13 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use mallow_capture::recording::Progress;
 
 /// What is over before this is not worth a bar.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A bar on the terminal, once something takes longer than a second; nothing elsewhere. It vanishes when dropped.
+#[derive(Debug)]
 pub struct Waiting {
     bar: Option<ProgressBar>,
     since: Instant,
@@ -23,8 +25,8 @@ impl Waiting {
         Self { bar: terminal.then(hidden), since: Instant::now(), what }
     }
 
-    /// So much is done, of so much.
-    pub fn show(&self, done: u64, all: u64) {
+    /// So much is done.
+    pub fn show(&self, progress: Progress) {
         let Some(bar) = &self.bar else { return };
         if bar.is_hidden() {
             if self.since.elapsed() < PATIENCE {
@@ -35,8 +37,8 @@ impl Waiting {
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
             bar.set_message(self.what);
         }
-        bar.set_length(all);
-        bar.set_position(done);
+        bar.set_length(progress.all);
+        bar.set_position(progress.done);
     }
 }
 

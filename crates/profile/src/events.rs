@@ -5,7 +5,7 @@
 pub struct Moment {
     /// Number of the process.
     pub process: u32,
-    /// Index of the thread among all threads of the recording.
+    /// Index of the thread in [`crate::Profile::threads`].
     pub thread: u32,
     /// Milliseconds since the recording began.
     pub ms: u64,

@@ -94,6 +94,15 @@ pub struct Process {
     pub lost: u64,
 }
 
+/// A thread, as far as a recording knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// Whose.
+    pub process: ProcessId,
+    /// Its id in the system; 0 where the target did not tell.
+    pub tid: u32,
+}
+
 /// A whole stack of one process, with what was allocated there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
@@ -149,6 +158,8 @@ pub struct Profile {
     pub stacks: Stacks,
     /// Process images in order of their start.
     pub processes: Vec<Process>,
+    /// Threads of all processes, in the order in which they were first seen.
+    pub threads: Vec<Thread>,
     /// Sites, one for each (process, stack).
     pub sites: Vec<Site>,
 }

@@ -259,14 +259,15 @@ fn key_of(sequence: u64) -> Option<u64> {
     (sequence < KEY_MAX >> GRAIN_BITS).then(|| (sequence + 1) << GRAIN_BITS)
 }
 
-/// What a reader must know of the tables to make sense of events.
-pub trait Known {
-    /// The process of a thread.
-    fn thread(&self, thread: u32) -> Option<u32>;
-    /// The process of a site.
-    fn site(&self, site: u32) -> Option<u32>;
+/// What a reader must know of the tables to make sense of events: as little as fits into a cache.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// The process of each thread.
+    pub threads: Vec<u32>,
+    /// The process of each site.
+    pub sites: Vec<u32>,
     /// How many processes there are.
-    fn processes(&self) -> u32;
+    pub processes: u32,
 }
 
 /// Reads columns of events.
@@ -293,7 +294,7 @@ impl Decoder {
 
     /// The next event; None at the end of the block.
     #[inline]
-    pub fn next(&mut self, known: &impl Known) -> Result<Option<(Moment, Event)>, Nonsense> {
+    pub fn next(&mut self, known: &Known) -> Result<Option<(Moment, Event)>, Nonsense> {
         if self.left == 0 {
             let rest = self.columns.iter().any(|column| !column.is_empty());
             return if rest { Err(Nonsense("an event block has more than its events")) } else { Ok(None) };
@@ -316,11 +317,12 @@ impl Decoder {
                 TIME => self.model.ms = unfold(self.columns[CONTEXT].number()?, self.model.ms),
                 THREAD => {
                     self.model.thread = self.columns[CONTEXT].small()?;
-                    self.model.process = known.thread(self.model.thread).ok_or(Nonsense("no such thread"))?;
+                    self.model.process =
+                        *known.threads.get(self.model.thread as usize).ok_or(Nonsense("no such thread"))?;
                 }
                 END => {
                     let process = self.columns[CONTEXT].small()?;
-                    if process >= known.processes() {
+                    if process >= known.processes {
                         return Err(Nonsense("no such process"));
                     }
                     return Ok(Some((Moment { process, thread: 0, ms: self.model.ms }, Event::EndProcess)));
@@ -333,7 +335,7 @@ impl Decoder {
     #[inline]
     fn event(
         &mut self,
-        known: &impl Known,
+        known: &Known,
         slots: (usize, usize),
         guess: Option<u32>,
         op: u8,
@@ -369,7 +371,7 @@ impl Decoder {
                 u32::try_from(site).map_err(|_| Nonsense("no such site"))?
             }
         };
-        if known.site(site) != Some(process) {
+        if known.sites.get(site as usize) != Some(&process) {
             return Err(Nonsense("no such site"));
         }
         let size = self.size(site)?;

@@ -5,6 +5,7 @@
 //! come the sums ([`summary`]), so that most questions are answered without reading an event.
 
 mod block;
+mod blocks;
 mod bytes;
 mod codec;
 mod error;
@@ -13,8 +14,9 @@ mod summary;
 mod tables;
 mod writer;
 
+pub use blocks::Progress;
 pub use error::ReadError;
-pub use reader::{Events, Progress, events, read, read_from, visit};
+pub use reader::{Reader, read};
 pub use writer::Writer;
 
 /// First bytes of each recording. The first one is no text, the last one is spoilt by a transfer as text.

@@ -102,7 +102,7 @@ impl Mark {
             write_process(&mut columns[PROCESSES], process);
         }
         for thread in &ledger.threads[self.threads..to.threads] {
-            put(&mut columns[THREADS], thread.process.into());
+            put(&mut columns[THREADS], thread.process.0.into());
             put(&mut columns[THREADS], thread.tid.into());
         }
         for module in &ledger.modules[self.modules..to.modules] {

@@ -5,7 +5,7 @@ use super::*;
 use crate::chunk::Chunk;
 use crate::replay::tests::simulator::{Reuse, Setting, Simulator};
 use crate::replay::tests::{End, EventSink, Ledger, Log, Moment, Options, Replay, Tape, module, process, round, words};
-use mallow_profile::{Line, Process, Profile};
+use mallow_profile::{Event, Line, Process, Profile};
 use proptest::prelude::*;
 use std::io::{self, Cursor, Write};
 use std::sync::LazyLock;
@@ -46,7 +46,17 @@ fn recorded(steps: usize) -> (Profile, Vec<u8>) {
 static SMALL: LazyLock<Vec<u8>> = LazyLock::new(|| recorded(300).1);
 
 fn read_bytes(bytes: &[u8]) -> Result<Profile, ReadError> {
-    read_from(Cursor::new(bytes))
+    Reader::new(Cursor::new(bytes), &mut |_| {}).map(|(_, profile)| profile)
+}
+
+fn reader(bytes: &[u8]) -> Result<Reader<Cursor<&[u8]>>, ReadError> {
+    Reader::new(Cursor::new(bytes), &mut |_| {}).map(|(reader, _)| reader)
+}
+
+fn events(bytes: &[u8]) -> Result<Vec<(Moment, Event)>, ReadError> {
+    let mut all = Vec::new();
+    reader(bytes)?.visit(&mut |_| {}, |at, event| all.push((at, event)))?;
+    Ok(all)
 }
 
 fn assert_same(a: &Profile, b: &Profile) {
@@ -97,8 +107,7 @@ fn a_whole_recording_says_what_the_replay_said() {
 fn events_come_back_one_by_one() {
     let (_, log) = run(Log::default(), 3000);
     let (_, bytes) = recorded(3000);
-    let read: Result<Vec<_>, _> = Events::new(Cursor::new(&bytes)).unwrap().collect();
-    let read = read.unwrap();
+    let read = events(&bytes).unwrap();
     let expected = log.unwrap().0;
     assert_eq!(read.len(), expected.len());
     for (read, expected) in read.into_iter().zip(expected) {
@@ -109,27 +118,23 @@ fn events_come_back_one_by_one() {
 }
 
 #[test]
-fn events_are_visited_up_to_a_cut() {
+fn events_are_visited_up_to_a_cut_again_and_again() {
     let (_, bytes) = recorded(3000);
-    let place = tempfile::tempdir().unwrap();
-    let path = place.path().join("a.mallow");
-    let visited = |bytes: &[u8]| {
-        std::fs::write(&path, bytes).unwrap();
-        let (mut all, mut seen) = (Vec::new(), Vec::new());
-        visit(&path, &mut |progress| seen.push(progress), |at, event| all.push((at, event))).map(|()| {
-            assert!(seen.is_sorted_by_key(|progress| progress.done) && seen.iter().all(|p| p.done <= p.all));
-            all
-        })
-    };
-    let all: Result<Vec<_>, _> = Events::new(Cursor::new(&bytes)).unwrap().collect();
-    assert_eq!(visited(&bytes).unwrap(), all.unwrap());
-    let (end, _) = blocks(&bytes).into_iter().rfind(|block| block.1 == Kind::Events).unwrap();
-    assert!(visited(&bytes[..end + 40]).unwrap().is_empty());
+    let all = events(&bytes).unwrap();
+    let mut reader = reader(&bytes).unwrap();
+    for _ in 0..2 {
+        let (mut visited, mut seen) = (Vec::new(), Vec::new());
+        reader.visit(&mut |progress| seen.push(progress), |at, event| visited.push((at, event))).unwrap();
+        assert_eq!(visited, all);
+        assert!(seen.is_sorted_by_key(|progress| progress.done) && seen.iter().all(|p| p.done <= p.all));
+    }
+    let (begin, _) = blocks(&bytes).into_iter().rfind(|block| block.1 == Kind::Events).unwrap();
+    assert!(events(&bytes[..begin + 40]).unwrap().is_empty());
     let mut bad = bytes.clone();
-    bad[end + HEAD + 20] ^= 1;
-    assert!(matches!(visited(&bad), Err(ReadError::Damaged { .. })));
+    bad[begin + HEAD + 20] ^= 1;
+    assert!(matches!(events(&bad), Err(ReadError::Damaged { .. })));
     bad.truncate(bytes.len() - 20);
-    assert!(visited(&bad).unwrap().is_empty());
+    assert!(events(&bad).unwrap().is_empty());
 }
 
 #[test]
@@ -141,7 +146,7 @@ fn default_views_read_no_events() {
         }
     }
     assert!(read_bytes(&bytes).is_ok());
-    assert!(Events::new(Cursor::new(&bytes)).unwrap().any(|event| event.is_err()));
+    assert!(events(&bytes).is_err());
 }
 
 /// Without the sums, the events are counted again, by the same books.
@@ -328,9 +333,7 @@ fn read_all_ways(bytes: &[u8]) {
     }
     // Without its trailer, it is counted again.
     let _ = read_bytes(&bytes[..bytes.len().saturating_sub(16)]);
-    if let Ok(events) = Events::new(Cursor::new(bytes)) {
-        events.for_each(drop);
-    }
+    let _ = events(bytes);
 }
 
 proptest! {

@@ -7,17 +7,8 @@
 //! counts still are its counts at the peak, and the next event of the site takes the snapshot before it changes them.
 
 use mallow_profile::{
-    Block, Call, Ending, Frame, Module, Moment, Process, ProcessId, Profile, Site, StackId, Stacks, Strings,
+    Block, Call, Ending, Frame, Module, Moment, Process, ProcessId, Profile, Site, StackId, Stacks, Strings, Thread,
 };
-
-/// A thread of a process, as far as a recording knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Thread {
-    /// Number of its process.
-    pub process: u32,
-    /// Its id in the system; 0 where the target did not tell.
-    pub tid: u32,
-}
 
 /// What else is kept of a process while it is counted.
 #[derive(Clone, Debug, Default)]
@@ -68,7 +59,7 @@ impl Ledger {
 
     /// Adds a thread to a process and returns its index. Precondition: the process exists.
     pub fn add_thread(&mut self, process: u32, tid: u32) -> u32 {
-        self.threads.push(Thread { process, tid });
+        self.threads.push(Thread { process: ProcessId(process), tid });
         self.last_allocation.push(u64::MAX);
         self.processes[process as usize].threads += 1;
         (self.threads.len() - 1) as u32
@@ -263,6 +254,7 @@ impl Ledger {
             frames: self.frames,
             stacks: self.stacks,
             processes: self.processes,
+            threads: self.threads,
             sites: self.sites,
             ..Profile::default()
         };

@@ -17,7 +17,7 @@ mod record;
 mod ring;
 mod sink;
 
-pub use ledger::{Ledger, Thread};
+pub use ledger::Ledger;
 pub use live::{GRAIN_BITS, KEY_MAX, Live};
 pub use sink::EventSink;
 

@@ -1,10 +1,11 @@
 //! Which recording a view shows, read and with names.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow};
-use mallow_capture::recording;
+use mallow_capture::recording::Reader;
 use mallow_profile::{Event, Moment, Profile};
 use mallow_symbols::{Options, SourceError, SourceText, Summary, Symbolizer, source_text, symbolize_jit_all};
 
@@ -20,7 +21,7 @@ pub struct Recording {
     /// What lacks names, and why.
     pub names: Summary,
     /// Where its events are; None for one that was not read from a file.
-    path: Option<PathBuf>,
+    file: Option<(PathBuf, RefCell<Reader>)>,
 }
 
 impl Recording {
@@ -28,7 +29,7 @@ impl Recording {
     pub fn of(mut profile: Profile) -> Self {
         let names = Symbolizer::new(Options::default()).symbolize_all(&mut profile);
         symbolize_jit_all(&mut profile);
-        Self { profile, names, path: None }
+        Self { profile, names, file: None }
     }
 
     /// The recording that the flags name, or the newest one here, which is then told on standard error.
@@ -41,7 +42,11 @@ impl Recording {
                 newest
             }
         };
-        Ok(Self { path: Some(path.clone()), ..Self::of(read(&path)?) })
+        let waiting = Waiting::of("reading");
+        let (reader, profile) =
+            Reader::open(&path, &mut |progress| waiting.show(progress)).with_context(|| cannot_read(&path))?;
+        drop(waiting);
+        Ok(Self { file: Some((path, RefCell::new(reader))), ..Self::of(profile) })
     }
 
     /// The text of a source file, by its name in a frame's lines. `directories` are those that the user names, for
@@ -55,16 +60,11 @@ impl Recording {
     /// [`Recording::profile`]; a process that the recording did not see end has no [`Event::EndProcess`].
     #[allow(dead_code, reason = "the views that read events come next")]
     pub fn events(&self, each: impl FnMut(Moment, Event)) -> Result<()> {
-        let path = self.path.as_ref().context("the events are in the recording's file: name it")?;
+        let (path, reader) = self.file.as_ref().context("the events are in the recording's file: name it")?;
         let waiting = Waiting::of("reading events");
-        let visited = recording::visit(path, &mut |progress| waiting.show(progress.done, progress.all), each);
+        let visited = reader.borrow_mut().visit(&mut |progress| waiting.show(progress), each);
         visited.with_context(|| cannot_read(path))
     }
-}
-
-/// Reads a recording.
-fn read(path: &Path) -> Result<Profile> {
-    recording::read(path).with_context(|| cannot_read(path))
 }
 
 fn cannot_read(path: &Path) -> String {

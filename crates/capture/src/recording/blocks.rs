@@ -1,0 +1,126 @@
+//! A file as a row of blocks.
+
+use super::block::{HEAD, Head, Kind};
+use super::bytes::Cursor;
+use super::error::ReadError;
+use super::{MAGIC, TRAILER_MAGIC, VERSION};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+
+/// Length of the file's head.
+const BEGIN: u64 = 16;
+/// Length of its trailer.
+const TRAILER: u64 = 16;
+
+/// How far a recording has been read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes read.
+    pub done: u64,
+    /// Bytes there are.
+    pub all: u64,
+}
+
+/// A block that was wanted.
+#[derive(Debug)]
+pub struct Block {
+    pub kind: Kind,
+    /// Its offset in the file.
+    pub at: u64,
+    pub columns: Vec<Cursor>,
+}
+
+/// The blocks of a file, one after another.
+#[derive(Debug)]
+pub struct Blocks<R> {
+    file: BufReader<R>,
+    length: u64,
+    at: u64,
+    whole: bool,
+}
+
+impl<R: Read + Seek> Blocks<R> {
+    /// At the first block. What the file's head says is checked here.
+    pub fn open(mut file: R) -> Result<Self, ReadError> {
+        let length = file.seek(SeekFrom::End(0))?;
+        let mut head = [0; BEGIN as usize];
+        file.rewind()?;
+        if let Err(error) = file.read_exact(&mut head) {
+            return Err(match error.kind() {
+                io::ErrorKind::UnexpectedEof => ReadError::NotARecording,
+                _ => error.into(),
+            });
+        }
+        if head[..8] != MAGIC {
+            return Err(ReadError::NotARecording);
+        }
+        let found = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
+        if found > VERSION {
+            return Err(ReadError::NewerVersion { found, known: VERSION });
+        }
+        if found != VERSION || head[12..] != [0; 4] {
+            return Err(ReadError::Damaged { at: 8, what: "the file's head makes no sense" });
+        }
+        let mut trailer = [0; TRAILER as usize];
+        if length >= BEGIN + TRAILER {
+            file.seek(SeekFrom::Start(length - TRAILER))?;
+            file.read_exact(&mut trailer)?;
+            file.seek(SeekFrom::Start(BEGIN))?;
+        }
+        let whole = trailer[8..] == TRAILER_MAGIC;
+        let length = if whole { length - TRAILER } else { length };
+        Ok(Self { file: BufReader::new(file), length, at: BEGIN, whole })
+    }
+
+    /// Back to the first block.
+    pub fn rewind(&mut self) -> Result<(), ReadError> {
+        self.file.seek(SeekFrom::Start(BEGIN))?;
+        self.at = BEGIN;
+        Ok(())
+    }
+
+    /// True if the file has its trailer; else it was cut short.
+    pub fn whole(&self) -> bool {
+        self.whole
+    }
+
+    /// Bytes of the file, its trailer excluded.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Where the next block begins.
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        Progress { done: self.at, all: self.length }
+    }
+
+    /// The next block that `wanted` names; None at the end of the file, or of its last whole block.
+    pub fn next(&mut self, wanted: impl Fn(Kind) -> bool) -> Result<Option<Block>, ReadError> {
+        loop {
+            let at = self.at;
+            let cut = match self.whole {
+                true => Err(ReadError::Damaged { at, what: "a block's length makes no sense" }),
+                false => Ok(None),
+            };
+            if self.length - at < HEAD as u64 {
+                return if self.length == at { Ok(None) } else { cut };
+            }
+            let mut bytes = [0; HEAD];
+            self.file.read_exact(&mut bytes)?;
+            let head = Head::parse(bytes, at)?;
+            let end = at + (HEAD + head.payload) as u64;
+            if end > self.length {
+                return cut;
+            }
+            self.at = end;
+            if wanted(head.kind) {
+                return Ok(Some(Block { kind: head.kind, at, columns: head.unpack(&mut self.file, at)? }));
+            }
+            self.file.seek_relative(head.payload as i64)?;
+        }
+    }
+}
