@@ -8,12 +8,14 @@
 
 mod counts;
 mod events;
+mod found;
 mod stacks;
 mod strings;
 mod words;
 
 pub use counts::{Counts, FAMILIES, Family, FamilyCounts};
 pub use events::{Block, Call, Event, Moment};
+pub use found::{Found, ModuleSummary, Note, Summary};
 pub use stacks::{FrameId, StackId, Stacks};
 pub use strings::{StringId, Strings};
 pub use words::{Origin, Word, Words};
@@ -162,6 +164,9 @@ pub struct Profile {
     pub threads: Vec<Thread>,
     /// Sites, one for each (process, stack).
     pub sites: Vec<Site>,
+    /// What was found when the names of its frames were looked up, where the recording carries them. Then they are all
+    /// there is: files of this machine may be other ones. None: names are to be looked up.
+    pub names: Option<Summary>,
 }
 
 impl Profile {

@@ -10,7 +10,7 @@ use crate::nesting;
 use crate::scope::{self, Scopes};
 use crate::sections::{self, Slice, Store};
 use crate::split::Split;
-use crate::summary::Note;
+use mallow_profile::Note;
 
 /// The debug information of one module. It lives for one batch of addresses: what addr2line keeps of each unit that it
 /// was asked about is most of the memory.

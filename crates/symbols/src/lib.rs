@@ -26,13 +26,13 @@ mod scope;
 mod sections;
 mod source_text;
 mod split;
-mod summary;
 mod symbolizer;
 mod symtab;
 mod vdso;
 
 pub use jit::{JitProcess, symbolize_jit, symbolize_jit_all};
+/// What was found, as the data model has it.
+pub use mallow_profile::{Found, ModuleSummary, Note, Summary};
 pub use perf_map::{PerfMap, PerfMapError};
 pub use source_text::{SourceError, SourceText, source_text};
-pub use summary::{Found, ModuleSummary, Note, Summary};
 pub use symbolizer::{Options, Symbolizer, UNKNOWN};

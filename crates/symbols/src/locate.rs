@@ -9,8 +9,8 @@ use mallow_profile::Module;
 use object::{Object, ObjectSection};
 
 use crate::image::{Image, ImageError};
-use crate::summary::{Found, Note};
 use crate::vdso;
+use mallow_profile::{Found, Note};
 
 /// wire.h keeps this many bytes of a build-id.
 const RECORDED_BUILD_ID: usize = 32;

@@ -11,7 +11,7 @@ use addr2line::gimli::{self, EndianSlice, LittleEndian};
 use crate::image::Image;
 use crate::nesting;
 use crate::sections::{self, Slice, Store};
-use crate::summary::Note;
+use mallow_profile::Note;
 
 /// Where the split units of one module are.
 pub(crate) struct Split<'a> {

@@ -13,8 +13,8 @@ use crate::dwarf::{Dwarf, Position};
 use crate::locate::{self, Files};
 use crate::plt::Plt;
 use crate::sections::{Store, mini_debug_info};
-use crate::summary::{Found, ModuleSummary, Note, Summary};
 use crate::symtab::SymbolTable;
+use mallow_profile::{Found, ModuleSummary, Note, Summary};
 
 /// The function of a place of which only file and line are known.
 pub const UNKNOWN: &str = "??";
@@ -111,6 +111,7 @@ impl Symbolizer {
             frames: frames.len() as u32,
             named: 0,
             located: 0,
+            remedy: None,
         };
         match &*known {
             Err(found) => summary.found = found.clone(),

@@ -35,12 +35,17 @@ pub enum Kind {
     Ending = 7,
     /// Where the event blocks are.
     Index = 8,
+    /// What was found when names were looked up.
+    Names = 9,
+    /// Source files.
+    Sources = 10,
 }
 
 impl Kind {
     fn of(byte: u8) -> Option<Self> {
         use Kind::*;
-        [Opening, Tables, Events, Counts, Processes, Lines, Ending, Index].into_iter().find(|&kind| kind as u8 == byte)
+        let all = [Opening, Tables, Events, Counts, Processes, Lines, Ending, Index, Names, Sources];
+        all.into_iter().find(|&kind| kind as u8 == byte)
     }
 }
 
@@ -100,7 +105,8 @@ fn checksum(head: &[u8], payload: &[u8]) -> u32 {
 /// A block's head that makes sense.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
-    bytes: [u8; HEAD],
+    /// As it is in the file.
+    pub bytes: [u8; HEAD],
     /// What the block holds.
     pub kind: Kind,
     columns: usize,

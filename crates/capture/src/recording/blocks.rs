@@ -100,6 +100,23 @@ impl<R: Read + Seek> Blocks<R> {
 
     /// The next block that `wanted` names; None at the end of the file, or of its last whole block.
     pub fn next(&mut self, wanted: impl Fn(Kind) -> bool) -> Result<Option<Block>, ReadError> {
+        let Some((head, at)) = self.next_head(wanted)? else { return Ok(None) };
+        Ok(Some(Block { kind: head.kind, at, columns: head.unpack(&mut self.file, at)? }))
+    }
+
+    /// As [`Blocks::next`]: the block's head, its offset, and all of its bytes as they are.
+    pub fn next_packed(&mut self, wanted: impl Fn(Kind) -> bool) -> Result<Option<(Head, u64, Vec<u8>)>, ReadError> {
+        let Some((head, at)) = self.next_head(wanted)? else { return Ok(None) };
+        let mut bytes = head.bytes.to_vec();
+        (&mut self.file).take(head.payload as u64).read_to_end(&mut bytes)?;
+        match bytes.len() == HEAD + head.payload {
+            true => Ok(Some((head, at, bytes))),
+            false => Err(ReadError::Io(io::ErrorKind::UnexpectedEof.into())),
+        }
+    }
+
+    /// The head of the next block that is wanted, and its offset. The payload comes next in the file.
+    fn next_head(&mut self, wanted: impl Fn(Kind) -> bool) -> Result<Option<(Head, u64)>, ReadError> {
         loop {
             let at = self.at;
             let cut = match self.whole {
@@ -118,7 +135,7 @@ impl<R: Read + Seek> Blocks<R> {
             }
             self.at = end;
             if wanted(head.kind) {
-                return Ok(Some(Block { kind: head.kind, at, columns: head.unpack(&mut self.file, at)? }));
+                return Ok(Some((head, at)));
             }
             self.file.seek_relative(head.payload as i64)?;
         }

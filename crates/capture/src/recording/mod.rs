@@ -2,20 +2,25 @@
 //!
 //! A file is a head of 16 bytes, blocks ([`block`]), and a trailer of 16 bytes. While the recording goes on, blocks of
 //! events ([`codec`]) are written, and before each what it refers to and no earlier block told ([`tables`]). At the end
-//! come the sums ([`summary`]), so that most questions are answered without reading an event.
+//! come the sums ([`summary`]), so that most questions are answered without reading an event, and what is carried along
+//! for other machines ([`embedded`]). [`Reader::pack`] adds that to a recording which has none.
 
 mod block;
 mod blocks;
 mod bytes;
 mod codec;
+mod embedded;
 mod error;
+mod pack;
 mod reader;
 mod summary;
 mod tables;
 mod writer;
 
 pub use blocks::Progress;
+pub use embedded::Source;
 pub use error::ReadError;
+pub use pack::PackError;
 pub use reader::{Reader, read};
 pub use writer::Writer;
 

@@ -4,8 +4,9 @@ use super::block::Kind;
 use super::blocks::{Block, Blocks, Progress};
 use super::bytes::{Cursor, Nonsense};
 use super::codec::{Decoder, Known};
+use super::embedded::{self, Lines};
 use super::error::ReadError;
-use super::summary::{self, Lines};
+use super::summary;
 use super::tables;
 use crate::replay::Ledger;
 use mallow_profile::{Event, Moment, Profile};
@@ -13,8 +14,8 @@ use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::Path;
 
-/// Tables may unpack to this, and to so many times the file's length: far more than any real ones do.
-const TABLES: u64 = 16 << 20;
+/// Tables and names may unpack to this, and to so many times the file's length: far more than any real ones do.
+const TABLES: u64 = 64 << 20;
 const TABLES_RATIO: u64 = 64;
 
 /// What a recording says, as [`Reader::open`] tells it.
@@ -27,6 +28,8 @@ pub fn read(path: &Path) -> Result<Profile, ReadError> {
 pub struct Reader<R = File> {
     pub(super) blocks: Blocks<R>,
     pub(super) known: Known,
+    /// Up to where its blocks make sense.
+    pub(super) end: u64,
 }
 
 impl Reader {
@@ -40,7 +43,8 @@ impl Reader {
 impl<R: Read + Seek> Reader<R> {
     /// As [`Reader::open`], from anything.
     pub fn new(file: R, progress: &mut dyn FnMut(Progress)) -> Result<(Self, Profile), ReadError> {
-        let mut reader = Self { blocks: Blocks::open(file)?, known: Known::default() };
+        let blocks = Blocks::open(file)?;
+        let mut reader = Self { end: blocks.length(), blocks, known: Known::default() };
         let profile = match reader.blocks.whole() {
             true => reader.read_whole()?,
             false => reader.read_cut(progress)?,
@@ -86,8 +90,13 @@ impl<R: Read + Seek> Reader<R> {
 
     fn read_whole(&mut self) -> Result<Profile, ReadError> {
         let mut contents = Contents::new(self.blocks.length());
-        let (mut counted, mut ending, mut lines) = (0, None, Lines::default());
-        while let Some(Block { kind, at, mut columns }) = self.blocks.next(|kind| kind != Kind::Events)? {
+        let (mut counted, mut ending, mut lines, mut names) = (0, None, Lines::default(), None);
+        let wanted = |kind| !matches!(kind, Kind::Events | Kind::Sources);
+        while let Some(Block { kind, at, mut columns }) = self.blocks.next(wanted)? {
+            let damaged = |Nonsense(what)| ReadError::Damaged { at, what };
+            if matches!(kind, Kind::Lines | Kind::Names) {
+                contents.weigh(&columns).map_err(damaged)?;
+            }
             let ledger = &mut contents.ledger;
             let read = match kind {
                 Kind::Opening | Kind::Tables => contents.read(kind, &mut columns, &mut self.known),
@@ -95,9 +104,10 @@ impl<R: Read + Seek> Reader<R> {
                 Kind::Processes => summary::read_processes(&mut columns, ledger),
                 Kind::Lines => lines.read(&mut columns, ledger),
                 Kind::Ending => summary::read_ending(&mut columns).map(|end| ending = Some(end)),
-                Kind::Events | Kind::Index => Ok(()),
+                Kind::Names => embedded::read_names(&mut columns, ledger, &mut names),
+                Kind::Events | Kind::Index | Kind::Sources => Ok(()),
             };
-            read.map_err(|Nonsense(what)| ReadError::Damaged { at, what })?;
+            read.map_err(damaged)?;
         }
         let at = self.blocks.at();
         let end = ending.ok_or(ReadError::Damaged { at, what: "the ending is missing" })?;
@@ -107,6 +117,7 @@ impl<R: Read + Seek> Reader<R> {
         }
         let mut profile = contents.into_profile();
         profile.strings = lines.into_strings();
+        profile.names = names;
         profile.duration_ms = end.duration_ms;
         profile.ending = end.ending;
         profile.peak_ms = end.peak_ms;
@@ -121,7 +132,10 @@ impl<R: Read + Seek> Reader<R> {
             progress(self.blocks.progress());
             let wanted = |kind| matches!(kind, Kind::Opening | Kind::Tables | Kind::Events);
             let read = match self.blocks.next(wanted) {
-                Ok(None) => break "the file ends before the recording does".to_owned(),
+                Ok(None) => {
+                    self.end = self.blocks.at();
+                    break "the file ends before the recording does".to_owned();
+                }
                 Ok(Some(mut block)) if block.kind == Kind::Events => {
                     decode(&mut decoder, &self.known, &mut block, |decoder, at, event| {
                         last_ms = last_ms.max(at.ms);
@@ -137,7 +151,10 @@ impl<R: Read + Seek> Reader<R> {
             match read {
                 Ok(()) => {}
                 // What comes before the damage is as good as what comes before a cut.
-                Err(error @ ReadError::Damaged { .. }) => break error.to_string(),
+                Err(error @ ReadError::Damaged { at, .. }) => {
+                    self.end = at;
+                    break error.to_string();
+                }
                 Err(error) => return Err(error),
             }
         };
@@ -176,7 +193,7 @@ struct Contents {
     ledger: Ledger,
     command: Vec<String>,
     started_unix_ms: u64,
-    /// What tables may still unpack to.
+    /// What tables and names may still unpack to.
     room: u64,
 }
 
@@ -197,13 +214,19 @@ impl Contents {
             }
             return Ok(());
         }
-        let unpacked = columns.iter().map(|column| column.left() as u64).sum();
-        self.room = self.room.checked_sub(unpacked).ok_or(Nonsense("tables that are too large for their file"))?;
+        self.weigh(columns)?;
         let read = tables::read(columns, &mut self.ledger);
         known.processes = self.ledger.processes.len() as u32;
         known.threads.extend(self.ledger.threads[known.threads.len()..].iter().map(|thread| thread.process.0));
         known.sites.extend(self.ledger.sites[known.sites.len()..].iter().map(|site| site.process.0));
         read
+    }
+
+    /// Refuses more than a file of this length can mean to say.
+    fn weigh(&mut self, columns: &[Cursor]) -> Result<(), Nonsense> {
+        let unpacked = columns.iter().map(|column| column.left() as u64).sum();
+        self.room = self.room.checked_sub(unpacked).ok_or(Nonsense("tables that are too large for their file"))?;
+        Ok(())
     }
 
     fn post(&mut self, decoder: &mut Decoder, at: Moment, event: Event) {

@@ -1,15 +1,14 @@
-//! What is known at the end: counts of sites, what became of processes, lines of frames, how it ended.
+//! What is known at the end: counts of sites, what became of processes, how it ended.
 //!
 //! | block | columns |
 //! | --- | --- |
 //! | counts | 0: number of sites; 1…14: for each site, in their order, the fields of [`FIELDS`] |
 //! | processes | 0: for each process end, threads, own peak and when, calls and bytes by family, frees, realloc frees, reallocs in place and moved, foreign frees, lost |
-//! | lines | 0: how many frames; 1: new strings; 2: for each frame its number − that of the one before, how many lines, and for each line function, file + 1 or 0, line |
 //! | ending | 0: duration, exit status + 1 folded or 0, cut short: 0 or 1 and why, lost, damaged, peak in ms, number of sites |
 
 use super::bytes::{Cursor, Nonsense, fold, put, put_bytes, unfold};
 use crate::replay::Ledger;
-use mallow_profile::{Ending, Line, Process, Profile, Site, StringId};
+use mallow_profile::{Ending, Process, Profile, Site};
 
 /// The fields of a site, one column each.
 const FIELDS: [fn(&mut Site) -> &mut u64; 14] = [
@@ -31,8 +30,6 @@ const FIELDS: [fn(&mut Site) -> &mut u64; 14] = [
 
 /// Sites of one block of counts.
 pub const SITES: usize = 1 << 16;
-/// Frames of one block of lines.
-const FRAMES: usize = 1 << 14;
 
 /// A block of counts of these sites.
 pub fn write_counts(sites: &[Site]) -> Vec<Vec<u8>> {
@@ -112,79 +109,6 @@ fn process_fields(p: &mut Process, mut each: impl FnMut(&mut u64) -> Result<(), 
         each(field)?;
     }
     Ok(())
-}
-
-/// Blocks of the lines of those frames that have any. Strings are numbered as they first appear in these blocks.
-pub fn write_lines(profile: &Profile) -> Vec<Vec<Vec<u8>>> {
-    let mut blocks = Vec::new();
-    let named: Vec<usize> = (0..profile.frames.len()).filter(|&i| !profile.frames[i].lines.is_empty()).collect();
-    let mut written = 0;
-    let mut numbers = rustc_hash::FxHashMap::default();
-    for part in named.chunks(FRAMES) {
-        let mut columns = vec![Vec::new(); 3];
-        put(&mut columns[0], part.len() as u64);
-        for &frame in part {
-            put(&mut columns[2], (frame - written) as u64);
-            written = frame;
-            let lines = &profile.frames[frame].lines;
-            put(&mut columns[2], lines.len() as u64);
-            for line in lines {
-                let mut number = |id: StringId| {
-                    let next = numbers.len() as u64;
-                    *numbers.entry(id).or_insert_with(|| {
-                        put_bytes(&mut columns[1], profile.strings.get(id).as_bytes());
-                        next
-                    })
-                };
-                let (function, file) = (number(line.function), line.file.map_or(0, |file| number(file) + 1));
-                put(&mut columns[2], function);
-                put(&mut columns[2], file);
-                put(&mut columns[2], line.line.into());
-            }
-        }
-        blocks.push(columns);
-    }
-    blocks
-}
-
-/// Lines as they are read: ids of strings by their number in the file, and the frame that was last.
-#[derive(Debug, Default)]
-pub struct Lines {
-    strings: mallow_profile::Strings,
-    numbers: Vec<StringId>,
-    frame: u64,
-}
-
-impl Lines {
-    /// Sets the lines of frames.
-    pub fn read(&mut self, columns: &mut [Cursor], ledger: &mut Ledger) -> Result<(), Nonsense> {
-        let [count, strings, frames] = columns else {
-            return Err(Nonsense("a block of lines has another number of columns"));
-        };
-        while !strings.is_empty() {
-            self.numbers.push(self.strings.intern(&strings.string()?));
-        }
-        let known = |number: u64| self.numbers.get(number as usize).copied().ok_or(Nonsense("no such string"));
-        for _ in 0..count.number()? {
-            self.frame = self.frame.checked_add(frames.number()?).ok_or(Nonsense("no such frame"))?;
-            let frame = usize::try_from(self.frame).ok().and_then(|frame| ledger.frames.get_mut(frame));
-            let frame = frame.ok_or(Nonsense("no such frame"))?;
-            for _ in 0..frames.number()? {
-                let function = known(frames.number()?)?;
-                let file = match frames.number()? {
-                    0 => None,
-                    file => Some(known(file - 1)?),
-                };
-                frame.lines.push(Line { function, file, line: frames.small()? });
-            }
-        }
-        Ok(())
-    }
-
-    /// All strings.
-    pub fn into_strings(self) -> mallow_profile::Strings {
-        self.strings
-    }
 }
 
 /// The last block with contents.

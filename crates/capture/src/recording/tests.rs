@@ -10,6 +10,8 @@ use proptest::prelude::*;
 use std::io::{self, Cursor, Write};
 use std::sync::LazyLock;
 
+mod embedded;
+
 fn options() -> Options {
     Options { command: vec!["a b".into(), "ü".into()], started_unix_ms: 1_700_000_000_123 }
 }
@@ -38,7 +40,8 @@ fn recorded(steps: usize) -> (Profile, Vec<u8>) {
     profile.frames[1].lines =
         vec![Line { function: f, file: Some(file), line: 7 }, Line { function: file, file: None, line: 0 }];
     profile.frames[3].lines = vec![Line { function: f, file: None, line: 1 }];
-    let bytes = writer.unwrap().finish(&profile).unwrap();
+    profile.names = Some(embedded::names());
+    let bytes = writer.unwrap().finish_with(&profile, &mut embedded::sources().into_iter()).unwrap();
     (profile, bytes)
 }
 
@@ -77,6 +80,7 @@ fn assert_same(a: &Profile, b: &Profile) {
     assert_eq!(a.frames.len(), b.frames.len());
     (0..a.frames.len()).for_each(|i| assert_eq!(frame(a, i), frame(b, i)));
     assert_eq!((&a.command, a.started_unix_ms), (&b.command, b.started_unix_ms));
+    assert_eq!(a.names, b.names);
 }
 
 /// Offsets at which blocks begin, with their kinds.
@@ -156,6 +160,7 @@ fn a_recording_cut_after_its_events_is_counted_again() {
     let (end, _) = blocks(&bytes).into_iter().find(|block| block.1 == Kind::Counts).unwrap();
     let read = read_bytes(&bytes[..end]).unwrap();
     profile.frames.iter_mut().for_each(|frame| frame.lines.clear());
+    profile.names = None;
     // What only the ends of processes told.
     profile.processes.iter_mut().for_each(|process| process.lost = 0);
     assert_same(&profile, &read);
@@ -219,8 +224,9 @@ fn no_flipped_byte_goes_unnoticed() {
     let blocks = blocks(&bytes);
     let ends = blocks.iter().skip(1).map(|block| block.0).chain([bytes.len() - 16]);
     for (&(begin, kind), end) in blocks.iter().zip(ends) {
-        // Of events, only what it takes to pass over them is read.
-        let passed = |at: usize| kind == Kind::Events && ![0, 2, 3, 4, 5, 6, 7].contains(&(at - begin));
+        // Of events and sources, only what it takes to pass over them is read.
+        let unread = matches!(kind, Kind::Events | Kind::Sources);
+        let passed = |at: usize| unread && ![0, 2, 3, 4, 5, 6, 7].contains(&(at - begin));
         for at in (begin..end).filter(|&at| !passed(at)) {
             bytes[at] ^= 0x10;
             assert!(matches!(read_bytes(&bytes), Err(ReadError::Damaged { .. })), "{kind:?} + {}", at - begin);
@@ -334,6 +340,16 @@ fn read_all_ways(bytes: &[u8]) {
     // Without its trailer, it is counted again.
     let _ = read_bytes(&bytes[..bytes.len().saturating_sub(16)]);
     let _ = events(bytes);
+    // What can be read can be packed, unless its index is wrong. Of what was cut amid nonsense, half a block may count.
+    for (bytes, whole) in [(bytes, true), (&bytes[..bytes.len().saturating_sub(16)], false)] {
+        let Ok((mut reader, profile)) = Reader::new(Cursor::new(bytes), &mut |_| {}) else { continue };
+        let sources = reader.sources().unwrap_or_default();
+        let Ok(packed) = reader.pack(&profile, &mut sources.into_iter(), Vec::new()) else { continue };
+        match read_bytes(&packed) {
+            Ok(read) if whole => assert_same(&profile, &read),
+            again => assert!(again.is_ok() || !whole),
+        }
+    }
 }
 
 proptest! {

@@ -3,6 +3,7 @@
 use super::block::{Kind, Packer};
 use super::bytes::{put, put_bytes};
 use super::codec::{Encoded, Encoder};
+use super::embedded::{self, Source};
 use super::summary;
 use super::tables::Mark;
 use super::{MAGIC, TRAILER_MAGIC, VERSION};
@@ -21,22 +22,33 @@ const WAIT: Duration = Duration::from_secs(2);
 /// Writes a recording: a sink of the replay. Blocks are written whole; when one cannot be, what was written before
 /// stays readable and nothing more is written.
 pub struct Writer<W: Write = File> {
-    file: W,
-    written: u64,
-    packer: Packer,
+    out: Blocks<W>,
     mark: Mark,
     encoder: Encoder,
     full: Vec<Encoded>,
     since: Instant,
-    index: Vec<Indexed>,
     failed: bool,
 }
 
-struct Indexed {
-    at: u64,
-    events: u64,
-    first_ms: u64,
-    last_ms: u64,
+/// The blocks of a file that is being written.
+pub(super) struct Blocks<W> {
+    file: W,
+    written: u64,
+    packer: Packer,
+    index: Vec<Indexed>,
+}
+
+/// What the index says of a block of events.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Indexed {
+    /// Where it begins.
+    pub at: u64,
+    /// How many it has.
+    pub events: u64,
+    /// The earliest.
+    pub first_ms: u64,
+    /// The latest.
+    pub last_ms: u64,
 }
 
 impl Writer<File> {
@@ -49,39 +61,87 @@ impl Writer<File> {
 
 impl<W: Write> Writer<W> {
     /// Writes to anything: each block is one `write_all`.
-    pub fn new(mut file: W, options: &Options) -> io::Result<Self> {
-        let mut head = MAGIC.to_vec();
-        head.extend(VERSION.to_le_bytes());
-        head.extend([0; 4]);
-        file.write_all(&head)?;
-        let mut writer = Self {
-            file,
-            written: head.len() as u64,
-            packer: Packer::new()?,
-            mark: Mark::default(),
-            encoder: Encoder::default(),
-            full: Vec::new(),
-            since: Instant::now(),
-            index: Vec::new(),
-            failed: false,
-        };
+    pub fn new(file: W, options: &Options) -> io::Result<Self> {
+        let mut out = Blocks::begin(file)?;
         let mut opening = Vec::new();
         put(&mut opening, options.started_unix_ms);
         put(&mut opening, options.command.len() as u64);
         options.command.iter().for_each(|word| put_bytes(&mut opening, word.as_bytes()));
-        writer.write(Kind::Opening, &[opening])?;
-        Ok(writer)
+        out.write(Kind::Opening, &[opening])?;
+        Ok(Self {
+            out,
+            mark: Mark::default(),
+            encoder: Encoder::default(),
+            full: Vec::new(),
+            since: Instant::now(),
+            failed: false,
+        })
     }
 
-    /// Writes what is known at the end: the profile is that of the replay, perhaps with lines of frames filled in.
-    pub fn finish(mut self, profile: &Profile) -> io::Result<W> {
+    /// Writes what is known at the end: the profile is that of the replay, perhaps with lines of frames and what was
+    /// found for them filled in.
+    pub fn finish(self, profile: &Profile) -> io::Result<W> {
+        self.finish_with(profile, &mut std::iter::empty())
+    }
+
+    /// As [`Writer::finish`], with sources.
+    pub fn finish_with(self, profile: &Profile, sources: &mut dyn Iterator<Item = Source>) -> io::Result<W> {
+        self.out.end(profile, sources)
+    }
+
+    /// Bytes written so far.
+    pub fn written(&self) -> u64 {
+        self.out.written
+    }
+
+    fn write_events(&mut self, ledger: &Ledger) -> io::Result<()> {
+        while let Some(columns) = self.mark.write(ledger) {
+            self.out.write(Kind::Tables, &columns)?;
+        }
+        for Encoded { columns, events, first_ms, last_ms } in std::mem::take(&mut self.full) {
+            self.out.index.push(Indexed { at: self.out.written, events, first_ms, last_ms });
+            self.out.write(Kind::Events, &columns)?;
+        }
+        self.since = Instant::now();
+        Ok(())
+    }
+
+    fn take(&mut self) {
+        if self.encoder.events() > 0 {
+            self.full.push(self.encoder.take());
+        }
+    }
+}
+
+impl<W: Write> Blocks<W> {
+    /// Writes the file's head.
+    pub fn begin(mut file: W) -> io::Result<Self> {
+        let mut head = MAGIC.to_vec();
+        head.extend(VERSION.to_le_bytes());
+        head.extend([0; 4]);
+        file.write_all(&head)?;
+        Ok(Self { file, written: head.len() as u64, packer: Packer::new()?, index: Vec::new() })
+    }
+
+    /// Writes a block that was packed before; one of events is described by `events`, but for its offset.
+    pub fn copy(&mut self, block: &[u8], events: Option<Indexed>) -> io::Result<()> {
+        self.index.extend(events.map(|events| Indexed { at: self.written, ..events }));
+        self.file.write_all(block)?;
+        self.written += block.len() as u64;
+        Ok(())
+    }
+
+    /// Writes all that comes after events, and the trailer.
+    pub fn end(mut self, profile: &Profile, sources: &mut dyn Iterator<Item = Source>) -> io::Result<W> {
         for sites in profile.sites.chunks(summary::SITES) {
             self.write(Kind::Counts, &summary::write_counts(sites))?;
         }
         self.write(Kind::Processes, &summary::write_processes(&profile.processes))?;
-        for lines in summary::write_lines(profile) {
-            self.write(Kind::Lines, &lines)?;
+        embedded::write_lines(profile, &mut |columns| self.write(Kind::Lines, columns))?;
+        if let Some(names) = &profile.names {
+            embedded::write_names(names, &mut |columns| self.write(Kind::Names, columns))?;
         }
+        embedded::write_sources(sources, &mut |columns| self.write(Kind::Sources, columns))?;
         self.write(Kind::Ending, &summary::write_ending(profile))?;
         let index = self.written;
         self.write_index()?;
@@ -90,11 +150,6 @@ impl<W: Write> Writer<W> {
         self.file.write_all(&trailer)?;
         self.file.flush()?;
         Ok(self.file)
-    }
-
-    /// Bytes written so far.
-    pub fn written(&self) -> u64 {
-        self.written
     }
 
     fn write_index(&mut self) -> io::Result<()> {
@@ -116,24 +171,6 @@ impl<W: Write> Writer<W> {
         self.file.write_all(block)?;
         self.written += block.len() as u64;
         Ok(())
-    }
-
-    fn write_events(&mut self, ledger: &Ledger) -> io::Result<()> {
-        while let Some(columns) = self.mark.write(ledger) {
-            self.write(Kind::Tables, &columns)?;
-        }
-        for Encoded { columns, events, first_ms, last_ms } in std::mem::take(&mut self.full) {
-            self.index.push(Indexed { at: self.written, events, first_ms, last_ms });
-            self.write(Kind::Events, &columns)?;
-        }
-        self.since = Instant::now();
-        Ok(())
-    }
-
-    fn take(&mut self) {
-        if self.encoder.events() > 0 {
-            self.full.push(self.encoder.take());
-        }
     }
 }
 

@@ -1,9 +1,9 @@
-//! What was found for each module, and what is missing.
+//! What was found for each module when names were looked up, and what is missing.
 
 use std::fmt;
 use std::path::PathBuf;
 
-use mallow_profile::ModuleId;
+use crate::ModuleId;
 
 /// The best that a module has to offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,14 +92,16 @@ pub struct ModuleSummary {
     pub named: u32,
     /// Those of which the source file is known.
     pub located: u32,
+    /// What would bring what is missing, in words; None where it was not asked for.
+    pub remedy: Option<String>,
 }
 
-/// What one call of [`crate::Symbolizer::symbolize`] found.
+/// What looking up the names of a profile's frames found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Modules that frames were asked for of, in the order of their ids.
     pub modules: Vec<ModuleSummary>,
-    /// Frames in no module: those of JITs, which [`crate::symbolize_jit_all`] names.
+    /// Frames in no module: those of JITs.
     pub without_module: u32,
     /// Those of them that have a name.
     pub without_module_named: u32,

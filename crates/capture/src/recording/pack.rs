@@ -1,0 +1,106 @@
+//! Writing a recording again, with what it needs to be read on another machine.
+
+use super::block::{Head, Kind};
+use super::blocks::Block;
+use super::bytes::{Cursor, Nonsense};
+use super::codec::Decoder;
+use super::embedded::{Source, read_sources};
+use super::error::ReadError;
+use super::reader::{Reader, decode};
+use super::writer::{Blocks, Indexed};
+use mallow_profile::Profile;
+use std::io::{self, Read, Seek, Write};
+
+/// Why a recording could not be packed.
+#[derive(Debug, thiserror::Error)]
+pub enum PackError {
+    /// It could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The new file could not be written.
+    #[error(transparent)]
+    Write(io::Error),
+}
+
+impl<R: Read + Seek> Reader<R> {
+    /// The sources that the recording carries. One that was cut short has lost them.
+    pub fn sources(&mut self) -> Result<Vec<Source>, ReadError> {
+        self.blocks.rewind()?;
+        let mut sources = Vec::new();
+        while self.blocks.whole()
+            && let Some(Block { at, mut columns, .. }) = self.blocks.next(|kind| kind == Kind::Sources)?
+        {
+            read_sources(&mut columns, &mut sources).map_err(|Nonsense(what)| ReadError::Damaged { at, what })?;
+        }
+        Ok(sources)
+    }
+
+    /// Copies the recording to `to`: its tables and events as they are, everything else as `profile` has it, which is
+    /// the one that came with this reader, with names filled in. A recording that was cut short becomes a whole file,
+    /// which says that it was cut short.
+    pub fn pack<W: Write>(
+        &mut self,
+        profile: &Profile,
+        sources: &mut dyn Iterator<Item = Source>,
+        to: W,
+    ) -> Result<W, PackError> {
+        let whole = self.blocks.whole();
+        let mut index = if whole { self.index()? } else { Vec::new() }.into_iter();
+        let mut decoder = Decoder::default();
+        let mut out = Blocks::begin(to).map_err(PackError::Write)?;
+        self.blocks.rewind().map_err(PackError::Read)?;
+        let copied = |kind| matches!(kind, Kind::Opening | Kind::Tables | Kind::Events);
+        while self.blocks.at() < self.end
+            && let Some((head, at, bytes)) = self.blocks.next_packed(copied)?
+        {
+            if at >= self.end {
+                break;
+            }
+            let events = match (head.kind == Kind::Events, whole) {
+                (false, _) => None,
+                (true, true) => Some(index.next().ok_or(ReadError::Damaged { at, what: NOT_IN_INDEX })?),
+                (true, false) => Some(self.measure(&mut decoder, head, at, &bytes)?),
+            };
+            out.copy(&bytes, events).map_err(PackError::Write)?;
+        }
+        out.end(profile, sources).map_err(PackError::Write)
+    }
+
+    /// What the index says of each block of events.
+    fn index(&mut self) -> Result<Vec<Indexed>, ReadError> {
+        self.blocks.rewind()?;
+        let mut index = Vec::new();
+        while let Some(Block { at, mut columns, .. }) = self.blocks.next(|kind| kind == Kind::Index)? {
+            read_index(&mut columns, &mut index).map_err(|Nonsense(what)| ReadError::Damaged { at, what })?;
+        }
+        Ok(index)
+    }
+
+    /// What the index would have to say of this block of events.
+    fn measure(&self, decoder: &mut Decoder, head: Head, at: u64, bytes: &[u8]) -> Result<Indexed, ReadError> {
+        let mut block = Block { kind: head.kind, at, columns: head.unpack(&mut &bytes[super::block::HEAD..], at)? };
+        let mut measured = Indexed { first_ms: u64::MAX, ..Indexed::default() };
+        let decoded = decode(decoder, &self.known, &mut block, |_, at, _| {
+            measured.events += 1;
+            measured.first_ms = measured.first_ms.min(at.ms);
+            measured.last_ms = measured.last_ms.max(at.ms);
+        });
+        decoded?;
+        measured.first_ms = measured.first_ms.min(measured.last_ms);
+        Ok(measured)
+    }
+}
+
+const NOT_IN_INDEX: &str = "a block of events is not in the index";
+
+fn read_index(columns: &mut [Cursor], index: &mut Vec<Indexed>) -> Result<(), Nonsense> {
+    let [count, _, events, first, length] = columns else {
+        return Err(Nonsense("the index has another number of columns"));
+    };
+    for _ in 0..count.number()? {
+        let (events, first_ms) = (events.number()?, first.number()?);
+        let last_ms = first_ms.checked_add(length.number()?).ok_or(Nonsense("a time that is too late"))?;
+        index.push(Indexed { at: 0, events, first_ms, last_ms });
+    }
+    Ok(())
+}
