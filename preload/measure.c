@@ -97,6 +97,35 @@ static int wait_until_quiet(void) {
     return 0;
 }
 
+/* Traced: waits until mallow has read all that was written. It looks at all heads before it moves a tail, so what is
+ * written from here on is read in a later round, and no doubt about the order is left. Mallow may be gone. */
+static void wait_until_read(void) {
+    struct mallow_process *process = image_alive != 0 ? __atomic_load_n(&target.process, __ATOMIC_ACQUIRE) : NULL;
+    if (process == NULL || process->mode != MALLOW_MODE_TRACE)
+        return;
+    for (int waited = 0; waited < 2000; waited++) {
+        uint32_t unread = 0, threads = __atomic_load_n(&process->threads, __ATOMIC_ACQUIRE);
+        for (uint32_t i = 0; i < threads && i < process->max_threads; i++)
+            unread += __atomic_load_n(&target.threads[i].head, __ATOMIC_ACQUIRE) !=
+                      __atomic_load_n(&target.threads[i].tail, __ATOMIC_ACQUIRE);
+        if (unread == 0)
+            return;
+        doorbell_ring();
+        sleep_ms(1);
+    }
+}
+
+static void mark(uint32_t number, int end, uint32_t scope) {
+    if (target.control->mode != MALLOW_MODE_TRACE)
+        return;
+    int whole = scope == MALLOW_WHOLE_PROCESS;
+    if (whole)
+        wait_until_read();
+    trace_region(number, end, !whole);
+    if (whole)
+        wait_until_read();
+}
+
 /* How many are open, without the one that looks; below 0 where that is not known. */
 static int open_descriptors(void) {
     int entries = sys_entries("/proc/self/fd");
@@ -111,6 +140,8 @@ static void result_write(struct mallow_result *result, const char *name) {
     memcpy(path + length, "/results", 9);
     result->magic = MALLOW_RESULT_MAGIC;
     result->tid = (uint32_t)sys_gettid();
+    struct mallow_process *process = image_alive != 0 ? __atomic_load_n(&target.process, __ATOMIC_ACQUIRE) : NULL;
+    result->serial = process != NULL ? process->serial : 0;
     result->name_len = (uint32_t)text_copy(result->name, name, sizeof result->name);
     if (name[result->name_len] != 0)
         result->flags |= MALLOW_RESULT_NAME_CUT;
@@ -160,6 +191,7 @@ static void region_begin(struct mallow_region *region, const char *name, uint32_
     struct mallow_result begun = result_of(&reading, &none);
     begun.kind = MALLOW_RESULT_BEGUN;
     result_write(&begun, name);
+    mark(reading.number, 0, scope);
     reading.descriptors = open_descriptors();
     reading.before = sums_now(scope);
     memcpy(region->own, &reading, sizeof reading);
@@ -184,6 +216,7 @@ static void end(struct mallow_region *region, long operations) {
     if (reading.pid == (uint32_t)sys_getpid()) {
         if (region->scope == MALLOW_WHOLE_PROCESS && !wait_until_quiet())
             reading.flags |= MALLOW_RESULT_RESTLESS;
+        mark(reading.number, 1, region->scope);
         struct sums now = sums_now(region->scope);
         struct mallow_result result = result_of(&reading, &now);
         result.descriptors_after = open_descriptors();

@@ -6,6 +6,7 @@
  */
 #include "arch.h"
 #include "entries.h"
+#include "measure.h"
 #include "modules.h"
 #include "numbers.h"
 #include "ring.h"
@@ -320,6 +321,21 @@ static inline void one_word(uint64_t op, void *block, const struct arch_frame *f
         return;
     uint64_t *room = ring_room(&t->ring, 1);
     if (LIKELY(room != NULL)) {
+        room[0] = word;
+        ring_publish(&t->ring, 1);
+    }
+    event_end(t);
+}
+
+/* Not inlined: the frame is its own. */
+COLD void trace_region(uint32_t number, int end, int this_thread) {
+    uint64_t flags = this_thread ? MALLOW_FLAG_THIS_THREAD : 0;
+    uint64_t word = ring_word(MALLOW_OP_REGION, flags, (uint64_t)number << 1 | (end != 0));
+    struct tracer *t = event_begin(__builtin_frame_address(0), word, 0);
+    if (t == NULL)
+        return;
+    uint64_t *room = ring_room(&t->ring, 1);
+    if (room != NULL) {
         room[0] = word;
         ring_publish(&t->ring, 1);
     }

@@ -225,7 +225,8 @@ struct mallow_result {
     uint64_t unrecorded;        /* calls that could not be counted */
     int32_t descriptors_before; /* open ones; below 0: not known */
     int32_t descriptors_after;
-    uint64_t reserved[4];
+    uint32_t serial; /* of the image, see mallow_process; 0 too where it has written nothing yet */
+    uint32_t reserved[7];
     char name[128];
 };
 
@@ -261,6 +262,9 @@ struct mallow_result {
  * THREAD             argument: tid of the thread that owns the ring from here on
  * GENERATION         argument: process generation; addresses in STACK records that follow refer to the modules valid in
  *                    it. Stack numbers of the ring begin again at 0, and so does "the stack used last" (none: keep = 0)
+ * REGION             argument: number of a measured region's run << 1, plus 1 at its end. It begins or ends here: for
+ *                    all rings, or with flag THIS_THREAD for this one alone. For all rings, what was written before was
+ *                    read before this record was written, and what follows is written after this was read
  * LOST               argument: events that this ring could not write here
  * PAD                the rest of the ring up to its end is unused; the next record is at its start
  *
@@ -284,6 +288,7 @@ enum mallow_op {
     MALLOW_OP_REALLOC_FREED = 10,
     MALLOW_OP_REALLOC_FAILED = 11,
     MALLOW_OP_ORDER = 12,
+    MALLOW_OP_REGION = 13,
     MALLOW_OP_ALLOC = 16, /* + enum mallow_family */
 };
 
@@ -291,6 +296,7 @@ enum mallow_event_flag {
     MALLOW_FLAG_WIDE_SIZE = 1,
     MALLOW_FLAG_REALLOCARRAY = 2,
     MALLOW_FLAG_CUT = 4,
+    MALLOW_FLAG_THIS_THREAD = 8,
 };
 
 #define MALLOW_SIZE_BITS  40

@@ -71,6 +71,12 @@ SCENARIO(measured_function) {
     CHECK(calls == 3);
 }
 
+SCENARIO(measured_function_once) {
+    int calls = 0;
+    mallow_measure("blocks", three_blocks, &calls);
+    CHECK(calls == 1);
+}
+
 TEST(each_run_of_a_function_is_counted) {
     run(MALLOW_MODE_COUNT, "measured_function", 1, 2, 0);
     CHECK(reading.status == 0);
@@ -145,6 +151,41 @@ SCENARIO(open_descriptors) {
 TEST(descriptors_that_stay_open_are_told) {
     run(MALLOW_MODE_COUNT, "open_descriptors", 0, 2, 0);
     CHECK_TEXT(told(MALLOW_RESULT_RUN), "leave open#0 0/0 -0 ops 1 fds 2; leave open#1 0/0 -0 ops 1 fds 2");
+}
+
+/* Marks and allocations of a ring, in order: "(1 malloc )1" is run 1 with one allocation. */
+static const char *marks(const struct image *image) {
+    static char text[512];
+    size_t at = 0;
+    text[0] = 0;
+    struct story story = story_of(&image->ring[0]);
+    for (size_t i = 0; i < story.events; i++) {
+        const struct event *e = &story.event[i];
+        if (e->op == MALLOW_OP_REGION)
+            at += (size_t)snprintf(text + at, sizeof text - at, "%s%s%llu", at > 0 ? " " : "",
+                                   e->argument & 1 ? ")" : "(", (unsigned long long)e->argument >> 1);
+        else if (e->op >= MALLOW_OP_ALLOC)
+            at += (size_t)snprintf(text + at, sizeof text - at, "%smalloc", at > 0 ? " " : "");
+    }
+    return text;
+}
+
+TEST(runs_are_marked_in_the_ring) {
+    run(MALLOW_MODE_TRACE, "measured_function", 1, 2, 0);
+    CHECK(reading.status == 0);
+    CHECK_TEXT(marks(reading_only(&reading)),
+               "(1 malloc malloc malloc )1 (2 malloc malloc malloc )2 (3 malloc malloc malloc )3");
+    CHECK_TEXT(told(MALLOW_RESULT_WARMUP), "blocks#0 0/0 -0 ops 3 fds 0");
+    CHECK(results[1].number == 1 && results[3].number == 2 && results[5].number == 3);
+}
+
+TEST(marks_are_written_where_nobody_reads) {
+    reading_make(&reading, MALLOW_MODE_TRACE);
+    reading.control->runs = 1;
+    reading.deaf = 1;
+    reading_start(&reading, "measured_function_once", NULL);
+    reading_finish(&reading);
+    CHECK(reading.status == 0);
 }
 
 /* ---- threads ---- */

@@ -82,7 +82,7 @@ struct story story_of(const struct words *words) {
             .op = record[0] >> 56, .flags = record[0] >> 48 & 0xff, .argument = record[0] & ((1ull << 48) - 1)};
         CHECK(at > 0 || e.op == MALLOW_OP_THREAD);
         CHECK(e.op > MALLOW_OP_PAD && e.op < MALLOW_OP_ALLOC + MALLOW_FAMILY_COUNT);
-        CHECK(e.op <= MALLOW_OP_ORDER || e.op >= MALLOW_OP_ALLOC);
+        CHECK(e.op <= MALLOW_OP_REGION || e.op >= MALLOW_OP_ALLOC);
         at++;
         if (e.op == MALLOW_OP_STACK) {
             CHECK(numbered);

@@ -162,6 +162,7 @@ fn table() -> Vec<(String, u64)> {
             ("unrecorded", result::UNRECORDED),
             ("descriptors_before", result::DESCRIPTORS_BEFORE),
             ("descriptors_after", result::DESCRIPTORS_AFTER),
+            ("serial", result::SERIAL),
             ("name", result::NAME),
         ],
     );

@@ -55,6 +55,15 @@ pub enum Event {
     ReallocFree(Option<Block>),
     /// The block is gone, but nobody saw how: its address was handed out again.
     UnseenFree(Block),
+    /// A run of a measured region begins or ends, for all threads of the process or for the moment's thread alone.
+    Region {
+        /// Of the run, in its process image.
+        number: u32,
+        /// It ends.
+        end: bool,
+        /// See above.
+        this_thread: bool,
+    },
     /// The process ended: its live blocks leaked. The moment's thread means nothing.
     EndProcess,
 }

@@ -120,6 +120,23 @@ pub struct Site {
     pub leaked_youngest_ms: u64,
 }
 
+/// A run of a measured region that ended. [`Event::Region`] tells where it began and ended among the events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Where.
+    pub process: ProcessId,
+    /// Number of the run in its process image.
+    pub number: u32,
+    /// The region's name. Several runs have one.
+    pub name: String,
+    /// Number of the run among those of one measurement, warm-ups and others each from 0.
+    pub run: u32,
+    /// It came first and is not to be counted.
+    pub warmup: bool,
+    /// Operations that it performed; 0: not told.
+    pub operations: u64,
+}
+
 /// How the recording ended, and what it lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ending {
@@ -164,6 +181,8 @@ pub struct Profile {
     pub threads: Vec<Thread>,
     /// Sites, one for each (process, stack).
     pub sites: Vec<Site>,
+    /// Runs of measured regions, in the order of their ends.
+    pub regions: Vec<Region>,
     /// What was found when the names of its frames were looked up, where the recording carries them. Then they are all
     /// there is: files of this machine may be other ones. None: names are to be looked up.
     pub names: Option<Summary>,

@@ -39,12 +39,14 @@ pub enum Kind {
     Names = 9,
     /// Source files.
     Sources = 10,
+    /// Names of measured regions.
+    Regions = 12,
 }
 
 impl Kind {
     fn of(byte: u8) -> Option<Self> {
         use Kind::*;
-        let all = [Opening, Tables, Events, Counts, Processes, Lines, Ending, Index, Names, Sources];
+        let all = [Opening, Tables, Events, Counts, Processes, Lines, Ending, Index, Names, Sources, Regions];
         all.into_iter().find(|&kind| kind as u8 == byte)
     }
 }

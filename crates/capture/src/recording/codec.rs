@@ -11,7 +11,7 @@
 //! | 2 | a symbol with a site not guessed | 0: the site that has the next number and was not used before; else sites used − site |
 //! | 3 | an allocation | 0: the size that this site had last; else size + 1 |
 //! | 4 | an event that names a block | [`fold`] of its sequence number and that of the block named last + 1 |
-//! | 5 | TIME, THREAD, END | fold of the milliseconds and those before; index of the thread; number of the process |
+//! | 5 | TIME, THREAD, END, REGION | fold of the milliseconds and those before; index of the thread; number of the process; number of the run × 4 + 2 for this thread alone + 1 at its end |
 
 use super::bytes::{Cursor, Nonsense, fold, put, unfold};
 use crate::replay::{GRAIN_BITS, KEY_MAX, Live};
@@ -39,6 +39,7 @@ const UNSEEN_FREE: u8 = FREE + 4;
 const END: u8 = FREE + 5;
 const TIME: u8 = FREE + 6;
 const THREAD: u8 = FREE + 7;
+const REGION: u8 = FREE + 8;
 
 const GUESS_LONG: u8 = 0;
 const GUESS_SHORT: u8 = 1;
@@ -175,6 +176,10 @@ impl Encoder {
             Event::ReallocFree(Some(block)) => self.names(REALLOC_FREE, block),
             Event::ReallocFree(None) => self.op(FOREIGN_REALLOC_FREE, 0),
             Event::UnseenFree(block) => self.names(UNSEEN_FREE, block),
+            Event::Region { number, end, this_thread } => {
+                self.columns[OPS].push(GUESSES + REGION);
+                put(&mut self.columns[CONTEXT], u64::from(number) << 2 | u64::from(this_thread) << 1 | u64::from(end));
+            }
             Event::EndProcess => {
                 self.columns[OPS].push(GUESSES + END);
                 put(&mut self.columns[CONTEXT], u64::from(at.process));
@@ -326,6 +331,13 @@ impl Decoder {
                         return Err(Nonsense("no such process"));
                     }
                     return Ok(Some((Moment { process, thread: 0, ms: self.model.ms }, Event::EndProcess)));
+                }
+                REGION if self.model.thread != u32::MAX => {
+                    let Model { process, thread, ms, .. } = self.model;
+                    let told = self.columns[CONTEXT].number()?;
+                    let number = u32::try_from(told >> 2).map_err(|_| Nonsense("no such region"))?;
+                    let event = Event::Region { number, end: told & 1 != 0, this_thread: told & 2 != 0 };
+                    return Ok(Some((Moment { process, thread, ms }, event)));
                 }
                 _ => return self.event(known, slots, guess, op).map(Some),
             }

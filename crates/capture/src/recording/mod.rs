@@ -13,6 +13,7 @@ mod embedded;
 mod error;
 mod pack;
 mod reader;
+mod regions;
 mod summary;
 mod tables;
 mod writer;

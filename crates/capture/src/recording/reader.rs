@@ -6,6 +6,7 @@ use super::bytes::{Cursor, Nonsense};
 use super::codec::{Decoder, Known};
 use super::embedded::{self, Lines};
 use super::error::ReadError;
+use super::regions;
 use super::summary;
 use super::tables;
 use crate::replay::Ledger;
@@ -91,6 +92,7 @@ impl<R: Read + Seek> Reader<R> {
     fn read_whole(&mut self) -> Result<Profile, ReadError> {
         let mut contents = Contents::new(self.blocks.length());
         let (mut counted, mut ending, mut lines, mut names) = (0, None, Lines::default(), None);
+        let mut runs = Vec::new();
         let wanted = |kind| !matches!(kind, Kind::Events | Kind::Sources);
         while let Some(Block { kind, at, mut columns }) = self.blocks.next(wanted)? {
             let damaged = |Nonsense(what)| ReadError::Damaged { at, what };
@@ -103,6 +105,7 @@ impl<R: Read + Seek> Reader<R> {
                 Kind::Counts => summary::read_counts(&mut columns, ledger, &mut counted),
                 Kind::Processes => summary::read_processes(&mut columns, ledger),
                 Kind::Lines => lines.read(&mut columns, ledger),
+                Kind::Regions => regions::read(&mut columns, ledger.processes.len()).map(|read| runs.extend(read)),
                 Kind::Ending => summary::read_ending(&mut columns).map(|end| ending = Some(end)),
                 Kind::Names => embedded::read_names(&mut columns, ledger, &mut names),
                 Kind::Events | Kind::Index | Kind::Sources => Ok(()),
@@ -121,6 +124,7 @@ impl<R: Read + Seek> Reader<R> {
         profile.duration_ms = end.duration_ms;
         profile.ending = end.ending;
         profile.peak_ms = end.peak_ms;
+        profile.regions = runs;
         Ok(profile)
     }
 
@@ -241,6 +245,7 @@ impl Contents {
             Event::Free(block) => ledger.free(at, block.as_ref()),
             Event::ReallocFree(block) => ledger.realloc_free(at, block.as_ref()),
             Event::UnseenFree(block) => ledger.unseen_free(at, &block),
+            Event::Region { .. } => {}
             Event::EndProcess => ledger.end_process(at.process, at.ms, decoder.drain(at.process).drain()),
         }
     }

@@ -4,6 +4,7 @@ use super::block::{Kind, Packer};
 use super::bytes::{put, put_bytes};
 use super::codec::{Encoded, Encoder};
 use super::embedded::{self, Source};
+use super::regions;
 use super::summary;
 use super::tables::Mark;
 use super::{MAGIC, TRAILER_MAGIC, VERSION};
@@ -137,6 +138,9 @@ impl<W: Write> Blocks<W> {
             self.write(Kind::Counts, &summary::write_counts(sites))?;
         }
         self.write(Kind::Processes, &summary::write_processes(&profile.processes))?;
+        if !profile.regions.is_empty() {
+            self.write(Kind::Regions, &regions::write(&profile.regions))?;
+        }
         embedded::write_lines(profile, &mut |columns| self.write(Kind::Lines, columns))?;
         if let Some(names) = &profile.names {
             embedded::write_names(names, &mut |columns| self.write(Kind::Names, columns))?;

@@ -210,6 +210,10 @@ impl Process {
                 let lost = &mut shared.ledger.processes[self.number as usize].lost;
                 *lost = lost.saturating_add(events);
             }
+            Record::Region { number, end, this_thread } => {
+                let at = self.moment(shared, index);
+                shared.sink.event(at, Event::Region { number, end, this_thread });
+            }
             Record::Stack { .. } | Record::Time { .. } | Record::Order { .. } | Record::Free { .. } => {}
         }
     }

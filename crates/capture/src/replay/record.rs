@@ -13,12 +13,14 @@ const OP_REALLOC_DONE: u64 = 9;
 const OP_REALLOC_FREED: u64 = 10;
 const OP_REALLOC_FAILED: u64 = 11;
 const OP_ORDER: u64 = 12;
+const OP_REGION: u64 = 13;
 const OP_ALLOC: u64 = 16;
 const OP_ALLOC_LAST: u64 = OP_ALLOC + FAMILIES.len() as u64 - 1;
 
 const FLAG_WIDE_SIZE: u64 = 1;
 const FLAG_REALLOCARRAY: u64 = 2;
 const FLAG_CUT: u64 = 4;
+const FLAG_THIS_THREAD: u64 = 8;
 
 const REALLOC: u8 = 2;
 const REALLOCARRAY: u8 = 3;
@@ -60,6 +62,8 @@ pub enum Record<'a> {
     Generation { generation: u32 },
     /// Events not written.
     Lost { events: u64 },
+    /// A run of a measured region begins or ends.
+    Region { number: u32, end: bool, this_thread: bool },
 }
 
 /// The record at the start of `words` and its length in words; None if it makes no sense or is not whole.
@@ -104,6 +108,11 @@ pub fn decode(words: &[u64]) -> Option<(Record<'_>, usize)> {
         OP_THREAD => Record::Thread { tid: argument as u32 },
         OP_GENERATION => Record::Generation { generation: argument as u32 },
         OP_LOST => Record::Lost { events: argument },
+        OP_REGION => Record::Region {
+            number: (argument >> 1) as u32,
+            end: argument & 1 != 0,
+            this_thread: flags & FLAG_THIS_THREAD != 0,
+        },
         OP_REALLOC_BEGIN if argument != 0 => Record::ReallocBegin { address: argument },
         OP_REALLOC_FREED => Record::ReallocFreed,
         OP_REALLOC_FAILED => Record::ReallocFailed,
@@ -152,10 +161,12 @@ mod tests {
             ("MALLOW_OP_REALLOC_FREED", OP_REALLOC_FREED),
             ("MALLOW_OP_REALLOC_FAILED", OP_REALLOC_FAILED),
             ("MALLOW_OP_ORDER", OP_ORDER),
+            ("MALLOW_OP_REGION", OP_REGION),
             ("MALLOW_OP_ALLOC", OP_ALLOC),
             ("MALLOW_FLAG_WIDE_SIZE", FLAG_WIDE_SIZE),
             ("MALLOW_FLAG_REALLOCARRAY", FLAG_REALLOCARRAY),
             ("MALLOW_FLAG_CUT", FLAG_CUT),
+            ("MALLOW_FLAG_THIS_THREAD", FLAG_THIS_THREAD),
             ("MALLOW_STACK_BITS", u64::from(STACK_BITS)),
             ("MALLOW_DEPTH_LIMIT", DEPTH_LIMIT as u64),
         ] {

@@ -210,7 +210,8 @@ pub fn record<S: EventSink + Send>(
         }
     };
     let exit_status = end.exit_status;
-    let (profile, sink) = replay.finish(end);
+    let (mut profile, sink) = replay.finish(end);
+    profile.regions = results::regions(run.path(), &profile.processes);
     Ok(Recorded { profile, sink, exit_status, still_running, failed_processes: run.failed_processes() })
 }
 
