@@ -5,6 +5,7 @@
 //! The state of every site at the peak is kept without touching all sites when a peak is set. Peaks have generations;
 //! a site whose snapshot is older than the current generation has not changed since that peak was set, so its live
 //! counts still are its counts at the peak, and the next event of the site takes the snapshot before it changes them.
+//! The end of its process takes the last one: where a peak is set after that, nothing of the site was live then.
 
 use mallow_profile::{
     Block, Call, Ending, Frame, Module, Moment, Process, ProcessId, Profile, Site, StackId, Stacks, Strings, Thread,
@@ -45,9 +46,6 @@ pub struct Ledger {
     peak_ms: u64,
     peak_generation: u64,
 }
-
-/// The generation of a site whose process has ended: its snapshot is final.
-const FINAL: u64 = u64::MAX;
 
 impl Ledger {
     /// Adds a process and returns its number.
@@ -203,7 +201,6 @@ impl Ledger {
         ended.foreign_frees = ended.foreign_frees.saturating_sub(running.unseen_frees);
         for site in std::mem::take(&mut running.sites) {
             self.snapshot(site);
-            self.snapshots[site as usize] = FINAL;
         }
         for block in live {
             let site = &mut self.sites[block.site as usize];
@@ -240,7 +237,10 @@ impl Ledger {
 
     /// Closes the books. Precondition: all processes have ended.
     pub fn close(mut self) -> Profile {
-        for site in &self.sites {
+        for (site, snapshot) in self.sites.iter_mut().zip(&self.snapshots) {
+            if *snapshot < self.peak_generation {
+                (site.counts.peak, site.counts.peak_bytes) = (0, 0);
+            }
             self.processes[site.process.0 as usize].totals += site.counts;
         }
         let mut profile = Profile {

@@ -170,6 +170,19 @@ fn wide_sizes_and_lost_events() {
 }
 
 #[test]
+fn what_a_process_leaked_before_the_peak_is_no_part_of_it() {
+    let mut replay = started();
+    words(&mut replay, 0, 0, stacks().alloc(0, 0x10, 100, 0));
+    (1..4).for_each(|ms| round(&mut replay, ms));
+    replay.feed(&Chunk::ProcessEnd { process: 0, ms: 4, lost: 0 }).unwrap();
+    process(&mut replay, 1);
+    words(&mut replay, 1, 0, stacks().alloc(0, 0x10, 101, 0));
+    let p = profile(replay);
+    assert_eq!((p.totals.peak, p.totals.peak_bytes), (1, 101));
+    assert_eq!((p.processes[0].totals.peak, p.processes[1].totals.peak), (0, 1));
+}
+
+#[test]
 fn an_address_handed_out_twice_was_freed_unseen() {
     let p = replayed(stacks().alloc(0, 0x10, 8, 0).alloc(0, 0x10, 9, 1));
     assert_eq!((site(&p, MAIN).counts.frees, site(&p, F).counts.leaked), (1, 1));
