@@ -4,7 +4,7 @@
 //! made-up program: loops over a few hundred stacks, most blocks short-lived, a million live at the end.
 
 use mallow_capture::chunk::{Chunk, ProcessStart};
-use mallow_capture::recording::{Reader, Writer};
+use mallow_capture::recording::{Chosen, Reader, Writer};
 use mallow_capture::replay::{End, EventSink, Options, Replay};
 use mallow_profile::Profile;
 use std::io;
@@ -48,7 +48,7 @@ fn measure(name: &str, words: &[u64]) -> io::Result<()> {
     assert_eq!(again.totals, profile.totals);
     let start = cpu();
     let mut count = 0u64;
-    reader.visit(&mut |_| {}, |_, _| count += 1).map_err(io::Error::other)?;
+    reader.visit(&mut Chosen::all(&again), &mut |_| {}, |_, _| count += 1).map_err(io::Error::other)?;
     let decoding = cpu() - start;
     std::fs::remove_file(path)?;
 

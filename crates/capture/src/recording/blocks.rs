@@ -20,6 +20,14 @@ pub struct Progress {
     pub all: u64,
 }
 
+impl Progress {
+    /// The same, as that of one of several passes, each of which has as much to read.
+    pub(super) fn part(self, pass: u64, passes: u64) -> Self {
+        let all = self.all.saturating_mul(passes);
+        Self { done: self.all.saturating_mul(pass).saturating_add(self.done).min(all), all }
+    }
+}
+
 /// A block that was wanted.
 #[derive(Debug)]
 pub struct Block {

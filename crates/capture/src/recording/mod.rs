@@ -8,21 +8,28 @@
 mod block;
 mod blocks;
 mod bytes;
+mod chosen;
 mod codec;
 mod embedded;
 mod error;
+mod index;
 mod pack;
 mod reader;
 mod regions;
+mod select;
+mod selection;
 mod summary;
 mod tables;
 mod writer;
 
 pub use blocks::Progress;
+pub use chosen::Chosen;
 pub use embedded::Source;
 pub use error::ReadError;
 pub use pack::PackError;
 pub use reader::{Reader, read};
+pub use select::Extent;
+pub use selection::{Selection, Span, When};
 pub use writer::Writer;
 
 /// First bytes of each recording. The first one is no text, the last one is spoilt by a transfer as text.

@@ -2,12 +2,13 @@
 
 use super::block::{Head, Kind};
 use super::blocks::Block;
-use super::bytes::{Cursor, Nonsense};
+use super::bytes::Nonsense;
 use super::codec::Decoder;
 use super::embedded::{Source, read_sources};
 use super::error::ReadError;
+use super::index::Indexed;
 use super::reader::{Reader, decode};
-use super::writer::{Blocks, Indexed};
+use super::writer::Blocks;
 use mallow_profile::Profile;
 use std::io::{self, Read, Seek, Write};
 
@@ -45,7 +46,7 @@ impl<R: Read + Seek> Reader<R> {
         to: W,
     ) -> Result<W, PackError> {
         let whole = self.blocks.whole();
-        let mut index = if whole { self.index()? } else { Vec::new() }.into_iter();
+        let mut index = self.index.clone().into_iter();
         let mut decoder = Decoder::default();
         let mut out = Blocks::begin(to).map_err(PackError::Write)?;
         self.blocks.rewind().map_err(PackError::Read)?;
@@ -66,16 +67,6 @@ impl<R: Read + Seek> Reader<R> {
         out.end(profile, sources).map_err(PackError::Write)
     }
 
-    /// What the index says of each block of events.
-    fn index(&mut self) -> Result<Vec<Indexed>, ReadError> {
-        self.blocks.rewind()?;
-        let mut index = Vec::new();
-        while let Some(Block { at, mut columns, .. }) = self.blocks.next(|kind| kind == Kind::Index)? {
-            read_index(&mut columns, &mut index).map_err(|Nonsense(what)| ReadError::Damaged { at, what })?;
-        }
-        Ok(index)
-    }
-
     /// What the index would have to say of this block of events.
     fn measure(&self, decoder: &mut Decoder, head: Head, at: u64, bytes: &[u8]) -> Result<Indexed, ReadError> {
         let mut block = Block { kind: head.kind, at, columns: head.unpack(&mut &bytes[super::block::HEAD..], at)? };
@@ -92,15 +83,3 @@ impl<R: Read + Seek> Reader<R> {
 }
 
 const NOT_IN_INDEX: &str = "a block of events is not in the index";
-
-fn read_index(columns: &mut [Cursor], index: &mut Vec<Indexed>) -> Result<(), Nonsense> {
-    let [count, _, events, first, length] = columns else {
-        return Err(Nonsense("the index has another number of columns"));
-    };
-    for _ in 0..count.number()? {
-        let (events, first_ms) = (events.number()?, first.number()?);
-        let last_ms = first_ms.checked_add(length.number()?).ok_or(Nonsense("a time that is too late"))?;
-        index.push(Indexed { at: 0, events, first_ms, last_ms });
-    }
-    Ok(())
-}

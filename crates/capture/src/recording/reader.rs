@@ -3,9 +3,11 @@
 use super::block::Kind;
 use super::blocks::{Block, Blocks, Progress};
 use super::bytes::{Cursor, Nonsense};
+use super::chosen::Chosen;
 use super::codec::{Decoder, Known};
 use super::embedded::{self, Lines};
 use super::error::ReadError;
+use super::index::{self, Indexed};
 use super::regions;
 use super::summary;
 use super::tables;
@@ -31,6 +33,8 @@ pub struct Reader<R = File> {
     pub(super) known: Known,
     /// Up to where its blocks make sense.
     pub(super) end: u64,
+    /// What the index says of the blocks of events. Empty where the recording has none.
+    pub(super) index: Vec<Indexed>,
 }
 
 impl Reader {
@@ -45,7 +49,7 @@ impl<R: Read + Seek> Reader<R> {
     /// As [`Reader::open`], from anything.
     pub fn new(file: R, progress: &mut dyn FnMut(Progress)) -> Result<(Self, Profile), ReadError> {
         let blocks = Blocks::open(file)?;
-        let mut reader = Self { end: blocks.length(), blocks, known: Known::default() };
+        let mut reader = Self { end: blocks.length(), blocks, known: Known::default(), index: Vec::new() };
         let profile = match reader.blocks.whole() {
             true => reader.read_whole()?,
             false => reader.read_cut(progress)?,
@@ -53,22 +57,55 @@ impl<R: Read + Seek> Reader<R> {
         Ok((reader, profile))
     }
 
-    /// Calls `each` with the events, the first one first, and `progress` before each of their blocks. Of a recording that
-    /// was cut short, these are the events that its profile counts.
+    /// Calls `each` with the chosen events, the first one first, and `progress` now and then. Of a recording that was cut
+    /// short, these are the events that its profile counts.
     pub fn visit(
         &mut self,
+        chosen: &mut Chosen,
         progress: &mut dyn FnMut(Progress),
         mut each: impl FnMut(Moment, Event),
     ) -> Result<(), ReadError> {
-        self.blocks.rewind()?;
+        chosen.rewind();
         let mut decoder = Decoder::default();
+        self.pass(
+            &mut decoder,
+            progress,
+            |_, _| false,
+            chosen,
+            |chosen, _, at, event| {
+                if let Some((at, event)) = chosen.event(at, event) {
+                    each(at, event);
+                }
+            },
+        )?;
+        Ok(())
+    }
+
+    /// Calls `each` with all events. Before each of their blocks, `enough` is asked with the earliest moment from there
+    /// on, where that is known; where it says yes, that moment is returned.
+    pub(super) fn pass<T>(
+        &mut self,
+        decoder: &mut Decoder,
+        progress: &mut dyn FnMut(Progress),
+        enough: impl Fn(&T, Option<u64>) -> bool,
+        with: &mut T,
+        mut each: impl FnMut(&mut T, &mut Decoder, Moment, Event),
+    ) -> Result<Option<u64>, ReadError> {
+        self.blocks.rewind()?;
+        let earliest = index::earliest(&self.index);
+        let mut number = 0;
         while let Some(mut block) = self.events(progress)? {
-            let decoded = decode(&mut decoder, &self.known, &mut block, |_, at, event| each(at, event));
+            let from = earliest.get(number).filter(|&&(at, _)| at == block.at).map(|&(_, from)| from);
+            number += 1;
+            if enough(with, from) {
+                return Ok(from);
+            }
+            let decoded = decode(decoder, &self.known, &mut block, |decoder, at, event| each(with, decoder, at, event));
             if !self.readable(decoded)? {
                 break;
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// The next block of events.
@@ -108,7 +145,8 @@ impl<R: Read + Seek> Reader<R> {
                 Kind::Regions => regions::read(&mut columns, ledger.processes.len()).map(|read| runs.extend(read)),
                 Kind::Ending => summary::read_ending(&mut columns).map(|end| ending = Some(end)),
                 Kind::Names => embedded::read_names(&mut columns, ledger, &mut names),
-                Kind::Events | Kind::Index | Kind::Sources => Ok(()),
+                Kind::Index => index::read(&mut columns).map(|index| self.index = index),
+                Kind::Events | Kind::Sources => Ok(()),
             };
             read.map_err(damaged)?;
         }

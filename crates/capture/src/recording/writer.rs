@@ -4,6 +4,7 @@ use super::block::{Kind, Packer};
 use super::bytes::{put, put_bytes};
 use super::codec::{Encoded, Encoder};
 use super::embedded::{self, Source};
+use super::index::{self, Indexed};
 use super::regions;
 use super::summary;
 use super::tables::Mark;
@@ -29,6 +30,7 @@ pub struct Writer<W: Write = File> {
     full: Vec<Encoded>,
     since: Instant,
     failed: bool,
+    events: u64,
 }
 
 /// The blocks of a file that is being written.
@@ -37,19 +39,6 @@ pub(super) struct Blocks<W> {
     written: u64,
     packer: Packer,
     index: Vec<Indexed>,
-}
-
-/// What the index says of a block of events.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Indexed {
-    /// Where it begins.
-    pub at: u64,
-    /// How many it has.
-    pub events: u64,
-    /// The earliest.
-    pub first_ms: u64,
-    /// The latest.
-    pub last_ms: u64,
 }
 
 impl Writer<File> {
@@ -76,7 +65,14 @@ impl<W: Write> Writer<W> {
             full: Vec::new(),
             since: Instant::now(),
             failed: false,
+            events: EVENTS,
         })
+    }
+
+    /// Makes small blocks, so that small files have many.
+    #[cfg(test)]
+    pub fn blocks_of(self, events: u64) -> Self {
+        Self { events, ..self }
     }
 
     /// Writes what is known at the end: the profile is that of the replay, perhaps with lines of frames and what was
@@ -147,27 +143,13 @@ impl<W: Write> Blocks<W> {
         }
         embedded::write_sources(sources, &mut |columns| self.write(Kind::Sources, columns))?;
         self.write(Kind::Ending, &summary::write_ending(profile))?;
-        let index = self.written;
-        self.write_index()?;
-        let mut trailer = index.to_le_bytes().to_vec();
+        let at = self.written;
+        self.write(Kind::Index, &index::write(&self.index))?;
+        let mut trailer = at.to_le_bytes().to_vec();
         trailer.extend(TRAILER_MAGIC);
         self.file.write_all(&trailer)?;
         self.file.flush()?;
         Ok(self.file)
-    }
-
-    fn write_index(&mut self) -> io::Result<()> {
-        let mut columns = vec![Vec::new(); 5];
-        put(&mut columns[0], self.index.len() as u64);
-        let mut before = 0;
-        for block in &self.index {
-            put(&mut columns[1], block.at - before);
-            before = block.at;
-            put(&mut columns[2], block.events);
-            put(&mut columns[3], block.first_ms);
-            put(&mut columns[4], block.last_ms - block.first_ms);
-        }
-        self.write(Kind::Index, &columns)
     }
 
     fn write(&mut self, kind: Kind, columns: &[Vec<u8>]) -> io::Result<()> {
@@ -185,7 +167,7 @@ impl<W: Write> EventSink for Writer<W> {
             return;
         }
         self.encoder.event(at, event);
-        if self.encoder.events() >= EVENTS {
+        if self.encoder.events() >= self.events {
             self.take();
         }
     }

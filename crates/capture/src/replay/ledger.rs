@@ -48,6 +48,30 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// New books for the same processes, threads and sites, to count some of their events again. Modules, frames and
+    /// stacks stay with the profile.
+    pub fn again(profile: &Profile) -> Self {
+        let mut ledger = Self::default();
+        for process in &profile.processes {
+            ledger.add_process(Process {
+                threads: 0,
+                totals: Default::default(),
+                own_peak_bytes: 0,
+                own_peak_ms: 0,
+                families: Default::default(),
+                foreign_frees: 0,
+                ..process.clone()
+            });
+        }
+        for thread in &profile.threads {
+            ledger.add_thread(thread.process.0, thread.tid);
+        }
+        for site in &profile.sites {
+            ledger.add_site(site.process.0, site.stack);
+        }
+        ledger
+    }
+
     /// Adds a process and returns its number.
     pub fn add_process(&mut self, process: Process) -> u32 {
         self.processes.push(process);
@@ -109,6 +133,13 @@ impl Ledger {
         block
     }
 
+    /// Passes over an allocation that is not counted. It has its number, and what is temporary stays so.
+    #[inline]
+    pub fn pass(&mut self, at: Moment) {
+        self.last_allocation[at.thread as usize] = self.sequence;
+        self.sequence += 1;
+    }
+
     /// Posts a call of free; None is a block that was not seen allocated.
     #[inline]
     pub fn free(&mut self, at: Moment, block: Option<&Block>) {
@@ -136,6 +167,11 @@ impl Ledger {
     /// Posts a realloc that succeeded.
     pub fn reallocate(&mut self, at: Moment, old: Option<&Block>, call: Call, moved: bool) -> Block {
         self.realloc_released(at, old);
+        self.reallocated(at, call, moved)
+    }
+
+    /// Posts the second half of a realloc that succeeded: the old block is not counted.
+    pub fn reallocated(&mut self, at: Moment, call: Call, moved: bool) -> Block {
         let block = self.allocate(at, call);
         let families = &mut self.processes[at.process as usize].families;
         let counts = &mut self.sites[call.site as usize].counts;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow};
-use mallow_capture::recording::Reader;
+use mallow_capture::recording::{Chosen, Reader};
 use mallow_profile::{Event, Moment, Profile};
 use mallow_symbols::{Options, SourceError, SourceText, Summary, Symbolizer, source_text, symbolize_jit_all};
 
@@ -21,7 +21,7 @@ pub struct Recording {
     /// What lacks names, and why.
     pub names: Summary,
     /// Where its events are; None for one that was not read from a file.
-    file: Option<(PathBuf, RefCell<Reader>)>,
+    file: Option<(PathBuf, RefCell<(Reader, Chosen)>)>,
 }
 
 impl Recording {
@@ -46,7 +46,8 @@ impl Recording {
         let (reader, profile) =
             Reader::open(&path, &mut |progress| waiting.show(progress)).with_context(|| cannot_read(&path))?;
         drop(waiting);
-        Ok(Self { file: Some((path, RefCell::new(reader))), ..Self::of(profile) })
+        let chosen = Chosen::all(&profile);
+        Ok(Self { file: Some((path, RefCell::new((reader, chosen)))), ..Self::of(profile) })
     }
 
     /// The text of a source file, by its name in a frame's lines. `directories` are those that the user names, for
@@ -62,8 +63,8 @@ impl Recording {
     pub fn events(&self, each: impl FnMut(Moment, Event)) -> Result<()> {
         let (path, reader) = self.file.as_ref().context("the events are in the recording's file: name it")?;
         let waiting = Waiting::of("reading events");
-        let visited = reader.borrow_mut().visit(&mut |progress| waiting.show(progress), each);
-        visited.with_context(|| cannot_read(path))
+        let (reader, chosen) = &mut *reader.borrow_mut();
+        reader.visit(chosen, &mut |progress| waiting.show(progress), each).with_context(|| cannot_read(path))
     }
 }
 

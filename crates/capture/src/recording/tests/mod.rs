@@ -1,5 +1,9 @@
 //! Recordings of simulated programs: whole, cut, damaged, and on a full disk.
 
+mod embedded;
+mod selections;
+mod story;
+
 use super::block::{HEAD, Head, Kind, Packer};
 use super::*;
 use crate::chunk::Chunk;
@@ -9,8 +13,6 @@ use mallow_profile::{Event, Line, Process, Profile};
 use proptest::prelude::*;
 use std::io::{self, Cursor, Write};
 use std::sync::LazyLock;
-
-mod embedded;
 
 fn options() -> Options {
     Options { command: vec!["a b".into(), "ü".into()], started_unix_ms: 1_700_000_000_123 }
@@ -57,8 +59,9 @@ fn reader(bytes: &[u8]) -> Result<Reader<Cursor<&[u8]>>, ReadError> {
 }
 
 fn events(bytes: &[u8]) -> Result<Vec<(Moment, Event)>, ReadError> {
+    let (mut reader, profile) = Reader::new(Cursor::new(bytes), &mut |_| {})?;
     let mut all = Vec::new();
-    reader(bytes)?.visit(&mut |_| {}, |at, event| all.push((at, event)))?;
+    reader.visit(&mut Chosen::all(&profile), &mut |_| {}, |at, event| all.push((at, event)))?;
     Ok(all)
 }
 
@@ -125,10 +128,11 @@ fn events_come_back_one_by_one() {
 fn events_are_visited_up_to_a_cut_again_and_again() {
     let (_, bytes) = recorded(3000);
     let all = events(&bytes).unwrap();
-    let mut reader = reader(&bytes).unwrap();
+    let (mut reader, profile) = Reader::new(Cursor::new(&bytes), &mut |_| {}).unwrap();
+    let mut chosen = Chosen::all(&profile);
     for _ in 0..2 {
         let (mut visited, mut seen) = (Vec::new(), Vec::new());
-        reader.visit(&mut |progress| seen.push(progress), |at, event| visited.push((at, event))).unwrap();
+        reader.visit(&mut chosen, &mut |progress| seen.push(progress), |at, event| visited.push((at, event))).unwrap();
         assert_eq!(visited, all);
         assert!(seen.is_sorted_by_key(|progress| progress.done) && seen.iter().all(|p| p.done <= p.all));
     }

@@ -1,0 +1,319 @@
+//! Counting a part of a recording again.
+//!
+//! The events of the selected blocks are posted into new books, so that sums, peaks and leaks are theirs. Where a block's
+//! allocation does not tell whether it is selected, a pass over the events before that decides for each allocation.
+
+use super::blocks::Progress;
+use super::chosen::{Bits, Chosen};
+use super::codec::Decoder;
+use super::error::ReadError;
+use super::reader::Reader;
+use super::selection::{Judge, Selection, Span};
+use crate::replay::Ledger;
+use mallow_profile::{Block, Event, Moment, Profile};
+use std::io::{Read, Seek};
+
+/// What there is to select from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// How many blocks.
+    pub allocations: u64,
+    /// Their requested bytes; here and below, the last number is in the span.
+    pub sizes: (u64, u64),
+    /// When they were allocated, in ms since the recording began.
+    pub allocated_ms: (u64, u64),
+    /// When they were freed; None if none was.
+    pub freed_ms: Option<(u64, u64)>,
+    /// How long they lived, in ms.
+    pub lifetimes: (u64, u64),
+}
+
+impl<R: Read + Seek> Reader<R> {
+    /// The part of the recording that is selected, with the sites and processes alone of which there is something.
+    /// `profile` is what [`Reader::open`] told, perhaps with lines of frames filled in.
+    pub fn select(
+        &mut self,
+        mut profile: Profile,
+        selection: &Selection,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(Profile, Chosen), ReadError> {
+        let mut books = Ledger::again(&profile);
+        profile.sites = Vec::new();
+        let judge = Judge::new(selection);
+        let passes = if selection.asks_the_future() { 2 } else { 1 };
+        let ends: Vec<u64> = profile.processes.iter().map(|process| process.end_ms).collect();
+        let mut decided = Bits::default();
+        if passes == 2 {
+            decided = self.decide(selection, &judge, &ends, &mut |at| progress(at.part(0, 2)))?;
+        }
+        let mut posting = Posting {
+            judge: &judge,
+            books: &mut books,
+            decide: passes == 1,
+            left: if passes == 1 { u64::MAX } else { decided.ones() },
+            chosen: decided,
+            live: 0,
+            foreign: selection.asks_for_processes_alone(),
+        };
+        let mut decoder = Decoder::default();
+        let last = selection.allocations_end().filter(|_| passes == 1);
+        self.pass(
+            &mut decoder,
+            &mut |at| progress(at.part(passes - 1, passes)),
+            |posting: &Posting<'_>, from: Option<u64>| {
+                let none_to_come = posting.left == 0 || last.is_some_and(|last| from.is_some_and(|from| from >= last));
+                none_to_come && posting.live == 0
+            },
+            &mut posting,
+            Posting::post,
+        )?;
+        let Posting { chosen: bits, foreign, .. } = posting;
+        for (process, &end) in (0..).zip(&ends) {
+            let live = decoder.drain(process);
+            books.end_process(process, end, { live }.drain().filter(|block| bits.get(block.sequence)));
+        }
+        let mut counted = books.close();
+        for (process, &end) in counted.processes.iter_mut().zip(&ends) {
+            process.end_ms = end;
+            process.threads = 0;
+        }
+        for (thread, index) in profile.threads.iter().zip(0..) {
+            if judge.thread(index) {
+                counted.processes[thread.process.0 as usize].threads += 1;
+            }
+        }
+        profile.sites = counted.sites;
+        profile.processes = counted.processes;
+        profile.totals = counted.totals;
+        profile.peak_ms = counted.peak_ms;
+        let chosen = Chosen::of(bits, foreign, &mut profile);
+        Ok((profile, chosen))
+    }
+
+    /// Decides for each allocation, with what is known of it later.
+    fn decide(
+        &mut self,
+        selection: &Selection,
+        judge: &Judge<'_>,
+        ends: &[u64],
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Bits, ReadError> {
+        let mut decoder = Decoder::default();
+        let known = selection.fates_known();
+        let mut bits = Bits::default();
+        let stopped = self.pass(
+            &mut decoder,
+            progress,
+            |_, from| known.is_some_and(|known| from.is_some_and(|from| from >= known)),
+            &mut bits,
+            |bits, decoder, at, event| {
+                let gone = |bits: &mut Bits, block: &Block, freed| {
+                    if !judge.gone(block.ms, at.ms, freed) {
+                        bits.clear(block.sequence);
+                    }
+                };
+                match event {
+                    Event::Allocate(call) => bits.push(judge.allocated(at.process, at.thread, at.ms, call.size)),
+                    Event::Reallocate { call, old, .. } => {
+                        old.iter().for_each(|block| gone(bits, block, true));
+                        bits.push(judge.allocated(at.process, at.thread, at.ms, call.size));
+                    }
+                    Event::Free(block) | Event::ReallocFree(block) => {
+                        block.iter().for_each(|block| gone(bits, block, true));
+                    }
+                    Event::UnseenFree(block) => gone(bits, &block, true),
+                    Event::Region { .. } => {}
+                    Event::EndProcess => {
+                        decoder.drain(at.process).drain().for_each(|block| gone(bits, &block, false));
+                    }
+                }
+            },
+        )?;
+        for (process, &end) in (0..).zip(ends) {
+            for block in decoder.drain(process).drain() {
+                // Where reading stopped early, all that is asked is whether it was live then.
+                if !judge.gone(block.ms, stopped.unwrap_or(end), false) {
+                    bits.clear(block.sequence);
+                }
+            }
+        }
+        Ok(bits)
+    }
+
+    /// What there is to select from, of some processes and threads.
+    pub fn extent(
+        &mut self,
+        profile: &Profile,
+        selection: &Selection,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Extent, ReadError> {
+        let whose = Selection {
+            processes: selection.processes.clone(),
+            threads: selection.threads.clone(),
+            ..Selection::default()
+        };
+        let judge = Judge::new(&whose);
+        let mut decoder = Decoder::default();
+        let mut seen = Seen::default();
+        self.pass(
+            &mut decoder,
+            progress,
+            |_, _| false,
+            &mut seen,
+            |seen, decoder, at, event| {
+                let born = |seen: &mut Seen, size| {
+                    let mine = judge.allocated(at.process, at.thread, at.ms, size);
+                    seen.bits.push(mine);
+                    if mine {
+                        seen.allocations += 1;
+                        widen(&mut seen.sizes, size);
+                        widen(&mut seen.allocated_ms, at.ms);
+                    }
+                };
+                match event {
+                    Event::Allocate(call) => born(seen, call.size),
+                    Event::Reallocate { call, old, .. } => {
+                        old.iter().for_each(|block| seen.gone(block, at.ms, true));
+                        born(seen, call.size);
+                    }
+                    Event::Free(block) | Event::ReallocFree(block) => {
+                        block.iter().for_each(|block| seen.gone(block, at.ms, true));
+                    }
+                    Event::UnseenFree(block) => seen.gone(&block, at.ms, true),
+                    Event::Region { .. } => {}
+                    Event::EndProcess => {
+                        decoder.drain(at.process).drain().for_each(|block| seen.gone(&block, at.ms, false));
+                    }
+                }
+            },
+        )?;
+        for (process, end) in (0..).zip(&profile.processes) {
+            decoder.drain(process).drain().for_each(|block| seen.gone(&block, end.end_ms, false));
+        }
+        Ok(Extent {
+            allocations: seen.allocations,
+            sizes: seen.sizes.unwrap_or_default(),
+            allocated_ms: seen.allocated_ms.unwrap_or_default(),
+            freed_ms: seen.freed_ms,
+            lifetimes: seen.lifetimes.unwrap_or_default(),
+        })
+    }
+}
+
+#[derive(Default)]
+struct Seen {
+    bits: Bits,
+    allocations: u64,
+    sizes: Option<(u64, u64)>,
+    allocated_ms: Option<(u64, u64)>,
+    freed_ms: Option<(u64, u64)>,
+    lifetimes: Option<(u64, u64)>,
+}
+
+impl Seen {
+    fn gone(&mut self, block: &Block, ms: u64, freed: bool) {
+        if self.bits.get(block.sequence) {
+            widen(&mut self.lifetimes, ms.saturating_sub(block.ms));
+            if freed {
+                widen(&mut self.freed_ms, ms);
+            }
+        }
+    }
+}
+
+fn widen(span: &mut Option<(u64, u64)>, number: u64) {
+    let (least, most) = span.unwrap_or((number, number));
+    *span = Some((least.min(number), most.max(number)));
+}
+
+/// Posts the events of chosen blocks.
+struct Posting<'a> {
+    judge: &'a Judge<'a>,
+    books: &'a mut Ledger,
+    chosen: Bits,
+    /// `chosen` is filled here; else it was before.
+    decide: bool,
+    /// Chosen blocks that are still to be allocated, where that is known.
+    left: u64,
+    /// Chosen blocks that are live.
+    live: u64,
+    /// Frees of blocks that were not seen allocated are posted too.
+    foreign: bool,
+}
+
+impl Posting<'_> {
+    #[inline]
+    fn born(&mut self, at: Moment, size: u64) -> bool {
+        if self.decide {
+            self.chosen.push(self.judge.allocated(at.process, at.thread, at.ms, size));
+        }
+        let chosen = self.chosen.get(self.books.allocations());
+        self.live += u64::from(chosen);
+        self.left -= u64::from(chosen && !self.decide);
+        chosen
+    }
+
+    /// The block if it is chosen, and gone now.
+    #[inline]
+    fn gone(&mut self, block: Option<Block>) -> Option<Block> {
+        let block = block.filter(|block| self.chosen.get(block.sequence));
+        self.live -= u64::from(block.is_some());
+        block
+    }
+
+    #[inline]
+    fn post(&mut self, decoder: &mut Decoder, at: Moment, event: Event) {
+        let foreign = self.foreign && self.judge.process(at.process);
+        match event {
+            Event::Allocate(call) => match self.born(at, call.size) {
+                true => drop(self.books.allocate(at, call)),
+                false => self.books.pass(at),
+            },
+            Event::Free(block) => {
+                let gone = self.gone(block);
+                if gone.is_some() || (block.is_none() && foreign) {
+                    self.books.free(at, gone.as_ref());
+                }
+            }
+            Event::Reallocate { call, old, moved } => {
+                let gone = self.gone(old);
+                let released = gone.is_some() || (old.is_none() && foreign);
+                match (released, self.born(at, call.size)) {
+                    (true, true) => drop(self.books.reallocate(at, gone.as_ref(), call, moved)),
+                    (false, true) => drop(self.books.reallocated(at, call, moved)),
+                    (released, false) => {
+                        if released {
+                            self.books.realloc_free(at, gone.as_ref());
+                        }
+                        self.books.pass(at);
+                    }
+                }
+            }
+            Event::ReallocFree(block) => {
+                let gone = self.gone(block);
+                if gone.is_some() || (block.is_none() && foreign) {
+                    self.books.realloc_free(at, gone.as_ref());
+                }
+            }
+            Event::UnseenFree(block) => {
+                if let Some(block) = self.gone(Some(block)) {
+                    self.books.unseen_free(at, &block);
+                }
+            }
+            Event::Region { .. } => {}
+            Event::EndProcess => {
+                let leaked: Vec<Block> =
+                    decoder.drain(at.process).drain().filter(|block| self.chosen.get(block.sequence)).collect();
+                self.live -= leaked.len() as u64;
+                self.books.end_process(at.process, at.ms, leaked.into_iter());
+            }
+        }
+    }
+}
+
+/// The sizes that a span leaves, for messages and tests.
+impl From<(u64, u64)> for Span {
+    fn from((from, last): (u64, u64)) -> Self {
+        Self { from, to: last.checked_add(1) }
+    }
+}

@@ -1,0 +1,132 @@
+//! Which blocks are looked at.
+
+/// From the first number up to the second, which is not in it; None: without an end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// The first number.
+    pub from: u64,
+    /// The first number after it.
+    pub to: Option<u64>,
+}
+
+impl Span {
+    /// True if the number is in it.
+    #[inline]
+    pub fn contains(&self, number: u64) -> bool {
+        number >= self.from && self.to.is_none_or(|to| number < to)
+    }
+}
+
+/// What must happen to a block within a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum When {
+    /// It was allocated then.
+    #[default]
+    Allocated,
+    /// It was live at a moment of it.
+    Live,
+    /// It was freed then.
+    Freed,
+}
+
+/// Conditions on blocks. A block is selected if it meets all of them; the default is no condition.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Allocated by one of these processes, by number.
+    pub processes: Option<Vec<u32>>,
+    /// Allocated by one of these threads, by index.
+    pub threads: Option<Vec<u32>>,
+    /// What happened within a time, in milliseconds since the recording began.
+    pub time: Option<(When, Span)>,
+    /// Requested bytes.
+    pub sizes: Option<Span>,
+    /// Milliseconds from its allocation to its free; of a block that leaked, to the end of its process.
+    pub lifetimes: Option<Span>,
+}
+
+impl Selection {
+    /// True if it selects all blocks.
+    pub fn is_all(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// True if a block's allocation does not tell whether it is selected.
+    pub(super) fn asks_the_future(&self) -> bool {
+        self.lifetimes.is_some() || self.time.is_some_and(|(when, _)| when != When::Allocated)
+    }
+
+    /// True if it asks nothing but whose a block is. Frees of blocks that were not seen allocated can be told of then.
+    pub(super) fn asks_for_processes_alone(&self) -> bool {
+        Self { processes: None, ..self.clone() }.is_all()
+    }
+
+    /// The moment from which on no allocation is selected any more; None where there is none.
+    pub(super) fn allocations_end(&self) -> Option<u64> {
+        self.time?.1.to
+    }
+
+    /// The moment from which on the fate of all blocks is known that were selected so far; None where there is none.
+    pub(super) fn fates_known(&self) -> Option<u64> {
+        let longest = self.lifetimes.map_or(0, |span| span.to.unwrap_or(span.from));
+        self.allocations_end()?.checked_add(longest)
+    }
+}
+
+/// A selection at work.
+pub(super) struct Judge<'a> {
+    selection: &'a Selection,
+    processes: Option<Vec<bool>>,
+    threads: Option<Vec<bool>>,
+}
+
+impl<'a> Judge<'a> {
+    pub fn new(selection: &'a Selection) -> Self {
+        let set = |numbers: &Option<Vec<u32>>| {
+            let numbers = numbers.as_ref()?;
+            let mut set = vec![false; numbers.iter().max().map_or(0, |&most| most as usize + 1)];
+            numbers.iter().for_each(|&number| set[number as usize] = true);
+            Some(set)
+        };
+        Self { selection, processes: set(&selection.processes), threads: set(&selection.threads) }
+    }
+
+    #[inline]
+    pub fn process(&self, process: u32) -> bool {
+        has(&self.processes, process)
+    }
+
+    #[inline]
+    pub fn thread(&self, thread: u32) -> bool {
+        has(&self.threads, thread)
+    }
+
+    /// False where the allocation alone tells that the block is not selected.
+    #[inline]
+    pub fn allocated(&self, process: u32, thread: u32, ms: u64, size: u64) -> bool {
+        self.process(process)
+            && self.thread(thread)
+            && self.selection.sizes.is_none_or(|span| span.contains(size))
+            && match self.selection.time {
+                None | Some((When::Freed, _)) => true,
+                Some((When::Allocated, span)) => span.contains(ms),
+                Some((When::Live, span)) => span.to.is_none_or(|to| ms < to),
+            }
+    }
+
+    /// Whether a block of which the allocation was selected stays so, now that it is known how long it lived. `freed`:
+    /// it was freed, and did not live on to the end of its process.
+    #[inline]
+    pub fn gone(&self, born: u64, ms: u64, freed: bool) -> bool {
+        self.selection.lifetimes.is_none_or(|span| span.contains(ms.saturating_sub(born)))
+            && match self.selection.time {
+                None | Some((When::Allocated, _)) => true,
+                Some((When::Live, span)) => ms >= span.from,
+                Some((When::Freed, span)) => freed && span.contains(ms),
+            }
+    }
+}
+
+#[inline]
+fn has(set: &Option<Vec<bool>>, number: u32) -> bool {
+    set.as_ref().is_none_or(|set| set.get(number as usize).copied().unwrap_or(false))
+}
