@@ -3,7 +3,7 @@
 use mallow_profile::{
     Counts, Frame, FrameId, Line, Module, ModuleId, Process, ProcessId, Profile, Site, StackId, StringId,
 };
-use mallow_report::analysis::{Measure, Suppressions, TopOptions, leaks, overview, top};
+use mallow_report::analysis::{Measure, Suppressions, TopOptions, TreeOptions, leaks, overview, top, tree};
 use mallow_report::names;
 use proptest::prelude::*;
 
@@ -69,6 +69,7 @@ proptest! {
         prop_assert_eq!(report.reported + report.suppressed, leaked);
         for by in Measure::ALL {
             top(&profile, TopOptions { by, cum, raw, limit: 2 });
+            tree(&profile, TreeOptions { by, callers: cum, raw, depth: 2, min: 1, limit: 2 });
         }
     }
 

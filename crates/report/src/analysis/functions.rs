@@ -16,8 +16,8 @@ pub(crate) struct Step {
     pub function: FunctionId,
     pub interest: Interest,
     /// No name is known, the address alone.
-    nameless: bool,
-    module: Option<ModuleId>,
+    pub nameless: bool,
+    pub module: Option<ModuleId>,
     file: Option<StringId>,
     line: u32,
     frame: FrameId,
@@ -167,13 +167,22 @@ impl<'a> Functions<'a> {
 
     /// The functions of a stack, the innermost first. A frame that the profile does not have is passed over.
     pub fn steps(&self, stack: StackId) -> impl Iterator<Item = &Step> {
-        self.profile.stacks.frames(stack).flat_map(|frame| {
-            let at = frame.0 as usize;
-            match (self.starts.get(at), self.starts.get(at + 1)) {
-                (Some(&from), Some(&to)) => &self.steps[from as usize..to as usize],
-                _ => &[],
-            }
-        })
+        self.profile.stacks.frames(stack).flat_map(|frame| self.steps_of(frame))
+    }
+
+    /// The functions of a frame, the innermost first; none of one that the profile does not have.
+    pub fn steps_of(&self, frame: FrameId) -> &[Step] {
+        let at = frame.0 as usize;
+        match (self.starts.get(at), self.starts.get(at + 1)) {
+            (Some(&from), Some(&to)) => &self.steps[from as usize..to as usize],
+            _ => &[],
+        }
+    }
+
+    /// True for a function of this module of which the name is known.
+    pub fn is_named_in(&self, id: FunctionId, module: Option<ModuleId>) -> bool {
+        let f = &self.functions[id.0 as usize];
+        f.name.is_some() && f.module == module
     }
 
     /// What the site of this stack is named by; None for a stack without frames.
@@ -183,27 +192,32 @@ impl<'a> Functions<'a> {
     /// no function of the program's own (the dynamic linker at work, say), the innermost of the runtime that is no
     /// allocating function, and at last the innermost of all.
     pub fn named(&self, stack: StackId) -> Option<Named> {
+        self.named_at(stack).map(|(_, named)| named)
+    }
+
+    /// As [`Self::named`], with its position among the steps of the stack.
+    pub fn named_at(&self, stack: StackId) -> Option<(usize, Named)> {
         let mut runtime = None;
         let mut through = None;
-        let mut nameless: Option<Named> = None;
-        for &step in self.steps(stack) {
+        let mut nameless: Option<(usize, Named)> = None;
+        for (at, &step) in self.steps(stack).enumerate() {
             match (step.interest, nameless) {
-                (Interest::Own, None) if step.nameless => nameless = Some(Named { step, through }),
-                (Interest::Own, None) => return Some(Named { step, through }),
+                (Interest::Own, None) if step.nameless => nameless = Some((at, Named { step, through })),
+                (Interest::Own, None) => return Some((at, Named { step, through })),
                 (Interest::Own, Some(_)) if step.nameless => {}
-                (Interest::Own, Some(inner)) if step.module == inner.step.module => {
-                    return Some(Named { step, through: inner.through });
+                (Interest::Own, Some((_, inner))) if step.module == inner.step.module => {
+                    return Some((at, Named { step, through: inner.through }));
                 }
                 (Interest::Runtime, None) => {
-                    runtime = runtime.or(Some(step));
+                    runtime = runtime.or(Some((at, step)));
                     through = if step.nameless { through } else { Some(step) };
                 }
                 (Interest::Own, Some(inner)) => return Some(inner),
                 (Interest::Runtime, Some(_)) | (Interest::Allocator, _) => {}
             }
         }
-        let step = runtime.or_else(|| self.steps(stack).next().copied());
-        nameless.or(step.map(|step| Named { step, through: None }))
+        let step = runtime.or_else(|| self.steps(stack).next().map(|&step| (0, step)));
+        nameless.or(step.map(|(at, step)| (at, Named { step, through: None })))
     }
 
     /// The name of a function: `module+0xoffset` where none is known.

@@ -1,5 +1,6 @@
 //! Pure functions from a `Profile` to reports.
 
+mod calls;
 mod functions;
 pub mod interest;
 mod leaks;
@@ -8,6 +9,7 @@ mod overview;
 mod stat;
 mod suppressions;
 mod top;
+mod tree;
 
 pub use functions::{Frame, Stack};
 pub use leaks::{LeakSite, Leaks, SuppressionUse, leaks};
@@ -16,3 +18,4 @@ pub use overview::{FamilyRow, Largest, Overview, Place, ProcessRow, overview};
 pub use stat::{Stat, StatProcess, StatProcessRow, StatReport, StatRow, stat};
 pub use suppressions::{Malformed, Suppressions};
 pub use top::{Top, TopFunction, TopOptions, top};
+pub use tree::{Hidden, Tree, TreeFunction, TreeOptions, TreeRow, tree};

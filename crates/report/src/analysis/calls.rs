@@ -1,0 +1,225 @@
+//! All stacks of a recording as one tree of calls, folded for people or to the letter.
+
+use mallow_profile::{Counts, FrameId, Profile, StackId, Stacks};
+use rustc_hash::FxHashMap;
+
+use super::functions::{FunctionId, Functions, Step};
+use super::interest::Interest;
+use super::numbers::Measure;
+use super::overview::by_stack;
+
+/// Index of a call in [`Calls`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct CallId(pub u32);
+
+impl CallId {
+    /// What called the outermost functions.
+    pub const ROOT: Self = Self(0);
+}
+
+/// What was called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Callee {
+    /// The root.
+    Program,
+    /// A function.
+    Function(FunctionId),
+    /// Stands for the outermost frames of a stack that is cut.
+    Missing,
+    /// Stands for a stack without frames.
+    Unknown,
+}
+
+/// A function, called on one way from the root.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    pub caller: CallId,
+    pub callee: Callee,
+    /// Calls of the same function further in were folded into this one.
+    pub recursive: bool,
+    /// What the function allocated itself, called on this way.
+    pub own: Counts,
+    /// The same with all that it called.
+    pub cum: Counts,
+}
+
+/// The tree of calls of the sites that count by one measure. A call has a higher number than its caller.
+///
+/// To the letter (`raw`), a way is a stack with its inlined functions. Folded, it is the way that a person would tell:
+///
+/// - Functions that are looked past belong to their caller, and what they allocate too, as in [`super::top()`].
+/// - So do functions without a name, where the way has a named one of the same module already: the same few addresses
+///   would be everywhere.
+/// - A function that is on the way already begins the way from there again. Recursion takes no room then, and no
+///   function is on a way twice; what was called in between is not seen.
+pub(crate) struct Calls {
+    calls: Vec<Call>,
+}
+
+/// Recursion through more functions than this is not folded. Bounds the cost of deep stacks.
+const FAR: usize = 1024;
+
+/// A place on a way, while the tree is made.
+#[derive(Clone, Copy)]
+struct Place {
+    call: CallId,
+    /// One more call of the same function is recursion. A single one is none yet: compilers split functions, and
+    /// `f` calls `f.part.0` by the same name.
+    again: bool,
+}
+
+struct Builder<'a> {
+    profile: &'a Profile,
+    functions: &'a Functions<'a>,
+    raw: bool,
+    calls: Vec<Call>,
+    children: FxHashMap<(CallId, Callee), CallId>,
+    /// Where the ways of stacks lead that were followed already.
+    places: FxHashMap<StackId, Place>,
+}
+
+impl Calls {
+    /// The tree. Costs a step for each frame that a stack does not share with another.
+    pub fn new(profile: &Profile, functions: &Functions<'_>, raw: bool, by: Measure) -> Self {
+        let root = Call {
+            caller: CallId::ROOT,
+            callee: Callee::Program,
+            recursive: false,
+            own: Counts::default(),
+            cum: Counts::default(),
+        };
+        let (children, places) = (FxHashMap::default(), FxHashMap::default());
+        let mut builder = Builder { profile, functions, raw, calls: vec![root], children, places };
+        for (stack, counts) in by_stack(profile) {
+            if by.of(&counts.into()) > 0 {
+                let end = builder.end(stack);
+                builder.calls[end.0 as usize].own += counts;
+            }
+        }
+        let mut calls = builder.calls;
+        for index in (0..calls.len()).rev() {
+            let Call { caller, own, .. } = calls[index];
+            calls[index].cum += own;
+            if index > 0 {
+                let cum = calls[index].cum;
+                calls[caller.0 as usize].cum += cum;
+            }
+        }
+        Self { calls }
+    }
+
+    /// A call.
+    pub fn get(&self, id: CallId) -> &Call {
+        &self.calls[id.0 as usize]
+    }
+
+    /// All calls, the root first.
+    pub fn iter(&self) -> impl Iterator<Item = (CallId, &Call)> {
+        self.calls.iter().enumerate().map(|(index, call)| (CallId(index as u32), call))
+    }
+}
+
+impl Builder<'_> {
+    /// The call to which the site of this stack belongs.
+    fn end(&mut self, stack: StackId) -> CallId {
+        let named = self.functions.named_at(stack);
+        if named.is_none() && stack != Stacks::CUT_ROOT {
+            return self.child(CallId::ROOT, Callee::Unknown);
+        }
+        let Some((mut left, _)) = named.filter(|_| !self.raw) else { return self.place(stack).call };
+        let mut at = stack;
+        while let Some((frame, caller)) = self.profile.stacks.top(at) {
+            let steps = self.functions.steps_of(frame);
+            if left < steps.len() {
+                let mut place = self.place(caller);
+                for (index, step) in steps.iter().enumerate().skip(left).rev() {
+                    place = if index == left { self.take(place, step) } else { self.step(place, step) };
+                }
+                return place.call;
+            }
+            left -= steps.len();
+            at = caller;
+        }
+        self.place(stack).call
+    }
+
+    /// Where all frames of a stack lead. Without recursion: stacks may be as deep as a file says.
+    fn place(&mut self, stack: StackId) -> Place {
+        let mut frames: Vec<(StackId, FrameId)> = Vec::new();
+        let mut at = stack;
+        let mut place = loop {
+            if let Some(&known) = self.places.get(&at) {
+                break known;
+            }
+            match self.profile.stacks.top(at) {
+                Some((frame, caller)) => {
+                    frames.push((at, frame));
+                    at = caller;
+                }
+                None if at == Stacks::CUT_ROOT => {
+                    break Place { call: self.child(CallId::ROOT, Callee::Missing), again: false };
+                }
+                None => break Place { call: CallId::ROOT, again: false },
+            }
+        };
+        for (stack, frame) in frames.into_iter().rev() {
+            for step in self.functions.steps_of(frame).iter().rev() {
+                place = self.step(place, step);
+            }
+            self.places.insert(stack, place);
+        }
+        place
+    }
+
+    /// One function further in, if it is not looked past.
+    fn step(&mut self, place: Place, step: &Step) -> Place {
+        if self.raw {
+            return Place { call: self.child(place.call, Callee::Function(step.function)), again: false };
+        }
+        let looked_past = step.interest != Interest::Own || step.nameless && self.module_is_named(place.call, step);
+        if looked_past { Place { again: true, ..place } } else { self.take(place, step) }
+    }
+
+    fn take(&mut self, place: Place, step: &Step) -> Place {
+        let callee = Callee::Function(step.function);
+        let mut at = place.call;
+        for _ in 0..FAR {
+            let call = &mut self.calls[at.0 as usize];
+            if call.callee == callee {
+                call.recursive |= place.again || at != place.call;
+                return Place { call: at, again: true };
+            }
+            if at == CallId::ROOT {
+                break;
+            }
+            at = call.caller;
+        }
+        Place { call: self.child(place.call, callee), again: false }
+    }
+
+    fn module_is_named(&self, from: CallId, step: &Step) -> bool {
+        let mut at = from;
+        for _ in 0..FAR {
+            let call = &self.calls[at.0 as usize];
+            if let Callee::Function(function) = call.callee
+                && self.functions.is_named_in(function, step.module)
+            {
+                return true;
+            }
+            at = call.caller;
+            if at == CallId::ROOT {
+                break;
+            }
+        }
+        false
+    }
+
+    fn child(&mut self, caller: CallId, callee: Callee) -> CallId {
+        let calls = &mut self.calls;
+        *self.children.entry((caller, callee)).or_insert_with(|| {
+            let (own, cum) = (Counts::default(), Counts::default());
+            calls.push(Call { caller, callee, recursive: false, own, cum });
+            CallId(calls.len() as u32 - 1)
+        })
+    }
+}

@@ -1,0 +1,392 @@
+//! Who calls whom to allocate: from the outermost functions in, or from those that allocate out.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use mallow_profile::{Counts, Profile};
+use serde::Serialize;
+
+use super::calls::{Call, CallId, Callee, Calls};
+use super::functions::Functions;
+use super::numbers::{Measure, Totals};
+
+/// What to show.
+#[derive(Clone, Copy, Debug)]
+pub struct TreeOptions {
+    /// Sorted and measured by this.
+    pub by: Measure,
+    /// From the functions that allocate to their callers, not from the outermost functions to those that they call.
+    pub callers: bool,
+    /// Show every function of each stack.
+    pub raw: bool,
+    /// At most so many rows below one another.
+    pub depth: usize,
+    /// No rows with less than this, and none of their own for functions that are, but for less than this, one that they
+    /// call. At least 1.
+    pub min: u64,
+    /// At most so many lines: rows, and one below each row where it shows some of its rows and hides others.
+    pub limit: usize,
+}
+
+/// Calls as a tree.
+///
+/// A row counts the sites below it. Each number of a row is that of its own plus those of the rows below it, hidden ones
+/// included, and the numbers of the outermost rows add up to those of all sites where the measure is above 0.
+///
+/// Without `raw`, functions that only pass the request on belong to their caller, and calls of a function that is on the
+/// way already to its first call.
+#[derive(Clone, Debug, Serialize)]
+pub struct Tree {
+    /// The command line that was recorded.
+    pub command: Vec<String>,
+    /// Sorted and measured by this.
+    pub by: Measure,
+    /// Rows are called by those below them.
+    pub callers: bool,
+    /// Each function of a stack is shown.
+    pub raw: bool,
+    /// Sums over the recording.
+    #[serde(flatten)]
+    pub totals: Totals,
+    /// The outermost functions, or those that allocate; the largest first.
+    pub rows: Vec<TreeRow>,
+    /// Those of them that are not shown.
+    pub hidden: Option<Hidden>,
+}
+
+/// One row: a function, or several of which each calls the next one and hardly anything else.
+#[derive(Clone, Debug, Serialize)]
+pub struct TreeRow {
+    /// In the order of the rows: each calls the next one, or is called by it.
+    pub functions: Vec<TreeFunction>,
+    /// What was allocated by the first of them and all that it called; with `callers`, what the outermost row's function
+    /// allocated itself when it was called on this way.
+    pub cum: Totals,
+    /// What is in no row below this: what the functions allocated themselves; with `callers`, what nothing called.
+    pub own: Totals,
+    /// The largest first.
+    pub children: Vec<TreeRow>,
+    /// Children that are not shown.
+    pub hidden: Option<Hidden>,
+}
+
+/// A function of a row.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TreeFunction {
+    /// Demangled name, `module+0xoffset`, or words in parentheses for what stands in no stack.
+    pub function: String,
+    /// Source file.
+    pub file: Option<String>,
+    /// Path of the ELF file in which it was seen first.
+    pub module: Option<String>,
+    /// Its calls of itself, by way of others or directly, are in this row and below.
+    pub recursive: bool,
+}
+
+/// Rows that are not shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Hidden {
+    /// How many.
+    pub rows: u64,
+    /// Their sums.
+    pub cum: Totals,
+}
+
+/// The tree. Costs one step for each frame that stacks do not share; with `callers` and without limit one for each
+/// frame of each stack.
+pub fn tree(profile: &Profile, options: TreeOptions) -> Tree {
+    let functions = Functions::new(profile);
+    let calls = Calls::new(profile, &functions, options.raw, options.by);
+    let mut selection = Selection::new(&calls, options);
+    selection.grow();
+    let (rows, hidden) = selection.into_rows(&functions);
+    Tree {
+        command: profile.command.clone(),
+        by: options.by,
+        callers: options.callers,
+        raw: options.raw,
+        totals: profile.totals.into(),
+        rows,
+        hidden,
+    }
+}
+
+/// A row may be told together with the one below it where all but this part is in that one: 5 %.
+const HARDLY: u64 = 20;
+
+/// A row under construction. Its number is above that of the row that it is below.
+struct Node {
+    parent: usize,
+    /// Rows above it, the root among them.
+    depth: usize,
+    functions: Vec<(Callee, bool)>,
+    cum: Counts,
+    own: Counts,
+    children: Vec<usize>,
+    members: Members,
+    shown: bool,
+    /// How many children are shown.
+    shown_below: usize,
+}
+
+/// Where a row's part of the tree is.
+#[derive(Clone, Copy)]
+enum Members {
+    /// A call and what it called.
+    Call(CallId),
+    /// A range of [`Selection::ways`].
+    Ways(usize, usize),
+}
+
+/// A call with an own amount, and how far the way from it to the root was gone.
+#[derive(Clone, Copy)]
+struct Way {
+    from: CallId,
+    at: CallId,
+}
+
+struct Group {
+    callee: Callee,
+    recursive: bool,
+    cum: Counts,
+    members: Members,
+}
+
+/// The rows that are shown, the largest first: a row is never larger than the one it is below.
+struct Selection<'a> {
+    calls: &'a Calls,
+    options: TreeOptions,
+    /// What each call called, one after another, and where each one's begin; unused with `callers`.
+    called: Vec<CallId>,
+    starts: Vec<usize>,
+    /// Used with `callers`.
+    ways: Vec<Way>,
+    nodes: Vec<Node>,
+    /// Rows that may be shown next.
+    next: BinaryHeap<(u64, Reverse<usize>)>,
+}
+
+impl<'a> Selection<'a> {
+    fn new(calls: &'a Calls, options: TreeOptions) -> Self {
+        let mut it = Self {
+            calls,
+            options,
+            called: Vec::new(),
+            starts: Vec::new(),
+            ways: Vec::new(),
+            nodes: Vec::new(),
+            next: BinaryHeap::new(),
+        };
+        let members = if options.callers {
+            let ends = calls.iter().filter(|(_, call)| call.own != Counts::default());
+            it.ways = ends.map(|(id, _)| Way { from: id, at: id }).collect();
+            Members::Ways(0, it.ways.len())
+        } else {
+            // Functions from which recursion went back, and nothing else, have nothing.
+            let counts = |call: &Call| call.cum != Counts::default();
+            it.called = calls.iter().skip(1).filter(|(_, call)| counts(call)).map(|(id, _)| id).collect();
+            it.called.sort_by_key(|&id| calls.get(id).caller);
+            it.starts = calls.iter().map(|(id, _)| it.called.partition_point(|&c| calls.get(c).caller < id)).collect();
+            it.starts.push(it.called.len());
+            Members::Call(CallId::ROOT)
+        };
+        it.nodes.push(Node {
+            parent: 0,
+            depth: 0,
+            functions: Vec::new(),
+            cum: calls.get(CallId::ROOT).cum,
+            own: Counts::default(),
+            children: Vec::new(),
+            members,
+            shown: true,
+            shown_below: 0,
+        });
+        it.expand(0);
+        it
+    }
+
+    fn value(&self, node: usize) -> u64 {
+        self.options.by.of(&self.nodes[node].cum.into())
+    }
+
+    /// Shows rows until no line is left.
+    fn grow(&mut self) {
+        let mut lines = 0;
+        while let Some((_, Reverse(node))) = self.next.pop() {
+            let parent = &self.nodes[self.nodes[node].parent];
+            let after = lines - self.lines_below(parent, parent.shown_below);
+            let after = after + self.lines_below(parent, parent.shown_below + 1);
+            if after > self.options.limit && lines > 0 {
+                break;
+            }
+            lines = after;
+            self.show(node);
+        }
+        // A line that tells of one more row has room for the row, however small.
+        for index in 0..self.nodes.len() {
+            let node = &self.nodes[index];
+            if node.shown_below > 0
+                && node.shown_below + 1 == node.children.len()
+                && let Some(&last) = node.children.iter().find(|&&c| !self.nodes[c].shown)
+                && self.nodes[last].depth <= self.options.depth
+            {
+                self.show(last);
+            }
+        }
+    }
+
+    fn show(&mut self, node: usize) {
+        let parent = self.nodes[node].parent;
+        self.nodes[node].shown = true;
+        self.nodes[parent].shown_below += 1;
+        self.expand(node);
+    }
+
+    fn may(&self, node: usize) -> bool {
+        self.nodes[node].depth <= self.options.depth && self.value(node) >= self.options.min
+    }
+
+    /// Lines for what is directly below a row, with so many of its children shown. Where none is, the row itself has room
+    /// to say so.
+    fn lines_below(&self, node: &Node, shown: usize) -> usize {
+        let own = self.options.callers && node.own != Counts::default();
+        match shown {
+            0 => 0,
+            _ => shown + usize::from(shown < node.children.len()) + usize::from(own),
+        }
+    }
+
+    /// Finds the rows below a row that is going to be shown.
+    fn expand(&mut self, node: usize) {
+        let by = self.options.by;
+        let value = |counts: &Counts| by.of(&(*counts).into());
+        let mut groups = Vec::new();
+        loop {
+            let (own, more) = self.split(self.nodes[node].members);
+            self.nodes[node].own += own;
+            groups.extend(more);
+            let Some(largest) = (0..groups.len()).max_by_key(|&at| value(&groups[at].cum)) else { break };
+            // A row that is next to nothing but the one below it is one with that.
+            let cum = value(&self.nodes[node].cum);
+            let rest = cum - value(&groups[largest].cum);
+            if node == 0 || rest >= self.options.min || rest > cum / HARDLY {
+                break;
+            }
+            let only = groups.swap_remove(largest);
+            self.nodes[node].functions.push((only.callee, only.recursive));
+            self.nodes[node].members = only.members;
+        }
+        let depth = self.nodes[node].depth + 1;
+        let mut children: Vec<_> = groups.into_iter().map(|g| (Reverse(value(&g.cum)), g.callee, g)).collect();
+        children.sort_by_key(|&(value, callee, _)| (value, callee));
+        for (value, callee, group) in children {
+            let id = self.nodes.len();
+            self.nodes.push(Node {
+                parent: node,
+                depth,
+                functions: vec![(callee, group.recursive)],
+                cum: group.cum,
+                own: Counts::default(),
+                children: Vec::new(),
+                members: group.members,
+                shown: false,
+                shown_below: 0,
+            });
+            self.nodes[node].children.push(id);
+            if self.may(id) {
+                self.next.push((value.0, Reverse(id)));
+            }
+        }
+    }
+
+    /// What members have of their own, and the functions that they called or were called by.
+    fn split(&mut self, members: Members) -> (Counts, Vec<Group>) {
+        match members {
+            Members::Call(id) => {
+                let (from, to) = (self.starts[id.0 as usize], self.starts[id.0 as usize + 1]);
+                let group = |&id: &CallId| {
+                    let call = self.calls.get(id);
+                    Group { callee: call.callee, recursive: call.recursive, cum: call.cum, members: Members::Call(id) }
+                };
+                (self.calls.get(id).own, self.called[from..to].iter().map(group).collect())
+            }
+            Members::Ways(from, to) => self.split_ways(from, to),
+        }
+    }
+
+    fn split_ways(&mut self, from: usize, to: usize) -> (Counts, Vec<Group>) {
+        let calls = self.calls;
+        let ways = &mut self.ways[from..to];
+        ways.sort_unstable_by_key(|way| (calls.get(way.at).callee, way.from));
+        let (mut own, mut groups) = (Counts::default(), Vec::new());
+        let mut at = from;
+        for same in ways.chunk_by_mut(|a, b| calls.get(a.at).callee == calls.get(b.at).callee) {
+            let begin = at;
+            at += same.len();
+            let callee = calls.get(same[0].at).callee;
+            let (mut cum, mut recursive) = (Counts::default(), false);
+            for way in same {
+                cum += calls.get(way.from).own;
+                recursive |= calls.get(way.at).recursive;
+                way.at = calls.get(way.at).caller;
+            }
+            match callee {
+                Callee::Program => own = cum,
+                _ => groups.push(Group { callee, recursive, cum, members: Members::Ways(begin, at) }),
+            }
+        }
+        (own, groups)
+    }
+
+    /// The rows, and those at the root that are hidden.
+    fn into_rows(mut self, functions: &Functions<'_>) -> (Vec<TreeRow>, Option<Hidden>) {
+        let mut rows: Vec<Option<TreeRow>> = Vec::new();
+        rows.resize_with(self.nodes.len(), || None);
+        // Rows have higher numbers than the ones they are below, so those below are ready.
+        for index in (0..self.nodes.len()).rev() {
+            let node = &mut self.nodes[index];
+            if !node.shown {
+                continue;
+            }
+            let called = std::mem::take(&mut node.functions);
+            let children = std::mem::take(&mut node.children);
+            let (cum, own) = (node.cum.into(), node.own.into());
+            let (mut shown, mut hidden, mut count) = (Vec::new(), Counts::default(), 0);
+            for child in children {
+                match rows[child].take() {
+                    Some(row) => shown.push(row),
+                    None => {
+                        hidden += self.nodes[child].cum;
+                        count += 1;
+                    }
+                }
+            }
+            let functions = called.into_iter().map(|(callee, recursive)| function(functions, callee, recursive));
+            rows[index] = Some(TreeRow {
+                functions: functions.collect(),
+                cum,
+                own,
+                children: shown,
+                hidden: (count > 0).then(|| Hidden { rows: count, cum: hidden.into() }),
+            });
+        }
+        rows.swap_remove(0).map_or((Vec::new(), None), |root| (root.children, root.hidden))
+    }
+}
+
+fn function(functions: &Functions<'_>, callee: Callee, recursive: bool) -> TreeFunction {
+    let words = |text: &str| TreeFunction { function: text.to_owned(), file: None, module: None, recursive };
+    match callee {
+        Callee::Function(id) => TreeFunction {
+            function: functions.name(id),
+            file: functions.file(id),
+            module: functions.module(id),
+            recursive,
+        },
+        Callee::Missing => words("(outer frames are missing)"),
+        Callee::Unknown | Callee::Program => words("(no stack is known)"),
+    }
+}
+
+#[cfg(test)]
+mod tests;
