@@ -15,3 +15,4 @@ mod processes;
 mod programs;
 mod signals;
 mod threads;
+mod tree;

@@ -30,6 +30,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Record(flags) => commands::record::run(flags),
         Command::Report(flags) => commands::report::run(flags),
         Command::Top(flags) => commands::top::run(flags),
+        Command::Tree(flags) => commands::tree::run(flags),
         Command::Leaks(flags) => commands::leaks::run(flags),
         Command::Recover(flags) => commands::recover::run(flags),
     }

@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Write};
 
 use anyhow::{Context, Result};
-use mallow_report::analysis::{Leaks, Overview, StatReport, Top};
+use mallow_report::analysis::{Leaks, Overview, StatReport, Top, Tree};
 use serde::Serialize;
 
 /// Writes to standard output. A reader that has seen enough (`mallow report | head`) is no failure.
@@ -35,6 +35,7 @@ impl Report for Overview {}
 impl Report for Top {}
 impl Report for Leaks {}
 impl Report for StatReport {}
+impl Report for Tree {}
 
 /// The report as JSON for scripts, a line end after it. Invisible characters are escaped, so that a terminal does not
 /// obey them either.

@@ -10,3 +10,4 @@ pub mod stat;
 pub mod stat_text;
 pub mod told;
 pub mod top;
+pub mod tree;

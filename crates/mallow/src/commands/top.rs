@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use mallow_report::analysis::{Measure, Top, TopOptions, top};
+use mallow_report::analysis::{Top, TopOptions, top};
 
 use super::source::Recording;
 use crate::flags::TopFlags;
-use crate::text::units::{bytes, count, percent};
-use crate::text::{Align, Line, Look, Page, Stream, Table, function, location};
+use crate::text::units::{count, percent};
+use crate::text::{Align, Line, Look, Page, Stream, Table, amount, function, location, measured};
 use crate::{exit, output};
 
 /// Shows the functions.
@@ -30,14 +30,8 @@ pub fn run(flags: &TopFlags) -> Result<ExitCode> {
 fn text(report: &Top, look: &Look) -> String {
     let mut page = Page::new(*look);
     let by = report.by;
-    let amount = |n: u64| if by.is_bytes() { bytes(n, look.exact) } else { count(n) };
-    let measure = match by {
-        Measure::Allocations => "allocations",
-        Measure::Bytes => "allocated bytes",
-        Measure::Peak => "bytes live at the peak",
-        Measure::Leaked => "leaked bytes",
-        Measure::Temporary => "temporary allocations",
-    };
+    let amount = |n: u64| amount(by, n, look);
+    let measure = measured(by);
     let total = by.of(&report.totals);
     let order = if report.cum { "cum: by a function and all that it called" } else { "flat: by a function itself" };
     page.line(

@@ -1,5 +1,6 @@
 //! The command line: each flag with its documentation.
 
+mod tree;
 mod views;
 
 use std::ffi::OsString;
@@ -10,6 +11,7 @@ use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 
 use crate::output;
+pub use tree::TreeFlags;
 pub use views::{By, SourceFlags, ViewFlags};
 
 /// Allocation debugging for native programs: who allocates, what was live at the peak, what leaked.
@@ -71,6 +73,8 @@ pub enum Command {
     Report(ReportFlags),
     /// Show the functions that allocate most
     Top(TopFlags),
+    /// Show who calls whom to allocate
+    Tree(TreeFlags),
     /// Show what was live at the end
     Leaks(LeaksFlags),
     /// Make a recording of what an interrupted record left behind

@@ -2,12 +2,14 @@
 //!
 //! Every word that comes from a recording goes through [`Line`], which makes it harmless.
 
+mod amount;
 mod look;
 mod names;
 mod page;
 mod table;
 pub mod units;
 
+pub use amount::{amount, measured};
 pub use look::{Look, Stream};
 pub use names::{function, location};
 pub use page::{Line, Page, clean};
