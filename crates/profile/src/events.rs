@@ -33,6 +33,17 @@ pub struct Block {
     pub size: u64,
     /// When it was allocated.
     pub ms: u64,
+    /// Mark of the thread that allocated it; see [`Block::thread_mark`].
+    pub thread: u8,
+}
+
+impl Block {
+    /// What is kept of a thread's index with each block: its low byte. Two threads of a process have the same mark only
+    /// if there are more than 256 of them in the recording.
+    #[inline]
+    pub fn thread_mark(thread: u32) -> u8 {
+        thread as u8
+    }
 }
 
 /// What happened, in the order that the replay found.

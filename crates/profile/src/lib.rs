@@ -9,6 +9,7 @@
 mod counts;
 mod events;
 mod found;
+mod patterns;
 mod stacks;
 mod strings;
 mod words;
@@ -16,6 +17,7 @@ mod words;
 pub use counts::{Counts, FAMILIES, Family, FamilyCounts};
 pub use events::{Block, Call, Event, Moment};
 pub use found::{Found, ModuleSummary, Note, Summary};
+pub use patterns::Patterns;
 pub use stacks::{FrameId, StackId, Stacks};
 pub use strings::{StringId, Strings};
 pub use words::{Origin, Word, Words};
@@ -114,6 +116,8 @@ pub struct Site {
     pub stack: StackId,
     /// How much.
     pub counts: Counts,
+    /// What it does with its blocks.
+    pub patterns: Patterns,
     /// When the oldest and the youngest of the leaked blocks were allocated, ms since the recording began; 0 without leaks.
     pub leaked_oldest_ms: u64,
     /// See `leaked_oldest_ms`.

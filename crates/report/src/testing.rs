@@ -85,7 +85,14 @@ impl Builder {
             p.families += families;
         }
         let sites = &mut self.profile.sites;
-        sites.push(Site { process, stack, counts, leaked_oldest_ms: 0, leaked_youngest_ms: 0 });
+        sites.push(Site {
+            process,
+            stack,
+            counts,
+            patterns: Default::default(),
+            leaked_oldest_ms: 0,
+            leaked_youngest_ms: 0,
+        });
         let last = sites.len() - 1;
         &mut sites[last]
     }

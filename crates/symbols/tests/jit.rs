@@ -41,7 +41,14 @@ fn add(profile: &mut Profile, address: u64, processes: &[u32]) -> FrameId {
     let stack = profile.stacks.push(Stacks::ROOT, frame);
     for &process in processes {
         let (process, counts) = (ProcessId(process), Counts::default());
-        profile.sites.push(Site { process, stack, counts, leaked_oldest_ms: 0, leaked_youngest_ms: 0 });
+        profile.sites.push(Site {
+            process,
+            stack,
+            counts,
+            patterns: Default::default(),
+            leaked_oldest_ms: 0,
+            leaked_youngest_ms: 0,
+        });
     }
     frame
 }

@@ -41,12 +41,14 @@ pub enum Kind {
     Sources = 10,
     /// Names of measured regions.
     Regions = 12,
+    /// What sites do with their blocks, at the end.
+    Patterns = 13,
 }
 
 impl Kind {
     fn of(byte: u8) -> Option<Self> {
         use Kind::*;
-        let all = [Opening, Tables, Events, Counts, Processes, Lines, Ending, Index, Names, Sources, Regions];
+        let all = [Opening, Tables, Events, Counts, Processes, Lines, Ending, Index, Names, Sources, Regions, Patterns];
         all.into_iter().find(|&kind| kind as u8 == byte)
     }
 }

@@ -396,7 +396,10 @@ impl Decoder {
             let call = Call { family: REALLOC_FAMILY + (kind >> 1 & 1), site, size };
             Event::Reallocate { call, old, moved: kind & 1 != 0 }
         };
-        self.born(process, Block { sequence: self.model.sequence, site, size, ms })?;
+        self.born(
+            process,
+            Block { sequence: self.model.sequence, site, size, ms, thread: Block::thread_mark(thread) },
+        )?;
         Ok((at, event))
     }
 

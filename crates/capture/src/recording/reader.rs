@@ -128,7 +128,7 @@ impl<R: Read + Seek> Reader<R> {
 
     fn read_whole(&mut self) -> Result<Profile, ReadError> {
         let mut contents = Contents::new(self.blocks.length());
-        let (mut counted, mut ending, mut lines, mut names) = (0, None, Lines::default(), None);
+        let (mut counted, mut watched, mut ending, mut lines, mut names) = (0, 0, None, Lines::default(), None);
         let mut runs = Vec::new();
         let wanted = |kind| !matches!(kind, Kind::Events | Kind::Sources);
         while let Some(Block { kind, at, mut columns }) = self.blocks.next(wanted)? {
@@ -140,6 +140,7 @@ impl<R: Read + Seek> Reader<R> {
             let read = match kind {
                 Kind::Opening | Kind::Tables => contents.read(kind, &mut columns, &mut self.known),
                 Kind::Counts => summary::read_counts(&mut columns, ledger, &mut counted),
+                Kind::Patterns => summary::read_patterns(&mut columns, ledger, &mut watched),
                 Kind::Processes => summary::read_processes(&mut columns, ledger),
                 Kind::Lines => lines.read(&mut columns, ledger),
                 Kind::Regions => regions::read(&mut columns, ledger.processes.len()).map(|read| runs.extend(read)),
@@ -153,8 +154,8 @@ impl<R: Read + Seek> Reader<R> {
         let at = self.blocks.at();
         let end = ending.ok_or(ReadError::Damaged { at, what: "the ending is missing" })?;
         let sites = contents.ledger.sites.len();
-        if counted != sites || end.sites != sites as u64 {
-            return Err(ReadError::Damaged { at, what: "counts of some sites are missing" });
+        if [counted, watched] != [sites; 2] || end.sites != sites as u64 {
+            return Err(ReadError::Damaged { at, what: "counts or patterns of some sites are missing" });
         }
         let mut profile = contents.into_profile();
         profile.strings = lines.into_strings();

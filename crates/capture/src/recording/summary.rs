@@ -1,8 +1,9 @@
-//! What is known at the end: counts of sites, what became of processes, how it ended.
+//! What is known at the end: counts and patterns of sites, what became of processes, how it ended.
 //!
 //! | block | columns |
 //! | --- | --- |
 //! | counts | 0: number of sites; 1…14: for each site, in their order, the fields of [`FIELDS`] |
+//! | patterns | 0: number of sites; 1…12: for each site, in their order, the fields of [`PATTERNS`] |
 //! | processes | 0: for each process end, threads, own peak and when, calls and bytes by family, frees, realloc frees, reallocs in place and moved, foreign frees, lost |
 //! | ending | 0: duration, exit status + 1 folded or 0, cut short: 0 or 1 and why, lost, damaged, peak in ms, number of sites |
 
@@ -28,32 +29,68 @@ const FIELDS: [fn(&mut Site) -> &mut u64; 14] = [
     |s| &mut s.leaked_youngest_ms,
 ];
 
-/// Sites of one block of counts.
+/// What a site does with its blocks, one column each.
+const PATTERNS: [fn(&mut Site) -> &mut u64; 12] = [
+    |s| &mut s.patterns.smallest,
+    |s| &mut s.patterns.largest,
+    |s| &mut s.patterns.alternating,
+    |s| &mut s.patterns.growth_steps,
+    |s| &mut s.patterns.grown_buffers,
+    |s| &mut s.patterns.copied_bytes,
+    |s| &mut s.patterns.freed_by_others,
+    |s| &mut s.patterns.freed_in_runs,
+    |s| &mut s.patterns.runs,
+    |s| &mut s.patterns.kept,
+    |s| &mut s.patterns.kept_bytes,
+    |s| &mut s.patterns.kept_slack,
+];
+
+/// Sites of one block of counts or patterns.
 pub const SITES: usize = 1 << 16;
 
 /// A block of counts of these sites.
 pub fn write_counts(sites: &[Site]) -> Vec<Vec<u8>> {
-    let mut columns = vec![Vec::new(); 1 + FIELDS.len()];
+    write_fields(sites, &FIELDS)
+}
+
+/// Sets the counts of the next sites; `done` counts the sites that have theirs.
+pub fn read_counts(columns: &mut [Cursor], ledger: &mut Ledger, done: &mut usize) -> Result<(), Nonsense> {
+    read_fields(columns, &mut ledger.sites, &FIELDS, done)
+}
+
+/// A block of what these sites do with their blocks.
+pub fn write_patterns(sites: &[Site]) -> Vec<Vec<u8>> {
+    write_fields(sites, &PATTERNS)
+}
+
+/// Sets what the next sites do with their blocks; `done` counts the sites of which it is known.
+pub fn read_patterns(columns: &mut [Cursor], ledger: &mut Ledger, done: &mut usize) -> Result<(), Nonsense> {
+    read_fields(columns, &mut ledger.sites, &PATTERNS, done)
+}
+
+type Field = fn(&mut Site) -> &mut u64;
+
+fn write_fields(sites: &[Site], fields: &[Field]) -> Vec<Vec<u8>> {
+    let mut columns = vec![Vec::new(); 1 + fields.len()];
     put(&mut columns[0], sites.len() as u64);
     for site in sites {
         let mut site = site.clone();
-        for (column, field) in columns[1..].iter_mut().zip(FIELDS) {
+        for (column, field) in columns[1..].iter_mut().zip(fields) {
             put(column, *field(&mut site));
         }
     }
     columns
 }
 
-/// Sets the counts of the next sites; `done` counts the sites that have theirs.
-pub fn read_counts(columns: &mut [Cursor], ledger: &mut Ledger, done: &mut usize) -> Result<(), Nonsense> {
-    let [count, fields @ ..] = columns else { return Err(Nonsense("a block of counts has no columns")) };
-    let count = usize::try_from(count.number()?).map_err(|_| Nonsense("more counts than sites"))?;
-    let end = done.checked_add(count).ok_or(Nonsense("more counts than sites"))?;
-    let sites = ledger.sites.get_mut(*done..end).ok_or(Nonsense("more counts than sites"))?;
-    if fields.len() != FIELDS.len() {
-        return Err(Nonsense("a block of counts has another number of columns"));
+fn read_fields(columns: &mut [Cursor], sites: &mut [Site], fields: &[Field], done: &mut usize) -> Result<(), Nonsense> {
+    let [count, columns @ ..] = columns else { return Err(Nonsense("a block of sums has no columns")) };
+    let count = usize::try_from(count.number()?).map_err(|_| Nonsense("more sums than sites"))?;
+    let end = done.checked_add(count).ok_or(Nonsense("more sums than sites"))?;
+    let sites = sites.get_mut(*done..end).ok_or(Nonsense("more sums than sites"))?;
+    if columns.len() != fields.len() {
+        return Err(Nonsense("a block of sums has another number of columns"));
     }
-    for (column, field) in fields.iter_mut().zip(FIELDS) {
+    for (column, field) in columns.iter_mut().zip(fields) {
         for site in sites.iter_mut() {
             *field(site) = column.number()?;
         }

@@ -133,6 +133,9 @@ impl<W: Write> Blocks<W> {
         for sites in profile.sites.chunks(summary::SITES) {
             self.write(Kind::Counts, &summary::write_counts(sites))?;
         }
+        for sites in profile.sites.chunks(summary::SITES) {
+            self.write(Kind::Patterns, &summary::write_patterns(sites))?;
+        }
         self.write(Kind::Processes, &summary::write_processes(&profile.processes))?;
         if !profile.regions.is_empty() {
             self.write(Kind::Regions, &regions::write(&profile.regions))?;

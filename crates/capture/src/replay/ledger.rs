@@ -7,6 +7,7 @@
 //! counts still are its counts at the peak, and the next event of the site takes the snapshot before it changes them.
 //! The end of its process takes the last one: where a peak is set after that, nothing of the site was live then.
 
+use super::patterns::{Release, Tracker};
 use mallow_profile::{
     Block, Call, Ending, Frame, Module, Moment, Process, ProcessId, Profile, Site, StackId, Stacks, Strings, Thread,
 };
@@ -36,6 +37,7 @@ pub struct Ledger {
     pub processes: Vec<Process>,
     /// Sites. The `peak` of one is valid if its snapshot is, see the module's text.
     pub sites: Vec<Site>,
+    tracker: Tracker,
     running: Vec<Running>,
     snapshots: Vec<u64>,
     last_allocation: Vec<u64>,
@@ -94,6 +96,7 @@ impl Ledger {
             process: ProcessId(process),
             stack,
             counts: Default::default(),
+            patterns: Default::default(),
             leaked_oldest_ms: 0,
             leaked_youngest_ms: 0,
         });
@@ -105,7 +108,15 @@ impl Ledger {
     /// Posts an allocation. Precondition, here and below: process, thread and site exist and belong together.
     #[inline]
     pub fn allocate(&mut self, at: Moment, call: Call) -> Block {
-        let block = Block { sequence: self.sequence, site: call.site, size: call.size, ms: at.ms };
+        let block = self.count_allocation(at, call);
+        self.tracker.allocated(at, &block);
+        block
+    }
+
+    #[inline]
+    fn count_allocation(&mut self, at: Moment, call: Call) -> Block {
+        let thread = Block::thread_mark(at.thread);
+        let block = Block { sequence: self.sequence, site: call.site, size: call.size, ms: at.ms, thread };
         self.sequence += 1;
         self.last_allocation[at.thread as usize] = block.sequence;
 
@@ -138,6 +149,7 @@ impl Ledger {
     pub fn pass(&mut self, at: Moment) {
         self.last_allocation[at.thread as usize] = self.sequence;
         self.sequence += 1;
+        self.tracker.passed(at);
     }
 
     /// Posts a call of free; None is a block that was not seen allocated.
@@ -148,31 +160,39 @@ impl Ledger {
         process.foreign_frees += u64::from(block.is_none());
         self.frees += 1;
         if let Some(block) = block {
-            self.release(at, block);
+            self.release(at, block, Release::Free);
         }
     }
 
     /// Posts a realloc to size 0 that freed.
     pub fn realloc_free(&mut self, at: Moment, block: Option<&Block>) {
-        self.realloc_released(at, block);
+        self.realloc_released(at, block, Release::Free);
     }
 
     /// Posts the release of a block whose free was not seen: its address was handed out again. If the call of free comes
     /// at another time, when it fits no block, the two are one free.
     pub fn unseen_free(&mut self, at: Moment, block: &Block) {
         self.running[at.process as usize].unseen_frees += 1;
-        self.release(at, block);
+        self.release(at, block, Release::Unseen);
     }
 
     /// Posts a realloc that succeeded.
     pub fn reallocate(&mut self, at: Moment, old: Option<&Block>, call: Call, moved: bool) -> Block {
-        self.realloc_released(at, old);
-        self.reallocated(at, call, moved)
+        self.realloc_released(at, old, Release::Realloc);
+        let block = self.count_reallocation(at, call, moved);
+        self.tracker.reallocated(at, old, &block, moved);
+        block
     }
 
     /// Posts the second half of a realloc that succeeded: the old block is not counted.
     pub fn reallocated(&mut self, at: Moment, call: Call, moved: bool) -> Block {
-        let block = self.allocate(at, call);
+        let block = self.count_reallocation(at, call, moved);
+        self.tracker.reallocated(at, None, &block, moved);
+        block
+    }
+
+    fn count_reallocation(&mut self, at: Moment, call: Call, moved: bool) -> Block {
+        let block = self.count_allocation(at, call);
         let families = &mut self.processes[at.process as usize].families;
         let counts = &mut self.sites[call.site as usize].counts;
         if moved {
@@ -185,20 +205,20 @@ impl Ledger {
         block
     }
 
-    fn realloc_released(&mut self, at: Moment, old: Option<&Block>) {
+    fn realloc_released(&mut self, at: Moment, old: Option<&Block>, why: Release) {
         let process = &mut self.processes[at.process as usize];
         process.families.realloc_frees += 1;
         process.foreign_frees += u64::from(old.is_none());
         self.frees += 1;
         if let Some(block) = old {
-            self.release(at, block);
+            self.release(at, block, why);
         }
     }
 
     /// Temporary is what the allocating thread frees itself: whether another thread's free came before the next
     /// allocation of this one is not something that the rings could tell twice in the same way.
     #[inline]
-    fn release(&mut self, at: Moment, block: &Block) {
+    fn release(&mut self, at: Moment, block: &Block, why: Release) {
         self.snapshot(block.site);
         let counts = &mut self.sites[block.site as usize].counts;
         counts.frees += 1;
@@ -210,6 +230,7 @@ impl Ledger {
         let running = &mut self.running[at.process as usize];
         running.live_bytes = running.live_bytes.saturating_sub(block.size);
         self.live_bytes = self.live_bytes.saturating_sub(block.size);
+        self.tracker.released(at, block, why, self.processes[at.process as usize].start_ms);
     }
 
     #[inline]
@@ -234,11 +255,13 @@ impl Ledger {
         running.live_bytes = 0;
         let ended = &mut self.processes[process as usize];
         ended.end_ms = ms;
+        let start_ms = ended.start_ms;
         ended.foreign_frees = ended.foreign_frees.saturating_sub(running.unseen_frees);
         for site in std::mem::take(&mut running.sites) {
             self.snapshot(site);
         }
         for block in live {
+            self.tracker.leaked(&block, ms, start_ms);
             let site = &mut self.sites[block.site as usize];
             if site.counts.leaked == 0 {
                 site.leaked_oldest_ms = block.ms;
@@ -273,6 +296,7 @@ impl Ledger {
 
     /// Closes the books. Precondition: all processes have ended.
     pub fn close(mut self) -> Profile {
+        self.tracker.close(&mut self.sites);
         for (site, snapshot) in self.sites.iter_mut().zip(&self.snapshots) {
             if *snapshot < self.peak_generation {
                 (site.counts.peak, site.counts.peak_bytes) = (0, 0);

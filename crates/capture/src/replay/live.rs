@@ -12,7 +12,7 @@ pub const KEY_MAX: u64 = (1 << 48) - 1;
 /// ```text
 ///        63                16 15            0
 /// slot0 |    key (never 0)   | sequence low  |
-/// slot1 |    sequence high   | size          |    size u32::MAX: see `large`
+/// slot1 | sequence high | thread | size      |    32, 8 and 24 bits; size 2^24 - 1: see `large`
 /// slot2 |    site            | ms            |    ms saturates after 49 days
 /// ```
 type Slot = [u64; 3];
@@ -22,7 +22,8 @@ pub const GRAIN_BITS: u32 = 5;
 const GROUP_BITS: u32 = 3;
 
 const EMPTY: Slot = [0; 3];
-const LARGE: u64 = u32::MAX as u64;
+const SIZE_BITS: u32 = 24;
+const LARGE: u64 = (1 << SIZE_BITS) - 1;
 
 /// See the module's text.
 #[derive(Debug)]
@@ -141,7 +142,7 @@ impl Live {
         };
         [
             key << 16 | block.sequence & 0xffff,
-            (block.sequence >> 16) << 32 | size,
+            (block.sequence >> 16) << 32 | u64::from(block.thread) << SIZE_BITS | size,
             u64::from(block.site) << 32 | block.ms.min(u64::from(u32::MAX)),
         ]
     }
@@ -171,7 +172,8 @@ fn unpack(slot: Slot, large: &mut FxHashMap<u64, u64>) -> Block {
     let sequence = (slot[1] >> 32) << 16 | slot[0] & 0xffff;
     let size = slot[1] & LARGE;
     let size = if size == LARGE { large.remove(&sequence).unwrap_or(LARGE) } else { size };
-    Block { sequence, site: (slot[2] >> 32) as u32, size, ms: slot[2] & 0xffff_ffff }
+    let thread = (slot[1] >> SIZE_BITS) as u8;
+    Block { sequence, site: (slot[2] >> 32) as u32, size, ms: slot[2] & 0xffff_ffff, thread }
 }
 
 #[cfg(test)]
@@ -181,7 +183,7 @@ mod tests {
     use std::collections::HashMap;
 
     fn block(n: u64, size: u64) -> Block {
-        Block { sequence: n << 20 | 7, site: n as u32 ^ 0x8000_0000, size, ms: n }
+        Block { sequence: n << 20 | 7, site: n as u32 ^ 0x8000_0000, size, ms: n, thread: n as u8 ^ 0x80 }
     }
 
     proptest! {

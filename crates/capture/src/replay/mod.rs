@@ -11,6 +11,7 @@ mod ledger;
 mod live;
 mod merge;
 mod order;
+mod patterns;
 mod places;
 mod process;
 mod record;

@@ -232,7 +232,7 @@ fn the_sink_gets_the_same_story() {
     let (_, log) = replay.finish(End::default());
     let events: Vec<_> = log.unwrap().0.into_iter().map(|(_, event)| event).collect();
     let (first, second) = (Call { family: 0, site: 0, size: 8 }, Call { family: 2, site: 1, size: 9 });
-    let block = |sequence, call: Call| Some(Block { sequence, site: call.site, size: call.size, ms: 5 });
+    let block = |sequence, call: Call| Some(Block { sequence, site: call.site, size: call.size, ms: 5, thread: 0 });
     assert_eq!(
         events,
         [

@@ -1,6 +1,7 @@
 //! The replay on rings that the tests write themselves.
 
 mod basics;
+mod patterns;
 pub mod simulator;
 mod threads;
 

@@ -1,0 +1,261 @@
+//! Watches what sites do with their blocks, while the books are kept: [`Patterns`].
+//!
+//! Costs a line of memory for each allocation and each release, 64 bytes a site, and more only for the sites that do
+//! something rare. Everything is told from the order of one thread's events, which rings keep exactly.
+
+use mallow_profile::{Block, Moment, Patterns, Site};
+use rustc_hash::FxHashMap;
+
+/// Frees in a row from which on a run counts as one.
+const RUN: u32 = 16;
+/// A step of a growing buffer may have so many other allocations of its thread between the new block and the free of the
+/// old one: the element that is added may need memory too.
+const BETWEEN: u32 = 1;
+/// A block of this size or more, given up for one of double the size from another site, is taken for a buffer that grows;
+/// smaller sizes meet by chance. It is what the C++ library's strings begin with.
+const SMALLEST: u64 = 31;
+/// Blocks below this are not looked at as large ones.
+const LARGE: u64 = 64 << 10;
+/// glibc moves the pages of a block of this size, whatever its settings have become meanwhile, and copies nothing.
+const MOVED_BY_PAGES: u64 = 32 << 20;
+/// Growing buffers that are remembered; beyond that, some are taken for new ones.
+const GROWING: usize = 1 << 12;
+
+/// Why a block is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// The program called free.
+    Free,
+    /// realloc took it over.
+    Realloc,
+    /// Nobody saw how.
+    Unseen,
+}
+
+/// What happens at every event of a site: one line of a cache.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Track {
+    smallest: u64,
+    largest: u64,
+    alternating: u64,
+    freed_in_runs: u64,
+    /// The last allocation: its block, and when its thread made it.
+    last_sequence: u64,
+    last_size: u64,
+    last_number: u32,
+    last_thread: u32,
+    runs: u32,
+    last_run: u32,
+}
+
+impl Default for Track {
+    fn default() -> Self {
+        Self {
+            smallest: u64::MAX,
+            largest: 0,
+            alternating: 0,
+            freed_in_runs: 0,
+            last_sequence: u64::MAX,
+            last_size: 0,
+            last_number: 0,
+            last_thread: u32::MAX,
+            runs: 0,
+            last_run: 0,
+        }
+    }
+}
+
+/// What one thread did last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Thread {
+    /// Its allocations, modulo 2^32.
+    number: u32,
+    /// Its frees since the last one.
+    frees: u32,
+    /// The number of the run that these are, from [`RUN`] on.
+    run: u32,
+    last_site: u32,
+    last_size: u64,
+    last_sequence: u64,
+}
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub struct Tracker {
+    sites: Vec<Track>,
+    /// Patterns of sites that few have; sizes and runs are not in them.
+    rare: FxHashMap<u32, Patterns>,
+    threads: Vec<Thread>,
+    runs: u32,
+    /// Blocks that are growing buffers, by a hash of their number.
+    growing: Vec<u64>,
+    /// By how much large blocks had grown last; only while they live, and only where it is a lot.
+    large: FxHashMap<u64, u64>,
+}
+
+impl Tracker {
+    /// A block was allocated, other than by realloc of another one.
+    #[inline]
+    pub fn allocated(&mut self, at: Moment, block: &Block) {
+        let (site, index) = (block.site as usize, at.thread as usize);
+        if site >= self.sites.len() || index >= self.threads.len() {
+            self.make_room(site, index);
+        }
+        let thread = &mut self.threads[index];
+        thread.number = thread.number.wrapping_add(1);
+        thread.frees = 0;
+        thread.last_site = block.site;
+        thread.last_size = block.size;
+        thread.last_sequence = block.sequence;
+        let track = &mut self.sites[site];
+        track.smallest = track.smallest.min(block.size);
+        track.largest = track.largest.max(block.size);
+        track.last_sequence = block.sequence;
+        track.last_size = block.size;
+        track.last_number = thread.number;
+        track.last_thread = at.thread;
+    }
+
+    /// The thread allocated something that is not watched.
+    #[inline]
+    pub fn passed(&mut self, at: Moment) {
+        if let Some(thread) = self.threads.get_mut(at.thread as usize) {
+            thread.number = thread.number.wrapping_add(1);
+            thread.frees = 0;
+        }
+    }
+
+    /// A block was made by realloc of another one, which is None where it is not watched. Its release comes first.
+    pub fn reallocated(&mut self, at: Moment, old: Option<&Block>, new: &Block, moved: bool) {
+        self.allocated(at, new);
+        if let Some(old) = old
+            && old.size < new.size
+        {
+            let copied = if moved && old.size < MOVED_BY_PAGES { old.size } else { 0 };
+            self.grown(old, new.site, new.sequence, new.size, copied);
+        }
+    }
+
+    /// A block is gone. `start_ms` is when its process began.
+    #[inline]
+    pub fn released(&mut self, at: Moment, block: &Block, why: Release, start_ms: u64) {
+        let (site, index) = (block.site as usize, at.thread as usize);
+        if site >= self.sites.len() || index >= self.threads.len() {
+            self.make_room(site, index);
+        }
+        if block.size >= LARGE {
+            self.large_released(block, at.ms, start_ms, why);
+        }
+        if why != Release::Free {
+            return;
+        }
+        let thread = &mut self.threads[index];
+        let track = &mut self.sites[site];
+        track.alternating += u64::from(track.last_sequence == block.sequence);
+        if block.thread != Block::thread_mark(at.thread) {
+            rare(&mut self.rare, block.site).freed_by_others += 1;
+        }
+        thread.frees += 1;
+        match thread.frees {
+            1 => self.free_after_allocation(at, block),
+            2..RUN => {}
+            frees => {
+                if frees == RUN {
+                    self.runs += 1;
+                    thread.run = self.runs;
+                }
+                track.freed_in_runs += 1;
+                track.runs += u32::from(track.last_run != thread.run);
+                track.last_run = thread.run;
+            }
+        }
+    }
+
+    /// A free right after an allocation is how a buffer moves into a larger block, without realloc: the old block is that
+    /// of the same site, or half as large.
+    #[inline]
+    fn free_after_allocation(&mut self, at: Moment, old: &Block) {
+        let thread = self.threads[at.thread as usize];
+        let track = self.sites[old.site as usize];
+        let again = track.last_thread == at.thread
+            && thread.number.wrapping_sub(track.last_number) <= BETWEEN
+            && track.last_size > old.size;
+        if again {
+            self.grown(old, old.site, track.last_sequence, track.last_size, old.size);
+            return;
+        }
+        // Strings have one byte more than their capacity.
+        let double = old.size.saturating_mul(2);
+        if old.size >= SMALLEST && (thread.last_size == double || thread.last_size == double - 1) {
+            self.grown(old, thread.last_site, thread.last_sequence, thread.last_size, old.size);
+        }
+    }
+
+    fn grown(&mut self, old: &Block, site: u32, sequence: u64, size: u64, copied: u64) {
+        if self.growing.is_empty() {
+            self.growing = vec![u64::MAX; GROWING];
+        }
+        let slot = |sequence: u64| (sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52) as usize % GROWING;
+        let first = self.growing[slot(old.sequence)] != old.sequence;
+        self.growing[slot(sequence)] = sequence;
+        let patterns = rare(&mut self.rare, site);
+        patterns.growth_steps += 1;
+        patterns.grown_buffers += u64::from(first);
+        patterns.copied_bytes = patterns.copied_bytes.saturating_add(copied);
+        let slack = size - old.size;
+        if size >= LARGE && slack >= size / 4 {
+            self.large.insert(sequence, slack);
+        }
+        // It was needed after all.
+        self.large.remove(&old.sequence);
+    }
+
+    #[cold]
+    fn large_released(&mut self, block: &Block, ms: u64, start_ms: u64, why: Release) {
+        let Some(slack) = self.large.remove(&block.sequence) else { return };
+        let kept = ms.saturating_sub(block.ms);
+        if why != Release::Realloc && kept > 0 && kept.saturating_mul(2) >= ms.saturating_sub(start_ms) {
+            let patterns = rare(&mut self.rare, block.site);
+            patterns.kept += 1;
+            patterns.kept_bytes = patterns.kept_bytes.saturating_add(block.size);
+            patterns.kept_slack = patterns.kept_slack.saturating_add(slack);
+        }
+    }
+
+    /// A block is live as its process ends.
+    pub fn leaked(&mut self, block: &Block, ms: u64, start_ms: u64) {
+        if block.size >= LARGE {
+            self.large_released(block, ms, start_ms, Release::Unseen);
+        }
+    }
+
+    /// Tells the sites what they do. What is known of sites that had no events here stays.
+    pub fn close(mut self, sites: &mut [Site]) {
+        for ((number, site), track) in (0..).zip(sites).zip(self.sites) {
+            site.patterns = Patterns {
+                smallest: track.smallest,
+                largest: track.largest,
+                alternating: track.alternating,
+                freed_in_runs: track.freed_in_runs,
+                runs: track.runs.into(),
+                ..self.rare.remove(&number).unwrap_or_default()
+            };
+        }
+    }
+
+    #[cold]
+    fn make_room(&mut self, site: usize, thread: usize) {
+        if site >= self.sites.len() {
+            self.sites.resize(site + 1, Track::default());
+        }
+        if thread >= self.threads.len() {
+            self.threads.resize(thread + 1, Thread::default());
+        }
+    }
+}
+
+#[inline]
+fn rare(all: &mut FxHashMap<u32, Patterns>, site: u32) -> &mut Patterns {
+    all.entry(site).or_default()
+}

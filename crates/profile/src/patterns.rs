@@ -1,0 +1,124 @@
+//! What a site does with its blocks, beyond how many and how large: sums that betray a habit.
+
+use std::ops::AddAssign;
+
+/// Habits of one site, added up. What they mean for the program is for analyses to say. Sums saturate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patterns {
+    /// The smallest size that was asked for; `u64::MAX` where nothing was.
+    pub smallest: u64,
+    /// The largest one.
+    pub largest: u64,
+    /// Blocks that the program itself freed before their site allocated again.
+    pub alternating: u64,
+    /// Blocks that took over from a smaller one: by realloc, or by an allocation upon which the thread frees the old
+    /// block at once.
+    pub growth_steps: u64,
+    /// Steps that were the first one of their buffer.
+    pub grown_buffers: u64,
+    /// Bytes that the steps copied from the old block to the new one.
+    pub copied_bytes: u64,
+    /// Blocks that another thread freed than allocated them.
+    pub freed_by_others: u64,
+    /// Blocks freed in runs: after 16 other frees, at least, since the freeing thread allocated.
+    pub freed_in_runs: u64,
+    /// How many runs these were.
+    pub runs: u64,
+    /// Large blocks that had grown by a quarter or more in their last step, and were then kept for at least half of the
+    /// process's time.
+    pub kept: u64,
+    /// Their requested bytes.
+    pub kept_bytes: u64,
+    /// What they had grown by in that last step: as much may be unused.
+    pub kept_slack: u64,
+}
+
+impl Default for Patterns {
+    fn default() -> Self {
+        Self {
+            smallest: u64::MAX,
+            largest: 0,
+            alternating: 0,
+            growth_steps: 0,
+            grown_buffers: 0,
+            copied_bytes: 0,
+            freed_by_others: 0,
+            freed_in_runs: 0,
+            runs: 0,
+            kept: 0,
+            kept_bytes: 0,
+            kept_slack: 0,
+        }
+    }
+}
+
+impl AddAssign for Patterns {
+    fn add_assign(&mut self, other: Self) {
+        self.smallest = self.smallest.min(other.smallest);
+        self.largest = self.largest.max(other.largest);
+        for (mine, theirs) in [
+            (&mut self.alternating, other.alternating),
+            (&mut self.growth_steps, other.growth_steps),
+            (&mut self.grown_buffers, other.grown_buffers),
+            (&mut self.copied_bytes, other.copied_bytes),
+            (&mut self.freed_by_others, other.freed_by_others),
+            (&mut self.freed_in_runs, other.freed_in_runs),
+            (&mut self.runs, other.runs),
+            (&mut self.kept, other.kept),
+            (&mut self.kept_bytes, other.kept_bytes),
+            (&mut self.kept_slack, other.kept_slack),
+        ] {
+            *mine = mine.saturating_add(theirs);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Patterns;
+
+    fn patterns(first: u64) -> Patterns {
+        let [a, b, c, d, e, f, g, h, i, j, k, l] = std::array::from_fn(|n| first + n as u64);
+        Patterns {
+            smallest: a,
+            largest: b,
+            alternating: c,
+            growth_steps: d,
+            grown_buffers: e,
+            copied_bytes: f,
+            freed_by_others: g,
+            freed_in_runs: h,
+            runs: i,
+            kept: j,
+            kept_bytes: k,
+            kept_slack: l,
+        }
+    }
+
+    /// Each field another number, so that a sum in the wrong field is seen.
+    #[test]
+    fn each_field_is_added_to_itself() {
+        let mut sum = patterns(1000);
+        sum += patterns(50);
+        let sums = |n: u64| 1050 + 2 * n;
+        let expected = Patterns {
+            smallest: 50,
+            largest: 1001,
+            alternating: sums(2),
+            growth_steps: sums(3),
+            grown_buffers: sums(4),
+            copied_bytes: sums(5),
+            freed_by_others: sums(6),
+            freed_in_runs: sums(7),
+            runs: sums(8),
+            kept: sums(9),
+            kept_bytes: sums(10),
+            kept_slack: sums(11),
+        };
+        assert_eq!(sum, expected);
+        sum += Patterns::default();
+        assert_eq!(sum, expected);
+        sum += patterns(u64::MAX - 11);
+        assert_eq!((sum.kept_slack, sum.alternating, sum.largest), (u64::MAX, u64::MAX, u64::MAX - 10));
+    }
+}
