@@ -2,6 +2,7 @@
 
 mod calls;
 mod functions;
+pub mod gate;
 pub mod interest;
 mod leaks;
 mod numbers;

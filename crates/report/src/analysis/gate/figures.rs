@@ -1,0 +1,225 @@
+//! What runs of a case counted, and the figures that stand for them.
+
+use serde::{Deserialize, Serialize};
+
+/// What one run counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Run {
+    /// Allocations.
+    pub total_allocations: u64,
+    /// Their requested bytes.
+    pub total_allocated_bytes: u64,
+    /// Allocations minus frees.
+    pub remaining_allocations: i64,
+    /// File descriptors that stayed open; None where that is not known.
+    pub leaked_fds: Option<i64>,
+    /// Operations performed; 0: not told.
+    pub operations: u64,
+}
+
+/// What is judged. The names are those that the lines of a run and the keys of a baseline have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Allocations minus frees.
+    RemainingAllocations,
+    /// Allocations.
+    TotalAllocations,
+    /// Their requested bytes.
+    TotalAllocatedBytes,
+    /// File descriptors that stayed open.
+    LeakedFds,
+}
+
+impl Metric {
+    /// All of them, in the order in which a run's lines are printed.
+    pub const ALL: [Self; 4] =
+        [Self::RemainingAllocations, Self::TotalAllocations, Self::TotalAllocatedBytes, Self::LeakedFds];
+
+    /// Its name in lines and keys.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::RemainingAllocations => "remaining_allocations",
+            Self::TotalAllocations => "total_allocations",
+            Self::TotalAllocatedBytes => "total_allocated_bytes",
+            Self::LeakedFds => "leaked_fds",
+        }
+    }
+
+    /// The metric of a name.
+    pub fn of_key(key: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|metric| metric.key() == key)
+    }
+}
+
+/// The figures of a case, as they are judged and kept in a baseline.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figures {
+    /// Allocations minus frees.
+    pub remaining_allocations: i64,
+    /// Allocations.
+    pub total_allocations: i64,
+    /// Their requested bytes.
+    pub total_allocated_bytes: i64,
+    /// File descriptors that stayed open; None where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaked_fds: Option<i64>,
+    /// Operations that a run performs; 0: not told.
+    #[serde(default)]
+    pub operations: u64,
+}
+
+impl Figures {
+    /// One of them.
+    pub fn get(&self, metric: Metric) -> Option<i64> {
+        match metric {
+            Metric::RemainingAllocations => Some(self.remaining_allocations),
+            Metric::TotalAllocations => Some(self.total_allocations),
+            Metric::TotalAllocatedBytes => Some(self.total_allocated_bytes),
+            Metric::LeakedFds => self.leaked_fds,
+        }
+    }
+
+    /// Sets one of them.
+    pub fn set(&mut self, metric: Metric, value: Option<i64>) {
+        match metric {
+            Metric::RemainingAllocations => self.remaining_allocations = value.unwrap_or_default(),
+            Metric::TotalAllocations => self.total_allocations = value.unwrap_or_default(),
+            Metric::TotalAllocatedBytes => self.total_allocated_bytes = value.unwrap_or_default(),
+            Metric::LeakedFds => self.leaked_fds = value,
+        }
+    }
+
+    /// Allocations of one operation; None where operations were not told.
+    pub fn allocations_per_op(&self) -> Option<f64> {
+        (self.operations > 0).then(|| self.total_allocations as f64 / self.operations as f64)
+    }
+}
+
+/// All runs of a case, and the figures that stand for them: of each metric the least that a run had. What is above
+/// it came from elsewhere, a cache that filled or a thread that woke.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Measured {
+    /// The least.
+    #[serde(flatten)]
+    pub figures: Figures,
+    /// The most.
+    pub most: Figures,
+    /// Each run, in order.
+    pub runs: Vec<Run>,
+}
+
+impl Measured {
+    /// None without runs.
+    pub fn of(runs: &[Run]) -> Option<Self> {
+        // A descriptor count that one run could not have is not known.
+        let fds: Option<Vec<i64>> = runs.iter().map(|run| run.leaked_fds).collect();
+        let fds = fds.unwrap_or_default();
+        let whole = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        let operations = runs.iter().map(|run| run.operations).min()?;
+        let of = |pick: fn(&mut dyn Iterator<Item = i64>) -> Option<i64>| {
+            Some(Figures {
+                remaining_allocations: pick(&mut runs.iter().map(|run| run.remaining_allocations))?,
+                total_allocations: pick(&mut runs.iter().map(|run| whole(run.total_allocations)))?,
+                total_allocated_bytes: pick(&mut runs.iter().map(|run| whole(run.total_allocated_bytes)))?,
+                leaked_fds: pick(&mut fds.iter().copied()),
+                operations,
+            })
+        };
+        Some(Self { figures: of(|n| n.min())?, most: of(|n| n.max())?, runs: runs.to_vec() })
+    }
+
+    /// True where the runs disagree.
+    pub fn unstable(&self) -> bool {
+        self.figures != self.most
+    }
+}
+
+/// What two numbers of operations tell: the cost of each, and what comes before the first.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Scale {
+    /// Allocations of one operation.
+    pub allocations_per_op: f64,
+    /// Requested bytes of one operation.
+    pub bytes_per_op: f64,
+    /// Allocations without any.
+    pub setup_allocations: f64,
+}
+
+impl Scale {
+    /// The line through two measurements; None where their operations are equal.
+    pub fn of(few: &Figures, many: &Figures) -> Option<Self> {
+        let operations = many.operations as f64 - few.operations as f64;
+        if operations == 0.0 {
+            return None;
+        }
+        let slope = |metric| Some((many.get(metric)? - few.get(metric)?) as f64 / operations);
+        let allocations_per_op = slope(Metric::TotalAllocations)?;
+        Some(Self {
+            allocations_per_op,
+            bytes_per_op: slope(Metric::TotalAllocatedBytes)?,
+            setup_allocations: few.total_allocations as f64 - allocations_per_op * few.operations as f64,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(allocations: u64, bytes: u64, remaining: i64, fds: Option<i64>) -> Run {
+        Run {
+            total_allocations: allocations,
+            total_allocated_bytes: bytes,
+            remaining_allocations: remaining,
+            leaked_fds: fds,
+            operations: 10,
+        }
+    }
+
+    #[test]
+    fn the_least_of_each_metric_stands_for_the_runs() {
+        let measured = Measured::of(&[run(5, 90, 1, Some(0)), run(7, 80, 0, Some(2))]).expect("runs");
+        let figures = |remaining, allocations, bytes, fds| Figures {
+            remaining_allocations: remaining,
+            total_allocations: allocations,
+            total_allocated_bytes: bytes,
+            leaked_fds: Some(fds),
+            operations: 10,
+        };
+        assert_eq!((measured.figures, measured.most), (figures(0, 5, 80, 0), figures(1, 7, 90, 2)));
+        assert!(measured.unstable());
+        assert_eq!(measured.figures.allocations_per_op(), Some(0.5));
+        let one = Measured::of(&[run(5, 90, 1, Some(0)), run(5, 90, 1, Some(0))]).expect("runs");
+        assert!(!one.unstable());
+        assert_eq!(Measured::of(&[]), None);
+    }
+
+    #[test]
+    fn descriptors_that_one_run_does_not_know_are_not_known() {
+        let measured = Measured::of(&[run(5, 90, 1, Some(0)), run(5, 90, 1, None)]).expect("runs");
+        assert_eq!(measured.figures.leaked_fds, None);
+    }
+
+    #[test]
+    fn two_numbers_of_operations_tell_the_cost_of_one() {
+        let figures = |operations, total_allocations, total_allocated_bytes| Figures {
+            operations,
+            total_allocations,
+            total_allocated_bytes,
+            ..Figures::default()
+        };
+        let scale = Scale::of(&figures(10, 37, 1000), &figures(110, 337, 9000)).expect("a line");
+        assert_eq!((scale.allocations_per_op, scale.bytes_per_op, scale.setup_allocations), (3.0, 80.0, 7.0));
+        assert_eq!(Scale::of(&figures(10, 37, 0), &figures(10, 37, 0)), None);
+    }
+
+    #[test]
+    fn names_are_those_of_the_lines() {
+        for metric in Metric::ALL {
+            assert_eq!(Metric::of_key(metric.key()), Some(metric));
+            assert_eq!(serde_json::to_value(metric).expect("JSON"), metric.key());
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! A gate on allocations: what runs counted, what is allowed, and which stacks made the difference.
+//!
+//! What cannot be judged is never passed: it is *broken*, with the reason.
+
+mod figures;
+mod stacks;
+mod verdict;
+
+pub use figures::{Figures, Measured, Metric, Run, Scale};
+pub use stacks::{Change, Difference, SiteCount, difference, sites};
+pub use verdict::{Check, Limit, Limits, Slack, Verdict, judge};
