@@ -35,9 +35,6 @@ _Static_assert(sizeof(struct mallow_result) == 256, "one write, and whole record
 
 enum { REGION_CLOSED = 0, REGION_OPEN = 1 };
 
-/* Number of the region begun last, of this image. */
-static uint32_t regions;
-
 static void add_block(struct sums *to, const struct mallow_thread *block) {
     for (int family = 0; family < MALLOW_FAMILY_COUNT; family++) {
         to->allocations += __atomic_load_n(&block->counter[family].allocations, __ATOMIC_RELAXED);
@@ -140,8 +137,6 @@ static void result_write(struct mallow_result *result, const char *name) {
     memcpy(path + length, "/results", 9);
     result->magic = MALLOW_RESULT_MAGIC;
     result->tid = (uint32_t)sys_gettid();
-    struct mallow_process *process = image_alive != 0 ? __atomic_load_n(&target.process, __ATOMIC_ACQUIRE) : NULL;
-    result->serial = process != NULL ? process->serial : 0;
     result->name_len = (uint32_t)text_copy(result->name, name, sizeof result->name);
     if (name[result->name_len] != 0)
         result->flags |= MALLOW_RESULT_NAME_CUT;
@@ -178,7 +173,7 @@ static struct mallow_result result_of(const struct reading *reading, const struc
 static void region_begin(struct mallow_region *region, const char *name, uint32_t scope, uint32_t kind, uint32_t run) {
     int saved_errno = errno;
     struct reading reading = {.pid = (uint32_t)sys_getpid(), .run = run, .kind = kind};
-    reading.number = __atomic_add_fetch(&regions, 1, __ATOMIC_RELAXED);
+    reading.number = __atomic_add_fetch(&target.control->regions, 1, __ATOMIC_RELAXED);
     region->name = name;
     region->scope = scope;
     region->state = REGION_OPEN;

@@ -58,7 +58,7 @@ struct mallow_control {
     uint32_t runs;       /* measured runs */
     uint32_t operations; /* that a run is to perform; 0: as the program likes */
     uint32_t quiet_ms;   /* how long a run's beginning and end wait for other threads at the most */
-    uint32_t reserved;
+    uint32_t regions;    /* runs of regions begun, in all processes; added to atomically by targets */
     /* Its own cache line: read by each event, written about once a millisecond by mallow alone. */
     uint64_t epoch; /* milliseconds since the recording began; also the reader's heartbeat; starts at 1 */
     uint64_t epoch_pad[7];
@@ -214,7 +214,7 @@ struct mallow_result {
     uint32_t tid;
     uint32_t flags;      /* enum mallow_result_flag, or-ed */
     uint32_t run;        /* within one call of mallow_measure, warm-ups and runs each from 0 */
-    uint32_t number;     /* of the region in its image, from 1 */
+    uint32_t number;     /* of the region's run among those of all processes, from 1 */
     uint32_t name_len;   /* bytes of name */
     uint64_t operations; /* performed; 0: not told */
     uint64_t allocations;
@@ -225,8 +225,7 @@ struct mallow_result {
     uint64_t unrecorded;        /* calls that could not be counted */
     int32_t descriptors_before; /* open ones; below 0: not known */
     int32_t descriptors_after;
-    uint32_t serial; /* of the image, see mallow_process; 0 too where it has written nothing yet */
-    uint32_t reserved[7];
+    uint64_t reserved[4];
     char name[128];
 };
 

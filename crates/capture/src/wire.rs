@@ -245,8 +245,6 @@ pub mod result {
     pub const DESCRIPTORS_BEFORE: usize = 88;
     /// `descriptors_after`
     pub const DESCRIPTORS_AFTER: usize = 92;
-    /// `serial`
-    pub const SERIAL: usize = 96;
     /// `name`
     pub const NAME: usize = 128;
     /// `MALLOW_RESULT_BEGUN`

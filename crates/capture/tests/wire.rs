@@ -162,7 +162,6 @@ fn table() -> Vec<(String, u64)> {
             ("unrecorded", result::UNRECORDED),
             ("descriptors_before", result::DESCRIPTORS_BEFORE),
             ("descriptors_after", result::DESCRIPTORS_AFTER),
-            ("serial", result::SERIAL),
             ("name", result::NAME),
         ],
     );

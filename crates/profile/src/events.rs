@@ -68,7 +68,7 @@ pub enum Event {
     UnseenFree(Block),
     /// A run of a measured region begins or ends, for all threads of the process or for the moment's thread alone.
     Region {
-        /// Of the run, in its process image.
+        /// Of the run, as in [`crate::Region`].
         number: u32,
         /// It ends.
         end: bool,

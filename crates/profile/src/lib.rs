@@ -127,9 +127,7 @@ pub struct Site {
 /// A run of a measured region that ended. [`Event::Region`] tells where it began and ended among the events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// Where.
-    pub process: ProcessId,
-    /// Number of the run in its process image.
+    /// Number of the run among those of the recording, from 1.
     pub number: u32,
     /// The region's name. Several runs have one.
     pub name: String,

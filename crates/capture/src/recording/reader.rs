@@ -143,7 +143,7 @@ impl<R: Read + Seek> Reader<R> {
                 Kind::Patterns => summary::read_patterns(&mut columns, ledger, &mut watched),
                 Kind::Processes => summary::read_processes(&mut columns, ledger),
                 Kind::Lines => lines.read(&mut columns, ledger),
-                Kind::Regions => regions::read(&mut columns, ledger.processes.len()).map(|read| runs.extend(read)),
+                Kind::Regions => regions::read(&mut columns).map(|read| runs.extend(read)),
                 Kind::Ending => summary::read_ending(&mut columns).map(|end| ending = Some(end)),
                 Kind::Names => embedded::read_names(&mut columns, ledger, &mut names),
                 Kind::Index => index::read(&mut columns).map(|index| self.index = index),

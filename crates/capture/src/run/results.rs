@@ -1,8 +1,7 @@
 //! What measured regions wrote into the run directory.
 
 use crate::wire::result as wire;
-use mallow_profile::{Process, ProcessId, Region};
-use rustc_hash::FxHashMap;
+use mallow_profile::Region;
 use std::path::Path;
 
 /// One record of a target: a run of a region, or a proof that counting works.
@@ -14,13 +13,11 @@ pub struct RegionResult {
     pub pid: u32,
     /// See `pid`.
     pub tid: u32,
-    /// Of the process image, as in [`mallow_profile::Process::serial`].
-    pub serial: u32,
     /// The region's name, at most 127 bytes.
     pub name: String,
     /// Number of the run among those of its kind in one call of `mallow_measure`.
     pub run: u32,
-    /// Number of the region in its process image: a beginning and its end have the same one.
+    /// Number of the run among those of all processes, from 1: a beginning and its end have the same one.
     pub number: u32,
     /// Operations performed; 0: not told.
     pub operations: u64,
@@ -83,21 +80,17 @@ pub fn read(directory: &Path) -> Vec<RegionResult> {
     bytes.chunks_exact(wire::BYTES).filter_map(parse).collect()
 }
 
-/// The runs that ended, for a profile with these processes.
-pub fn regions(directory: &Path, processes: &[Process]) -> Vec<Region> {
-    let numbers: FxHashMap<_, _> = (0..).zip(processes).map(|(number, p)| ((p.pid, p.serial), number)).collect();
+/// The runs that ended.
+pub fn regions(directory: &Path) -> Vec<Region> {
     read(directory)
         .into_iter()
         .filter(|result| matches!(result.kind, Kind::Warmup | Kind::Measured))
-        .filter_map(|result| {
-            Some(Region {
-                process: ProcessId(*numbers.get(&(result.pid, result.serial))?),
-                number: result.number,
-                name: result.name,
-                run: result.run,
-                warmup: result.kind == Kind::Warmup,
-                operations: result.operations,
-            })
+        .map(|result| Region {
+            number: result.number,
+            name: result.name,
+            run: result.run,
+            warmup: result.kind == Kind::Warmup,
+            operations: result.operations,
         })
         .collect()
 }
@@ -124,7 +117,6 @@ fn parse(record: &[u8]) -> Option<RegionResult> {
         kind,
         pid: u32_at(wire::PID),
         tid: u32_at(wire::TID),
-        serial: u32_at(wire::SERIAL),
         name: String::from_utf8_lossy(name).into_owned(),
         run: u32_at(wire::RUN),
         number: u32_at(wire::NUMBER),

@@ -88,11 +88,6 @@ pub struct Tick {
     pub ended: bool,
 }
 
-/// Runs `command` and counts.
-pub fn count(command: &[OsString]) -> Result<Counted, RunError> {
-    measure(command, Mode::Count, Regions::default())
-}
-
 /// Runs `command` and counts, or does as if. Precondition: the mode is not [`Mode::Trace`].
 pub fn measure(command: &[OsString], mode: Mode, regions: Regions) -> Result<Counted, RunError> {
     let settings = Settings { mode, max_depth: 1, children: true, regions };
@@ -211,7 +206,7 @@ pub fn record<S: EventSink + Send>(
     };
     let exit_status = end.exit_status;
     let (mut profile, sink) = replay.finish(end);
-    profile.regions = results::regions(run.path(), &profile.processes);
+    profile.regions = results::regions(run.path());
     Ok(Recorded { profile, sink, exit_status, still_running, failed_processes: run.failed_processes() })
 }
 

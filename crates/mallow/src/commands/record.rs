@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mallow_capture::recording::Writer;
-use mallow_capture::run::directory::{Mode, Regions, Settings};
+use mallow_capture::run::directory::{Mode, Settings};
 use mallow_capture::run::session::{self, Recorded, Recording, Tick};
 use mallow_symbols::symbolize_jit_all;
 
@@ -30,7 +30,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
             mode: Mode::Trace,
             max_depth: flags.max_depth,
             children: !flags.no_children,
-            regions: Regions::default(),
+            regions: flags.regions.regions(),
         },
         wait: flags.wait,
         spool: &spool,

@@ -3,8 +3,10 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use mallow_capture::run::directory::Mode;
+use mallow_capture::run::results::{Kind, RegionResult};
 use mallow_capture::run::session;
-use mallow_report::analysis::{Stat, StatProcess};
+use mallow_report::analysis::{RegionKind, RegionRow, Stat, StatProcess};
 
 use super::launched;
 use super::stat_text;
@@ -18,11 +20,14 @@ pub fn run(flags: &StatFlags) -> Result<ExitCode> {
         Some(path) => Some(std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?),
         None => None,
     };
-    let counted = match session::count(&flags.command) {
+    let mode = if flags.no_hook { Mode::Idle } else { Mode::Count };
+    let counted = match session::measure(&flags.command, mode, flags.regions.regions()) {
         Ok(counted) => counted,
         Err(error) => return launched::failed(error),
     };
-    launched::warn(&flags.command, counted.processes.len(), counted.failed_processes, 0);
+    if mode == Mode::Count {
+        launched::warn(&flags.command, counted.processes.len(), counted.failed_processes, 0);
+    }
     let stat = Stat {
         command: flags.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         wall_ns: counted.wall.as_nanos() as u64,
@@ -40,6 +45,7 @@ pub fn run(flags: &StatFlags) -> Result<ExitCode> {
                 families,
             })
             .collect(),
+        regions: counted.results.into_iter().map(region).collect(),
     };
     let look = if file.is_some() { Look::default() } else { Look::of(Stream::Err) };
     let text = stat_text::render(&stat, flags.per_process, flags.json, &look)?;
@@ -51,4 +57,30 @@ pub fn run(flags: &StatFlags) -> Result<ExitCode> {
         _ => output::tell(&text),
     }
     Ok(launched::status(counted.exit_status))
+}
+
+fn region(result: RegionResult) -> RegionRow {
+    let kind = match result.kind {
+        Kind::Begun => RegionKind::Begun,
+        Kind::Warmup => RegionKind::Warmup,
+        Kind::Measured => RegionKind::Measured,
+        Kind::Check | Kind::Planted if result.proves_counting() => RegionKind::Proof,
+        Kind::Check | Kind::Planted => RegionKind::FailedProof,
+    };
+    RegionRow {
+        kind,
+        pid: result.pid,
+        name: result.name,
+        run: result.run,
+        number: result.number,
+        operations: result.operations,
+        allocations: result.allocations,
+        allocated_bytes: result.allocated_bytes,
+        frees: result.frees,
+        unrecorded: result.unrecorded,
+        leaked_fds: result.leaked_fds,
+        this_thread: result.this_thread,
+        restless: result.restless,
+        name_cut: result.name_cut,
+    }
 }

@@ -1,7 +1,8 @@
 //! The text of `mallow stat`.
 
 use anyhow::Result;
-use mallow_report::analysis::{Stat, StatReport, StatRow, stat};
+use mallow_report::analysis::gate::{Figures, Measured, runs_by_region};
+use mallow_report::analysis::{RegionKind, Stat, StatReport, StatRow, stat};
 
 use crate::output;
 use crate::text::units::{count, of, percent, signed};
@@ -22,6 +23,9 @@ fn text(report: &StatReport, per_process: bool, look: &Look) -> String {
     if per_process {
         page.gap();
         processes(report).onto(&mut page);
+    }
+    if !report.regions.is_empty() {
+        regions(report, &mut page);
     }
     page.gap();
     let status = report.exit_status.map(|s| format!(", exit status {s}")).unwrap_or_default();
@@ -82,10 +86,58 @@ fn processes(report: &StatReport) -> Table {
     table
 }
 
+/// The least that a run had, and where runs differ the most.
+fn regions(report: &StatReport, page: &mut Page) {
+    page.gap();
+    let columns = [Align::Right, Align::Right, Align::Right, Align::Right, Align::Right, Align::Right, Align::Left];
+    let mut table = Table::new(&columns);
+    table.row(
+        ["runs", "allocations", "per op", "bytes", "remaining", "open fds", "region"].map(|t| Line::new().faint(t)),
+    );
+    for (name, runs) in runs_by_region(&report.regions) {
+        let Some(measured) = Measured::of(&runs) else { continue };
+        let range = |of: fn(&Figures) -> i64| match (of(&measured.figures), of(&measured.most)) {
+            (least, most) if least == most => signed(least),
+            (least, most) => format!("{}…{}", signed(least), signed(most)),
+        };
+        let per_op = measured.figures.allocations_per_op().map(|n| format!("{n:.2}")).unwrap_or_default();
+        let fds = if measured.figures.leaked_fds.is_some() {
+            range(|f| f.leaked_fds.unwrap_or_default())
+        } else {
+            "?".to_owned()
+        };
+        table.row(
+            [
+                count(runs.len() as u64),
+                range(|f| f.total_allocations),
+                per_op,
+                range(|f| f.total_allocated_bytes),
+                range(|f| f.remaining_allocations),
+                fds,
+            ]
+            .map(|text| Line::new().plain(text))
+            .into_iter()
+            .chain([Line::new().strong(name)]),
+        );
+    }
+    table.onto(page);
+    let open = |row: &&mallow_report::analysis::RegionRow| {
+        row.kind == RegionKind::Begun
+            && !report.regions.iter().any(|end| end.kind != RegionKind::Begun && end.number == row.number)
+    };
+    for row in report.regions.iter().filter(open) {
+        page.line(Line::new().plain("  ").warning(format!("A run of {} began and never ended", row.name)));
+    }
+    if report.regions.iter().any(|row| row.restless) {
+        let text = "Other threads still allocated when a run began or ended: its figures are theirs too";
+        page.line(Line::new().plain("  ").warning(text));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use mallow_profile::FamilyCounts;
-    use mallow_report::analysis::{Stat, StatProcess};
+    use mallow_report::analysis::{RegionKind, RegionRow, Stat, StatProcess};
 
     use super::render;
     use crate::text::Look;
@@ -114,7 +166,42 @@ mod tests {
                 process(4712, true, &["program"], child),
             ],
             lost: 0,
+            regions: Vec::new(),
         }
+    }
+
+    #[test]
+    fn measured_regions_have_a_table() {
+        let row = |kind, number, allocations| RegionRow {
+            kind,
+            number,
+            allocations,
+            name: "parse".to_owned(),
+            operations: 10,
+            allocated_bytes: 5000,
+            frees: 75,
+            leaked_fds: Some(0),
+            ..RegionRow::default()
+        };
+        let regions = vec![
+            row(RegionKind::Begun, 1, 0),
+            row(RegionKind::Warmup, 1, 99),
+            row(RegionKind::Begun, 2, 0),
+            row(RegionKind::Measured, 2, 75),
+            row(RegionKind::Begun, 3, 0),
+            RegionRow { restless: true, ..row(RegionKind::Measured, 3, 77) },
+            row(RegionKind::Begun, 4, 0),
+        ];
+        let text = render(&Stat { regions, ..counted() }, false, false, &Look::default()).expect("text");
+        let from = text.find("  runs").expect("a table");
+        insta::assert_snapshot!(&text[from..], @"
+          runs  allocations  per op  bytes  remaining  open fds  region
+             2        75…77    7.50  5,000        0…2         0  parse
+          A run of parse began and never ended
+          Other threads still allocated when a run began or ended: its figures are theirs too
+
+          1.712345 s wall time, exit status 0; 2 processes
+        ");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The command line: each flag with its documentation.
 
+mod regions;
 mod tree;
 mod views;
 
@@ -11,6 +12,7 @@ use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 
 use crate::output;
+pub use regions::RegionFlags;
 pub use tree::TreeFlags;
 pub use views::{By, SourceFlags, ViewFlags};
 
@@ -93,6 +95,12 @@ pub struct StatFlags {
     /// Write to FILE, not to standard error
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Count nothing, and run the measured regions all the same
+    #[arg(short = 'n', long)]
+    pub no_hook: bool,
+    /// How regions run.
+    #[command(flatten)]
+    pub regions: RegionFlags,
     /// The command to count, with its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
@@ -116,6 +124,9 @@ pub struct RecordFlags {
     /// Go on until all processes have ended, not the command alone
     #[arg(long)]
     pub wait: bool,
+    /// How regions run.
+    #[command(flatten)]
+    pub regions: RegionFlags,
     /// How to show the report.
     #[command(flatten)]
     pub view: ViewFlags,

@@ -16,7 +16,7 @@ pub use functions::{Frame, Stack};
 pub use leaks::{LeakSite, Leaks, SuppressionUse, leaks};
 pub use numbers::{Ending, Measure, Totals, keys};
 pub use overview::{FamilyRow, Largest, Overview, Place, ProcessRow, overview};
-pub use stat::{Stat, StatProcess, StatProcessRow, StatReport, StatRow, stat};
+pub use stat::{RegionKind, RegionRow, Stat, StatProcess, StatProcessRow, StatReport, StatRow, stat};
 pub use suppressions::{Malformed, Suppressions};
 pub use top::{Top, TopFunction, TopOptions, top};
 pub use tree::{Hidden, Tree, TreeFunction, TreeOptions, TreeRow, tree};

@@ -1,7 +1,7 @@
 //! What counting mode found.
 
 use mallow_profile::FamilyCounts;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::overview::{FamilyRow, family_rows};
 
@@ -18,6 +18,8 @@ pub struct Stat {
     pub processes: Vec<StatProcess>,
     /// Calls that could not be counted.
     pub lost: u64,
+    /// What measured regions told, in the order of their ends.
+    pub regions: Vec<RegionRow>,
 }
 
 /// One process image.
@@ -53,6 +55,59 @@ pub struct StatReport {
     pub totals: StatRow,
     /// Process images, in order of their start.
     pub processes: Vec<StatProcessRow>,
+    /// What measured regions told, in the order of their ends; left out where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub regions: Vec<RegionRow>,
+}
+
+/// What a run of a measured region told; `docs/DEFINITIONS.md` defines each word.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegionRow {
+    /// What it tells of.
+    pub kind: RegionKind,
+    /// Process id.
+    pub pid: u32,
+    /// The region's name.
+    pub name: String,
+    /// Number of the run in one measurement.
+    pub run: u32,
+    /// Number of the run among all: a beginning and its end have the same one.
+    pub number: u32,
+    /// Operations that it performed; 0: not told.
+    pub operations: u64,
+    /// Allocations.
+    pub allocations: u64,
+    /// Their requested bytes.
+    pub allocated_bytes: u64,
+    /// Frees of all kinds.
+    pub frees: u64,
+    /// Calls that could not be counted.
+    pub unrecorded: u64,
+    /// File descriptors that stayed open; null where that is not known.
+    pub leaked_fds: Option<i64>,
+    /// Of the calling thread alone.
+    pub this_thread: bool,
+    /// Other threads still allocated when the wait for quiet was given up.
+    pub restless: bool,
+    /// The name was longer.
+    pub name_cut: bool,
+}
+
+/// What a row tells of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RegionKind {
+    /// A run began; without an end of its number it did not end.
+    #[default]
+    Begun,
+    /// A run that came first.
+    Warmup,
+    /// A measured run.
+    Measured,
+    /// A process image counted known calls exactly.
+    Proof,
+    /// It did not, or not with one allocation more.
+    FailedProof,
 }
 
 /// One process image, as it is shown.
@@ -118,5 +173,6 @@ pub fn stat(stat: &Stat) -> StatReport {
         lost: stat.lost,
         totals: StatRow::from(&all),
         processes: stat.processes.iter().map(row).collect(),
+        regions: stat.regions.clone(),
     }
 }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::analysis::stat::{RegionKind, RegionRow};
+
 /// What one run counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Run {
@@ -15,6 +17,30 @@ pub struct Run {
     pub leaked_fds: Option<i64>,
     /// Operations performed; 0: not told.
     pub operations: u64,
+}
+
+impl From<&RegionRow> for Run {
+    fn from(row: &RegionRow) -> Self {
+        Self {
+            total_allocations: row.allocations,
+            total_allocated_bytes: row.allocated_bytes,
+            remaining_allocations: row.allocations.wrapping_sub(row.frees) as i64,
+            leaked_fds: row.leaked_fds,
+            operations: row.operations,
+        }
+    }
+}
+
+/// The measured runs of each region, by name, in the order of their first ends.
+pub fn runs_by_region(rows: &[RegionRow]) -> Vec<(String, Vec<Run>)> {
+    let mut regions: Vec<(String, Vec<Run>)> = Vec::new();
+    for row in rows.iter().filter(|row| row.kind == RegionKind::Measured) {
+        match regions.iter_mut().find(|(name, _)| *name == row.name) {
+            Some((_, runs)) => runs.push(row.into()),
+            None => regions.push((row.name.clone(), vec![row.into()])),
+        }
+    }
+    regions
 }
 
 /// What is judged. The names are those that the lines of a run and the keys of a baseline have.

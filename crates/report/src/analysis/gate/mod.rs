@@ -6,6 +6,6 @@ mod figures;
 mod stacks;
 mod verdict;
 
-pub use figures::{Figures, Measured, Metric, Run, Scale};
+pub use figures::{Figures, Measured, Metric, Run, Scale, runs_by_region};
 pub use stacks::{Change, Difference, SiteCount, difference, sites};
 pub use verdict::{Check, Limit, Limits, Slack, Verdict, judge};
