@@ -99,11 +99,9 @@ impl Chosen {
         keep(&mut profile.processes, &processes);
         let threads = renumber(profile.threads.iter().map(|thread| has_sites[thread.process.0 as usize]));
         keep(&mut profile.threads, &threads);
-        profile.regions.retain(|region| has_sites[region.process.0 as usize]);
         let new = |process: &mut ProcessId| *process = ProcessId(processes[process.0 as usize]);
         profile.sites.iter_mut().for_each(|site| new(&mut site.process));
         profile.threads.iter_mut().for_each(|thread| new(&mut thread.process));
-        profile.regions.iter_mut().for_each(|region| new(&mut region.process));
         Self { blocks: Some(blocks), sites, processes, threads, foreign, sequence: 0 }
     }
 

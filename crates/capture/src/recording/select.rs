@@ -8,7 +8,7 @@ use super::chosen::{Bits, Chosen};
 use super::codec::Decoder;
 use super::error::ReadError;
 use super::reader::Reader;
-use super::selection::{Judge, Selection, Span};
+use super::selection::{Judge, Running, Selection, Span};
 use crate::replay::Ledger;
 use mallow_profile::{Block, Event, Moment, Profile};
 use std::io::{Read, Seek};
@@ -100,6 +100,7 @@ impl<R: Read + Seek> Reader<R> {
     ) -> Result<Bits, ReadError> {
         let mut decoder = Decoder::default();
         let known = selection.fates_known();
+        let mut running = Running::default();
         let mut bits = Bits::default();
         let stopped = self.pass(
             &mut decoder,
@@ -112,17 +113,21 @@ impl<R: Read + Seek> Reader<R> {
                         bits.clear(block.sequence);
                     }
                 };
+                let within = judge.within(&running, at);
+                let allocated = |size| within && judge.allocated(at.process, at.thread, at.ms, size);
                 match event {
-                    Event::Allocate(call) => bits.push(judge.allocated(at.process, at.thread, at.ms, call.size)),
+                    Event::Allocate(call) => bits.push(allocated(call.size)),
                     Event::Reallocate { call, old, .. } => {
                         old.iter().for_each(|block| gone(bits, block, true));
-                        bits.push(judge.allocated(at.process, at.thread, at.ms, call.size));
+                        bits.push(allocated(call.size));
                     }
                     Event::Free(block) | Event::ReallocFree(block) => {
                         block.iter().for_each(|block| gone(bits, block, true));
                     }
                     Event::UnseenFree(block) => gone(bits, &block, true),
-                    Event::Region { .. } => {}
+                    Event::Region { number, end, this_thread } => {
+                        judge.region(&mut running, at, number, end, this_thread);
+                    }
                     Event::EndProcess => {
                         decoder.drain(at.process).drain().for_each(|block| gone(bits, &block, false));
                     }

@@ -1,5 +1,7 @@
 //! Which blocks are looked at.
 
+use mallow_profile::Moment;
+
 /// From the first number up to the second, which is not in it; None: without an end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
@@ -36,6 +38,8 @@ pub struct Selection {
     pub processes: Option<Vec<u32>>,
     /// Allocated by one of these threads, by index.
     pub threads: Option<Vec<u32>>,
+    /// Allocated within one of these runs of measured regions, by number.
+    pub regions: Option<Vec<u32>>,
     /// What happened within a time, in milliseconds since the recording began.
     pub time: Option<(When, Span)>,
     /// Requested bytes.
@@ -52,7 +56,7 @@ impl Selection {
 
     /// True if a block's allocation does not tell whether it is selected.
     pub(super) fn asks_the_future(&self) -> bool {
-        self.lifetimes.is_some() || self.time.is_some_and(|(when, _)| when != When::Allocated)
+        self.regions.is_some() || self.lifetimes.is_some() || self.time.is_some_and(|(when, _)| when != When::Allocated)
     }
 
     /// True if it asks nothing but whose a block is. Frees of blocks that were not seen allocated can be told of then.
@@ -77,7 +81,13 @@ pub(super) struct Judge<'a> {
     selection: &'a Selection,
     processes: Option<Vec<bool>>,
     threads: Option<Vec<bool>>,
+    regions: Option<Vec<bool>>,
 }
+
+/// The runs of measured regions that are under way and that are wanted: number, process, and thread where it is that
+/// one's alone.
+#[derive(Debug, Default)]
+pub(super) struct Running(Vec<(u32, u32, Option<u32>)>);
 
 impl<'a> Judge<'a> {
     pub fn new(selection: &'a Selection) -> Self {
@@ -87,7 +97,30 @@ impl<'a> Judge<'a> {
             numbers.iter().for_each(|&number| set[number as usize] = true);
             Some(set)
         };
-        Self { selection, processes: set(&selection.processes), threads: set(&selection.threads) }
+        Self {
+            selection,
+            processes: set(&selection.processes),
+            threads: set(&selection.threads),
+            regions: set(&selection.regions),
+        }
+    }
+
+    /// Takes notice of a run's beginning or end.
+    pub fn region(&self, running: &mut Running, at: Moment, number: u32, end: bool, this_thread: bool) {
+        running.0.retain(|run| run.0 != number);
+        if !end && self.regions.is_some() && has(&self.regions, number) {
+            running.0.push((number, at.process, this_thread.then_some(at.thread)));
+        }
+    }
+
+    /// True within a run that is wanted, or where none is.
+    #[inline]
+    pub fn within(&self, running: &Running, at: Moment) -> bool {
+        self.regions.is_none()
+            || running
+                .0
+                .iter()
+                .any(|&(_, process, thread)| process == at.process && thread.is_none_or(|thread| thread == at.thread))
     }
 
     #[inline]

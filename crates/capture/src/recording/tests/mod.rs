@@ -1,6 +1,7 @@
 //! Recordings of simulated programs: whole, cut, damaged, and on a full disk.
 
 mod embedded;
+mod regions;
 mod selections;
 mod story;
 

@@ -30,7 +30,7 @@ struct Truth {
 }
 
 fn selected(life: &Life, selection: &Selection) -> bool {
-    let Selection { processes, threads, time, sizes, lifetimes } = selection;
+    let Selection { processes, threads, regions: None, time, sizes, lifetimes } = selection else { unreachable!() };
     let inside = |span: &Span, number: u64| number >= span.from && span.to.is_none_or(|to| number < to);
     processes.as_ref().is_none_or(|all| all.contains(&life.at.process))
         && threads.as_ref().is_none_or(|all| all.contains(&life.at.thread))
@@ -178,6 +178,8 @@ fn selections() -> impl Strategy<Value = Selection> {
         .prop_map(|(processes, threads, time, sizes, lifetimes)| Selection {
             processes,
             threads,
+            // super::regions has those.
+            regions: None,
             time,
             sizes,
             lifetimes,

@@ -29,6 +29,10 @@ impl Tape {
         self.word(12, 0, number)
     }
 
+    pub fn region(self, number: u64, end: bool, this_thread: bool) -> Self {
+        self.word(13, if this_thread { 8 } else { 0 }, number << 1 | u64::from(end))
+    }
+
     pub fn thread(self, tid: u64) -> Self {
         self.word(3, 0, tid)
     }
