@@ -27,7 +27,7 @@ fn recording() -> (TempDir, PathBuf) {
     (record.directory, record.file)
 }
 
-const READERS: [&[&str]; 4] = [&["report"], &["report", "--json"], &["top"], &["leaks"]];
+const READERS: [&[&str]; 5] = [&["report"], &["report", "--json"], &["top"], &["leaks"], &["flame", "-o", "-"]];
 
 #[test]
 fn missing_command() {

@@ -4,6 +4,7 @@ mod agreement;
 mod bad_input;
 mod endings;
 mod exact;
+mod flame;
 mod foreign;
 mod hostile;
 mod interruptions;

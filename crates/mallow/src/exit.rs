@@ -22,6 +22,11 @@ pub const NOT_FOUND: u8 = 127;
 pub fn of_failure(command: &Command) -> u8 {
     match command {
         Command::Stat(_) | Command::Record(_) => FAILED_AROUND_COMMAND,
-        Command::Report(_) | Command::Top(_) | Command::Tree(_) | Command::Leaks(_) | Command::Recover(_) => FAILED,
+        Command::Report(_)
+        | Command::Top(_)
+        | Command::Tree(_)
+        | Command::Leaks(_)
+        | Command::Flame(_)
+        | Command::Recover(_) => FAILED,
     }
 }

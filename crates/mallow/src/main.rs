@@ -4,6 +4,7 @@ mod commands;
 mod exit;
 mod flags;
 mod output;
+mod picture;
 mod text;
 mod waiting;
 
@@ -32,6 +33,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Top(flags) => commands::top::run(flags),
         Command::Tree(flags) => commands::tree::run(flags),
         Command::Leaks(flags) => commands::leaks::run(flags),
+        Command::Flame(flags) => commands::flame::run(flags),
         Command::Recover(flags) => commands::recover::run(flags),
     }
 }

@@ -3,7 +3,9 @@
 use mallow_profile::{
     Counts, Frame, FrameId, Line, Module, ModuleId, Process, ProcessId, Profile, Site, StackId, StringId,
 };
-use mallow_report::analysis::{Measure, Suppressions, TopOptions, TreeOptions, leaks, overview, top, tree};
+use mallow_report::analysis::{
+    FlameOptions, Measure, Suppressions, TopOptions, TreeOptions, flame, leaks, overview, top, tree,
+};
 use mallow_report::names;
 use proptest::prelude::*;
 
@@ -71,6 +73,10 @@ proptest! {
         for by in Measure::ALL {
             top(&profile, TopOptions { by, cum, raw, limit: 2 });
             tree(&profile, TreeOptions { by, callers: cum, raw, depth: 2, min: 1, limit: 2 });
+            for parts in [0, 1, 9, u64::MAX] {
+                let graph = flame(&profile, FlameOptions { by, callers: cum, raw, parts });
+                prop_assert!(graph.boxes.iter().all(|n| n.parent.is_none_or(|p| graph.boxes[p].value >= n.value)));
+            }
         }
     }
 

@@ -16,7 +16,6 @@ use std::path::Path;
 #[derive(Default)]
 struct Known {
     number: u32,
-    start_ms: u64,
     modules: u32,
     /// Position up to which each ring was spooled.
     rings: FxHashMap<u32, u64>,
@@ -33,8 +32,7 @@ pub fn recover<S: EventSink>(
     let options = options(&about);
     let sink = sink(&options).map_err(RunError::Recording)?;
     let mut replay = Replay::new(options, sink);
-    // By pid and serial, which are in the names of the process files too. A name comes again once its image is done with:
-    // the last one that had it counts.
+    // By pid and serial, which are in the names of the process files too.
     let mut known: FxHashMap<(u32, u32), Known> = FxHashMap::default();
     let mut keys: Vec<(u32, u32)> = Vec::new();
     let mut last_ms = 1;
@@ -60,15 +58,15 @@ pub fn recover<S: EventSink>(
     for source in &left {
         still_running += u32::from(source.alive());
         let key = (source.pid, source.serial);
-        let process = source.process(keys.len() as u32, about.started_ns);
-        if known.get(&key).is_none_or(|state| state.start_ms != process.start_ms) {
+        let state = known.entry(key).or_insert_with(|| {
+            let number = keys.len() as u32;
             keys.push(key);
+            let process = source.process(number, about.started_ns);
             last_ms = last_ms.max(process.start_ms);
-            let state = Known { number: process.process, start_ms: process.start_ms, ..Known::default() };
             let _ = replay.feed(&Chunk::Process(process));
-            known.insert(key, state);
-        }
-        if let Some(state) = known.get(&key).filter(|state| !state.ended) {
+            Known { number, ..Known::default() }
+        });
+        if !state.ended {
             read(source, state, &mut replay);
         }
     }
@@ -102,8 +100,7 @@ fn note(
     match chunk {
         Chunk::Process(p) => {
             keys.push((p.pid, p.serial));
-            let state = Known { number: p.process, start_ms: p.start_ms, ..Known::default() };
-            known.insert((p.pid, p.serial), state);
+            known.insert((p.pid, p.serial), Known { number: p.process, ..Known::default() });
         }
         Chunk::Module(m) => of(m.process, &mut |state| state.modules += 1),
         Chunk::Words { process, ring, .. } => of(*process, &mut |state| {

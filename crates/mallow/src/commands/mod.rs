@@ -1,5 +1,6 @@
 //! One file a command. A command gets its flags, and says with which status to exit.
 
+pub mod flame;
 pub mod launched;
 pub mod leaks;
 pub mod record;
@@ -11,3 +12,4 @@ pub mod stat_text;
 pub mod told;
 pub mod top;
 pub mod tree;
+pub mod written;

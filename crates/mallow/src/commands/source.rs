@@ -50,6 +50,11 @@ impl Recording {
         Ok(Self { file: Some((path, RefCell::new((reader, chosen)))), ..Self::of(profile) })
     }
 
+    /// The file's path; empty where it was not read from one.
+    pub fn path(&self) -> &Path {
+        self.file.as_ref().map_or(Path::new(""), |(path, _)| path)
+    }
+
     /// The text of a source file, by its name in a frame's lines. `directories` are those that the user names, for
     /// sources that lie elsewhere than they did when the program was built.
     #[allow(dead_code, reason = "the view that shows sources comes next")]

@@ -1,5 +1,6 @@
 //! The command line: each flag with its documentation.
 
+mod flame;
 mod regions;
 mod tree;
 mod views;
@@ -12,6 +13,7 @@ use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 
 use crate::output;
+pub use flame::FlameFlags;
 pub use regions::RegionFlags;
 pub use tree::TreeFlags;
 pub use views::{By, SourceFlags, ViewFlags};
@@ -79,6 +81,8 @@ pub enum Command {
     Tree(TreeFlags),
     /// Show what was live at the end
     Leaks(LeaksFlags),
+    /// Draw a flame graph, for a browser
+    Flame(FlameFlags),
     /// Make a recording of what an interrupted record left behind
     Recover(RecoverFlags),
 }

@@ -81,3 +81,15 @@ impl From<By> for Measure {
         }
     }
 }
+
+impl From<Measure> for By {
+    fn from(by: Measure) -> Self {
+        match by {
+            Measure::Allocations => Self::Allocations,
+            Measure::Bytes => Self::Bytes,
+            Measure::Peak => Self::Peak,
+            Measure::Leaked => Self::Leaked,
+            Measure::Temporary => Self::Temporary,
+        }
+    }
+}

@@ -37,6 +37,8 @@ pub(crate) struct Call {
     pub callee: Callee,
     /// Calls of the same function further in were folded into this one.
     pub recursive: bool,
+    /// The compiler put the function into the one that called it, wherever it is called on this way.
+    pub inlined: bool,
     /// What the function allocated itself, called on this way.
     pub own: Counts,
     /// The same with all that it called.
@@ -85,6 +87,7 @@ impl Calls {
             caller: CallId::ROOT,
             callee: Callee::Program,
             recursive: false,
+            inlined: false,
             own: Counts::default(),
             cum: Counts::default(),
         };
@@ -124,7 +127,7 @@ impl Builder<'_> {
     fn end(&mut self, stack: StackId) -> CallId {
         let named = self.functions.named_at(stack);
         if named.is_none() && stack != Stacks::CUT_ROOT {
-            return self.child(CallId::ROOT, Callee::Unknown);
+            return self.child(CallId::ROOT, Callee::Unknown, false);
         }
         let Some((mut left, _)) = named.filter(|_| !self.raw) else { return self.place(stack).call };
         let mut at = stack;
@@ -157,7 +160,7 @@ impl Builder<'_> {
                     at = caller;
                 }
                 None if at == Stacks::CUT_ROOT => {
-                    break Place { call: self.child(CallId::ROOT, Callee::Missing), again: false };
+                    break Place { call: self.child(CallId::ROOT, Callee::Missing, false), again: false };
                 }
                 None => break Place { call: CallId::ROOT, again: false },
             }
@@ -174,7 +177,8 @@ impl Builder<'_> {
     /// One function further in, if it is not looked past.
     fn step(&mut self, place: Place, step: &Step) -> Place {
         if self.raw {
-            return Place { call: self.child(place.call, Callee::Function(step.function)), again: false };
+            let callee = Callee::Function(step.function);
+            return Place { call: self.child(place.call, callee, step.inlined()), again: false };
         }
         let looked_past = step.interest != Interest::Own || step.nameless && self.module_is_named(place.call, step);
         if looked_past { Place { again: true, ..place } } else { self.take(place, step) }
@@ -194,7 +198,7 @@ impl Builder<'_> {
             }
             at = call.caller;
         }
-        Place { call: self.child(place.call, callee), again: false }
+        Place { call: self.child(place.call, callee, step.inlined()), again: false }
     }
 
     fn module_is_named(&self, from: CallId, step: &Step) -> bool {
@@ -214,12 +218,14 @@ impl Builder<'_> {
         false
     }
 
-    fn child(&mut self, caller: CallId, callee: Callee) -> CallId {
+    fn child(&mut self, caller: CallId, callee: Callee, inlined: bool) -> CallId {
         let calls = &mut self.calls;
-        *self.children.entry((caller, callee)).or_insert_with(|| {
+        let child = *self.children.entry((caller, callee)).or_insert_with(|| {
             let (own, cum) = (Counts::default(), Counts::default());
-            calls.push(Call { caller, callee, recursive: false, own, cum });
+            calls.push(Call { caller, callee, recursive: false, inlined, own, cum });
             CallId(calls.len() as u32 - 1)
-        })
+        });
+        calls[child.0 as usize].inlined &= inlined;
+        child
     }
 }

@@ -25,6 +25,11 @@ pub(crate) struct Step {
 }
 
 impl Step {
+    /// The compiler put it into the next one.
+    pub fn inlined(&self) -> bool {
+        self.inlined
+    }
+
     /// Steps with equal keys read the same.
     pub fn text_key(&self, cut: bool) -> (FunctionId, Option<StringId>, u32, bool) {
         (self.function, self.file, self.line, cut)

@@ -1,6 +1,7 @@
 //! Pure functions from a `Profile` to reports.
 
 mod calls;
+mod flame;
 mod functions;
 pub mod gate;
 pub mod interest;
@@ -12,6 +13,7 @@ mod suppressions;
 mod top;
 mod tree;
 
+pub use flame::{Flame, FlameBox, FlameFunction, FlameModule, FlameOptions, Label, flame};
 pub use functions::{Frame, Stack};
 pub use leaks::{LeakSite, Leaks, SuppressionUse, leaks};
 pub use numbers::{Ending, Measure, Totals, keys};

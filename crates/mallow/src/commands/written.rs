@@ -1,0 +1,110 @@
+//! Files that views write: where they go, and what they never replace.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::output;
+use crate::text::units::bytes;
+
+/// Where a view's output goes.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// Standard output: the user said `-`.
+    Standard,
+    /// A file that the user named.
+    Named(PathBuf),
+    /// A file that the user did not name.
+    Usual(PathBuf),
+}
+
+impl Destination {
+    /// What the flag says; else NAME-SUFFIX in the current directory, for a recording NAME.mallow.
+    pub fn of(flag: Option<&Path>, recording: &Path, suffix: &str) -> Self {
+        match flag {
+            Some(path) if path.as_os_str() == "-" => Self::Standard,
+            Some(path) => Self::Named(path.to_owned()),
+            None => {
+                let mut name = recording.file_stem().unwrap_or(recording.as_os_str()).to_owned();
+                name.push("-");
+                name.push(suffix);
+                Self::Usual(PathBuf::from(name))
+            }
+        }
+    }
+
+    /// Writes it, and says where to. A recording is never replaced; neither is, by a name that the user did not choose,
+    /// a file that is not Mallow's: `mark` is what the first bytes of one hold.
+    pub fn write(&self, text: &str, mark: &str) -> Result<()> {
+        let path = match self {
+            Self::Standard => return output::print(text),
+            Self::Named(path) | Self::Usual(path) => path,
+        };
+        let shown = path.display();
+        if path.extension().is_some_and(|e| e == "mallow") {
+            bail!("{shown} is the name of a recording; choose another one for what is written");
+        }
+        if matches!(self, Self::Usual(_)) && path.symlink_metadata().is_ok() && !has_mark(path, mark) {
+            bail!("{shown} is there already, and not Mallow's; name a file with -o");
+        }
+        std::fs::write(path, text).with_context(|| format!("cannot write {shown}"))?;
+        output::say(&format!("wrote {shown}, {}", bytes(text.len() as u64, false)));
+        Ok(())
+    }
+}
+
+fn has_mark(path: &Path, mark: &str) -> bool {
+    use std::io::Read;
+    let mut start = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(200).read_to_end(&mut start));
+    read.is_ok() && start.windows(mark.len()).any(|w| w == mark.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::Destination;
+
+    #[test]
+    fn the_usual_name_is_that_of_the_recording() {
+        let of = |flag: Option<&str>, recording: &str| {
+            Destination::of(flag.map(Path::new), Path::new(recording), "peak.svg")
+        };
+        assert_eq!(of(None, "/tmp/a b.mallow"), Destination::Usual("a b-peak.svg".into()));
+        assert_eq!(of(None, "x.y.mallow"), Destination::Usual("x.y-peak.svg".into()));
+        assert_eq!(of(Some("-"), "x.mallow"), Destination::Standard);
+        assert_eq!(of(Some("./-"), "x.mallow"), Destination::Named("./-".into()));
+    }
+
+    #[test]
+    fn nothing_of_somebody_elses_is_replaced() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| dir.path().join(name);
+        let write = |to: Destination| to.write("MARK new", "MARK").map_err(|e| e.to_string());
+        std::fs::write(path("own.svg"), "MARK old").expect("a file");
+        std::fs::write(path("other.svg"), "drawn by hand").expect("a file");
+        std::fs::write(path("run.mallow"), "events").expect("a file");
+        std::os::unix::fs::symlink(path("nowhere"), path("link.svg")).expect("a link");
+        assert_eq!(write(Destination::Usual(path("new.svg"))), Ok(()));
+        assert_eq!(write(Destination::Usual(path("own.svg"))), Ok(()));
+        assert_eq!(write(Destination::Named(path("own.svg"))), Ok(()));
+        for (to, why) in [
+            (Destination::Usual(path("other.svg")), "there already"),
+            (Destination::Usual(path("link.svg")), "there already"),
+            (Destination::Named(path("run.mallow")), "is the name of a recording"),
+            (Destination::Named(path("new.mallow")), "is the name of a recording"),
+            (Destination::Named(path("none/a.svg")), "cannot write"),
+            (Destination::Named(dir.path().to_owned()), "cannot write"),
+        ] {
+            let told = write(to).unwrap_err();
+            assert!(told.contains(why), "{told}");
+        }
+        let text = |name: &str| std::fs::read_to_string(path(name)).expect("a file");
+        assert_eq!([text("own.svg"), text("new.svg")], ["MARK new"; 2]);
+        assert_eq!([text("other.svg"), text("run.mallow")], ["drawn by hand", "events"]);
+        // By a name of the user's own choice, as a shell's > does.
+        assert_eq!(write(Destination::Named(path("other.svg"))), Ok(()));
+        assert_eq!(text("other.svg"), "MARK new");
+    }
+}

@@ -1,0 +1,448 @@
+//! Calls as boxes: what a flame graph draws.
+
+use std::cmp::Reverse;
+
+use mallow_profile::Profile;
+use rustc_hash::FxHashMap;
+
+use super::calls::{CallId, Callee, Calls};
+use super::functions::Functions;
+use super::interest::{Interest, interest};
+use super::numbers::{Ending, Measure, Totals};
+use super::overview::by_stack;
+
+/// What to draw.
+#[derive(Clone, Copy, Debug)]
+pub struct FlameOptions {
+    /// Boxes are as wide as this says.
+    pub by: Measure,
+    /// From the functions that allocate to their callers, and not from `main` to the functions called.
+    pub callers: bool,
+    /// Every function of each stack is a box.
+    pub raw: bool,
+    /// Boxes below one part in so many of the whole are left out.
+    pub parts: u64,
+}
+
+/// Boxes. Equal functions called by the same function are one; what is folded without `raw` is what [`super::tree()`]
+/// folds.
+#[derive(Clone, Debug)]
+pub struct Flame {
+    /// The command line that was recorded.
+    pub command: Vec<String>,
+    /// The measure.
+    pub by: Measure,
+    /// It begins at the functions that allocate.
+    pub callers: bool,
+    /// Every function of each stack is a box.
+    pub raw: bool,
+    /// Sums over the recording.
+    pub totals: Totals,
+    /// When the peak was, milliseconds since the recording began.
+    pub peak_ms: u64,
+    /// How the recording ended.
+    pub ending: Ending,
+    /// Stacks where the measure is above 0.
+    pub sites: u64,
+    /// Boxes that were too small.
+    pub left_out: u64,
+    /// The functions of the boxes.
+    pub functions: Vec<FlameFunction>,
+    /// The modules of all functions that allocate, and of those of the boxes; the largest first.
+    pub modules: Vec<FlameModule>,
+    /// Each box after the one that it stands on; siblings side by side, the largest first. The first one is the whole.
+    pub boxes: Vec<FlameBox>,
+}
+
+/// One function of the graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlameFunction {
+    /// What it stands for.
+    pub label: Label,
+    /// Demangled name, or `module+0xoffset`; empty for what is no function.
+    pub name: String,
+    /// Source file.
+    pub file: Option<String>,
+    /// Index in [`Flame::modules`].
+    pub module: Option<usize>,
+    /// It only passes the request on, and other reports look past it.
+    pub looked_past: bool,
+}
+
+/// What a box stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Label {
+    /// Everything.
+    Whole,
+    /// A function.
+    Function,
+    /// The outer frames of a stack that was cut.
+    MissingFrames,
+    /// Allocations without a stack.
+    NoStack,
+}
+
+/// One module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlameModule {
+    /// Path of the ELF file; None for generated code.
+    pub path: Option<String>,
+    /// It belongs to the language, not to the program.
+    pub runtime: bool,
+    /// What its functions allocated themselves.
+    pub value: u64,
+}
+
+/// A box.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlameBox {
+    /// The one that it stands on: its caller, or with `callers` its callee. The whole has none.
+    pub parent: Option<usize>,
+    /// How many boxes are below it.
+    pub depth: usize,
+    /// How much of the measure stands to its left.
+    pub start: u64,
+    /// How wide it is.
+    pub value: u64,
+    /// What of this stands on no other box: what the function allocated itself.
+    pub own: u64,
+    /// Index in [`Flame::functions`].
+    pub function: usize,
+    /// The compiler put it into its caller.
+    pub inlined: bool,
+    /// Its calls of itself are folded into it.
+    pub recursive: bool,
+}
+
+/// The graph. Costs a step for each frame that stacks do not share; with `callers`, one for each frame of each stack.
+pub fn flame(profile: &Profile, options: FlameOptions) -> Flame {
+    let functions = Functions::new(profile);
+    let by = options.by;
+    let calls = Calls::new(profile, &functions, options.raw, by);
+    let tree = if options.callers { callers(&calls, by) } else { callees(&calls, by) };
+    let mut flame = Flame {
+        command: profile.command.clone(),
+        by,
+        callers: options.callers,
+        raw: options.raw,
+        totals: profile.totals.into(),
+        peak_ms: profile.peak_ms,
+        ending: Ending::of(profile),
+        sites: by_stack(profile).iter().filter(|(_, counts)| by.of(&(*counts).into()) > 0).count() as u64,
+        left_out: 0,
+        functions: Vec::new(),
+        modules: Vec::new(),
+        boxes: Vec::new(),
+    };
+    let mut layout = Layout {
+        functions: &functions,
+        tree: &tree,
+        known: FxHashMap::default(),
+        modules: FxHashMap::default(),
+        flame: &mut flame,
+    };
+    layout.lay_out(options.parts);
+    for (_, call) in calls.iter() {
+        layout.allocated(call.callee, by.of(&call.own.into()));
+    }
+    layout.sort_modules();
+    flame
+}
+
+/// A box before it has a place. Its number is above that of the one that it stands on.
+struct Node {
+    parent: u32,
+    callee: Callee,
+    inlined: bool,
+    recursive: bool,
+    value: u64,
+    own: u64,
+}
+
+fn callees(calls: &Calls, by: Measure) -> Vec<Node> {
+    let node = |(_, call): (CallId, &super::calls::Call)| Node {
+        parent: call.caller.0,
+        callee: call.callee,
+        inlined: call.inlined,
+        recursive: call.recursive,
+        value: by.of(&call.cum.into()),
+        own: by.of(&call.own.into()),
+    };
+    calls.iter().map(node).collect()
+}
+
+fn callers(calls: &Calls, by: Measure) -> Vec<Node> {
+    let whole = Node { parent: 0, callee: Callee::Program, inlined: false, recursive: false, value: 0, own: 0 };
+    let mut nodes = vec![whole];
+    let mut below: FxHashMap<(u32, Callee), u32> = FxHashMap::default();
+    for (id, call) in calls.iter() {
+        let value = by.of(&call.own.into());
+        if value == 0 {
+            continue;
+        }
+        let add = |sum: &mut u64| *sum = sum.saturating_add(value);
+        add(&mut nodes[0].value);
+        let (mut at, mut way) = (0, id);
+        while way != CallId::ROOT {
+            let call = calls.get(way);
+            let parent = at;
+            at = *below.entry((parent, call.callee)).or_insert_with(|| {
+                let (callee, inlined, recursive) = (call.callee, call.inlined, call.recursive);
+                nodes.push(Node { parent, callee, inlined, recursive, value: 0, own: 0 });
+                nodes.len() as u32 - 1
+            });
+            let node = &mut nodes[at as usize];
+            add(&mut node.value);
+            node.inlined &= call.inlined;
+            node.recursive |= call.recursive;
+            way = call.caller;
+        }
+        add(&mut nodes[at as usize].own);
+    }
+    nodes
+}
+
+struct Layout<'a> {
+    functions: &'a Functions<'a>,
+    tree: &'a [Node],
+    /// Indices in the report.
+    known: FxHashMap<Callee, usize>,
+    modules: FxHashMap<Option<String>, usize>,
+    flame: &'a mut Flame,
+}
+
+impl Layout<'_> {
+    fn lay_out(&mut self, parts: u64) {
+        let nodes = self.tree;
+        let whole = nodes[0].value;
+        // A node that is left out takes along all that stands on it: none of it is larger.
+        let large = |node: &Node| u128::from(node.value) * u128::from(parts) >= u128::from(whole);
+        let mut children: Vec<Vec<u32>> = vec![Vec::new(); nodes.len()];
+        for (at, node) in nodes.iter().enumerate().skip(1) {
+            if large(node) {
+                children[node.parent as usize].push(at as u32);
+            } else {
+                self.flame.left_out += 1;
+            }
+        }
+        let mut waiting = vec![(0u32, None, 0usize, 0u64)];
+        while let Some((at, parent, depth, start)) = waiting.pop() {
+            let &Node { callee, inlined, recursive, value, own, .. } = &nodes[at as usize];
+            let index = self.flame.boxes.len();
+            let function = self.function(callee);
+            self.flame.boxes.push(FlameBox { parent, depth, start, value, own, function, inlined, recursive });
+            let mut inner = std::mem::take(&mut children[at as usize]);
+            let name = |at: u32| self.name(nodes[at as usize].callee);
+            inner.sort_by_cached_key(|&at| (Reverse(nodes[at as usize].value), name(at), at));
+            let mut start = start;
+            let first = waiting.len();
+            for at in inner {
+                waiting.push((at, Some(index), depth + 1, start));
+                start = start.saturating_add(nodes[at as usize].value);
+            }
+            waiting[first..].reverse();
+        }
+    }
+
+    fn name(&self, callee: Callee) -> String {
+        match callee {
+            Callee::Function(id) => self.functions.name(id),
+            Callee::Program | Callee::Missing | Callee::Unknown => String::new(),
+        }
+    }
+
+    fn function(&mut self, callee: Callee) -> usize {
+        if let Some(&known) = self.known.get(&callee) {
+            return known;
+        }
+        let label = match callee {
+            Callee::Program => Label::Whole,
+            Callee::Function(_) => Label::Function,
+            Callee::Missing => Label::MissingFrames,
+            Callee::Unknown => Label::NoStack,
+        };
+        let none = FlameFunction { label, name: String::new(), file: None, module: None, looked_past: false };
+        let function = match callee {
+            Callee::Function(id) => {
+                let (name, file, path) = (self.functions.name(id), self.functions.file(id), self.functions.module(id));
+                let looked_past = interest(Some(&name), file.as_deref(), path.as_deref()) != Interest::Own;
+                FlameFunction { name, file, module: Some(self.module(path)), looked_past, ..none }
+            }
+            Callee::Program | Callee::Missing | Callee::Unknown => none,
+        };
+        self.flame.functions.push(function);
+        let index = self.flame.functions.len() - 1;
+        self.known.insert(callee, index);
+        index
+    }
+
+    /// Two files at one path (one was rebuilt meanwhile) are one to people.
+    fn module(&mut self, path: Option<String>) -> usize {
+        *self.modules.entry(path).or_insert_with_key(|path| {
+            let runtime = path.is_some() && interest(None, None, path.as_deref()) == Interest::Runtime;
+            self.flame.modules.push(FlameModule { path: path.clone(), runtime, value: 0 });
+            self.flame.modules.len() - 1
+        })
+    }
+
+    fn allocated(&mut self, callee: Callee, value: u64) {
+        if let (Callee::Function(id), 1..) = (callee, value) {
+            let module = self.module(self.functions.module(id));
+            let sum = &mut self.flame.modules[module].value;
+            *sum = sum.saturating_add(value);
+        }
+    }
+
+    fn sort_modules(&mut self) {
+        let modules = &self.flame.modules;
+        let mut order: Vec<usize> = (0..modules.len()).collect();
+        order.sort_by_key(|&at| (Reverse(modules[at].value), modules[at].path.clone()));
+        let mut place = vec![0; order.len()];
+        for (to, &from) in order.iter().enumerate() {
+            place[from] = to;
+        }
+        self.flame.modules = order.iter().map(|&at| modules[at].clone()).collect();
+        for function in &mut self.flame.functions {
+            function.module = function.module.map(|at| place[at]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Flame, FlameOptions, Label, flame};
+    use crate::analysis::Measure;
+    use crate::testing::{Builder, blocks, parser};
+    use mallow_profile::{Profile, Stacks};
+
+    const ALL: FlameOptions = FlameOptions { by: Measure::Allocations, callers: false, raw: false, parts: u64::MAX };
+
+    /// Boxes, indented by their depth: name, start, width, own.
+    fn shown(flame: &Flame) -> Vec<String> {
+        let line = |n: &super::FlameBox| {
+            let f = &flame.functions[n.function];
+            let name = if f.label == Label::Function { f.name.clone() } else { format!("{:?}", f.label) };
+            let mark = if n.inlined { " inlined" } else { "" };
+            format!("{}{name}{mark} {}+{} {}", " ".repeat(n.depth), n.start, n.value, n.own)
+        };
+        flame.boxes.iter().map(line).collect()
+    }
+
+    fn small() -> Profile {
+        let mut b = Builder::default();
+        let p = b.process(1, &["a"], 10);
+        b.site(p, &["operator new!libstdc++.so.6", "leaf@a.c:1 | walk@a.c:9", "main"], blocks(5, 10, 0, 0));
+        b.site(p, &["operator new!libstdc++.so.6", "leaf@a.c:2 | walk@a.c:10", "main"], blocks(4, 10, 0, 0));
+        b.site(p, &["leaf@a.c:3", "main"], blocks(20, 10, 0, 0));
+        b.site(p, &["main"], blocks(2, 10, 0, 0));
+        b.site(p, &[], blocks(1, 10, 0, 0));
+        b.profile
+    }
+
+    #[test]
+    fn functions_stand_on_their_callers_the_largest_first() {
+        let flame = flame(&small(), ALL);
+        let expected = [
+            "Whole 0+32 0",
+            " main 0+31 2",
+            "  leaf 0+20 20",
+            "  walk 20+9 0",
+            "   leaf inlined 20+9 9",
+            " NoStack 31+1 1",
+        ];
+        assert_eq!(shown(&flame), expected);
+        let parents: Vec<_> = flame.boxes.iter().map(|n| n.parent).collect();
+        assert_eq!(parents, [None, Some(0), Some(1), Some(1), Some(3), Some(0)]);
+        assert_eq!((flame.sites, flame.left_out), (5, 0));
+        assert_eq!(flame.functions.iter().filter(|f| f.name == "leaf").count(), 1);
+        assert!(!flame.boxes.iter().any(|n| n.recursive));
+    }
+
+    #[test]
+    fn each_function_of_a_stack_is_a_box_in_a_raw_graph() {
+        let raw = FlameOptions { raw: true, ..ALL };
+        let graph = flame(&small(), raw);
+        assert_eq!(shown(&graph)[4..6], ["   leaf inlined 20+9 0", "    operator new 20+9 9"]);
+        let passed: Vec<_> = graph.functions.iter().filter(|f| f.looked_past).map(|f| f.name.as_str()).collect();
+        assert_eq!(passed, ["operator new"]);
+        let callers = flame(&small(), FlameOptions { callers: true, ..raw });
+        assert!(shown(&callers).contains(&" operator new 20+9 0".to_owned()), "{:?}", shown(&callers));
+    }
+
+    #[test]
+    fn callers_hang_from_the_function_that_allocates() {
+        let expected = [
+            "Whole 0+32 0",
+            " leaf 0+29 0",
+            "  main 0+20 20",
+            "  walk 20+9 0",
+            "   main 20+9 9",
+            " main 29+2 2",
+            " NoStack 31+1 1",
+        ];
+        assert_eq!(shown(&flame(&small(), FlameOptions { callers: true, ..ALL })), expected);
+    }
+
+    #[test]
+    fn a_function_is_inlined_where_all_of_its_calls_are() {
+        let mut b = Builder::default();
+        let p = b.process(1, &["a"], 10);
+        b.site(p, &["f@a.c:1 | main@a.c:1"], blocks(3, 1, 0, 0));
+        b.site(p, &["f@a.c:1", "main@a.c:2"], blocks(2, 1, 0, 0));
+        b.site(p, &["g@a.c:1 | main@a.c:3"], blocks(2, 1, 0, 0));
+        b.site(p, &["g@a.c:2", "g@a.c:1 | main@a.c:3"], blocks(2, 1, 0, 0));
+        let graph = flame(&b.profile, ALL);
+        assert_eq!(shown(&graph), ["Whole 0+9 0", " main 0+9 0", "  f 0+5 5", "  g inlined 5+4 4"]);
+        assert_eq!(graph.boxes.iter().map(|n| n.recursive).collect::<Vec<_>>(), [false, false, false, false]);
+        b.site(p, &["g@a.c:2", "g@a.c:2", "g@a.c:1 | main@a.c:3"], blocks(2, 1, 0, 0));
+        assert!(flame(&b.profile, ALL).boxes.iter().any(|n| n.recursive && n.inlined));
+    }
+
+    #[test]
+    fn what_is_too_small_is_left_out_and_counted() {
+        let graph = flame(&small(), FlameOptions { parts: 4, ..ALL });
+        let expected = ["Whole 0+32 0", " main 0+31 2", "  leaf 0+20 20", "  walk 20+9 0", "   leaf inlined 20+9 9"];
+        assert_eq!((shown(&graph), graph.left_out), (expected.map(str::to_owned).to_vec(), 1));
+        let graph = flame(&small(), FlameOptions { parts: 3, ..ALL });
+        assert_eq!((graph.boxes.len(), graph.left_out), (3, 3));
+    }
+
+    #[test]
+    fn modules_have_what_their_functions_allocated() {
+        for callers in [false, true] {
+            let flame = flame(&parser(), FlameOptions { by: Measure::Bytes, callers, ..ALL });
+            let file = |path: &Option<String>| path.as_deref().unwrap_or("").rsplit('/').next().map(str::to_owned);
+            let modules: Vec<_> =
+                flame.modules.iter().map(|m| (file(&m.path).unwrap_or_default(), m.runtime, m.value)).collect();
+            let expected = [
+                ("program".to_owned(), false, 38_412_000),
+                ("libplugin.so".to_owned(), false, 7_000_000),
+                ("ld-linux-x86-64.so.2".to_owned(), true, 3600),
+            ];
+            assert_eq!(modules, expected);
+            assert_eq!(flame.boxes[0].value, flame.totals.allocated_bytes);
+            for (at, node) in flame.boxes.iter().enumerate() {
+                let on_it = flame.boxes.iter().filter(|n| n.parent == Some(at));
+                assert_eq!(on_it.map(|n| n.value).sum::<u64>() + node.own, node.value);
+            }
+        }
+    }
+
+    #[test]
+    fn modules_of_boxes_that_were_left_out_have_their_part() {
+        let flame = flame(&parser(), FlameOptions { by: Measure::Bytes, parts: 2, ..ALL });
+        assert_eq!(flame.modules.iter().map(|m| m.value).sum::<u64>(), flame.totals.allocated_bytes);
+    }
+
+    #[test]
+    fn stacks_that_were_cut_say_so_at_their_outer_end() {
+        let mut profile = small();
+        let main = profile.stacks.top(profile.sites[3].stack).expect("a frame").0;
+        let stack = profile.stacks.push(Stacks::CUT_ROOT, main);
+        profile.sites.truncate(1);
+        (profile.sites[0].stack, profile.sites[0].counts) = (stack, blocks(50, 1, 0, 0));
+        assert_eq!(shown(&flame(&profile, ALL)), ["Whole 0+50 0", " MissingFrames 0+50 0", "  main 0+50 50"]);
+        let callers = FlameOptions { callers: true, ..ALL };
+        assert_eq!(shown(&flame(&profile, callers)), ["Whole 0+50 0", " main 0+50 0", "  MissingFrames 0+50 50"]);
+    }
+}
