@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use harness::{Run, directory, mallow, nothing_left, number, program, run_directories};
+use harness::{Run, RunDirectories, directory, mallow, nothing_left, number, program};
 
 /// A command under mallow that goes on for about two seconds after it wrote `begun`, and then writes `ended`.
 const SCRIPT: &str =
@@ -88,12 +88,13 @@ fn terminated() {
 fn killed() {
     for way in ["stat", "record"] {
         let place = directory();
+        let before = RunDirectories::now();
         let child = start(way, place.path());
         let mallow_pid = child.id();
         signal(&mallow_pid.to_string(), "KILL");
         end(child);
         wait_for(&place.path().join("ended"));
-        let left = run_directories(mallow_pid);
+        let left = before.new_of(mallow_pid);
         assert_eq!(left.len(), 1, "{way}: the run directory stays");
         if way == "record" {
             let run = Run::new(mallow(), place.path()).args(["recover", "-o", "recovered"]).arg(&left[0]).go();

@@ -24,6 +24,23 @@ fn every_way_to_start_a_program() {
     assert!(images >= 2 * 20 + 11 + 3 + 4, "{images}");
 }
 
+/// One process, four images, each of them long enough there for the one before it to be done with.
+#[test]
+fn images_that_take_their_time() {
+    let place = directory();
+    let script = place.path().join("script");
+    std::fs::write(&script, "sleep 0.3; [ $1 = 0 ] && exit 7; exec /bin/sh $0 $(($1 - 1))").expect("a script");
+    let three = Case::new("/bin/sh").arg(&script).arg("3").three_ways();
+    assert_eq!(three.bare.status, 7);
+    assert_eq!(three.stat.counts().sums(), three.record.counts().sums());
+    for json in [&three.stat.json, &three.record.json] {
+        let root = &json["processes"][0]["pid"];
+        let images = json["processes"].as_array().into_iter().flatten().filter(|p| p["pid"] == *root);
+        let serials: Vec<u64> = images.map(|p| number(p, "serial")).collect();
+        assert_eq!(serials, [0, 1, 2, 3], "{json:#}");
+    }
+}
+
 #[test]
 fn children_are_left_out_on_demand() {
     let case = Case::target("spawn").option("--no-children");

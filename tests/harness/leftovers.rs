@@ -22,21 +22,29 @@ pub fn nothing_left(what: &str, run: &Outcome) {
         kill_all(&run.mark);
         panic!("{what} left processes behind:\n{left}");
     }
-    let dirs = run_directories(run.pid);
+    let dirs = run.before.new_of(run.pid);
     assert!(dirs.is_empty(), "{what} left {dirs:?} behind");
 }
 
-/// Run directories whose control file names `reader` as their mallow.
-pub fn run_directories(reader: u32) -> Vec<PathBuf> {
-    let mut places = vec![PathBuf::from("/dev/shm"), std::env::temp_dir()];
-    places.extend(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from));
-    let entries = places.iter().filter_map(|p| fs::read_dir(p).ok()).flatten().flatten();
-    let ours = |dir: &PathBuf| {
-        // Magic number and reader_pid of struct mallow_control.
-        fs::read(dir.join("control"))
-            .is_ok_and(|c| c.len() > 24 && c[..4] == *b"MALC" && c[20..24] == reader.to_le_bytes())
-    };
-    entries.map(|e| e.path()).filter(ours).collect()
+/// The run directories that there are at a moment. One with the pid of a later mallow may be among them: pids come again.
+#[derive(Clone, Debug)]
+pub struct RunDirectories(Vec<PathBuf>);
+
+impl RunDirectories {
+    /// Those that there are now.
+    pub fn now() -> Self {
+        let mut places = vec![PathBuf::from("/dev/shm"), std::env::temp_dir()];
+        places.extend(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from));
+        let entries = places.iter().filter_map(|p| fs::read_dir(p).ok()).flatten().flatten();
+        Self(entries.filter(|e| e.file_name().as_encoded_bytes().starts_with(b"mallow-")).map(|e| e.path()).collect())
+    }
+
+    /// Those of the mallow with that pid that have been made since. By name: what lies in them may be damaged.
+    pub fn new_of(&self, pid: u32) -> Vec<PathBuf> {
+        let prefix = format!("mallow-{pid:07}-");
+        let of = |dir: &PathBuf| dir.file_name().is_some_and(|n| n.as_encoded_bytes().starts_with(prefix.as_bytes()));
+        Self::now().0.into_iter().filter(of).filter(|dir| !self.0.contains(dir)).collect()
+    }
 }
 
 /// Processes whose environment carries the mark.

@@ -11,7 +11,7 @@ mod targets;
 mod three;
 
 pub use counts::{Counts, ProcessCounts, Truth, number};
-pub use leftovers::{nothing_left, run_directories};
+pub use leftovers::{RunDirectories, nothing_left};
 pub use oracle::{oracle_counts, oracle_library};
 pub use run::{Outcome, Run};
 pub use targets::{library, program, program_as};

@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::RunDirectories;
+
 /// A program that is going to run.
 #[derive(Clone, Debug)]
 pub struct Run {
@@ -32,6 +34,8 @@ pub struct Outcome {
     pub pid: u32,
     /// Value of `HARNESS_MARK` in its environment.
     pub mark: String,
+    /// Run directories that were there before it.
+    pub before: RunDirectories,
 }
 
 impl Outcome {
@@ -116,6 +120,7 @@ impl Run {
                 None => command.env_remove(name),
             };
         }
+        let before = RunDirectories::now();
         let mut child = command.spawn().unwrap_or_else(|e| panic!("cannot start {:?}: {e}", self.arguments));
         let pid = child.id();
         let end = Instant::now() + self.limit;
@@ -145,6 +150,7 @@ impl Run {
             status: status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
             pid,
             mark: self.mark,
+            before,
         }
     }
 }

@@ -45,7 +45,7 @@ pub struct ProcessStart {
     pub pid: u32,
     /// Its parent's.
     pub parent_pid: u32,
-    /// Which image of that pid: 0, 1, …
+    /// Number in the name of its file. Another image of that pid may have had it before.
     pub serial: u32,
     /// The image began with fork.
     pub forked: bool,

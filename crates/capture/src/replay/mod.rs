@@ -25,6 +25,7 @@ pub use sink::EventSink;
 use crate::chunk::{Chunk, ProcessStart};
 use mallow_profile::Profile;
 use process::{Process, Shared};
+use rustc_hash::FxHashMap;
 use std::io;
 
 /// What is known before the first chunk.
@@ -74,6 +75,8 @@ pub struct Replay<S = ()> {
     processes: Vec<Process>,
     /// Those that have not ended.
     running: Vec<u32>,
+    /// Images that each pid had so far.
+    images: FxHashMap<u32, u32>,
     sink_failed: bool,
 }
 
@@ -81,7 +84,8 @@ impl<S: EventSink> Replay<S> {
     /// A replay of nothing so far.
     pub fn new(options: Options, sink: S) -> Self {
         let shared = Shared::new(sink);
-        Self { options, shared, processes: Vec::new(), running: Vec::new(), sink_failed: false }
+        let (processes, running, images) = Default::default();
+        Self { options, shared, processes, running, images, sink_failed: false }
     }
 
     /// Takes the next chunk. An error is the sink's; it comes once: from then on the replay goes on without the sink.
@@ -146,10 +150,13 @@ impl<S: EventSink> Replay<S> {
             self.shared.damaged += 1;
             return;
         }
+        let images = self.images.entry(start.pid).or_default();
+        let serial = *images;
+        *images += 1;
         let number = self.shared.ledger.add_process(mallow_profile::Process {
             pid: start.pid,
             parent_pid: start.parent_pid,
-            serial: start.serial,
+            serial,
             forked: start.forked,
             executable: start.executable.clone(),
             arguments: start.arguments.clone(),

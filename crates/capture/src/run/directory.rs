@@ -91,7 +91,7 @@ impl RunDirectory {
             .create_new(true)
             .mode(0o600)
             .open(path.join("control"))
-            .inspect_err(|_| drop(fs::remove_dir_all(&path)))?;
+            .inspect_err(|_| remove(&path))?;
         let began_ns = monotonic_ns();
         let made = (|| {
             // Written, not only extended: on a full file system this fails here, and not as a SIGBUS later.
@@ -106,10 +106,9 @@ impl RunDirectory {
             }
             fs::write(path.join("about"), about)?;
             Shared::map(&file, control::FILE_BYTES)
-        })()
-        .inspect_err(|_| drop(fs::remove_dir_all(&path)))?;
-
-        let shared = made;
+        })();
+        drop(file);
+        let shared = made.inspect_err(|_| remove(&path))?;
         shared.set32(control::VERSION, wire::VERSION);
         let mode = match settings.mode {
             Mode::Count => wire::MODE_COUNT,
@@ -174,8 +173,19 @@ impl Drop for RunDirectory {
     fn drop(&mut self) {
         self.end();
         if !self.keep {
-            let _ = fs::remove_dir_all(&self.path);
+            remove(&self.path);
         }
+    }
+}
+
+/// Removes a run directory. Where no descriptor is left to read a directory by, what is surely in it goes by name.
+fn remove(path: &Path) {
+    if fs::remove_dir_all(path).is_err() {
+        let _ = fs::remove_dir(path.join("tables"));
+        for name in ["control", "about", "spool"] {
+            let _ = fs::remove_file(path.join(name));
+        }
+        let _ = fs::remove_dir_all(path).or_else(|_| fs::remove_dir(path));
     }
 }
 

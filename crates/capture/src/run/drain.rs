@@ -161,7 +161,7 @@ impl<'a> Drain<'a> {
                 Ok(Opened::Filling) | Err(_) => None,
             })
             .collect();
-        found.sort_by_key(|(_, source)| source.as_ref().map_or(0, |s| s.process(0, 0).start_ms));
+        found.sort_by_key(|(_, source)| source.as_ref().map_or(0, Source::start_ns));
         for (name, source) in found {
             self.seen.insert(name.clone());
             let Some(source) = source else { continue };
@@ -187,14 +187,15 @@ impl<'a> Drain<'a> {
 
     /// Ends the images whose process is gone or has become another image.
     fn census(&mut self) -> io::Result<()> {
-        let mut newest: FxHashMap<u32, u32> = FxHashMap::default();
+        // By their starts: a serial number is free again once its image is done with.
+        let mut newest: FxHashMap<u32, u64> = FxHashMap::default();
         for image in &self.images {
-            let serial = newest.entry(image.source.pid).or_default();
-            *serial = (*serial).max(image.source.serial);
+            let start = newest.entry(image.source.pid).or_default();
+            *start = (*start).max(image.source.start_ns());
         }
         let (over, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut self.images)
             .into_iter()
-            .partition(|i| newest.get(&i.source.pid).is_some_and(|&n| n > i.source.serial) || !i.source.alive());
+            .partition(|i| newest.get(&i.source.pid).is_some_and(|&n| n > i.source.start_ns()) || !i.source.alive());
         self.images = rest;
         for image in &self.images {
             if image.source.threads() > 4 {
@@ -215,7 +216,10 @@ impl<'a> Drain<'a> {
         image.source.close();
         self.append(&Chunk::ProcessEnd { process: image.number, ms, lost })?;
         self.shown.running.fetch_sub(1, Ordering::Relaxed);
-        let _ = std::fs::remove_file(self.run.path().join(&image.name));
+        if std::fs::remove_file(self.run.path().join(&image.name)).is_ok() {
+            // A later image of this pid may take the name.
+            self.seen.remove(&image.name);
+        }
         Ok(())
     }
 

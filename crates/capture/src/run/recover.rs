@@ -16,6 +16,7 @@ use std::path::Path;
 #[derive(Default)]
 struct Known {
     number: u32,
+    start_ms: u64,
     modules: u32,
     /// Position up to which each ring was spooled.
     rings: FxHashMap<u32, u64>,
@@ -32,7 +33,8 @@ pub fn recover<S: EventSink>(
     let options = options(&about);
     let sink = sink(&options).map_err(RunError::Recording)?;
     let mut replay = Replay::new(options, sink);
-    // By pid and serial, which are in the names of the process files too.
+    // By pid and serial, which are in the names of the process files too. A name comes again once its image is done with:
+    // the last one that had it counts.
     let mut known: FxHashMap<(u32, u32), Known> = FxHashMap::default();
     let mut keys: Vec<(u32, u32)> = Vec::new();
     let mut last_ms = 1;
@@ -58,15 +60,15 @@ pub fn recover<S: EventSink>(
     for source in &left {
         still_running += u32::from(source.alive());
         let key = (source.pid, source.serial);
-        let state = known.entry(key).or_insert_with(|| {
-            let number = keys.len() as u32;
+        let process = source.process(keys.len() as u32, about.started_ns);
+        if known.get(&key).is_none_or(|state| state.start_ms != process.start_ms) {
             keys.push(key);
-            let process = source.process(number, about.started_ns);
             last_ms = last_ms.max(process.start_ms);
+            let state = Known { number: process.process, start_ms: process.start_ms, ..Known::default() };
             let _ = replay.feed(&Chunk::Process(process));
-            Known { number, ..Known::default() }
-        });
-        if !state.ended {
+            known.insert(key, state);
+        }
+        if let Some(state) = known.get(&key).filter(|state| !state.ended) {
             read(source, state, &mut replay);
         }
     }
@@ -100,7 +102,8 @@ fn note(
     match chunk {
         Chunk::Process(p) => {
             keys.push((p.pid, p.serial));
-            known.insert((p.pid, p.serial), Known { number: p.process, ..Known::default() });
+            let state = Known { number: p.process, start_ms: p.start_ms, ..Known::default() };
+            known.insert((p.pid, p.serial), state);
         }
         Chunk::Module(m) => of(m.process, &mut |state| state.modules += 1),
         Chunk::Words { process, ring, .. } => of(*process, &mut |state| {

@@ -19,7 +19,7 @@ pub struct Source {
     small_words: u64,
     /// Process id, as the file says.
     pub pid: u32,
-    /// Which image of that pid.
+    /// Number in the file's name. Free again once mallow has removed the file.
     pub serial: u32,
 }
 
@@ -100,10 +100,15 @@ impl Source {
             parent_pid: self.shared.get32(process::PARENT_PID),
             serial: self.serial,
             forked: self.shared.get32(process::ORIGIN) == wire::ORIGIN_FORK,
-            start_ms: self.shared.get64(process::START_NS).saturating_sub(began_ns) / 1_000_000,
+            start_ms: self.start_ns().saturating_sub(began_ns) / 1_000_000,
             executable: String::from_utf8_lossy(&text(0, executable)).into_owned(),
             arguments: parts,
         }
+    }
+
+    /// When the image began, on CLOCK_MONOTONIC.
+    pub fn start_ns(&self) -> u64 {
+        self.shared.get64(process::START_NS)
     }
 
     /// Modules announced so far.
