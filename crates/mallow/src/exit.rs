@@ -3,6 +3,8 @@
 
 use std::process::ExitCode;
 
+use mallow_report::analysis::gate::Verdict;
+
 use crate::flags::Command;
 
 /// All went well.
@@ -18,15 +20,26 @@ pub const NOT_EXECUTABLE: u8 = 126;
 /// The command was not found.
 pub const NOT_FOUND: u8 = 127;
 
+/// The command line, or a file that it names, makes no sense.
+pub const USAGE: u8 = 2;
+/// `test`: a case could not be judged.
+pub const BROKEN: u8 = 4;
+
+/// The code of `test` whose worst case came out so.
+pub fn of_verdict(verdict: Verdict) -> ExitCode {
+    ExitCode::from(match verdict {
+        Verdict::Passed => 0,
+        Verdict::Regressed => 1,
+        Verdict::Improved => 3,
+        Verdict::Broken => BROKEN,
+    })
+}
+
 /// The code of a command that failed.
 pub fn of_failure(command: &Command) -> u8 {
     match command {
         Command::Stat(_) | Command::Record(_) => FAILED_AROUND_COMMAND,
-        Command::Report(_)
-        | Command::Top(_)
-        | Command::Tree(_)
-        | Command::Leaks(_)
-        | Command::Flame(_)
-        | Command::Recover(_) => FAILED,
+        Command::Test(_) => BROKEN,
+        _ => FAILED,
     }
 }

@@ -35,6 +35,7 @@ impl Report for Overview {}
 impl Report for Top {}
 impl Report for Leaks {}
 impl Report for StatReport {}
+impl Report for crate::commands::test::Report {}
 impl Report for Tree {}
 
 /// The report as JSON for scripts, a line end after it. Invisible characters are escaped, so that a terminal does not

@@ -9,6 +9,7 @@ pub mod report;
 pub mod source;
 pub mod stat;
 pub mod stat_text;
+pub mod test;
 pub mod told;
 pub mod top;
 pub mod tree;

@@ -2,6 +2,7 @@
 
 mod flame;
 mod regions;
+mod test;
 mod tree;
 mod views;
 
@@ -15,6 +16,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::output;
 pub use flame::FlameFlags;
 pub use regions::RegionFlags;
+pub use test::TestFlags;
 pub use tree::TreeFlags;
 pub use views::{By, SourceFlags, ViewFlags};
 
@@ -83,6 +85,8 @@ pub enum Command {
     Leaks(LeaksFlags),
     /// Draw a flame graph, for a browser
     Flame(FlameFlags),
+    /// Hold the allocations of cases to a baseline
+    Test(TestFlags),
     /// Make a recording of what an interrupted record left behind
     Recover(RecoverFlags),
 }

@@ -101,6 +101,11 @@ impl Page {
         Self { look, text: String::new() }
     }
 
+    /// A page that goes on from text.
+    pub fn from_text(text: String, look: Look) -> Self {
+        Self { look, text }
+    }
+
     /// Adds a line, cut to the terminal's width.
     pub fn line(&mut self, mut line: Line) {
         if let Some(width) = self.look.width {

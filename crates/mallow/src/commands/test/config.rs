@@ -1,0 +1,420 @@
+//! `mallow.toml`: the cases of a project.
+//!
+//! ```toml
+//! label = "gcc-12"                # optional: keeps figures of toolchains apart
+//!
+//! [defaults]                      # what the cases do not say
+//! runs = 10
+//! warmup = 1
+//!
+//! [[case]]
+//! name = "version"                # a whole command
+//! command = "build/tool --version"
+//!
+//! [[case]]
+//! command = "build/allocations"   # a program that measures regions: each is a case
+//! regions = ["parse", "render"]   # or "all"
+//! limits = { total_allocations = 75000 }
+//! slack = { total_allocated_bytes = "5%" }
+//! ```
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use mallow_report::analysis::gate::{Limit, Limits, Metric, Slack};
+use serde::Deserialize;
+use toml::Spanned;
+
+/// What a project tests.
+#[derive(Debug)]
+pub struct Config {
+    /// The cases, in their order.
+    pub programs: Vec<Program>,
+    /// Where the baseline is.
+    pub baseline: PathBuf,
+    /// See the module's text.
+    pub label: Option<String>,
+}
+
+/// One command, and the cases that it makes.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Of the one case, where the whole command is one.
+    pub name: Option<String>,
+    /// Program and arguments.
+    pub command: Vec<OsString>,
+    /// Which regions are cases.
+    pub regions: Regions,
+    /// Measured runs.
+    pub runs: u32,
+    /// Runs before that.
+    pub warmup: u32,
+    /// Operations of a run.
+    pub ops: Ops,
+    /// What is allowed.
+    pub limits: Limits,
+    /// Added to the environment.
+    pub environment: BTreeMap<String, String>,
+    /// Where it runs.
+    pub directory: PathBuf,
+    /// A run that takes longer is broken.
+    pub timeout: Duration,
+    /// Exit status of a good run.
+    pub exit_status: i32,
+}
+
+/// The measured regions that are cases.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Regions {
+    /// None: the whole command is the case.
+    None,
+    /// All that the program measures.
+    All,
+    /// These.
+    Named(Vec<String>),
+    /// All that the program measures; where it measures none, the whole command.
+    IfAny,
+}
+
+/// Operations of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ops {
+    /// As the program tells, if it does.
+    Told,
+    /// So many, whatever the program tells.
+    Fixed(u64),
+    /// Measured with both numbers, so that what an operation costs is told apart from what comes before.
+    Scale(u32, u32),
+}
+
+/// What `ops = "scale"` measures.
+const SCALE: (u32, u32) = (10, 110);
+
+/// A file that makes no sense, in one line that names the place.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct BadConfig(String);
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    label: Option<String>,
+    baseline: Option<PathBuf>,
+    #[serde(default)]
+    defaults: Entry,
+    #[serde(default, rename = "case")]
+    cases: Vec<Spanned<Entry>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    name: Option<Spanned<String>>,
+    command: Option<Spanned<Words>>,
+    regions: Option<Spanned<RegionNames>>,
+    runs: Option<Spanned<u32>>,
+    warmup: Option<u32>,
+    ops: Option<Spanned<OpsWord>>,
+    #[serde(default)]
+    limits: BTreeMap<Spanned<String>, i64>,
+    #[serde(default)]
+    slack: BTreeMap<Spanned<String>, Spanned<SlackWord>>,
+    #[serde(default)]
+    environment: BTreeMap<String, String>,
+    directory: Option<PathBuf>,
+    timeout: Option<Spanned<f64>>,
+    exit_status: Option<i32>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum Words {
+    Line(String),
+    List(Vec<String>),
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum RegionNames {
+    Word(String),
+    List(Vec<String>),
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum OpsWord {
+    Number(u64),
+    Word(String),
+    Pair([u32; 2]),
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum SlackWord {
+    Number(u64),
+    Percent(String),
+    Both(BothWays),
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BothWays {
+    #[serde(default)]
+    up: Option<OneWay>,
+    #[serde(default)]
+    down: Option<OneWay>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum OneWay {
+    Number(u64),
+    Percent(String),
+}
+
+/// Reads the file of a project.
+pub fn read(path: &Path) -> Result<Config, BadConfig> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        BadConfig(format!("{}: {error}; mallow test -- COMMAND tests one without a file", path.display()))
+    })?;
+    parse(&text, path)
+}
+
+fn parse(text: &str, path: &Path) -> Result<Config, BadConfig> {
+    let at = |span: Option<Range<usize>>, what: &str| {
+        let line = span.map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
+        let line = line.map(|line| format!(":{line}")).unwrap_or_default();
+        BadConfig(format!("{}{line}: {what}", path.display()))
+    };
+    let file: File =
+        toml::from_str(text).map_err(|error| at(error.span(), error.message().lines().next().unwrap_or_default()))?;
+    let base = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if let Some(name) = &file.defaults.name {
+        return Err(at(Some(name.span()), "defaults have no name; it belongs to a [[case]]"));
+    }
+    if file.cases.is_empty() {
+        return Err(at(None, "no [[case]] is in it"));
+    }
+    let mut programs = Vec::new();
+    let mut names: Vec<(String, Range<usize>)> = Vec::new();
+    for entry in &file.cases {
+        let program = program(entry, &file.defaults, base).map_err(|(span, what)| at(Some(span), &what))?;
+        let own = program.name.iter().chain(match &program.regions {
+            Regions::Named(names) => names.as_slice(),
+            _ => &[],
+        });
+        for name in own {
+            if names.iter().any(|(there, _)| there == name) {
+                return Err(at(Some(entry.span()), &format!("two cases are named {name}")));
+            }
+            names.push((name.clone(), entry.span()));
+        }
+        programs.push(program);
+    }
+    let baseline = file.baseline.unwrap_or_else(|| PathBuf::from("mallow.baseline.json"));
+    Ok(Config { programs, baseline: base.join(baseline), label: file.label })
+}
+
+type Fault = (Range<usize>, String);
+
+fn program(entry: &Spanned<Entry>, defaults: &Entry, base: &Path) -> Result<Program, Fault> {
+    let whole = entry.span();
+    let entry = entry.get_ref();
+    let command = entry.command.as_ref().or(defaults.command.as_ref());
+    let command = command.ok_or((whole.clone(), "a case without a command".to_owned()))?;
+    let words = match command.get_ref() {
+        Words::Line(line) => shell_words::split(line).map_err(|error| (command.span(), error.to_string()))?,
+        Words::List(list) => list.clone(),
+    };
+    if words.first().is_none_or(String::is_empty) {
+        return Err((command.span(), "an empty command".to_owned()));
+    }
+    let regions = match entry.regions.as_ref().or(defaults.regions.as_ref()) {
+        None => Regions::None,
+        Some(names) => match names.get_ref() {
+            RegionNames::Word(word) if word == "all" => Regions::All,
+            RegionNames::Word(word) => Regions::Named(vec![word.clone()]),
+            RegionNames::List(list) if list.is_empty() => {
+                return Err((names.span(), "no region is named; \"all\" takes all".to_owned()));
+            }
+            RegionNames::List(list) => Regions::Named(list.clone()),
+        },
+    };
+    let name = entry.name.as_ref().map(|name| name.get_ref().clone());
+    if name.as_deref().is_some_and(|name| name.trim().is_empty() || name.chars().any(char::is_control)) {
+        return Err((whole, "a name that nobody can type".to_owned()));
+    }
+    if name.is_none() && regions == Regions::None {
+        return Err((whole, "a case without a name; or name its regions".to_owned()));
+    }
+    let positive = |n: &Spanned<u32>| match *n.get_ref() {
+        0 => Err((n.span(), "at least one run".to_owned())),
+        n => Ok(n),
+    };
+    let runs = entry.runs.as_ref().or(defaults.runs.as_ref()).map_or(Ok(10), positive)?;
+    let timeout = entry.timeout.as_ref().or(defaults.timeout.as_ref());
+    let timeout = timeout.map_or(Ok(Duration::from_secs(600)), |seconds| {
+        Duration::try_from_secs_f64(*seconds.get_ref()).map_err(|error| (seconds.span(), error.to_string()))
+    })?;
+    let mut environment = defaults.environment.clone();
+    environment.extend(entry.environment.clone());
+    Ok(Program {
+        // Cases of regions have their own names.
+        name: name.filter(|_| regions == Regions::None),
+        command: words.into_iter().map(OsString::from).collect(),
+        regions,
+        runs,
+        warmup: entry.warmup.or(defaults.warmup).unwrap_or(1),
+        ops: entry.ops.as_ref().or(defaults.ops.as_ref()).map_or(Ok(Ops::Told), ops)?,
+        limits: limits(entry, defaults)?,
+        environment,
+        directory: base.join(entry.directory.as_ref().or(defaults.directory.as_ref()).unwrap_or(&PathBuf::new())),
+        timeout,
+        exit_status: entry.exit_status.or(defaults.exit_status).unwrap_or(0),
+    })
+}
+
+fn ops(word: &Spanned<OpsWord>) -> Result<Ops, Fault> {
+    match word.get_ref() {
+        OpsWord::Number(0) => Err((word.span(), "at least one operation".to_owned())),
+        OpsWord::Number(n) => Ok(Ops::Fixed(*n)),
+        OpsWord::Word(word) if word == "scale" => Ok(Ops::Scale(SCALE.0, SCALE.1)),
+        OpsWord::Word(_) => Err((word.span(), "ops is a number, \"scale\" or two numbers to scale between".to_owned())),
+        OpsWord::Pair([few, many]) if 0 < *few && few < many => Ok(Ops::Scale(*few, *many)),
+        OpsWord::Pair(_) => Err((word.span(), "two numbers of operations, the smaller one first".to_owned())),
+    }
+}
+
+fn limits(entry: &Entry, defaults: &Entry) -> Result<Limits, Fault> {
+    let metric = |key: &Spanned<String>| {
+        Metric::of_key(key.get_ref()).ok_or_else(|| {
+            let all = Metric::ALL.map(Metric::key).join(", ");
+            (key.span(), format!("{} is none of {all}", key.get_ref()))
+        })
+    };
+    let mut of: BTreeMap<Metric, Limit> = BTreeMap::new();
+    let standard = |metric| Limits::default().get(metric);
+    for part in [defaults, entry] {
+        for (key, max) in &part.limits {
+            let metric = metric(key)?;
+            of.entry(metric).or_insert_with(|| standard(metric)).max = Some(*max);
+        }
+        for (key, word) in &part.slack {
+            let metric = metric(key)?;
+            let limit = of.entry(metric).or_insert_with(|| standard(metric));
+            let fault = |what: &str| (word.span(), what.to_owned());
+            match word.get_ref() {
+                SlackWord::Number(n) => (limit.up, limit.down) = (Slack::Absolute(*n), Slack::Absolute(*n)),
+                SlackWord::Percent(text) => {
+                    let slack = percent(text).ok_or_else(|| fault("slack is a number or a share such as \"5%\""))?;
+                    (limit.up, limit.down) = (slack, slack);
+                }
+                SlackWord::Both(ways) => {
+                    let way = |way: &OneWay| match way {
+                        OneWay::Number(n) => Some(Slack::Absolute(*n)),
+                        OneWay::Percent(text) => percent(text),
+                    };
+                    for (way_word, side) in [(&ways.up, &mut limit.up), (&ways.down, &mut limit.down)] {
+                        if let Some(word) = way_word {
+                            *side = way(word).ok_or_else(|| fault("slack is a number or a share such as \"5%\""))?;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    Ok(Limits { of: of.into_iter().collect(), outright: None })
+}
+
+fn percent(text: &str) -> Option<Slack> {
+    let number: f64 = text.trim().strip_suffix('%')?.trim().parse().ok()?;
+    (number.is_finite() && number >= 0.0).then_some(Slack::Percent(number))
+}
+
+/// The one program of `mallow test -- COMMAND`.
+pub fn of_command(command: &[OsString]) -> Config {
+    let name = command.first().map(Path::new).and_then(Path::file_name).unwrap_or_default();
+    let program = Program {
+        name: Some(name.to_string_lossy().into_owned()),
+        command: command.to_vec(),
+        regions: Regions::IfAny,
+        runs: 10,
+        warmup: 1,
+        ops: Ops::Told,
+        limits: Limits::default(),
+        environment: BTreeMap::new(),
+        directory: PathBuf::from("."),
+        timeout: Duration::from_secs(600),
+        exit_status: 0,
+    };
+    Config { programs: vec![program], baseline: PathBuf::from("mallow.baseline.json"), label: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Config, String> {
+        parse(text, Path::new("dir/mallow.toml")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn cases_take_what_they_do_not_say_from_the_defaults() {
+        let config = read(
+            "label = 'x'\n[defaults]\nruns = 3\nslack = { total_allocations = 7 }\nenvironment = { A = '1' }\n\
+             [[case]]\nname = 'one'\ncommand = \"a 'b c'\"\nwarmup = 0\ntimeout = 1.5\n\
+             [[case]]\ncommand = ['d']\nregions = ['r', 's']\nruns = 5\nops = 'scale'\n\
+             limits = { total_allocations = 9 }\n\
+             slack = { total_allocated_bytes = '2.5%', leaked_fds = { up = 1, down = '50%' } }\n",
+        )
+        .expect("a config");
+        assert_eq!((config.label.as_deref(), &*config.baseline), (Some("x"), Path::new("dir/mallow.baseline.json")));
+        let [one, two] = &config.programs[..] else { panic!("two cases") };
+        assert_eq!(one.command, ["a", "b c"]);
+        assert_eq!((one.name.as_deref(), one.runs, one.warmup), (Some("one"), 3, 0));
+        assert_eq!((one.timeout, &one.environment["A"][..]), (Duration::from_millis(1500), "1"));
+        assert_eq!(two.regions, Regions::Named(vec!["r".into(), "s".into()]));
+        assert_eq!((two.name.as_deref(), two.runs, two.warmup, two.ops), (None, 5, 1, Ops::Scale(10, 110)));
+        let limit = |metric| two.limits.get(metric);
+        assert_eq!(
+            limit(Metric::TotalAllocations),
+            Limit { max: Some(9), up: Slack::Absolute(7), down: Slack::Absolute(7) }
+        );
+        assert_eq!(limit(Metric::TotalAllocatedBytes).up, Slack::Percent(2.5));
+        assert_eq!(limit(Metric::LeakedFds).down, Slack::Percent(50.0));
+    }
+
+    #[test]
+    fn a_mistake_is_one_line_with_its_place() {
+        for (text, expected) in [
+            ("", "dir/mallow.toml: no [[case]] is in it"),
+            ("[[case]]\nname = 'a'\n", "dir/mallow.toml:1: a case without a command"),
+            ("[[case]]\ncommand = 'a'\n", "dir/mallow.toml:1: a case without a name; or name its regions"),
+            ("[[case]]\nname = 'a'\ncommand = ''\n", "dir/mallow.toml:3: an empty command"),
+            ("[[case]]\nname = 'a'\ncommand = 'a'\nruns = 0\n", "dir/mallow.toml:4: at least one run"),
+            ("[[case]]\nname = 'a'\ncommand = 'a'\nops = 0\n", "dir/mallow.toml:4: at least one operation"),
+            ("[defaults]\nname = 'a'\n", "dir/mallow.toml:2: defaults have no name; it belongs to a [[case]]"),
+            (
+                "[[case]]\nname = 'a'\ncommand = 'a'\n[[case]]\nname = 'a'\ncommand = 'b'\n",
+                "dir/mallow.toml:4: two cases are named a",
+            ),
+            (
+                "[[case]]\nname = 'a'\ncommand = 'a'\nslack = { total_allocations = '5' }\n",
+                "dir/mallow.toml:4: slack is a number or a share such as \"5%\"",
+            ),
+            (
+                "[[case]]\nname = 'a'\ncommand = 'a'\nlimits = { allocs = 5 }\n",
+                "dir/mallow.toml:4: allocs is none of remaining_allocations, total_allocations, total_allocated_bytes, leaked_fds",
+            ),
+        ] {
+            assert_eq!(read(text).expect_err(text), expected);
+        }
+        let unknown = read("[[case]]\nname = 'a'\ncommand = 'a'\nrun = 3\n").expect_err("an unknown key");
+        assert!(unknown.starts_with("dir/mallow.toml:4: unknown field `run`"), "{unknown}");
+        let syntax = read("[[case]\n").expect_err("no TOML");
+        assert!(syntax.starts_with("dir/mallow.toml:1: "), "{syntax}");
+    }
+}

@@ -1,0 +1,311 @@
+//! `mallow test`: a gate on allocations.
+
+mod baseline;
+mod config;
+mod explain;
+mod runner;
+mod text;
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::Result;
+use mallow_report::analysis::gate::{Check, Figures, Limits, Measured, Scale, Verdict, judge};
+use serde::Serialize;
+
+use self::baseline::{Baseline, Entry};
+use self::config::{Config, Program, Regions};
+use self::explain::Explanation;
+use self::runner::{How, Ran};
+use crate::flags::TestFlags;
+use crate::text::{Look, Stream};
+use crate::{exit, output};
+
+/// A case, judged.
+#[derive(Clone, Debug, Serialize)]
+pub struct Judged {
+    /// Its name.
+    pub name: String,
+    /// How it came out.
+    pub verdict: Verdict,
+    /// Why it is broken; null for others.
+    pub why: Option<String>,
+    /// What was counted; null where nothing could be.
+    pub measured: Option<Measured>,
+    /// The baseline's figures.
+    pub baseline: Option<Figures>,
+    /// Each metric.
+    pub checks: Vec<Check>,
+    /// The runs disagree.
+    pub unstable: bool,
+    /// What two numbers of operations tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale: Option<Scale>,
+    /// What a reader must know.
+    pub warnings: Vec<String>,
+    /// Which stacks changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<Explanation>,
+    #[serde(skip)]
+    program: Option<usize>,
+}
+
+/// All cases, judged.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// What the figures depend on.
+    pub platform: String,
+    /// The worst of the cases.
+    pub verdict: Verdict,
+    /// Nothing was counted.
+    pub idle: bool,
+    /// The cases, in their order.
+    pub cases: Vec<Judged>,
+}
+
+/// Runs the cases and judges them.
+pub fn run(flags: &TestFlags) -> Result<ExitCode> {
+    let config = match read_config(flags) {
+        Ok(config) => config,
+        Err(error) => return Ok(told(&error, exit::USAGE)),
+    };
+    if flags.list {
+        output::print(&text::list(&config, &flags.filters))?;
+        return Ok(exit::OK);
+    }
+    let path = flags.baseline.clone().unwrap_or_else(|| config.baseline.clone());
+    let mut baseline = match Baseline::read(&path) {
+        Ok(baseline) => baseline,
+        Err(error) => return Ok(told(&error, exit::BROKEN)),
+    };
+    let platform = baseline::platform(flags.label.as_deref().or(config.label.as_deref()));
+    let wanted = |name: &str| wanted(&flags.filters, name);
+    let ran = run_all(&config, flags);
+    let mut cases: Vec<Judged> = ran
+        .into_iter()
+        .filter(|ran| wanted(&ran.name))
+        .map(|ran| judged(ran, &config, &baseline, &platform, flags.no_hook))
+        .collect();
+    if !flags.no_hook {
+        missing(&mut cases, &baseline, &platform, &wanted, flags);
+    }
+    if cases.is_empty() {
+        return Ok(told(&format!("no case matches {}", flags.filters.join(", ")), exit::USAGE));
+    }
+    if flags.update || flags.ratchet {
+        let change = update(&mut baseline, &platform, &mut cases, &config, flags);
+        if let Err(error) = change.and_then(|changed| if changed { baseline.write(&path) } else { Ok(()) }) {
+            return Ok(told(&error, exit::BROKEN));
+        }
+    } else if !flags.no_hook {
+        explain_all(&mut cases, &config, &baseline, &platform, flags);
+    }
+    let verdict = cases.iter().map(|case| case.verdict).max().unwrap_or(Verdict::Broken);
+    let report = Report { platform, verdict, idle: flags.no_hook, cases };
+    let look = Look::of(Stream::Out);
+    output::print(&if flags.json {
+        output::json(&report)?
+    } else {
+        text::text(&report, &baseline, flags.verbose, &look)
+    })?;
+    Ok(exit::of_verdict(verdict))
+}
+
+fn told(error: &str, code: u8) -> ExitCode {
+    output::say(error);
+    ExitCode::from(code)
+}
+
+fn read_config(flags: &TestFlags) -> Result<Config, String> {
+    let mut config = match flags.command.is_empty() {
+        true => config::read(&flags.file).map_err(|error| error.to_string())?,
+        false => config::of_command(&flags.command),
+    };
+    for program in &mut config.programs {
+        program.runs = flags.runs.unwrap_or(program.runs);
+        program.warmup = flags.warmup.unwrap_or(program.warmup);
+    }
+    Ok(config)
+}
+
+fn wanted(filters: &[String], name: &str) -> bool {
+    filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()))
+}
+
+/// False where none of its cases can match: it need not run.
+fn may_match(filters: &[String], program: &Program) -> bool {
+    match &program.regions {
+        Regions::None => program.name.as_deref().is_none_or(|name| wanted(filters, name)),
+        Regions::Named(names) => names.iter().any(|name| wanted(filters, name)),
+        Regions::All | Regions::IfAny => true,
+    }
+}
+
+/// Runs the programs, as many side by side as the flags say; the cases come back in the programs' order.
+fn run_all(config: &Config, flags: &TestFlags) -> Vec<Ran> {
+    let chosen: Vec<(usize, &Program)> =
+        config.programs.iter().enumerate().filter(|(_, program)| may_match(&flags.filters, program)).collect();
+    let how = How { idle: flags.no_hook };
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<(usize, Vec<Ran>)>> = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..(flags.jobs as usize).min(chosen.len()) {
+            scope.spawn(|| {
+                while let Some(&(index, program)) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let ran = runner::run(index, program, how);
+                    if let Ok(mut done) = done.lock() {
+                        done.push((index, ran));
+                    }
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_default();
+    done.sort_by_key(|(index, _)| *index);
+    done.into_iter().flat_map(|(_, ran)| ran).collect()
+}
+
+fn judged(ran: Ran, config: &Config, baseline: &Baseline, platform: &str, idle: bool) -> Judged {
+    let entry = baseline.cases(platform).and_then(|cases| cases.get(&ran.name));
+    let limits = limits(&ran.name, &config.programs[ran.program].limits);
+    let mut case = Judged {
+        name: ran.name,
+        verdict: Verdict::Broken,
+        why: None,
+        measured: None,
+        baseline: entry.map(|entry| entry.figures),
+        checks: Vec::new(),
+        unstable: false,
+        scale: ran.scale,
+        warnings: ran.warnings,
+        explanation: None,
+        program: Some(ran.program),
+    };
+    match ran.measured {
+        Err(why) => case.why = Some(why),
+        Ok(measured) => {
+            if idle {
+                case.verdict = Verdict::Passed;
+            } else {
+                case.checks = judge(&measured.figures, case.baseline.as_ref(), &limits);
+                case.verdict = case.checks.iter().map(|check| check.verdict).max().unwrap_or(Verdict::Broken);
+                let broken = case.checks.iter().find(|check| check.verdict == Verdict::Broken);
+                case.why = broken.map(|check| match (case.baseline, limits.of.is_empty()) {
+                    (None, true) => format!("no baseline for {platform}; mallow test --update makes one"),
+                    _ => format!("{}: {}", check.metric.key(), check.why.clone().unwrap_or_default()),
+                });
+            }
+            case.unstable = measured.unstable();
+            case.measured = Some(measured);
+        }
+    }
+    case
+}
+
+/// The limits of a case, with the one that the environment sets.
+fn limits(name: &str, limits: &Limits) -> Limits {
+    let mut limits = limits.clone();
+    let variable = format!("MAX_ALLOCS_ALLOWED_{name}");
+    if let Ok(value) = std::env::var(&variable) {
+        match value.trim().parse() {
+            Ok(max) => limits.outright = Some((format!("{variable}={value}"), max)),
+            // A limit that cannot be read must not be one that passes.
+            Err(_) => limits.outright = Some((format!("{variable}={value}, which is no number"), i64::MIN)),
+        }
+    }
+    limits
+}
+
+/// Cases that the baseline has and that did not run: something took them away.
+fn missing(
+    cases: &mut Vec<Judged>,
+    baseline: &Baseline,
+    platform: &str,
+    wanted: &dyn Fn(&str) -> bool,
+    flags: &TestFlags,
+) {
+    if !flags.command.is_empty() {
+        return;
+    }
+    let there: BTreeSet<String> = cases.iter().map(|case| case.name.clone()).collect();
+    let gone =
+        baseline.cases(platform).into_iter().flatten().filter(|(name, _)| wanted(name) && !there.contains(*name));
+    for (name, entry) in gone {
+        cases.push(Judged {
+            name: name.clone(),
+            verdict: Verdict::Broken,
+            why: Some("the baseline has it, and nothing measured it; remove it there if that is meant".to_owned()),
+            measured: None,
+            baseline: Some(entry.figures),
+            checks: Vec::new(),
+            unstable: false,
+            scale: None,
+            warnings: Vec::new(),
+            explanation: None,
+            program: None,
+        });
+    }
+}
+
+/// Takes figures into the baseline. True: something changed. Broken cases stay as they are, and broken, unless all that
+/// they lacked was a baseline.
+fn update(
+    baseline: &mut Baseline,
+    platform: &str,
+    cases: &mut [Judged],
+    config: &Config,
+    flags: &TestFlags,
+) -> Result<bool, String> {
+    let mut changed = false;
+    for case in cases {
+        let (Some(measured), Some(program)) = (&case.measured, case.program) else { continue };
+        let old = baseline.cases(platform).and_then(|cases| cases.get(&case.name)).cloned();
+        let mut figures = measured.figures;
+        if figures.remaining_allocations < 0 || figures.leaked_fds.is_some_and(|n| n < 0) {
+            continue;
+        }
+        if flags.ratchet {
+            let Some(old) = &old else { continue };
+            for metric in mallow_report::analysis::gate::Metric::ALL {
+                if let (Some(old), Some(new)) = (old.figures.get(metric), figures.get(metric)) {
+                    figures.set(metric, Some(old.min(new)));
+                }
+            }
+            figures.operations = old.figures.operations;
+        }
+        // Figures that stay as they are keep their stacks, unless there are none.
+        let kept = old.as_ref().is_some_and(|old| old.figures == figures && (flags.ratchet || !old.stacks.is_empty()));
+        if !kept {
+            let stacks = explain::stacks(&config.programs[program], &case.name)?;
+            baseline.set(platform, &case.name, Entry { figures, stacks });
+            changed = true;
+        }
+        if flags.update || case.verdict == Verdict::Improved {
+            case.baseline = Some(figures);
+            case.verdict = Verdict::Passed;
+            case.why = None;
+            case.checks.clear();
+        }
+    }
+    Ok(changed)
+}
+
+/// Looks at the stacks of what did not pass, or of all where the flags say so.
+fn explain_all(cases: &mut [Judged], config: &Config, baseline: &Baseline, platform: &str, flags: &TestFlags) {
+    for case in cases {
+        let failed = matches!(case.verdict, Verdict::Regressed | Verdict::Improved);
+        let (Some(measured), Some(program)) = (&case.measured, case.program) else { continue };
+        if flags.no_explain || !(failed || flags.explain) {
+            continue;
+        }
+        let before = baseline.cases(platform).and_then(|cases| cases.get(&case.name));
+        match explain::stacks(&config.programs[program], &case.name) {
+            Ok(now) => {
+                case.explanation = Some(explain::explanation(&now, before, measured.figures.total_allocations));
+            }
+            Err(why) => case.warnings.push(why),
+        }
+    }
+}

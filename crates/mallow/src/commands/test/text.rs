@@ -1,0 +1,244 @@
+//! What `mallow test` prints: the lines that scripts know, and a table for people.
+
+use mallow_report::analysis::gate::{Change, Figures, Metric, Run, Verdict};
+
+use super::baseline::Baseline;
+use super::config::{Config, Regions};
+use super::explain::Explanation;
+use super::{Judged, Report, runner, wanted};
+use crate::text::units::{count, signed};
+use crate::text::{Align, Line, Look, Page, Table, function};
+
+/// The names of the cases, as far as the file tells them.
+pub fn list(config: &Config, filters: &[String]) -> String {
+    let mut out = String::new();
+    for program in &config.programs {
+        let names = match &program.regions {
+            Regions::Named(names) => names.clone(),
+            Regions::None => program.name.iter().cloned().collect(),
+            Regions::All | Regions::IfAny => vec![format!("(the regions of {})", runner::display(&program.command))],
+        };
+        for name in names.iter().filter(|name| wanted(filters, name)) {
+            out.push_str(&crate::text::clean(name));
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// All of it.
+pub fn text(report: &Report, baseline: &Baseline, verbose: bool, look: &Look) -> String {
+    // Lines for scripts are never cut to a terminal's width.
+    let mut page = Page::new(Look { width: None, ..*look });
+    for case in &report.cases {
+        lines(case, verbose, &mut page);
+    }
+    let mut page = Page::from_text(page.into_text(), *look);
+    page.gap();
+    if report.idle {
+        page.line(Line::new().warning("Nothing was counted (--no-hook): the figures mean nothing"));
+        return page.into_text();
+    }
+    table(report).onto(&mut page);
+    for case in &report.cases {
+        reasons(case, look, &mut page);
+    }
+    page.gap();
+    page.line(summary(report));
+    if report.cases.iter().all(|case| case.baseline.is_none()) {
+        let others: Vec<_> = baseline.platforms().filter(|platform| *platform != report.platform).collect();
+        if !others.is_empty() {
+            page.line(Line::new().faint(format!("The baseline has {}", others.join(", "))));
+        }
+    }
+    page.into_text()
+}
+
+/// `NAME.total_allocations: 75001` and its like.
+fn lines(case: &Judged, verbose: bool, page: &mut Page) {
+    if let Some(measured) = &case.measured {
+        for metric in Metric::ALL {
+            if let Some(figure) = measured.figures.get(metric) {
+                page.line(Line::new().plain(format!("{}.{}: {figure}", case.name, metric.key())));
+            }
+        }
+        if verbose {
+            let runs: Vec<_> = measured.runs.iter().map(debug_run).collect();
+            page.line(Line::new().plain(format!("DEBUG: [{}]", runs.join(", "))));
+        }
+    }
+    for warning in &case.warnings {
+        page.line(Line::new().warning(format!("WARNING: {}: {warning}", case.name)));
+    }
+}
+
+fn debug_run(run: &Run) -> String {
+    let fds = run.leaked_fds.map(|n| format!(", \"leaked_fds\": {n}")).unwrap_or_default();
+    format!(
+        "[\"remaining_allocations\": {}, \"total_allocations\": {}, \"total_allocated_bytes\": {}{fds}]",
+        run.remaining_allocations, run.total_allocations, run.total_allocated_bytes
+    )
+}
+
+fn table(report: &Report) -> Table {
+    let columns = [Align::Left, Align::Right, Align::Right, Align::Right, Align::Right, Align::Right, Align::Left];
+    let mut table = Table::new(&columns);
+    table.row(["", "allocations", "per op", "baseline", "change", "runs", "case"].map(|t| Line::new().faint(t)));
+    for case in &report.cases {
+        let figures = case.measured.as_ref().map(|measured| measured.figures);
+        let total = |figures: &Figures| figures.total_allocations;
+        let change = figures.zip(case.baseline).map(|(now, before)| total(&now) - total(&before));
+        let per_op = case.scale.map(|scale| scale.allocations_per_op);
+        let per_op = per_op.or(figures.and_then(|figures| figures.allocations_per_op()));
+        let runs = case.measured.as_ref().map(|measured| {
+            let spread = total(&measured.most) - total(&measured.figures);
+            let spread = if spread > 0 { format!(" ±{}", signed(spread)) } else { String::new() };
+            format!("{}{spread}", measured.runs.len())
+        });
+        let text = |text: Option<String>| Line::new().plain(text.unwrap_or_default());
+        table.row([
+            verdict(case.verdict),
+            text(figures.map(|figures| signed(total(&figures)))),
+            text(per_op.map(|n| format!("{n:.2}"))),
+            text(case.baseline.map(|figures| signed(total(&figures)))),
+            text(change.filter(|n| *n != 0).map(|n| if n > 0 { format!("+{}", count(n as u64)) } else { signed(n) })),
+            text(runs),
+            Line::new().strong(&case.name),
+        ]);
+    }
+    table
+}
+
+fn verdict(verdict: Verdict) -> Line {
+    match verdict {
+        Verdict::Passed => Line::new().plain("passed"),
+        Verdict::Improved => Line::new().warning("improved"),
+        Verdict::Regressed => Line::new().warning("regressed"),
+        Verdict::Broken => Line::new().warning("broken"),
+    }
+}
+
+/// What did not pass, and why.
+fn reasons(case: &Judged, look: &Look, page: &mut Page) {
+    let told = case.checks.iter().filter(|check| check.verdict != Verdict::Passed || check.why.is_some());
+    if case.why.is_none() && told.clone().count() == 0 && !case.unstable && case.explanation.is_none() {
+        return;
+    }
+    page.gap();
+    page.line(Line::new().strong(&case.name).plain(" ").then(verdict(case.verdict)));
+    if let Some(why) = &case.why {
+        page.line(Line::new().plain(format!("  {why}")));
+    }
+    for check in told.filter(|check| check.verdict != Verdict::Broken) {
+        let figure = check.figure.map(signed).unwrap_or_default();
+        let allowed = match (check.lowest, check.highest) {
+            (Some(low), Some(high)) if low < high => format!(", allowed {} to {}", signed(low), signed(high)),
+            (_, Some(high)) => format!(", allowed {}", signed(high)),
+            _ => String::new(),
+        };
+        let why = check.why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+        page.line(Line::new().plain(format!("  {}: {figure}{allowed}{why}", check.metric.key())));
+    }
+    if case.verdict == Verdict::Improved {
+        page.line(
+            Line::new().plain("  lower the baseline: mallow test --update, or --ratchet for what is lower alone"),
+        );
+    }
+    if let (true, Some(measured)) = (case.unstable, &case.measured) {
+        let (least, most) = (measured.figures, measured.most);
+        let differ = Metric::ALL.into_iter().filter(|&m| least.get(m) != most.get(m)).map(|m| {
+            let number = |figures: &Figures| signed(figures.get(m).unwrap_or_default());
+            format!("{} {} to {}", m.key(), number(&least), number(&most))
+        });
+        let differ: Vec<_> = differ.collect();
+        page.line(Line::new().plain("  ").warning(format!("unstable: runs disagree: {}", differ.join(", "))));
+    }
+    if let Some(scale) = case.scale {
+        page.line(Line::new().plain(format!(
+            "  {:.2} allocations and {:.1} bytes per op, {:.0} allocations before the first",
+            scale.allocations_per_op, scale.bytes_per_op, scale.setup_allocations
+        )));
+    }
+    if let Some(explanation) = &case.explanation {
+        stacks(case, explanation, look, page);
+    }
+}
+
+/// Frames of a stack that are shown.
+const FRAMES: usize = 8;
+/// Stacks that are shown.
+const STACKS: usize = 10;
+
+fn stacks(case: &Judged, explanation: &Explanation, look: &Look, page: &mut Page) {
+    let operations = case.measured.as_ref().map_or(0, |measured| measured.figures.operations);
+    if explanation.without_baseline {
+        page.line(Line::new().faint("  The baseline holds no stacks: these are all that allocate now"));
+    } else if explanation.differences.is_empty() {
+        page.line(Line::new().plain("  No stack differs from the baseline's"));
+    }
+    for difference in explanation.differences.iter().take(STACKS) {
+        let change = difference.allocations();
+        let sign = if change > 0 { "+" } else { "" };
+        let per_op = match operations {
+            0 => String::new(),
+            operations => format!(" ({sign}{:.2} per op)", change as f64 / operations as f64),
+        };
+        let word = match difference.change {
+            Change::New => "new",
+            Change::Gone => "gone",
+            Change::Changed => "changed",
+        };
+        page.line(
+            Line::new()
+                .plain("  ")
+                .strong(format!("{sign}{}", signed(change)))
+                .plain(format!(
+                    " allocations{per_op}, {} → {}, {sign_bytes}{} bytes, ",
+                    count(difference.before),
+                    count(difference.now),
+                    signed(difference.bytes()),
+                    sign_bytes = if difference.bytes() > 0 { "+" } else { "" },
+                ))
+                .strong(word),
+        );
+        for step in difference.stack.iter().take(FRAMES) {
+            page.line(Line::new().plain(format!("      {}", shown(step, look))));
+        }
+        if difference.stack.len() > FRAMES {
+            page.line(Line::new().faint(format!("      … {} more", difference.stack.len() - FRAMES)));
+        }
+    }
+    if explanation.differences.len() > STACKS {
+        let rest = &explanation.differences[STACKS..];
+        let sum: i64 = rest.iter().map(mallow_report::analysis::gate::Difference::allocations).sum();
+        page.line(Line::new().faint(format!("  and {} more stacks, {} allocations", rest.len(), signed(sum))));
+    }
+    if !explanation.without_baseline {
+        let line = format!(
+            "  The stacks explain {} of {} allocations",
+            signed(explanation.explained),
+            signed(explanation.change)
+        );
+        page.line(Line::new().faint(line));
+    }
+}
+
+/// A step with a name that people read.
+fn shown(step: &str, look: &Look) -> String {
+    match step.strip_suffix(')').and_then(|_| step.rfind(" (")) {
+        Some(at) if step[at..].contains(':') => format!("{}{}", function(&step[..at], look), &step[at..]),
+        _ => function(step, look),
+    }
+}
+
+fn summary(report: &Report) -> Line {
+    let of = |verdict| report.cases.iter().filter(|case| case.verdict == verdict).count();
+    let told = [
+        (Verdict::Passed, "passed"),
+        (Verdict::Improved, "improved"),
+        (Verdict::Regressed, "regressed"),
+        (Verdict::Broken, "broken"),
+    ];
+    let parts: Vec<_> = told.iter().filter(|(v, _)| of(*v) > 0).map(|(v, word)| format!("{} {word}", of(*v))).collect();
+    Line::new().strong(parts.join(", ")).faint(format!("  on {}", report.platform))
+}
