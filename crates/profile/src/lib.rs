@@ -6,6 +6,8 @@
 //!
 //! The words are those of `docs/DEFINITIONS.md`.
 
+use std::ops::Range;
+
 mod counts;
 mod events;
 mod found;
@@ -169,6 +171,8 @@ pub struct Profile {
     pub totals: Counts,
     /// When the peak was, milliseconds since the recording began.
     pub peak_ms: u64,
+    /// The time within which all of it was allocated, in milliseconds since the recording began, where a filter says so.
+    pub window_ms: Option<Range<u64>>,
     /// Function and file names.
     pub strings: Strings,
     /// Loaded files.

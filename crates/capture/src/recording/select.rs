@@ -8,7 +8,7 @@ use super::chosen::{Bits, Chosen};
 use super::codec::Decoder;
 use super::error::ReadError;
 use super::reader::Reader;
-use super::selection::{Judge, Running, Selection, Span};
+use super::selection::{Judge, Running, Selection, Span, When};
 use crate::replay::Ledger;
 use mallow_profile::{Block, Event, Moment, Profile};
 use std::io::{Read, Seek};
@@ -86,6 +86,9 @@ impl<R: Read + Seek> Reader<R> {
         profile.processes = counted.processes;
         profile.totals = counted.totals;
         profile.peak_ms = counted.peak_ms;
+        if let Some((When::Allocated, Span { from, to })) = selection.time {
+            profile.window_ms = Some(from..to.unwrap_or(u64::MAX).min(profile.duration_ms));
+        }
         let chosen = Chosen::of(bits, foreign, &mut profile);
         Ok((profile, chosen))
     }
@@ -313,12 +316,5 @@ impl Posting<'_> {
                 self.books.end_process(at.process, at.ms, leaked.into_iter());
             }
         }
-    }
-}
-
-/// The sizes that a span leaves, for messages and tests.
-impl From<(u64, u64)> for Span {
-    fn from((from, last): (u64, u64)) -> Self {
-        Self { from, to: last.checked_add(1) }
     }
 }

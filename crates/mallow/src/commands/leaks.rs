@@ -26,7 +26,11 @@ pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
         Some(height) => (height.saturating_sub(4) / (FRAMES + INNER_FRAMES)).max(3),
     };
     let report = leaks(&recording.profile, &suppressions, flags.view.limit(screen));
-    output::print(&if flags.view.json { recording.json(&report)? } else { text(&report, &look, flags.stacks) })?;
+    output::print(&if flags.view.json {
+        recording.json(&report)?
+    } else {
+        recording.filters.above(text(&report, &look, flags.stacks), &look)
+    })?;
     Ok(if flags.fail_on_leak && (report.reported > 0 || report.reported_bytes > 0) {
         ExitCode::from(exit::LEAKS_FOUND)
     } else {

@@ -1,5 +1,6 @@
 //! One file a command. A command gets its flags, and says with which status to exit.
 
+pub mod filtered;
 pub mod flame;
 pub mod launched;
 pub mod leaks;

@@ -29,7 +29,7 @@ pub fn render(recording: &Recording, view: &ViewFlags, stacks: bool, stream: Str
     let look = view.look(stream);
     let report = overview(&recording.profile, view.limit(screen(&look)));
     let hints = hints(&report, recording);
-    Ok(text(&report, &hints, &look, stacks))
+    Ok(recording.filters.above(text(&report, &hints, &look, stacks), &look))
 }
 
 /// What would bring the source lines that the report lacks: one line for each module of which a place is shown without.
@@ -152,7 +152,7 @@ fn totals(report: &Overview, look: &Look) -> Table {
     };
     let called: Vec<_> = report.families.iter().map(|f| format!("{} {}", f.family, count(f.allocations))).collect();
     let called = Some(called.join(", ")).filter(|_| tells(report, Word::Families));
-    let speed = rate(t.allocations, report.duration_ms).filter(|_| tells(report, Word::Times));
+    let speed = rate(t.allocations, report.window_ms).filter(|_| tells(report, Word::Times));
     let how = [speed, called].into_iter().flatten().filter(|s| !s.is_empty()).collect::<Vec<_>>().join("; ");
     row("allocations", (t.allocations, t.allocated_bytes), (Word::Allocations, Word::AllocatedBytes), how);
     let reallocs = match t.reallocs_in_place + t.reallocs_moved {

@@ -4,12 +4,14 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use mallow_capture::recording::{Chosen, Reader};
 use mallow_profile::{Event, Moment, Profile};
+use mallow_report::analysis::{Narrowed, narrow};
 use mallow_symbols::{Options, SourceError, SourceText, Summary, Symbolizer, source_text, symbolize_jit_all};
 
-use crate::flags::SourceFlags;
+use super::filtered::{self, Filters};
+use crate::flags::{FilterFlags, SourceFlags};
 use crate::output;
 use crate::waiting::Waiting;
 
@@ -20,6 +22,8 @@ pub struct Recording {
     pub profile: Profile,
     /// What lacks names, and why.
     pub names: Summary,
+    /// Which part of the recording this is.
+    pub filters: Filters,
     /// Where its events are; None for one that was not read from a file.
     file: Option<(PathBuf, RefCell<(Reader, Chosen)>)>,
 }
@@ -29,7 +33,7 @@ impl Recording {
     pub fn of(mut profile: Profile) -> Self {
         let names = Symbolizer::new(Options::default()).symbolize_all(&mut profile);
         symbolize_jit_all(&mut profile);
-        Self { profile, names, file: None }
+        Self { profile, names, filters: Filters::default(), file: None }
     }
 
     /// The recording that the flags name, or the newest one here, which is then told on standard error.
@@ -42,12 +46,33 @@ impl Recording {
                 newest
             }
         };
-        let waiting = Waiting::of("reading");
-        let (reader, profile) =
-            Reader::open(&path, &mut |progress| waiting.show(progress)).with_context(|| cannot_read(&path))?;
-        drop(waiting);
-        let chosen = Chosen::all(&profile);
-        Ok(Self { file: Some((path, RefCell::new((reader, chosen)))), ..Self::of(profile) })
+        Self::open_at(&path, &flags.filters)
+    }
+
+    /// The part of a recording that the filters leave.
+    fn open_at(path: &Path, flags: &FilterFlags) -> Result<Self> {
+        let (mut reader, profile) = read(path)?;
+        let filters = Filters::of(flags, profile.duration_ms);
+        let (profile, mut chosen) = match flags.selects() {
+            true => select(path, &mut reader, profile, flags)?,
+            false => {
+                let all = Chosen::all(&profile);
+                (profile, all)
+            }
+        };
+        let mut recording = Self::of(profile);
+        let narrowing = flags.narrowing();
+        if !narrowing.is_none() {
+            let Narrowed { profile, sites, matched } = narrow(recording.profile, &narrowing);
+            if profile.sites.is_empty() {
+                let blocks = FilterFlags { focus: None, ignore: None, hide: None, ..flags.clone() };
+                bail!(filtered::nothing_left(flags, &Self::open_at(path, &blocks)?.profile, matched[0]));
+            }
+            filtered::unmatched(flags, matched).iter().for_each(|text| output::say(text));
+            chosen.narrow(&sites, narrowing.focus.is_none() && narrowing.ignore.is_none());
+            recording.profile = profile;
+        }
+        Ok(Self { filters, file: Some((path.to_owned(), RefCell::new((reader, chosen)))), ..recording })
     }
 
     /// The file's path; empty where it was not read from one.
@@ -71,6 +96,25 @@ impl Recording {
         let (reader, chosen) = &mut *reader.borrow_mut();
         reader.visit(chosen, &mut |progress| waiting.show(progress), each).with_context(|| cannot_read(path))
     }
+}
+
+fn read(path: &Path) -> Result<(Reader, Profile)> {
+    let waiting = Waiting::of("reading");
+    Reader::open(path, &mut |progress| waiting.show(progress)).with_context(|| cannot_read(path))
+}
+
+/// The blocks that the flags select.
+fn select(path: &Path, reader: &mut Reader, profile: Profile, flags: &FilterFlags) -> Result<(Profile, Chosen)> {
+    let selection = filtered::selection(flags, &profile)?;
+    let waiting = Waiting::of("filtering");
+    let mut show = |progress| waiting.show(progress);
+    let (selected, chosen) = reader.select(profile, &selection, &mut show).with_context(|| cannot_read(path))?;
+    if selected.totals.allocations == 0 {
+        let (mut reader, profile) = read(path)?;
+        let extent = reader.extent(&profile, &selection, &mut show).with_context(|| cannot_read(path))?;
+        bail!(filtered::nothing_selected(flags, &extent));
+    }
+    Ok((selected, chosen))
 }
 
 fn cannot_read(path: &Path) -> String {

@@ -3,8 +3,10 @@
 use anyhow::{Result, bail};
 use mallow_profile::{Origin, Word};
 use mallow_report::analysis::{Measure, keys};
+use serde::Serialize;
 use serde_json::Value;
 
+use super::filtered::Filters;
 use super::source::Recording;
 use crate::flags::By;
 use crate::output::{self, Report};
@@ -46,7 +48,15 @@ impl Recording {
     }
 
     /// The report as JSON. Of a profile of another tool, it names the format and leaves out what is not told.
+    /// Where filters are on, it tells them too.
     pub fn json(&self, report: &impl Report) -> Result<String> {
+        match self.filters.is_none() {
+            true => self.json_of(report),
+            false => self.json_of(&Filtered { filters: &self.filters, report }),
+        }
+    }
+
+    fn json_of(&self, report: &impl Report) -> Result<String> {
         let Some(origin) = &self.profile.origin else { return output::json(report) };
         let untold: Vec<Word> = self.profile.untold().collect();
         let left_out: Vec<&str> = untold.iter().flat_map(|&word| keys(word)).copied().collect();
@@ -64,6 +74,15 @@ impl Recording {
         output::json_value(&Value::Object(whole))
     }
 }
+
+#[derive(Serialize)]
+struct Filtered<'a, R: Report> {
+    filters: &'a Filters,
+    #[serde(flatten)]
+    report: &'a R,
+}
+
+impl<R: Report> Report for Filtered<'_, R> {}
 
 /// `heaptrack profile`.
 pub fn kind(origin: &Origin) -> String {

@@ -23,7 +23,11 @@ pub fn run(flags: &TopFlags) -> Result<ExitCode> {
         limit: flags.view.limit(screen),
     };
     let report = top(&recording.profile, options);
-    output::print(&if flags.view.json { recording.json(&report)? } else { text(&report, &look) })?;
+    output::print(&if flags.view.json {
+        recording.json(&report)?
+    } else {
+        recording.filters.above(text(&report, &look), &look)
+    })?;
     Ok(exit::OK)
 }
 

@@ -40,7 +40,7 @@ pub fn run(flags: &TreeFlags) -> Result<ExitCode> {
     output::print(&if flags.view.json {
         recording.json(&report)?
     } else {
-        text(&report, &look, flags.depth.is_none())
+        recording.filters.above(text(&report, &look, flags.depth.is_none()), &look)
     })?;
     Ok(exit::OK)
 }

@@ -1,5 +1,6 @@
 //! The command line: each flag with its documentation.
 
+mod filters;
 mod flame;
 mod regions;
 mod test;
@@ -14,6 +15,7 @@ use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 
 use crate::output;
+pub use filters::{FilterFlags, When};
 pub use flame::FlameFlags;
 pub use regions::RegionFlags;
 pub use test::TestFlags;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use mallow_report::analysis::Measure;
 
+use super::filters::FilterFlags;
 use crate::text::{Look, Stream};
 
 /// Which recording a view shows.
@@ -14,6 +15,9 @@ pub struct SourceFlags {
     /// The recording [default: the newest *.mallow here]
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
+    /// Which part of it.
+    #[command(flatten)]
+    pub filters: FilterFlags,
 }
 
 /// How a view looks.

@@ -272,7 +272,7 @@ fn module_path(profile: &Profile, module: Option<ModuleId>) -> Option<&str> {
     profile.modules.get(module?.0 as usize).map(|m| m.path.as_str())
 }
 
-fn place_name(profile: &Profile, frame: &Raw) -> String {
+pub(crate) fn place_name(profile: &Profile, frame: &Raw) -> String {
     match module_path(profile, frame.module) {
         Some(path) => format!("{}+{:#x}", path.rsplit('/').next().unwrap_or(path), frame.address),
         None => format!("{:#x}", frame.address),

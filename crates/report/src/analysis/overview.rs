@@ -19,6 +19,9 @@ pub struct Overview {
     pub started_unix_ms: u64,
     /// How long the recording went on.
     pub duration_ms: u64,
+    /// How long the time is that all of this was allocated within.
+    #[serde(skip)]
+    pub window_ms: u64,
     /// How it ended.
     #[serde(flatten)]
     pub ending: Ending,
@@ -162,6 +165,7 @@ pub fn overview(profile: &Profile, limit: usize) -> Overview {
         command: profile.command.clone(),
         started_unix_ms: profile.started_unix_ms,
         duration_ms: profile.duration_ms,
+        window_ms: profile.window_ms.as_ref().map_or(profile.duration_ms, |w| w.end.saturating_sub(w.start)),
         ending: Ending::of(profile),
         totals,
         peak_ms: profile.peak_ms,

@@ -1,0 +1,313 @@
+//! Flags that choose a part of a recording.
+
+use std::str::FromStr;
+
+use clap::{Args, ValueEnum};
+use mallow_capture::recording::{self, Span};
+use mallow_report::analysis::{Narrowing, Pattern};
+
+/// Which part of a recording a view shows. Each flag leaves less.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Filters")]
+pub struct FilterFlags {
+    /// Only what these processes allocated, by id or by the name of the program
+    #[arg(long, value_name = "PID|NAME", value_delimiter = ',')]
+    pub process: Vec<String>,
+    /// Only what these threads allocated, by id
+    #[arg(long, value_name = "TID", value_delimiter = ',')]
+    pub thread: Vec<u32>,
+    /// Only blocks of a time: 1.5s..2s, ..200ms, 40%.. of the run
+    #[arg(long, value_name = "FROM..TO")]
+    pub time: Option<TimeSpan>,
+    /// What happened to them within that time
+    #[arg(
+        long,
+        value_enum,
+        requires = "time",
+        default_value_if("time", clap::builder::ArgPredicate::IsPresent, "allocated")
+    )]
+    pub when: Option<When>,
+    /// Only blocks of A bytes or more and less than B: 64..128, 4k.., ..1M, 24
+    #[arg(long, value_name = "A..B")]
+    pub size: Option<SizeSpan>,
+    /// Only blocks that lived for A or longer and less than B: ..1ms, 10s..
+    #[arg(long, value_name = "A..B")]
+    pub lifetime: Option<LifetimeSpan>,
+    /// Only stacks with a function, file or module that this matches
+    #[arg(long, value_name = "REGEX")]
+    pub focus: Option<Pattern>,
+    /// No stacks with a function, file or module that this matches
+    #[arg(long, value_name = "REGEX")]
+    pub ignore: Option<Pattern>,
+    /// Stacks without the functions, files and modules that this matches
+    #[arg(long, value_name = "REGEX")]
+    pub hide: Option<Pattern>,
+}
+
+impl FilterFlags {
+    /// What is asked of stacks.
+    pub fn narrowing(&self) -> Narrowing {
+        Narrowing { focus: self.focus.clone(), ignore: self.ignore.clone(), hide: self.hide.clone() }
+    }
+
+    /// True where something is asked of single blocks.
+    pub fn selects(&self) -> bool {
+        let whose = !self.process.is_empty() || !self.thread.is_empty();
+        whose || self.time.is_some() || self.size.is_some() || self.lifetime.is_some()
+    }
+}
+
+/// What must happen to a block within a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum When {
+    /// They were allocated then
+    #[default]
+    Allocated,
+    /// They were live at a moment of it
+    Live,
+    /// They were freed then
+    Freed,
+}
+
+impl From<When> for recording::When {
+    fn from(when: When) -> Self {
+        match when {
+            When::Allocated => Self::Allocated,
+            When::Live => Self::Live,
+            When::Freed => Self::Freed,
+        }
+    }
+}
+
+/// A moment: milliseconds since the recording began, or a share of its time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Time {
+    Ms(u64),
+    Percent(f64),
+}
+
+/// A part of the run's time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TimeSpan {
+    /// As it was written.
+    pub text: String,
+    from: Option<Time>,
+    to: Option<Time>,
+}
+
+impl TimeSpan {
+    /// In milliseconds of a run that took so long. The end of the run is in what goes up to it.
+    pub fn of(&self, duration_ms: u64) -> Span {
+        let ms = |time| match time {
+            Time::Ms(ms) => ms,
+            Time::Percent(percent) => (duration_ms as f64 * percent / 100.0).round() as u64,
+        };
+        let to = self.to.filter(|to| *to != Time::Percent(100.0));
+        Span { from: self.from.map_or(0, ms), to: to.map(ms) }
+    }
+}
+
+impl FromStr for TimeSpan {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (from, to) = ends(text, time)?.ok_or("a time has two ends: 1.5s..2s, ..200ms, 40%..")?;
+        let known = |time: Option<Time>| match time {
+            Some(Time::Percent(percent)) => Some((true, percent)),
+            Some(Time::Ms(ms)) => Some((false, ms as f64)),
+            None => None,
+        };
+        if let (Some((a, from)), Some((b, to))) = (known(from), known(to))
+            && a == b
+            && from >= to
+        {
+            return Err(EMPTY.to_owned());
+        }
+        Ok(Self { text: text.to_owned(), from, to })
+    }
+}
+
+/// Sizes in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SizeSpan {
+    /// As it was written.
+    pub text: String,
+    /// What it means.
+    pub span: Span,
+}
+
+impl FromStr for SizeSpan {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(Self { text: text.to_owned(), span: span(text, size)? })
+    }
+}
+
+/// Lifetimes in milliseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LifetimeSpan {
+    /// As it was written.
+    pub text: String,
+    /// What it means.
+    pub span: Span,
+}
+
+impl FromStr for LifetimeSpan {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(Self { text: text.to_owned(), span: span(text, duration)? })
+    }
+}
+
+const EMPTY: &str = "it ends before it begins";
+
+/// Both ends; None for one that is open.
+type Ends<T> = (Option<T>, Option<T>);
+
+/// Both ends of `A..B`, each of which may be missing; None where there is no `..`.
+fn ends<T>(text: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Option<Ends<T>>, String> {
+    let Some((from, to)) = text.split_once("..") else { return Ok(None) };
+    let end = |text: &str| match text.trim() {
+        "" => Ok(None),
+        text => read(text).map(Some),
+    };
+    Ok(Some((end(from)?, end(to)?)))
+}
+
+/// `A..B`, or `A` for that number alone.
+fn span(text: &str, read: impl Fn(&str) -> Result<u64, String>) -> Result<Span, String> {
+    let (from, to) = match ends(text, &read)? {
+        Some((from, to)) => (from.unwrap_or(0), to),
+        None => {
+            let number = read(text.trim())?;
+            (number, number.checked_add(1))
+        }
+    };
+    if to.is_some_and(|to| to <= from) {
+        return Err(EMPTY.to_owned());
+    }
+    Ok(Span { from, to })
+}
+
+fn time(text: &str) -> Result<Time, String> {
+    match text.strip_suffix('%') {
+        Some(percent) => match number(percent)? {
+            percent if percent <= 100.0 => Ok(Time::Percent(percent)),
+            _ => Err("a run has 100%".to_owned()),
+        },
+        None => duration(text).map(Time::Ms),
+    }
+}
+
+fn duration(text: &str) -> Result<u64, String> {
+    const UNITS: [(&str, f64); 4] = [("ms", 1.0), ("s", 1e3), ("min", 6e4), ("h", 3.6e6)];
+    if text == "0" {
+        return Ok(0);
+    }
+    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (value, unit) = text.split_at(split);
+    let unit = if unit == "m" { "min" } else { unit };
+    let Some((_, factor)) = UNITS.iter().find(|(name, _)| *name == unit) else {
+        return Err("times have a unit: 200ms, 1.5s, 2m, 1h".to_owned());
+    };
+    whole(number(value)? * factor)
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    const UNITS: [(&str, f64); 9] = [
+        ("", 1.0),
+        ("k", 1e3),
+        ("m", 1e6),
+        ("g", 1e9),
+        ("t", 1e12),
+        ("ki", 1024.0),
+        ("mi", 1_048_576.0),
+        ("gi", 1_073_741_824.0),
+        ("ti", 1_099_511_627_776.0),
+    ];
+    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (value, unit) = text.split_at(split);
+    let unit = unit.to_ascii_lowercase();
+    let unit = unit.strip_suffix('b').unwrap_or(&unit);
+    let Some((_, factor)) = UNITS.iter().find(|(name, _)| *name == unit) else {
+        return Err("sizes are bytes, or have a unit: 64, 4k (4000), 4Ki (4096), 1M".to_owned());
+    };
+    // Not through a floating point number, which has no room for all of them.
+    match value.trim().parse() {
+        Ok(bytes) if *factor == 1.0 => Ok(bytes),
+        _ => whole(number(value)? * factor),
+    }
+}
+
+fn number(text: &str) -> Result<f64, String> {
+    let digits = text.trim();
+    match digits.parse::<f64>() {
+        Ok(number) if digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') && number.is_finite() => Ok(number),
+        _ => Err(format!("{digits:?} is no number")),
+    }
+}
+
+fn whole(number: f64) -> Result<u64, String> {
+    if number < 9e18 { Ok(number.round() as u64) } else { Err("the number is too large".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_decimal_unless_told() {
+        for (text, from, to) in [
+            ("64..128", 64, Some(128)),
+            ("4k..1M", 4000, Some(1_000_000)),
+            ("4KiB..", 4096, None),
+            ("..1.5kB", 0, Some(1500)),
+            ("..", 0, None),
+            ("24", 24, Some(25)),
+            ("18446744073709551615", u64::MAX, None),
+            ("2gi..1T", 1 << 31, Some(1_000_000_000_000)),
+            (" 1 .. 2 ", 1, Some(2)),
+        ] {
+            assert_eq!(text.parse::<SizeSpan>().map(|size| size.span), Ok(Span { from, to }), "{text}");
+        }
+        for text in ["", "x", "1..1", "5..4", "-1..", "1e400", "4q", "1..2..3", "nan..", "inf", "99999999999999999999G"]
+        {
+            assert!(text.parse::<SizeSpan>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_have_units_and_shares() {
+        for (text, from, to) in [
+            ("1.5s..2s", 1500, Some(2000)),
+            ("..200ms", 0, Some(200)),
+            ("40%..", 4000, None),
+            ("0..2m", 0, Some(120_000)),
+            ("50%..100%", 5000, None),
+            ("12.345%..1h", 1235, Some(3_600_000)),
+            ("99%..1min", 9900, Some(60_000)),
+        ] {
+            assert_eq!(text.parse::<TimeSpan>().map(|span| span.of(10_000)), Ok(Span { from, to }), "{text}");
+        }
+        for text in ["1s", "1..2", "101%..", "2s..1s", "40%..40%", "1d..", "%..", "s..", "1..%", "-1s.."] {
+            assert!(text.parse::<TimeSpan>().is_err(), "{text}");
+        }
+        for text in ["..1ms", "0"] {
+            let lifetime = text.parse::<LifetimeSpan>().map(|lifetime| lifetime.span);
+            assert_eq!(lifetime, Ok(Span { from: 0, to: Some(1) }), "{text}");
+        }
+    }
+
+    /// Shares that follow each other leave nothing out and count nothing twice.
+    #[test]
+    fn shares_of_a_run_join() {
+        for duration in [0, 1, 7, 999, 15_165] {
+            let shares =
+                ["..33.3%", "33.3%..66.6%", "66.6%..100%"].map(|text| text.parse::<TimeSpan>().unwrap().of(duration));
+            assert_eq!((shares[0].from, shares[2].to), (0, None));
+            assert_eq!((shares[0].to, shares[1].to), (Some(shares[1].from), Some(shares[2].from)));
+        }
+    }
+}
