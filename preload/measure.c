@@ -68,13 +68,49 @@ static struct sums sums_now(uint32_t scope) {
 
 /* ---- waiting until other threads are quiet ---- */
 
+/* Counters that stand still for so long, while all other threads sleep: quiet. */
 #define QUIET_MS 5u
+/* The same while one does not sleep: it computes, and does not allocate. */
+#define BUSY_QUIET_MS 100u
 
 static void sleep_ms(unsigned ms) {
     uint32_t nobody = 0;
     uint64_t until = sys_now_ns() + ms * 1000000ull;
     while (sys_now_ns() < until)
         sys_futex_wait(&nobody, 0, ms);
+}
+
+/* The state of a thread: 'R' runs or waits for a processor. From /proc/self/task/TID/stat: "TID (name) state …", where
+ * the name may hold anything. */
+static char thread_state(uint32_t tid) {
+    char path[64], text[128];
+    size_t length = text_copy(path, "/proc/self/task/", sizeof path);
+    char *at = text_decimal(path + length, tid);
+    memcpy(at, "/stat", 6);
+    long fd = sys_open(path, O_RDONLY, 0);
+    if (fd < 0)
+        return 0; /* it ended */
+    long got = sys_read((int)fd, text, sizeof text - 1);
+    sys_close((int)fd);
+    if (got <= 0)
+        return 0;
+    text[got] = 0;
+    const char *end = strrchr(text, ')');
+    return end != NULL && end[1] == ' ' ? end[2] : 0;
+}
+
+/* The other threads that ever allocated sleep. Counters that stand still alone do not tell a thread that waits for a
+ * processor from one that has nothing to do. */
+static int others_sleep(void) {
+    struct mallow_process *process = image_alive != 0 ? __atomic_load_n(&target.process, __ATOMIC_ACQUIRE) : NULL;
+    uint32_t threads = process != NULL ? __atomic_load_n(&process->threads, __ATOMIC_ACQUIRE) : 0;
+    for (uint32_t i = 0; i < threads && i < process->max_threads; i++) {
+        const struct mallow_thread *block = &target.threads[i];
+        if (__atomic_load_n(&block->owner, __ATOMIC_ACQUIRE) == MALLOW_THREAD_OWNED && block != thread_block() &&
+            thread_state(block->tid) == 'R')
+            return 0;
+    }
+    return 1;
 }
 
 /* 0 where the time is over and threads still allocate. One thread alone is quiet at once. */
@@ -88,7 +124,7 @@ static int wait_until_quiet(void) {
         struct sums now = sums_now(MALLOW_WHOLE_PROCESS);
         quiet = memcmp(&now, &last, sizeof now) == 0 ? quiet + 1 : 0;
         last = now;
-        if (quiet == QUIET_MS)
+        if (quiet >= BUSY_QUIET_MS || (quiet >= QUIET_MS && others_sleep()))
             return 1;
     }
     return 0;

@@ -6,6 +6,7 @@ mod endings;
 mod exact;
 mod flame;
 mod foreign;
+mod gate;
 mod hostile;
 mod interruptions;
 mod lifecycle;

@@ -1,0 +1,283 @@
+//! `mallow test`: verdicts, exit codes, reasons, baselines.
+
+use std::fs;
+use std::path::Path;
+
+use harness::{Outcome, Run, mallow, program};
+use serde_json::Value;
+
+const REGRESSED: i32 = 1;
+const USAGE: i32 = 2;
+const IMPROVED: i32 = 3;
+const BROKEN: i32 = 4;
+
+/// A directory with a `mallow.toml`.
+struct Project(tempfile::TempDir);
+
+impl Project {
+    fn new(toml: &str) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        fs::write(dir.path().join("mallow.toml"), toml).expect("a file");
+        Self(dir)
+    }
+
+    /// A program with these regions.
+    fn of_regions(regions: &[&str]) -> Self {
+        Self::new(&Self::case(regions, ""))
+    }
+
+    fn case(regions: &[&str], more: &str) -> String {
+        let target = program("gate");
+        format!("[[case]]\ncommand = [{:?}, {}]\nregions = 'all'\nruns = 3\n{more}\n", target, list(regions))
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn run(&self, arguments: &[&str]) -> Outcome {
+        self.run_with(arguments, &[])
+    }
+
+    fn run_with(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
+        let mut run = Run::new(mallow(), self.path()).arg("test").args(arguments);
+        for (name, value) in environment {
+            run = run.env(name, Some(value));
+        }
+        run.go()
+    }
+
+    /// Makes the baseline, which must work.
+    fn update(&self) {
+        let done = self.run(&["--update"]);
+        assert_eq!(done.status, 0, "{}{}", done.out(), done.err());
+    }
+
+    fn baseline(&self) -> Value {
+        let text = fs::read_to_string(self.path().join("mallow.baseline.json")).expect("a baseline");
+        serde_json::from_str(&text).expect("JSON")
+    }
+}
+
+fn list(words: &[&str]) -> String {
+    words.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(", ")
+}
+
+fn json(outcome: &Outcome) -> Value {
+    serde_json::from_slice(&outcome.stdout).unwrap_or_else(|e| panic!("{e}: {}{}", outcome.out(), outcome.err()))
+}
+
+#[test]
+fn a_regression_of_one_allocation_an_operation_is_caught_and_its_line_named() {
+    let project = Project::of_regions(&["steady"]);
+    project.update();
+    let passed = project.run(&["-v"]);
+    assert_eq!(passed.status, 0, "{}", passed.out());
+    for line in
+        ["steady.remaining_allocations: 0\n", "steady.leaked_fds: 0\n", "DEBUG: [[\"remaining_allocations\": 0, "]
+    {
+        assert!(passed.out().contains(line), "{line}: {}", passed.out());
+    }
+    // All runs are the same to the byte.
+    let measured = &json(&project.run(&["--json"]))["cases"][0]["measured"];
+    let runs = measured["runs"].as_array().expect("runs");
+    assert_eq!(runs.len(), 3);
+    assert!(runs.iter().all(|run| run == &runs[0]), "{runs:?}");
+
+    let regressed = project.run_with(&[], &[("GATE_EXTRA", "1")]);
+    assert_eq!(regressed.status, REGRESSED, "{}", regressed.out());
+    let text = regressed.out();
+    assert!(text.contains("+1,000 allocations (+1.00 per op), 0 → 1,000, +16,000 bytes, new"), "{text}");
+    assert!(text.contains("planted (gate.cpp:"), "{text}");
+    assert!(text.contains("The stacks explain 1,000 of 1,000 allocations"), "{text}");
+    let told = json(&project.run_with(&["--json"], &[("GATE_EXTRA", "1")]));
+    let case = &told["cases"][0];
+    assert_eq!((&case["verdict"], &told["verdict"]), (&"regressed".into(), &"regressed".into()));
+    assert_eq!(case["explanation"]["explained"], case["explanation"]["change"]);
+}
+
+#[test]
+fn an_improvement_is_a_verdict_of_its_own_and_ratchet_takes_it() {
+    let project = Project::of_regions(&["steady"]);
+    let worse = project.run_with(&["--update"], &[("GATE_EXTRA", "1")]);
+    assert_eq!(worse.status, 0, "{}", worse.out());
+    let improved = project.run(&[]);
+    assert_eq!(improved.status, IMPROVED, "{}", improved.out());
+    assert!(improved.out().contains("lower the baseline"), "{}", improved.out());
+    assert_eq!(project.run(&["--ratchet"]).status, 0);
+    assert_eq!(project.run(&[]).status, 0);
+    // A ratchet does not go back.
+    let before = project.baseline();
+    assert_eq!(project.run_with(&["--ratchet"], &[("GATE_EXTRA", "1")]).status, REGRESSED);
+    assert_eq!(project.baseline(), before);
+}
+
+#[test]
+fn threads_that_free_each_others_blocks_are_counted_exactly() {
+    let project = Project::new(&Project::case(&["threads"], "ops = 8000"));
+    let told = json(&project.run(&["--json"]));
+    let measured = &told["cases"][0]["measured"];
+    assert_eq!(measured["remaining_allocations"], 0, "{measured}");
+    let runs = measured["runs"].as_array().expect("runs");
+    assert!(runs.iter().all(|run| run == &runs[0]), "{runs:?}");
+    assert!(measured["total_allocations"].as_i64().is_some_and(|n| (8000..8100).contains(&n)), "{measured}");
+}
+
+#[test]
+fn what_cannot_be_judged_is_broken() {
+    for (regions, why) in [
+        (&["crashes"][..], "it was ended by signal 6"),
+        (&["exits"], "a run of it began and never ended"),
+        (&["steady", "unknown"], "exit status 99, expected 0"),
+        (&["nothing"], "no baseline for"),
+    ] {
+        let done = Project::of_regions(regions).run(&[]);
+        assert_eq!(done.status, BROKEN, "{regions:?}: {}{}", done.out(), done.err());
+        assert!(done.out().contains(why), "{regions:?}: {}", done.out());
+    }
+    let negative = Project::of_regions(&["negative"]);
+    let done = negative.run(&["--update"]);
+    assert_eq!(done.status, BROKEN, "{}", done.out());
+    assert!(!negative.path().join("mallow.baseline.json").exists());
+}
+
+#[test]
+fn a_case_that_is_gone_or_empty_is_broken() {
+    let project = Project::of_regions(&["steady", "leak"]);
+    project.update();
+    fs::write(project.path().join("mallow.toml"), Project::case(&["leak"], "")).expect("a file");
+    let gone = project.run(&[]);
+    assert_eq!(gone.status, BROKEN, "{}", gone.out());
+    assert!(gone.out().contains("the baseline has it, and nothing measured it"), "{}", gone.out());
+    assert_eq!(project.run(&["leak"]).status, 0);
+
+    let named = Project::new(&Project::case(&["leak"], "").replace("'all'", "['leak', 'render']"));
+    let done = named.run(&[]);
+    assert!(done.status == BROKEN && done.out().contains("measured no region of this name"), "{}", done.out());
+}
+
+#[test]
+fn leaks_of_blocks_and_descriptors_are_figures() {
+    let project = Project::of_regions(&["leak"]);
+    let out = project.run(&[]).out();
+    for line in ["leak.remaining_allocations: 1\n", "leak.leaked_fds: 1\n", "leak.total_allocated_bytes: 100\n"] {
+        assert!(out.contains(line), "{out}");
+    }
+}
+
+#[test]
+fn programs_that_lie_or_hide_are_broken() {
+    for (command, why) in [
+        ("/nowhere/program", "not found"),
+        ("/etc/passwd", "not executable"),
+        ("sh -c 'exit 3'", "exit status 3, expected 0"),
+    ] {
+        let done = Project::new(&format!("[[case]]\nname = 'a'\ncommand = \"{command}\"\n")).run(&[]);
+        assert_eq!(done.status, BROKEN, "{command}: {}", done.out());
+        assert!(done.out().contains(why), "{command}: {}", done.out());
+    }
+    let own = program("own_allocator");
+    let done = Project::new(&format!("[[case]]\nname = 'a'\ncommand = [{own:?}]\n")).run(&[]);
+    assert_eq!(done.status, BROKEN, "{}", done.out());
+    assert!(done.out().contains("counted wrongly") || done.out().contains("did not prove"), "{}", done.out());
+}
+
+#[test]
+fn runs_that_disagree_are_told() {
+    let project = Project::of_regions(&["unstable"]);
+    let out = project.run(&[]).out();
+    assert!(out.contains("unstable: runs disagree: total_allocations 10 to 12"), "{out}");
+    assert!(out.contains("unstable.total_allocations: 10\n"), "{out}");
+}
+
+#[test]
+fn threads_that_do_not_rest_are_told() {
+    let project = Project::of_regions(&["restless"]);
+    let out = project.run(&["--runs", "1", "--warmup", "0"]).out();
+    assert!(out.contains("WARNING: restless: other threads still allocated"), "{out}");
+}
+
+#[test]
+fn a_region_that_its_program_begins_itself_is_run_by_running_the_program() {
+    let project = Project::of_regions(&["begun"]);
+    let told = json(&project.run(&["--json"]));
+    let measured = &told["cases"][0]["measured"];
+    assert_eq!(measured["runs"].as_array().map(Vec::len), Some(3), "{measured}");
+    assert_eq!((&measured["total_allocations"], &measured["operations"]), (&1.into(), &1.into()));
+}
+
+#[test]
+fn whole_commands_are_cases_too() {
+    let project = Project::new("[[case]]\nname = 'true'\ncommand = 'sh -c true'\nruns = 2\n");
+    project.update();
+    assert_eq!(project.run(&[]).status, 0);
+    let direct = project.run(&["--json", "--runs", "2", "--", "sh", "-c", "true"]);
+    assert_eq!(json(&direct)["cases"][0]["name"], "sh");
+}
+
+#[test]
+fn two_numbers_of_operations_tell_the_setup_apart() {
+    let project = Project::new(&Project::case(&["steady"], "ops = [10, 110]"));
+    let told = json(&project.run(&["--json"]));
+    let scale = &told["cases"][0]["scale"];
+    assert!(scale["allocations_per_op"].as_f64().is_some_and(|n| n > 1.0), "{scale}");
+    assert_eq!(scale["setup_allocations"], 0.0, "{scale}");
+}
+
+#[test]
+fn a_limit_in_the_environment_wins_and_says_so() {
+    let project = Project::of_regions(&["leak"]);
+    project.update();
+    let low = project.run_with(&["--no-explain"], &[("MAX_ALLOCS_ALLOWED_leak", "0")]);
+    assert_eq!(low.status, REGRESSED, "{}", low.out());
+    let high = project.run_with(&[], &[("MAX_ALLOCS_ALLOWED_leak", "5")]);
+    assert_eq!(high.status, 0, "{}", high.out());
+    assert!(high.out().contains("the limit is MAX_ALLOCS_ALLOWED_leak=5"), "{}", high.out());
+    let nonsense = project.run_with(&["--no-explain"], &[("MAX_ALLOCS_ALLOWED_leak", "many")]);
+    assert_eq!(nonsense.status, REGRESSED, "{}", nonsense.out());
+}
+
+#[test]
+fn without_the_hook_everything_runs_and_nothing_is_counted() {
+    let project = Project::of_regions(&["steady"]);
+    let done = project.run(&["-n"]);
+    assert_eq!(done.status, 0, "{}{}", done.out(), done.err());
+    assert!(done.out().contains("steady.total_allocations: 0\n"), "{}", done.out());
+    assert!(done.out().contains("the figures mean nothing"), "{}", done.out());
+}
+
+#[test]
+fn side_by_side_is_the_same() {
+    let text = format!("{}{}", Project::case(&["steady"], ""), Project::case(&["threads"], ""));
+    let project = Project::new(&text);
+    project.update();
+    let done = project.run(&["--jobs", "4"]);
+    assert_eq!(done.status, 0, "{}", done.out());
+}
+
+#[test]
+fn bad_files_are_one_line_and_the_old_baseline_stays() {
+    let bad = Project::new("[[case]]\nname = 'a'\ncommand = 'a'\nrun = 3\n").run(&[]);
+    assert_eq!(bad.status, USAGE);
+    assert!(bad.err().starts_with("mallow: mallow.toml:4: unknown field `run`"), "{}", bad.err());
+    assert_eq!(bad.err().lines().count(), 1);
+
+    let project = Project::of_regions(&["leak"]);
+    let newer = "{\"version\": 99}";
+    fs::write(project.path().join("mallow.baseline.json"), newer).expect("a file");
+    for arguments in [&[][..], &["--update"]] {
+        let done = project.run(arguments);
+        assert_eq!(done.status, BROKEN, "{}", done.err());
+        assert!(done.err().contains("is from a newer mallow"), "{}", done.err());
+    }
+    assert_eq!(fs::read_to_string(project.path().join("mallow.baseline.json")).expect("a file"), newer);
+    let unmatched = project.run(&["nothing-like-it", "--baseline", "other.json"]);
+    assert_eq!(unmatched.status, USAGE, "{}", unmatched.err());
+}
+
+#[test]
+fn a_command_that_hangs_is_broken_in_time() {
+    let done = Project::new("[[case]]\nname = 'a'\ncommand = 'sleep 1000'\ntimeout = 0.5\n").run(&[]);
+    assert_eq!(done.status, BROKEN);
+    assert!(done.out().contains("it took longer than 0.5 s"), "{}", done.out());
+}
