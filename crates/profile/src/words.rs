@@ -25,19 +25,23 @@ pub enum Word {
     Times,
     /// When leaked blocks were allocated.
     Ages,
+    /// What the wall clock showed at the start.
+    Started,
     /// Process ids, and which process allocated what.
     Processes,
     /// How many threads there were.
     Threads,
     /// How the command ended.
     ExitStatus,
+    /// What sites do with their blocks.
+    Patterns,
     /// Each allocation and free for itself.
     Events,
 }
 
 impl Word {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::Allocations,
         Self::AllocatedBytes,
         Self::Frees,
@@ -52,9 +56,11 @@ impl Word {
         Self::Families,
         Self::Times,
         Self::Ages,
+        Self::Started,
         Self::Processes,
         Self::Threads,
         Self::ExitStatus,
+        Self::Patterns,
         Self::Events,
     ];
 }
@@ -76,9 +82,11 @@ impl fmt::Display for Word {
             Self::Families => "functions called",
             Self::Times => "times",
             Self::Ages => "ages of leaks",
+            Self::Started => "wall clock",
             Self::Processes => "process ids",
             Self::Threads => "threads",
             Self::ExitStatus => "exit status",
+            Self::Patterns => "patterns",
             Self::Events => "single events",
         })
     }

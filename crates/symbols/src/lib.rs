@@ -14,6 +14,7 @@
 //! Every file is treated as hostile: what makes no sense in it is an error of that module, not of the run. The one
 //! thing not defended against is a file that shrinks while it is mapped (the kernel answers with SIGBUS).
 
+mod adopt;
 mod demangle;
 mod dwarf;
 mod image;
@@ -30,6 +31,7 @@ mod symbolizer;
 mod symtab;
 mod vdso;
 
+pub use adopt::{adopt, rename};
 pub use jit::{JitProcess, symbolize_jit, symbolize_jit_all};
 /// What was found, as the data model has it.
 pub use mallow_profile::{Found, ModuleSummary, Note, Summary};

@@ -2,6 +2,7 @@
 
 pub mod filtered;
 pub mod flame;
+mod foreign;
 pub mod launched;
 pub mod leaks;
 pub mod record;

@@ -1,16 +1,18 @@
 //! Which recording a view shows, read and with names.
 
 use std::cell::RefCell;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow, bail};
-use mallow_capture::recording::{Chosen, Reader};
-use mallow_profile::{Event, Moment, Profile};
+use mallow_capture::recording::{Chosen, ReadError, Reader};
+use mallow_profile::{Event, Moment, Profile, Word};
 use mallow_report::analysis::{Narrowed, narrow};
 use mallow_symbols::{Options, SourceError, SourceText, Summary, Symbolizer, source_text, symbolize_jit_all};
 
 use super::filtered::{self, Filters};
+use super::foreign;
 use crate::flags::{FilterFlags, SourceFlags};
 use crate::output;
 use crate::waiting::Waiting;
@@ -24,8 +26,10 @@ pub struct Recording {
     pub names: Summary,
     /// Which part of the recording this is.
     pub filters: Filters,
-    /// Where its events are; None for one that was not read from a file.
-    file: Option<(PathBuf, RefCell<(Reader, Chosen)>)>,
+    /// The file that it was read from.
+    path: PathBuf,
+    /// Where its events are; None for one that was not read from a file, and for profiles of other tools.
+    events: Option<RefCell<(Reader, Chosen)>>,
 }
 
 impl Recording {
@@ -33,7 +37,7 @@ impl Recording {
     pub fn of(mut profile: Profile) -> Self {
         let names = Symbolizer::new(Options::default()).symbolize_all(&mut profile);
         symbolize_jit_all(&mut profile);
-        Self { profile, names, filters: Filters::default(), file: None }
+        Self { profile, names, filters: Filters::default(), path: PathBuf::new(), events: None }
     }
 
     /// The recording that the flags name, or the newest one here, which is then told on standard error.
@@ -51,16 +55,27 @@ impl Recording {
 
     /// The part of a recording that the filters leave.
     fn open_at(path: &Path, flags: &FilterFlags) -> Result<Self> {
-        let (mut reader, profile) = read(path)?;
-        let filters = Filters::of(flags, profile.duration_ms);
-        let (profile, mut chosen) = match flags.selects() {
-            true => select(path, &mut reader, profile, flags)?,
-            false => {
-                let all = Chosen::all(&profile);
-                (profile, all)
+        let (mut recording, mut events) = match read(path)? {
+            File::Recording(mut reader, profile) => {
+                let filters = Filters::of(flags, profile.duration_ms);
+                let (profile, chosen) = match flags.selects() {
+                    true => select(path, &mut reader, profile, flags)?,
+                    false => {
+                        let all = Chosen::all(&profile);
+                        (profile, all)
+                    }
+                };
+                (Self { filters, ..Self::of(profile) }, Some((reader, chosen)))
+            }
+            File::Foreign(profile, names) => {
+                let filters = Filters::of(flags, profile.duration_ms);
+                let recording = Self { profile, names, filters, path: PathBuf::new(), events: None };
+                if flags.selects() {
+                    recording.must_tell(Word::Events, "--focus, --ignore and --hide choose stacks")?;
+                }
+                (recording, None)
             }
         };
-        let mut recording = Self::of(profile);
         let narrowing = flags.narrowing();
         if !narrowing.is_none() {
             let Narrowed { profile, sites, matched } = narrow(recording.profile, &narrowing);
@@ -69,15 +84,17 @@ impl Recording {
                 bail!(filtered::nothing_left(flags, &Self::open_at(path, &blocks)?.profile, matched[0]));
             }
             filtered::unmatched(flags, matched).iter().for_each(|text| output::say(text));
-            chosen.narrow(&sites, narrowing.focus.is_none() && narrowing.ignore.is_none());
+            if let Some((_, chosen)) = &mut events {
+                chosen.narrow(&sites, narrowing.focus.is_none() && narrowing.ignore.is_none());
+            }
             recording.profile = profile;
         }
-        Ok(Self { filters, file: Some((path.to_owned(), RefCell::new((reader, chosen)))), ..recording })
+        Ok(Self { path: path.to_owned(), events: events.map(RefCell::new), ..recording })
     }
 
     /// The file's path; empty where it was not read from one.
     pub fn path(&self) -> &Path {
-        self.file.as_ref().map_or(Path::new(""), |(path, _)| path)
+        &self.path
     }
 
     /// The text of a source file, by its name in a frame's lines. `directories` are those that the user names, for
@@ -91,16 +108,40 @@ impl Recording {
     /// [`Recording::profile`]; a process that the recording did not see end has no [`Event::EndProcess`].
     #[allow(dead_code, reason = "the views that read events come next")]
     pub fn events(&self, each: impl FnMut(Moment, Event)) -> Result<()> {
-        let (path, reader) = self.file.as_ref().context("the events are in the recording's file: name it")?;
+        self.must_tell(Word::Events, "only recordings of mallow hold them")?;
+        let events = self.events.as_ref().context("the events are in the recording's file: name it")?;
         let waiting = Waiting::of("reading events");
-        let (reader, chosen) = &mut *reader.borrow_mut();
-        reader.visit(chosen, &mut |progress| waiting.show(progress), each).with_context(|| cannot_read(path))
+        let (reader, chosen) = &mut *events.borrow_mut();
+        reader.visit(chosen, &mut |progress| waiting.show(progress), each).with_context(|| cannot_read(&self.path))
     }
 }
 
-fn read(path: &Path) -> Result<(Reader, Profile)> {
+/// What a file is, after a look into it.
+enum File {
+    Recording(Reader, Profile),
+    Foreign(Profile, Summary),
+}
+
+fn read(path: &Path) -> Result<File> {
     let waiting = Waiting::of("reading");
-    Reader::open(path, &mut |progress| waiting.show(progress)).with_context(|| cannot_read(path))
+    let opened = Reader::open(path, &mut |progress| waiting.show(progress));
+    drop(waiting);
+    match opened {
+        Err(error) if may_be_foreign(&error) => {
+            let (profile, names) = foreign::read(path).with_context(|| cannot_read(path))?;
+            Ok(File::Foreign(profile, names))
+        }
+        opened => opened.map(|(reader, profile)| File::Recording(reader, profile)).with_context(|| cannot_read(path)),
+    }
+}
+
+/// Not a recording, and perhaps another tool's; a recording can be read from no pipe, but those can.
+fn may_be_foreign(error: &ReadError) -> bool {
+    match error {
+        ReadError::NotARecording => true,
+        ReadError::Io(error) => error.kind() == ErrorKind::NotSeekable,
+        ReadError::NewerVersion { .. } | ReadError::Damaged { .. } => false,
+    }
 }
 
 /// The blocks that the flags select.
@@ -110,7 +151,8 @@ fn select(path: &Path, reader: &mut Reader, profile: Profile, flags: &FilterFlag
     let mut show = |progress| waiting.show(progress);
     let (selected, chosen) = reader.select(profile, &selection, &mut show).with_context(|| cannot_read(path))?;
     if selected.totals.allocations == 0 {
-        let (mut reader, profile) = read(path)?;
+        // The sums have been narrowed in place.
+        let (mut reader, profile) = Reader::open(path, &mut show).with_context(|| cannot_read(path))?;
         let extent = reader.extent(&profile, &selection, &mut show).with_context(|| cannot_read(path))?;
         bail!(filtered::nothing_selected(flags, &extent));
     }

@@ -12,7 +12,7 @@ use crate::text::{Look, Stream};
 /// Which recording a view shows.
 #[derive(Debug, Args)]
 pub struct SourceFlags {
-    /// The recording [default: the newest *.mallow here]
+    /// The recording, or a profile of another tool [default: the newest *.mallow here]
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// Which part of it.

@@ -174,6 +174,10 @@ const RUNTIME_PATHS: &[&str] = &[
     "[",
     "str>",
     "__rust_begin_short_backtrace",
+    // Go's.
+    "runtime.",
+    "internal/runtime/",
+    "internal/bytealg.",
 ];
 
 /// Functions that run before `main`, or below a thread's first function.
@@ -293,6 +297,8 @@ mod tests {
             ("stdx::f()", "", "/bin/a", Own),
             ("main", "/home/me/main.c", "/bin/a", Own),
             ("_IO_mine", "", "/bin/libcurl.so", Own),
+            ("runtime.mallocgc", "/usr/local/go/src/runtime/malloc.go", "", Runtime),
+            ("runtimes.Find", "/src/runtimes/find.go", "", Own),
         ] {
             let file = (!file.is_empty()).then_some(file);
             assert_eq!(interest(Some(function), file, Some(module)), expected, "{function}");

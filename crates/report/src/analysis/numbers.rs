@@ -107,12 +107,13 @@ pub fn keys(word: Word) -> &'static [&'static str] {
         Word::PeakBytes => &["peak_bytes", "own_peak_bytes"],
         Word::Reallocs => &["reallocs_in_place", "reallocs_moved"],
         Word::Families => &["families"],
-        Word::Times => &["started_unix_ms", "duration_ms", "peak_ms", "own_peak_ms", "start_ms", "end_ms"],
+        Word::Started => &["started_unix_ms"],
+        Word::Times => &["duration_ms", "peak_ms", "own_peak_ms", "start_ms", "end_ms"],
         Word::Ages => &["oldest_ms", "youngest_ms"],
         Word::Processes => &["processes", "pids"],
         Word::Threads => &["threads"],
         Word::ExitStatus => &["exit_status"],
-        Word::Events => &[],
+        Word::Patterns | Word::Events => &[],
     }
 }
 

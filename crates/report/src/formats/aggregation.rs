@@ -1,0 +1,161 @@
+//! Stacks that dtrace or bpftrace has counted, as their scripts print them: frames, the innermost first, and how often.
+//!
+//! ```text
+//!               libsystem_malloc.dylib`malloc              @malloc_calls[
+//!               libswiftCore.dylib`swift_slowAlloc+0x19        malloc+0
+//!               app`run()+0x231                                 swift_slowAlloc+28
+//!            231000                                         ]: 231000
+//! ```
+
+use mallow_profile::{Counts, Frame, FrameId, Line, Word, Words};
+
+use super::builder::Builder;
+use super::input::{Lines, decimal, hexadecimal, name};
+use super::{Addresses, Foreign, Format, FormatError};
+
+/// A map of stacks begins, `@name[`. What it adds up, its name tells.
+fn opens_map(line: &[u8]) -> Option<Word> {
+    let map = line.strip_prefix(b"@")?.strip_suffix(b"[")?;
+    let name = map.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').then_some(map)?;
+    let says = |part: &[u8]| name.windows(part.len()).any(|window| window.eq_ignore_ascii_case(part));
+    Some(if says(b"bytes") || says(b"size") { Word::AllocatedBytes } else { Word::Allocations })
+}
+
+/// `]: 231000`, or with more keys after the stack: `, sqlite3, 4711]: 231000`.
+fn closes_map(line: &[u8]) -> Option<u64> {
+    let at = line.windows(3).rposition(|three| three == b"]: ")?;
+    let keys = &line[..at];
+    (keys.is_empty() || keys.starts_with(b", ")).then(|| decimal(&line[at + 3..]))?
+}
+
+/// Some line opens a map of stacks.
+pub fn looks_like_bpftrace<'a>(mut lines: impl Iterator<Item = &'a [u8]>) -> bool {
+    lines.any(|line| opens_map(line).is_some())
+}
+
+/// Some line is a frame with its module, or a number alone stands under an indented frame.
+pub fn looks_like_dtrace<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
+    let (mut frames, mut module) = (0, false);
+    for line in lines {
+        let text = line.trim_ascii();
+        let indented = line.first().is_some_and(u8::is_ascii_whitespace);
+        if !indented || text.is_empty() {
+            frames = 0;
+        } else if decimal(text).is_some() {
+            if frames > 0 && module {
+                return true;
+            }
+            frames = 0;
+        } else {
+            frames += 1;
+            module |= text.contains(&b'`') || text.starts_with(b"0x");
+        }
+    }
+    false
+}
+
+/// Reads what dtrace printed. Whatever else is there (a script's greeting, the program's own output) is passed over.
+pub fn read_dtrace(mut lines: Lines) -> Result<Foreign, FormatError> {
+    let mut builder = Builder::new(Format::Dtrace);
+    let mut stack = Vec::new();
+    while let Some(line) = lines.next()? {
+        builder.read(line.len() + 1);
+        let text = line.trim_ascii();
+        let indented = line.first().is_some_and(u8::is_ascii_whitespace);
+        if !indented || text.is_empty() {
+            stack.clear();
+        } else if let Some(number) = decimal(text) {
+            add(&mut builder, &mut stack, Word::Allocations, number)?;
+        } else {
+            stack.push(frame(&name(text), &mut builder));
+        }
+    }
+    Ok(builder.finish(Words::of(&[Word::Allocations]), None, Addresses::Opaque))
+}
+
+/// Reads what bpftrace printed, in the same way.
+pub fn read_bpftrace(mut lines: Lines) -> Result<Foreign, FormatError> {
+    let mut builder = Builder::new(Format::Bpftrace);
+    let mut stack = Vec::new();
+    let mut within = None;
+    let mut tells = Words::default();
+    while let Some(line) = lines.next()? {
+        builder.read(line.len() + 1);
+        let Some(word) = within else {
+            within = opens_map(line);
+            stack.clear();
+            continue;
+        };
+        if let Some(number) = closes_map(line) {
+            within = None;
+            tells = tells.with(word);
+            add(&mut builder, &mut stack, word, number)?;
+        } else if !line.trim_ascii().is_empty() {
+            stack.push(frame(&name(line.trim_ascii()), &mut builder));
+        }
+    }
+    if within.is_some() {
+        return Err(lines.damaged("the text ends within a stack"));
+    }
+    Ok(builder.finish(tells, None, Addresses::Opaque))
+}
+
+fn add(builder: &mut Builder, stack: &mut Vec<FrameId>, word: Word, number: u64) -> Result<(), FormatError> {
+    // A number without a stack belongs to something else that was printed.
+    if !stack.is_empty() {
+        let stack = builder.stack(stack.drain(..))?;
+        let mut counts = Counts::default();
+        match word {
+            Word::AllocatedBytes => counts.allocated_bytes = number,
+            _ => counts.allocations = number,
+        }
+        builder.add(stack, counts);
+    }
+    Ok(())
+}
+
+/// `module\`function+0x12`, `function+18`, `0x7f12 function+18 (module)`, `0x7f12`.
+fn frame(text: &str, builder: &mut Builder) -> FrameId {
+    let (module, text) = match text.split_once('`') {
+        Some((module, function)) => (Some(module), function),
+        None => match text.rsplit_once(" (").and_then(|(f, m)| Some((f, m.strip_suffix(')')?))) {
+            // In perf's way, the address comes first; `f(int (*)(char))` is no module.
+            Some((function, module)) if module.starts_with('/') || module.starts_with('[') => (Some(module), function),
+            _ => (None, text),
+        },
+    };
+    let module = module.map(|path| builder.module(path));
+    if let Some(address) = text.strip_prefix("0x").and_then(|digits| hexadecimal(digits.as_bytes())) {
+        return builder.frame(Frame { module, address, exact: false, lines: Vec::new() });
+    }
+    let function = without_offset(without_address(text));
+    let line = Line { function: builder.profile.strings.intern(function), file: None, line: 0 };
+    builder.frame(Frame { module, address: 0, exact: true, lines: vec![line] })
+}
+
+/// Without the address that perf's way puts in front.
+fn without_address(text: &str) -> &str {
+    match text.split_once(' ') {
+        Some((address, function)) if address.len() >= 8 && hexadecimal(address.as_bytes()).is_some() => {
+            function.trim_start()
+        }
+        _ => text,
+    }
+}
+
+/// Without `+0x12` or `+18` at the end. `operator+` has none.
+pub(super) fn without_offset(text: &str) -> &str {
+    match text.rsplit_once('+') {
+        Some((function, offset)) if !function.is_empty() && !function.ends_with("operator") && is_offset(offset) => {
+            function
+        }
+        _ => text,
+    }
+}
+
+fn is_offset(text: &str) -> bool {
+    match text.strip_prefix("0x") {
+        Some(digits) => !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit()),
+        None => !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()),
+    }
+}

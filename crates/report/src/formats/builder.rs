@@ -1,0 +1,160 @@
+//! Builds a profile from stacks of another tool.
+
+use mallow_profile::{
+    Counts, Frame, FrameId, Module, ModuleId, Origin, Patterns, Process, ProcessId, Profile, Site, StackId, Stacks,
+    Word, Words,
+};
+use rustc_hash::FxHashMap;
+
+use super::{Addresses, Foreign, Format, FormatError};
+
+/// Deeper stacks are cut, as `record --max-depth` cuts them at the most.
+pub const DEPTH: usize = 4096;
+/// So many frames in different stacks are believed of any file, …
+const NODES: u64 = 4 << 20;
+/// … and one more for so many bytes of it. Frames that stacks share count once: real files have one for a hundred.
+const BYTES_A_NODE: u64 = 2;
+
+/// A profile under construction.
+pub struct Builder {
+    /// Its strings, command and times may be set.
+    pub profile: Profile,
+    /// What a person has to know.
+    pub remarks: Vec<String>,
+    /// The only process. Files with several say so in their own words.
+    pub process: Process,
+    format: Format,
+    modules: FxHashMap<Box<str>, ModuleId>,
+    frames: FxHashMap<Frame, FrameId>,
+    sites: FxHashMap<StackId, usize>,
+    path: Vec<FrameId>,
+    bytes: u64,
+}
+
+impl Builder {
+    /// An empty profile.
+    pub fn new(format: Format) -> Self {
+        Self {
+            profile: Profile::default(),
+            remarks: Vec::new(),
+            process: Process::default(),
+            format,
+            modules: FxHashMap::default(),
+            frames: FxHashMap::default(),
+            sites: FxHashMap::default(),
+            path: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    /// So many more bytes of the file have been read.
+    pub fn read(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+    }
+
+    /// The module of this path.
+    pub fn module(&mut self, path: &str) -> ModuleId {
+        if let Some(&id) = self.modules.get(path) {
+            return id;
+        }
+        let id = self.add_module(path, Vec::new());
+        self.modules.insert(path.into(), id);
+        id
+    }
+
+    /// One more module, which may have the path of another.
+    pub fn add_module(&mut self, path: &str, build_id: Vec<u8>) -> ModuleId {
+        self.profile.modules.push(Module { path: path.to_owned(), build_id });
+        ModuleId(self.profile.modules.len() as u32 - 1)
+    }
+
+    /// The frame that is like this; equal frames are one.
+    pub fn frame(&mut self, frame: Frame) -> FrameId {
+        if let Some(&id) = self.frames.get(&frame) {
+            return id;
+        }
+        let id = self.add_frame(frame.clone());
+        self.frames.insert(frame, id);
+        id
+    }
+
+    /// One more frame, of a file that has each once.
+    pub fn add_frame(&mut self, frame: Frame) -> FrameId {
+        self.profile.frames.push(frame);
+        FrameId(self.profile.frames.len() as u32 - 1)
+    }
+
+    /// The stack of these frames, the innermost first. A very deep one is cut.
+    pub fn stack(&mut self, innermost_first: impl IntoIterator<Item = FrameId>) -> Result<StackId, FormatError> {
+        let mut path = std::mem::take(&mut self.path);
+        path.clear();
+        let mut all = innermost_first.into_iter();
+        path.extend(all.by_ref().take(DEPTH));
+        let root = if all.next().is_some() { Stacks::CUT_ROOT } else { Stacks::ROOT };
+        let stack = path.iter().rev().try_fold(root, |parent, &frame| self.push(parent, frame));
+        self.path = path;
+        stack
+    }
+
+    /// The stack of `frame` called from `parent`.
+    pub fn push(&mut self, parent: StackId, frame: FrameId) -> Result<StackId, FormatError> {
+        let stacks = &mut self.profile.stacks;
+        if stacks.len() as u64 > NODES + self.bytes / BYTES_A_NODE || stacks.len() >= u32::MAX as usize {
+            let what = "claims more stacks than its length could bring".to_owned();
+            return Err(FormatError::Unusable { format: self.format, what });
+        }
+        Ok(stacks.push(parent, frame))
+    }
+
+    /// Adds to what was allocated with this stack.
+    pub fn add(&mut self, stack: StackId, counts: Counts) {
+        let site = self.site(stack);
+        self.profile.sites[site].counts += counts;
+    }
+
+    /// Index of the site of this stack.
+    pub fn site(&mut self, stack: StackId) -> usize {
+        let sites = &mut self.profile.sites;
+        *self.sites.entry(stack).or_insert_with(|| {
+            let process = ProcessId(0);
+            let (counts, patterns) = (Counts::default(), Patterns::default());
+            sites.push(Site { process, stack, counts, patterns, leaked_oldest_ms: 0, leaked_youngest_ms: 0 });
+            sites.len() - 1
+        })
+    }
+
+    /// The profile, with its sums. Frees follow from allocations and what was live at the end, where both are told.
+    pub fn finish(mut self, mut tells: Words, sampled_bytes: Option<u64>, addresses: Addresses) -> Foreign {
+        let Profile { sites, totals, .. } = &mut self.profile;
+        sites.retain(|site| site.counts != Counts::default());
+        for (all, live, freed, set) in DERIVED {
+            if tells.has(all) && tells.has(live) && !tells.has(freed) {
+                sites.iter_mut().for_each(|site| set(&mut site.counts));
+                tells = tells.with(freed);
+            }
+        }
+        for site in sites {
+            *totals += site.counts;
+        }
+        self.process.totals = self.profile.totals;
+        self.process.own_peak_bytes = self.profile.totals.peak_bytes;
+        self.process.end_ms = self.profile.duration_ms;
+        self.process.own_peak_ms = self.profile.peak_ms;
+        if self.process.arguments.is_empty() {
+            self.process.arguments.clone_from(&self.profile.command);
+        }
+        self.profile.processes.push(self.process);
+        self.profile.origin = Some(Origin { format: self.format.name(), tells, sampled_bytes });
+        Foreign { profile: self.profile, addresses, remarks: self.remarks }
+    }
+}
+
+type Derived = (Word, Word, Word, fn(&mut Counts));
+
+/// What is neither live at the end nor was it never allocated has been freed.
+const DERIVED: [Derived; 2] = [
+    (Word::Allocations, Word::Leaked, Word::Frees, |c| c.frees = c.allocations.saturating_sub(c.leaked)),
+    (Word::AllocatedBytes, Word::LeakedBytes, Word::FreedBytes, |c| {
+        c.freed_bytes = c.allocated_bytes.saturating_sub(c.leaked_bytes);
+    }),
+];

@@ -1,0 +1,108 @@
+//! Folded stacks: one a line, the outermost frame first, semicolons between frames, a space, a number. They do not say
+//! what the number counts.
+
+use mallow_profile::{Counts, Frame, FrameId, Line, Word, Words};
+
+use super::builder::Builder;
+use super::input::{Lines, hexadecimal, name};
+use super::{Addresses, Foreign, Format, FormatError};
+
+/// Lines of a stack and a number, of which one has several frames at least.
+pub fn looks_like<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
+    let mut several = false;
+    for line in lines.filter(|line| !is_comment(line)) {
+        let Some((stack, _)) = parse(line) else { return false };
+        several |= stack.contains(&b';');
+    }
+    several
+}
+
+fn is_comment(line: &[u8]) -> bool {
+    line.is_empty() || line.starts_with(b"#")
+}
+
+/// The stack and the number of a line.
+fn parse(line: &[u8]) -> Option<(&[u8], u64)> {
+    let space = line.iter().rposition(|&byte| byte == b' ')?;
+    let (stack, number) = (line[..space].trim_ascii_end(), &line[space + 1..]);
+    // Some tools write weights with decimals.
+    let number: f64 = std::str::from_utf8(number)
+        .ok()
+        .filter(|n| n.bytes().all(|b| b.is_ascii_digit() || b == b'.'))?
+        .parse()
+        .ok()?;
+    (!stack.is_empty()).then_some((stack, number.round() as u64))
+}
+
+/// Reads stacks. Their numbers are taken for allocations, unless the file's first comment names another measure, as
+/// Mallow's do.
+pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
+    let mut builder = Builder::new(Format::Folded);
+    let mut word = None;
+    while let Some(line) = lines.next()? {
+        if let Some(comment) = line.strip_prefix(b"# ") {
+            word = word.or_else(|| measure(comment));
+        }
+        if is_comment(line) {
+            continue;
+        }
+        builder.read(line.len() + 1);
+        let Some((stack, number)) = parse(line) else {
+            return Err(lines.damaged("this is no stack with a number"));
+        };
+        // Some tools put a semicolon behind each frame.
+        let frames = stack.rsplit(|&byte| byte == b';').map(<[u8]>::trim_ascii).filter(|frame| !frame.is_empty());
+        let frames: Vec<_> = frames.map(|frame| frame_of(&name(frame), &mut builder)).collect();
+        let stack = builder.stack(frames)?;
+        let mut counts = Counts::default();
+        *field(word.unwrap_or(Word::Allocations), &mut counts) = number;
+        builder.add(stack, counts);
+    }
+    if word.is_none() {
+        builder.remarks.push("folded stacks do not say what they count: taken for allocations".to_owned());
+    }
+    Ok(builder.finish(Words::of(&[word.unwrap_or(Word::Allocations)]), None, Addresses::Opaque))
+}
+
+/// The measures that a comment may name.
+pub const MEASURES: [(&str, Word); 5] = [
+    ("allocations", Word::Allocations),
+    ("allocated_bytes", Word::AllocatedBytes),
+    ("peak_bytes", Word::PeakBytes),
+    ("leaked_bytes", Word::LeakedBytes),
+    ("temporary", Word::Temporary),
+];
+
+/// What stands before the measure in the first comment of a file that Mallow wrote.
+pub const MARK: &str = "mallow: ";
+
+fn measure(comment: &[u8]) -> Option<Word> {
+    let wanted = comment.strip_prefix(MARK.as_bytes())?;
+    MEASURES.iter().find(|(name, _)| name.as_bytes() == wanted).map(|(_, word)| *word)
+}
+
+fn field(word: Word, counts: &mut Counts) -> &mut u64 {
+    match word {
+        Word::AllocatedBytes => &mut counts.allocated_bytes,
+        Word::PeakBytes => &mut counts.peak_bytes,
+        Word::LeakedBytes => &mut counts.leaked_bytes,
+        Word::Temporary => &mut counts.temporary,
+        _ => &mut counts.allocations,
+    }
+}
+
+/// `function`, `function (file.c)` as heaptrack has it, `function_[i]` of an inlined one as perf's folding has it.
+fn frame_of(text: &str, builder: &mut Builder) -> FrameId {
+    let text = ["_[i]", "_[k]", "_[j]"].iter().find_map(|mark| text.strip_suffix(mark)).unwrap_or(text);
+    let (function, file) = match text.rsplit_once(" (").and_then(|(f, file)| Some((f, file.strip_suffix(')')?))) {
+        Some((function, "")) => (function, None),
+        Some((function, file)) if file.contains('.') && !file.contains([' ', ',', '*', '&']) => (function, Some(file)),
+        _ => (text, None),
+    };
+    if let Some(address) = function.strip_prefix("0x").and_then(|digits| hexadecimal(digits.as_bytes())) {
+        return builder.frame(Frame { module: None, address, exact: true, lines: Vec::new() });
+    }
+    let file = file.map(|file| builder.profile.strings.intern(file));
+    let line = Line { function: builder.profile.strings.intern(function), file, line: 0 };
+    builder.frame(Frame { module: None, address: 0, exact: true, lines: vec![line] })
+}

@@ -1,0 +1,261 @@
+//! Bytes of a file, unpacked where it is packed, and its lines. Nothing is held but what was asked for.
+
+use std::borrow::Cow;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+
+use flate2::bufread::MultiGzDecoder;
+
+use super::{At, Format, FormatError};
+
+/// What is read to find out the format.
+const HEAD: usize = 256 << 10;
+/// What is read at once.
+const PIECE: usize = 64 << 10;
+/// Longer lines belong to no profile. Names of C++ functions reach some hundred kilobytes.
+const LINE: usize = 4 << 20;
+/// Longer names are cut, as those of symbol tables are.
+const NAME: usize = 32 << 10;
+/// What a file that is held as a whole may unpack to: this, and so many times its packed length. Real profiles are
+/// packed to a third or a tenth.
+const WHOLE: u64 = 32 << 20;
+const WHOLE_RATIO: u64 = 48;
+/// And never more than this, where offsets end.
+const WHOLE_LIMIT: u64 = (2 << 30) - 1;
+
+/// How far a file has been read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes read.
+    pub done: u64,
+    /// Bytes there are; None for a pipe.
+    pub all: Option<u64>,
+}
+
+/// Counts what is taken out of a file, and tells.
+struct Watched<'a, R> {
+    inner: R,
+    done: u64,
+    all: Option<u64>,
+    progress: &'a mut dyn FnMut(Progress),
+}
+
+impl<R: Read> Read for Watched<'_, R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(into)?;
+        self.done += read as u64;
+        (self.progress)(Progress { done: self.done, all: self.all });
+        Ok(read)
+    }
+}
+
+/// A file of another tool, unpacked.
+pub struct Input<'a> {
+    reader: Box<dyn BufRead + 'a>,
+    head: Vec<u8>,
+    packed_length: Option<u64>,
+}
+
+impl<'a> Input<'a> {
+    /// Looks whether it is packed.
+    pub fn open(
+        file: impl Read + 'a,
+        packed_length: Option<u64>,
+        progress: &'a mut dyn FnMut(Progress),
+    ) -> Result<Self, FormatError> {
+        let watched = Watched { inner: file, done: 0, all: packed_length, progress };
+        let mut reader: Box<dyn BufRead + 'a> = Box::new(BufReader::with_capacity(PIECE, watched));
+        // Somebody may have packed what was packed already; more often than twice is no accident.
+        for _ in 0..2 {
+            let mut magic = [0; 4];
+            let length = fill(&mut reader, &mut magic).map_err(spoilt)?;
+            let begin = Cursor::new(magic).take(length as u64);
+            let whole = begin.chain(reader);
+            reader = match &magic {
+                [0x1f, 0x8b, ..] => Box::new(BufReader::with_capacity(PIECE, MultiGzDecoder::new(whole))),
+                [0x28, 0xb5, 0x2f, 0xfd] => {
+                    let mut unpacked = zstd::Decoder::with_buffer(whole)?;
+                    // 2^27 is what zstd itself grants without being asked.
+                    unpacked.window_log_max(27)?;
+                    Box::new(BufReader::with_capacity(PIECE, unpacked))
+                }
+                _ => {
+                    reader = Box::new(whole);
+                    break;
+                }
+            };
+        }
+        Ok(Self { reader, head: Vec::new(), packed_length })
+    }
+
+    /// The first bytes.
+    pub fn head(&mut self) -> Result<&[u8], FormatError> {
+        let mut head = Vec::new();
+        let read = self.reader.by_ref().take(HEAD as u64).read_to_end(&mut head);
+        let rest = std::mem::replace(&mut self.reader, Box::new(io::empty()));
+        self.reader = match read {
+            Ok(_) => Box::new(Cursor::new(head.clone()).chain(rest)),
+            // A short file that was cut: what there is of it may be enough.
+            Err(error) if !head.is_empty() => {
+                Box::new(Cursor::new(head.clone()).chain(BufReader::new(Broken(error.kind(), error.to_string()))))
+            }
+            Err(error) => return Err(spoilt(error).into()),
+        };
+        self.head = head;
+        Ok(&self.head)
+    }
+
+    /// All of it.
+    pub fn whole(&mut self, format: Format) -> Result<Vec<u8>, FormatError> {
+        let limit = self.packed_length.unwrap_or(WHOLE).saturating_mul(WHOLE_RATIO).saturating_add(WHOLE);
+        let limit = limit.min(WHOLE_LIMIT);
+        let mut all = Vec::new();
+        let mut part = self.reader.by_ref().take(limit + 1);
+        part.read_to_end(&mut all).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::InvalidData
+            | io::ErrorKind::InvalidInput
+            | io::ErrorKind::Other => {
+                FormatError::Damaged { format, at: At::Byte(all.len() as u64), what: error.to_string() }
+            }
+            _ => error.into(),
+        })?;
+        if all.len() as u64 > limit {
+            let what = format!("unpacks to more than {} MB, too much for its length", limit >> 20);
+            return Err(FormatError::Unusable { format, what });
+        }
+        Ok(all)
+    }
+}
+
+/// Of errors that do not come from the file system, where from.
+fn spoilt(error: io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(_) => error,
+        None => io::Error::new(error.kind(), format!("what is packed in it is damaged: {error}")),
+    }
+}
+
+/// Fails, as the packed file did.
+struct Broken(io::ErrorKind, String);
+
+impl Read for Broken {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        Err(io::Error::new(self.0, self.1.clone()))
+    }
+}
+
+impl Read for Input<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.reader.read(into)
+    }
+}
+
+fn fill(from: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
+    let mut length = 0;
+    while length < into.len() {
+        match from.read(&mut into[length..]) {
+            Ok(0) => break,
+            Ok(read) => length += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(length)
+}
+
+/// Lines of text, one at a time.
+pub struct Lines<'a> {
+    input: Input<'a>,
+    line: Vec<u8>,
+    number: u64,
+    format: Format,
+    /// The text ends in the middle of a line, or of what was packed.
+    cut: bool,
+}
+
+impl<'a> Lines<'a> {
+    /// From the beginning.
+    pub fn new(input: Input<'a>, format: Format) -> Self {
+        Self { input, line: Vec::new(), number: 0, format, cut: false }
+    }
+
+    /// The next line, without its end; None at the end of the text.
+    pub fn next(&mut self) -> Result<Option<&[u8]>, FormatError> {
+        self.line.clear();
+        let mut part = self.input.reader.by_ref().take(LINE as u64 + 1);
+        match part.read_until(b'\n', &mut self.line) {
+            Ok(0) => return Ok(None),
+            Ok(_) => {}
+            Err(error) => {
+                self.cut = error.kind() == io::ErrorKind::UnexpectedEof;
+                return Err(self.unreadable(error));
+            }
+        }
+        self.number += 1;
+        if self.line.len() > LINE {
+            return Err(self.damaged("the line is too long"));
+        }
+        self.cut = self.line.last() != Some(&b'\n');
+        while self.line.last().is_some_and(|end| matches!(end, b'\n' | b'\r')) {
+            self.line.pop();
+        }
+        Ok(Some(&self.line))
+    }
+
+    /// The same of a file whose writer may have been killed: a line without an end is none.
+    pub fn next_whole(&mut self) -> Result<Option<&[u8]>, FormatError> {
+        let there = self.next().map(|line| line.is_some());
+        match there {
+            Err(error) if !self.cut => Err(error),
+            Ok(true) if !self.cut => Ok(Some(&self.line)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The text ended in the middle of something.
+    pub fn cut(&self) -> bool {
+        self.cut
+    }
+
+    /// An error at the current line.
+    pub fn damaged(&self, what: impl Into<String>) -> FormatError {
+        FormatError::Damaged { format: self.format, at: At::Line(self.number), what: what.into() }
+    }
+
+    /// An error of the whole.
+    pub fn unusable(&self, what: impl Into<String>) -> FormatError {
+        FormatError::Unusable { format: self.format, what: what.into() }
+    }
+
+    /// What unpacking says of a file that was cut short or spoilt.
+    fn unreadable(&self, error: io::Error) -> FormatError {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::InvalidData
+            | io::ErrorKind::InvalidInput
+            | io::ErrorKind::Other => {
+                FormatError::Damaged { format: self.format, at: At::Line(self.number + 1), what: error.to_string() }
+            }
+            _ => error.into(),
+        }
+    }
+}
+
+/// A name, as text of a length that is within reason.
+pub fn name(bytes: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(NAME)])
+}
+
+/// A number in decimal digits.
+pub fn decimal(bytes: &[u8]) -> Option<u64> {
+    std::str::from_utf8(bytes).ok().filter(|text| !text.starts_with('+'))?.parse().ok()
+}
+
+/// A number in hexadecimal digits, with `0x` in front or without.
+pub fn hexadecimal(bytes: &[u8]) -> Option<u64> {
+    let digits = bytes.strip_prefix(b"0x").unwrap_or(bytes);
+    if digits.is_empty() || digits.len() > 16 {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |value, digit| Some(value << 4 | u64::from((*digit as char).to_digit(16)?)))
+}

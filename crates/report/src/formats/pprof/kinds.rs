@@ -1,0 +1,53 @@
+//! What the sample types of heap profiles mean in Mallow's words.
+
+use mallow_profile::{Counts, Word};
+
+/// A word, and where its number is.
+pub struct Kind {
+    pub word: Word,
+    pub field: fn(&mut Counts) -> &mut u64,
+}
+
+const fn kind(word: Word, field: fn(&mut Counts) -> &mut u64) -> Kind {
+    Kind { word, field }
+}
+
+/// The words that pprof carries, under the names that Mallow writes: Go's, where Go has one.
+pub const WRITTEN: [(&str, &str, Kind); 8] = [
+    ("alloc_objects", "count", kind(Word::Allocations, |c| &mut c.allocations)),
+    ("alloc_space", "bytes", kind(Word::AllocatedBytes, |c| &mut c.allocated_bytes)),
+    ("inuse_objects", "count", kind(Word::Leaked, |c| &mut c.leaked)),
+    ("inuse_space", "bytes", kind(Word::LeakedBytes, |c| &mut c.leaked_bytes)),
+    ("peak_objects", "count", kind(Word::Peak, |c| &mut c.peak)),
+    ("peak_space", "bytes", kind(Word::PeakBytes, |c| &mut c.peak_bytes)),
+    ("temporary_objects", "count", kind(Word::Temporary, |c| &mut c.temporary)),
+    ("temporary_space", "bytes", kind(Word::TemporaryBytes, |c| &mut c.temporary_bytes)),
+];
+
+/// Other tools' names for the first four. What pprof calls objects and space, without more, is what was live when the
+/// profile was taken.
+const OTHERS: [(&str, &str); 12] = [
+    ("objects", "inuse_objects"),
+    ("space", "inuse_space"),
+    ("live_objects", "inuse_objects"),
+    ("live_space", "inuse_space"),
+    ("live_bytes", "inuse_space"),
+    ("inuse_bytes", "inuse_space"),
+    ("allocations", "alloc_objects"),
+    ("allocs", "alloc_objects"),
+    ("alloc_count", "alloc_objects"),
+    ("alloc_bytes", "alloc_space"),
+    ("allocated_bytes", "alloc_space"),
+    ("alloc_size", "alloc_space"),
+];
+
+/// What a sample type means; None for one that is not about allocations, or of another unit.
+pub fn of(name: &str, unit: &str) -> Option<&'static Kind> {
+    let name = OTHERS.iter().find(|(other, _)| *other == name).map_or(name, |(_, ours)| ours);
+    let factor = |unit: &str| matches!(unit, "bytes" | "byte");
+    let count = |unit: &str| matches!(unit, "count" | "objects" | "");
+    let (_, _, kind) = WRITTEN
+        .iter()
+        .find(|(ours, wanted, _)| *ours == name && if *wanted == "bytes" { factor(unit) } else { count(unit) })?;
+    Some(kind)
+}

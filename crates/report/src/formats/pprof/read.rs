@@ -1,0 +1,410 @@
+//! Reading: three passes over the bytes. Tables may come after what refers to them, so the first pass finds the strings,
+//! functions and mappings, the second makes frames of locations, the third adds samples up.
+
+use mallow_profile::{Counts, Frame, FrameId, Line, ModuleId, StringId, Words};
+use prost::Message;
+use prost::encoding::{WireType, decode_key, decode_varint};
+use rustc_hash::FxHashMap;
+
+use super::kinds::{self, Kind};
+use super::messages::{self, Function, Location, Mapping, ValueType, Values, field};
+use crate::formats::builder::Builder;
+use crate::formats::input::{Input, name};
+use crate::formats::{Addresses, At, Foreign, Format, FormatError};
+
+/// Does this begin as a profile does? Its fields have the numbers and types of one, and what is a message in them is that
+/// message: text may look like fields for some bytes.
+pub fn looks_like(head: &[u8]) -> bool {
+    let mut fields = Fields { all: head, at: 0 };
+    let mut seen = 0;
+    loop {
+        match fields.next() {
+            // The head may end in the middle of a field, but then some were whole.
+            Some(Err(_)) => return seen > 0 && fields.reaches_past_end(),
+            Some(Ok(Field { number, value })) => {
+                let fits = match (number, value) {
+                    (field::SAMPLE_TYPE | field::PERIOD_TYPE, Value::Bytes(bytes)) => is_value_type(bytes),
+                    (field::SAMPLE, Value::Bytes(bytes)) => Values::decode(bytes).is_ok(),
+                    (field::MAPPING, Value::Bytes(bytes)) => Mapping::decode(bytes).is_ok(),
+                    (field::LOCATION, Value::Bytes(bytes)) => Location::decode(bytes).is_ok(),
+                    (field::FUNCTION, Value::Bytes(bytes)) => Function::decode(bytes).is_ok(),
+                    (field::STRING_TABLE, Value::Bytes(_)) => true,
+                    // Numbers, comments, and what a later version may add.
+                    (7..=10 | 12 | 14, Value::Number(_)) | (13 | 15.., _) => seen > 0,
+                    _ => false,
+                };
+                if !fits {
+                    return false;
+                }
+                seen += 1;
+            }
+            None => return seen > 0,
+        }
+    }
+}
+
+fn is_value_type(bytes: &[u8]) -> bool {
+    let mut fields = Fields { all: bytes, at: 0 };
+    fields.all(|field| matches!(field, Ok(Field { number: 1 | 2, value: Value::Number(_) })))
+}
+
+/// Reads a profile.
+pub fn read(input: &mut Input) -> Result<Foreign, FormatError> {
+    let bytes = input.whole(Format::Pprof)?;
+    let tables = Tables::read(&bytes)?;
+    let kinds = tables.kinds()?;
+    let mut builder = Builder::new(Format::Pprof);
+    builder.read(bytes.len());
+    let mut locations = Locations::new(&tables, &mut builder);
+    for field in (Fields { all: &bytes, at: 0 }) {
+        let Field { number, value } = field?;
+        if number == field::LOCATION {
+            locations.add(value.bytes()?, &mut builder)?;
+        }
+    }
+    let Locations { frames, offsets, named, .. } = locations;
+    let mut values = Values::default();
+    for field in (Fields { all: &bytes, at: 0 }) {
+        let Field { number, value } = field?;
+        if number == field::SAMPLE {
+            values.clear();
+            values.merge(value.bytes()?).map_err(|e| damaged(&bytes, value.start(), &e.to_string()))?;
+            let counts = count(&values.value, &kinds)?;
+            let ids = values.location_id.iter().filter_map(|id| frames.get(id)).copied();
+            let known = ids.clone().count();
+            if known < values.location_id.len() {
+                return Err(damaged(&bytes, value.start(), "a sample names a location that there is not"));
+            }
+            let stack = builder.stack(ids)?;
+            builder.add(stack, counts);
+        }
+    }
+    let tells = Words::of(&kinds.iter().flatten().map(|kind| kind.word).collect::<Vec<_>>());
+    builder.profile.started_unix_ms = u64::try_from(tables.time_nanos).unwrap_or(0) / 1_000_000;
+    if let Some(nanos) = u64::try_from(tables.duration_nanos).ok().filter(|&nanos| nanos > 0) {
+        builder.profile.duration_ms = nanos / 1_000_000;
+    }
+    if let Some(mapping) = tables.mappings.first() {
+        let path = tables.text(mapping.filename).into_owned();
+        builder.process.executable.clone_from(&path);
+        builder.profile.command.extend(Some(path).filter(|path| !path.is_empty()));
+    }
+    let lost = tables.other_kinds();
+    if !lost.is_empty() {
+        builder.remarks.push(format!("its {} are no counts of allocations: they are left out", lost.join(", ")));
+    }
+    let addresses = match (named, offsets) {
+        (true, _) => Addresses::Opaque,
+        (false, true) => Addresses::FileOffsets,
+        (false, false) => Addresses::LinkTime,
+    };
+    Ok(builder.finish(tells, tables.sampled_bytes(), addresses))
+}
+
+fn count(values: &[i64], kinds: &[Option<&'static Kind>]) -> Result<Counts, FormatError> {
+    let mut counts = Counts::default();
+    for (&value, kind) in values.iter().zip(kinds) {
+        let Some(kind) = kind else { continue };
+        let Ok(value) = u64::try_from(value) else {
+            return Err(unusable("holds negative numbers: it is the difference of two profiles. Compare those"));
+        };
+        let field = (kind.field)(&mut counts);
+        *field = field.saturating_add(value);
+    }
+    Ok(counts)
+}
+
+fn unusable(what: impl Into<String>) -> FormatError {
+    FormatError::Unusable { format: Format::Pprof, what: what.into() }
+}
+
+fn damaged(all: &[u8], at: &[u8], what: &str) -> FormatError {
+    let offset = at.as_ptr() as usize - all.as_ptr() as usize;
+    FormatError::Damaged { format: Format::Pprof, at: At::Byte(offset as u64), what: what.to_owned() }
+}
+
+/// What the first pass found.
+struct Tables<'a> {
+    all: &'a [u8],
+    strings: Vec<&'a [u8]>,
+    functions: FxHashMap<u64, (i64, i64)>,
+    mappings: Vec<Mapping>,
+    sample_types: Vec<ValueType>,
+    period_type: ValueType,
+    period: i64,
+    time_nanos: i64,
+    duration_nanos: i64,
+}
+
+impl<'a> Tables<'a> {
+    fn read(all: &'a [u8]) -> Result<Self, FormatError> {
+        let mut it = Self {
+            all,
+            strings: Vec::new(),
+            functions: FxHashMap::default(),
+            mappings: Vec::new(),
+            sample_types: Vec::new(),
+            period_type: ValueType::default(),
+            period: 0,
+            time_nanos: 0,
+            duration_nanos: 0,
+        };
+        for field in (Fields { all, at: 0 }) {
+            let Field { number, value } = field?;
+            match number {
+                field::STRING_TABLE => it.strings.push(value.bytes()?),
+                field::SAMPLE_TYPE => it.sample_types.push(it.message(value)?),
+                field::MAPPING => it.mappings.push(it.message(value)?),
+                field::FUNCTION => {
+                    let function: Function = it.message(value)?;
+                    let name = if function.name != 0 { function.name } else { function.system_name };
+                    it.functions.insert(function.id, (name, function.filename));
+                }
+                field::PERIOD_TYPE => it.period_type = it.message(value)?,
+                field::PERIOD => it.period = value.number()? as i64,
+                field::TIME_NANOS => it.time_nanos = value.number()? as i64,
+                field::DURATION_NANOS => it.duration_nanos = value.number()? as i64,
+                _ => {}
+            }
+        }
+        Ok(it)
+    }
+
+    fn message<M: Message + Default>(&self, value: Value<'a>) -> Result<M, FormatError> {
+        let bytes = value.bytes()?;
+        M::decode(bytes).map_err(|error| damaged(self.all, bytes, &error.to_string()))
+    }
+
+    fn text(&self, index: i64) -> std::borrow::Cow<'a, str> {
+        name(usize::try_from(index).ok().and_then(|index| self.strings.get(index)).copied().unwrap_or_default())
+    }
+
+    /// For each value of a sample, what it means.
+    fn kinds(&self) -> Result<Vec<Option<&'static Kind>>, FormatError> {
+        let mut seen = Words::default();
+        let all: Vec<_> = self
+            .sample_types
+            .iter()
+            .map(|t| {
+                // A second one of the same word would count everything twice.
+                let kind = kinds::of(&self.text(t.r#type), &self.text(t.unit)).filter(|kind| !seen.has(kind.word))?;
+                seen = seen.with(kind.word);
+                Some(kind)
+            })
+            .collect();
+        if all.iter().all(Option::is_none) {
+            let held = match self.other_kinds() {
+                none if none.is_empty() => "no numbers at all".to_owned(),
+                some => some.join(", "),
+            };
+            return Err(unusable(format!(
+                "holds {held}, no allocations: give one of the heap (alloc_objects, inuse_space, …)"
+            )));
+        }
+        Ok(all)
+    }
+
+    fn other_kinds(&self) -> Vec<String> {
+        let types = self.sample_types.iter().map(|t| (self.text(t.r#type), self.text(t.unit)));
+        let others = types.filter(|(name, unit)| kinds::of(name, unit).is_none());
+        others.map(|(name, unit)| format!("{name}/{unit}")).take(8).collect()
+    }
+
+    fn sampled_bytes(&self) -> Option<u64> {
+        let of_bytes = self.text(self.period_type.unit) == "bytes";
+        u64::try_from(self.period).ok().filter(|&period| of_bytes && period > 1)
+    }
+}
+
+/// Frames, by the ids of locations.
+struct Locations<'t, 'a> {
+    tables: &'t Tables<'a>,
+    /// By the ids of mappings: where the mapping begins in memory and in its file.
+    modules: FxHashMap<u64, (ModuleId, u64)>,
+    strings: FxHashMap<i64, StringId>,
+    frames: FxHashMap<u64, FrameId>,
+    location: Location,
+    /// Some addresses are offsets into files.
+    offsets: bool,
+    /// All locations have names.
+    named: bool,
+}
+
+impl<'t, 'a> Locations<'t, 'a> {
+    fn new(tables: &'t Tables<'a>, builder: &mut Builder) -> Self {
+        let mut offsets = false;
+        let mut modules = FxHashMap::default();
+        for mapping in &tables.mappings {
+            let path = tables.text(mapping.filename);
+            if path.is_empty() {
+                continue;
+            }
+            let build_id = unhex(&tables.text(mapping.build_id));
+            // A mapping of all memory says that addresses are the file's own already.
+            let whole = mapping.memory_start == 0 && mapping.file_offset == 0;
+            offsets |= !whole;
+            let shift = mapping.memory_start.wrapping_sub(mapping.file_offset);
+            let module = if build_id.is_empty() { builder.module(&path) } else { builder.add_module(&path, build_id) };
+            modules.insert(mapping.id, (module, shift));
+        }
+        Self {
+            tables,
+            modules,
+            strings: FxHashMap::default(),
+            frames: FxHashMap::default(),
+            location: Location::default(),
+            offsets,
+            named: true,
+        }
+    }
+
+    fn add(&mut self, bytes: &[u8], builder: &mut Builder) -> Result<(), FormatError> {
+        self.location.clear();
+        self.location.merge(bytes).map_err(|error| damaged(self.tables.all, bytes, &error.to_string()))?;
+        let lines = std::mem::take(&mut self.location.line);
+        let named: Vec<Line> = lines.iter().filter_map(|line| self.line(line, builder)).collect();
+        self.location.line = lines;
+        let module = self.modules.get(&self.location.mapping_id).copied();
+        let address = match module {
+            Some((_, shift)) => self.location.address.wrapping_sub(shift),
+            None => self.location.address,
+        };
+        self.named &= !named.is_empty();
+        let module = module.map(|(module, _)| module);
+        let frame = builder.add_frame(Frame { module, address, exact: true, lines: named });
+        self.frames.insert(self.location.id, frame);
+        Ok(())
+    }
+
+    fn line(&mut self, line: &messages::Line, builder: &mut Builder) -> Option<Line> {
+        let &(name, file) = self.tables.functions.get(&line.function_id)?;
+        let function = self.string(name, builder)?;
+        let file = self.string(file, builder);
+        Some(Line { function, file, line: u32::try_from(line.line).unwrap_or(0) })
+    }
+
+    /// None for the empty string.
+    fn string(&mut self, index: i64, builder: &mut Builder) -> Option<StringId> {
+        if let Some(&id) = self.strings.get(&index) {
+            return Some(id);
+        }
+        let text = self.tables.text(index);
+        if text.is_empty() {
+            return None;
+        }
+        let id = builder.profile.strings.intern(&text);
+        self.strings.insert(index, id);
+        Some(id)
+    }
+}
+
+/// Bytes of an even number of hexadecimal digits; nothing for other ids, such as Go's.
+fn unhex(text: &str) -> Vec<u8> {
+    let digits: Option<Vec<u8>> = text.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect();
+    match digits {
+        Some(digits) if digits.len() >= 16 && digits.len() % 2 == 0 => {
+            digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The fields of a message, in their order.
+struct Fields<'a> {
+    all: &'a [u8],
+    at: usize,
+}
+
+struct Field<'a> {
+    number: u32,
+    value: Value<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Value<'a> {
+    Number(u64),
+    Bytes(&'a [u8]),
+}
+
+impl<'a> Value<'a> {
+    fn bytes(self) -> Result<&'a [u8], FormatError> {
+        match self {
+            Self::Bytes(bytes) => Ok(bytes),
+            Self::Number(_) => Err(misplaced()),
+        }
+    }
+
+    fn number(self) -> Result<u64, FormatError> {
+        match self {
+            Self::Number(number) => Ok(number),
+            Self::Bytes(_) => Err(misplaced()),
+        }
+    }
+
+    /// Where its bytes are, for messages.
+    fn start(self) -> &'a [u8] {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Number(_) => &[],
+        }
+    }
+}
+
+fn misplaced() -> FormatError {
+    let what = "a field has another type than profiles have".to_owned();
+    FormatError::Damaged { format: Format::Pprof, at: At::Somewhere, what }
+}
+
+impl Fields<'_> {
+    /// After an error: true where a field is longer than what is there.
+    fn reaches_past_end(&self) -> bool {
+        let mut rest = &self.all[self.at..];
+        let Ok((_, wire)) = decode_key(&mut rest) else { return rest.len() < 10 };
+        match (wire, decode_varint(&mut rest)) {
+            (WireType::LengthDelimited, Ok(length)) => length > rest.len() as u64,
+            (_, Err(_)) => rest.len() < 10,
+            _ => false,
+        }
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<Field<'a>, FormatError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut rest = &self.all[self.at..];
+        if rest.is_empty() {
+            return None;
+        }
+        let at = self.at as u64;
+        let damaged = |what: &str| {
+            Some(Err(FormatError::Damaged { format: Format::Pprof, at: At::Byte(at), what: what.to_owned() }))
+        };
+        let Ok((number, wire)) = decode_key(&mut rest) else { return damaged("this is no field") };
+        let value = match wire {
+            WireType::Varint => match decode_varint(&mut rest) {
+                Ok(number) => Value::Number(number),
+                Err(_) => return damaged("this is no number"),
+            },
+            WireType::LengthDelimited => match decode_varint(&mut rest).ok().and_then(|n| usize::try_from(n).ok()) {
+                Some(length) if length <= rest.len() => {
+                    let (bytes, after) = rest.split_at(length);
+                    rest = after;
+                    Value::Bytes(bytes)
+                }
+                _ => return damaged("a field ends after the end of the file"),
+            },
+            WireType::SixtyFourBit | WireType::ThirtyTwoBit => {
+                let width = if wire == WireType::SixtyFourBit { 8 } else { 4 };
+                if rest.len() < width {
+                    return damaged("a field ends after the end of the file");
+                }
+                rest = &rest[width..];
+                Value::Number(0)
+            }
+            WireType::StartGroup | WireType::EndGroup => return damaged("profiles have no groups"),
+        };
+        self.at = self.all.len() - rest.len();
+        Some(Ok(Field { number, value }))
+    }
+}

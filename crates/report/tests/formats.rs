@@ -1,0 +1,307 @@
+//! Files of other tools. `files/` holds what they wrote about `examples/c/leak.c`, whose allocations can be counted by
+//! hand, and about a small test of Go's.
+
+use std::io::Write;
+
+use mallow_profile::{Counts, Profile, Word};
+use mallow_report::analysis::{Measure, TopOptions, top};
+use mallow_report::formats::{Addresses, Foreign, FormatError, read};
+
+fn foreign(bytes: &[u8]) -> Result<Foreign, FormatError> {
+    read(bytes, Some(bytes.len() as u64), &mut |_| {})
+}
+
+fn read_file(bytes: &[u8]) -> Foreign {
+    foreign(bytes).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn of_text(text: &str) -> Foreign {
+    read_file(text.as_bytes())
+}
+
+fn refused(bytes: &[u8]) -> String {
+    foreign(bytes).expect_err("not to be read").to_string()
+}
+
+/// Function names of a site's stack, the innermost first.
+fn stacks(profile: &Profile) -> Vec<(Vec<String>, Counts)> {
+    let named = |frame: mallow_profile::FrameId| {
+        let frame = &profile.frames[frame.0 as usize];
+        let names = frame.lines.iter().map(|line| profile.strings.get(line.function).to_owned());
+        if frame.lines.is_empty() { vec![format!("{:#x}", frame.address)] } else { names.collect() }
+    };
+    let stack = |site: &mallow_profile::Site| profile.stacks.frames(site.stack).flat_map(named).collect();
+    profile.sites.iter().map(|site| (stack(site), site.counts)).collect()
+}
+
+fn site<'p>(all: &'p [(Vec<String>, Counts)], function: &str) -> Vec<&'p Counts> {
+    all.iter().filter(|(stack, _)| stack.iter().any(|name| name == function)).map(|(_, counts)| counts).collect()
+}
+
+fn tells(profile: &Profile) -> Vec<Word> {
+    Word::ALL.into_iter().filter(|&word| profile.tells(word)).collect()
+}
+
+#[test]
+fn heaptracks_data() {
+    // libstdc++, which heaptrack brings into the program, allocates 72704 bytes at its start and frees them.
+    for (file, temporary) in [
+        (&include_bytes!("files/leak.heaptrack.zst")[..], 1010),
+        (&include_bytes!("files/leak.heaptrack_raw.zst")[..], 1009),
+    ] {
+        let Foreign { profile, addresses, remarks } = read_file(file);
+        let t = profile.totals;
+        assert_eq!((t.allocations, t.frees, t.leaked, t.leaked_bytes), (1113, 1110, 3, 192));
+        assert_eq!((t.allocated_bytes, t.freed_bytes), (449_968 + 72_704, 449_968 + 72_704 - 192));
+        assert_eq!((t.peak, t.peak_bytes), (104, 409_792 + 72_704));
+        assert_eq!(t.temporary, temporary);
+        assert_eq!(profile.command, ["./leak"]);
+        assert!(remarks.is_empty(), "{remarks:?}");
+        assert!(!profile.tells(Word::Reallocs) && profile.tells(Word::Times));
+        assert!(matches!(addresses, Addresses::Opaque | Addresses::LinkTime));
+    }
+    let profile = read_file(include_bytes!("files/leak.heaptrack.zst")).profile;
+    let all = stacks(&profile);
+    let scratch = site(&all, "scratch");
+    assert_eq!((scratch[0].allocations, scratch[0].temporary, scratch[0].temporary_bytes), (1000, 1000, 32_000));
+    assert_eq!(site(&all, "build_table")[0].peak_bytes, 409_600);
+    let line = profile.frames.iter().flat_map(|f| &f.lines).find(|l| profile.strings.get(l.function) == "scratch");
+    let line = line.expect("a line");
+    assert!(line.file.is_some_and(|file| profile.strings.get(file).ends_with("leak.c")) && line.line == 35, "{line:?}");
+}
+
+/// Whoever is killed leaves half a file.
+#[test]
+fn heaptracks_data_cut_short() {
+    let file = include_bytes!("files/leak.heaptrack.zst");
+    let text = zstd::decode_all(&file[..]).expect("a good file");
+    let end = text.windows(3).rposition(|line| line == b"\n+ ").expect("an allocation") + 2;
+    let mut packed = zstd::Encoder::new(Vec::new(), 3).expect("packs");
+    packed.write_all(&text[..end]).and_then(|()| packed.flush()).expect("packs");
+    let flushed = packed.get_ref().clone();
+    for cut in [&text[..end], &flushed] {
+        let profile = read_file(cut).profile;
+        assert_eq!((profile.totals.allocations, profile.ending.cut_short.is_some()), (1112, true));
+    }
+    assert!(refused(&file[..file.len() - 20]).contains("what is packed in it is damaged"));
+}
+
+/// Addresses of raw data are those in the module's file: the same as those that the interpreted data has names for.
+#[test]
+fn raw_data_has_link_time_addresses() {
+    let Foreign { profile, addresses, .. } = read_file(include_bytes!("files/leak.heaptrack_raw.zst"));
+    assert_eq!(addresses, Addresses::LinkTime);
+    let own: Vec<_> = profile
+        .frames
+        .iter()
+        .filter(|frame| frame.module.is_some_and(|m| profile.modules[m.0 as usize].path == "/opt/demo/leak"))
+        .collect();
+    assert!(own.len() > 5 && own.iter().all(|frame| frame.address < 0x5000 && frame.exact), "{own:?}");
+}
+
+#[test]
+fn what_heaptrack_print_prints() {
+    let Foreign { profile, remarks, .. } = read_file(include_bytes!("files/leak.heaptrack_print"));
+    let t = profile.totals;
+    assert_eq!((t.allocations, t.temporary, t.leaked_bytes, t.peak_bytes), (1113, 1011, 192, 482_500));
+    let all = stacks(&profile);
+    assert_eq!(site(&all, "scratch").iter().map(|c| c.allocations).sum::<u64>(), 1000);
+    assert_eq!(site(&all, "build_table").iter().map(|c| c.peak_bytes).sum::<u64>(), 409_600);
+    assert_eq!(site(&all, "read_config").iter().map(|c| c.leaked_bytes).sum::<u64>(), 192);
+    let scratch =
+        all.iter().find(|(stack, _)| stack.contains(&"scratch".to_owned())).map(|(stack, _)| stack.as_slice());
+    assert_eq!(&scratch.expect("a stack")[..2], ["scratch", "main"]);
+    assert!(!profile.tells(Word::Frees) && remarks.len() == 1);
+}
+
+#[test]
+fn heaptrack_print_without_all_its_lists() {
+    let text = "PEAK MEMORY CONSUMERS\n1.50K peak memory consumed over 3 calls from\nf\n  at a b.c:7\n  in /bin/a\n\
+        1.00K consumed over 2 calls from:\n    g\n      at b.c:8\n      in ??\n    h\n      in /bin/a\n  and 500B from 2 other places\n\n\
+        total runtime: 0.1s.\ncalls to allocation functions: 70 (1/s)\npeak heap memory consumption: 2.00M\n";
+    let profile = of_text(text).profile;
+    assert_eq!(tells(&profile), [Word::Allocations, Word::PeakBytes]);
+    let rows: Vec<_> = stacks(&profile).into_iter().map(|(s, c)| (s.join(","), c.peak_bytes, c.allocations)).collect();
+    let row = |stack: &str, peak, allocations| (stack.to_owned(), peak, allocations);
+    assert_eq!(rows, [row("f,g,h", 1000, 0), row("f", 500, 0), row("", 1_998_500, 70)]);
+    let diff = "MEMORY LEAKS\n-512B leaked over -1 calls from\nf\n  in ??\n";
+    assert!(refused(diff.as_bytes()).contains("give it the two data files"), "{}", refused(diff.as_bytes()));
+}
+
+#[test]
+fn dhats_json() {
+    let profile = read_file(include_bytes!("files/leak.dhat")).profile;
+    let t = profile.totals;
+    assert_eq!((t.allocations, t.allocated_bytes, t.frees, t.freed_bytes), (1112, 449_968, 1109, 449_776));
+    assert_eq!((t.peak, t.peak_bytes, t.leaked, t.leaked_bytes), (103, 409_792, 3, 192));
+    assert!(!profile.tells(Word::Temporary) && !profile.tells(Word::Times));
+    let all = stacks(&profile);
+    assert_eq!(all[1].0, ["malloc", "scratch", "main"]);
+    // DHAT charges a realloc to the stack of the first allocation.
+    assert_eq!(all[3].1.allocations, 9);
+}
+
+/// Frames of one address were put into one another; the same frame twice is a recursion.
+#[test]
+fn dhats_inlined_functions_and_its_time() {
+    let text = r#"{"dhatFileVersion":2,"mode":"heap","bklt":true,"tu":"µs","te":9000,"tg":4000,"cmd":"a","pid":3,
+        "pps":[{"tb":8,"tbk":1,"gb":8,"gbk":1,"eb":0,"ebk":0,"fs":[0,1,2,3,3]}],
+        "ftbl":["[root]","0x10: inner (a.c:1:2)","0x10: outer (a.c:9)","0x20: again (in /bin/a)"]}"#;
+    let profile = of_text(text).profile;
+    let frames: Vec<usize> =
+        profile.stacks.frames(profile.sites[0].stack).map(|f| profile.frames[f.0 as usize].lines.len()).collect();
+    assert_eq!(frames, [2, 1, 1]);
+    assert_eq!((profile.duration_ms, profile.peak_ms, profile.processes[0].pid), (9, 4, 3));
+    let old = text.replace(":2,\"mode", ":1,\"mode");
+    assert!(refused(old.as_bytes()).contains("version"));
+    assert!(refused(text.replace("heap", "ad-hoc").as_bytes()).contains("--mode=heap"));
+    assert!(refused(text.replace("3,3]", "3,4]").as_bytes()).contains("a frame that there is not"));
+    assert!(refused(&text.as_bytes()[..text.len() / 2]).contains("damaged at line"));
+}
+
+#[test]
+fn massifs_snapshots() {
+    let Foreign { profile, remarks, .. } = read_file(include_bytes!("files/leak.massif"));
+    assert_eq!((profile.totals.peak_bytes, profile.totals.leaked_bytes), (409_792, 224));
+    let all = stacks(&profile);
+    assert_eq!(all[0].0, ["build_table", "main"]);
+    assert_eq!((all[0].1.peak_bytes, all.len()), (409_600, 2));
+    assert_eq!(tells(&profile), [Word::LeakedBytes, Word::PeakBytes]);
+    assert!(remarks[0].contains("67 snapshots"), "{remarks:?}");
+}
+
+#[test]
+fn massifs_trees_and_times() {
+    let text = "desc: x\ncmd: a b\ntime_unit: ms\n#-----------\nsnapshot=0\n#-----------\ntime=1500\nmem_heap_B=100\nheap_tree=peak\n\
+        n2: 100 (heap allocation functions) malloc/new/new[], --alloc-fns, etc.\n n2: 90 0x1: f (a.c:1)\n  n0: 60 0x2: g (in /bin/a)\n\
+        \x20 n0: 10 in 5 places, all below massif's threshold (1.00%)\n n0: 10 in 7 places, all below massif's threshold (1.00%)\n\
+        #-----------\nsnapshot=1\n#-----------\ntime=2500\nmem_heap_B=7\nheap_tree=empty\n";
+    let profile = of_text(text).profile;
+    let rows: Vec<_> = stacks(&profile).into_iter().map(|(s, c)| (s.join(","), c.peak_bytes, c.leaked_bytes)).collect();
+    // 20 of f's 90 have no node of their own, and 10 are below the threshold.
+    let row = |stack: &str, peak, leaked| (stack.to_owned(), peak, leaked);
+    assert_eq!(rows, [row("f,g", 60, 0), row("f", 30, 0), row("", 10, 7)]);
+    assert_eq!((profile.duration_ms, profile.peak_ms, profile.command.join(" ")), (2500, 1500, "a b".to_owned()));
+    assert!(refused(text.replace("n0: 60 0x2", "x0: 60 0x2").as_bytes()).contains("line 12: this is no node"));
+}
+
+#[test]
+fn heap_profiles_of_gperftools_and_jemalloc() {
+    for (file, more) in [
+        (&include_bytes!("files/leak.gperftools")[..], (0, 0)),
+        (&include_bytes!("files/leak.jemalloc")[..], (1, 81_920)),
+    ] {
+        let Foreign { profile, addresses, .. } = read_file(file);
+        let t = profile.totals;
+        assert_eq!((t.allocations, t.leaked, t.leaked_bytes), (1112 + more.0, 3 + more.0, 192 + more.1));
+        assert!(t.allocated_bytes >= 449_968 && t.frees == 1109 && profile.tells(Word::FreedBytes));
+        assert_eq!((addresses, profile.command.join(" ")), (Addresses::FileOffsets, "/opt/demo/leak".to_owned()));
+        let leak = profile.modules.iter().position(|m| m.path == "/opt/demo/leak").expect("the program");
+        let own: Vec<_> = profile.frames.iter().filter(|f| f.module.is_some_and(|m| m.0 as usize == leak)).collect();
+        assert!(own.len() >= 8 && own.iter().all(|f| (0x1000..0x2000).contains(&f.address)), "{own:?}");
+        assert_eq!(profile.origin.as_ref().and_then(|o| o.sampled_bytes), None);
+    }
+}
+
+/// One allocation of 1000 bytes in 1000 is in the sample with a probability of 1 - 1/e.
+#[test]
+fn samples_are_scaled_up() {
+    let jemalloc = "heap_v2/1000\n  t*: 9: 9000 [0: 0]\n@ 0x10 0x20\n  t*: 3: 3000 [0: 0]\n  t0: 3: 3000 [0: 0]\n";
+    let gperftools = "heap profile: 3: 3000 [ 3: 3000] @ heap_v2/1000\n 3: 3000 [ 3: 3000] @ 0x10 0x20\n";
+    for text in [jemalloc, gperftools] {
+        let profile = of_text(text).profile;
+        assert_eq!((profile.totals.leaked, profile.totals.leaked_bytes), (5, 4746), "{text}");
+        assert_eq!(profile.origin.as_ref().and_then(|o| o.sampled_bytes), Some(1000));
+        assert_eq!(profile.tells(Word::Allocations), text == gperftools);
+        assert_eq!(stacks(&profile)[0].0, ["0x10", "0x20"]);
+    }
+    assert!(refused(b"heap profile: 1: 1 [ 1: 1] @ growthz\n").contains("counts growthz"));
+}
+
+#[test]
+fn gos_heap_profile() {
+    let Foreign { profile, addresses, .. } = read_file(include_bytes!("files/words.pprof"));
+    assert_eq!(addresses, Addresses::Opaque);
+    let report = top(&profile, TopOptions { by: Measure::Allocations, cum: false, raw: false, limit: 1 });
+    let first = &report.functions[0];
+    assert_eq!((first.function.as_str(), first.flat.allocations), ("example.com/words.scratch", 1000));
+    assert_eq!(first.flat.allocated_bytes, 32_000);
+    assert!(first.file.as_deref().is_some_and(|file| file.ends_with("words_test.go")));
+    assert!(profile.tells(Word::Frees) && !profile.tells(Word::PeakBytes) && !profile.tells(Word::Times));
+}
+
+const DTRACE: &str = "\n\n=====\nThis will collect stack shots\n=====\n  some output of the program\n\n
+              libsystem_malloc.dylib`malloc
+              libswiftCore.dylib`swift_slowAlloc+0x19
+              app`static Point.+ infix(Point, Point)+0x2a
+              app`ns::Point::operator+(ns::Point const&) const+0x231
+              app`operator+
+              0x7fff2034b000
+           231000
+
+              libsystem_malloc.dylib`malloc
+              app`main+0x1
+                7
+";
+
+#[test]
+fn stacks_that_dtrace_counted() {
+    let profile = of_text(DTRACE).profile;
+    let all = stacks(&profile);
+    assert_eq!(all.iter().map(|(_, c)| c.allocations).collect::<Vec<_>>(), [231_000, 7]);
+    assert_eq!(
+        all[0].0,
+        [
+            "malloc",
+            "swift_slowAlloc",
+            "static Point.+ infix(Point, Point)",
+            "ns::Point::operator+(ns::Point const&) const",
+            "operator+",
+            "0x7fff2034b000"
+        ]
+    );
+    assert_eq!(profile.modules[0].path, "libsystem_malloc.dylib");
+    assert_eq!(tells(&profile), [Word::Allocations]);
+}
+
+#[test]
+fn stacks_that_bpftrace_counted() {
+    let text = "Attaching 14 probes...\n\n\n=====\n@malloc_calls[\n    malloc+0\n    operator+(A, B)+18\n    operator++\n\
+        \x20   7f0123456789 ns::f(int (*)(char))+52 (/usr/lib/liba.so)\n    0xabd80ee67d34\n]: 12\n@malloc_calls[\n    malloc+0\n    main+9\n, sqlite3, 4711]: 3\n\
+        @bytes[\n    malloc+0\n    main+9\n]: 4096\n";
+    let profile = of_text(text).profile;
+    let all = stacks(&profile);
+    assert_eq!(all[0].0, ["malloc", "operator+(A, B)", "operator++", "ns::f(int (*)(char))", "0xabd80ee67d34"]);
+    assert_eq!((all[0].1.allocations, all[1].1.allocations, all[1].1.allocated_bytes), (12, 3, 4096));
+    assert_eq!(tells(&profile), [Word::Allocations, Word::AllocatedBytes]);
+    assert!(refused(&text.as_bytes()[..text.len() - 8]).contains("within a stack"));
+}
+
+#[test]
+fn folded_stacks() {
+    let Foreign { profile, remarks, .. } = of_text("main;f (a.c);g(int, char);0x12 3\nmain;f (a.c); 4.6\n\nmain 1\n");
+    let rows: Vec<_> = stacks(&profile).into_iter().map(|(s, c)| (s.join("|"), c.allocations)).collect();
+    let row = |stack: &str, n| (stack.to_owned(), n);
+    assert_eq!(rows, [row("0x12|g(int, char)|f|main", 3), row("f|main", 5), row("main", 1)]);
+    assert_eq!(remarks, ["folded stacks do not say what they count: taken for allocations"]);
+    let marked = of_text("# mallow: leaked_bytes\nmain;f 30\n");
+    assert_eq!((marked.profile.totals.leaked_bytes, marked.remarks.len()), (30, 0));
+    assert_eq!(tells(&marked.profile), [Word::LeakedBytes]);
+    assert!(refused(b"a;b 1\nno number here\n").contains("neither a recording"));
+}
+
+#[test]
+fn what_is_no_profile_is_told() {
+    for (bytes, expected) in [
+        (&b""[..], ": it is empty"),
+        (b"\x7fELF\x02\x01\x01", "record it with mallow record"),
+        (b"PERFILE2", "fold its stacks first"),
+        (b"root:x:0:0:root:/root:/bin/bash\n", "nor a profile of a tool that mallow knows"),
+        (b"{\"a\": [1, 2]}", "nor a profile"),
+        (&[0; 100_000], "nor a profile"),
+        (b"\n    liba`f+0x1\n    and so on\n", "nor a profile"),
+    ] {
+        let error = refused(bytes);
+        assert!(error.contains(expected), "{error}");
+    }
+}

@@ -1,0 +1,75 @@
+//! What `go tool pprof` makes of a profile.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use harness::{Run, tool};
+
+use crate::other_tools::ran;
+
+/// A profile as `go tool pprof -raw` prints it.
+#[derive(Debug)]
+pub struct Raw {
+    /// Sample types, in their order.
+    pub types: Vec<String>,
+    /// Functions of each stack, the innermost first, and the values.
+    pub samples: Vec<(Vec<String>, Vec<u64>)>,
+}
+
+impl Raw {
+    /// Has it printed.
+    pub fn of(place: &Path, file: &str) -> Self {
+        let text = ran(Run::new(tool("go"), place).args(["tool", "pprof", "-raw", file])).out();
+        let mut types = Vec::new();
+        let mut stacks: Vec<(Vec<u64>, Vec<u64>)> = Vec::new();
+        let mut locations: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+        let (mut part, mut last) = ("", 0);
+        for line in text.lines() {
+            match line {
+                "Samples:" | "Locations" | "Mappings" => part = line,
+                _ if part == "Samples:" && types.is_empty() => {
+                    types =
+                        line.split_whitespace().map(|t| t.split('/').next().unwrap_or_default().to_owned()).collect();
+                }
+                // Labels stand below their sample, indented deeper and with their key.
+                _ if part == "Samples:" => {
+                    if let Some((values, ids)) = line.split_once(": ")
+                        && let Ok(values) = values.split_whitespace().map(str::parse).collect::<Result<Vec<_>, _>>()
+                    {
+                        stacks.push((ids.split_whitespace().map(|id| id.parse().expect("an id")).collect(), values));
+                    } else if let Some(values) = line.strip_suffix(':').or(line.strip_suffix(": "))
+                        && let Ok(values) = values.split_whitespace().map(str::parse).collect::<Result<Vec<_>, _>>()
+                    {
+                        stacks.push((Vec::new(), values));
+                    }
+                }
+                // `1: 0x4a1b2c M=1 function file:line:column s=0`, then inlined ones without an id.
+                _ if part == "Locations" => {
+                    let mut rest = line.trim_start();
+                    if let Some((id, more)) = rest.split_once(": 0x") {
+                        last = id.parse().expect("an id");
+                        locations.insert(last, Vec::new());
+                        let more = more.split_once(' ').map_or("", |(_, more)| more);
+                        rest = more.strip_prefix("M=").and_then(|m| m.split_once(' ')).map_or("", |(_, more)| more);
+                    }
+                    // The function ends before the place, which ends with `s=0`; names have spaces.
+                    if let Some((before, _)) = rest.trim_end().rsplit_once(" s=") {
+                        let function = before.rsplit_once(' ').map_or(before, |(function, _)| function);
+                        let function = function.trim_end_matches("[F]").trim_end();
+                        locations.get_mut(&last).expect("a location").push(function.to_owned());
+                    }
+                }
+                _ => {}
+            }
+        }
+        let named = |ids: &[u64]| ids.iter().flat_map(|id| locations[id].clone()).collect();
+        Self { types, samples: stacks.iter().map(|(ids, values)| (named(ids), values.clone())).collect() }
+    }
+
+    /// The sum of a sample type.
+    pub fn sum(&self, name: &str) -> u64 {
+        let at = self.types.iter().position(|t| t == name || (t.starts_with(name) && t.contains("[dflt]")));
+        let at = at.unwrap_or_else(|| panic!("no {name} in {:?}", self.types));
+        self.samples.iter().map(|(_, values)| values[at]).sum()
+    }
+}
