@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 MALLOW := $(TARGET)/release/mallow
 
-EXAMPLES := leak stacks words
+EXAMPLES := leak allocations stacks words
 BENCH_HELPERS := timed pair libempty_hook.so libatomic_count.so
 SOURCES := Cargo.toml Cargo.lock $(shell find crates preload -type f)
 C_SOURCES = $(shell find preload bench examples tests -name '*.[ch]' -o -name '*.cpp')
@@ -63,7 +63,7 @@ build/examples build/bench:
 	mkdir -p $@
 
 build/examples/%: examples/c/%.c | build/examples
-	$(CC) -std=c11 -O2 -g $(WARNINGS) -o $@ $<
+	$(CC) -std=gnu11 -O2 -g $(WARNINGS) -Ipreload/include -o $@ $<
 
 build/examples/%: examples/cpp/%.cpp | build/examples
 	$(CXX) -std=c++17 -O2 -g $(WARNINGS) -o $@ $<

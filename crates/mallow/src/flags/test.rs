@@ -64,6 +64,18 @@ pub struct TestFlags {
     /// Print JSON
     #[arg(long, conflicts_with = "verbose")]
     pub json: bool,
+    /// Write a JUnit report to FILE
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// Write a summary in Markdown to FILE
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+    /// Write SARIF 2.1.0 to FILE
+    #[arg(long, value_name = "FILE")]
+    pub sarif: Option<PathBuf>,
+    /// Print GitHub's workflow commands too, which show failures at their lines
+    #[arg(long, conflicts_with = "json")]
+    pub github: bool,
     /// Keep the baseline's figures under this name besides the platform's, for toolchains that differ
     #[arg(long, value_name = "TEXT")]
     pub label: Option<String>,

@@ -34,7 +34,8 @@ pub fn stacks(program: &Program, case: &str) -> Result<Vec<SiteCount>, String> {
         (None, Regions::None | Regions::IfAny) => profile,
         (None, _) => return Err(failed(&"the region did not run")),
     };
-    Ok(sites(&Recording::of(profile).profile))
+    let base = program.directory.canonicalize().unwrap_or_default();
+    Ok(sites(&Recording::of(profile).profile, &base.to_string_lossy()))
 }
 
 /// What changed between a baseline and now.

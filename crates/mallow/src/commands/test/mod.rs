@@ -3,10 +3,12 @@
 mod baseline;
 mod config;
 mod explain;
+mod outputs;
 mod runner;
 mod text;
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -104,6 +106,9 @@ pub fn run(flags: &TestFlags) -> Result<ExitCode> {
     }
     let verdict = cases.iter().map(|case| case.verdict).max().unwrap_or(Verdict::Broken);
     let report = Report { platform, verdict, idle: flags.no_hook, cases };
+    if let Err(error) = write_files(&report, flags) {
+        return Ok(told(&error, exit::BROKEN));
+    }
     let look = Look::of(Stream::Out);
     output::print(&if flags.json {
         output::json(&report)?
@@ -111,6 +116,23 @@ pub fn run(flags: &TestFlags) -> Result<ExitCode> {
         text::text(&report, &baseline, flags.verbose, &look)
     })?;
     Ok(exit::of_verdict(verdict))
+}
+
+/// Writes what other programs read.
+fn write_files(report: &Report, flags: &TestFlags) -> Result<(), String> {
+    let write = |path: &Option<PathBuf>, text: &dyn Fn() -> Result<String, String>| match path {
+        Some(path) => {
+            std::fs::write(path, text()?).map_err(|error| format!("cannot write {}: {error}", path.display()))
+        }
+        None => Ok(()),
+    };
+    write(&flags.junit, &|| outputs::junit(report))?;
+    write(&flags.markdown, &|| Ok(outputs::markdown(report)))?;
+    write(&flags.sarif, &|| Ok(format!("{:#}\n", outputs::sarif(report))))?;
+    if flags.github {
+        output::print(&outputs::github(report)).map_err(|error| format!("{error:#}"))?;
+    }
+    Ok(())
 }
 
 fn told(error: &str, code: u8) -> ExitCode {

@@ -43,8 +43,9 @@ fn function_of(step: &str) -> &str {
     &name[..end.unwrap_or(name.len())]
 }
 
-/// The sites of a profile, the largest first, those of equal names as one.
-pub fn sites(profile: &Profile) -> Vec<SiteCount> {
+/// The sites of a profile, the largest first, those of equal names as one. Files below `base`, a directory without a
+/// slash at its end, are named by their way from there, others by their names alone.
+pub fn sites(profile: &Profile, base: &str) -> Vec<SiteCount> {
     let functions = Functions::new(profile);
     let mut sums: BTreeMap<Vec<String>, (SiteCount, u64)> = BTreeMap::new();
     for (stack, counts) in by_stack(profile) {
@@ -53,7 +54,9 @@ pub fn sites(profile: &Profile) -> Vec<SiteCount> {
         }
         let steps = functions.stack(stack).frames.into_iter().map(|frame| match (&frame.file, frame.line) {
             (Some(file), Some(line)) => {
-                format!("{} ({}:{line})", frame.function, file.rsplit('/').next().unwrap_or(file))
+                let below = file.strip_prefix(base).and_then(|rest| rest.strip_prefix('/'));
+                let file = below.unwrap_or_else(|| file.rsplit('/').next().unwrap_or(file));
+                format!("{} ({file}:{line})", frame.function)
             }
             _ => frame.function,
         });
@@ -166,10 +169,10 @@ mod tests {
         let q = b.process(2, &["a"], 10);
         b.site(p, &["make@/src/a.c:1", "main@/src/a.c:9"], blocks(2, 10, 0, 0));
         b.site(q, &["make@/src/a.c:2", "main@/src/a.c:9"], blocks(3, 10, 0, 0));
-        b.site(p, &["other@/src/a.c:4", "main@/src/a.c:9"], blocks(9, 1, 0, 0));
+        b.site(p, &["other@/src/lib/a.c:4", "main@/src/a.c:9"], blocks(9, 1, 0, 0));
         assert_eq!(
-            sites(&b.profile),
-            [site(&["other (a.c:4)", "main (a.c:9)"], 9, 9), site(&["make (a.c:2)", "main (a.c:9)"], 5, 50)]
+            sites(&b.profile, "/src"),
+            [site(&["other (lib/a.c:4)", "main (a.c:9)"], 9, 9), site(&["make (a.c:2)", "main (a.c:9)"], 5, 50)]
         );
     }
 

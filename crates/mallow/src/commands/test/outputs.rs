@@ -1,0 +1,277 @@
+//! What `mallow test` writes for other programs: JUnit XML, Markdown, GitHub annotations, SARIF.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use mallow_report::analysis::gate::{Check, Difference, Metric, Verdict};
+use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
+use serde_json::{Value, json};
+
+use super::{Judged, Report};
+use crate::text::clean;
+
+/// One line that says why a case did not pass.
+fn reason(case: &Judged) -> String {
+    if let Some(why) = &case.why {
+        return why.clone();
+    }
+    let failed = case.checks.iter().filter(|check| check.verdict == case.verdict);
+    failed.map(told).collect::<Vec<_>>().join("; ")
+}
+
+fn told(check: &Check) -> String {
+    let figure = check.figure.map(|n| n.to_string()).unwrap_or_default();
+    let bound = if check.verdict == Verdict::Improved { check.lowest } else { check.highest };
+    match bound {
+        Some(bound) => format!("{}: {figure}, allowed {bound}", check.metric.key()),
+        None => format!("{}: {figure}", check.metric.key()),
+    }
+}
+
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Passed => "passed",
+        Verdict::Improved => "improved",
+        Verdict::Regressed => "regressed",
+        Verdict::Broken => "broken",
+    }
+}
+
+/// The stacks that changed, one after another.
+fn stacks(case: &Judged) -> String {
+    let mut out = String::new();
+    for difference in case.explanation.iter().flat_map(|e| &e.differences).take(20) {
+        // Writing into a string cannot fail.
+        let _ = writeln!(out, "{:+} allocations, {:+} bytes", difference.allocations(), difference.bytes());
+        for step in &difference.stack {
+            let _ = writeln!(out, "    {}", clean(step));
+        }
+    }
+    out
+}
+
+/// A report that CI servers read: <https://github.com/testmoapp/junitxml> describes it.
+pub fn junit(report: &Report) -> Result<String, String> {
+    let mut suite = TestSuite::new(format!("mallow on {}", report.platform));
+    for case in &report.cases {
+        let mut status = match case.verdict {
+            Verdict::Passed => TestCaseStatus::success(),
+            Verdict::Broken => TestCaseStatus::non_success(NonSuccessKind::Error),
+            Verdict::Improved | Verdict::Regressed => TestCaseStatus::non_success(NonSuccessKind::Failure),
+        };
+        if case.verdict != Verdict::Passed {
+            status.set_message(clean(&reason(case)).into_owned());
+            status.set_type(word(case.verdict));
+            status.set_description(stacks(case));
+        }
+        let mut test = TestCase::new(clean(&case.name).into_owned(), status);
+        test.set_classname("mallow");
+        test.set_time(Duration::ZERO);
+        if let Some(measured) = &case.measured {
+            let lines = Metric::ALL.into_iter().filter_map(|metric| {
+                Some(format!("{}.{}: {}", clean(&case.name), metric.key(), measured.figures.get(metric)?))
+            });
+            test.set_system_out(lines.collect::<Vec<_>>().join("\n"));
+        }
+        suite.add_test_case(test);
+    }
+    let mut junit = quick_junit::Report::new("mallow test");
+    junit.add_test_suite(suite);
+    junit.to_string().map_err(|error| error.to_string())
+}
+
+/// Text in a table's cell or a list: nothing in a name can end it.
+fn cell(text: &str) -> String {
+    let mut out = String::new();
+    for c in clean(text).chars() {
+        match c {
+            '|' | '`' | '<' | '>' | '*' | '_' | '[' | ']' | '\\' | '&' => {
+                let _ = write!(out, "&#{};", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A summary for a pull request or a job.
+pub fn markdown(report: &Report) -> String {
+    let mut out = format!("### Allocations: {}\n\n", word(report.verdict));
+    out.push_str("| | case | allocations | baseline | change | per op |\n| --- | --- | ---: | ---: | ---: | ---: |\n");
+    for case in &report.cases {
+        let now = case.measured.as_ref().map(|measured| measured.figures);
+        let number = |n: Option<i64>| n.map(|n| n.to_string()).unwrap_or_default();
+        let change = now.zip(case.baseline).map(|(now, before)| now.total_allocations - before.total_allocations);
+        let per_op = case.scale.map(|scale| scale.allocations_per_op);
+        let per_op = per_op.or(now.and_then(|figures| figures.allocations_per_op()));
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | {} |",
+            word(case.verdict),
+            cell(&case.name),
+            number(now.map(|figures| figures.total_allocations)),
+            number(case.baseline.map(|figures| figures.total_allocations)),
+            change.filter(|n| *n != 0).map(|n| format!("{n:+}")).unwrap_or_default(),
+            per_op.map(|n| format!("{n:.2}")).unwrap_or_default(),
+        );
+    }
+    for case in report.cases.iter().filter(|case| case.verdict != Verdict::Passed) {
+        let _ = writeln!(out, "\n**{}** {}: {}", cell(&case.name), word(case.verdict), cell(&reason(case)));
+        for difference in case.explanation.iter().flat_map(|e| &e.differences).take(10) {
+            let steps: Vec<_> = difference.stack.iter().take(6).map(|step| cell(step)).collect();
+            let _ = writeln!(out, "- {:+} allocations: {}", difference.allocations(), steps.join(" ← "));
+        }
+    }
+    let _ = writeln!(out, "\n{}", cell(&report.platform));
+    out
+}
+
+/// Where a difference is: the first of its steps that lies in the project.
+fn place(difference: &Difference) -> Option<(&str, u32)> {
+    difference.stack.iter().find_map(|step| {
+        let (file, line) = step.strip_suffix(')')?.rsplit_once(" (")?.1.rsplit_once(':')?;
+        Path::new(file).is_file().then_some((file, line.parse().ok()?))
+    })
+}
+
+/// Workflow commands: GitHub shows them at their lines.
+pub fn github(report: &Report) -> String {
+    // https://docs.github.com/actions/reference/workflow-commands-for-github-actions: % and line ends are escaped, and
+    // in properties : and , too.
+    let data = |text: &str| clean(text).replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
+    let property = |text: &str| data(text).replace(':', "%3A").replace(',', "%2C");
+    let mut out = String::new();
+    for case in report.cases.iter().filter(|case| case.verdict != Verdict::Passed) {
+        let command = if case.verdict == Verdict::Improved { "notice" } else { "error" };
+        let title = property(&format!("{} {}", case.name, word(case.verdict)));
+        let _ = writeln!(out, "::{command} title={title}::{}", data(&reason(case)));
+        for difference in case.explanation.iter().flat_map(|e| &e.differences).take(10) {
+            if let Some((file, line)) = place(difference) {
+                let text = data(&format!("{:+} allocations in {}", difference.allocations(), case.name));
+                let _ = writeln!(out, "::{command} file={},line={line},title={title}::{text}", property(file));
+            }
+        }
+    }
+    out
+}
+
+/// SARIF 2.1.0, for code scanning: <https://docs.oasis-open.org/sarif/sarif/v2.1.0/>.
+pub fn sarif(report: &Report) -> Value {
+    let result = |case: &Judged, message: String, place: Option<(&str, u32)>| {
+        let location = |(file, line): (&str, u32)| json!({ "physicalLocation": { "artifactLocation": { "uri": file }, "region": { "startLine": line } } });
+        json!({
+            "ruleId": word(case.verdict),
+            "level": if case.verdict == Verdict::Improved { "note" } else { "error" },
+            "message": { "text": message },
+            "locations": place.into_iter().map(location).collect::<Vec<_>>(),
+        })
+    };
+    let results: Vec<Value> = report
+        .cases
+        .iter()
+        .filter(|case| case.verdict != Verdict::Passed)
+        .flat_map(|case| {
+            let whole = result(case, format!("{}: {}", case.name, reason(case)), None);
+            let placed = case.explanation.iter().flat_map(|e| &e.differences).take(20).filter_map(|difference| {
+                let place = place(difference)?;
+                Some(result(case, format!("{}: {:+} allocations", case.name, difference.allocations()), Some(place)))
+            });
+            std::iter::once(whole).chain(placed).collect::<Vec<_>>()
+        })
+        .collect();
+    let rules: Vec<Value> = [Verdict::Improved, Verdict::Regressed, Verdict::Broken]
+        .map(|verdict| json!({ "id": word(verdict), "shortDescription": { "text": format!("A case {}", word(verdict)) } }))
+        .into();
+    json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": { "driver": { "name": "mallow", "version": env!("CARGO_PKG_VERSION"), "rules": rules } },
+            "results": results,
+        }],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use mallow_report::analysis::gate::{Change, Figures, Measured, Run};
+
+    use super::*;
+    use crate::commands::test::explain::Explanation;
+
+    fn report() -> Report {
+        let figures = |n| Figures { total_allocations: n, operations: 10, ..Figures::default() };
+        let measured = Measured { figures: figures(30), most: figures(30), runs: vec![Run::default()] };
+        let check = Check {
+            metric: Metric::TotalAllocations,
+            figure: Some(30),
+            baseline: Some(20),
+            lowest: Some(20),
+            highest: Some(20),
+            verdict: Verdict::Regressed,
+            why: None,
+        };
+        let difference = Difference {
+            change: Change::New,
+            stack: vec!["operator new".into(), "f<int> (Cargo.toml:7)".into(), "main (nowhere.c:3)".into()],
+            before: 0,
+            now: 10,
+            bytes_before: 0,
+            bytes_now: 80,
+        };
+        let case = |name: &str, verdict| Judged {
+            name: name.into(),
+            verdict,
+            why: None,
+            measured: Some(measured.clone()),
+            baseline: Some(figures(20)),
+            checks: vec![Check { verdict, ..check.clone() }],
+            unstable: false,
+            scale: None,
+            warnings: Vec::new(),
+            explanation: None,
+            program: Some(0),
+        };
+        let explanation =
+            Explanation { differences: vec![difference], change: 10, explained: 10, without_baseline: false };
+        let broken = Judged {
+            why: Some("it | ended\nbadly: 50%".into()),
+            measured: None,
+            checks: Vec::new(),
+            ..case("b,c", Verdict::Broken)
+        };
+        let regressed = Judged { explanation: Some(explanation), ..case("a<b>", Verdict::Regressed) };
+        let cases = vec![case("fine", Verdict::Passed), regressed, broken];
+        Report { platform: "linux".into(), verdict: Verdict::Broken, idle: false, cases }
+    }
+
+    #[test]
+    fn github_shows_failures_at_their_lines() {
+        insta::assert_snapshot!(github(&report()));
+    }
+
+    #[test]
+    fn markdown_is_a_table_that_no_name_can_leave() {
+        insta::assert_snapshot!(markdown(&report()));
+    }
+
+    #[test]
+    fn junit_has_a_test_for_each_case() {
+        insta::assert_snapshot!(junit(&report()).expect("XML").replace(env!("CARGO_PKG_VERSION"), "X"));
+    }
+
+    #[test]
+    fn sarif_has_a_result_for_each_failure_and_each_line() {
+        let sarif = sarif(&report());
+        let results = sarif["runs"][0]["results"].as_array().expect("results");
+        let told: Vec<_> =
+            results.iter().map(|r| (r["ruleId"].as_str(), r["locations"].as_array().map(Vec::len))).collect();
+        assert_eq!(told, [(Some("regressed"), Some(0)), (Some("regressed"), Some(1)), (Some("broken"), Some(0))]);
+        let location = &results[1]["locations"][0]["physicalLocation"];
+        assert_eq!(
+            (&location["artifactLocation"]["uri"], &location["region"]["startLine"]),
+            (&"Cargo.toml".into(), &7.into())
+        );
+    }
+}
