@@ -14,6 +14,7 @@ mod lifecycle;
 mod limits;
 mod oracle;
 mod other_tools;
+mod packing;
 mod privileges;
 mod processes;
 mod programs;

@@ -24,6 +24,9 @@ pub enum Found {
         /// The build-id of the file that is there now; empty where it has none.
         now: Vec<u8>,
     },
+    /// The file was written after the recording, and no build-id tells whether it is the one that was recorded: it was
+    /// not used.
+    WrittenSince,
     /// The file is no ELF file that can be read. In words.
     Unreadable(String),
 }
@@ -43,6 +46,7 @@ impl fmt::Display for Found {
                 out.write_str("not the file that was recorded: its build-id is ")?;
                 now.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
             }
+            Self::WrittenSince => out.write_str("written after the recording, and it has no build-id to know it by"),
             Self::Unreadable(why) => write!(out, "not readable: {why}"),
         }
     }

@@ -21,8 +21,10 @@ mod image;
 mod jit;
 mod locate;
 mod nesting;
+mod packages;
 mod perf_map;
 mod plt;
+mod remedy;
 mod scope;
 mod sections;
 mod source_text;
@@ -36,5 +38,6 @@ pub use jit::{JitProcess, symbolize_jit, symbolize_jit_all};
 /// What was found, as the data model has it.
 pub use mallow_profile::{Found, ModuleSummary, Note, Summary};
 pub use perf_map::{PerfMap, PerfMapError};
-pub use source_text::{SourceError, SourceText, source_text};
+pub use remedy::remedies;
+pub use source_text::{SourceError, SourceText, is_source_name, source_text};
 pub use symbolizer::{Options, Symbolizer, UNKNOWN};

@@ -4,11 +4,13 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use mallow_profile::Module;
 use object::{Object, ObjectSection};
 
 use crate::image::{Image, ImageError};
+use crate::symbolizer::Options;
 use crate::vdso;
 use mallow_profile::{Found, Note};
 
@@ -34,8 +36,26 @@ impl Files {
     }
 }
 
-/// Opens the module's file, if it is the one that was recorded, and its debug files.
-pub(crate) fn files(module: &Module, directories: &[PathBuf]) -> Result<Files, Found> {
+/// Opens the module's file, if it is the one that was recorded, and its debug files. Where it is not, as on another
+/// machine, a debug file of its build-id does as well. `ended_unix_ms` is when the recording ended; 0 where unknown.
+pub(crate) fn files(module: &Module, ended_unix_ms: u64, options: &Options) -> Result<Files, Found> {
+    let mut notes = Vec::new();
+    let image = match own(module, ended_unix_ms) {
+        Ok(image) => image,
+        Err(found) => by_build_id(&module.build_id, options, &mut notes).ok_or(found)?,
+    };
+    let mut files = Files { image: Arc::new(image), separate: None, supplementary: None, notes };
+    if !has_dwarf(&files.image) {
+        files.separate = separate(&files.image, options, &mut files.notes).map(Arc::new);
+    }
+    if let Some(debug) = files.debug().cloned() {
+        files.supplementary = supplementary(&debug, options, &mut files.notes).map(Arc::new);
+    }
+    Ok(files)
+}
+
+/// The module's own file.
+fn own(module: &Module, ended_unix_ms: u64) -> Result<Image, Found> {
     let image = match module.path.as_str() {
         vdso::PATH => vdso::image(),
         path => Image::open(Path::new(path)),
@@ -45,20 +65,24 @@ pub(crate) fn files(module: &Module, directories: &[PathBuf]) -> Result<Files, F
         ImageError::Format(why) => Found::Unreadable(why),
     })?;
     let build_id = image.build_id().map_err(|e| Found::Unreadable(e.to_string()))?;
-    if !is_same(&module.build_id, &build_id) {
-        return Err(Found::BuildIdDiffers { now: build_id });
+    match is_same(&module.build_id, &build_id) {
+        true if build_id.is_empty() && ended_unix_ms > 0 && written_since(&image, ended_unix_ms) => {
+            Err(Found::WrittenSince)
+        }
+        true => Ok(image),
+        false => Err(Found::BuildIdDiffers { now: build_id }),
     }
-    let mut files = Files { image: Arc::new(image), separate: None, supplementary: None, notes: Vec::new() };
-    if !has_dwarf(&files.image) {
-        files.separate = separate(&files.image, &build_id, directories, &mut files.notes).map(Arc::new);
-    }
-    if let Some(debug) = files.debug().cloned() {
-        files.supplementary = supplementary(&debug, directories, &mut files.notes).map(Arc::new);
-    }
-    Ok(files)
 }
 
-/// A file without a build-id is taken for the recorded one if that had none: there is nothing to compare.
+/// A second's grace: clocks of file systems are coarse.
+fn written_since(image: &Image, unix_ms: u64) -> bool {
+    let ended = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(unix_ms.saturating_add(1000)));
+    let written = image.path.metadata().and_then(|file| file.modified());
+    matches!((written, ended), (Ok(written), Some(ended)) if written > ended)
+}
+
+/// A file without a build-id is taken for the recorded one if that had none: there is nothing to compare but when it was
+/// written.
 fn is_same(recorded: &[u8], now: &[u8]) -> bool {
     recorded == now || recorded.len() == RECORDED_BUILD_ID && now.starts_with(recorded)
 }
@@ -69,8 +93,9 @@ fn has_dwarf(image: &Image) -> bool {
     file.section_by_name(".debug_info").is_some_and(|section| section.file_range().is_some_and(|range| range.1 > 0))
 }
 
-fn separate(image: &Image, build_id: &[u8], directories: &[PathBuf], notes: &mut Vec<Note>) -> Option<Image> {
-    if let Some(found) = by_build_id(build_id, directories, notes) {
+fn separate(image: &Image, options: &Options, notes: &mut Vec<Note>) -> Option<Image> {
+    let build_id = &image.build_id().ok()?[..];
+    if let Some(found) = by_build_id(build_id, options, notes) {
         return Some(found);
     }
     let file = image.parse().ok()?;
@@ -79,7 +104,7 @@ fn separate(image: &Image, build_id: &[u8], directories: &[PathBuf], notes: &mut
     let folder = image.path.parent()?;
     let resolved = folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf());
     let mut candidates = vec![folder.join(name), folder.join(".debug").join(name)];
-    for directory in directories {
+    for directory in &options.debug_directories {
         for folder in [folder, &resolved] {
             candidates.push(directory.join(folder.strip_prefix("/").unwrap_or(folder)).join(name));
         }
@@ -101,12 +126,13 @@ fn separate(image: &Image, build_id: &[u8], directories: &[PathBuf], notes: &mut
     None
 }
 
-/// DIRECTORY/.build-id/xx/rest.debug
-fn by_build_id(build_id: &[u8], directories: &[PathBuf], notes: &mut Vec<Note>) -> Option<Image> {
+/// DIRECTORY/.build-id/xx/rest.debug, and debuginfod's cache.
+fn by_build_id(build_id: &[u8], options: &Options, notes: &mut Vec<Note>) -> Option<Image> {
     let (first, rest) = build_id.split_first().filter(|(_, rest)| !rest.is_empty())?;
     let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
-    for directory in directories {
-        let path = directory.join(format!(".build-id/{first:02x}/{rest}.debug"));
+    let installed = options.debug_directories.iter().map(|d| d.join(format!(".build-id/{first:02x}/{rest}.debug")));
+    let fetched = options.debuginfod_cache.iter().map(|cache| cache.join(format!("{first:02x}{rest}/debuginfo")));
+    for path in installed.chain(fetched) {
         let Ok(found) = Image::open(&path) else { continue };
         if found.build_id().is_ok_and(|id| id == build_id) {
             return Some(found);
@@ -117,7 +143,7 @@ fn by_build_id(build_id: &[u8], directories: &[PathBuf], notes: &mut Vec<Note>) 
 }
 
 /// The file that `.gnu_debugaltlink` names: what dwz took out of several debug files of a package.
-fn supplementary(debug: &Image, directories: &[PathBuf], notes: &mut Vec<Note>) -> Option<Image> {
+fn supplementary(debug: &Image, options: &Options, notes: &mut Vec<Note>) -> Option<Image> {
     let file = debug.parse().ok()?;
     let (name, build_id) = file.gnu_debugaltlink().ok()??;
     let name = Path::new(OsStr::from_bytes(name));
@@ -131,7 +157,7 @@ fn supplementary(debug: &Image, directories: &[PathBuf], notes: &mut Vec<Note>) 
         }
         notes.push(Note::DebugFileDiffers(path));
     }
-    let found = by_build_id(build_id, directories, notes);
+    let found = by_build_id(build_id, options, notes);
     if found.is_none() {
         notes.push(Note::SupplementaryMissing(name.to_path_buf()));
     }

@@ -35,6 +35,29 @@ pub enum SourceError {
     NoText(PathBuf),
 }
 
+/// True for a path that looks like one of a source file: by its extension, or, as C++ has headers without one, by a
+/// directory for headers. Debug information may name any file, and not each is to be passed on to others as a source.
+pub fn is_source_name(name: &str) -> bool {
+    const EXTENSIONS: [&str; 65] = [
+        "ada", "adb", "ads", "asm", "c", "c++", "cc", "cp", "cpp", "cppm", "cr", "cu", "cuh", "cxx", "d", "def", "di",
+        "f", "f03", "f08", "f77", "f90", "f95", "for", "go", "gperf", "h", "h++", "hh", "hpp", "hs", "hxx", "i", "ii",
+        "inc", "inl", "ipp", "ixx", "java", "jl", "kt", "l", "ll", "m", "ml", "mm", "nim", "pas", "pp", "proto", "py",
+        "pyx", "re", "rl", "rs", "s", "scala", "swift", "t", "tcc", "tpp", "vala", "y", "yy", "zig",
+    ];
+    let path = Path::new(name);
+    match path.extension() {
+        Some(extension) => {
+            let extension = extension.to_string_lossy().to_ascii_lowercase();
+            EXTENSIONS.contains(&extension.as_str())
+        }
+        None => {
+            let headers = |part: Component| matches!(part.as_os_str().to_str(), Some("include" | "c++"));
+            let hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
+            !hidden && path.parent().is_some_and(|folder| folder.components().any(headers))
+        }
+    }
+}
+
 /// Reads the source file that debug information calls `name`. In this order: the path as it is; below each of
 /// `directories`, the longest end of the path that is there. A relative path is not looked for where the caller happens
 /// to be: that would find any file of this name.
@@ -113,6 +136,18 @@ mod tests {
         assert_eq!(text("lib/a.c", &[]).unwrap_err(), "not found");
         assert_eq!(text("/build/../a.c", &directories).unwrap_err(), "not found");
         assert_eq!(text("", &directories).unwrap_err(), "not found");
+    }
+
+    #[test]
+    fn only_sources_are_taken_for_sources() {
+        for name in ["/a/b.c", "b.CC", "/rustc/abc/library/alloc/src/vec/mod.rs", "/usr/include/c++/12/vector", "a.tcc"]
+        {
+            assert!(is_source_name(name), "{name}");
+        }
+        for name in ["/etc/shadow", "/home/a/.ssh/id_rsa", "/include/.netrc", "/c++/..", "", "<built-in>", "a.pem", "/"]
+        {
+            assert!(!is_source_name(name), "{name}");
+        }
     }
 
     #[test]

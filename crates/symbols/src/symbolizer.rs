@@ -28,22 +28,35 @@ pub struct Options {
     /// Directories with separate debug files, as `debug-file-directory` of gdb has them: searched in this order, for
     /// `.build-id/xx/rest.debug` and for what `.gnu_debuglink` names.
     pub debug_directories: Vec<PathBuf>,
+    /// Where `debuginfod-find`, and tools with a client, keep what they fetched: `BUILDID/debuginfo`.
+    pub debuginfod_cache: Option<PathBuf>,
     /// Keep the hash at the end of Rust names.
     pub rust_hashes: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { debug_directories: vec![PathBuf::from("/usr/lib/debug")], rust_hashes: false }
+        let debug_directories = vec![PathBuf::from("/usr/lib/debug")];
+        Self { debug_directories, debuginfod_cache: debuginfod_cache(), rust_hashes: false }
     }
+}
+
+/// As debuginfod's client finds it: DEBUGINFOD_CACHE_PATH, else a directory in the user's cache.
+fn debuginfod_cache() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    set("DEBUGINFOD_CACHE_PATH").or_else(|| {
+        let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
+        Some(cache.join("debuginfod_client"))
+    })
 }
 
 /// Finds names and lines. It keeps the symbol tables of modules that it has seen; debug information is read again by
 /// each call that needs it, and released at its end.
 pub struct Symbolizer {
     options: Options,
-    /// By path and build-id, so that one symbolizer may serve several profiles.
-    modules: FxHashMap<Module, Arc<Result<Known, Found>>>,
+    /// By path and build-id, and by when the recording ended where there is no build-id, so that one symbolizer may
+    /// serve several profiles.
+    modules: FxHashMap<(Module, u64), Arc<Result<Known, Found>>>,
 }
 
 /// What is kept of a module.
@@ -95,14 +108,10 @@ impl Symbolizer {
 
     fn module(&mut self, profile: &mut Profile, id: ModuleId, frames: &[FrameId]) -> ModuleSummary {
         let module = &profile.modules[id.0 as usize];
-        let known = match self.modules.get(module) {
-            Some(known) => known.clone(),
-            None => {
-                let known = Arc::new(Known::new(module, &self.options));
-                self.modules.insert(module.clone(), known.clone());
-                known
-            }
-        };
+        let ended_unix_ms = profile.started_unix_ms.saturating_add(profile.duration_ms);
+        let key = (module.clone(), if module.build_id.is_empty() { ended_unix_ms } else { 0 });
+        let open = || Arc::new(Known::new(module, ended_unix_ms, &self.options));
+        let known = self.modules.entry(key).or_insert_with(open).clone();
         let mut summary = ModuleSummary {
             module: id,
             found: Found::Nothing,
@@ -136,8 +145,8 @@ impl Symbolizer {
 }
 
 impl Known {
-    fn new(module: &Module, options: &Options) -> Result<Self, Found> {
-        let files = locate::files(module, &options.debug_directories)?;
+    fn new(module: &Module, ended_unix_ms: u64, options: &Options) -> Result<Self, Found> {
+        let files = locate::files(module, ended_unix_ms, options)?;
         let parsed = files.image.parse().map_err(|e| Found::Unreadable(e.to_string()))?;
         let go = parsed.section_by_name(".go.buildinfo").is_some();
         let style = Style { rust_hashes: options.rust_hashes, verbatim: go };

@@ -298,6 +298,53 @@ fn a_file_that_is_not_the_recorded_one_is_not_used() {
     assert!(found.is_some());
 }
 
+/// Without a build-id, only its date tells that a program was built again.
+#[test]
+fn a_file_without_build_id_that_was_written_since_is_not_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = compile(folder.path(), "ifunc.c", &["-Wl,--build-id=none"]);
+    let written = fs::metadata(&path).unwrap().modified().unwrap();
+    let ended_ms = written.duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
+    let address = symbol(&path, "choose");
+    let mut symbolizer = Symbolizer::new(nowhere());
+    // The recording ended ten seconds before the file was written, or after it, or nobody knows.
+    for (started_unix_ms, used) in [(ended_ms - 20_000, false), (ended_ms - 5_000, true), (0, true)] {
+        let duration_ms = if started_unix_ms == 0 { 0 } else { 10_000 };
+        let mut profile = Profile { started_unix_ms, duration_ms, ..profile(&path) };
+        let frame = add(&mut profile, address, true);
+        let summary = symbolizer.symbolize_all(&mut profile);
+        assert_eq!(names(&profile, frame).is_empty(), !used, "{started_unix_ms}");
+        assert_eq!(summary.modules[0].found == Found::WrittenSince, !used);
+    }
+}
+
+/// As on another machine: the program is not there, or is of another build, and its debug file is.
+#[test]
+fn a_debug_file_does_without_its_module() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, debug, address) = stripped(folder.path());
+    let module = profile(&path).modules[0].clone();
+    let id = hex(&module.build_id);
+    let cache = folder.path().join("cache");
+    let fetched = cache.join(&id).join("debuginfo");
+    fs::create_dir_all(fetched.parent().unwrap()).unwrap();
+    fs::rename(&debug, &fetched).unwrap();
+    let options = || Options { debuginfod_cache: Some(cache.clone()), ..nowhere() };
+    let found = |options: Options| {
+        let mut profile = Profile { modules: vec![module.clone()], ..Profile::default() };
+        let frame = add(&mut profile, address, true);
+        let summary = Symbolizer::new(options).symbolize_all(&mut profile);
+        (support::places(&profile, frame).first().cloned(), summary.modules[0].found.clone())
+    };
+    assert_eq!(found(options()), (Some(expected()), Found::DebugInformation));
+    compile(folder.path(), "plain.c", &["-O1"]);
+    assert_eq!(found(options()), (Some(expected()), Found::DebugInformation));
+    assert!(matches!(found(nowhere()), (None, Found::BuildIdDiffers { .. })));
+    fs::remove_file(&path).unwrap();
+    assert_eq!(found(options()), (Some(expected()), Found::DebugInformation));
+    assert!(matches!(found(nowhere()), (None, Found::FileGone(_))));
+}
+
 #[test]
 fn files_that_are_no_modules() {
     let folder = tempfile::tempdir().unwrap();

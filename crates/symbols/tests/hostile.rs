@@ -55,7 +55,7 @@ fn read(path: &Path, addresses: &[u64]) {
         add(&mut profile, address, address % 2 == 0);
     }
     let directory = path.parent().unwrap().to_path_buf();
-    let options = Options { debug_directories: vec![directory], rust_hashes: true };
+    let options = Options { debug_directories: vec![directory], debuginfod_cache: None, rust_hashes: true };
     let summary = Symbolizer::new(options).symbolize_all(&mut profile);
     assert_eq!(summary.modules.len(), 1);
     assert!(!format!("{summary:?}{}", summary.modules[0].found).is_empty());

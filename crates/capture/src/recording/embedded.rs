@@ -140,6 +140,7 @@ fn write_module(out: &mut Vec<u8>, module: &ModuleSummary) {
         Found::FileGone(why) => (4, clip(why).as_bytes()),
         Found::BuildIdDiffers { now } => (5, now),
         Found::Unreadable(why) => (6, clip(why).as_bytes()),
+        Found::WrittenSince => (7, b""),
     };
     put(out, kind.into());
     put_bytes(out, words);
@@ -197,6 +198,7 @@ fn read_module(column: &mut Cursor, modules: usize) -> Result<ModuleSummary, Non
         4 => Found::FileGone(text(words)),
         5 => Found::BuildIdDiffers { now: words },
         6 => Found::Unreadable(text(words)),
+        7 => Found::WrittenSince,
         _ => return Err(Nonsense("names were found in no known way")),
     };
     let debug_file = some(column.string()?).map(PathBuf::from);

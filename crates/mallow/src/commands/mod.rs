@@ -1,10 +1,13 @@
 //! One file a command. A command gets its flags, and says with which status to exit.
 
+pub mod carried;
 pub mod filtered;
 pub mod flame;
 mod foreign;
+pub mod lacking;
 pub mod launched;
 pub mod leaks;
+pub mod pack;
 pub mod record;
 pub mod recover;
 pub mod report;

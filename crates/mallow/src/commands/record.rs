@@ -14,6 +14,7 @@ use mallow_capture::run::session::{self, Recorded, Recording, Tick};
 use mallow_symbols::symbolize_jit_all;
 
 use super::launched;
+use super::pack::{self, Sources};
 use super::report;
 use super::source;
 use crate::flags::{RecordFlags, ViewFlags};
@@ -51,24 +52,44 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     line.clear();
     let (exit_status, still_running) = (recorded.exit_status, recorded.still_running);
     launched::warn(&flags.command, recorded.profile.processes.len(), recorded.failed_processes, still_running);
-    finish(recorded, &path, (!flags.no_report).then_some(&flags.view))?;
+    let embed = flags.embed_symbols.then_some(Embed { sources: !flags.no_sources });
+    finish(recorded, &path, embed, (!flags.no_report).then_some(&flags.view))?;
     Ok(launched::status(exit_status))
 }
 
+/// What a recording is to carry, for other machines.
+#[derive(Clone, Copy, Debug)]
+pub struct Embed {
+    /// Sources, too.
+    pub sources: bool,
+}
+
 /// Closes the recording, says where it is, and shows the report where there is to be one.
-pub fn finish(recorded: Recorded<Writer>, path: &Path, view: Option<&ViewFlags>) -> Result<()> {
+pub fn finish(recorded: Recorded<Writer>, path: &Path, embed: Option<Embed>, view: Option<&ViewFlags>) -> Result<()> {
     let Recorded { mut profile, sink, .. } = recorded;
-    // What a JIT made has names only as long as its map lies in /tmp: they are kept in the recording.
-    symbolize_jit_all(&mut profile);
-    let closed = sink.and_then(|writer| writer.finish(&profile));
     let shown = path.display();
-    if let Some(view) = view {
-        let recording = source::Recording::of(profile);
-        output::tell(&report::render(&recording, view, false, Stream::Err)?);
+    let (recording, closed, carries) = match embed {
+        None => {
+            // What a JIT made has names only as long as its map lies in /tmp: they are kept in the recording.
+            symbolize_jit_all(&mut profile);
+            let closed = sink.and_then(|writer| writer.finish(&profile));
+            (view.map(|_| source::Recording::of(profile)), closed, String::new())
+        }
+        Some(embed) => {
+            let mut recording = source::Recording::of(profile);
+            recording.keep_names();
+            let sources = if embed.sources { Sources::of(&recording.profile, &[]) } else { Sources::default() };
+            let carries = format!(", with {}", pack::contents(&recording.profile, &sources));
+            let closed = sink.and_then(|writer| writer.finish_with(&recording.profile, &mut sources.found.into_iter()));
+            (Some(recording), closed, carries)
+        }
+    };
+    if let (Some(recording), Some(view)) = (&recording, view) {
+        output::tell(&report::render(recording, view, false, Stream::Err)?);
     }
     match closed {
         Ok(_) => {
-            output::say(&format!("recorded to {shown}"));
+            output::say(&format!("recorded to {shown}{carries}"));
             Ok(())
         }
         Err(error) => {

@@ -25,7 +25,7 @@ pub fn run(flags: &RecoverFlags) -> Result<ExitCode> {
         }
     };
     launched::warn(&[], recorded.profile.processes.len().max(1), recorded.failed_processes, 0);
-    record::finish(recorded, &path, Some(&flags.view))?;
+    record::finish(recorded, &path, None, Some(&flags.view))?;
     output::say(&format!("{} is no longer needed; rm -r it when the recording is as you want it", flags.dir.display()));
     Ok(exit::OK)
 }

@@ -5,14 +5,19 @@ use std::process::ExitCode;
 use anyhow::Result;
 use mallow_profile::Word;
 use mallow_report::analysis::{Frame, Largest, Measure, Overview, Place, overview};
-use mallow_symbols::{Found, ModuleSummary};
+use serde::Serialize;
 
+use super::lacking::Lacking;
 use super::source::Recording;
 use super::told;
 use crate::flags::{ReportFlags, ViewFlags};
+use crate::output::Report;
 use crate::text::units::{bytes, count, of, percent, rate, span};
 use crate::text::{Align, Line, Look, Page, Stream, Table, function, location};
 use crate::{exit, output};
+
+/// So many files without source lines are told of.
+const HINTS: usize = 2;
 
 /// Shows the overview.
 pub fn run(flags: &ReportFlags) -> Result<ExitCode> {
@@ -24,44 +29,37 @@ pub fn run(flags: &ReportFlags) -> Result<ExitCode> {
 /// The report of a recording, as it is shown on `stream`: text, or JSON where the flags say so.
 pub fn render(recording: &Recording, view: &ViewFlags, stacks: bool, stream: Stream) -> Result<String> {
     if view.json {
-        return recording.json(&overview(&recording.profile, view.limit(20)));
+        let overview = &overview(&recording.profile, view.limit(20));
+        return recording.json(&WithLacking { overview, missing_names: lacking(overview, recording) });
     }
     let look = view.look(stream);
     let report = overview(&recording.profile, view.limit(screen(&look)));
-    let hints = hints(&report, recording);
+    let hints: Vec<_> = lacking(&report, recording).iter().take(HINTS).map(Lacking::line).collect();
     Ok(recording.filters.above(text(&report, &hints, &look, stacks), &look))
 }
 
-/// What would bring the source lines that the report lacks: one line for each module of which a place is shown without.
-fn hints(report: &Overview, recording: &Recording) -> Vec<String> {
-    const SHOWN: usize = 2;
+/// Files of which a place is shown without its source line, and what would bring it.
+fn lacking(report: &Overview, recording: &Recording) -> Vec<Lacking> {
     if report.origin.is_some() {
         // Its names are in the file, or were looked up in files of today.
         return Vec::new();
     }
-    let mut told: Vec<&str> = Vec::new();
-    let mut hints = Vec::new();
+    let mut paths: Vec<&str> = Vec::new();
     for frame in report.largest.iter().flat_map(|l| &l.largest).filter_map(|p| p.frame.as_ref()) {
-        let Some(path) = frame.module.as_deref().filter(|m| frame.file.is_none() && !told.contains(m)) else {
-            continue;
-        };
-        told.push(path);
-        let modules = &recording.profile.modules;
-        let about = |m: &&ModuleSummary| modules.get(m.module.0 as usize).is_some_and(|m| m.path == path);
-        if let Some(summary) = recording.names.modules.iter().find(about) {
-            let advice = match summary.found {
-                Found::DebugInformation => continue,
-                Found::SymbolTable | Found::DynamicSymbols | Found::Nothing => {
-                    "; its debug symbols, or a build with -g, bring them"
-                }
-                Found::FileGone(_) | Found::BuildIdDiffers { .. } | Found::Unreadable(_) => "",
-            };
-            hints.push(format!("No source lines of {path}: {}{advice}", summary.found));
-        }
+        paths.extend(frame.module.as_deref().filter(|m| frame.file.is_none() && !paths.contains(m)));
     }
-    hints.truncate(SHOWN);
-    hints
+    recording.lacking(&paths)
 }
+
+/// The overview, and what is missing in it.
+#[derive(Serialize)]
+struct WithLacking<'a> {
+    #[serde(flatten)]
+    overview: &'a Overview,
+    missing_names: Vec<Lacking>,
+}
+
+impl Report for WithLacking<'_> {}
 
 /// Places of each list, where all of it is to fit onto the terminal.
 fn screen(look: &Look) -> usize {
@@ -296,7 +294,7 @@ mod tests {
     use mallow_report::analysis::overview;
     use mallow_report::testing::{Builder, blocks, parser};
 
-    use super::{Recording, hints, screen, text};
+    use super::{Lacking, Recording, lacking, screen, text};
     use crate::text::Look;
 
     fn shown(profile: &Profile) -> String {
@@ -342,9 +340,11 @@ mod tests {
     fn modules_without_source_lines_are_told() {
         let recording = Recording::of(parser());
         let report = overview(&recording.profile, 5);
-        let hints = hints(&report, &recording);
+        let hints: Vec<_> = lacking(&report, &recording).iter().map(Lacking::line).collect();
         assert_eq!(hints.len(), 2, "{hints:?}");
-        assert!(hints[0].starts_with("No source lines of /usr/lib/libplugin.so: not readable"), "{hints:?}");
+        let told =
+            "No names of /usr/lib/libplugin.so: not readable: No such file or directory (os error 2); record --embed";
+        assert!(hints.iter().any(|hint| hint.starts_with(told)), "{hints:?}");
         let text = text(&report, &hints, &Look::default(), false);
         assert!(text.ends_with(&format!("\n\n{}\n{}\n", hints[0], hints[1])), "{text}");
     }

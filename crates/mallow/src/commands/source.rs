@@ -9,8 +9,9 @@ use anyhow::{Context, Result, anyhow, bail};
 use mallow_capture::recording::{Chosen, ReadError, Reader};
 use mallow_profile::{Event, Moment, Profile, Word};
 use mallow_report::analysis::{Narrowed, narrow};
-use mallow_symbols::{Options, SourceError, SourceText, Summary, Symbolizer, source_text, symbolize_jit_all};
+use mallow_symbols::{Options, Summary, Symbolizer, symbolize_jit_all};
 
+use super::carried::Carried;
 use super::filtered::{self, Filters};
 use super::foreign;
 use crate::flags::{FilterFlags, SourceFlags};
@@ -29,15 +30,33 @@ pub struct Recording {
     /// The file that it was read from.
     path: PathBuf,
     /// Where its events are; None for one that was not read from a file, and for profiles of other tools.
-    events: Option<RefCell<(Reader, Chosen)>>,
+    pub(super) events: Option<RefCell<(Reader, Chosen)>>,
+    pub(super) carried: Carried,
 }
 
 impl Recording {
     /// Looks up the names of a profile's frames, in the files that its processes had loaded and in what JITs left behind.
+    /// Not those of a recording that carries its names: files of this machine may be other ones.
     pub fn of(mut profile: Profile) -> Self {
-        let names = Symbolizer::new(Options::default()).symbolize_all(&mut profile);
-        symbolize_jit_all(&mut profile);
-        Self { profile, names, filters: Filters::default(), path: PathBuf::new(), events: None }
+        let names = profile.names.take();
+        let carried = Carried::of(names.is_some());
+        let names = names.unwrap_or_else(|| {
+            let names = Symbolizer::new(Options::default()).symbolize_all(&mut profile);
+            symbolize_jit_all(&mut profile);
+            names
+        });
+        Self { carried, ..Self::named(profile, names) }
+    }
+
+    /// A profile whose names were looked up.
+    fn named(profile: Profile, names: Summary) -> Self {
+        let (filters, carried) = (Filters::default(), Carried::default());
+        Self { profile, names, filters, path: PathBuf::new(), events: None, carried }
+    }
+
+    /// The whole recording at this path.
+    pub fn read(path: &Path) -> Result<Self> {
+        Self::open_at(path, &FilterFlags::default())
     }
 
     /// The recording that the flags name, or the newest one here, which is then told on standard error.
@@ -69,7 +88,7 @@ impl Recording {
             }
             File::Foreign(profile, names) => {
                 let filters = Filters::of(flags, profile.duration_ms);
-                let recording = Self { profile, names, filters, path: PathBuf::new(), events: None };
+                let recording = Self { filters, ..Self::named(profile, names) };
                 if flags.selects() {
                     recording.must_tell(Word::Events, "--focus, --ignore and --hide choose stacks")?;
                 }
@@ -95,13 +114,6 @@ impl Recording {
     /// The file's path; empty where it was not read from one.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// The text of a source file, by its name in a frame's lines. `directories` are those that the user names, for
-    /// sources that lie elsewhere than they did when the program was built.
-    #[allow(dead_code, reason = "the view that shows sources comes next")]
-    pub fn source_text(&self, file: &str, directories: &[PathBuf]) -> Result<SourceText, SourceError> {
-        source_text(file, directories)
     }
 
     /// Calls `each` with every event, in their order. Sites, processes and threads are named by their numbers in

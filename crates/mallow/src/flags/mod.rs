@@ -2,6 +2,7 @@
 
 mod filters;
 mod flame;
+mod pack;
 mod regions;
 mod test;
 mod tree;
@@ -17,6 +18,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::output;
 pub use filters::{FilterFlags, When};
 pub use flame::FlameFlags;
+pub use pack::PackFlags;
 pub use regions::RegionFlags;
 pub use test::TestFlags;
 pub use tree::TreeFlags;
@@ -89,6 +91,8 @@ pub enum Command {
     Flame(FlameFlags),
     /// Hold the allocations of cases to a baseline
     Test(TestFlags),
+    /// Put names and sources into a recording, to read it on another machine
+    Pack(PackFlags),
     /// Make a recording of what an interrupted record left behind
     Recover(RecoverFlags),
 }
@@ -128,6 +132,12 @@ pub struct RecordFlags {
     /// Record the command alone, not the processes that it starts
     #[arg(long)]
     pub no_children: bool,
+    /// Put names and sources into the recording, as pack does
+    #[arg(long)]
+    pub embed_symbols: bool,
+    /// With --embed-symbols: leave source files out
+    #[arg(long, requires = "embed_symbols")]
+    pub no_sources: bool,
     /// Show no report at the end
     #[arg(long)]
     pub no_report: bool,

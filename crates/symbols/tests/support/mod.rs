@@ -81,7 +81,7 @@ pub fn look_up(path: &Path, addresses: &[u64], options: Options) -> (Vec<Vec<Pla
 
 /// Options that look nowhere but beside the file.
 pub fn nowhere() -> Options {
-    Options { debug_directories: Vec::new(), ..Options::default() }
+    Options { debug_directories: Vec::new(), debuginfod_cache: None, ..Options::default() }
 }
 
 /// Every `step`th address of the file's functions: not of the padding between them, which addr2line counts to the one

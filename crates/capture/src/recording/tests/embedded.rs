@@ -15,6 +15,7 @@ pub fn names() -> Summary {
         Found::FileGone("No such file".to_owned()),
         Found::BuildIdDiffers { now: vec![1, 2, 255] },
         Found::Unreadable("not an ELF file".to_owned()),
+        Found::WrittenSince,
     ];
     let path = |name: &str| PathBuf::from(name);
     let notes = vec![

@@ -1,0 +1,109 @@
+//! What would bring names that are missing.
+
+use std::path::Path;
+
+use mallow_profile::{Found, Module, ModuleSummary, Note};
+use object::{Object, ObjectSection};
+
+use crate::image::Image;
+use crate::packages::debug_packages;
+use crate::vdso;
+
+/// For each module, what would bring the functions and lines that it lacks, in words that can follow a semicolon. None:
+/// it lacks nothing, or nobody has more. This may start a package manager: once for all modules, so ask for all at once.
+pub fn remedies(modules: &[(&Module, &ModuleSummary)]) -> Vec<Option<String>> {
+    let lacks = |module: &&(&Module, &ModuleSummary)| is_without_debug_information(&module.1.found);
+    let paths: Vec<&str> = modules.iter().filter(lacks).map(|module| module.0.path.as_str()).collect();
+    let packages = debug_packages(&paths);
+    modules.iter().map(|(module, summary)| remedy(module, summary, packages.get(&module.path))).collect()
+}
+
+fn is_without_debug_information(found: &Found) -> bool {
+    matches!(found, Found::SymbolTable | Found::DynamicSymbols | Found::Nothing)
+}
+
+fn remedy(module: &Module, summary: &ModuleSummary, package: Option<&String>) -> Option<String> {
+    let text = |text: &str| Some(text.to_owned());
+    if module.path == vdso::PATH {
+        return None;
+    }
+    if let Some(missing) = summary.notes.iter().find_map(|note| match note {
+        Note::SplitMissing(file) => Some(format!("{}, or a .dwp file beside the program, brings them", file.display())),
+        Note::SupplementaryMissing(file) => Some(format!("{} brings them", file.display())),
+        _ => None,
+    }) {
+        return Some(missing);
+    }
+    match &summary.found {
+        Found::DebugInformation => None,
+        Found::FileGone(_) | Found::BuildIdDiffers { .. } | Found::WrittenSince => {
+            text("record --embed-symbols, or mallow pack right after recording, keeps them in the file")
+        }
+        Found::Unreadable(_) => None,
+        Found::SymbolTable | Found::DynamicSymbols | Found::Nothing if package.is_some() => package.cloned(),
+        Found::SymbolTable | Found::DynamicSymbols | Found::Nothing => match language(&module.path) {
+            Language::Rust => {
+                text("debug = \"line-tables-only\" in the profile of Cargo.toml, or rustc -g, brings them")
+            }
+            Language::Go => text("a build without -ldflags=-w brings them"),
+            Language::Other if summary.found == Found::SymbolTable => text("a build with -g brings them"),
+            Language::Other => text("a build with -g that is not stripped afterwards brings them"),
+        },
+    }
+}
+
+enum Language {
+    Rust,
+    Go,
+    Other,
+}
+
+/// What a file was compiled from, as far as it matters here.
+fn language(path: &str) -> Language {
+    let Ok(image) = Image::open(Path::new(path)) else { return Language::Other };
+    let Ok(file) = image.parse() else { return Language::Other };
+    let comment = file.section_by_name(".comment").and_then(|section| section.data().ok()).unwrap_or_default();
+    if file.section_by_name(".go.buildinfo").is_some() {
+        Language::Go
+    } else if comment.windows(6).any(|word| word == b"rustc ") {
+        Language::Rust
+    } else {
+        Language::Other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mallow_profile::ModuleId;
+
+    fn told(path: &str, found: Found, notes: Vec<Note>) -> Option<String> {
+        let module = Module { path: path.to_owned(), build_id: Vec::new() };
+        let summary = ModuleSummary {
+            module: ModuleId(0),
+            found,
+            debug_file: None,
+            notes,
+            frames: 1,
+            named: 0,
+            located: 0,
+            remedy: None,
+        };
+        remedies(&[(&module, &summary)]).pop().flatten()
+    }
+
+    #[test]
+    fn each_lack_has_its_remedy() {
+        let starts =
+            |told: Option<String>, with: &str| assert!(told.as_ref().is_some_and(|t| t.starts_with(with)), "{told:?}");
+        assert_eq!(told("/no/such", Found::DebugInformation, Vec::new()), None);
+        assert_eq!(told("[vdso]", Found::DynamicSymbols, Vec::new()), None);
+        starts(told("/no/such", Found::SymbolTable, Vec::new()), "a build with -g brings");
+        starts(told("/no/such", Found::Nothing, Vec::new()), "a build with -g that is not stripped");
+        starts(told("/no/such", Found::FileGone(String::new()), Vec::new()), "record --embed-symbols");
+        let split = vec![Note::SplitMissing("/b/a.dwo".into())];
+        starts(told("/no/such", Found::DebugInformation, split), "/b/a.dwo, or a .dwp file");
+        let own = std::env::current_exe().unwrap();
+        starts(told(own.to_str().unwrap(), Found::SymbolTable, Vec::new()), "debug = \"line-tables-only\"");
+    }
+}
