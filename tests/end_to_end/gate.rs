@@ -216,6 +216,46 @@ fn whole_commands_are_cases_too() {
 }
 
 #[test]
+fn views_show_what_a_region_allocated() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let record = Run::new(mallow(), dir.path()).args([
+        "record",
+        "--no-report",
+        "-o",
+        "r.mallow",
+        "--runs",
+        "2",
+        "--warmup",
+        "1",
+        "--",
+    ]);
+    let done = record.arg(program("gate")).args(["leak", "threads", "steady"]).go();
+    assert_eq!(done.status, 0, "{}", done.err());
+    let show =
+        |region: &str| Run::new(mallow(), dir.path()).args(["report", "--json", "--region", region, "r.mallow"]).go();
+    // Two measured runs each, without the warm-ups.
+    let leak = json(&show("leak"));
+    assert_eq!((&leak["allocations"], &leak["allocated_bytes"], &leak["leaked"]), (&2.into(), &200.into(), &2.into()));
+    let steady = json(&show("steady"));
+    assert_eq!((&steady["allocations"], &steady["leaked"]), (&16_000.into(), &0.into()));
+    // The threads' own blocks, and what the C library needs for threads.
+    let threads = json(&show("threads"));
+    assert!(
+        threads["allocations"].as_i64().is_some_and(|n| (16_000..16_200).contains(&n)),
+        "{}",
+        threads["allocations"]
+    );
+    assert_eq!(json(&show("steady,leak"))["allocations"], 16_002);
+    let none = show("render");
+    assert_eq!(none.status, 1);
+    assert!(
+        none.err().contains("no run of such a region was measured; there are leak, steady, threads"),
+        "{}",
+        none.err()
+    );
+}
+
+#[test]
 fn two_numbers_of_operations_tell_the_setup_apart() {
     let project = Project::new(&Project::case(&["steady"], "ops = [10, 110]"));
     let told = json(&project.run(&["--json"]));

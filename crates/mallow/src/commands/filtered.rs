@@ -20,6 +20,8 @@ pub struct Filters {
     process: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     thread: Vec<u32>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    region: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     time: Option<TimeFilter>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,6 +70,9 @@ impl Filters {
             let threads: Vec<_> = flags.thread.iter().map(u32::to_string).collect();
             told.push(format!("thread {}", threads.join(", ")));
         }
+        if !flags.region.is_empty() {
+            told.push(format!("region {}", flags.region.join(", ")));
+        }
         let when = match flags.when.unwrap_or_default() {
             When::Allocated => "allocated",
             When::Live => "live",
@@ -90,6 +95,7 @@ impl Filters {
         Self {
             process: flags.process.clone(),
             thread: flags.thread.clone(),
+            region: flags.region.clone(),
             time,
             size: flags.size.as_ref().map(|size| size.span.into()),
             lifetime_ms: flags.lifetime.as_ref().map(|lifetime| lifetime.span.into()),
@@ -144,6 +150,18 @@ pub fn selection(flags: &FilterFlags, profile: &Profile) -> Result<Selection> {
             }
         }
         selection.threads = Some(indexes);
+    }
+    if !flags.region.is_empty() {
+        let mut numbers = Vec::new();
+        for wanted in &flags.region {
+            let before = numbers.len();
+            let runs = profile.regions.iter().filter(|region| region.name == *wanted && !region.warmup);
+            numbers.extend(runs.map(|region| region.number));
+            if numbers.len() == before {
+                bail!("--region {wanted}: no run of such a region was measured; {}", regions(profile));
+            }
+        }
+        selection.regions = Some(numbers);
     }
     if let Some(time) = &flags.time {
         let within = time.of(profile.duration_ms);
@@ -210,6 +228,16 @@ fn threads(profile: &Profile) -> String {
     }
 }
 
+fn regions(profile: &Profile) -> String {
+    let mut names: Vec<String> = profile.regions.iter().map(|region| region.name.clone()).collect();
+    names.sort_unstable();
+    names.dedup();
+    match names.is_empty() {
+        true => "the program measured none with mallow.h".to_owned(),
+        false => format!("there are {}", listed(names)),
+    }
+}
+
 /// What is said where no block is selected. `extent`: what there is of the chosen processes and threads.
 pub fn nothing_selected(flags: &FilterFlags, extent: &Extent) -> String {
     let mut on = Vec::new();
@@ -220,6 +248,10 @@ pub fn nothing_selected(flags: &FilterFlags, extent: &Extent) -> String {
     if !flags.thread.is_empty() {
         let threads: Vec<_> = flags.thread.iter().map(u32::to_string).collect();
         on.push(format!("--thread {}", threads.join(",")));
+    }
+    if !flags.region.is_empty() {
+        on.push(format!("--region {}", flags.region.join(",")));
+        there.push("regions that allocated nothing then".to_owned());
     }
     if extent.allocations == 0 {
         return format!(

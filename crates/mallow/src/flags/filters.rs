@@ -16,6 +16,9 @@ pub struct FilterFlags {
     /// Only what these threads allocated, by id
     #[arg(long, value_name = "TID", value_delimiter = ',')]
     pub thread: Vec<u32>,
+    /// Only what was allocated within the measured runs of these regions
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub region: Vec<String>,
     /// Only blocks of a time: 1.5s..2s, ..200ms, 40%.. of the run
     #[arg(long, value_name = "FROM..TO")]
     pub time: Option<TimeSpan>,
@@ -52,7 +55,7 @@ impl FilterFlags {
 
     /// True where something is asked of single blocks.
     pub fn selects(&self) -> bool {
-        let whose = !self.process.is_empty() || !self.thread.is_empty();
+        let whose = !self.process.is_empty() || !self.thread.is_empty() || !self.region.is_empty();
         whose || self.time.is_some() || self.size.is_some() || self.lifetime.is_some()
     }
 }
