@@ -19,10 +19,15 @@ pub enum LibraryError {
     /// The file system said no.
     #[error("cannot unpack libmallow.so to {0}: {1}")]
     Io(PathBuf, io::Error),
+    /// The dynamic linker would not take it from any place that there is.
+    #[error(
+        "no place for libmallow.so: {0} is mounted noexec, or its path has a space or a colon in it; set XDG_CACHE_HOME to a directory of your own where that is not so"
+    )]
+    Unfit(PathBuf),
 }
 
 /// Path of a verified copy of the library: in the user's cache directory, or, where that cannot hold it, in `fallback`,
-/// a private directory. A directory that others can write to is refused.
+/// a private directory, or in one in the directory for temporary files. A directory that others can write to is refused.
 ///
 /// Root's copy lies in `/var/cache`, where others can read it: a program that gives up root's rights and then executes
 /// another loads it as somebody else, and the dynamic linker would complain into the program's own standard error.
@@ -35,10 +40,17 @@ pub fn unpack(fallback: &Path) -> Result<PathBuf, LibraryError> {
         match unpack_into(&cache.join("mallow"), mode) {
             Ok(path) if fits_ld_preload(&path) => return Ok(path),
             Err(LibraryError::NotPrivate(path)) => return Err(LibraryError::NotPrivate(path)),
-            Ok(_) | Err(LibraryError::Io(..)) => {}
+            Ok(_) | Err(LibraryError::Io(..) | LibraryError::Unfit(_)) => {}
         }
     }
-    unpack_into(fallback, 0o700)
+    let path = unpack_into(fallback, 0o700)?;
+    if fits_ld_preload(&path) {
+        return Ok(path);
+    }
+    // Containers mount /dev/shm noexec, and services have no home.
+    let own = std::env::temp_dir().join(format!("mallow-{}", rustix::process::geteuid().as_raw()));
+    let path = unpack_into(&own, 0o700)?;
+    if fits_ld_preload(&path) { Ok(path) } else { Err(LibraryError::Unfit(own)) }
 }
 
 /// The dynamic linker splits LD_PRELOAD at spaces and colons, and loads nothing from a file system mounted noexec.
