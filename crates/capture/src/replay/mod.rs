@@ -77,7 +77,8 @@ pub struct Replay<S = ()> {
     running: Vec<u32>,
     /// Images that each pid had so far.
     images: FxHashMap<u32, u32>,
-    sink_failed: bool,
+    /// Why the sink takes no more.
+    sink_failed: Option<(io::ErrorKind, String)>,
 }
 
 impl<S: EventSink> Replay<S> {
@@ -85,7 +86,7 @@ impl<S: EventSink> Replay<S> {
     pub fn new(options: Options, sink: S) -> Self {
         let shared = Shared::new(sink);
         let (processes, running, images) = Default::default();
-        Self { options, shared, processes, running, images, sink_failed: false }
+        Self { options, shared, processes, running, images, sink_failed: None }
     }
 
     /// Takes the next chunk. An error is the sink's; it comes once: from then on the replay goes on without the sink.
@@ -130,9 +131,9 @@ impl<S: EventSink> Replay<S> {
         for number in std::mem::take(&mut self.running) {
             self.processes[number as usize].end(&mut self.shared, end.duration_ms);
         }
-        let settled = match self.sink_failed {
-            true => Err(io::Error::other("the recording was given up earlier")),
-            false => self.shared.sink.close(&self.shared.ledger),
+        let settled = match self.sink_failed.take() {
+            Some((kind, why)) => Err(io::Error::new(kind, why)),
+            None => self.shared.sink.close(&self.shared.ledger),
         };
         let damaged = self.shared.damaged;
         let mut profile = self.shared.ledger.close();
@@ -180,11 +181,11 @@ impl<S: EventSink> Replay<S> {
     }
 
     fn settle(&mut self) -> io::Result<()> {
-        if self.sink_failed {
+        if self.sink_failed.is_some() {
             return Ok(());
         }
         let settled = self.shared.sink.settle(&self.shared.ledger);
-        self.sink_failed = settled.is_err();
+        self.sink_failed = settled.as_ref().err().map(|error| (error.kind(), error.to_string()));
         settled
     }
 }

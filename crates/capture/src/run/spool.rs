@@ -24,18 +24,23 @@ const TAG: u64 = u64::from_le_bytes(*b"MALSPOOL");
 const HEADER_WORDS: usize = 6;
 /// A chunk's payload: never more than the largest ring.
 const PAYLOAD_MOST: u64 = 1 << 20;
+/// What is left of the disk for the recording: this share of the spool, and so many bytes at the least.
+const RECORDING_SHARE: u64 = 8;
+const RECORDING_LEAST: u64 = 64 << 10;
 
 /// Writes a spool.
 pub struct SpoolWriter {
     file: File,
     /// Bytes of whole chunks written.
     written: u64,
+    /// How far it goes before it asks again how much room the disk has.
+    room: u64,
 }
 
 impl SpoolWriter {
     /// Begins a spool in an empty file.
     pub fn new(file: File) -> Self {
-        Self { file, written: 0 }
+        Self { file, written: 0, room: 0 }
     }
 
     /// Bytes of whole chunks in the file.
@@ -80,7 +85,10 @@ impl SpoolWriter {
     }
 
     fn write(&mut self, parts: [Segment; 3]) -> io::Result<()> {
-        let bytes = parts.iter().map(Segment::bytes).sum();
+        let bytes: usize = parts.iter().map(Segment::bytes).sum();
+        if self.written + bytes as u64 > self.room {
+            self.ask_for_room(bytes as u64)?;
+        }
         let mut done = 0;
         while done < bytes {
             let mut skip = done;
@@ -102,6 +110,25 @@ impl SpoolWriter {
             }
         }
         self.written += bytes as u64;
+        Ok(())
+    }
+}
+
+impl SpoolWriter {
+    /// Fails while there is still room for the recording, which may share the disk: a spool without one is of no use.
+    fn ask_for_room(&mut self, bytes: u64) -> io::Result<()> {
+        let Ok(disk) = rustix::fs::fstatvfs(&self.file) else {
+            self.room = u64::MAX;
+            return Ok(());
+        };
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        let kept = ((self.written + bytes) / RECORDING_SHARE).max(RECORDING_LEAST);
+        let Some(left) = free.checked_sub(kept).filter(|&left| left >= bytes) else {
+            let what = "the disk is nearly full, and the rest is for the recording";
+            return Err(io::Error::new(io::ErrorKind::StorageFull, what));
+        };
+        // Others write to the disk, too.
+        self.room = self.written + bytes.max(left / 4);
         Ok(())
     }
 }
