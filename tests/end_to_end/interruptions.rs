@@ -83,6 +83,15 @@ fn terminated() {
     }
 }
 
+/// What `mallow recover` lists of a directory.
+fn listed(place: &Path, directory: &Path) -> Option<serde_json::Value> {
+    let run = Run::new(mallow(), place).args(["recover", "--json"]).go();
+    assert_eq!(run.status, 0, "{}", run.err());
+    let json: serde_json::Value = serde_json::from_slice(&run.stdout).expect("JSON");
+    let all = json["left_behind"].as_array().expect("a list").clone();
+    all.into_iter().find(|row| row["directory"].as_str().map(Path::new) == Some(directory))
+}
+
 /// Mallow is killed: the command goes on to its end as if nothing had happened, and what was recorded can be recovered.
 #[test]
 fn killed() {
@@ -91,20 +100,43 @@ fn killed() {
         let before = RunDirectories::now();
         let child = start(way, place.path());
         let mallow_pid = child.id();
+        let made = before.new_of(mallow_pid);
+        assert_eq!(made.len(), 1, "{way}: {made:?}");
+        let made = &made[0];
+        let recover = || Run::new(mallow(), place.path()).args(["recover", "-o", "recovered"]).arg(made).go();
+        assert_eq!(listed(place.path(), made), None, "{way}: it is in use");
+        let refused = recover();
+        assert_eq!(refused.status, 1, "{way}: {}", refused.err());
+        assert!(refused.err().contains(&format!("process {mallow_pid} still records")), "{way}: {}", refused.err());
+
         signal(&mallow_pid.to_string(), "KILL");
         end(child);
         wait_for(&place.path().join("ended"));
-        let left = before.new_of(mallow_pid);
-        assert_eq!(left.len(), 1, "{way}: the run directory stays");
+        assert_eq!(&before.new_of(mallow_pid), &[made.clone()], "{way}: the run directory stays");
+        let row = listed(place.path(), made).expect("it is listed");
+        assert_eq!(row["recoverable"], way == "record", "{row:#}");
+        assert_eq!(row["command"][0], "/bin/sh", "{row:#}");
+        let run = recover();
         if way == "record" {
-            let run = Run::new(mallow(), place.path()).args(["recover", "-o", "recovered"]).arg(&left[0]).go();
             assert_eq!(run.status, 0, "{}", run.err());
             let json = report(place.path(), "recovered");
             // Two threads and the main one, 300 rounds of 100: all before mallow's death.
             assert!(number(&json, "allocations") >= 90_000, "{json:#}");
             assert!(!json["cut_short"].is_null(), "it says that it is not whole: {json:#}");
+            // Nothing is left after what it says to do.
+            let err = run.err();
+            let command = err.lines().last().and_then(|line| line.split_once("was made of: ")).expect("what to do").1;
+            assert!(Command::new("sh").args(["-c", command]).status().expect("sh").success(), "{command}");
+            let mut files: Vec<_> =
+                fs::read_dir(place.path()).expect("the place").flatten().map(|entry| entry.file_name()).collect();
+            files.sort();
+            assert_eq!(files, ["begun", "ended", "out", "recovered"]);
+        } else {
+            assert_eq!(run.status, 1, "{}", run.err());
+            assert!(run.err().contains("made by mallow stat"), "{}", run.err());
+            fs::remove_dir_all(made).expect("removing what was left");
         }
-        let _ = fs::remove_dir_all(&left[0]);
+        assert_eq!(before.new_of(mallow_pid), Vec::<PathBuf>::new(), "{way}");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use harness::{Case, Outcome, Run, directory, mallow, nothing_left, number, program, root};
+use harness::{Case, Outcome, Run, directory, mallow, mount_namespace, nothing_left, number, program};
 
 /// Whether mallow ran the command, or refused with one line before it ran.
 fn ran_or_refused(what: &str, bare: &Outcome, run: &Outcome) -> bool {
@@ -49,7 +49,7 @@ fn text(path: &Path) -> String {
 /// /dev/shm of so many KiB, in a mount namespace of the run's own.
 #[test]
 fn full_tmpfs() {
-    let unshare: &[&str] = if root() { &["unshare", "-m"] } else { &["unshare", "-Urm"] };
+    let Some(unshare) = mount_namespace("full_tmpfs") else { return };
     let busy = text(&program("busy"));
     for kib in [16u32, 64, 256, 1024, 1200, 2048, 4096, 16384] {
         let mount = format!("mount -t tmpfs -o size={kib}k none /dev/shm && exec \"$@\"");
@@ -80,28 +80,71 @@ fn full_disk() {
 }
 
 /// The disk is full in the middle of the recording: what was written is readable.
-#[test]
-fn disk_that_fills_up() {
-    let unshare: &[&str] = if root() { &["unshare", "-m"] } else { &["unshare", "-Urm"] };
-    let cc = "set -e; mkdir small; mount -t tmpfs -o size=200k none small; \"$0\" record --no-report -o small/x -- \"$@\"; \
-              echo status $?; \"$0\" report --json small/x > ../report.json || cat ../report.json";
+fn fills_up(spool_elsewhere: bool) {
+    let Some(unshare) = mount_namespace("fills_up") else { return };
+    let script = "mkdir small; mount -t tmpfs -o size=200k none small; export $1; shift; \
+                  \"$0\" record --no-report -o small/x -- \"$@\"; echo status $?; ls small; \
+                  \"$0\" report --json small/x > ../report.json || cat ../report.json";
     let place = directory();
     let inner = place.path().join("inner");
     fs::create_dir(&inner).expect("a directory");
-    let sql = "create table t(a,b); with recursive c(x) as (select 1 union all select x+1 from c where x<60000) \
-               insert into t select x, random() from c; create index i on t(b); select count(*) from t;";
+    let setting = if spool_elsewhere { "ANY=thing" } else { "TMPDIR=small" };
     let run = Run::new(unshare[0], &inner)
         .args(&unshare[1..])
-        .args(["sh", "-c", &cc.replace("set -e; ", "")])
+        .args(["sh", "-c", script])
         .arg(mallow())
-        .args(["sqlite3", ":memory:", sql])
+        .args([setting, &text(&program("busy")), "2", "2000"])
         .go();
-    assert!(run.out().starts_with("60000\n"), "{}{}", run.out(), run.err());
+    assert!(run.out().starts_with("2 threads: 504285288\n"), "{}{}", run.out(), run.err());
+    assert!(run.out().ends_with("\nx\n"), "nothing but the recording stays: {}{}", run.out(), run.err());
     assert!(!run.err().contains("panicked"), "{}", run.err());
     let report = fs::read(place.path().join("report.json")).expect("a report");
     let json: serde_json::Value =
         serde_json::from_slice(&report).unwrap_or_else(|e| panic!("{e}: {}{}", run.out(), run.err()));
-    assert!(number(&json, "allocations") > 0);
+    assert!(number(&json, "allocations") > 0, "{}{}", run.out(), run.err());
+    assert!(!json["cut_short"].is_null(), "{}{}", run.out(), run.err());
+    let full = if spool_elsewhere { "what it holds can be read: No space left" } else { "spool could not be written" };
+    let told = run.err() + json["cut_short"].as_str().unwrap_or_default();
+    assert!(told.contains(full), "{told}");
+}
+
+#[test]
+fn disk_that_fills_up() {
+    fills_up(true);
+}
+
+#[test]
+fn disk_that_fills_up_with_the_spool() {
+    fills_up(false);
+}
+
+/// As in a container: the first places for the library are mounted noexec. Where all are, that is told before the command
+/// is run.
+#[test]
+fn noexec_file_systems() {
+    let Some(unshare) = mount_namespace("noexec_file_systems") else { return };
+    let noexec = "for place in /dev/shm /var/cache; do mount -t tmpfs -o noexec none $place || exit; done; exec \"$@\"";
+    for way in ["stat", "record"] {
+        for ran in [true, false] {
+            let place = directory();
+            let run = Run::new(unshare[0], place.path())
+                .args(&unshare[1..])
+                .args(["sh", "-c", noexec, "sh"])
+                .arg(mallow())
+                .args([way, "-o", "out", "--", "sh", "-c", "ls -d /; exit 3"])
+                .env("XDG_CACHE_HOME", Some("/var/cache"))
+                .env("XDG_RUNTIME_DIR", None::<&str>)
+                .env("TMPDIR", Some(if ran { place.path() } else { Path::new("/dev/shm") }))
+                .go();
+            let what = format!("{way}, {}", if ran { "one place is left" } else { "none is left" });
+            assert!(!run.err().contains("ld.so"), "{what}: {}", run.err());
+            let expected = if ran { (3, "/\n") } else { (125, "") };
+            assert_eq!((run.status, run.out().as_str()), expected, "{what}: {}", run.err());
+            assert!(ran || run.err().contains("is mounted noexec"), "{what}: {}", run.err());
+            assert!(!run.err().contains("nothing was recorded"), "{what}: {}", run.err());
+            nothing_left(&what, &run);
+        }
+    }
 }
 
 /// The command has no standard input, output or error.

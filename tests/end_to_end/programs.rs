@@ -1,6 +1,9 @@
 //! Programs that load others, bring their own unwinder or allocator, or another C library.
 
-use harness::{Case, library, number, program_as};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use harness::{Case, directory, library, number, program_as};
 
 #[test]
 fn plugins_that_come_and_go() {
@@ -44,16 +47,46 @@ fn own_unwinder() {
     assert_eq!(three.stat.counts(), three.record.counts());
 }
 
+/// Both commands say a line of their own, with this in it.
+fn says(case: Case, text: &str) {
+    let three = case.may_say(text).three_ways();
+    for err in [three.stat.outcome.err(), three.record.outcome.err()] {
+        let own = err.lines().find(|line| line.starts_with("mallow: ") && line.contains(text));
+        assert!(own.is_some(), "nothing is said: {err:?}");
+    }
+}
+
 #[test]
 fn own_allocator() {
-    let case = Case::target("own_allocator").may_say("no allocator that Mallow can see");
-    let three = case.three_ways();
-    for err in [three.stat.outcome.err(), three.record.outcome.err()] {
-        assert!(
-            err.contains("mallow: ") && err.contains("no allocator that Mallow can see"),
-            "nothing is said: {err:?}"
-        );
-    }
+    says(
+        Case::target("own_allocator"),
+        "own_allocator has an allocator of its own, which its calls never leave; build",
+    );
+}
+
+/// The command itself is out of sight, what it starts is not.
+#[test]
+fn own_allocator_that_starts_another() {
+    let case = Case::target("own_allocator").arg("/bin/sh").arg("-c").arg("echo started; exit 0");
+    says(case, "own_allocator itself was not recorded, only what it started: ");
+}
+
+#[test]
+fn program_that_allocates_nothing() {
+    let path = program_as("nothing", "nothing", "cc", &[]);
+    says(Case::new(&path), "nothing was recorded: ");
+    says(Case::new(&path), "nothing allocated nothing; ");
+}
+
+/// What is in the way is the interpreter's.
+#[test]
+fn script_of_a_static_interpreter() {
+    let interpreter = program_as("nothing", "nothing-static", "cc", &["-static"]);
+    let place = directory();
+    let script = place.path().join("script");
+    fs::write(&script, format!("#!{}\n", interpreter.display())).expect("a script");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("its mode");
+    says(Case::new(&script), "nothing-static is statically linked");
 }
 
 #[test]

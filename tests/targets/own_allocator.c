@@ -1,6 +1,7 @@
 /* build: -fno-builtin */
 /* An executable that brings its own malloc, so that a preloaded one is never asked. */
 #include "target.h"
+#include <sys/wait.h>
 
 static char room[32 << 20];
 static size_t used;
@@ -30,9 +31,18 @@ void free(void *block) {
     (void)block;
 }
 
-int main(void) {
+int main(int count, char **arguments) {
     unsigned long before = calls;
     uint64_t sum = churn(1000, 3);
     say("%llu with %lu calls of my own\n", (unsigned long long)sum, calls - before);
+    if (count > 1) {
+        pid_t pid = vfork();
+        if (pid == 0) {
+            execv(arguments[1], arguments + 1);
+            _exit(1);
+        }
+        int status;
+        CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0);
+    }
     return 0;
 }

@@ -213,12 +213,17 @@ pub fn monotonic_ns() -> u64 {
 /// The longest path that fits into `struct target` of preload/target.h with room for file names.
 const LONGEST: usize = 400;
 
-fn make_private_directory() -> io::Result<PathBuf> {
+/// Where run directories are made: in the first of these that works.
+pub(super) fn bases() -> impl Iterator<Item = PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|p| is_own_tmpfs(p));
     let memory = Some(PathBuf::from("/dev/shm")).filter(|p| is_tmpfs(p));
+    let all = [runtime, memory, Some(std::env::temp_dir())];
+    all.into_iter().flatten().map(|base| base.canonicalize().unwrap_or(base))
+}
+
+fn make_private_directory() -> io::Result<PathBuf> {
     let mut refused = io::Error::from(io::ErrorKind::NotFound);
-    for base in [runtime, memory, Some(std::env::temp_dir())].into_iter().flatten() {
-        let base = base.canonicalize().unwrap_or(base);
+    for base in bases() {
         for attempt in 0..1000u32 {
             let seed = monotonic_ns() ^ u64::from(attempt) << 48;
             let path = base.join(format!("mallow-{:07}-{:06x}", std::process::id(), seed & 0xff_ffff));

@@ -3,6 +3,7 @@
 pub mod directory;
 pub mod drain;
 pub mod launch;
+pub mod left;
 pub mod recover;
 pub mod results;
 pub mod session;

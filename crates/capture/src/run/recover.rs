@@ -1,6 +1,7 @@
 //! Reading a run directory that a killed mallow left behind: its spool, and what the rings still hold.
 
 use super::directory::about;
+use super::left;
 use super::session::{Recorded, RunError, options, sources};
 use super::source::Source;
 use super::spool::SpoolReader;
@@ -30,6 +31,7 @@ pub fn recover<S: EventSink>(
 ) -> Result<Recorded<S>, RunError> {
     let no_run = |error| RunError::NoRun(directory.to_owned(), error);
     let about = about(directory).map_err(no_run)?;
+    left::check(directory).map_err(no_run)?;
     let options = options(&about);
     let sink = sink(&options).map_err(RunError::Recording)?;
     let mut replay = Replay::new(options, sink);
@@ -84,7 +86,7 @@ pub fn recover<S: EventSink>(
     let cut_short = Some("mallow was killed while it recorded; this is what it left behind".to_owned());
     let (mut profile, sink) = replay.finish(End { duration_ms: last_ms, exit_status: None, cut_short });
     profile.regions = super::results::regions(directory);
-    Ok(Recorded { profile, sink, exit_status: None, still_running, failed_processes: 0 })
+    Ok(Recorded { profile, sink, exit_status: None, command_pid: None, still_running, failed_processes: 0 })
 }
 
 fn note(

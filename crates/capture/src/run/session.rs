@@ -44,13 +44,15 @@ pub enum RunError {
     #[error("cannot write {0}: {1}; name another output with -o")]
     Spool(PathBuf, io::Error),
     /// The directory is none that a run left behind.
-    #[error("{0} is no run directory that mallow left behind: {1}")]
+    #[error("{0} is no recording that mallow left behind: {1}; mallow recover alone lists what there is")]
     NoRun(PathBuf, io::Error),
 }
 
 /// What a counting run came to.
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
+    /// The command's process id.
+    pub command_pid: u32,
     /// From start to end of the command.
     pub wall: Duration,
     /// As a shell shows it. None: it still ran when counting ended.
@@ -71,6 +73,8 @@ pub struct Recorded<S> {
     pub sink: io::Result<S>,
     /// As a shell shows it. None: it still ran when the recording ended.
     pub exit_status: Option<i32>,
+    /// The command's process id; None where that is not known.
+    pub command_pid: Option<u32>,
     /// Processes that still ran.
     pub still_running: u32,
     /// Images that could not take part.
@@ -107,7 +111,8 @@ pub fn measure(command: &[OsString], mode: Mode, regions: Regions) -> Result<Cou
         .collect();
     processes.sort_by_key(|(process, ..)| (process.start_ms, process.pid, process.serial));
     let results = results::read(run.path());
-    Ok(Counted { wall, exit_status, processes, failed_processes: run.failed_processes(), results })
+    let (command_pid, failed_processes) = (child.id(), run.failed_processes());
+    Ok(Counted { command_pid, wall, exit_status, processes, failed_processes, results })
 }
 
 /// How to record.
@@ -207,7 +212,8 @@ pub fn record<S: EventSink + Send>(
     let exit_status = end.exit_status;
     let (mut profile, sink) = replay.finish(end);
     profile.regions = results::regions(run.path());
-    Ok(Recorded { profile, sink, exit_status, still_running, failed_processes: run.failed_processes() })
+    let (command_pid, failed_processes) = (Some(child.id()), run.failed_processes());
+    Ok(Recorded { profile, sink, exit_status, command_pid, still_running, failed_processes })
 }
 
 /// Removes a file when dropped.

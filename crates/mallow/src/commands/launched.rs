@@ -29,13 +29,33 @@ pub fn status(status: Option<i32>) -> ExitCode {
     ExitCode::from(status.map_or(INTERRUPTED, |status| status as u8))
 }
 
+/// What was recorded of a command's processes, and what not.
+pub struct Sight {
+    /// Process images.
+    pub seen: usize,
+    /// One of them at least is the command's own.
+    pub command: bool,
+    /// Images that could not take part.
+    pub failed: u32,
+    /// Processes that went on.
+    pub still_running: u32,
+}
+
 /// Tells what was out of sight.
-pub fn warn(command: &[OsString], seen: usize, failed: u32, still_running: u32) {
-    if seen == 0 && failed == 0 {
+pub fn warn(command: &[OsString], sight: &Sight) {
+    let &Sight { seen, failed, still_running, .. } = sight;
+    if !sight.command && failed == 0 {
         let program = command.first().map(OsString::as_os_str).unwrap_or_default();
-        let why = unseen::why(program)
-            .unwrap_or_else(|| format!("{} called no allocator that Mallow can see", program.to_string_lossy()));
-        output::say(&format!("nothing was recorded: {why}"));
+        let name = program.to_string_lossy();
+        match (unseen::why(program), seen) {
+            (Some(why), 0) => output::say(&format!("nothing was recorded: {why}")),
+            (Some(why), _) => output::say(&format!("{name} itself was not recorded, only what it started: {why}")),
+            (None, 0) => output::say(&format!(
+                "nothing was recorded: {name} allocated nothing; what it started without LD_PRELOAD and MALLOW_DIR is not seen"
+            )),
+            // It allocated nothing, and what it started did.
+            (None, _) => {}
+        }
     }
     if failed > 0 {
         let processes = of(failed.into(), "process");

@@ -13,7 +13,7 @@ use mallow_capture::run::directory::{Mode, Settings};
 use mallow_capture::run::session::{self, Recorded, Recording, Tick};
 use mallow_symbols::symbolize_jit_all;
 
-use super::launched;
+use super::launched::{self, Sight};
 use super::pack::{self, Sources};
 use super::report;
 use super::source;
@@ -50,8 +50,15 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
         }
     };
     line.clear();
-    let (exit_status, still_running) = (recorded.exit_status, recorded.still_running);
-    launched::warn(&flags.command, recorded.profile.processes.len(), recorded.failed_processes, still_running);
+    let exit_status = recorded.exit_status;
+    let processes = &recorded.profile.processes;
+    let sight = Sight {
+        seen: processes.len(),
+        command: processes.iter().any(|process| Some(process.pid) == recorded.command_pid),
+        failed: recorded.failed_processes,
+        still_running: recorded.still_running,
+    };
+    launched::warn(&flags.command, &sight);
     let embed = flags.embed_symbols.then_some(Embed { sources: !flags.no_sources });
     finish(recorded, &path, embed, (!flags.no_report).then_some(&flags.view))?;
     Ok(launched::status(exit_status))
@@ -106,14 +113,22 @@ fn default_output(program: Option<&std::ffi::OsString>) -> PathBuf {
     PathBuf::from(output)
 }
 
-/// Where the spool of a recording goes: beside it, on a disk.
+/// Where the spool of a recording goes: beside it, on a disk, unless it is a device, or there is little room and more
+/// elsewhere.
 fn beside(path: &Path) -> PathBuf {
+    const LITTLE: u64 = 1 << 30;
+    let room = |path: &Path| rustix::fs::statvfs(path).map_or(0, |disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+    let elsewhere = std::env::temp_dir();
+    let directory = match path.parent() {
+        _ if path.metadata().is_ok_and(|there| !there.is_file()) => &elsewhere,
+        Some(directory) if directory.as_os_str().is_empty() => Path::new("."),
+        Some(directory) => directory,
+        None => &elsewhere,
+    };
+    let here = room(directory);
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.spool", std::process::id()));
-    match path.parent().filter(|_| path.metadata().is_ok_and(|m| m.is_file())) {
-        Some(directory) => directory.join(name),
-        None => std::env::temp_dir().join(name),
-    }
+    if here < LITTLE && here < room(&elsewhere) { elsewhere.join(name) } else { directory.join(name) }
 }
 
 /// One line on the terminal, while the command runs; nothing elsewhere.

@@ -1,21 +1,34 @@
-//! `mallow recover`: a recording of what a killed `mallow record` left behind.
+//! `mallow recover`: a recording of what a killed `mallow record` left behind, or a list of what there is.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use mallow_capture::recording::Writer;
+use mallow_capture::run::left::{LeftBehind, left_behind, spool};
 use mallow_capture::run::recover::recover;
+use serde::Serialize;
 
-use super::{launched, record};
+use super::record;
 use crate::flags::RecoverFlags;
+use crate::text::units::{of, span};
+use crate::text::{Align, Line, Look, Page, Stream, Table};
 use crate::{exit, output};
 
-/// Reads the run directory, writes the recording, and reports.
+/// Recovers the run directory that the flags name, or lists those that there are.
 pub fn run(flags: &RecoverFlags) -> Result<ExitCode> {
+    match &flags.dir {
+        Some(dir) => one(dir, flags),
+        None => list(flags),
+    }
+}
+
+/// Reads the run directory, writes the recording, and reports.
+fn one(dir: &Path, flags: &RecoverFlags) -> Result<ExitCode> {
     let path = flags.output.clone().unwrap_or_else(|| PathBuf::from("recovered.mallow"));
     let there_before = path.symlink_metadata().is_ok();
-    let recorded = match recover(&flags.dir, |options| Writer::create(&path, options)) {
+    let recorded = match recover(dir, |options| Writer::create(&path, options)) {
         Ok(recorded) => recorded,
         Err(error) => {
             if !there_before {
@@ -24,8 +37,130 @@ pub fn run(flags: &RecoverFlags) -> Result<ExitCode> {
             return Err(error.into());
         }
     };
-    launched::warn(&[], recorded.profile.processes.len().max(1), recorded.failed_processes, 0);
     record::finish(recorded, &path, None, Some(&flags.view))?;
-    output::say(&format!("{} is no longer needed; rm -r it when the recording is as you want it", flags.dir.display()));
+    output::say(&format!("when the recording is as you want it, remove what it was made of: {}", removal(dir)));
     Ok(exit::OK)
+}
+
+/// A command that removes a run directory, and what lies elsewhere of it.
+fn removal(dir: &Path) -> String {
+    let spool = spool(dir).filter(|spool| spool.exists());
+    let words = [Some(dir.to_owned()), spool].into_iter().flatten().map(|path| quoted(&path.to_string_lossy()));
+    format!("rm -r {}", words.collect::<Vec<_>>().join(" "))
+}
+
+/// A word as a shell wants it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/-_.,:=@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// A run directory, as it is listed.
+#[derive(Debug, Serialize)]
+struct Row {
+    directory: String,
+    command: Vec<String>,
+    started_unix_ms: u64,
+    /// It was recorded, not only counted.
+    recoverable: bool,
+    still_running: u32,
+    #[serde(skip)]
+    removal: String,
+}
+
+impl Row {
+    fn of(left: &LeftBehind) -> Self {
+        Self {
+            directory: left.path.to_string_lossy().into_owned(),
+            command: left.about.command.clone(),
+            started_unix_ms: left.about.started_unix_ms,
+            recoverable: left.traced,
+            still_running: left.still_running,
+            removal: removal(&left.path),
+        }
+    }
+}
+
+fn list(flags: &RecoverFlags) -> Result<ExitCode> {
+    if flags.output.is_some() {
+        bail!(
+            "-o names a recording to make, so name the directory to make it of, too; mallow recover alone lists them"
+        );
+    }
+    let rows: Vec<Row> = left_behind().iter().map(Row::of).collect();
+    if flags.view.json {
+        output::print(&output::json_value(&serde_json::json!({ "left_behind": rows }))?)?;
+        return Ok(exit::OK);
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis() as u64);
+    output::print(&text(&rows, now, &flags.view.look(Stream::Out)))?;
+    Ok(exit::OK)
+}
+
+fn text(rows: &[Row], now_unix_ms: u64, look: &Look) -> String {
+    let mut page = Page::new(*look);
+    let (recorded, counted): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.recoverable);
+    if recorded.is_empty() {
+        page.line(Line::new().plain("Nothing to recover: no recording of yours was left behind."));
+    } else {
+        page.line(Line::new().strong("Recordings that a killed mallow left behind"));
+        let mut table = Table::new(&[Align::Left, Align::Right, Align::Left]);
+        for row in &recorded {
+            let ago = format!("{} ago", span(now_unix_ms.saturating_sub(row.started_unix_ms)));
+            let mut command = Line::new().plain(row.command.join(" "));
+            if row.still_running > 0 {
+                command = command.faint(format!("; {} still run", of(row.still_running.into(), "process")));
+            }
+            table.row([Line::new().plain(&row.directory), Line::new().plain(ago), command]);
+        }
+        table.onto(&mut page);
+        page.gap();
+        page.line(Line::new().plain("To make a recording of one:"));
+        page.line(Line::new().plain("  mallow recover -o FILE.mallow DIRECTORY"));
+    }
+    if !counted.is_empty() {
+        page.gap();
+        page.line(Line::new().plain("Left by mallow stat, with nothing to recover:"));
+        for row in counted {
+            page.line(Line::new().plain("  ").plain(&row.removal));
+        }
+    }
+    page.into_text()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Row, quoted, text};
+    use crate::text::Look;
+
+    fn row(number: u32, recoverable: bool, still_running: u32) -> Row {
+        let directory = format!("/dev/shm/mallow-{number:07}-c0ffee");
+        let command = vec!["redis-server".to_owned(), "--port\n0".to_owned()];
+        let removal = format!("rm -r {directory}");
+        Row { directory, command, started_unix_ms: 1_000_000, recoverable, still_running, removal }
+    }
+
+    #[test]
+    fn what_was_left_behind_and_what_to_type() {
+        let rows = [row(4711, true, 0), row(12, false, 0), row(815, true, 2)];
+        insta::assert_snapshot!(text(&rows, 8_303_000, &Look::default()));
+    }
+
+    #[test]
+    fn nothing_was_left_behind() {
+        let told = text(&[row(12, false, 0)], 8_303_000, &Look::default());
+        assert!(told.starts_with("Nothing to recover: no recording of yours was left behind.\n"), "{told}");
+        assert!(told.contains("\n  rm -r /dev/shm/mallow-0000012-c0ffee\n"), "{told}");
+    }
+
+    #[test]
+    fn words_for_a_shell() {
+        for (word, expected) in [("/a/b-1.c", "/a/b-1.c"), ("", "''"), ("a b", "'a b'"), ("it's", r"'it'\''s'")] {
+            assert_eq!(quoted(word), expected);
+        }
+    }
 }

@@ -282,7 +282,7 @@ fn warnings(report: &Overview, page: &mut Page) {
     }
     if report.totals.allocations == 0 && ending.cut_short.is_none() && report.origin.is_none() {
         warn(
-            "No allocation was seen. Mallow cannot see into static binaries, and not into a program's own allocator."
+            "No allocation was seen: the program made none, or its allocator is out of sight (a static program, or one with an allocator of its own)."
                 .to_owned(),
         );
     }

@@ -8,7 +8,7 @@ use mallow_capture::run::results::{Kind, RegionResult};
 use mallow_capture::run::session;
 use mallow_report::analysis::{RegionKind, RegionRow, Stat, StatProcess};
 
-use super::launched;
+use super::launched::{self, Sight};
 use super::stat_text;
 use crate::flags::StatFlags;
 use crate::output;
@@ -26,7 +26,9 @@ pub fn run(flags: &StatFlags) -> Result<ExitCode> {
         Err(error) => return launched::failed(error),
     };
     if mode == Mode::Count {
-        launched::warn(&flags.command, counted.processes.len(), counted.failed_processes, 0);
+        let command = counted.processes.iter().any(|(process, ..)| process.pid == counted.command_pid);
+        let (seen, failed) = (counted.processes.len(), counted.failed_processes);
+        launched::warn(&flags.command, &Sight { seen, command, failed, still_running: 0 });
     }
     let stat = Stat {
         command: flags.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),

@@ -37,9 +37,11 @@ fn text(report: &StatReport, per_process: bool, look: &Look) -> String {
         page.line(Line::new().plain("  ").warning(format!("{lost} could not be counted: the true numbers are higher")));
     }
     if report.processes.is_empty() {
-        page.line(Line::new().plain("  ").warning(
-            "No process was seen: a static binary, or one that runs with other rights, does not load Mallow's library",
-        ));
+        page.line(
+            Line::new()
+                .plain("  ")
+                .warning("No allocation was seen: the program made none, or its allocator is out of sight"),
+        );
     }
     page.into_text()
 }
@@ -227,6 +229,6 @@ mod tests {
     fn what_is_missing_is_told() {
         let stat = Stat { lost: 3, processes: Vec::new(), ..counted() };
         let text = render(&stat, false, false, &Look::default()).expect("text");
-        assert!(text.contains("3 calls could not be counted") && text.contains("No process was seen"), "{text}");
+        assert!(text.contains("3 calls could not be counted") && text.contains("No allocation was seen"), "{text}");
     }
 }

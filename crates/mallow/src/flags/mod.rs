@@ -218,9 +218,9 @@ pub struct RecoverFlags {
     /// How to show the report.
     #[command(flatten)]
     pub view: ViewFlags,
-    /// The run directory that was left behind
+    /// The run directory that was left behind [default: list those that there are]
     #[arg(value_name = "DIR")]
-    pub dir: PathBuf,
+    pub dir: Option<PathBuf>,
 }
 
 #[cfg(test)]

@@ -1,0 +1,139 @@
+//! Run directories that a killed mallow left behind.
+
+use super::directory::{About, about, bases};
+use super::session::sources;
+use crate::wire::{self, control};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A run directory without a mallow that reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftBehind {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it says about the run.
+    pub about: About,
+    /// It holds events, not counters alone: there is something to recover.
+    pub traced: bool,
+    /// Processes that still go on.
+    pub still_running: u32,
+}
+
+/// Where the spool of a run directory lies, which is of no use without it.
+pub fn spool(directory: &Path) -> Option<PathBuf> {
+    fs::read_link(directory.join("spool")).ok()
+}
+
+/// What the control file of a run directory says, as far as it matters here.
+struct Control {
+    mode: u32,
+    reader_pid: u32,
+}
+
+fn control(directory: &Path) -> io::Result<Control> {
+    let bytes = fs::read(directory.join("control"))?;
+    let word = |at: usize| bytes.get(at..at + 4).map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]]));
+    match (word(control::MAGIC), word(control::MODE), word(control::READER_PID)) {
+        (Some(wire::CONTROL_MAGIC), Some(mode), Some(reader_pid)) => Ok(Control { mode, reader_pid }),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the file `control` is damaged")),
+    }
+}
+
+/// The mallow that still reads a run directory. Its pid alone does not tell, as pids come again: it has the control file
+/// mapped.
+fn reader(directory: &Path, control: &Control) -> Option<u32> {
+    let directory = directory.canonicalize().ok()?;
+    let file = directory.join("control");
+    let maps = fs::read(format!("/proc/{}/maps", control.reader_pid)).ok()?;
+    let mut lines = maps.split(|&b| b == b'\n');
+    lines.any(|line| line.ends_with(file.as_os_str().as_bytes())).then_some(control.reader_pid)
+}
+
+/// Whether there is something to recover in a run directory: its mallow is gone, and it recorded.
+pub fn check(directory: &Path) -> io::Result<()> {
+    let control = control(directory)?;
+    if let Some(pid) = reader(directory, &control) {
+        return Err(io::Error::other(format!("process {pid} still records into it, and will finish the recording")));
+    }
+    if control.mode != wire::MODE_TRACE {
+        return Err(io::Error::other("it was made by mallow stat, which leaves nothing to recover"));
+    }
+    Ok(())
+}
+
+/// This user's run directories that no mallow reads any more, the oldest first.
+pub fn left_behind() -> Vec<LeftBehind> {
+    let mut places: Vec<PathBuf> = bases().collect();
+    places.dedup();
+    let entries = places.iter().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
+    let mut all: Vec<LeftBehind> = entries
+        .filter(|entry| entry.file_name().as_bytes().starts_with(b"mallow-"))
+        .filter_map(|entry| left(&entry.path()))
+        .collect();
+    all.sort_by(|a, b| (a.about.started_unix_ms, &a.path).cmp(&(b.about.started_unix_ms, &b.path)));
+    all
+}
+
+fn left(path: &Path) -> Option<LeftBehind> {
+    let status = fs::symlink_metadata(path).ok()?;
+    if !status.is_dir() || status.uid() != rustix::process::geteuid().as_raw() {
+        return None;
+    }
+    let control = control(path).ok()?;
+    if reader(path, &control).is_some() {
+        return None;
+    }
+    let mut pids: Vec<u32> = sources(path).iter().filter(|s| s.alive()).map(|s| s.pid).collect();
+    pids.sort_unstable();
+    pids.dedup();
+    Some(LeftBehind {
+        path: path.to_owned(),
+        about: about(path).ok()?,
+        traced: control.mode == wire::MODE_TRACE,
+        still_running: pids.len() as u32,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::directory::{Mode, Regions, RunDirectory, Settings};
+    use super::*;
+
+    fn run(mode: Mode) -> RunDirectory {
+        let settings = Settings { mode, max_depth: 8, children: true, regions: Regions::default() };
+        RunDirectory::create(&settings, &["command".to_owned(), "argument".to_owned()]).unwrap()
+    }
+
+    /// What is read is read by this process, so nothing of it is left behind; a copy is nobody's.
+    #[test]
+    fn what_is_read_is_not_left_behind() {
+        for (mode, recovered) in [(Mode::Trace, true), (Mode::Count, false)] {
+            let run = run(mode);
+            assert!(left_behind().iter().all(|left| left.path != run.path()));
+            let told = check(run.path()).unwrap_err().to_string();
+            assert!(told.contains(&format!("process {} still records", std::process::id())), "{told}");
+
+            let base = run.path().parent().unwrap();
+            let copy = tempfile::Builder::new().prefix("mallow-test-").tempdir_in(base).unwrap();
+            for name in ["control", "about"] {
+                fs::copy(run.path().join(name), copy.path().join(name)).unwrap();
+            }
+            let all = left_behind();
+            let found = all.iter().find(|left| left.path == copy.path()).expect("the copy");
+            assert_eq!((found.about.command.join(" ").as_str(), found.traced), ("command argument", recovered));
+            assert_eq!((check(copy.path()).is_ok(), found.still_running), (recovered, 0));
+        }
+    }
+
+    #[test]
+    fn what_is_damaged_is_no_run_directory() {
+        let place = tempfile::tempdir().unwrap();
+        assert!(check(place.path()).is_err());
+        fs::write(place.path().join("control"), b"MALC").unwrap();
+        assert!(check(place.path()).unwrap_err().to_string().contains("damaged"));
+        assert_eq!(left(place.path()), None);
+    }
+}

@@ -1,0 +1,4 @@
+/* A program that allocates nothing. */
+int main(void) {
+    return 0;
+}
