@@ -48,7 +48,7 @@ bench: build build/examples/stacks bench-helpers ## Mallow beside its peers; CON
 bench-helpers: $(BENCH_HELPERS:%=build/bench/%)
 
 install: $(MALLOW) ## one binary into $(DESTDIR)$(PREFIX)/bin
-	install -D -m 755 $(MALLOW) $(DESTDIR)$(PREFIX)/bin/mallow
+	install -D -m 755 '$(MALLOW)' '$(DESTDIR)$(PREFIX)/bin/mallow'
 
 clean: ## remove build/ and cargo's output
 	rm -rf build

@@ -9,6 +9,7 @@ mod foreign;
 mod gate;
 mod go_pprof;
 mod hostile;
+mod install;
 mod interruptions;
 mod lifecycle;
 mod limits;

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use harness::{Case, directory, program, root};
+use harness::{Case, directory, mount_namespace, not_run, program, root};
 use tempfile::TempDir;
 
 /// A directory that anybody may enter, with a set-user-id copy of the target in it.
@@ -19,7 +19,7 @@ fn set_user_id() -> (TempDir, PathBuf) {
 
 fn skipped(test: &str) -> bool {
     if !root() {
-        eprintln!("skipped: {test} needs root");
+        not_run(test, "it needs root");
     }
     !root()
 }
@@ -76,10 +76,11 @@ fn rights_given_up() {
 
 #[test]
 fn changed_root() {
+    let Some(unshare) = mount_namespace("changed_root") else { return };
     let empty = directory();
     let target = program("privileges");
     let case = Case::new(&target).arg("chroot").arg(empty.path()).may_say("process");
-    let case = if root() { case } else { case.all_by(["unshare", "-Ur"]) };
+    let case = if root() { case } else { case.all_by(unshare) };
     let three = case.three_ways();
     assert_eq!(three.bare.status, 5, "{}", three.bare.out());
     assert!(three.stat.counts().allocations > 15_000 && three.record.counts().allocations > 15_000);

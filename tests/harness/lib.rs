@@ -17,7 +17,9 @@ pub use run::{Outcome, Run};
 pub use targets::{library, program, program_as};
 pub use three::{Case, Recorded, Stated, Three, directory};
 
+use std::io::Write;
 use std::path::PathBuf;
+use std::process::Command;
 
 /// Whoever starts the tests in the background may have them ignore the terminal's signals, and what they start would
 /// inherit that: programs that test what Ctrl-C does would fail alone, too. Runs before main, so before any thread.
@@ -49,9 +51,30 @@ pub fn workspace() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// True when the tests run as root. Tests that need it say so and return.
+/// True when the tests run as root.
 pub fn root() -> bool {
     rustix::process::geteuid().is_root()
+}
+
+/// Says that a test, or a part of one, does not run, and why. Past the test's own output, which nobody sees of a test that
+/// does not fail.
+pub fn not_run(test: &str, why: &str) {
+    // Where standard error is closed there is nobody to tell.
+    let _ = writeln!(std::io::stderr(), "not run: {test}: {why}");
+}
+
+/// `unshare` with the options for a mount namespace of the test's own. None, and said so, where the system lets nobody but
+/// root have one.
+pub fn mount_namespace(test: &str) -> Option<&'static [&'static str]> {
+    if root() {
+        return Some(&["unshare", "-m"]);
+    }
+    let mapped = &["unshare", "-Urm"];
+    let may = Command::new(mapped[0]).args([mapped[1], "true"]).output().is_ok_and(|o| o.status.success());
+    if !may {
+        not_run(test, "it needs root, or a system that lets others have user namespaces");
+    }
+    may.then_some(mapped)
 }
 
 /// A program from `PATH`. Where it is missing, the test fails and says what to install.

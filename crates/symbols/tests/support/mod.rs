@@ -166,7 +166,8 @@ fn place(name: &str, position: &str) -> Place {
 }
 
 fn ask(command: &mut Command, addresses: &[u64]) -> String {
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let mut child = started.unwrap_or_else(|e| panic!("{command:?}: {e}: tests/prerequisites installs it"));
     let mut input = child.stdin.take().unwrap();
     let text: String = addresses.iter().map(|address| format!("{address:#x}\n")).collect();
     let writer = std::thread::spawn(move || input.write_all(text.as_bytes()));

@@ -1,0 +1,60 @@
+//! `make install`, and the installed binary in the hands of somebody else.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+
+use harness::{Run, directory, mallow, not_run, number, program, root, workspace};
+
+/// The user that owns nothing, on Debian and elsewhere.
+const NOBODY: u32 = 65534;
+
+#[test]
+fn the_installed_binary_serves_another_user() {
+    let place = directory();
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).expect("opening the directory");
+    let built = mallow().canonicalize().expect("its path");
+    // -o: what is tested is the binary as it is, whatever the sources' dates.
+    let make = Run::new("make", &workspace())
+        .arg("-o")
+        .arg(&built)
+        .arg("install")
+        .arg(format!("MALLOW={}", built.display()))
+        .arg(format!("DESTDIR={}", place.path().display()))
+        .arg("PREFIX=/opt/some where")
+        .go();
+    assert_eq!(make.status, 0, "{}{}", make.out(), make.err());
+    let installed = place.path().join("opt/some where/bin/mallow");
+    let work = place.path().join("work");
+    fs::create_dir(&work).expect("a directory");
+    let mut around = vec![program("with").into_os_string()];
+    if root() {
+        chown(&work, Some(NOBODY), Some(NOBODY)).expect("giving it away");
+        around.push(format!("uid={NOBODY}").into());
+    } else {
+        not_run("the_installed_binary_serves_another_user", "it needs root to be another user; it is run by this one");
+    }
+    around.push("--".into());
+    let run = |words: &[&str]| {
+        Run::new(&around[0], &work)
+            .args(&around[1..])
+            .arg(&installed)
+            .args(words)
+            .env("HOME", None::<&str>)
+            .env("XDG_CACHE_HOME", None::<&str>)
+            .env("XDG_RUNTIME_DIR", None::<&str>)
+            .go()
+    };
+    let recorded = run(&["record", "--", "sh", "-c", "ls / | sort > list; wc -l < list; exit 4"]);
+    assert_eq!(recorded.status, 4, "{}", recorded.err());
+    assert!(recorded.err().ends_with("mallow: recorded to sh.mallow\n"), "{}", recorded.err());
+    let report = run(&["report", "--json"]);
+    assert_eq!(report.status, 0, "{}", report.err());
+    let json: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    assert!(json["processes"].as_array().is_some_and(|all| all.len() >= 4), "{json:#}");
+    assert!(number(&json, "allocations") > 20, "{json:#}");
+    let counted = run(&["stat", "true"]);
+    assert_eq!((counted.status, counted.out().as_str()), (0, ""), "{}", counted.err());
+    let mut files: Vec<_> = fs::read_dir(&work).expect("the place").flatten().map(|entry| entry.file_name()).collect();
+    files.sort();
+    assert_eq!(files, ["list", "sh.mallow"]);
+}
