@@ -112,7 +112,7 @@ fn killed() {
         signal(&mallow_pid.to_string(), "KILL");
         end(child);
         wait_for(&place.path().join("ended"));
-        assert_eq!(&before.new_of(mallow_pid), &[made.clone()], "{way}: the run directory stays");
+        assert_eq!(&before.new_of(mallow_pid), std::slice::from_ref(made), "{way}: the run directory stays");
         let row = listed(place.path(), made).expect("it is listed");
         assert_eq!(row["recoverable"], way == "record", "{row:#}");
         assert_eq!(row["command"][0], "/bin/sh", "{row:#}");

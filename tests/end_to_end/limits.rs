@@ -82,7 +82,7 @@ fn full_disk() {
 /// The disk is full in the middle of the recording: what was written is readable.
 fn fills_up(spool_elsewhere: bool) {
     let Some(unshare) = mount_namespace("fills_up") else { return };
-    let script = "mkdir small; mount -t tmpfs -o size=200k none small; export $1; shift; \
+    let script = "mkdir small; mount -t tmpfs -o size=1m none small; export $1; shift; \
                   \"$0\" record --no-report -o small/x -- \"$@\"; echo status $?; ls small; \
                   \"$0\" report --json small/x > ../report.json || cat ../report.json";
     let place = directory();
