@@ -27,6 +27,7 @@
 #endif
 
 #ifdef __cplusplus
+#include <type_traits>
 extern "C" {
 #endif
 
@@ -118,6 +119,46 @@ static inline long mallow_operations(long otherwise) {
 
 #ifdef __cplusplus
 }
+
+/* C++ (C++11): the same with callables and scopes.
+ *
+ *     mallow::measure("parse", [&] { return parse(document); });
+ *
+ *     mallow::region region("parse");    // until the end of the scope
+ *     region.operations(n);
+ */
+namespace mallow {
+
+/* Runs `callable`, which returns how many operations it performed, or 0. See mallow_measure. */
+template <class Callable>
+void measure(const char *name, Callable &&callable, mallow_scope scope = MALLOW_WHOLE_PROCESS) {
+    using Plain = typename std::remove_reference<Callable>::type;
+    const auto call = [](void *context) -> long { return static_cast<long>((*static_cast<Plain *>(context))()); };
+    mallow_measure_in(name, call, const_cast<void *>(static_cast<const void *>(&callable)), scope);
+}
+
+/* A measured run from its making to the end of its scope. `name` outlives it. */
+class region {
+  public:
+    explicit region(const char *name, mallow_scope scope = MALLOW_WHOLE_PROCESS) {
+        mallow_begin(&region_, name, scope);
+    }
+    ~region() {
+        mallow_end(&region_, operations_);
+    }
+    region(const region &) = delete;
+    region &operator=(const region &) = delete;
+
+    void operations(long performed) {
+        operations_ = performed;
+    }
+
+  private:
+    mallow_region region_;
+    long operations_ = 0;
+};
+
+} // namespace mallow
 #endif
 
 #endif

@@ -4,6 +4,7 @@ mod agreement;
 mod bad_input;
 mod endings;
 mod exact;
+mod faces;
 mod flame;
 mod foreign;
 mod gate;

@@ -195,6 +195,8 @@ fn of_regions(program: &Program, stats: &[Stat], how: How) -> Vec<Case> {
                 runs.iter_mut().for_each(|run| run.operations = n);
             }
             match cases.iter_mut().find(|case| case.name == name) {
+                // What has enough is not run again, though its program is.
+                Some(case) if case.runs.len() >= program.runs as usize => {}
                 Some(case) => case.runs.extend(runs),
                 None => cases.push(Case { name, runs, faults: Vec::new(), warnings: Vec::new() }),
             }

@@ -1,0 +1,97 @@
+//! Measured regions from other languages: each face is built and counted.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use harness::{Run, mallow, program, tool, workspace};
+use serde_json::Value;
+
+/// The least that the measured runs of each region had: name, allocations, remaining, operations.
+fn regions(dir: &Path, command: &[&str], environment: &[(&str, &str)]) -> Vec<(String, i64, i64, u64)> {
+    let mut run = Run::new(mallow(), dir).args(["test", "--json", "--runs", "3", "--"]).args(command);
+    for (name, value) in environment {
+        run = run.env(name, Some(value));
+    }
+    let done = run.go();
+    // No baseline: broken, and counted all the same.
+    assert_eq!(done.status, 4, "{}{}", done.out(), done.err());
+    let told: Value = serde_json::from_slice(&done.stdout).unwrap_or_else(|e| panic!("{e}: {}", done.out()));
+    let cases = told["cases"].as_array().expect("cases").iter();
+    cases
+        .map(|case| {
+            let measured = &case["measured"];
+            assert_eq!(measured["runs"].as_array().map(Vec::len), Some(3), "{case}");
+            let number = |key: &str| measured[key].as_i64().unwrap_or_else(|| panic!("{key}: {case}"));
+            let name = case["name"].as_str().expect("a name").to_owned();
+            (name, number("total_allocations"), number("remaining_allocations"), number("operations") as u64)
+        })
+        .collect()
+}
+
+#[test]
+fn cpp() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let target = program("gate_faces");
+    let told = regions(dir.path(), &[target.to_str().expect("a path")], &[]);
+    // Each run frees the vector of the one before: the measured ones leave as many as they found.
+    assert_eq!(told[0], ("vector".to_owned(), 1, 0, 100));
+    assert_eq!(told[1], ("nothing".to_owned(), 0, 0, 0));
+    // The string, the exception and its text; freed within the scope but for those of the exception.
+    assert_eq!((told[2].0.as_str(), told[2].3), ("scope", 3));
+    assert!((2..6).contains(&told[2].1), "{told:?}");
+}
+
+#[test]
+fn rust() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let face = workspace().join("faces/rust");
+    let build = |arguments: &[&str]| {
+        let done =
+            Command::new("rustc").args(["--edition", "2024", "-O"]).args(arguments).current_dir(dir.path()).output();
+        let done = done.expect("rustc");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    };
+    let path = |part: &str| face.join(part).to_str().expect("a path").to_owned();
+    build(&["--crate-type", "rlib", "--crate-name", "mallow_measure", &path("src/lib.rs")]);
+    build(&["--extern", "mallow_measure=libmallow_measure.rlib", &path("examples/regions.rs")]);
+    let told = regions(dir.path(), &["./regions"], &[]);
+    assert_eq!(told[0], ("join".to_owned(), 1000, 0, 1000));
+    assert_eq!((told[1].0.as_str(), told[1].2, told[1].3), ("push", 0, 1000));
+    assert!(told[1].1 > 1000, "{told:?}");
+    let alone = Command::new(dir.path().join("regions")).status().expect("the program");
+    assert!(alone.success());
+}
+
+#[test]
+fn python() {
+    let dir = tempfile::tempdir().expect("a directory");
+    fs::write(
+        dir.path().join("cases.py"),
+        "import mallow\n\
+         def lists():\n    return len([[i] for i in range(100)])\n\
+         mallow.measure('lists', lists)\n\
+         with mallow.region('bytes') as region:\n    keep = bytes(5000)\n    region.operations = mallow.operations(7)\n",
+    )
+    .expect("a file");
+    let python = tool("python3");
+    let path: PathBuf = workspace().join("faces/python").canonicalize().expect("the face");
+    let environment =
+        [("PYTHONPATH", path.to_str().expect("a path")), ("PYTHONMALLOC", "malloc"), ("PYTHONDONTWRITEBYTECODE", "1")];
+    let told = regions(dir.path(), &[python.to_str().expect("a path"), "cases.py"], &environment);
+    assert_eq!((told[0].0.as_str(), told[0].3), ("lists", 100));
+    assert!(told[0].1 >= 100, "{told:?}");
+    assert_eq!((told[1].0.as_str(), told[1].3), ("bytes", 7));
+    assert!(told[1].1 >= 1, "{told:?}");
+    let mut alone = Command::new(&python);
+    alone.arg("cases.py").current_dir(dir.path()).envs(environment);
+    assert!(alone.status().expect("python").success());
+    // What a measured function raises comes out.
+    fs::write(dir.path().join("raises.py"), "import mallow\nmallow.measure('x', lambda: 1 // 0)\n").expect("a file");
+    let raised = Run::new(mallow(), dir.path())
+        .args(["stat", "--runs", "3", "--"])
+        .args([python.to_str().expect("a path"), "raises.py"])
+        .env("PYTHONPATH", Some(&path))
+        .go();
+    assert!(raised.status == 1 && raised.err().contains("ZeroDivisionError"), "{}", raised.err());
+}
