@@ -2,6 +2,7 @@
 
 mod agreement;
 mod bad_input;
+mod docs;
 mod endings;
 mod exact;
 mod faces;
