@@ -1,9 +1,9 @@
 //! `make install`, and the installed binary in the hands of somebody else.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
-use harness::{Run, directory, mallow, not_run, number, program, root, workspace};
+use harness::{Run, directory, mallow, not_run, number, program, root, tool, workspace};
 
 /// The user that owns nothing, on Debian and elsewhere.
 const NOBODY: u32 = 65534;
@@ -57,4 +57,37 @@ fn the_installed_binary_serves_another_user() {
     let mut files: Vec<_> = fs::read_dir(&work).expect("the place").flatten().map(|entry| entry.file_name()).collect();
     files.sort();
     assert_eq!(files, ["list", "sh.mallow"]);
+}
+
+/// Who is not root gets no package: what is missing is named, and that is the end.
+#[test]
+fn what_the_tests_lack_is_named() {
+    let place = directory();
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).expect("opening the directory");
+    let script = place.path().join("prerequisites");
+    fs::copy(workspace().join("tests/prerequisites"), &script).expect("a copy");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("its mode");
+    let programs = place.path().join("bin");
+    fs::create_dir(&programs).expect("a directory");
+    for name in ["bash", "id", "sort", "git", "make"] {
+        symlink(tool(name), programs.join(name)).expect("a link");
+    }
+    let mut around = vec![program("with").into_os_string()];
+    if root() {
+        around.push(format!("uid={NOBODY}").into());
+    }
+    around.push("--".into());
+    let run = Run::new(&around[0], place.path())
+        .args(&around[1..])
+        .arg(tool("bash"))
+        .arg(&script)
+        .env("PATH", Some(&programs))
+        .env("HOME", None::<&str>)
+        .go();
+    assert_eq!((run.status, run.out().as_str()), (1, ""), "{}", run.err());
+    let err = run.err();
+    assert!(err.starts_with("prerequisites: missing; as root: apt-get install ") && err.lines().count() == 1, "{err}");
+    for (package, missing) in [("sqlite3", true), ("redis-server", true), ("git", false), ("make", false)] {
+        assert_eq!(err.split_whitespace().any(|word| word == package), missing, "{package}: {err}");
+    }
 }
