@@ -8,6 +8,11 @@ PREFIX ?= /usr/local
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 MALLOW := $(TARGET)/release/mallow
 
+SHARE = $(DESTDIR)$(PREFIX)/share
+# Where each shell looks for them; the shell's name is the first word of the path.
+COMPLETIONS := bash-completion/completions/mallow zsh/site-functions/_mallow fish/vendor_completions.d/mallow.fish
+shell_of = $(firstword $(subst -, ,$(subst /, ,$(1))))
+
 EXAMPLES := leak allocations stacks words
 BENCH_HELPERS := timed pair libempty_hook.so libatomic_count.so
 SOURCES := Cargo.toml Cargo.lock $(shell find crates preload -type f)
@@ -47,8 +52,11 @@ bench: build build/examples/stacks bench-helpers ## Mallow beside its peers; CON
 
 bench-helpers: $(BENCH_HELPERS:%=build/bench/%)
 
-install: $(MALLOW) ## one binary into $(DESTDIR)$(PREFIX)/bin
+install: $(MALLOW) ## one binary into $(DESTDIR)$(PREFIX)/bin, and what it prints of itself for man and shells
 	install -D -m 755 '$(MALLOW)' '$(DESTDIR)$(PREFIX)/bin/mallow'
+	install -d '$(SHARE)/man/man1' $(foreach path,$(COMPLETIONS),'$(SHARE)/$(dir $(path))')
+	'$(MALLOW)' man --into '$(SHARE)/man/man1'
+	$(foreach path,$(COMPLETIONS),'$(MALLOW)' completions $(call shell_of,$(path)) > '$(SHARE)/$(path)' &&) true
 
 clean: ## remove build/ and cargo's output
 	rm -rf build

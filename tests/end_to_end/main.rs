@@ -3,6 +3,7 @@
 mod agreement;
 mod bad_input;
 mod docs;
+mod documents;
 mod endings;
 mod exact;
 mod faces;

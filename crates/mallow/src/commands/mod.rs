@@ -1,6 +1,7 @@
 //! One file a command. A command gets its flags, and says with which status to exit.
 
 pub mod carried;
+pub mod documents;
 pub mod filtered;
 pub mod flame;
 mod foreign;

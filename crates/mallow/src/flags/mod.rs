@@ -1,5 +1,6 @@
 //! The command line: each flag with its documentation.
 
+mod documents;
 mod filters;
 mod flame;
 mod pack;
@@ -16,6 +17,7 @@ use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 
 use crate::output;
+pub use documents::{CompletionsFlags, ManFlags, Shell};
 pub use filters::{FilterFlags, When};
 pub use flame::FlameFlags;
 pub use pack::PackFlags;
@@ -95,6 +97,10 @@ pub enum Command {
     Pack(PackFlags),
     /// Make a recording of what an interrupted record left behind
     Recover(RecoverFlags),
+    /// Print completions for a shell
+    Completions(CompletionsFlags),
+    /// Print a manual page: mallow man record | man -l -
+    Man(ManFlags),
 }
 
 /// Flags of `stat`.
@@ -116,7 +122,13 @@ pub struct StatFlags {
     #[command(flatten)]
     pub regions: RegionFlags,
     /// The command to count, with its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        value_name = "COMMAND",
+        value_hint = clap::ValueHint::CommandWithArguments,
+        help_heading = None::<&str>
+    )]
     pub command: Vec<OsString>,
 }
 
@@ -144,14 +156,20 @@ pub struct RecordFlags {
     /// Go on until all processes have ended, not the command alone
     #[arg(long)]
     pub wait: bool,
-    /// How regions run.
-    #[command(flatten)]
-    pub regions: RegionFlags,
     /// How to show the report.
     #[command(flatten)]
     pub view: ViewFlags,
+    /// How regions run.
+    #[command(flatten)]
+    pub regions: RegionFlags,
     /// The command to record, with its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        value_name = "COMMAND",
+        value_hint = clap::ValueHint::CommandWithArguments,
+        help_heading = None::<&str>
+    )]
     pub command: Vec<OsString>,
 }
 
