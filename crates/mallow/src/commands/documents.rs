@@ -17,7 +17,7 @@ Mallow records every allocation of a C, C++ or Rust program, without a rebuild a
 where, what was live at the peak, what leaked and what was temporary.
 
 mallow record runs a command, writes a recording and prints the overview; the views show recordings. mallow stat counts, \
-without stacks. mallow doctor says what would not work. FILE defaults to the newest recording in the current directory.";
+without stacks. FILE defaults to the newest recording in the current directory.";
 
 /// Prints a shell's completions.
 pub fn completions(flags: &CompletionsFlags) -> Result<ExitCode> {
