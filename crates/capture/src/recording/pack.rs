@@ -3,7 +3,7 @@
 use super::block::{Head, Kind};
 use super::blocks::Block;
 use super::bytes::Nonsense;
-use super::codec::Decoder;
+use super::decoder::Decoder;
 use super::embedded::{Source, read_sources};
 use super::error::ReadError;
 use super::index::Indexed;

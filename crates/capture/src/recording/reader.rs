@@ -4,10 +4,11 @@ use super::block::Kind;
 use super::blocks::{Block, Blocks, Progress};
 use super::bytes::{Cursor, Nonsense};
 use super::chosen::Chosen;
-use super::codec::{Decoder, Known};
+use super::decoder::{Decoder, Known};
 use super::embedded::{self, Lines};
 use super::error::ReadError;
 use super::index::{self, Indexed};
+use super::living::Living;
 use super::regions;
 use super::summary;
 use super::tables;
@@ -89,7 +90,7 @@ impl<R: Read + Seek> Reader<R> {
         progress: &mut dyn FnMut(Progress),
         enough: impl Fn(&T, Option<u64>) -> bool,
         with: &mut T,
-        mut each: impl FnMut(&mut T, &mut Decoder, Moment, Event),
+        mut each: impl FnMut(&mut T, &mut Living, Moment, Event),
     ) -> Result<Option<u64>, ReadError> {
         self.blocks.rewind()?;
         let earliest = index::earliest(&self.index);
@@ -100,7 +101,7 @@ impl<R: Read + Seek> Reader<R> {
             if enough(with, from) {
                 return Ok(from);
             }
-            let decoded = decode(decoder, &self.known, &mut block, |decoder, at, event| each(with, decoder, at, event));
+            let decoded = decode(decoder, &self.known, &mut block, |living, at, event| each(with, living, at, event));
             if !self.readable(decoded)? {
                 break;
             }
@@ -180,9 +181,9 @@ impl<R: Read + Seek> Reader<R> {
                     break "the file ends before the recording does".to_owned();
                 }
                 Ok(Some(mut block)) if block.kind == Kind::Events => {
-                    decode(&mut decoder, &self.known, &mut block, |decoder, at, event| {
+                    decode(&mut decoder, &self.known, &mut block, |living, at, event| {
                         last_ms = last_ms.max(at.ms);
-                        contents.post(decoder, at, event);
+                        contents.post(living, at, event);
                     })
                 }
                 Ok(Some(Block { kind, at, mut columns })) => {
@@ -204,7 +205,7 @@ impl<R: Read + Seek> Reader<R> {
         let ledger = &mut contents.ledger;
         last_ms = ledger.processes.iter().fold(last_ms, |ms, process| ms.max(process.start_ms));
         for process in 0..ledger.processes.len() as u32 {
-            ledger.end_process(process, last_ms, decoder.drain(process).drain());
+            ledger.end_process(process, last_ms, decoder.living().drain(process));
         }
         let mut profile = contents.into_profile();
         profile.duration_ms = last_ms;
@@ -218,17 +219,10 @@ pub(super) fn decode(
     decoder: &mut Decoder,
     known: &Known,
     block: &mut Block,
-    mut each: impl FnMut(&mut Decoder, Moment, Event),
+    each: impl FnMut(&mut Living, Moment, Event),
 ) -> Result<(), ReadError> {
-    let damaged = |Nonsense(what)| ReadError::Damaged { at: block.at, what };
-    decoder.begin(std::mem::take(&mut block.columns)).map_err(damaged)?;
-    while let Some((at, event)) = decoder.next(known).map_err(damaged)? {
-        each(decoder, at, event);
-        if event == Event::EndProcess {
-            decoder.drain(at.process);
-        }
-    }
-    Ok(())
+    let decoded = decoder.block(std::mem::take(&mut block.columns), known, each);
+    decoded.map_err(|Nonsense(what)| ReadError::Damaged { at: block.at, what })
 }
 
 /// What a recording refers to, as it is read.
@@ -272,7 +266,7 @@ impl Contents {
         Ok(())
     }
 
-    fn post(&mut self, decoder: &mut Decoder, at: Moment, event: Event) {
+    fn post(&mut self, living: &mut Living, at: Moment, event: Event) {
         let ledger = &mut self.ledger;
         match event {
             Event::Allocate(call) => {
@@ -285,7 +279,7 @@ impl Contents {
             Event::ReallocFree(block) => ledger.realloc_free(at, block.as_ref()),
             Event::UnseenFree(block) => ledger.unseen_free(at, &block),
             Event::Region { .. } => {}
-            Event::EndProcess => ledger.end_process(at.process, at.ms, decoder.drain(at.process).drain()),
+            Event::EndProcess => ledger.end_process(at.process, at.ms, living.drain(at.process)),
         }
     }
 

@@ -5,8 +5,9 @@
 
 use super::blocks::Progress;
 use super::chosen::{Bits, Chosen};
-use super::codec::Decoder;
+use super::decoder::Decoder;
 use super::error::ReadError;
+use super::living::Living;
 use super::reader::Reader;
 use super::selection::{Judge, Running, Selection, Span, When};
 use crate::replay::Ledger;
@@ -69,8 +70,8 @@ impl<R: Read + Seek> Reader<R> {
         )?;
         let Posting { chosen: bits, foreign, .. } = posting;
         for (process, &end) in (0..).zip(&ends) {
-            let live = decoder.drain(process);
-            books.end_process(process, end, { live }.drain().filter(|block| bits.get(block.sequence)));
+            let live = decoder.living().drain(process);
+            books.end_process(process, end, live.filter(|block| bits.get(block.sequence)));
         }
         let mut counted = books.close();
         for (process, &end) in counted.processes.iter_mut().zip(&ends) {
@@ -110,7 +111,7 @@ impl<R: Read + Seek> Reader<R> {
             progress,
             |_, from| known.is_some_and(|known| from.is_some_and(|from| from >= known)),
             &mut bits,
-            |bits, decoder, at, event| {
+            |bits, living, at, event| {
                 let gone = |bits: &mut Bits, block: &Block, freed| {
                     if !judge.gone(block.ms, at.ms, freed) {
                         bits.clear(block.sequence);
@@ -132,13 +133,13 @@ impl<R: Read + Seek> Reader<R> {
                         judge.region(&mut running, at, number, end, this_thread);
                     }
                     Event::EndProcess => {
-                        decoder.drain(at.process).drain().for_each(|block| gone(bits, &block, false));
+                        living.drain(at.process).for_each(|block| gone(bits, &block, false));
                     }
                 }
             },
         )?;
         for (process, &end) in (0..).zip(ends) {
-            for block in decoder.drain(process).drain() {
+            for block in decoder.living().drain(process) {
                 // Where reading stopped early, all that is asked is whether it was live then.
                 if !judge.gone(block.ms, stopped.unwrap_or(end), false) {
                     bits.clear(block.sequence);
@@ -168,7 +169,7 @@ impl<R: Read + Seek> Reader<R> {
             progress,
             |_, _| false,
             &mut seen,
-            |seen, decoder, at, event| {
+            |seen, living, at, event| {
                 let born = |seen: &mut Seen, size| {
                     let mine = judge.allocated(at.process, at.thread, at.ms, size);
                     seen.bits.push(mine);
@@ -190,13 +191,13 @@ impl<R: Read + Seek> Reader<R> {
                     Event::UnseenFree(block) => seen.gone(&block, at.ms, true),
                     Event::Region { .. } => {}
                     Event::EndProcess => {
-                        decoder.drain(at.process).drain().for_each(|block| seen.gone(&block, at.ms, false));
+                        living.drain(at.process).for_each(|block| seen.gone(&block, at.ms, false));
                     }
                 }
             },
         )?;
         for (process, end) in (0..).zip(&profile.processes) {
-            decoder.drain(process).drain().for_each(|block| seen.gone(&block, end.end_ms, false));
+            decoder.living().drain(process).for_each(|block| seen.gone(&block, end.end_ms, false));
         }
         Ok(Extent {
             allocations: seen.allocations,
@@ -270,7 +271,7 @@ impl Posting<'_> {
     }
 
     #[inline]
-    fn post(&mut self, decoder: &mut Decoder, at: Moment, event: Event) {
+    fn post(&mut self, living: &mut Living, at: Moment, event: Event) {
         let foreign = self.foreign && self.judge.process(at.process);
         match event {
             Event::Allocate(call) => match self.born(at, call.size) {
@@ -311,7 +312,7 @@ impl Posting<'_> {
             Event::Region { .. } => {}
             Event::EndProcess => {
                 let leaked: Vec<Block> =
-                    decoder.drain(at.process).drain().filter(|block| self.chosen.get(block.sequence)).collect();
+                    living.drain(at.process).filter(|block| self.chosen.get(block.sequence)).collect();
                 self.live -= leaked.len() as u64;
                 self.books.end_process(at.process, at.ms, leaked.into_iter());
             }
