@@ -11,6 +11,7 @@ mod flame;
 mod foreign;
 mod gate;
 mod go_pprof;
+mod habits;
 mod hostile;
 mod install;
 mod interruptions;

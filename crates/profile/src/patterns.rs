@@ -9,7 +9,7 @@ pub struct Patterns {
     pub smallest: u64,
     /// The largest one.
     pub largest: u64,
-    /// Blocks that the program itself freed before their site allocated again.
+    /// Blocks that the thread that allocated them freed before their site, or that thread anywhere, allocated again.
     pub alternating: u64,
     /// Blocks that took over from a smaller one: by realloc, or by an allocation upon which the thread frees the old
     /// block at once.

@@ -1,7 +1,8 @@
 //! Hand-built profiles, for tests of reports.
 
 use mallow_profile::{
-    Counts, FamilyCounts, Frame, FrameId, Line, Module, ModuleId, Process, ProcessId, Profile, Site, StackId, Stacks,
+    Counts, FamilyCounts, Frame, FrameId, Line, Module, ModuleId, Patterns, Process, ProcessId, Profile, Site, StackId,
+    Stacks,
 };
 
 /// Builds a profile from stacks written as names.
@@ -162,5 +163,52 @@ pub fn parser() -> Profile {
         process.own_peak_bytes = process.totals.peak_bytes;
         process.own_peak_ms = 950;
     }
+    profile
+}
+
+/// A program with habits of many kinds.
+pub fn habits() -> Profile {
+    let mut b = Builder::default();
+    let process = b.process(4711, &["program"], 900);
+    let sizes = |smallest, largest| Patterns { smallest, largest, ..Patterns::default() };
+    let main = ["main@/src/app/main.cc:12", "__libc_start_call_main!libc.so.6", "__libc_start_main_impl!libc.so.6"];
+    let stack = |inner: &[&'static str]| [inner, &main].concat();
+    let mut habit =
+        |frames: &[&'static str], counts, patterns| b.site(process, &stack(frames), counts).patterns = patterns;
+    habit(&["app::work@/src/app/work.cc:7"], blocks(300_000, 100, 0, 0), sizes(100, 100));
+    let grown = Patterns { growth_steps: 66_000, grown_buffers: 6_000, copied_bytes: 96_000_000, ..sizes(4, 16_384) };
+    let push = "std::vector<int, std::allocator<int> >::push_back(int const&)";
+    let new = "operator new(unsigned long)!libstdc++.so.6";
+    let frames = [new, push, "app::Index::add(int)@/src/app/index.cc:31", "app::load@/src/app/load.cc:88"];
+    habit(&frames, blocks(72_000, 2_000, 0, 6_000), grown);
+    let rebuilt = Patterns {
+        growth_steps: 40_000,
+        grown_buffers: 10_000,
+        copied_bytes: 2_480_000,
+        alternating: 10_000,
+        ..sizes(8, 128)
+    };
+    habit(&[new, push, "app::tokens@/src/app/parser.cc:51"], blocks(50_000, 60, 0, 0), rebuilt);
+    let scratch = Patterns { alternating: 80_000, ..sizes(512, 512) };
+    habit(
+        &["app::checksum@/src/app/sum.cc:14", "app::load@/src/app/load.cc:90"],
+        blocks(80_000, 512, 80_000, 0),
+        scratch,
+    );
+    let varied = Patterns { alternating: 29_000, ..sizes(17, 70_000) };
+    habit(&["app::quote@/src/app/quote.cc:9"], blocks(30_000, 40, 20_000, 0), varied);
+    let nodes = Patterns { freed_in_runs: 119_000, runs: 40, ..sizes(40, 40) };
+    habit(&["app::Tree::insert@/src/app/tree.cc:70"], blocks(120_000, 40, 0, 0), nodes);
+    let sent = Patterns { freed_by_others: 25_000, ..sizes(96, 96) };
+    habit(&["app::Queue::send@/src/app/queue.cc:22"], blocks(25_000, 96, 0, 0), sent);
+    let table = Patterns { kept: 1, kept_bytes: 64 << 20, kept_slack: 32 << 20, ..sizes(64 << 20, 64 << 20) };
+    habit(&["app::Table::grow@/src/app/table.cc:40"], blocks(1, 64 << 20, 0, 1), table);
+    let before = ["app::Registry::Registry@/src/app/registry.cc:5", "_GLOBAL__sub_I_registry@/src/app/registry.cc:90"];
+    let start = ["call_init!libc.so.6", "__libc_start_main_impl!libc.so.6", "_start"];
+    b.site(process, &[&before[..], &start].concat(), blocks(12_000, 48, 0, 12_000)).patterns = sizes(48, 48);
+    let mut profile = b.profile;
+    profile.command = vec!["program".to_owned()];
+    profile.duration_ms = 900;
+    profile.ending.exit_status = Some(0);
     profile
 }

@@ -1,10 +1,10 @@
 //! Recordings come from programs that may have written anything into them: no report panics, whatever a profile says.
 
 use mallow_profile::{
-    Counts, Frame, FrameId, Line, Module, ModuleId, Process, ProcessId, Profile, Site, StackId, StringId,
+    Counts, Frame, FrameId, Line, Module, ModuleId, Patterns, Process, ProcessId, Profile, Site, StackId, StringId,
 };
 use mallow_report::analysis::{
-    FlameOptions, Measure, Suppressions, TopOptions, TreeOptions, flame, leaks, overview, top, tree,
+    FlameOptions, Measure, Suppressions, TopOptions, TreeOptions, flame, insights, leaks, overview, top, tree,
 };
 use mallow_report::names;
 use proptest::prelude::*;
@@ -30,13 +30,35 @@ fn site() -> impl Strategy<Value = Site> {
         frees: u64::from(a) + u64::from(c),
         ..Counts::default()
     });
-    (id(), id(), counts, any::<u64>(), any::<u64>()).prop_map(|(process, stack, counts, oldest, youngest)| Site {
+    (id(), id(), counts, patterns(), any::<u64>(), any::<u64>()).prop_map(site_of)
+}
+
+fn site_of((process, stack, counts, patterns, oldest, youngest): (u32, u32, Counts, Patterns, u64, u64)) -> Site {
+    Site {
         process: ProcessId(process),
         stack: StackId(stack),
         counts,
-        patterns: Default::default(),
+        patterns,
         leaked_oldest_ms: oldest,
         leaked_youngest_ms: youngest,
+    }
+}
+
+fn patterns() -> impl Strategy<Value = Patterns> {
+    let number = || prop_oneof![Just(0), 0..100u64, any::<u64>()];
+    proptest::collection::vec(number(), 12).prop_map(|n| Patterns {
+        smallest: n[0],
+        largest: n[1],
+        alternating: n[2],
+        growth_steps: n[3],
+        grown_buffers: n[4],
+        copied_bytes: n[5],
+        freed_by_others: n[6],
+        freed_in_runs: n[7],
+        runs: n[8],
+        kept: n[9],
+        kept_bytes: n[10],
+        kept_slack: n[11],
     })
 }
 
@@ -62,6 +84,19 @@ prop_compose! {
 }
 
 proptest! {
+    #[test]
+    fn insights_make_sense_of_anything(mut profile in profile(), sum: bool) {
+        if sum {
+            profile.totals = profile.sites.iter().fold(Counts::default(), |mut sum, site| {
+                sum += site.counts;
+                sum
+            });
+        }
+        let told = insights(&profile, 2);
+        prop_assert!(told.insights.len() <= 2 && told.insights.len() as u64 <= told.insights_in_all);
+        prop_assert!(told.insights.iter().all(|insight| (0.0..=1.0).contains(&insight.share)));
+    }
+
     #[test]
     fn no_profile_makes_a_report_panic(profile in profile(), raw: bool, cum: bool) {
         let report = overview(&profile, 3);

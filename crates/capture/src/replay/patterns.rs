@@ -67,7 +67,7 @@ impl Default for Track {
 }
 
 /// What one thread did last.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Thread {
     /// Its allocations, modulo 2^32.
     number: u32,
@@ -78,6 +78,12 @@ struct Thread {
     last_site: u32,
     last_size: u64,
     last_sequence: u64,
+}
+
+impl Default for Thread {
+    fn default() -> Self {
+        Self { number: 0, frees: 0, run: 0, last_site: u32::MAX, last_size: 0, last_sequence: u64::MAX }
+    }
 }
 
 /// See the module's text.
@@ -152,8 +158,10 @@ impl Tracker {
         }
         let thread = &mut self.threads[index];
         let track = &mut self.sites[site];
-        track.alternating += u64::from(track.last_sequence == block.sequence);
-        if block.thread != Block::thread_mark(at.thread) {
+        if block.thread == Block::thread_mark(at.thread) {
+            let last = track.last_sequence == block.sequence || thread.last_sequence == block.sequence;
+            track.alternating += u64::from(last);
+        } else {
             rare(&mut self.rare, block.site).freed_by_others += 1;
         }
         thread.frees += 1;

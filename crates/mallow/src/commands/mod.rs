@@ -5,6 +5,7 @@ pub mod documents;
 pub mod filtered;
 pub mod flame;
 mod foreign;
+mod insights;
 pub mod lacking;
 pub mod launched;
 pub mod leaks;

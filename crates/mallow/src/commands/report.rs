@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use mallow_profile::Word;
-use mallow_report::analysis::{Frame, Largest, Measure, Overview, Place, overview};
+use mallow_profile::{Profile, Word};
+use mallow_report::analysis::{self, Frame, Insights, Largest, Measure, Overview, Place, Stack, overview};
 use serde::Serialize;
 
 use super::lacking::Lacking;
 use super::source::Recording;
-use super::told;
+use super::{insights, told};
 use crate::flags::{ReportFlags, ViewFlags};
 use crate::output::Report;
 use crate::text::units::{bytes, count, of, percent, rate, span};
@@ -18,6 +18,19 @@ use crate::{exit, output};
 
 /// So many files without source lines are told of.
 const HINTS: usize = 2;
+
+/// What the view tells.
+#[derive(Debug, Serialize)]
+pub struct Account {
+    #[serde(flatten)]
+    overview: Overview,
+    #[serde(flatten)]
+    insights: Insights,
+    /// Files of which a place is shown without its source line, and what would bring it.
+    missing_names: Vec<Lacking>,
+}
+
+impl Report for Account {}
 
 /// Shows the overview.
 pub fn run(flags: &ReportFlags) -> Result<ExitCode> {
@@ -29,49 +42,57 @@ pub fn run(flags: &ReportFlags) -> Result<ExitCode> {
 /// The report of a recording, as it is shown on `stream`: text, or JSON where the flags say so.
 pub fn render(recording: &Recording, view: &ViewFlags, stacks: bool, stream: Stream) -> Result<String> {
     if view.json {
-        let overview = &overview(&recording.profile, view.limit(20));
-        return recording.json(&WithLacking { overview, missing_names: lacking(overview, recording) });
+        return recording.json(&Account::of(recording, |_| view.limit(20), view.limit(usize::MAX)));
     }
     let look = view.look(stream);
-    let report = overview(&recording.profile, view.limit(screen(&look)));
-    let hints: Vec<_> = lacking(&report, recording).iter().take(HINTS).map(Lacking::line).collect();
-    Ok(recording.filters.above(text(&report, &hints, &look, stacks), &look))
+    let places = |insights: &Insights| view.limit(screen(&look, insights::lines(insights)));
+    let account = Account::of(recording, places, view.limit(insights::screen(&look)));
+    Ok(recording.filters.above(text(&account, &look, stacks), &look))
 }
 
-/// Files of which a place is shown without its source line, and what would bring it.
-fn lacking(report: &Overview, recording: &Recording) -> Vec<Lacking> {
-    if report.origin.is_some() {
-        // Its names are in the file, or were looked up in files of today.
-        return Vec::new();
+impl Account {
+    /// At most so many places in each list, which may depend on the insights, and so many insights.
+    fn of(recording: &Recording, places: impl Fn(&Insights) -> usize, insights: usize) -> Self {
+        let mut account = Self::without_hints(&recording.profile, places, insights);
+        account.missing_names = recording.lacking(&account.nameless());
+        account
     }
-    let mut paths: Vec<&str> = Vec::new();
-    for frame in report.largest.iter().flat_map(|l| &l.largest).filter_map(|p| p.frame.as_ref()) {
-        paths.extend(frame.module.as_deref().filter(|m| frame.file.is_none() && !paths.contains(m)));
+
+    /// As [`Account::of`], of a profile alone.
+    pub fn without_hints(profile: &Profile, places: impl Fn(&Insights) -> usize, insights: usize) -> Self {
+        let insights = analysis::insights(profile, insights);
+        Self { overview: overview(profile, places(&insights)), insights, missing_names: Vec::new() }
     }
-    recording.lacking(&paths)
+
+    /// Files of which a place is shown without its source line.
+    fn nameless(&self) -> Vec<&str> {
+        let mut paths: Vec<&str> = Vec::new();
+        if self.overview.origin.is_some() {
+            // Its names are in the file, or were looked up in files of today.
+            return paths;
+        }
+        let places = self.overview.largest.iter().flat_map(|l| &l.largest).filter_map(|p| p.frame.as_ref());
+        for frame in places.chain(self.insights.insights.iter().map(|insight| &insight.frame)) {
+            paths.extend(frame.module.as_deref().filter(|m| frame.file.is_none() && !paths.contains(m)));
+        }
+        paths
+    }
 }
 
-/// The overview, and what is missing in it.
-#[derive(Serialize)]
-struct WithLacking<'a> {
-    #[serde(flatten)]
-    overview: &'a Overview,
-    missing_names: Vec<Lacking>,
-}
-
-impl Report for WithLacking<'_> {}
-
-/// Places of each list, where all of it is to fit onto the terminal.
-fn screen(look: &Look) -> usize {
+/// Places of each list, where all of it is to fit onto the terminal, with `more` lines besides.
+fn screen(look: &Look, more: usize) -> usize {
     const SUMMARY: usize = 12;
     const AROUND_LIST: usize = 2;
     match look.height {
         None => 5,
-        Some(height) => (height.saturating_sub(SUMMARY) / Measure::ALL.len()).saturating_sub(AROUND_LIST).clamp(2, 10),
+        Some(height) => {
+            (height.saturating_sub(SUMMARY + more) / Measure::ALL.len()).saturating_sub(AROUND_LIST).clamp(2, 10)
+        }
     }
 }
 
-fn text(report: &Overview, hints: &[String], look: &Look, stacks: bool) -> String {
+fn text(account: &Account, look: &Look, stacks: bool) -> String {
+    let Account { overview: report, insights, missing_names } = account;
     let mut page = Page::new(*look);
     let command = report.command.join(" ");
     page.line(if command.is_empty() { Line::new().faint("(command unknown)") } else { Line::new().strong(command) });
@@ -88,12 +109,13 @@ fn text(report: &Overview, hints: &[String], look: &Look, stacks: bool) -> Strin
             places(list, look, stacks, &mut page);
         }
     }
+    insights::show(insights, look, &mut page);
     warnings(report, &mut page);
     page.gap();
     if let Some(line) = report.origin.as_ref().and_then(told::missing) {
         page.line(line);
     }
-    for hint in hints {
+    for hint in missing_names.iter().take(HINTS).map(Lacking::line) {
         page.line(Line::new().faint(hint));
     }
     page.into_text()
@@ -247,16 +269,21 @@ fn described(place: &Place, look: &Look) -> Line {
     if let Some(through) = &place.through {
         line = line.faint(format!(" via {}", function(through, look)));
     }
+    called(line, frame, &place.largest_site.stack, CALLERS, look)
+}
+
+/// The line, and who called the function that it names: ` ← load ← main`, at most `limit` of them.
+pub fn called(mut line: Line, frame: &Frame, stack: &Stack, limit: usize, look: &Look) -> Line {
     let mut last = frame.function.as_str();
     let mut callers = 0;
-    for caller in place.largest_site.stack.callers_of(frame) {
+    for caller in stack.callers_of(frame) {
         // Recursion reads as one call.
         if caller.function == last {
             continue;
         }
         last = &caller.function;
         callers += 1;
-        if callers > CALLERS {
+        if callers > limit {
             line = line.faint(" ← …");
             break;
         }
@@ -291,14 +318,13 @@ fn warnings(report: &Overview, page: &mut Page) {
 #[cfg(test)]
 mod tests {
     use mallow_profile::{Origin, Profile, Word, Words};
-    use mallow_report::analysis::overview;
     use mallow_report::testing::{Builder, blocks, parser};
 
-    use super::{Lacking, Recording, lacking, screen, text};
+    use super::{Account, Lacking, Recording, screen, text};
     use crate::text::Look;
 
     fn shown(profile: &Profile) -> String {
-        text(&overview(profile, 5), &[], &Look::default(), false)
+        text(&Account::without_hints(profile, |_| 5, 5), &Look::default(), false)
     }
 
     #[test]
@@ -309,7 +335,7 @@ mod tests {
     #[test]
     fn narrow_terminals_exact_numbers_and_whole_stacks() {
         let look = Look { width: Some(72), exact: true, ..Look::default() };
-        insta::assert_snapshot!(text(&overview(&parser(), 1), &[], &look, true));
+        insta::assert_snapshot!(text(&Account::without_hints(&parser(), |_| 1, 1), &look, true));
     }
 
     #[test]
@@ -339,13 +365,13 @@ mod tests {
     #[test]
     fn modules_without_source_lines_are_told() {
         let recording = Recording::of(parser());
-        let report = overview(&recording.profile, 5);
-        let hints: Vec<_> = lacking(&report, &recording).iter().map(Lacking::line).collect();
+        let account = Account::of(&recording, |_| 5, 5);
+        let hints: Vec<_> = account.missing_names.iter().map(Lacking::line).collect();
         assert_eq!(hints.len(), 2, "{hints:?}");
         let told =
             "No names of /usr/lib/libplugin.so: not readable: No such file or directory (os error 2); record --embed";
         assert!(hints.iter().any(|hint| hint.starts_with(told)), "{hints:?}");
-        let text = text(&report, &hints, &Look::default(), false);
+        let text = text(&account, &Look::default(), false);
         assert!(text.ends_with(&format!("\n\n{}\n{}\n", hints[0], hints[1])), "{text}");
     }
 
@@ -353,13 +379,13 @@ mod tests {
     fn a_screen_holds_the_whole_overview() {
         for height in 24..80 {
             let look = Look { height: Some(height), ..Look::default() };
-            let limit = screen(&look);
+            let limit = screen(&look, 0);
             let mut b = Builder::default();
             let process = b.process(7, &["a"], 10);
             for line in 1..20 {
                 b.site(process, &[&format!("f@a.c:{line}")], blocks(4, 8, 1, 1));
             }
-            let lines = text(&overview(&b.profile, limit), &[], &look, false).lines().count();
+            let lines = text(&Account::without_hints(&b.profile, |_| limit, 5), &look, false).lines().count();
             assert!(lines <= height || limit == 2, "{lines} lines on {height}");
         }
     }

@@ -129,6 +129,23 @@ impl Page {
         self.text.push('\n');
     }
 
+    /// Adds lines of text, indented, and broken between words where the terminal ends.
+    pub fn paragraph(&mut self, indent: usize, text: &str) {
+        const NARROWEST: usize = 20;
+        let room = self.look.width.map(|width| width.saturating_sub(indent).max(NARROWEST));
+        let mut row = String::new();
+        for word in text.split(' ') {
+            if !row.is_empty() && room.is_some_and(|room| row.width() + 1 + word.width() > room) {
+                self.line(Line::new().plain(" ".repeat(indent)).plain(std::mem::take(&mut row)));
+            }
+            if !row.is_empty() {
+                row.push(' ');
+            }
+            row.push_str(word);
+        }
+        self.line(Line::new().plain(" ".repeat(indent)).plain(row));
+    }
+
     /// Adds an empty line, unless the page is empty or ends with one.
     pub fn gap(&mut self) {
         if !self.text.is_empty() && !self.text.ends_with("\n\n") {
@@ -198,6 +215,18 @@ mod tests {
         assert_eq!(shown(look(11), line()), "abc日本語x…\n");
         assert_eq!(shown(look(7), line()), "abc日…\n");
         assert_eq!(shown(look(3), line()), "ab…\n");
+    }
+
+    #[test]
+    fn paragraphs_are_broken_at_the_terminals_end() {
+        let shown = |width, text| {
+            let mut page = Page::new(Look { width, ..Look::default() });
+            page.paragraph(2, text);
+            page.into_text()
+        };
+        assert_eq!(shown(None, "one two\x1b three"), "  one two\\u{1b} three\n");
+        assert_eq!(shown(Some(22), "twelve letters and more letters"), "  twelve letters and\n  more letters\n");
+        assert_eq!(shown(Some(22), "abcdefghijklmnopqrstuvwxyz a"), "  abcdefghijklmnopqrs…\n  a\n");
     }
 
     #[test]

@@ -64,6 +64,12 @@ pub fn percent(part: u64, whole: u64) -> String {
     }
 }
 
+/// A share from 0 to 1, as [`percent`] has it.
+pub fn share(share: f64) -> String {
+    const WHOLE: u64 = 1_000_000_000;
+    percent((share.clamp(0.0, 1.0) * WHOLE as f64) as u64, WHOLE)
+}
+
 /// A time span: `12 ms`, `1.71 s`, `3 min 05 s`, `2 h 07 min`.
 pub fn span(ms: u64) -> String {
     let s = ms / 1000;
@@ -130,6 +136,7 @@ mod tests {
             ],
             ["33.3 %", "0 %", "<0.1 %", "", "100.0 %", ">99.9 %"]
         );
+        assert_eq!([share(0.125), share(1.0), share(7.0), share(f64::NAN)], ["12.5 %", "100.0 %", "100.0 %", "0 %"]);
         assert_eq!(
             [span(12), span(1718), span(185_900), span(7_640_000)],
             ["12 ms", "1.71 s", "3 min 05 s", "2 h 07 min"]

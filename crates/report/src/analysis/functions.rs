@@ -30,6 +30,11 @@ impl Step {
         self.inlined
     }
 
+    /// The frame that it is in.
+    pub fn frame(&self) -> FrameId {
+        self.frame
+    }
+
     /// Steps with equal keys read the same.
     pub fn text_key(&self, cut: bool) -> (FunctionId, Option<StringId>, u32, bool) {
         (self.function, self.file, self.line, cut)
@@ -232,6 +237,11 @@ impl<'a> Functions<'a> {
             Some(name) => self.profile.strings.get(name).to_owned(),
             None => place_name(self.profile, &self.profile.frames[f.frame.0 as usize]),
         }
+    }
+
+    /// The name of a function, where one is known.
+    pub fn known_name(&self, id: FunctionId) -> Option<&str> {
+        self.functions[id.0 as usize].name.map(|name| self.profile.strings.get(name))
     }
 
     /// Source file of a function.

@@ -4,6 +4,7 @@ mod calls;
 mod flame;
 mod functions;
 pub mod gate;
+mod insights;
 pub mod interest;
 mod leaks;
 mod narrow;
@@ -16,6 +17,7 @@ mod tree;
 
 pub use flame::{Flame, FlameBox, FlameFunction, FlameModule, FlameOptions, Label, flame};
 pub use functions::{Frame, Stack};
+pub use insights::{Evidence, Insight, Insights, Outside, OutsideModule, Savings, insights};
 pub use leaks::{LeakSite, Leaks, SuppressionUse, leaks};
 pub use narrow::{Narrowed, Narrowing, Pattern, narrow};
 pub use numbers::{Ending, Measure, Totals, keys};

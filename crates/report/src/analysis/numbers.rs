@@ -113,7 +113,8 @@ pub fn keys(word: Word) -> &'static [&'static str] {
         Word::Processes => &["processes", "pids"],
         Word::Threads => &["threads"],
         Word::ExitStatus => &["exit_status"],
-        Word::Patterns | Word::Events => &[],
+        Word::Events => &[],
+        Word::Patterns => &["insights", "insights_in_all"],
     }
 }
 

@@ -118,6 +118,17 @@ fn allocations_and_frees_that_alternate() {
 }
 
 #[test]
+fn threads_that_share_a_site_alternate_each_for_itself() {
+    let mut replay = started();
+    words(&mut replay, 0, 0, stacks().alloc(0, 0x10, 8, 0));
+    words(&mut replay, 0, 1, stacks().alloc(0, 0x20, 8, 0));
+    round(&mut replay, 1);
+    words(&mut replay, 0, 0, Tape::default().free(0x10));
+    words(&mut replay, 0, 1, Tape::default().free(0x20));
+    assert_eq!(main_of(&profile(replay)).alternating, 2);
+}
+
+#[test]
 fn blocks_that_live_side_by_side_do_not_alternate() {
     let tape = stacks().alloc(0, 0x10, 8, 0).alloc(0, 0x20, 8, 0).free(0x10).alloc(0, 0x10, 8, 0).free(0x20);
     assert_eq!(main_of(&replayed(tape)).alternating, 0);
@@ -157,6 +168,8 @@ fn blocks_freed_by_others() {
     words(&mut replay, 0, 0, Tape::default().free(0x20));
     let p = profile(replay);
     assert_eq!((main_of(&p).freed_by_others, site(&p, F).patterns.freed_by_others), (1, 1));
+    // The last blocks of their sites, but of another thread.
+    assert_eq!((main_of(&p).alternating, site(&p, F).patterns.alternating), (1, 0));
 }
 
 /// A block of 50 kB grows to this at 200 ms; then this happens. The process began at 0 ms and ends at 1000.

@@ -1,0 +1,222 @@
+//! Containers of the languages' own libraries, by the names of their functions.
+
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use super::super::functions::{FunctionId, Functions};
+use crate::names;
+
+/// A kind of thing that allocates for its contents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Container {
+    CppString,
+    CppVector,
+    /// `std::map` or `std::set`, which one is not known.
+    CppTree,
+    CppMap,
+    CppSet,
+    /// `std::unordered_map` or `std::unordered_set`, which one is not known.
+    CppHash,
+    CppUnorderedMap,
+    CppUnorderedSet,
+    CppList,
+    CppDeque,
+    CppFunction,
+    CppShared,
+    CppStream,
+    RustString,
+    RustFormat,
+    RustVec,
+    RustHash,
+    RustBTree,
+    RustBox,
+    RustShared,
+}
+
+use Container::*;
+
+/// Beginnings of the qualified names of their functions, the more special ones first.
+const NAMES: &[(&str, Container)] = &[
+    ("std::string::", CppString),
+    ("std::basic_string<…>::", CppString),
+    ("std::basic_string", CppString),
+    ("std::operator+", CppString),
+    ("std::to_string", CppString),
+    ("std::vector<…>::", CppVector),
+    ("std::_Vector_base<…>::", CppVector),
+    ("std::vector<…>::", CppVector),
+    ("std::__split_buffer<…>::", CppVector),
+    ("std::_Rb_tree<…>::", CppTree),
+    ("std::__tree<…>::", CppTree),
+    ("std::map<…>::", CppMap),
+    ("std::multimap<…>::", CppMap),
+    ("std::set<…>::", CppSet),
+    ("std::multiset<…>::", CppSet),
+    ("std::_Hashtable<…>::", CppHash),
+    ("std::__hash_table<…>::", CppHash),
+    ("std::__detail::_Map_base<…>::", CppUnorderedMap),
+    ("std::__detail::_Insert", CppHash),
+    ("std::unordered_map<…>::", CppUnorderedMap),
+    ("std::unordered_multimap<…>::", CppUnorderedMap),
+    ("std::unordered_set<…>::", CppUnorderedSet),
+    ("std::unordered_multiset<…>::", CppUnorderedSet),
+    ("std::list<…>::", CppList),
+    ("std::_List_base<…>::", CppList),
+    ("std::forward_list<…>::", CppList),
+    ("std::_Fwd_list_base<…>::", CppList),
+    ("std::deque<…>::", CppDeque),
+    ("std::_Deque_base<…>::", CppDeque),
+    ("std::function<…>::", CppFunction),
+    ("std::_Function_base::", CppFunction),
+    ("std::_Function_handler<…>::", CppFunction),
+    ("std::make_shared<…>", CppShared),
+    ("std::allocate_shared<…>", CppShared),
+    ("std::shared_ptr<…>::", CppShared),
+    ("std::__shared_ptr<…>::", CppShared),
+    ("std::__shared_count<…>::", CppShared),
+    ("std::basic_stringbuf<…>::", CppStream),
+    ("std::basic_ostringstream<…>::", CppStream),
+    ("std::basic_stringstream<…>::", CppStream),
+    ("std::basic_istringstream<…>::", CppStream),
+    ("alloc::fmt::format", RustFormat),
+    ("alloc::string::", RustString),
+    ("alloc::str::", RustString),
+    ("str>::", RustString),
+    ("alloc::vec::", RustVec),
+    ("alloc::raw_vec::", RustVec),
+    ("alloc::slice::", RustVec),
+    ("[_]>::", RustVec),
+    ("hashbrown::", RustHash),
+    ("std::collections::hash::", RustHash),
+    ("alloc::collections::btree::", RustBTree),
+    ("alloc::collections::vec_deque::", RustVec),
+    ("alloc::boxed::", RustBox),
+    ("alloc::sync::", RustShared),
+    ("alloc::rc::", RustShared),
+];
+
+impl Container {
+    /// As people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            CppString => "std::string",
+            CppVector => "std::vector",
+            CppTree => "std::map or std::set",
+            CppMap => "std::map",
+            CppSet => "std::set",
+            CppHash => "std::unordered_map or std::unordered_set",
+            CppUnorderedMap => "std::unordered_map",
+            CppUnorderedSet => "std::unordered_set",
+            CppList => "std::list",
+            CppDeque => "std::deque",
+            CppFunction => "std::function",
+            CppShared => "std::shared_ptr",
+            CppStream => "std::ostringstream",
+            RustString => "String",
+            RustFormat => "format!",
+            RustVec => "Vec",
+            RustHash => "HashMap",
+            RustBTree => "BTreeMap",
+            RustBox => "Box",
+            RustShared => "Arc or Rc",
+        }
+    }
+
+    /// What may be done where it allocates a lot.
+    pub fn remedy(self) -> &'static str {
+        match self {
+            CppString => {
+                "Pass std::string_view or a reference where a copy is made, and reserve() where it is built up."
+            }
+            CppVector => "reserve() the size it will have, or keep one and clear() it.",
+            CppTree | CppMap | CppSet => {
+                "Each element is a block: a sorted std::vector has one for all, a pool (std::pmr) few."
+            }
+            CppHash | CppUnorderedMap | CppUnorderedSet => {
+                "Each element is a block: a table with open addressing has one for all, a pool (std::pmr) few."
+            }
+            CppList => "Each element is a block: a std::vector has one for all.",
+            CppDeque => "An empty std::deque has two blocks already: keep one, or use a std::vector.",
+            CppFunction => {
+                "It allocates for callables of more than two words: capture a reference, or take a template."
+            }
+            CppShared => "Where one owner is enough, a value or a std::unique_ptr that is kept.",
+            CppStream => "std::to_chars or std::format_to into a buffer that is kept.",
+            RustString => "Borrow &str where a copy is made, and String::with_capacity where it is built up.",
+            RustFormat => "write! into a String that is kept and cleared.",
+            RustVec => "Vec::with_capacity, or keep one and clear() it.",
+            RustHash => "HashMap::with_capacity, or keep one and clear() it.",
+            RustBTree => "Where order is not needed a HashMap, where elements are few a sorted Vec.",
+            RustBox => "Keep values where they are, or in a Vec, and pass references.",
+            RustShared => "Clone the pointer and not the contents; where one owner is enough, a value.",
+        }
+    }
+
+    /// How its final size is given beforehand.
+    pub fn reserve(self) -> &'static str {
+        match self {
+            CppString | CppVector | CppHash | CppUnorderedMap | CppUnorderedSet => "reserve() the final size",
+            RustString | RustFormat | RustVec | RustHash => "Give it its final size with_capacity",
+            _ => "Allocate the final size at once",
+        }
+    }
+
+    /// What gives back memory that is not in use.
+    pub fn shrink(self) -> Option<&'static str> {
+        match self {
+            CppString | CppVector | CppDeque => Some("shrink_to_fit()"),
+            RustString | RustFormat | RustVec | RustHash => Some("shrink_to_fit()"),
+            _ => None,
+        }
+    }
+
+    /// Which of two a person would name, where a function of `outer` called one of `self`.
+    fn within(self, outer: Self) -> Self {
+        match (self, outer) {
+            (CppTree, CppMap | CppSet)
+            | (CppHash, CppUnorderedMap | CppUnorderedSet)
+            | (CppString, CppStream)
+            | (RustVec, RustString)
+            | (RustVec | RustString, RustFormat) => outer,
+            _ => self,
+        }
+    }
+}
+
+impl Serialize for Container {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.name())
+    }
+}
+
+/// Which functions are of containers. Names are looked at when they are asked for: most functions are never between a
+/// container's owner and the allocator.
+pub(crate) struct Containers<'a> {
+    functions: &'a Functions<'a>,
+    known: FxHashMap<FunctionId, Option<Container>>,
+}
+
+impl<'a> Containers<'a> {
+    /// Those of a profile.
+    pub fn new(functions: &'a Functions<'a>) -> Self {
+        Self { functions, known: FxHashMap::default() }
+    }
+
+    /// What the memory is for that `function` asked for on behalf of its caller, where it was `inner` further in.
+    pub fn with(&mut self, inner: Option<Container>, function: FunctionId) -> Option<Container> {
+        let of = || self.functions.known_name(function).and_then(container);
+        match (inner, *self.known.entry(function).or_insert_with(of)) {
+            (Some(inner), Some(outer)) => Some(inner.within(outer)),
+            (inner, outer) => inner.or(outer),
+        }
+    }
+}
+
+fn container(function: &str) -> Option<Container> {
+    if !function.contains("std") && !function.contains("alloc") && !function.contains("hashbrown") {
+        return None;
+    }
+    let short = names::short(function);
+    let path = short.trim_start_matches('<');
+    NAMES.iter().find(|(beginning, _)| path.starts_with(beginning)).map(|&(_, container)| container)
+}

@@ -1,0 +1,73 @@
+//! Buffers that grow: step by step, again and again, and larger than they need to be.
+
+use super::containers::Container;
+use super::ways::Way;
+use super::worth::at_least;
+use super::{Evidence, Savings};
+
+/// What the steps of a single growth may copy before it matters that there are so few of them.
+const COPIED: u64 = 10 << 20;
+/// Slack below this share of the peak, in percent, is not worth a copy of the block.
+const SLACK_PERCENT: u64 = 5;
+
+/// Buffers that grow here, and nothing much else.
+pub(super) fn growth(way: &Way) -> Option<(Evidence, Savings, String)> {
+    let (c, p) = (&way.counts, &way.patterns);
+    let steps_each = p.growth_steps / p.grown_buffers.max(1);
+    let mostly = at_least(p.growth_steps.saturating_add(p.grown_buffers), 80, c.allocations);
+    if p.growth_steps == 0 || !mostly || (steps_each < 2 && p.copied_bytes < COPIED) {
+        return None;
+    }
+    let container = way.container.map(Container::name);
+    let begun = c.allocations.saturating_sub(p.growth_steps).max(p.grown_buffers);
+    // Each one is gone before the next one begins.
+    if steps_each >= 2 && p.alternating >= 100 && at_least(p.alternating, 80, begun) {
+        let evidence = Evidence::RebuiltContainer {
+            times: begun,
+            growth_steps: p.growth_steps,
+            copied_bytes: p.copied_bytes,
+            largest_bytes: p.largest,
+            container,
+        };
+        let saves = Savings { allocations: c.allocations, copied_bytes: p.copied_bytes, ..Savings::default() };
+        let remedy = "Keep it from one time to the next and clear it: its memory stays.";
+        return Some((evidence, saves, remedy.to_owned()));
+    }
+    let doubling = steps_each <= geometric_steps(p.smallest, p.largest);
+    let evidence = Evidence::GrownBuffer {
+        grown_buffers: p.grown_buffers,
+        growth_steps: p.growth_steps,
+        copied_bytes: p.copied_bytes,
+        smallest_bytes: p.smallest,
+        largest_bytes: p.largest,
+        doubling,
+        container,
+    };
+    let reserve = way.container.map_or("Allocate the final size at once", Container::reserve);
+    let remedy = match doubling {
+        true => format!("{reserve}."),
+        false => format!("{reserve}, or double the size in each step."),
+    };
+    let saves = Savings { allocations: p.growth_steps, copied_bytes: p.copied_bytes, ..Savings::default() };
+    Some((evidence, saves, remedy))
+}
+
+/// So many steps at the most take a buffer from one size to the other where each adds half of it or more.
+fn geometric_steps(smallest: u64, largest: u64) -> u64 {
+    let doublings = (largest / smallest.max(1)).checked_ilog2().unwrap_or(0);
+    2 * u64::from(doublings) + 2
+}
+
+/// Large blocks that may be larger than they need to be.
+pub(super) fn slack(way: &Way, peak_bytes: u64) -> Option<(Evidence, Savings, String)> {
+    let p = &way.patterns;
+    // What was not live at the peak does not lower it.
+    let slack = p.kept_slack.min(way.counts.peak_bytes);
+    if p.kept == 0 || !at_least(slack, SLACK_PERCENT, peak_bytes) {
+        return None;
+    }
+    let evidence = Evidence::KeptSlack { kept: p.kept, kept_bytes: p.kept_bytes, kept_slack: p.kept_slack };
+    let shrink = way.container.and_then(Container::shrink).unwrap_or("realloc to the size in use");
+    let remedy = format!("Once complete, {shrink} gives back what is not used.");
+    Some((evidence, Savings { peak_bytes: slack, ..Savings::default() }, remedy))
+}

@@ -1,0 +1,131 @@
+//! Blocks that live shortly, together, or in several threads.
+
+use super::containers::Container;
+use super::ways::Way;
+use super::worth::at_least;
+use super::{Evidence, Savings};
+use crate::names;
+
+/// Blocks up to this size may lie on the stack.
+const ON_STACK: u64 = 1 << 10;
+/// Blocks of this mean size or less gain from an arena.
+const SMALL: u64 = 256;
+/// Mean length of a run from which on an arena is worth its trouble.
+const RUN: u64 = 64;
+
+/// One block after another, where one would do.
+pub(super) fn temporary(way: &Way, through: Option<&str>) -> Option<(Evidence, Savings, String)> {
+    let (c, p) = (&way.counts, &way.patterns);
+    let freed_before_next = p.alternating;
+    if !at_least(freed_before_next, 90, c.allocations) || at_least(p.growth_steps, 10, c.allocations) {
+        return None;
+    }
+    let evidence = Evidence::TemporaryBlock {
+        allocations: c.allocations,
+        freed_before_next,
+        smallest_bytes: p.smallest,
+        largest_bytes: p.largest,
+        allocated_bytes: c.allocated_bytes,
+        container: way.container.map(Container::name),
+    };
+    let remedy = match (way.container, through) {
+        (Some(container), _) => container.remedy().to_owned(),
+        (None, Some(through)) => {
+            format!("{} allocates in each call: call it less often, or keep what it returns.", names::short(through))
+        }
+        (None, None) if p.smallest != p.largest => {
+            "Keep one block outside of the loop, as large as it has to be.".to_owned()
+        }
+        (None, None) if p.largest <= ON_STACK => "Keep one outside of the loop, or take one on the stack.".to_owned(),
+        (None, None) => "Keep one outside of the loop.".to_owned(),
+    };
+    Some((evidence, Savings { allocations: freed_before_next, ..Savings::default() }, remedy))
+}
+
+/// Small blocks that are freed together; several places may share an arena, so there is no remedy yet.
+pub(super) fn together(way: &Way) -> Option<(Evidence, Savings)> {
+    let (c, p) = (&way.counts, &way.patterns);
+    let average_bytes = average(way);
+    if !at_least(p.freed_in_runs, 80, c.allocations) || p.freed_in_runs / RUN < p.runs || average_bytes > SMALL {
+        return None;
+    }
+    let overhead_bytes = chunk(average_bytes).saturating_sub(average_bytes).saturating_mul(c.peak);
+    let evidence = Evidence::OneLifetime {
+        allocations: c.allocations,
+        allocated_bytes: c.allocated_bytes,
+        freed_in_runs: p.freed_in_runs,
+        runs: p.runs,
+        overhead_bytes,
+        places: 1,
+    };
+    Some((evidence, Savings { allocations: c.allocations, peak_bytes: overhead_bytes, ..Savings::default() }))
+}
+
+/// Blocks that go from thread to thread; as with [`together`], places are merged.
+pub(super) fn handed_over(way: &Way) -> Option<(Evidence, Savings)> {
+    let (c, p) = (&way.counts, &way.patterns);
+    if !at_least(p.freed_by_others, 50, c.allocations) {
+        return None;
+    }
+    let evidence =
+        Evidence::FreedByOthers { allocations: c.allocations, freed_by_others: p.freed_by_others, places: 1 };
+    Some((evidence, Savings { freed_by_others: p.freed_by_others, ..Savings::default() }))
+}
+
+/// Evidence of one kind from several ways, with the number of the way that has the most.
+pub(super) fn merged(all: Vec<(usize, Evidence, Savings)>) -> Option<(usize, Evidence, Savings)> {
+    let weight = |saves: &Savings| (saves.allocations, saves.freed_by_others);
+    let largest = all.iter().max_by_key(|(number, _, saves)| (weight(saves), std::cmp::Reverse(*number)))?.0;
+    let (evidence, saves) = all.into_iter().map(|(_, evidence, saves)| (evidence, saves)).reduce(plus)?;
+    Some((largest, evidence, saves))
+}
+
+fn plus((a, s): (Evidence, Savings), (b, t): (Evidence, Savings)) -> (Evidence, Savings) {
+    let sum = |a: u64, b: u64| a.saturating_add(b);
+    let evidence = match (a, b) {
+        (
+            Evidence::OneLifetime { allocations, allocated_bytes, freed_in_runs, runs, overhead_bytes, places },
+            Evidence::OneLifetime {
+                allocations: n,
+                allocated_bytes: bytes,
+                freed_in_runs: freed,
+                runs: more_runs,
+                overhead_bytes: overhead,
+                places: more_places,
+            },
+        ) => Evidence::OneLifetime {
+            allocations: sum(allocations, n),
+            allocated_bytes: sum(allocated_bytes, bytes),
+            freed_in_runs: sum(freed_in_runs, freed),
+            runs: sum(runs, more_runs),
+            overhead_bytes: sum(overhead_bytes, overhead),
+            places: sum(places, more_places),
+        },
+        (
+            Evidence::FreedByOthers { allocations, freed_by_others, places },
+            Evidence::FreedByOthers { allocations: n, freed_by_others: freed, places: more },
+        ) => Evidence::FreedByOthers {
+            allocations: sum(allocations, n),
+            freed_by_others: sum(freed_by_others, freed),
+            places: sum(places, more),
+        },
+        // Only evidence of one kind is merged.
+        (a, _) => return (a, s),
+    };
+    let saves = Savings {
+        allocations: sum(s.allocations, t.allocations),
+        copied_bytes: sum(s.copied_bytes, t.copied_bytes),
+        freed_by_others: sum(s.freed_by_others, t.freed_by_others),
+        peak_bytes: sum(s.peak_bytes, t.peak_bytes),
+    };
+    (evidence, saves)
+}
+
+fn average(way: &Way) -> u64 {
+    way.counts.allocated_bytes.checked_div(way.counts.allocations).unwrap_or(0)
+}
+
+/// What a block of this size takes in the C library's allocator: a header of 8 bytes, a multiple of 16, 32 at the least.
+fn chunk(size: u64) -> u64 {
+    (size.saturating_add(8 + 15) / 16 * 16).max(32)
+}

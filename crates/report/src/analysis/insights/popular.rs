@@ -1,0 +1,51 @@
+//! Containers that stand for a good part of all allocations, where nothing more special is to be said.
+
+use std::collections::BTreeMap;
+
+use super::super::functions::FunctionId;
+use super::containers::Container;
+use super::ways::Ways;
+use super::worth::{Whole, at_least};
+use super::{Evidence, Finding, Savings};
+
+/// The smallest share of all allocations, in percent, from which on a container is named.
+const PERCENT: u64 = 20;
+
+/// `found` are the insights so far, each with its way.
+pub(super) fn find(ways: &Ways, whole: &Whole, found: &[(usize, Finding)]) -> Vec<(usize, Finding)> {
+    let mut claimed: BTreeMap<usize, u64> = BTreeMap::new();
+    for (way, finding) in found {
+        let sum = claimed.entry(ways.root_of(*way)).or_default();
+        *sum = sum.saturating_add(finding.saves.allocations);
+    }
+    let mut groups: BTreeMap<(FunctionId, Container), Vec<usize>> = BTreeMap::new();
+    for root in ways.roots() {
+        let way = ways.get(root);
+        if let Some(container) = way.container {
+            groups.entry((way.step.function, container)).or_default().push(root);
+        }
+    }
+    let popular = groups.into_iter().filter_map(|((_, container), roots)| {
+        let sum = |of: &dyn Fn(usize) -> u64| roots.iter().fold(0u64, |sum, &root| sum.saturating_add(of(root)));
+        let allocations = sum(&|root| ways.get(root).counts.allocations);
+        let told = sum(&|root| claimed.get(&root).copied().unwrap_or(0));
+        if !at_least(allocations, PERCENT, whole.counts.allocations) || at_least(told, 50, allocations) {
+            return None;
+        }
+        let largest = *roots.iter().max_by_key(|&&root| ways.get(root).counts.allocations)?;
+        let way = ways.get(largest);
+        let allocated_bytes = sum(&|root| ways.get(root).counts.allocated_bytes);
+        let saves = Savings { allocations, ..Savings::default() };
+        let finding = Finding {
+            evidence: Evidence::PopularContainer { container: container.name(), allocations, allocated_bytes },
+            remedy: container.remedy().to_owned(),
+            saves,
+            step: way.step,
+            through: way.through,
+            sites: sum(&|root| ways.get(root).sites),
+            largest: way.largest,
+        };
+        whole.matters(&saves, allocated_bytes).then_some((largest, finding))
+    });
+    popular.collect()
+}

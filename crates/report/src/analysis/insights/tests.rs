@@ -1,0 +1,285 @@
+//! Each habit, and what looks nearly like it and must be passed over in silence.
+
+use mallow_profile::{Counts, Origin, Patterns, Profile, Word, Words};
+
+use super::{Evidence, Insight, insights};
+use crate::testing::{Builder, blocks, habits};
+
+/// A program of a million blocks without habits, and one site besides.
+fn beside(frames: &[&str], counts: Counts, patterns: Patterns) -> Profile {
+    let mut b = Builder::default();
+    let process = b.process(1, &["a"], 10);
+    b.site(process, &["work@a.c:1", "main@a.c:9"], blocks(1_000_000, 100, 0, 0));
+    b.site(process, frames, counts).patterns = patterns;
+    b.profile
+}
+
+const PLACE: &[&str] = &["f@a.c:5", "main@a.c:10"];
+
+fn all(profile: &Profile) -> Vec<Insight> {
+    let told = insights(profile, usize::MAX);
+    assert_eq!(told.insights_in_all, told.insights.len() as u64);
+    told.insights
+}
+
+/// The only insight there is.
+fn one(profile: &Profile) -> Insight {
+    let mut all = all(profile);
+    assert_eq!(all.len(), 1, "{all:#?}");
+    all.remove(0)
+}
+
+fn silent(profile: &Profile) -> bool {
+    all(profile).is_empty()
+}
+
+fn sizes(smallest: u64, largest: u64) -> Patterns {
+    Patterns { smallest, largest, ..Patterns::default() }
+}
+
+/// Allocations, steps, buffers, bytes copied, largest size.
+fn grown(allocations: u64, steps: u64, buffers: u64, copied: u64, largest: u64) -> Profile {
+    let patterns = Patterns { growth_steps: steps, grown_buffers: buffers, copied_bytes: copied, ..sizes(16, largest) };
+    beside(PLACE, blocks(allocations, 100, 0, 0), patterns)
+}
+
+#[test]
+fn buffers_that_grow_step_by_step() {
+    let found = one(&grown(60_000, 55_000, 5_000, 9_000_000, 16_384));
+    let Evidence::GrownBuffer { grown_buffers, growth_steps, copied_bytes, doubling, .. } = found.evidence else {
+        panic!("{found:?}")
+    };
+    assert_eq!((grown_buffers, growth_steps, copied_bytes, doubling), (5_000, 55_000, 9_000_000, true));
+    assert_eq!((found.saves.allocations, found.saves.copied_bytes), (55_000, 9_000_000));
+    assert_eq!((found.frame.function.as_str(), found.frame.line, found.sites), ("f", Some(5), 1));
+    assert_eq!(found.remedy, "Allocate the final size at once.");
+    // A thousand steps to 16 kB are no doubling.
+    let found = one(&grown(50_000, 50_000, 50, 30 << 20, 16_384));
+    assert!(found.remedy.ends_with("or double the size in each step."), "{}", found.remedy);
+    // Few steps, but each copies a lot.
+    assert_eq!(one(&grown(4_000, 2_000, 2_000, 40 << 20, 40_000)).saves.copied_bytes, 40 << 20);
+}
+
+#[test]
+fn buffers_that_hardly_grow() {
+    assert!(silent(&grown(60_000, 30_000, 20_000, 900_000, 200)), "one step each, nothing much copied");
+    assert!(silent(&grown(200_000, 55_000, 5_000, 900_000, 16_384)), "most blocks there do not grow");
+    assert!(silent(&grown(10_000, 9_000, 800, 90_000, 16_384)), "less than a hundredth of the program");
+}
+
+#[test]
+fn containers_that_are_built_anew() {
+    let rebuilt = |alternating| {
+        let patterns = Patterns {
+            growth_steps: 48_000,
+            grown_buffers: 12_000,
+            copied_bytes: 700_000,
+            alternating,
+            ..sizes(4, 128)
+        };
+        beside(PLACE, blocks(60_000, 60, 0, 0), patterns)
+    };
+    let found = one(&rebuilt(12_000));
+    let Evidence::RebuiltContainer { times, growth_steps, largest_bytes, .. } = found.evidence else {
+        panic!("{found:?}")
+    };
+    assert_eq!((times, growth_steps, largest_bytes, found.saves.allocations), (12_000, 48_000, 128, 60_000));
+    // Many that live side by side cannot share one's memory; they still grow.
+    assert!(matches!(one(&rebuilt(5_000)).evidence, Evidence::GrownBuffer { .. }));
+}
+
+fn alternating(allocations: u64, alternating: u64, sizes: Patterns) -> Profile {
+    beside(PLACE, blocks(allocations, 100, 0, 0), Patterns { alternating, ..sizes })
+}
+
+#[test]
+fn blocks_that_one_block_could_stand_for() {
+    let found = one(&alternating(30_000, 29_999, sizes(256, 256)));
+    let Evidence::TemporaryBlock { allocations, freed_before_next, .. } = found.evidence else { panic!("{found:?}") };
+    assert_eq!((allocations, freed_before_next, found.saves.allocations), (30_000, 29_999, 29_999));
+    assert_eq!(found.remedy, "Keep one outside of the loop, or take one on the stack.");
+    assert_eq!(one(&alternating(30_000, 30_000, sizes(5000, 5000))).remedy, "Keep one outside of the loop.");
+    let found = one(&alternating(30_000, 30_000, sizes(5, 5000)));
+    assert_eq!(found.remedy, "Keep one block outside of the loop, as large as it has to be.");
+    // What the C library allocates for itself is not the program's to keep.
+    let patterns = Patterns { alternating: 30_000, ..sizes(472, 472) };
+    let profile = beside(&["fopen!libc.so.6", "f@a.c:5"], blocks(30_000, 472, 0, 0), patterns);
+    assert!(one(&profile).remedy.starts_with("fopen allocates in each call"));
+    assert_eq!(one(&profile).through.as_deref(), Some("fopen"));
+    // Few, but of many bytes.
+    let patterns = Patterns { alternating: 12_000, ..sizes(7160, 7160) };
+    let mut b = Builder::default();
+    let process = b.process(1, &["a"], 10);
+    b.site(process, &["work", "main"], blocks(30_000, 100, 0, 0));
+    b.site(process, &["init@z.c:1", "main"], blocks(3_000, 7160, 0, 0)).patterns =
+        Patterns { alternating: 3_000, ..patterns };
+    assert_eq!(one(&b.profile).frame.function, "init");
+}
+
+#[test]
+fn blocks_that_live_side_by_side() {
+    assert!(silent(&alternating(30_000, 26_000, sizes(256, 256))), "some of them");
+    assert!(silent(&alternating(9_999, 9_999, sizes(256, 256))), "few and small");
+    assert!(silent(&alternating(10_100, 10_100, sizes(8, 8))), "not a hundredth");
+}
+
+/// Blocks of a wrapper that four functions call.
+fn wrapped(sizes: Patterns, mut habit: impl FnMut(usize) -> u64) -> Profile {
+    let mut b = Builder::default();
+    let process = b.process(1, &["a"], 10);
+    b.site(process, &["work@a.c:1", "main@a.c:9"], blocks(1_000_000, 100, 0, 0));
+    for (n, caller) in ["one@a.c:21", "two@a.c:22", "three@a.c:23", "four@a.c:24"].into_iter().enumerate() {
+        b.site(process, &["my_alloc@m.c:3", caller, "main@a.c:9"], blocks(30_000, 64, 0, 0)).patterns =
+            Patterns { alternating: habit(n), ..sizes };
+    }
+    b.profile
+}
+
+#[test]
+fn a_wrapper_has_no_habits_of_its_own() {
+    let found = one(&wrapped(sizes(8, 64), |n| if n == 2 { 30_000 } else { 100 }));
+    assert_eq!((found.frame.function.as_str(), found.through.as_deref()), ("three", Some("my_alloc")));
+    assert_eq!((found.frame.line, found.saves.allocations), (Some(23), 30_000));
+    // Where all want the same it is its own after all.
+    let found = one(&wrapped(sizes(64, 64), |_| 30_000));
+    assert_eq!((found.frame.function.as_str(), found.sites, found.saves.allocations), ("my_alloc", 4, 120_000));
+    let found = all(&wrapped(sizes(8, 64), |_| 30_000));
+    assert_eq!(found.iter().map(|f| f.frame.function.as_str()).collect::<Vec<_>>(), ["one", "two", "three", "four"]);
+}
+
+fn in_runs(allocations: u64, size: u64, freed_in_runs: u64, runs: u64) -> Profile {
+    beside(PLACE, blocks(allocations, size, 0, 0), Patterns { freed_in_runs, runs, ..sizes(size, size) })
+}
+
+#[test]
+fn small_blocks_that_are_freed_together() {
+    let found = one(&in_runs(100_000, 40, 99_000, 10));
+    let Evidence::OneLifetime { allocations, runs, overhead_bytes, places, .. } = found.evidence else {
+        panic!("{found:?}")
+    };
+    // 40 bytes take 48.
+    assert_eq!((allocations, runs, overhead_bytes, places), (100_000, 10, 800_000, 1));
+    // Places that may share an arena are one insight.
+    let mut profile = in_runs(30_000, 40, 30_000, 10);
+    let mut b = Builder { profile };
+    let process = mallow_profile::ProcessId(0);
+    let more = Patterns { freed_in_runs: 50_000, runs: 10, ..sizes(10, 20) };
+    b.site(process, &["g@a.c:6", "main@a.c:10"], blocks(50_000, 20, 0, 0)).patterns = more;
+    profile = b.profile;
+    let found = one(&profile);
+    let Evidence::OneLifetime { allocations, places, .. } = found.evidence else { panic!("{found:?}") };
+    assert_eq!((allocations, places, found.frame.function.as_str()), (80_000, 2, "g"));
+}
+
+#[test]
+fn blocks_that_are_not_quite_freed_together() {
+    assert!(silent(&in_runs(100_000, 40, 70_000, 10)), "not all of them");
+    assert!(silent(&in_runs(100_000, 40, 100_000, 2_000)), "in short runs");
+    assert!(silent(&in_runs(100_000, 400, 100_000, 10)), "not small");
+    assert!(silent(&in_runs(50_000, 40, 50_000, 10)), "less than a twentieth of the program");
+}
+
+#[test]
+fn blocks_that_other_threads_free() {
+    let freed = |by_others| {
+        let patterns = Patterns { freed_by_others: by_others, alternating: 50_000 - by_others, ..sizes(64, 64) };
+        beside(PLACE, blocks(50_000, 64, 0, 0), patterns)
+    };
+    let found = one(&freed(50_000));
+    assert!(matches!(found.evidence, Evidence::FreedByOthers { freed_by_others: 50_000, places: 1, .. }));
+    assert_eq!(found.saves.freed_by_others, 50_000);
+    assert!(silent(&freed(20_000)), "most are freed at home");
+}
+
+#[test]
+fn slack_that_is_kept() {
+    let kept = |size: u64, slack, leaked| {
+        let patterns = Patterns { kept: 1, kept_bytes: size, kept_slack: slack, ..sizes(size, size) };
+        let counts = Counts { peak: leaked, peak_bytes: leaked * size, ..blocks(1, size, 0, leaked) };
+        beside(PLACE, counts, patterns)
+    };
+    let found = one(&kept(100 << 20, 50 << 20, 1));
+    assert!(matches!(found.evidence, Evidence::KeptSlack { kept: 1, kept_slack: 52_428_800, .. }));
+    assert_eq!(found.saves.peak_bytes, 50 << 20);
+    assert!(silent(&kept(12 << 20, 4 << 20, 1)), "little of the peak");
+    assert!(silent(&kept(100 << 20, 50 << 20, 0)), "not live at the peak");
+}
+
+fn started(outer: &[&str], allocations: u64) -> Profile {
+    let frames = [&["init_tables@t.cc:3", "set_up@t.cc:9"], outer].concat();
+    beside(&frames, blocks(allocations, 24, 0, 0), sizes(24, 24))
+}
+
+/// As glibc runs initialisers of shared objects, those of the program, and main.
+const LOADER: &[&str] =
+    &["call_init!ld-linux-x86-64.so.2", "_dl_init!ld-linux-x86-64.so.2", "+0x1a3!ld-linux-x86-64.so.2"];
+const START: &[&str] = &["call_init!libc.so.6", "__libc_start_main_impl!libc.so.6", "_start"];
+const MAIN: &[&str] = &["main@a.c:2", "__libc_start_call_main!libc.so.6", "__libc_start_main_impl!libc.so.6", "_start"];
+const STRIPPED: &[&str] = &["+0x11f0", "+0x2724a!libc.so.6", "__libc_start_main!libc.so.6", "+0x1000"];
+
+#[test]
+fn what_is_allocated_before_main_and_after_it() {
+    for outer in [LOADER, START, &["__libc_start_main!libc.so.6", "+0x1000"]] {
+        let found = one(&started(outer, 20_000));
+        let Evidence::BeforeMain(outside) = &found.evidence else { panic!("{found:?}") };
+        assert_eq!((outside.allocations, outside.functions, found.frame.function.as_str()), (20_000, 1, "set_up"));
+        assert_eq!((outside.modules[0].module.as_str(), outside.modules[0].allocations), ("/usr/bin/program", 20_000));
+    }
+    let exit = [&["+0x99!libc.so.6", "exit!libc.so.6"], MAIN].concat();
+    let found = one(&started(&exit, 20_000));
+    assert!(matches!(&found.evidence, Evidence::AfterMain(outside) if outside.allocations == 20_000), "{found:?}");
+}
+
+#[test]
+fn what_merely_looks_like_outside_of_main() {
+    assert!(silent(&started(MAIN, 20_000)), "main itself");
+    assert!(silent(&started(STRIPPED, 20_000)), "main without a name");
+    assert!(silent(&started(&["main@a.c:2", "__libc_start_main!libc.so.6", "_start"], 20_000)), "an older C library");
+    assert!(silent(&started(&[LOADER, &["dlopen!libc.so.6"], MAIN].concat(), 20_000)), "a plugin's initialisers");
+    assert!(silent(&started(&["start_thread!libc.so.6", "clone3!libc.so.6"], 20_000)), "a thread");
+    assert!(silent(&started(&[&["exit@a.c:70"], MAIN].concat(), 20_000)), "the program's own function of that name");
+    assert!(silent(&started(START, 999)), "what any program has");
+    assert!(silent(&started(START, 9_000)), "less than a hundredth");
+    let mut b = Builder { profile: started(&[], 20_000) };
+    let cut = b.profile.stacks.push(mallow_profile::Stacks::CUT_ROOT, mallow_profile::FrameId(0));
+    b.profile.sites[1].stack = cut;
+    assert!(silent(&b.profile), "nobody knows");
+}
+
+const COPY: &str = "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >::_M_create(unsigned long&, unsigned long)!libstdc++.so.6";
+const NEW: &str = "operator new(unsigned long)!libstdc++.so.6";
+
+#[test]
+fn containers_that_stand_for_much_of_the_program() {
+    let copied = |allocations, alternating| {
+        let patterns = Patterns { alternating, ..sizes(31, 90) };
+        beside(&[NEW, COPY, "f@a.cc:5", "main@a.cc:10"], blocks(allocations, 40, 0, 0), patterns)
+    };
+    let found = one(&copied(300_000, 100));
+    let Evidence::PopularContainer { container, allocations, .. } = found.evidence else { panic!("{found:?}") };
+    assert_eq!((container, allocations, found.frame.function.as_str()), ("std::string", 300_000, "f"));
+    assert!(found.remedy.contains("std::string_view"));
+    assert!(silent(&copied(240_000, 100)), "less than a fifth");
+    // Something more special is to be said of it.
+    let found = one(&copied(300_000, 300_000));
+    assert!(matches!(found.evidence, Evidence::TemporaryBlock { container: Some("std::string"), .. }), "{found:?}");
+}
+
+#[test]
+fn insights_are_ranked_and_cut() {
+    let profile = habits();
+    let found = all(&profile);
+    assert!(found.len() > 5 && found.is_sorted_by(|a, b| a.share >= b.share), "{found:#?}");
+    let some = insights(&profile, 2);
+    assert_eq!((some.insights_in_all, &some.insights[..]), (found.len() as u64, &found[..2]));
+    assert!(found.iter().all(|f| f.share > 0.0 && f.share <= 1.0 && !f.remedy.is_empty()));
+}
+
+#[test]
+fn profiles_that_tell_no_patterns_have_no_insights() {
+    let mut profile = habits();
+    let tells = Words::of(&[Word::Allocations, Word::AllocatedBytes, Word::PeakBytes]);
+    profile.origin = Some(Origin { format: "heaptrack", tells, sampled_bytes: None });
+    assert!(silent(&profile));
+    assert!(silent(&Profile::default()));
+}
