@@ -222,6 +222,8 @@ fn gos_profiles() {
     let source = workspace().join("tests/targets/words_test.go");
     fs::copy(source, place.path().join("words_test.go")).expect("a copy");
     let go = Run::new(tool("go"), place.path()).args(["test", "-memprofile", "mem.out", "-memprofilerate", "1", "."]);
+    // A cache of its own: without HOME there is none.
+    let go = go.env("GOCACHE", Some(place.path().join("cache")));
     ran(go.env("PROFILE", Some(place.path().join("heap.out"))));
     let json = report(place.path(), "mem.out");
     let raw = Raw::of(place.path(), "mem.out");

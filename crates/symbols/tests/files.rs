@@ -429,7 +429,11 @@ fn go_names_are_shown_as_they_are() {
     fs::write(folder.path().join("main.go"), source).unwrap();
     let path = folder.path().join("program");
     let mut command = Command::new("go");
-    run(command.current_dir(folder.path()).args(["build", "-o", "program", "main.go"]).env("CGO_ENABLED", "0"));
+    run(command
+        .current_dir(folder.path())
+        .args(["build", "-o", "program", "main.go"])
+        .env("CGO_ENABLED", "0")
+        .env("GOCACHE", folder.path()));
     let (places, _) = look_up(&path, &[symbol(&path, "main.cold") + 8], nowhere());
     assert_eq!(places[0].last().unwrap().0, "main.cold");
     assert_eq!(places[0].last().unwrap().1, "main.go");
