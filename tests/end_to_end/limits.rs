@@ -147,6 +147,26 @@ fn noexec_file_systems() {
     }
 }
 
+/// The place for all users is not root's alone: nothing is loaded from there, and the next one serves.
+#[test]
+fn cache_of_somebody_else() {
+    let Some(unshare) = mount_namespace("cache_of_somebody_else") else { return };
+    let place = directory();
+    let open = "mount -t tmpfs none /var/cache && mkdir -m 777 /var/cache/mallow && exec \"$@\"";
+    let run = Run::new(unshare[0], place.path())
+        .args(&unshare[1..])
+        .args(["sh", "-c", open, "sh"])
+        .arg(mallow())
+        .args(["stat", "--json", "-o", "out", "--", "sh", "-c", "ls -d /; exit 3"])
+        .env("XDG_CACHE_HOME", Some(place.path()))
+        .go();
+    assert_eq!((run.status, run.out().as_str(), run.err().as_str()), (3, "/\n", ""));
+    let json: serde_json::Value =
+        serde_json::from_slice(&fs::read(place.path().join("out")).expect("counts")).expect("JSON");
+    assert!(number(&json, "allocations") > 0, "{json:#}");
+    assert!(place.path().join("mallow").is_dir(), "the user's own cache serves");
+}
+
 /// The command has no standard input, output or error.
 #[test]
 fn closed_standard_descriptors() {

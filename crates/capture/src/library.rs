@@ -39,8 +39,9 @@ pub fn unpack(fallback: &Path) -> Result<PathBuf, LibraryError> {
         let Some(cache) = cache else { continue };
         match unpack_into(&cache.join("mallow"), mode) {
             Ok(path) if fits_ld_preload(&path) => return Ok(path),
-            Err(LibraryError::NotPrivate(path)) => return Err(LibraryError::NotPrivate(path)),
-            Ok(_) | Err(LibraryError::Io(..) | LibraryError::Unfit(_)) => {}
+            // Root of a user namespace finds there what belongs to root outside: another place will do.
+            Err(LibraryError::NotPrivate(path)) if mode == 0o700 => return Err(LibraryError::NotPrivate(path)),
+            Ok(_) | Err(_) => {}
         }
     }
     let path = unpack_into(fallback, 0o700)?;
