@@ -27,7 +27,15 @@ fn recording() -> (TempDir, PathBuf) {
     (record.directory, record.file)
 }
 
-const READERS: [&[&str]; 5] = [&["report"], &["report", "--json"], &["top"], &["leaks"], &["flame", "-o", "-"]];
+const READERS: [&[&str]; 7] = [
+    &["report"],
+    &["report", "--json"],
+    &["top"],
+    &["leaks"],
+    &["flame", "-o", "-"],
+    &["timeline"],
+    &["timeline", "--at", "peak", "--json"],
+];
 
 #[test]
 fn missing_command() {

@@ -25,4 +25,5 @@ mod processes;
 mod programs;
 mod signals;
 mod threads;
+mod timeline;
 mod tree;

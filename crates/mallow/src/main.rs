@@ -34,6 +34,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Tree(flags) => commands::tree::run(flags),
         Command::Leaks(flags) => commands::leaks::run(flags),
         Command::Flame(flags) => commands::flame::run(flags),
+        Command::Timeline(flags) => commands::timeline::run(flags),
         Command::Test(flags) => commands::test::run(flags),
         Command::Pack(flags) => commands::pack::run(flags),
         Command::Recover(flags) => commands::recover::run(flags),

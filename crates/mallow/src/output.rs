@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Write};
 
 use anyhow::{Context, Result};
-use mallow_report::analysis::{Leaks, Overview, StatReport, Top, Tree};
+use mallow_report::analysis::{HeapAt, Leaks, Overview, StatReport, Timeline, Top, Tree};
 use serde::Serialize;
 
 /// Writes to standard output. A reader that has seen enough (`mallow report | head`) is no failure.
@@ -37,6 +37,8 @@ impl Report for Leaks {}
 impl Report for StatReport {}
 impl Report for crate::commands::test::Report {}
 impl Report for Tree {}
+impl Report for Timeline {}
+impl Report for HeapAt {}
 
 /// The report as JSON for scripts, a line end after it. Invisible characters are escaped, so that a terminal does not
 /// obey them either.

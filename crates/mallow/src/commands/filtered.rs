@@ -111,13 +111,16 @@ impl Filters {
         self.told.is_empty()
     }
 
+    /// The filters in words; None where none is on.
+    pub fn told(&self) -> Option<String> {
+        (!self.is_none()).then(|| format!("Filtered by {}", self.told.join("; ")))
+    }
+
     /// The text of a view, below a line that tells the filters.
     pub fn above(&self, text: String, look: &Look) -> String {
-        if self.is_none() {
-            return text;
-        }
+        let Some(told) = self.told() else { return text };
         let mut page = Page::new(*look);
-        page.line(Line::new().faint(format!("Filtered by {}", self.told.join("; "))));
+        page.line(Line::new().faint(told));
         page.into_text() + &text
     }
 }

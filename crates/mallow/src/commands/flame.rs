@@ -23,6 +23,6 @@ pub fn run(flags: &FlameFlags) -> Result<ExitCode> {
     }
     let suffix = format!("{}{}.svg", By::from(by), if flags.callers { "-callers" } else { "" });
     let to = Destination::of(flags.output.as_deref(), recording.path(), &suffix);
-    to.write(&picture::flame::draw(&graph), picture::MARK)?;
+    to.write(&picture::flame::draw(&graph, recording.filters.told().as_deref()), picture::MARK)?;
     Ok(exit::OK)
 }

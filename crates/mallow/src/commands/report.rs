@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use mallow_profile::{Profile, Word};
-use mallow_report::analysis::{self, Frame, Insights, Largest, Measure, Overview, Place, Stack, overview};
+use mallow_report::analysis::{self, Ending, Frame, Insights, Largest, Measure, Overview, Stack, overview};
 use serde::Serialize;
 
 use super::lacking::Lacking;
@@ -234,7 +234,7 @@ fn places(list: &Largest, look: &Look, stacks: bool, page: &mut Page) {
         table.row([
             Line::new().plain(percent(value, list.total)),
             Line::new().plain(if list.by.is_bytes() { bytes(value, look.exact) } else { count(value) }),
-            described(place, look),
+            described(place.frame.as_ref(), place.sites, place.through.as_deref(), &place.largest_site.stack, look),
         ]);
         if stacks {
             for frame in &place.largest_site.stack.frames {
@@ -257,19 +257,19 @@ pub fn framed(frame: &Frame, look: &Look) -> Line {
 }
 
 /// `parse_row parser.cc:212 (2 sites) via std::string::_M_create ← load ← main`
-fn described(place: &Place, look: &Look) -> Line {
+pub fn described(frame: Option<&Frame>, sites: u64, through: Option<&str>, stack: &Stack, look: &Look) -> Line {
     const CALLERS: usize = 4;
     const WIDE: usize = 120;
-    let Some(frame) = &place.frame else { return Line::new().faint("(no stack is known)") };
+    let Some(frame) = frame else { return Line::new().faint("(no stack is known)") };
     let mut line = framed(frame, look);
     // Where there is little room, callers tell more.
-    if place.sites > 1 && look.width.is_none_or(|w| w >= WIDE) {
-        line = line.faint(format!(" ({})", of(place.sites, "site")));
+    if sites > 1 && look.width.is_none_or(|w| w >= WIDE) {
+        line = line.faint(format!(" ({})", of(sites, "site")));
     }
-    if let Some(through) = &place.through {
+    if let Some(through) = through {
         line = line.faint(format!(" via {}", function(through, look)));
     }
-    called(line, frame, &place.largest_site.stack, CALLERS, look)
+    called(line, frame, stack, CALLERS, look)
 }
 
 /// The line, and who called the function that it names: ` ← load ← main`, at most `limit` of them.
@@ -293,11 +293,21 @@ pub fn called(mut line: Line, frame: &Frame, stack: &Stack, limit: usize, look: 
 }
 
 fn warnings(report: &Overview, page: &mut Page) {
+    lacks(&report.ending, page);
+    if report.totals.allocations == 0 && report.ending.cut_short.is_none() && report.origin.is_none() {
+        page.gap();
+        page.line(Line::new().warning(
+            "No allocation was seen: the program made none, or its allocator is out of sight (a static program, or one with an allocator of its own).",
+        ));
+    }
+}
+
+/// What a recording lacks.
+pub fn lacks(ending: &Ending, page: &mut Page) {
     let mut warn = |text: String| {
         page.gap();
         page.line(Line::new().warning(text));
     };
-    let ending = &report.ending;
     if let Some(why) = &ending.cut_short {
         warn(format!("The recording is cut short: {why}. Numbers are those up to the cut."));
     }
@@ -306,12 +316,6 @@ fn warnings(report: &Overview, page: &mut Page) {
     }
     if ending.damaged > 0 {
         warn(format!("Passed over, because the target had written over it: {}.", of(ending.damaged, "record")));
-    }
-    if report.totals.allocations == 0 && ending.cut_short.is_none() && report.origin.is_none() {
-        warn(
-            "No allocation was seen: the program made none, or its allocator is out of sight (a static program, or one with an allocator of its own)."
-                .to_owned(),
-        );
     }
 }
 

@@ -118,7 +118,6 @@ impl Recording {
 
     /// Calls `each` with every event, in their order. Sites, processes and threads are named by their numbers in
     /// [`Recording::profile`]; a process that the recording did not see end has no [`Event::EndProcess`].
-    #[allow(dead_code, reason = "the views that read events come next")]
     pub fn events(&self, each: impl FnMut(Moment, Event)) -> Result<()> {
         self.must_tell(Word::Events, "only recordings of mallow hold them")?;
         let events = self.events.as_ref().context("the events are in the recording's file: name it")?;

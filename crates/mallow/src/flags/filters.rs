@@ -84,9 +84,21 @@ impl From<When> for recording::When {
 
 /// A moment: milliseconds since the recording began, or a share of its time.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Time {
+pub enum Time {
+    /// Milliseconds.
     Ms(u64),
+    /// Of the run's time.
     Percent(f64),
+}
+
+impl Time {
+    /// In milliseconds of a run that took so long.
+    pub fn ms(self, duration_ms: u64) -> u64 {
+        match self {
+            Self::Ms(ms) => ms,
+            Self::Percent(percent) => (duration_ms as f64 * percent / 100.0).round() as u64,
+        }
+    }
 }
 
 /// A part of the run's time.
@@ -101,10 +113,7 @@ pub struct TimeSpan {
 impl TimeSpan {
     /// In milliseconds of a run that took so long. The end of the run is in what goes up to it.
     pub fn of(&self, duration_ms: u64) -> Span {
-        let ms = |time| match time {
-            Time::Ms(ms) => ms,
-            Time::Percent(percent) => (duration_ms as f64 * percent / 100.0).round() as u64,
-        };
+        let ms = |time: Time| time.ms(duration_ms);
         let to = self.to.filter(|to| *to != Time::Percent(100.0));
         Span { from: self.from.map_or(0, ms), to: to.map(ms) }
     }
@@ -194,7 +203,7 @@ fn span(text: &str, read: impl Fn(&str) -> Result<u64, String>) -> Result<Span, 
     Ok(Span { from, to })
 }
 
-fn time(text: &str) -> Result<Time, String> {
+pub fn time(text: &str) -> Result<Time, String> {
     match text.strip_suffix('%') {
         Some(percent) => match number(percent)? {
             percent if percent <= 100.0 => Ok(Time::Percent(percent)),

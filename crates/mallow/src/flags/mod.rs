@@ -6,6 +6,7 @@ mod flame;
 mod pack;
 mod regions;
 mod test;
+mod timeline;
 mod tree;
 mod views;
 
@@ -23,6 +24,7 @@ pub use flame::FlameFlags;
 pub use pack::PackFlags;
 pub use regions::RegionFlags;
 pub use test::TestFlags;
+pub use timeline::{At, TimelineFlags};
 pub use tree::TreeFlags;
 pub use views::{By, SourceFlags, ViewFlags};
 
@@ -91,6 +93,8 @@ pub enum Command {
     Leaks(LeaksFlags),
     /// Draw a flame graph, for a browser
     Flame(FlameFlags),
+    /// Show the heap over time, or at one moment
+    Timeline(TimelineFlags),
     /// Hold the allocations of cases to a baseline
     Test(TestFlags),
     /// Put names and sources into a recording, to read it on another machine

@@ -30,9 +30,9 @@ const LEGEND: usize = 16;
 pub const PARTS: u64 = 2500;
 
 /// The picture.
-pub fn draw(flame: &Flame) -> String {
+pub fn draw(flame: &Flame, filters: Option<&str>) -> String {
     let legend = Legend::of(flame);
-    let notes = notes(flame);
+    let notes = notes(flame, filters);
     let deepest = flame.boxes.iter().map(|n| n.depth).max().unwrap_or(0) as u32;
     let boxes_height = (deepest + 1) * ROW;
     // Search and details are at the root's side, where reading begins.
@@ -82,7 +82,7 @@ fn title(flame: &Flame) -> String {
 }
 
 /// What is drawn, and what it lacks; each a class and a line.
-fn notes(flame: &Flame) -> Vec<(&'static str, String)> {
+fn notes(flame: &Flame, filters: Option<&str>) -> Vec<(&'static str, String)> {
     let total = flame.by.of(&flame.totals);
     let amount = amount(flame.by, total, &Look::default());
     let how = if flame.callers { "by the function that allocates and its callers" } else { "by call stack" };
@@ -93,6 +93,7 @@ fn notes(flame: &Flame) -> Vec<(&'static str, String)> {
     let mut first = measured(flame.by).to_owned();
     first[..1].make_ascii_uppercase();
     let mut notes = vec![("note", format!("{first}{moment} {how}: {amount} in {}", of(flame.sites, "stack")))];
+    notes.extend(filters.map(|filters| ("note", filters.to_owned())));
     if let Some(why) = &flame.ending.cut_short {
         notes.push(("warning", format!("The recording is cut short: {why}. Numbers are those up to the cut.")));
     }
@@ -167,7 +168,7 @@ fn shown_name(function: &FlameFunction) -> String {
 }
 
 /// As much of a name as there is room for. C++ and Rust names tell most at their end.
-fn fitting(name: &str, room: f64) -> String {
+pub(super) fn fitting(name: &str, room: f64) -> String {
     let fits = (room / CHARACTER).max(0.0) as usize;
     if name.width() <= fits {
         return name.to_owned();
@@ -337,7 +338,7 @@ mod tests {
 
     /// The picture without its style sheet and its script.
     fn drawn(flame: &Flame) -> String {
-        let text = draw(flame);
+        let text = draw(flame, None);
         parsed(&text);
         let without = |text: &str, name: &str| {
             let (before, rest) = text.split_once(&format!("<{name}>")).expect("it has one");
@@ -362,7 +363,7 @@ mod tests {
     #[test]
     fn boxes_fill_what_is_below_them_and_say_their_numbers() {
         let flame = graph(&parser(), Measure::Allocations, false);
-        let text = draw(&flame);
+        let text = draw(&flame, Some("Filtered by focus parse"));
         let document = parsed(&text);
         let frames = document.descendants().find(|n| n.attribute("id") == Some("boxes")).expect("boxes");
         let boxes: Vec<_> = frames.children().filter(|n| n.has_tag_name("g")).collect();
@@ -404,7 +405,7 @@ mod tests {
         }
         b.profile.command = names;
         for callers in [false, true] {
-            let text = draw(&graph(&b.profile, Measure::Allocations, callers));
+            let text = draw(&graph(&b.profile, Measure::Allocations, callers), Some(&b.profile.command[0]));
             let document = parsed(&text);
             assert_eq!(document.descendants().filter(|n| n.has_tag_name("script")).count(), 1);
             assert!(!text.contains(|c: char| (c.is_control() && c != '\n') || c == '\u{202e}'));

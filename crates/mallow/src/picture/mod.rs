@@ -5,6 +5,7 @@
 
 mod colour;
 pub mod flame;
+pub mod timeline;
 
 use std::borrow::Cow;
 

@@ -22,6 +22,8 @@ pub struct Look {
     pub height: Option<usize>,
     /// Use colours and weights.
     pub colour: bool,
+    /// Draw with letters and signs of ASCII alone.
+    pub ascii: bool,
     /// Bytes to the last digit.
     pub exact: bool,
     /// Names and paths as they are.
@@ -30,12 +32,13 @@ pub struct Look {
 
 impl Look {
     /// As the stream deserves: widths and colours are for terminals alone, and colours not where NO_COLOR is set
-    /// (to anything but the empty string) or the terminal is a dumb one.
+    /// (to anything but the empty string) or the terminal is a dumb one. Drawings are in ASCII where the locale's
+    /// characters are not those of Unicode.
     pub fn of(stream: Stream) -> Self {
         let size = match stream {
             Stream::Out if std::io::stdout().is_terminal() => tcgetwinsize(std::io::stdout()),
             Stream::Err if std::io::stderr().is_terminal() => tcgetwinsize(std::io::stderr()),
-            _ => return Self::default(),
+            _ => return Self { ascii: ascii(), ..Self::default() },
         };
         let (width, height) = size.map_or((0, 0), |s| (usize::from(s.ws_col), usize::from(s.ws_row)));
         let set = |name| std::env::var_os(name).is_some_and(|v| !v.is_empty());
@@ -45,8 +48,17 @@ impl Look {
             width: (width > 0).then_some(width.max(40)),
             height: (height > 0).then_some(height),
             colour: !set("NO_COLOR") && !dumb,
+            ascii: ascii(),
             exact: false,
             full_names: false,
         }
     }
+}
+
+/// As the C library finds out about characters: the first of these variables that says anything does.
+fn ascii() -> bool {
+    let names = ["LC_ALL", "LC_CTYPE", "LANG"];
+    let locale = names.iter().filter_map(std::env::var_os).find(|value| !value.is_empty());
+    let locale = locale.map_or(String::new(), |l| l.to_string_lossy().to_lowercase());
+    !locale.contains("utf-8") && !locale.contains("utf8")
 }

@@ -3,8 +3,10 @@
 //! Every word that comes from a recording goes through [`Line`], which makes it harmless.
 
 mod amount;
+pub mod chart;
 mod look;
 mod names;
+pub mod over_time;
 mod page;
 mod table;
 pub mod units;

@@ -46,6 +46,11 @@ impl Line {
         self
     }
 
+    /// Adds text in a style of its own.
+    pub fn styled(self, style: Style, text: impl AsRef<str>) -> Self {
+        self.with(style, text)
+    }
+
     fn with(mut self, style: Style, text: impl AsRef<str>) -> Self {
         self.pieces.push((style, clean(text.as_ref()).into_owned()));
         self

@@ -24,6 +24,11 @@ pub fn bytes(n: u64, exact: bool) -> String {
     if exact { format!("{} B", count(n)) } else { scaled(n as f64, "B") }
 }
 
+/// A count with three digits that matter: `12.3 M`.
+pub fn roughly(n: u64) -> String {
+    scaled(n as f64, "").trim_end().to_owned()
+}
+
 /// Something per second: `436 k/s`.
 pub fn rate(n: u64, ms: u64) -> Option<String> {
     (ms > 0).then(|| scaled(n as f64 * 1000.0 / ms as f64, "/s"))
@@ -121,6 +126,7 @@ mod tests {
         assert_eq!(bytes(12_345_678, true), "12,345,678 B");
         assert_eq!((rate(5, 2000), rate(1_000_000, 1710)), (Some("2.50 /s".into()), Some("585 k/s".into())));
         assert_eq!(rate(5, 0), None);
+        assert_eq!([roughly(0), roughly(999), roughly(12_345_678)], ["0", "999", "12.3 M"]);
     }
 
     #[test]

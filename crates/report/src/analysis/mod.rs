@@ -12,6 +12,7 @@ mod numbers;
 mod overview;
 mod stat;
 mod suppressions;
+mod timeline;
 mod top;
 mod tree;
 
@@ -24,5 +25,9 @@ pub use numbers::{Ending, Measure, Totals, keys};
 pub use overview::{FamilyRow, Largest, Overview, Place, ProcessRow, overview};
 pub use stat::{RegionKind, RegionRow, Stat, StatProcess, StatProcessRow, StatReport, StatRow, stat};
 pub use suppressions::{Malformed, Suppressions};
+pub use timeline::{
+    Band, HeapAt, HeapAtBuilder, HeapMoment, LivePlace, LiveSite, Over, POINTS_MAX, Point, Timeline, TimelineBuilder,
+    TimelineOptions,
+};
 pub use top::{Top, TopFunction, TopOptions, top};
 pub use tree::{Hidden, Tree, TreeFunction, TreeOptions, TreeRow, tree};

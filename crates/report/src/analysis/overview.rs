@@ -176,6 +176,15 @@ pub fn overview(profile: &Profile, limit: usize) -> Overview {
     }
 }
 
+/// The places of some sites that are the largest by a measure.
+pub(crate) fn places(functions: &Functions<'_>, stacks: &[(StackId, Counts)], by: Measure, limit: usize) -> Largest {
+    let total = stacks.iter().fold(Counts::default(), |mut sum, (_, counts)| {
+        sum += *counts;
+        sum
+    });
+    largest(functions, &group(functions, stacks), &total.into(), by, limit)
+}
+
 fn group(functions: &Functions<'_>, stacks: &[(StackId, Counts)]) -> Vec<Group> {
     let mut groups: FxHashMap<Key, Group> = FxHashMap::default();
     for &(stack, counts) in stacks {

@@ -1,0 +1,122 @@
+//! Flags of `timeline`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, ValueEnum};
+use mallow_report::analysis::{HeapMoment, Over, POINTS_MAX};
+
+use super::filters::{Time, TimeSpan, time};
+use super::{SourceFlags, ViewFlags};
+
+/// Flags of `timeline`.
+#[derive(Debug, Args)]
+pub struct TimelineFlags {
+    /// Draw a picture for a browser, an SVG file; -: to standard output
+    #[arg(short, long, value_name = "FILE", conflicts_with = "json")]
+    pub output: Option<PathBuf>,
+    /// Show this over time
+    #[arg(long, value_enum, default_value_t = OverTime::LiveBytes)]
+    pub by: OverTime,
+    /// Show this part of the time alone, the larger: 1.5s..2s, ..200ms, 40%..
+    #[arg(long, value_name = "FROM..TO")]
+    pub zoom: Option<TimeSpan>,
+    /// Cut the time into at most N points [default: the columns of the terminal; 500 in JSON and pictures]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=POINTS_MAX as i64))]
+    pub points: Option<u16>,
+    /// Show what was live at one moment, by place: 950ms, 1.5s, 40%, peak or end
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["output", "by", "zoom", "points"])]
+    pub at: Option<At>,
+    /// How to show it.
+    #[command(flatten)]
+    pub view: ViewFlags,
+    /// What to show.
+    #[command(flatten)]
+    pub source: SourceFlags,
+}
+
+/// What is shown over time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OverTime {
+    /// Bytes that were live
+    LiveBytes,
+    /// Blocks that were live
+    Live,
+    /// Allocations a second
+    Allocations,
+}
+
+impl From<OverTime> for Over {
+    fn from(by: OverTime) -> Self {
+        match by {
+            OverTime::LiveBytes => Self::LiveBytes,
+            OverTime::Live => Self::Live,
+            OverTime::Allocations => Self::Allocations,
+        }
+    }
+}
+
+/// A moment, as it was written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct At {
+    /// As it was written.
+    pub text: String,
+    what: Known,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Known {
+    Time(Time),
+    Peak,
+    End,
+}
+
+impl At {
+    /// Which moment that is of a run that took so long; None for one after its end.
+    pub fn of(&self, duration_ms: u64) -> Option<HeapMoment> {
+        match self.what {
+            Known::Peak => Some(HeapMoment::Peak),
+            Known::End => Some(HeapMoment::End),
+            Known::Time(time) => {
+                Some(HeapMoment::Ms(time.ms(duration_ms))).filter(|_| time.ms(duration_ms) <= duration_ms)
+            }
+        }
+    }
+}
+
+impl FromStr for At {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let what = match text.trim() {
+            "peak" => Known::Peak,
+            "end" => Known::End,
+            text => Known::Time(time(text)?),
+        };
+        Ok(Self { text: text.to_owned(), what })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{At, HeapMoment};
+
+    #[test]
+    fn moments_are_times_shares_and_two_words() {
+        for (text, expected) in [
+            ("950ms", Some(HeapMoment::Ms(950))),
+            ("1.5s", None),
+            ("1s", Some(HeapMoment::Ms(1000))),
+            ("40%", Some(HeapMoment::Ms(400))),
+            ("100%", Some(HeapMoment::Ms(1000))),
+            ("0", Some(HeapMoment::Ms(0))),
+            ("peak", Some(HeapMoment::Peak)),
+            (" end ", Some(HeapMoment::End)),
+        ] {
+            assert_eq!(text.parse::<At>().map(|at| at.of(1000)), Ok(expected), "{text}");
+        }
+        for text in ["", "950", "now", "-1s", "101%", "1s..2s"] {
+            assert!(text.parse::<At>().is_err(), "{text}");
+        }
+    }
+}

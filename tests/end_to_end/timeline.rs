@@ -1,0 +1,165 @@
+//! `mallow timeline` on real programs: it says what the report says, at every resolution.
+
+use std::path::Path;
+
+use harness::{Case, Outcome, Recorded, Run, mallow, number};
+use serde_json::Value;
+
+const SQL: &str = "create table t(a,b); \
+    with recursive c(x) as (select 1 union all select x+1 from c where x<30000) \
+    insert into t select x, x*7%1000||'text' from c; \
+    create index i on t(b); select count(*), sum(a) from t where b like '1%';";
+
+fn sqlite() -> Recorded {
+    Case::new("sqlite3").args([":memory:", SQL]).record()
+}
+
+fn timeline(place: &Path, arguments: &[&str]) -> Outcome {
+    let run = Run::new(mallow(), place).arg("timeline").args(arguments).arg("run.mallow").go();
+    assert_eq!((run.status, run.err().as_str()), (0, ""), "{arguments:?}");
+    run
+}
+
+fn json(record: &Recorded, arguments: &[&str]) -> Value {
+    let run = timeline(record.directory.path(), &[arguments, &["--json"]].concat());
+    serde_json::from_slice(&run.stdout).expect("JSON")
+}
+
+fn values(list: &Value) -> Vec<u64> {
+    list.as_array().expect("a list").iter().map(|n| n.as_u64().expect("a number")).collect()
+}
+
+fn points(json: &Value) -> Vec<u64> {
+    json["points"].as_array().expect("points").iter().map(|point| number(point, "value")).collect()
+}
+
+/// Bands and others are all of each point.
+fn adds_up(json: &Value) {
+    let bands: Vec<_> = json["bands"].as_array().expect("bands").iter().map(|band| values(&band["values"])).collect();
+    let others = values(&json["others"]);
+    for (at, point) in points(json).into_iter().enumerate() {
+        assert_eq!(bands.iter().map(|band| band[at]).sum::<u64>() + others[at], point, "point {at}");
+    }
+}
+
+#[test]
+fn the_highest_point_is_the_peak_at_any_resolution() {
+    let record = sqlite();
+    let report = &record.json;
+    for count in ["1", "2", "7", "30", "100", "500", "2000"] {
+        for extra in [&[][..], &["--limit", "2"], &["--limit", "0"]] {
+            let json = json(&record, &[&["--points", count], extra].concat());
+            let points = points(&json);
+            assert_eq!(points.iter().max(), Some(&number(report, "peak_bytes")), "{count}");
+            assert_eq!(points[number(&json, "highest_point") as usize], number(report, "peak_bytes"), "{count}");
+            assert_eq!(number(&json, "total"), number(report, "peak_bytes"), "{count}");
+            assert_eq!(number(&json, "highest_ms"), number(report, "peak_ms"), "{count}");
+            assert_eq!(number(&json, "at_end"), number(report, "leaked_bytes"), "{count}");
+            assert!(points.len() <= count.parse().expect("a number"), "{}", points.len());
+            adds_up(&json);
+        }
+    }
+    let live = json(&record, &["--by", "live"]);
+    assert!(number(&live, "total") >= number(report, "peak"));
+    assert_eq!(number(&live, "at_end"), number(report, "leaked"));
+    let allocations = json(&record, &["--by", "allocations", "--limit", "0"]);
+    assert_eq!(points(&allocations).iter().sum::<u64>(), number(report, "allocations"));
+    adds_up(&allocations);
+}
+
+#[test]
+fn several_processes_and_threads_are_one_heap() {
+    for case in [
+        Case::target("threads"),
+        Case::target("spawn"),
+        Case::target("fork_storm"),
+        Case::target("busy").args(["4", "300"]),
+    ] {
+        let record = case.record();
+        for count in ["3", "200"] {
+            let json = json(&record, &["--points", count]);
+            assert_eq!(number(&json, "total"), number(&record.json, "peak_bytes"), "{case:?}");
+            assert_eq!(points(&json).iter().max(), Some(&number(&record.json, "peak_bytes")), "{case:?}");
+            assert_eq!(number(&json, "highest_ms"), number(&record.json, "peak_ms"), "{case:?}");
+            adds_up(&json);
+        }
+        let peak = json(&record, &["--at", "peak"]);
+        assert_eq!(number(&peak, "live_bytes"), number(&record.json, "peak_bytes"), "{case:?}");
+        assert_eq!(number(&peak, "live"), number(&record.json, "peak"), "{case:?}");
+    }
+}
+
+#[test]
+fn the_heap_at_a_moment_has_the_reports_blocks() {
+    let record = sqlite();
+    let report = &record.json;
+    let peak_ms = format!("{}ms", number(report, "peak_ms"));
+    for at in ["peak", &peak_ms] {
+        let heap = json(&record, &["--at", at]);
+        assert_eq!(number(&heap, "live"), number(report, "peak"), "{at}");
+        assert_eq!(number(&heap, "live_bytes"), number(report, "peak_bytes"), "{at}");
+        assert_eq!(number(&heap, "ms"), number(report, "peak_ms"), "{at}");
+        let places = heap["places"].as_array().expect("places");
+        assert_eq!(places.iter().map(|p| number(p, "live_bytes")).sum::<u64>(), number(report, "peak_bytes"));
+        // The largest places of the peak, as `report` lists them.
+        let lists = report["largest"].as_array().expect("lists");
+        let list = lists.iter().find(|list| list["by"] == "peak").expect("one of the peak");
+        for (mine, its) in places.iter().zip(list["largest"].as_array().expect("places").iter().take(5)) {
+            assert_eq!((&mine["function"], &mine["line"]), (&its["function"], &its["line"]));
+            assert_eq!(
+                (number(mine, "live"), number(mine, "live_bytes")),
+                (number(its, "peak"), number(its, "peak_bytes"))
+            );
+        }
+    }
+    let end = json(&record, &["--at", "end"]);
+    assert_eq!(number(&end, "live"), number(report, "leaked"));
+    assert_eq!(number(&end, "live_bytes"), number(report, "leaked_bytes"));
+    assert_eq!(number(&json(&record, &["--at", "0"]), "live"), 0);
+    let text = timeline(record.directory.path(), &["--at", "peak"]).out();
+    assert!(text.starts_with("Live at ") && text.contains("sqlite3BtreeInsert"), "{text}");
+}
+
+#[test]
+fn a_part_of_the_time_and_of_the_blocks() {
+    let record = sqlite();
+    let peak = number(&record.json, "peak_ms");
+    let zoom = format!("{}ms..{}ms", peak, peak + 1);
+    let json_of = |arguments: &[&str]| json(&record, arguments);
+    let part = json_of(&["--zoom", &zoom]);
+    assert_eq!((number(&part, "from_ms"), number(&part, "to_ms")), (peak, peak + 1));
+    assert_eq!((number(&part, "total"), part["by_order"].as_bool()), (number(&record.json, "peak_bytes"), Some(true)));
+    let before = json_of(&["--zoom", &format!("..{peak}ms")]);
+    assert!(number(&before, "total") <= number(&record.json, "peak_bytes"));
+    let sorter = json_of(&["--focus", "sqlite3VdbeSorter"]);
+    assert!((1..number(&record.json, "peak_bytes")).contains(&number(&sorter, "total")));
+    assert_eq!(sorter["filters"]["focus"], "sqlite3VdbeSorter");
+    for arguments in [["--zoom", "1h.."], ["--at", "1h"], ["--points", "0"], ["--at", "noon"], ["--zoom", "2ms..1ms"]] {
+        let run = Run::new(mallow(), record.directory.path()).arg("timeline").args(arguments).arg("run.mallow").go();
+        let err = run.err();
+        assert!(run.status != 0 && run.stdout.is_empty(), "{arguments:?}");
+        assert!(err.starts_with("mallow: ") && err.lines().count() == 1, "{arguments:?}: {err}");
+    }
+}
+
+#[test]
+fn charts_are_drawn_with_what_there_is() {
+    let record = sqlite();
+    let place = record.directory.path();
+    let text = timeline(place, &[]).out();
+    assert!(text.contains('█') && text.contains('▼') && !text.contains('\x1b'), "{text}");
+    assert!(text.contains("sqlite3BtreeInsert") && text.starts_with("Live bytes over "), "{text}");
+    let plain = Run::new(mallow(), place).args(["timeline", "run.mallow"]).env("LC_ALL", Some("C")).go().out();
+    let chart: Vec<&str> = plain.lines().filter(|line| line.contains(" |")).collect();
+    assert!(chart.len() > 5 && chart.iter().all(|line| line.is_ascii()), "{plain}");
+    assert!(chart.last().is_some_and(|line| line.contains('A')), "{plain}");
+
+    let picture = timeline(place, &["-o", "-"]).out();
+    let document = roxmltree::Document::parse(&picture).expect("XML");
+    let class = |name: &str| document.descendants().filter(|n| n.attribute("class") == Some(name)).count();
+    assert!(class("band") > 2 && class("moment") > 10 && class("outline") == 1);
+    assert!(!picture.replace("http://www.w3.org/2000/svg", "").contains("://") && !picture.contains("<script"));
+    let run = Run::new(mallow(), place).args(["timeline", "-o", "heap.svg", "run.mallow"]).go();
+    assert!(run.status == 0 && run.err().starts_with("mallow: wrote heap.svg, "), "{}", run.err());
+    assert_eq!(std::fs::read_to_string(place.join("heap.svg")).expect("a picture"), picture);
+}
