@@ -19,9 +19,9 @@ pub(crate) struct Step {
     pub nameless: bool,
     pub module: Option<ModuleId>,
     file: Option<StringId>,
-    line: u32,
-    frame: FrameId,
-    inlined: bool,
+    pub line: u32,
+    pub frame: FrameId,
+    pub inlined: bool,
 }
 
 impl Step {

@@ -7,9 +7,12 @@ pub mod gate;
 mod insights;
 pub mod interest;
 mod leaks;
+mod list;
 mod narrow;
 mod numbers;
 mod overview;
+#[cfg(test)]
+mod random;
 mod stat;
 mod suppressions;
 mod timeline;
@@ -20,6 +23,7 @@ pub use flame::{Flame, FlameBox, FlameFunction, FlameModule, FlameOptions, Label
 pub use functions::{Frame, Stack};
 pub use insights::{Evidence, Insight, Insights, Outside, OutsideModule, Savings, insights};
 pub use leaks::{LeakSite, Leaks, SuppressionUse, leaks};
+pub use list::{List, ListFunction, ListInstruction, ListLine, ListOptions, list};
 pub use narrow::{Narrowed, Narrowing, Pattern, narrow};
 pub use numbers::{Ending, Measure, Totals, keys};
 pub use overview::{FamilyRow, Largest, Overview, Place, ProcessRow, overview};

@@ -26,6 +26,11 @@ impl Pattern {
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
+
+    /// True where it matches a name: as it is, or as reports show it.
+    pub fn matches(&self, name: &str) -> bool {
+        self.0.is_match(name) || self.0.is_match(&names::short(name))
+    }
 }
 
 /// What is wanted of stacks.
@@ -129,15 +134,14 @@ struct Hits {
 }
 
 impl Hits {
-    fn of(profile: &Profile, Pattern(pattern): &Pattern) -> Self {
-        // What reports show is a name too.
-        let name = |name: &str| pattern.is_match(name) || pattern.is_match(&names::short(name));
+    fn of(profile: &Profile, pattern: &Pattern) -> Self {
+        let Pattern(regex) = pattern;
         let mut hits = Self {
             frames: Vec::new(),
-            strings: profile.strings.iter().map(name).collect(),
-            modules: profile.modules.iter().map(|module| pattern.is_match(&module.path)).collect(),
+            strings: profile.strings.iter().map(|name| pattern.matches(name)).collect(),
+            modules: profile.modules.iter().map(|module| regex.is_match(&module.path)).collect(),
         };
-        let nameless = |frame: &Frame| frame.lines.is_empty() && pattern.is_match(&place_name(profile, frame));
+        let nameless = |frame: &Frame| frame.lines.is_empty() && regex.is_match(&place_name(profile, frame));
         let hit = |frame: &Frame| frame.lines.iter().any(|line| hits.line(line)) || hits.module(frame);
         hits.frames = profile.frames.iter().map(|frame| hit(frame) || nameless(frame)).collect();
         hits

@@ -1,0 +1,250 @@
+//! Functions line by line, and instruction by instruction.
+
+use std::cmp::Reverse;
+
+use mallow_profile::{Counts, FrameId, ModuleId, Profile};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use super::functions::{FunctionId, Functions};
+use super::interest::Interest;
+use super::narrow::Pattern;
+use super::numbers::{Measure, Totals};
+use super::overview::by_stack;
+
+/// What to show.
+#[derive(Clone, Copy, Debug)]
+pub struct ListOptions {
+    /// Functions are sorted by this.
+    pub by: Measure,
+    /// Each function for itself, those that only pass the request on too.
+    pub raw: bool,
+    /// At most so many functions.
+    pub limit: usize,
+}
+
+/// The functions whose names match, with what each of their lines allocated.
+///
+/// Flat and cum of a function are those of [`super::top()`]. A line has its function's flat where it is the line at which
+/// the function that names the site is left, on the way to the allocator: the flat of all lines is that of the function.
+/// Cum is counted at each line of the function that is on the stack, once a stack; the lines of a function that calls
+/// itself can have more in all than the function.
+#[derive(Clone, Debug, Serialize)]
+pub struct List {
+    /// The command line that was recorded.
+    pub command: Vec<String>,
+    /// Sorted by this.
+    pub by: Measure,
+    /// Each function is shown for itself.
+    pub raw: bool,
+    /// Sums over the recording.
+    #[serde(flatten)]
+    pub totals: Totals,
+    /// Functions that match and where the measure is above 0, shown here or not.
+    pub functions_in_all: u64,
+    /// The largest first: by flat, then by cum.
+    pub functions: Vec<ListFunction>,
+    /// Names of functions that match and are looked past; some of them, where there are many.
+    pub looked_past: Vec<String>,
+    /// Names of functions that match and where the measure is 0; some of them, where there are many.
+    pub without: Vec<String>,
+    /// What is missing, and what to do, each in a line. Left to whoever reads files.
+    pub notes: Vec<String>,
+}
+
+/// One function.
+#[derive(Clone, Debug, Serialize)]
+pub struct ListFunction {
+    /// Demangled name, or `module+0xoffset`.
+    pub function: String,
+    /// Source file.
+    pub file: Option<String>,
+    /// Path of the ELF file in which it was seen first.
+    pub module: Option<String>,
+    /// By this function itself.
+    pub flat: Totals,
+    /// By it and all that it called; recursion counts once.
+    pub cum: Totals,
+    /// The file that the texts of its lines are from, if there is one. Left to whoever reads files.
+    pub source: Option<String>,
+    /// Its lines, in their order; first what belongs to no line.
+    pub lines: Vec<ListLine>,
+    /// Its instructions, by module and address.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub instructions: Vec<ListInstruction>,
+}
+
+impl ListFunction {
+    /// Lines have more in all than the function: it calls itself.
+    pub fn counts_lines_twice(&self, by: Measure) -> bool {
+        let lines = self.lines.iter().map(|line| by.of(&line.cum));
+        lines.fold(0, u64::saturating_add) > by.of(&self.cum)
+    }
+}
+
+/// A line of a function.
+#[derive(Clone, Debug, Serialize)]
+pub struct ListLine {
+    /// Its number in the function's file.
+    pub line: Option<u32>,
+    /// What it says, where the source is there.
+    pub text: Option<String>,
+    /// By the line itself.
+    pub flat: Totals,
+    /// By it and all that it called.
+    pub cum: Totals,
+}
+
+/// An instruction that allocates, or calls something that does.
+#[derive(Clone, Debug, Serialize)]
+pub struct ListInstruction {
+    /// Path of the ELF file.
+    pub module: Option<String>,
+    /// Where in [`Profile::modules`] that is.
+    #[serde(skip)]
+    pub module_id: Option<ModuleId>,
+    /// Link-time address in the module, in hexadecimal: of the instruction after it, unless `exact`.
+    pub address: String,
+    /// The same as a number.
+    #[serde(skip)]
+    pub at: u64,
+    /// `address` is that of the instruction itself.
+    pub exact: bool,
+    /// The compiler put the function into another one there.
+    pub inlined: bool,
+    /// Its line in the function's file.
+    pub line: Option<u32>,
+    /// The instruction, where the machine code is there.
+    pub text: Option<String>,
+    /// The function that it calls, where that is known.
+    pub calls: Option<String>,
+    /// By the instruction itself.
+    pub flat: Totals,
+    /// By it and all that it called.
+    pub cum: Totals,
+}
+
+/// How many names are told that are not shown.
+const NAMES: usize = 3;
+
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    flat: Counts,
+    cum: Counts,
+    /// The last stack that was counted, and 1.
+    seen: u32,
+}
+
+impl Sum {
+    fn add(&mut self, stack: u32, counts: Counts, flat: bool) {
+        if flat {
+            self.flat += counts;
+        }
+        if self.seen != stack + 1 {
+            self.seen = stack + 1;
+            self.cum += counts;
+        }
+    }
+}
+
+/// The functions whose names match. Costs a walk over each stack.
+pub fn list(profile: &Profile, pattern: &Pattern, options: ListOptions) -> List {
+    let functions = Functions::new(profile);
+    let matched: Vec<bool> =
+        (0..functions.len()).map(|id| pattern.matches(&functions.name(FunctionId(id as u32)))).collect();
+    let matched = |id: FunctionId| matched[id.0 as usize];
+    let mut sums = vec![Sum::default(); functions.len()];
+    let mut passed = vec![false; functions.len()];
+    let mut lines: FxHashMap<(FunctionId, u32), Sum> = FxHashMap::default();
+    let mut instructions: FxHashMap<(FunctionId, FrameId, u32), (Sum, bool)> = FxHashMap::default();
+    for (index, (stack, counts)) in by_stack(profile).into_iter().enumerate() {
+        let index = index as u32;
+        let named = if options.raw { Some(0) } else { functions.named_at(stack).map(|(at, _)| at) };
+        for (at, step) in functions.steps(stack).enumerate() {
+            let flat = Some(at) == named;
+            if !matched(step.function) {
+                continue;
+            }
+            if !flat && !options.raw && step.interest != Interest::Own {
+                passed[step.function.0 as usize] = true;
+            } else {
+                sums[step.function.0 as usize].add(index, counts, flat);
+                lines.entry((step.function, step.line)).or_default().add(index, counts, flat);
+                let instruction = instructions.entry((step.function, step.frame, step.line));
+                instruction.or_insert((Sum::default(), step.inlined)).0.add(index, counts, flat);
+            }
+        }
+    }
+    let by = options.by;
+    let value = |counts: &Counts| by.of(&(*counts).into());
+    let ids = || (0..functions.len()).map(|id| FunctionId(id as u32)).filter(|&id| matched(id));
+    let sum = |id: FunctionId| &sums[id.0 as usize];
+    let mut ranked: Vec<_> = ids().filter(|&id| value(&sum(id).cum) > 0).collect();
+    ranked.sort_by_key(|&id| (Reverse(value(&sum(id).flat)), Reverse(value(&sum(id).cum)), id));
+    let some = |of: &dyn Fn(FunctionId) -> bool| {
+        let mut names: Vec<String> = ids().filter(|&id| of(id)).map(|id| functions.name(id)).collect();
+        names.sort_unstable();
+        names.dedup();
+        names.truncate(NAMES);
+        names
+    };
+    let mut of_function: FxHashMap<FunctionId, usize> = FxHashMap::default();
+    let functions_in_all = ranked.len() as u64;
+    ranked.truncate(options.limit);
+    let mut shown: Vec<ListFunction> = Vec::new();
+    for &id in &ranked {
+        of_function.insert(id, shown.len());
+        shown.push(ListFunction {
+            function: functions.name(id),
+            file: functions.file(id),
+            module: functions.module(id),
+            flat: sum(id).flat.into(),
+            cum: sum(id).cum.into(),
+            source: None,
+            lines: Vec::new(),
+            instructions: Vec::new(),
+        });
+    }
+    let known = |line: u32| (line > 0).then_some(line);
+    for ((id, line), sum) in lines {
+        if let Some(&at) = of_function.get(&id) {
+            let line = ListLine { line: known(line), text: None, flat: sum.flat.into(), cum: sum.cum.into() };
+            shown[at].lines.push(line);
+        }
+    }
+    for ((id, frame, line), (sum, inlined)) in instructions {
+        if let (Some(&at), Some(raw)) = (of_function.get(&id), profile.frames.get(frame.0 as usize)) {
+            shown[at].instructions.push(ListInstruction {
+                module: raw.module.and_then(|m| profile.modules.get(m.0 as usize)).map(|m| m.path.clone()),
+                module_id: raw.module,
+                address: format!("{:#x}", raw.address),
+                at: raw.address,
+                exact: raw.exact,
+                inlined,
+                line: known(line),
+                text: None,
+                calls: None,
+                flat: sum.flat.into(),
+                cum: sum.cum.into(),
+            });
+        }
+    }
+    for function in &mut shown {
+        function.lines.sort_by_key(|line| line.line);
+        function.instructions.sort_by_key(|i| (i.module_id, i.at, i.exact, i.line));
+    }
+    List {
+        command: profile.command.clone(),
+        by,
+        raw: options.raw,
+        totals: profile.totals.into(),
+        functions_in_all,
+        functions: shown,
+        looked_past: some(&|id| sum(id).seen == 0 && passed[id.0 as usize]),
+        notes: Vec::new(),
+        without: some(&|id| sum(id).seen > 0 && value(&sum(id).cum) == 0),
+    }
+}
+
+#[cfg(test)]
+mod tests;
