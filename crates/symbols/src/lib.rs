@@ -5,6 +5,8 @@
 //! stubs. Separate debug files are found by build-id and by `.gnu_debuglink`, their shared part by `.gnu_debugaltlink`,
 //! split DWARF in `.dwp` and `.dwo` files. [`PerfMap`] and [`symbolize_jit`] name the code of JITs.
 //!
+//! [`Code`] has a module's machine code as text.
+//!
 //! What cannot be named stays unnamed, and [`Summary`] says why. A file that is not the one which was recorded (another
 //! build-id) is never used: wrong names are worse than none.
 //!
@@ -15,6 +17,7 @@
 //! thing not defended against is a file that shrinks while it is mapped (the kernel answers with SIGBUS).
 
 mod adopt;
+mod code;
 mod demangle;
 mod dwarf;
 mod image;
@@ -34,6 +37,7 @@ mod symtab;
 mod vdso;
 
 pub use adopt::{adopt, rename};
+pub use code::{Code, CodeError, Instruction};
 pub use jit::{JitProcess, symbolize_jit, symbolize_jit_all};
 /// What was found, as the data model has it.
 pub use mallow_profile::{Found, ModuleSummary, Note, Summary};

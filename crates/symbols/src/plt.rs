@@ -97,6 +97,13 @@ impl Plt {
     }
 }
 
+impl Plt {
+    /// The raw name of the function that the GOT slot at `address` holds.
+    pub fn slot(&self, address: u64) -> Option<&str> {
+        self.slots.get(&address).map(|name| &**name)
+    }
+}
+
 const ENDBR64: &[u8] = b"\xf3\x0f\x1e\xfa";
 const BND: &[u8] = b"\xf2";
 

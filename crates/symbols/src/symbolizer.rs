@@ -8,6 +8,7 @@ use mallow_profile::{Frame, FrameId, Line, Module, ModuleId, Profile, StringId, 
 use object::Object;
 use rustc_hash::FxHashMap;
 
+use crate::code::{Code, CodeError};
 use crate::demangle::{Style, demangle, is_mangled_bytes};
 use crate::dwarf::{Dwarf, Position};
 use crate::locate::{self, Files};
@@ -60,11 +61,11 @@ pub struct Symbolizer {
 }
 
 /// What is kept of a module.
-struct Known {
-    files: Files,
-    symbols: SymbolTable,
-    plt: Plt,
-    style: Style,
+pub(crate) struct Known {
+    pub files: Files,
+    pub symbols: SymbolTable,
+    pub plt: Plt,
+    pub style: Style,
     /// The best symbol table.
     found: Found,
 }
@@ -106,12 +107,25 @@ impl Symbolizer {
         summary
     }
 
-    fn module(&mut self, profile: &mut Profile, id: ModuleId, frames: &[FrameId]) -> ModuleSummary {
+    /// The machine code of a module of the profile.
+    pub fn code(&mut self, profile: &Profile, id: ModuleId) -> Result<Code, CodeError> {
+        match profile.modules.get(id.0 as usize) {
+            Some(_) => Code::new(self.known(profile, id)),
+            None => Err(CodeError::Module(Found::Nothing)),
+        }
+    }
+
+    /// Precondition: the profile has the module.
+    fn known(&mut self, profile: &Profile, id: ModuleId) -> Arc<Result<Known, Found>> {
         let module = &profile.modules[id.0 as usize];
         let ended_unix_ms = profile.started_unix_ms.saturating_add(profile.duration_ms);
         let key = (module.clone(), if module.build_id.is_empty() { ended_unix_ms } else { 0 });
         let open = || Arc::new(Known::new(module, ended_unix_ms, &self.options));
-        let known = self.modules.entry(key).or_insert_with(open).clone();
+        self.modules.entry(key).or_insert_with(open).clone()
+    }
+
+    fn module(&mut self, profile: &mut Profile, id: ModuleId, frames: &[FrameId]) -> ModuleSummary {
+        let known = self.known(profile, id);
         let mut summary = ModuleSummary {
             module: id,
             found: Found::Nothing,

@@ -1,5 +1,6 @@
 //! Symbol tables: address → raw name.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use object::{Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, SectionIndex, SymbolKind};
@@ -56,6 +57,14 @@ impl SymbolTable {
         });
         let symbols = symbols.collect();
         Self { symbols, ranges, images }
+    }
+
+    /// The addresses around `address` that show one function. Another function inside of it divides it.
+    pub fn range(&self, address: u64) -> Option<Range<u64>> {
+        let after = self.ranges.partition_point(|&(start, _)| start <= address);
+        let &(start, symbol) = self.ranges.get(after.checked_sub(1)?)?;
+        self.symbols.get(symbol as usize)?;
+        Some(start..self.ranges.get(after)?.0)
     }
 
     /// The raw name of the function at `address`.

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use mallow_profile::{Module, Profile};
+use mallow_profile::{Module, ModuleId, Profile};
 use mallow_symbols::{Note, Options, Symbolizer};
 use proptest::prelude::*;
 use support::{add, compile, look_up, nowhere, run, symbol, text};
@@ -55,6 +55,14 @@ fn read(path: &Path, addresses: &[u64]) {
         add(&mut profile, address, address % 2 == 0);
     }
     let directory = path.parent().unwrap().to_path_buf();
+    if let Ok(code) = Symbolizer::new(nowhere()).code(&profile, ModuleId(0)) {
+        for &address in addresses.iter().take(20).chain(&[0, 1, u64::MAX]) {
+            let range = code.function(address).unwrap_or(address..address.saturating_add(64));
+            for instruction in code.instructions(range).iter().take(50) {
+                let _ = (instruction.text(), code.target(instruction), code.name(instruction.next()));
+            }
+        }
+    }
     let options = Options { debug_directories: vec![directory], debuginfod_cache: None, rust_hashes: true };
     let summary = Symbolizer::new(options).symbolize_all(&mut profile);
     assert_eq!(summary.modules.len(), 1);
