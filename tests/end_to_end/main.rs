@@ -17,6 +17,7 @@ mod install;
 mod interruptions;
 mod lifecycle;
 mod limits;
+mod list;
 mod oracle;
 mod other_tools;
 mod packing;

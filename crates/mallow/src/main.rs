@@ -32,6 +32,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Report(flags) => commands::report::run(flags),
         Command::Top(flags) => commands::top::run(flags),
         Command::Tree(flags) => commands::tree::run(flags),
+        Command::List(flags) => commands::list::run(flags),
         Command::Leaks(flags) => commands::leaks::run(flags),
         Command::Flame(flags) => commands::flame::run(flags),
         Command::Timeline(flags) => commands::timeline::run(flags),

@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Write};
 
 use anyhow::{Context, Result};
-use mallow_report::analysis::{HeapAt, Leaks, Overview, StatReport, Timeline, Top, Tree};
+use mallow_report::analysis::{HeapAt, Leaks, List, Overview, StatReport, Timeline, Top, Tree};
 use serde::Serialize;
 
 /// Writes to standard output. A reader that has seen enough (`mallow report | head`) is no failure.
@@ -34,6 +34,7 @@ pub trait Report: Serialize {}
 impl Report for Overview {}
 impl Report for Top {}
 impl Report for Leaks {}
+impl Report for List {}
 impl Report for StatReport {}
 impl Report for crate::commands::test::Report {}
 impl Report for Tree {}

@@ -65,7 +65,6 @@ impl Recording {
 
     /// The text of a source file, by its name in a frame's lines: what the recording carries, else what lies here.
     /// `directories` are those that the user names, for sources that lie elsewhere than they did when the program was built.
-    #[allow(dead_code, reason = "the view that shows sources comes next")]
     pub fn source_text(&self, file: &str, directories: &[PathBuf]) -> Result<SourceText, SourceError> {
         let by_name = |sources: Vec<Source>| sources.into_iter().map(|s| (s.name.clone(), text(s))).collect();
         match self.carried.sources.get_or_init(|| self.read_sources().map(by_name)) {

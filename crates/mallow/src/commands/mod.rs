@@ -10,6 +10,8 @@ mod insights;
 pub mod lacking;
 pub mod launched;
 pub mod leaks;
+pub mod list;
+pub mod list_code;
 pub mod pack;
 pub mod record;
 pub mod recover;

@@ -6,7 +6,7 @@ use anyhow::Result;
 use mallow_report::analysis::{Hidden, Tree, TreeFunction, TreeOptions, TreeRow, tree};
 
 use super::source::Recording;
-use crate::flags::TreeFlags;
+use crate::flags::{Least, TreeFlags};
 use crate::text::units::{count, percent};
 use crate::text::{Align, Line, Look, Page, Stream, Table, amount, function, location, measured};
 use crate::{exit, output};
@@ -16,8 +16,8 @@ const JSON_DEPTH: u16 = 60;
 /// And in text, where the number of rows bounds it first.
 const TEXT_DEPTH: u16 = 1000;
 
-/// What is less than this part of the whole gets no row, where not all rows are asked for: 0.5 %.
-const WORTH: u64 = 200;
+/// What is less than this gets no row, where not all rows are asked for.
+const WORTH: Least = Least::Percent(0.5);
 
 /// Shows the tree.
 pub fn run(flags: &TreeFlags) -> Result<ExitCode> {
@@ -27,20 +27,20 @@ pub fn run(flags: &TreeFlags) -> Result<ExitCode> {
     let depth = flags.depth.unwrap_or(if flags.view.json { JSON_DEPTH } else { TEXT_DEPTH });
     let by = recording.measure(flags.by)?;
     let all = flags.view.json || flags.view.limit == Some(0);
-    let worth = by.of(&recording.profile.totals.into()) / WORTH;
+    let least = flags.min.unwrap_or(if all { Least::Amount(0) } else { WORTH });
     let options = TreeOptions {
         by,
         callers: flags.callers,
         raw: flags.raw,
         depth: depth.into(),
-        min: if all { 1 } else { worth.max(1) },
+        min: least.of(by.of(&recording.profile.totals.into())).max(1),
         limit: flags.view.limit(screen),
     };
     let report = tree(&recording.profile, options);
     output::print(&if flags.view.json {
         recording.json(&report)?
     } else {
-        recording.filters.above(text(&report, &look, flags.depth.is_none()), &look)
+        recording.filters.above(text(&report, &look, flags.depth.is_none() && flags.min.is_none()), &look)
     })?;
     Ok(exit::OK)
 }

@@ -227,7 +227,7 @@ fn duration(text: &str) -> Result<u64, String> {
     whole(number(value)? * factor)
 }
 
-fn size(text: &str) -> Result<u64, String> {
+pub(super) fn size(text: &str) -> Result<u64, String> {
     const UNITS: [(&str, f64); 9] = [
         ("", 1.0),
         ("k", 1e3),
@@ -253,7 +253,7 @@ fn size(text: &str) -> Result<u64, String> {
     }
 }
 
-fn number(text: &str) -> Result<f64, String> {
+pub(super) fn number(text: &str) -> Result<f64, String> {
     let digits = text.trim();
     match digits.parse::<f64>() {
         Ok(number) if digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') && number.is_finite() => Ok(number),

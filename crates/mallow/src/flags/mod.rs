@@ -3,6 +3,7 @@
 mod documents;
 mod filters;
 mod flame;
+mod list;
 mod pack;
 mod regions;
 mod test;
@@ -21,11 +22,12 @@ use crate::output;
 pub use documents::{CompletionsFlags, ManFlags, Shell};
 pub use filters::{FilterFlags, When};
 pub use flame::FlameFlags;
+pub use list::ListFlags;
 pub use pack::PackFlags;
 pub use regions::RegionFlags;
 pub use test::TestFlags;
 pub use timeline::{At, TimelineFlags};
-pub use tree::TreeFlags;
+pub use tree::{Least, TreeFlags};
 pub use views::{By, SourceFlags, ViewFlags};
 
 /// Allocation debugging for native programs: who allocates, what was live at the peak, what leaked.
@@ -89,6 +91,8 @@ pub enum Command {
     Top(TopFlags),
     /// Show who calls whom to allocate
     Tree(TreeFlags),
+    /// Show functions line by line, with their sources or machine code
+    List(ListFlags),
     /// Show what was live at the end
     Leaks(LeaksFlags),
     /// Draw a flame graph, for a browser

@@ -1,0 +1,370 @@
+//! `mallow list`: functions line by line, with their sources or machine code.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use mallow_profile::Word;
+use mallow_report::analysis::{List, ListFunction, ListLine, ListOptions, Measure, Totals, list};
+
+use super::list_code::{Block, Body, Finder, Row, around};
+use super::source::Recording;
+use crate::flags::ListFlags;
+use crate::text::units::{bytes, count, of, percent};
+use crate::text::{Align, Line, Look, Page, Stream, Table, amount, function, location, measured};
+use crate::{exit, output};
+
+/// Functions shown, where the number is not said.
+const FUNCTIONS: usize = 10;
+
+/// Things that are missing, told at the end.
+const NOTES: usize = 4;
+
+/// Shows the functions.
+pub fn run(flags: &ListFlags) -> Result<ExitCode> {
+    let recording = Recording::open(&flags.source)?;
+    let by = recording.measure(flags.by)?;
+    let look = flags.view.look(Stream::Out);
+    let limit = flags.view.limit(if flags.view.json { usize::MAX } else { FUNCTIONS });
+    let options = ListOptions { by, raw: flags.raw, limit };
+    let mut report = list(&recording.profile, &flags.regex, options);
+    if report.functions.is_empty() {
+        bail!("{}", nothing(&report, flags.regex.as_str(), unnamed(&recording), &look));
+    }
+    let mut finder = Finder::new(&recording, flags, by);
+    let bodies: Vec<Body> = report.functions.iter_mut().map(|function| finder.body(function)).collect();
+    let columns = columns(by, &look, &|word| recording.profile.tells(word));
+    report.notes = finder.notes();
+    output::print(&if flags.view.json {
+        recording.json(&report)?
+    } else {
+        recording.filters.above(text(&report, &bodies, &columns, &look), &look)
+    })?;
+    Ok(exit::OK)
+}
+
+/// Why there is nothing to show, and what to do.
+fn nothing(report: &List, regex: &str, unnamed: Option<String>, look: &Look) -> String {
+    let named = |names: &[String]| names.iter().map(|name| function(name, look)).collect::<Vec<_>>().join(", ");
+    if !report.without.is_empty() {
+        return format!("there are no {} in {}", measured(report.by), named(&report.without));
+    }
+    if !report.looked_past.is_empty() {
+        let names = named(&report.looked_past);
+        return format!("what {names} allocated is shown at the lines that called it; --raw shows the function itself");
+    }
+    let unnamed = unnamed.map_or(String::new(), |why| format!("; {why}"));
+    format!("no function of the recording matches {regex:?}; mallow top --cum --limit 0 shows all{unnamed}")
+}
+
+/// The module that has the most functions without a name, and why.
+fn unnamed(recording: &Recording) -> Option<String> {
+    let summary = recording.names.lacking().into_iter().find(|summary| summary.named < summary.frames)?;
+    let module = recording.profile.modules.get(summary.module.0 as usize)?;
+    Some(format!("functions of {} have no names: {}", module.path, summary.found))
+}
+
+/// A pair of columns: flat and cum of a number.
+struct Column {
+    titles: [&'static str; 2],
+    of: fn(&Totals) -> u64,
+    bytes: bool,
+}
+
+/// How often and how much, of what the measure counts: both where there is room and both are told.
+fn columns(by: Measure, look: &Look, tells: &dyn Fn(Word) -> bool) -> Vec<Column> {
+    type Number = (Word, fn(&Totals) -> u64);
+    let (blocks, size): (Number, Number) = match by {
+        Measure::Allocations | Measure::Bytes => {
+            ((Word::Allocations, |t| t.allocations), (Word::AllocatedBytes, |t| t.allocated_bytes))
+        }
+        Measure::Peak => ((Word::Peak, |t| t.peak), (Word::PeakBytes, |t| t.peak_bytes)),
+        Measure::Leaked => ((Word::Leaked, |t| t.leaked), (Word::LeakedBytes, |t| t.leaked_bytes)),
+        Measure::Temporary => ((Word::Temporary, |t| t.temporary), (Word::TemporaryBytes, |t| t.temporary_bytes)),
+    };
+    const WIDE: usize = 100;
+    let narrow = look.width.is_some_and(|width| width < WIDE);
+    let mut columns = Vec::new();
+    if tells(blocks.0) && (!by.is_bytes() || !narrow) {
+        columns.push(Column { titles: ["flat", "cum"], of: blocks.1, bytes: false });
+    }
+    if tells(size.0) && (by.is_bytes() || !narrow) {
+        columns.push(Column { titles: ["flat bytes", "cum bytes"], of: size.1, bytes: true });
+    }
+    columns
+}
+
+fn text(report: &List, bodies: &[Body], columns: &[Column], look: &Look) -> String {
+    let mut page = Page::new(*look);
+    let total = report.by.of(&report.totals);
+    page.line(Line::new().strong(format!("Lines by {}", measured(report.by))).plain(format!(
+        ", flat: by a line itself, cum: with all that it called; {} in all",
+        amount(report.by, total, look)
+    )));
+    let mut align = vec![Align::Right; 2 * columns.len() + 1];
+    align.push(Align::Left);
+    let mut sheet = Sheet { by: report.by, table: Table::new(&align), columns, look };
+    let titles = columns.iter().flat_map(|c| c.titles).chain(["", ""]);
+    sheet.table.row(titles.map(|t| Line::new().faint(t)));
+    for (index, (function, body)) in report.functions.iter().zip(bodies).enumerate() {
+        if index > 0 {
+            sheet.table.row([]);
+        }
+        sheet.function(function, total);
+        match body {
+            Body::Source(lines) => sheet.source(function, lines),
+            Body::Code(blocks) => sheet.code(function, blocks),
+            Body::Lines => sheet.lines(&function.lines),
+        }
+    }
+    sheet.table.onto(&mut page);
+    let more = report.functions_in_all - report.functions.len() as u64;
+    page.gap();
+    if report.functions.iter().any(|f| f.counts_lines_twice(report.by)) {
+        page.line(Line::new().faint("↻ calls itself: what it allocates then counts at each line that led there"));
+    }
+    if more > 0 {
+        page.line(Line::new().faint(format!("and {} more; --limit 0 shows all", of(more, "function"))));
+    }
+    for note in report.notes.iter().take(NOTES) {
+        page.line(Line::new().warning(note));
+    }
+    if report.notes.len() > NOTES {
+        page.line(Line::new().faint(format!("and {} more like that", report.notes.len() - NOTES)));
+    }
+    let text = page.into_text();
+    format!("{}\n", text.trim_end_matches('\n'))
+}
+
+/// The rows under construction.
+struct Sheet<'a> {
+    by: Measure,
+    table: Table,
+    columns: &'a [Column],
+    look: &'a Look,
+}
+
+impl Sheet<'_> {
+    fn row(&mut self, numbers: Option<(&Totals, &Totals)>, place: Line, text: Line) {
+        let cell = |column: &Column, totals: &Totals| match (column.of)(totals) {
+            0 => Line::new().faint("."),
+            n if column.bytes => Line::new().plain(bytes(n, self.look.exact)),
+            n => Line::new().plain(count(n)),
+        };
+        let mut cells: Vec<Line> = Vec::new();
+        for column in self.columns {
+            match numbers {
+                Some((flat, cum)) => cells.extend([cell(column, flat), cell(column, cum)]),
+                None => cells.extend([Line::new(), Line::new()]),
+            }
+        }
+        cells.extend([place, text]);
+        self.table.row(cells);
+    }
+
+    fn gap(&mut self) {
+        self.row(None, Line::new().faint("…"), Line::new());
+    }
+
+    /// The row of the function itself.
+    fn function(&mut self, f: &ListFunction, total: u64) {
+        let mut name = Line::new().strong(function(&f.function, self.look));
+        if f.counts_lines_twice(self.by) {
+            name = name.faint(" ↻");
+        }
+        let at = location(&f.function, f.file.as_deref(), None, f.module.as_deref(), self.look);
+        if !at.is_empty() {
+            name = name.plain(" ").faint(at);
+        }
+        let share = percent(self.by.of(&f.cum), total);
+        self.row(Some((&f.flat, &f.cum)), Line::new(), name.faint(format!(" cum {share}")));
+    }
+
+    fn source(&mut self, f: &ListFunction, source: &[String]) {
+        let has = |line: &ListLine| line.line.is_some_and(|n| n as usize <= source.len());
+        let (known, bare): (Vec<_>, Vec<_>) = f.lines.iter().cloned().partition(has);
+        self.lines(&bare);
+        let known: Vec<_> = known.into_iter().filter(|line| self.by.of(&line.cum) > 0).collect();
+        let numbers: Vec<usize> = known.iter().filter_map(|line| line.line).map(|n| n as usize).collect();
+        let blank = |n: usize| source[n - 1].trim().is_empty();
+        let parts: Vec<_> = around(&numbers, 1, source.len() + 1)
+            .into_iter()
+            .map(|mut part| {
+                // The lines with numbers stay, blank or not.
+                let counted = |n: usize| numbers.binary_search(&n).is_ok();
+                while part.start < part.end && blank(part.start) && !counted(part.start) {
+                    part.start += 1;
+                }
+                while part.start < part.end && blank(part.end - 1) && !counted(part.end - 1) {
+                    part.end -= 1;
+                }
+                part
+            })
+            .collect();
+        // Code that is nested deeply has its room to the left.
+        let shown = || parts.iter().flat_map(|part| part.clone()).map(|n| source[n - 1].as_str());
+        let blanks = |text: &str| text.len() - text.trim_start_matches(' ').len();
+        let margin = shown().filter(|text| !text.trim().is_empty()).map(blanks).min().unwrap_or(0);
+        let mut known = known.into_iter().peekable();
+        for (index, part) in parts.iter().enumerate() {
+            if index > 0 {
+                self.gap();
+            }
+            for number in part.clone() {
+                let text = source[number - 1].get(margin..).unwrap_or_default();
+                let place = Line::new().faint(number.to_string());
+                match known.next_if(|line| line.line == Some(number as u32)) {
+                    Some(line) => self.row(Some((&line.flat, &line.cum)), place, Line::new().plain(text)),
+                    None => self.row(None, place, Line::new().faint(text)),
+                }
+            }
+        }
+    }
+
+    /// Lines without their texts.
+    fn lines(&mut self, lines: &[ListLine]) {
+        let by = self.by;
+        for line in lines.iter().filter(|line| by.of(&line.cum) > 0) {
+            let (place, text) = match line.line {
+                Some(number) => (number.to_string(), ""),
+                None => ("?".to_owned(), "(no line is known)"),
+            };
+            self.row(Some((&line.flat, &line.cum)), Line::new().faint(place), Line::new().faint(text));
+        }
+    }
+
+    fn code(&mut self, f: &ListFunction, blocks: &[Block]) {
+        for block in blocks {
+            if let Some(inside) = &block.inside {
+                let inside = function(inside, self.look);
+                self.row(None, Line::new(), Line::new().faint(format!("in {inside}:")));
+            }
+            for row in &block.rows {
+                match row {
+                    Row::Gap => self.gap(),
+                    Row::Instruction { address, text, target, counted } => {
+                        let place = Line::new().faint(address);
+                        let target = target.as_ref().map(|name| format!(" <{}>", function(name, self.look)));
+                        let target = target.unwrap_or_default();
+                        let Some(i) = counted.and_then(|index| f.instructions.get(index)) else {
+                            self.row(None, place, Line::new().faint(text).faint(target));
+                            continue;
+                        };
+                        let line = i.line.map(|_| location("", f.file.as_deref(), i.line, None, self.look));
+                        let line = line.map_or(String::new(), |line| format!("  # {line}"));
+                        self.row(Some((&i.flat, &i.cum)), place, Line::new().plain(text).plain(target).faint(line));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mallow_profile::{Profile, Word};
+    use mallow_report::analysis::{List, ListOptions, Measure, list};
+    use mallow_report::testing::{Builder, blocks};
+
+    use super::super::list_code::{Block, Body, Row};
+    use super::{columns, nothing, text};
+    use crate::text::Look;
+
+    /// A function that calls itself, has a line that an inlined function is in, and an allocation that no line has.
+    fn profile() -> Profile {
+        let mut b = Builder::default();
+        let p = b.process(1, &["a"], 10);
+        let new = "operator new(unsigned long)!libstdc++.so.6";
+        b.site(
+            p,
+            &[new, "copy(char const*)@/src/a.cc:3 | walk(int)@/src/a.cc:12", "main@/src/a.cc:30"],
+            blocks(500, 100, 0, 1),
+        );
+        b.site(
+            p,
+            &[new, "walk(int)@/src/a.cc:13", "walk(int)@/src/a.cc:25", "main@/src/a.cc:30"],
+            blocks(40, 100, 0, 0),
+        );
+        b.site(p, &[new, "walk(int)@/src/a.cc:0", "main@/src/a.cc:30"], blocks(3, 100, 0, 0));
+        b.site(p, &["strdup!libc.so.6", "load@/src/b.cc:400", "main@/src/a.cc:31"], blocks(7, 10, 0, 0));
+        b.profile
+    }
+
+    fn report(profile: &Profile, names: &[&str], by: Measure) -> List {
+        let pattern = format!("^({})", names.join("|")).parse().expect("a pattern");
+        list(profile, &pattern, ListOptions { by, raw: false, limit: usize::MAX })
+    }
+
+    fn source() -> Body {
+        let line = |n: usize| match n {
+            11 => "    int walk(int depth) {".to_owned(),
+            12 => "        names.push_back(copy(name));".to_owned(),
+            14 | 22 => String::new(),
+            25 => "        return walk(depth - 1); \u{1b}[31m".to_owned(),
+            n => format!("        line {n};"),
+        };
+        Body::Source((1..=31).map(line).collect())
+    }
+
+    fn shown(report: &List, bodies: &[Body], look: &Look) -> String {
+        text(report, bodies, &columns(report.by, look, &|_| true), look)
+    }
+
+    #[test]
+    fn sources_with_numbers_and_what_surrounds_them() {
+        let report = report(&profile(), &["walk", "load"], Measure::Allocations);
+        insta::assert_snapshot!(shown(&report, &[source(), source()], &Look::default()));
+    }
+
+    #[test]
+    fn narrow_terminals_show_what_was_asked_for() {
+        let mut report = report(&profile(), &["walk"], Measure::Leaked);
+        report.notes = (1..=6).map(|n| format!("There is no /src/{n}.cc: say where it is")).collect();
+        let look = Look { width: Some(60), exact: true, ..Look::default() };
+        insta::assert_snapshot!(shown(&report, &[source()], &look));
+    }
+
+    #[test]
+    fn machine_code_and_bare_lines() {
+        let report = report(&profile(), &["walk", "load"], Measure::Bytes);
+        let counted = |at: usize| Row::Instruction {
+            address: format!("4{at}00"),
+            text: "call 0x1010".to_owned(),
+            target: Some("operator new(unsigned long)".to_owned()),
+            counted: Some(at),
+        };
+        let plain = Row::Instruction {
+            address: "4005".to_owned(),
+            text: "mov %rax, %rdi".to_owned(),
+            target: None,
+            counted: None,
+        };
+        let all = report.functions[0].instructions.len();
+        let code = vec![
+            Block { inside: None, rows: vec![Row::Gap, plain, counted(0)] },
+            Block { inside: Some("main(int, char**)".to_owned()), rows: (1..all).map(counted).collect() },
+        ];
+        insta::assert_snapshot!(shown(&report, &[Body::Code(code), Body::Lines], &Look::default()));
+    }
+
+    #[test]
+    fn numbers_that_are_not_told_have_no_columns() {
+        let report = report(&profile(), &["load"], Measure::Bytes);
+        let columns = columns(Measure::Bytes, &Look::default(), &|word| word == Word::AllocatedBytes);
+        let text = text(&report, &[Body::Lines], &columns, &Look::default());
+        assert!(text.contains("\n  flat bytes  cum bytes\n        70 B       70 B       load b.cc"), "{text}");
+    }
+
+    #[test]
+    fn why_there_is_nothing() {
+        let (profile, look) = (profile(), Look::default());
+        let told = |names: &[&str], by| nothing(&report(&profile, names, by), "^x", None, &look);
+        assert_eq!(told(&["load"], Measure::Leaked), "there are no leaked bytes in load");
+        let new = "what operator new allocated is shown at the lines that called it; --raw shows the function itself";
+        assert_eq!(told(&["operator new"], Measure::Bytes), new);
+        let none = "no function of the recording matches \"^x\"; mallow top --cum --limit 0 shows all";
+        assert_eq!(told(&["x"], Measure::Bytes), none);
+        let unnamed = Some("functions of /a have no names: no symbols".to_owned());
+        let told = nothing(&report(&profile, &["x"], Measure::Bytes), "^x", unnamed, &look);
+        assert_eq!(told, format!("{none}; functions of /a have no names: no symbols"));
+    }
+}

@@ -1,0 +1,80 @@
+//! Flags of `list`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use mallow_report::analysis::Pattern;
+
+use super::{By, SourceFlags, ViewFlags};
+
+/// Flags of `list`.
+#[derive(Debug, Args)]
+pub struct ListFlags {
+    /// Sort functions by this, and show it [default: allocations, or the first that another tool's file tells]
+    #[arg(long, value_enum)]
+    pub by: Option<By>,
+    /// Show machine code, not sources
+    #[arg(long)]
+    pub asm: bool,
+    /// Show allocating functions and containers as functions of their own, not as part of their callers
+    #[arg(long)]
+    pub raw: bool,
+    /// Look for sources below DIR too: for the end of their path that is there; may be given several times
+    #[arg(long, alias = "source-dir", value_name = "DIR[:DIR]", value_delimiter = ':')]
+    pub source_path: Vec<PathBuf>,
+    /// Look for sources with TO where their path begins with FROM; may be given several times
+    #[arg(long, value_name = "FROM=TO", value_parser = SourceMap::parse)]
+    pub source_map: Vec<SourceMap>,
+    /// How to show it.
+    #[command(flatten)]
+    pub view: ViewFlags,
+    /// Show the functions whose names this regular expression matches
+    #[arg(value_name = "REGEX")]
+    pub regex: Pattern,
+    /// What to show.
+    #[command(flatten)]
+    pub source: SourceFlags,
+}
+
+/// A directory that sources were in, and the one that they are in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceMap {
+    from: String,
+    to: PathBuf,
+}
+
+impl SourceMap {
+    fn parse(text: &str) -> Result<Self, String> {
+        let (from, to) = text.split_once('=').ok_or("it has no '=': FROM=TO")?;
+        let to = std::path::absolute(to).map_err(|error| format!("{to:?}: {error}"))?;
+        Ok(Self { from: from.trim_end_matches('/').to_owned(), to })
+    }
+
+    /// The path of a source, where it begins with the directory that is meant.
+    pub fn apply(&self, path: &str) -> Option<PathBuf> {
+        let rest = path.strip_prefix(self.from.as_str())?;
+        if rest.is_empty() { Some(self.to.clone()) } else { Some(self.to.join(rest.strip_prefix('/')?)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::SourceMap;
+
+    #[test]
+    fn whole_directories_are_mapped() {
+        let map = |text: &str, path: &str| SourceMap::parse(text).expect("a map").apply(path);
+        let is = |path: &str| Some(PathBuf::from(path));
+        assert_eq!(map("/build=/src", "/build/a/b.c"), is("/src/a/b.c"));
+        assert_eq!(map("/build/=/src/", "/build/b.c"), is("/src/b.c"));
+        assert_eq!(map("/build/b.c=/src/c.c", "/build/b.c"), is("/src/c.c"));
+        assert_eq!(map("/build=/src", "/builder/b.c"), None);
+        assert_eq!(map(".=/src", "./b.c"), is("/src/b.c"));
+        assert_eq!(map("=/old", "/b.c"), is("/old/b.c"));
+        let here = std::env::current_dir().expect("here");
+        assert_eq!(map("/build=sub", "/build/b.c"), Some(here.join(Path::new("sub/b.c"))));
+        assert!(SourceMap::parse("/build").is_err_and(|why| why.contains("FROM=TO")));
+    }
+}
