@@ -191,7 +191,7 @@ fn what_cannot_be_packed_is_told_and_left_as_it_was() {
         (&["pack", "leak.mallow", "-o", "link"], "cannot write link: it is no regular file"),
         (&["pack", "leak.mallow", "-o", "."], "cannot write .: it is no regular file"),
         (&["pack", "leak.mallow", "-o", "no/such/x"], "cannot write no/such/x"),
-        (&["pack", "text"], "cannot read text: this is not a recording"),
+        (&["pack", "text"], "cannot read text: this is neither a recording of mallow"),
         (&["pack", "none"], "cannot read none"),
     ] {
         let output = place.mallow(arguments);
