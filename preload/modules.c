@@ -314,6 +314,20 @@ static void unlock(void) {
     sys_restore_signals(mask);
 }
 
+static void changed(void) {
+    __atomic_fetch_add(&modules_linker.changes, 1, __ATOMIC_RELEASE);
+}
+
+void modules_void(void) {
+    __atomic_fetch_add(&modules_linker.unloads, 1, __ATOMIC_RELEASE);
+    changed();
+}
+
+void modules_linker_freed(void) {
+    __atomic_fetch_add(&modules_linker.freed, 1, __ATOMIC_RELEASE);
+    changed();
+}
+
 const struct module *module_find(uint64_t pc) {
     struct found found;
     if (!ask_linker(pc, &found))
@@ -345,6 +359,7 @@ const struct module *module_find(uint64_t pc) {
         if (replaced)
             __atomic_store_n(&modules_generation, modules_generation + 1, __ATOMIC_RELEASE);
         module = module_add(&found);
+        changed();
     }
     unlock();
     return module;
@@ -369,7 +384,7 @@ void modules_settle(void (*forget)(void)) {
     }
     if (gone) {
         forget();
-        __atomic_fetch_add(&modules_linker.unloads, 1, __ATOMIC_RELEASE);
+        modules_void();
     }
     __atomic_store_n(&modules_linker.settled, freed, __ATOMIC_RELEASE);
 }

@@ -38,20 +38,22 @@ void modules_announce_all(void);
 
 /*
  * Unloading is noticed by what the dynamic linker frees at its end, while it still holds its lock: no other module can
- * have taken the addresses yet. Call with the return address of each call of free; modules_unsettled() is then true
+ * have taken the addresses yet. Call modules_linker_freed for each of its calls of free; modules_unsettled() is then true
  * until modules_settle() has looked through the modules.
  */
 extern struct modules_linker {
     uint64_t start, bytes; /* where the dynamic linker's code lies */
     uint32_t freed;        /* its calls of free */
     uint32_t settled;      /* `freed` when the modules were last looked through */
-    uint32_t unloads;      /* how often one was found to be gone: what was learned of its code is void */
+    uint32_t changes;      /* how often any of this changed, or a module came */
+    uint32_t unloads;      /* how often what was learned of code became void */
 } modules_linker HIDDEN;
 
-static inline void modules_freed_by(uint64_t return_address) {
-    if (UNLIKELY(return_address - modules_linker.start < modules_linker.bytes))
-        __atomic_fetch_add(&modules_linker.freed, 1, __ATOMIC_RELEASE);
+static inline int modules_is_linker(uint64_t return_address) {
+    return return_address - modules_linker.start < modules_linker.bytes;
 }
+
+void modules_linker_freed(void);
 
 static inline int modules_unsettled(void) {
     return __atomic_load_n(&modules_linker.freed, __ATOMIC_RELAXED) !=
@@ -61,6 +63,9 @@ static inline int modules_unsettled(void) {
 /* Drops the modules that were unloaded, and calls forget if there are any, before other threads take them as settled.
  */
 void modules_settle(void (*forget)(void));
+
+/* What was learned of code is void, in all threads: a module is gone, or lies where code of another kind was. */
+void modules_void(void);
 
 /* Once, early. */
 void modules_setup(void);

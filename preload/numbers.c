@@ -8,9 +8,9 @@
 
 _Static_assert(NUMBERS_MOST <= 1u << MALLOW_STACK_BITS, "a number fits into the wire's field");
 
-/* The table and the array by number lie in one mapping: 8 bytes and half of 16 an entry. */
+/* The table and the two arrays by number lie in one mapping: 8 bytes an entry, and half of 8 and of 16. */
 static uint64_t bytes(uint32_t bits) {
-    return (8ull << bits) + (sizeof(struct known) << (bits - 1));
+    return 20ull << bits;
 }
 
 /* The part of a hash that the table keeps; never 0. The place is taken from its low end. */
@@ -30,15 +30,18 @@ static int resize(struct numbers *n, uint32_t bits) {
     uint64_t *table = sys_memory(bytes(bits));
     if (table == NULL)
         return 0;
-    struct known *known = (struct known *)(table + (1ull << bits));
+    uint64_t *hash = table + (1ull << bits);
+    struct guess *after = (struct guess *)(hash + (1ull << (bits - 1)));
     for (uint32_t i = 0; i < n->count; i++)
-        put(table, bits, tag_of(n->known[i].hash) | i);
-    if (n->count != 0)
-        memcpy(known, n->known, n->count * sizeof *known);
-    if (n->table != NULL)
+        put(table, bits, tag_of(n->hash[i]) | i);
+    if (n->table != NULL) {
+        memcpy(hash, n->hash, n->count * sizeof *hash);
+        memcpy(after, n->after, n->count * sizeof *after);
         sys_unmap(n->table, bytes(n->bits));
+    }
     n->table = table;
-    n->known = known;
+    n->hash = hash;
+    n->after = after;
     n->bits = bits;
     return 1;
 }
@@ -50,22 +53,22 @@ int numbers_reset(struct numbers *n) {
 }
 
 uint32_t numbers_add(struct numbers *n, uint64_t hash) {
-    /* `next` of the newest guesses one further: there must be an entry, which its hash tells to be empty. */
-    if (n->count >= NUMBERS_MOST || (n->count + 2 > 1u << (n->bits - 1) && !resize(n, n->bits + 1)))
+    if (n->count >= NUMBERS_MOST || (n->count + 1 > 1u << (n->bits - 1) && !resize(n, n->bits + 1)))
         return NUMBER_NONE;
     uint32_t number = n->count++;
     put(n->table, n->bits, tag_of(hash) | number);
-    n->known[number] = (struct known){.hash = hash, .next = number + 1};
+    n->hash[number] = hash;
+    n->after[number] = (struct guess){0};
     return number;
 }
 
-uint32_t numbers_search(const struct numbers *n, uint64_t hash) {
+uint32_t numbers_find(const struct numbers *n, uint64_t hash) {
     uint64_t tag = tag_of(hash), mask = (1ull << n->bits) - 1;
     for (uint64_t at = (tag >> MALLOW_STACK_BITS) & mask;; at = (at + 1) & mask) {
         uint64_t entry = n->table[at];
         if (entry == 0)
             return NUMBER_NONE;
-        if ((entry & ~NUMBER_MASK) == tag && n->known[entry & NUMBER_MASK].hash == hash)
+        if ((entry & ~NUMBER_MASK) == tag && n->hash[entry & NUMBER_MASK] == hash)
             return (uint32_t)(entry & NUMBER_MASK);
     }
 }

@@ -1,9 +1,4 @@
-/*
- * Stack numbers: which stacks a ring has seen, by the hash of their return addresses.
- *
- * Programs go from stack to stack in the same order again and again. So each stack remembers which one came after it
- * the last time: when the guess is right, nothing is searched, and its line was fetched while the program ran.
- */
+/* Stack numbers: which stacks a ring has seen, by the hash of their return addresses. */
 #ifndef MALLOW_NUMBERS_H
 #define MALLOW_NUMBERS_H
 
@@ -12,18 +7,22 @@
 
 #define NUMBER_NONE UINT32_MAX
 
-/* Numbers given out before they begin anew. Bounds the memory to 64 MB. */
+/* Numbers given out before they begin anew. Bounds the memory to 80 MB. */
 #define NUMBERS_MOST (1u << 21)
 
-struct known {
-    uint64_t hash;
-    uint32_t next; /* the number that came after this one */
-    uint32_t unused;
+/* A stack that came after another, see stacks.h. All zero: none. */
+struct guess {
+    uint32_t number; /* its own */
+    uint32_t other;  /* another one that came after the same stack, 0: none */
+    uint32_t run;    /* the frames that are not those of the stack before */
+    uint16_t keep;   /* how many are */
+    uint16_t span;   /* what the others take, in words */
 };
 
 struct numbers {
     uint64_t *table;     /* (hash & ~(2^24 - 1)) | number, 0: empty; linear probing, at most half full */
-    struct known *known; /* by number; there is always room for one more than `count`, empty */
+    uint64_t *hash;      /* by number */
+    struct guess *after; /* by number: what comes after it */
     uint32_t bits;       /* the table has 2^bits entries */
     uint32_t count;      /* numbers given out */
     uint32_t last;       /* the one in use */
@@ -35,23 +34,7 @@ int numbers_reset(struct numbers *numbers);
 /* Gives the next number to a stack that is not known. NUMBER_NONE: no memory, or all are given out. */
 uint32_t numbers_add(struct numbers *numbers, uint64_t hash);
 
-/* numbers_find where the guess was wrong. */
-uint32_t numbers_search(const struct numbers *numbers, uint64_t hash);
-
 /* The number of a stack, or NUMBER_NONE. */
-static inline uint32_t numbers_find(const struct numbers *numbers, uint64_t hash) {
-    uint32_t guess = numbers->known[numbers->last].next;
-    if (LIKELY(numbers->known[guess].hash == hash))
-        return guess;
-    return numbers_search(numbers, hash);
-}
-
-/* Takes a number into use: it is what came after the last one. */
-static inline void numbers_use(struct numbers *numbers, uint32_t number) {
-    if (numbers->known[numbers->last].next != number)
-        numbers->known[numbers->last].next = number;
-    numbers->last = number;
-    __builtin_prefetch(&numbers->known[numbers->known[number].next]);
-}
+uint32_t numbers_find(const struct numbers *numbers, uint64_t hash);
 
 #endif

@@ -8,9 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LIKELY(x)   __builtin_expect(!!(x), 1)
-#define UNLIKELY(x) __builtin_expect(!!(x), 0)
-#define COLD        __attribute__((cold, noinline))
+#define LIKELY(x)     __builtin_expect(!!(x), 1)
+#define UNLIKELY(x)   __builtin_expect(!!(x), 0)
+#define COLD          __attribute__((cold, noinline))
+#define NOINLINE      __attribute__((noinline))
+#define ALWAYS_INLINE __attribute__((always_inline))
 /* For data that several files of the library share: addressed directly, not through the GOT. */
 #define HIDDEN __attribute__((visibility("hidden")))
 

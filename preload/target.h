@@ -74,6 +74,13 @@ static inline struct mallow_thread *counting_block(void) {
     return (struct mallow_thread *)((uintptr_t)own_counters & image_alive);
 }
 
+/* The same in tracing mode: what trace.c keeps of the thread. */
+extern _Thread_local struct tracer *own_tracer __attribute__((tls_model("initial-exec"))) HIDDEN;
+
+static inline struct tracer *thread_tracer(void) {
+    return (struct tracer *)((uintptr_t)own_tracer & image_alive);
+}
+
 /*
  * Gives the calling thread a block: one that an ended thread left, or a new one. NULL when none can be had (the event
  * is then counted as unrecorded) or when called again from within itself.

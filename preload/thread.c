@@ -13,6 +13,7 @@
 
 _Thread_local struct mallow_thread *own_block __attribute__((tls_model("initial-exec")));
 _Thread_local struct mallow_thread *own_counters __attribute__((tls_model("initial-exec")));
+_Thread_local struct tracer *own_tracer __attribute__((tls_model("initial-exec")));
 
 /* Set while this thread is inside thread_enter: what the C library allocates for us there is not the target's. */
 static _Thread_local char entering __attribute__((tls_model("initial-exec")));
@@ -55,6 +56,7 @@ static void thread_exit(void *block) {
     if (mine == NULL)
         return;
     own_block = own_counters = NULL;
+    own_tracer = NULL;
     __atomic_store_n(&mine->owner, MALLOW_THREAD_FREE, __ATOMIC_RELEASE);
 }
 
@@ -65,6 +67,7 @@ void thread_setup(void) {
 
 void thread_forked(void) {
     own_block = own_counters = NULL;
+    own_tracer = NULL;
     entering = 0;
     /* A child made by a bare clone has its parent's id in its control block. */
     if (tid_offset != 0 && thread_id() != (uint32_t)sys_gettid())

@@ -20,19 +20,26 @@
  */
 #define RULE_CACHE_BITS 15
 static uint64_t rule_cache[1u << RULE_CACHE_BITS];
-/* Set when an address without a module was cached as having no rule: a module may come to lie there. */
+/* Set when an address without a module was cached as having no rule, though a module may come to lie there; and
+ * modules_linker.changes then. */
 static uint8_t rule_cache_guessed;
+static uint32_t rule_cache_changes;
 
 /* Code that a JIT compiler makes lies together: a frame pointer leads from it to code no further away than this. */
 #define JIT_REACH (256ull << 20)
 
+/* See any_changed. */
+#define PLACES_BEFORE 3u
+static const uint64_t no_return_address;
+
 uint64_t unwind_bytes(uint32_t limit) {
-    return (uint64_t)limit * 2 * (sizeof(struct place) + sizeof(struct state) + sizeof(struct check));
+    return PLACES_BEFORE * sizeof(struct place) +
+           (uint64_t)limit * 2 * (sizeof(struct place) + sizeof(struct state) + sizeof(struct check));
 }
 
 void unwind_adopt(struct unwinder *u) {
     uint64_t here = (uint64_t)__builtin_frame_address(0);
-    u->depth = 0;
+    u->depth = u->filled = 0;
     u->forget = 1;
     u->floor = 0;
     /* The kernel puts the random bytes that AT_RANDOM points to above everything on the main stack. */
@@ -68,7 +75,9 @@ int unwind_owns(struct unwinder *u, uint64_t address) {
 
 void unwind_setup(struct unwinder *u, void *memory, uint32_t limit) {
     u->limit = limit;
-    u->places = memory;
+    u->places = (struct place *)memory + PLACES_BEFORE;
+    for (struct place *place = memory; place < u->places; place++)
+        *place = (struct place){.sp = (uint64_t)(&no_return_address + 1)};
     u->fresh_places = u->places + limit;
     u->states = (struct state *)(u->fresh_places + limit);
     u->fresh_states = u->states + limit;
@@ -89,14 +98,19 @@ COLD static uint32_t rule_find(uint64_t key) {
     uint32_t generation = modules_generation;
     const struct module *module = module_find(key);
     uint32_t quick = MALLOW_QUICK_RULE | MALLOW_RULE_NONE;
-    if (modules_generation != generation || (module != NULL && rule_cache_guessed)) {
+    int guessed = module != NULL && rule_cache_guessed && rule_cache_changes != modules_linker.changes;
+    if (modules_generation != generation || guessed) {
         rule_cache_guessed = 0;
         unwind_flush();
     }
-    if (module == NULL)
+    if (guessed)
+        modules_void();
+    if (module == NULL && !rule_cache_guessed) {
+        rule_cache_changes = modules_linker.changes;
         rule_cache_guessed = 1;
-    else if (module->table != NULL)
+    } else if (module != NULL && module->table != NULL) {
         quick = module->quick[module_row(module, key)];
+    }
     __atomic_store_n(cache_slot(key), key << 16 | quick, __ATOMIC_RELAXED);
     return quick;
 }
@@ -112,6 +126,13 @@ static inline uint32_t rule_of(uint64_t key) {
 /* The address to look a state's rule up at: inside the call instruction, or the interrupted instruction itself. */
 static inline uint64_t rule_key(uint64_t pc) {
     return (pc & MALLOW_EXACT_PC) != 0 ? pc & ~MALLOW_EXACT_PC : pc - 1;
+}
+
+#define FRAME_POINTER_RULE (2u << MALLOW_QUICK_RBP_SHIFT | MALLOW_QUICK_BASE_RBP | 2u)
+
+uint32_t unwind_rule(uint64_t pc) {
+    uint32_t rule = rule_of(rule_key(pc));
+    return rule == (MALLOW_QUICK_RULE | MALLOW_RULE_NONE) ? FRAME_POINTER_RULE : rule;
 }
 
 int unwind_extend(uint64_t *high, uint64_t to) {
@@ -258,25 +279,12 @@ COLD static enum step step_special(struct unwinder *u, struct walk *w, struct st
     return step <= STEP_ONCE && (w->pc & ~MALLOW_EXACT_PC) == 0 ? STEP_END : step;
 }
 
-/* 0 where this frame is still the caller of the next one further in. */
-static inline uint64_t changed(const struct place *place) {
-    return load(place->sp - 8) ^ place->pc;
-}
-
 /*
  * Which of the remembered frames 0 .. count-1 still stand, given that the innermost, count-1, does: returns the lowest
- * index from which on all do; 0 when all do. Three loads a frame, and no branches on what they find.
+ * index from which on all do; 0 when all do.
  */
 static inline uint32_t verify(const struct unwinder *u, uint32_t count) {
-    const struct place *place = u->places, *last = place + count - 1;
-    uint64_t difference = 0;
-    for (; last - place >= 4; place += 4)
-        difference |= changed(place) | changed(place + 1) | changed(place + 2) | changed(place + 3);
-    for (; place < last; place++)
-        difference |= changed(place);
-    for (uint32_t i = 0; i < u->checks && u->check[i].state < count; i++)
-        difference |= load(u->check[i].slot) ^ u->check[i].value;
-    if (LIKELY(difference == 0))
+    if (LIKELY(any_changed(u, count) == 0))
         return 0;
     uint32_t valid = count - 1;
     while (valid > 0 && changed(&u->places[valid - 1]) == 0)
@@ -293,6 +301,26 @@ static inline uint64_t mix(uint64_t hash, uint64_t pc) {
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
+/* Makes the states of guessed frames. Their rules are quick ones, and they are not the outermost. */
+static void fill(struct unwinder *u) {
+    for (uint32_t i = u->filled; i < u->depth; i++) {
+        struct state *state = &u->states[i];
+        uint64_t rule = unwind_rule(u->places[i].pc), cfa = u->places[i - 1].sp;
+        uint64_t restored = (rule & MALLOW_QUICK_RULE) != 0 ? 0 : rule >> MALLOW_QUICK_RBP_SHIFT;
+        *state = (struct state){.hash = mix(state[-1].hash, u->places[i].pc)};
+        if (restored != 0)
+            state->rbp_slot = cfa - 8 * restored;
+        if ((rule & MALLOW_QUICK_BASE_RBP) != 0) {
+            state->flags = STATE_USES_RBP | STATE_NEEDS_RBP;
+            state->rbp = cfa - 8 * (rule & MALLOW_QUICK_CFA_MASK);
+        } else if (restored == 0) {
+            state->flags = state[-1].flags & STATE_NEEDS_RBP;
+            state->rbp = state[-1].rbp;
+        }
+    }
+    u->filled = u->depth;
+}
+
 /* Puts the `count` fresh frames on top of the first u->shared remembered ones. */
 static void settle(struct unwinder *u, uint32_t count) {
     uint32_t shared = u->shared;
@@ -304,7 +332,7 @@ static void settle(struct unwinder *u, uint32_t count) {
     uint64_t needed = shared > 0 ? state[-1].flags & STATE_NEEDS_RBP : 0;
     while (u->checks > 0 && u->check[u->checks - 1].state >= shared)
         u->checks--;
-    u->depth = shared + count;
+    u->depth = u->filled = shared + count;
     for (uint32_t i = shared; i < shared + count; i++, place++, state++) {
         *place = *--fresh_place;
         *state = *--fresh_state;
@@ -371,6 +399,8 @@ void unwind(struct unwinder *u, uint64_t first_pc, uint64_t first_sp, uint64_t f
         u->unloads = modules_linker.unloads;
         u->forget = 1;
     }
+    if (!u->forget)
+        fill(u);
     /* The registers of the frame under way, in variables: the walk is one long chain of loads. */
     uint64_t pc = first_pc, sp = first_sp, rbp = first_rbp, high = u->high;
     const struct place *candidate = u->places + (u->forget ? 0 : u->depth);

@@ -59,6 +59,7 @@ struct unwinder {
     uint32_t depth;     /* states in `states` */
     uint32_t shared;    /* how many of them the last call found unchanged */
     uint32_t checks;    /* entries of `check`, in order of their state */
+    uint32_t filled;    /* entries of `states` that are made; those of guessed frames are made by the next walk */
     uint32_t unloads;   /* modules_linker.unloads when `states` were walked */
     uint8_t cut;        /* states further out are missing */
     uint8_t forget;     /* the next walk must not rely on `states` */
@@ -83,6 +84,31 @@ int unwind_owns(struct unwinder *unwinder, uint64_t address);
  * places[0 .. depth), of which the first `shared` are as after the last call. depth is at least 1.
  */
 void unwind(struct unwinder *unwinder, uint64_t pc, uint64_t sp, uint64_t rbp);
+
+/* The rule, in the quick form where it has one, of a frame with this pc. One that no table describes is stepped as if it
+ * kept a frame pointer, and that is its rule. */
+uint32_t unwind_rule(uint64_t pc);
+
+/* 0 where this frame is still the caller of the next one further in. */
+static inline uint64_t changed(const struct place *place) {
+    return load(place->sp - 8) ^ place->pc;
+}
+
+/*
+ * 0 where all of the frames 0 .. count-1 still stand, given that the innermost, count-1, does. Three loads a frame, and
+ * no branches on what they find: before places[0] lie three that never change.
+ */
+static inline uint64_t any_changed(const struct unwinder *u, uint32_t count) {
+    const struct place *place = u->places + count - 1;
+    uint64_t difference = 0;
+    while (place > u->places) {
+        place -= 4;
+        difference |= changed(place) | changed(place + 1) | changed(place + 2) | changed(place + 3);
+    }
+    for (uint32_t i = 0; i < u->checks && u->check[i].state < count; i++)
+        difference |= load(u->check[i].slot) ^ u->check[i].value;
+    return difference;
+}
 
 /* Empties the cache of rules: modules have changed. */
 void unwind_flush(void);

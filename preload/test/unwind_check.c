@@ -11,8 +11,8 @@
  */
 #include "../arch.h"
 #include "../modules.h"
+#include "../stacks.h"
 #include "../target.h"
-#include "../unwind.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -28,6 +28,7 @@
 /* crates/capture/tests/unwind_check.rs reads this. */
 struct results {
     uint64_t walked;    /* stacks unwound */
+    uint64_t guessed;   /* of these, guessed */
     uint64_t compared;  /* of these, compared */
     uint64_t equal;     /* every pc and stack pointer the same, up to the same outermost frame */
     uint64_t longer;    /* equal as far as libgcc goes, which ends at code without call frame information */
@@ -50,7 +51,8 @@ struct theirs {
 };
 
 struct checker {
-    struct unwinder unwinder;
+    struct stacks stacks;
+    uint32_t generation;
     struct theirs theirs;
     uint64_t turn;
 };
@@ -138,7 +140,7 @@ static void write_stacks(const char *kind, uint64_t *counter, const struct check
     char line[8192];
     if (__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED) >= 40)
         return;
-    const struct unwinder *u = &c->unwinder;
+    const struct unwinder *u = &c->stacks.unwinder;
     size_t at = (size_t)snprintf(line, sizeof line, "%s after %u equal frames; ours (%u, %u shared%s):", kind, same,
                                  u->depth, u->shared, u->cut ? ", cut" : "");
     uint32_t from = same > 3 ? same - 3 : 0;
@@ -160,7 +162,7 @@ static int without_information(uint64_t pc) {
 }
 
 static void compare(struct checker *c) {
-    const struct unwinder *u = &c->unwinder;
+    const struct unwinder *u = &c->stacks.unwinder;
     struct theirs *t = &c->theirs;
     uint32_t same = 0;
     while (same < u->depth && same < t->count && u->places[u->depth - 1 - same].pc == t->frame[same].pc &&
@@ -182,6 +184,26 @@ static void compare(struct checker *c) {
         note_missing((t->frame[i].pc & ~MALLOW_EXACT_PC) - 1);
 }
 
+/* As tracer.c does it, without a ring. */
+static void find(struct stacks *s, uint32_t *generation, const struct arch_frame *frame) {
+    uint64_t pc = frame->return_address, sp = (uint64_t)(frame + 1);
+    count(&results->walked, 1);
+    if (stacks_guess(s, pc, sp, frame->caller_rbp)) {
+        count(&results->guessed, 1);
+        return;
+    }
+    stacks_walk(s, pc, sp, frame->caller_rbp);
+    if (*generation != modules_generation) {
+        *generation = modules_generation;
+        stacks_forget(s);
+    }
+    uint32_t number = stacks_number(s);
+    if (number == NUMBER_NONE)
+        number = numbers_add(&s->numbers, s->unwinder.states[s->unwinder.depth - 1].hash);
+    if (number != NUMBER_NONE)
+        stacks_use(s, number);
+}
+
 static __attribute__((noinline)) void check(const struct arch_frame *frame) {
     if (results == NULL || busy)
         return;
@@ -189,14 +211,11 @@ static __attribute__((noinline)) void check(const struct arch_frame *frame) {
     struct checker *c = own;
     if (c == NULL) {
         c = sys_memory(sizeof *c + unwind_bytes(LIMIT));
-        if (c != NULL) {
-            unwind_setup(&c->unwinder, c + 1, LIMIT);
+        if (c != NULL && stacks_setup(&c->stacks, c + 1, LIMIT))
             own = c;
-        }
     }
-    if (c != NULL) {
-        unwind(&c->unwinder, frame->return_address, (uint64_t)(frame + 1), frame->caller_rbp);
-        count(&results->walked, 1);
+    if (own != NULL) {
+        find(&c->stacks, &c->generation, frame);
         if (++c->turn % every == 0) {
             c->theirs.sp = (uint64_t)(frame + 1);
             c->theirs.count = 0;
@@ -217,7 +236,8 @@ EXPORT void *malloc(size_t size) {
 }
 
 EXPORT void free(void *block) {
-    modules_freed_by(FRAME->return_address);
+    if (modules_is_linker(FRAME->return_address))
+        modules_linker_freed();
     __libc_free(block);
 }
 

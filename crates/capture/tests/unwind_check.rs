@@ -11,13 +11,14 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 /// `struct results` of unwind_check.c.
-const COUNTERS: usize = 8;
+const COUNTERS: usize = 9;
 const TEXT: usize = 1 << 20;
 
 /// What one program's stacks came to.
 #[derive(Debug)]
 struct Outcome {
     walked: u64,
+    guessed: u64,
     compared: u64,
     equal: u64,
     longer: u64,
@@ -34,10 +35,10 @@ impl Outcome {
         for (counter, word) in counters.iter_mut().zip(bytes.as_chunks().0) {
             *counter = u64::from_le_bytes(*word);
         }
-        let [walked, compared, equal, longer, cut, different, frames, used] = counters;
+        let [walked, guessed, compared, equal, longer, cut, different, frames, used] = counters;
         let text = &bytes[8 * COUNTERS..][..TEXT.min(used as usize)];
         let text = String::from_utf8_lossy(text).into_owned();
-        Self { walked, compared, equal, longer, cut, different, frames, text }
+        Self { walked, guessed, compared, equal, longer, cut, different, frames, text }
     }
 
     fn missing(&self) -> BTreeSet<PathBuf> {
@@ -56,7 +57,8 @@ impl Workshop {
         static SHARED: OnceLock<Workshop> = OnceLock::new();
         SHARED.get_or_init(|| {
             let workshop = Self { dir: tempfile::tempdir().expect("directory") };
-            workshop.compile_library();
+            workshop.compile_library("check.so", "");
+            workshop.compile_library("narrow.so", "-DBYTES_MOST=32768");
             workshop.table_of_vdso();
             workshop
         })
@@ -66,15 +68,18 @@ impl Workshop {
         self.dir.path().join(name)
     }
 
-    fn compile_library(&self) {
-        let sources = ["test/unwind_check.c", "unwind.c", "unwind_full.c", "modules.c", "sys.c"].map(preload);
+    fn compile_library(&self, name: &str, more: &str) {
+        let sources =
+            ["test/unwind_check.c", "stacks.c", "numbers.c", "unwind.c", "unwind_full.c", "modules.c", "sys.c"]
+                .map(preload);
         let flags = "-std=c11 -D_GNU_SOURCE -O2 -g1 -Wall -Wextra -Werror -fPIC -shared -fvisibility=hidden \
                      -fno-stack-protector -fno-plt -fno-tree-vectorize -fcf-protection=none \
                      -fasynchronous-unwind-tables -Wl,-z,now -Wl,--build-id=sha1";
         let mut cc = Command::new("cc");
-        cc.args(flags.split_whitespace()).arg("-o").arg(self.path("check.so")).args(sources).arg("-lgcc_s");
+        let flags = flags.split_whitespace().chain(more.split_whitespace());
+        cc.args(flags).arg("-o").arg(self.path(name)).args(sources).arg("-lgcc_s");
         succeed(&mut cc);
-        self.make_table(&self.path("check.so"));
+        self.make_table(&self.path(name));
     }
 
     fn compile(&self, compiler: &str, source: &str, output: &str, flags: &[&str]) -> PathBuf {
@@ -107,8 +112,20 @@ impl Workshop {
         self.cache().get_or_build_image(&id, &image).expect("table");
     }
 
-    /// Runs a program until all its modules that can have tables have them.
     fn check<A: AsRef<OsStr>>(&self, name: &str, every: u32, program: &Path, arguments: &[A], input: &str) -> Outcome {
+        self.check_with("check.so", name, every, program, arguments, input)
+    }
+
+    /// Runs a program until all its modules that can have tables have them.
+    fn check_with<A: AsRef<OsStr>>(
+        &self,
+        library: &str,
+        name: &str,
+        every: u32,
+        program: &Path,
+        arguments: &[A],
+        input: &str,
+    ) -> Outcome {
         let mut tried = BTreeSet::new();
         for round in 0.. {
             let results = self.path(&format!("{name}-{round}"));
@@ -125,7 +142,7 @@ impl Workshop {
                 .stdin(fs::File::open(&input_path).expect("input"))
                 .stdout(Stdio::null())
                 .current_dir(self.dir.path())
-                .env("LD_PRELOAD", self.path("check.so"))
+                .env("LD_PRELOAD", self.path(library))
                 .env("PYTHONMALLOC", "malloc")
                 .env("MALLOW_CHECK_FILE", &results)
                 .env("MALLOW_CHECK_TABLES", self.dir.path())
@@ -137,8 +154,9 @@ impl Workshop {
             tried.extend(missing);
             if made == 0 || round == 5 {
                 println!(
-                    "{name}: {} walked, {} compared ({:.1} frames each), {} equal, {} longer, {} cut, {} different",
+                    "{name}: {} walked, {} guessed, {} compared ({:.1} frames each), {} equal, {} longer, {} cut, {} different",
                     outcome.walked,
+                    outcome.guessed,
                     outcome.compared,
                     outcome.frames as f64 / outcome.compared.max(1) as f64,
                     outcome.equal,
@@ -205,6 +223,21 @@ fn signals_coroutines_plugins_and_odd_frames() {
         })
         .collect();
     judge(&workshop.check("stacks", 1, &program, &plugins, ""), 3_000);
+}
+
+/// Optimised, with frame pointers, and not optimised: then each function is unwound by rbp.
+#[test]
+fn guesses() {
+    let workshop = Workshop::shared();
+    for (name, flags) in [("rsp", "-O2"), ("rbp", "-fno-omit-frame-pointer"), ("plain", "-O0")] {
+        let program = workshop.compile("cc", "unwind_check_guess.c", name, &[flags]);
+        // In the narrow one the memory of guesses is full again and again, and they begin anew.
+        for library in ["check.so", "narrow.so"] {
+            let outcome = workshop.check_with(library, name, 1, &program, &["400"], "");
+            judge(&outcome, 100_000);
+            assert!(outcome.guessed * 2 > outcome.walked, "{name}: {} of {} guessed", outcome.guessed, outcome.walked);
+        }
+    }
 }
 
 #[test]

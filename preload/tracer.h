@@ -1,0 +1,121 @@
+/*
+ * A thread's tracer: what it keeps between events, and what frames each event.
+ *
+ * A stack that the ring has seen before is one number; one that is new is sent as what differs from the stack before it.
+ */
+#ifndef MALLOW_TRACER_H
+#define MALLOW_TRACER_H
+
+#include "arch.h"
+#include "ring.h"
+#include "stacks.h"
+#include "target.h"
+
+/* Events of signal handlers that arrive while their thread is inside an event. */
+#define PENDING_MOST 64u
+
+struct pending {
+    uint64_t word; /* head word of the record */
+    uint64_t size;
+    uint64_t pc;
+};
+
+/*
+ * A thread's private state, one for each block of the process file; it stays with the block when that changes owners,
+ * so the stacks that the ring knows stay known.
+ *
+ * Invariant: only the block's owner touches it. `inside` is the frame address of the event under way, 0 between
+ * events; a signal handler that comes while it is not 0 touches pending and pendings alone.
+ */
+struct tracer {
+    uint64_t inside;
+    struct ring ring;
+    uint64_t epoch;
+    uint32_t until_order; /* events until the next ORDER record */
+    uint32_t pendings;
+    struct stacks stacks;
+    uint32_t generation;
+    struct pending pending[PENDING_MOST];
+};
+
+/* A thread's first event: takes a block, and says so in its ring. No handler may leave this by longjmp. */
+COLD struct tracer *tracer_enter(void);
+
+/* mallow's clock moved, or stopped for good, or many events went by. 0: the recording is over. */
+COLD int tracer_time_passed(struct tracer *tracer, uint64_t epoch);
+
+/* Takes the number of the stack that was walked into use. 0: the recording is over. */
+int tracer_stack(struct tracer *tracer);
+
+/* Size and stack in one word, where there is no need of two. */
+static inline uint64_t tracer_packed(const struct tracer *tracer, uint64_t size) {
+    return size << MALLOW_STACK_BITS | tracer->stacks.numbers.last;
+}
+
+/* Writes a record of an allocation with the stack that is in use. */
+void tracer_allocation(struct tracer *tracer, uint64_t word, uint64_t size);
+
+/* An event in a signal handler, inside another event of the same thread. */
+COLD void tracer_pend(struct tracer *tracer, uint64_t word, uint64_t size, uint64_t pc);
+/* Writes what signal handlers left. */
+COLD void tracer_flush(struct tracer *tracer);
+
+/*
+ * The event `inside` was left by longjmp out of a signal handler: nobody will finish it. That is certain only when the
+ * new event is further out on the same stack. What it had half done is dropped.
+ */
+COLD int tracer_abandoned(struct tracer *tracer, uint64_t sp);
+
+/* The caller's registers after the call. The word below sp is where it goes on. */
+struct caller {
+    uint64_t sp, rbp;
+};
+
+static inline struct caller caller_of(const struct arch_frame *frame) {
+    return (struct caller){(uint64_t)(frame + 1), frame->caller_rbp};
+}
+
+/* Of the function that this stands in. */
+#define CALLER caller_of((const struct arch_frame *)__builtin_frame_address(0))
+
+static inline uint64_t caller_pc(struct caller caller) {
+    return load(caller.sp - 8);
+}
+
+/* Begins an event. NULL: nothing is to be written. */
+static inline struct tracer *event_begin(struct caller caller, uint64_t word, uint64_t size) {
+    struct tracer *t = own_tracer;
+    if (UNLIKELY(thread_block() == NULL)) {
+        if ((t = tracer_enter()) == NULL)
+            return NULL;
+    } else if (UNLIKELY(t == NULL || t->inside != 0)) {
+        if (t == NULL)
+            return NULL; /* the C library, called by tracer_enter */
+        if (!tracer_abandoned(t, caller.sp)) {
+            tracer_pend(t, word, size, caller_pc(caller));
+            return NULL;
+        }
+    }
+    t->inside = caller.sp;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    uint64_t epoch = __atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED);
+    if (UNLIKELY(epoch != t->epoch || --t->until_order == 0) && !tracer_time_passed(t, epoch)) {
+        t->inside = 0;
+        return NULL;
+    }
+    return t;
+}
+
+static inline void event_end(struct tracer *t) {
+    for (;;) {
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        *(volatile uint64_t *)&t->inside = 0;
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        if (LIKELY(*(volatile uint32_t *)&t->pendings == 0))
+            return;
+        t->inside = (uint64_t)__builtin_frame_address(0);
+        tracer_flush(t);
+    }
+}
+
+#endif
