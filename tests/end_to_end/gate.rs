@@ -1,71 +1,13 @@
 //! `mallow test`: verdicts, exit codes, reasons, baselines.
 
 use std::fs;
-use std::path::Path;
 
-use harness::{Outcome, Run, mallow, program};
-use serde_json::Value;
+use harness::{Project, Run, json, mallow, program};
 
 const REGRESSED: i32 = 1;
 const USAGE: i32 = 2;
 const IMPROVED: i32 = 3;
 const BROKEN: i32 = 4;
-
-/// A directory with a `mallow.toml`.
-struct Project(tempfile::TempDir);
-
-impl Project {
-    fn new(toml: &str) -> Self {
-        let dir = tempfile::tempdir().expect("a directory");
-        fs::write(dir.path().join("mallow.toml"), toml).expect("a file");
-        Self(dir)
-    }
-
-    /// A program with these regions.
-    fn of_regions(regions: &[&str]) -> Self {
-        Self::new(&Self::case(regions, ""))
-    }
-
-    fn case(regions: &[&str], more: &str) -> String {
-        let target = program("gate");
-        format!("[[case]]\ncommand = [{:?}, {}]\nregions = 'all'\nruns = 3\n{more}\n", target, list(regions))
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    fn run(&self, arguments: &[&str]) -> Outcome {
-        self.run_with(arguments, &[])
-    }
-
-    fn run_with(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
-        let mut run = Run::new(mallow(), self.path()).arg("test").args(arguments);
-        for (name, value) in environment {
-            run = run.env(name, Some(value));
-        }
-        run.go()
-    }
-
-    /// Makes the baseline, which must work.
-    fn update(&self) {
-        let done = self.run(&["--update"]);
-        assert_eq!(done.status, 0, "{}{}", done.out(), done.err());
-    }
-
-    fn baseline(&self) -> Value {
-        let text = fs::read_to_string(self.path().join("mallow.baseline.json")).expect("a baseline");
-        serde_json::from_str(&text).expect("JSON")
-    }
-}
-
-fn list(words: &[&str]) -> String {
-    words.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(", ")
-}
-
-fn json(outcome: &Outcome) -> Value {
-    serde_json::from_slice(&outcome.stdout).unwrap_or_else(|e| panic!("{e}: {}{}", outcome.out(), outcome.err()))
-}
 
 #[test]
 fn a_regression_of_one_allocation_an_operation_is_caught_and_its_line_named() {

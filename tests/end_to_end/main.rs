@@ -10,6 +10,7 @@ mod faces;
 mod flame;
 mod foreign;
 mod gate;
+mod gate_import;
 mod go_pprof;
 mod habits;
 mod hostile;

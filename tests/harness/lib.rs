@@ -6,6 +6,7 @@
 mod counts;
 mod leftovers;
 mod oracle;
+mod project;
 mod run;
 mod targets;
 mod three;
@@ -13,6 +14,7 @@ mod three;
 pub use counts::{Counts, ProcessCounts, Truth, number};
 pub use leftovers::{RunDirectories, nothing_left};
 pub use oracle::{oracle_counts, oracle_library};
+pub use project::{Project, json};
 pub use run::{Outcome, Run};
 pub use targets::{library, program, program_as};
 pub use three::{Case, Recorded, Stated, Three, directory};
@@ -79,9 +81,11 @@ pub fn mount_namespace(test: &str) -> Option<&'static [&'static str]> {
 
 /// A program from `PATH`. Where it is missing, the test fails and says what to install.
 pub fn tool(name: &str) -> PathBuf {
+    tool_if_there(name).unwrap_or_else(|| panic!("these tests need {name}: tests/prerequisites lists what to install"))
+}
+
+/// A program from `PATH` that is not asked of everybody: without it, say what is [`not_run`].
+pub fn tool_if_there(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .map(|dir| dir.join(name))
-        .find(|p| p.is_file())
-        .unwrap_or_else(|| panic!("these tests need {name}: tests/prerequisites lists what to install"))
+    std::env::split_paths(&path).map(|dir| dir.join(name)).find(|p| p.is_file())
 }

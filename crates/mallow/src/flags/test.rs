@@ -16,7 +16,7 @@ Exit status:
 Where cases differ, 4 comes before 1, and 1 before 3.
 
 Environment:
-  MAX_ALLOCS_ALLOWED_NAME=N  stands above all limits of NAME's total_allocations";
+  MAX_ALLOCS_ALLOWED_NAME=N  stands above all limits of NAME's total_allocations, and of test_NAME's";
 
 /// Flags of `test`.
 #[derive(Debug, Args)]
@@ -37,6 +37,11 @@ pub struct TestFlags {
     /// Lower the baseline where figures are lower; never raise it
     #[arg(long, conflicts_with = "no_hook")]
     pub ratchet: bool,
+    /// Take over what SwiftNIO's tests are held to, of all cases or those of FILTER: thresholds in JSON and
+    /// MAX_ALLOCS_ALLOWED variables become limits in the cases' file, the lines of a run figures in the baseline; - reads
+    /// standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["update", "ratchet", "explain", "list", "no_hook", "json", "command"])]
+    pub import: Option<PathBuf>,
     /// Tell which stacks changed, of cases that passed too
     #[arg(long, conflicts_with = "no_hook")]
     pub explain: bool,

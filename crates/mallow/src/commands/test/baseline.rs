@@ -20,11 +20,13 @@
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::Path;
 
 use mallow_report::analysis::gate::{Figures, SiteCount};
 use serde::{Deserialize, Serialize};
+
+use super::aside;
 
 /// The version that is written.
 const VERSION: u32 = 1;
@@ -85,25 +87,22 @@ impl Baseline {
         self.platforms.keys().map(String::as_str)
     }
 
+    /// True where some platform has this case.
+    pub fn has(&self, case: &str) -> bool {
+        self.platforms.values().any(|cases| cases.contains_key(case))
+    }
+
     /// Sets a case.
     pub fn set(&mut self, platform: &str, case: &str, entry: Entry) {
         self.platforms.entry(platform.to_owned()).or_default().insert(case.to_owned(), entry);
     }
 
-    /// Writes it beside and renames it: the old one is there until the new one is whole.
+    /// Writes it; the old one is not lost where that fails.
     pub fn write(&self, path: &Path) -> Result<(), String> {
-        let failed = |error: &dyn std::fmt::Display| format!("cannot write {}: {error}", path.display());
-        let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut text = serde_json::to_string_pretty(self).map_err(|error| failed(&error))?;
+        let text = serde_json::to_string_pretty(self);
+        let mut text = text.map_err(|error| format!("cannot write {}: {error}", path.display()))?;
         text.push('\n');
-        let mut file =
-            tempfile::Builder::new().prefix(".mallow-baseline-").tempfile_in(directory).map_err(|e| failed(&e))?;
-        file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all()).map_err(|error| failed(&error))?;
-        use std::os::unix::fs::PermissionsExt;
-        let mode = path.metadata().map_or(0o644, |old| old.permissions().mode());
-        file.as_file().set_permissions(std::fs::Permissions::from_mode(mode)).map_err(|error| failed(&error))?;
-        file.persist(path).map_err(|error| failed(&error.error))?;
-        Ok(())
+        aside::write(path, &text)
     }
 }
 

@@ -16,6 +16,9 @@
 //! regions = ["parse", "render"]   # or "all"
 //! limits = { total_allocations = 75000 }
 //! slack = { total_allocated_bytes = "5%" }
+//!
+//! [limits]                        # by case, whichever program measures it
+//! render = { total_allocations = 1200 }
 //! ```
 
 use std::collections::BTreeMap;
@@ -37,6 +40,26 @@ pub struct Config {
     pub baseline: PathBuf,
     /// See the module's text.
     pub label: Option<String>,
+    /// At most so many, by case.
+    pub limits: BTreeMap<String, Vec<(Metric, i64)>>,
+}
+
+impl Config {
+    /// What is allowed of a case of this program.
+    pub fn limits_of(&self, program: &Program, case: &str) -> Limits {
+        let mut limits = program.limits.clone();
+        let own = answers_to(case).find_map(|name| self.limits.get(name)).map_or(&[][..], Vec::as_slice);
+        for &(metric, max) in own {
+            limits.set_max(metric, max);
+        }
+        limits
+    }
+}
+
+/// The names under which a case is looked for where limits are: its own, and without the `test_` that SwiftNIO's limits
+/// leave out.
+pub fn answers_to(case: &str) -> impl Iterator<Item = &str> {
+    std::iter::once(case).chain(case.strip_prefix("test_"))
 }
 
 /// One command, and the cases that it makes.
@@ -107,6 +130,8 @@ struct File {
     defaults: Entry,
     #[serde(default, rename = "case")]
     cases: Vec<Spanned<Entry>>,
+    #[serde(default)]
+    limits: BTreeMap<String, BTreeMap<Spanned<String>, i64>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -177,13 +202,18 @@ enum OneWay {
 
 /// Reads the file of a project.
 pub fn read(path: &Path) -> Result<Config, BadConfig> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        BadConfig(format!("{}: {error}; mallow test -- COMMAND tests one without a file", path.display()))
-    })?;
-    parse(&text, path)
+    parse(&text(path)?, path)
 }
 
-fn parse(text: &str, path: &Path) -> Result<Config, BadConfig> {
+/// What is in it.
+pub fn text(path: &Path) -> Result<String, BadConfig> {
+    std::fs::read_to_string(path).map_err(|error| {
+        BadConfig(format!("{}: {error}; mallow test -- COMMAND tests one without a file", path.display()))
+    })
+}
+
+/// What its text says; `path` is where it belongs.
+pub fn parse(text: &str, path: &Path) -> Result<Config, BadConfig> {
     let at = |span: Option<Range<usize>>, what: &str| {
         let line = span.map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
         let line = line.map(|line| format!(":{line}")).unwrap_or_default();
@@ -215,7 +245,14 @@ fn parse(text: &str, path: &Path) -> Result<Config, BadConfig> {
         programs.push(program);
     }
     let baseline = file.baseline.unwrap_or_else(|| PathBuf::from("mallow.baseline.json"));
-    Ok(Config { programs, baseline: base.join(baseline), label: file.label })
+    let mut limits = BTreeMap::new();
+    for (case, of_case) in &file.limits {
+        let of_case = of_case.iter().map(|(key, max)| Ok((metric(key)?, *max)));
+        let of_case: Result<Vec<_>, Fault> = of_case.collect();
+        limits.insert(case.clone(), of_case.map_err(|(span, what)| at(Some(span), &what))?);
+    }
+    let baseline = path.parent().unwrap_or(Path::new("")).join(baseline);
+    Ok(Config { programs, baseline, label: file.label, limits })
 }
 
 type Fault = (Range<usize>, String);
@@ -288,13 +325,14 @@ fn ops(word: &Spanned<OpsWord>) -> Result<Ops, Fault> {
     }
 }
 
+fn metric(key: &Spanned<String>) -> Result<Metric, Fault> {
+    Metric::of_key(key.get_ref()).ok_or_else(|| {
+        let all = Metric::ALL.map(Metric::key).join(", ");
+        (key.span(), format!("{} is none of {all}", key.get_ref()))
+    })
+}
+
 fn limits(entry: &Entry, defaults: &Entry) -> Result<Limits, Fault> {
-    let metric = |key: &Spanned<String>| {
-        Metric::of_key(key.get_ref()).ok_or_else(|| {
-            let all = Metric::ALL.map(Metric::key).join(", ");
-            (key.span(), format!("{} is none of {all}", key.get_ref()))
-        })
-    };
     let mut of: BTreeMap<Metric, Limit> = BTreeMap::new();
     let standard = |metric| Limits::default().get(metric);
     for part in [defaults, entry] {
@@ -350,7 +388,8 @@ pub fn of_command(command: &[OsString]) -> Config {
         timeout: Duration::from_secs(600),
         exit_status: 0,
     };
-    Config { programs: vec![program], baseline: PathBuf::from("mallow.baseline.json"), label: None }
+    let baseline = PathBuf::from("mallow.baseline.json");
+    Config { programs: vec![program], baseline, label: None, limits: BTreeMap::new() }
 }
 
 #[cfg(test)]
@@ -388,6 +427,19 @@ mod tests {
     }
 
     #[test]
+    fn limits_by_case_stand_above_those_of_its_program() {
+        let config = read(
+            "[[case]]\ncommand = 'c'\nregions = 'all'\nlimits = { total_allocations = 9, leaked_fds = 3 }\n\
+             [limits]\na = { total_allocations = 5 }\ntest_b = { total_allocations = 6 }\n",
+        )
+        .expect("a config");
+        let max = |case, metric| config.limits_of(&config.programs[0], case).get(metric).max;
+        let total = |case| max(case, Metric::TotalAllocations);
+        assert_eq!((total("a"), total("test_a"), total("test_b"), total("b")), (Some(5), Some(5), Some(6), Some(9)));
+        assert_eq!(max("a", Metric::LeakedFds), Some(3));
+    }
+
+    #[test]
     fn a_mistake_is_one_line_with_its_place() {
         for (text, expected) in [
             ("", "dir/mallow.toml: no [[case]] is in it"),
@@ -412,6 +464,8 @@ mod tests {
         ] {
             assert_eq!(read(text).expect_err(text), expected);
         }
+        let unlimited = read("[[case]]\nname = 'a'\ncommand = 'a'\n[limits]\na = { allocations = 5 }\n").expect_err("");
+        assert!(unlimited.starts_with("dir/mallow.toml:5: allocations is none of "), "{unlimited}");
         let unknown = read("[[case]]\nname = 'a'\ncommand = 'a'\nrun = 3\n").expect_err("an unknown key");
         assert!(unknown.starts_with("dir/mallow.toml:4: unknown field `run`"), "{unknown}");
         let syntax = read("[[case]\n").expect_err("no TOML");

@@ -1,13 +1,16 @@
 //! `mallow test`: a gate on allocations.
 
+mod aside;
 mod baseline;
 mod config;
 mod explain;
+mod import;
+mod nio;
 mod outputs;
 mod runner;
 mod text;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -69,6 +72,12 @@ pub struct Report {
 
 /// Runs the cases and judges them.
 pub fn run(flags: &TestFlags) -> Result<ExitCode> {
+    if let Some(from) = &flags.import {
+        return match import::run(from, flags) {
+            Ok(tale) => output::print(&tale).map(|()| exit::OK),
+            Err(error) => Ok(told(&error, exit::USAGE)),
+        };
+    }
     let config = match read_config(flags) {
         Ok(config) => config,
         Err(error) => return Ok(told(&error, exit::USAGE)),
@@ -83,15 +92,14 @@ pub fn run(flags: &TestFlags) -> Result<ExitCode> {
         Err(error) => return Ok(told(&error, exit::BROKEN)),
     };
     let platform = baseline::platform(flags.label.as_deref().or(config.label.as_deref()));
-    let wanted = |name: &str| wanted(&flags.filters, name);
     let ran = run_all(&config, flags);
     let mut cases: Vec<Judged> = ran
         .into_iter()
-        .filter(|ran| wanted(&ran.name))
+        .filter(|ran| wanted(&flags.filters, &ran.name))
         .map(|ran| judged(ran, &config, &baseline, &platform, flags.no_hook))
         .collect();
     if !flags.no_hook {
-        missing(&mut cases, &baseline, &platform, &wanted, flags);
+        missing(&mut cases, &baseline, &platform, &config, flags);
     }
     if cases.is_empty() {
         return Ok(told(&format!("no case matches {}", flags.filters.join(", ")), exit::USAGE));
@@ -186,12 +194,20 @@ fn run_all(config: &Config, flags: &TestFlags) -> Vec<Ran> {
     });
     let mut done = done.into_inner().unwrap_or_default();
     done.sort_by_key(|(index, _)| *index);
-    done.into_iter().flat_map(|(_, ran)| ran).collect()
+    let mut ran: Vec<Ran> = done.into_iter().flat_map(|(_, ran)| ran).collect();
+    // Names in the file are unique; those that programs give to their regions need not be.
+    let mut programs: BTreeMap<String, usize> = BTreeMap::new();
+    for case in &mut ran {
+        if *programs.entry(case.name.clone()).or_insert(case.program) != case.program {
+            case.measured = Err("another case of this name was measured before".to_owned());
+        }
+    }
+    ran
 }
 
 fn judged(ran: Ran, config: &Config, baseline: &Baseline, platform: &str, idle: bool) -> Judged {
     let entry = baseline.cases(platform).and_then(|cases| cases.get(&ran.name));
-    let limits = limits(&ran.name, &config.programs[ran.program].limits);
+    let limits = limits(&ran.name, config.limits_of(&config.programs[ran.program], &ran.name));
     let mut case = Judged {
         name: ran.name,
         verdict: Verdict::Broken,
@@ -214,10 +230,15 @@ fn judged(ran: Ran, config: &Config, baseline: &Baseline, platform: &str, idle: 
                 case.checks = judge(&measured.figures, case.baseline.as_ref(), &limits);
                 case.verdict = case.checks.iter().map(|check| check.verdict).max().unwrap_or(Verdict::Broken);
                 let broken = case.checks.iter().find(|check| check.verdict == Verdict::Broken);
-                case.why = broken.map(|check| match (case.baseline, limits.of.is_empty()) {
-                    (None, true) => format!("no baseline for {platform}; mallow test --update makes one"),
-                    _ => format!("{}: {}", check.metric.key(), check.why.clone().unwrap_or_default()),
-                });
+                // A project that holds the case to a baseline elsewhere is not content with a limit here.
+                let elsewhere = limits.outright.is_none() && baseline.has(&case.name);
+                if case.baseline.is_none() && (elsewhere || !limits.absolute()) {
+                    case.verdict = Verdict::Broken;
+                    case.why = Some(format!("no baseline for {platform}; mallow test --update makes one"));
+                } else if let Some(check) = broken {
+                    let why = check.why.as_deref().unwrap_or_default();
+                    case.why = Some(format!("{}: {why}", check.metric.key()));
+                }
             }
             case.unstable = measured.unstable();
             case.measured = Some(measured);
@@ -227,10 +248,12 @@ fn judged(ran: Ran, config: &Config, baseline: &Baseline, platform: &str, idle: 
 }
 
 /// The limits of a case, with the one that the environment sets.
-fn limits(name: &str, limits: &Limits) -> Limits {
-    let mut limits = limits.clone();
-    let variable = format!("MAX_ALLOCS_ALLOWED_{name}");
-    if let Ok(value) = std::env::var(&variable) {
+fn limits(name: &str, mut limits: Limits) -> Limits {
+    let set = config::answers_to(name).find_map(|name| {
+        let variable = format!("MAX_ALLOCS_ALLOWED_{name}");
+        std::env::var(&variable).ok().map(|value| (variable, value))
+    });
+    if let Some((variable, value)) = set {
         match value.trim().parse() {
             Ok(max) => limits.outright = Some((format!("{variable}={value}"), max)),
             // A limit that cannot be read must not be one that passes.
@@ -240,27 +263,33 @@ fn limits(name: &str, limits: &Limits) -> Limits {
     limits
 }
 
-/// Cases that the baseline has and that did not run: something took them away.
-fn missing(
-    cases: &mut Vec<Judged>,
-    baseline: &Baseline,
-    platform: &str,
-    wanted: &dyn Fn(&str) -> bool,
-    flags: &TestFlags,
-) {
+/// Cases that the baseline has, or the file limits, and that did not run: something took them away.
+fn missing(cases: &mut Vec<Judged>, baseline: &Baseline, platform: &str, config: &Config, flags: &TestFlags) {
     if !flags.command.is_empty() {
         return;
     }
     let there: BTreeSet<String> = cases.iter().map(|case| case.name.clone()).collect();
-    let gone =
-        baseline.cases(platform).into_iter().flatten().filter(|(name, _)| wanted(name) && !there.contains(*name));
-    for (name, entry) in gone {
+    let of_baseline = baseline.cases(platform).into_iter().flatten();
+    let gone = of_baseline.filter(|(name, _)| !there.contains(*name)).map(|(name, entry)| {
+        let why = "the baseline has it, and nothing measured it; remove it there if that is meant".to_owned();
+        (name, why, Some(entry.figures))
+    });
+    let unlimited = config.limits.keys().filter(|name| {
+        let answers = |case: &String| config::answers_to(case).any(|answer| answer == *name);
+        !there.iter().any(answers) && !baseline.cases(platform).into_iter().flatten().any(|(case, _)| answers(case))
+    });
+    let unlimited = unlimited.map(|name| {
+        let file = flags.file.display();
+        (name, format!("{file} limits it, and nothing measured it; remove it there if that is meant"), None)
+    });
+    let gone: Vec<_> = gone.chain(unlimited).filter(|(name, ..)| wanted(&flags.filters, name)).collect();
+    for (name, why, figures) in gone {
         cases.push(Judged {
             name: name.clone(),
             verdict: Verdict::Broken,
-            why: Some("the baseline has it, and nothing measured it; remove it there if that is meant".to_owned()),
+            why: Some(why),
             measured: None,
-            baseline: Some(entry.figures),
+            baseline: figures,
             checks: Vec::new(),
             unstable: false,
             scale: None,

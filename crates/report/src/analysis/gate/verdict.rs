@@ -50,6 +50,20 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Sets the most that a metric may have.
+    pub fn set_max(&mut self, metric: Metric, max: i64) {
+        let limit = Limit { max: Some(max), ..self.get(metric) };
+        match self.of.iter_mut().find(|(of, _)| *of == metric) {
+            Some((_, own)) => *own = limit,
+            None => self.of.push((metric, limit)),
+        }
+    }
+
+    /// True where a metric has one that needs no baseline.
+    pub fn absolute(&self) -> bool {
+        self.outright.is_some() || self.of.iter().any(|(_, limit)| limit.max.is_some())
+    }
+
     /// Bytes may differ by 1 %: a path or a host name of another length is no regression.
     pub fn get(&self, metric: Metric) -> Limit {
         let own = self.of.iter().find(|(of, _)| *of == metric).map(|(_, limit)| *limit);
@@ -95,10 +109,13 @@ pub struct Check {
     pub why: Option<String>,
 }
 
-/// Judges all metrics of a case. The case's verdict is the worst of them.
+/// Judges all metrics of a case. The case's verdict is the worst of them. A case without a baseline that has a limit is
+/// judged by its limits alone.
 pub fn judge(figures: &Figures, baseline: Option<&Figures>, limits: &Limits) -> Vec<Check> {
     Metric::ALL.into_iter().map(|metric| check(metric, figures, baseline, limits)).collect()
 }
+
+const BELOW_ZERO: &str = "below zero: blocks or descriptors were released that were made outside of the region";
 
 fn check(metric: Metric, figures: &Figures, baseline: Option<&Figures>, limits: &Limits) -> Check {
     let figure = figures.get(metric);
@@ -136,11 +153,13 @@ fn check(metric: Metric, figures: &Figures, baseline: Option<&Figures>, limits: 
     let Some(highest) = check.highest else {
         return match (metric, baseline) {
             (Metric::LeakedFds, Some(_)) => check,
+            (_, None) if figure < 0 => broken(check, BELOW_ZERO),
+            (_, None) if limits.absolute() => check,
             _ => broken(check, "there is no baseline and no limit for it"),
         };
     };
     if figure < 0 {
-        return broken(check, "below zero: blocks or descriptors were released that were made outside of the region");
+        return broken(check, BELOW_ZERO);
     }
     if metric == Metric::TotalAllocations && figure == 0 && of_baseline.is_some_and(|n| n != 0) {
         return broken(check, "zero, where the baseline is not; if that is true, mallow test --update");
@@ -221,6 +240,14 @@ mod tests {
         assert_eq!(verdicts(&figures(51, 50, 50), None, &limits), [(TotalAllocations, Regressed)]);
         let baseline = figures(60, 50, 50);
         assert_eq!(verdicts(&figures(60, 50, 50), Some(&baseline), &limits), [(TotalAllocations, Regressed)]);
+        // One limit is enough: the others are told and not judged, but for what cannot be true.
+        let mut one = Limits::default();
+        one.set_max(TotalAllocations, 50);
+        assert_eq!(verdicts(&figures(50, 99, 99), None, &one), []);
+        assert_eq!(verdicts(&figures(51, 99, 99), None, &one), [(TotalAllocations, Regressed)]);
+        assert_eq!(verdicts(&figures(50, 99, -1), None, &one), [(RemainingAllocations, Broken)]);
+        let outright = Limits { of: Vec::new(), outright: Some((String::new(), 50)) };
+        assert_eq!(verdicts(&figures(50, 99, 0), None, &outright), []);
     }
 
     #[test]
