@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use harness::{Run, mallow, program, tool, workspace};
+use harness::{Run, mallow, not_run, program, tool, tool_if_there, workspace};
 use serde_json::Value;
 
 /// The least that the measured runs of each region had: name, allocations, remaining, operations.
@@ -94,4 +94,33 @@ fn python() {
         .env("PYTHONPATH", Some(&path))
         .go();
     assert!(raised.status == 1 && raised.err().contains("ZeroDivisionError"), "{}", raised.err());
+}
+
+#[test]
+fn swift() {
+    let Some(swiftc) = tool_if_there("swiftc") else {
+        return not_run("faces::swift", "there is no swiftc; swift.org has one, and so has Debian 13: swiftlang");
+    };
+    let dir = tempfile::tempdir().expect("a directory");
+    let sources = workspace().join("faces/swift/Sources").canonicalize().expect("the face");
+    let build = |arguments: &[&str], files: &[&str]| {
+        let mut command = Command::new(&swiftc);
+        command.args(["-O", "-g", "-I", "."]).arg("-I").arg(sources.join("CMallow")).args(arguments);
+        let done = command.args(files.iter().map(|file| sources.join(file))).current_dir(dir.path()).output();
+        let done = done.expect("swiftc");
+        let told = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success() && !told.contains("warning: "), "{told}");
+    };
+    let library = ["-emit-library", "-static", "-emit-module", "-parse-as-library", "-module-name", "MallowMeasure"];
+    build(&[&library[..], &["-o", "libMallowMeasure.a"]].concat(), &["MallowMeasure/Measure.swift"]);
+    let files = ["JoinWords/main.swift", "JoinWords/test_join_words.swift"];
+    build(&["-o", "JoinWords", "-L", ".", "-lMallowMeasure"], &files);
+    let told = regions(dir.path(), &["./JoinWords"], &[]);
+    // A string that outgrows its first storage once.
+    assert_eq!(told[0], ("test_join_words".to_owned(), 2000, 0, 1000));
+    // The words are those of the other; the task is the runtime's, and keeps some of it for the next.
+    assert_eq!((told[1].0.as_str(), told[1].3), ("test_join_words.task", 1));
+    assert!((3..30).contains(&told[1].1), "{told:?}");
+    assert_eq!(told[2], ("keep".to_owned(), 1, 1, 1));
+    assert!(Command::new(dir.path().join("JoinWords")).status().expect("the program").success());
 }

@@ -1,0 +1,1 @@
+../../../../preload/include/mallow.h
