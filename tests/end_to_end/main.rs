@@ -2,6 +2,7 @@
 
 mod agreement;
 mod bad_input;
+mod diff;
 mod docs;
 mod documents;
 mod endings;

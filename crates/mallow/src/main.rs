@@ -36,6 +36,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Leaks(flags) => commands::leaks::run(flags),
         Command::Flame(flags) => commands::flame::run(flags),
         Command::Timeline(flags) => commands::timeline::run(flags),
+        Command::Diff(flags) => commands::diff::run(flags),
         Command::Test(flags) => commands::test::run(flags),
         Command::Pack(flags) => commands::pack::run(flags),
         Command::Recover(flags) => commands::recover::run(flags),

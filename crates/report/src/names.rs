@@ -149,6 +149,23 @@ pub(crate) fn split_as(inner: &str) -> Option<(&str, &str)> {
     None
 }
 
+/// Without `+0x12` or `+18` at the end. `operator+` has none.
+pub(crate) fn without_offset(text: &str) -> &str {
+    match text.rsplit_once('+') {
+        Some((function, offset)) if !function.is_empty() && !function.ends_with("operator") && is_offset(offset) => {
+            function
+        }
+        _ => text,
+    }
+}
+
+fn is_offset(text: &str) -> bool {
+    match text.strip_prefix("0x") {
+        Some(digits) => !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit()),
+        None => !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::short;

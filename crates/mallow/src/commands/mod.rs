@@ -1,6 +1,8 @@
 //! One file a command. A command gets its flags, and says with which status to exit.
 
 pub mod carried;
+pub mod diff;
+mod diff_text;
 pub mod documents;
 pub mod filtered;
 pub mod flame;

@@ -72,6 +72,36 @@ impl Recording {
         Self::open_at(&path, &flags.filters)
     }
 
+    /// Two recordings, to compare them. One that a filter on stacks leaves nothing of is empty; where that is so of both,
+    /// it is a mistake.
+    pub fn pair(paths: [&Path; 2], flags: &FilterFlags) -> Result<[Self; 2]> {
+        let blocks = FilterFlags { focus: None, ignore: None, hide: None, ..flags.clone() };
+        let [before, after] = paths;
+        let mut pair = [Self::open_at(before, &blocks)?, Self::open_at(after, &blocks)?];
+        let narrowing = flags.narrowing();
+        if narrowing.is_none() {
+            return Ok(pair);
+        }
+        let mut matched = [false; 3];
+        let mut left = false;
+        for recording in &mut pair {
+            let whole = std::mem::take(&mut recording.profile);
+            let duration_ms = whole.duration_ms;
+            let narrowed = narrow(whole, &narrowing);
+            for (any, this) in matched.iter_mut().zip(narrowed.matched) {
+                *any |= this;
+            }
+            left |= !narrowed.profile.sites.is_empty();
+            recording.filters = Filters::of(flags, duration_ms);
+            recording.profile = narrowed.profile;
+        }
+        if !left {
+            bail!(filtered::nothing_left(flags, &Self::open_at(after, &blocks)?.profile, matched[0]));
+        }
+        filtered::unmatched(flags, matched).iter().for_each(|text| output::say(text));
+        Ok(pair)
+    }
+
     /// The part of a recording that the filters leave.
     fn open_at(path: &Path, flags: &FilterFlags) -> Result<Self> {
         let (mut recording, mut events) = match read(path)? {

@@ -1,7 +1,7 @@
 //! What a recording tells: files of other tools leave some of Mallow's words out, and what is left out is not shown as 0.
 
 use anyhow::{Result, bail};
-use mallow_profile::{Origin, Word};
+use mallow_profile::{Origin, Profile, Word};
 use mallow_report::analysis::{Measure, keys};
 use serde::Serialize;
 use serde_json::Value;
@@ -14,7 +14,7 @@ use crate::text::Line;
 use crate::text::units::bytes;
 
 /// The measures that a view offers, as it calls them.
-const MEASURES: [By; 5] = [By::Allocations, By::Bytes, By::Peak, By::Leaked, By::Temporary];
+pub const MEASURES: [By; 5] = [By::Allocations, By::Bytes, By::Peak, By::Leaked, By::Temporary];
 
 impl Recording {
     /// What a view is to rank by: what was asked for, which must be told, or else the first that is told.
@@ -113,6 +113,12 @@ pub fn missing(origin: &Origin) -> Option<Line> {
     let words: Vec<_> =
         LOOKED_FOR.into_iter().filter(|&word| !origin.tells.has(word)).map(|word| word.to_string()).collect();
     (!words.is_empty()).then(|| Line::new().faint(format!("Not told by this {}: {}", kind(origin), words.join(", "))))
+}
+
+/// Takes out of a part of JSON what the profile does not tell.
+pub fn strip_untold(value: &mut Value, profile: &Profile) {
+    let left_out: Vec<&str> = profile.untold().flat_map(keys).copied().collect();
+    strip(value, &left_out);
 }
 
 fn strip(value: &mut Value, left_out: &[&str]) {

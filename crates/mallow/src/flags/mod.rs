@@ -1,5 +1,6 @@
 //! The command line: each flag with its documentation.
 
+mod diff;
 mod documents;
 mod filters;
 mod flame;
@@ -19,6 +20,7 @@ use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 
 use crate::output;
+pub use diff::DiffFlags;
 pub use documents::{CompletionsFlags, ManFlags, Shell};
 pub use filters::{FilterFlags, When};
 pub use flame::FlameFlags;
@@ -45,7 +47,7 @@ Exit status:
   127 where it was not found, 126 where it could not be executed,
   125 where Mallow itself failed.
   The others exit with 0; with 1 where Mallow failed; with 3 where
-  leaks --fail-on-leak found leaks.
+  leaks --fail-on-leak found leaks, or diff --fail-above a larger change.
   All exit with 2 where the command line makes no sense.
 
 Environment:
@@ -99,6 +101,8 @@ pub enum Command {
     Flame(FlameFlags),
     /// Show the heap over time, or at one moment
     Timeline(TimelineFlags),
+    /// Compare two recordings, or profiles of other tools, stack by stack
+    Diff(DiffFlags),
     /// Hold the allocations of cases to a baseline
     Test(TestFlags),
     /// Put names and sources into a recording, to read it on another machine

@@ -5,6 +5,7 @@
 mod amount;
 pub mod chart;
 mod look;
+pub mod markdown;
 mod names;
 pub mod over_time;
 mod page;

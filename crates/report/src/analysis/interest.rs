@@ -241,6 +241,11 @@ pub fn interest(function: Option<&str>, file: Option<&str>, module: Option<&str>
     Interest::Own
 }
 
+/// Is this what runs before `main`, or below a thread's first function?
+pub fn begins_a_stack(function: &str) -> bool {
+    ROOTS.contains(&names::short(function).as_str())
+}
+
 /// Type and trait of Rust's `<Type as Trait>::method`.
 fn trait_impl(short: &str) -> Option<(&str, &str)> {
     let end = names::group(short, '<', '>')?;

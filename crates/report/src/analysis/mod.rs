@@ -1,6 +1,7 @@
 //! Pure functions from a `Profile` to reports.
 
 mod calls;
+pub mod diff;
 mod flame;
 mod functions;
 pub mod gate;

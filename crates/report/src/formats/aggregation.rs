@@ -12,6 +12,7 @@ use mallow_profile::{Counts, Frame, FrameId, Line, Word, Words};
 use super::builder::Builder;
 use super::input::{Lines, decimal, hexadecimal, name};
 use super::{Addresses, Foreign, Format, FormatError};
+use crate::names::without_offset;
 
 /// A map of stacks begins, `@name[`. What it adds up, its name tells.
 fn opens_map(line: &[u8]) -> Option<Word> {
@@ -140,22 +141,5 @@ fn without_address(text: &str) -> &str {
             function.trim_start()
         }
         _ => text,
-    }
-}
-
-/// Without `+0x12` or `+18` at the end. `operator+` has none.
-pub(super) fn without_offset(text: &str) -> &str {
-    match text.rsplit_once('+') {
-        Some((function, offset)) if !function.is_empty() && !function.ends_with("operator") && is_offset(offset) => {
-            function
-        }
-        _ => text,
-    }
-}
-
-fn is_offset(text: &str) -> bool {
-    match text.strip_prefix("0x") {
-        Some(digits) => !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit()),
-        None => !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()),
     }
 }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::{Judged, Report};
 use crate::text::clean;
+use crate::text::markdown::cell;
 
 /// One line that says why a case did not pass.
 fn reason(case: &Judged) -> String {
@@ -79,20 +80,6 @@ pub fn junit(report: &Report) -> Result<String, String> {
     let mut junit = quick_junit::Report::new("mallow test");
     junit.add_test_suite(suite);
     junit.to_string().map_err(|error| error.to_string())
-}
-
-/// Text in a table's cell or a list: nothing in a name can end it.
-fn cell(text: &str) -> String {
-    let mut out = String::new();
-    for c in clean(text).chars() {
-        match c {
-            '|' | '`' | '<' | '>' | '*' | '_' | '[' | ']' | '\\' | '&' => {
-                let _ = write!(out, "&#{};", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 /// A summary for a pull request or a job.

@@ -1,14 +1,15 @@
 //! The stacks behind a figure, and which of them made it another one.
 //!
-//! Stacks are told by the names of their functions, without addresses, lines and what a compiler appends to names, so
-//! that those of two builds are the same where the code is. Functions that only pass the request on count too: a vector
-//! that grows where it did not is another stack.
+//! Stacks are told by what stays the same of their functions from build to build ([`crate::analysis::diff::Rule`]).
+//! Functions that only pass the request on count too: a vector that grows where it did not is another stack.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use mallow_profile::Profile;
 use serde::{Deserialize, Serialize};
 
+use crate::analysis::diff::{Rules, function};
 use crate::analysis::functions::Functions;
 use crate::analysis::overview::by_stack;
 
@@ -26,21 +27,17 @@ pub struct SiteCount {
 
 impl SiteCount {
     /// What stays the same from build to build.
-    fn key(&self) -> Vec<&str> {
-        self.stack.iter().map(|step| function_of(step)).collect()
+    fn key(&self) -> Vec<Cow<'_, str>> {
+        self.stack.iter().filter_map(|step| function_of(step)).collect()
     }
 }
 
-/// The function of a step, without its place and without what compilers append: `.constprop.0`, `.isra.0`, `.part.3`,
-/// `.cold`, `.llvm.123`.
-fn function_of(step: &str) -> &str {
-    const APPENDED: [&str; 5] = [".constprop", ".isra", ".part", ".cold", ".llvm."];
+/// What stays the same of the function of a step; None where nothing does.
+fn function_of(step: &str) -> Option<Cow<'_, str>> {
     let place =
         |at: usize| step[at..step.len() - 1].rsplit_once(':').is_some_and(|(_, line)| line.parse::<u32>().is_ok());
     let open = step.ends_with(')').then(|| step.rfind(" (")).flatten().filter(|&at| place(at));
-    let name = open.map_or(step, |at| &step[..at]);
-    let end = APPENDED.iter().filter_map(|mark| name.find(mark)).filter(|&at| at > 0).min();
-    &name[..end.unwrap_or(name.len())]
+    function(open.map_or(step, |at| &step[..at]), Rules::ALL)
 }
 
 /// The sites of a profile, the largest first, those of equal names as one. Files below `base`, a directory without a
@@ -65,7 +62,7 @@ pub fn sites(profile: &Profile, base: &str) -> Vec<SiteCount> {
             allocations: counts.allocations,
             allocated_bytes: counts.allocated_bytes,
         };
-        let key = site.key().into_iter().map(str::to_owned).collect();
+        let key = site.key().into_iter().map(Cow::into_owned).collect();
         let (sum, largest) = sums.entry(key).or_default();
         // The lines that are shown are those of the largest one.
         if site.allocations > *largest {
@@ -124,7 +121,7 @@ impl Difference {
 /// All stacks whose numbers differ, the largest change first. Their sums are the difference of the totals.
 pub fn difference(before: &[SiteCount], now: &[SiteCount]) -> Vec<Difference> {
     type Pair<'a> = (Option<&'a [String]>, [u64; 2], [u64; 2]);
-    let mut pairs: BTreeMap<Vec<&str>, Pair> = BTreeMap::new();
+    let mut pairs: BTreeMap<Vec<Cow<str>>, Pair> = BTreeMap::new();
     for (side, sites) in [before, now].into_iter().enumerate() {
         for site in sites {
             let (stack, allocations, bytes) = pairs.entry(site.key()).or_default();
@@ -181,8 +178,9 @@ mod tests {
         let before = [site(&["f.constprop.0 (a.c:1)", "g.llvm.77", "operator+(A, B) (x.cc:3)"], 5, 50)];
         let now = [site(&["f.isra.0.constprop.3 (a.c:8)", "g", "operator+(A, B)"], 5, 50)];
         assert_eq!(difference(&before, &now), []);
-        assert_eq!(function_of("operator()(int) const"), "operator()(int) const");
-        assert_eq!(function_of("call(int (*)(int))"), "call(int (*)(int))");
+        for name in ["operator()(int) const", "call(int (*)(int))"] {
+            assert_eq!(function_of(name).as_deref(), Some(name));
+        }
     }
 
     #[test]

@@ -1,0 +1,102 @@
+//! `mallow diff`: two recordings, or profiles of other tools, stack by stack.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use mallow_report::analysis::Measure;
+use mallow_report::analysis::diff::{Diff, DiffOptions, Rule, Rules, diff};
+use serde::Serialize;
+
+use super::diff_text::{self, Names, Numbers};
+use super::source::Recording;
+use super::{filtered::Filters, told};
+use crate::flags::{By, DiffFlags};
+use crate::text::Stream;
+use crate::{exit, output};
+
+/// What the view tells.
+#[derive(Debug, Serialize)]
+pub struct Account<'a> {
+    /// The files.
+    pub files: [String; 2],
+    /// Numbers are not divided by this; who reads them may.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per: Option<f64>,
+    /// Rules that were switched off.
+    pub rules_off: Vec<Rule>,
+    #[serde(skip_serializing_if = "Filters::is_none")]
+    pub filters: &'a Filters,
+    #[serde(flatten)]
+    pub diff: Diff,
+}
+
+/// Compares.
+pub fn run(flags: &DiffFlags) -> Result<ExitCode> {
+    let [before, after] = Recording::pair([&flags.before, &flags.after], &flags.filters)?;
+    let by = match measure(&before, &after, flags.by) {
+        Ok(by) => by,
+        Err(why) => {
+            output::say(&why);
+            return Ok(ExitCode::from(exit::USAGE));
+        }
+    };
+    let look = flags.view.look(Stream::Out);
+    let screen = match look.height {
+        _ if flags.view.json => usize::MAX,
+        None => 10,
+        Some(height) => (height / 12).clamp(3, 10),
+    };
+    let options = DiffOptions {
+        by,
+        rules: Rules::without(&flags.no_rule),
+        min: flags.min.map_or(0, |least| least.times(flags.per)),
+        limit: flags.view.limit(screen),
+    };
+    let diff = diff(&before.profile, &after.profile, options);
+    let files = [&before, &after].map(|recording| recording.path().display().to_string());
+    let account = Account { files, per: flags.per, rules_off: flags.no_rule.clone(), filters: &after.filters, diff };
+    output::print(&if flags.view.json {
+        let mut value = serde_json::to_value(&account)?;
+        for (side, recording) in [("before", &before), ("after", &after)] {
+            told::strip_untold(&mut value[side], &recording.profile);
+        }
+        output::json_value(&value)?
+    } else {
+        let names = Names::of(&account.files);
+        let numbers = Numbers { by, per: flags.per, look };
+        if flags.markdown {
+            diff_text::markdown(&account.diff, &names, &numbers, flags.depth)
+        } else {
+            account.filters.above(diff_text::text(&account.diff, &names, &numbers, flags.depth), &look)
+        }
+    })?;
+    let above = flags.fail_above.is_some_and(|most| account.diff.change as f64 / flags.per.unwrap_or(1.0) > most.0);
+    Ok(if above { ExitCode::from(exit::CHANGED) } else { exit::OK })
+}
+
+/// What is compared: what was asked for, which both must tell, or else the first that both tell. Fails with what to do.
+fn measure(before: &Recording, after: &Recording, by: Option<By>) -> Result<Measure, String> {
+    let tells = |recording: &Recording, by: By| recording.profile.tells(Measure::from(by).word());
+    let told: Vec<By> = told::MEASURES.into_iter().filter(|&by| tells(before, by) && tells(after, by)).collect();
+    let names = |told: &[By]| told.iter().map(By::to_string).collect::<Vec<_>>().join(", ");
+    let both = match told.is_empty() {
+        true => "there is nothing that both tell: record both with mallow, or with the same tool".to_owned(),
+        false => format!("both tell --by {}", names(&told)),
+    };
+    let Some(by) = by else {
+        let all =
+            |recording: &Recording| told::MEASURES.into_iter().filter(|&by| tells(recording, by)).collect::<Vec<_>>();
+        return told.first().map(|&by| by.into()).ok_or_else(|| {
+            let what = |recording: &Recording| format!("a {} that tells {}", recording.kind(), names(&all(recording)));
+            format!("BEFORE is {}, AFTER is {}; {both}", what(before), what(after))
+        });
+    };
+    let measure = Measure::from(by);
+    for (side, recording) in [("BEFORE", before), ("AFTER", after)] {
+        if !tells(recording, by) {
+            let file = recording.path().display();
+            return Err(format!("{side}, {file}, is a {} and tells no {}; {both}", recording.kind(), measure.word()));
+        }
+    }
+    Ok(measure)
+}

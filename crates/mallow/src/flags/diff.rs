@@ -1,0 +1,111 @@
+//! Flags of `diff`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+use mallow_report::analysis::diff::Rule;
+
+use super::filters::number;
+use super::{By, FilterFlags, ViewFlags};
+
+/// Flags of `diff`.
+#[derive(Debug, Args)]
+#[command(after_long_help = RULES)]
+pub struct DiffFlags {
+    /// Compare this [default: allocations, or the first that both files tell]
+    #[arg(long, value_enum)]
+    pub by: Option<By>,
+    /// Leave out stacks that changed by less: 1000, 64k
+    #[arg(long, value_name = "N")]
+    pub min: Option<Amount>,
+    /// Divide all numbers by this, as runs × operations; --min and --fail-above are divided amounts then
+    #[arg(long, value_name = "N", value_parser = divisor)]
+    pub per: Option<f64>,
+    /// Show at most N functions of each stack, and those that differ; 0: all
+    #[arg(long, value_name = "N", default_value_t = 6)]
+    pub depth: usize,
+    /// Compare without these rules: addresses, clones, hashes, …
+    #[arg(long, value_name = "RULE", value_delimiter = ',')]
+    pub no_rule: Vec<Rule>,
+    /// Exit with status 3 where AFTER has more than N more
+    #[arg(long, value_name = "N")]
+    pub fail_above: Option<Amount>,
+    /// Write Markdown, for a pull request
+    #[arg(long, conflicts_with = "json")]
+    pub markdown: bool,
+    /// Changes nothing: names are always demangled. For those who are used to it
+    #[arg(long)]
+    pub demangle: bool,
+    /// How to show it.
+    #[command(flatten)]
+    pub view: ViewFlags,
+    /// The recording to compare with, or a profile of another tool
+    #[arg(value_name = "BEFORE")]
+    pub before: PathBuf,
+    /// The recording that is compared, or a profile of another tool
+    #[arg(value_name = "AFTER")]
+    pub after: PathBuf,
+    /// Which part of both.
+    #[command(flatten)]
+    pub filters: FilterFlags,
+}
+
+const RULES: &str = "\
+Two stacks are the same by these rules; --no-rule switches each off:
+  addresses  a function at any address: run+0x19, run+0x2c
+  clones     copies and parts that compilers make: f.constprop.0, f.cold, f.18
+  hashes     of a crate, a file or a unit: a::f::h0123456789abcdef
+  closures   closures of one function: f::{closure#2}, main.f.func1
+  thunks     what adapts a call in Swift: thunk for …, partial apply for …
+  start      what calls main, or a thread's first function
+  lines      calls at any line of a function
+  files      a function in any file
+  inlining   a function that was put into its caller, and one that was not";
+
+/// An amount of what is compared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Amount(pub f64);
+
+impl FromStr for Amount {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const UNITS: [(char, f64); 4] = [('k', 1e3), ('M', 1e6), ('G', 1e9), ('T', 1e12)];
+        let unit = UNITS.iter().find(|(unit, _)| text.ends_with(*unit));
+        let (digits, factor) = unit.map_or((text, 1.0), |(_, factor)| (&text[..text.len() - 1], *factor));
+        number(digits).map(|number| Self(number * factor))
+    }
+}
+
+impl Amount {
+    /// As an amount that was not divided, rounded up.
+    pub fn times(self, per: Option<f64>) -> u64 {
+        (self.0 * per.unwrap_or(1.0)).ceil() as u64
+    }
+}
+
+fn divisor(text: &str) -> Result<f64, String> {
+    match number(text)? {
+        number if number > 0.0 => Ok(number),
+        _ => Err("nothing can be divided by 0".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Amount, divisor};
+
+    #[test]
+    fn amounts_are_divided_ones() {
+        let of = |text: &str| text.parse::<Amount>().expect("an amount");
+        assert_eq!(
+            [of("1000").times(None), of("1.5k").times(None), of("0.5").times(Some(11_000.0))],
+            [1000, 1500, 5500]
+        );
+        for text in ["", "k", "-1", "5 apples", "nan"] {
+            assert!(text.parse::<Amount>().is_err(), "{text}");
+        }
+        assert_eq!((divisor("11000"), divisor("0").is_err()), (Ok(11_000.0), true));
+    }
+}

@@ -1,0 +1,129 @@
+//! What two profiles differ in, by stack.
+//!
+//! Stacks are first compared by what stays the same of their functions from build to build ([`Rule`]), exactly.
+
+mod normalise;
+mod report;
+mod rows;
+mod stacks;
+
+use std::cmp::Reverse;
+
+use mallow_profile::Profile;
+
+use super::numbers::Measure;
+pub use normalise::{Rule, Rules, function};
+pub use report::{Diff, DiffFrame, DiffList, DiffRow, DiffSide, DiffStack, Mark, Why};
+use rows::{Match, change, numbers, row, value};
+use stacks::{AFTER, BEFORE, Group, Joint};
+
+/// How to compare.
+#[derive(Clone, Copy, Debug)]
+pub struct DiffOptions {
+    /// Compared by this.
+    pub by: Measure,
+    /// What stays the same of functions.
+    pub rules: Rules,
+    /// No rows with a change below this.
+    pub min: u64,
+    /// At most so many rows of each kind.
+    pub limit: usize,
+}
+
+/// Compares two profiles. Costs a step for each frame that stacks do not share.
+pub fn diff(before: &Profile, after: &Profile, options: DiffOptions) -> Diff {
+    let by = options.by;
+    let joint = Joint::new([before, after], options.rules);
+    let mut groups = joint.groups(by);
+    groups.retain(|group| [BEFORE, AFTER].iter().any(|&side| value(group, side, by) > 0));
+    groups.sort_unstable_by(|a, b| joint.compare(a.node, b.node));
+    let matches = exact(&groups, by);
+    let sides = [before, after].map(|profile| DiffSide {
+        command: profile.command.clone(),
+        origin: profile.origin.clone(),
+        value: by.of(&profile.totals.into()),
+        totals: profile.totals.into(),
+    });
+    let [before, after] = sides;
+    let mut diff = Diff {
+        by,
+        change: change(before.value, after.value),
+        before,
+        after,
+        only_before: DiffList::default(),
+        only_after: DiffList::default(),
+        different: DiffList::default(),
+        recognised: DiffList::default(),
+        equal_stacks: 0,
+        elsewhere: 0,
+        shown: 0,
+        hidden: 0,
+    };
+    let list = Lister { joint: &joint, groups: &groups, options };
+    let mut kinds: [Vec<Match>; 4] = Default::default();
+    let mut in_stacks = 0i64;
+    for of in matches {
+        let (before, after) = numbers(&groups, &of, by);
+        in_stacks = in_stacks.saturating_add(change(before, after));
+        let kind = match (of.before.is_empty(), of.after.is_empty(), before == after) {
+            (_, true, _) => 0,
+            (true, ..) => 1,
+            (.., false) => 2,
+            (.., true) if of.why.is_empty() => {
+                diff.equal_stacks += 1;
+                continue;
+            }
+            _ => 3,
+        };
+        kinds[kind].push(of);
+    }
+    diff.elsewhere = diff.change.saturating_sub(in_stacks);
+    let [only_before, only_after, different, recognised] = kinds;
+    diff.only_before = list.list(only_before);
+    diff.only_after = list.list(only_after);
+    diff.different = list.list(different);
+    diff.recognised = list.list(recognised);
+    for list in [&diff.only_before, &diff.only_after, &diff.different] {
+        let hidden = list.hidden_change();
+        diff.hidden = diff.hidden.saturating_add(hidden);
+        diff.shown = diff.shown.saturating_add(list.change.saturating_sub(hidden));
+    }
+    diff
+}
+
+/// Each stack that both have, and each that one has, by the rules.
+fn exact(groups: &[Group], by: Measure) -> Vec<Match> {
+    let has = |at: usize, side| if value(&groups[at], side, by) > 0 { vec![at] } else { Vec::new() };
+    let each = |at| Match { before: has(at, BEFORE), after: has(at, AFTER), confidence: 1.0, why: Vec::new() };
+    (0..groups.len()).map(each).collect()
+}
+
+struct Lister<'a> {
+    joint: &'a Joint<'a>,
+    groups: &'a [Group],
+    options: DiffOptions,
+}
+
+impl Lister<'_> {
+    fn list(&self, mut matches: Vec<Match>) -> DiffList {
+        let by = self.options.by;
+        let changed = |of: &Match| {
+            let (before, after) = numbers(self.groups, of, by);
+            (change(before, after), before.max(after))
+        };
+        let sum = matches.iter().fold(0i64, |sum, of| sum.saturating_add(changed(of).0));
+        let rows_in_all = matches.len() as u64;
+        // Groups are in the order of their stacks.
+        matches.sort_by_key(|of| {
+            let (change, larger) = changed(of);
+            (Reverse(change.unsigned_abs()), Reverse(larger), of.before.clone(), of.after.clone())
+        });
+        let worth = |of: &&Match| changed(of).0.unsigned_abs() >= self.options.min;
+        let shown = matches.iter().filter(worth).take(self.options.limit);
+        let rows = shown.map(|of| row(self.joint, self.groups, of, by, |_, _| Vec::new())).collect();
+        DiffList { rows_in_all, change: sum, rows }
+    }
+}
+
+#[cfg(test)]
+mod tests;

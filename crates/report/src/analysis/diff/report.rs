@@ -1,0 +1,168 @@
+//! What a comparison says.
+
+use mallow_profile::Origin;
+use serde::Serialize;
+
+use crate::analysis::functions::Frame;
+use crate::analysis::numbers::{Measure, Totals};
+
+/// Two profiles, compared by stack. What the lists show, what they leave out and what is in no stack add up to `change`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Diff {
+    /// Compared by this.
+    pub by: Measure,
+    /// The first profile.
+    pub before: DiffSide,
+    /// The second.
+    pub after: DiffSide,
+    /// How much more the second has, in all.
+    pub change: i64,
+    /// Stacks of the first profile alone, the largest first.
+    pub only_before: DiffList,
+    /// Stacks of the second.
+    pub only_after: DiffList,
+    /// Stacks of both, with different numbers; the largest change first.
+    pub different: DiffList,
+    /// Stacks of both that are not equal, and have equal numbers.
+    pub recognised: DiffList,
+    /// Stacks that are equal, with equal numbers.
+    pub equal_stacks: u64,
+    /// What is in the totals and in no stack.
+    pub elsewhere: i64,
+    /// Changes that the lists show.
+    pub shown: i64,
+    /// Changes that they leave out.
+    pub hidden: i64,
+}
+
+/// One of two profiles.
+#[derive(Clone, Debug, Serialize)]
+pub struct DiffSide {
+    /// The command line that was recorded.
+    pub command: Vec<String>,
+    /// Whose file it is; null for a recording.
+    #[serde(serialize_with = "format_name", rename = "format")]
+    pub origin: Option<Origin>,
+    /// All of it, by the measure.
+    pub value: u64,
+    /// Sums over the profile.
+    #[serde(flatten)]
+    pub totals: Totals,
+}
+
+fn format_name<S: serde::Serializer>(origin: &Option<Origin>, to: S) -> Result<S::Ok, S::Error> {
+    origin.as_ref().map(|origin| origin.format).serialize(to)
+}
+
+/// Rows of one kind.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct DiffList {
+    /// How many there are, shown here or not.
+    pub rows_in_all: u64,
+    /// Their changes.
+    pub change: i64,
+    /// The largest first.
+    pub rows: Vec<DiffRow>,
+}
+
+impl DiffList {
+    /// How many are not shown.
+    pub fn hidden(&self) -> u64 {
+        self.rows_in_all.saturating_sub(self.rows.len() as u64)
+    }
+
+    /// Changes of those that are not shown.
+    pub fn hidden_change(&self) -> i64 {
+        self.rows.iter().fold(self.change, |left, row| left.saturating_sub(row.change))
+    }
+}
+
+/// A stack that changed, or several that are one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DiffRow {
+    /// What was allocated there, by the measure.
+    pub before: u64,
+    /// And now.
+    pub after: u64,
+    /// `after` - `before`.
+    pub change: i64,
+    /// How sure it is that these are the same, from 0 to 1; 1 where they are equal by the rules.
+    pub confidence: f64,
+    /// Why they are.
+    pub why: Vec<Why>,
+    /// One stack, or one for each of those that it became or was made of.
+    pub stacks: Vec<DiffStack>,
+}
+
+/// Why stacks that are not equal are the same.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum Why {
+    /// A function has another name.
+    Renamed {
+        /// Its old name.
+        from: String,
+        /// Its new one.
+        to: String,
+    },
+    /// A function is in another file.
+    Moved {
+        /// Which.
+        function: String,
+        /// Where it was.
+        from: String,
+        /// Where it is.
+        to: String,
+    },
+    /// A function is no longer on the way: it was put into its caller, or is not called any more.
+    Gone {
+        /// Which.
+        function: String,
+    },
+    /// A function has come in between.
+    New {
+        /// Which.
+        function: String,
+    },
+    /// One stack became several.
+    Split,
+    /// Several stacks became one.
+    Merged,
+    /// As many allocations and bytes as before.
+    SameNumbers,
+}
+
+/// A stack before and after.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DiffStack {
+    /// What was allocated there before; null where another stack of the row tells it, or it was not there.
+    pub before: Option<u64>,
+    /// And after.
+    pub after: Option<u64>,
+    /// The innermost function first.
+    pub frames: Vec<DiffFrame>,
+    /// The outermost frames are missing.
+    pub cut: bool,
+}
+
+/// A function of a stack.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DiffFrame {
+    /// Of which stack it is.
+    pub of: Mark,
+    /// As it is after, or was before where it is there no more.
+    #[serde(flatten)]
+    pub frame: Frame,
+}
+
+/// Whether a function is on both stacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mark {
+    /// On both.
+    Both,
+    /// On the one before alone.
+    Before,
+    /// On the one after alone.
+    After,
+}

@@ -1,0 +1,279 @@
+//! The stacks of two profiles in one trie of what stays the same: two stacks are one where they are one node.
+
+use std::cmp::Ordering;
+
+use mallow_profile::{Counts, FrameId, ModuleId, Profile, StackId, Stacks};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::normalise::{Rule, Rules, function};
+use crate::analysis::functions::{FunctionId, Functions, Step};
+use crate::analysis::numbers::Measure;
+use crate::analysis::overview::by_stack;
+
+/// What stays the same of a function. Numbered in the order of their texts, so that nothing depends on the order of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Token(pub u32);
+
+/// A node of the trie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct NodeId(pub u32);
+
+/// Which of the two profiles.
+pub(super) const BEFORE: usize = 0;
+/// See [`BEFORE`].
+pub(super) const AFTER: usize = 1;
+
+struct Side<'a> {
+    profile: &'a Profile,
+    functions: Functions<'a>,
+    /// Of each function of each frame, the innermost first; None for what nothing stays of.
+    tokens: Vec<Box<[Option<Token>]>>,
+}
+
+/// Stacks of both profiles that are one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Group {
+    pub node: NodeId,
+    /// What was allocated there, before and after.
+    pub counts: [Counts; 2],
+    /// A stack of each side, where there is one: that with the largest change.
+    pub stacks: [Option<StackId>; 2],
+}
+
+/// Both profiles' stacks.
+pub(crate) struct Joint<'a> {
+    sides: [Side<'a>; 2],
+    /// Caller and function; the two roots are their own callers.
+    nodes: Vec<(NodeId, Token)>,
+    /// The node of each stack, of both sides.
+    places: [Vec<NodeId>; 2],
+}
+
+const NO_TOKEN: Token = Token(u32::MAX);
+const ROOT: NodeId = NodeId(0);
+const CUT_ROOT: NodeId = NodeId(1);
+
+impl<'a> Joint<'a> {
+    /// Costs a step for each frame that stacks do not share.
+    pub fn new(profiles: [&'a Profile; 2], rules: Rules) -> Self {
+        let functions = profiles.map(Functions::new);
+        let builds = profiles.map(builds);
+        let text = |side: usize, step: &Step| text(profiles[side], &functions[side], step, &builds[1 - side], rules);
+        // Functions are many times as many as texts where lines are told apart.
+        let mut known: FxHashMap<String, u32> = FxHashMap::default();
+        let mut tokens: [Vec<Box<[Option<Token>]>>; 2] = Default::default();
+        for side in [BEFORE, AFTER] {
+            let mut of_function: FxHashMap<(FunctionId, bool, u32), Option<u32>> = FxHashMap::default();
+            for frame in 0..profiles[side].frames.len() {
+                let steps = functions[side].steps_of(FrameId(frame as u32));
+                let of_step = steps.iter().map(|step| {
+                    let line = if rules.has(Rule::Lines) { 0 } else { step.line };
+                    let inlined = !rules.has(Rule::Inlining) && step.inlined;
+                    let token = *of_function.entry((step.function, inlined, line)).or_insert_with(|| {
+                        let next = known.len() as u32;
+                        let token = *known.entry(text(side, step)?).or_insert(next);
+                        Some(token)
+                    });
+                    token.map(Token)
+                });
+                tokens[side].push(of_step.collect());
+            }
+        }
+        // Numbers in the order of the texts.
+        let mut texts: Vec<(String, u32)> = known.into_iter().collect();
+        texts.sort_unstable();
+        let mut number = vec![0u32; texts.len()];
+        for (new, (_, old)) in texts.iter().enumerate() {
+            number[*old as usize] = new as u32;
+        }
+        for token in tokens.iter_mut().flatten().flat_map(|frame| frame.iter_mut()).flatten() {
+            *token = Token(number[token.0 as usize]);
+        }
+        let [before, after] = functions;
+        let [tokens_before, tokens_after] = tokens;
+        let mut joint = Self {
+            sides: [
+                Side { profile: profiles[BEFORE], functions: before, tokens: tokens_before },
+                Side { profile: profiles[AFTER], functions: after, tokens: tokens_after },
+            ],
+            nodes: vec![(ROOT, NO_TOKEN), (CUT_ROOT, NO_TOKEN)],
+            places: Default::default(),
+        };
+        joint.grow();
+        joint
+    }
+
+    fn grow(&mut self) {
+        let mut children: FxHashMap<(NodeId, Token), NodeId> = FxHashMap::default();
+        for side in [BEFORE, AFTER] {
+            let Side { profile, tokens, .. } = &self.sides[side];
+            let mut places: Vec<NodeId> = Vec::with_capacity(profile.stacks.len());
+            // Callers have lower numbers than what they call.
+            for at in 0..profile.stacks.len() {
+                let id = StackId(at as u32);
+                let place = match profile.stacks.top(id) {
+                    None if id == Stacks::CUT_ROOT => CUT_ROOT,
+                    None => ROOT,
+                    Some((frame, caller)) => {
+                        let caller = places.get(caller.0 as usize).copied().unwrap_or(ROOT);
+                        let tokens = tokens.get(frame.0 as usize).map_or(&[][..], |tokens| tokens);
+                        tokens.iter().rev().flatten().fold(caller, |node, &token| {
+                            *children.entry((node, token)).or_insert_with(|| {
+                                self.nodes.push((node, token));
+                                NodeId(self.nodes.len() as u32 - 1)
+                            })
+                        })
+                    }
+                };
+                places.push(place);
+            }
+            self.places[side] = places;
+        }
+    }
+
+    /// The stacks of both, those that are one as one. In no order that means anything.
+    pub fn groups(&self, by: Measure) -> Vec<Group> {
+        let mut index: FxHashMap<NodeId, usize> = FxHashMap::default();
+        let mut groups: Vec<Group> = Vec::new();
+        let mut members: Vec<(usize, usize, StackId, u64)> = Vec::new();
+        for side in [BEFORE, AFTER] {
+            for (stack, counts) in by_stack(self.sides[side].profile) {
+                let node = self.node(side, stack);
+                let at = *index.entry(node).or_insert_with(|| {
+                    groups.push(Group { node, counts: Default::default(), stacks: [None, None] });
+                    groups.len() - 1
+                });
+                groups[at].counts[side] += counts;
+                members.push((at, side, stack, by.of(&counts.into())));
+            }
+        }
+        members.sort_unstable_by_key(|&(group, ..)| group);
+        for of_group in members.chunk_by(|a, b| a.0 == b.0) {
+            let group = &mut groups[of_group[0].0];
+            for side in [BEFORE, AFTER] {
+                group.stacks[side] = self.largest(side, of_group);
+            }
+        }
+        groups
+    }
+
+    /// Of the stacks of one group, which differ by their lines alone: that which changed most. Where all lines moved, the
+    /// largest.
+    fn largest(&self, side: usize, members: &[(usize, usize, StackId, u64)]) -> Option<StackId> {
+        let mut own = members.iter().filter(|member| member.1 == side);
+        let &(_, _, first, _) = own.next()?;
+        if own.next().is_none() {
+            return Some(first);
+        }
+        let mut others: FxHashMap<Vec<u32>, u64> = FxHashMap::default();
+        for &(_, _, stack, value) in members.iter().filter(|member| member.1 != side) {
+            *others.entry(self.lines(1 - side, stack)).or_default() += value;
+        }
+        let own = members.iter().filter(|member| member.1 == side).map(|&(_, _, stack, value)| {
+            let lines = self.lines(side, stack);
+            let change = value.abs_diff(others.get(&lines).copied().unwrap_or(0));
+            (change, value, std::cmp::Reverse(lines), stack)
+        });
+        own.max_by(|a, b| (a.0, a.1, &a.2).cmp(&(b.0, b.1, &b.2))).map(|(.., stack)| stack)
+    }
+
+    fn lines(&self, side: usize, stack: StackId) -> Vec<u32> {
+        /// What is further out than this tells no two stacks apart.
+        const FAR: usize = 256;
+        self.sides[side].functions.steps(stack).take(FAR).map(|step| step.line).collect()
+    }
+
+    /// The node of a stack of a side.
+    pub fn node(&self, side: usize, stack: StackId) -> NodeId {
+        self.places[side].get(stack.0 as usize).copied().unwrap_or(ROOT)
+    }
+
+    /// The functions of a node, the innermost first.
+    pub fn tokens(&self, node: NodeId) -> impl Iterator<Item = Token> + '_ {
+        let mut at = node;
+        std::iter::from_fn(move || {
+            let &(caller, token) = self.nodes.get(at.0 as usize)?;
+            (token != NO_TOKEN).then(|| {
+                at = caller;
+                token
+            })
+        })
+    }
+
+    /// Which of two stacks comes first, whatever the order of the files.
+    pub fn compare(&self, a: NodeId, b: NodeId) -> Ordering {
+        self.tokens(a).cmp(self.tokens(b)).then_with(|| self.root(a).cmp(&self.root(b)))
+    }
+
+    fn root(&self, node: NodeId) -> NodeId {
+        let callers = std::iter::successors(Some(node), |&at| self.nodes.get(at.0 as usize).map(|node| node.0));
+        // A root is its own caller.
+        callers.take(self.nodes.len()).find(|&at| at == ROOT || at == CUT_ROOT).unwrap_or(ROOT)
+    }
+
+    /// A side's functions of a stack, the innermost first, each with what stays the same of it.
+    pub fn steps(&self, side: usize, stack: StackId) -> impl Iterator<Item = (&Step, Option<Token>)> {
+        let Side { profile, functions, tokens } = &self.sides[side];
+        profile.stacks.frames(stack).flat_map(move |frame| {
+            let tokens = tokens.get(frame.0 as usize).map_or(&[][..], |tokens| tokens);
+            functions.steps_of(frame).iter().zip(tokens.iter().copied())
+        })
+    }
+
+    /// The functions of a side.
+    pub fn functions_of(&self, side: usize) -> &Functions<'a> {
+        &self.sides[side].functions
+    }
+
+    /// Are the outermost frames of a stack missing?
+    pub fn is_cut(&self, side: usize, stack: StackId) -> bool {
+        self.sides[side].profile.stacks.is_cut(stack)
+    }
+}
+
+/// The files that a profile knows by their builds.
+fn builds(profile: &Profile) -> FxHashSet<(&str, &[u8])> {
+    let modules = profile.modules.iter().filter(|module| !module.build_id.is_empty());
+    modules.map(|module| (file_name(&module.path), &module.build_id[..])).collect()
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// What stays the same of a function. Its address does where both profiles have the same build of its file.
+fn text(
+    profile: &Profile,
+    functions: &Functions,
+    step: &Step,
+    builds: &FxHashSet<(&str, &[u8])>,
+    rules: Rules,
+) -> Option<String> {
+    let mut text = match functions.known_name(step.function) {
+        Some(name) => function(name, rules)?.into_owned(),
+        None => {
+            let module = step.module.and_then(|ModuleId(module)| profile.modules.get(module as usize));
+            let same = module.is_some_and(|m| builds.contains(&(file_name(&m.path), &m.build_id[..])));
+            match module {
+                _ if same || !rules.has(Rule::Addresses) => functions.name(step.function),
+                // Without the version.
+                Some(module) => {
+                    let name = file_name(&module.path);
+                    name.find(".so").map_or(name, |at| &name[..at + 3]).to_owned()
+                }
+                None => "??".to_owned(),
+            }
+        }
+    };
+    let file = (!rules.has(Rule::Files)).then(|| functions.file(step.function)).flatten();
+    match (file, rules.has(Rule::Lines)) {
+        (Some(file), true) => text += &format!(" ({file})"),
+        (Some(file), false) => text += &format!(" ({file}:{})", step.line),
+        (None, false) if step.line > 0 => text += &format!(" (:{})", step.line),
+        (None, _) => {}
+    }
+    if !rules.has(Rule::Inlining) && step.inlined {
+        text += " [inlined]";
+    }
+    Some(text)
+}

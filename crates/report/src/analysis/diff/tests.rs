@@ -1,0 +1,161 @@
+use mallow_profile::{Counts, Profile};
+
+use super::{Diff, DiffList, DiffOptions, Rule, Rules, diff};
+use crate::analysis::Measure;
+use crate::testing::{Builder, blocks, parser};
+
+const ALL: DiffOptions = DiffOptions { by: Measure::Allocations, rules: RULES, min: 0, limit: usize::MAX };
+const RULES: Rules = Rules::ALL;
+
+fn profile(sites: &[(&[&str], Counts)]) -> Profile {
+    let mut b = Builder::default();
+    let p = b.process(1, &["a"], 10);
+    for (stack, counts) in sites {
+        b.site(p, stack, *counts);
+    }
+    b.profile
+}
+
+/// Innermost function, before, after.
+fn rows(list: &DiffList) -> Vec<(String, u64, u64)> {
+    let first = |row: &super::DiffRow| row.stacks[0].frames.first().map_or(String::new(), |f| f.frame.function.clone());
+    list.rows.iter().map(|row| (first(row), row.before, row.after)).collect()
+}
+
+fn row(name: &str, before: u64, after: u64) -> (String, u64, u64) {
+    (name.to_owned(), before, after)
+}
+
+fn adds_up(diff: &Diff) {
+    assert_eq!(diff.change, diff.after.value as i64 - diff.before.value as i64);
+    assert_eq!(diff.shown + diff.hidden + diff.elsewhere, diff.change);
+    let lists = [&diff.only_before, &diff.only_after, &diff.different];
+    assert_eq!(lists.iter().map(|list| list.change).sum::<i64>() + diff.elsewhere, diff.change);
+    assert_eq!(lists.iter().flat_map(|list| &list.rows).map(|row| row.change).sum::<i64>(), diff.shown);
+    assert!(diff.recognised.rows.iter().all(|row| row.change == 0));
+}
+
+#[test]
+fn each_stack_is_of_one_kind_and_the_largest_comes_first() {
+    let before = profile(&[
+        (&["gone", "main"], blocks(5, 10, 0, 0)),
+        (&["grown", "main"], blocks(10, 10, 0, 0)),
+        (&["shrunk", "main"], blocks(50, 10, 0, 0)),
+        (&["same", "main"], blocks(7, 10, 0, 0)),
+    ]);
+    let after = profile(&[
+        (&["same", "main"], blocks(7, 10, 0, 0)),
+        (&["small", "main"], blocks(1, 10, 0, 0)),
+        (&["shrunk", "main"], blocks(20, 10, 0, 0)),
+        (&["grown", "main"], blocks(15, 10, 0, 0)),
+        (&["large", "main", "more"], blocks(900, 10, 0, 0)),
+    ]);
+    let report = diff(&before, &after, ALL);
+    adds_up(&report);
+    assert_eq!(rows(&report.only_before), [row("gone", 5, 0)]);
+    assert_eq!(rows(&report.only_after), [row("large", 0, 900), row("small", 0, 1)]);
+    assert_eq!(rows(&report.different), [row("shrunk", 50, 20), row("grown", 10, 15)]);
+    assert_eq!((report.change, report.equal_stacks), (943 - 72, 1));
+    let cut = diff(&before, &after, DiffOptions { min: 6, limit: 1, ..ALL });
+    adds_up(&cut);
+    assert_eq!((rows(&cut.only_before), cut.only_before.hidden_change()), (vec![], -5));
+    assert_eq!((rows(&cut.only_after), cut.only_after.hidden()), (vec![row("large", 0, 900)], 1));
+    assert_eq!((cut.shown, cut.hidden), (870, 1));
+}
+
+#[test]
+fn the_least_is_asked_of_the_difference() {
+    let before = profile(&[(&["f", "main"], blocks(999, 1, 0, 0))]);
+    let after = profile(&[(&["f", "main"], blocks(1500, 1, 0, 0))]);
+    let report = diff(&before, &after, DiffOptions { min: 500, ..ALL });
+    assert_eq!((report.only_after.rows_in_all, rows(&report.different)), (0, vec![row("f", 999, 1500)]));
+}
+
+#[test]
+fn each_measure_adds_up_on_its_own() {
+    let (before, mut after) = (parser(), parser());
+    for (at, site) in after.sites.iter_mut().enumerate() {
+        let more = blocks(at as u64 + 1, 100, at as u64 % 2, at as u64 % 3);
+        site.counts += more;
+        after.totals += more;
+    }
+    for by in Measure::ALL {
+        let report = diff(&before, &after, DiffOptions { by, limit: 2, ..ALL });
+        adds_up(&report);
+        assert!(report.different.rows_in_all + report.only_after.rows_in_all >= 1, "{by:?}");
+    }
+}
+
+#[test]
+fn what_is_in_no_stack_is_told() {
+    let before = profile(&[(&["f", "main"], blocks(1, 1, 0, 0))]);
+    let mut after = before.clone();
+    after.totals.allocations += 70;
+    let report = diff(&before, &after, ALL);
+    adds_up(&report);
+    assert_eq!((report.change, report.elsewhere), (70, 70));
+}
+
+#[test]
+fn two_builds_of_one_program_are_equal_unless_rules_are_off() {
+    let before = profile(&[(
+        &[
+            "f.constprop.0@/old/a.c:10",
+            "+0x12f0!libx.so.1.2",
+            "run::{closure#1}@/old/a.c:90 | main@/old/a.c:99",
+            "_start",
+        ],
+        blocks(5, 10, 0, 0),
+    )]);
+    let after = profile(&[(
+        &[
+            "f.18@/new/b.c:12",
+            "+0x1300!libx.so.1.3",
+            "run::{closure#4}@/old/a.c:95",
+            "main@/old/a.c:99",
+            "__libc_start_main",
+        ],
+        blocks(5, 10, 0, 0),
+    )]);
+    let report = diff(&before, &after, ALL);
+    assert_eq!((report.equal_stacks, report.only_after.rows_in_all), (1, 0));
+    for rule in [Rule::Addresses, Rule::Clones, Rule::Closures, Rule::Start, Rule::Lines, Rule::Files, Rule::Inlining] {
+        let report = diff(&before, &after, DiffOptions { rules: Rules::without(&[rule]), ..ALL });
+        assert_eq!((report.equal_stacks, report.only_after.rows_in_all), (0, 1), "{rule:?}");
+        adds_up(&report);
+    }
+}
+
+#[test]
+fn addresses_of_one_build_are_compared() {
+    let build = |address: &str| {
+        let mut profile = profile(&[(&[&format!("+{address}!libx.so.1"), "main"], blocks(5, 10, 0, 0))]);
+        profile.modules.iter_mut().for_each(|module| module.build_id = vec![7]);
+        profile
+    };
+    assert_eq!(diff(&build("0x10"), &build("0x10"), ALL).equal_stacks, 1);
+    assert_eq!(diff(&build("0x10"), &build("0x20"), ALL).equal_stacks, 0);
+}
+
+#[test]
+fn of_stacks_that_differ_by_lines_the_one_that_changed_is_shown() {
+    let before = profile(&[(&["f@a.c:1", "main@a.c:9"], blocks(900, 1, 0, 0))]);
+    let after = profile(&[
+        (&["f@a.c:1", "main@a.c:9"], blocks(900, 1, 0, 0)),
+        (&["f@a.c:5", "main@a.c:9"], blocks(30, 1, 0, 0)),
+    ]);
+    let report = diff(&before, &after, ALL);
+    assert_eq!(rows(&report.different), [row("f", 900, 930)]);
+    assert_eq!(report.different.rows[0].stacks[0].frames[0].frame.line, Some(5));
+}
+
+#[test]
+fn ids_that_lead_nowhere_are_withstood() {
+    let mut broken = parser();
+    broken.sites[0].stack = mallow_profile::StackId(77_777);
+    broken.frames.truncate(3);
+    broken.modules.clear();
+    for (a, b) in [(&broken, &parser()), (&parser(), &broken), (&broken, &broken), (&Profile::default(), &broken)] {
+        adds_up(&diff(a, b, ALL));
+    }
+}
