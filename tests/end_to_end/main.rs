@@ -10,6 +10,7 @@ mod exact;
 mod faces;
 mod flame;
 mod foreign;
+mod format;
 mod gate;
 mod gate_import;
 mod go_pprof;

@@ -43,7 +43,8 @@ pub struct Blocks<R> {
     file: BufReader<R>,
     length: u64,
     at: u64,
-    whole: bool,
+    /// What the trailer says where the index is. None: the file has no trailer, it was cut short.
+    index_at: Option<u64>,
 }
 
 impl<R: Read + Seek> Blocks<R> {
@@ -74,9 +75,10 @@ impl<R: Read + Seek> Blocks<R> {
             file.read_exact(&mut trailer)?;
             file.seek(SeekFrom::Start(BEGIN))?;
         }
-        let whole = trailer[8..] == TRAILER_MAGIC;
-        let length = if whole { length - TRAILER } else { length };
-        Ok(Self { file: BufReader::new(file), length, at: BEGIN, whole })
+        let [index_at @ .., _, _, _, _, _, _, _, _] = trailer;
+        let index_at = (trailer[8..] == TRAILER_MAGIC).then_some(u64::from_le_bytes(index_at));
+        let length = if index_at.is_some() { length - TRAILER } else { length };
+        Ok(Self { file: BufReader::new(file), length, at: BEGIN, index_at })
     }
 
     /// Back to the first block.
@@ -88,7 +90,12 @@ impl<R: Read + Seek> Blocks<R> {
 
     /// True if the file has its trailer; else it was cut short.
     pub fn whole(&self) -> bool {
-        self.whole
+        self.index_at.is_some()
+    }
+
+    /// Where the trailer says that the index is.
+    pub fn index_at(&self) -> Option<u64> {
+        self.index_at
     }
 
     /// Bytes of the file, its trailer excluded.
@@ -127,7 +134,7 @@ impl<R: Read + Seek> Blocks<R> {
     fn next_head(&mut self, wanted: impl Fn(Kind) -> bool) -> Result<Option<(Head, u64)>, ReadError> {
         loop {
             let at = self.at;
-            let cut = match self.whole {
+            let cut = match self.whole() {
                 true => Err(ReadError::Damaged { at, what: "a block's length makes no sense" }),
                 false => Ok(None),
             };

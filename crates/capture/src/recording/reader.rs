@@ -147,6 +147,9 @@ impl<R: Read + Seek> Reader<R> {
                 Kind::Regions => regions::read(&mut columns).map(|read| runs.extend(read)),
                 Kind::Ending => summary::read_ending(&mut columns).map(|end| ending = Some(end)),
                 Kind::Names => embedded::read_names(&mut columns, ledger, &mut names),
+                Kind::Index if self.blocks.index_at() != Some(at) => {
+                    Err(Nonsense("the file's end names another index"))
+                }
                 Kind::Index => index::read(&mut columns).map(|index| self.index = index),
                 Kind::Events | Kind::Sources => Ok(()),
             };
