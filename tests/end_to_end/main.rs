@@ -4,6 +4,7 @@ mod agreement;
 mod bad_input;
 mod diff;
 mod docs;
+mod doctor;
 mod documents;
 mod endings;
 mod exact;

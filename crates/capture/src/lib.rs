@@ -6,5 +6,6 @@ pub mod library;
 pub mod recording;
 pub mod replay;
 pub mod run;
+pub mod sight;
 pub mod table;
 pub mod wire;

@@ -15,6 +15,8 @@ pub const FAILED: u8 = 1;
 pub const LEAKS_FOUND: u8 = 3;
 /// `diff --fail-above` found a larger change.
 pub const CHANGED: u8 = 3;
+/// `doctor`: nothing would be recorded.
+pub const WOULD_FAIL: u8 = 3;
 /// Mallow failed, in `stat` and `record`, whose other codes are the command's; as `env` and `timeout` have it.
 pub const FAILED_AROUND_COMMAND: u8 = 125;
 /// The command could not be executed.

@@ -40,6 +40,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Test(flags) => commands::test::run(flags),
         Command::Pack(flags) => commands::pack::run(flags),
         Command::Recover(flags) => commands::recover::run(flags),
+        Command::Doctor(flags) => commands::doctor::run(flags),
         Command::Completions(flags) => commands::documents::completions(flags),
         Command::Man(flags) => commands::documents::man(flags),
     }

@@ -36,6 +36,7 @@ impl Report for Top {}
 impl Report for Leaks {}
 impl Report for List {}
 impl Report for StatReport {}
+impl Report for crate::commands::doctor::Diagnosis {}
 impl Report for crate::commands::test::Report {}
 impl Report for Tree {}
 impl Report for Timeline {}

@@ -67,7 +67,7 @@ pub(crate) struct Known {
     pub plt: Plt,
     pub style: Style,
     /// The best symbol table.
-    found: Found,
+    pub found: Found,
 }
 
 impl Symbolizer {
@@ -116,7 +116,7 @@ impl Symbolizer {
     }
 
     /// Precondition: the profile has the module.
-    fn known(&mut self, profile: &Profile, id: ModuleId) -> Arc<Result<Known, Found>> {
+    pub(crate) fn known(&mut self, profile: &Profile, id: ModuleId) -> Arc<Result<Known, Found>> {
         let module = &profile.modules[id.0 as usize];
         let ended_unix_ms = profile.started_unix_ms.saturating_add(profile.duration_ms);
         let key = (module.clone(), if module.build_id.is_empty() { ended_unix_ms } else { 0 });
@@ -124,7 +124,7 @@ impl Symbolizer {
         self.modules.entry(key).or_insert_with(open).clone()
     }
 
-    fn module(&mut self, profile: &mut Profile, id: ModuleId, frames: &[FrameId]) -> ModuleSummary {
+    pub(crate) fn module(&mut self, profile: &mut Profile, id: ModuleId, frames: &[FrameId]) -> ModuleSummary {
         let known = self.known(profile, id);
         let mut summary = ModuleSummary {
             module: id,

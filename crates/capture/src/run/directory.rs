@@ -243,7 +243,7 @@ fn make_private_directory() -> io::Result<PathBuf> {
     Err(refused)
 }
 
-fn is_tmpfs(path: &Path) -> bool {
+pub(crate) fn is_tmpfs(path: &Path) -> bool {
     const TMPFS_MAGIC: i64 = 0x0102_1994;
     rustix::fs::statfs(path).is_ok_and(|fs| fs.f_type == TMPFS_MAGIC)
 }

@@ -2,10 +2,10 @@
 
 use super::directory::RunDirectory;
 use crate::wire::{self, control};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
@@ -34,22 +34,22 @@ static REMEMBER: extern "C" fn() = {
     remember
 };
 
-/// Whether there is an executable file for `command`, by the rules of execvp. The last word has exec itself.
-pub fn check(command: &[OsString]) -> io::Result<()> {
-    let Some(program) = command.first() else { return Err(io::Error::from(io::ErrorKind::InvalidInput)) };
+/// The file that is executed as `program`, by the rules of execvp.
+pub fn find(program: &OsStr) -> io::Result<PathBuf> {
     let executable = |path: &Path| match path.metadata()?.is_dir() {
         true => Err(io::Error::from(io::ErrorKind::PermissionDenied)),
         false => rustix::fs::access(path, rustix::fs::Access::EXEC_OK).map_err(io::Error::from),
     };
     let named = Path::new(program);
     if program.as_encoded_bytes().contains(&b'/') {
-        return executable(named);
+        return executable(named).map(|()| named.to_owned());
     }
     let mut refused = io::Error::from(io::ErrorKind::NotFound);
-    let Some(path) = std::env::var_os("PATH") else { return Ok(()) };
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
     for directory in std::env::split_paths(&path) {
-        match executable(&directory.join(named)) {
-            Ok(()) => return Ok(()),
+        let path = directory.join(named);
+        match executable(&path) {
+            Ok(()) => return Ok(path),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => refused = error,
             Err(_) => {}
         }

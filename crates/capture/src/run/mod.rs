@@ -12,4 +12,3 @@ pub mod source;
 pub mod spool;
 pub mod steady;
 pub mod tables;
-pub mod unseen;

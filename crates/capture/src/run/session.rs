@@ -133,7 +133,8 @@ pub fn record<S: EventSink + Send>(
     tick: &mut dyn FnMut(Tick),
 ) -> Result<Recorded<S>, RunError> {
     // Before anything is written: a name typed wrong must not cost a recording that was there.
-    launch::check(command).map_err(|error| not_executed(command, error))?;
+    let program = command.first().map(OsString::as_os_str).unwrap_or_default();
+    launch::find(program).map_err(|error| not_executed(command, error))?;
     let mut run = RunDirectory::create(&how.settings, &words(command)).map_err(RunError::Directory)?;
     let library = library::unpack(run.path())?;
     let about = about(run.path()).map_err(RunError::Directory)?;

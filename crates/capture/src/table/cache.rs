@@ -62,6 +62,11 @@ impl TableCache {
         Ok(Self { dir: dir.to_owned() })
     }
 
+    /// Where it is.
+    pub fn directory(&self) -> &Path {
+        &self.dir
+    }
+
     /// The table of the module `path` with this build-id, made now if it is not there or is damaged.
     pub fn get_or_build(&self, build_id: &[u8], path: &Path) -> Result<PathBuf, CacheError> {
         self.get_or_make(build_id, || {

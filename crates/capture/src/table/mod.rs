@@ -112,7 +112,7 @@ pub fn build_id(elf: &[u8]) -> Option<Vec<u8>> {
 
 /// A private mapping. A file that shrinks while it is read would end this process: mapped files are those that the
 /// target has mapped too, and it would end as well.
-fn map(path: &Path) -> Result<memmap2::Mmap, TableError> {
+pub(crate) fn map(path: &Path) -> Result<memmap2::Mmap, TableError> {
     // A path that a target names may be a pipe, and opening one would wait.
     let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;

@@ -1,12 +1,12 @@
 //! What `stat` and `record` share: failures around a command, its exit status, and what was out of sight.
 
 use std::ffi::OsString;
-use std::io::ErrorKind;
+use std::io::{Error, ErrorKind};
 use std::process::ExitCode;
 
 use anyhow::Result;
 use mallow_capture::run::session::RunError;
-use mallow_capture::run::unseen;
+use mallow_capture::sight::{self, Chain};
 
 use crate::text::units::of;
 use crate::{exit, output};
@@ -14,13 +14,20 @@ use crate::{exit, output};
 /// A run that could not be: a command that cannot be executed has exit codes of its own.
 pub fn failed(error: RunError) -> Result<ExitCode> {
     let RunError::Command { command, error } = &error else { return Err(error.into()) };
-    let (what, code) = match error.kind() {
-        ErrorKind::NotFound => ("not found; is the name right, and its interpreter there?".to_owned(), exit::NOT_FOUND),
-        ErrorKind::PermissionDenied => ("not executable; is it a program?".to_owned(), exit::NOT_EXECUTABLE),
-        _ => (format!("cannot be executed: {error}"), exit::NOT_EXECUTABLE),
-    };
-    output::say(&format!("{command}: {what}"));
-    Ok(ExitCode::from(code))
+    output::say(&format!("{command}: {}", refusal(error)));
+    Ok(ExitCode::from(match error.kind() {
+        ErrorKind::NotFound => exit::NOT_FOUND,
+        _ => exit::NOT_EXECUTABLE,
+    }))
+}
+
+/// Why a command cannot be executed, in words.
+pub fn refusal(error: &Error) -> String {
+    match error.kind() {
+        ErrorKind::NotFound => "not found; is the name right, and its interpreter there?".to_owned(),
+        ErrorKind::PermissionDenied => "not executable; is it a program?".to_owned(),
+        _ => format!("cannot be executed: {error}"),
+    }
 }
 
 /// Mallow's own exit status after a command that ended with `status`. Where it still runs, somebody pressed Ctrl-C.
@@ -33,8 +40,8 @@ pub fn status(status: Option<i32>) -> ExitCode {
 pub struct Sight {
     /// Process images.
     pub seen: usize,
-    /// One of them at least is the command's own.
-    pub command: bool,
+    /// Those of the command itself: what it executes in its own place is another one.
+    pub command: usize,
     /// Images that could not take part.
     pub failed: u32,
     /// Processes that went on.
@@ -44,11 +51,16 @@ pub struct Sight {
 /// Tells what was out of sight.
 pub fn warn(command: &[OsString], sight: &Sight) {
     let &Sight { seen, failed, still_running, .. } = sight;
-    if !sight.command && failed == 0 {
+    let chain = Chain::of(command);
+    if sight.command < chain.programs().count().max(1) && failed == 0 {
         let program = command.first().map(OsString::as_os_str).unwrap_or_default();
         let name = program.to_string_lossy();
-        match (unseen::why(program), seen) {
+        match (sight::why(&chain), seen) {
             (Some(why), 0) => output::say(&format!("nothing was recorded: {why}")),
+            (Some(why), _) if sight.command > 0 => {
+                let last = chain.programs().last().map_or(name, |program| program.to_string_lossy());
+                output::say(&format!("{last} was not recorded, only what led to it: {why}"));
+            }
             (Some(why), _) => output::say(&format!("{name} itself was not recorded, only what it started: {why}")),
             (None, 0) => output::say(&format!(
                 "nothing was recorded: {name} allocated nothing; what it started without LD_PRELOAD and MALLOW_DIR is not seen"

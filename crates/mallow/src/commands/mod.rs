@@ -3,6 +3,7 @@
 pub mod carried;
 pub mod diff;
 mod diff_text;
+pub mod doctor;
 pub mod documents;
 pub mod filtered;
 pub mod flame;

@@ -54,7 +54,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     let processes = &recorded.profile.processes;
     let sight = Sight {
         seen: processes.len(),
-        command: processes.iter().any(|process| Some(process.pid) == recorded.command_pid),
+        command: processes.iter().filter(|process| Some(process.pid) == recorded.command_pid).count(),
         failed: recorded.failed_processes,
         still_running: recorded.still_running,
     };

@@ -26,7 +26,7 @@ pub fn run(flags: &StatFlags) -> Result<ExitCode> {
         Err(error) => return launched::failed(error),
     };
     if mode == Mode::Count {
-        let command = counted.processes.iter().any(|(process, ..)| process.pid == counted.command_pid);
+        let command = counted.processes.iter().filter(|(process, ..)| process.pid == counted.command_pid).count();
         let (seen, failed) = (counted.processes.len(), counted.failed_processes);
         launched::warn(&flags.command, &Sight { seen, command, failed, still_running: 0 });
     }

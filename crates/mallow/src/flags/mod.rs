@@ -1,6 +1,7 @@
 //! The command line: each flag with its documentation.
 
 mod diff;
+mod doctor;
 mod documents;
 mod filters;
 mod flame;
@@ -21,6 +22,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::output;
 pub use diff::DiffFlags;
+pub use doctor::DoctorFlags;
 pub use documents::{CompletionsFlags, ManFlags, Shell};
 pub use filters::{FilterFlags, When};
 pub use flame::FlameFlags;
@@ -47,7 +49,8 @@ Exit status:
   127 where it was not found, 126 where it could not be executed,
   125 where Mallow itself failed.
   The others exit with 0; with 1 where Mallow failed; with 3 where
-  leaks --fail-on-leak found leaks, or diff --fail-above a larger change.
+  leaks --fail-on-leak found leaks, diff --fail-above a larger change,
+  or doctor something that fails.
   All exit with 2 where the command line makes no sense.
 
 Environment:
@@ -109,6 +112,8 @@ pub enum Command {
     Pack(PackFlags),
     /// Make a recording of what an interrupted record left behind
     Recover(RecoverFlags),
+    /// Say what would not work on this machine, or for a command, and what to do
+    Doctor(DoctorFlags),
     /// Print completions for a shell
     Completions(CompletionsFlags),
     /// Print a manual page: mallow man record | man -l -

@@ -136,19 +136,27 @@ impl Page {
 
     /// Adds lines of text, indented, and broken between words where the terminal ends.
     pub fn paragraph(&mut self, indent: usize, text: &str) {
+        self.hanging(Line::new().plain(" ".repeat(indent)), text);
+    }
+
+    /// Adds lines of text behind `first`, and below its end.
+    pub fn hanging(&mut self, first: Line, text: &str) {
         const NARROWEST: usize = 20;
+        let indent = first.width();
         let room = self.look.width.map(|width| width.saturating_sub(indent).max(NARROWEST));
+        let mut before = first;
         let mut row = String::new();
         for word in text.split(' ') {
             if !row.is_empty() && room.is_some_and(|room| row.width() + 1 + word.width() > room) {
-                self.line(Line::new().plain(" ".repeat(indent)).plain(std::mem::take(&mut row)));
+                let next = Line::new().plain(" ".repeat(indent));
+                self.line(std::mem::replace(&mut before, next).plain(std::mem::take(&mut row)));
             }
             if !row.is_empty() {
                 row.push(' ');
             }
             row.push_str(word);
         }
-        self.line(Line::new().plain(" ".repeat(indent)).plain(row));
+        self.line(before.plain(row));
     }
 
     /// Adds an empty line, unless the page is empty or ends with one.
@@ -232,6 +240,9 @@ mod tests {
         assert_eq!(shown(None, "one two\x1b three"), "  one two\\u{1b} three\n");
         assert_eq!(shown(Some(22), "twelve letters and more letters"), "  twelve letters and\n  more letters\n");
         assert_eq!(shown(Some(22), "abcdefghijklmnopqrstuvwxyz a"), "  abcdefghijklmnopqrs…\n  a\n");
+        let mut page = Page::new(Look { width: Some(25), ..Look::default() });
+        page.hanging(Line::new().strong("größe").plain("  "), "as many letters as fit");
+        assert_eq!(page.into_text(), "größe  as many letters as\n       fit\n");
     }
 
     #[test]
