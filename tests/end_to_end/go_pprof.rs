@@ -62,6 +62,8 @@ impl Raw {
                 _ => {}
             }
         }
+        // A location without a name is a function all the same.
+        locations.values_mut().filter(|functions| functions.is_empty()).for_each(|f| f.push(String::new()));
         let named = |ids: &[u64]| ids.iter().flat_map(|id| locations[id].clone()).collect();
         Self { types, samples: stacks.iter().map(|(ids, values)| (named(ids), values.clone())).collect() }
     }

@@ -8,6 +8,7 @@ mod doctor;
 mod documents;
 mod endings;
 mod exact;
+mod export;
 mod faces;
 mod flame;
 mod foreign;

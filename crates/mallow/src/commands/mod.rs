@@ -5,6 +5,7 @@ pub mod diff;
 mod diff_text;
 pub mod doctor;
 pub mod documents;
+pub mod export;
 pub mod filtered;
 pub mod flame;
 mod foreign;

@@ -184,7 +184,7 @@ fn totals(report: &Overview, look: &Look) -> Table {
     let share = if share.is_empty() { share } else { format!("{share} of allocations") };
     row("temporary", (t.temporary, t.temporary_bytes), (Word::Temporary, Word::TemporaryBytes), share);
     let when = match percent(report.peak_ms, report.duration_ms) {
-        share if share.is_empty() => String::new(),
+        share if share.is_empty() || !tells(report, Word::Times) => String::new(),
         share => format!("at {}, {share} of the run", span(report.peak_ms)),
     };
     row("live at peak", (t.peak, t.peak_bytes), (Word::Peak, Word::PeakBytes), when);

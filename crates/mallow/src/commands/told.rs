@@ -1,7 +1,7 @@
 //! What a recording tells: files of other tools leave some of Mallow's words out, and what is left out is not shown as 0.
 
 use anyhow::{Result, bail};
-use mallow_profile::{Origin, Profile, Word};
+use mallow_profile::{Origin, Profile, Word, Words};
 use mallow_report::analysis::{Measure, keys};
 use serde::Serialize;
 use serde_json::Value;
@@ -98,18 +98,20 @@ pub fn provenance(origin: &Origin) -> Line {
     }
 }
 
+/// What people look for. What is missing of the rest goes with one of these, or is looked for by nobody.
+const LOOKED_FOR: [Word; 8] = [
+    Word::Allocations,
+    Word::AllocatedBytes,
+    Word::Frees,
+    Word::Temporary,
+    Word::PeakBytes,
+    Word::LeakedBytes,
+    Word::Reallocs,
+    Word::Times,
+];
+
 /// What a person would look for in it in vain, as one line; None where nothing of that is missing.
 pub fn missing(origin: &Origin) -> Option<Line> {
-    const LOOKED_FOR: [Word; 8] = [
-        Word::Allocations,
-        Word::AllocatedBytes,
-        Word::Frees,
-        Word::Temporary,
-        Word::PeakBytes,
-        Word::LeakedBytes,
-        Word::Reallocs,
-        Word::Times,
-    ];
     let words: Vec<_> =
         LOOKED_FOR.into_iter().filter(|&word| !origin.tells.has(word)).map(|word| word.to_string()).collect();
     (!words.is_empty()).then(|| Line::new().faint(format!("Not told by this {}: {}", kind(origin), words.join(", "))))
@@ -119,6 +121,13 @@ pub fn missing(origin: &Origin) -> Option<Line> {
 pub fn strip_untold(value: &mut Value, profile: &Profile) {
     let left_out: Vec<&str> = profile.untold().flat_map(keys).copied().collect();
     strip(value, &left_out);
+}
+
+/// What a person would look for in vain in what is written of a profile: words that it tells, and that are not carried.
+pub fn lost(profile: &Profile, carried: Words) -> Vec<String> {
+    let more = [Word::Processes, Word::Threads, Word::Events];
+    let words = LOOKED_FOR.into_iter().chain(more);
+    words.filter(|&word| profile.tells(word) && !carried.has(word)).map(|word| word.to_string()).collect()
 }
 
 fn strip(value: &mut Value, left_out: &[&str]) {
@@ -134,7 +143,6 @@ fn strip(value: &mut Value, left_out: &[&str]) {
 
 #[cfg(test)]
 mod tests {
-    use mallow_profile::{Origin, Word, Words};
     use mallow_report::analysis::{Measure, overview};
     use mallow_report::testing::parser;
 

@@ -3,6 +3,7 @@
 mod diff;
 mod doctor;
 mod documents;
+mod export;
 mod filters;
 mod flame;
 mod list;
@@ -24,6 +25,7 @@ use crate::output;
 pub use diff::DiffFlags;
 pub use doctor::DoctorFlags;
 pub use documents::{CompletionsFlags, ManFlags, Shell};
+pub use export::{ExportFlags, ExportFormat, Table};
 pub use filters::{FilterFlags, When};
 pub use flame::FlameFlags;
 pub use list::ListFlags;
@@ -106,6 +108,8 @@ pub enum Command {
     Timeline(TimelineFlags),
     /// Compare two recordings, or profiles of other tools, stack by stack
     Diff(DiffFlags),
+    /// Write a recording in another tool's format
+    Export(ExportFlags),
     /// Hold the allocations of cases to a baseline
     Test(TestFlags),
     /// Put names and sources into a recording, to read it on another machine

@@ -22,6 +22,7 @@ mod tree;
 
 pub use flame::{Flame, FlameBox, FlameFunction, FlameModule, FlameOptions, Label, flame};
 pub use functions::{Frame, Stack};
+pub(crate) use functions::{Functions, place_name};
 pub use insights::{Evidence, Insight, Insights, Outside, OutsideModule, Savings, insights};
 pub use leaks::{LeakSite, Leaks, SuppressionUse, leaks};
 pub use list::{List, ListFunction, ListInstruction, ListLine, ListOptions, list};

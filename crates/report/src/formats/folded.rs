@@ -1,9 +1,12 @@
 //! Folded stacks: one a line, the outermost frame first, semicolons between frames, a space, a number. They do not say
 //! what the number counts.
 
-use mallow_profile::{Counts, Frame, FrameId, Line, Word, Words};
+use std::io::{self, Write};
+
+use mallow_profile::{Counts, Frame, FrameId, Line, Profile, Word, Words};
 
 use super::builder::Builder;
+use super::frames::{Table, by_stack, plain};
 use super::input::{Lines, hexadecimal, name};
 use super::{Addresses, Foreign, Format, FormatError};
 
@@ -65,7 +68,7 @@ pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
 }
 
 /// The measures that a comment may name.
-pub const MEASURES: [(&str, Word); 5] = [
+const MEASURES: [(&str, Word); 5] = [
     ("allocations", Word::Allocations),
     ("allocated_bytes", Word::AllocatedBytes),
     ("peak_bytes", Word::PeakBytes),
@@ -74,7 +77,7 @@ pub const MEASURES: [(&str, Word); 5] = [
 ];
 
 /// What stands before the measure in the first comment of a file that Mallow wrote.
-pub const MARK: &str = "mallow: ";
+const MARK: &str = "mallow: ";
 
 fn measure(comment: &[u8]) -> Option<Word> {
     let wanted = comment.strip_prefix(MARK.as_bytes())?;
@@ -89,6 +92,33 @@ fn field(word: Word, counts: &mut Counts) -> &mut u64 {
         Word::Temporary => &mut counts.temporary,
         _ => &mut counts.allocations,
     }
+}
+
+/// Writes stacks with one measure. A comment names it, unless it is that which readers take for granted.
+pub fn write(profile: &Profile, word: Word, mut out: impl Write) -> io::Result<()> {
+    if let Some((name, _)) = MEASURES.iter().find(|(_, it)| *it == word && *it != Word::Allocations) {
+        writeln!(out, "# {MARK}{name}")?;
+    }
+    let mut table = Table::new(profile);
+    let mut line = String::new();
+    for (stack, mut counts) in by_stack(profile) {
+        let value = *field(word, &mut counts);
+        if value == 0 {
+            continue;
+        }
+        line.clear();
+        for function in table.stack(stack).into_iter().rev() {
+            let name = &table.functions[function as usize].name;
+            // What separates frames is no part of a name here.
+            line.extend(plain(name).chars().map(|c| if c == ';' { ',' } else { c }));
+            line.push(';');
+        }
+        if line.pop().is_none() {
+            line.push_str("[unknown]");
+        }
+        writeln!(out, "{line} {value}")?;
+    }
+    out.flush()
 }
 
 /// `function`, `function (file.c)` as heaptrack has it, `function_[i]` of an inlined one as perf's folding has it.

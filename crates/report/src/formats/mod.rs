@@ -7,14 +7,19 @@
 mod aggregation;
 mod builder;
 mod detect;
-mod dhat;
-mod folded;
+pub mod dhat;
+mod firefox;
+pub mod folded;
+mod frames;
 mod heap_text;
-mod heaptrack;
+pub mod heaptrack;
 mod heaptrack_print;
 mod input;
 mod massif;
-mod pprof;
+mod packing;
+pub mod pprof;
+mod speedscope;
+pub mod table;
 mod trim;
 mod valgrind;
 
@@ -23,8 +28,12 @@ use std::io::{self, Read};
 
 use mallow_profile::{Profile, Word};
 
+pub use firefox::write as write_firefox;
+pub use frames::pictured;
 pub use input::Progress;
 use input::{Input, Lines};
+pub use packing::{Packed, Packing};
+pub use speedscope::write as write_speedscope;
 pub use trim::trim;
 
 /// A format that is read.

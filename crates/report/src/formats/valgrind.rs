@@ -36,7 +36,7 @@ impl<'a> Text<'a> {
                 Some((file, line.parse().ok()?))
             });
             if let Some(module) = place.strip_prefix("in ") {
-                (it.function, it.module) = (Some(function), Some(module));
+                (it.function, it.module) = (Some(function), Some(module).filter(|module| *module != "???"));
             } else if let Some((file, line)) = line {
                 (it.function, it.file, it.line) = (Some(function), Some(file), line);
             } else if place == "in" || place == "no file" {

@@ -20,5 +20,7 @@
 
 mod ledger;
 mod read;
+mod write;
 
 pub use read::read;
+pub use write::{CARRIES, Writer};

@@ -15,6 +15,8 @@ pub mod field {
     pub const DURATION_NANOS: u32 = 10;
     pub const PERIOD_TYPE: u32 = 11;
     pub const PERIOD: u32 = 12;
+    pub const COMMENT: u32 = 13;
+    pub const DEFAULT_SAMPLE_TYPE: u32 = 14;
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -25,6 +27,16 @@ pub struct ValueType {
     pub unit: i64,
 }
 
+#[derive(Clone, PartialEq, Message)]
+pub struct Sample {
+    #[prost(uint64, repeated, tag = "1")]
+    pub location_id: Vec<u64>,
+    #[prost(int64, repeated, tag = "2")]
+    pub value: Vec<i64>,
+    #[prost(message, repeated, tag = "3")]
+    pub label: Vec<Label>,
+}
+
 /// A sample as it is read: its labels say nothing that Mallow counts.
 #[derive(Clone, PartialEq, Message)]
 pub struct Values {
@@ -32,6 +44,18 @@ pub struct Values {
     pub location_id: Vec<u64>,
     #[prost(int64, repeated, tag = "2")]
     pub value: Vec<i64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct Label {
+    #[prost(int64, tag = "1")]
+    pub key: i64,
+    #[prost(int64, tag = "2")]
+    pub str: i64,
+    #[prost(int64, tag = "3")]
+    pub num: i64,
+    #[prost(int64, tag = "4")]
+    pub num_unit: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]

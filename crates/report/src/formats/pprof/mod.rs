@@ -3,5 +3,7 @@
 mod kinds;
 mod messages;
 mod read;
+mod write;
 
 pub use read::{looks_like, read};
+pub use write::{carries, write};

@@ -6,10 +6,10 @@ use std::io::BufReader;
 use mallow_profile::{Counts, Frame, Word, Words};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::builder::{Builder, DEPTH};
-use super::input::Input;
-use super::valgrind::Text;
-use super::{Addresses, At, Foreign, Format, FormatError};
+use crate::formats::builder::{Builder, DEPTH};
+use crate::formats::input::Input;
+use crate::formats::valgrind::Text;
+use crate::formats::{Addresses, At, Foreign, Format, FormatError};
 
 /// One program point: its numbers, and where its frames are among all.
 struct Point {

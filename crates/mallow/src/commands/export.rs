@@ -1,0 +1,162 @@
+//! `mallow export`: recordings and profiles in other tools' formats.
+
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use mallow_profile::{Word, Words};
+use mallow_report::formats::{
+    Packed, Packing, dhat, folded, heaptrack, pictured, pprof, table, write_firefox, write_speedscope,
+};
+
+use super::source::Recording;
+use super::told;
+use crate::flags::{ExportFlags, ExportFormat, Table};
+use crate::text::units::of;
+use crate::{exit, output};
+
+const MALLOW: &str = concat!("mallow ", env!("CARGO_PKG_VERSION"));
+
+/// Writes the file.
+pub fn run(flags: &ExportFlags) -> Result<ExitCode> {
+    let recording = Recording::open(&flags.source)?;
+    let format = flags.format;
+    if flags.by.is_some() && format != ExportFormat::Folded {
+        bail!("--by is for folded stacks alone: {} holds all measures that it knows", format.name());
+    }
+    if flags.table == Table::Events && !matches!(format, ExportFormat::Csv | ExportFormat::Parquet) {
+        bail!("--table is for csv and parquet alone");
+    }
+    let told = left_out(&recording, flags)?;
+    match flags.output.as_deref().filter(|path| path.as_os_str() != "-") {
+        None => {
+            let out = io::stdout();
+            if format.is_binary() && out.is_terminal() {
+                bail!("{} is no text for a terminal; name a file with -o", format.name());
+            }
+            // Whoever reads it may have seen enough.
+            match write(&recording, flags, out) {
+                Err(error) if closed(&error) => {}
+                written => written.context("cannot write to standard output")?,
+            }
+        }
+        Some(path) => to_file(&recording, flags, path)?,
+    }
+    if let Some(told) = told {
+        output::say(&told);
+    }
+    Ok(exit::OK)
+}
+
+fn closed(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == ErrorKind::BrokenPipe))
+}
+
+fn to_file(recording: &Recording, flags: &ExportFlags, path: &Path) -> Result<()> {
+    let shown = path.display();
+    if path.extension().is_some_and(|extension| extension == "mallow") {
+        bail!("{shown} is the name of a recording; choose another one for what is written");
+    }
+    let there_before = path.symlink_metadata().is_ok();
+    let file = File::create(path).with_context(|| format!("cannot write {shown}"))?;
+    let packing = if flags.format.is_binary() { Packing::Plain } else { Packing::of(path) };
+    let written = Packed::new(file, packing).map_err(anyhow::Error::from).and_then(|mut out| {
+        write(recording, flags, &mut out)?;
+        Ok(out.finish()?)
+    });
+    if written.is_err() && !there_before {
+        // Half a file is none.
+        let _ = std::fs::remove_file(path);
+    }
+    written.with_context(|| format!("cannot write {shown}"))?;
+    let length = path.metadata().map_or(0, |metadata| metadata.len());
+    output::say(&format!("wrote {shown}, {}", crate::text::units::bytes(length, false)));
+    Ok(())
+}
+
+fn write(recording: &Recording, flags: &ExportFlags, out: impl Write + Send) -> Result<()> {
+    let profile = &recording.profile;
+    let mut out = BufWriter::with_capacity(1 << 16, out);
+    match (flags.format, flags.table) {
+        (ExportFormat::Pprof, _) => pprof::write(profile, &mut out)?,
+        (ExportFormat::Folded, _) => folded::write(profile, recording.measure(flags.by)?.word(), &mut out)?,
+        (ExportFormat::Dhat, _) => dhat::write(profile, lives(recording)?.as_ref(), &mut out)?,
+        (ExportFormat::Speedscope, _) => write_speedscope(profile, MALLOW, &mut out)?,
+        (ExportFormat::Firefox, _) => write_firefox(profile, MALLOW, &mut out)?,
+        (ExportFormat::Heaptrack, _) => {
+            one_process(recording)?;
+            let mut writer = heaptrack::Writer::new(profile, &mut out)?;
+            recording.events(|at, event| writer.add(at, event))?;
+            writer.finish()?;
+        }
+        (ExportFormat::Csv, Table::Sites) => {
+            table::write_sites(profile, table::Csv::new(&table::SITES, &mut out)?)?;
+        }
+        (ExportFormat::Csv, Table::Events) => {
+            write_events(recording, table::Csv::new(&table::EVENTS, &mut out)?)?;
+        }
+        (ExportFormat::Parquet, Table::Sites) => {
+            table::write_sites(profile, table::Parquet::new("sites", &table::SITES, &mut out)?)?;
+        }
+        (ExportFormat::Parquet, Table::Events) => {
+            write_events(recording, table::Parquet::new("events", &table::EVENTS, &mut out)?)?;
+        }
+    }
+    Ok(out.flush()?)
+}
+
+fn write_events(recording: &Recording, rows: impl table::Rows) -> Result<()> {
+    let mut events = table::Events::new(&recording.profile, rows);
+    recording.events(|at, event| events.add(at, event))?;
+    Ok(events.finish()?)
+}
+
+/// What DHAT wants to know of blocks, where there are events that tell it.
+fn lives(recording: &Recording) -> Result<Option<dhat::Lives>> {
+    if !recording.profile.tells(Word::Events) {
+        return Ok(None);
+    }
+    let mut lives = dhat::Lives::new(&recording.profile);
+    recording.events(|at, event| lives.add(at, event))?;
+    lives.finish();
+    Ok(Some(lives))
+}
+
+fn one_process(recording: &Recording) -> Result<()> {
+    let profile = &recording.profile;
+    let mut processes: Vec<_> = profile.sites.iter().map(|site| site.process).collect();
+    processes.sort_unstable();
+    processes.dedup();
+    if processes.len() > 1 {
+        let there = of(processes.len() as u64, "process");
+        bail!("a file of heaptrack's is of one process, and here are {there} that allocate; choose one with --process");
+    }
+    Ok(())
+}
+
+/// What the recording tells and the format does not carry, in one line.
+fn left_out(recording: &Recording, flags: &ExportFlags) -> Result<Option<String>> {
+    let profile = &recording.profile;
+    let carried = match flags.format {
+        ExportFormat::Pprof => pprof::carries(),
+        ExportFormat::Folded => vec![recording.measure(flags.by)?.word()],
+        ExportFormat::Dhat => dhat::carries(profile.tells(Word::Events)),
+        ExportFormat::Speedscope | ExportFormat::Firefox => pictured(),
+        ExportFormat::Heaptrack => {
+            recording.must_tell(Word::Events, "heaptrack's files are made of them")?;
+            heaptrack::CARRIES.to_vec()
+        }
+        ExportFormat::Csv | ExportFormat::Parquet if flags.table == Table::Events => {
+            recording.must_tell(Word::Events, "there is --table sites")?;
+            return Ok(None);
+        }
+        ExportFormat::Csv | ExportFormat::Parquet => table::SITES_TELL.to_vec(),
+    };
+    if let ([only], ExportFormat::Folded) = (carried.as_slice(), flags.format) {
+        return Ok(Some(format!("folded stacks carry {only} alone")));
+    }
+    let lost = told::lost(profile, Words::of(&carried));
+    Ok((!lost.is_empty()).then(|| format!("{} does not carry: {}", flags.format.name(), lost.join(", "))))
+}

@@ -1,0 +1,175 @@
+//! Writing: an interpreted file, which heaptrack's own views read.
+
+use std::io::{self, Write};
+
+use mallow_profile::{Event, FrameId, Moment, Profile, StackId, Word};
+use rustc_hash::FxHashMap;
+
+use crate::formats::frames::{functions, plain, title};
+
+/// What a written file tells. Reallocs are frees and allocations there, and heaptrack counts as temporary what it takes
+/// for that.
+pub const CARRIES: [Word; 9] = [
+    Word::Allocations,
+    Word::AllocatedBytes,
+    Word::Frees,
+    Word::FreedBytes,
+    Word::Leaked,
+    Word::LeakedBytes,
+    Word::Peak,
+    Word::PeakBytes,
+    Word::Times,
+];
+
+/// Writes the events that it is told, of one process.
+pub struct Writer<'p, W> {
+    profile: &'p Profile,
+    out: W,
+    strings: FxHashMap<String, u64>,
+    /// Numbers of frames and stacks, from 1; 0: not written yet.
+    frames: Vec<u64>,
+    stacks: Vec<u64>,
+    written: (u64, u64),
+    /// Sizes and sites of kinds.
+    kinds: FxHashMap<(u64, u32), u64>,
+    ms: u64,
+    failed: io::Result<()>,
+}
+
+impl<'p, W: Write> Writer<'p, W> {
+    /// Begins a file. Of several processes, the caller chooses one.
+    pub fn new(profile: &'p Profile, mut out: W) -> io::Result<Self> {
+        writeln!(out, "v 10400 3\nX {}", plain(&title(profile)))?;
+        Ok(Self {
+            profile,
+            out,
+            strings: FxHashMap::default(),
+            frames: vec![0; profile.frames.len()],
+            stacks: vec![0; profile.stacks.len()],
+            written: (0, 0),
+            kinds: FxHashMap::default(),
+            ms: 0,
+            failed: Ok(()),
+        })
+    }
+
+    /// The next event. What fails is told at the end.
+    pub fn add(&mut self, at: Moment, event: Event) {
+        if self.failed.is_ok() {
+            self.failed = self.event(at, event);
+        }
+    }
+
+    /// There are no more.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.failed?;
+        if self.profile.duration_ms > self.ms {
+            writeln!(self.out, "c {:x}", self.profile.duration_ms)?;
+        }
+        self.out.flush()
+    }
+
+    fn event(&mut self, at: Moment, event: Event) -> io::Result<()> {
+        if at.ms > self.ms {
+            self.ms = at.ms;
+            writeln!(self.out, "c {:x}", at.ms)?;
+        }
+        let (freed, call) = match event {
+            Event::Allocate(call) => (None, Some(call)),
+            Event::Reallocate { call, old, .. } => (old, Some(call)),
+            Event::Free(block) | Event::ReallocFree(block) => (block, None),
+            Event::UnseenFree(block) => (Some(block), None),
+            Event::Region { .. } | Event::EndProcess => (None, None),
+        };
+        if let Some(block) = freed {
+            let kind = self.kind(block.size, block.site)?;
+            writeln!(self.out, "- {kind:x}")?;
+        }
+        if let Some(call) = call {
+            let kind = self.kind(call.size, call.site)?;
+            writeln!(self.out, "+ {kind:x}")?;
+        }
+        Ok(())
+    }
+
+    fn kind(&mut self, size: u64, site: u32) -> io::Result<u64> {
+        if let Some(&kind) = self.kinds.get(&(size, site)) {
+            return Ok(kind);
+        }
+        let stack = match self.profile.sites.get(site as usize) {
+            Some(site) => self.stack(site.stack)?,
+            None => 0,
+        };
+        if self.kinds.is_empty() {
+            // heaptrack takes a free of kind 0 for temporary where it follows another free. So no block is of kind 0.
+            self.kinds.insert((0, u32::MAX), 0);
+            writeln!(self.out, "a 0 {stack:x}")?;
+        }
+        writeln!(self.out, "a {size:x} {stack:x}")?;
+        let kind = self.kinds.len() as u64;
+        self.kinds.insert((size, site), kind);
+        Ok(kind)
+    }
+
+    fn stack(&mut self, stack: StackId) -> io::Result<u64> {
+        // From the outermost one that has not been written yet.
+        let mut path = Vec::new();
+        let mut at = stack;
+        while let Some((frame, parent)) = self.profile.stacks.top(at) {
+            if self.stacks[at.0 as usize] > 0 {
+                break;
+            }
+            path.push((at, frame));
+            at = parent;
+        }
+        let mut parent = self.stacks.get(at.0 as usize).copied().unwrap_or(0);
+        for (stack, frame) in path.into_iter().rev() {
+            let frame = self.frame(frame)?;
+            writeln!(self.out, "t {frame:x} {parent:x}")?;
+            self.written.1 += 1;
+            parent = self.written.1;
+            self.stacks[stack.0 as usize] = parent;
+        }
+        Ok(parent)
+    }
+
+    fn frame(&mut self, frame: FrameId) -> io::Result<u64> {
+        let at = frame.0 as usize;
+        if let Some(&number) = self.frames.get(at).filter(|number| **number > 0) {
+            return Ok(number);
+        }
+        let raw = self.profile.frames.get(at);
+        let address = raw.map_or(0, |raw| raw.address.saturating_sub(u64::from(!raw.exact)));
+        let all = functions(self.profile, frame);
+        let module = match all.first().and_then(|function| function.module) {
+            Some(module) => self.string(module)?,
+            None => 0,
+        };
+        let mut line = format!("i {address:x} {module:x}");
+        // A frame without a name is shown as its address.
+        if raw.is_some_and(|raw| !raw.lines.is_empty()) {
+            for function in &all {
+                let name = self.string(&function.name)?;
+                let file = function.file.map_or(Ok(0), |file| self.string(file))?;
+                line.push_str(&format!(" {name:x} {file:x} {:x}", function.line));
+            }
+        }
+        writeln!(self.out, "{line}")?;
+        self.written.0 += 1;
+        if let Some(number) = self.frames.get_mut(at) {
+            *number = self.written.0;
+        }
+        Ok(self.written.0)
+    }
+
+    fn string(&mut self, text: &str) -> io::Result<u64> {
+        let text = plain(text);
+        if let Some(&number) = self.strings.get(text.as_ref()) {
+            return Ok(number);
+        }
+        writeln!(self.out, "s {:x} {text}", text.len())?;
+        let number = self.strings.len() as u64 + 1;
+        self.strings.insert(text.into_owned(), number);
+        Ok(number)
+    }
+}

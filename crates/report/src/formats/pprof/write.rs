@@ -1,0 +1,184 @@
+//! Writing: a gzipped profile, as Go writes one.
+
+use std::io::{self, Write};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use mallow_profile::{FrameId, Profile, Word};
+use prost::Message;
+use prost::encoding::{WireType, encode_key, encode_varint};
+use rustc_hash::FxHashMap;
+
+use super::kinds::{Kind, WRITTEN};
+use super::messages::{Function, Label, Line, Location, Mapping, Sample, ValueType, field};
+use crate::formats::frames::{functions, program};
+
+/// What a written profile tells. Frees follow from allocations and what was live at the end.
+pub fn carries() -> Vec<Word> {
+    let mut words: Vec<Word> = WRITTEN.iter().map(|(_, _, kind)| kind.word).collect();
+    words.extend([Word::Frees, Word::FreedBytes, Word::Processes, Word::Started]);
+    words
+}
+
+/// Writes a profile. Processes are told apart by the labels `pid` and `process`.
+pub fn write(profile: &Profile, out: impl Write) -> io::Result<()> {
+    let mut writer = Writer {
+        out: GzEncoder::new(out, Compression::default()),
+        buffer: Vec::new(),
+        strings: FxHashMap::default(),
+        functions: FxHashMap::default(),
+        written: vec![false; profile.frames.len()],
+        profile,
+    };
+    writer.all()?;
+    writer.flush(0)?;
+    writer.out.finish()?.flush()
+}
+
+struct Writer<'p, W: Write> {
+    out: GzEncoder<W>,
+    buffer: Vec<u8>,
+    /// Strings, in the order of their numbers; they are written as they come up.
+    strings: FxHashMap<String, i64>,
+    functions: FxHashMap<(i64, i64), u64>,
+    written: Vec<bool>,
+    profile: &'p Profile,
+}
+
+impl<W: Write> Writer<'_, W> {
+    fn all(&mut self) -> io::Result<()> {
+        let profile = self.profile;
+        // Number 0 is the empty one.
+        self.string("");
+        let told: Vec<(&str, &str, &Kind)> = WRITTEN
+            .iter()
+            .filter(|(_, _, kind)| profile.tells(kind.word))
+            .map(|(name, unit, kind)| (*name, *unit, kind))
+            .collect();
+        for (name, unit, _) in &told {
+            let kind = ValueType { r#type: self.string(name), unit: self.string(unit) };
+            self.message(field::SAMPLE_TYPE, &kind);
+        }
+        for (index, module) in profile.modules.iter().enumerate() {
+            let build_id: String = module.build_id.iter().map(|byte| format!("{byte:02x}")).collect();
+            let mapping = Mapping {
+                id: index as u64 + 1,
+                // A mapping of all memory: addresses are those of the file already.
+                memory_start: 0,
+                memory_limit: u64::MAX,
+                file_offset: 0,
+                filename: self.string(&module.path),
+                build_id: self.string(&build_id),
+                has_functions: true,
+                has_filenames: true,
+                has_line_numbers: true,
+                has_inline_frames: true,
+            };
+            self.message(field::MAPPING, &mapping);
+        }
+        let labels = profile.processes.iter().map(|process| {
+            let pid = Label { key: self.string("pid"), num: process.pid.into(), ..Label::default() };
+            let name = Label { key: self.string("process"), str: self.string(program(process)), ..Label::default() };
+            match profile.tells(Word::Processes) {
+                true => vec![pid, name],
+                false => Vec::new(),
+            }
+        });
+        let labels: Vec<_> = labels.collect();
+        for site in &profile.sites {
+            let mut counts = site.counts;
+            let value: Vec<i64> =
+                told.iter().map(|(_, _, kind)| i64::try_from(*(kind.field)(&mut counts)).unwrap_or(i64::MAX)).collect();
+            if value.iter().all(|value| *value == 0) {
+                continue;
+            }
+            let location_id = profile.stacks.frames(site.stack).map(|frame| u64::from(frame.0) + 1).collect();
+            for frame in profile.stacks.frames(site.stack) {
+                self.location(frame);
+            }
+            let label = labels.get(site.process.0 as usize).cloned().unwrap_or_default();
+            self.message(field::SAMPLE, &Sample { location_id, value, label });
+            self.flush(1 << 16)?;
+        }
+        let nanos = |ms: u64| ms.saturating_mul(1_000_000);
+        self.number(field::TIME_NANOS, nanos(profile.started_unix_ms));
+        if profile.tells(Word::Times) {
+            self.number(field::DURATION_NANOS, nanos(profile.duration_ms));
+        }
+        if let Some(period) = profile.origin.as_ref().and_then(|origin| origin.sampled_bytes) {
+            let kind = ValueType { r#type: self.string("space"), unit: self.string("bytes") };
+            self.message(field::PERIOD_TYPE, &kind);
+            self.number(field::PERIOD, period);
+        }
+        if profile.tells(Word::AllocatedBytes) {
+            let default = self.string("alloc_space");
+            self.number(field::DEFAULT_SAMPLE_TYPE, default as u64);
+        }
+        if !profile.command.is_empty() {
+            let command = self.string(&profile.command.join(" "));
+            self.number(field::COMMENT, command as u64);
+        }
+        Ok(())
+    }
+
+    fn location(&mut self, frame: FrameId) {
+        let index = frame.0 as usize;
+        let Some(raw) = self.profile.frames.get(index) else { return };
+        if std::mem::replace(&mut self.written[index], true) {
+            return;
+        }
+        let mut line = Vec::new();
+        if !raw.lines.is_empty() {
+            for function in functions(self.profile, frame) {
+                let key = (self.string(&function.name), self.string(function.file.unwrap_or_default()));
+                let next = self.functions.len() as u64 + 1;
+                let id = *self.functions.entry(key).or_insert(next);
+                if id == next {
+                    let function = Function { id, name: key.0, system_name: key.0, filename: key.1, start_line: 0 };
+                    self.message(field::FUNCTION, &function);
+                }
+                line.push(Line { function_id: id, line: function.line.into() });
+            }
+        }
+        let location = Location {
+            id: index as u64 + 1,
+            mapping_id: raw.module.map_or(0, |module| u64::from(module.0) + 1),
+            // The address of the call, not that behind it.
+            address: raw.address.saturating_sub(u64::from(!raw.exact)),
+            line,
+        };
+        self.message(field::LOCATION, &location);
+    }
+
+    fn string(&mut self, text: &str) -> i64 {
+        if let Some(&index) = self.strings.get(text) {
+            return index;
+        }
+        let index = self.strings.len() as i64;
+        self.strings.insert(text.to_owned(), index);
+        encode_key(field::STRING_TABLE, WireType::LengthDelimited, &mut self.buffer);
+        encode_varint(text.len() as u64, &mut self.buffer);
+        self.buffer.extend_from_slice(text.as_bytes());
+        index
+    }
+
+    fn message(&mut self, number: u32, message: &impl Message) {
+        encode_key(number, WireType::LengthDelimited, &mut self.buffer);
+        encode_varint(message.encoded_len() as u64, &mut self.buffer);
+        message.encode_raw(&mut self.buffer);
+    }
+
+    fn number(&mut self, number: u32, value: u64) {
+        encode_key(number, WireType::Varint, &mut self.buffer);
+        encode_varint(value, &mut self.buffer);
+    }
+
+    /// Passes on what is there, once it is more than so much.
+    fn flush(&mut self, more_than: usize) -> io::Result<()> {
+        if self.buffer.len() > more_than {
+            self.out.write_all(&self.buffer)?;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+}

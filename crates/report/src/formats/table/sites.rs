@@ -1,0 +1,120 @@
+//! The table of sites.
+
+use std::io;
+
+use mallow_profile::{Counts, Profile, Site, Stacks, Word};
+
+use super::{Cell, Column, Kind, Rows};
+use crate::analysis::Functions;
+use crate::formats::frames::{functions, program};
+
+const fn column(name: &'static str, kind: Kind) -> Column {
+    Column { name, kind }
+}
+
+/// The columns, in their order. `docs/GUIDE.md` says what they hold.
+pub const COLUMNS: [Column; 25] = [
+    column("site", Kind::Number),
+    column("pid", Kind::Number),
+    column("process", Kind::Text),
+    column("function", Kind::Text),
+    column("file", Kind::Text),
+    column("line", Kind::Number),
+    column("module", Kind::Text),
+    column("allocations", Kind::Number),
+    column("allocated_bytes", Kind::Number),
+    column("frees", Kind::Number),
+    column("freed_bytes", Kind::Number),
+    column("temporary", Kind::Number),
+    column("temporary_bytes", Kind::Number),
+    column("peak", Kind::Number),
+    column("peak_bytes", Kind::Number),
+    column("leaked", Kind::Number),
+    column("leaked_bytes", Kind::Number),
+    column("reallocs_in_place", Kind::Number),
+    column("reallocs_moved", Kind::Number),
+    column("leaked_oldest_ms", Kind::Number),
+    column("leaked_youngest_ms", Kind::Number),
+    column("stack", Kind::Texts),
+    column("places", Kind::Texts),
+    column("modules", Kind::Texts),
+    column("cut", Kind::Truth),
+];
+
+/// What the table tells.
+pub const TELLS: [Word; 13] = [
+    Word::Allocations,
+    Word::AllocatedBytes,
+    Word::Frees,
+    Word::FreedBytes,
+    Word::Temporary,
+    Word::TemporaryBytes,
+    Word::Leaked,
+    Word::LeakedBytes,
+    Word::Peak,
+    Word::PeakBytes,
+    Word::Reallocs,
+    Word::Ages,
+    Word::Processes,
+];
+
+/// Numbers of a site, in the order of their columns.
+type Number = (Word, fn(&Counts) -> u64);
+
+const NUMBERS: [Number; 12] = [
+    (Word::Allocations, |c| c.allocations),
+    (Word::AllocatedBytes, |c| c.allocated_bytes),
+    (Word::Frees, |c| c.frees),
+    (Word::FreedBytes, |c| c.freed_bytes),
+    (Word::Temporary, |c| c.temporary),
+    (Word::TemporaryBytes, |c| c.temporary_bytes),
+    (Word::Peak, |c| c.peak),
+    (Word::PeakBytes, |c| c.peak_bytes),
+    (Word::Leaked, |c| c.leaked),
+    (Word::LeakedBytes, |c| c.leaked_bytes),
+    (Word::Reallocs, |c| c.reallocs_in_place),
+    (Word::Reallocs, |c| c.reallocs_moved),
+];
+
+/// Writes a row for each site.
+pub fn write_sites(profile: &Profile, mut rows: impl Rows) -> io::Result<()> {
+    let named = Functions::new(profile);
+    for (index, site) in profile.sites.iter().enumerate() {
+        rows.row(row(profile, &named, index, site))?;
+    }
+    rows.finish()
+}
+
+fn row(profile: &Profile, named: &Functions, index: usize, site: &Site) -> Vec<Cell> {
+    let told = |word: Word, number: u64| if profile.tells(word) { Cell::Number(number) } else { Cell::Empty };
+    let process = profile.processes.get(site.process.0 as usize);
+    let place = named.named(site.stack).map(|named_by| named.frame(&named_by.step));
+    let mut cells = vec![
+        Cell::Number(index as u64),
+        process.map_or(Cell::Empty, |process| told(Word::Processes, process.pid.into())),
+        process.map(|process| program(process).to_owned()).into(),
+    ];
+    let (function, file, line, module) = match place {
+        Some(frame) => (Some(frame.function), frame.file, frame.line, frame.module),
+        None => (None, None, None, None),
+    };
+    cells.extend([function.into(), file.into(), line.map(u64::from).into(), module.into()]);
+    cells.extend(NUMBERS.iter().map(|(word, number)| told(*word, number(&site.counts))));
+    let age = |ms| if site.counts.leaked > 0 { told(Word::Ages, ms) } else { Cell::Empty };
+    cells.extend([age(site.leaked_oldest_ms), age(site.leaked_youngest_ms)]);
+    let (mut names, mut places, mut modules) = (Vec::new(), Vec::new(), Vec::new());
+    for frame in profile.stacks.frames(site.stack) {
+        for function in functions(profile, frame) {
+            places.push(match (function.file, function.line) {
+                (Some(file), 0) => file.to_owned(),
+                (Some(file), line) => format!("{file}:{line}"),
+                (None, _) => String::new(),
+            });
+            modules.push(function.module.unwrap_or_default().to_owned());
+            names.push(function.name.into_owned());
+        }
+    }
+    let cut = profile.stacks.is_cut(site.stack) || site.stack == Stacks::CUT_ROOT;
+    cells.extend([Cell::Texts(names), Cell::Texts(places), Cell::Texts(modules), Cell::Truth(cut)]);
+    cells
+}
