@@ -1,15 +1,10 @@
 //! The commands agree with each other, with themselves, and with heaptrack.
 
-use harness::{Case, Counts, Run, directory, number, tool};
-
-const SQL: &str = "create table t(a,b); \
-    with recursive c(x) as (select 1 union all select x+1 from c where x<20000) \
-    insert into t select x, x*7%1000||'text' from c; \
-    create index i on t(b); select count(*), sum(a) from t where b like '1%';";
+use harness::{Case, Counts, Run, directory, number, sql, tool};
 
 fn programs() -> Vec<Case> {
     vec![
-        Case::new("sqlite3").args([":memory:", SQL]),
+        Case::sqlite(20_000),
         Case::target("busy").args(["4", "300"]),
         Case::target("libc_allocates"),
         Case::target("coroutines"),
@@ -54,7 +49,7 @@ fn two_runs_give_the_same_counts() {
         }
     }
     // With one thread, the order of events is the same too.
-    let case = Case::new("sqlite3").args([":memory:", SQL]);
+    let case = Case::sqlite(20_000);
     let (one, other) = (case.record(), case.record());
     for key in ["peak", "peak_bytes", "temporary", "temporary_bytes", "sites"] {
         assert_eq!(number(&one.json, key), number(&other.json, key), "{key}");
@@ -78,14 +73,15 @@ fn sums_hang_together() {
 #[test]
 fn totals_equal_heaptracks() {
     let place = directory();
-    let heaptrack = Run::new(tool("heaptrack"), place.path()).args(["-o", "trace", "sqlite3", ":memory:", SQL]).go();
+    let heaptrack =
+        Run::new(tool("heaptrack"), place.path()).args(["-o", "trace", "sqlite3", ":memory:", &sql(20_000)]).go();
     let text = heaptrack.out() + &heaptrack.err();
     let figure = |label: &str| -> u64 {
         let line = text.lines().find(|l| l.trim_start().starts_with(label));
         let line = line.unwrap_or_else(|| panic!("no {label} in {text}"));
         line.rsplit(':').next().and_then(|n| n.trim().parse().ok()).unwrap_or_else(|| panic!("{line}"))
     };
-    let record = Case::new("sqlite3").args([":memory:", SQL]).record();
+    let record = Case::sqlite(20_000).record();
     assert_eq!(number(&record.json, "allocations") + 1, figure("allocations:"));
     assert_eq!(number(&record.json, "leaked"), figure("leaked allocations:"));
 }

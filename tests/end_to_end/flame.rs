@@ -3,17 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use harness::{Case, Outcome, Recorded, Run, mallow, number};
+use harness::{Case, Outcome, Run, mallow, number};
 use roxmltree::{Document, Node};
-
-const SQL: &str = "create table t(a,b); \
-    with recursive c(x) as (select 1 union all select x+1 from c where x<20000) \
-    insert into t select x, x*7%1000||'text' from c; \
-    create index i on t(b); select count(*), sum(a) from t where b like '1%';";
-
-fn sqlite() -> Recorded {
-    Case::new("sqlite3").args([":memory:", SQL]).record()
-}
 
 fn flame(place: &Path, arguments: &[&str]) -> Outcome {
     Run::new(mallow(), place).arg("flame").args(arguments).go()
@@ -33,7 +24,7 @@ fn boxes<'a>(document: &'a Document) -> Vec<Node<'a, 'a>> {
 
 #[test]
 fn pictures_have_the_numbers_of_the_report() {
-    let record = sqlite();
+    let record = Case::sqlite(20_000).record();
     let place = record.directory.path();
     let measures = [
         ("allocations", "allocations"),
@@ -63,7 +54,7 @@ fn pictures_have_the_numbers_of_the_report() {
 
 #[test]
 fn where_the_picture_goes() {
-    let record = sqlite();
+    let record = Case::sqlite(20_000).record();
     let place = record.directory.path();
     let usual = place.join("run-peak-callers.svg");
     for _ in 0..2 {

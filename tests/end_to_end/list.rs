@@ -6,22 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use harness::{Case, Outcome, Recorded, Run, directory, mallow, number, workspace};
+use harness::{Case, Recorded, Run, directory, mallow, number, workspace};
 use serde_json::Value;
-
-fn view(record: &Recorded, arguments: &[&str]) -> Outcome {
-    Run::new(mallow(), record.directory.path()).args(arguments).arg(&record.file).go()
-}
-
-fn text(record: &Recorded, arguments: &[&str]) -> String {
-    let view = view(record, arguments);
-    assert_eq!((view.status, view.err().as_str()), (0, ""));
-    view.out()
-}
-
-fn json(record: &Recorded, arguments: &[&str]) -> Value {
-    serde_json::from_str(&text(record, arguments)).expect("JSON")
-}
 
 /// The rows whose flat and cum are told, without what stands to the left of their text.
 fn counted(text: &str) -> Vec<(String, String, String)> {
@@ -39,7 +25,7 @@ fn counted(text: &str) -> Vec<(String, String, String)> {
 #[test]
 fn lines_of_a_program_that_can_be_counted_by_hand() {
     let record = Case::target("calls").record();
-    let shown = text(&record, &["list", "^(shared|fresh|right|descend|main)$"]);
+    let shown = record.shown(&["list", "^(shared|fresh|right|descend|main)$"]);
     let rows = counted(&shown);
     for (flat, cum, source) in [
         ("9", "9", "free(keep(malloc(10)));"),
@@ -56,7 +42,7 @@ fn lines_of_a_program_that_can_be_counted_by_hand() {
         let found = rows.iter().any(|(f, c, line)| f == flat && c == cum && line.ends_with(source));
         assert!(found, "{flat} {cum} {source} is not in\n{shown}");
     }
-    let by_bytes: Vec<_> = json(&record, &["list", "--json", "--by", "bytes", "."])["functions"]
+    let by_bytes: Vec<_> = record.told(&["list", "--by", "bytes", "."])["functions"]
         .as_array()
         .expect("functions")
         .iter()
@@ -68,19 +54,17 @@ fn lines_of_a_program_that_can_be_counted_by_hand() {
 
 #[test]
 fn lines_and_instructions_add_up_to_top() {
-    let sql = "create table t(a,b); with recursive c(x) as (select 1 union all select x+1 from c where x<2000) \
-               insert into t select x, x*7%1000||'text' from c; create index i on t(b); select count(*) from t;";
     let python = ["-S", "-c", "import json; json.loads(json.dumps([list(range(9))] * 900))"];
     for case in [
-        Case::new("sqlite3").args([":memory:", sql]),
+        Case::sqlite(2_000),
         Case::new("/usr/bin/python3").args(python).env("PYTHONMALLOC", "malloc"),
         Case::target("calls"),
     ] {
         let record = case.record();
         for raw in [&[][..], &["--raw"]] {
-            let top = json(&record, &[&["top", "--json", "--cum"], raw].concat());
+            let top = record.told(&[&["top", "--cum"], raw].concat());
             for asm in [&[][..], &["--asm"]] {
-                let list = json(&record, &[&["list", "--json", "."], raw, asm].concat());
+                let list = record.told(&[&["list", "."], raw, asm].concat());
                 let functions = |view: &Value, key: &str| -> BTreeMap<String, (u64, u64)> {
                     let mut sums = BTreeMap::new();
                     for f in view["functions"].as_array().expect("functions") {
@@ -137,11 +121,11 @@ const HOT: &str = "free(keep(malloc(10)));";
 #[test]
 fn sources_are_found_where_they_are_said_to_be() {
     let (record, root) = elsewhere();
-    let shared = text(&record, &["list", "^shared$"]);
+    let shared = record.shown(&["list", "^shared$"]);
     assert!(shared.contains(HOT) && !shared.contains("There is no"), "{shared}");
 
     fs::rename(root.join("build"), root.join("moved")).expect("moved");
-    let gone = text(&record, &["list", "^shared$"]);
+    let gone = record.shown(&["list", "^shared$"]);
     let code = counted(&gone);
     assert!(
         code.iter().any(|(f, c, line)| f == "9" && c == "9" && line.contains("call ") && line.contains("malloc")),
@@ -160,7 +144,7 @@ fn sources_are_found_where_they_are_said_to_be() {
         ("--source-map", map, true),
         ("--source-map", "/build=/moved".to_owned(), false),
     ] {
-        let shown = text(&record, &["list", "^shared$", flag, &value]);
+        let shown = record.shown(&["list", "^shared$", flag, &value]);
         assert_eq!(shown.contains(HOT), found, "{flag} {value}\n{shown}");
     }
 }
@@ -171,7 +155,7 @@ fn a_source_of_another_version_is_told() {
     let source = root.join("build/src/calls.c");
     let whole = fs::read_to_string(&source).expect("the source");
     let note = |path: &Path| {
-        let shown = text(&record, &["list", "^main$", "--source-path", path.to_str().expect("UTF-8")]);
+        let shown = record.shown(&["list", "^main$", "--source-path", path.to_str().expect("UTF-8")]);
         shown.lines().last().unwrap_or_default().to_owned()
     };
     fs::write(&source, &whole).expect("a source");
@@ -195,7 +179,7 @@ fn a_source_of_another_version_is_told() {
     fs::write(&source, b"a\0b").expect("a file");
     assert!(note(&root).ends_with("is no text"), "{}", note(&root));
     fs::write(&source, format!("{}\x1b[2J\u{202e}\n", "\n".repeat(59)).repeat(2)).expect("a source");
-    let shown = view(&record, &["list", "^main$", "--full-names"]).out();
+    let shown = record.view(&["list", "^main$", "--full-names"]).out();
     assert!(!shown.contains('\x1b') && !shown.contains('\u{202e}'), "{shown:?}");
 }
 
@@ -205,12 +189,12 @@ fn a_stripped_program_is_shown_as_machine_code() {
     let program = root.join("program");
     assert!(Command::new("strip").arg(&program).status().expect("strip").success());
     let record = Case::new(&program).record();
-    let shown = text(&record, &["list", "."]);
+    let shown = record.shown(&["list", "."]);
     assert!(shown.contains("<malloc@plt>"), "{shown}");
     assert!(shown.contains("program: dynamic symbols alone; "), "{shown}");
     // The program is another one now: its code would be a lie.
     fs::copy("/bin/true", &program).expect("another program");
-    let shown = text(&record, &["list", "."]);
+    let shown = record.shown(&["list", "."]);
     assert!(!shown.contains("call ") && shown.contains("not the file that was recorded"), "{shown}");
 }
 
@@ -225,7 +209,7 @@ fn a_packed_recording_has_its_sources() {
     let shown = Run::new(mallow(), &root).args(["list", "^shared$"]).arg(&packed).go();
     assert!(shown.status == 0 && shown.out().contains(HOT), "{}{}", shown.out(), shown.err());
     // Names were looked up in the program, which is another one now.
-    let unpacked = view(&record, &["list", "^shared$"]);
+    let unpacked = record.view(&["list", "^shared$"]);
     assert!(unpacked.status == 1 && unpacked.err().contains("not the file that was recorded"), "{}", unpacked.err());
 }
 
@@ -238,7 +222,7 @@ fn what_is_not_there_is_said_in_one_line() {
         (&["list", "("], 2, "unclosed group"),
         (&["list", "a", "--source-map", "b"], 2, "FROM=TO"),
     ] {
-        let view = view(&record, arguments);
+        let view = record.view(arguments);
         assert_eq!((view.status, view.out().as_str()), (status, ""), "{arguments:?}");
         let told = view.err();
         assert!(told.starts_with("mallow: ") && told.contains(expected) && told.lines().count() == 1, "{told}");

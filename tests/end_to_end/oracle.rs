@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use harness::{Case, Counts, Run, directory, oracle_counts, oracle_library};
+use harness::{Case, Counts, Run, directory, oracle_counts, oracle_library, sql};
 
 fn counted_by_oracle(program: &str, arguments: &[&str]) -> Counts {
     let dir = directory();
@@ -54,11 +54,7 @@ fn sort() {
 
 #[test]
 fn sqlite() {
-    let sql = "create table t(a,b); \
-               with recursive c(x) as (select 1 union all select x+1 from c where x<20000) \
-               insert into t select x, x*7%1000||'text' from c; \
-               create index i on t(b); select count(*), sum(a) from t where b like '1%';";
-    agree("sqlite3", &[":memory:", sql]);
+    agree("sqlite3", &[":memory:", &sql(20_000)]);
 }
 
 /// Both in one process, Mallow before the other: what each sees is the same, whatever the program does.

@@ -1,29 +1,7 @@
 //! `mallow timeline` on real programs: it says what the report says, at every resolution.
 
-use std::path::Path;
-
-use harness::{Case, Outcome, Recorded, Run, mallow, number};
+use harness::{Case, Run, mallow, number};
 use serde_json::Value;
-
-const SQL: &str = "create table t(a,b); \
-    with recursive c(x) as (select 1 union all select x+1 from c where x<30000) \
-    insert into t select x, x*7%1000||'text' from c; \
-    create index i on t(b); select count(*), sum(a) from t where b like '1%';";
-
-fn sqlite() -> Recorded {
-    Case::new("sqlite3").args([":memory:", SQL]).record()
-}
-
-fn timeline(place: &Path, arguments: &[&str]) -> Outcome {
-    let run = Run::new(mallow(), place).arg("timeline").args(arguments).arg("run.mallow").go();
-    assert_eq!((run.status, run.err().as_str()), (0, ""), "{arguments:?}");
-    run
-}
-
-fn json(record: &Recorded, arguments: &[&str]) -> Value {
-    let run = timeline(record.directory.path(), &[arguments, &["--json"]].concat());
-    serde_json::from_slice(&run.stdout).expect("JSON")
-}
 
 fn values(list: &Value) -> Vec<u64> {
     list.as_array().expect("a list").iter().map(|n| n.as_u64().expect("a number")).collect()
@@ -44,11 +22,11 @@ fn adds_up(json: &Value) {
 
 #[test]
 fn the_highest_point_is_the_peak_at_any_resolution() {
-    let record = sqlite();
+    let record = Case::sqlite(30_000).record();
     let report = &record.json;
     for count in ["1", "2", "7", "30", "100", "500", "2000"] {
         for extra in [&[][..], &["--limit", "2"], &["--limit", "0"]] {
-            let json = json(&record, &[&["--points", count], extra].concat());
+            let json = record.told(&[&["timeline", "--points", count], extra].concat());
             let points = points(&json);
             assert_eq!(points.iter().max(), Some(&number(report, "peak_bytes")), "{count}");
             assert_eq!(points[number(&json, "highest_point") as usize], number(report, "peak_bytes"), "{count}");
@@ -59,10 +37,10 @@ fn the_highest_point_is_the_peak_at_any_resolution() {
             adds_up(&json);
         }
     }
-    let live = json(&record, &["--by", "live"]);
+    let live = record.told(&["timeline", "--by", "live"]);
     assert!(number(&live, "total") >= number(report, "peak"));
     assert_eq!(number(&live, "at_end"), number(report, "leaked"));
-    let allocations = json(&record, &["--by", "allocations", "--limit", "0"]);
+    let allocations = record.told(&["timeline", "--by", "allocations", "--limit", "0"]);
     assert_eq!(points(&allocations).iter().sum::<u64>(), number(report, "allocations"));
     adds_up(&allocations);
 }
@@ -77,13 +55,13 @@ fn several_processes_and_threads_are_one_heap() {
     ] {
         let record = case.record();
         for count in ["3", "200"] {
-            let json = json(&record, &["--points", count]);
+            let json = record.told(&["timeline", "--points", count]);
             assert_eq!(number(&json, "total"), number(&record.json, "peak_bytes"), "{case:?}");
             assert_eq!(points(&json).iter().max(), Some(&number(&record.json, "peak_bytes")), "{case:?}");
             assert_eq!(number(&json, "highest_ms"), number(&record.json, "peak_ms"), "{case:?}");
             adds_up(&json);
         }
-        let peak = json(&record, &["--at", "peak"]);
+        let peak = record.told(&["timeline", "--at", "peak"]);
         assert_eq!(number(&peak, "live_bytes"), number(&record.json, "peak_bytes"), "{case:?}");
         assert_eq!(number(&peak, "live"), number(&record.json, "peak"), "{case:?}");
     }
@@ -91,11 +69,11 @@ fn several_processes_and_threads_are_one_heap() {
 
 #[test]
 fn the_heap_at_a_moment_has_the_reports_blocks() {
-    let record = sqlite();
+    let record = Case::sqlite(30_000).record();
     let report = &record.json;
     let peak_ms = format!("{}ms", number(report, "peak_ms"));
     for at in ["peak", &peak_ms] {
-        let heap = json(&record, &["--at", at]);
+        let heap = record.told(&["timeline", "--at", at]);
         assert_eq!(number(&heap, "live"), number(report, "peak"), "{at}");
         assert_eq!(number(&heap, "live_bytes"), number(report, "peak_bytes"), "{at}");
         assert_eq!(number(&heap, "ms"), number(report, "peak_ms"), "{at}");
@@ -112,20 +90,20 @@ fn the_heap_at_a_moment_has_the_reports_blocks() {
             );
         }
     }
-    let end = json(&record, &["--at", "end"]);
+    let end = record.told(&["timeline", "--at", "end"]);
     assert_eq!(number(&end, "live"), number(report, "leaked"));
     assert_eq!(number(&end, "live_bytes"), number(report, "leaked_bytes"));
-    assert_eq!(number(&json(&record, &["--at", "0"]), "live"), 0);
-    let text = timeline(record.directory.path(), &["--at", "peak"]).out();
+    assert_eq!(number(&record.told(&["timeline", "--at", "0"]), "live"), 0);
+    let text = record.shown(&["timeline", "--at", "peak"]);
     assert!(text.starts_with("Live at ") && text.contains("sqlite3BtreeInsert"), "{text}");
 }
 
 #[test]
 fn a_part_of_the_time_and_of_the_blocks() {
-    let record = sqlite();
+    let record = Case::sqlite(30_000).record();
     let peak = number(&record.json, "peak_ms");
     let zoom = format!("{}ms..{}ms", peak, peak + 1);
-    let json_of = |arguments: &[&str]| json(&record, arguments);
+    let json_of = |arguments: &[&str]| record.told(&[&["timeline"], arguments].concat());
     let part = json_of(&["--zoom", &zoom]);
     assert_eq!((number(&part, "from_ms"), number(&part, "to_ms")), (peak, peak + 1));
     assert_eq!((number(&part, "total"), part["by_order"].as_bool()), (number(&record.json, "peak_bytes"), Some(true)));
@@ -135,7 +113,7 @@ fn a_part_of_the_time_and_of_the_blocks() {
     assert!((1..number(&record.json, "peak_bytes")).contains(&number(&sorter, "total")));
     assert_eq!(sorter["filters"]["focus"], "sqlite3VdbeSorter");
     for arguments in [["--zoom", "1h.."], ["--at", "1h"], ["--points", "0"], ["--at", "noon"], ["--zoom", "2ms..1ms"]] {
-        let run = Run::new(mallow(), record.directory.path()).arg("timeline").args(arguments).arg("run.mallow").go();
+        let run = record.view(&[&["timeline"], &arguments[..]].concat());
         let err = run.err();
         assert!(run.status != 0 && run.stdout.is_empty(), "{arguments:?}");
         assert!(err.starts_with("mallow: ") && err.lines().count() == 1, "{arguments:?}: {err}");
@@ -144,9 +122,9 @@ fn a_part_of_the_time_and_of_the_blocks() {
 
 #[test]
 fn charts_are_drawn_with_what_there_is() {
-    let record = sqlite();
+    let record = Case::sqlite(30_000).record();
     let place = record.directory.path();
-    let text = timeline(place, &[]).out();
+    let text = record.shown(&["timeline"]);
     assert!(text.contains('█') && text.contains('▼') && !text.contains('\x1b'), "{text}");
     assert!(text.contains("sqlite3BtreeInsert") && text.starts_with("Live bytes over "), "{text}");
     let plain = Run::new(mallow(), place).args(["timeline", "run.mallow"]).env("LC_ALL", Some("C")).go().out();
@@ -154,12 +132,12 @@ fn charts_are_drawn_with_what_there_is() {
     assert!(chart.len() > 5 && chart.iter().all(|line| line.is_ascii()), "{plain}");
     assert!(chart.last().is_some_and(|line| line.contains('A')), "{plain}");
 
-    let picture = timeline(place, &["-o", "-"]).out();
+    let picture = record.shown(&["timeline", "-o", "-"]);
     let document = roxmltree::Document::parse(&picture).expect("XML");
     let class = |name: &str| document.descendants().filter(|n| n.attribute("class") == Some(name)).count();
     assert!(class("band") > 2 && class("moment") > 10 && class("outline") == 1);
     assert!(!picture.replace("http://www.w3.org/2000/svg", "").contains("://") && !picture.contains("<script"));
-    let run = Run::new(mallow(), place).args(["timeline", "-o", "heap.svg", "run.mallow"]).go();
+    let run = record.view(&["timeline", "-o", "heap.svg"]);
     assert!(run.status == 0 && run.err().starts_with("mallow: wrote heap.svg, "), "{}", run.err());
     assert_eq!(std::fs::read_to_string(place.join("heap.svg")).expect("a picture"), picture);
 }

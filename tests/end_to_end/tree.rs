@@ -3,21 +3,11 @@
 use harness::{Case, Recorded, Run, mallow, number};
 use serde_json::Value;
 
-fn view(record: &Recorded, arguments: &[&str]) -> String {
-    let view = Run::new(mallow(), record.directory.path()).args(arguments).arg(&record.file).go();
-    assert_eq!((view.status, view.err().as_str()), (0, ""));
-    view.out()
-}
-
-fn json(record: &Recorded, arguments: &[&str]) -> Value {
-    serde_json::from_str(&view(record, arguments)).expect("JSON")
-}
-
 #[test]
 fn calls_of_a_program_that_can_be_counted_by_hand() {
     let record = Case::target("calls").record();
     assert_eq!(
-        view(&record, &["tree"]),
+        record.shown(&["tree"]),
         "Calls by allocations, own: without what it called; 17 in all\n\
          \x20 cum    cum %  own  function\n\
          \x20  17  100.0 %    2  main calls.c\n\
@@ -29,7 +19,7 @@ fn calls_of_a_program_that_can_be_counted_by_hand() {
          \x20 ↻ calls itself, maybe through others; --raw shows each call\n"
     );
     assert_eq!(
-        view(&record, &["tree", "--callers", "--by", "bytes", "--limit", "4"]),
+        record.shown(&["tree", "--callers", "--by", "bytes", "--limit", "4"]),
         "Callers by allocated bytes, each below what it called; 1.60 kB in all\n\
          \x20    flat  flat %  function\n\
          \x20 1.00 kB  62.3 %  fresh calls.c ← right ← main\n\
@@ -39,7 +29,7 @@ fn calls_of_a_program_that_can_be_counted_by_hand() {
          \x20 ↻ calls itself, maybe through others; --raw shows each call\n\
          \x20 --limit 0 shows all rows\n"
     );
-    let raw = json(&record, &["tree", "--raw", "--json"]);
+    let raw = record.told(&["tree", "--raw"]);
     let deepest = way_to(&raw["rows"], "step").expect("a way to step");
     assert_eq!(deepest[deepest.len() - 10..].join(" "), format!("main{}", " descend step".repeat(4) + " descend"));
 }
@@ -69,11 +59,9 @@ fn add_up(rows: &Value, hidden: &Value, key: &str) -> u64 {
 
 #[test]
 fn trees_of_real_programs_add_up() {
-    let sql = "create table t(a,b); with recursive c(x) as (select 1 union all select x+1 from c where x<2000) \
-               insert into t select x, x*7%1000||'text' from c; create index i on t(b); select count(*) from t;";
     let python = ["-S", "-c", "import json; json.loads(json.dumps([list(range(9))] * 900))"];
     for case in [
-        Case::new("sqlite3").args([":memory:", sql]),
+        Case::sqlite(2_000),
         Case::new("/usr/bin/python3").args(python).env("PYTHONMALLOC", "malloc"),
         Case::target("busy").args(["4", "300"]),
     ] {
@@ -84,7 +72,7 @@ fn trees_of_real_programs_add_up() {
             &["--callers"],
             &["--callers", "--raw", "--limit", "50"],
         ] {
-            let tree = json(&record, &[&["tree", "--json"], arguments].concat());
+            let tree = record.told(&[&["tree"], arguments].concat());
             for key in ["allocations", "allocated_bytes", "frees", "leaked_bytes"] {
                 let sum = add_up(&tree["rows"], &tree["hidden"], key);
                 // Blocks of 0 bytes count as allocations, too.

@@ -17,7 +17,7 @@ pub use oracle::{oracle_counts, oracle_library};
 pub use project::{Project, json};
 pub use run::{Outcome, Run};
 pub use targets::{library, program, program_as};
-pub use three::{Case, Recorded, Stated, Three, directory};
+pub use three::{Case, Recorded, Stated, Three, directory, sql};
 
 use std::io::Write;
 use std::path::PathBuf;

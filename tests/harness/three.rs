@@ -57,6 +57,16 @@ pub struct Recorded {
     pub directory: TempDir,
 }
 
+/// Work for sqlite3: it fills a table with so many rows, makes an index and searches.
+pub fn sql(rows: u32) -> String {
+    format!(
+        "create table t(a,b); \
+         with recursive c(x) as (select 1 union all select x+1 from c where x<{rows}) \
+         insert into t select x, x*7%1000||'text' from c; \
+         create index i on t(b); select count(*), sum(a) from t where b like '1%';"
+    )
+}
+
 impl Stated {
     /// Its sums.
     pub fn counts(&self) -> Counts {
@@ -70,6 +80,27 @@ impl Recorded {
         Counts::read(&self.json)
     }
 
+    /// `mallow` with these arguments and the recording, in its directory.
+    pub fn view(&self, arguments: &[&str]) -> Outcome {
+        Run::new(mallow(), self.directory.path()).args(arguments).arg(&self.file).go()
+    }
+
+    /// What such a view prints.
+    ///
+    /// # Panics
+    /// When it fails, or has something to say on standard error.
+    pub fn shown(&self, arguments: &[&str]) -> String {
+        let view = self.view(arguments);
+        assert_eq!((view.status, view.err().as_str()), (0, ""), "{arguments:?}");
+        view.out()
+    }
+
+    /// The same of a view with `--json`.
+    pub fn told(&self, arguments: &[&str]) -> Value {
+        let text = self.shown(&[arguments, &["--json"]].concat());
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{arguments:?}: {e}: {text}"))
+    }
+
     /// Events that the recording lacks or could not read.
     pub fn losses(&self) -> (u64, u64) {
         (crate::counts::number(&self.json, "lost"), crate::counts::number(&self.json, "damaged"))
@@ -77,6 +108,11 @@ impl Recorded {
 }
 
 impl Case {
+    /// sqlite3 at real work, see [`sql`].
+    pub fn sqlite(rows: u32) -> Self {
+        Self::new("sqlite3").args([":memory:", &sql(rows)])
+    }
+
     /// `program` without arguments.
     pub fn new(program: impl AsRef<OsStr>) -> Self {
         Self {
