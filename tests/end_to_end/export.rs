@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use harness::{Case, Outcome, Recorded, Run, mallow, number, tool, workspace};
 use serde_json::{Value, json};
 
-use crate::go_pprof::Raw;
+use crate::go_pprof::{Raw, pprof};
 use crate::other_tools::{SQL, ran, report};
 
 const SUMS: [&str; 12] = [
@@ -108,7 +108,7 @@ fn pprof_says_what_go_reads() {
     flat.retain(|name, n| *n > 0 && !name.is_empty());
     assert_eq!(named(&innermost(place, file, "allocations")), flat);
     // What pprof shows by itself.
-    let top = |arguments: &[&str]| ran(Run::new(tool("go"), place).args(["tool", "pprof"]).args(arguments)).out();
+    let top = |arguments: &[&str]| pprof(place, arguments);
     let total = format!("of {} total", number(&recorded.json, "allocations"));
     let shown = top(&["-top", "-sample_index=alloc_objects", "heap.pb.gz"]);
     assert!(shown.contains(&total), "{shown}");
@@ -130,10 +130,7 @@ fn pprof_lists_lines() {
     let place = harness::directory();
     let file = leak(place.path());
     export(place.path(), &file, &["--format", "pprof", "-o", "leak.pb.gz"]);
-    let list = |function: &str, index: &str| {
-        let run = Run::new(tool("go"), place.path()).args(["tool", "pprof", "-list", function, index, "leak.pb.gz"]);
-        ran(run).out()
-    };
+    let list = |function: &str, index: &str| pprof(place.path(), &["-list", function, index, "leak.pb.gz"]);
     let scratch = list("^scratch$", "-sample_index=alloc_objects");
     let line = scratch.lines().find(|l| l.contains("free(keep(malloc(32)))")).unwrap_or_else(|| panic!("{scratch}"));
     let words: Vec<_> = line.split_whitespace().collect();

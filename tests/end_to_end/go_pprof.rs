@@ -1,11 +1,24 @@
-//! What `go tool pprof` makes of a profile.
+//! Go, and what its pprof makes of a profile.
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
-use harness::{Run, tool};
+use harness::{Run, tool, workspace};
 
 use crate::other_tools::ran;
+
+/// `go`, with a cache that does not depend on a home: since Go 1.25 even `go tool pprof` is built when it is first called,
+/// which may take minutes.
+pub fn go(place: &Path) -> Run {
+    let cache = workspace().canonicalize().expect("its path").join("build/go-cache");
+    Run::new(tool("go"), place).env("GOCACHE", Some(cache)).limit(Duration::from_secs(600))
+}
+
+/// `go tool pprof` on a profile.
+pub fn pprof(place: &Path, arguments: &[&str]) -> String {
+    ran(go(place).args(["tool", "pprof"]).args(arguments)).out()
+}
 
 /// A profile as `go tool pprof -raw` prints it.
 #[derive(Debug)]
@@ -19,7 +32,7 @@ pub struct Raw {
 impl Raw {
     /// Has it printed.
     pub fn of(place: &Path, file: &str) -> Self {
-        let text = ran(Run::new(tool("go"), place).args(["tool", "pprof", "-raw", file])).out();
+        let text = pprof(place, &["-raw", file]);
         let mut types = Vec::new();
         let mut stacks: Vec<(Vec<u64>, Vec<u64>)> = Vec::new();
         let mut locations: BTreeMap<u64, Vec<String>> = BTreeMap::new();

@@ -6,7 +6,7 @@ use std::path::Path;
 use harness::{Outcome, Run, directory, mallow, number, program, tool, workspace};
 use serde_json::Value;
 
-use crate::go_pprof::Raw;
+use crate::go_pprof::{Raw, go};
 
 pub const SQL: &str = "create table t(a,b); \
     with recursive c(x) as (select 1 union all select x+1 from c where x<3000) \
@@ -221,9 +221,7 @@ fn gos_profiles() {
     fs::write(place.path().join("go.mod"), "module example.com/words\n\ngo 1.18\n").expect("a file");
     let source = workspace().join("tests/targets/words_test.go");
     fs::copy(source, place.path().join("words_test.go")).expect("a copy");
-    let go = Run::new(tool("go"), place.path()).args(["test", "-memprofile", "mem.out", "-memprofilerate", "1", "."]);
-    // A cache of its own: without HOME there is none.
-    let go = go.env("GOCACHE", Some(place.path().join("cache")));
+    let go = go(place.path()).args(["test", "-memprofile", "mem.out", "-memprofilerate", "1", "."]);
     ran(go.env("PROFILE", Some(place.path().join("heap.out"))));
     let json = report(place.path(), "mem.out");
     let raw = Raw::of(place.path(), "mem.out");
