@@ -29,6 +29,17 @@ fn regions(dir: &Path, command: &[&str], environment: &[(&str, &str)]) -> Vec<(S
         .collect()
 }
 
+/// Which stacks allocate, as text: without a function of the face, and of the language's that the face goes through.
+fn without_the_face(dir: &Path, program: &str, hidden: &[&str]) -> String {
+    let done = Run::new(mallow(), dir).args(["test", "--runs", "1", "--explain", "-v", "--", program]).go();
+    let out = done.out();
+    let stacks = out.split_once("these are all that allocate now").unwrap_or_else(|| panic!("{out}")).1;
+    for name in hidden {
+        assert!(!stacks.contains(name), "{name}: {stacks}");
+    }
+    stacks.to_owned()
+}
+
 #[test]
 fn cpp() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -40,6 +51,7 @@ fn cpp() {
     // The string, the exception and its text; freed within the scope but for those of the exception.
     assert_eq!((told[2].0.as_str(), told[2].3), ("scope", 3));
     assert!((2..6).contains(&told[2].1), "{told:?}");
+    without_the_face(dir.path(), target.to_str().expect("a path"), &["measure", "mallow.h", "libmallow"]);
 }
 
 #[test]
@@ -59,6 +71,10 @@ fn rust() {
     assert_eq!(told[0], ("join".to_owned(), 1000, 0, 1000));
     assert_eq!((told[1].0.as_str(), told[1].2, told[1].3), ("push", 0, 1000));
     assert!(told[1].1 > 1000, "{told:?}");
+    let stacks = without_the_face(dir.path(), "./regions", &["measure", "libmallow"]);
+    let own = stacks.split("std::rt::lang_start").next().unwrap_or_default();
+    assert!(own.contains("regions::main (") && !own.contains("catch_unwind"), "{own}");
+    assert!(stacks.contains("regions::main::{{closure}} (regions.rs:"), "{stacks}");
     let alone = Command::new(dir.path().join("regions")).status().expect("the program");
     assert!(alone.success());
 }
@@ -122,5 +138,6 @@ fn swift() {
     assert_eq!((told[1].0.as_str(), told[1].3), ("test_join_words.task", 1));
     assert!((3..30).contains(&told[1].1), "{told:?}");
     assert_eq!(told[2], ("keep".to_owned(), 1, 1, 1));
+    without_the_face(dir.path(), "./JoinWords", &["MallowMeasure", "mallow_measure", "libmallow"]);
     assert!(Command::new(dir.path().join("JoinWords")).status().expect("the program").success());
 }

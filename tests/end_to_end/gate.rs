@@ -130,6 +130,53 @@ fn runs_that_disagree_are_told() {
     let out = project.run(&[]).out();
     assert!(out.contains("unstable: runs disagree: total_allocations 10 to 12"), "{out}");
     assert!(out.contains("unstable.total_allocations: 10\n"), "{out}");
+    assert!(out.contains("--explain shows the stacks that differ"), "{out}");
+    // The stacks that differ, if they are asked for: of the run with the fewest allocations and the one with the most.
+    project.update();
+    let out = project.run(&["--explain"]).out();
+    let differ = "From the run with the fewest allocations to the one with the most:\n  \
+                  +2 allocations (+2.00 per op), 10 → 12, +16 bytes, changed\n      unstable (gate.cpp:";
+    assert!(out.contains(differ), "{out}");
+    let told = json(&project.run(&["--explain", "--json"]));
+    let between = &told["cases"][0]["between_runs"];
+    assert_eq!((&between[0]["before"], &between[0]["now"]), (&10.into(), &12.into()), "{between}");
+}
+
+#[test]
+fn runs_of_a_command_that_disagree_are_compared() {
+    let project = Project::new(
+        "[[case]]\nname = 'odd'\nruns = 2\nwarmup = 0\n\
+         command = ['sh', '-c', 'if test -e once; then rm once; exec env true; else touch once; fi']\n",
+    );
+    let out = project.run(&["--explain", "--json"]);
+    let case = &json(&out)["cases"][0];
+    assert_eq!(case["unstable"], true, "{}", out.out());
+    let between = case["between_runs"].as_array().unwrap_or_else(|| panic!("{}", out.out()));
+    let sum = |key: &str| between.iter().filter_map(|difference| difference[key].as_i64()).sum::<i64>();
+    let (least, most) = (&case["measured"]["total_allocations"], &case["measured"]["most"]["total_allocations"]);
+    assert_eq!(sum("now") - sum("before"), most.as_i64().expect("a number") - least.as_i64().expect("a number"));
+}
+
+#[test]
+fn what_runs_a_region_shows_in_no_view() {
+    let project = Project::of_regions(&["steady"]);
+    project.update();
+    let baseline = project.baseline().to_string();
+    assert!(baseline.contains("steady") && !baseline.contains("measure"), "{baseline}");
+    let raw = project.run(&["--explain", "-v", "--baseline", "other.json"]).out();
+    assert!(
+        raw.contains("__libc_start_main [libc.so.6]") || raw.contains("__libc_start_main_impl [libc.so.6]"),
+        "{raw}"
+    );
+    assert!(raw.contains("main (gate.cpp:") && !raw.contains("measure"), "{raw}");
+    let record = Run::new(mallow(), project.path()).args(["record", "--no-report", "-o", "r.mallow", "--"]);
+    assert_eq!(record.arg(program("gate")).arg("steady").go().status, 0);
+    for view in
+        [&["tree", "--raw"][..], &["tree", "--callers", "--raw"], &["top", "--limit", "1000"], &["report", "--json"]]
+    {
+        let out = Run::new(mallow(), project.path()).args(view).arg("r.mallow").go().out();
+        assert!(out.contains("steady") && !out.contains("measure") && !out.contains("libmallow"), "{view:?}: {out}");
+    }
 }
 
 #[test]

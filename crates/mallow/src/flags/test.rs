@@ -42,7 +42,7 @@ pub struct TestFlags {
     /// standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["update", "ratchet", "explain", "list", "no_hook", "json", "command"])]
     pub import: Option<PathBuf>,
-    /// Tell which stacks changed, of cases that passed too
+    /// Tell which stacks changed, of cases that passed too; and which ones differ between runs, where runs disagree
     #[arg(long, conflicts_with = "no_hook")]
     pub explain: bool,
     /// Tell of a failure without running the case again with stacks
@@ -63,7 +63,7 @@ pub struct TestFlags {
     /// Name the cases and end
     #[arg(long)]
     pub list: bool,
-    /// Print every run of each case too
+    /// Print every run of each case too, and stacks as they are: all of them, with all functions
     #[arg(short, long)]
     pub verbose: bool,
     /// Print JSON

@@ -1,10 +1,10 @@
 //! Stacks as sequences of functions: inlined functions are functions, and each knows how interesting it is.
 
 use mallow_profile::{Frame as Raw, FrameId, ModuleId, Profile, StackId, Stacks, StringId};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
-use super::interest::{Interest, interest};
+use super::interest::{Interest, interest, measures};
 
 /// Index of a function in [`Functions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -119,6 +119,8 @@ pub(crate) struct Functions<'a> {
     steps: Vec<Step>,
     /// Of each frame, where its steps begin; one more entry at the end.
     starts: Vec<u32>,
+    /// Frames of which the innermost part runs a measured region, and has no steps.
+    measuring: FxHashSet<FrameId>,
 }
 
 /// The name of a function of which only file and line are known, as symbol tables and debuggers have it.
@@ -135,14 +137,27 @@ enum Key {
 impl<'a> Functions<'a> {
     pub fn new(profile: &'a Profile) -> Self {
         let mut ids: FxHashMap<Key, (FunctionId, Interest)> = FxHashMap::default();
-        let mut it = Self { profile, functions: Vec::new(), steps: Vec::new(), starts: vec![0] };
+        let (functions, steps, starts, measuring) = (Vec::new(), Vec::new(), vec![0], FxHashSet::default());
+        let mut it = Self { profile, functions, steps, starts, measuring };
         for (index, raw) in profile.frames.iter().enumerate() {
             let frame = FrameId(index as u32);
             let none = [(None, None, 0)];
             let known = |name: &StringId| profile.strings.get(*name) != UNKNOWN;
             let lines: Vec<_> = raw.lines.iter().map(|l| (Some(l.function).filter(known), l.file, l.line)).collect();
             let lines = if lines.is_empty() { &none[..] } else { &lines };
+            let first = it.steps.len();
             for (depth, &(name, file, line)) in lines.iter().enumerate() {
+                let text = |id: StringId| profile.strings.get(id);
+                if measures(name.map(text), file.map(text), module_path(profile, raw.module)) {
+                    // What it calls the program's function through, of the language's own, goes with it.
+                    while it.steps.len() > first && it.steps.last().is_some_and(|s| s.interest == Interest::Runtime) {
+                        it.steps.pop();
+                    }
+                    if it.steps.len() == first {
+                        it.measuring.insert(frame);
+                    }
+                    continue;
+                }
                 let key = match (name, file) {
                     (Some(name), Some(file)) => Key::InFile(name, file),
                     (Some(name), None) => Key::InModule(name, raw.module),
@@ -150,7 +165,6 @@ impl<'a> Functions<'a> {
                 };
                 let (function, interest) = *ids.entry(key).or_insert_with(|| {
                     it.functions.push(Function { name, file, module: raw.module, frame });
-                    let text = |id: StringId| profile.strings.get(id);
                     let module = module_path(profile, raw.module);
                     (FunctionId(it.functions.len() as u32 - 1), interest(name.map(text), file.map(text), module))
                 });
@@ -187,6 +201,20 @@ impl<'a> Functions<'a> {
             (Some(&from), Some(&to)) => &self.steps[from as usize..to as usize],
             _ => &[],
         }
+    }
+
+    /// All functions of a stack, the innermost first, without what a measured region is run by: the language's own
+    /// between the program's function and that, too.
+    pub fn steps_measured(&self, stack: StackId) -> Vec<Step> {
+        let mut steps: Vec<Step> = Vec::new();
+        for frame in self.profile.stacks.frames(stack) {
+            if self.measuring.contains(&frame) {
+                let kept = steps.iter().rposition(|step| step.interest != Interest::Runtime).map_or(0, |at| at + 1);
+                steps.truncate(kept);
+            }
+            steps.extend(self.steps_of(frame));
+        }
+        steps
     }
 
     /// True for a function of this module of which the name is known.

@@ -142,6 +142,9 @@ const ALLOCATORS: &[&str] = &[
     "AllocateHeap",
     "os::malloc",
     "os::realloc",
+    "swift_slowAlloc",
+    "swift_slowAllocTyped",
+    "swift_allocObject",
     "llvm::allocate_buffer",
     "llvm::safe_malloc",
 ];
@@ -174,6 +177,12 @@ const RUNTIME_PATHS: &[&str] = &[
     "[",
     "str>",
     "__rust_begin_short_backtrace",
+    // Swift's.
+    "Swift.",
+    "static Swift.",
+    "swift_",
+    "reabstraction thunk helper",
+    "partial apply forwarder for reabstraction thunk helper",
     // Go's.
     "runtime.",
     "internal/runtime/",
@@ -184,6 +193,7 @@ const RUNTIME_PATHS: &[&str] = &[
 const ROOTS: &[&str] = &[
     "_start",
     "__libc_start_main",
+    "__libc_start_main_impl",
     "__libc_start_call_main",
     "__libc_csu_init",
     "start_thread",
@@ -208,6 +218,8 @@ const RUNTIME_MODULES: &[&str] = &[
     "libpthread",
     "libdl",
     "libmallow",
+    "libswift",
+    "libdispatch.so",
 ];
 
 /// Parts of source paths that belong to the languages' own libraries.
@@ -223,19 +235,18 @@ pub fn interest(function: Option<&str>, file: Option<&str>, module: Option<&str>
         if ALLOCATORS.contains(&bare) || ALLOCATOR_PATHS.iter().any(|p| path.starts_with(p)) {
             return Interest::Allocator;
         }
-        let of_runtime = match trait_impl(&short) {
+        let library = match trait_impl(&short) {
             Some((of, of_trait)) => library_impl(of, of_trait),
             None => RUNTIME_PATHS.iter().any(|p| path.starts_with(p)) || ROOTS.contains(&short.as_str()),
         };
-        if of_runtime {
+        if library {
             return Interest::Runtime;
         }
     }
     let from_library = |file: &str| {
         RUNTIME_SOURCES.iter().any(|p| file.contains(p)) || (file.starts_with("/rustc/") && file.contains("/library/"))
     };
-    let module_name = module.map(|m| m.rsplit('/').next().unwrap_or(m));
-    if file.is_some_and(from_library) || module_name.is_some_and(|m| RUNTIME_MODULES.iter().any(|p| m.starts_with(p))) {
+    if file.is_some_and(from_library) || module.is_some_and(of_runtime) {
         return Interest::Runtime;
     }
     Interest::Own
@@ -244,6 +255,31 @@ pub fn interest(function: Option<&str>, file: Option<&str>, module: Option<&str>
 /// Is this what runs before `main`, or below a thread's first function?
 pub fn begins_a_stack(function: &str) -> bool {
     ROOTS.contains(&names::short(function).as_str())
+}
+
+/// True for a shared object that is the runtime as a whole, by its path.
+pub fn of_runtime(module: &str) -> bool {
+    let name = module.rsplit('/').next().unwrap_or(module);
+    RUNTIME_MODULES.iter().any(|p| name.starts_with(p))
+}
+
+/// True for Mallow's own part of a stack: what runs a measured region, in its library, in `mallow.h` and in the faces. It
+/// is between the program's functions and allocates nothing, and no view shows it.
+pub fn measures(function: Option<&str>, file: Option<&str>, module: Option<&str>) -> bool {
+    let base = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+    if module.is_some_and(|m| base(m).starts_with("libmallow")) {
+        return true;
+    }
+    let Some(function) = function else { return false };
+    if file.is_some_and(|file| base(file) == "mallow.h") && function.contains("mallow") {
+        return true;
+    }
+    let of_rust = function.trim_start_matches('<').starts_with("mallow_measure::");
+    let of_swift = function.starts_with("MallowMeasure.")
+        || [" in MallowMeasure.", " of MallowMeasure."].iter().any(|part| function.contains(part));
+    // The template's name alone: its arguments and parameters are the program's.
+    let of_c = ["mallow_measure", "mallow_measure_in"].contains(&function);
+    of_rust || of_swift || of_c || names::short(function).starts_with("mallow::measure<")
 }
 
 /// Type and trait of Rust's `<Type as Trait>::method`.
@@ -263,7 +299,39 @@ fn library_impl(of: &str, of_trait: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Interest, interest};
+    use super::{Interest, interest, measures};
+
+    #[test]
+    fn what_runs_a_region_is_known_with_debug_information_and_without() {
+        for (function, file, module, expected) in [
+            ("measure", "", "/root/.cache/mallow/libmallow-0.1.0-aa.so", true),
+            ("mallow_measure_in", "", "/bin/a", true),
+            ("mallow_measure", "/usr/include/mallow.h", "/bin/a", true),
+            (
+                "void mallow::measure<main::{lambda()#1}>(char const*, main::{lambda()#1}&&, mallow_scope)",
+                "",
+                "/bin/a",
+                true,
+            ),
+            ("mallow::measure<T>(T)::{lambda(void*)#1}::operator()(void*) const", "/src/mallow.h", "/bin/a", true),
+            ("mallow_measure::measure_in::call::<regions::main::{closure#0}>", "", "/bin/a", true),
+            ("<mallow_measure::Region>::begin", "", "/bin/a", true),
+            ("closure #1 (A) -> () in MallowMeasure.measure(identifier: Swift.String) -> ()", "", "/bin/a", true),
+            ("MallowMeasure.measure(scope: MallowMeasure.Scope) -> ()", "", "/bin/a", true),
+            ("generic specialization <A> of MallowMeasure.measure(identifier: Swift.String) -> ()", "", "/bin/a", true),
+            ("main::{lambda()#1}::operator()() const", "/src/mallow.cpp", "/bin/a", false),
+            ("main", "/src/mallow.h", "/bin/a", false),
+            ("mallow_measure_all", "", "/bin/a", false),
+            ("App.keep(region: MallowMeasure.Region) -> ()", "", "/bin/a", false),
+            ("MyMallowMeasure.f() -> ()", "", "/bin/a", false),
+            ("regions::main::{closure#0}", "", "/bin/a", false),
+            ("call<mallow::measure<T>>", "", "/bin/a", false),
+        ] {
+            let file = (!file.is_empty()).then_some(file);
+            assert_eq!(measures(Some(function), file, Some(module)), expected, "{function}");
+        }
+        assert!(!measures(None, None, None));
+    }
 
     #[test]
     fn allocators_and_runtimes_are_looked_past() {
@@ -302,6 +370,9 @@ mod tests {
             ("stdx::f()", "", "/bin/a", Own),
             ("main", "/home/me/main.c", "/bin/a", Own),
             ("_IO_mine", "", "/bin/libcurl.so", Own),
+            ("swift_allocObject", "", "/usr/lib/swift/libswiftCore.so", Allocator),
+            ("static Swift.String.+= infix(inout Swift.String, Swift.String) -> ()", "", "/bin/a", Runtime),
+            ("Swiftly.run() -> ()", "", "/bin/a", Own),
             ("runtime.mallocgc", "/usr/local/go/src/runtime/malloc.go", "", Runtime),
             ("runtimes.Find", "/src/runtimes/find.go", "", Own),
         ] {

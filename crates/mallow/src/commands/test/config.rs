@@ -40,6 +40,8 @@ pub struct Config {
     pub baseline: PathBuf,
     /// See the module's text.
     pub label: Option<String>,
+    /// Where paths of sources begin: the directory under version control, or that of the cases' file.
+    pub root: PathBuf,
     /// At most so many, by case.
     pub limits: BTreeMap<String, Vec<(Metric, i64)>>,
 }
@@ -54,6 +56,12 @@ impl Config {
         }
         limits
     }
+}
+
+/// See [`Config::root`].
+fn root(base: &Path) -> PathBuf {
+    let base = base.canonicalize().unwrap_or_else(|_| base.to_owned());
+    base.ancestors().find(|dir| dir.join(".git").exists()).unwrap_or(&base).to_owned()
 }
 
 /// The names under which a case is looked for where limits are: its own, and without the `test_` that SwiftNIO's limits
@@ -252,7 +260,7 @@ pub fn parse(text: &str, path: &Path) -> Result<Config, BadConfig> {
         limits.insert(case.clone(), of_case.map_err(|(span, what)| at(Some(span), &what))?);
     }
     let baseline = path.parent().unwrap_or(Path::new("")).join(baseline);
-    Ok(Config { programs, baseline, label: file.label, limits })
+    Ok(Config { programs, baseline, label: file.label, root: root(base), limits })
 }
 
 type Fault = (Range<usize>, String);
@@ -389,7 +397,7 @@ pub fn of_command(command: &[OsString]) -> Config {
         exit_status: 0,
     };
     let baseline = PathBuf::from("mallow.baseline.json");
-    Config { programs: vec![program], baseline, label: None, limits: BTreeMap::new() }
+    Config { programs: vec![program], baseline, label: None, root: root(Path::new(".")), limits: BTreeMap::new() }
 }
 
 #[cfg(test)]

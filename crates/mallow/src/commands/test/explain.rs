@@ -1,41 +1,102 @@
-//! Why a case's figure is another one: its stacks, recorded now, beside those of the baseline.
+//! Why a case's figure is another one: its stacks, recorded now, beside those of the baseline; and, where runs disagree,
+//! beside those of another run.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use mallow_capture::recording::{Reader, Selection};
+use mallow_profile::Profile;
 use mallow_report::analysis::gate::{Difference, SiteCount, difference, sites};
 use serde::Serialize;
+use tempfile::TempPath;
 
 use super::baseline::Entry;
 use super::config::{Ops, Program, Regions};
 use super::runner;
 use crate::commands::source::Recording;
 
-/// The stacks of one run of a case.
-pub fn stacks(program: &Program, case: &str) -> Result<Vec<SiteCount>, String> {
-    let out = runner::scratch("mallow")?;
-    let mut arguments: Vec<OsString> = vec!["record".into(), "--no-report".into(), "--runs".into(), "1".into()];
-    arguments.extend(["--warmup".into(), program.warmup.to_string().into()]);
-    arguments.extend(["-o".into(), out.as_os_str().to_owned()]);
-    let ops = match program.ops {
-        Ops::Scale(_, many) => Some(many),
-        Ops::Told | Ops::Fixed(_) => None,
-    };
-    let done = runner::run_mallow(program, arguments, ops)?;
-    let failed = |error: &dyn std::fmt::Display| format!("no stacks: {error}; {}", done.last_words());
-    let (mut reader, profile) = Reader::open(&out, &mut |_| {}).map_err(|error| failed(&error))?;
+/// The stacks of one run of a case. Files below `root` are named by their way from there.
+pub fn stacks(program: &Program, case: &str, root: &Path) -> Result<Vec<SiteCount>, String> {
+    let recorded = Recorded::of(program, case, 1)?;
     // The first run that was measured: of a region that its program begins and ends itself there may be many.
-    let run = profile.regions.iter().find(|region| region.name == case && !region.warmup).map(|region| region.number);
-    let profile = match (run, &program.regions) {
-        (Some(run), _) => {
-            let selection = Selection { regions: Some(vec![run]), ..Selection::default() };
-            reader.select(profile, &selection, &mut |_| {}).map_err(|error| failed(&error))?.0
+    recorded.stacks(0, root)
+}
+
+/// The stacks that differ between the runs with the least and with the most allocations; None where runs with stacks
+/// agree.
+pub fn between_runs(program: &Program, case: &str, root: &Path) -> Result<Option<Vec<Difference>>, String> {
+    let mut least: Option<(u64, Vec<SiteCount>)> = None;
+    let mut most: Option<(u64, Vec<SiteCount>)> = None;
+    let mut runs = 0;
+    // A recording has all runs of a measured function, and one of everything else.
+    while runs < program.runs {
+        let recorded = Recorded::of(program, case, program.runs)?;
+        for run in 0..recorded.runs.len().max(1) {
+            let stacks = recorded.stacks(run, root)?;
+            let total = stacks.iter().map(|site| site.allocations).sum();
+            if least.as_ref().is_none_or(|(least, _)| total < *least) {
+                least = Some((total, stacks.clone()));
+            }
+            if most.as_ref().is_none_or(|(most, _)| total > *most) {
+                most = Some((total, stacks));
+            }
+            runs += 1;
         }
-        (None, Regions::None | Regions::IfAny) => profile,
-        (None, _) => return Err(failed(&"the region did not run")),
-    };
-    let base = program.directory.canonicalize().unwrap_or_default();
-    Ok(sites(&Recording::of(profile).profile, &base.to_string_lossy()))
+    }
+    let differences = least.zip(most).map(|((_, least), (_, most))| difference(&least, &most));
+    Ok(differences.filter(|differences| !differences.is_empty()))
+}
+
+/// A recording of a program that measures a case.
+struct Recorded {
+    out: TempPath,
+    /// Numbers of the case's measured runs; none: it is the whole command.
+    runs: Vec<u32>,
+    last_words: String,
+}
+
+impl Recorded {
+    fn of(program: &Program, case: &str, runs: u32) -> Result<Self, String> {
+        let out = runner::scratch("mallow")?;
+        let mut arguments: Vec<OsString> = vec!["record".into(), "--no-report".into()];
+        arguments.extend(["--runs".into(), runs.to_string().into()]);
+        arguments.extend(["--warmup".into(), program.warmup.to_string().into()]);
+        arguments.extend(["-o".into(), out.as_os_str().to_owned()]);
+        let ops = match program.ops {
+            Ops::Scale(_, many) => Some(many),
+            Ops::Told | Ops::Fixed(_) => None,
+        };
+        let last_words = runner::run_mallow(program, arguments, ops)?.last_words();
+        let mut recorded = Self { out, runs: Vec::new(), last_words };
+        let (_, profile) = recorded.open()?;
+        let of_case = profile.regions.iter().filter(|region| region.name == case && !region.warmup);
+        recorded.runs = of_case.map(|region| region.number).collect();
+        match (recorded.runs.is_empty(), &program.regions) {
+            (false, _) | (true, Regions::None | Regions::IfAny) => Ok(recorded),
+            (true, _) => Err(recorded.failed(&"the region did not run")),
+        }
+    }
+
+    fn failed(&self, error: &dyn std::fmt::Display) -> String {
+        format!("no stacks: {error}; {}", self.last_words)
+    }
+
+    fn open(&self) -> Result<(Reader, Profile), String> {
+        Reader::open(&self.out, &mut |_| {}).map_err(|error| self.failed(&error))
+    }
+
+    /// The stacks of one of the runs.
+    fn stacks(&self, run: usize, root: &Path) -> Result<Vec<SiteCount>, String> {
+        let (mut reader, profile) = self.open()?;
+        let profile = match self.runs.get(run) {
+            Some(&number) => {
+                let selection = Selection { regions: Some(vec![number]), ..Selection::default() };
+                reader.select(profile, &selection, &mut |_| {}).map_err(|error| self.failed(&error))?.0
+            }
+            None => profile,
+        };
+        Ok(sites(&Recording::of(profile).profile, &root.to_string_lossy()))
+    }
 }
 
 /// What changed between a baseline and now.

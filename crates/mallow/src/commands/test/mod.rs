@@ -17,7 +17,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Result;
-use mallow_report::analysis::gate::{Check, Figures, Limits, Measured, Scale, Verdict, judge};
+use mallow_report::analysis::gate::{Check, Difference, Figures, Limits, Measured, Scale, Verdict, judge};
 use serde::Serialize;
 
 use self::baseline::{Baseline, Entry};
@@ -53,6 +53,9 @@ pub struct Judged {
     /// Which stacks changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explanation: Option<Explanation>,
+    /// Which stacks differ between runs; null where runs with stacks agree. Only where it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub between_runs: Option<Option<Vec<Difference>>>,
     #[serde(skip)]
     program: Option<usize>,
 }
@@ -68,6 +71,9 @@ pub struct Report {
     pub idle: bool,
     /// The cases, in their order.
     pub cases: Vec<Judged>,
+    /// Paths of sources begin here.
+    #[serde(skip)]
+    root: PathBuf,
 }
 
 /// Runs the cases and judges them.
@@ -113,7 +119,7 @@ pub fn run(flags: &TestFlags) -> Result<ExitCode> {
         explain_all(&mut cases, &config, &baseline, &platform, flags);
     }
     let verdict = cases.iter().map(|case| case.verdict).max().unwrap_or(Verdict::Broken);
-    let report = Report { platform, verdict, idle: flags.no_hook, cases };
+    let report = Report { platform, verdict, idle: flags.no_hook, cases, root: config.root.clone() };
     if let Err(error) = write_files(&report, flags) {
         return Ok(told(&error, exit::BROKEN));
     }
@@ -219,6 +225,7 @@ fn judged(ran: Ran, config: &Config, baseline: &Baseline, platform: &str, idle: 
         scale: ran.scale,
         warnings: ran.warnings,
         explanation: None,
+        between_runs: None,
         program: Some(ran.program),
     };
     match ran.measured {
@@ -295,6 +302,7 @@ fn missing(cases: &mut Vec<Judged>, baseline: &Baseline, platform: &str, config:
             scale: None,
             warnings: Vec::new(),
             explanation: None,
+            between_runs: None,
             program: None,
         });
     }
@@ -329,7 +337,7 @@ fn update(
         // Figures that stay as they are keep their stacks, unless there are none.
         let kept = old.as_ref().is_some_and(|old| old.figures == figures && (flags.ratchet || !old.stacks.is_empty()));
         if !kept {
-            let stacks = explain::stacks(&config.programs[program], &case.name)?;
+            let stacks = explain::stacks(&config.programs[program], &case.name, &config.root)?;
             baseline.set(platform, &case.name, Entry { figures, stacks });
             changed = true;
         }
@@ -343,7 +351,7 @@ fn update(
     Ok(changed)
 }
 
-/// Looks at the stacks of what did not pass, or of all where the flags say so.
+/// Looks at the stacks of what did not pass, or of all where the flags say so; there also at those that differ between runs.
 fn explain_all(cases: &mut [Judged], config: &Config, baseline: &Baseline, platform: &str, flags: &TestFlags) {
     for case in cases {
         let failed = matches!(case.verdict, Verdict::Regressed | Verdict::Improved);
@@ -351,12 +359,19 @@ fn explain_all(cases: &mut [Judged], config: &Config, baseline: &Baseline, platf
         if flags.no_explain || !(failed || flags.explain) {
             continue;
         }
+        let program = &config.programs[program];
         let before = baseline.cases(platform).and_then(|cases| cases.get(&case.name));
-        match explain::stacks(&config.programs[program], &case.name) {
+        match explain::stacks(program, &case.name, &config.root) {
             Ok(now) => {
                 case.explanation = Some(explain::explanation(&now, before, measured.figures.total_allocations));
             }
             Err(why) => case.warnings.push(why),
+        }
+        if flags.explain && case.unstable {
+            match explain::between_runs(program, &case.name, &config.root) {
+                Ok(differences) => case.between_runs = Some(differences),
+                Err(why) => case.warnings.push(why),
+            }
         }
     }
 }

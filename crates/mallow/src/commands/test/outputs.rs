@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use mallow_report::analysis::gate::{Check, Difference, Metric, Verdict};
+use mallow_report::analysis::gate::{Check, Difference, Metric, Verdict, telling};
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
 use serde_json::{Value, json};
 
@@ -45,8 +45,8 @@ fn stacks(case: &Judged) -> String {
     for difference in case.explanation.iter().flat_map(|e| &e.differences).take(20) {
         // Writing into a string cannot fail.
         let _ = writeln!(out, "{:+} allocations, {:+} bytes", difference.allocations(), difference.bytes());
-        for step in &difference.stack {
-            let _ = writeln!(out, "    {}", clean(step));
+        for shown in telling(&difference.stack) {
+            let _ = writeln!(out, "    {}", clean(shown.step));
         }
     }
     out
@@ -106,7 +106,7 @@ pub fn markdown(report: &Report) -> String {
     for case in report.cases.iter().filter(|case| case.verdict != Verdict::Passed) {
         let _ = writeln!(out, "\n**{}** {}: {}", cell(&case.name), word(case.verdict), cell(&reason(case)));
         for difference in case.explanation.iter().flat_map(|e| &e.differences).take(10) {
-            let steps: Vec<_> = difference.stack.iter().take(6).map(|step| cell(step)).collect();
+            let steps: Vec<_> = telling(&difference.stack).iter().take(6).map(|shown| cell(shown.step)).collect();
             let _ = writeln!(out, "- {:+} allocations: {}", difference.allocations(), steps.join(" ← "));
         }
     }
@@ -115,10 +115,10 @@ pub fn markdown(report: &Report) -> String {
 }
 
 /// Where a difference is: the first of its steps that lies in the project.
-fn place(difference: &Difference) -> Option<(&str, u32)> {
+fn place<'a>(difference: &'a Difference, root: &Path) -> Option<(&'a str, u32)> {
     difference.stack.iter().find_map(|step| {
         let (file, line) = step.strip_suffix(')')?.rsplit_once(" (")?.1.rsplit_once(':')?;
-        Path::new(file).is_file().then_some((file, line.parse().ok()?))
+        root.join(file).is_file().then_some((file, line.parse().ok()?))
     })
 }
 
@@ -134,7 +134,7 @@ pub fn github(report: &Report) -> String {
         let title = property(&format!("{} {}", case.name, word(case.verdict)));
         let _ = writeln!(out, "::{command} title={title}::{}", data(&reason(case)));
         for difference in case.explanation.iter().flat_map(|e| &e.differences).take(10) {
-            if let Some((file, line)) = place(difference) {
+            if let Some((file, line)) = place(difference, &report.root) {
                 let text = data(&format!("{:+} allocations in {}", difference.allocations(), case.name));
                 let _ = writeln!(out, "::{command} file={},line={line},title={title}::{text}", property(file));
             }
@@ -161,7 +161,7 @@ pub fn sarif(report: &Report) -> Value {
         .flat_map(|case| {
             let whole = result(case, format!("{}: {}", case.name, reason(case)), None);
             let placed = case.explanation.iter().flat_map(|e| &e.differences).take(20).filter_map(|difference| {
-                let place = place(difference)?;
+                let place = place(difference, &report.root)?;
                 Some(result(case, format!("{}: {:+} allocations", case.name, difference.allocations()), Some(place)))
             });
             std::iter::once(whole).chain(placed).collect::<Vec<_>>()
@@ -182,6 +182,8 @@ pub fn sarif(report: &Report) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use mallow_report::analysis::gate::{Change, Figures, Measured, Run};
 
     use super::*;
@@ -218,6 +220,7 @@ mod tests {
             scale: None,
             warnings: Vec::new(),
             explanation: None,
+            between_runs: None,
             program: Some(0),
         };
         let explanation =
@@ -230,7 +233,7 @@ mod tests {
         };
         let regressed = Judged { explanation: Some(explanation), ..case("a<b>", Verdict::Regressed) };
         let cases = vec![case("fine", Verdict::Passed), regressed, broken];
-        Report { platform: "linux".into(), verdict: Verdict::Broken, idle: false, cases }
+        Report { platform: "linux".into(), verdict: Verdict::Broken, idle: false, cases, root: PathBuf::from(".") }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What `mallow test` prints: the lines that scripts know, and a table for people.
 
-use mallow_report::analysis::gate::{Change, Figures, Metric, Run, Verdict};
+use mallow_report::analysis::gate::{Change, Difference, Figures, Metric, Run, Verdict, telling};
 
 use super::baseline::Baseline;
 use super::config::{Config, Regions};
@@ -41,7 +41,7 @@ pub fn text(report: &Report, baseline: &Baseline, verbose: bool, look: &Look) ->
     }
     table(report).onto(&mut page);
     for case in &report.cases {
-        reasons(case, look, &mut page);
+        reasons(case, verbose, look, &mut page);
     }
     page.gap();
     page.line(summary(report));
@@ -119,7 +119,7 @@ fn verdict(verdict: Verdict) -> Line {
 }
 
 /// What did not pass, and why.
-fn reasons(case: &Judged, look: &Look, page: &mut Page) {
+fn reasons(case: &Judged, verbose: bool, look: &Look, page: &mut Page) {
     let told = case.checks.iter().filter(|check| check.verdict != Verdict::Passed || check.why.is_some());
     if case.why.is_none() && told.clone().count() == 0 && !case.unstable && case.explanation.is_none() {
         return;
@@ -152,6 +152,9 @@ fn reasons(case: &Judged, look: &Look, page: &mut Page) {
         });
         let differ: Vec<_> = differ.collect();
         page.line(Line::new().plain("  ").warning(format!("unstable: runs disagree: {}", differ.join(", "))));
+        if case.between_runs.is_none() {
+            page.line(Line::new().faint("  --explain shows the stacks that differ between runs"));
+        }
     }
     if let Some(scale) = case.scale {
         page.line(Line::new().plain(format!(
@@ -159,67 +162,104 @@ fn reasons(case: &Judged, look: &Look, page: &mut Page) {
             scale.allocations_per_op, scale.bytes_per_op, scale.setup_allocations
         )));
     }
+    let operations = case.measured.as_ref().map_or(0, |measured| measured.figures.operations);
+    let mut stacks = Stacks { operations, verbose, look, page };
     if let Some(explanation) = &case.explanation {
-        stacks(case, explanation, look, page);
+        stacks.of(explanation);
+    }
+    match &case.between_runs {
+        Some(Some(differences)) => {
+            stacks.page.line(Line::new().faint("  From the run with the fewest allocations to the one with the most:"));
+            stacks.list(differences);
+        }
+        Some(None) => stacks.page.line(Line::new().faint("  Run with stacks, all runs agree")),
+        None => {}
     }
 }
 
-/// Frames of a stack that are shown.
+/// Functions of a stack that are shown.
 const FRAMES: usize = 8;
 /// Stacks that are shown.
 const STACKS: usize = 10;
 
-fn stacks(case: &Judged, explanation: &Explanation, look: &Look, page: &mut Page) {
-    let operations = case.measured.as_ref().map_or(0, |measured| measured.figures.operations);
-    if explanation.without_baseline {
-        page.line(Line::new().faint("  The baseline holds no stacks: these are all that allocate now"));
-    } else if explanation.differences.is_empty() {
-        page.line(Line::new().plain("  No stack differs from the baseline's"));
+/// Shows the stacks of a case.
+struct Stacks<'a> {
+    operations: u64,
+    /// All of them, and all of their functions.
+    verbose: bool,
+    look: &'a Look,
+    page: &'a mut Page,
+}
+
+impl Stacks<'_> {
+    fn of(&mut self, explanation: &Explanation) {
+        if explanation.without_baseline {
+            self.page.line(Line::new().faint("  The baseline holds no stacks: these are all that allocate now"));
+        } else if explanation.differences.is_empty() {
+            self.page.line(Line::new().plain("  No stack differs from the baseline's"));
+        }
+        self.list(&explanation.differences);
+        if !explanation.without_baseline {
+            let line = format!(
+                "  The stacks explain {} of {} allocations",
+                signed(explanation.explained),
+                signed(explanation.change)
+            );
+            self.page.line(Line::new().faint(line));
+        }
     }
-    for difference in explanation.differences.iter().take(STACKS) {
-        let change = difference.allocations();
-        let sign = if change > 0 { "+" } else { "" };
-        let per_op = match operations {
+
+    fn list(&mut self, differences: &[Difference]) {
+        let limit = if self.verbose { differences.len() } else { STACKS };
+        for difference in differences.iter().take(limit) {
+            self.one(difference);
+        }
+        if differences.len() > limit {
+            let rest = &differences[limit..];
+            let sum: i64 = rest.iter().map(Difference::allocations).sum();
+            let text = format!("  and {} more stacks, {} allocations; -v shows them", rest.len(), signed(sum));
+            self.page.line(Line::new().faint(text));
+        }
+    }
+
+    fn one(&mut self, difference: &Difference) {
+        let plus = |n: i64| if n > 0 { "+" } else { "" };
+        let (change, bytes) = (difference.allocations(), difference.bytes());
+        let per_op = match self.operations {
             0 => String::new(),
-            operations => format!(" ({sign}{:.2} per op)", change as f64 / operations as f64),
+            operations => format!(" ({}{:.2} per op)", plus(change), change as f64 / operations as f64),
         };
         let word = match difference.change {
             Change::New => "new",
             Change::Gone => "gone",
             Change::Changed => "changed",
         };
-        page.line(
-            Line::new()
-                .plain("  ")
-                .strong(format!("{sign}{}", signed(change)))
-                .plain(format!(
-                    " allocations{per_op}, {} → {}, {sign_bytes}{} bytes, ",
-                    count(difference.before),
-                    count(difference.now),
-                    signed(difference.bytes()),
-                    sign_bytes = if difference.bytes() > 0 { "+" } else { "" },
-                ))
-                .strong(word),
+        let numbers = format!(
+            " allocations{per_op}, {} → {}, {}{} bytes, ",
+            count(difference.before),
+            count(difference.now),
+            plus(bytes),
+            signed(bytes),
         );
-        for step in difference.stack.iter().take(FRAMES) {
-            page.line(Line::new().plain(format!("      {}", shown(step, look))));
+        let line = Line::new().plain("  ").strong(format!("{}{}", plus(change), signed(change))).plain(numbers);
+        self.page.line(line.strong(word));
+        if self.verbose {
+            for step in &difference.stack {
+                self.page.line(Line::new().plain(format!("      {}", shown(step, self.look))));
+            }
+            return;
         }
-        if difference.stack.len() > FRAMES {
-            page.line(Line::new().faint(format!("      … {} more", difference.stack.len() - FRAMES)));
+        let steps = telling(&difference.stack);
+        for step in steps.iter().take(FRAMES) {
+            let line = Line::new().plain(format!("      {}", shown(step.step, self.look)));
+            self.page.line(match step.within {
+                0 => line,
+                within => line.faint(format!(" and {within} within it")),
+            });
         }
-    }
-    if explanation.differences.len() > STACKS {
-        let rest = &explanation.differences[STACKS..];
-        let sum: i64 = rest.iter().map(mallow_report::analysis::gate::Difference::allocations).sum();
-        page.line(Line::new().faint(format!("  and {} more stacks, {} allocations", rest.len(), signed(sum))));
-    }
-    if !explanation.without_baseline {
-        let line = format!(
-            "  The stacks explain {} of {} allocations",
-            signed(explanation.explained),
-            signed(explanation.change)
-        );
-        page.line(Line::new().faint(line));
+        if steps.len() > FRAMES {
+            self.page.line(Line::new().faint(format!("      … {} more", steps.len() - FRAMES)));
+        }
     }
 }
 

@@ -11,13 +11,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::analysis::diff::{Rules, function};
 use crate::analysis::functions::Functions;
+use crate::analysis::interest::{Interest, interest, of_runtime};
 use crate::analysis::overview::by_stack;
 
 /// A stack and what was allocated there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SiteCount {
-    /// Functions, the innermost first, with a place where one is known: `parse (parser.c:12)`.
+    /// Functions, the innermost first, with a place where one is known: `parse (parser.c:12)`. Of the C library and its
+    /// like it is the file that they are in, which says more: `fopen [libc.so.6]`.
     pub stack: Vec<String>,
     /// Allocations.
     pub allocations: u64,
@@ -34,10 +36,22 @@ impl SiteCount {
 
 /// What stays the same of the function of a step; None where nothing does.
 fn function_of(step: &str) -> Option<Cow<'_, str>> {
+    function(name_of(step), Rules::ALL)
+}
+
+/// The function of a step, without the place or the file that stands behind it.
+fn name_of(step: &str) -> &str {
     let place =
         |at: usize| step[at..step.len() - 1].rsplit_once(':').is_some_and(|(_, line)| line.parse::<u32>().is_ok());
     let open = step.ends_with(')').then(|| step.rfind(" (")).flatten().filter(|&at| place(at));
-    function(open.map_or(step, |at| &step[..at]), Rules::ALL)
+    let name = open.map_or(step, |at| &step[..at]);
+    module_of(name).map_or(name, |(name, _)| name)
+}
+
+/// Function and file of a step that says in which file it is.
+fn module_of(step: &str) -> Option<(&str, &str)> {
+    let (function, module) = step.strip_suffix(']')?.rsplit_once(" [")?;
+    module.contains(".so").then_some((function, module))
 }
 
 /// The sites of a profile, the largest first, those of equal names as one. Files below `base`, a directory without a
@@ -49,7 +63,12 @@ pub fn sites(profile: &Profile, base: &str) -> Vec<SiteCount> {
         if counts.allocations == 0 {
             continue;
         }
-        let steps = functions.stack(stack).frames.into_iter().map(|frame| match (&frame.file, frame.line) {
+        let frames = functions.steps_measured(stack).into_iter().map(|step| functions.frame(&step));
+        let steps = frames.map(|frame| match (&frame.file, frame.line) {
+            _ if frame.named && frame.module.as_deref().is_some_and(of_runtime) => {
+                let module = frame.module.as_deref().unwrap_or_default();
+                format!("{} [{}]", frame.function, module.rsplit('/').next().unwrap_or(module))
+            }
             (Some(file), Some(line)) => {
                 let below = file.strip_prefix(base).and_then(|rest| rest.strip_prefix('/'));
                 let file = below.unwrap_or_else(|| file.rsplit('/').next().unwrap_or(file));
@@ -75,6 +94,51 @@ pub fn sites(profile: &Profile, base: &str) -> Vec<SiteCount> {
     let mut sites: Vec<_> = sums.into_values().map(|(sum, _)| sum).collect();
     sites.sort_by(|a, b| b.allocations.cmp(&a.allocations).then_with(|| a.stack.cmp(&b.stack)));
     sites
+}
+
+/// A line of a stack for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shown<'a> {
+    /// Function, with a place where one is known.
+    pub step: &'a str,
+    /// So many functions within it that only pass the request on.
+    pub within: usize,
+}
+
+/// The functions of the program's own, from which the reader learns something, and of those that only pass the request on
+/// the ones that the program called. All of them where none is the program's.
+pub fn telling(stack: &[String]) -> Vec<Shown<'_>> {
+    let own = |step: &str| {
+        let name = name_of(step);
+        let nameless = name.rsplit_once("+0x").map(|(module, _)| module);
+        interest(Some(name), None, module_of(step).map(|(_, module)| module).or(nameless)) == Interest::Own
+    };
+    // Rust's `main` calls another one of that name, which is not the program's.
+    let start = stack.iter().position(|step| step.starts_with("std::rt::lang_start")).unwrap_or(stack.len());
+    let stack = if start > 0 { &stack[..start] } else { stack };
+    let Some(outermost) = stack.iter().rposition(|step| own(step)) else {
+        return stack.iter().map(|step| Shown { step, within: 0 }).collect();
+    };
+    let mut shown: Vec<Shown> = Vec::new();
+    let mut within = None;
+    for step in &stack[..=outermost] {
+        match (own(step), within) {
+            (false, None) => {
+                shown.push(Shown { step, within: 0 });
+                within = Some(0);
+            }
+            (false, Some(inner)) => {
+                shown.pop();
+                shown.push(Shown { step, within: inner + 1 });
+                within = Some(inner + 1);
+            }
+            (true, _) => {
+                shown.push(Shown { step, within: 0 });
+                within = None;
+            }
+        }
+    }
+    shown
 }
 
 /// How a stack changed.
@@ -166,11 +230,59 @@ mod tests {
         let q = b.process(2, &["a"], 10);
         b.site(p, &["make@/src/a.c:1", "main@/src/a.c:9"], blocks(2, 10, 0, 0));
         b.site(q, &["make@/src/a.c:2", "main@/src/a.c:9"], blocks(3, 10, 0, 0));
-        b.site(p, &["other@/src/lib/a.c:4", "main@/src/a.c:9"], blocks(9, 1, 0, 0));
+        b.site(p, &["fopen@/glibc/io.c:3!libc.so.6", "other@/src/lib/a.c:4", "main@/src/a.c:9"], blocks(9, 1, 0, 0));
         assert_eq!(
             sites(&b.profile, "/src"),
-            [site(&["other (lib/a.c:4)", "main (a.c:9)"], 9, 9), site(&["make (a.c:2)", "main (a.c:9)"], 5, 50)]
+            [
+                site(&["fopen [libc.so.6]", "other (lib/a.c:4)", "main (a.c:9)"], 9, 9),
+                site(&["make (a.c:2)", "main (a.c:9)"], 5, 50)
+            ]
         );
+    }
+
+    #[test]
+    fn what_runs_a_region_is_no_part_of_its_stacks() {
+        let mut b = Builder::default();
+        let p = b.process(1, &["a"], 10);
+        let stack = [
+            "make",
+            "std::panicking::catch_unwind | mallow_measure::measure_in::call::<C>",
+            "measure@/src/measure.c:1!libmallow-0.1.0.so",
+            "mallow_measure::measure::<C> | main@/src/a.rs:9",
+        ];
+        b.site(p, &stack, blocks(2, 10, 0, 0));
+        b.site(p, &["std::vector<int>::push_back", &stack[2], "std::f", "main@/src/a.rs:9"], blocks(1, 10, 0, 0));
+        assert_eq!(
+            sites(&b.profile, "/src"),
+            [site(&["make", "main (a.rs:9)"], 2, 20), site(&["std::f", "main (a.rs:9)"], 1, 10)]
+        );
+    }
+
+    #[test]
+    fn the_functions_that_tell_something_are_shown() {
+        let lines = |stack: &[&str]| {
+            let stack: Vec<String> = stack.iter().map(|step| (*step).to_owned()).collect();
+            telling(&stack).iter().map(|shown| format!("{} {}", shown.within, shown.step)).collect::<Vec<_>>()
+        };
+        let whole = [
+            "operator new",
+            "std::vector<int>::push_back (vector:5)",
+            "f (a.cc:1)",
+            "std::sort<int>",
+            "main",
+            "_start",
+        ];
+        assert_eq!(
+            lines(&whole),
+            ["1 std::vector<int>::push_back (vector:5)", "0 f (a.cc:1)", "0 std::sort<int>", "0 main"]
+        );
+        let rust = ["alloc::vec::Vec<u8>::push", "a::main (a.rs:1)", "std::rt::lang_start::<()> (rt.rs:2)", "main"];
+        assert_eq!(lines(&rust), ["0 alloc::vec::Vec<u8>::push", "0 a::main (a.rs:1)"]);
+        let libc = ["_IO_new_file [libc.so.6]", "fopen [libc.so.6]", "read (a.c:1)", "start_thread [libc.so.6]"];
+        assert_eq!(lines(&libc), ["1 fopen [libc.so.6]", "0 read (a.c:1)"]);
+        assert_eq!(lines(&["malloc", "libc.so.6+0x12"]), ["0 malloc", "0 libc.so.6+0x12"]);
+        assert_eq!(lines(&["libc.so.6+0x12", "program+0x3"]), ["0 libc.so.6+0x12", "0 program+0x3"]);
+        assert!(lines(&[]).is_empty());
     }
 
     #[test]
@@ -181,6 +293,7 @@ mod tests {
         for name in ["operator()(int) const", "call(int (*)(int))"] {
             assert_eq!(function_of(name).as_deref(), Some(name));
         }
+        assert_eq!((name_of("fopen [libc.so.6]"), name_of("operator new[] (a.cc:4)")), ("fopen", "operator new[]"));
     }
 
     #[test]
