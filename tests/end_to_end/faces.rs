@@ -59,8 +59,11 @@ fn rust() {
     let dir = tempfile::tempdir().expect("a directory");
     let face = workspace().join("faces/rust");
     let build = |arguments: &[&str]| {
-        let done =
-            Command::new("rustc").args(["--edition", "2024", "-O"]).args(arguments).current_dir(dir.path()).output();
+        let done = Command::new("rustc")
+            .args(["--edition", "2024", "-O", "-g"])
+            .args(arguments)
+            .current_dir(dir.path())
+            .output();
         let done = done.expect("rustc");
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     };

@@ -251,7 +251,7 @@ mod tests {
             "mallow_measure::measure::<C> | main@/src/a.rs:9",
         ];
         b.site(p, &stack, blocks(2, 10, 0, 0));
-        b.site(p, &["std::vector<int>::push_back", &stack[2], "std::f", "main@/src/a.rs:9"], blocks(1, 10, 0, 0));
+        b.site(p, &["std::vector<int>::push_back", stack[2], "std::f", "main@/src/a.rs:9"], blocks(1, 10, 0, 0));
         assert_eq!(
             sites(&b.profile, "/src"),
             [site(&["make", "main (a.rs:9)"], 2, 20), site(&["std::f", "main (a.rs:9)"], 1, 10)]
