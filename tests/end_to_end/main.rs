@@ -29,6 +29,7 @@ mod packing;
 mod privileges;
 mod processes;
 mod programs;
+mod reconcile;
 mod signals;
 mod threads;
 mod timeline;
