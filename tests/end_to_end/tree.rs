@@ -1,5 +1,7 @@
 //! `mallow tree` on a program whose calls can be counted by hand, and on real ones.
 
+use std::collections::BTreeSet;
+
 use harness::{Case, Recorded, Run, mallow, number};
 use serde_json::Value;
 
@@ -30,21 +32,42 @@ fn calls_of_a_program_that_can_be_counted_by_hand() {
          \x20 --limit 0 shows all rows\n"
     );
     let raw = record.told(&["tree", "--raw"]);
-    let deepest = way_to(&raw["rows"], "step").expect("a way to step");
+    let deepest = way_to(&raw, &raw["rows"], "step").expect("a way to step");
     assert_eq!(deepest[deepest.len() - 10..].join(" "), format!("main{}", " descend step".repeat(4) + " descend"));
 }
 
 /// The longest way to a row with that function.
-fn way_to(rows: &Value, function: &str) -> Option<Vec<String>> {
+fn way_to(tree: &Value, rows: &Value, function: &str) -> Option<Vec<String>> {
     let ways = rows.as_array()?.iter().filter_map(|row| {
-        let names: Vec<String> =
-            row["functions"].as_array()?.iter().filter_map(|f| Some(f["function"].as_str()?.to_owned())).collect();
-        match way_to(&row["children"], function) {
+        let name = |place: &Value| Some(tree["functions"][place.as_u64()? as usize]["function"].as_str()?.to_owned());
+        let names: Vec<String> = row["functions"].as_array()?.iter().filter_map(name).collect();
+        match way_to(tree, &row["children"], function) {
             Some(below) => Some([names, below].concat()),
             None => names.iter().any(|name| name == function).then_some(names),
         }
     });
     ways.max_by_key(Vec::len)
+}
+
+/// Each function is in the table once, and every row finds its own there.
+fn functions_are_known(tree: &Value) {
+    let table = tree["functions"].as_array().expect("functions");
+    let names: BTreeSet<String> = table.iter().map(Value::to_string).collect();
+    assert_eq!(names.len(), table.len());
+    fn used(rows: &Value, places: &mut BTreeSet<u64>) {
+        for row in rows.as_array().expect("rows") {
+            let of = |key: &str| -> Vec<u64> {
+                row[key].as_array().expect("places").iter().map(|at| at.as_u64().expect("a place")).collect()
+            };
+            let functions = of("functions");
+            assert!(!functions.is_empty() && of("recursive").iter().all(|at| functions.contains(at)), "{row}");
+            places.extend(functions);
+            used(&row["children"], places);
+        }
+    }
+    let mut places = BTreeSet::new();
+    used(&tree["rows"], &mut places);
+    assert_eq!(places, (0..table.len() as u64).collect());
 }
 
 fn add_up(rows: &Value, hidden: &Value, key: &str) -> u64 {
@@ -73,6 +96,7 @@ fn trees_of_real_programs_add_up() {
             &["--callers", "--raw", "--limit", "50"],
         ] {
             let tree = record.told(&[&["tree"], arguments].concat());
+            functions_are_known(&tree);
             for key in ["allocations", "allocated_bytes", "frees", "leaked_bytes"] {
                 let sum = add_up(&tree["rows"], &tree["hidden"], key);
                 // Blocks of 0 bytes count as allocations, too.

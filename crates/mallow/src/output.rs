@@ -1,15 +1,21 @@
 //! Writing what was asked for.
 
-use std::io::{ErrorKind, Write};
+use std::borrow::Cow;
+use std::io::{BufWriter, ErrorKind, Write};
 
 use anyhow::{Context, Result};
 use mallow_report::analysis::{HeapAt, Leaks, List, Overview, StatReport, Timeline, Top, Tree};
 use serde::Serialize;
+use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
 
 /// Writes to standard output. A reader that has seen enough (`mallow report | head`) is no failure.
 pub fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    printed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+fn printed(result: std::io::Result<()>) -> Result<()> {
+    match result {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(error).context("cannot write to standard output; is the disk full?")
         }
@@ -45,29 +51,57 @@ impl Report for HeapAt {}
 /// The report as JSON for scripts, a line end after it. Invisible characters are escaped, so that a terminal does not
 /// obey them either.
 pub fn json(report: &impl Report) -> Result<String> {
-    harmless(serde_json::to_string_pretty(report))
+    json_of(report)
 }
 
 /// The same of JSON that was put together already.
 pub fn json_value(value: &serde_json::Value) -> Result<String> {
-    harmless(serde_json::to_string_pretty(value))
+    json_of(value)
 }
 
-fn harmless(json: serde_json::Result<String>) -> Result<String> {
-    let plain = json.context("cannot write JSON")?;
-    let mut out = String::with_capacity(plain.len() + 1);
-    for c in plain.chars() {
-        // In JSON's own syntax there are none but line ends; the rest is inside of strings.
-        if c != '\n' && matches!(crate::text::clean(c.encode_utf8(&mut [0; 4])), std::borrow::Cow::Owned(_)) {
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                out.push_str(&format!("\\u{unit:04x}"));
+fn json_of(value: &impl Serialize) -> Result<String> {
+    let mut text = Vec::new();
+    write_json(value, PrettyFormatter::new(), &mut text).context("cannot write JSON")?;
+    String::from_utf8(text).context("cannot write JSON")
+}
+
+/// Prints a report as JSON as it is made: one that may be large is not in memory as text, and without white space.
+pub fn print_json(report: &impl Serialize) -> Result<()> {
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    printed(write_json(report, CompactFormatter, &mut out).and_then(|()| out.flush()))
+}
+
+fn write_json(value: &impl Serialize, how: impl Formatter, out: &mut impl Write) -> std::io::Result<()> {
+    value.serialize(&mut serde_json::Serializer::with_formatter(Harmless(&mut *out), how))?;
+    out.write_all(b"\n")
+}
+
+/// Escapes what a terminal would obey or hide. In JSON's own syntax there is none of that but line ends; the rest is inside
+/// of strings.
+struct Harmless<W>(W);
+
+impl<W: Write> Write for Harmless<W> {
+    /// Precondition: whole characters, as serde_json gives them.
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let text = std::str::from_utf8(bytes).map_err(|error| std::io::Error::new(ErrorKind::InvalidData, error))?;
+        let mut plain = 0;
+        for (at, c) in text.char_indices() {
+            if c == '\n' || matches!(crate::text::clean(c.encode_utf8(&mut [0; 4])), Cow::Borrowed(_)) {
+                continue;
             }
-        } else {
-            out.push(c);
+            self.0.write_all(&bytes[plain..at])?;
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                write!(self.0, "\\u{unit:04x}")?;
+            }
+            plain = at + c.len_utf8();
         }
+        self.0.write_all(&bytes[plain..])?;
+        Ok(bytes.len())
     }
-    out.push('\n');
-    Ok(out)
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
 }
 
 #[cfg(test)]

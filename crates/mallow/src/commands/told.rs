@@ -50,14 +50,29 @@ impl Recording {
     /// The report as JSON. Of a profile of another tool, it names the format and leaves out what is not told.
     /// Where filters are on, it tells them too.
     pub fn json(&self, report: &impl Report) -> Result<String> {
-        match self.filters.is_none() {
-            true => self.json_of(report),
-            false => self.json_of(&Filtered { filters: &self.filters, report }),
+        let report = self.filtered(report);
+        match self.told(&report)? {
+            Some(told) => output::json_value(&told),
+            None => output::json(&report),
         }
     }
 
-    fn json_of(&self, report: &impl Report) -> Result<String> {
-        let Some(origin) = &self.profile.origin else { return output::json(report) };
+    /// Prints the same without white space, which a report of any size has in little memory.
+    pub fn print_json(&self, report: &impl Report) -> Result<()> {
+        let report = self.filtered(report);
+        match self.told(&report)? {
+            Some(told) => output::print_json(&told),
+            None => output::print_json(&report),
+        }
+    }
+
+    fn filtered<'a, R: Report>(&'a self, report: &'a R) -> Filtered<'a, R> {
+        Filtered { filters: Some(&self.filters).filter(|filters| !filters.is_none()), report }
+    }
+
+    /// Of a profile of another tool: what it tells.
+    fn told(&self, report: &impl Report) -> Result<Option<Value>> {
+        let Some(origin) = &self.profile.origin else { return Ok(None) };
         let untold: Vec<Word> = self.profile.untold().collect();
         let left_out: Vec<&str> = untold.iter().flat_map(|&word| keys(word)).copied().collect();
         let mut value = serde_json::to_value(report)?;
@@ -71,13 +86,14 @@ impl Recording {
         if let Value::Object(rest) = value {
             whole.extend(rest);
         }
-        output::json_value(&Value::Object(whole))
+        Ok(Some(Value::Object(whole)))
     }
 }
 
 #[derive(Serialize)]
 struct Filtered<'a, R: Report> {
-    filters: &'a Filters,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    filters: Option<&'a Filters>,
     #[serde(flatten)]
     report: &'a R,
 }

@@ -37,11 +37,12 @@ pub fn run(flags: &TreeFlags) -> Result<ExitCode> {
         limit: flags.view.limit(screen),
     };
     let report = tree(&recording.profile, options);
-    output::print(&if flags.view.json {
-        recording.json(&report)?
+    if flags.view.json {
+        recording.print_json(&report)?;
     } else {
-        recording.filters.above(text(&report, &look, flags.depth.is_none() && flags.min.is_none()), &look)
-    })?;
+        let more = flags.depth.is_none() && flags.min.is_none();
+        output::print(&recording.filters.above(text(&report, &look, more), &look))?;
+    }
     Ok(exit::OK)
 }
 
@@ -136,7 +137,7 @@ impl<'a> Lines<'a> {
         self.hidden |= hidden.is_some();
         let rest = usize::from(own.is_some()) + usize::from(hidden.is_some());
         for (index, row) in rows.iter().enumerate() {
-            self.recursive |= row.functions.iter().any(|f| f.recursive);
+            self.recursive |= !row.recursive.is_empty();
             let branch = Branch::below(branch, index + 1 == rows.len() && rest == 0);
             let own = by.of(&row.own);
             let line = Row {
@@ -200,7 +201,7 @@ impl<'a> Lines<'a> {
             let name = Line::new().faint(&branch);
             let room = room.map(|r| r.saturating_sub(name.width()));
             cells.push(name.then(match line.name {
-                Name::Functions(row) => functions(row, self.report.callers, look, room),
+                Name::Functions(row) => functions(self.report, row, look, room),
                 Name::More(rows) => Line::new().faint(format!("… {} more", count(rows))),
                 Name::Begins => Line::new().faint("(no caller)"),
             }));
@@ -212,12 +213,15 @@ impl<'a> Lines<'a> {
 
 /// `main → load → …3… → parse_row parser.cc`. The last function counts, so it is the middle that gives way; among
 /// callers it is the first that counts, and the end.
-fn functions(row: &TreeRow, callers: bool, look: &Look, room: Option<usize>) -> Line {
+fn functions(report: &Tree, row: &TreeRow, look: &Look, room: Option<usize>) -> Line {
+    let callers = report.callers;
     let arrow = || Line::new().faint(if callers { " ← " } else { " → " });
-    let mark = |f: &TreeFunction, line: Line| line.faint(if f.recursive { " ↻" } else { "" });
-    let key = if callers { row.functions.split_first() } else { row.functions.split_last() };
-    let Some((key, others)) = key else { return Line::new() };
-    let strong = mark(key, Line::new().strong(function(&key.function, look)));
+    let name = |f: &TreeFunction| function(&f.function, look);
+    let mark = |recursive: bool, line: Line| line.faint(if recursive { " ↻" } else { "" });
+    let called: Vec<_> = report.called(row).collect();
+    let key = if callers { called.split_first() } else { called.split_last() };
+    let Some((&(key, recursive), others)) = key else { return Line::new() };
+    let strong = mark(recursive, Line::new().strong(name(key)));
     let at = location(&key.function, key.file.as_deref(), None, key.module.as_deref(), look);
     let at = if at.is_empty() { Line::new() } else { Line::new().plain(" ").faint(at) };
     let more = match &row.hidden {
@@ -226,7 +230,7 @@ fn functions(row: &TreeRow, callers: bool, look: &Look, room: Option<usize>) -> 
     };
     let link = |link: Line| if callers { arrow().then(link) } else { link.then(arrow()) };
     let others: Vec<Line> =
-        others.iter().map(|f| link(mark(f, Line::new().plain(function(&f.function, look))))).collect();
+        others.iter().map(|&(f, recursive)| link(mark(recursive, Line::new().plain(name(f))))).collect();
     // With so many of the first and of the last of the others.
     let line = |first: usize, last: usize, at: &Line| {
         let left_out = others.len() - first - last;

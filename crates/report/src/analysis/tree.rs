@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use mallow_profile::{Counts, Profile};
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::calls::{Call, CallId, Callee, Calls};
@@ -48,6 +49,8 @@ pub struct Tree {
     /// Sums over the recording.
     #[serde(flatten)]
     pub totals: Totals,
+    /// The functions of all rows: rows name them by their places here, from 0.
+    pub functions: Vec<TreeFunction>,
     /// The outermost functions, or those that allocate; the largest first.
     pub rows: Vec<TreeRow>,
     /// Those of them that are not shown.
@@ -57,8 +60,10 @@ pub struct Tree {
 /// One row: a function, or several of which each calls the next one and hardly anything else.
 #[derive(Clone, Debug, Serialize)]
 pub struct TreeRow {
-    /// In the order of the rows: each calls the next one, or is called by it.
-    pub functions: Vec<TreeFunction>,
+    /// Places in [`Tree::functions`], in the order of the rows: each calls the next one, or is called by it.
+    pub functions: Vec<u32>,
+    /// Those of them of which calls by themselves, by way of others or directly, are in this row and below.
+    pub recursive: Vec<u32>,
     /// What was allocated by the first of them and all that it called; with `callers`, what the outermost row's function
     /// allocated itself when it was called on this way.
     pub cum: Totals,
@@ -79,8 +84,14 @@ pub struct TreeFunction {
     pub file: Option<String>,
     /// Path of the ELF file in which it was seen first.
     pub module: Option<String>,
-    /// Its calls of itself, by way of others or directly, are in this row and below.
-    pub recursive: bool,
+}
+
+impl Tree {
+    /// The functions of a row, each with whether it calls itself.
+    pub fn called<'a>(&'a self, row: &'a TreeRow) -> impl Iterator<Item = (&'a TreeFunction, bool)> {
+        let known = |&at: &u32| Some((self.functions.get(at as usize)?, row.recursive.contains(&at)));
+        row.functions.iter().filter_map(known)
+    }
 }
 
 /// Rows that are not shown.
@@ -99,13 +110,14 @@ pub fn tree(profile: &Profile, options: TreeOptions) -> Tree {
     let calls = Calls::new(profile, &functions, options.raw, options.by);
     let mut selection = Selection::new(&calls, options);
     selection.grow();
-    let (rows, hidden) = selection.into_rows(&functions);
+    let (names, rows, hidden) = selection.into_rows(&functions);
     Tree {
         command: profile.command.clone(),
         by: options.by,
         callers: options.callers,
         raw: options.raw,
         totals: profile.totals.into(),
+        functions: names,
         rows,
         hidden,
     }
@@ -338,8 +350,16 @@ impl<'a> Selection<'a> {
         (own, groups)
     }
 
-    /// The rows, and those at the root that are hidden.
-    fn into_rows(mut self, functions: &Functions<'_>) -> (Vec<TreeRow>, Option<Hidden>) {
+    /// The functions, the rows, and those at the root that are hidden.
+    fn into_rows(mut self, functions: &Functions<'_>) -> (Vec<TreeFunction>, Vec<TreeRow>, Option<Hidden>) {
+        let mut places: FxHashMap<Callee, u32> = FxHashMap::default();
+        let mut names = Vec::new();
+        for (callee, _) in self.nodes.iter().filter(|node| node.shown).flat_map(|node| &node.functions) {
+            places.entry(*callee).or_insert_with(|| {
+                names.push(function(functions, *callee));
+                names.len() as u32 - 1
+            });
+        }
         let mut rows: Vec<Option<TreeRow>> = Vec::new();
         rows.resize_with(self.nodes.len(), || None);
         // Rows have higher numbers than the ones they are below, so those below are ready.
@@ -361,28 +381,27 @@ impl<'a> Selection<'a> {
                     }
                 }
             }
-            let functions = called.into_iter().map(|(callee, recursive)| function(functions, callee, recursive));
+            let recursive = called.iter().filter(|(_, recursive)| *recursive).map(|(callee, _)| places[callee]);
             rows[index] = Some(TreeRow {
-                functions: functions.collect(),
+                functions: called.iter().map(|(callee, _)| places[callee]).collect(),
+                recursive: recursive.collect(),
                 cum,
                 own,
                 children: shown,
                 hidden: (count > 0).then(|| Hidden { rows: count, cum: hidden.into() }),
             });
         }
-        rows.swap_remove(0).map_or((Vec::new(), None), |root| (root.children, root.hidden))
+        let (rows, hidden) = rows.swap_remove(0).map_or((Vec::new(), None), |root| (root.children, root.hidden));
+        (names, rows, hidden)
     }
 }
 
-fn function(functions: &Functions<'_>, callee: Callee, recursive: bool) -> TreeFunction {
-    let words = |text: &str| TreeFunction { function: text.to_owned(), file: None, module: None, recursive };
+fn function(functions: &Functions<'_>, callee: Callee) -> TreeFunction {
+    let words = |text: &str| TreeFunction { function: text.to_owned(), file: None, module: None };
     match callee {
-        Callee::Function(id) => TreeFunction {
-            function: functions.name(id),
-            file: functions.file(id),
-            module: functions.module(id),
-            recursive,
-        },
+        Callee::Function(id) => {
+            TreeFunction { function: functions.name(id), file: functions.file(id), module: functions.module(id) }
+        }
         Callee::Missing => words("(outer frames are missing)"),
         Callee::Unknown | Callee::Program => words("(no stack is known)"),
     }

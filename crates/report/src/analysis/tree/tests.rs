@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use mallow_profile::{Profile, StackId, Stacks};
 use proptest::prelude::*;
 
-use super::{Hidden, Measure, Totals, Tree, TreeOptions, TreeRow, tree};
+use super::{Hidden, Measure, Totals, Tree, TreeFunction, TreeOptions, TreeRow, tree};
 use crate::analysis::overview::by_stack;
 use crate::analysis::random::profile;
 use crate::analysis::{TopOptions, top};
@@ -14,20 +14,22 @@ const ALL: TreeOptions =
 
 /// Rows with two blanks for each row above: amount, own amount, functions.
 fn shown(report: &Tree) -> Vec<String> {
-    fn add(rows: &[TreeRow], hidden: Option<&Hidden>, by: Measure, depth: usize, out: &mut Vec<String>) {
+    fn add(report: &Tree, rows: &[TreeRow], hidden: Option<&Hidden>, depth: usize, out: &mut Vec<String>) {
+        let by = report.by;
         let blanks = "  ".repeat(depth);
         for row in rows {
-            let name = |f: &super::TreeFunction| format!("{}{}", f.function, if f.recursive { "*" } else { "" });
-            let names: Vec<_> = row.functions.iter().map(name).collect();
+            let name =
+                |(f, recursive): (&TreeFunction, bool)| format!("{}{}", f.function, ["", "*"][usize::from(recursive)]);
+            let names: Vec<_> = report.called(row).map(name).collect();
             out.push(format!("{blanks}{} {} {}", by.of(&row.cum), by.of(&row.own), names.join(" ")));
-            add(&row.children, row.hidden.as_ref(), by, depth + 1, out);
+            add(report, &row.children, row.hidden.as_ref(), depth + 1, out);
         }
         if let Some(hidden) = hidden {
             out.push(format!("{blanks}{} in {} more", by.of(&hidden.cum), hidden.rows));
         }
     }
     let mut out = Vec::new();
-    add(&report.rows, report.hidden.as_ref(), report.by, 0, &mut out);
+    add(report, &report.rows, report.hidden.as_ref(), 0, &mut out);
     out
 }
 
@@ -210,13 +212,14 @@ fn sum<'a>(all: impl Iterator<Item = &'a Totals>) -> [u64; 4] {
 /// Whole names, as `top` has them.
 type Name = (String, Option<String>, Option<String>);
 
-struct Check {
+struct Check<'a> {
+    report: &'a Tree,
     options: TreeOptions,
     lines: usize,
     own: BTreeMap<Name, u64>,
 }
 
-impl Check {
+impl Check<'_> {
     fn rows(&mut self, rows: &[TreeRow], hidden: Option<&Hidden>, own: u64, way: &mut Vec<Name>) {
         let by = self.options.by;
         assert!(rows.is_sorted_by_key(|row| std::cmp::Reverse(by.of(&row.cum))));
@@ -229,7 +232,7 @@ impl Check {
             let below = row.children.iter().map(|c| &c.cum).chain(row.hidden.as_ref().map(|h| &h.cum));
             assert_eq!(sum([row.cum].iter()), sum([row.own].iter().chain(below)));
             let before = way.len();
-            for f in &row.functions {
+            for (f, _) in self.report.called(row) {
                 let name = (f.function.clone(), f.file.clone(), f.module.clone());
                 assert!(self.options.raw || !way.contains(&name), "{name:?} calls itself");
                 way.push(name);
@@ -257,7 +260,7 @@ proptest! {
         let all: Vec<Totals> = stacks.filter(|counts| by.of(counts) > 0).collect();
         let roots = report.rows.iter().map(|row| &row.cum).chain(report.hidden.as_ref().map(|h| &h.cum));
         prop_assert_eq!(sum(roots), sum(all.iter()));
-        let mut check = Check { options, lines: 0, own: BTreeMap::new() };
+        let mut check = Check { report: &report, options, lines: 0, own: BTreeMap::new() };
         check.rows(&report.rows, report.hidden.as_ref(), 0, &mut Vec::new());
         // The first row and what it hides are always there.
         prop_assert!(check.lines <= limit.max(2), "{} lines", check.lines);
@@ -272,13 +275,13 @@ proptest! {
 
         let options = TreeOptions { by, raw, ..ALL };
         let report = tree(&profile, options);
-        let mut check = Check { options, lines: 0, own: BTreeMap::new() };
+        let mut check = Check { report: &report, options, lines: 0, own: BTreeMap::new() };
         check.rows(&report.rows, None, 0, &mut Vec::new());
         check.own.retain(|name, own| *own > 0 && !words(name));
         prop_assert_eq!(&check.own, &flat);
 
         let report = tree(&profile, TreeOptions { callers: true, ..options });
-        let first = |row: &TreeRow| row.functions[0].clone();
+        let first = |row: &TreeRow| report.functions[row.functions[0] as usize].clone();
         let called = report.rows.iter().map(|row| (first(row), by.of(&row.cum)));
         let called: BTreeMap<Name, u64> = called.map(|(f, flat)| ((f.function, f.file, f.module), flat)).collect();
         prop_assert_eq!(called.into_iter().filter(|(name, _)| !words(name)).collect::<BTreeMap<_, _>>(), flat);
