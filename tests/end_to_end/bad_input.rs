@@ -27,7 +27,7 @@ fn recording() -> (TempDir, PathBuf) {
     (record.directory, record.file)
 }
 
-const READERS: [&[&str]; 7] = [
+const READERS: [&[&str]; 16] = [
     &["report"],
     &["report", "--json"],
     &["top"],
@@ -35,6 +35,15 @@ const READERS: [&[&str]; 7] = [
     &["flame", "-o", "-"],
     &["timeline"],
     &["timeline", "--at", "peak", "--json"],
+    &["tree", "--callers"],
+    &["list", "."],
+    &["report", "--size", "..500"],
+    &["report", "--lifetime", "..2ms"],
+    &["top", "--time", "1ms..90%", "--when", "live"],
+    &["tree", "--time", "..50%", "--when", "freed"],
+    &["leaks", "--process", "busy"],
+    &["flame", "-o", "-", "--focus", "churn", "--lifetime", "0.."],
+    &["timeline", "--ignore", "main", "--size", "2.."],
 ];
 
 #[test]
@@ -147,8 +156,10 @@ fn recover_what_is_no_run_directory() {
 /// A copy of the recording with other bytes, read by one command: readable, or refused in one line.
 fn readable_or_refused(what: &str, place: &Path, bytes: &[u8], reader: &[&str]) -> bool {
     fs::write(place.join("changed"), bytes).expect("a changed copy");
-    let arguments: Vec<&str> = reader.iter().copied().chain(["changed"]).collect();
-    let outcome = run(place, &arguments);
+    // A few kB can claim much: no address space of more than 1 GiB.
+    let within =
+        Run::new("prlimit", place).args(["--as=1073741824", "--"]).arg(mallow()).limit(Duration::from_secs(60));
+    let outcome = within.args(reader).arg("changed").go();
     assert!(!outcome.err().contains("panicked"), "{what}: {}", outcome.err());
     if outcome.status == 0 {
         return true;

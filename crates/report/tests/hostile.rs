@@ -1,10 +1,12 @@
 //! Recordings come from programs that may have written anything into them: no report panics, whatever a profile says.
 
 use mallow_profile::{
-    Counts, Frame, FrameId, Line, Module, ModuleId, Patterns, Process, ProcessId, Profile, Site, StackId, StringId,
+    Block, Call, Counts, Event, Frame, FrameId, Line, Module, ModuleId, Moment, Patterns, Process, ProcessId, Profile,
+    Site, StackId, StringId,
 };
 use mallow_report::analysis::{
-    FlameOptions, Measure, Suppressions, TopOptions, TreeOptions, flame, insights, leaks, overview, top, tree,
+    FlameOptions, HeapAtBuilder, HeapMoment, ListOptions, Measure, Narrowing, Over, Suppressions, TimelineBuilder,
+    TimelineOptions, TopOptions, TreeOptions, flame, insights, leaks, list, narrow, overview, top, tree,
 };
 use mallow_report::names;
 use proptest::prelude::*;
@@ -42,6 +44,18 @@ fn site_of((process, stack, counts, patterns, oldest, youngest): (u32, u32, Coun
         leaked_oldest_ms: oldest,
         leaked_youngest_ms: youngest,
     }
+}
+
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![0..50u64, any::<u64>(), Just(u64::MAX)]
+}
+
+fn narrowing() -> impl Strategy<Value = Narrowing> {
+    let pattern = || proptest::option::of(prop_oneof![Just("."), Just("^$"), Just("[a-m]"), Just("/")]);
+    [pattern(), pattern(), pattern()].prop_map(|patterns| {
+        let [focus, ignore, hide] = patterns.map(|p| p.map(|p| p.parse().expect("a pattern")));
+        Narrowing { focus, ignore, hide }
+    })
 }
 
 fn patterns() -> impl Strategy<Value = Patterns> {
@@ -112,6 +126,73 @@ proptest! {
                 let graph = flame(&profile, FlameOptions { by, callers: cum, raw, parts });
                 prop_assert!(graph.boxes.iter().all(|n| n.parent.is_none_or(|p| graph.boxes[p].value >= n.value)));
             }
+        }
+    }
+
+    #[test]
+    fn no_profile_makes_a_filter_panic(profile in profile(), narrowing in narrowing(), raw: bool, cum: bool) {
+        let sites = profile.sites.len();
+        let all = profile.totals.allocations;
+        let narrowed = narrow(profile, &narrowing);
+        prop_assert_eq!(narrowed.sites.len(), sites);
+        let profile = narrowed.profile;
+        prop_assert!(narrowed.sites.iter().flatten().all(|&site| (site as usize) < profile.sites.len()));
+        prop_assert!(profile.totals.allocations <= all.max(profile.sites.iter().map(|s| s.counts.allocations).sum()));
+        overview(&profile, 3);
+        insights(&profile, 2);
+        leaks(&profile, &Suppressions::parse("leak:a*b$\n").expect("a good file"), 3);
+        for by in Measure::ALL {
+            top(&profile, TopOptions { by, cum, raw, limit: 2 });
+            tree(&profile, TreeOptions { by, callers: cum, raw, depth: 2, min: 1, limit: 2 });
+            flame(&profile, FlameOptions { by, callers: cum, raw, parts: 9 });
+            let found = list(&profile, &".".parse().expect("a pattern"), ListOptions { by, raw, limit: 2 });
+            prop_assert!(found.functions.len() <= 2);
+        }
+    }
+
+    /// Which sites and processes there are, the reader of recordings holds; times and sizes may be anything.
+    #[test]
+    fn no_events_make_a_timeline_panic(
+        mut profile in profile(),
+        events in proptest::collection::vec((0..9u32, any::<prop::sample::Index>(), number(), number()), 0..40),
+        by in prop_oneof![Just(Over::LiveBytes), Just(Over::Live), Just(Over::Allocations)],
+        window in (number(), proptest::option::of(number())),
+        points in number(),
+        bands in 0..4usize,
+        at in number(),
+    ) {
+        profile.sites.push(site_of((0, 0, Counts::default(), Patterns::default(), 0, 0)));
+        let event = |sequence: usize, kind: u32, site: prop::sample::Index, ms: u64, size: u64| {
+            let site = site.index(profile.sites.len()) as u32;
+            let call = Call { family: (kind % 9) as u8, site, size };
+            let block = Block { sequence: sequence as u64 / 2, site, size, ms, thread: 0 };
+            let event = match kind {
+                0 => Event::Free(None),
+                1 => Event::Free(Some(block)),
+                2 => Event::ReallocFree(Some(block)),
+                3 => Event::UnseenFree(block),
+                4 => Event::EndProcess,
+                5 => Event::Reallocate { call, old: Some(block), moved: true },
+                _ => Event::Allocate(call),
+            };
+            (Moment { process: 0, thread: 0, ms }, event)
+        };
+        let events: Vec<_> =
+            events.iter().enumerate().map(|(n, &(kind, site, ms, size))| event(n, kind, site, ms, size)).collect();
+        profile.duration_ms = events.last().map_or(0, |(at, _)| at.ms);
+        let points = usize::try_from(points).unwrap_or(usize::MAX);
+        let mut builder = TimelineBuilder::new(&profile, TimelineOptions { by, window, points, bands });
+        if builder.wants_counting() {
+            events.iter().for_each(|(at, _)| builder.count(*at));
+            builder.counted();
+        }
+        events.iter().for_each(|(at, event)| builder.event(*at, event));
+        let chart = builder.finish();
+        prop_assert!(chart.points.len() <= 2000 && chart.bands.len() <= bands);
+        for moment in [HeapMoment::Ms(at), HeapMoment::Peak, HeapMoment::End] {
+            let mut builder = HeapAtBuilder::new(&profile, moment);
+            events.iter().for_each(|(at, event)| builder.event(*at, event));
+            prop_assert!(builder.finish(2).places.len() <= 2);
         }
     }
 

@@ -241,6 +241,101 @@ fn expected_events(story: &Story, selection: &Selection, profile: &Profile) -> V
     expected
 }
 
+/// Whatever can be opened can be asked for a part of it: what comes back hangs together, or is one line.
+fn ask(bytes: &[u8], selection: &Selection) {
+    let Ok((mut reader, whole)) = Reader::new(Cursor::new(bytes), &mut |_| {}) else { return };
+    let told = reader.extent(&whole, selection, &mut |_| {}).map(|extent| extent.allocations);
+    let selected = reader.select(whole.clone(), selection, &mut |_| {});
+    let mut parts = match selected {
+        Ok(selected) => vec![selected],
+        Err(error) => return assert!(!error.to_string().contains('\n')),
+    };
+    parts.push((whole.clone(), Chosen::all(&whole)));
+    for (profile, mut chosen) in parts {
+        assert!(profile.sites.iter().all(|site| (site.process.0 as usize) < profile.processes.len()));
+        assert!(profile.totals.allocations <= told.as_ref().map_or(u64::MAX, |&all| all.max(whole.totals.allocations)));
+        let within = |at: Moment, site: Option<u32>| {
+            assert!((at.process as usize) < profile.processes.len());
+            assert!(site.is_none_or(|site| (site as usize) < profile.sites.len()));
+        };
+        let visited = reader.visit(&mut chosen, &mut |_| {}, |at, event| match event {
+            Event::Allocate(call) => within(at, Some(call.site)),
+            Event::Reallocate { call, old, .. } => {
+                within(at, Some(call.site));
+                within(at, old.map(|old| old.site));
+            }
+            Event::Free(block) | Event::ReallocFree(block) => within(at, block.map(|block| block.site)),
+            Event::UnseenFree(block) => within(at, Some(block.site)),
+            Event::Region { .. } | Event::EndProcess => within(at, None),
+        });
+        assert!(visited.map_or_else(|error| !error.to_string().contains('\n'), |()| true));
+    }
+}
+
+/// Spans may be empty here, and numbers as large as they get.
+fn any_selections() -> impl Strategy<Value = Selection> {
+    let extreme = || prop_oneof![Just(0), 0u64..300, Just(u64::MAX - 1), Just(u64::MAX)];
+    let span = move || prop::option::weighted(0.4, (extreme(), prop::option::of(extreme())));
+    let whose = || prop::option::weighted(0.3, prop::collection::vec(0u32..40, 0..4));
+    let when = prop_oneof![Just(When::Allocated), Just(When::Live), Just(When::Freed)];
+    (whose(), whose(), whose(), when, [span(), span(), span()]).prop_map(
+        |(processes, threads, regions, when, [time, sizes, lifetimes])| {
+            let span = |(from, to)| Span { from, to };
+            Selection {
+                processes,
+                threads,
+                regions,
+                time: time.map(|time| (when, span(time))),
+                sizes: sizes.map(span),
+                lifetimes: lifetimes.map(span),
+            }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn damaged_recordings_are_asked_for_any_part(
+        steps in steps(),
+        flips in prop::collection::vec((any::<prop::sample::Index>(), 0u8..8), 0..3),
+        length: prop::sample::Index,
+        selection in any_selections(),
+    ) {
+        let mut bytes = tell(&steps, true, 40).file;
+        ask(&bytes, &selection);
+        ask(&bytes[..length.index(bytes.len())], &selection);
+        for (at, bit) in flips {
+            let at = at.index(bytes.len());
+            bytes[at] ^= 1 << bit;
+        }
+        ask(&bytes, &selection);
+    }
+
+    #[test]
+    fn nonsense_with_right_checksums_is_asked_for_any_part(
+        steps in steps(),
+        changes in prop::collection::vec((0usize..100, any::<prop::sample::Index>(), any::<prop::sample::Index>(),
+            prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(255), any::<u8>()], 0..6), 0usize..6), 1..3),
+        selection in any_selections(),
+    ) {
+        let mut bytes = tell(&steps, true, 40).file;
+        for (which, column, at, new, gone) in changes {
+            bytes = repacked(&bytes, which, |columns| {
+                let column = column.index(columns.len());
+                let column = &mut columns[column];
+                let at = at.index(column.len() + 1);
+                let end = (at + gone).min(column.len());
+                column.splice(at..end, new.iter().copied());
+            });
+        }
+        ask(&bytes, &selection);
+        // Without its end, it is counted again.
+        ask(&bytes[..bytes.len() - 16], &selection);
+    }
+}
+
 /// The file without what comes after its events.
 fn cut(file: &[u8]) -> &[u8] {
     let end = blocks(file).into_iter().find(|block| block.1 == Kind::Processes || block.1 == Kind::Counts).unwrap();

@@ -112,7 +112,8 @@ impl Cut {
     /// The millisecond in which a piece begins, which part of it the piece is, and how many parts there are.
     pub fn place(&self, piece: usize) -> (u64, u32, u32) {
         match &self.into {
-            Into::Times(ms) => (self.window.from + piece as u64 * ms, 0, 1),
+            // The last piece may end where numbers do.
+            Into::Times(ms) => (self.window.from.saturating_add((piece as u64).saturating_mul(*ms)), 0, 1),
             Into::Order(all) => {
                 let at = all.partition_point(|ms| ms.first <= piece).saturating_sub(1);
                 let (first, parts) = all.get(at).map_or((0, 1), |ms| (ms.first, ms.parts));
@@ -156,6 +157,7 @@ mod tests {
             assert_eq!((cut.milliseconds(), cut.pieces()), (ms, pieces));
             assert_eq!((cut.piece(from), cut.piece(to - 1)), (0, pieces - 1));
             assert_eq!(cut.place(pieces - 1), (from + ms * (pieces as u64 - 1), 0, 1));
+            assert!(cut.place(pieces).0 >= to);
         }
     }
 
