@@ -27,19 +27,6 @@ static _Alignas(PAGE) union {
 } alive_page;
 extern uintptr_t image_alive __attribute__((alias("alive_page")));
 
-void target_acquire(void) {
-    uint32_t expected = 0;
-    if (__atomic_compare_exchange_n(&target_lock, &expected, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-        return;
-    while (__atomic_exchange_n(&target_lock, 2, __ATOMIC_ACQUIRE) != 0)
-        sys_futex_wait(&target_lock, 2, 100);
-}
-
-void target_release(void) {
-    if (__atomic_exchange_n(&target_lock, 0, __ATOMIC_RELEASE) == 2)
-        sys_futex_wake(&target_lock);
-}
-
 void target_over(void) {
     policy_install(&no_policy);
 }

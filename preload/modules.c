@@ -1,5 +1,6 @@
 /* See modules.h. */
 #include "modules.h"
+#include "lock.h"
 #include "target.h"
 
 #include <dlfcn.h>
@@ -293,24 +294,20 @@ const struct module *module_known(uint64_t pc) {
     return NULL;
 }
 
-/* Signals that the lock's holder had blocked before. */
+/* Signals that the holder of modules_lock had blocked before. */
 static uint64_t holders_mask;
 
-/* modules_lock: 0 free, 1 held, 2 held and others wait. Signals are blocked meanwhile: a handler that waits for the
- * lock of its own thread, or leaves by longjmp, would hold up all threads for ever. */
+/* Takes modules_lock. Signals are blocked meanwhile: a handler that waits for the lock of its own thread, or leaves by
+ * longjmp, would hold up all threads for ever. */
 static void lock(void) {
     uint64_t mask = sys_block_signals();
-    uint32_t expected = 0;
-    if (!__atomic_compare_exchange_n(&modules_lock, &expected, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-        while (__atomic_exchange_n(&modules_lock, 2, __ATOMIC_ACQUIRE) != 0)
-            sys_futex_wait(&modules_lock, 2, 100);
+    lock_acquire(&modules_lock);
     holders_mask = mask;
 }
 
 static void unlock(void) {
     uint64_t mask = holders_mask;
-    if (__atomic_exchange_n(&modules_lock, 0, __ATOMIC_RELEASE) == 2)
-        sys_futex_wake(&modules_lock);
+    lock_release(&modules_lock);
     sys_restore_signals(mask);
 }
 

@@ -29,8 +29,6 @@ extern uintptr_t image_alive HIDDEN;
 /* Held while the process file, its module list or its thread list grow, with signals blocked: never while the target's
  * code can run. */
 extern uint32_t target_lock;
-void target_acquire(void);
-void target_release(void);
 
 /* init.c: stops recording in this process for good: from here on calls go straight to the real allocator. */
 void target_over(void);

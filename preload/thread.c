@@ -4,6 +4,7 @@
  * A block outlives its owner: the next thread without one takes it over and its sums go on. So nothing is folded or
  * copied at a thread's end, and the blocks in use are as many as the threads that lived at one time.
  */
+#include "lock.h"
 #include "target.h"
 
 #include <dlfcn.h>
@@ -111,7 +112,7 @@ COLD struct mallow_thread *thread_enter(void) {
     int saved_errno = errno;
     if (image_alive == 0)
         target_forked();
-    target_acquire();
+    lock_acquire(&target_lock);
     struct mallow_thread *block = NULL;
     if (target.process != NULL || process_open() == 0) {
         block = block_reuse(target.process);
@@ -125,7 +126,7 @@ COLD struct mallow_thread *thread_enter(void) {
         own_block = block;
         image_alive = UINTPTR_MAX;
     }
-    target_release();
+    lock_release(&target_lock);
     if (block != NULL && key_ready && destructions < PTHREAD_DESTRUCTOR_ITERATIONS)
         pthread_setspecific(key, block);
     errno = saved_errno;
