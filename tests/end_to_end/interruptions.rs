@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use harness::{Run, RunDirectories, directory, mallow, nothing_left, number, program};
@@ -138,6 +140,63 @@ fn killed() {
         }
         assert_eq!(before.new_of(mallow_pid), Vec::<PathBuf>::new(), "{way}");
     }
+}
+
+/// Keeps all processors busy while it lives, so that what only runs on idle ones does not.
+struct Busy(Arc<AtomicBool>);
+
+impl Busy {
+    fn everywhere() -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            let over = Arc::clone(&over);
+            std::thread::spawn(move || while !over.load(Ordering::Relaxed) {});
+        }
+        Self(over)
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The command has ended, and mallow is told to end before it is done with what the command left: nothing is lost.
+#[test]
+fn terminated_after_the_command() {
+    let place = directory();
+    let before = RunDirectories::now();
+    let busy = Busy::everywhere();
+    let mut command = Command::new(mallow());
+    command.args(["record", "--no-report", "-o", "out", "--"]).arg(program("busy")).args(["3", "4000"]);
+    let child = command.current_dir(place.path()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("mallow");
+    let pid = child.id();
+    let children = || fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("mallow's children");
+    let patience = Instant::now() + Duration::from_secs(100);
+    let wait_until = |condition: &dyn Fn() -> bool| {
+        while !condition() {
+            assert!(Instant::now() < patience, "the command neither runs nor has ended");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    wait_until(&|| !children().is_empty());
+    wait_until(&|| children().is_empty());
+    signal(&pid.to_string(), "TERM");
+    let (status, err) = end(child);
+    drop(busy);
+    assert_eq!(status.code(), Some(143), "{err}");
+    let told =
+        err.split_once("mallow recover ").and_then(|(_, rest)| rest.split_once(" makes it")).expect("what to do").0;
+    assert_eq!(before.new_of(pid), [PathBuf::from(told)], "{err}");
+    assert!(!place.path().join("out").exists(), "it would hold a part alone");
+
+    let run = Run::new(mallow(), place.path()).args(["recover", "-o", "recovered", told]).go();
+    assert_eq!(run.status, 0, "{}", run.err());
+    let json = report(place.path(), "recovered");
+    // Three threads and the main one, 4000 rounds of 100, and what the C library allocates.
+    assert!((1_600_000..1_600_100).contains(&number(&json, "allocations")), "{json:#}");
+    fs::remove_dir_all(told).expect("removing what was left");
 }
 
 /// Mallow is stopped for longer than the patience of a waiting thread: the command ends as ever, and what was not

@@ -28,6 +28,8 @@ pub struct Shown {
     pub finish: AtomicBool,
     /// Set by others once the drain has ended: nothing more comes into the spool.
     pub drained: AtomicBool,
+    /// Set by others: replay no more.
+    pub stop: AtomicBool,
     /// Bytes of the spool that were replayed: set by the replay.
     pub replayed: AtomicU64,
 }

@@ -17,7 +17,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::Mutex;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Why a run could not be. The messages name their causes: none is a `source` as well, which would be told again.
@@ -43,6 +43,14 @@ pub enum RunError {
     /// No spool.
     #[error("cannot write {0}: {1}; name another output with -o")]
     Spool(PathBuf, io::Error),
+    /// A signal came when the command had ended, and not all was replayed. The run directory and the spool stay.
+    #[error("stopped before the recording was complete: mallow recover {0} makes it of what was recorded", directory.display())]
+    Stopped {
+        /// Which signal.
+        signal: i32,
+        /// The run directory.
+        directory: PathBuf,
+    },
     /// The directory is none that a run left behind.
     #[error("{0} is no recording that mallow left behind: {1}; mallow recover alone lists what there is")]
     NoRun(PathBuf, io::Error),
@@ -112,6 +120,8 @@ pub fn measure(command: &[OsString], mode: Mode, regions: Regions) -> Result<Cou
     processes.sort_by_key(|(process, ..)| (process.start_ms, process.pid, process.serial));
     let results = results::read(run.path());
     let (command_pid, failed_processes) = (child.id(), run.failed_processes());
+    drop(run);
+    signals::unwatch();
     Ok(Counted { command_pid, wall, exit_status, processes, failed_processes, results })
 }
 
@@ -192,6 +202,7 @@ pub fn record<S: EventSink + Send>(
         let replaying = scope.spawn(|| follow_to_end(replay, spool, &shown, &progress));
         while !replaying.is_finished() {
             show(true, tick);
+            shown.stop.store(signals::stop().is_some(), Ordering::Relaxed);
             std::thread::sleep(Duration::from_millis(2));
         }
         let replay = replaying.join().map_err(|_| io::Error::other("the replay failed"))??;
@@ -202,19 +213,24 @@ pub fn record<S: EventSink + Send>(
         let cut_short = drained.err().map(|error| format!("the spool could not be written: {error}"));
         Ok((replay, End { duration_ms, exit_status, cut_short }, still_running))
     });
-    let (replay, end, still_running) = match outcome {
-        Ok(outcome) => outcome,
-        Err(error) => {
-            run.keep();
-            std::mem::forget(spool_guard);
-            return Err(spool_error(error));
+    let failure = match outcome {
+        Ok((Some(replay), end, still_running)) => {
+            let exit_status = end.exit_status;
+            let (mut profile, sink) = replay.finish(end);
+            profile.regions = results::regions(run.path());
+            let (command_pid, failed_processes) = (Some(child.id()), run.failed_processes());
+            drop((spool_guard, run));
+            signals::unwatch();
+            return Ok(Recorded { profile, sink, exit_status, command_pid, still_running, failed_processes });
         }
+        Ok((None, ..)) => {
+            RunError::Stopped { signal: signals::stop().unwrap_or_default(), directory: run.path().to_owned() }
+        }
+        Err(error) => spool_error(error),
     };
-    let exit_status = end.exit_status;
-    let (mut profile, sink) = replay.finish(end);
-    profile.regions = results::regions(run.path());
-    let (command_pid, failed_processes) = (Some(child.id()), run.failed_processes());
-    Ok(Recorded { profile, sink, exit_status, command_pid, still_running, failed_processes })
+    run.keep();
+    std::mem::forget(spool_guard);
+    Err(failure)
 }
 
 /// Removes a file when dropped.
@@ -257,14 +273,14 @@ fn wait(child: &mut Child, enough: &mut dyn FnMut() -> bool) -> Option<i32> {
     loop {
         match child.try_wait() {
             Ok(Some(status)) => {
-                signals::pass_on_to(0);
+                signals::keep();
                 return status.code().or_else(|| status.signal().map(|signal| 128 + signal));
             }
             Ok(None) => {}
             Err(_) => return None,
         }
         if enough() {
-            signals::pass_on_to(0);
+            signals::keep();
             return None;
         }
         match &handle {
@@ -313,30 +329,36 @@ fn follow<S: EventSink>(
     progress: &Mutex<Progress>,
 ) -> io::Result<(Replay<S>, SpoolReader)> {
     while !shown.drained.load(Ordering::Acquire) {
-        if !follow_some(&mut replay, &mut spool, shown, progress)? {
+        if !follow_some(&mut replay, &mut spool, shown, progress, &shown.drained)? {
             std::thread::sleep(Duration::from_millis(2));
         }
     }
     Ok((replay, spool))
 }
 
-/// Replays what is left of a spool that grows no more.
+/// Replays what is left of a spool that grows no more. None: stopped before its end.
 fn follow_to_end<S: EventSink>(
     mut replay: Replay<S>,
     mut spool: SpoolReader,
     shown: &Shown,
     progress: &Mutex<Progress>,
-) -> io::Result<Replay<S>> {
-    while follow_some(&mut replay, &mut spool, shown, progress)? {}
-    Ok(replay)
+) -> io::Result<Option<Replay<S>>> {
+    while follow_some(&mut replay, &mut spool, shown, progress, &shown.stop)? {
+        if shown.stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(replay))
 }
 
-/// Replays a few chunks. False: there were none.
+/// Replays a few chunks, fewer once it is enough: where all processors are busy, each may take a thread that stands back
+/// a second. False: there were none.
 fn follow_some<S: EventSink>(
     replay: &mut Replay<S>,
     spool: &mut SpoolReader,
     shown: &Shown,
     progress: &Mutex<Progress>,
+    enough: &AtomicBool,
 ) -> io::Result<bool> {
     const SOME: usize = 64;
     let end = shown.spooled.load(Ordering::Acquire);
@@ -350,6 +372,9 @@ fn follow_some<S: EventSink>(
             return Ok(done > 0);
         }
         shown.replayed.store(spool.at(), Ordering::Relaxed);
+        if enough.load(Ordering::Acquire) {
+            break;
+        }
     }
     if let Ok(mut progress) = progress.lock() {
         *progress = replay.progress();

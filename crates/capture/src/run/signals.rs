@@ -1,11 +1,17 @@
-//! Signals that reach mallow while the command runs.
+//! Signals that reach mallow while the command runs, and until its recording is complete.
 //!
 //! A terminal sends Ctrl-C to the command too, so the first one only says that the end is near; the second one ends the
-//! recording without the command. A signal that somebody sent to mallow alone is passed on.
+//! recording without the command. A signal that somebody sent to mallow alone is passed on. After the command's end
+//! each is for mallow, which puts its work aside for `recover`.
 
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
-static COMMAND: AtomicI32 = AtomicI32::new(0);
+/// The command's pid while it runs.
+static COMMAND: AtomicI32 = AtomicI32::new(NOT_YET);
+const NOT_YET: i32 = 0;
+const ENDED: i32 = -1;
+/// The last signal after its end; 0: none.
+static STOP: AtomicI32 = AtomicI32::new(0);
 static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
 
 extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
@@ -19,11 +25,16 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _context: 
         // SAFETY: kill is async-signal-safe; the command was not waited for yet, so the pid is its own.
         unsafe { libc::kill(command, signal) };
     }
+    if command == ENDED {
+        STOP.store(signal, Ordering::Relaxed);
+    }
 }
+
+const WATCHED: [libc::c_int; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
 
 /// Watches the signals that end programs, except those that mallow's caller has it ignore: the command inherits that.
 pub fn watch() {
-    for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP] {
+    for signal in WATCHED {
         // SAFETY: plain sigaction calls with valid pointers; the handler is async-signal-safe.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
@@ -36,9 +47,37 @@ pub fn watch() {
     }
 }
 
-/// Who signals are passed on to; 0 for nobody.
+/// What is watched does again what it does to programs that do not care.
+pub fn unwatch() {
+    for signal in WATCHED {
+        // SAFETY: as in `watch`; only what it changed is changed back.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            if libc::sigaction(signal, std::ptr::null(), &mut action) == 0
+                && action.sa_sigaction == handle as *const () as usize
+            {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+        }
+    }
+}
+
+/// Signals are passed on to this process from here on.
 pub fn pass_on_to(pid: i32) {
     COMMAND.store(pid, Ordering::Relaxed);
+}
+
+/// The command has ended, or is left alone: signals are mallow's.
+pub fn keep() {
+    COMMAND.store(ENDED, Ordering::Relaxed);
+}
+
+/// The signal that came since [`keep`].
+pub fn stop() -> Option<i32> {
+    match STOP.load(Ordering::Relaxed) {
+        0 => None,
+        signal => Some(signal),
+    }
 }
 
 /// How often Ctrl-C came.

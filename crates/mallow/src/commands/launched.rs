@@ -11,14 +11,22 @@ use mallow_capture::sight::{self, Chain};
 use crate::text::units::of;
 use crate::{exit, output};
 
-/// A run that could not be: a command that cannot be executed has exit codes of its own.
+/// A run that could not be: a command that cannot be executed has exit codes of its own, and a signal has that of one.
 pub fn failed(error: RunError) -> Result<ExitCode> {
-    let RunError::Command { command, error } = &error else { return Err(error.into()) };
-    output::say(&format!("{command}: {}", refusal(error)));
-    Ok(ExitCode::from(match error.kind() {
-        ErrorKind::NotFound => exit::NOT_FOUND,
-        _ => exit::NOT_EXECUTABLE,
-    }))
+    match &error {
+        RunError::Command { command, error } => {
+            output::say(&format!("{command}: {}", refusal(error)));
+            Ok(ExitCode::from(match error.kind() {
+                ErrorKind::NotFound => exit::NOT_FOUND,
+                _ => exit::NOT_EXECUTABLE,
+            }))
+        }
+        RunError::Stopped { signal, .. } => {
+            output::say(&error.to_string());
+            Ok(status(Some(128 + signal)))
+        }
+        _ => Err(error.into()),
+    }
 }
 
 /// Why a command cannot be executed, in words.
