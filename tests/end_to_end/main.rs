@@ -14,6 +14,7 @@ mod flame;
 mod foreign;
 mod format;
 mod gate;
+mod gate_ci;
 mod gate_import;
 mod go_pprof;
 mod habits;

@@ -26,17 +26,25 @@ pub const NOT_FOUND: u8 = 127;
 
 /// The command line, or a file that it names, makes no sense.
 pub const USAGE: u8 = 2;
+/// `test`: all cases passed.
+pub const PASSED: u8 = 0;
+/// `test`: a case regressed.
+pub const REGRESSED: u8 = 1;
+/// `test`: a case improved beyond its slack.
+pub const IMPROVED: u8 = 3;
 /// `test`: a case could not be judged.
 pub const BROKEN: u8 = 4;
+/// `git bisect run` passes over a commit.
+pub const BISECT_SKIPS: u8 = 125;
 
 /// The code of `test` whose worst case came out so.
-pub fn of_verdict(verdict: Verdict) -> ExitCode {
-    ExitCode::from(match verdict {
-        Verdict::Passed => 0,
-        Verdict::Regressed => 1,
-        Verdict::Improved => 3,
+pub fn of_verdict(verdict: Verdict) -> u8 {
+    match verdict {
+        Verdict::Passed => PASSED,
+        Verdict::Regressed => REGRESSED,
+        Verdict::Improved => IMPROVED,
         Verdict::Broken => BROKEN,
-    })
+    }
 }
 
 /// The code of a command that failed.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use mallow_capture::recording::{Reader, Selection};
 use mallow_profile::Profile;
-use mallow_report::analysis::gate::{Difference, SiteCount, difference, sites};
+use mallow_report::analysis::gate::{Difference, Figures, Place, SiteCount, difference, places, sites};
 use serde::Serialize;
 use tempfile::TempPath;
 
@@ -108,16 +108,28 @@ pub struct Explanation {
     pub change: i64,
     /// What the differences add up to.
     pub explained: i64,
+    /// Requested bytes more than the baseline, by the figures.
+    pub change_bytes: i64,
+    /// What the differences add up to.
+    pub explained_bytes: i64,
+    /// The differences by the line of the program that they come from.
+    pub places: Vec<Place>,
     /// The baseline holds no stacks: the differences are all stacks there are.
     pub without_baseline: bool,
 }
 
 /// Compares `now` with the baseline's stacks.
-pub fn explanation(now: &[SiteCount], before: Option<&Entry>, figure: i64) -> Explanation {
+pub fn explanation(now: &[SiteCount], before: Option<&Entry>, figures: &Figures) -> Explanation {
     let stacks = before.map_or(&[][..], |entry| &entry.stacks);
     let differences = difference(stacks, now);
-    let explained = differences.iter().map(Difference::allocations).sum();
-    let without_baseline = stacks.is_empty() && before.is_none_or(|entry| entry.figures.total_allocations != 0);
-    let change = figure - before.map_or(0, |entry| entry.figures.total_allocations);
-    Explanation { differences, change, explained, without_baseline }
+    let old = before.map(|entry| entry.figures).unwrap_or_default();
+    Explanation {
+        change: figures.total_allocations - old.total_allocations,
+        explained: differences.iter().map(Difference::allocations).sum(),
+        change_bytes: figures.total_allocated_bytes - old.total_allocated_bytes,
+        explained_bytes: differences.iter().map(Difference::bytes).sum(),
+        places: places(&differences),
+        without_baseline: stacks.is_empty() && before.is_none_or(|_| old.total_allocations != 0),
+        differences,
+    }
 }

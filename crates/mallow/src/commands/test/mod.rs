@@ -11,7 +11,7 @@ mod runner;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -74,13 +74,32 @@ pub struct Report {
     /// Paths of sources begin here.
     #[serde(skip)]
     root: PathBuf,
+    /// Where the cases are, by the way from there.
+    #[serde(skip)]
+    file: PathBuf,
 }
+
+/// What `--header` prints.
+const HEADER: &str = include_str!("../../../../../preload/include/mallow.h");
 
 /// Runs the cases and judges them.
 pub fn run(flags: &TestFlags) -> Result<ExitCode> {
+    let code = status(flags)?;
+    Ok(ExitCode::from(match code {
+        exit::USAGE | exit::BROKEN if flags.bisect => exit::BISECT_SKIPS,
+        exit::IMPROVED if flags.bisect => exit::PASSED,
+        code => code,
+    }))
+}
+
+/// The exit status, as scripts know it.
+fn status(flags: &TestFlags) -> Result<u8> {
+    if flags.header {
+        return output::print(HEADER).map(|()| exit::PASSED);
+    }
     if let Some(from) = &flags.import {
         return match import::run(from, flags) {
-            Ok(tale) => output::print(&tale).map(|()| exit::OK),
+            Ok(tale) => output::print(&tale).map(|()| exit::PASSED),
             Err(error) => Ok(told(&error, exit::USAGE)),
         };
     }
@@ -90,7 +109,7 @@ pub fn run(flags: &TestFlags) -> Result<ExitCode> {
     };
     if flags.list {
         output::print(&text::list(&config, &flags.filters))?;
-        return Ok(exit::OK);
+        return Ok(exit::PASSED);
     }
     let path = flags.baseline.clone().unwrap_or_else(|| config.baseline.clone());
     let mut baseline = match Baseline::read(&path) {
@@ -119,7 +138,14 @@ pub fn run(flags: &TestFlags) -> Result<ExitCode> {
         explain_all(&mut cases, &config, &baseline, &platform, flags);
     }
     let verdict = cases.iter().map(|case| case.verdict).max().unwrap_or(Verdict::Broken);
-    let report = Report { platform, verdict, idle: flags.no_hook, cases, root: config.root.clone() };
+    let report = Report {
+        platform,
+        verdict,
+        idle: flags.no_hook,
+        cases,
+        file: below(&config.root, &flags.file),
+        root: config.root,
+    };
     if let Err(error) = write_files(&report, flags) {
         return Ok(told(&error, exit::BROKEN));
     }
@@ -149,9 +175,15 @@ fn write_files(report: &Report, flags: &TestFlags) -> Result<(), String> {
     Ok(())
 }
 
-fn told(error: &str, code: u8) -> ExitCode {
+/// A file by its way from a directory that it lies below.
+fn below(root: &Path, file: &Path) -> PathBuf {
+    let whole = file.canonicalize().unwrap_or_default();
+    whole.strip_prefix(root).map_or_else(|_| file.to_owned(), Path::to_owned)
+}
+
+fn told(error: &str, code: u8) -> u8 {
     output::say(error);
-    ExitCode::from(code)
+    code
 }
 
 fn read_config(flags: &TestFlags) -> Result<Config, String> {
@@ -363,7 +395,7 @@ fn explain_all(cases: &mut [Judged], config: &Config, baseline: &Baseline, platf
         let before = baseline.cases(platform).and_then(|cases| cases.get(&case.name));
         match explain::stacks(program, &case.name, &config.root) {
             Ok(now) => {
-                case.explanation = Some(explain::explanation(&now, before, measured.figures.total_allocations));
+                case.explanation = Some(explain::explanation(&now, before, &measured.figures));
             }
             Err(why) => case.warnings.push(why),
         }

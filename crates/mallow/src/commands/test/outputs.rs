@@ -4,13 +4,14 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use mallow_report::analysis::gate::{Check, Difference, Metric, Verdict, telling};
+use mallow_report::analysis::gate::{Check, Metric, Verdict, telling};
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
 use serde_json::{Value, json};
 
+use super::text::{self, amount};
 use super::{Judged, Report};
-use crate::text::clean;
 use crate::text::markdown::cell;
+use crate::text::{Look, clean};
 
 /// One line that says why a case did not pass.
 fn reason(case: &Judged) -> String {
@@ -106,20 +107,53 @@ pub fn markdown(report: &Report) -> String {
     for case in report.cases.iter().filter(|case| case.verdict != Verdict::Passed) {
         let _ = writeln!(out, "\n**{}** {}: {}", cell(&case.name), word(case.verdict), cell(&reason(case)));
         for difference in case.explanation.iter().flat_map(|e| &e.differences).take(10) {
-            let steps: Vec<_> = telling(&difference.stack).iter().take(6).map(|shown| cell(shown.step)).collect();
-            let _ = writeln!(out, "- {:+} allocations: {}", difference.allocations(), steps.join(" ← "));
+            let steps = telling(&difference.stack);
+            let steps: Vec<_> =
+                steps.iter().take(6).map(|step| cell(&text::shown(step.step, &Look::default()))).collect();
+            let (amount, unit) = amount(difference.allocations(), difference.bytes());
+            let _ = writeln!(out, "- {amount} {unit}: {}", steps.join(" ← "));
         }
     }
     let _ = writeln!(out, "\n{}", cell(&report.platform));
     out
 }
 
-/// Where a difference is: the first of its steps that lies in the project.
-fn place<'a>(difference: &'a Difference, root: &Path) -> Option<(&'a str, u32)> {
-    difference.stack.iter().find_map(|step| {
-        let (file, line) = step.strip_suffix(')')?.rsplit_once(" (")?.1.rsplit_once(':')?;
-        root.join(file).is_file().then_some((file, line.parse().ok()?))
-    })
+/// A line of a source of the project, and what its stacks have more than before.
+struct Change<'a> {
+    file: &'a str,
+    line: u32,
+    allocations: i64,
+    bytes: i64,
+}
+
+impl Change<'_> {
+    fn told(&self, case: &str) -> String {
+        let (amount, unit) = amount(self.allocations, self.bytes);
+        format!("{amount} {unit} in {case}")
+    }
+}
+
+/// What changed in a case, by line: of each stack the first one that lies in the project. The largest first.
+fn changes<'a>(case: &'a Judged, root: &Path) -> Vec<Change<'a>> {
+    let mut changes: Vec<Change> = Vec::new();
+    for difference in case.explanation.iter().flat_map(|e| &e.differences) {
+        let place = difference.stack.iter().find_map(|step| {
+            let (file, line) = step.strip_suffix(')')?.rsplit_once(" (")?.1.rsplit_once(':')?;
+            root.join(file).is_file().then_some((file, line.parse().ok()?))
+        });
+        let Some((file, line)) = place else { continue };
+        let (allocations, bytes) = (difference.allocations(), difference.bytes());
+        match changes.iter_mut().find(|change| (change.file, change.line) == (file, line)) {
+            Some(change) => {
+                change.allocations += allocations;
+                change.bytes += bytes;
+            }
+            None => changes.push(Change { file, line, allocations, bytes }),
+        }
+    }
+    changes.sort_by_key(|change| std::cmp::Reverse((change.allocations.abs(), change.bytes.abs())));
+    changes.truncate(10);
+    changes
 }
 
 /// Workflow commands: GitHub shows them at their lines.
@@ -133,11 +167,22 @@ pub fn github(report: &Report) -> String {
         let command = if case.verdict == Verdict::Improved { "notice" } else { "error" };
         let title = property(&format!("{} {}", case.name, word(case.verdict)));
         let _ = writeln!(out, "::{command} title={title}::{}", data(&reason(case)));
-        for difference in case.explanation.iter().flat_map(|e| &e.differences).take(10) {
-            if let Some((file, line)) = place(difference, &report.root) {
-                let text = data(&format!("{:+} allocations in {}", difference.allocations(), case.name));
-                let _ = writeln!(out, "::{command} file={},line={line},title={title}::{text}", property(file));
-            }
+        for change in changes(case, &report.root) {
+            let (file, line, text) = (property(change.file), change.line, data(&change.told(&case.name)));
+            let _ = writeln!(out, "::{command} file={file},line={line},title={title}::{text}");
+        }
+    }
+    out
+}
+
+/// A path as a URI.
+fn uri(path: &str) -> String {
+    let mut out = String::new();
+    for byte in path.bytes() {
+        match byte {
+            b'/' | b'-' | b'.' | b'_' | b'~' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => out.push(byte.into()),
+            // Writing into a string cannot fail.
+            byte => drop(write!(out, "%{byte:02X}")),
         }
     }
     out
@@ -145,28 +190,26 @@ pub fn github(report: &Report) -> String {
 
 /// SARIF 2.1.0, for code scanning: <https://docs.oasis-open.org/sarif/sarif/v2.1.0/>.
 pub fn sarif(report: &Report) -> Value {
-    let result = |case: &Judged, message: String, place: Option<(&str, u32)>| {
-        let location = |(file, line): (&str, u32)| json!({ "physicalLocation": { "artifactLocation": { "uri": file }, "region": { "startLine": line } } });
+    let result = |case: &Judged, message: String, (file, line): (&str, u32)| {
+        let location = json!({ "artifactLocation": { "uri": uri(file) }, "region": { "startLine": line } });
         json!({
             "ruleId": word(case.verdict),
             "level": if case.verdict == Verdict::Improved { "note" } else { "error" },
             "message": { "text": message },
-            "locations": place.into_iter().map(location).collect::<Vec<_>>(),
+            "locations": [{ "physicalLocation": location }],
         })
     };
-    let results: Vec<Value> = report
-        .cases
-        .iter()
-        .filter(|case| case.verdict != Verdict::Passed)
-        .flat_map(|case| {
-            let whole = result(case, format!("{}: {}", case.name, reason(case)), None);
-            let placed = case.explanation.iter().flat_map(|e| &e.differences).take(20).filter_map(|difference| {
-                let place = place(difference, &report.root)?;
-                Some(result(case, format!("{}: {:+} allocations", case.name, difference.allocations()), Some(place)))
-            });
-            std::iter::once(whole).chain(placed).collect::<Vec<_>>()
-        })
-        .collect();
+    let cases = report.file.to_string_lossy();
+    let failed = report.cases.iter().filter(|case| case.verdict != Verdict::Passed);
+    let results = failed.flat_map(|case| {
+        let changes = changes(case, &report.root);
+        // Each result has a place, or GitHub takes none: what has none of its own is where the cases are.
+        let first = changes.first().map_or((&*cases, 1), |change| (change.file, change.line));
+        let whole = result(case, format!("{}: {}", case.name, reason(case)), first);
+        let placed = changes.iter().map(|at| result(case, at.told(&case.name), (at.file, at.line)));
+        std::iter::once(whole).chain(placed).collect::<Vec<_>>()
+    });
+    let results: Vec<Value> = results.collect();
     let rules: Vec<Value> = [Verdict::Improved, Verdict::Regressed, Verdict::Broken]
         .map(|verdict| json!({ "id": word(verdict), "shortDescription": { "text": format!("A case {}", word(verdict)) } }))
         .into();
@@ -184,7 +227,7 @@ pub fn sarif(report: &Report) -> Value {
 mod tests {
     use std::path::PathBuf;
 
-    use mallow_report::analysis::gate::{Change, Figures, Measured, Run};
+    use mallow_report::analysis::gate::{Change, Difference, Figures, Measured, Run, places};
 
     use super::*;
     use crate::commands::test::explain::Explanation;
@@ -223,8 +266,15 @@ mod tests {
             between_runs: None,
             program: Some(0),
         };
-        let explanation =
-            Explanation { differences: vec![difference], change: 10, explained: 10, without_baseline: false };
+        let explanation = Explanation {
+            places: places(std::slice::from_ref(&difference)),
+            differences: vec![difference],
+            change: 10,
+            explained: 10,
+            change_bytes: 80,
+            explained_bytes: 80,
+            without_baseline: false,
+        };
         let broken = Judged {
             why: Some("it | ended\nbadly: 50%".into()),
             measured: None,
@@ -233,7 +283,14 @@ mod tests {
         };
         let regressed = Judged { explanation: Some(explanation), ..case("a<b>", Verdict::Regressed) };
         let cases = vec![case("fine", Verdict::Passed), regressed, broken];
-        Report { platform: "linux".into(), verdict: Verdict::Broken, idle: false, cases, root: PathBuf::from(".") }
+        Report {
+            platform: "linux".into(),
+            verdict: Verdict::Broken,
+            idle: false,
+            cases,
+            root: PathBuf::from("."),
+            file: "my cases.toml".into(),
+        }
     }
 
     #[test]
@@ -255,13 +312,12 @@ mod tests {
     fn sarif_has_a_result_for_each_failure_and_each_line() {
         let sarif = sarif(&report());
         let results = sarif["runs"][0]["results"].as_array().expect("results");
-        let told: Vec<_> =
-            results.iter().map(|r| (r["ruleId"].as_str(), r["locations"].as_array().map(Vec::len))).collect();
-        assert_eq!(told, [(Some("regressed"), Some(0)), (Some("regressed"), Some(1)), (Some("broken"), Some(0))]);
-        let location = &results[1]["locations"][0]["physicalLocation"];
-        assert_eq!(
-            (&location["artifactLocation"]["uri"], &location["region"]["startLine"]),
-            (&"Cargo.toml".into(), &7.into())
-        );
+        let place = |r: &Value| {
+            let place = &r["locations"][0]["physicalLocation"];
+            let file = place["artifactLocation"]["uri"].as_str().unwrap_or_default();
+            format!("{} {file}:{}", r["ruleId"].as_str().unwrap_or_default(), place["region"]["startLine"])
+        };
+        let told: Vec<_> = results.iter().map(place).collect();
+        assert_eq!(told, ["regressed Cargo.toml:7", "regressed Cargo.toml:7", "broken my%20cases.toml:1"]);
     }
 }

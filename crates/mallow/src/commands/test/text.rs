@@ -1,6 +1,6 @@
 //! What `mallow test` prints: the lines that scripts know, and a table for people.
 
-use mallow_report::analysis::gate::{Change, Difference, Figures, Metric, Run, Verdict, telling};
+use mallow_report::analysis::gate::{Change, Difference, Figures, Metric, Place, Run, Verdict, telling};
 
 use super::baseline::Baseline;
 use super::config::{Config, Regions};
@@ -181,6 +181,25 @@ fn reasons(case: &Judged, verbose: bool, look: &Look, page: &mut Page) {
 const FRAMES: usize = 8;
 /// Stacks that are shown.
 const STACKS: usize = 10;
+/// Lines of the program that are shown before them.
+const PLACES: usize = 5;
+
+fn plus(n: i64) -> &'static str {
+    if n > 0 { "+" } else { "" }
+}
+
+/// A number with its sign.
+fn more(n: i64) -> String {
+    format!("{}{}", plus(n), signed(n))
+}
+
+/// How much more, and of what: bytes where allocations are as many.
+pub fn amount(allocations: i64, bytes: i64) -> (String, &'static str) {
+    match allocations {
+        0 => (more(bytes), "bytes"),
+        _ => (more(allocations), "allocations"),
+    }
+}
 
 /// Shows the stacks of a case.
 struct Stacks<'a> {
@@ -198,15 +217,30 @@ impl Stacks<'_> {
         } else if explanation.differences.is_empty() {
             self.page.line(Line::new().plain("  No stack differs from the baseline's"));
         }
+        // Stacks of one line, which everything goes through, are told first as what they are together.
+        if explanation.places.iter().any(|place| place.stacks > 1) {
+            for place in explanation.places.iter().take(PLACES) {
+                self.place(place);
+            }
+        }
         self.list(&explanation.differences);
         if !explanation.without_baseline {
             let line = format!(
-                "  The stacks explain {} of {} allocations",
+                "  The stacks explain {} of {} allocations, {} of {} bytes",
                 signed(explanation.explained),
-                signed(explanation.change)
+                signed(explanation.change),
+                signed(explanation.explained_bytes),
+                signed(explanation.change_bytes),
             );
             self.page.line(Line::new().faint(line));
         }
+    }
+
+    fn place(&mut self, place: &Place) {
+        let stacks = if place.stacks == 1 { "1 stack".to_owned() } else { format!("{} stacks", place.stacks) };
+        let amount = amount(place.allocations, place.bytes);
+        let line = Line::new().plain("  ").strong(format!("{:>8}", amount.0)).plain(format!(" {}, ", amount.1));
+        self.page.line(line.plain(shown(&place.function, self.look)).faint(format!(", {stacks}")));
     }
 
     fn list(&mut self, differences: &[Difference]) {
@@ -223,7 +257,6 @@ impl Stacks<'_> {
     }
 
     fn one(&mut self, difference: &Difference) {
-        let plus = |n: i64| if n > 0 { "+" } else { "" };
         let (change, bytes) = (difference.allocations(), difference.bytes());
         let per_op = match self.operations {
             0 => String::new(),
@@ -234,15 +267,12 @@ impl Stacks<'_> {
             Change::Gone => "gone",
             Change::Changed => "changed",
         };
-        let numbers = format!(
-            " allocations{per_op}, {} → {}, {}{} bytes, ",
-            count(difference.before),
-            count(difference.now),
-            plus(bytes),
-            signed(bytes),
-        );
-        let line = Line::new().plain("  ").strong(format!("{}{}", plus(change), signed(change))).plain(numbers);
-        self.page.line(line.strong(word));
+        let (now, before) = (count(difference.now), count(difference.before));
+        let (first, rest) = match change {
+            0 => (more(bytes), format!(" bytes in {now} allocations, ")),
+            _ => (more(change), format!(" allocations{per_op}, {before} → {now}, {} bytes, ", more(bytes))),
+        };
+        self.page.line(Line::new().plain("  ").strong(first).plain(rest).strong(word));
         if self.verbose {
             for step in &difference.stack {
                 self.page.line(Line::new().plain(format!("      {}", shown(step, self.look))));
@@ -251,11 +281,14 @@ impl Stacks<'_> {
         }
         let steps = telling(&difference.stack);
         for step in steps.iter().take(FRAMES) {
-            let line = Line::new().plain(format!("      {}", shown(step.step, self.look)));
-            self.page.line(match step.within {
-                0 => line,
-                within => line.faint(format!(" and {within} within it")),
-            });
+            let mut line = Line::new().plain(format!("      {}", shown(step.step, self.look)));
+            if step.within > 0 {
+                line = line.faint(format!(" and {} within it", step.within));
+            }
+            if step.times > 1 {
+                line = line.faint(format!(" ×{}", step.times));
+            }
+            self.page.line(line);
         }
         if steps.len() > FRAMES {
             self.page.line(Line::new().faint(format!("      … {} more", steps.len() - FRAMES)));
@@ -264,7 +297,7 @@ impl Stacks<'_> {
 }
 
 /// A step with a name that people read.
-fn shown(step: &str, look: &Look) -> String {
+pub fn shown(step: &str, look: &Look) -> String {
     match step.strip_suffix(')').and_then(|_| step.rfind(" (")) {
         Some(at) if step[at..].contains(':') => format!("{}{}", function(&step[..at], look), &step[at..]),
         _ => function(step, look),

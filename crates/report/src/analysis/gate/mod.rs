@@ -7,5 +7,5 @@ mod stacks;
 mod verdict;
 
 pub use figures::{Figures, Measured, Metric, Run, Scale, runs_by_region};
-pub use stacks::{Change, Difference, Shown, SiteCount, difference, sites, telling};
+pub use stacks::{Change, Difference, Place, Shown, SiteCount, difference, places, sites, telling};
 pub use verdict::{Check, Limit, Limits, Slack, Verdict, judge};

@@ -10,8 +10,8 @@ use mallow_profile::Profile;
 use serde::{Deserialize, Serialize};
 
 use crate::analysis::diff::{Rules, function};
-use crate::analysis::functions::Functions;
-use crate::analysis::interest::{Interest, interest, of_runtime};
+use crate::analysis::functions::{Frame, Functions};
+use crate::analysis::interest::{Interest, begins_a_stack, interest, of_runtime};
 use crate::analysis::overview::by_stack;
 
 /// A stack and what was allocated there.
@@ -63,7 +63,13 @@ pub fn sites(profile: &Profile, base: &str) -> Vec<SiteCount> {
         if counts.allocations == 0 {
             continue;
         }
-        let frames = functions.steps_measured(stack).into_iter().map(|step| functions.frame(&step));
+        let mut frames: Vec<_> =
+            functions.steps_measured(stack).into_iter().map(|step| functions.frame(&step)).collect();
+        // What comes before `main`, or a thread's first function, is another one with each C library, and tells nothing.
+        let root = |frame: &Frame| begins_a_stack(&frame.function) || !frame.named && frame.looked_past;
+        let own = frames.iter().rposition(|frame| !root(frame)).map_or(frames.len(), |at| at + 1);
+        frames.truncate(own);
+        let frames = frames.into_iter();
         let steps = frames.map(|frame| match (&frame.file, frame.line) {
             _ if frame.named && frame.module.as_deref().is_some_and(of_runtime) => {
                 let module = frame.module.as_deref().unwrap_or_default();
@@ -71,6 +77,7 @@ pub fn sites(profile: &Profile, base: &str) -> Vec<SiteCount> {
             }
             (Some(file), Some(line)) => {
                 let below = file.strip_prefix(base).and_then(|rest| rest.strip_prefix('/'));
+                let below = below.map(|below| below.trim_start_matches("./"));
                 let file = below.unwrap_or_else(|| file.rsplit('/').next().unwrap_or(file));
                 format!("{} ({file}:{line})", frame.function)
             }
@@ -103,42 +110,45 @@ pub struct Shown<'a> {
     pub step: &'a str,
     /// So many functions within it that only pass the request on.
     pub within: usize,
+    /// It called itself, or is several functions of this name: so many are here.
+    pub times: usize,
 }
 
 /// The functions of the program's own, from which the reader learns something, and of those that only pass the request on
-/// the ones that the program called. All of them where none is the program's.
+/// the ones that the program called, unless they exist to hand out memory. All of them where none is the program's.
 pub fn telling(stack: &[String]) -> Vec<Shown<'_>> {
-    let own = |step: &str| {
+    let of = |step: &str| {
         let name = name_of(step);
         let nameless = name.rsplit_once("+0x").map(|(module, _)| module);
-        interest(Some(name), None, module_of(step).map(|(_, module)| module).or(nameless)) == Interest::Own
+        interest(Some(name), None, module_of(step).map(|(_, module)| module).or(nameless))
     };
     // Rust's `main` calls another one of that name, which is not the program's.
     let start = stack.iter().position(|step| step.starts_with("std::rt::lang_start")).unwrap_or(stack.len());
     let stack = if start > 0 { &stack[..start] } else { stack };
-    let Some(outermost) = stack.iter().rposition(|step| own(step)) else {
-        return stack.iter().map(|step| Shown { step, within: 0 }).collect();
+    let Some(outermost) = stack.iter().rposition(|step| of(step) == Interest::Own) else {
+        return stack.iter().map(|step| Shown { step, within: 0, times: 1 }).collect();
     };
-    let mut shown: Vec<Shown> = Vec::new();
-    let mut within = None;
+    let mut shown: Vec<(Shown, Interest)> = Vec::new();
     for step in &stack[..=outermost] {
-        match (own(step), within) {
-            (false, None) => {
-                shown.push(Shown { step, within: 0 });
-                within = Some(0);
-            }
-            (false, Some(inner)) => {
+        let interest = of(step);
+        let mut one = Shown { step, within: 0, times: 1 };
+        match shown.last().copied() {
+            Some((inner, Interest::Allocator)) if interest == Interest::Own && shown.len() == 1 && inner.times == 1 => {
                 shown.pop();
-                shown.push(Shown { step, within: inner + 1 });
-                within = Some(inner + 1);
             }
-            (true, _) => {
-                shown.push(Shown { step, within: 0 });
-                within = None;
+            Some((inner, of_inner)) if interest != Interest::Own && of_inner != Interest::Own => {
+                one.within = inner.within + 1;
+                shown.pop();
             }
+            Some((inner, Interest::Own)) if interest == Interest::Own && name_of(inner.step) == name_of(step) => {
+                one = Shown { times: inner.times + 1, ..inner };
+                shown.pop();
+            }
+            _ => {}
         }
+        shown.push((one, interest));
     }
-    shown
+    shown.into_iter().map(|(shown, _)| shown).collect()
 }
 
 /// How a stack changed.
@@ -180,6 +190,43 @@ impl Difference {
     pub fn bytes(&self) -> i64 {
         self.bytes_now.wrapping_sub(self.bytes_before) as i64
     }
+}
+
+/// A line of the program, and what its stacks have more than before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// The innermost function of the program's own.
+    pub function: String,
+    /// How many stacks lead there.
+    pub stacks: usize,
+    /// Allocations more than before.
+    pub allocations: i64,
+    /// Requested bytes more than before.
+    pub bytes: i64,
+}
+
+/// Differences by the line that they come from, the largest change first.
+pub fn places(differences: &[Difference]) -> Vec<Place> {
+    let mut sums: BTreeMap<&str, (usize, i64, i64)> = BTreeMap::new();
+    for difference in differences {
+        let (stacks, allocations, bytes) = sums.entry(own_step(&difference.stack)).or_default();
+        *stacks += 1;
+        *allocations += difference.allocations();
+        *bytes += difference.bytes();
+    }
+    let mut places: Vec<_> = sums
+        .into_iter()
+        .map(|(step, (stacks, allocations, bytes))| Place { function: step.to_owned(), stacks, allocations, bytes })
+        .collect();
+    places.sort_by_key(|place| std::cmp::Reverse((place.allocations.abs(), place.bytes.abs())));
+    places
+}
+
+/// The innermost step that is the program's own; the innermost of all where none is.
+fn own_step(stack: &[String]) -> &str {
+    let shown = telling(stack);
+    let own = shown.iter().find(|shown| interest(Some(name_of(shown.step)), None, None) == Interest::Own);
+    own.or(shown.first()).map_or("", |shown| shown.step)
 }
 
 /// All stacks whose numbers differ, the largest change first. Their sums are the difference of the totals.
@@ -262,7 +309,8 @@ mod tests {
     fn the_functions_that_tell_something_are_shown() {
         let lines = |stack: &[&str]| {
             let stack: Vec<String> = stack.iter().map(|step| (*step).to_owned()).collect();
-            telling(&stack).iter().map(|shown| format!("{} {}", shown.within, shown.step)).collect::<Vec<_>>()
+            let line = |shown: &Shown| format!("{} {}{}", shown.within, shown.step, "×".repeat(shown.times - 1));
+            telling(&stack).iter().map(line).collect::<Vec<_>>()
         };
         let whole = [
             "operator new",
@@ -282,6 +330,8 @@ mod tests {
         assert_eq!(lines(&libc), ["1 fopen [libc.so.6]", "0 read (a.c:1)"]);
         assert_eq!(lines(&["malloc", "libc.so.6+0x12"]), ["0 malloc", "0 libc.so.6+0x12"]);
         assert_eq!(lines(&["libc.so.6+0x12", "program+0x3"]), ["0 libc.so.6+0x12", "0 program+0x3"]);
+        let deep = ["operator new", "f (a.cc:1)", "f (a.cc:2)", "f (a.cc:2)", "g", "f (a.cc:2)", "main"];
+        assert_eq!(lines(&deep), ["0 f (a.cc:1)××", "0 g", "0 f (a.cc:2)", "0 main"]);
         assert!(lines(&[]).is_empty());
     }
 
@@ -305,6 +355,19 @@ mod tests {
         assert_eq!(told, [(Change::New, "d", 900, 9), (Change::Gone, "b", -5, -50), (Change::Changed, "a", 1, 20)]);
         let sum = |sites: &[SiteCount]| sites.iter().map(|s| s.allocations as i64).sum::<i64>();
         assert_eq!(all.iter().map(Difference::allocations).sum::<i64>(), sum(&now) - sum(&before));
+    }
+
+    #[test]
+    fn stacks_of_one_line_are_one_place() {
+        let now = [
+            site(&["operator new", "grow (a.cc:7)", "b", "main"], 5, 50),
+            site(&["std::vector<int>::push_back", "grow (a.cc:7)", "c", "main"], 6, 60),
+            site(&["grow (a.cc:8)", "main"], 1, 10),
+        ];
+        let all = places(&difference(&[site(&["grow (a.cc:8)", "d", "main"], 20, 1)], &now));
+        let told: Vec<_> = all.iter().map(|p| (p.function.as_str(), p.stacks, p.allocations, p.bytes)).collect();
+        assert_eq!(told, [("grow (a.cc:8)", 2, -19, 9), ("grow (a.cc:7)", 2, 11, 110)]);
+        assert_eq!(places(&[]), []);
     }
 
     #[test]
