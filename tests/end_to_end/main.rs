@@ -24,6 +24,7 @@ mod interruptions;
 mod lifecycle;
 mod limits;
 mod list;
+mod merge;
 mod oracle;
 mod other_tools;
 mod packing;

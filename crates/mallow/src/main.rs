@@ -37,6 +37,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Flame(flags) => commands::flame::run(flags),
         Command::Timeline(flags) => commands::timeline::run(flags),
         Command::Diff(flags) => commands::diff::run(flags),
+        Command::Merge(flags) => commands::merge::run(flags),
         Command::Export(flags) => commands::export::run(flags),
         Command::Test(flags) => commands::test::run(flags),
         Command::Pack(flags) => commands::pack::run(flags),

@@ -80,6 +80,8 @@ pub struct Process {
     pub executable: String,
     /// Its arguments, the name first; cut where very long.
     pub arguments: Vec<String>,
+    /// The file that it was read from, where several were merged; else empty.
+    pub source: String,
     /// First and last moment, in milliseconds since the recording began.
     pub start_ms: u64,
     /// See `start_ms`.

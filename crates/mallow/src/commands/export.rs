@@ -1,18 +1,14 @@
 //! `mallow export`: recordings and profiles in other tools' formats.
 
-use std::fs::File;
-use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
-use std::path::Path;
+use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use mallow_profile::{Word, Words};
-use mallow_report::formats::{
-    Packed, Packing, dhat, folded, heaptrack, pictured, pprof, table, write_firefox, write_speedscope,
-};
+use mallow_report::formats::{dhat, folded, heaptrack, pictured, pprof, table, write_firefox, write_speedscope};
 
 use super::source::Recording;
-use super::told;
+use super::{told, written};
 use crate::flags::{ExportFlags, ExportFormat, Table};
 use crate::text::units::of;
 use crate::{exit, output};
@@ -30,50 +26,12 @@ pub fn run(flags: &ExportFlags) -> Result<ExitCode> {
         bail!("--table is for csv and parquet alone");
     }
     let told = left_out(&recording, flags)?;
-    match flags.output.as_deref().filter(|path| path.as_os_str() != "-") {
-        None => {
-            let out = io::stdout();
-            if format.is_binary() && out.is_terminal() {
-                bail!("{} is no text for a terminal; name a file with -o", format.name());
-            }
-            // Whoever reads it may have seen enough.
-            match write(&recording, flags, out) {
-                Err(error) if closed(&error) => {}
-                written => written.context("cannot write to standard output")?,
-            }
-        }
-        Some(path) => to_file(&recording, flags, path)?,
-    }
+    let binary = format.is_binary().then(|| format.name());
+    written::stream(flags.output.as_deref(), binary.as_deref(), |out| write(&recording, flags, out))?;
     if let Some(told) = told {
         output::say(&told);
     }
     Ok(exit::OK)
-}
-
-fn closed(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == ErrorKind::BrokenPipe))
-}
-
-fn to_file(recording: &Recording, flags: &ExportFlags, path: &Path) -> Result<()> {
-    let shown = path.display();
-    if path.extension().is_some_and(|extension| extension == "mallow") {
-        bail!("{shown} is the name of a recording; choose another one for what is written");
-    }
-    let there_before = path.symlink_metadata().is_ok();
-    let file = File::create(path).with_context(|| format!("cannot write {shown}"))?;
-    let packing = if flags.format.is_binary() { Packing::Plain } else { Packing::of(path) };
-    let written = Packed::new(file, packing).map_err(anyhow::Error::from).and_then(|mut out| {
-        write(recording, flags, &mut out)?;
-        Ok(out.finish()?)
-    });
-    if written.is_err() && !there_before {
-        // Half a file is none.
-        let _ = std::fs::remove_file(path);
-    }
-    written.with_context(|| format!("cannot write {shown}"))?;
-    let length = path.metadata().map_or(0, |metadata| metadata.len());
-    output::say(&format!("wrote {shown}, {}", crate::text::units::bytes(length, false)));
-    Ok(())
 }
 
 fn write(recording: &Recording, flags: &ExportFlags, out: impl Write + Send) -> Result<()> {
@@ -157,6 +115,6 @@ fn left_out(recording: &Recording, flags: &ExportFlags) -> Result<Option<String>
     if let ([only], ExportFormat::Folded) = (carried.as_slice(), flags.format) {
         return Ok(Some(format!("folded stacks carry {only} alone")));
     }
-    let lost = told::lost(profile, Words::of(&carried));
+    let lost = told::lost(|word| profile.tells(word), Words::of(&carried));
     Ok((!lost.is_empty()).then(|| format!("{} does not carry: {}", flags.format.name(), lost.join(", "))))
 }

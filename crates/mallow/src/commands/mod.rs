@@ -16,6 +16,7 @@ pub mod launched;
 pub mod leaks;
 pub mod list;
 pub mod list_code;
+pub mod merge;
 pub mod pack;
 pub mod record;
 pub mod recover;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use mallow_profile::{Profile, Word};
-use mallow_report::analysis::{self, Ending, Frame, Insights, Largest, Measure, Overview, Stack, overview};
+use mallow_report::analysis::{self, Ending, Frame, Insights, Largest, Measure, Overview, ProcessRow, Stack, overview};
 use serde::Serialize;
 
 use super::lacking::Lacking;
@@ -198,17 +198,28 @@ fn processes(report: &Overview, look: &Look, page: &mut Page) {
     let mut order: Vec<_> = report.processes.iter().collect();
     order.sort_by_key(|p| std::cmp::Reverse(p.totals.allocations));
     page.line(heading("Processes", order.len().min(SHOWN), order.len() as u64));
-    let mut table = Table::new(&[Align::Right, Align::Right, Align::Right, Align::Right, Align::Left]);
-    table.row(["pid", "allocations", "own peak", "leaked", "command"].map(|t| Line::new().faint(t)));
+    // Of processes of other tools' files, or of merged ones, less is known.
+    type Column = (&'static str, bool, fn(&ProcessRow, &Look) -> String);
+    let columns: [Column; 5] =
+        [
+            ("pid", report.processes.iter().any(|p| p.pid > 0), |p, _| {
+                if p.pid > 0 { p.pid.to_string() } else { String::new() }
+            }),
+            ("allocations", tells(report, Word::Allocations), |p, _| count(p.totals.allocations)),
+            ("own peak", tells(report, Word::Times), |p, look| bytes(p.own_peak_bytes, look.exact)),
+            ("leaked", tells(report, Word::LeakedBytes), |p, look| bytes(p.totals.leaked_bytes, look.exact)),
+            ("file", report.processes.iter().any(|p| !p.source.is_empty()), |p, _| p.source.clone()),
+        ];
+    let columns: Vec<Column> = columns.into_iter().filter(|(_, shown, _)| *shown).collect();
+    let mut align: Vec<Align> =
+        columns.iter().map(|(title, ..)| if *title == "file" { Align::Left } else { Align::Right }).collect();
+    align.push(Align::Left);
+    let mut table = Table::new(&align);
+    table.row(columns.iter().map(|(title, ..)| *title).chain(["command"]).map(|title| Line::new().faint(title)));
     for p in order.into_iter().take(SHOWN) {
         let command = if p.arguments.is_empty() { p.executable.clone() } else { p.arguments.join(" ") };
-        table.row([
-            Line::new().plain(p.pid.to_string()),
-            Line::new().plain(count(p.totals.allocations)),
-            Line::new().plain(bytes(p.own_peak_bytes, look.exact)),
-            Line::new().plain(bytes(p.totals.leaked_bytes, look.exact)),
-            Line::new().plain(command).faint(if p.forked { " (forked)" } else { "" }),
-        ]);
+        let cells = columns.iter().map(|(.., cell)| Line::new().plain(cell(p, look)));
+        table.row(cells.chain([Line::new().plain(command).faint(if p.forked { " (forked)" } else { "" })]));
     }
     table.onto(page);
 }
@@ -322,6 +333,7 @@ pub fn lacks(ending: &Ending, page: &mut Page) {
 #[cfg(test)]
 mod tests {
     use mallow_profile::{Origin, Profile, Word, Words};
+    use mallow_report::analysis::Merger;
     use mallow_report::testing::{Builder, blocks, parser};
 
     use super::{Account, Lacking, Recording, screen, text};
@@ -334,6 +346,17 @@ mod tests {
     #[test]
     fn the_overview_reads_at_first_sight() {
         insta::assert_snapshot!(shown(&parser()));
+    }
+
+    /// Of whom a file is, and no more of each than is known.
+    #[test]
+    fn files_that_were_merged() {
+        let mut merger = Merger::default();
+        let mut sampled = parser();
+        sampled.processes.iter_mut().for_each(|process| process.pid = 0);
+        merger.add("a.mallow", &parser());
+        merger.add("host b/heap.pb.gz", &sampled);
+        insta::assert_snapshot!(shown(&merger.finish().profile));
     }
 
     #[test]

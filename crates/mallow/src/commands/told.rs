@@ -139,11 +139,11 @@ pub fn strip_untold(value: &mut Value, profile: &Profile) {
     strip(value, &left_out);
 }
 
-/// What a person would look for in vain in what is written of a profile: words that it tells, and that are not carried.
-pub fn lost(profile: &Profile, carried: Words) -> Vec<String> {
+/// What a person would look for in vain in what is written: words that are known, and that are not carried.
+pub fn lost(known: impl Fn(Word) -> bool, carried: Words) -> Vec<String> {
     let more = [Word::Processes, Word::Threads, Word::Events];
     let words = LOOKED_FOR.into_iter().chain(more);
-    words.filter(|&word| profile.tells(word) && !carried.has(word)).map(|word| word.to_string()).collect()
+    words.filter(|&word| known(word) && !carried.has(word)).map(|word| word.to_string()).collect()
 }
 
 fn strip(value: &mut Value, left_out: &[&str]) {

@@ -1,8 +1,11 @@
 //! Files that views write: where they go, and what they never replace.
 
+use std::fs::File;
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use mallow_report::formats::{Packed, Packing};
 
 use crate::output;
 use crate::text::units::bytes;
@@ -41,9 +44,7 @@ impl Destination {
             Self::Named(path) | Self::Usual(path) => path,
         };
         let shown = path.display();
-        if path.extension().is_some_and(|e| e == "mallow") {
-            bail!("{shown} is the name of a recording; choose another one for what is written");
-        }
+        refuse_recording(path)?;
         if matches!(self, Self::Usual(_)) && path.symlink_metadata().is_ok() && !has_mark(path, mark) {
             bail!("{shown} is there already, and not Mallow's; name a file with -o");
         }
@@ -51,6 +52,55 @@ impl Destination {
         output::say(&format!("wrote {shown}, {}", bytes(text.len() as u64, false)));
         Ok(())
     }
+}
+
+/// Fails where the name is that of a recording.
+pub fn refuse_recording(path: &Path) -> Result<()> {
+    if path.extension().is_some_and(|extension| extension == "mallow") {
+        bail!("{} is the name of a recording; choose another one for what is written", path.display());
+    }
+    Ok(())
+}
+
+/// What `write` writes goes to this file, packed where its name asks for it, or to standard output. `binary` is the name of a
+/// format that is no text, and packed already.
+pub fn stream(
+    to: Option<&Path>,
+    binary: Option<&str>,
+    write: impl FnOnce(Box<dyn Write + Send + '_>) -> Result<()>,
+) -> Result<()> {
+    let Some(path) = to.filter(|path| path.as_os_str() != "-") else {
+        let out = io::stdout();
+        if let Some(format) = binary.filter(|_| out.is_terminal()) {
+            bail!("{format} is no text for a terminal; name a file with -o");
+        }
+        // Whoever reads it may have seen enough.
+        return match write(Box::new(out)) {
+            Err(error) if closed(&error) => Ok(()),
+            written => written.context("cannot write to standard output"),
+        };
+    };
+    refuse_recording(path)?;
+    let shown = path.display();
+    let there_before = path.symlink_metadata().is_ok();
+    let file = File::create(path).with_context(|| format!("cannot write {shown}"))?;
+    let packing = if binary.is_some() { Packing::Plain } else { Packing::of(path) };
+    let written = Packed::new(file, packing).map_err(anyhow::Error::from).and_then(|mut out| {
+        write(Box::new(&mut out))?;
+        Ok(out.finish()?)
+    });
+    if written.is_err() && !there_before {
+        // Half a file is none.
+        let _ = std::fs::remove_file(path);
+    }
+    written.with_context(|| format!("cannot write {shown}"))?;
+    let length = path.metadata().map_or(0, |metadata| metadata.len());
+    output::say(&format!("wrote {shown}, {}", bytes(length, false)));
+    Ok(())
+}
+
+fn closed(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == ErrorKind::BrokenPipe))
 }
 
 fn has_mark(path: &Path, mark: &str) -> bool {

@@ -1,4 +1,4 @@
-//! Flags of `export`.
+//! Flags of `export` and `merge`.
 
 use std::path::PathBuf;
 
@@ -66,4 +66,15 @@ pub enum Table {
     Sites,
     /// Events: each allocation and free, in their order
     Events,
+}
+
+/// Flags of `merge`.
+#[derive(Debug, Args)]
+pub struct MergeFlags {
+    /// Recordings and other tools' profiles, in any mixture
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Write the sum to FILE, a pprof profile that all views read; - is standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
 }

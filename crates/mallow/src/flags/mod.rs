@@ -25,7 +25,7 @@ use crate::output;
 pub use diff::DiffFlags;
 pub use doctor::DoctorFlags;
 pub use documents::{CompletionsFlags, ManFlags, Shell};
-pub use export::{ExportFlags, ExportFormat, Table};
+pub use export::{ExportFlags, ExportFormat, MergeFlags, Table};
 pub use filters::{FilterFlags, When};
 pub use flame::FlameFlags;
 pub use list::ListFlags;
@@ -108,6 +108,8 @@ pub enum Command {
     Timeline(TimelineFlags),
     /// Compare two recordings, or profiles of other tools, stack by stack
     Diff(DiffFlags),
+    /// Add recordings and profiles up, of runs or of hosts
+    Merge(MergeFlags),
     /// Write a recording in another tool's format
     Export(ExportFlags),
     /// Hold the allocations of cases to a baseline

@@ -109,7 +109,7 @@ fn merge(into: &mut Site, site: &Site) {
     into.patterns += site.patterns;
 }
 
-fn add_up(profile: &mut Profile) {
+pub(super) fn add_up(profile: &mut Profile) {
     profile.totals = Counts::default();
     for process in &mut profile.processes {
         process.totals = Counts::default();

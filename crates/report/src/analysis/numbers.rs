@@ -108,7 +108,7 @@ pub fn keys(word: Word) -> &'static [&'static str] {
         Word::Reallocs => &["reallocs_in_place", "reallocs_moved"],
         Word::Families => &["families"],
         Word::Started => &["started_unix_ms"],
-        Word::Times => &["duration_ms", "peak_ms", "own_peak_ms", "start_ms", "end_ms"],
+        Word::Times => &["duration_ms", "peak_ms", "own_peak_bytes", "own_peak_ms", "start_ms", "end_ms"],
         Word::Ages => &["oldest_ms", "youngest_ms"],
         Word::Processes => &["processes", "pids"],
         Word::Threads => &["threads"],

@@ -66,6 +66,9 @@ pub struct ProcessRow {
     pub executable: String,
     /// Its arguments, the name first.
     pub arguments: Vec<String>,
+    /// The file that it was read from, where several were merged.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub source: String,
     /// First moment, milliseconds since the recording began.
     pub start_ms: u64,
     /// Last moment.
@@ -248,6 +251,7 @@ fn process_row(p: &Process) -> ProcessRow {
         forked: p.forked,
         executable: p.executable.clone(),
         arguments: p.arguments.clone(),
+        source: p.source.clone(),
         start_ms: p.start_ms,
         end_ms: p.end_ms,
         threads: p.threads,

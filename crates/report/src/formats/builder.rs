@@ -21,12 +21,13 @@ pub struct Builder {
     pub profile: Profile,
     /// What a person has to know.
     pub remarks: Vec<String>,
-    /// The only process. Files with several say so in their own words.
+    /// The first process, and of most files the only one.
     pub process: Process,
     format: Format,
     modules: FxHashMap<Box<str>, ModuleId>,
     frames: FxHashMap<Frame, FrameId>,
-    sites: FxHashMap<StackId, usize>,
+    others: Vec<Process>,
+    sites: FxHashMap<(ProcessId, StackId), usize>,
     path: Vec<FrameId>,
     bytes: u64,
 }
@@ -38,6 +39,7 @@ impl Builder {
             profile: Profile::default(),
             remarks: Vec::new(),
             process: Process::default(),
+            others: Vec::new(),
             format,
             modules: FxHashMap::default(),
             frames: FxHashMap::default(),
@@ -86,11 +88,20 @@ impl Builder {
 
     /// The stack of these frames, the innermost first. A very deep one is cut.
     pub fn stack(&mut self, innermost_first: impl IntoIterator<Item = FrameId>) -> Result<StackId, FormatError> {
+        self.stack_on(Stacks::ROOT, innermost_first)
+    }
+
+    /// The same upon one of the roots.
+    pub fn stack_on(
+        &mut self,
+        root: StackId,
+        innermost_first: impl IntoIterator<Item = FrameId>,
+    ) -> Result<StackId, FormatError> {
         let mut path = std::mem::take(&mut self.path);
         path.clear();
         let mut all = innermost_first.into_iter();
         path.extend(all.by_ref().take(DEPTH));
-        let root = if all.next().is_some() { Stacks::CUT_ROOT } else { Stacks::ROOT };
+        let root = if all.next().is_some() { Stacks::CUT_ROOT } else { root };
         let stack = path.iter().rev().try_fold(root, |parent, &frame| self.push(parent, frame));
         self.path = path;
         stack
@@ -112,11 +123,21 @@ impl Builder {
         self.profile.sites[site].counts += counts;
     }
 
-    /// Index of the site of this stack.
+    /// One more process than the first.
+    pub fn add_process(&mut self, process: Process) -> ProcessId {
+        self.others.push(process);
+        ProcessId(self.others.len() as u32)
+    }
+
+    /// Index of the site of this stack, in the first process.
     pub fn site(&mut self, stack: StackId) -> usize {
+        self.site_in(ProcessId(0), stack)
+    }
+
+    /// Index of the site of this stack, in this process.
+    pub fn site_in(&mut self, process: ProcessId, stack: StackId) -> usize {
         let sites = &mut self.profile.sites;
-        *self.sites.entry(stack).or_insert_with(|| {
-            let process = ProcessId(0);
+        *self.sites.entry((process, stack)).or_insert_with(|| {
             let (counts, patterns) = (Counts::default(), Patterns::default());
             sites.push(Site { process, stack, counts, patterns, leaked_oldest_ms: 0, leaked_youngest_ms: 0 });
             sites.len() - 1
@@ -133,17 +154,23 @@ impl Builder {
                 tells = tells.with(freed);
             }
         }
+        let mut processes = vec![self.process];
+        processes.append(&mut self.others);
         for site in sites {
             *totals += site.counts;
+            if let Some(process) = processes.get_mut(site.process.0 as usize) {
+                process.totals += site.counts;
+            }
         }
-        self.process.totals = self.profile.totals;
-        self.process.own_peak_bytes = self.profile.totals.peak_bytes;
-        self.process.end_ms = self.profile.duration_ms;
-        self.process.own_peak_ms = self.profile.peak_ms;
-        if self.process.arguments.is_empty() {
-            self.process.arguments.clone_from(&self.profile.command);
+        // Of several it is known what they had when all together had most, and not what each had at most.
+        if let [only] = &mut processes[..] {
+            if only.arguments.is_empty() {
+                only.arguments.clone_from(&self.profile.command);
+            }
+            only.end_ms = self.profile.duration_ms;
+            (only.own_peak_bytes, only.own_peak_ms) = (only.totals.peak_bytes, self.profile.peak_ms);
         }
-        self.profile.processes.push(self.process);
+        self.profile.processes = processes;
         self.profile.origin = Some(Origin { format: self.format.name(), tells, sampled_bytes });
         Foreign { profile: self.profile, addresses, remarks: self.remarks }
     }

@@ -13,7 +13,7 @@ const fn kind(word: Word, field: fn(&mut Counts) -> &mut u64) -> Kind {
 }
 
 /// The words that pprof carries, under the names that Mallow writes: Go's, where Go has one.
-pub const WRITTEN: [(&str, &str, Kind); 8] = [
+pub const WRITTEN: [(&str, &str, Kind); 10] = [
     ("alloc_objects", "count", kind(Word::Allocations, |c| &mut c.allocations)),
     ("alloc_space", "bytes", kind(Word::AllocatedBytes, |c| &mut c.allocated_bytes)),
     ("inuse_objects", "count", kind(Word::Leaked, |c| &mut c.leaked)),
@@ -22,7 +22,24 @@ pub const WRITTEN: [(&str, &str, Kind); 8] = [
     ("peak_space", "bytes", kind(Word::PeakBytes, |c| &mut c.peak_bytes)),
     ("temporary_objects", "count", kind(Word::Temporary, |c| &mut c.temporary)),
     ("temporary_space", "bytes", kind(Word::TemporaryBytes, |c| &mut c.temporary_bytes)),
+    ("reallocs_in_place", "count", kind(Word::Reallocs, |c| &mut c.reallocs_in_place)),
+    ("reallocs_moved", "count", kind(Word::Reallocs, |c| &mut c.reallocs_moved)),
 ];
+
+/// The keys of the labels that Mallow writes, and reads.
+pub mod label {
+    /// Process id.
+    pub const PID: &str = "pid";
+    /// Its program.
+    pub const PROCESS: &str = "process";
+    /// The file that it was read from, where several were merged.
+    pub const SOURCE: &str = "source";
+    /// The outermost functions of the stack are missing.
+    pub const CUT: &str = "cut";
+}
+
+/// What stands before the command in a comment.
+pub const COMMAND: &str = "command: ";
 
 /// Other tools' names for the first four. What pprof calls objects and space, without more, is what was live when the
 /// profile was taken.

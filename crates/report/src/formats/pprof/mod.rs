@@ -1,6 +1,7 @@
 //! pprof's protocol buffers, plain or gzipped.
 
 mod kinds;
+mod labels;
 mod messages;
 mod read;
 mod write;

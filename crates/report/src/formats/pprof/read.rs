@@ -1,12 +1,13 @@
 //! Reading: three passes over the bytes. Tables may come after what refers to them, so the first pass finds the strings,
 //! functions and mappings, the second makes frames of locations, the third adds samples up.
 
-use mallow_profile::{Counts, Frame, FrameId, Line, ModuleId, StringId, Words};
+use mallow_profile::{Counts, Frame, FrameId, Line, ModuleId, ProcessId, Stacks, StringId, Word, Words};
 use prost::Message;
 use prost::encoding::{WireType, decode_key, decode_varint};
 use rustc_hash::FxHashMap;
 
-use super::kinds::{self, Kind};
+use super::kinds::{self, COMMAND, Kind};
+use super::labels::Labels;
 use super::messages::{self, Function, Location, Mapping, ValueType, Values, field};
 use crate::formats::builder::Builder;
 use crate::formats::input::{Input, name};
@@ -15,7 +16,7 @@ use crate::formats::{Addresses, At, Foreign, Format, FormatError};
 /// Does this begin as a profile does? Its fields have the numbers and types of one, and what is a message in them is that
 /// message: text may look like fields for some bytes.
 pub fn looks_like(head: &[u8]) -> bool {
-    let mut fields = Fields { all: head, at: 0 };
+    let mut fields = Fields::of(head);
     let mut seen = 0;
     loop {
         match fields.next() {
@@ -44,7 +45,7 @@ pub fn looks_like(head: &[u8]) -> bool {
 }
 
 fn is_value_type(bytes: &[u8]) -> bool {
-    let mut fields = Fields { all: bytes, at: 0 };
+    let mut fields = Fields::of(bytes);
     fields.all(|field| matches!(field, Ok(Field { number: 1 | 2, value: Value::Number(_) })))
 }
 
@@ -56,15 +57,16 @@ pub fn read(input: &mut Input) -> Result<Foreign, FormatError> {
     let mut builder = Builder::new(Format::Pprof);
     builder.read(bytes.len());
     let mut locations = Locations::new(&tables, &mut builder);
-    for field in (Fields { all: &bytes, at: 0 }) {
+    for field in Fields::of(&bytes) {
         let Field { number, value } = field?;
         if number == field::LOCATION {
             locations.add(value.bytes()?, &mut builder)?;
         }
     }
     let Locations { frames, offsets, named, .. } = locations;
+    let mut labels = Labels::of(&tables.strings);
     let mut values = Values::default();
-    for field in (Fields { all: &bytes, at: 0 }) {
+    for field in Fields::of(&bytes) {
         let Field { number, value } = field?;
         if number == field::SAMPLE {
             values.clear();
@@ -75,19 +77,32 @@ pub fn read(input: &mut Input) -> Result<Foreign, FormatError> {
             if known < values.location_id.len() {
                 return Err(damaged(&bytes, value.start(), "a sample names a location that there is not"));
             }
-            let stack = builder.stack(ids)?;
-            builder.add(stack, counts);
+            let (process, root) = match &mut labels {
+                None => (ProcessId(0), Stacks::ROOT),
+                Some(labels) => labels.read(value.bytes()?, &tables, &mut builder)?,
+            };
+            let stack = builder.stack_on(root, ids)?;
+            let site = builder.site_in(process, stack);
+            builder.profile.sites[site].counts += counts;
         }
     }
-    let tells = Words::of(&kinds.iter().flatten().map(|kind| kind.word).collect::<Vec<_>>());
+    let mut tells = Words::of(&kinds.iter().flatten().map(|kind| kind.word).collect::<Vec<_>>());
+    if labels.is_some_and(|labels| labels.tell()) {
+        tells = tells.with(Word::Processes);
+    }
     builder.profile.started_unix_ms = u64::try_from(tables.time_nanos).unwrap_or(0) / 1_000_000;
     if let Some(nanos) = u64::try_from(tables.duration_nanos).ok().filter(|&nanos| nanos > 0) {
         builder.profile.duration_ms = nanos / 1_000_000;
     }
-    if let Some(mapping) = tables.mappings.first() {
-        let path = tables.text(mapping.filename).into_owned();
-        builder.process.executable.clone_from(&path);
-        builder.profile.command.extend(Some(path).filter(|path| !path.is_empty()));
+    // Mallow's own say what the command was; of others it is known what they had loaded first.
+    match (tables.command(), tables.mappings.first()) {
+        (Some(command), _) => builder.profile.command.push(command),
+        (None, Some(mapping)) => {
+            let path = tables.text(mapping.filename).into_owned();
+            builder.process.executable.clone_from(&path);
+            builder.profile.command.extend(Some(path).filter(|path| !path.is_empty()));
+        }
+        (None, None) => {}
     }
     let lost = tables.other_kinds();
     if !lost.is_empty() {
@@ -118,14 +133,14 @@ fn unusable(what: impl Into<String>) -> FormatError {
     FormatError::Unusable { format: Format::Pprof, what: what.into() }
 }
 
-fn damaged(all: &[u8], at: &[u8], what: &str) -> FormatError {
+pub fn damaged(all: &[u8], at: &[u8], what: &str) -> FormatError {
     let offset = at.as_ptr() as usize - all.as_ptr() as usize;
     FormatError::Damaged { format: Format::Pprof, at: At::Byte(offset as u64), what: what.to_owned() }
 }
 
 /// What the first pass found.
-struct Tables<'a> {
-    all: &'a [u8],
+pub struct Tables<'a> {
+    pub all: &'a [u8],
     strings: Vec<&'a [u8]>,
     functions: FxHashMap<u64, (i64, i64)>,
     mappings: Vec<Mapping>,
@@ -134,6 +149,7 @@ struct Tables<'a> {
     period: i64,
     time_nanos: i64,
     duration_nanos: i64,
+    comments: Vec<i64>,
 }
 
 impl<'a> Tables<'a> {
@@ -148,8 +164,9 @@ impl<'a> Tables<'a> {
             period: 0,
             time_nanos: 0,
             duration_nanos: 0,
+            comments: Vec::new(),
         };
-        for field in (Fields { all, at: 0 }) {
+        for field in Fields::of(all) {
             let Field { number, value } = field?;
             match number {
                 field::STRING_TABLE => it.strings.push(value.bytes()?),
@@ -164,6 +181,7 @@ impl<'a> Tables<'a> {
                 field::PERIOD => it.period = value.number()? as i64,
                 field::TIME_NANOS => it.time_nanos = value.number()? as i64,
                 field::DURATION_NANOS => it.duration_nanos = value.number()? as i64,
+                field::COMMENT => it.comments.extend(value.number().ok().map(|index| index as i64)),
                 _ => {}
             }
         }
@@ -175,20 +193,28 @@ impl<'a> Tables<'a> {
         M::decode(bytes).map_err(|error| damaged(self.all, bytes, &error.to_string()))
     }
 
-    fn text(&self, index: i64) -> std::borrow::Cow<'a, str> {
+    /// The command, where a comment tells it.
+    fn command(&self) -> Option<String> {
+        self.comments.iter().find_map(|&index| Some(self.text(index).strip_prefix(COMMAND)?.to_owned()))
+    }
+
+    pub fn text(&self, index: i64) -> std::borrow::Cow<'a, str> {
         name(usize::try_from(index).ok().and_then(|index| self.strings.get(index)).copied().unwrap_or_default())
     }
 
     /// For each value of a sample, what it means.
     fn kinds(&self) -> Result<Vec<Option<&'static Kind>>, FormatError> {
-        let mut seen = Words::default();
+        let mut seen: Vec<&Kind> = Vec::new();
         let all: Vec<_> = self
             .sample_types
             .iter()
             .map(|t| {
-                // A second one of the same word would count everything twice.
-                let kind = kinds::of(&self.text(t.r#type), &self.text(t.unit)).filter(|kind| !seen.has(kind.word))?;
-                seen = seen.with(kind.word);
+                // A second one of the same would count everything twice.
+                let kind = kinds::of(&self.text(t.r#type), &self.text(t.unit))?;
+                if seen.iter().any(|known| std::ptr::eq(*known, kind)) {
+                    return None;
+                }
+                seen.push(kind);
                 Some(kind)
             })
             .collect();
@@ -310,24 +336,24 @@ fn unhex(text: &str) -> Vec<u8> {
 }
 
 /// The fields of a message, in their order.
-struct Fields<'a> {
+pub struct Fields<'a> {
     all: &'a [u8],
     at: usize,
 }
 
-struct Field<'a> {
-    number: u32,
-    value: Value<'a>,
+pub struct Field<'a> {
+    pub number: u32,
+    pub value: Value<'a>,
 }
 
 #[derive(Clone, Copy)]
-enum Value<'a> {
+pub enum Value<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
 
 impl<'a> Value<'a> {
-    fn bytes(self) -> Result<&'a [u8], FormatError> {
+    pub fn bytes(self) -> Result<&'a [u8], FormatError> {
         match self {
             Self::Bytes(bytes) => Ok(bytes),
             Self::Number(_) => Err(misplaced()),
@@ -355,7 +381,12 @@ fn misplaced() -> FormatError {
     FormatError::Damaged { format: Format::Pprof, at: At::Somewhere, what }
 }
 
-impl Fields<'_> {
+impl<'a> Fields<'a> {
+    /// Of these bytes.
+    pub fn of(all: &'a [u8]) -> Self {
+        Self { all, at: 0 }
+    }
+
     /// After an error: true where a field is longer than what is there.
     fn reaches_past_end(&self) -> bool {
         let mut rest = &self.all[self.at..];

@@ -9,7 +9,7 @@ use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
 use rustc_hash::FxHashMap;
 
-use super::kinds::{Kind, WRITTEN};
+use super::kinds::{COMMAND, Kind, WRITTEN, label};
 use super::messages::{Function, Label, Line, Location, Mapping, Sample, ValueType, field};
 use crate::formats::frames::{functions, program};
 
@@ -77,12 +77,19 @@ impl<W: Write> Writer<'_, W> {
             self.message(field::MAPPING, &mapping);
         }
         let labels = profile.processes.iter().map(|process| {
-            let pid = Label { key: self.string("pid"), num: process.pid.into(), ..Label::default() };
-            let name = Label { key: self.string("process"), str: self.string(program(process)), ..Label::default() };
-            match profile.tells(Word::Processes) {
-                true => vec![pid, name],
-                false => Vec::new(),
+            let mut labels = Vec::new();
+            if !profile.tells(Word::Processes) {
+                return labels;
             }
+            if process.pid > 0 {
+                labels.push(Label { key: self.string(label::PID), num: process.pid.into(), ..Label::default() });
+            }
+            for (key, text) in [(label::PROCESS, program(process)), (label::SOURCE, &process.source)] {
+                if !text.is_empty() {
+                    labels.push(Label { key: self.string(key), str: self.string(text), ..Label::default() });
+                }
+            }
+            labels
         });
         let labels: Vec<_> = labels.collect();
         for site in &profile.sites {
@@ -96,7 +103,10 @@ impl<W: Write> Writer<'_, W> {
             for frame in profile.stacks.frames(site.stack) {
                 self.location(frame);
             }
-            let label = labels.get(site.process.0 as usize).cloned().unwrap_or_default();
+            let mut label = labels.get(site.process.0 as usize).cloned().unwrap_or_default();
+            if profile.stacks.is_cut(site.stack) {
+                label.push(Label { key: self.string(label::CUT), num: 1, ..Label::default() });
+            }
             self.message(field::SAMPLE, &Sample { location_id, value, label });
             self.flush(1 << 16)?;
         }
@@ -115,7 +125,7 @@ impl<W: Write> Writer<'_, W> {
             self.number(field::DEFAULT_SAMPLE_TYPE, default as u64);
         }
         if !profile.command.is_empty() {
-            let command = self.string(&profile.command.join(" "));
+            let command = self.string(&format!("{COMMAND}{}", profile.command.join(" ")));
             self.number(field::COMMENT, command as u64);
         }
         Ok(())

@@ -1,0 +1,277 @@
+//! Several profiles as one: of runs, of hosts, of tools.
+
+use mallow_profile::{
+    Counts, Frame, FrameId, Line, Module, ModuleId, Origin, Process, ProcessId, Profile, Site, StackId, Stacks, Word,
+    Words,
+};
+use rustc_hash::FxHashMap;
+
+use super::narrow::add_up;
+
+/// What adds up. The peak does not, and is told all the same: see [`Merger::finish`].
+const ADDED: [Word; 11] = [
+    Word::Allocations,
+    Word::AllocatedBytes,
+    Word::Frees,
+    Word::FreedBytes,
+    Word::Temporary,
+    Word::TemporaryBytes,
+    Word::Leaked,
+    Word::LeakedBytes,
+    Word::Peak,
+    Word::PeakBytes,
+    Word::Reallocs,
+];
+
+/// What stands between commands.
+const BETWEEN: &str = "; ";
+
+/// Adds profiles up, one at a time: each may be dropped when it has been added.
+#[derive(Debug, Default)]
+pub struct Merger {
+    profile: Profile,
+    modules: FxHashMap<Module, ModuleId>,
+    frames: FxHashMap<Frame, FrameId>,
+    sites: FxHashMap<(ProcessId, StackId), usize>,
+    inputs: Vec<Input>,
+    sampled_bytes: Option<u64>,
+    /// The input whose peak it is, and how many bytes that is.
+    peak: Option<(usize, u64)>,
+}
+
+/// What is kept of a profile that was added.
+#[derive(Clone, Debug)]
+struct Input {
+    name: String,
+    tells: Words,
+}
+
+/// All of them.
+#[derive(Debug)]
+pub struct Merged {
+    /// Their sum. It tells what each of them tells.
+    pub profile: Profile,
+    /// Whose peak it has, where peaks are told and there is one: the highest one.
+    pub peak_of: Option<String>,
+    /// What is left out because not all tell it: the word, and the first that does not.
+    pub left_out: Vec<(Word, String)>,
+    /// What some of them tell, whether it is left out or not.
+    pub some_tell: Words,
+}
+
+impl Merger {
+    /// Adds a profile. Its processes are told apart from others by this name, unless they have one already.
+    pub fn add(&mut self, name: &str, other: &Profile) {
+        let at = self.inputs.len();
+        let tells = Word::ALL.into_iter().filter(|&word| other.tells(word)).fold(Words::default(), Words::with);
+        self.inputs.push(Input { name: name.to_owned(), tells });
+        self.sampled_bytes = self.sampled_bytes.max(other.origin.as_ref().and_then(|origin| origin.sampled_bytes));
+        self.command(other);
+        let mine = &mut self.profile;
+        mine.started_unix_ms = match (mine.started_unix_ms, other.started_unix_ms) {
+            (0, started) | (started, 0) => started,
+            (a, b) => a.min(b),
+        };
+        let its_peak = self.peak.is_none_or(|(_, bytes)| other.totals.peak_bytes > bytes);
+        if its_peak {
+            self.peak = Some((at, other.totals.peak_bytes));
+            mine.sites.iter_mut().for_each(|site| (site.counts.peak, site.counts.peak_bytes) = (0, 0));
+        }
+        let first = mine.processes.len() as u32;
+        mine.processes.extend(other.processes.iter().map(|process| Process {
+            pid: process.pid,
+            executable: process.executable.clone(),
+            arguments: process.arguments.clone(),
+            source: if process.source.is_empty() { name.to_owned() } else { process.source.clone() },
+            ..Process::default()
+        }));
+        let stacks = self.stacks(other);
+        for site in &other.sites {
+            let known = (site.process.0 as usize) < other.processes.len();
+            let process = ProcessId(if known { first + site.process.0 } else { u32::MAX });
+            let stack = stacks.get(site.stack.0 as usize).copied().unwrap_or(Stacks::ROOT);
+            let counts = match its_peak {
+                true => site.counts,
+                false => Counts { peak: 0, peak_bytes: 0, ..site.counts },
+            };
+            let sites = &mut self.profile.sites;
+            match self.sites.entry((process, stack)) {
+                std::collections::hash_map::Entry::Occupied(known) => sites[*known.get()].counts += counts,
+                std::collections::hash_map::Entry::Vacant(new) => {
+                    new.insert(sites.len());
+                    sites.push(Site { process, stack, counts, ..site.clone() });
+                }
+            }
+        }
+    }
+
+    /// Each command once, in one text. What was merged before has several.
+    fn command(&mut self, other: &Profile) {
+        let text = other.command.join(" ");
+        let merged = other.processes.iter().any(|process| !process.source.is_empty());
+        let known = &mut self.profile.command;
+        for text in if merged && !known.is_empty() { text.split(BETWEEN).collect() } else { vec![text.as_str()] } {
+            let between = |text: &str| format!("{BETWEEN}{text}{BETWEEN}");
+            match known.first_mut() {
+                _ if text.is_empty() => {}
+                None => known.push(text.to_owned()),
+                Some(known) if between(known).contains(&between(text)) => {}
+                Some(known) => *known = format!("{known}{BETWEEN}{text}"),
+            }
+        }
+    }
+
+    /// Where its stacks are among these.
+    fn stacks(&mut self, other: &Profile) -> Vec<StackId> {
+        let modules: Vec<ModuleId> = other.modules.iter().map(|module| self.module(module)).collect();
+        let frames: Vec<FrameId> = other.frames.iter().map(|frame| self.frame(other, frame, &modules)).collect();
+        let mut moved = vec![Stacks::ROOT; other.stacks.len()];
+        for at in 0..moved.len() {
+            let id = StackId(at as u32);
+            moved[at] = match other.stacks.top(id) {
+                None if other.stacks.is_cut(id) => Stacks::CUT_ROOT,
+                None => Stacks::ROOT,
+                Some((frame, caller)) => match frames.get(frame.0 as usize) {
+                    Some(&frame) => self.profile.stacks.push(moved[caller.0 as usize], frame),
+                    None => moved[caller.0 as usize],
+                },
+            };
+        }
+        moved
+    }
+
+    fn module(&mut self, module: &Module) -> ModuleId {
+        if let Some(&id) = self.modules.get(module) {
+            return id;
+        }
+        let id = ModuleId(self.profile.modules.len() as u32);
+        self.profile.modules.push(module.clone());
+        self.modules.insert(module.clone(), id);
+        id
+    }
+
+    fn frame(&mut self, other: &Profile, frame: &Frame, modules: &[ModuleId]) -> FrameId {
+        let strings = &mut self.profile.strings;
+        let lines = frame.lines.iter().map(|line| Line {
+            function: strings.intern(other.strings.get(line.function)),
+            file: line.file.map(|file| strings.intern(other.strings.get(file))),
+            line: line.line,
+        });
+        let moved = Frame {
+            module: frame.module.and_then(|module| modules.get(module.0 as usize).copied()),
+            address: frame.address,
+            exact: frame.exact,
+            lines: lines.collect(),
+        };
+        if let Some(&id) = self.frames.get(&moved) {
+            return id;
+        }
+        let id = FrameId(self.profile.frames.len() as u32);
+        self.profile.frames.push(moved.clone());
+        self.frames.insert(moved, id);
+        id
+    }
+
+    /// The sum. It tells what all of them tell: a sum over those that do would look like one over all. Of the peak it has the
+    /// highest one, whole, because the peaks of different runs were at different moments.
+    pub fn finish(mut self) -> Merged {
+        let has = |input: &Input, word| input.tells.has(word);
+        let mut tells = Words::default().with(Word::Processes);
+        let mut some_tell = Words::default();
+        let mut left_out = Vec::new();
+        for word in Word::ALL {
+            let some = self.inputs.iter().any(|input| has(input, word));
+            let lacking = self.inputs.iter().find(|input| !has(input, word));
+            some_tell = if some { some_tell.with(word) } else { some_tell };
+            match lacking {
+                None if ADDED.contains(&word) || word == Word::Started => tells = tells.with(word),
+                Some(lacking) if some && ADDED.contains(&word) => left_out.push((word, lacking.name.clone())),
+                _ => {}
+            }
+        }
+        let told = tells.has(Word::PeakBytes) && self.inputs.len() > 1;
+        let peak_of = self.peak.filter(|_| told).map(|(input, _)| self.inputs[input].name.clone());
+        self.profile.origin = Some(Origin { format: "merged", tells, sampled_bytes: self.sampled_bytes });
+        add_up(&mut self.profile);
+        Merged { profile: self.profile, peak_of, left_out, some_tell }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mallow_profile::{Origin, ProcessId, Profile, Stacks, Word, Words};
+
+    use super::{Merged, Merger};
+    use crate::testing::{Builder, blocks, parser};
+
+    fn merged(all: &[(&str, &Profile)]) -> Merged {
+        let mut merger = Merger::default();
+        all.iter().for_each(|(name, profile)| merger.add(name, profile));
+        merger.finish()
+    }
+
+    #[test]
+    fn sums_are_those_of_all_and_the_peak_is_the_highest() {
+        let one = parser();
+        let mut b = Builder::default();
+        let process = b.process(1, &["a"], 10);
+        b.site(process, &["f", "main"], blocks(3, 1_000_000_000, 0, 3));
+        let other = b.profile;
+        for (order, of) in
+            [([("one", &one), ("other", &other)], "other"), ([("other", &other), ("one", &one)], "other")]
+        {
+            let Merged { profile, peak_of, left_out, .. } = merged(&order);
+            let mut expected = one.totals;
+            expected += other.totals;
+            (expected.peak, expected.peak_bytes) = (other.totals.peak, other.totals.peak_bytes);
+            assert!(other.totals.peak_bytes > one.totals.peak_bytes);
+            assert_eq!((profile.totals, peak_of.as_deref(), left_out.len()), (expected, Some(of), 0));
+        }
+    }
+
+    #[test]
+    fn the_same_stack_is_one_and_processes_are_told_apart() {
+        let one = parser();
+        let Merged { profile, .. } = merged(&[("a", &one), ("b", &one)]);
+        assert_eq!((profile.stacks.len(), profile.frames.len()), (one.stacks.len(), one.frames.len()));
+        assert_eq!(profile.sites.len(), 2 * one.sites.len());
+        let sources: Vec<_> = profile.processes.iter().map(|process| process.source.as_str()).collect();
+        assert_eq!(sources.len(), 2 * one.processes.len());
+        assert!(
+            sources[..one.processes.len()].iter().all(|s| *s == "a")
+                && sources[one.processes.len()..].iter().all(|s| *s == "b")
+        );
+        // What was merged before keeps its names.
+        let again = merged(&[("ab", &profile), ("c", &one)]).profile;
+        assert_eq!(
+            (again.processes[0].source.as_str(), again.processes[again.processes.len() - 1].source.as_str()),
+            ("a", "c")
+        );
+        assert_eq!((&profile.command, &again.command), (&vec![one.command.join(" ")], &profile.command), "each once");
+    }
+
+    #[test]
+    fn what_one_does_not_tell_is_left_out() {
+        let one = parser();
+        let mut other = parser();
+        let tells = Words::of(&[Word::Allocations, Word::Leaked]);
+        other.origin = Some(Origin { format: "pprof", tells, sampled_bytes: Some(4096) });
+        let Merged { profile, peak_of, left_out, some_tell } = merged(&[("one", &one), ("other", &other)]);
+        let told: Vec<Word> = Word::ALL.into_iter().filter(|&word| profile.tells(word)).collect();
+        assert_eq!(told, [Word::Allocations, Word::Leaked, Word::Processes]);
+        assert_eq!((peak_of, profile.origin.expect("an origin").sampled_bytes), (None, Some(4096)));
+        assert!(left_out.contains(&(Word::PeakBytes, "other".to_owned())) && some_tell.has(Word::Events));
+    }
+
+    #[test]
+    fn cut_stacks_and_stray_numbers_stay_what_they_are() {
+        let mut b = Builder::default();
+        let process = b.process(1, &["a"], 10);
+        b.site(process, &["f"], blocks(1, 1, 0, 0));
+        b.profile.sites[0].stack = Stacks::CUT_ROOT;
+        b.site(ProcessId(7), &["g"], blocks(1, 1, 0, 0));
+        let profile = merged(&[("a", &b.profile)]).profile;
+        assert!(profile.stacks.is_cut(profile.sites[0].stack) && !profile.stacks.is_cut(profile.sites[1].stack));
+        assert_eq!(profile.totals.allocations, 2);
+    }
+}
