@@ -9,7 +9,8 @@ use rustc_hash::FxHashMap;
 use super::functions::place_name;
 use crate::names;
 
-/// A regular expression for functions, files and modules. It matches anywhere in a name, as it is written.
+/// A regular expression for functions, files and modules. It matches anywhere in a name, as it is written. Where a name has
+/// its very letters it matches too: names are full of `+`, `*` and brackets, and people copy them.
 #[derive(Clone, Debug)]
 pub struct Pattern(Regex);
 
@@ -29,7 +30,12 @@ impl Pattern {
 
     /// True where it matches a name: as it is, or as reports show it.
     pub fn matches(&self, name: &str) -> bool {
-        self.0.is_match(name) || self.0.is_match(&names::short(name))
+        self.is_in(name) || self.is_in(&names::short(name))
+    }
+
+    /// True where it matches the text as it is.
+    fn is_in(&self, text: &str) -> bool {
+        self.0.is_match(text) || text.contains(self.as_str())
     }
 }
 
@@ -135,13 +141,12 @@ struct Hits {
 
 impl Hits {
     fn of(profile: &Profile, pattern: &Pattern) -> Self {
-        let Pattern(regex) = pattern;
         let mut hits = Self {
             frames: Vec::new(),
             strings: profile.strings.iter().map(|name| pattern.matches(name)).collect(),
-            modules: profile.modules.iter().map(|module| regex.is_match(&module.path)).collect(),
+            modules: profile.modules.iter().map(|module| pattern.is_in(&module.path)).collect(),
         };
-        let nameless = |frame: &Frame| frame.lines.is_empty() && regex.is_match(&place_name(profile, frame));
+        let nameless = |frame: &Frame| frame.lines.is_empty() && pattern.is_in(&place_name(profile, frame));
         let hit = |frame: &Frame| frame.lines.iter().any(|line| hits.line(line)) || hits.module(frame);
         hits.frames = profile.frames.iter().map(|frame| hit(frame) || nameless(frame)).collect();
         hits
@@ -203,7 +208,7 @@ fn without(profile: &mut Profile, hide: &Hits) -> Vec<StackId> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Narrowed, Narrowing, narrow};
+    use super::{Narrowed, Narrowing, Pattern, narrow};
     use crate::analysis::{Measure, TopOptions, overview, top};
     use crate::testing::{Builder, blocks, parser};
     use mallow_profile::{Counts, Profile, Stacks};
@@ -247,6 +252,15 @@ mod tests {
             let by_process = profile.processes.iter().map(|process| process.totals.allocations).sum::<u64>();
             assert_eq!(by_process, sum.allocations);
             assert!(overview(&profile, 9).families.is_empty(), "the functions called are not told by stack");
+        }
+    }
+
+    /// `a+0x10` as a regular expression has no plus in it, and `f(int*)` no brackets.
+    #[test]
+    fn a_name_that_was_copied_matches() {
+        for (pattern, name) in [("git+0x289719", "git+0x289719"), ("f(int*)", "f(int*)"), ("^f$", "f")] {
+            let pattern: Pattern = pattern.parse().expect("a pattern");
+            assert!(pattern.matches(name) && !pattern.matches("g"), "{name}");
         }
     }
 

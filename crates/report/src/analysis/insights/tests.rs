@@ -43,6 +43,17 @@ fn grown(allocations: u64, steps: u64, buffers: u64, copied: u64, largest: u64) 
     beside(PLACE, blocks(allocations, 100, 0, 0), patterns)
 }
 
+/// As in all views: the same few addresses of a stripped library stand for everything otherwise.
+#[test]
+fn a_function_without_a_name_belongs_to_the_first_that_has_one() {
+    let patterns = Patterns { alternating: 200_000, ..sizes(16, 64) };
+    let counts = blocks(200_000, 100, 0, 0);
+    let found = one(&beside(&["+0x10!libx.so", "x_write!libx.so", "main@a.c:10"], counts, patterns));
+    assert_eq!((found.frame.function.as_str(), found.frame.looked_past), ("x_write", false));
+    let found = one(&beside(&["+0x10!libx.so", "main@a.c:10"], counts, patterns));
+    assert_eq!(found.frame.function, "libx.so+0x10");
+}
+
 #[test]
 fn buffers_that_grow_step_by_step() {
     let found = one(&grown(60_000, 55_000, 5_000, 9_000_000, 16_384));

@@ -104,6 +104,8 @@ impl Ways {
         let last = walker.way.map(|way| self.ways[way].step.function);
         let mut through = None;
         let mut container = None;
+        // Where that has no name, the place is the one that all views name.
+        let first = if depth == 0 { functions.named_at(walker.stack).map_or(0, |(at, _)| at) } else { 0 };
         for (at, &step) in functions.steps(walker.stack).enumerate().skip(walker.next) {
             if step.interest != Interest::Own {
                 if depth == 0 {
@@ -113,7 +115,7 @@ impl Ways {
                 continue;
             }
             // Recursion reads as one call.
-            if Some(step.function) == last {
+            if Some(step.function) == last || step.nameless && at < first {
                 continue;
             }
             let (function, file, line, _) = step.text_key(false);
