@@ -44,7 +44,7 @@ test: ## everything that must hold; brings what it needs through apt and rustup
 
 format-check: ## only whether the sources are formatted
 	$(CARGO) fmt --all --check
-	rustfmt --check --edition 2024 examples/rust/*.rs
+	rustfmt --check --edition 2024 examples/rust/*.rs examples/benches/*/*.rs
 	clang-format --dry-run -Werror $(C_SOURCES)
 
 bench: build build/examples/stacks bench-helpers ## Mallow beside its peers; CONTRIBUTING.md names the settings

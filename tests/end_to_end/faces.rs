@@ -82,6 +82,40 @@ fn rust() {
     assert!(alone.success());
 }
 
+/// The example's benchmark of divan, and its test of `cargo test`, as they are started by hand.
+#[test]
+fn rust_benchmarks_and_tests() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let example = workspace().join("examples/benches").canonicalize().expect("the example");
+    let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join("benches");
+    for arguments in [["bench", "--no-run", "--locked"], ["test", "--no-run", "--locked"]] {
+        let mut cargo = Command::new("cargo");
+        let done = cargo.args(arguments).current_dir(&example).env("CARGO_TARGET_DIR", &built).output().expect("cargo");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+    let toml = example.join("mallow.toml");
+    let baseline = dir.path().join("baseline.json");
+    let run = |arguments: &[&str]| {
+        let run = Run::new(mallow(), dir.path()).args(["test", "--runs", "3", "-f"]).arg(&toml);
+        run.arg("--baseline").arg(&baseline).args(arguments).env("CARGO_TARGET_DIR", Some(&built)).go()
+    };
+    let updated = run(&["--update"]);
+    assert_eq!(updated.status, 0, "{}{}", updated.out(), updated.err());
+    let done = run(&["--json"]);
+    assert_eq!(done.status, 0, "{}{}", done.out(), done.err());
+    let told: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    let cases: Vec<_> = told["cases"].as_array().expect("cases").iter().map(|case| (&case["name"], case)).collect();
+    for ((name, case), (expected, allocations, remaining, unstable)) in
+        cases.iter().zip([("words", 1000, 0, false), ("letters", 0, 0, false), ("words_once", 10, 9, false)])
+    {
+        let measured = &case["measured"];
+        let told = (*name, &measured["total_allocations"], &measured["remaining_allocations"], &case["unstable"]);
+        assert_eq!(told, (&expected.into(), &allocations.into(), &remaining.into(), &unstable.into()), "{case}");
+        assert_eq!(measured["runs"].as_array().map(Vec::len), Some(3), "{case}");
+    }
+    assert_eq!(cases.len(), 3);
+}
+
 #[test]
 fn python() {
     let dir = tempfile::tempdir().expect("a directory");
