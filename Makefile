@@ -19,7 +19,7 @@ SOURCES := Cargo.toml Cargo.lock $(shell find crates preload -type f)
 C_SOURCES = $(shell find preload bench examples tests -name '*.[ch]' -o -name '*.cpp')
 WARNINGS := -Wall -Wextra -Werror
 
-.PHONY: build help examples bench-helpers demo test format-check bench install clean
+.PHONY: build help examples bench-helpers demo test format-check bench bench-views install clean
 .DEFAULT_GOAL := build
 
 build: $(MALLOW) ## the mallow command, with libmallow.so inside, in target/release
@@ -49,6 +49,9 @@ format-check: ## only whether the sources are formatted
 
 bench: build build/examples/stacks bench-helpers ## Mallow beside its peers; CONTRIBUTING.md names the settings
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/bench.py $(BENCH_OPTIONS)
+
+bench-views: build build/examples/stacks ## views of large recordings; BENCH_EVENTS=10,100 for millions of events
+	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/views.py $(BENCH_OPTIONS)
 
 bench-helpers: $(BENCH_HELPERS:%=build/bench/%)
 

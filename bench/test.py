@@ -125,6 +125,22 @@ class Tables(unittest.TestCase):
         self.assertEqual(tables.mallow_failures(self.results(report_failed="died")), [])
 
 
+class Views(unittest.TestCase):
+    def run_views(self, mallow=None):
+        environment = {**os.environ, **({"MALLOW_BIN": mallow} if mallow else {})}
+        command = [sys.executable, ROOT / "bench" / "views.py", "--events", "0.02,0.05", "--runs", "1"]
+        return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+    def test_all_views_of_two_recordings(self):
+        run = self.run_views()
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        for row in ("`report`", "`top --lifetime ..1ms`", "heaptrack_print"):
+            self.assertRegex(run.stdout, rf"(?m)^\| {row} \| \d+\.\d\d s, .* MB \| \d+\.\d\d s, .* MB \|$")
+
+    def test_a_view_that_fails_shows(self):
+        self.assertEqual(self.run_views("/bin/false").returncode, 1)
+
+
 class Everything(unittest.TestCase):
     def test_a_small_run_with_mallow(self):
         run = subprocess.run([sys.executable, ROOT / "bench" / "bench.py", "--quick",
