@@ -143,7 +143,8 @@ fn aggregated_stacks_of_two_builds_differ_by_what_was_added() {
          Shown +10,000, left out +501 in 1 stack: net +10,501 allocations, +10.50 divided by 1000\n"
     );
     // Without the rules that know of them, the number of the thunk and of the local function tell the builds apart.
-    let strict: Value = serde_json::from_str(&run(&["--json", "--no-rule", "thunks,closures,clones"])).expect("JSON");
+    let strict: Value =
+        serde_json::from_str(&run(&["--json", "--no-rule", "thunks,closures,clones,pairing"])).expect("JSON");
     assert_eq!(strict["only_before"]["rows"][0]["before"], 11_000);
     adds_up(&strict);
 }

@@ -3,6 +3,7 @@
 mod agreement;
 mod bad_input;
 mod diff;
+mod diff_pairing;
 mod docs;
 mod doctor;
 mod documents;

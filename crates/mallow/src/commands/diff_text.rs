@@ -121,24 +121,41 @@ pub fn text(diff: &Diff, names: &Names, numbers: &Numbers, depth: usize) -> Stri
         }
         left_out(list, numbers, &mut page);
     }
-    if diff.recognised.rows_in_all > 0 {
-        page.gap();
-        let in_all = format!(": {}", of(diff.recognised.rows_in_all, "stack"));
-        page.line(Line::new().strong("Equal numbers under other names").plain(in_all));
-        for row in &diff.recognised.rows {
-            show(row, numbers, depth, &mut page);
-        }
-        let hidden = diff.recognised.hidden();
-        if hidden > 0 {
-            page.line(Line::new().faint(format!("  and {} more; --limit 0 shows all", count(hidden))));
-        }
-    }
+    recognised(diff, numbers, &mut page);
     page.gap();
     if diff.equal_stacks > 0 {
         page.line(Line::new().faint(format!("{} without a difference.", of(diff.equal_stacks, "stack"))));
     }
     page.line(Line::new().strong(reconciled(diff, numbers)));
     page.into_text()
+}
+
+/// Changes that moved no number, each with all stacks that it made another: the most sure of them first.
+fn recognised(diff: &Diff, numbers: &Numbers, page: &mut Page) {
+    if diff.recognised.rows_in_all == 0 {
+        return;
+    }
+    page.gap();
+    let in_all = format!(": {}", of(diff.recognised.rows_in_all, "stack"));
+    page.line(Line::new().strong("Equal numbers, other stacks").plain(in_all));
+    let mut by_reason: Vec<(String, f64, u64, u64)> = Vec::new();
+    for row in &diff.recognised.rows {
+        let Some(why) = reasons(row, &numbers.look) else { continue };
+        match by_reason.iter_mut().find(|(reason, ..)| *reason == why) {
+            Some((_, sure, stacks, value)) => {
+                (*sure, *stacks, *value) = (sure.min(row.confidence), *stacks + 1, value.saturating_add(row.after));
+            }
+            None => by_reason.push((why, row.confidence, 1, row.after)),
+        }
+    }
+    for (why, confidence, stacks, value) in by_reason {
+        let (amount, stacks) = (numbers.amount(value), of(stacks, "stack"));
+        page.paragraph(2, &format!("{amount} in {stacks}, {}: {why}", sure(confidence)));
+    }
+    let hidden = diff.recognised.hidden();
+    if hidden > 0 {
+        page.line(Line::new().faint(format!("  and {} more; --limit 0 shows all", of(hidden, "stack"))));
+    }
 }
 
 /// `Shown +1,500, left out -200 in 7 stacks: net +1,300 allocations`
@@ -213,12 +230,26 @@ fn reason(why: &Why, look: &Look) -> String {
     }
 }
 
-/// How sure a pair is, and why it is one; nothing of stacks that are equal.
+/// So many reasons are told of a pair.
+const REASONS: usize = 4;
+
+/// Why a pair is one; nothing of stacks that are equal.
+fn reasons(row: &DiffRow, look: &Look) -> Option<String> {
+    let mut why: Vec<_> = row.why.iter().map(|why| reason(why, look)).collect();
+    if why.len() > REASONS {
+        let more = why.split_off(REASONS - 1).len();
+        why.push(format!("and {more} more"));
+    }
+    (!why.is_empty()).then(|| why.join("; "))
+}
+
+fn sure(confidence: f64) -> String {
+    format!("{:.0} % sure", (confidence * 100.0).floor())
+}
+
+/// The same, and how sure it is.
 fn explanation(row: &DiffRow, look: &Look) -> Option<String> {
-    (!row.why.is_empty()).then(|| {
-        let why: Vec<_> = row.why.iter().map(|why| reason(why, look)).collect();
-        format!("{:.0} % sure: {}", (row.confidence * 100.0).floor(), why.join("; "))
-    })
+    reasons(row, look).map(|why| format!("{}: {why}", sure(row.confidence)))
 }
 
 fn show(row: &DiffRow, numbers: &Numbers, depth: usize, page: &mut Page) {
@@ -307,7 +338,7 @@ pub fn markdown(diff: &Diff, names: &Names, numbers: &Numbers, depth: usize) -> 
         numbers.amount(diff.after.value)
     );
     for (title, list) in
-        lists(diff, names).into_iter().chain([("Equal numbers under other names".to_owned(), &diff.recognised)])
+        lists(diff, names).into_iter().chain([("Equal numbers, other stacks".to_owned(), &diff.recognised)])
     {
         if list.rows.is_empty() {
             continue;

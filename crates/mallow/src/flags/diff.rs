@@ -61,7 +61,8 @@ Two stacks are the same by these rules; --no-rule switches each off:
   start      what calls main, or a thread's first function
   lines      calls at any line of a function
   files      a function in any file
-  inlining   a function that was put into its caller, and one that was not";
+  inlining   a function that was put into its caller, and one that was not
+  pairing    what is left, where it plainly is the same: renamed, split, merged";
 
 /// An amount of what is compared.
 #[derive(Clone, Copy, Debug, PartialEq)]

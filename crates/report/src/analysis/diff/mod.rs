@@ -1,18 +1,26 @@
 //! What two profiles differ in, by stack.
 //!
-//! Stacks are first compared by what stays the same of their functions from build to build ([`Rule`]), exactly.
+//! Stacks are first compared by what stays the same of their functions from build to build ([`Rule`]), exactly. What is
+//! left is paired where that is plain ([`pairing`]).
 
+mod align;
+mod assign;
+mod candidates;
+mod items;
 mod normalise;
+mod pairing;
 mod report;
 mod rows;
+mod split;
 mod stacks;
 
 use std::cmp::Reverse;
 
-use mallow_profile::Profile;
+use mallow_profile::{Profile, Word};
 
 use super::numbers::Measure;
 pub use normalise::{Rule, Rules, function};
+use pairing::{Pairing, Told, pair};
 pub use report::{Diff, DiffFrame, DiffList, DiffRow, DiffSide, DiffStack, Mark, Why};
 use rows::{Match, change, numbers, row, value};
 use stacks::{AFTER, BEFORE, Group, Joint};
@@ -37,7 +45,14 @@ pub fn diff(before: &Profile, after: &Profile, options: DiffOptions) -> Diff {
     let mut groups = joint.groups(by);
     groups.retain(|group| [BEFORE, AFTER].iter().any(|&side| value(group, side, by) > 0));
     groups.sort_unstable_by(|a, b| joint.compare(a.node, b.node));
-    let matches = exact(&groups, by);
+    let told = |word: Word| before.tells(word) && after.tells(word);
+    let told = Told {
+        allocations: told(Word::Allocations),
+        bytes: told(Word::AllocatedBytes),
+        leaked: !told(Word::AllocatedBytes) && told(Word::LeakedBytes),
+    };
+    let pairing = options.rules.has(Rule::Pairing).then(|| pair(&joint, &groups, options.rules, told));
+    let matches = together(&groups, pairing.as_ref().map_or(&[], |pairing| &pairing.matches));
     let sides = [before, after].map(|profile| DiffSide {
         command: profile.command.clone(),
         origin: profile.origin.clone(),
@@ -59,7 +74,7 @@ pub fn diff(before: &Profile, after: &Profile, options: DiffOptions) -> Diff {
         shown: 0,
         hidden: 0,
     };
-    let list = Lister { joint: &joint, groups: &groups, options };
+    let list = Lister { joint: &joint, groups: &groups, pairing: pairing.as_ref(), options };
     let mut kinds: [Vec<Match>; 4] = Default::default();
     let mut in_stacks = 0i64;
     for of in matches {
@@ -91,16 +106,26 @@ pub fn diff(before: &Profile, after: &Profile, options: DiffOptions) -> Diff {
     diff
 }
 
-/// Each stack that both have, and each that one has, by the rules.
-fn exact(groups: &[Group], by: Measure) -> Vec<Match> {
-    let has = |at: usize, side| if value(&groups[at], side, by) > 0 { vec![at] } else { Vec::new() };
-    let each = |at| Match { before: has(at, BEFORE), after: has(at, AFTER), confidence: 1.0, why: Vec::new() };
-    (0..groups.len()).map(each).collect()
+/// The pairs that were found, and of all other stacks each for itself.
+fn together(groups: &[Group], pairs: &[Match]) -> Vec<Match> {
+    let mut taken = vec![[false; 2]; groups.len()];
+    for pair in pairs {
+        pair.before.iter().for_each(|&at| taken[at][BEFORE] = true);
+        pair.after.iter().for_each(|&at| taken[at][AFTER] = true);
+    }
+    let alone = (0..groups.len()).map(|at| {
+        let has =
+            |side: usize| if groups[at].stacks[side].is_some() && !taken[at][side] { vec![at] } else { Vec::new() };
+        Match { before: has(BEFORE), after: has(AFTER), confidence: 1.0, why: Vec::new() }
+    });
+    let alone = alone.filter(|of| !of.before.is_empty() || !of.after.is_empty());
+    pairs.iter().cloned().chain(alone).collect()
 }
 
 struct Lister<'a> {
     joint: &'a Joint<'a>,
     groups: &'a [Group],
+    pairing: Option<&'a Pairing>,
     options: DiffOptions,
 }
 
@@ -120,7 +145,11 @@ impl Lister<'_> {
         });
         let worth = |of: &&Match| changed(of).0.unsigned_abs() >= self.options.min;
         let shown = matches.iter().filter(worth).take(self.options.limit);
-        let rows = shown.map(|of| row(self.joint, self.groups, of, by, |_, _| Vec::new())).collect();
+        let steps = |before: &Group, after: &Group| {
+            let ops = self.pairing.map_or(Vec::new(), |pairing| pairing.ops(self.joint, before, after));
+            ops.iter().flat_map(|op| op.steps()).copied().collect()
+        };
+        let rows = shown.map(|of| row(self.joint, self.groups, of, by, steps)).collect();
         DiffList { rows_in_all, change: sum, rows }
     }
 }

@@ -11,6 +11,7 @@
 //! | `lines` | calls at any line of a function | `f (a.c:12)`, `f (a.c:15)` |
 //! | `files` | a function in any file | `f (a.c)`, `f (src/b.c)` |
 //! | `inlining` | a function that was put into its caller, and one that was not | |
+//! | `pairing` | stacks that are not equal by the other rules, and plainly the same: renamed, split, merged | |
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -36,11 +37,12 @@ pub enum Rule {
     Lines,
     Files,
     Inlining,
+    Pairing,
 }
 
 impl Rule {
     /// All of them, with their names.
-    pub const ALL: [(Self, &'static str); 9] = [
+    pub const ALL: [(Self, &'static str); 10] = [
         (Self::Addresses, "addresses"),
         (Self::Clones, "clones"),
         (Self::Hashes, "hashes"),
@@ -50,6 +52,7 @@ impl Rule {
         (Self::Lines, "lines"),
         (Self::Files, "files"),
         (Self::Inlining, "inlining"),
+        (Self::Pairing, "pairing"),
     ];
 }
 

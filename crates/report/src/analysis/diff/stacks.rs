@@ -7,6 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::normalise::{Rule, Rules, function};
 use crate::analysis::functions::{FunctionId, Functions, Step};
+use crate::analysis::interest::Interest;
 use crate::analysis::numbers::Measure;
 use crate::analysis::overview::by_stack;
 
@@ -43,6 +44,9 @@ pub(super) struct Group {
 /// Both profiles' stacks.
 pub(crate) struct Joint<'a> {
     sides: [Side<'a>; 2],
+    texts: Vec<String>,
+    /// By token: which is of the program's own.
+    own: Vec<bool>,
     /// Caller and function; the two roots are their own callers.
     nodes: Vec<(NodeId, Token)>,
     /// The node of each stack, of both sides.
@@ -61,6 +65,7 @@ impl<'a> Joint<'a> {
         let text = |side: usize, step: &Step| text(profiles[side], &functions[side], step, &builds[1 - side], rules);
         // Functions are many times as many as texts where lines are told apart.
         let mut known: FxHashMap<String, u32> = FxHashMap::default();
+        let mut own: Vec<bool> = Vec::new();
         let mut tokens: [Vec<Box<[Option<Token>]>>; 2] = Default::default();
         for side in [BEFORE, AFTER] {
             let mut of_function: FxHashMap<(FunctionId, bool, u32), Option<u32>> = FxHashMap::default();
@@ -72,6 +77,8 @@ impl<'a> Joint<'a> {
                     let token = *of_function.entry((step.function, inlined, line)).or_insert_with(|| {
                         let next = known.len() as u32;
                         let token = *known.entry(text(side, step)?).or_insert(next);
+                        own.resize(own.len().max(token as usize + 1), false);
+                        own[token as usize] |= step.interest == Interest::Own;
                         Some(token)
                     });
                     token.map(Token)
@@ -89,6 +96,7 @@ impl<'a> Joint<'a> {
         for token in tokens.iter_mut().flatten().flat_map(|frame| frame.iter_mut()).flatten() {
             *token = Token(number[token.0 as usize]);
         }
+        let own = texts.iter().map(|(_, old)| own[*old as usize]).collect();
         let [before, after] = functions;
         let [tokens_before, tokens_after] = tokens;
         let mut joint = Self {
@@ -96,6 +104,8 @@ impl<'a> Joint<'a> {
                 Side { profile: profiles[BEFORE], functions: before, tokens: tokens_before },
                 Side { profile: profiles[AFTER], functions: after, tokens: tokens_after },
             ],
+            texts: texts.into_iter().map(|(text, _)| text).collect(),
+            own,
             nodes: vec![(ROOT, NO_TOKEN), (CUT_ROOT, NO_TOKEN)],
             places: Default::default(),
         };
@@ -209,6 +219,21 @@ impl<'a> Joint<'a> {
         let callers = std::iter::successors(Some(node), |&at| self.nodes.get(at.0 as usize).map(|node| node.0));
         // A root is its own caller.
         callers.take(self.nodes.len()).find(|&at| at == ROOT || at == CUT_ROOT).unwrap_or(ROOT)
+    }
+
+    /// What stays the same of a function, as text.
+    pub fn text(&self, token: Token) -> &str {
+        self.texts.get(token.0 as usize).map_or("", String::as_str)
+    }
+
+    /// Is the function one of the program's own?
+    pub fn is_own(&self, token: Token) -> bool {
+        self.own.get(token.0 as usize).copied().unwrap_or(false)
+    }
+
+    /// How many functions there are; tokens are below it.
+    pub fn functions(&self) -> usize {
+        self.texts.len()
     }
 
     /// A side's functions of a stack, the innermost first, each with what stays the same of it.

@@ -1,6 +1,6 @@
 use mallow_profile::{Counts, Profile};
 
-use super::{Diff, DiffList, DiffOptions, Rule, Rules, diff};
+use super::{Diff, DiffList, DiffOptions, Mark, Rule, Rules, diff};
 use crate::analysis::Measure;
 use crate::testing::{Builder, blocks, parser};
 
@@ -120,7 +120,7 @@ fn two_builds_of_one_program_are_equal_unless_rules_are_off() {
     let report = diff(&before, &after, ALL);
     assert_eq!((report.equal_stacks, report.only_after.rows_in_all), (1, 0));
     for rule in [Rule::Addresses, Rule::Clones, Rule::Closures, Rule::Start, Rule::Lines, Rule::Files, Rule::Inlining] {
-        let report = diff(&before, &after, DiffOptions { rules: Rules::without(&[rule]), ..ALL });
+        let report = diff(&before, &after, DiffOptions { rules: Rules::without(&[rule, Rule::Pairing]), ..ALL });
         assert_eq!((report.equal_stacks, report.only_after.rows_in_all), (0, 1), "{rule:?}");
         adds_up(&report);
     }
@@ -158,4 +158,135 @@ fn ids_that_lead_nowhere_are_withstood() {
     for (a, b) in [(&broken, &parser()), (&parser(), &broken), (&broken, &broken), (&Profile::default(), &broken)] {
         adds_up(&diff(a, b, ALL));
     }
+}
+
+fn whys(row: &super::DiffRow) -> Vec<String> {
+    row.why
+        .iter()
+        .map(|why| serde_json::to_value(why).expect("JSON")["what"].as_str().expect("text").to_owned())
+        .collect()
+}
+
+/// A program with several callers of each function, so that functions are as rare as in real ones.
+fn program(parse: &str, helper: &[&str], more: u64) -> Profile {
+    let mut b = Builder::default();
+    let p = b.process(1, &["a"], 10);
+    for (at, caller) in ["load", "reload", "import", "check"].iter().enumerate() {
+        let stack = [&["operator new!libstdc++.so.6"], helper, &[parse, caller, "run", "main"]].concat();
+        b.site(p, &stack, blocks(1000 + 100 * at as u64 + more, 24, 0, 0));
+        b.site(p, &["write", caller, "run", "main"], blocks(40 + at as u64, 10, 0, 0));
+    }
+    b.profile
+}
+
+#[test]
+fn a_function_with_another_name_is_the_same() {
+    let report = diff(&program("parse_row", &[], 0), &program("read_row", &[], 0), ALL);
+    adds_up(&report);
+    assert_eq!(
+        (report.only_before.rows_in_all, report.only_after.rows_in_all, report.recognised.rows_in_all),
+        (0, 0, 4)
+    );
+    let row = &report.recognised.rows[0];
+    assert_eq!((whys(row), row.before, row.after), (vec!["renamed".into(), "same_numbers".into()], 1300, 1300));
+    assert!(row.confidence > 0.9 && row.confidence <= 1.0, "{}", row.confidence);
+    let marks: Vec<_> = row.stacks[0].frames.iter().map(|f| (f.of, f.frame.function.as_str())).collect();
+    assert_eq!(marks[..3], [(Mark::Both, "operator new"), (Mark::Before, "parse_row"), (Mark::After, "read_row")]);
+    let off = diff(
+        &program("parse_row", &[], 0),
+        &program("read_row", &[], 0),
+        DiffOptions { rules: Rules::without(&[Rule::Pairing]), ..ALL },
+    );
+    assert_eq!((off.only_before.rows_in_all, off.only_after.rows_in_all), (4, 4));
+}
+
+#[test]
+fn a_function_that_is_no_longer_inlined_has_come_in_between_and_numbers_may_differ() {
+    let report = diff(&program("parse", &[], 0), &program("parse", &["copy_field"], 50), ALL);
+    adds_up(&report);
+    assert_eq!(
+        (report.only_before.rows_in_all, report.only_after.rows_in_all, report.different.rows_in_all),
+        (0, 0, 4)
+    );
+    for row in &report.different.rows {
+        assert_eq!((whys(row), row.change), (vec!["new".to_owned()], 50));
+    }
+    let back = diff(&program("parse", &["copy_field"], 0), &program("parse", &[], 0), ALL);
+    assert!(back.recognised.rows.iter().all(|row| whys(row) == ["gone", "same_numbers"]), "{back:?}");
+}
+
+#[test]
+fn what_is_not_the_same_is_left_alone() {
+    let before = profile(&[
+        (&["old_cache", "load", "main"], blocks(70, 100, 0, 0)),
+        (&["kept", "load", "main"], blocks(1, 1, 0, 0)),
+    ]);
+    let after = profile(&[
+        (&["copy_rows", "sort", "report", "main"], blocks(9000, 8, 0, 0)),
+        (&["kept", "load", "main"], blocks(1, 1, 0, 0)),
+    ]);
+    let report = diff(&before, &after, ALL);
+    assert_eq!(
+        (rows(&report.only_before), rows(&report.only_after)),
+        (vec![row("old_cache", 70, 0)], vec![row("copy_rows", 0, 9000)])
+    );
+}
+
+#[test]
+fn a_stack_that_became_two_is_one_row() {
+    let others: [(&[&str], Counts); 3] = [
+        (&["a", "main"], blocks(3, 1, 0, 0)),
+        (&["b", "x", "main"], blocks(4, 1, 0, 0)),
+        (&["c", "y", "main"], blocks(5, 1, 0, 0)),
+    ];
+    let with = |sites: &[(&[&str], Counts)]| profile(&[&others[..], sites].concat());
+    let whole = with(&[(&["alloc", "insert", "build", "main"], blocks(1000, 32, 0, 0))]);
+    // The other part is a stack that there was, or both are new.
+    for one in [&["alloc", "insert", "build", "main"][..], &["alloc", "insert_quick", "insert", "build", "main"]] {
+        let parts = with(&[
+            (one, blocks(600, 32, 0, 0)),
+            (&["alloc", "insert_slow", "insert", "build", "main"], blocks(400, 32, 0, 0)),
+        ]);
+        for (before, after, what) in [(&whole, &parts, "split"), (&parts, &whole, "merged")] {
+            let report = diff(before, after, ALL);
+            adds_up(&report);
+            assert_eq!((report.only_before.rows_in_all, report.only_after.rows_in_all), (0, 0), "{what} {one:?}");
+            let row = &report.recognised.rows[0];
+            assert_eq!((row.before, row.after, row.stacks.len(), whys(row)[0].as_str()), (1000, 1000, 2, what));
+            let sums: [u64; 2] =
+                [row.stacks.iter().filter_map(|s| s.before).sum(), row.stacks.iter().filter_map(|s| s.after).sum()];
+            assert_eq!(sums, [1000, 1000]);
+        }
+    }
+}
+
+#[test]
+fn nothing_depends_on_the_order_of_a_file() {
+    let build = |reverse: bool, parse: &str| {
+        let mut b = Builder::default();
+        let p = b.process(1, &["a"], 10);
+        let mut order: Vec<u64> = (0..60).collect();
+        if reverse {
+            order.reverse();
+        }
+        for n in order {
+            let (caller, leaf) = (format!("caller{}", n % 7), format!("leaf{}", n % 5));
+            let stack = [leaf.as_str(), parse, caller.as_str(), if n % 2 == 0 { "even" } else { "odd" }, "main"];
+            b.site(p, &stack, blocks(1 + n % 3, 8, 0, 0));
+        }
+        b.profile
+    };
+    let json = |reverse| {
+        let mut report = diff(&build(reverse, "parse"), &build(reverse, "scan"), ALL);
+        // Addresses are made up.
+        for list in [&mut report.only_before, &mut report.only_after, &mut report.different, &mut report.recognised] {
+            list.rows
+                .iter_mut()
+                .flat_map(|r| &mut r.stacks)
+                .flat_map(|s| &mut s.frames)
+                .for_each(|f| f.frame.address.clear());
+        }
+        serde_json::to_string(&report).expect("JSON")
+    };
+    assert_eq!(json(false), json(true));
 }

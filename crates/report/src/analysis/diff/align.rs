@@ -1,0 +1,208 @@
+//! Two stacks, function by function, at minimum cost.
+
+use std::cell::RefCell;
+
+use rustc_hash::FxHashMap;
+
+use super::items::{Learnt, Weights};
+use super::rows::Step;
+use super::stacks::{AFTER, BEFORE, Joint, Token};
+use crate::names;
+
+/// What of a pair of stacks differs may be so large: functions of one times functions of the other.
+const CELLS: usize = 1 << 16;
+
+/// Of a function that one stack lacks: what part of its weight that costs.
+const LACKING: f32 = 1.0;
+/// The same where nothing of that side has it: it was put into its caller, or no longer is.
+const INLINED: f32 = 0.6;
+/// Of two functions of which each is on one side alone: they may be one with two names, which need not resemble each other.
+const RENAMED: [f32; 2] = [0.1, 0.5];
+/// Of two overloads, or two instances of a template.
+const OVERLOADED: f32 = 0.3;
+/// Of what is known already.
+const KNOWN: f32 = 0.02;
+
+/// How two stacks go together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Op {
+    /// The function is on both.
+    Same,
+    /// Two functions that are one.
+    Renamed,
+    /// It is on the one before alone.
+    Before,
+    /// It is on the one after alone.
+    After,
+}
+
+impl Op {
+    /// As it is shown.
+    pub fn steps(self) -> &'static [Step] {
+        match self {
+            Self::Same => &[Step::Both],
+            Self::Renamed => &[Step::Before, Step::After],
+            Self::Before => &[Step::Before],
+            Self::After => &[Step::After],
+        }
+    }
+}
+
+/// What differences cost.
+pub(super) struct Costs<'a> {
+    pub joint: &'a Joint<'a>,
+    pub weights: &'a Weights,
+    pub learnt: &'a Learnt,
+    /// Functions may be put into their callers.
+    pub inlining: bool,
+    known: RefCell<FxHashMap<(Token, Token), f32>>,
+    bigrams: RefCell<FxHashMap<Token, (String, Vec<u32>)>>,
+}
+
+impl<'a> Costs<'a> {
+    pub fn new(joint: &'a Joint<'a>, weights: &'a Weights, learnt: &'a Learnt, inlining: bool) -> Self {
+        Self { joint, weights, learnt, inlining, known: RefCell::default(), bigrams: RefCell::default() }
+    }
+
+    /// What it costs that one stack lacks a function of `side`.
+    fn lacking(&self, token: Token, side: usize) -> f32 {
+        let weight = self.weights.weight(token);
+        match () {
+            () if self.learnt.gone[side].contains_key(&token) => weight * KNOWN,
+            () if self.inlining && self.weights.one_sided(token) => weight * INLINED,
+            () => weight * LACKING,
+        }
+    }
+
+    /// What it costs that the one has `before` where the other has `after`; None where these are two functions.
+    fn renamed(&self, before: Token, after: Token) -> Option<f32> {
+        if before == after {
+            return Some(0.0);
+        }
+        if let Some(cost) = self.known.borrow().get(&(before, after)) {
+            return (*cost >= 0.0).then_some(*cost);
+        }
+        let weight = self.weights.weight(before) + self.weights.weight(after);
+        let one_sided = self.weights.one_sided(before) && self.weights.one_sided(after);
+        let cost = match () {
+            () if self.learnt.renamed.get(&before) == Some(&after) => Some(weight * KNOWN),
+            () if one_sided => {
+                let [alike, unlike] = RENAMED;
+                Some(weight * (unlike - (unlike - alike) * self.similarity(before, after)))
+            }
+            () => self.overloaded(before, after).then_some(weight * OVERLOADED),
+        };
+        self.known.borrow_mut().insert((before, after), cost.unwrap_or(-1.0));
+        cost
+    }
+
+    fn overloaded(&self, a: Token, b: Token) -> bool {
+        let mut bigrams = self.bigrams.borrow_mut();
+        let mut short = |token| bigrams.entry(token).or_insert_with(|| self.parts(token)).0.clone();
+        let (a, b) = (short(a), short(b));
+        // What is only called `f<…>` or `operator()` is no name.
+        a == b && !a.is_empty()
+    }
+
+    /// How much two names have in common, from 0 to 1: pairs of letters, as Dice has it.
+    pub fn similarity(&self, a: Token, b: Token) -> f32 {
+        let mut bigrams = self.bigrams.borrow_mut();
+        for token in [a, b] {
+            bigrams.entry(token).or_insert_with(|| self.parts(token));
+        }
+        let (Some((short_a, a)), Some((short_b, b))) = (bigrams.get(&a), bigrams.get(&b)) else { return 0.0 };
+        if short_a == short_b {
+            return 1.0;
+        }
+        let (mut common, mut i, mut j) = (0usize, 0, 0);
+        while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
+            common += usize::from(x == y);
+            i += usize::from(x <= y);
+            j += usize::from(y <= x);
+        }
+        2.0 * common as f32 / (a.len() + b.len()).max(1) as f32
+    }
+
+    fn parts(&self, token: Token) -> (String, Vec<u32>) {
+        /// Longer names resemble each other by their beginnings.
+        const LONG: usize = 256;
+        let short = names::short(self.joint.text(token));
+        let letters: Vec<u32> = short.chars().flat_map(char::to_lowercase).take(LONG).map(u32::from).collect();
+        let mut pairs: Vec<u32> = letters.windows(2).map(|two| two[0] << 16 ^ two[1]).collect();
+        pairs.sort_unstable();
+        (short, pairs)
+    }
+
+    /// The cost of the cheapest way to make one stack the other; None where it is out of reach.
+    pub fn cost(&self, before: &[Token], after: &[Token]) -> Option<f32> {
+        let (_, before, after) = middle(before, after);
+        self.table(before, after)?.last().copied()
+    }
+
+    /// That way, the innermost function first.
+    pub fn ops(&self, before: &[Token], after: &[Token]) -> Vec<Op> {
+        let outer = before.len();
+        let (inner, x, y) = middle(before, after);
+        let mut ops = vec![Op::Same; inner];
+        let tail = outer - inner - x.len();
+        match self.table(x, y) {
+            Some(table) => {
+                let width = y.len() + 1;
+                let (mut i, mut j) = (x.len(), y.len());
+                let mut back = Vec::new();
+                while i > 0 || j > 0 {
+                    let here = table[i * width + j];
+                    let from = |i: usize, j: usize, cost: f32| (table[i * width + j] + cost - here).abs() <= 1e-4;
+                    let renamed = if i > 0 && j > 0 { self.renamed(x[i - 1], y[j - 1]) } else { None };
+                    if renamed.is_some_and(|cost| from(i - 1, j - 1, cost)) {
+                        back.push(if x[i - 1] == y[j - 1] { Op::Same } else { Op::Renamed });
+                        (i, j) = (i - 1, j - 1);
+                    } else if j > 0 && (i == 0 || from(i, j - 1, self.lacking(y[j - 1], AFTER))) {
+                        back.push(Op::After);
+                        j -= 1;
+                    } else {
+                        back.push(Op::Before);
+                        i -= 1;
+                    }
+                }
+                ops.extend(back.into_iter().rev());
+            }
+            None => {
+                ops.extend(std::iter::repeat_n(Op::Before, x.len()));
+                ops.extend(std::iter::repeat_n(Op::After, y.len()));
+            }
+        }
+        ops.extend(std::iter::repeat_n(Op::Same, tail));
+        ops
+    }
+
+    fn table(&self, x: &[Token], y: &[Token]) -> Option<Vec<f32>> {
+        let width = y.len() + 1;
+        if (x.len() + 1).checked_mul(width)? > CELLS {
+            return None;
+        }
+        let mut table = vec![0f32; (x.len() + 1) * width];
+        for (j, &token) in y.iter().enumerate() {
+            table[j + 1] = table[j] + self.lacking(token, AFTER);
+        }
+        for (i, &was) in x.iter().enumerate() {
+            let lacking = self.lacking(was, BEFORE);
+            table[(i + 1) * width] = table[i * width] + lacking;
+            for (j, &is) in y.iter().enumerate() {
+                let apart =
+                    (table[i * width + j + 1] + lacking).min(table[(i + 1) * width + j] + self.lacking(is, AFTER));
+                let together = self.renamed(was, is).map(|cost| table[i * width + j] + cost);
+                table[(i + 1) * width + j + 1] = together.map_or(apart, |cost| cost.min(apart));
+            }
+        }
+        Some(table)
+    }
+}
+
+/// How many functions two stacks have in common at their inner ends, and what is left of each without those of both ends.
+fn middle<'t>(mut x: &'t [Token], mut y: &'t [Token]) -> (usize, &'t [Token], &'t [Token]) {
+    let inner = x.iter().zip(y).take_while(|(a, b)| a == b).count();
+    (x, y) = (&x[inner..], &y[inner..]);
+    let outer = x.iter().rev().zip(y.iter().rev()).take_while(|(a, b)| a == b).count();
+    (inner, &x[..x.len() - outer], &y[..y.len() - outer])
+}

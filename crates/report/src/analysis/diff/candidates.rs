@@ -1,0 +1,121 @@
+//! Which stacks may go together: those that share rare functions, or all but one. Not all pairs are looked at.
+
+use std::hash::Hasher;
+
+use rustc_hash::{FxHashMap, FxHasher};
+
+use super::stacks::Token;
+
+/// So many stacks at the most are looked at for one.
+const MOST: usize = 16;
+/// Of the stacks that have something in common, so many are noted: those with the nearest numbers.
+const NEAREST: usize = 16;
+/// What more stacks than this have in common says little, and what follows what in them says more.
+const COMMON: u32 = 32;
+
+/// What stacks have in common, and who has it.
+pub(super) struct Index {
+    /// Feature, numbers, stack; sorted.
+    entries: Vec<(u64, (u64, u64), u32)>,
+    /// Of each feature, where its entries are.
+    at: FxHashMap<u64, (u32, u32)>,
+    common: FxHashMap<Token, u32>,
+}
+
+/// One of the stacks that are searched, or searched for.
+#[derive(Clone, Copy)]
+pub(super) struct Entry<'a> {
+    pub tokens: &'a [Token],
+    /// Allocations and their bytes.
+    pub numbers: (u64, u64),
+}
+
+impl Index {
+    /// Costs a few steps for each function of each stack.
+    pub fn new<'a>(stacks: impl Iterator<Item = Entry<'a>> + Clone) -> Self {
+        let mut common: FxHashMap<Token, u32> = FxHashMap::default();
+        for stack in stacks.clone() {
+            for token in distinct(stack.tokens) {
+                *common.entry(token).or_default() += 1;
+            }
+        }
+        let mut index = Self { entries: Vec::new(), at: FxHashMap::default(), common };
+        for (number, stack) in stacks.enumerate() {
+            for feature in index.features(stack.tokens) {
+                index.entries.push((feature, stack.numbers, number as u32));
+            }
+        }
+        index.entries.sort_unstable();
+        index.entries.dedup();
+        let mut from = 0;
+        for of_feature in index.entries.chunk_by(|a, b| a.0 == b.0) {
+            index.at.insert(of_feature[0].0, (from, of_feature.len() as u32));
+            from += of_feature.len() as u32;
+        }
+        index
+    }
+
+    /// The stacks that have most in common with this one, the best first.
+    pub fn candidates(&self, of: Entry<'_>) -> Vec<u32> {
+        let mut scores: FxHashMap<u32, f32> = FxHashMap::default();
+        let mut features = self.features(of.tokens);
+        features.sort_unstable();
+        features.dedup();
+        for feature in features {
+            let Some(&(from, length)) = self.at.get(&feature) else { continue };
+            let entries = &self.entries[from as usize..(from + length) as usize];
+            let rare = (1.0 + self.entries.len() as f32 / length as f32).ln();
+            let near = entries.partition_point(|entry| entry.1 < of.numbers);
+            let from = near.saturating_sub(NEAREST / 2).min(entries.len().saturating_sub(NEAREST));
+            for &(_, _, number) in entries.iter().skip(from).take(NEAREST) {
+                *scores.entry(number).or_default() += rare;
+            }
+        }
+        let mut ranked: Vec<(u32, f32)> = scores.into_iter().collect();
+        ranked.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        ranked.truncate(MOST);
+        ranked.into_iter().map(|(number, _)| number).collect()
+    }
+
+    /// A function; of common ones, two that follow each other; the whole stack, and all of it but one function.
+    fn features(&self, tokens: &[Token]) -> Vec<u64> {
+        let common = |token: &Token| self.common.get(token).is_none_or(|&stacks| stacks > COMMON);
+        let mut features: Vec<u64> =
+            distinct(tokens).into_iter().map(|token| hashed([1, u64::from(token.0), 0])).collect();
+        for two in tokens.windows(2) {
+            if common(&two[0]) && common(&two[1]) {
+                features.push(hashed([2, u64::from(two[0].0), u64::from(two[1].0)]));
+            }
+        }
+        // A sum over positions, so that what is left is the same whichever function was taken out of which stack.
+        const BASE: u64 = 0x9E37_79B9_7F4A_7C15;
+        let hashes: Vec<u64> = tokens.iter().map(|token| hashed([3, u64::from(token.0), 0])).collect();
+        let mut outer = vec![0u64; tokens.len() + 1];
+        for at in (0..tokens.len()).rev() {
+            outer[at] = hashes[at].wrapping_add(outer[at + 1].wrapping_mul(BASE));
+        }
+        features.push(hashed([4, outer[0], 0]));
+        let (mut inner, mut power) = (0u64, 1u64);
+        for at in 0..tokens.len() {
+            features.push(hashed([4, inner.wrapping_add(power.wrapping_mul(outer[at + 1])), 0]));
+            inner = inner.wrapping_add(power.wrapping_mul(hashes[at]));
+            power = power.wrapping_mul(BASE);
+        }
+        features
+    }
+}
+
+fn distinct(tokens: &[Token]) -> Vec<Token> {
+    let mut tokens = tokens.to_vec();
+    tokens.sort_unstable();
+    tokens.dedup();
+    tokens
+}
+
+fn hashed(words: [u64; 3]) -> u64 {
+    let mut hasher = FxHasher::default();
+    for word in words {
+        hasher.write_u64(word);
+    }
+    hasher.finish()
+}

@@ -1,0 +1,301 @@
+//! Stacks that are the same although they are not equal: found at minimum cost, and only where that is plain.
+//!
+//! 1. What pairs of the largest stacks have in common tells functions that have another name, or that were put into their
+//!    callers, everywhere. Stacks that are equal with that are pairs.
+//! 2. Of what is left, stacks that share rare functions, or all functions but one, are aligned. The best of those pairs are
+//!    chosen together, so that no stack is in two.
+//! 3. A stack of which numbers are left over, and others that have exactly these, are one that became several, or the
+//!    other way round.
+//!
+//! Nothing depends on the order of stacks or files: groups and tokens are in the order of their texts.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use mallow_profile::Counts;
+use rustc_hash::FxHashMap;
+
+use super::align::{Costs, Op};
+use super::assign::{Edge, assign};
+use super::candidates::{Entry, Index};
+use super::items::{Item, Learnt, Weights, items};
+use super::normalise::{Rule, Rules};
+use super::report::Why;
+use super::rows::Match;
+use super::split;
+use super::stacks::{AFTER, BEFORE, Group, Joint, Token};
+
+/// Pairs below this are none.
+pub(super) const LEAST: f32 = 0.6;
+/// However equal the numbers: stacks that are less alike are no pair.
+pub(super) const LEAST_ALIKE: f32 = 0.45;
+/// What the numbers count, beside the functions.
+pub(super) const NUMBERS: f32 = 0.25;
+/// A pair with a rival that is as good is less sure.
+const RIVAL: f32 = 0.1;
+/// Functions are learnt from so many of the largest stacks.
+const SAMPLE: usize = 3000;
+/// As often as something new is learnt, at the most.
+const ROUNDS: usize = 4;
+/// So many stacks of a side are paired, the largest.
+const MOST: usize = 250_000;
+
+/// What was found.
+pub(super) struct Pairing {
+    /// Stacks that are one.
+    pub matches: Vec<Match>,
+    learnt: Learnt,
+    weights: Weights,
+    inlining: bool,
+}
+
+impl Pairing {
+    /// Where two groups agree.
+    pub fn ops(&self, joint: &Joint, before: &Group, after: &Group) -> Vec<Op> {
+        let costs = Costs::new(joint, &self.weights, &self.learnt, self.inlining);
+        let tokens = |group: &Group| joint.tokens(group.node).collect::<Vec<_>>();
+        costs.ops(&tokens(before), &tokens(after))
+    }
+}
+
+/// What is compared of numbers: those that both profiles tell.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Told {
+    pub allocations: bool,
+    pub bytes: bool,
+    pub leaked: bool,
+}
+
+/// One side's stacks, and the same as the other side would call them.
+struct SideItems {
+    items: Vec<Item>,
+    translated: Vec<Vec<Token>>,
+}
+
+/// Pairs what only one side has. `matches` of the result are those alone.
+pub(super) fn pair(joint: &Joint, groups: &[Group], rules: Rules, told: Told) -> Pairing {
+    let weights = Weights::of(joint, groups);
+    let mut learnt = Learnt::default();
+    let inlining = rules.has(Rule::Inlining);
+    let mut sides = [BEFORE, AFTER].map(|side| {
+        let mut items = items(joint, groups, &weights, side);
+        items.sort_by_key(|item| (Reverse((item.counts.allocations, item.counts.allocated_bytes)), item.group));
+        items.truncate(MOST);
+        SideItems { translated: items.iter().map(|item| item.tokens.clone()).collect(), items }
+    });
+    for _ in 0..ROUNDS {
+        let costs = Costs::new(joint, &weights, &learnt, inlining);
+        let (edges, _) = edges(&sides, &costs, told, SAMPLE, true);
+        let chosen = chosen(&edges, &sides);
+        let more = learn(&sides, &chosen.iter().map(|&at| edges[at]).collect::<Vec<_>>(), &costs);
+        if more.renamed.keys().all(|token| learnt.renamed.contains_key(token))
+            && [BEFORE, AFTER].iter().all(|&side| more.gone[side].keys().all(|t| learnt.gone[side].contains_key(t)))
+        {
+            break;
+        }
+        learnt.renamed.extend(more.renamed);
+        for side in [BEFORE, AFTER] {
+            learnt.gone[side].extend(more.gone[side].iter());
+            let of = &mut sides[side];
+            of.translated = of.items.iter().map(|item| learnt.translate(&item.tokens, side)).collect();
+        }
+    }
+    let matches = {
+        let costs = Costs::new(joint, &weights, &learnt, inlining);
+        let (edges, rests) = edges(&sides, &costs, told, usize::MAX, false);
+        let pairs: Vec<Edge> = chosen(&edges, &sides).into_iter().map(|at| edges[at]).collect();
+        let confidence = confidences(&edges, &pairs, &sides);
+        let pairs: Vec<(Edge, f32)> =
+            pairs.into_iter().zip(confidence).filter(|(_, confidence)| *confidence >= LEAST).collect();
+        let describe = |edge: &Edge| why(&sides, edge, &costs, told);
+        split::matches([&sides[BEFORE].items, &sides[AFTER].items], &pairs, &rests, &edges, told, describe)
+    };
+    Pairing { matches, learnt, weights, inlining }
+}
+
+/// Pairs that may be, and of stacks that the other side has too, with less, those that may have what is left over.
+fn edges(
+    sides: &[SideItems; 2],
+    costs: &Costs<'_>,
+    told: Told,
+    sample: usize,
+    learning: bool,
+) -> (Vec<Edge>, Vec<Edge>) {
+    let entry = |side: usize, at: usize| {
+        let counts = &sides[side].items[at].counts;
+        Entry { tokens: &sides[side].translated[at], numbers: (counts.allocations, counts.allocated_bytes) }
+    };
+    let [befores, afters] = sides;
+    let (mut edges, mut rests) = (Vec::new(), Vec::new());
+    // With what was learnt, most stacks are equal to one: those need no search.
+    let mut equal: [BTreeMap<&[Token], Vec<usize>>; 2] = Default::default();
+    for side in [BEFORE, AFTER] {
+        for (at, item) in sides[side].items.iter().enumerate() {
+            if !item.rest {
+                equal[side].entry(&sides[side].translated[at]).or_default().push(at);
+            }
+        }
+    }
+    let mut done = [vec![false; befores.items.len()], vec![false; afters.items.len()]];
+    for (tokens, before) in &equal[BEFORE] {
+        if let ([before], Some([after])) = (&before[..], equal[AFTER].get(tokens).map(|after| &after[..])) {
+            done[BEFORE][*before] = true;
+            done[AFTER][*after] = true;
+            if !learning {
+                edges.extend(edge(sides, *before, *after, costs, told));
+            }
+        }
+    }
+    let left: Vec<usize> = (0..afters.items.len()).filter(|&at| !done[AFTER][at]).collect();
+    let index = Index::new(left.iter().map(|&at| entry(AFTER, at)));
+    let search = (0..befores.items.len()).filter(|&at| !done[BEFORE][at]).take(sample);
+    for before in search {
+        for after in index.candidates(entry(BEFORE, before)) {
+            let after = left[after as usize];
+            let rest = befores.items[before].rest || afters.items[after].rest;
+            if rest && learning {
+                continue;
+            }
+            if let Some(edge) = edge(sides, before, after, costs, told) {
+                if rest { rests.push(edge) } else { edges.push(edge) }
+            }
+        }
+    }
+    (edges, rests)
+}
+
+/// How alike two stacks are, functions alone.
+pub(super) fn alike(before: &Item, after: &Item, costs: &Costs<'_>) -> Option<f32> {
+    let cost = costs.cost(&before.tokens, &after.tokens)?;
+    let all = before.weight + after.weight;
+    Some(if all > 0.0 { (1.0 - cost / all).max(0.0) } else { 0.0 })
+}
+
+fn edge(sides: &[SideItems; 2], before: usize, after: usize, costs: &Costs<'_>, told: Told) -> Option<Edge> {
+    let (was, is) = (&sides[BEFORE].items[before], &sides[AFTER].items[after]);
+    let alike = alike(was, is, costs).filter(|alike| *alike >= LEAST_ALIKE)?;
+    let score = alike * (1.0 - NUMBERS) + NUMBERS * numbers(&was.counts, &is.counts, told);
+    Some(Edge { before, after, alike, score })
+}
+
+/// How near numbers are, from 0 to 1. Small ones are equal by chance.
+fn numbers(was: &Counts, is: &Counts, told: Told) -> f32 {
+    let near = |a: u64, b: u64| a.min(b) as f64 / a.max(b).max(1) as f64;
+    let all = [
+        (told.allocations, near(was.allocations, is.allocations)),
+        (told.bytes, near(was.allocated_bytes, is.allocated_bytes)),
+        (told.leaked, near(was.leaked_bytes, is.leaked_bytes)),
+    ];
+    // What neither has tells nothing.
+    let mut known: Vec<f64> = all.iter().filter(|(told, near)| *told && *near > 0.0).map(|(_, near)| *near).collect();
+    if told.allocations && !known.is_empty() {
+        let larger = was.allocations.max(is.allocations) as f64;
+        let sure = (larger + 1.0) / (larger + 4.0);
+        known.iter_mut().for_each(|near| *near *= sure);
+    }
+    if known.is_empty() { 0.0 } else { (known.iter().sum::<f64>() / known.len() as f64) as f32 }
+}
+
+fn chosen(edges: &[Edge], sides: &[SideItems; 2]) -> Vec<usize> {
+    let edges_worth = |score: f32| score - LEAST;
+    assign(edges, sides[BEFORE].items.len(), sides[AFTER].items.len(), edges_worth)
+}
+
+/// How sure pairs are: as much as they are alike, less where another stack would do as well.
+fn confidences(edges: &[Edge], pairs: &[Edge], sides: &[SideItems; 2]) -> Vec<f32> {
+    let mut best: [Vec<[f32; 2]>; 2] = [BEFORE, AFTER].map(|side| vec![[0.0; 2]; sides[side].items.len()]);
+    for edge in edges {
+        for (side, at) in [(BEFORE, edge.before), (AFTER, edge.after)] {
+            let [first, second] = &mut best[side][at];
+            if edge.score > *first {
+                (*first, *second) = (edge.score, *first);
+            } else {
+                *second = second.max(edge.score);
+            }
+        }
+    }
+    let rival = |side: usize, at: usize, score: f32| {
+        let [first, second] = best[side][at];
+        if first > score { first } else { second }
+    };
+    let confidence = |pair: &Edge| {
+        let rival = rival(BEFORE, pair.before, pair.score).max(rival(AFTER, pair.after, pair.score));
+        let margin = (pair.score - rival).clamp(0.0, RIVAL);
+        pair.score - (RIVAL - margin) / 2.0
+    };
+    pairs.iter().map(confidence).collect()
+}
+
+/// What many pairs agree on: names that are others now, and functions that are on the way on one side alone.
+fn learn(sides: &[SideItems; 2], pairs: &[Edge], costs: &Costs<'_>) -> Learnt {
+    /// Fewer pairs tell of themselves alone.
+    const VOTES: usize = 2;
+    let mut renamed: BTreeMap<(Token, Token), usize> = BTreeMap::new();
+    let mut lacking: [BTreeMap<Token, usize>; 2] = Default::default();
+    let mut seen: [FxHashMap<Token, usize>; 2] = Default::default();
+    for pair in pairs {
+        let (was, is) = (&sides[BEFORE].items[pair.before].tokens, &sides[AFTER].items[pair.after].tokens);
+        let (mut before, mut after) = (was.iter(), is.iter());
+        for op in costs.ops(was, is) {
+            let before = if op == Op::After { None } else { before.next() };
+            let after = if op == Op::Before { None } else { after.next() };
+            for (side, token) in [(BEFORE, before), (AFTER, after)] {
+                if let Some(token) = token.filter(|&&token| costs.weights.one_sided(token)) {
+                    *seen[side].entry(*token).or_default() += 1;
+                }
+            }
+            match (op, before, after) {
+                (Op::Renamed, Some(&from), Some(&to)) => *renamed.entry((from, to)).or_default() += 1,
+                (Op::Before, Some(&token), _) => *lacking[BEFORE].entry(token).or_default() += 1,
+                (Op::After, _, Some(&token)) => *lacking[AFTER].entry(token).or_default() += 1,
+                _ => {}
+            }
+        }
+    }
+    // Nearly always so.
+    let mostly = |side: usize, token: Token, votes: usize| {
+        let all = seen[side].get(&token).copied().unwrap_or(0);
+        votes >= VOTES && votes * 4 >= all * 3 && all > 0
+    };
+    let mut learnt = Learnt::default();
+    for ((from, to), votes) in renamed {
+        if mostly(BEFORE, from, votes) && mostly(AFTER, to, votes) {
+            learnt.renamed.insert(from, to);
+        }
+    }
+    if costs.inlining {
+        for side in [BEFORE, AFTER] {
+            let mostly = lacking[side].iter().filter(|&(&token, &votes)| mostly(side, token, votes));
+            learnt.gone[side] = mostly.map(|(&token, _)| (token, ())).collect();
+        }
+    }
+    learnt
+}
+
+/// Why two stacks are one, in the order of their functions.
+fn why(sides: &[SideItems; 2], pair: &Edge, costs: &Costs<'_>, told: Told) -> Vec<Why> {
+    let (was, is) = (&sides[BEFORE].items[pair.before], &sides[AFTER].items[pair.after]);
+    let (mut before, mut after) = (was.tokens.iter(), is.tokens.iter());
+    let mut whys = Vec::new();
+    let text = |token: &Token| costs.joint.text(*token).to_owned();
+    for op in costs.ops(&was.tokens, &is.tokens) {
+        let before = if op == Op::After { None } else { before.next() };
+        let after = if op == Op::Before { None } else { after.next() };
+        let why = match (op, before, after) {
+            (Op::Renamed, Some(from), Some(to)) => Why::Renamed { from: text(from), to: text(to) },
+            (Op::Before, Some(token), _) => Why::Gone { function: text(token) },
+            (Op::After, _, Some(token)) => Why::New { function: text(token) },
+            _ => continue,
+        };
+        if !whys.contains(&why) {
+            whys.push(why);
+        }
+    }
+    let same = |a: u64, b: u64, told: bool| !told || a == b;
+    if same(was.counts.allocations, is.counts.allocations, told.allocations)
+        && same(was.counts.allocated_bytes, is.counts.allocated_bytes, told.bytes)
+    {
+        whys.push(Why::SameNumbers);
+    }
+    whys
+}

@@ -1,0 +1,148 @@
+//! One stack that became several, and several that became one.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use mallow_profile::Counts;
+
+use super::assign::Edge;
+use super::items::Item;
+use super::pairing::{NUMBERS, Told};
+use super::report::Why;
+use super::rows::Match;
+use super::stacks::{AFTER, BEFORE};
+
+/// Numbers are the same up to this part of them: one in fifty.
+const NEARLY: u64 = 50;
+/// Smaller numbers are the same by chance.
+const ENOUGH: u64 = 4;
+/// Stacks that are less alike are no parts of one.
+const ALIKE: f32 = 0.6;
+/// One stack becomes so many at the most.
+const PARTS: usize = 16;
+
+/// Matches of pairs, some of them with more stacks of one side: where numbers are left over on the other, and these are
+/// those. `rests` are edges with stacks that both sides have.
+pub(super) fn matches(
+    items: [&[Item]; 2],
+    pairs: &[(Edge, f32)],
+    rests: &[Edge],
+    all: &[Edge],
+    told: Told,
+    why: impl Fn(&Edge) -> Vec<Why>,
+) -> Vec<Match> {
+    let mut free = [BEFORE, AFTER].map(|side| items[side].iter().map(|item| !item.rest).collect::<Vec<bool>>());
+    for (pair, _) in pairs {
+        free[BEFORE][pair.before] = false;
+        free[AFTER][pair.after] = false;
+    }
+    let partner = pairs.iter().enumerate();
+    let mut of_pair: [BTreeMap<usize, usize>; 2] = Default::default();
+    for (at, (pair, _)) in partner {
+        of_pair[BEFORE].insert(pair.before, at);
+        of_pair[AFTER].insert(pair.after, at);
+    }
+    let mut matches: Vec<Match> = pairs
+        .iter()
+        .map(|(pair, confidence)| Match {
+            before: vec![items[BEFORE][pair.before].group],
+            after: vec![items[AFTER][pair.after].group],
+            confidence: f64::from(*confidence),
+            why: why(pair),
+        })
+        .collect();
+    // What one side has too much of, on `side`, and stacks of the other that are like it.
+    for side in [BEFORE, AFTER] {
+        let mut like: BTreeMap<usize, Vec<Edge>> = BTreeMap::new();
+        for edge in all.iter().chain(rests) {
+            let (one, other) = ends(edge, side);
+            if free[1 - side][other] && edge.alike >= ALIKE {
+                like.entry(one).or_default().push(*edge);
+            }
+        }
+        let mut order: Vec<(usize, Vec<Edge>)> = like.into_iter().collect();
+        order.sort_by_key(|(one, _)| (Reverse(items[side][*one].counts.allocations), *one));
+        for (one, mut edges) in order {
+            let item = &items[side][one];
+            let pair = of_pair[side].get(&one).copied();
+            let left = match pair {
+                Some(at) => {
+                    let other = ends(&pairs[at].0, side).1;
+                    let Some(left) = minus(&item.counts, &items[1 - side][other].counts) else { continue };
+                    left
+                }
+                None => item.counts,
+            };
+            edges.retain(|edge| free[1 - side][ends(edge, side).1]);
+            edges.sort_by(|a, b| b.alike.total_cmp(&a.alike).then((a.before, a.after).cmp(&(b.before, b.after))));
+            let several = pair.is_none() && !item.rest;
+            let Some(parts) = parts(&left, &edges, items[1 - side], side, told, if several { 2 } else { 1 }) else {
+                continue;
+            };
+            for edge in &parts {
+                free[1 - side][ends(edge, side).1] = false;
+            }
+            free[side][one] = false;
+            let others = parts.iter().map(|edge| items[1 - side][ends(edge, side).1].group);
+            // Their numbers are those of the whole.
+            let alike = parts.iter().fold(1f32, |least, edge| least.min(edge.alike));
+            let sure = alike * (1.0 - NUMBERS) + NUMBERS;
+            let what = if side == BEFORE { Why::Split } else { Why::Merged };
+            match pair {
+                Some(at) => {
+                    let of = &mut matches[at];
+                    let side_of = if side == BEFORE { &mut of.after } else { &mut of.before };
+                    side_of.extend(others);
+                    of.confidence = of.confidence.min(f64::from(sure));
+                    of.why.insert(0, what);
+                }
+                None => {
+                    // A stack that both sides have stands beside those that have what it has less.
+                    let own = vec![item.group];
+                    let others: Vec<usize> = item.rest.then_some(item.group).into_iter().chain(others).collect();
+                    let (before, after) = if side == BEFORE { (own, others) } else { (others, own) };
+                    let mut whys = vec![what];
+                    for edge in &parts {
+                        whys.extend(why(edge).into_iter().filter(|w| *w != Why::SameNumbers));
+                    }
+                    whys.dedup();
+                    matches.push(Match { before, after, confidence: f64::from(sure), why: whys });
+                }
+            }
+        }
+    }
+    matches
+}
+
+/// The stack of `side`, and the other one.
+fn ends(edge: &Edge, side: usize) -> (usize, usize) {
+    if side == BEFORE { (edge.before, edge.after) } else { (edge.after, edge.before) }
+}
+
+fn minus(a: &Counts, b: &Counts) -> Option<Counts> {
+    Some(Counts {
+        allocations: a.allocations.checked_sub(b.allocations)?,
+        allocated_bytes: a.allocated_bytes.checked_sub(b.allocated_bytes)?,
+        ..Counts::default()
+    })
+}
+
+/// Those of the stacks, the most alike first, that together have what is left over.
+fn parts(left: &Counts, edges: &[Edge], others: &[Item], side: usize, told: Told, least: usize) -> Option<Vec<Edge>> {
+    let measure = |counts: &Counts| if told.allocations { counts.allocations } else { counts.allocated_bytes };
+    let whole = measure(left);
+    if whole < ENOUGH {
+        return None;
+    }
+    let (mut sum, mut parts) = (Counts::default(), Vec::new());
+    for edge in edges.iter().take(PARTS) {
+        let counts = &others[ends(edge, side).1].counts;
+        if measure(&sum).saturating_add(measure(counts)) <= whole.saturating_add(whole / NEARLY) {
+            sum += *counts;
+            parts.push(*edge);
+        }
+    }
+    let near = |a: u64, b: u64| a.abs_diff(b) <= a.max(b) / NEARLY;
+    let same = near(measure(&sum), whole) && (!told.bytes || near(sum.allocated_bytes, left.allocated_bytes));
+    (same && parts.len() >= least).then_some(parts)
+}
