@@ -134,6 +134,61 @@ fn a_line_tells_which_filters_are_on() {
     }
 }
 
+/// A picture of a part says so, as text does.
+#[test]
+fn pictures_tell_which_filters_are_on() {
+    for view in ["flame -o -", "timeline -o -"] {
+        let whole = mallow(view);
+        let part = mallow(&format!("{view} --process leak --size 16.."));
+        let told = ">Filtered by process leak; size 16..<";
+        assert!(text(&part.stdout).contains(told) && !text(&whole.stdout).contains("Filtered by"), "{view}");
+    }
+}
+
+/// What is left out is small, and its sum is told: shown and hidden rows are the whole.
+#[test]
+fn small_rows_are_left_out_and_added_up() {
+    let own = "--process leak";
+    for (view, rows, kept, hidden, key, sum) in [
+        ("top --json", "functions", 2, 2, "allocations", 2 * (9 + 3)),
+        ("top --json --by bytes", "functions", 2, 2, "allocated_bytes", 2 * (8176 + 192)),
+        ("leaks --json", "sites", 1, 0, "leaked_bytes", 0),
+        ("list --json .", "functions", 3, 2, "allocations", 2 * (9 + 3)),
+        ("timeline --json --at peak", "places", 1, 1, "live_bytes", 0),
+    ] {
+        let (words, file) = (view.split(' '), own.split(' '));
+        let report = json(&words.chain(file).chain(["--min", "5%"]).collect::<Vec<_>>().join(" "));
+        assert_eq!(report[rows].as_array().map(Vec::len), Some(kept), "{view}: {report:#}");
+        let left_out = &report["hidden"];
+        let of = |key: &str| if left_out.is_null() { 0 } else { number(left_out, key) };
+        assert_eq!(of("rows"), hidden, "{view}: {report:#}");
+        assert!(sum == 0 || of(key) == sum, "{view}: {left_out}");
+    }
+    let report = json(&format!("report --json {own} --min 150"));
+    for list in report["largest"].as_array().expect("lists") {
+        let by = list["by"].as_str().expect("a measure");
+        let key = match by {
+            "bytes" => "allocated_bytes",
+            "peak" => "peak_bytes",
+            "leaked" => "leaked_bytes",
+            by => by,
+        };
+        let shown = list["largest"].as_array().expect("places");
+        assert!(shown.iter().all(|place| number(place, key) >= 150), "{list:#}");
+        let hidden = if list["hidden"].is_null() { 0 } else { number(&list["hidden"], key) };
+        let sum: u64 = shown.iter().map(|place| number(place, key)).sum();
+        assert_eq!(sum + hidden, number(list, "total"), "{list:#}");
+    }
+    let shown = mallow(&format!("top --min 5% {own}"));
+    assert!(text(&shown.stdout).ends_with("\n     24   1.1 %                 … 2 more\n"), "{}", text(&shown.stdout));
+    let shown = mallow(&format!("report --min 5% {own}"));
+    assert!(text(&shown.stdout).contains("\n   1.1 %     24  … 3 more\n"), "{}", text(&shown.stdout));
+    let whole = mallow("flame -o - --callers").stdout.len();
+    let part = mallow("flame -o - --callers --min 90%");
+    assert!(part.stdout.len() < whole && text(&part.stdout).contains(" below 2,"), "{}", text(&part.stdout));
+    assert!(text(&mallow("top --min 101%").stderr).contains("the whole is 100%"));
+}
+
 #[test]
 fn a_filter_that_leaves_nothing_says_what_there_is() {
     for (filters, expected) in [

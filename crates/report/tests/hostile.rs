@@ -5,8 +5,9 @@ use mallow_profile::{
     Site, StackId, StringId,
 };
 use mallow_report::analysis::{
-    FlameOptions, HeapAtBuilder, HeapMoment, ListOptions, Measure, Narrowing, Over, Suppressions, TimelineBuilder,
-    TimelineOptions, TopOptions, TreeOptions, flame, insights, leaks, list, narrow, overview, top, tree,
+    FlameOptions, HeapAtBuilder, HeapMoment, Least, ListOptions, Measure, Narrowing, Over, Suppressions,
+    TimelineBuilder, TimelineOptions, TopOptions, TreeOptions, flame, insights, leaks, list, narrow, overview, top,
+    tree,
 };
 use mallow_report::names;
 use proptest::prelude::*;
@@ -123,7 +124,7 @@ proptest! {
             top(&profile, TopOptions { by, cum, raw, limit: 2 });
             tree(&profile, TreeOptions { by, callers: cum, raw, depth: 2, min: 1, limit: 2 });
             for parts in [0, 1, 9, u64::MAX] {
-                let graph = flame(&profile, FlameOptions { by, callers: cum, raw, parts });
+                let graph = flame(&profile, FlameOptions { by, callers: cum, raw, parts, least: Least::Percent(1.0) });
                 prop_assert!(graph.boxes.iter().all(|n| n.parent.is_none_or(|p| graph.boxes[p].value >= n.value)));
             }
         }
@@ -144,7 +145,7 @@ proptest! {
         for by in Measure::ALL {
             top(&profile, TopOptions { by, cum, raw, limit: 2 });
             tree(&profile, TreeOptions { by, callers: cum, raw, depth: 2, min: 1, limit: 2 });
-            flame(&profile, FlameOptions { by, callers: cum, raw, parts: 9 });
+            flame(&profile, FlameOptions { by, callers: cum, raw, parts: 9, least: Least::Amount(2) });
             let found = list(&profile, &".".parse().expect("a pattern"), ListOptions { by, raw, limit: 2 });
             prop_assert!(found.functions.len() <= 2);
         }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use mallow_report::analysis::{FlameOptions, flame};
+use mallow_report::analysis::{FlameOptions, Least, flame};
 
 use super::source::Recording;
 use super::written::Destination;
@@ -16,7 +16,8 @@ use crate::text::measured;
 pub fn run(flags: &FlameFlags) -> Result<ExitCode> {
     let recording = Recording::open(&flags.source)?;
     let by = recording.measure(flags.by)?;
-    let options = FlameOptions { by, callers: flags.callers, raw: flags.raw, parts: picture::flame::PARTS };
+    let least = flags.least.min.unwrap_or(Least::Amount(0));
+    let options = FlameOptions { by, callers: flags.callers, raw: flags.raw, parts: picture::flame::PARTS, least };
     let graph = flame(&recording.profile, options);
     if graph.sites == 0 {
         bail!("there is nothing to draw: {} are 0", measured(by));

@@ -7,7 +7,8 @@ use crate::text::units::{bytes, count, of, percent, span};
 use crate::text::{Align, Line, Look, Page, Table};
 
 /// Places by what was live of them.
-pub fn text(report: &HeapAt, look: &Look) -> String {
+/// `more`: a higher limit would show more places.
+pub fn text(report: &HeapAt, look: &Look, more: bool) -> String {
     let mut page = Page::new(*look);
     let size = format!("{} in {}", bytes(report.live_bytes, look.exact), of(report.live, "block"));
     let title = format!("Live at {}: {size}", span(report.ms));
@@ -24,10 +25,17 @@ pub fn text(report: &HeapAt, look: &Look) -> String {
             described(place.frame.as_ref(), place.sites, place.through.as_deref(), &place.largest_site.stack, look),
         ]);
     }
+    if let Some(hidden) = &report.hidden {
+        table.row([
+            Line::new().plain(percent(hidden.sums.live_bytes, report.live_bytes)),
+            Line::new().plain(bytes(hidden.sums.live_bytes, look.exact)),
+            Line::new().plain(count(hidden.sums.live)),
+            Line::new().faint(format!("… {} more", count(hidden.rows))),
+        ]);
+    }
     table.onto(&mut page);
-    let more = report.places_in_all - report.places.len() as u64;
-    if more > 0 {
-        page.line(Line::new().faint(format!("  and {} more; --limit 0 shows all", count(more))));
+    if report.hidden.is_some() && more {
+        page.line(Line::new().faint("  --limit 0 shows all"));
     }
     lacks(&report.ending, &mut page);
     page.into_text()

@@ -25,11 +25,15 @@ pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
         None => 10,
         Some(height) => (height.saturating_sub(4) / (FRAMES + INNER_FRAMES)).max(3),
     };
-    let report = leaks(&recording.profile, &suppressions, flags.view.limit(screen));
+    let limit = flags.view.limit(screen);
+    let mut report = leaks(&recording.profile, &suppressions, limit);
+    if let Some(least) = flags.least.min {
+        report.leave_out(least);
+    }
     output::print(&if flags.view.json {
         recording.json(&report)?
     } else {
-        recording.filters.above(text(&report, &look, flags.stacks), &look)
+        recording.filters.above(text(&report, &look, flags.stacks, report.sites.len() == limit), &look)
     })?;
     Ok(if flags.fail_on_leak && (report.reported > 0 || report.reported_bytes > 0) {
         ExitCode::from(exit::LEAKS_FOUND)
@@ -50,7 +54,8 @@ const FRAMES: usize = 5;
 /// And of those between them and the allocator: sites may differ in nothing else.
 const INNER_FRAMES: usize = 3;
 
-fn text(report: &Leaks, look: &Look, stacks: bool) -> String {
+/// `more`: a higher limit would show more sites.
+fn text(report: &Leaks, look: &Look, stacks: bool, more: bool) -> String {
     let mut page = Page::new(*look);
     if report.leaked == 0 && report.leaked_bytes == 0 {
         page.line(Line::new().strong("Nothing leaked: all blocks were freed before the end."));
@@ -64,10 +69,11 @@ fn text(report: &Leaks, look: &Look, stacks: bool) -> String {
         page.gap();
         show(site, report, look, stacks, &mut page);
     }
-    if (report.sites.len() as u64) < report.sites_in_all {
+    if let Some(hidden) = &report.hidden {
         page.gap();
-        let more = report.sites_in_all - report.sites.len() as u64;
-        page.line(Line::new().faint(format!("and {} more; --limit 0 shows all", of(more, "site"))));
+        let rest = amount(report, hidden.sums.leaked_bytes, hidden.sums.leaked, look);
+        let all = if more { "; --limit 0 shows all" } else { "" };
+        page.line(Line::new().faint(format!("and {} more, {rest}{all}", of(hidden.rows, "site"))));
     }
     suppressions(report, look, &mut page);
     if let Some(why) = &report.ending.cut_short {
@@ -159,13 +165,13 @@ mod tests {
 
     #[test]
     fn sites_with_their_age_and_stack() {
-        insta::assert_snapshot!(text(&leaks(&parser(), &Suppressions::default(), 1), &Look::default(), false));
+        insta::assert_snapshot!(text(&leaks(&parser(), &Suppressions::default(), 1), &Look::default(), false, true));
     }
 
     #[test]
     fn whole_stacks_and_what_was_suppressed() {
         let suppressions = Suppressions::parse("leak:Cache::put\nleak:nobody\n").expect("a good file");
-        insta::assert_snapshot!(text(&leaks(&parser(), &suppressions, 9), &Look::default(), true));
+        insta::assert_snapshot!(text(&leaks(&parser(), &suppressions, 9), &Look::default(), true, true));
     }
 
     #[test]
@@ -175,13 +181,13 @@ mod tests {
             site.counts.leaked = 0;
         }
         profile.origin = Some(Origin { format: "massif", tells: Words::of(&[Word::LeakedBytes]), sampled_bytes: None });
-        insta::assert_snapshot!(text(&leaks(&profile, &Suppressions::default(), 9), &Look::default(), false));
+        insta::assert_snapshot!(text(&leaks(&profile, &Suppressions::default(), 9), &Look::default(), false, true));
     }
 
     #[test]
     fn nothing_leaked() {
         let report = leaks(&mallow_profile::Profile::default(), &Suppressions::default(), 9);
-        let text = text(&report, &Look::default(), false);
+        let text = text(&report, &Look::default(), false, true);
         assert_eq!(text, "Nothing leaked: all blocks were freed before the end.\n");
     }
 }

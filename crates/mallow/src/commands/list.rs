@@ -30,6 +30,9 @@ pub fn run(flags: &ListFlags) -> Result<ExitCode> {
     if report.functions.is_empty() {
         bail!("{}", nothing(&report, flags.regex.as_str(), unnamed(&recording), &look));
     }
+    if let Some(least) = flags.least.min {
+        report.leave_out(least);
+    }
     let mut finder = Finder::new(&recording, flags, by);
     let bodies: Vec<Body> = report.functions.iter_mut().map(|function| finder.body(function)).collect();
     let columns = columns(by, &look, &|word| recording.profile.tells(word));
@@ -37,7 +40,7 @@ pub fn run(flags: &ListFlags) -> Result<ExitCode> {
     output::print(&if flags.view.json {
         recording.json(&report)?
     } else {
-        recording.filters.above(text(&report, &bodies, &columns, &look), &look)
+        recording.filters.above(text(&report, &bodies, &columns, &look, report.functions.len() == limit), &look)
     })?;
     Ok(exit::OK)
 }
@@ -93,7 +96,8 @@ fn columns(by: Measure, look: &Look, tells: &dyn Fn(Word) -> bool) -> Vec<Column
     columns
 }
 
-fn text(report: &List, bodies: &[Body], columns: &[Column], look: &Look) -> String {
+/// `more`: a higher limit would show more functions.
+fn text(report: &List, bodies: &[Body], columns: &[Column], look: &Look, more: bool) -> String {
     let mut page = Page::new(*look);
     let total = report.by.of(&report.totals);
     page.line(Line::new().strong(format!("Lines by {}", measured(report.by))).plain(format!(
@@ -117,13 +121,14 @@ fn text(report: &List, bodies: &[Body], columns: &[Column], look: &Look) -> Stri
         }
     }
     sheet.table.onto(&mut page);
-    let more = report.functions_in_all - report.functions.len() as u64;
     page.gap();
     if report.functions.iter().any(|f| f.counts_lines_twice(report.by)) {
         page.line(Line::new().faint("↻ calls itself: what it allocates then counts at each line that led there"));
     }
-    if more > 0 {
-        page.line(Line::new().faint(format!("and {} more; --limit 0 shows all", of(more, "function"))));
+    if let Some(hidden) = &report.hidden {
+        let flat = amount(report.by, report.by.of(&hidden.sums), look);
+        let all = if more { "; --limit 0 shows all" } else { "" };
+        page.line(Line::new().faint(format!("and {} more, {flat} flat{all}", of(hidden.rows, "function"))));
     }
     for note in report.notes.iter().take(NOTES) {
         page.line(Line::new().warning(note));
@@ -306,7 +311,7 @@ mod tests {
     }
 
     fn shown(report: &List, bodies: &[Body], look: &Look) -> String {
-        text(report, bodies, &columns(report.by, look, &|_| true), look)
+        text(report, bodies, &columns(report.by, look, &|_| true), look, true)
     }
 
     #[test]
@@ -350,7 +355,7 @@ mod tests {
     fn numbers_that_are_not_told_have_no_columns() {
         let report = report(&profile(), &["load"], Measure::Bytes);
         let columns = columns(Measure::Bytes, &Look::default(), &|word| word == Word::AllocatedBytes);
-        let text = text(&report, &[Body::Lines], &columns, &Look::default());
+        let text = text(&report, &[Body::Lines], &columns, &Look::default(), true);
         assert!(text.contains("\n  flat bytes  cum bytes\n        70 B       70 B       load b.cc"), "{text}");
     }
 

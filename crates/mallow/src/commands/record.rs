@@ -15,7 +15,7 @@ use mallow_symbols::symbolize_jit_all;
 
 use super::launched::{self, Sight};
 use super::pack::{self, Sources};
-use super::report;
+use super::report::{self, How};
 use super::source;
 use crate::flags::{RecordFlags, ViewFlags};
 use crate::output;
@@ -92,7 +92,8 @@ pub fn finish(recorded: Recorded<Writer>, path: &Path, embed: Option<Embed>, vie
         }
     };
     if let (Some(recording), Some(view)) = (&recording, view) {
-        output::tell(&report::render(recording, view, false, Stream::Err)?);
+        let how = How { view, stacks: false, least: None, stream: Stream::Err };
+        output::tell(&report::render(recording, &how)?);
     }
     match closed {
         Ok(_) => {

@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use mallow_profile::{Profile, Word};
-use mallow_report::analysis::{self, Ending, Frame, Insights, Largest, Measure, Overview, ProcessRow, Stack, overview};
+use mallow_report::analysis::{
+    self, Ending, Frame, Insights, Largest, Least, Measure, Overview, ProcessRow, Stack, overview,
+};
 use serde::Serialize;
 
 use super::lacking::Lacking;
@@ -13,7 +15,7 @@ use super::{insights, told};
 use crate::flags::{ReportFlags, ViewFlags};
 use crate::output::Report;
 use crate::text::units::{bytes, count, of, percent, rate, span};
-use crate::text::{Align, Line, Look, Page, Stream, Table, function, location};
+use crate::text::{Align, Line, Look, Page, Stream, Table, amount, function, location};
 use crate::{exit, output};
 
 /// So many files without source lines are told of.
@@ -35,19 +37,39 @@ impl Report for Account {}
 /// Shows the overview.
 pub fn run(flags: &ReportFlags) -> Result<ExitCode> {
     let recording = Recording::open(&flags.source)?;
-    output::print(&render(&recording, &flags.view, flags.stacks, Stream::Out)?)?;
+    let how = How { view: &flags.view, stacks: flags.stacks, least: flags.least.min, stream: Stream::Out };
+    output::print(&render(&recording, &how)?)?;
     Ok(exit::OK)
 }
 
-/// The report of a recording, as it is shown on `stream`: text, or JSON where the flags say so.
-pub fn render(recording: &Recording, view: &ViewFlags, stacks: bool, stream: Stream) -> Result<String> {
+/// How the report is shown.
+pub struct How<'a> {
+    /// What all views know.
+    pub view: &'a ViewFlags,
+    /// With the whole stack of the largest site of each place.
+    pub stacks: bool,
+    /// Without places that have less.
+    pub least: Option<Least>,
+    /// Where.
+    pub stream: Stream,
+}
+
+/// The report of a recording: text, or JSON where the flags say so.
+pub fn render(recording: &Recording, how: &How<'_>) -> Result<String> {
+    let &How { view, stacks, least, stream } = how;
+    let account = |places: &dyn Fn(&Insights) -> usize, insights| {
+        let mut account = Account::of(recording, places, insights);
+        let lists = account.overview.largest.iter_mut();
+        lists.for_each(|list| least.into_iter().for_each(|least| list.leave_out(least)));
+        account
+    };
     if view.json {
-        return recording.json(&Account::of(recording, |_| view.limit(20), view.limit(usize::MAX)));
+        return recording.json(&account(&|_| view.limit(20), view.limit(usize::MAX)));
     }
     let look = view.look(stream);
     let places = |insights: &Insights| view.limit(screen(&look, insights::lines(insights)));
-    let account = Account::of(recording, places, view.limit(insights::screen(&look)));
-    Ok(recording.filters.above(text(&account, &look, stacks), &look))
+    let account = account(&places, view.limit(insights::screen(&look)));
+    Ok(recording.filters.above(text(&account, &look, stacks, least.is_some()), &look))
 }
 
 impl Account {
@@ -91,7 +113,8 @@ fn screen(look: &Look, more: usize) -> usize {
     }
 }
 
-fn text(account: &Account, look: &Look, stacks: bool) -> String {
+/// `sums`: what is not shown of a list is told as one row.
+fn text(account: &Account, look: &Look, stacks: bool, sums: bool) -> String {
     let Account { overview: report, insights, missing_names } = account;
     let mut page = Page::new(*look);
     let command = report.command.join(" ");
@@ -106,7 +129,7 @@ fn text(account: &Account, look: &Look, stacks: bool) -> String {
     for list in &report.largest {
         if list.total > 0 {
             page.gap();
-            places(list, look, stacks, &mut page);
+            places(list, look, (stacks, sums), &mut page);
         }
     }
     insights::show(insights, look, &mut page);
@@ -230,7 +253,7 @@ pub fn heading(title: &str, shown: usize, all: u64) -> Line {
     if (shown as u64) < all { line.faint(format!("  (the largest {shown} of {})", count(all))) } else { line }
 }
 
-fn places(list: &Largest, look: &Look, stacks: bool, page: &mut Page) {
+fn places(list: &Largest, look: &Look, (stacks, sums): (bool, bool), page: &mut Page) {
     let title = match list.by {
         Measure::Allocations => "Most allocations",
         Measure::Bytes => "Most allocated bytes",
@@ -244,7 +267,7 @@ fn places(list: &Largest, look: &Look, stacks: bool, page: &mut Page) {
         let value = list.by.of(&place.totals);
         table.row([
             Line::new().plain(percent(value, list.total)),
-            Line::new().plain(if list.by.is_bytes() { bytes(value, look.exact) } else { count(value) }),
+            Line::new().plain(amount(list.by, value, look)),
             described(place.frame.as_ref(), place.sites, place.through.as_deref(), &place.largest_site.stack, look),
         ]);
         if stacks {
@@ -255,6 +278,14 @@ fn places(list: &Largest, look: &Look, stacks: bool, page: &mut Page) {
                 table.row([Line::new(), Line::new(), Line::new().faint("  … outer frames are missing")]);
             }
         }
+    }
+    if let Some(hidden) = list.hidden.as_ref().filter(|_| sums) {
+        let value = list.by.of(&hidden.sums);
+        table.row([
+            Line::new().plain(percent(value, list.total)),
+            Line::new().plain(amount(list.by, value, look)),
+            Line::new().faint(format!("… {} more", count(hidden.rows))),
+        ]);
     }
     table.onto(page);
 }
@@ -340,7 +371,7 @@ mod tests {
     use crate::text::Look;
 
     fn shown(profile: &Profile) -> String {
-        text(&Account::without_hints(profile, |_| 5, 5), &Look::default(), false)
+        text(&Account::without_hints(profile, |_| 5, 5), &Look::default(), false, false)
     }
 
     #[test]
@@ -362,7 +393,7 @@ mod tests {
     #[test]
     fn narrow_terminals_exact_numbers_and_whole_stacks() {
         let look = Look { width: Some(72), exact: true, ..Look::default() };
-        insta::assert_snapshot!(text(&Account::without_hints(&parser(), |_| 1, 1), &look, true));
+        insta::assert_snapshot!(text(&Account::without_hints(&parser(), |_| 1, 1), &look, true, false));
     }
 
     #[test]
@@ -398,7 +429,7 @@ mod tests {
         let told =
             "No names of /usr/lib/libplugin.so: not readable: No such file or directory (os error 2); record --embed";
         assert!(hints.iter().any(|hint| hint.starts_with(told)), "{hints:?}");
-        let text = text(&account, &Look::default(), false);
+        let text = text(&account, &Look::default(), false, false);
         assert!(text.ends_with(&format!("\n\n{}\n{}\n", hints[0], hints[1])), "{text}");
     }
 
@@ -412,7 +443,7 @@ mod tests {
             for line in 1..20 {
                 b.site(process, &[&format!("f@a.c:{line}")], blocks(4, 8, 1, 1));
             }
-            let lines = text(&Account::without_hints(&b.profile, |_| limit, 5), &look, false).lines().count();
+            let lines = text(&Account::without_hints(&b.profile, |_| limit, 5), &look, false, false).lines().count();
             assert!(lines <= height || limit == 2, "{lines} lines on {height}");
         }
     }

@@ -23,10 +23,14 @@ pub fn run(flags: &TimelineFlags) -> Result<ExitCode> {
     let look = flags.view.look(Stream::Out);
     if let Some(at) = &flags.at {
         let screen = if flags.view.json { usize::MAX } else { look.height.map_or(20, |h| h.saturating_sub(5).max(5)) };
-        let report = heap_at(&recording, at, flags.view.limit(screen))?;
+        let limit = flags.view.limit(screen);
+        let mut report = heap_at(&recording, at, limit)?;
+        if let Some(least) = flags.least.min {
+            report.leave_out(least);
+        }
         output::print(&match flags.view.json {
             true => recording.json(&report)?,
-            false => recording.filters.above(heap_at::text(&report, &look), &look),
+            false => recording.filters.above(heap_at::text(&report, &look, report.places.len() == limit), &look),
         })?;
         return Ok(exit::OK);
     }
@@ -68,7 +72,11 @@ fn timeline(recording: &Recording, flags: &TimelineFlags, points: usize, bands: 
         builder.counted();
     }
     recording.events(|at, event| builder.event(at, &event))?;
-    Ok(builder.finish())
+    let mut report = builder.finish();
+    if let Some(least) = flags.least.min {
+        report.leave_out(least);
+    }
+    Ok(report)
 }
 
 fn heap_at(recording: &Recording, at: &At, limit: usize) -> Result<HeapAt> {

@@ -256,7 +256,7 @@ mod tests {
         let profile = parser();
         let mut builder = HeapAtBuilder::new(&profile, HeapMoment::Ms(1300));
         story().iter().for_each(|(at, event)| builder.event(*at, event));
-        insta::assert_snapshot!(heap_at::text(&builder.finish(4), &Look::default()));
+        insta::assert_snapshot!(heap_at::text(&builder.finish(4), &Look::default(), true));
     }
 
     #[test]

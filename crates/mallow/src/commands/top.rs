@@ -22,16 +22,20 @@ pub fn run(flags: &TopFlags) -> Result<ExitCode> {
         raw: flags.raw,
         limit: flags.view.limit(screen),
     };
-    let report = top(&recording.profile, options);
+    let mut report = top(&recording.profile, options);
+    if let Some(least) = flags.least.min {
+        report.leave_out(least);
+    }
     output::print(&if flags.view.json {
         recording.json(&report)?
     } else {
-        recording.filters.above(text(&report, &look), &look)
+        recording.filters.above(text(&report, &look, report.functions.len() == options.limit), &look)
     })?;
     Ok(exit::OK)
 }
 
-fn text(report: &Top, look: &Look) -> String {
+/// `more`: a higher limit would show more functions.
+fn text(report: &Top, look: &Look, more: bool) -> String {
     let mut page = Page::new(*look);
     let by = report.by;
     let amount = |n: u64| amount(by, n, look);
@@ -41,7 +45,7 @@ fn text(report: &Top, look: &Look) -> String {
     page.line(
         Line::new().strong(format!("Functions by {measure}")).plain(format!(", {order}; {} in all", amount(total))),
     );
-    if report.functions.is_empty() {
+    if report.functions_in_all == 0 {
         page.line(Line::new().plain("  none"));
         return page.into_text();
     }
@@ -58,17 +62,22 @@ fn text(report: &Top, look: &Look) -> String {
             Line::new().strong(function(&f.function, look)).plain(" ").faint(at),
         ]);
     }
+    if let Some(hidden) = &report.hidden {
+        let flat = by.of(&hidden.sums);
+        let cells =
+            [amount(flat), percent(flat, total), String::new(), String::new()].map(|text| Line::new().plain(text));
+        table.row(cells.into_iter().chain([Line::new().faint(format!("… {} more", count(hidden.rows)))]));
+    }
     table.onto(&mut page);
-    let more = report.functions_in_all - report.functions.len() as u64;
-    if more > 0 {
-        page.line(Line::new().faint(format!("  and {} more; --limit 0 shows all", count(more))));
+    if report.hidden.is_some() && more {
+        page.line(Line::new().faint("  --limit 0 shows all"));
     }
     page.into_text()
 }
 
 #[cfg(test)]
 mod tests {
-    use mallow_report::analysis::{Measure, TopOptions, top};
+    use mallow_report::analysis::{Least, Measure, TopOptions, top};
     use mallow_report::testing::parser;
 
     use super::text;
@@ -77,19 +86,27 @@ mod tests {
     #[test]
     fn functions_flat_and_cum() {
         let options = TopOptions { by: Measure::Allocations, cum: false, raw: false, limit: 20 };
-        insta::assert_snapshot!(text(&top(&parser(), options), &Look::default()));
+        insta::assert_snapshot!(text(&top(&parser(), options), &Look::default(), true));
     }
 
     #[test]
     fn functions_by_bytes_with_all_that_they_call_and_to_the_letter() {
         let options = TopOptions { by: Measure::Bytes, cum: true, raw: true, limit: 6 };
-        insta::assert_snapshot!(text(&top(&parser(), options), &Look { full_names: true, ..Look::default() }));
+        insta::assert_snapshot!(text(&top(&parser(), options), &Look { full_names: true, ..Look::default() }, true));
+    }
+
+    #[test]
+    fn functions_that_are_left_out_are_a_sum() {
+        let options = TopOptions { by: Measure::Allocations, cum: false, raw: false, limit: 20 };
+        let mut report = top(&parser(), options);
+        report.leave_out(Least::Amount(10));
+        insta::assert_snapshot!(text(&report, &Look::default(), false));
     }
 
     #[test]
     fn nothing_is_said_to_be_nothing() {
         let options = TopOptions { by: Measure::Leaked, cum: false, raw: false, limit: 6 };
-        let text = text(&top(&mallow_profile::Profile::default(), options), &Look::default());
+        let text = text(&top(&mallow_profile::Profile::default(), options), &Look::default(), true);
         assert_eq!(text, "Functions by leaked bytes, flat: by a function itself; 0 B in all\n  none\n");
     }
 }

@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use mallow_report::analysis::{Hidden, Tree, TreeFunction, TreeOptions, TreeRow, tree};
+use mallow_report::analysis::{Hidden, Least, Tree, TreeFunction, TreeOptions, TreeRow, tree};
 
 use super::source::Recording;
-use crate::flags::{Least, TreeFlags};
+use crate::flags::TreeFlags;
 use crate::text::units::{count, percent};
 use crate::text::{Align, Line, Look, Page, Stream, Table, amount, function, location, measured};
 use crate::{exit, output};
@@ -27,7 +27,7 @@ pub fn run(flags: &TreeFlags) -> Result<ExitCode> {
     let depth = flags.depth.unwrap_or(if flags.view.json { JSON_DEPTH } else { TEXT_DEPTH });
     let by = recording.measure(flags.by)?;
     let all = flags.view.json || flags.view.limit == Some(0);
-    let least = flags.min.unwrap_or(if all { Least::Amount(0) } else { WORTH });
+    let least = flags.least.min.unwrap_or(if all { Least::Amount(0) } else { WORTH });
     let options = TreeOptions {
         by,
         callers: flags.callers,
@@ -40,7 +40,7 @@ pub fn run(flags: &TreeFlags) -> Result<ExitCode> {
     if flags.view.json {
         recording.print_json(&report)?;
     } else {
-        let more = flags.depth.is_none() && flags.min.is_none();
+        let more = flags.depth.is_none() && flags.least.min.is_none();
         output::print(&recording.filters.above(text(&report, &look, more), &look))?;
     }
     Ok(exit::OK)

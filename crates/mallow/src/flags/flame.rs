@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{By, SourceFlags};
+use super::{By, LeastFlags, SourceFlags};
 
 /// Flags of `flame`.
 #[derive(Debug, Args)]
@@ -24,4 +24,7 @@ pub struct FlameFlags {
     /// What to show.
     #[command(flatten)]
     pub source: SourceFlags,
+    /// What is worth a row.
+    #[command(flatten)]
+    pub least: LeastFlags,
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use mallow_report::analysis::Pattern;
 
-use super::{By, SourceFlags, ViewFlags};
+use super::{By, LeastFlags, SourceFlags, ViewFlags};
 
 /// Flags of `list`.
 #[derive(Debug, Args)]
@@ -34,6 +34,9 @@ pub struct ListFlags {
     /// What to show.
     #[command(flatten)]
     pub source: SourceFlags,
+    /// What is worth a row.
+    #[command(flatten)]
+    pub least: LeastFlags,
 }
 
 /// A directory that sources were in, and the one that they are in.

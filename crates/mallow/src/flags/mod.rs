@@ -6,6 +6,7 @@ mod documents;
 mod export;
 mod filters;
 mod flame;
+mod least;
 mod list;
 mod pack;
 mod regions;
@@ -28,12 +29,13 @@ pub use documents::{CompletionsFlags, ManFlags, Shell};
 pub use export::{ExportFlags, ExportFormat, MergeFlags, Table};
 pub use filters::{FilterFlags, When};
 pub use flame::FlameFlags;
+pub use least::LeastFlags;
 pub use list::ListFlags;
 pub use pack::PackFlags;
 pub use regions::RegionFlags;
 pub use test::TestFlags;
 pub use timeline::{At, TimelineFlags};
-pub use tree::{Least, TreeFlags};
+pub use tree::TreeFlags;
 pub use views::{By, SourceFlags, ViewFlags};
 
 /// Allocation debugging for native programs: who allocates, what was live at the peak, what leaked.
@@ -208,6 +210,9 @@ pub struct ReportFlags {
     /// What to show.
     #[command(flatten)]
     pub source: SourceFlags,
+    /// What is worth a row.
+    #[command(flatten)]
+    pub least: LeastFlags,
 }
 
 /// Flags of `top`.
@@ -228,6 +233,9 @@ pub struct TopFlags {
     /// What to show.
     #[command(flatten)]
     pub source: SourceFlags,
+    /// What is worth a row.
+    #[command(flatten)]
+    pub least: LeastFlags,
 }
 
 /// Flags of `leaks`.
@@ -248,6 +256,9 @@ pub struct LeaksFlags {
     /// What to show.
     #[command(flatten)]
     pub source: SourceFlags,
+    /// What is worth a row.
+    #[command(flatten)]
+    pub least: LeastFlags,
 }
 
 /// Flags of `recover`.

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use mallow_report::analysis::{HeapMoment, Over, POINTS_MAX};
 
 use super::filters::{Time, TimeSpan, time};
-use super::{SourceFlags, ViewFlags};
+use super::{LeastFlags, SourceFlags, ViewFlags};
 
 /// Flags of `timeline`.
 #[derive(Debug, Args)]
@@ -33,6 +33,9 @@ pub struct TimelineFlags {
     /// What to show.
     #[command(flatten)]
     pub source: SourceFlags,
+    /// What is worth a row.
+    #[command(flatten)]
+    pub least: LeastFlags,
 }
 
 /// What is shown over time.

@@ -272,8 +272,11 @@ impl Legend {
         }
         it.add(None, "Order from left to right is by size, not by time.".to_owned());
         if flame.left_out > 0 {
-            let share = 100.0 / PARTS as f64;
-            it.add(None, format!("Not drawn: {} below {share} %.", of(flame.left_out, "box")));
+            let least = match flame.min > flame.boxes[0].value / PARTS {
+                true => amount(flame.by, flame.min, &Look::default()),
+                false => format!("{} %", 100.0 / PARTS as f64),
+            };
+            it.add(None, format!("Not drawn: {} below {least}.", of(flame.left_out, "box")));
         }
         it
     }
@@ -326,14 +329,14 @@ impl Legend {
 #[cfg(test)]
 mod tests {
     use mallow_profile::Profile;
-    use mallow_report::analysis::{Flame, FlameOptions, Measure, flame};
+    use mallow_report::analysis::{Flame, FlameOptions, Least, Measure, flame};
     use mallow_report::testing::{Builder, blocks, parser};
 
     use super::{CHARACTER, PARTS, draw, fitting};
     use crate::picture::testing::{hostile, parsed};
 
     fn graph(profile: &Profile, by: Measure, callers: bool) -> Flame {
-        flame(profile, FlameOptions { by, callers, raw: by == Measure::Bytes, parts: PARTS })
+        flame(profile, FlameOptions { by, callers, raw: by == Measure::Bytes, parts: PARTS, least: Least::Amount(0) })
     }
 
     /// The picture without its style sheet and its script.

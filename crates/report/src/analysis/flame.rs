@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use super::calls::{CallId, Callee, Calls};
 use super::functions::Functions;
 use super::interest::{Interest, interest};
-use super::numbers::{Ending, Measure, Totals};
+use super::numbers::{Ending, Least, Measure, Totals};
 use super::overview::by_stack;
 
 /// What to draw.
@@ -22,6 +22,8 @@ pub struct FlameOptions {
     pub raw: bool,
     /// Boxes below one part in so many of the whole are left out.
     pub parts: u64,
+    /// And those with less than this.
+    pub least: Least,
 }
 
 /// Boxes. Equal functions called by the same function are one; what is folded without `raw` is what [`super::tree()`]
@@ -46,6 +48,8 @@ pub struct Flame {
     pub sites: u64,
     /// Boxes that were too small.
     pub left_out: u64,
+    /// The least that was asked for.
+    pub min: u64,
     /// The functions of the boxes.
     pub functions: Vec<FlameFunction>,
     /// The modules of all functions that allocate, and of those of the boxes; the largest first.
@@ -130,6 +134,7 @@ pub fn flame(profile: &Profile, options: FlameOptions) -> Flame {
         ending: Ending::of(profile),
         sites: by_stack(profile).iter().filter(|(_, counts)| by.of(&(*counts).into()) > 0).count() as u64,
         left_out: 0,
+        min: options.least.of(by.of(&profile.totals.into())),
         functions: Vec::new(),
         modules: Vec::new(),
         boxes: Vec::new(),
@@ -216,7 +221,8 @@ impl Layout<'_> {
         let nodes = self.tree;
         let whole = nodes[0].value;
         // A node that is left out takes along all that stands on it: none of it is larger.
-        let large = |node: &Node| u128::from(node.value) * u128::from(parts) >= u128::from(whole);
+        let min = self.flame.min;
+        let large = |node: &Node| node.value >= min && u128::from(node.value) * u128::from(parts) >= u128::from(whole);
         let mut children: Vec<Vec<u32>> = vec![Vec::new(); nodes.len()];
         for (at, node) in nodes.iter().enumerate().skip(1) {
             if large(node) {
@@ -311,11 +317,12 @@ impl Layout<'_> {
 #[cfg(test)]
 mod tests {
     use super::{Flame, FlameOptions, Label, flame};
-    use crate::analysis::Measure;
+    use crate::analysis::{Least, Measure};
     use crate::testing::{Builder, blocks, parser};
     use mallow_profile::{Profile, Stacks};
 
-    const ALL: FlameOptions = FlameOptions { by: Measure::Allocations, callers: false, raw: false, parts: u64::MAX };
+    const ALL: FlameOptions =
+        FlameOptions { by: Measure::Allocations, callers: false, raw: false, parts: u64::MAX, least: Least::Amount(0) };
 
     /// Boxes, indented by their depth: name, start, width, own.
     fn shown(flame: &Flame) -> Vec<String> {
@@ -405,6 +412,9 @@ mod tests {
         assert_eq!((shown(&graph), graph.left_out), (expected.map(str::to_owned).to_vec(), 1));
         let graph = flame(&small(), FlameOptions { parts: 3, ..ALL });
         assert_eq!((graph.boxes.len(), graph.left_out), (3, 3));
+        for (least, boxes) in [(Least::Amount(20), 3), (Least::Amount(9), 5), (Least::Percent(29.0), 3)] {
+            assert_eq!(flame(&small(), FlameOptions { least, ..ALL }).boxes.len(), boxes, "{least:?}");
+        }
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! What was live at the end, by site.
 
 use std::cmp::Reverse;
+use std::ops::AddAssign;
 
 use mallow_profile::{Origin, Profile, StackId};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::functions::{Functions, Stack};
-use super::numbers::Ending;
+use super::numbers::{Ending, Least, LeftOut};
 use super::suppressions::Suppressions;
 
 /// Leaks, and how they add up: reported and suppressed together are all.
@@ -39,8 +40,41 @@ pub struct Leaks {
     pub sites_in_all: u64,
     /// Those sites, the largest first.
     pub sites: Vec<LeakSite>,
+    /// Those that are not shown.
+    pub hidden: Option<LeftOut<Leaked>>,
     /// What each suppression matched; unused ones are here too, with nothing.
     pub suppressions: Vec<SuppressionUse>,
+}
+
+impl Leaks {
+    /// Leaves sites with fewer leaked bytes out; a share is one of all that leaked.
+    pub fn leave_out(&mut self, least: Least) {
+        let min = least.of(self.leaked_bytes);
+        LeftOut::small(&mut self.hidden, &mut self.sites, |site| site.leaked_bytes >= min, Leaked::of);
+    }
+}
+
+/// What is live of some sites.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Leaked {
+    /// Blocks.
+    pub leaked: u64,
+    /// Their bytes.
+    pub leaked_bytes: u64,
+}
+
+impl Leaked {
+    fn of(site: &LeakSite) -> Self {
+        Self { leaked: site.leaked, leaked_bytes: site.leaked_bytes }
+    }
+}
+
+impl AddAssign for Leaked {
+    /// Sums stay at their highest where a damaged recording drives them beyond.
+    fn add_assign(&mut self, other: Self) {
+        self.leaked = self.leaked.saturating_add(other.leaked);
+        self.leaked_bytes = self.leaked_bytes.saturating_add(other.leaked_bytes);
+    }
 }
 
 /// Live blocks that were allocated with one stack.
@@ -103,6 +137,7 @@ pub fn leaks(profile: &Profile, suppressions: &Suppressions, limit: usize) -> Le
     }
     let sites_in_all = reported.len() as u64;
     reported.sort_by_key(|(stack, s)| (Reverse(s.leaked_bytes), Reverse(s.leaked), *stack));
+    let hidden = LeftOut::after(limit, reported.iter().map(|(_, site)| Leaked::of(site)));
     reported.truncate(limit);
     let sites = reported.into_iter().map(|(stack, s)| LeakSite { stack: functions.stack(stack), ..s }).collect();
     Leaks {
@@ -118,6 +153,7 @@ pub fn leaks(profile: &Profile, suppressions: &Suppressions, limit: usize) -> Le
         suppressed_bytes: suppressed.1,
         sites_in_all,
         sites,
+        hidden,
         suppressions: uses,
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::functions::{FunctionId, Functions};
 use super::interest::Interest;
 use super::narrow::Pattern;
-use super::numbers::{Measure, Totals};
+use super::numbers::{Least, LeftOut, Measure, Totals};
 use super::overview::by_stack;
 
 /// What to show.
@@ -44,12 +44,23 @@ pub struct List {
     pub functions_in_all: u64,
     /// The largest first: by flat, then by cum.
     pub functions: Vec<ListFunction>,
+    /// Functions that are not shown: their flat, which adds up.
+    pub hidden: Option<LeftOut<Totals>>,
     /// Names of functions that match and are looked past; some of them, where there are many.
     pub looked_past: Vec<String>,
     /// Names of functions that match and where the measure is 0; some of them, where there are many.
     pub without: Vec<String>,
     /// What is missing, and what to do, each in a line. Left to whoever reads files.
     pub notes: Vec<String>,
+}
+
+impl List {
+    /// Leaves functions with a smaller cum out.
+    pub fn leave_out(&mut self, least: Least) {
+        let by = self.by;
+        let min = least.of(by.of(&self.totals));
+        LeftOut::small(&mut self.hidden, &mut self.functions, |f| by.of(&f.cum) >= min, |f| f.flat);
+    }
 }
 
 /// One function.
@@ -190,6 +201,7 @@ pub fn list(profile: &Profile, pattern: &Pattern, options: ListOptions) -> List 
     };
     let mut of_function: FxHashMap<FunctionId, usize> = FxHashMap::default();
     let functions_in_all = ranked.len() as u64;
+    let hidden = LeftOut::after(options.limit, ranked.iter().map(|&id| sum(id).flat.into()));
     ranked.truncate(options.limit);
     let mut shown: Vec<ListFunction> = Vec::new();
     for &id in &ranked {
@@ -240,6 +252,7 @@ pub fn list(profile: &Profile, pattern: &Pattern, options: ListOptions) -> List 
         totals: profile.totals.into(),
         functions_in_all,
         functions: shown,
+        hidden,
         looked_past: some(&|id| sum(id).seen == 0 && passed[id.0 as usize]),
         notes: Vec::new(),
         without: some(&|id| sum(id).seen > 0 && value(&sum(id).cum) == 0),

@@ -25,17 +25,17 @@ pub use flame::{Flame, FlameBox, FlameFunction, FlameModule, FlameOptions, Label
 pub use functions::{Frame, Stack};
 pub(crate) use functions::{Functions, place_name};
 pub use insights::{Evidence, Insight, Insights, Outside, OutsideModule, Savings, insights};
-pub use leaks::{LeakSite, Leaks, SuppressionUse, leaks};
+pub use leaks::{LeakSite, Leaked, Leaks, SuppressionUse, leaks};
 pub use list::{List, ListFunction, ListInstruction, ListLine, ListOptions, list};
 pub use merge::{Merged, Merger};
 pub use narrow::{Narrowed, Narrowing, Pattern, narrow};
-pub use numbers::{Ending, Measure, Totals, keys};
+pub use numbers::{Ending, Least, LeftOut, Measure, Totals, keys};
 pub use overview::{FamilyRow, Largest, Overview, Place, ProcessRow, overview};
 pub use stat::{RegionKind, RegionRow, Stat, StatProcess, StatProcessRow, StatReport, StatRow, stat};
 pub use suppressions::{Malformed, Suppressions};
 pub use timeline::{
-    Band, HeapAt, HeapAtBuilder, HeapMoment, LivePlace, LiveSite, Over, POINTS_MAX, Point, Timeline, TimelineBuilder,
-    TimelineOptions,
+    Band, HeapAt, HeapAtBuilder, HeapMoment, Live, LivePlace, LiveSite, Over, POINTS_MAX, Point, Timeline,
+    TimelineBuilder, TimelineOptions,
 };
 pub use top::{Top, TopFunction, TopOptions, top};
 pub use tree::{Hidden, Tree, TreeFunction, TreeOptions, TreeRow, tree};

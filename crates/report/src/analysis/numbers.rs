@@ -1,5 +1,7 @@
 //! Counts with the names that JSON and people see, and the measures by which things are ranked.
 
+use std::ops::AddAssign;
+
 use mallow_profile::{Counts, Profile, Word};
 use serde::Serialize;
 
@@ -51,6 +53,68 @@ impl Measure {
     }
 }
 
+/// The least that is worth a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Least {
+    /// A share of the whole, in percent.
+    Percent(f64),
+    /// An amount of what is measured.
+    Amount(u64),
+}
+
+impl Least {
+    /// As an amount.
+    pub fn of(self, whole: u64) -> u64 {
+        match self {
+            // Beyond any recording's numbers a few digits are lost.
+            Self::Percent(percent) => (whole as f64 * percent / 100.0).ceil() as u64,
+            Self::Amount(amount) => amount,
+        }
+    }
+}
+
+/// Rows of a list that are not shown, for want of room or because they are small: what they add up to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LeftOut<T> {
+    /// How many.
+    pub rows: u64,
+    /// Their sums.
+    #[serde(flatten)]
+    pub sums: T,
+}
+
+impl<T: Copy + Default + AddAssign> LeftOut<T> {
+    /// Adds a row to those that there are.
+    pub(crate) fn add(into: &mut Option<Self>, sums: T) {
+        let all = into.get_or_insert_default();
+        all.rows += 1;
+        all.sums += sums;
+    }
+
+    /// All rows but the first few.
+    pub(crate) fn after(limit: usize, rows: impl Iterator<Item = T>) -> Option<Self> {
+        let mut all = None;
+        rows.skip(limit).for_each(|sums| Self::add(&mut all, sums));
+        all
+    }
+
+    /// Takes away the rows that are too small.
+    pub(crate) fn small<R>(
+        into: &mut Option<Self>,
+        rows: &mut Vec<R>,
+        worth: impl Fn(&R) -> bool,
+        sums: impl Fn(&R) -> T,
+    ) {
+        rows.retain(|row| {
+            let keep = worth(row);
+            if !keep {
+                Self::add(into, sums(row));
+            }
+            keep
+        });
+    }
+}
+
 /// Counts as reports show them; `docs/DEFINITIONS.md` defines each word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[allow(missing_docs)]
@@ -89,6 +153,26 @@ impl From<Counts> for Totals {
             reallocs_in_place: c.reallocs_in_place,
             reallocs_moved: c.reallocs_moved,
         }
+    }
+}
+
+impl AddAssign for Totals {
+    /// Sums stay at their highest where a damaged recording drives them beyond.
+    fn add_assign(&mut self, other: Self) {
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        add(&mut self.allocations, other.allocations);
+        add(&mut self.allocated_bytes, other.allocated_bytes);
+        add(&mut self.frees, other.frees);
+        add(&mut self.freed_bytes, other.freed_bytes);
+        self.remaining = self.remaining.saturating_add(other.remaining);
+        add(&mut self.temporary, other.temporary);
+        add(&mut self.temporary_bytes, other.temporary_bytes);
+        add(&mut self.leaked, other.leaked);
+        add(&mut self.leaked_bytes, other.leaked_bytes);
+        add(&mut self.peak, other.peak);
+        add(&mut self.peak_bytes, other.peak_bytes);
+        add(&mut self.reallocs_in_place, other.reallocs_in_place);
+        add(&mut self.reallocs_moved, other.reallocs_moved);
     }
 }
 

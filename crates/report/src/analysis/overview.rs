@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::functions::{Frame, FunctionId, Functions, Named, Stack};
-use super::numbers::{Ending, Measure, Totals};
+use super::numbers::{Ending, Least, LeftOut, Measure, Totals};
 
 /// The overview of a recording.
 #[derive(Clone, Debug, Serialize)]
@@ -101,6 +101,16 @@ pub struct Largest {
     pub places: u64,
     /// The largest first.
     pub largest: Vec<Place>,
+    /// Places that are not shown.
+    pub hidden: Option<LeftOut<Totals>>,
+}
+
+impl Largest {
+    /// Leaves places with less of the measure out.
+    pub fn leave_out(&mut self, least: Least) {
+        let (by, min) = (self.by, least.of(self.total));
+        LeftOut::small(&mut self.hidden, &mut self.largest, |place| by.of(&place.totals) >= min, |place| place.totals);
+    }
 }
 
 /// A line of a function of the program's own, with all sites that it names.
@@ -217,6 +227,7 @@ fn largest(functions: &Functions<'_>, groups: &[Group], totals: &Totals, by: Mea
     ranked.retain(|(value, _)| *value > 0);
     let places = ranked.len() as u64;
     ranked.sort_by_key(|(value, g)| (std::cmp::Reverse(*value), g.largest[index].1));
+    let hidden = LeftOut::after(limit, ranked.iter().map(|(_, group)| group.counts.into()));
     ranked.truncate(limit);
     let place = |group: &Group| {
         let (_, stack, counts) = group.largest[index];
@@ -230,7 +241,7 @@ fn largest(functions: &Functions<'_>, groups: &[Group], totals: &Totals, by: Mea
             largest_site: PlaceSite { totals: counts.into(), stack: functions.stack(stack) },
         }
     };
-    Largest { by, total: by.of(totals), places, largest: ranked.iter().map(|(_, g)| place(g)).collect() }
+    Largest { by, total: by.of(totals), places, largest: ranked.iter().map(|(_, g)| place(g)).collect(), hidden }
 }
 
 /// The families that were called.

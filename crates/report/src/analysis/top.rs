@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::functions::{FunctionId, Functions};
 use super::interest::Interest;
-use super::numbers::{Measure, Totals};
+use super::numbers::{Least, LeftOut, Measure, Totals};
 use super::overview::by_stack;
 
 /// What to show.
@@ -45,6 +45,18 @@ pub struct Top {
     pub functions_in_all: u64,
     /// The largest first.
     pub functions: Vec<TopFunction>,
+    /// Functions that are not shown: their flat, which adds up.
+    pub hidden: Option<LeftOut<Totals>>,
+}
+
+impl Top {
+    /// Leaves functions with less of what they are sorted by out.
+    pub fn leave_out(&mut self, least: Least) {
+        let (by, cum) = (self.by, self.cum);
+        let min = least.of(by.of(&self.totals));
+        let worth = |f: &TopFunction| by.of(if cum { &f.cum } else { &f.flat }) >= min;
+        LeftOut::small(&mut self.hidden, &mut self.functions, worth, |f| f.flat);
+    }
 }
 
 /// One function.
@@ -97,6 +109,7 @@ pub fn top(profile: &Profile, options: TopOptions) -> Top {
         let (first, second) = if options.cum { (cum, flat) } else { (flat, cum) };
         (std::cmp::Reverse(first), std::cmp::Reverse(second), id)
     });
+    let hidden = LeftOut::after(options.limit, ranked.iter().map(|&(_, _, id)| sums[id.0 as usize].0.into()));
     ranked.truncate(options.limit);
     let row = |id: FunctionId| TopFunction {
         function: functions.name(id),
@@ -113,12 +126,13 @@ pub fn top(profile: &Profile, options: TopOptions) -> Top {
         totals: profile.totals.into(),
         functions_in_all,
         functions: ranked.iter().map(|&(_, _, id)| row(id)).collect(),
+        hidden,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Measure, Top, TopOptions, top};
+    use super::{Least, Measure, Top, TopFunction, TopOptions, top};
     use crate::testing::{Builder, blocks, parser};
 
     fn rows(top: &Top, by: Measure) -> Vec<(&str, u64, u64)> {
@@ -170,5 +184,28 @@ mod tests {
         assert_eq!(report.functions.len(), 1);
         assert_eq!(report.functions[0].function, "main");
         assert!(report.functions_in_all > 4, "{}", report.functions_in_all);
+    }
+
+    #[test]
+    fn what_is_hidden_is_added_up() {
+        for (raw, cum, limit, least) in [
+            (false, false, usize::MAX, Least::Percent(1.0)),
+            (false, false, 2, Least::Amount(13)),
+            (true, false, 1, Least::Amount(0)),
+            (true, true, usize::MAX, Least::Percent(100.0)),
+        ] {
+            let whole = top(&parser(), TopOptions { raw, cum, ..ALL });
+            assert!(whole.hidden.is_none());
+            let mut report = top(&parser(), TopOptions { raw, cum, limit, ..ALL });
+            report.leave_out(least);
+            let hidden = report.hidden.expect("some are hidden");
+            assert_eq!(hidden.rows + report.functions.len() as u64, whole.functions_in_all);
+            let flat = |functions: &[TopFunction]| functions.iter().map(|f| f.flat.allocations).sum::<u64>();
+            assert_eq!(flat(&report.functions) + hidden.sums.allocations, flat(&whole.functions));
+            let worth = |f: &TopFunction| if cum { f.cum.allocations } else { f.flat.allocations };
+            let min = least.of(whole.totals.allocations);
+            let kept = whole.functions.iter().filter(|f| worth(f) >= min).count().min(limit);
+            assert_eq!(report.functions.len(), kept);
+        }
     }
 }

@@ -1,11 +1,13 @@
 //! The heap at one moment.
 
+use std::ops::AddAssign;
+
 use mallow_profile::{Call, Counts, Event, Moment, Profile, StackId};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::super::functions::{Frame, Functions, Stack};
-use super::super::numbers::{Ending, Measure};
+use super::super::numbers::{Ending, Least, LeftOut, Measure};
 use super::super::overview::{Place, places};
 use super::change::{Change, changes};
 use super::levels::Levels;
@@ -31,6 +33,33 @@ pub struct HeapAt {
     pub places_in_all: u64,
     /// Those places, the largest first.
     pub places: Vec<LivePlace>,
+    /// Those that are not shown.
+    pub hidden: Option<LeftOut<Live>>,
+}
+
+impl HeapAt {
+    /// Leaves places with fewer live bytes out.
+    pub fn leave_out(&mut self, least: Least) {
+        let min = least.of(self.live_bytes);
+        let sums = |place: &LivePlace| Live { live: place.live, live_bytes: place.live_bytes };
+        LeftOut::small(&mut self.hidden, &mut self.places, |place| place.live_bytes >= min, sums);
+    }
+}
+
+/// What is live of some places.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Live {
+    /// Blocks.
+    pub live: u64,
+    /// Their requested bytes.
+    pub live_bytes: u64,
+}
+
+impl AddAssign for Live {
+    fn add_assign(&mut self, other: Self) {
+        self.live = self.live.saturating_add(other.live);
+        self.live_bytes = self.live_bytes.saturating_add(other.live_bytes);
+    }
 }
 
 /// A line of a function of the program's own, with all sites that it names.
@@ -194,6 +223,10 @@ impl<'a> HeapAtBuilder<'a> {
             live: live.peak,
             live_bytes: live.peak_bytes,
             places_in_all: ranked.places,
+            hidden: ranked.hidden.map(|hidden| LeftOut {
+                rows: hidden.rows,
+                sums: Live { live: hidden.sums.peak, live_bytes: hidden.sums.peak_bytes },
+            }),
             places: ranked.largest.into_iter().map(place).collect(),
         }
     }

@@ -11,13 +11,13 @@ use mallow_profile::{Event, Moment, Profile};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-pub use at::{HeapAt, HeapAtBuilder, HeapMoment, LivePlace, LiveSite};
+pub use at::{HeapAt, HeapAtBuilder, HeapMoment, Live, LivePlace, LiveSite};
 use change::{Change, changes};
 use cut::{Cut, Window};
 use levels::Levels;
 
 use super::functions::{FunctionId, Functions};
-use super::numbers::Ending;
+use super::numbers::{Ending, Least};
 
 /// What is shown over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -102,6 +102,19 @@ pub struct Timeline {
 }
 
 impl Timeline {
+    /// Counts bands that nowhere have so much together with the others.
+    pub fn leave_out(&mut self, least: Least) {
+        let min = least.of(self.total);
+        let others = &mut self.others;
+        self.bands.retain(|band| {
+            let keep = band.values.iter().any(|value| *value >= min);
+            if !keep {
+                others.iter_mut().zip(&band.values).for_each(|(sum, value)| *sum = sum.saturating_add(*value));
+            }
+            keep
+        });
+    }
+
     /// The point in which a millisecond begins.
     pub fn point_of(&self, ms: u64) -> usize {
         let at = self.points.partition_point(|point| point.ms < ms);
