@@ -181,6 +181,25 @@ fn threads_that_do_not_rest_are_told() {
     let project = Project::of_regions(&["restless"]);
     let out = project.run(&["--runs", "1", "--warmup", "0"]).out();
     assert!(out.contains("WARNING: restless: other threads still allocated"), "{out}");
+    assert!(out.contains(" was given up, after 1 s; quiet in mallow.toml waits longer"), "{out}");
+    // The wait is as long as it is said to be: two of them, before the run and after it.
+    let waits = |seconds: &str| {
+        let project = Project::new(&Project::case(&["restless"], &format!("quiet = {seconds}")));
+        let began = std::time::Instant::now();
+        let out = project.run(&["--runs", "1", "--warmup", "0"]).out();
+        assert!(out.contains(&format!("was given up, after {seconds} s")), "{out}");
+        began.elapsed().as_secs_f64()
+    };
+    assert!(waits("3") >= 6.0);
+    waits("0");
+}
+
+#[test]
+fn two_programs_that_measure_one_name_are_broken() {
+    let project = Project::new(&format!("{}{}", Project::case(&["leak"], ""), Project::case(&["leak", "steady"], "")));
+    let done = project.run(&["--update"]);
+    assert_eq!(done.status, BROKEN, "{}", done.out());
+    assert!(done.out().contains("another case of this name was measured before"), "{}", done.out());
 }
 
 #[test]

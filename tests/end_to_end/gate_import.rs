@@ -130,7 +130,7 @@ fn a_bad_import_is_one_line_and_changes_nothing() {
         ("{\"a\": 1,\n\"a\": 2}", "x:2: a is there twice"),
         ("{\"a\": 1,\n\"b\": -1}", "x:2: invalid value: integer `-1`"),
         ("{\"a\": 1", "x:1: EOF while parsing"),
-        ("{\"\\u001b]0;x\\u0007\": 1}", "x:1: a case with a name that nobody can type"),
+        ("{\"\\u001b]0;x\\u0007\": 1}", "x:1: a name that nobody can type"),
         (&figures.replace("7", "-1"), "x:2: total_allocations of a is -1: nothing was measured"),
         (&figures.replace("bytes: 4\n", "by"), "x:2: a has no total_allocated_bytes; is the file cut short?"),
         (&format!("{figures}{}", figures.replace("7", "8")), "x:5: total_allocations of a is 8 here and 7 in line 2"),

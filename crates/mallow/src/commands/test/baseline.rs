@@ -24,9 +24,10 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use mallow_report::analysis::gate::{Figures, SiteCount};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::aside;
+use super::unique::Unique;
 
 /// The version that is written.
 const VERSION: u32 = 1;
@@ -36,7 +37,14 @@ const VERSION: u32 = 1;
 #[serde(deny_unknown_fields)]
 pub struct Baseline {
     version: u32,
+    #[serde(deserialize_with = "platforms")]
     platforms: BTreeMap<String, BTreeMap<String, Entry>>,
+}
+
+/// A case that is there twice, as after a merge, would be judged by one of them.
+fn platforms<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, BTreeMap<String, Entry>>, D::Error> {
+    let Unique(platforms) = Unique::<Unique<Entry>>::deserialize(from)?;
+    Ok(platforms.into_iter().map(|(platform, Unique(cases))| (platform, cases)).collect())
 }
 
 /// One case on one platform.
@@ -163,6 +171,7 @@ mod tests {
             ("{\n\"platforms\": {}}", "b.json:2: no baseline: missing field `version`"),
             ("{\"version\": 2, \"else\": 1}", "b.json is from a newer mallow (version 2, known up to 1)"),
             ("{\"version\": 1,\n\"platforms\": [\n]}", "b.json:2: no baseline: invalid type"),
+            ("{\"version\": 1, \"platforms\": {\"a\": {},\n\"a\": {}}}", "b.json:2: no baseline: a is there twice"),
         ] {
             std::fs::write(&path, text).expect("a file");
             let error = Baseline::read(&path).expect_err(text);

@@ -93,6 +93,8 @@ pub struct Program {
     pub directory: PathBuf,
     /// A run that takes longer is broken.
     pub timeout: Duration,
+    /// How long other threads are waited for, before a run and after it.
+    pub quiet: Duration,
     /// Exit status of a good run.
     pub exit_status: i32,
 }
@@ -120,6 +122,11 @@ pub enum Ops {
     /// Measured with both numbers, so that what an operation costs is told apart from what comes before.
     Scale(u32, u32),
 }
+
+/// Other threads are waited for so long, unless the file says otherwise.
+const QUIET_SECONDS: u64 = 1;
+/// The most that it may say.
+const LONGEST_QUIET: Duration = Duration::from_secs(600);
 
 /// What `ops = "scale"` measures.
 const SCALE: (u32, u32) = (10, 110);
@@ -159,6 +166,7 @@ struct Entry {
     environment: BTreeMap<String, String>,
     directory: Option<PathBuf>,
     timeout: Option<Spanned<f64>>,
+    quiet: Option<Spanned<f64>>,
     exit_status: Option<i32>,
 }
 
@@ -300,10 +308,16 @@ fn program(entry: &Spanned<Entry>, defaults: &Entry, base: &Path) -> Result<Prog
         n => Ok(n),
     };
     let runs = entry.runs.as_ref().or(defaults.runs.as_ref()).map_or(Ok(10), positive)?;
-    let timeout = entry.timeout.as_ref().or(defaults.timeout.as_ref());
-    let timeout = timeout.map_or(Ok(Duration::from_secs(600)), |seconds| {
-        Duration::try_from_secs_f64(*seconds.get_ref()).map_err(|error| (seconds.span(), error.to_string()))
-    })?;
+    let seconds = |own: &Option<Spanned<f64>>, default: &Option<Spanned<f64>>, otherwise| {
+        own.as_ref().or(default.as_ref()).map_or(Ok(Duration::from_secs(otherwise)), |seconds| {
+            Duration::try_from_secs_f64(*seconds.get_ref()).map_err(|error| (seconds.span(), error.to_string()))
+        })
+    };
+    let timeout = seconds(&entry.timeout, &defaults.timeout, 600)?;
+    let quiet = seconds(&entry.quiet, &defaults.quiet, QUIET_SECONDS)?;
+    if let Some(long) = entry.quiet.as_ref().or(defaults.quiet.as_ref()).filter(|_| quiet > LONGEST_QUIET) {
+        return Err((long.span(), format!("quiet is at most {} s", LONGEST_QUIET.as_secs())));
+    }
     let mut environment = defaults.environment.clone();
     environment.extend(entry.environment.clone());
     Ok(Program {
@@ -318,6 +332,7 @@ fn program(entry: &Spanned<Entry>, defaults: &Entry, base: &Path) -> Result<Prog
         environment,
         directory: base.join(entry.directory.as_ref().or(defaults.directory.as_ref()).unwrap_or(&PathBuf::new())),
         timeout,
+        quiet,
         exit_status: entry.exit_status.or(defaults.exit_status).unwrap_or(0),
     })
 }
@@ -394,6 +409,7 @@ pub fn of_command(command: &[OsString]) -> Config {
         environment: BTreeMap::new(),
         directory: PathBuf::from("."),
         timeout: Duration::from_secs(600),
+        quiet: Duration::from_secs(QUIET_SECONDS),
         exit_status: 0,
     };
     let baseline = PathBuf::from("mallow.baseline.json");
@@ -456,6 +472,7 @@ mod tests {
             ("[[case]]\nname = 'a'\ncommand = ''\n", "dir/mallow.toml:3: an empty command"),
             ("[[case]]\nname = 'a'\ncommand = 'a'\nruns = 0\n", "dir/mallow.toml:4: at least one run"),
             ("[[case]]\nname = 'a'\ncommand = 'a'\nops = 0\n", "dir/mallow.toml:4: at least one operation"),
+            ("[[case]]\nname = 'a'\ncommand = 'a'\nquiet = 601\n", "dir/mallow.toml:4: quiet is at most 600 s"),
             ("[defaults]\nname = 'a'\n", "dir/mallow.toml:2: defaults have no name; it belongs to a [[case]]"),
             (
                 "[[case]]\nname = 'a'\ncommand = 'a'\n[[case]]\nname = 'a'\ncommand = 'b'\n",

@@ -9,6 +9,7 @@ mod nio;
 mod outputs;
 mod runner;
 mod text;
+mod unique;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -6,10 +6,10 @@
 //! repeats them run by run, and must agree.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use mallow_report::analysis::gate::{Figures, Metric};
-use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
+
+use super::unique::Unique;
 
 /// What a file tells, by case.
 #[derive(Debug, Default, PartialEq)]
@@ -46,40 +46,15 @@ pub fn read(text: &str, wanted: &dyn Fn(&str) -> bool) -> Result<Told, Fault> {
 }
 
 fn thresholds(text: &str, wanted: &dyn Fn(&str) -> bool) -> Result<Told, Fault> {
-    /// Keeps what a map would swallow: a key that comes twice.
-    struct Cases;
-    impl<'de> Visitor<'de> for Cases {
-        type Value = BTreeMap<String, i64>;
-
-        fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-            out.write_str("an object of cases and numbers")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut cases = BTreeMap::new();
-            while let Some(case) = map.next_key::<String>()? {
-                if !typeable(&case) {
-                    return Err(A::Error::custom("a case with a name that nobody can type"));
-                }
-                // Below zero is what is printed where nothing was measured.
-                let limit = map.next_value::<u32>()?;
-                if cases.insert(case.clone(), limit.into()).is_some() {
-                    return Err(A::Error::custom(format!("{case} is there twice")));
-                }
-            }
-            Ok(cases)
-        }
-    }
     let fault = |error: serde_json::Error| {
         let what = error.to_string();
         let place = format!(" at line {} column {}", error.line(), error.column());
         Fault { line: Some(error.line()), what: what.strip_suffix(&place).unwrap_or(&what).to_owned() }
     };
-    let mut json = serde_json::Deserializer::from_str(text);
-    let mut limits = json.deserialize_map(Cases).map_err(fault)?;
-    json.end().map_err(fault)?;
-    limits.retain(|case, _| wanted(case));
-    Ok(Told { limits, ..Told::default() })
+    // Below zero is what is printed where nothing was measured.
+    let Unique(limits) = serde_json::from_str::<Unique<u32>>(text).map_err(fault)?;
+    let limits = limits.into_iter().filter(|(case, _)| wanted(case)).map(|(case, limit)| (case, limit.into()));
+    Ok(Told { limits: limits.collect(), ..Told::default() })
 }
 
 /// A name that a person can type, and that stays in its line.
@@ -277,9 +252,9 @@ mod tests {
             ("{\"a\": 1,\n\"b\": -1}", "2: invalid value: integer `-1`, expected u32"),
             ("{\"a\": 1.5}", "1: invalid type: floating point"),
             ("{\"a\": {\"b\": 1}}", "1: invalid type: map, expected u32"),
-            ("{\"\\u001b[2J\": 1}", "1: a case with a name that nobody can type"),
+            ("{\"\\u001b[2J\": 1}", "1: a name that nobody can type"),
             ("{\"a\": 1}\n}", "2: trailing characters"),
-            ("[1]", "1: invalid type: sequence, expected an object of cases and numbers"),
+            ("[1]", "1: invalid type: sequence, expected an object"),
             ("a.total_allocations: 5\n", "1: a has no remaining_allocations; is the file cut short?"),
             (
                 "a.total_allocations: 5\nb.total_allocations: 6\nb.total_allocations: 7\n",

@@ -230,7 +230,10 @@ fn of_regions(program: &Program, stats: &[Stat], how: How) -> Vec<Case> {
                 }
             };
             if row.restless {
-                warn("other threads still allocated when the wait for quiet was given up");
+                warn(&format!(
+                    "other threads still allocated when the wait for quiet was given up, after {} s; quiet in mallow.toml waits longer",
+                    program.quiet.as_secs_f64()
+                ));
             }
             if row.name_cut {
                 warn("its name is longer than 127 bytes and was cut");
@@ -314,6 +317,7 @@ pub fn scratch(extension: &str) -> Result<tempfile::TempPath, String> {
 
 /// Runs this very program with `arguments` and the case's command.
 pub fn run_mallow(program: &Program, mut arguments: Vec<OsString>, ops: Option<u32>) -> Result<Done, String> {
+    arguments.extend(["--quiet".into(), program.quiet.as_millis().to_string().into()]);
     if let Some(ops) = ops {
         arguments.extend(["--ops".into(), ops.to_string().into()]);
     }
