@@ -311,18 +311,18 @@ static void unlock(void) {
     sys_restore_signals(mask);
 }
 
-static void changed(void) {
+static void note_change(void) {
     __atomic_fetch_add(&modules_linker.changes, 1, __ATOMIC_RELEASE);
 }
 
 void modules_void(void) {
     __atomic_fetch_add(&modules_linker.unloads, 1, __ATOMIC_RELEASE);
-    changed();
+    note_change();
 }
 
 void modules_linker_freed(void) {
     __atomic_fetch_add(&modules_linker.freed, 1, __ATOMIC_RELEASE);
-    changed();
+    note_change();
 }
 
 const struct module *module_find(uint64_t pc) {
@@ -356,7 +356,7 @@ const struct module *module_find(uint64_t pc) {
         if (replaced)
             __atomic_store_n(&modules_generation, modules_generation + 1, __ATOMIC_RELEASE);
         module = module_add(&found);
-        changed();
+        note_change();
     }
     unlock();
     return module;

@@ -9,7 +9,7 @@ use mallow_profile::Found;
 use object::{Architecture, Object, ObjectSection, ObjectSegment};
 
 use crate::demangle::demangle;
-use crate::symbolizer::Known;
+use crate::known::Known;
 
 /// Functions of more bytes than this are not read to their end.
 const LONGEST: u64 = 4 << 20;

@@ -10,7 +10,7 @@ use mallow_profile::Module;
 use object::{Object, ObjectSection};
 
 use crate::image::{Image, ImageError};
-use crate::symbolizer::Options;
+use crate::options::Options;
 use crate::vdso;
 use mallow_profile::{Found, Note};
 

@@ -6,7 +6,8 @@ use mallow_profile::{Frame, FrameId, Module, ModuleId, ModuleSummary, Profile};
 use object::{Object, ObjectSection};
 
 use crate::image::Image;
-use crate::symbolizer::{Options, Symbolizer};
+use crate::options::Options;
+use crate::symbolizer::Symbolizer;
 
 /// So many places are looked at.
 const PROBES: u64 = 64;

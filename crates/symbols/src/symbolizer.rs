@@ -1,55 +1,14 @@
 //! The whole: frames of a profile, module by module.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use mallow_profile::{Frame, FrameId, Line, Module, ModuleId, Profile, StringId, Strings};
-use object::Object;
+use mallow_profile::{Found, FrameId, Module, ModuleId, ModuleSummary, Profile, Summary};
 use rustc_hash::FxHashMap;
 
 use crate::code::{Code, CodeError};
-use crate::demangle::{Style, demangle, is_mangled_bytes};
-use crate::dwarf::{Dwarf, Position};
-use crate::locate::{self, Files};
-use crate::plt::Plt;
-use crate::sections::{Store, mini_debug_info};
-use crate::symtab::SymbolTable;
-use mallow_profile::{Found, ModuleSummary, Note, Summary};
-
-/// The function of a place of which only file and line are known.
-pub const UNKNOWN: &str = "??";
-
-/// The rest of longer names is cut off: a damaged table may give a whole file as one name, many times.
-const LENGTH: usize = 32 << 10;
-
-/// Where to look and what to show.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Directories with separate debug files, as `debug-file-directory` of gdb has them: searched in this order, for
-    /// `.build-id/xx/rest.debug` and for what `.gnu_debuglink` names.
-    pub debug_directories: Vec<PathBuf>,
-    /// Where `debuginfod-find`, and tools with a client, keep what they fetched: `BUILDID/debuginfo`.
-    pub debuginfod_cache: Option<PathBuf>,
-    /// Keep the hash at the end of Rust names.
-    pub rust_hashes: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        let debug_directories = vec![PathBuf::from("/usr/lib/debug")];
-        Self { debug_directories, debuginfod_cache: debuginfod_cache(), rust_hashes: false }
-    }
-}
-
-/// As debuginfod's client finds it: DEBUGINFOD_CACHE_PATH, else a directory in the user's cache.
-fn debuginfod_cache() -> Option<PathBuf> {
-    let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    set("DEBUGINFOD_CACHE_PATH").or_else(|| {
-        let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
-        Some(cache.join("debuginfod_client"))
-    })
-}
+use crate::known::{Known, UNKNOWN};
+use crate::options::Options;
 
 /// Finds names and lines. It keeps the symbol tables of modules that it has seen; debug information is read again by
 /// each call that needs it, and released at its end.
@@ -58,16 +17,6 @@ pub struct Symbolizer {
     /// By path and build-id, and by when the recording ended where there is no build-id, so that one symbolizer may
     /// serve several profiles.
     modules: FxHashMap<(Module, u64), Arc<Result<Known, Found>>>,
-}
-
-/// What is kept of a module.
-pub(crate) struct Known {
-    pub files: Files,
-    pub symbols: SymbolTable,
-    pub plt: Plt,
-    pub style: Style,
-    /// The best symbol table.
-    pub found: Found,
 }
 
 impl Symbolizer {
@@ -155,135 +104,5 @@ impl Symbolizer {
             summary.found = Found::DebugInformation;
         }
         summary
-    }
-}
-
-impl Known {
-    fn new(module: &Module, ended_unix_ms: u64, options: &Options) -> Result<Self, Found> {
-        let files = locate::files(module, ended_unix_ms, options)?;
-        let parsed = files.image.parse().map_err(|e| Found::Unreadable(e.to_string()))?;
-        let go = parsed.section_by_name(".go.buildinfo").is_some();
-        let style = Style { rust_hashes: options.rust_hashes, verbatim: go };
-        let mini = mini_debug_info(&files.image).map(Arc::new);
-        let images: Vec<_> = [Some(files.image.clone()), files.separate.clone(), mini].into_iter().flatten().collect();
-        let has = |table: fn(&object::File) -> bool| images.iter().any(|i| i.parse().is_ok_and(|file| table(&file)));
-        let found = if has(|file| file.symbols().next().is_some()) {
-            Found::SymbolTable
-        } else if has(|file| file.dynamic_symbols().next().is_some()) {
-            Found::DynamicSymbols
-        } else {
-            Found::Nothing
-        };
-        let symbols = SymbolTable::new(images);
-        let local = |address| symbols.find(address).map(|name| String::from_utf8_lossy(name).into());
-        let plt = Plt::new(&files.image, local);
-        Ok(Self { files, symbols, plt, style, found })
-    }
-
-    /// Fills the lines of `frames`, in the order of their addresses: neighbours are in one unit, and often at one place.
-    fn fill(&self, profile: &mut Profile, frames: &[FrameId], notes: &mut Vec<Note>) {
-        let Profile { frames: all, strings, .. } = profile;
-        let empty = frames.iter().filter(|id| all[id.0 as usize].lines.is_empty());
-        let mut probes: Vec<_> = empty.map(|&id| (probe(&all[id.0 as usize]), id)).collect();
-        if probes.is_empty() {
-            return;
-        }
-        probes.sort_unstable();
-        let store = Store::default();
-        let addresses: Vec<_> = probes.iter().map(|probe| probe.0).collect();
-        let mut dwarf = match Dwarf::new(&self.files, &store, &addresses) {
-            Some(Err(why)) => {
-                damaged(notes, why);
-                None
-            }
-            Some(Ok(dwarf)) => Some(dwarf),
-            None => None,
-        };
-        let mut batch = Batch { known: self, names: FxHashMap::default(), strings };
-        let mut last: Option<(u64, FrameId)> = None;
-        for (address, id) in probes {
-            let lines = match last {
-                Some((same, before)) if same == address => all[before.0 as usize].lines.clone(),
-                _ => batch.lines(address, dwarf.as_mut(), notes),
-            };
-            all[id.0 as usize].lines = lines;
-            last = Some((address, id));
-        }
-    }
-}
-
-/// The address to look up: inside the call instruction for a return address.
-fn probe(frame: &Frame) -> u64 {
-    frame.address.saturating_sub(u64::from(!frame.exact))
-}
-
-fn damaged(notes: &mut Vec<Note>, why: String) {
-    if !notes.iter().any(|note| matches!(note, Note::Damaged(_))) {
-        notes.push(Note::Damaged(why));
-    }
-}
-
-/// One pass over a module's addresses.
-struct Batch<'k, 's> {
-    known: &'k Known,
-    strings: &'s mut Strings,
-    /// Raw name → the name to show. Inlined functions come again and again.
-    names: FxHashMap<Box<[u8]>, StringId>,
-}
-
-impl Batch<'_, '_> {
-    fn lines(&mut self, address: u64, dwarf: Option<&mut Dwarf>, notes: &mut Vec<Note>) -> Vec<Line> {
-        let mut lines = Vec::new();
-        // The outermost function is not always told, or told without its scope.
-        let mut outermost_is_bare = true;
-        if let Some(dwarf) = dwarf {
-            let result = dwarf.find(address, notes, |Position { function, file, line }| {
-                outermost_is_bare = !function.is_some_and(is_mangled_bytes);
-                let function = self.name(function.filter(|name| !name.is_empty()).unwrap_or(UNKNOWN.as_bytes()));
-                let file =
-                    file.filter(|file| !file.is_empty() && file.len() <= LENGTH).map(|file| self.strings.intern(file));
-                lines.push(Line { function, file, line });
-            });
-            if let Err(why) = result {
-                damaged(notes, why);
-            }
-        }
-        match lines.last() {
-            None => lines.extend(self.symbol(address)),
-            Some(outermost) if outermost_is_bare => {
-                let unknown = self.strings.get(outermost.function) == UNKNOWN;
-                if let Some(raw) = self.known.symbols.find(address).filter(|raw| unknown || is_mangled_bytes(raw)) {
-                    let function = self.name(raw);
-                    if let Some(outermost) = lines.last_mut() {
-                        outermost.function = function;
-                    }
-                }
-            }
-            Some(_) => {}
-        }
-        lines
-    }
-
-    /// The function by symbol table or PLT.
-    fn symbol(&mut self, address: u64) -> Option<Line> {
-        let known = self.known;
-        let function = match known.symbols.find(address) {
-            Some(raw) => self.name(raw),
-            None => {
-                let name = known.plt.find(address)?;
-                self.strings.intern(&format!("{}@plt", demangle(name, known.style)))
-            }
-        };
-        Some(Line { function, file: None, line: 0 })
-    }
-
-    fn name(&mut self, raw: &[u8]) -> StringId {
-        let raw = &raw[..raw.len().min(LENGTH)];
-        if let Some(&id) = self.names.get(raw) {
-            return id;
-        }
-        let id = self.strings.intern(&demangle(&String::from_utf8_lossy(raw), self.known.style));
-        self.names.insert(raw.into(), id);
-        id
     }
 }

@@ -1,0 +1,31 @@
+//! Where to look for names, and how to show them.
+
+use std::path::PathBuf;
+
+/// Where to look and what to show.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Directories with separate debug files, as `debug-file-directory` of gdb has them: searched in this order, for
+    /// `.build-id/xx/rest.debug` and for what `.gnu_debuglink` names.
+    pub debug_directories: Vec<PathBuf>,
+    /// Where `debuginfod-find`, and tools with a client, keep what they fetched: `BUILDID/debuginfo`.
+    pub debuginfod_cache: Option<PathBuf>,
+    /// Keep the hash at the end of Rust names.
+    pub rust_hashes: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let debug_directories = vec![PathBuf::from("/usr/lib/debug")];
+        Self { debug_directories, debuginfod_cache: debuginfod_cache(), rust_hashes: false }
+    }
+}
+
+/// As debuginfod's client finds it: DEBUGINFOD_CACHE_PATH, else a directory in the user's cache.
+fn debuginfod_cache() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    set("DEBUGINFOD_CACHE_PATH").or_else(|| {
+        let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
+        Some(cache.join("debuginfod_client"))
+    })
+}
