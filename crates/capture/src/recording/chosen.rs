@@ -35,6 +35,10 @@ impl Bits {
         }
     }
 
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
     pub fn ones(&self) -> u64 {
         self.words.iter().map(|word| u64::from(word.count_ones())).sum()
     }

@@ -22,6 +22,7 @@ mod select;
 mod selection;
 mod summary;
 mod tables;
+mod waiting;
 mod writer;
 
 pub use blocks::Progress;

@@ -1,15 +1,16 @@
 //! Counting a part of a recording again.
 //!
 //! The events of the selected blocks are posted into new books, so that sums, peaks and leaks are theirs. Where a block's
-//! allocation does not tell whether it is selected, a pass over the events before that decides for each allocation.
+//! allocation does not tell whether it is selected, a pass over the events before that decides for each allocation, or the
+//! events wait ([`super::waiting`]).
 
 use super::blocks::Progress;
 use super::chosen::{Bits, Chosen};
 use super::decoder::Decoder;
 use super::error::ReadError;
-use super::living::Living;
 use super::reader::Reader;
 use super::selection::{Judge, Running, Selection, Span, When};
+use super::waiting::{self, Waiting};
 use crate::replay::Ledger;
 use mallow_profile::{Block, Event, Moment, Profile};
 use std::io::{Read, Seek};
@@ -41,7 +42,8 @@ impl<R: Read + Seek> Reader<R> {
         let mut books = Ledger::again(&profile);
         profile.sites = Vec::new();
         let judge = Judge::new(selection);
-        let passes = if selection.asks_the_future() { 2 } else { 1 };
+        let bound = waiting::bound(selection, &self.index);
+        let passes = if bound.is_none() && selection.asks_the_future() { 2 } else { 1 };
         let ends: Vec<u64> = profile.processes.iter().map(|process| process.end_ms).collect();
         let mut decided = Bits::default();
         if passes == 2 {
@@ -50,28 +52,49 @@ impl<R: Read + Seek> Reader<R> {
         let mut posting = Posting {
             judge: &judge,
             books: &mut books,
-            decide: passes == 1,
+            decide: passes == 1 && bound.is_none(),
             left: if passes == 1 { u64::MAX } else { decided.ones() },
             chosen: decided,
             live: 0,
             foreign: selection.asks_for_processes_alone(),
         };
         let mut decoder = Decoder::default();
-        let last = selection.allocations_end().filter(|_| passes == 1);
-        self.pass(
-            &mut decoder,
-            &mut |at| progress(at.part(passes - 1, passes)),
-            |posting: &Posting<'_>, from: Option<u64>| {
-                let none_to_come = posting.left == 0 || last.is_some_and(|last| from.is_some_and(|from| from >= last));
-                none_to_come && posting.live == 0
-            },
-            &mut posting,
-            Posting::post,
-        )?;
+        let left = |decoder: &mut Decoder| -> Vec<Vec<Block>> {
+            (0..ends.len() as u32).map(|process| decoder.living().drain(process).collect()).collect()
+        };
+        let live;
+        if let Some(bound) = bound {
+            let known = selection.fates_known();
+            let mut waiting = Waiting::new(posting, &judge, &ends, bound, &self.index);
+            self.pass(
+                &mut decoder,
+                progress,
+                |waiting: &Waiting<'_>, from| {
+                    known.is_some_and(|known| from.is_some_and(|from| from >= known)) && waiting.is_idle()
+                },
+                &mut waiting,
+                Waiting::event,
+            )?;
+            live = left(&mut decoder);
+            posting = waiting.finish(&live);
+        } else {
+            let last = selection.allocations_end().filter(|_| passes == 1);
+            self.pass(
+                &mut decoder,
+                &mut |at| progress(at.part(passes - 1, passes)),
+                |posting: &Posting<'_>, from| {
+                    let none_to_come =
+                        posting.left == 0 || last.is_some_and(|last| from.is_some_and(|from| from >= last));
+                    none_to_come && posting.live == 0
+                },
+                &mut posting,
+                |posting, living, at, event| posting.post(at, event, || living.drain(at.process).collect()),
+            )?;
+            live = left(&mut decoder);
+        }
         let Posting { chosen: bits, foreign, .. } = posting;
-        for (process, &end) in (0..).zip(&ends) {
-            let live = decoder.living().drain(process);
-            books.end_process(process, end, live.filter(|block| bits.get(block.sequence)));
+        for ((process, &end), live) in (0..).zip(&ends).zip(live) {
+            books.end_process(process, end, live.into_iter().filter(|block| bits.get(block.sequence)));
         }
         let mut counted = books.close();
         for (process, &end) in counted.processes.iter_mut().zip(&ends) {
@@ -236,16 +259,16 @@ fn widen(span: &mut Option<(u64, u64)>, number: u64) {
 }
 
 /// Posts the events of chosen blocks.
-struct Posting<'a> {
+pub(super) struct Posting<'a> {
     judge: &'a Judge<'a>,
-    books: &'a mut Ledger,
-    chosen: Bits,
-    /// `chosen` is filled here; else it was before.
+    pub books: &'a mut Ledger,
+    pub chosen: Bits,
+    /// `chosen` is filled here; else others do that before.
     decide: bool,
     /// Chosen blocks that are still to be allocated, where that is known.
     left: u64,
     /// Chosen blocks that are live.
-    live: u64,
+    pub live: u64,
     /// Frees of blocks that were not seen allocated are posted too.
     foreign: bool,
 }
@@ -271,7 +294,7 @@ impl Posting<'_> {
     }
 
     #[inline]
-    fn post(&mut self, living: &mut Living, at: Moment, event: Event) {
+    pub fn post(&mut self, at: Moment, event: Event, leaked: impl FnOnce() -> Vec<Block>) {
         let foreign = self.foreign && self.judge.process(at.process);
         match event {
             Event::Allocate(call) => match self.born(at, call.size) {
@@ -311,8 +334,8 @@ impl Posting<'_> {
             }
             Event::Region { .. } => {}
             Event::EndProcess => {
-                let leaked: Vec<Block> =
-                    living.drain(at.process).filter(|block| self.chosen.get(block.sequence)).collect();
+                let mut leaked = leaked();
+                leaked.retain(|block| self.chosen.get(block.sequence));
                 self.live -= leaked.len() as u64;
                 self.books.end_process(at.process, at.ms, leaked.into_iter());
             }
