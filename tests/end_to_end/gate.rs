@@ -95,7 +95,11 @@ fn a_case_that_is_gone_or_empty_is_broken() {
 
     let named = Project::new(&Project::case(&["leak"], "").replace("'all'", "['leak', 'render']"));
     let done = named.run(&[]);
-    assert!(done.status == BROKEN && done.out().contains("measured no region of this name"), "{}", done.out());
+    assert!(
+        done.status == BROKEN && done.out().contains("gate measured no region of this name, but leak"),
+        "{}",
+        done.out()
+    );
 }
 
 #[test]
@@ -318,6 +322,30 @@ fn bad_files_are_one_line_and_the_old_baseline_stays() {
     assert_eq!(fs::read_to_string(project.path().join("mallow.baseline.json")).expect("a file"), newer);
     let unmatched = project.run(&["nothing-like-it", "--baseline", "other.json"]);
     assert_eq!(unmatched.status, USAGE, "{}", unmatched.err());
+}
+
+#[test]
+fn what_cannot_be_written_is_told_after_the_figures() {
+    let project = Project::of_regions(&["leak"]);
+    for arguments in [["--junit", "nowhere/j.xml"], ["--update", "--baseline=nowhere/b.json"], ["--sarif", "."]] {
+        let done = project.run(&arguments);
+        assert_eq!(done.status, BROKEN, "{arguments:?}: {}", done.out());
+        assert!(done.out().contains("leak.total_allocations: 1\n"), "{arguments:?}: {}", done.out());
+        assert!(done.err().starts_with("mallow: cannot write "), "{arguments:?}: {}", done.err());
+        assert_eq!(done.err().lines().count(), 1, "{}", done.err());
+    }
+}
+
+#[test]
+fn figures_without_stacks_are_kept_and_said_to_be() {
+    // It measures once; the run with stacks has nothing to show.
+    let script = format!("test -e ran || {{ touch ran; exec '{}' leak; }}", program("gate").display());
+    let project =
+        Project::new(&format!("[[case]]\ncommand = ['sh', '-c', {script:?}]\nregions = 'all'\nruns = 1\nwarmup = 0\n"));
+    let done = project.run(&["--update"]);
+    assert_eq!(done.status, 0, "{}{}", done.out(), done.err());
+    assert!(done.out().contains("WARNING: leak: no stacks: the region did not run"), "{}", done.out());
+    assert!(project.baseline().to_string().contains("\"total_allocations\":1"), "{}", project.baseline());
 }
 
 #[test]

@@ -7,6 +7,15 @@ use clap::Args;
 
 /// Exit codes of `mallow test`, which scripts rely on.
 const TEST_EXIT_CODES: &str = "\
+A mallow.toml, beside what it builds:
+  [[case]]
+  name = \"version\"
+  command = \"build/tool --version\"
+
+  [[case]]
+  command = \"build/allocations\"   # measures regions: see --header
+  regions = \"all\"
+
 Exit status:
   0  all cases passed
   1  a case regressed

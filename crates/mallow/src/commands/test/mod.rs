@@ -130,33 +130,27 @@ fn status(flags: &TestFlags) -> Result<u8> {
     if cases.is_empty() {
         return Ok(told(&format!("no case matches {}", flags.filters.join(", ")), exit::USAGE));
     }
+    // What could not be written is told after what was measured, which took its time.
+    let mut unwritten = Vec::new();
     if flags.update || flags.ratchet {
-        let change = update(&mut baseline, &platform, &mut cases, &config, flags);
-        if let Err(error) = change.and_then(|changed| if changed { baseline.write(&path) } else { Ok(()) }) {
-            return Ok(told(&error, exit::BROKEN));
+        if update(&mut baseline, &platform, &mut cases, &config, flags) {
+            unwritten.extend(baseline.write(&path).err());
         }
     } else if !flags.no_hook {
         explain_all(&mut cases, &config, &baseline, &platform, flags);
     }
     let verdict = cases.iter().map(|case| case.verdict).max().unwrap_or(Verdict::Broken);
-    let report = Report {
-        platform,
-        verdict,
-        idle: flags.no_hook,
-        cases,
-        file: below(&config.root, &flags.file),
-        root: config.root,
-    };
-    if let Err(error) = write_files(&report, flags) {
-        return Ok(told(&error, exit::BROKEN));
-    }
+    let file = below(&config.root, &flags.file);
+    let report = Report { platform, verdict, idle: flags.no_hook, cases, file, root: config.root };
+    unwritten.extend(write_files(&report, flags).err());
     let look = Look::of(Stream::Out);
     output::print(&if flags.json {
         output::json(&report)?
     } else {
         text::text(&report, &baseline, flags.verbose, &look)
     })?;
-    Ok(exit::of_verdict(verdict))
+    unwritten.iter().for_each(|error| output::say(error));
+    Ok(if unwritten.is_empty() { exit::of_verdict(verdict) } else { exit::BROKEN })
 }
 
 /// Writes what other programs read.
@@ -343,13 +337,7 @@ fn missing(cases: &mut Vec<Judged>, baseline: &Baseline, platform: &str, config:
 
 /// Takes figures into the baseline. True: something changed. Broken cases stay as they are, and broken, unless all that
 /// they lacked was a baseline.
-fn update(
-    baseline: &mut Baseline,
-    platform: &str,
-    cases: &mut [Judged],
-    config: &Config,
-    flags: &TestFlags,
-) -> Result<bool, String> {
+fn update(baseline: &mut Baseline, platform: &str, cases: &mut [Judged], config: &Config, flags: &TestFlags) -> bool {
     let mut changed = false;
     for case in cases {
         let (Some(measured), Some(program)) = (&case.measured, case.program) else { continue };
@@ -370,7 +358,10 @@ fn update(
         // Figures that stay as they are keep their stacks, unless there are none.
         let kept = old.as_ref().is_some_and(|old| old.figures == figures && (flags.ratchet || !old.stacks.is_empty()));
         if !kept {
-            let stacks = explain::stacks(&config.programs[program], &case.name, &config.root)?;
+            let stacks = explain::stacks(&config.programs[program], &case.name, &config.root).unwrap_or_else(|why| {
+                case.warnings.push(format!("{why}; the baseline has its figures alone"));
+                Vec::new()
+            });
             baseline.set(platform, &case.name, Entry { figures, stacks });
             changed = true;
         }
@@ -381,7 +372,7 @@ fn update(
             case.checks.clear();
         }
     }
-    Ok(changed)
+    changed
 }
 
 /// Looks at the stacks of what did not pass, or of all where the flags say so; there also at those that differ between runs.

@@ -62,6 +62,7 @@ pub fn run(index: usize, program: &Program, how: How) -> Vec<Ran> {
             return names.into_iter().map(broken).collect();
         }
     };
+    let measured: Vec<String> = cases.iter().map(|case| case.name.clone()).collect();
     let mut ran: Vec<Ran> = Vec::new();
     for case in cases {
         if matches!(&program.regions, Regions::Named(names) if !names.contains(&case.name)) {
@@ -76,12 +77,17 @@ pub fn run(index: usize, program: &Program, how: How) -> Vec<Ran> {
     }
     if let Regions::Named(names) = &program.regions {
         for name in names.iter().filter(|name| !ran.iter().any(|ran| ran.name == **name)).collect::<Vec<_>>() {
-            let why = format!("{} measured no region of this name", display(&program.command));
+            let there = match measured.is_empty() {
+                true => "and none at all: does it call mallow_measure?".to_owned(),
+                false => format!("but {}", measured.join(", ")),
+            };
+            let why = format!("{} measured no region of this name, {there}", display(&program.command));
             ran.push(Ran { name: name.clone(), program: index, measured: Err(why), scale: None, warnings: Vec::new() });
         }
     }
     if ran.is_empty() {
-        let why = "it measured no region: does it call mallow_measure, and was it built with mallow.h?";
+        let why =
+            "it measured no region: does it call mallow_measure? A whole command is a case with a name and no regions";
         ran.push(Ran {
             name: display(&program.command),
             program: index,
