@@ -1,42 +1,13 @@
-//! Files that lie: a reader says so in one line, or reads what there is. It never panics, and takes no more memory than
-//! what the file has really brought allows.
+//! Files that were damaged at random, or lie: a reader says so in one line, or reads what there is, and never panics.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::io::Write;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+mod support;
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use mallow_report::analysis::{Suppressions, leaks, overview};
-use mallow_report::formats::{Foreign, FormatError, read, trim};
+use mallow_report::formats::{Foreign, Format, trim};
 use proptest::prelude::*;
+use support::{field, foreign, pprof};
 
-/// Counts the bytes that this thread's test holds. Tests that look at it run in one.
-struct Counting;
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: passes everything on.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let live = LIVE.fetch_add(layout.size(), Relaxed) + layout.size();
-        PEAK.fetch_max(live, Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(block, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-const FILES: [&[u8]; 9] = [
+const FILES: [&[u8]; 11] = [
     include_bytes!("files/leak.heaptrack.zst"),
     include_bytes!("files/leak.heaptrack_raw.zst"),
     include_bytes!("files/leak.heaptrack_print"),
@@ -45,11 +16,19 @@ const FILES: [&[u8]; 9] = [
     include_bytes!("files/leak.gperftools"),
     include_bytes!("files/leak.jemalloc"),
     include_bytes!("files/words.pprof"),
-    b"=====\n              liba.so`f+0x19\n              app`main+0x27\n           231000\n\n@m[\n    malloc+0\n    main+2\n]: 7\n",
+    b"=====\n              liba.so`f+0x19\n              app`main+0x27\n           231000\n\n    app`g\n   7\n",
+    b"Attaching 14 probes...\n\n@m[\n    malloc+0\n    f(int)+52 (/usr/lib/liba.so)\n    main+2\n]: 7\n@bytes[\n    main+2\n, sqlite3, 4711]: 4096\n",
+    b"# mallow: leaked_bytes\nmain;f (a.c);g(int, char);0x12 3\nmain;f_[i]; 4.6\nmain 1\n",
 ];
 
-fn foreign(bytes: &[u8]) -> Result<Foreign, FormatError> {
-    read(bytes, Some(bytes.len() as u64), &mut |_| {})
+/// A format that is not among the files is not fuzzed.
+#[test]
+fn every_format_is_here() {
+    let here: Vec<_> = FILES.iter().map(|file| foreign(file).expect("a good file").profile.origin).collect();
+    let here: Vec<_> = here.into_iter().flatten().map(|origin| origin.format).collect();
+    for format in Format::ALL {
+        assert!(here.contains(&format.name()), "{format}");
+    }
 }
 
 /// Reads and, where that succeeds, does what the command does.
@@ -141,140 +120,6 @@ proptest! {
     }
 }
 
-fn gzipped(bytes: &[u8]) -> Vec<u8> {
-    let mut packed = GzEncoder::new(Vec::new(), Compression::best());
-    packed.write_all(bytes).expect("packs");
-    packed.finish().expect("packs")
-}
-
-/// A field of a message, of bytes.
-fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
-    let mut out = vec![number << 3 | 2];
-    let mut length = bytes.len();
-    while length >= 0x80 {
-        out.push(length as u8 | 0x80);
-        length >>= 7;
-    }
-    out.push(length as u8);
-    [out, bytes.to_vec()].concat()
-}
-
-/// A pprof profile whose strings are `inuse_space` and `bytes`, with these fields.
-fn pprof(fields: &[Vec<u8>]) -> Vec<u8> {
-    let head = [field(1, &[8, 1, 16, 2]), field(6, b""), field(6, b"inuse_space"), field(6, b"bytes")].concat();
-    [head, fields.concat()].concat()
-}
-
-/// How much memory a refusal or a profile took at the most, over what was there before.
-fn cost<T>(of: impl FnOnce() -> T) -> (T, usize) {
-    let before = LIVE.load(Relaxed);
-    PEAK.store(before, Relaxed);
-    let result = of();
-    (result, PEAK.load(Relaxed) - before)
-}
-
-const MB: usize = 1 << 20;
-
-/// One test for all, because memory is measured: nothing else may run meanwhile.
-fn memory_is_bounded() {
-    let huge = [&[4 << 3 | 2][..], &[0xff; 8], &[0x0f]].concat();
-    let deep: Vec<u8> = field(2, &[field(1, &vec![1; 1_000_000]), field(2, &[7])].concat());
-    let many = pprof(&vec![field(2, &[]); 2_000_000]);
-    let lines = |line: &str, n: usize| line.repeat(n);
-    let cases: Vec<(&str, Vec<u8>, usize, Option<&str>)> = vec![
-        ("a length of 2^60", pprof(&[huge]), 4, Some("ends after the end of the file")),
-        ("a stack of 10^6 frames", pprof(&[field(4, &[8, 1]), deep]), 16, None),
-        ("a sample without a stack, very often", many, 40, None),
-        ("zeros in gzip", gzipped(&vec![0; 64 * MB]), 8, Some("neither a recording")),
-        ("zeros in zstd", zstd::encode_all(&vec![0; 64 * MB][..], 3).expect("packs"), 24, Some("neither a recording")),
-        (
-            "strings of zeros in a profile in gzip",
-            gzipped(&pprof(&[field(6, &vec![0; 80 * MB])])),
-            140,
-            Some("unpacks to more than"),
-        ),
-        (
-            "a line without an end",
-            zstd::encode_all(&[b"v 10400 3\n# ", &vec![b'x'; 80 * MB][..]].concat()[..], 3).expect("packs"),
-            40,
-            Some("the line is too long"),
-        ),
-        (
-            "a stack that calls itself",
-            b"v 10400 3\ns 1 a\ni 10 1\nt 1 1\n".to_vec(),
-            2,
-            Some("line 4: there is no such stack"),
-        ),
-        ("a string that is longer than the file", b"v 10400 3\ns fffffffffffffff a\n".to_vec(), 2, None),
-        (
-            "a tree that is too deep",
-            [
-                "desc: a\ncmd: a\ntime_unit: i\n#---\nsnapshot=0\n#---\ntime=0\nmem_heap_B=9\nheap_tree=peak\n",
-                &lines("n1: 9 0x1: f (a.c:1)\n", 100_000),
-            ]
-            .concat()
-            .into_bytes(),
-            8,
-            Some("the tree is deeper"),
-        ),
-        (
-            "children without end",
-            [
-                "desc: a\ncmd: a\ntime_unit: i\n#---\nsnapshot=0\n#---\ntime=0\nmem_heap_B=9\nheap_tree=peak\n",
-                "n18446744073709551615: 9 (heap)\n",
-            ]
-            .concat()
-            .into_bytes(),
-            2,
-            Some("ends within a tree"),
-        ),
-        ("a folded stack of 10^6 frames", [&lines("f;", 1_000_000), "g 1\n"].concat().into_bytes(), 40, None),
-        (
-            "brackets without end",
-            [r#"{"dhatFileVersion":2,"x":"#, &lines("[", 100_000)].concat().into_bytes(),
-            2,
-            Some("damaged at line 1"),
-        ),
-        (
-            "a stack of dtrace without end",
-            ["    a`f\n  1\n", &lines("     a`f+0x1\n", 1_000_000), "   3\n"].concat().into_bytes(),
-            40,
-            None,
-        ),
-        (
-            "addresses without end",
-            ["heap_v2/1\n@", &lines(" 0x1", 1_000_000), "\n t*: 1: 1 [0: 0]\n"].concat().into_bytes(),
-            40,
-            None,
-        ),
-    ];
-    for (what, bytes, limit, expected) in cases {
-        let (result, peak) = cost(|| foreign(&bytes));
-        assert!(peak <= limit * MB, "{what}: {} MB", peak / MB);
-        match (result, expected) {
-            (Err(error), Some(expected)) => assert!(error.to_string().contains(expected), "{what}: {error}"),
-            (Ok(foreign), None) => {
-                let deepest = foreign.profile.sites.iter().map(|s| foreign.profile.stacks.depth(s.stack)).max();
-                assert!(deepest <= Some(4096), "{what}: {deepest:?}");
-            }
-            (Err(error), None) => panic!("{what}: {error}"),
-            (Ok(_), Some(expected)) => panic!("{what}: read, and not refused for {expected}"),
-        }
-    }
-}
-
-#[test]
-fn memory() {
-    // proptest's threads would disturb the measurement; they are in other processes of the same test binary.
-    let exe = std::env::current_exe().expect("this test");
-    if std::env::var_os("ALONE").is_some() {
-        return memory_is_bounded();
-    }
-    let run = std::process::Command::new(exe).args(["--exact", "memory", "--nocapture"]).env("ALONE", "1").output();
-    let run = run.expect("runs");
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-}
-
 #[test]
 fn names_that_are_no_text() {
     let foreign = survive(b"main;\xff\xfe\x00bad;f\xc3 3\n").expect("readable");
@@ -293,10 +138,69 @@ fn ids_that_lead_nowhere() {
         (b"v 10400 3\n+ 0\n".to_vec(), "there is no such allocation"),
         (b"v 10400 3\n- 7\n".to_vec(), "there is no such allocation"),
         (b"v 10400 4\n".to_vec(), "heaptrack_print reads it"),
+        // A stack that calls itself, or one that comes later.
+        (b"v 10400 3\ns 1 a\ni 10 1\nt 1 1\n".to_vec(), "line 4: there is no such stack"),
+        (b"v 10400 3\ns 1 a\ni 10 1\nt 1 2\nt 1 1\n".to_vec(), "line 4: there is no such stack"),
+        (b"v 10400 3\ns 1 a\ni 10 1\nt 1 ffffffffffffffff\n".to_vec(), "there is no such stack"),
+        (dhat(r#"{"tb":1,"tbk":1,"fs":[2]}"#), "a frame that there is not"),
+        (dhat(r#"{"tb":1,"tbk":1,"fs":[1152921504606846976]}"#), "damaged"),
+        (dhat(r#"{"tb":1,"tbk":1,"fs":[-1]}"#), "damaged"),
     ];
     for (bytes, expected) in cases {
         let error = foreign(&bytes).expect_err("not to be read").to_string();
         assert!(error.contains(expected), "{error}");
+    }
+}
+
+/// Locations, functions and strings of a pprof profile may be missing, or lead to each other: then there is no name.
+#[test]
+fn pprof_ids_that_lead_nowhere() {
+    let sample = field(2, &[field(1, &[1]), field(2, &[7])].concat());
+    for location in [
+        &[8, 1, 16, 99][..],
+        &[8, 1, 0x22, 2, 8, 99],
+        // A function whose name is its own number; one with a string that there is not.
+        &[8, 1, 0x22, 2, 8, 1],
+        &[8, 1, 0x22, 2, 8, 2],
+    ] {
+        let functions = [field(5, &[8, 1, 16, 1]), field(5, &[8, 2, 16, 0x7f])].concat();
+        let bytes = pprof(&[field(4, location), functions, sample.clone()]);
+        let foreign = survive(&bytes).expect("readable");
+        assert_eq!(foreign.profile.totals.leaked_bytes, 7, "{location:?}");
+    }
+    // One id twice: the last one counts, and nothing is read twice.
+    let twice = pprof(&[field(4, &[8, 1]), field(4, &[8, 1, 24, 9]), sample]);
+    assert_eq!(survive(&twice).expect("readable").profile.totals.leaked_bytes, 7);
+}
+
+fn dhat(point: &str) -> Vec<u8> {
+    format!(r#"{{"dhatFileVersion":2,"mode":"heap","bklt":false,"cmd":"a","pid":3,"pps":[{point}],"ftbl":["[root]","0x1: f"]}}"#)
+        .into_bytes()
+}
+
+/// In every format; JSON has to be UTF-8, so that DHAT's is refused.
+#[test]
+fn names_that_are_not_utf8_in_every_format() {
+    for file in FILES {
+        let name = foreign(file).expect("a good file").profile.origin.expect("an origin").format;
+        let mut bytes = unpacked(file);
+        // The program, where a file has addresses instead of names.
+        let of = |name: &[u8]| (0..bytes.len() - 4).filter(|&at| &bytes[at..at + 4] == name).collect::<Vec<_>>();
+        let places = Some(of(b"main")).filter(|places| !places.is_empty()).unwrap_or_else(|| of(b"leak"));
+        for &at in &places {
+            bytes[at + 1..at + 3].copy_from_slice(b"\xff\xc3");
+        }
+        let spoilt = |foreign: Foreign| {
+            let profile = foreign.profile;
+            let modules = profile.modules.iter().any(|module| module.path.contains('\u{fffd}'));
+            modules || profile.strings.iter().any(|name| name.contains('\u{fffd}'))
+        };
+        match (name, survive(&bytes)) {
+            ("DHAT", refused) => assert!(refused.is_none()),
+            // Names are looked up by addresses there.
+            ("gperftools" | "jemalloc", read) => assert!(read.is_some()),
+            (_, read) => assert!(!places.is_empty() && read.is_some_and(spoilt), "{name}"),
+        }
     }
 }
 

@@ -14,7 +14,7 @@ mod narrow;
 mod numbers;
 mod overview;
 #[cfg(test)]
-mod random;
+pub(crate) mod random;
 mod stat;
 mod suppressions;
 mod timeline;

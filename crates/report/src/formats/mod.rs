@@ -18,6 +18,8 @@ mod input;
 mod massif;
 mod packing;
 pub mod pprof;
+#[cfg(test)]
+mod round_trips;
 mod speedscope;
 pub mod table;
 mod trim;
@@ -62,6 +64,20 @@ pub enum Format {
 }
 
 impl Format {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Pprof,
+        Self::Heaptrack,
+        Self::HeaptrackPrint,
+        Self::Dhat,
+        Self::Massif,
+        Self::Jemalloc,
+        Self::Gperftools,
+        Self::Dtrace,
+        Self::Bpftrace,
+        Self::Folded,
+    ];
+
     /// As people call it.
     pub fn name(self) -> &'static str {
         match self {
