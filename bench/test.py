@@ -7,6 +7,7 @@ import sys
 import unittest
 
 import bench
+import formats
 import measure
 import tables
 import variants
@@ -139,6 +140,20 @@ class Views(unittest.TestCase):
 
     def test_a_view_that_fails_shows(self):
         self.assertEqual(self.run_views("/bin/false").returncode, 1)
+
+
+class Formats(unittest.TestCase):
+    def test_the_made_profile_is_read_and_measured(self):
+        path = formats.pprof(100_000, 100)
+        row = formats.measure([formats.MALLOW, "top", str(path)], 1)
+        self.assertNotIn("failed", row)
+        self.assertLess(row["peak_kib"], 60_000, "Mallow's own memory, not that of what starts it")
+        self.assertIn("package", (measure.WORK / "output").read_text())
+        text = formats.table([{"file": "pprof", "bytes": 100_000, "reader": "mallow top", **row}])
+        self.assertRegex(text, r"(?m)^\| pprof \| 0.1 MB \| mallow top \| \d+\.\d\d s \| \d+\.\d\d s \| \d+ MB \|$")
+
+    def test_a_reader_that_fails_gives_no_figure(self):
+        self.assertEqual(formats.measure(["sh", "-c", "echo no >&2; exit 3"], 1), {"failed": "exit code 3: no"})
 
 
 class Everything(unittest.TestCase):

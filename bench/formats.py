@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""How fast large files are read, and with how much memory: Mallow beside the tools that the files belong to.
+
+A recording of ten million events, the same events as heaptrack's data, and a pprof profile of 100 MB, which is made here.
+Figures are medians of BENCH_RUNS runs (default 3), after one to warm caches up. With --quick the files are a tenth.
+All figures go to build/bench/formats.json.
+"""
+
+import argparse
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+
+import measure as bench
+import workloads
+from workloads import BUILD, Missing, need
+
+MALLOW = os.environ.get("MALLOW_BIN", str(workloads.ROOT / "target" / "release" / "mallow"))
+INPUT = BUILD / "input"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="small files and one run: does everything work?")
+    parser.add_argument("--runs", type=int, default=int(os.environ.get("BENCH_RUNS", 3)), help="(BENCH_RUNS) default 3")
+    # bench.py's own settings come along in BENCH_OPTIONS.
+    options, _ = parser.parse_known_args()
+    runs = 1 if options.quick else max(options.runs, 1)
+    figures = []
+    for title, path, readers in inputs(options.quick):
+        for name, command in readers:
+            print(f"bench: {path.name}: {name}", file=sys.stderr, flush=True)
+            figures.append({"file": title, "bytes": path.stat().st_size, "reader": name, **measure(command, runs)})
+    (BUILD / "formats.json").write_text(json.dumps(figures, indent=1), encoding="utf-8")
+    print(table(figures))
+    return 1 if any("failed" in row for row in figures if row["reader"].startswith("mallow")) else 0
+
+
+def inputs(quick):
+    """Title, path, and the readers of each file with their commands."""
+    recording = recorded(quick)
+    events = exported(recording)
+    profile = pprof(10_000_000 if quick else 100_000_000)
+
+    def mallow(*words, path):
+        return f"mallow {' '.join(words)}", [MALLOW, *words, str(path)]
+
+    heaptrack = [mallow("top", path=events)]
+    go = [mallow("top", path=profile), mallow("report", path=profile)]
+    for readers, tool, package, name, command in [
+        (heaptrack, "heaptrack_print", "heaptrack", "heaptrack_print", ["heaptrack_print", str(events)]),
+        (go, "go", "golang-go", "go tool pprof -top", ["go", "tool", "pprof", "-top", str(profile)]),
+    ]:
+        try:
+            need(tool, f"apt-get install {package}")
+            readers.append((name, command))
+        except Missing as missing:
+            print(f"bench: {missing} (left out)", file=sys.stderr)
+    return [
+        ("recording", recording, [mallow(view, path=recording) for view in ("top", "report", "timeline")]),
+        ("the same as heaptrack's data", events, heaptrack),
+        ("pprof", profile, go),
+    ]
+
+
+def recorded(quick):
+    """The python workload's events: five million allocations, and their frees."""
+    path = INPUT / ("formats-quick.mallow" if quick else "formats.mallow")
+    workload = workloads.python(quick)
+    INPUT.mkdir(parents=True, exist_ok=True)
+    subprocess.run([MALLOW, "record", "--no-report", "-o", str(path), *workload.command], check=True,
+                   env={**os.environ, **workload.environment}, stdout=subprocess.DEVNULL)
+    return path
+
+
+def exported(recording):
+    path = recording.with_suffix(".heaptrack")
+    subprocess.run([MALLOW, "export", "--format", "heaptrack", "-o", str(path), str(recording)], check=True)
+    return path
+
+
+def pprof(size, functions=40_000):
+    """A heap profile like Go's: stacks of up to 60 frames, which share their outer ones with the stack before."""
+    path = INPUT / f"made-{size}-{functions}.pb"
+    if path.exists():
+        return path
+    INPUT.mkdir(parents=True, exist_ok=True)
+    dice = random.Random(1)
+    locations = 4 * functions
+    unfinished = path.with_suffix(".new")
+    with unfinished.open("wb") as out:
+        out.write(tables(functions))
+        stack = [dice.randrange(1, locations + 1) for _ in range(30)]
+        while out.tell() < size:
+            stack = stack[:dice.randrange(5, max(len(stack), 6))]
+            stack = (stack + [dice.randrange(1, locations + 1) for _ in range(dice.randrange(1, 12))])[:60]
+            objects = dice.randrange(1, 1000)
+            values = [objects, objects * 64, objects // 3, objects // 3 * 64]
+            out.write(field(2, field(1, *map(varint, reversed(stack))) + field(2, *map(varint, values))))
+    unfinished.rename(path)
+    return path
+
+
+def tables(functions):
+    """Sample types, one mapping, functions, four locations of each, and the strings."""
+    texts = ["", "alloc_objects", "count", "alloc_space", "bytes", "inuse_objects", "inuse_space", "/usr/bin/server"]
+    first = len(texts)
+    texts += [f"example.com/service/package{i % 400}.(*Type{i % 4000}).Method{i}" for i in range(functions)]
+    files = len(texts)
+    texts += [f"/src/service/package{i}/file.go" for i in range(400)]
+    out = [field(1, number(1, kind), number(2, unit)) for kind, unit in ((1, 2), (3, 4), (5, 2), (6, 4))]
+    out.append(field(3, number(1, 1), number(2, 0x400000), number(3, 0x4000000), number(5, 7), number(7, 1)))
+    for i in range(functions):
+        out.append(field(5, number(1, i + 1), number(2, first + i), number(4, files + i % 400)))
+    for i in range(4 * functions):
+        line = field(4, number(1, i // 4 + 1), number(2, i % 1000 + 1))
+        out.append(field(4, number(1, i + 1), number(2, 1), number(3, 0x400000 + 16 * i), line))
+    out += [field(6, text.encode()) for text in texts]
+    return b"".join(out)
+
+
+def varint(value):
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def field(tag, *parts):
+    content = b"".join(parts)
+    return varint(tag << 3 | 2) + varint(len(content)) + content
+
+
+def number(tag, value):
+    return varint(tag << 3) + varint(value)
+
+
+def measure(command, runs):
+    """Medians of wall and processor seconds, and the largest process."""
+    results = []
+    result, output = bench.WORK / "result", bench.WORK / "output"
+    for turn in range(runs + 1):
+        # A small program starts it: a process's peak memory begins with that of the one that started it.
+        run = subprocess.run([bench.TIMED, result, output, *command], stderr=subprocess.PIPE, text=True)
+        if run.returncode != 0:
+            return {"failed": f"exit code {run.returncode}: {(run.stderr.strip().splitlines() or ['(it said nothing)'])[-1]}"}
+        if turn > 0:
+            figures = bench.figures(result.read_text())
+            results.append((figures["wall"], figures["user"] + figures["sys"], figures["maxrss_kib"]))
+    wall, processor, memory = (statistics.median(column) for column in zip(*results))
+    return {"wall_s": wall, "processor_s": processor, "peak_kib": memory}
+
+
+def table(figures):
+    lines = ["## Reading large files", "", "| file | size | reader | time | processor | peak memory |", "| --- | --- | --- | --- | --- | --- |"]
+    for row in figures:
+        size = f"{row['bytes'] / 1e6:.1f} MB"
+        if "failed" in row:
+            told = [row["failed"], "", ""]
+        else:
+            told = [f"{row['wall_s']:.2f} s", f"{row['processor_s']:.2f} s", f"{row['peak_kib'] * 1024 / 1e6:.0f} MB"]
+        lines.append(f"| {' | '.join([row['file'], size, row['reader'], *told])} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
