@@ -107,6 +107,20 @@ fn static_child() {
     assert_eq!(three.bare.status, 4);
 }
 
+/// One that lives long enough to be seen among the command's processes is told by name, once; the command is recorded.
+#[test]
+fn static_child_that_lives_for_a_while() {
+    let path = program_as("waits", "waits-static", "cc", &["-static"]);
+    let script = format!("{0} 900; {0} 900 | cat; exit 4", path.display());
+    let told = format!("mallow: started by the command, and not recorded: {} is statically linked: ", path.display());
+    let three = Case::new("/bin/sh").args(["-c", &script]).may_say("waits-static is statically linked").three_ways();
+    assert_eq!(three.bare.status, 4);
+    for err in [three.stat.outcome.err(), three.record.outcome.err()] {
+        assert_eq!(err.matches(&told).count(), 1, "{err:?}");
+        assert!(!err.contains("itself was not recorded"), "{err:?}");
+    }
+}
+
 /// Another C library: it is counted, or Mallow says plainly that it cannot.
 fn musl(case: Case) {
     let three = case.may_say("musl").three_ways();

@@ -12,3 +12,4 @@ pub mod source;
 pub mod spool;
 pub mod steady;
 pub mod tables;
+mod unwatched;

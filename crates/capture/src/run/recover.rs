@@ -86,7 +86,15 @@ pub fn recover<S: EventSink>(
     let cut_short = Some("mallow was killed while it recorded; this is what it left behind".to_owned());
     let (mut profile, sink) = replay.finish(End { duration_ms: last_ms, exit_status: None, cut_short });
     profile.regions = super::results::regions(directory);
-    Ok(Recorded { profile, sink, exit_status: None, command_pid: None, still_running, failed_processes: 0 })
+    Ok(Recorded {
+        profile,
+        sink,
+        exit_status: None,
+        command_pid: None,
+        still_running,
+        failed_processes: 0,
+        unwatched: Vec::new(),
+    })
 }
 
 fn note(

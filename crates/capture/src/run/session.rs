@@ -5,6 +5,7 @@ use super::drain::{Drain, Shown};
 use super::results::{self, RegionResult};
 use super::source::{Opened, Source};
 use super::spool::{SpoolReader, SpoolWriter};
+use super::unwatched::Unwatched;
 use super::{launch, signals, tables};
 use crate::library::{self, LibraryError};
 use crate::replay::{End, EventSink, Options, Progress, Replay};
@@ -69,6 +70,8 @@ pub struct Counted {
     pub processes: Vec<(crate::chunk::ProcessStart, FamilyCounts, u64)>,
     /// Images that could not take part.
     pub failed_processes: u32,
+    /// Why programs that the command started were out of sight, each a sentence.
+    pub unwatched: Vec<String>,
     /// What measured regions wrote, in the order of their ends.
     pub results: Vec<RegionResult>,
 }
@@ -87,6 +90,8 @@ pub struct Recorded<S> {
     pub still_running: u32,
     /// Images that could not take part.
     pub failed_processes: u32,
+    /// Why programs that the command started were out of sight, each a sentence.
+    pub unwatched: Vec<String>,
 }
 
 /// What is known of a recording while it goes on.
@@ -107,7 +112,8 @@ pub fn measure(command: &[OsString], mode: Mode, regions: Regions) -> Result<Cou
     let library = library::unpack(run.path())?;
     let start = Instant::now();
     let mut child = spawn(&run, &library, command)?;
-    let exit_status = wait(&mut child, &mut || signals::interrupts() >= 2);
+    let mut unwatched = Unwatched::default();
+    let exit_status = wait(&mut child, &mut unwatched, &mut || signals::interrupts() >= 2);
     let wall = start.elapsed();
     run.end();
     let mut processes: Vec<_> = sources(run.path())
@@ -122,7 +128,8 @@ pub fn measure(command: &[OsString], mode: Mode, regions: Regions) -> Result<Cou
     let (command_pid, failed_processes) = (child.id(), run.failed_processes());
     drop(run);
     signals::unwatch();
-    Ok(Counted { command_pid, wall, exit_status, processes, failed_processes, results })
+    let unwatched = unwatched.told();
+    Ok(Counted { command_pid, wall, exit_status, processes, failed_processes, unwatched, results })
 }
 
 /// How to record.
@@ -164,6 +171,7 @@ pub fn record<S: EventSink + Send>(
     let options = options(&about);
     let sink = sink(&options).map_err(RunError::Recording)?;
     let mut child = spawn(&run, &library, command)?;
+    let mut unwatched = Unwatched::default();
 
     let shown = Shown::default();
     let progress = Mutex::new(Progress::default());
@@ -187,7 +195,7 @@ pub fn record<S: EventSink + Send>(
             show(false, tick);
             signals::interrupts() >= 2 || draining.is_finished()
         };
-        let mut exit_status = wait(&mut child, &mut enough);
+        let mut exit_status = wait(&mut child, &mut unwatched, &mut enough);
         while how.wait && exit_status.is_some() && shown.running.load(Ordering::Relaxed) > 0 && !enough() {
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -208,7 +216,7 @@ pub fn record<S: EventSink + Send>(
         let replay = replaying.join().map_err(|_| io::Error::other("the replay failed"))??;
         if exit_status.is_none() && drained.is_err() {
             // The disk is full, not the command's life: it goes on unrecorded, and its status is still mallow's.
-            exit_status = wait(&mut child, &mut || signals::interrupts() >= 2);
+            exit_status = wait(&mut child, &mut unwatched, &mut || signals::interrupts() >= 2);
         }
         let cut_short = drained.err().map(|error| format!("the spool could not be written: {error}"));
         Ok((replay, End { duration_ms, exit_status, cut_short }, still_running))
@@ -221,7 +229,16 @@ pub fn record<S: EventSink + Send>(
             let (command_pid, failed_processes) = (Some(child.id()), run.failed_processes());
             drop((spool_guard, run));
             signals::unwatch();
-            return Ok(Recorded { profile, sink, exit_status, command_pid, still_running, failed_processes });
+            let unwatched = unwatched.told();
+            return Ok(Recorded {
+                profile,
+                sink,
+                exit_status,
+                command_pid,
+                still_running,
+                failed_processes,
+                unwatched,
+            });
         }
         Ok((None, ..)) => {
             RunError::Stopped { signal: signals::stop().unwrap_or_default(), directory: run.path().to_owned() }
@@ -264,8 +281,9 @@ fn spawn(run: &RunDirectory, library: &Path, command: &[OsString]) -> Result<Chi
     Ok(child)
 }
 
-/// Waits for the command; `enough` is asked a few times a second. None: it said yes before the command ended.
-fn wait(child: &mut Child, enough: &mut dyn FnMut() -> bool) -> Option<i32> {
+/// Waits for the command; `enough` is asked, and its processes are looked at, a few times a second. None: it said yes
+/// before the command ended.
+fn wait(child: &mut Child, unwatched: &mut Unwatched, enough: &mut dyn FnMut() -> bool) -> Option<i32> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let pid = rustix::process::Pid::from_child(child);
     let handle = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok();
@@ -283,6 +301,7 @@ fn wait(child: &mut Child, enough: &mut dyn FnMut() -> bool) -> Option<i32> {
             signals::keep();
             return None;
         }
+        unwatched.look(child.id());
         match &handle {
             // A signal ends the wait early, and that is what it is for.
             Some(handle) => drop(poll(&mut [PollFd::new(handle, PollFlags::IN)], Some(&pause))),

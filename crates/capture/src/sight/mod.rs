@@ -9,6 +9,8 @@ mod rights;
 pub use chain::{Chain, Step};
 pub use machine::machine;
 
+use std::path::Path;
+
 /// How much of what a check is about works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
@@ -78,6 +80,11 @@ pub fn why(chain: &Chain) -> Option<String> {
     let all = command(chain);
     let doubtful = |finding: &&Finding| finding.check == program::C_LIBRARY && finding.status == Status::Partly;
     all.iter().find(|finding| finding.is_fatal()).or_else(|| all.iter().find(doubtful)).map(Finding::sentence)
+}
+
+/// Why nothing of a program that is running is seen, as far as that is sure.
+pub(crate) fn why_program(path: &Path) -> Option<String> {
+    program::out_of_sight(path).as_ref().map(Finding::sentence)
 }
 
 #[cfg(test)]

@@ -46,6 +46,16 @@ pub(super) fn check(path: &Path, settings: &[(OsString, OsString)]) -> Vec<Findi
     all
 }
 
+/// What hides a program that runs: as [`check`] has it, and nothing that is a matter of degree.
+pub(super) fn out_of_sight(path: &Path) -> Option<Finding> {
+    let bytes = table::map(path).ok()?;
+    let seen = || match dynamic_program(path, &bytes) {
+        Err(finding) => Some(finding),
+        Ok((file, _)) => Some(allocator(path, &Facts::of(&file))).filter(Finding::is_fatal),
+    };
+    rights::check(path).or_else(seen)
+}
+
 /// A program that libmallow.so can be loaded into as far as its headers tell, and its dynamic linker.
 fn dynamic_program<'a>(path: &Path, bytes: &'a [u8]) -> Result<(ElfFile64<'a, Endianness>, PathBuf), Finding> {
     let shown = path.display();

@@ -45,7 +45,7 @@ pub fn status(status: Option<i32>) -> ExitCode {
 }
 
 /// What was recorded of a command's processes, and what not.
-pub struct Sight {
+pub struct Sight<'a> {
     /// Process images.
     pub seen: usize,
     /// Those of the command itself: what it executes in its own place is another one.
@@ -54,10 +54,15 @@ pub struct Sight {
     pub failed: u32,
     /// Processes that went on.
     pub still_running: u32,
+    /// Why programs that the command started were out of sight.
+    pub unwatched: &'a [String],
 }
 
+/// So many programs that the command started are told of by name.
+const UNWATCHED: usize = 3;
+
 /// Tells what was out of sight.
-pub fn warn(command: &[OsString], sight: &Sight) {
+pub fn warn(command: &[OsString], sight: &Sight<'_>) {
     let &Sight { seen, failed, still_running, .. } = sight;
     let chain = Chain::of(command);
     if sight.command < chain.programs().count().max(1) && failed == 0 {
@@ -76,6 +81,13 @@ pub fn warn(command: &[OsString], sight: &Sight) {
             // It allocated nothing, and what it started did.
             (None, _) => {}
         }
+    }
+    for why in sight.unwatched.iter().take(UNWATCHED) {
+        output::say(&format!("started by the command, and not recorded: {why}"));
+    }
+    if sight.unwatched.len() > UNWATCHED {
+        let more = of((sight.unwatched.len() - UNWATCHED) as u64, "program");
+        output::say(&format!("and so were {more} more"));
     }
     if failed > 0 {
         let processes = of(failed.into(), "process");

@@ -57,6 +57,8 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
         command: processes.iter().filter(|process| Some(process.pid) == recorded.command_pid).count(),
         failed: recorded.failed_processes,
         still_running: recorded.still_running,
+        // Children were not to be recorded.
+        unwatched: if flags.no_children { &[] } else { &recorded.unwatched },
     };
     launched::warn(&flags.command, &sight);
     let embed = flags.embed_symbols.then_some(Embed { sources: !flags.no_sources });

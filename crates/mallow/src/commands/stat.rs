@@ -28,7 +28,8 @@ pub fn run(flags: &StatFlags) -> Result<ExitCode> {
     if mode == Mode::Count {
         let command = counted.processes.iter().filter(|(process, ..)| process.pid == counted.command_pid).count();
         let (seen, failed) = (counted.processes.len(), counted.failed_processes);
-        launched::warn(&flags.command, &Sight { seen, command, failed, still_running: 0 });
+        let unwatched = &counted.unwatched;
+        launched::warn(&flags.command, &Sight { seen, command, failed, still_running: 0, unwatched });
     }
     let stat = Stat {
         command: flags.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
