@@ -24,7 +24,7 @@ use crate::text::units::{bytes, count, span};
 
 /// Records, then shows the report on standard error: standard output is the command's.
 pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
-    let path = flags.output.clone().unwrap_or_else(|| default_output(flags.command.first()));
+    let path = flags.output.clone().unwrap_or_else(|| default_output(flags.run.command.first()));
     let spool = beside(&path);
     let how = Recording {
         settings: Settings {
@@ -39,7 +39,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     let line = StatusLine::new();
     let there_before = path.symlink_metadata().is_ok();
     let create = |options: &_| Writer::create(&path, options);
-    let recorded = match session::record(&flags.command, &how, create, &mut |tick| line.show(tick)) {
+    let recorded = match session::record(&flags.run.command, &how, create, &mut |tick| line.show(tick)) {
         Ok(recorded) => recorded,
         Err(error) => {
             if !there_before {
@@ -60,7 +60,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
         // Children were not to be recorded.
         unwatched: if flags.no_children { &[] } else { &recorded.unwatched },
     };
-    launched::warn(&flags.command, &sight);
+    launched::warn(&flags.run.command, &sight);
     let embed = flags.embed_symbols.then_some(Embed { sources: !flags.no_sources });
     finish(recorded, &path, embed, (!flags.no_report).then_some(&flags.view))?;
     Ok(launched::status(exit_status))

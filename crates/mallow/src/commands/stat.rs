@@ -21,7 +21,7 @@ pub fn run(flags: &StatFlags) -> Result<ExitCode> {
         None => None,
     };
     let mode = if flags.no_hook { Mode::Idle } else { Mode::Count };
-    let counted = match session::measure(&flags.command, mode, flags.regions.regions()) {
+    let counted = match session::measure(&flags.run.command, mode, flags.regions.regions()) {
         Ok(counted) => counted,
         Err(error) => return launched::failed(error),
     };
@@ -29,10 +29,10 @@ pub fn run(flags: &StatFlags) -> Result<ExitCode> {
         let command = counted.processes.iter().filter(|(process, ..)| process.pid == counted.command_pid).count();
         let (seen, failed) = (counted.processes.len(), counted.failed_processes);
         let unwatched = &counted.unwatched;
-        launched::warn(&flags.command, &Sight { seen, command, failed, still_running: 0, unwatched });
+        launched::warn(&flags.run.command, &Sight { seen, command, failed, still_running: 0, unwatched });
     }
     let stat = Stat {
-        command: flags.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        command: flags.run.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         wall_ns: counted.wall.as_nanos() as u64,
         exit_status: counted.exit_status,
         lost: counted.processes.iter().fold(0, |sum, p| sum.saturating_add(p.2)),

@@ -128,6 +128,20 @@ pub enum Command {
     Man(ManFlags),
 }
 
+/// The command that `stat` and `record` run. Its own flags stay its own.
+#[derive(Debug, Args)]
+pub struct CommandFlags {
+    /// The command to run, with its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        value_name = "COMMAND",
+        value_hint = clap::ValueHint::CommandWithArguments,
+        help_heading = None::<&str>
+    )]
+    pub command: Vec<OsString>,
+}
+
 /// Flags of `stat`.
 #[derive(Debug, Args)]
 pub struct StatFlags {
@@ -146,15 +160,9 @@ pub struct StatFlags {
     /// How regions run.
     #[command(flatten)]
     pub regions: RegionFlags,
-    /// The command to count, with its arguments
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        value_name = "COMMAND",
-        value_hint = clap::ValueHint::CommandWithArguments,
-        help_heading = None::<&str>
-    )]
-    pub command: Vec<OsString>,
+    /// What to run.
+    #[command(flatten)]
+    pub run: CommandFlags,
 }
 
 /// Flags of `record`.
@@ -187,15 +195,9 @@ pub struct RecordFlags {
     /// How regions run.
     #[command(flatten)]
     pub regions: RegionFlags,
-    /// The command to record, with its arguments
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        value_name = "COMMAND",
-        value_hint = clap::ValueHint::CommandWithArguments,
-        help_heading = None::<&str>
-    )]
-    pub command: Vec<OsString>,
+    /// What to run.
+    #[command(flatten)]
+    pub run: CommandFlags,
 }
 
 /// Flags of `report`.
@@ -301,7 +303,7 @@ mod tests {
     fn the_commands_own_flags_stay_its_own() {
         for line in ["mallow record -o f -- prog -o g --json", "mallow record -o f prog -o g --json"] {
             let Command::Record(flags) = Flags::parse_from(line.split(' ')).command else { panic!("not record") };
-            assert_eq!(flags.command, ["prog", "-o", "g", "--json"]);
+            assert_eq!(flags.run.command, ["prog", "-o", "g", "--json"]);
             assert_eq!((flags.output, flags.view.json, flags.max_depth), (Some("f".into()), false, 512));
         }
     }
