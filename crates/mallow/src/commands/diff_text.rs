@@ -7,11 +7,10 @@ use mallow_profile::{Origin, Word};
 use mallow_report::analysis::diff::{Diff, DiffFrame, DiffList, DiffRow, DiffStack, Mark, Why};
 use mallow_report::analysis::{Measure, Totals};
 
-use super::report::framed;
 use super::told::{self, provenance};
 use crate::text::markdown::cell;
 use crate::text::units::{bytes, count, of, percent};
-use crate::text::{Align, Line, Look, Page, Table, function, measured};
+use crate::text::{Align, Line, Look, Page, Table, framed, function, measured};
 
 /// What the two files are called.
 #[derive(Debug)]

@@ -2,9 +2,9 @@
 
 use mallow_report::analysis::HeapAt;
 
-use super::report::{described, heading, lacks};
+use super::report::lacks;
 use crate::text::units::{bytes, count, of, percent, span};
-use crate::text::{Align, Line, Look, Page, Table};
+use crate::text::{Align, Line, Look, Page, Table, described, heading};
 
 /// Places by what was live of them.
 /// `more`: a higher limit would show more places.

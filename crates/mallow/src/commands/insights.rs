@@ -2,9 +2,8 @@
 
 use mallow_report::analysis::{Evidence, Insight, Insights, Outside};
 
-use super::report::{called, framed, heading};
 use crate::text::units::{bytes, count, of, share};
-use crate::text::{Align, Line, Look, Page, Table};
+use crate::text::{Align, Line, Look, Page, Table, called, framed, heading};
 
 /// Insights, where all of the report is to fit onto the terminal.
 pub fn screen(look: &Look) -> usize {

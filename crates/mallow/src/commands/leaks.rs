@@ -7,11 +7,10 @@ use anyhow::{Context, Result, anyhow};
 use mallow_profile::Word;
 use mallow_report::analysis::{Frame, LeakSite, Leaks, Suppressions, leaks};
 
-use super::report::{framed, heading};
 use super::source::Recording;
 use crate::flags::LeaksFlags;
 use crate::text::units::{bytes, count, of, percent, span};
-use crate::text::{Line, Look, Page, Stream};
+use crate::text::{Line, Look, Page, Stream, framed, heading};
 use crate::{exit, output};
 
 /// Shows the leaks.

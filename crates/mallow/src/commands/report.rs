@@ -4,9 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use mallow_profile::{Profile, Word};
-use mallow_report::analysis::{
-    self, Ending, Frame, Insights, Largest, Least, Measure, Overview, ProcessRow, Stack, overview,
-};
+use mallow_report::analysis::{self, Ending, Insights, Largest, Least, Measure, Overview, ProcessRow, overview};
 use serde::Serialize;
 
 use super::lacking::Lacking;
@@ -15,7 +13,7 @@ use super::{insights, told};
 use crate::flags::{ReportFlags, ViewFlags};
 use crate::output::Report;
 use crate::text::units::{bytes, count, of, percent, rate, span};
-use crate::text::{Align, Line, Look, Page, Stream, Table, amount, function, location};
+use crate::text::{Align, Line, Look, Page, Stream, Table, amount, described, framed, heading};
 use crate::{exit, output};
 
 /// So many files without source lines are told of.
@@ -247,12 +245,6 @@ fn processes(report: &Overview, look: &Look, page: &mut Page) {
     table.onto(page);
 }
 
-/// A list's title, and how much of it is shown.
-pub fn heading(title: &str, shown: usize, all: u64) -> Line {
-    let line = Line::new().strong(title);
-    if (shown as u64) < all { line.faint(format!("  (the largest {shown} of {})", count(all))) } else { line }
-}
-
 fn places(list: &Largest, look: &Look, (stacks, sums): (bool, bool), page: &mut Page) {
     let title = match list.by {
         Measure::Allocations => "Most allocations",
@@ -288,50 +280,6 @@ fn places(list: &Largest, look: &Look, (stacks, sums): (bool, bool), page: &mut 
         ]);
     }
     table.onto(page);
-}
-
-/// A function and where it is.
-pub fn framed(frame: &Frame, look: &Look) -> Line {
-    let name = function(&frame.function, look);
-    let at = location(&frame.function, frame.file.as_deref(), frame.line, frame.module.as_deref(), look);
-    let line = if frame.looked_past { Line::new().faint(name) } else { Line::new().strong(name) };
-    if at.is_empty() { line } else { line.plain(" ").plain(at) }
-}
-
-/// `parse_row parser.cc:212 (2 sites) via std::string::_M_create ← load ← main`
-pub fn described(frame: Option<&Frame>, sites: u64, through: Option<&str>, stack: &Stack, look: &Look) -> Line {
-    const CALLERS: usize = 4;
-    const WIDE: usize = 120;
-    let Some(frame) = frame else { return Line::new().faint("(no stack is known)") };
-    let mut line = framed(frame, look);
-    // Where there is little room, callers tell more.
-    if sites > 1 && look.width.is_none_or(|w| w >= WIDE) {
-        line = line.faint(format!(" ({})", of(sites, "site")));
-    }
-    if let Some(through) = through {
-        line = line.faint(format!(" via {}", function(through, look)));
-    }
-    called(line, frame, stack, CALLERS, look)
-}
-
-/// The line, and who called the function that it names: ` ← load ← main`, at most `limit` of them.
-pub fn called(mut line: Line, frame: &Frame, stack: &Stack, limit: usize, look: &Look) -> Line {
-    let mut last = frame.function.as_str();
-    let mut callers = 0;
-    for caller in stack.callers_of(frame) {
-        // Recursion reads as one call.
-        if caller.function == last {
-            continue;
-        }
-        last = &caller.function;
-        callers += 1;
-        if callers > limit {
-            line = line.faint(" ← …");
-            break;
-        }
-        line = line.faint(format!(" ← {}", function(last, look)));
-    }
-    line
 }
 
 fn warnings(report: &Overview, page: &mut Page) {

@@ -9,6 +9,7 @@ pub mod markdown;
 mod names;
 pub mod over_time;
 mod page;
+mod place;
 mod table;
 pub mod units;
 
@@ -16,4 +17,5 @@ pub use amount::{amount, measured};
 pub use look::{Look, Stream};
 pub use names::{function, location};
 pub use page::{Line, Page, clean};
+pub use place::{called, described, framed, heading};
 pub use table::{Align, Table};

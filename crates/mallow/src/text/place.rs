@@ -1,0 +1,56 @@
+//! Places as lines of text: a function, where it is, and who called it.
+
+use mallow_report::analysis::{Frame, Stack};
+
+use super::units::{count, of};
+use super::{Line, Look, function, location};
+
+/// A list's title, and how much of it is shown.
+pub fn heading(title: &str, shown: usize, all: u64) -> Line {
+    let line = Line::new().strong(title);
+    if (shown as u64) < all { line.faint(format!("  (the largest {shown} of {})", count(all))) } else { line }
+}
+
+/// A function and where it is.
+pub fn framed(frame: &Frame, look: &Look) -> Line {
+    let name = function(&frame.function, look);
+    let at = location(&frame.function, frame.file.as_deref(), frame.line, frame.module.as_deref(), look);
+    let line = if frame.looked_past { Line::new().faint(name) } else { Line::new().strong(name) };
+    if at.is_empty() { line } else { line.plain(" ").plain(at) }
+}
+
+/// `parse_row parser.cc:212 (2 sites) via std::string::_M_create ← load ← main`
+pub fn described(frame: Option<&Frame>, sites: u64, through: Option<&str>, stack: &Stack, look: &Look) -> Line {
+    const CALLERS: usize = 4;
+    const WIDE: usize = 120;
+    let Some(frame) = frame else { return Line::new().faint("(no stack is known)") };
+    let mut line = framed(frame, look);
+    // Where there is little room, callers tell more.
+    if sites > 1 && look.width.is_none_or(|w| w >= WIDE) {
+        line = line.faint(format!(" ({})", of(sites, "site")));
+    }
+    if let Some(through) = through {
+        line = line.faint(format!(" via {}", function(through, look)));
+    }
+    called(line, frame, stack, CALLERS, look)
+}
+
+/// The line, and who called the function that it names: ` ← load ← main`, at most `limit` of them.
+pub fn called(mut line: Line, frame: &Frame, stack: &Stack, limit: usize, look: &Look) -> Line {
+    let mut last = frame.function.as_str();
+    let mut callers = 0;
+    for caller in stack.callers_of(frame) {
+        // Recursion reads as one call.
+        if caller.function == last {
+            continue;
+        }
+        last = &caller.function;
+        callers += 1;
+        if callers > limit {
+            line = line.faint(" ← …");
+            break;
+        }
+        line = line.faint(format!(" ← {}", function(last, look)));
+    }
+    line
+}
