@@ -4,6 +4,7 @@ mod agreement;
 mod bad_input;
 mod diff;
 mod diff_pairing;
+mod diff_regressions;
 mod docs;
 mod doctor;
 mod documents;

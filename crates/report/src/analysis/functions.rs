@@ -35,6 +35,11 @@ impl Step {
         self.frame
     }
 
+    /// Its source file.
+    pub fn file(&self) -> Option<StringId> {
+        self.file
+    }
+
     /// Steps with equal keys read the same.
     pub fn text_key(&self, cut: bool) -> (FunctionId, Option<StringId>, u32, bool) {
         (self.function, self.file, self.line, cut)

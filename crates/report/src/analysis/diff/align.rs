@@ -56,7 +56,7 @@ pub(super) struct Costs<'a> {
     /// Functions may be put into their callers.
     pub inlining: bool,
     known: RefCell<FxHashMap<(Token, Token), f32>>,
-    bigrams: RefCell<FxHashMap<Token, (String, Vec<u32>)>>,
+    bigrams: RefCell<FxHashMap<Token, Vec<u32>>>,
 }
 
 impl<'a> Costs<'a> {
@@ -79,41 +79,31 @@ impl<'a> Costs<'a> {
         if before == after {
             return Some(0.0);
         }
-        if let Some(cost) = self.known.borrow().get(&(before, after)) {
-            return (*cost >= 0.0).then_some(*cost);
-        }
         let weight = self.weights.weight(before) + self.weights.weight(after);
-        let one_sided = self.weights.one_sided(before) && self.weights.one_sided(after);
-        let cost = match () {
-            () if self.learnt.renamed.get(&before) == Some(&after) => Some(weight * KNOWN),
-            () if one_sided => {
-                let [alike, unlike] = RENAMED;
-                Some(weight * (unlike - (unlike - alike) * self.similarity(before, after)))
+        // Most functions are on both sides: those need no search.
+        if !(self.weights.one_sided(before) && self.weights.one_sided(after)) {
+            return self.weights.overloaded(before, after).then_some(weight * OVERLOADED);
+        }
+        let cost = *self.known.borrow_mut().entry((before, after)).or_insert_with(|| {
+            let [alike, unlike] = RENAMED;
+            match self.learnt.renamed.get(&before) == Some(&after) {
+                true => weight * KNOWN,
+                false => weight * (unlike - (unlike - alike) * self.similarity(before, after)),
             }
-            () => self.overloaded(before, after).then_some(weight * OVERLOADED),
-        };
-        self.known.borrow_mut().insert((before, after), cost.unwrap_or(-1.0));
-        cost
-    }
-
-    fn overloaded(&self, a: Token, b: Token) -> bool {
-        let mut bigrams = self.bigrams.borrow_mut();
-        let mut short = |token| bigrams.entry(token).or_insert_with(|| self.parts(token)).0.clone();
-        let (a, b) = (short(a), short(b));
-        // What is only called `f<…>` or `operator()` is no name.
-        a == b && !a.is_empty()
+        });
+        Some(cost)
     }
 
     /// How much two names have in common, from 0 to 1: pairs of letters, as Dice has it.
     pub fn similarity(&self, a: Token, b: Token) -> f32 {
+        if self.weights.overloaded(a, b) {
+            return 1.0;
+        }
         let mut bigrams = self.bigrams.borrow_mut();
         for token in [a, b] {
             bigrams.entry(token).or_insert_with(|| self.parts(token));
         }
-        let (Some((short_a, a)), Some((short_b, b))) = (bigrams.get(&a), bigrams.get(&b)) else { return 0.0 };
-        if short_a == short_b {
-            return 1.0;
-        }
+        let (Some(a), Some(b)) = (bigrams.get(&a), bigrams.get(&b)) else { return 0.0 };
         let (mut common, mut i, mut j) = (0usize, 0, 0);
         while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
             common += usize::from(x == y);
@@ -123,14 +113,14 @@ impl<'a> Costs<'a> {
         2.0 * common as f32 / (a.len() + b.len()).max(1) as f32
     }
 
-    fn parts(&self, token: Token) -> (String, Vec<u32>) {
+    fn parts(&self, token: Token) -> Vec<u32> {
         /// Longer names resemble each other by their beginnings.
         const LONG: usize = 256;
         let short = names::short(self.joint.text(token));
         let letters: Vec<u32> = short.chars().flat_map(char::to_lowercase).take(LONG).map(u32::from).collect();
         let mut pairs: Vec<u32> = letters.windows(2).map(|two| two[0] << 16 ^ two[1]).collect();
         pairs.sort_unstable();
-        (short, pairs)
+        pairs
     }
 
     /// The cost of the cheapest way to make one stack the other; None where it is out of reach.

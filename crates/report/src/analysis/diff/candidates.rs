@@ -10,13 +10,17 @@ use super::stacks::Token;
 const MOST: usize = 16;
 /// Of the stacks that have something in common, so many are noted: those with the nearest numbers.
 const NEAREST: usize = 16;
+/// So many things that stacks have in common are looked at, the rarest.
+const RAREST: usize = 32;
 /// What more stacks than this have in common says little, and what follows what in them says more.
 const COMMON: u32 = 32;
 
 /// What stacks have in common, and who has it.
 pub(super) struct Index {
-    /// Feature, numbers, stack; sorted.
-    entries: Vec<(u64, (u64, u64), u32)>,
+    /// Feature and stack; sorted. Stacks are in the order of their numbers, the largest first.
+    entries: Vec<(u64, u32)>,
+    /// Of each stack.
+    numbers: Vec<(u64, u64)>,
     /// Of each feature, where its entries are.
     at: FxHashMap<u64, (u32, u32)>,
     common: FxHashMap<Token, u32>,
@@ -31,7 +35,7 @@ pub(super) struct Entry<'a> {
 }
 
 impl Index {
-    /// Costs a few steps for each function of each stack.
+    /// Of stacks in the order of their numbers, the largest first. Costs a few steps for each function of each stack.
     pub fn new<'a>(stacks: impl Iterator<Item = Entry<'a>> + Clone) -> Self {
         let mut common: FxHashMap<Token, u32> = FxHashMap::default();
         for stack in stacks.clone() {
@@ -39,10 +43,11 @@ impl Index {
                 *common.entry(token).or_default() += 1;
             }
         }
-        let mut index = Self { entries: Vec::new(), at: FxHashMap::default(), common };
+        let mut index = Self { entries: Vec::new(), numbers: Vec::new(), at: FxHashMap::default(), common };
         for (number, stack) in stacks.enumerate() {
+            index.numbers.push(stack.numbers);
             for feature in index.features(stack.tokens) {
-                index.entries.push((feature, stack.numbers, number as u32));
+                index.entries.push((feature, number as u32));
             }
         }
         index.entries.sort_unstable();
@@ -61,13 +66,16 @@ impl Index {
         let mut features = self.features(of.tokens);
         features.sort_unstable();
         features.dedup();
-        for feature in features {
-            let Some(&(from, length)) = self.at.get(&feature) else { continue };
+        let mut places: Vec<(u32, u32)> =
+            features.iter().filter_map(|feature| self.at.get(feature)).map(|&(from, length)| (length, from)).collect();
+        places.sort_unstable();
+        let near = self.numbers.partition_point(|numbers| *numbers > of.numbers) as u32;
+        for (length, from) in places.into_iter().take(RAREST) {
             let entries = &self.entries[from as usize..(from + length) as usize];
             let rare = (1.0 + self.entries.len() as f32 / length as f32).ln();
-            let near = entries.partition_point(|entry| entry.1 < of.numbers);
+            let near = entries.partition_point(|entry| entry.1 < near);
             let from = near.saturating_sub(NEAREST / 2).min(entries.len().saturating_sub(NEAREST));
-            for &(_, _, number) in entries.iter().skip(from).take(NEAREST) {
+            for &(_, number) in entries.iter().skip(from).take(NEAREST) {
                 *scores.entry(number).or_default() += rare;
             }
         }

@@ -3,6 +3,8 @@
 use mallow_profile::Counts;
 use rustc_hash::FxHashMap;
 
+use crate::names;
+
 use super::stacks::{AFTER, BEFORE, Group, Joint, Token};
 
 /// Functions further out than this are not looked at. Bounds the cost of deep stacks.
@@ -30,6 +32,8 @@ pub(super) struct Item {
 pub(super) struct Weights {
     weights: Vec<f32>,
     on: Vec<[bool; 2]>,
+    /// Functions with equal numbers are called the same but for arguments and templates.
+    shorts: Vec<u32>,
 }
 
 impl Weights {
@@ -55,12 +59,23 @@ impl Weights {
             let rare = ((groups.len() + 1) as f32 / stacks.max(1) as f32).ln() + 0.1;
             if joint.is_own(Token(index as u32)) { rare } else { rare * NOT_OWN }
         };
-        Self { weights: stacks.iter().enumerate().map(weight).collect(), on }
+        let mut known: FxHashMap<String, u32> = FxHashMap::default();
+        let shorts = (0..all as u32).map(|token| {
+            let next = known.len() as u32;
+            *known.entry(names::short(joint.text(Token(token)))).or_insert(next)
+        });
+        let shorts = shorts.collect();
+        Self { weights: stacks.iter().enumerate().map(weight).collect(), on, shorts }
     }
 
     /// Of a function.
     pub fn weight(&self, token: Token) -> f32 {
         self.weights.get(token.0 as usize).copied().unwrap_or(0.0)
+    }
+
+    /// Are these overloads, or instances of one template?
+    pub fn overloaded(&self, a: Token, b: Token) -> bool {
+        self.shorts.get(a.0 as usize) == self.shorts.get(b.0 as usize)
     }
 
     /// Is the function on stacks of one side alone?

@@ -7,6 +7,7 @@ mod align;
 mod assign;
 mod candidates;
 mod items;
+mod moved;
 mod normalise;
 mod pairing;
 mod report;
@@ -19,6 +20,7 @@ use std::cmp::Reverse;
 use mallow_profile::{Profile, Word};
 
 use super::numbers::Measure;
+use moved::Moved;
 pub use normalise::{Rule, Rules, function};
 use pairing::{Pairing, Told, pair};
 pub use report::{Diff, DiffFrame, DiffList, DiffRow, DiffSide, DiffStack, Mark, Why};
@@ -52,7 +54,9 @@ pub fn diff(before: &Profile, after: &Profile, options: DiffOptions) -> Diff {
         leaked: !told(Word::AllocatedBytes) && told(Word::LeakedBytes),
     };
     let pairing = options.rules.has(Rule::Pairing).then(|| pair(&joint, &groups, options.rules, told));
-    let matches = together(&groups, pairing.as_ref().map_or(&[], |pairing| &pairing.matches));
+    let moved = Moved::of(&joint);
+    let why = |at: usize| moved.why(&joint, &groups[at]);
+    let matches = together(&groups, why, pairing.as_ref().map_or(&[], |pairing| &pairing.matches));
     let sides = [before, after].map(|profile| DiffSide {
         command: profile.command.clone(),
         origin: profile.origin.clone(),
@@ -107,7 +111,7 @@ pub fn diff(before: &Profile, after: &Profile, options: DiffOptions) -> Diff {
 }
 
 /// The pairs that were found, and of all other stacks each for itself.
-fn together(groups: &[Group], pairs: &[Match]) -> Vec<Match> {
+fn together(groups: &[Group], why: impl Fn(usize) -> Vec<Why>, pairs: &[Match]) -> Vec<Match> {
     let mut taken = vec![[false; 2]; groups.len()];
     for pair in pairs {
         pair.before.iter().for_each(|&at| taken[at][BEFORE] = true);
@@ -116,7 +120,9 @@ fn together(groups: &[Group], pairs: &[Match]) -> Vec<Match> {
     let alone = (0..groups.len()).map(|at| {
         let has =
             |side: usize| if groups[at].stacks[side].is_some() && !taken[at][side] { vec![at] } else { Vec::new() };
-        Match { before: has(BEFORE), after: has(AFTER), confidence: 1.0, why: Vec::new() }
+        let (before, after) = (has(BEFORE), has(AFTER));
+        let why = if before.is_empty() || after.is_empty() { Vec::new() } else { why(at) };
+        Match { before, after, confidence: 1.0, why }
     });
     let alone = alone.filter(|of| !of.before.is_empty() || !of.after.is_empty());
     pairs.iter().cloned().chain(alone).collect()

@@ -33,6 +33,8 @@ pub(super) const LEAST_ALIKE: f32 = 0.45;
 pub(super) const NUMBERS: f32 = 0.25;
 /// A pair with a rival that is as good is less sure.
 const RIVAL: f32 = 0.1;
+/// A pair above this is not searched on for.
+const CERTAIN: f32 = 0.97;
 /// Functions are learnt from so many of the largest stacks.
 const SAMPLE: usize = 3000;
 /// As often as something new is learnt, at the most.
@@ -128,21 +130,22 @@ fn edges(
     let [befores, afters] = sides;
     let (mut edges, mut rests) = (Vec::new(), Vec::new());
     // With what was learnt, most stacks are equal to one: those need no search.
-    let mut equal: [BTreeMap<&[Token], Vec<usize>>; 2] = Default::default();
+    let mut equal: [FxHashMap<&[Token], (usize, usize)>; 2] = Default::default();
     for side in [BEFORE, AFTER] {
-        for (at, item) in sides[side].items.iter().enumerate() {
-            if !item.rest {
-                equal[side].entry(&sides[side].translated[at]).or_default().push(at);
-            }
+        for (at, _) in sides[side].items.iter().enumerate().filter(|(_, item)| !item.rest) {
+            equal[side].entry(&sides[side].translated[at]).or_insert((at, 0)).1 += 1;
         }
     }
     let mut done = [vec![false; befores.items.len()], vec![false; afters.items.len()]];
-    for (tokens, before) in &equal[BEFORE] {
-        if let ([before], Some([after])) = (&before[..], equal[AFTER].get(tokens).map(|after| &after[..])) {
-            done[BEFORE][*before] = true;
-            done[AFTER][*after] = true;
+    for (before, tokens) in befores.translated.iter().enumerate() {
+        let of = [BEFORE, AFTER].map(|side| equal[side].get(&tokens[..]));
+        if let [Some(&(one, 1)), Some(&(after, 1))] = of
+            && one == before
+        {
+            done[BEFORE][before] = true;
+            done[AFTER][after] = true;
             if !learning {
-                edges.extend(edge(sides, *before, *after, costs, told));
+                edges.extend(edge(sides, before, after, costs, told));
             }
         }
     }
@@ -157,7 +160,15 @@ fn edges(
                 continue;
             }
             if let Some(edge) = edge(sides, before, after, costs, told) {
-                if rest { rests.push(edge) } else { edges.push(edge) }
+                if rest {
+                    rests.push(edge)
+                } else {
+                    edges.push(edge)
+                }
+                // There is hardly a better one.
+                if !rest && edge.score > CERTAIN {
+                    break;
+                }
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The stacks of two profiles in one trie of what stays the same: two stacks are one where they are one node.
 
 use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mallow_profile::{Counts, FrameId, ModuleId, Profile, StackId, Stacks};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -248,6 +249,21 @@ impl<'a> Joint<'a> {
     /// The functions of a side.
     pub fn functions_of(&self, side: usize) -> &Functions<'a> {
         &self.sides[side].functions
+    }
+
+    /// The source files of a side's functions of the program's own, as far as they are known.
+    pub fn files(&self, side: usize) -> BTreeMap<Token, BTreeSet<&str>> {
+        let Side { profile, functions, tokens } = &self.sides[side];
+        let mut files: BTreeMap<Token, BTreeSet<&str>> = BTreeMap::new();
+        for (frame, tokens) in tokens.iter().enumerate() {
+            let steps = functions.steps_of(FrameId(frame as u32)).iter().zip(tokens.iter());
+            for (step, token) in steps.filter(|(step, _)| step.interest == Interest::Own) {
+                if let (Some(token), Some(file)) = (token, step.file()) {
+                    files.entry(*token).or_default().insert(profile.strings.get(file));
+                }
+            }
+        }
+        files
     }
 
     /// Are the outermost frames of a stack missing?

@@ -118,7 +118,8 @@ fn two_builds_of_one_program_are_equal_unless_rules_are_off() {
         blocks(5, 10, 0, 0),
     )]);
     let report = diff(&before, &after, ALL);
-    assert_eq!((report.equal_stacks, report.only_after.rows_in_all), (1, 0));
+    // A function is in another file, which is told.
+    assert_eq!((report.recognised.rows_in_all, report.only_after.rows_in_all), (1, 0));
     for rule in [Rule::Addresses, Rule::Clones, Rule::Closures, Rule::Start, Rule::Lines, Rule::Files, Rule::Inlining] {
         let report = diff(&before, &after, DiffOptions { rules: Rules::without(&[rule, Rule::Pairing]), ..ALL });
         assert_eq!((report.equal_stacks, report.only_after.rows_in_all), (0, 1), "{rule:?}");
@@ -289,4 +290,34 @@ fn nothing_depends_on_the_order_of_a_file() {
         serde_json::to_string(&report).expect("JSON")
     };
     assert_eq!(json(false), json(true));
+}
+
+#[test]
+fn functions_that_are_in_another_file_have_moved() {
+    let build = |directory: &str, parse: &str, write: &str| {
+        let sites: Vec<[String; 3]> = vec![
+            [
+                format!("parse@{directory}/src/{parse}:3"),
+                format!("load@{directory}/src/load.c:5"),
+                format!("main@{directory}/src/main.c:9"),
+            ],
+            [
+                format!("write@{directory}/{write}:3"),
+                format!("save@{directory}/src/load.c:50"),
+                format!("main@{directory}/src/main.c:9"),
+            ],
+        ];
+        let mut b = Builder::default();
+        let p = b.process(1, &["a"], 10);
+        for site in &sites {
+            b.site(p, &site.each_ref().map(String::as_str), blocks(5, 10, 0, 0));
+        }
+        b.profile
+    };
+    let report = diff(&build("/old", "parse.c", "src/write.c"), &build("/new", "reader.c", "io/write.c"), ALL);
+    let why = |row: &super::DiffRow| serde_json::to_value(&row.why).expect("JSON");
+    let all: Vec<_> = report.recognised.rows.iter().map(why).collect();
+    let moved = |function: &str, from: &str, to: &str| serde_json::json!([{ "what": "moved", "function": function, "from": from, "to": to }]);
+    assert_eq!(all, [moved("parse", "parse.c", "reader.c"), moved("write", "/old/src/write.c", "/new/io/write.c")]);
+    assert_eq!(diff(&build("/old", "a.c", "src/b.c"), &build("/new", "a.c", "src/b.c"), ALL).equal_stacks, 2);
 }

@@ -1,0 +1,63 @@
+//! Functions of the program's own that are in another file.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustc_hash::FxHashMap;
+
+use super::report::Why;
+use super::stacks::{AFTER, BEFORE, Group, Joint, Token};
+
+/// Functions that moved, and from where to where.
+pub(super) struct Moved(FxHashMap<Token, Why>);
+
+impl Moved {
+    /// By the names of files. Where only the directory is another, it counts as moved unless most functions of its directory
+    /// went the same way: builds have directories of their own.
+    pub fn of(joint: &Joint) -> Self {
+        let files = [BEFORE, AFTER].map(|side| joint.files(side));
+        let mut ways: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
+        let functions = || files[BEFORE].iter().filter_map(|(token, was)| Some((token, was, files[AFTER].get(token)?)));
+        for (_, was, is) in functions() {
+            if let (Some((from, was)), Some((to, is))) = (one(was), one(is))
+                && was == is
+            {
+                *ways.entry(from).or_default().entry(to).or_default() += 1;
+            }
+        }
+        let usual = |from: &str| {
+            let to = ways.get(from)?.iter().max_by_key(|(to, functions)| (**functions, std::cmp::Reverse(**to)))?;
+            Some(*to.0)
+        };
+        let moved = functions().filter_map(|(token, was, is)| {
+            let ((from, was), (to, is)) = (one(was)?, one(is)?);
+            let elsewhere = was == is && usual(from).is_some_and(|usual| usual != to);
+            let path =
+                |directory: &str, name: &str| if elsewhere { format!("{directory}{name}") } else { name.to_owned() };
+            (was != is || elsewhere).then(|| {
+                let function = joint.text(*token).to_owned();
+                (*token, Why::Moved { function, from: path(from, was), to: path(to, is) })
+            })
+        });
+        Self(moved.collect())
+    }
+
+    /// What of a stack that both have moved.
+    pub fn why(&self, joint: &Joint, group: &Group) -> Vec<Why> {
+        if self.0.is_empty() {
+            return Vec::new();
+        }
+        let mut why: Vec<Why> = joint.tokens(group.node).filter_map(|token| self.0.get(&token).cloned()).collect();
+        why.dedup();
+        why
+    }
+}
+
+/// Directory and name of the file, where there is one alone.
+fn one<'f>(files: &BTreeSet<&'f str>) -> Option<(&'f str, &'f str)> {
+    if files.len() == 1 { files.first().map(|file| split(file)) } else { None }
+}
+
+/// Directory, with its slash, and name.
+fn split(path: &str) -> (&str, &str) {
+    path.split_at(path.rfind('/').map_or(0, |at| at + 1))
+}
