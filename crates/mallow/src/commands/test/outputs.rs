@@ -299,6 +299,25 @@ mod tests {
     }
 
     #[test]
+    fn stacks_through_one_line_are_one_annotation() {
+        let mut report = report();
+        let explanation = report.cases[1].explanation.as_mut().expect("an explanation");
+        let other = Difference {
+            stack: vec!["g (Cargo.toml:7)".into()],
+            now: 3,
+            bytes_now: 9,
+            ..explanation.differences[0].clone()
+        };
+        let bytes =
+            Difference { stack: vec!["h (Cargo.toml:1)".into()], before: 4, now: 4, bytes_now: 9, ..other.clone() };
+        explanation.differences.extend([other, bytes]);
+        let told = github(&report);
+        let lines: Vec<_> = told.lines().filter(|line| line.contains("file=")).collect();
+        let of = |line, text| format!("::error file=Cargo.toml,line={line},title=a<b> regressed::{text} in a<b>");
+        assert_eq!(lines, [of(7, "+13 allocations"), of(1, "+9 bytes")]);
+    }
+
+    #[test]
     fn markdown_is_a_table_that_no_name_can_leave() {
         insta::assert_snapshot!(markdown(&report()));
     }
