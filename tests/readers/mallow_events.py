@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from mallow_format import COUNT_NAMES, FAMILIES, Column, Damaged, known
+from mallow_patterns import Habits
 
 FIRST_REALLOC, FREE, FREE_UNKNOWN, TO_ZERO, TO_ZERO_UNKNOWN, GONE, END, TIME, THREAD, REGION = 9, *range(17, 26)
 REALLOCS = range(FIRST_REALLOC, FREE)
@@ -88,6 +89,7 @@ class Decoder:
         """For each site: blocks and bytes live now, those at the peak, and which peak these are of."""
         self.peaks = 0
         self.own = {}
+        self.habits = Habits()
         self.sums = Sums()
 
     def __call__(self, recording, block):
@@ -156,10 +158,14 @@ class Decoder:
         process["foreign_frees"] += number is None and (realloc or op in (FREE_UNKNOWN, TO_ZERO_UNKNOWN))
         # Its free comes later, where no block is known.
         process["foreign_frees"] -= op == GONE
+        old = self.live.get(number)
         if number is not None:
             self.free(recording, op, number)
         if site is not None:
             self.allocate(recording, site, size)
+            if realloc and old is not None:
+                new = self.habits.of_site[site]
+                self.habits.reallocated(number, old.size, new, bool(op - FIRST_REALLOC & 1))
             family = op
             if realloc:
                 flags = op - FIRST_REALLOC
@@ -199,6 +205,7 @@ class Decoder:
         self.sums.allocations += 1
         self.live[number] = Live(site, size, self.thread, self.ms)
         self.last_of_thread[self.thread] = number
+        self.habits.allocated(number, size, site, self.thread)
         process = recording.sites[site][0]
         self.of_process.setdefault(process, set()).add(number)
         self.hold(site, 1, size)
@@ -218,8 +225,16 @@ class Decoder:
         self.hold(block.site, -1, -block.size)
         return block, self.sums.sites[block.site]
 
+    def give_up(self, recording, number, block):
+        process = recording.processes[recording.sites[block.site][0]]
+        self.habits.gone(number, block, self.ms, process.start_ms)
+
     def free(self, recording, op, number):
         block, counts = self.release(recording, number)
+        if op not in REALLOCS:
+            self.give_up(recording, number, block)
+        if op in (FREE, TO_ZERO):
+            self.habits.freed(number, block, self.thread)
         counts["frees"] += 1
         counts["freed_bytes"] += block.size
         if block.thread == self.thread and self.last_of_thread.get(self.thread) == number:
@@ -230,6 +245,7 @@ class Decoder:
         known(process, recording.processes)
         for number in sorted(self.of_process.get(process, ())):
             block, counts = self.release(recording, number)
+            self.give_up(recording, number, block)
             first = counts["leaked"] == 0
             counts["leaked"] += 1
             counts["leaked_bytes"] += block.size
