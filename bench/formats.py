@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""How fast large files are read, and with how much memory: Mallow beside the tools that the files belong to.
+"""How fast large files of other tools are read, and with how much memory: Mallow beside the tools that they belong to.
 
-A recording of ten million events, the same events as heaptrack's data, and a pprof profile of 100 MB, which is made here.
+Ten million events as heaptrack's data, which Mallow exports, and a pprof profile of 100 MB, which is made here.
 Figures are medians of BENCH_RUNS runs (default 3), after one to warm caches up. With --quick the files are a tenth.
 All figures go to build/bench/formats.json.
 """
@@ -41,8 +41,7 @@ def main():
 
 def inputs(quick):
     """Title, path, and the readers of each file with their commands."""
-    recording = recorded(quick)
-    events = exported(recording)
+    events = exported(recorded(quick))
     profile = pprof(10_000_000 if quick else 100_000_000)
 
     def mallow(*words, path):
@@ -60,8 +59,7 @@ def inputs(quick):
         except Missing as missing:
             print(f"bench: {missing} (left out)", file=sys.stderr)
     return [
-        ("recording", recording, [mallow(view, path=recording) for view in ("top", "report", "timeline")]),
-        ("the same as heaptrack's data", events, heaptrack),
+        ("heaptrack's data", events, heaptrack),
         ("pprof", profile, go),
     ]
 

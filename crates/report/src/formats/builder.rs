@@ -29,6 +29,8 @@ pub struct Builder {
     others: Vec<Process>,
     sites: FxHashMap<(ProcessId, StackId), usize>,
     path: Vec<FrameId>,
+    /// The last stack, the outermost frame first, and what it stood upon: the next one is often the same for a while.
+    last: (StackId, Vec<(FrameId, StackId)>),
     bytes: u64,
 }
 
@@ -45,6 +47,7 @@ impl Builder {
             frames: FxHashMap::default(),
             sites: FxHashMap::default(),
             path: Vec::new(),
+            last: (Stacks::ROOT, Vec::new()),
             bytes: 0,
         }
     }
@@ -102,9 +105,20 @@ impl Builder {
         let mut all = innermost_first.into_iter();
         path.extend(all.by_ref().take(DEPTH));
         let root = if all.next().is_some() { Stacks::CUT_ROOT } else { root };
-        let stack = path.iter().rev().try_fold(root, |parent, &frame| self.push(parent, frame));
-        self.path = path;
-        stack
+        let mut last = std::mem::take(&mut self.last.1);
+        let outermost_first = path.iter().rev();
+        let shared = match self.last.0 == root {
+            true => outermost_first.clone().zip(&last).take_while(|(frame, (known, _))| *frame == known).count(),
+            false => 0,
+        };
+        last.truncate(shared);
+        let mut stack = last.last().map_or(root, |(_, stack)| *stack);
+        for &frame in outermost_first.skip(shared) {
+            stack = self.push(stack, frame)?;
+            last.push((frame, stack));
+        }
+        (self.path, self.last) = (path, (root, last));
+        Ok(stack)
     }
 
     /// The stack of `frame` called from `parent`.

@@ -38,23 +38,27 @@ const ALLOCATORS: [&str; 6] =
 /// Takes them off, and adds up sites whose stacks are the same then.
 pub fn trim(profile: &mut Profile) {
     let inner: Vec<bool> = profile.frames.iter().map(|frame| is_allocator(profile, frame)).collect();
-    let mut sites: FxHashMap<_, usize> = FxHashMap::default();
-    let mut kept = Vec::with_capacity(profile.sites.len());
-    for mut site in std::mem::take(&mut profile.sites) {
-        site.stack = caller(&profile.stacks, &inner, site.stack);
-        match sites.entry((site.process, site.stack)) {
-            std::collections::hash_map::Entry::Occupied(at) => {
-                let into: &mut mallow_profile::Site = &mut kept[*at.get()];
-                into.counts += site.counts;
-                into.patterns += site.patterns;
-            }
-            std::collections::hash_map::Entry::Vacant(place) => {
-                place.insert(kept.len());
-                kept.push(site);
-            }
+    if !inner.contains(&true) {
+        return;
+    }
+    // In place: of a large file, the sites are a good part of the memory.
+    let Profile { sites, stacks, .. } = profile;
+    let mut known: FxHashMap<_, usize> = FxHashMap::default();
+    let mut kept = 0;
+    for at in 0..sites.len() {
+        let stack = caller(stacks, &inner, sites[at].stack);
+        let into = *known.entry((sites[at].process, stack)).or_insert(kept);
+        if into == kept {
+            sites.swap(kept, at);
+            sites[kept].stack = stack;
+            kept += 1;
+        } else {
+            let (counts, patterns) = (sites[at].counts, sites[at].patterns);
+            sites[into].counts += counts;
+            sites[into].patterns += patterns;
         }
     }
-    profile.sites = kept;
+    sites.truncate(kept);
 }
 
 /// The stack below the outermost of its innermost frames that belong to an allocator. A stack of those alone stays.
