@@ -47,7 +47,9 @@ impl Moved {
             return Vec::new();
         }
         let mut why: Vec<Why> = joint.tokens(group.node).filter_map(|token| self.0.get(&token).cloned()).collect();
-        why.dedup();
+        // Recursion tells each function once.
+        let mut seen = BTreeSet::new();
+        why.retain(|why| seen.insert(why.clone()));
         why
     }
 }
