@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use harness::{Project, Run, json, mallow, program};
+use harness::{Project, Run, RunDirectories, json, mallow, program};
 
 const REGRESSED: i32 = 1;
 const USAGE: i32 = 2;
@@ -350,7 +350,12 @@ fn figures_without_stacks_are_kept_and_said_to_be() {
 
 #[test]
 fn a_command_that_hangs_is_broken_in_time() {
-    let done = Project::new("[[case]]\nname = 'a'\ncommand = 'sleep 1000'\ntimeout = 0.5\n").run(&[]);
-    assert_eq!(done.status, BROKEN);
-    assert!(done.out().contains("it took longer than 0.5 s"), "{}", done.out());
+    for (heeds, own) in [("", "1000.25"), ("trap \\\"\\\" TERM INT; ", "1000.75")] {
+        let case = format!("[[case]]\nname = 'a'\ncommand = \"sh -c '{heeds}sleep {own}; true'\"\ntimeout = 0.5\n");
+        let done = Project::new(&case).run(&[]);
+        assert_eq!(done.status, BROKEN);
+        assert!(done.out().contains("it took longer than 0.5 s"), "{}", done.out());
+        let left = RunDirectories::now().that_tell(own);
+        assert!(left.is_empty(), "{heeds}: {left:?}");
+    }
 }
