@@ -14,12 +14,15 @@ use super::{Cell, Column, Kind, Rows};
 
 /// Rows that are held until they are written together: their columns are packed each for itself.
 const GROUP: usize = 1 << 16;
+/// And texts of lists: rows with deep stacks are written sooner.
+const TEXTS: usize = 1 << 20;
 
 /// Writes rows.
 pub struct Parquet<W: Write + Send> {
     columns: Vec<Column>,
     writer: SerializedFileWriter<W>,
     rows: Vec<Vec<Cell>>,
+    texts: usize,
 }
 
 impl<W: Write + Send> Parquet<W> {
@@ -32,11 +35,12 @@ impl<W: Write + Send> Parquet<W> {
             .set_compression(Compression::ZSTD(zstd))
             .set_created_by(concat!("mallow ", env!("CARGO_PKG_VERSION")).to_owned());
         let writer = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties.build())).map_err(failed)?;
-        Ok(Self { columns: columns.to_vec(), writer, rows: Vec::new() })
+        Ok(Self { columns: columns.to_vec(), writer, rows: Vec::new(), texts: 0 })
     }
 
     fn group(&mut self) -> io::Result<()> {
         let rows = std::mem::take(&mut self.rows);
+        self.texts = 0;
         let mut group = self.writer.next_row_group().map_err(failed)?;
         for (index, column) in self.columns.iter().enumerate() {
             let cells = rows.iter().map(|row| row.get(index).unwrap_or(&Cell::Empty));
@@ -125,8 +129,10 @@ fn failed(error: ParquetError) -> io::Error {
 
 impl<W: Write + Send> Rows for Parquet<W> {
     fn row(&mut self, cells: Vec<Cell>) -> io::Result<()> {
+        self.texts +=
+            cells.iter().map(|cell| if let Cell::Texts(texts) = cell { texts.len() } else { 0 }).sum::<usize>();
         self.rows.push(cells);
-        match self.rows.len() < GROUP {
+        match self.rows.len() < GROUP && self.texts < TEXTS {
             true => Ok(()),
             false => self.group(),
         }
