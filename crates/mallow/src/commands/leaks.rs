@@ -16,20 +16,20 @@ use crate::{exit, output};
 /// Shows the leaks.
 pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
     let suppressions = flags.suppressions.as_deref().map(read).transpose()?.unwrap_or_default();
-    let recording = Recording::open(&flags.source)?;
+    let recording = Recording::open(&flags.rows.source)?;
     recording.must_tell(Word::LeakedBytes, "mallow report shows what it tells")?;
-    let look = flags.view.look(Stream::Out);
+    let look = flags.rows.view.look(Stream::Out);
     let screen = match look.height {
-        _ if flags.view.json => usize::MAX,
+        _ if flags.rows.view.json => usize::MAX,
         None => 10,
         Some(height) => (height.saturating_sub(4) / (FRAMES + INNER_FRAMES)).max(3),
     };
-    let limit = flags.view.limit(screen);
+    let limit = flags.rows.view.limit(screen);
     let mut report = leaks(&recording.profile, &suppressions, limit);
-    if let Some(least) = flags.least.min {
+    if let Some(least) = flags.rows.least.min {
         report.leave_out(least);
     }
-    output::print(&if flags.view.json {
+    output::print(&if flags.rows.view.json {
         recording.json(&report)?
     } else {
         recording.filters.above(text(&report, &look, flags.stacks, report.sites.len() == limit), &look)

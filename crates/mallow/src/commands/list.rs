@@ -21,23 +21,23 @@ const NOTES: usize = 4;
 
 /// Shows the functions.
 pub fn run(flags: &ListFlags) -> Result<ExitCode> {
-    let recording = Recording::open(&flags.source)?;
+    let recording = Recording::open(&flags.rows.source)?;
     let by = recording.measure(flags.by)?;
-    let look = flags.view.look(Stream::Out);
-    let limit = flags.view.limit(if flags.view.json { usize::MAX } else { FUNCTIONS });
+    let look = flags.rows.view.look(Stream::Out);
+    let limit = flags.rows.view.limit(if flags.rows.view.json { usize::MAX } else { FUNCTIONS });
     let options = ListOptions { by, raw: flags.raw, limit };
     let mut report = list(&recording.profile, &flags.regex, options);
     if report.functions.is_empty() {
         bail!("{}", nothing(&report, flags.regex.as_str(), unnamed(&recording), &look));
     }
-    if let Some(least) = flags.least.min {
+    if let Some(least) = flags.rows.least.min {
         report.leave_out(least);
     }
     let mut finder = Finder::new(&recording, flags, by);
     let bodies: Vec<Body> = report.functions.iter_mut().map(|function| finder.body(function)).collect();
     let columns = columns(by, &look, &|word| recording.profile.tells(word));
     report.notes = finder.notes();
-    output::print(&if flags.view.json {
+    output::print(&if flags.rows.view.json {
         recording.json(&report)?
     } else {
         recording.filters.above(text(&report, &bodies, &columns, &look, report.functions.len() == limit), &look)

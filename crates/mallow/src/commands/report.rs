@@ -34,8 +34,8 @@ impl Report for Account {}
 
 /// Shows the overview.
 pub fn run(flags: &ReportFlags) -> Result<ExitCode> {
-    let recording = Recording::open(&flags.source)?;
-    let how = How { view: &flags.view, stacks: flags.stacks, least: flags.least.min, stream: Stream::Out };
+    let recording = Recording::open(&flags.rows.source)?;
+    let how = How { view: &flags.rows.view, stacks: flags.stacks, least: flags.rows.least.min, stream: Stream::Out };
     output::print(&render(&recording, &how)?)?;
     Ok(exit::OK)
 }

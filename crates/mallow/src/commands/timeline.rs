@@ -18,17 +18,18 @@ use crate::{exit, output};
 
 /// Shows it.
 pub fn run(flags: &TimelineFlags) -> Result<ExitCode> {
-    let recording = Recording::open(&flags.source)?;
+    let recording = Recording::open(&flags.rows.source)?;
     recording.must_tell(Word::Events, "mallow report shows what it tells")?;
-    let look = flags.view.look(Stream::Out);
+    let look = flags.rows.view.look(Stream::Out);
     if let Some(at) = &flags.at {
-        let screen = if flags.view.json { usize::MAX } else { look.height.map_or(20, |h| h.saturating_sub(5).max(5)) };
-        let limit = flags.view.limit(screen);
+        let screen =
+            if flags.rows.view.json { usize::MAX } else { look.height.map_or(20, |h| h.saturating_sub(5).max(5)) };
+        let limit = flags.rows.view.limit(screen);
         let mut report = heap_at(&recording, at, limit)?;
-        if let Some(least) = flags.least.min {
+        if let Some(least) = flags.rows.least.min {
             report.leave_out(least);
         }
-        output::print(&match flags.view.json {
+        output::print(&match flags.rows.view.json {
             true => recording.json(&report)?,
             false => recording.filters.above(heap_at::text(&report, &look, report.places.len() == limit), &look),
         })?;
@@ -40,7 +41,7 @@ pub fn run(flags: &TimelineFlags) -> Result<ExitCode> {
         Destination::of(Some(path), recording.path(), "").write(&picture, picture::MARK)?;
         return Ok(exit::OK);
     }
-    if flags.view.json {
+    if flags.rows.view.json {
         let report = timeline(&recording, flags, 500, 20)?;
         output::print(&recording.json(&report)?)?;
         return Ok(exit::OK);
@@ -64,7 +65,7 @@ fn timeline(recording: &Recording, flags: &TimelineFlags, points: usize, bands: 
         by: flags.by.into(),
         window: window.map_or((0, None), |window| (window.from, window.to)),
         points: flags.points.map_or(points, usize::from),
-        bands: flags.view.limit(bands),
+        bands: flags.rows.view.limit(bands),
     };
     let mut builder = TimelineBuilder::new(&recording.profile, options);
     if builder.wants_counting() {
@@ -73,7 +74,7 @@ fn timeline(recording: &Recording, flags: &TimelineFlags, points: usize, bands: 
     }
     recording.events(|at, event| builder.event(at, &event))?;
     let mut report = builder.finish();
-    if let Some(least) = flags.least.min {
+    if let Some(least) = flags.rows.least.min {
         report.leave_out(least);
     }
     Ok(report)

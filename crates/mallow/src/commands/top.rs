@@ -13,20 +13,20 @@ use crate::{exit, output};
 
 /// Shows the functions.
 pub fn run(flags: &TopFlags) -> Result<ExitCode> {
-    let recording = Recording::open(&flags.source)?;
-    let look = flags.view.look(Stream::Out);
-    let screen = if flags.view.json { usize::MAX } else { look.height.map_or(20, |h| h.saturating_sub(5).max(5)) };
+    let recording = Recording::open(&flags.rows.source)?;
+    let look = flags.rows.view.look(Stream::Out);
+    let screen = if flags.rows.view.json { usize::MAX } else { look.height.map_or(20, |h| h.saturating_sub(5).max(5)) };
     let options = TopOptions {
         by: recording.measure(flags.by)?,
         cum: flags.cum,
         raw: flags.raw,
-        limit: flags.view.limit(screen),
+        limit: flags.rows.view.limit(screen),
     };
     let mut report = top(&recording.profile, options);
-    if let Some(least) = flags.least.min {
+    if let Some(least) = flags.rows.least.min {
         report.leave_out(least);
     }
-    output::print(&if flags.view.json {
+    output::print(&if flags.rows.view.json {
         recording.json(&report)?
     } else {
         recording.filters.above(text(&report, &look, report.functions.len() == options.limit), &look)

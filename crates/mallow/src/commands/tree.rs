@@ -21,26 +21,26 @@ const WORTH: Least = Least::Percent(0.5);
 
 /// Shows the tree.
 pub fn run(flags: &TreeFlags) -> Result<ExitCode> {
-    let recording = Recording::open(&flags.source)?;
-    let look = flags.view.look(Stream::Out);
-    let screen = if flags.view.json { usize::MAX } else { look.height.map_or(30, |h| h.saturating_sub(5).max(5)) };
-    let depth = flags.depth.unwrap_or(if flags.view.json { JSON_DEPTH } else { TEXT_DEPTH });
+    let recording = Recording::open(&flags.rows.source)?;
+    let look = flags.rows.view.look(Stream::Out);
+    let screen = if flags.rows.view.json { usize::MAX } else { look.height.map_or(30, |h| h.saturating_sub(5).max(5)) };
+    let depth = flags.depth.unwrap_or(if flags.rows.view.json { JSON_DEPTH } else { TEXT_DEPTH });
     let by = recording.measure(flags.by)?;
-    let all = flags.view.json || flags.view.limit == Some(0);
-    let least = flags.least.min.unwrap_or(if all { Least::Amount(0) } else { WORTH });
+    let all = flags.rows.view.json || flags.rows.view.limit == Some(0);
+    let least = flags.rows.least.min.unwrap_or(if all { Least::Amount(0) } else { WORTH });
     let options = TreeOptions {
         by,
         callers: flags.callers,
         raw: flags.raw,
         depth: depth.into(),
         min: least.of(by.of(&recording.profile.totals.into())).max(1),
-        limit: flags.view.limit(screen),
+        limit: flags.rows.view.limit(screen),
     };
     let report = tree(&recording.profile, options);
-    if flags.view.json {
+    if flags.rows.view.json {
         recording.print_json(&report)?;
     } else {
-        let more = flags.depth.is_none() && flags.least.min.is_none();
+        let more = flags.depth.is_none() && flags.rows.least.min.is_none();
         output::print(&recording.filters.above(text(&report, &look, more), &look))?;
     }
     Ok(exit::OK)

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use mallow_report::analysis::Pattern;
 
-use super::{By, LeastFlags, SourceFlags, ViewFlags};
+use super::{By, RowFlags};
 
 /// Flags of `list`.
 #[derive(Debug, Args)]
@@ -25,18 +25,12 @@ pub struct ListFlags {
     /// Look for sources with TO where their path begins with FROM; may be given several times
     #[arg(long, value_name = "FROM=TO", value_parser = SourceMap::parse)]
     pub source_map: Vec<SourceMap>,
-    /// How to show it.
-    #[command(flatten)]
-    pub view: ViewFlags,
     /// Show the functions whose names this regular expression matches
     #[arg(value_name = "REGEX")]
     pub regex: Pattern,
-    /// What to show.
+    /// What to show, and how.
     #[command(flatten)]
-    pub source: SourceFlags,
-    /// What is worth a row.
-    #[command(flatten)]
-    pub least: LeastFlags,
+    pub rows: RowFlags,
 }
 
 /// A directory that sources were in, and the one that they are in.

@@ -36,7 +36,7 @@ pub use regions::RegionFlags;
 pub use test::TestFlags;
 pub use timeline::{At, TimelineFlags};
 pub use tree::TreeFlags;
-pub use views::{By, SourceFlags, ViewFlags};
+pub use views::{By, RowFlags, SourceFlags, ViewFlags};
 
 /// Allocation debugging for native programs: who allocates, what was live at the peak, what leaked.
 #[derive(Debug, Parser)]
@@ -206,15 +206,9 @@ pub struct ReportFlags {
     /// Show the whole stack of the largest site of each place
     #[arg(long)]
     pub stacks: bool,
-    /// How to show it.
+    /// What to show, and how.
     #[command(flatten)]
-    pub view: ViewFlags,
-    /// What to show.
-    #[command(flatten)]
-    pub source: SourceFlags,
-    /// What is worth a row.
-    #[command(flatten)]
-    pub least: LeastFlags,
+    pub rows: RowFlags,
 }
 
 /// Flags of `top`.
@@ -229,15 +223,9 @@ pub struct TopFlags {
     /// Show allocating functions and containers as functions of their own, not as part of their callers
     #[arg(long)]
     pub raw: bool,
-    /// How to show it.
+    /// What to show, and how.
     #[command(flatten)]
-    pub view: ViewFlags,
-    /// What to show.
-    #[command(flatten)]
-    pub source: SourceFlags,
-    /// What is worth a row.
-    #[command(flatten)]
-    pub least: LeastFlags,
+    pub rows: RowFlags,
 }
 
 /// Flags of `leaks`.
@@ -252,15 +240,9 @@ pub struct LeaksFlags {
     /// Show whole stacks
     #[arg(long)]
     pub stacks: bool,
-    /// How to show it.
+    /// What to show, and how.
     #[command(flatten)]
-    pub view: ViewFlags,
-    /// What to show.
-    #[command(flatten)]
-    pub source: SourceFlags,
-    /// What is worth a row.
-    #[command(flatten)]
-    pub least: LeastFlags,
+    pub rows: RowFlags,
 }
 
 /// Flags of `recover`.

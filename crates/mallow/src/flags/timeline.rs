@@ -6,8 +6,8 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use mallow_report::analysis::{HeapMoment, Over, POINTS_MAX};
 
+use super::RowFlags;
 use super::filters::{Time, TimeSpan, time};
-use super::{LeastFlags, SourceFlags, ViewFlags};
 
 /// Flags of `timeline`.
 #[derive(Debug, Args)]
@@ -27,15 +27,9 @@ pub struct TimelineFlags {
     /// Show what was live at one moment, by place: 950ms, 1.5s, 40%, peak or end
     #[arg(long, value_name = "TIME", conflicts_with_all = ["output", "by", "zoom", "points"])]
     pub at: Option<At>,
-    /// How to show it.
+    /// What to show, and how.
     #[command(flatten)]
-    pub view: ViewFlags,
-    /// What to show.
-    #[command(flatten)]
-    pub source: SourceFlags,
-    /// What is worth a row.
-    #[command(flatten)]
-    pub least: LeastFlags,
+    pub rows: RowFlags,
 }
 
 /// What is shown over time.

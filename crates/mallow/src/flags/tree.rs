@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{By, LeastFlags, SourceFlags, ViewFlags};
+use super::{By, RowFlags};
 
 /// Flags of `tree`.
 #[derive(Debug, Args)]
@@ -19,13 +19,7 @@ pub struct TreeFlags {
     /// Show each call: of allocating functions and containers, of functions without a name, and of functions by themselves
     #[arg(long)]
     pub raw: bool,
-    /// How to show it.
+    /// What to show, and how.
     #[command(flatten)]
-    pub view: ViewFlags,
-    /// What to show.
-    #[command(flatten)]
-    pub source: SourceFlags,
-    /// What is worth a row [default: 0.5 %; all with --limit 0 and in JSON].
-    #[command(flatten)]
-    pub least: LeastFlags,
+    pub rows: RowFlags,
 }

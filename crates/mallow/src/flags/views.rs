@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use mallow_report::analysis::Measure;
 
+use super::LeastFlags;
 use super::filters::FilterFlags;
 use crate::text::{Look, Stream};
 
@@ -51,6 +52,20 @@ impl ViewFlags {
             Some(n) => n,
         }
     }
+}
+
+/// What views of rows share.
+#[derive(Debug, Args)]
+pub struct RowFlags {
+    /// How it looks.
+    #[command(flatten)]
+    pub view: ViewFlags,
+    /// Of what.
+    #[command(flatten)]
+    pub source: SourceFlags,
+    /// What is worth a row.
+    #[command(flatten)]
+    pub least: LeastFlags,
 }
 
 /// What `top` sorts by.

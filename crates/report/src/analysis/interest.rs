@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn what_runs_a_region_is_known_with_debug_information_and_without() {
         for (function, file, module, expected) in [
-            ("measure", "", "/root/.cache/mallow/libmallow-0.1.0-aa.so", true),
+            ("measure", "", "/home/a/.cache/mallow/libmallow-0.1.0-aa.so", true),
             ("mallow_measure_in", "", "/bin/a", true),
             ("mallow_measure", "/usr/include/mallow.h", "/bin/a", true),
             (
