@@ -136,6 +136,8 @@ struct Node {
     own: Counts,
     children: Vec<usize>,
     members: Members,
+    /// Called by a function of the row above that is not its last one: a row of its own would say something else.
+    aside: bool,
     shown: bool,
     /// How many children are shown.
     shown_below: usize,
@@ -210,6 +212,7 @@ impl<'a> Selection<'a> {
             own: Counts::default(),
             children: Vec::new(),
             members,
+            aside: false,
             shown: true,
             shown_below: 0,
         });
@@ -241,6 +244,7 @@ impl<'a> Selection<'a> {
                 && node.shown_below + 1 == node.children.len()
                 && let Some(&last) = node.children.iter().find(|&&c| !self.nodes[c].shown)
                 && self.nodes[last].depth <= self.options.depth
+                && !self.nodes[last].aside
             {
                 self.show(last);
             }
@@ -272,10 +276,11 @@ impl<'a> Selection<'a> {
     fn expand(&mut self, node: usize) {
         let by = self.options.by;
         let value = |counts: &Counts| by.of(&(*counts).into());
-        let mut groups = Vec::new();
+        let (mut groups, mut aside): (Vec<Group>, Vec<Group>) = Default::default();
         loop {
             let (own, more) = self.split(self.nodes[node].members);
             self.nodes[node].own += own;
+            aside.append(&mut groups);
             groups.extend(more);
             let Some(largest) = (0..groups.len()).max_by_key(|&at| value(&groups[at].cum)) else { break };
             // A row that is next to nothing but the one below it is one with that.
@@ -289,9 +294,10 @@ impl<'a> Selection<'a> {
             self.nodes[node].members = only.members;
         }
         let depth = self.nodes[node].depth + 1;
-        let mut children: Vec<_> = groups.into_iter().map(|g| (Reverse(value(&g.cum)), g.callee, g)).collect();
-        children.sort_by_key(|&(value, callee, _)| (value, callee));
-        for (value, callee, group) in children {
+        let groups = groups.into_iter().map(|g| (g, false)).chain(aside.into_iter().map(|g| (g, true)));
+        let mut children: Vec<_> = groups.map(|(g, aside)| (Reverse(value(&g.cum)), g.callee, aside, g)).collect();
+        children.sort_by_key(|&(value, callee, aside, _)| (value, callee, aside));
+        for (value, callee, aside, group) in children {
             let id = self.nodes.len();
             self.nodes.push(Node {
                 parent: node,
@@ -301,6 +307,7 @@ impl<'a> Selection<'a> {
                 own: Counts::default(),
                 children: Vec::new(),
                 members: group.members,
+                aside,
                 shown: false,
                 shown_below: 0,
             });

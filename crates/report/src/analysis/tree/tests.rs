@@ -202,6 +202,14 @@ fn sites_without_the_measure_are_no_part_of_the_tree() {
     assert_eq!(report.rows[0].cum.allocations, 12);
 }
 
+/// `h` is called by main, not by `f`: below the row of both it is a sum, though there is room for one row more.
+#[test]
+fn what_is_next_to_nothing_is_no_row_below_another_function() {
+    let profile = built(&[(&["g", "f", "main"], 300), (&["f", "main"], 50), (&["f", "h", "main"], 1)]);
+    let options = TreeOptions { min: 9, limit: 3, ..ALL };
+    assert_eq!(shown(&tree(&profile, options)), ["351 50 main f", "  300 300 g", "  1 in 1 more"]);
+}
+
 fn sum<'a>(all: impl Iterator<Item = &'a Totals>) -> [u64; 4] {
     all.fold([0; 4], |sum, t| {
         let each = [t.allocations, t.allocated_bytes, t.leaked_bytes, t.peak_bytes];
