@@ -39,7 +39,7 @@ test: ## everything that must hold; brings what it needs through apt and rustup
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(MAKE) build examples bench-helpers
 	preload/test/run
-	MALLOW_BIN=$(abspath $(MALLOW)) $(CARGO) test --workspace --locked
+	MALLOW_BIN=$(abspath $(MALLOW)) $(CARGO) test --workspace --locked --no-fail-fast
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/test.py
 
 format-check: ## only whether the sources are formatted

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use harness::{Case, Outcome, Run, directory, mallow, program};
+use harness::{Case, Outcome, Recorded, Run, directory, mallow, program};
 use tempfile::TempDir;
 
 fn run(place: &Path, arguments: &[&str]) -> Outcome {
@@ -181,6 +181,35 @@ fn recordings_cut_short() {
             usize::from(readable_or_refused(&format!("cut at {length}"), place.path(), &whole[..length], reader));
     }
     assert!(readable > 0, "a recording is readable up to the cut");
+}
+
+/// In its own lines, or on standard error.
+#[test]
+fn every_view_says_that_a_recording_is_cut_short() {
+    let Recorded { directory: place, file, .. } = Case::sqlite(20_000).record();
+    let whole = fs::read(&file).expect("the recording");
+    fs::write(place.path().join("cut"), &whole[..whole.len() * 9 / 10]).expect("a part of it");
+    let views: [&[&str]; 13] = [
+        &["report"],
+        &["top"],
+        &["top", "--json"],
+        &["tree"],
+        &["list", "sqlite3"],
+        &["leaks"],
+        &["flame", "-o", "-"],
+        &["timeline"],
+        &["timeline", "-o", "-"],
+        &["timeline", "--at", "peak"],
+        &["diff", file.to_str().expect("UTF-8")],
+        &["export", "--format", "folded", "-o", "-"],
+        &["pack", "-o", "packed"],
+    ];
+    for view in views {
+        let outcome = run(place.path(), &[view, &["cut"]].concat());
+        assert_eq!(outcome.status, 0, "{view:?}: {}", outcome.err());
+        let said = [outcome.out(), outcome.err()].concat();
+        assert!(said.contains("is cut short"), "{view:?}: {said}");
+    }
 }
 
 #[test]

@@ -70,6 +70,8 @@ pub fn run(flags: &DiffFlags) -> Result<ExitCode> {
             account.filters.above(diff_text::text(&account.diff, &names, &numbers, flags.depth), &look)
         }
     })?;
+    before.tell_lacks();
+    after.tell_lacks();
     let above = flags.fail_above.is_some_and(|most| account.diff.change as f64 / flags.per.unwrap_or(1.0) > most.0);
     Ok(if above { ExitCode::from(exit::CHANGED) } else { exit::OK })
 }

@@ -41,6 +41,7 @@ fn script(shell: Shell) -> Result<String> {
 pub fn man(flags: &ManFlags) -> Result<ExitCode> {
     let pages = pages()?;
     if let Some(directory) = &flags.into {
+        std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
         for (name, page) in &pages {
             let path = directory.join(format!("{name}.1"));
             std::fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;

@@ -31,6 +31,7 @@ pub fn run(flags: &ExportFlags) -> Result<ExitCode> {
     if let Some(told) = told {
         output::say(&told);
     }
+    recording.tell_lacks();
     Ok(exit::OK)
 }
 

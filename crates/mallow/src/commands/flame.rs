@@ -25,5 +25,6 @@ pub fn run(flags: &FlameFlags) -> Result<ExitCode> {
     let suffix = format!("{}{}.svg", By::from(by), if flags.callers { "-callers" } else { "" });
     let to = Destination::of(flags.output.as_deref(), recording.path(), &suffix);
     to.write(&picture::flame::draw(&graph, recording.filters.told().as_deref()), picture::MARK)?;
+    recording.tell_lacks();
     Ok(exit::OK)
 }

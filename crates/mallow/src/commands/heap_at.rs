@@ -2,7 +2,7 @@
 
 use mallow_report::analysis::HeapAt;
 
-use super::report::lacks;
+use super::report::warn;
 use crate::text::units::{bytes, count, of, percent, span};
 use crate::text::{Align, Line, Look, Page, Table, described, heading};
 
@@ -37,6 +37,6 @@ pub fn text(report: &HeapAt, look: &Look, more: bool) -> String {
     if report.hidden.is_some() && more {
         page.line(Line::new().faint("  --limit 0 shows all"));
     }
-    lacks(&report.ending, &mut page);
+    warn(&report.ending, &mut page);
     page.into_text()
 }

@@ -42,6 +42,7 @@ pub fn run(flags: &ListFlags) -> Result<ExitCode> {
     } else {
         recording.filters.above(text(&report, &bodies, &columns, &look, report.functions.len() == limit), &look)
     })?;
+    recording.tell_lacks();
     Ok(exit::OK)
 }
 

@@ -42,6 +42,7 @@ pub fn run(flags: &PackFlags) -> Result<ExitCode> {
     let length = write(&recording, sources, &flags.file, to)?;
     output::say(&format!("packed {}: {told}; {} in all", to.display(), bytes(length, false)));
     tell_lacking(&recording);
+    recording.tell_lacks();
     Ok(exit::OK)
 }
 

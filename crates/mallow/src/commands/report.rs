@@ -13,7 +13,7 @@ use super::{insights, told};
 use crate::flags::{ReportFlags, ViewFlags};
 use crate::output::Report;
 use crate::text::units::{bytes, count, of, percent, rate, span};
-use crate::text::{Align, Line, Look, Page, Stream, Table, amount, described, framed, heading};
+use crate::text::{Align, Line, Look, Page, Stream, Table, amount, described, framed, heading, lacks};
 use crate::{exit, output};
 
 /// So many files without source lines are told of.
@@ -283,7 +283,7 @@ fn places(list: &Largest, look: &Look, (stacks, sums): (bool, bool), page: &mut 
 }
 
 fn warnings(report: &Overview, page: &mut Page) {
-    lacks(&report.ending, page);
+    warn(&report.ending, page);
     if report.totals.allocations == 0 && report.ending.cut_short.is_none() && report.origin.is_none() {
         page.gap();
         page.line(Line::new().warning(
@@ -293,19 +293,10 @@ fn warnings(report: &Overview, page: &mut Page) {
 }
 
 /// What a recording lacks.
-pub fn lacks(ending: &Ending, page: &mut Page) {
-    let mut warn = |text: String| {
+pub fn warn(ending: &Ending, page: &mut Page) {
+    for text in lacks(ending.cut_short.as_deref(), ending.lost, ending.damaged) {
         page.gap();
         page.line(Line::new().warning(text));
-    };
-    if let Some(why) = &ending.cut_short {
-        warn(format!("The recording is cut short: {why}. Numbers are those up to the cut."));
-    }
-    if ending.lost > 0 {
-        warn(format!("{} could not be recorded: the true numbers are higher.", of(ending.lost, "event")));
-    }
-    if ending.damaged > 0 {
-        warn(format!("Passed over, because the target had written over it: {}.", of(ending.damaged, "record")));
     }
 }
 

@@ -16,6 +16,7 @@ use super::filtered::{self, Filters};
 use super::foreign;
 use crate::flags::{FilterFlags, SourceFlags};
 use crate::output;
+use crate::text::lacks;
 use crate::waiting::Waiting;
 
 /// A recording, ready to be shown.
@@ -70,6 +71,14 @@ impl Recording {
             }
         };
         Self::open_at(&path, &flags.filters)
+    }
+
+    /// Says on standard error what the recording lacks: for views that have no line for it.
+    pub fn tell_lacks(&self) {
+        let ending = &self.profile.ending;
+        for text in lacks(ending.cut_short.as_deref(), ending.lost, ending.damaged) {
+            output::say(&format!("{}: {text}", self.path.display()));
+        }
     }
 
     /// Two recordings, to compare them. One that a filter on stacks leaves nothing of is empty; where that is so of both,

@@ -39,6 +39,7 @@ pub fn run(flags: &TimelineFlags) -> Result<ExitCode> {
         let report = timeline(&recording, flags, picture::timeline::POINTS, picture::timeline::BANDS)?;
         let picture = picture::timeline::draw(&report, recording.filters.told().as_deref());
         Destination::of(Some(path), recording.path(), "").write(&picture, picture::MARK)?;
+        recording.tell_lacks();
         return Ok(exit::OK);
     }
     if flags.rows.view.json {

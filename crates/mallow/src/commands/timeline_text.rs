@@ -2,7 +2,7 @@
 
 use mallow_report::analysis::{Band, Over, Timeline};
 
-use super::report::lacks;
+use super::report::warn;
 use crate::text::chart::{Column, key, rows};
 use crate::text::over_time::{highest, moment, named_ticks, on_scale, resolution, subject, value};
 use crate::text::units::{of, span};
@@ -39,7 +39,7 @@ pub fn text(report: &Timeline, look: &Look) -> String {
             page.line(Line::new().faint(format!("  others are {}; --limit shows more", of(more, "function"))));
         }
     }
-    lacks(&report.ending, &mut page);
+    warn(&report.ending, &mut page);
     page.into_text()
 }
 

@@ -31,6 +31,7 @@ pub fn run(flags: &TopFlags) -> Result<ExitCode> {
     } else {
         recording.filters.above(text(&report, &look, report.functions.len() == options.limit), &look)
     })?;
+    recording.tell_lacks();
     Ok(exit::OK)
 }
 

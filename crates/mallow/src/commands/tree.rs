@@ -43,6 +43,7 @@ pub fn run(flags: &TreeFlags) -> Result<ExitCode> {
         let more = flags.depth.is_none() && flags.rows.least.min.is_none();
         output::print(&recording.filters.above(text(&report, &look, more), &look))?;
     }
+    recording.tell_lacks();
     Ok(exit::OK)
 }
 

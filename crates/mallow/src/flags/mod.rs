@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::output;
 pub use diff::DiffFlags;
@@ -70,21 +70,26 @@ impl Flags {
                 ErrorKind::DisplayHelp
                 | ErrorKind::DisplayVersion
                 | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => drop(error.print()),
-                _ => output::say(&mistake(&error)),
+                _ => output::say(&mistake(&error, std::env::args().nth(1).as_deref())),
             }
             ExitCode::from(error.exit_code() as u8)
         })
     }
 }
 
-/// clap's paragraphs, without those that repeat the usage, as one line.
-fn mistake(error: &clap::Error) -> String {
+/// clap's paragraphs, without those that repeat the usage, as one line. `first` is the line's first word: the command, if
+/// there is one of that name.
+fn mistake(error: &clap::Error, first: Option<&str>) -> String {
+    let command = first
+        .filter(|name| Flags::command().find_subcommand(name).is_some())
+        .map(|name| format!(" {name}"))
+        .unwrap_or_default();
     let text = error.to_string();
     let paragraphs = text.split("\n\n").map(|p| p.split_whitespace().collect::<Vec<_>>().join(" "));
     let useful =
         paragraphs.filter(|p| !p.is_empty() && !p.starts_with("Usage:") && !p.starts_with("For more information"));
     let told = useful.collect::<Vec<_>>().join("; ");
-    format!("{}; mallow --help shows what there is", told.strip_prefix("error: ").unwrap_or(&told))
+    format!("{}; mallow{command} --help shows what there is", told.strip_prefix("error: ").unwrap_or(&told))
 }
 
 /// What to do.
@@ -273,11 +278,15 @@ mod tests {
     #[test]
     fn a_mistake_is_one_line_that_helps() {
         for (line, expected) in [
-            ("mallow top --cun", "unexpected argument '--cun' found; tip: a similar argument exists: '--cum'"),
-            ("mallow record", "the following required arguments were not provided: <COMMAND>..."),
+            (
+                "mallow top --cun",
+                "unexpected argument '--cun' found; tip: a similar argument exists: '--cum'; mallow top",
+            ),
+            ("mallow record", "the following required arguments were not provided: <COMMAND>...; mallow record"),
+            ("mallow tap", "unrecognized subcommand 'tap'; tip: some similar subcommands exist: 'stat', 'top'; mallow"),
         ] {
-            let told = mistake(&Flags::try_parse_from(line.split(' ')).unwrap_err());
-            assert_eq!(told, format!("{expected}; mallow --help shows what there is"));
+            let told = mistake(&Flags::try_parse_from(line.split(' ')).unwrap_err(), line.split(' ').nth(1));
+            assert_eq!(told, format!("{expected} --help shows what there is"));
         }
     }
 

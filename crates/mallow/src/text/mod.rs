@@ -4,6 +4,7 @@
 
 mod amount;
 pub mod chart;
+mod ending;
 mod look;
 pub mod markdown;
 mod names;
@@ -14,6 +15,7 @@ mod table;
 pub mod units;
 
 pub use amount::{amount, measured};
+pub use ending::lacks;
 pub use look::{Look, Stream};
 pub use names::{function, location};
 pub use page::{Line, Page, clean};
