@@ -30,6 +30,7 @@ pub use list::{List, ListFunction, ListInstruction, ListLine, ListOptions, list}
 pub use merge::{Merged, Merger};
 pub use narrow::{Narrowed, Narrowing, Pattern, narrow};
 pub use numbers::{Ending, Least, LeftOut, Measure, Totals, keys};
+pub(crate) use overview::by_stack;
 pub use overview::{FamilyRow, Largest, Overview, Place, ProcessRow, overview};
 pub use stat::{RegionKind, RegionRow, Stat, StatProcess, StatProcessRow, StatReport, StatRow, stat};
 pub use suppressions::{Malformed, Suppressions};

@@ -143,12 +143,15 @@ pub struct PlaceSite {
 
 /// Sums by stack, in the order of their ids: the same stack in several processes is one site.
 pub(crate) fn by_stack(profile: &Profile) -> Vec<(StackId, Counts)> {
-    let mut stacks: FxHashMap<StackId, Counts> = FxHashMap::default();
-    for site in &profile.sites {
-        *stacks.entry(site.stack).or_default() += site.counts;
-    }
-    let mut stacks: Vec<_> = stacks.into_iter().collect();
+    let mut stacks: Vec<_> = profile.sites.iter().map(|site| (site.stack, site.counts)).collect();
     stacks.sort_unstable_by_key(|(stack, _)| *stack);
+    stacks.dedup_by(|next, sum| {
+        let same = next.0 == sum.0;
+        if same {
+            sum.1 += next.1;
+        }
+        same
+    });
     stacks
 }
 

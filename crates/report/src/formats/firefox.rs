@@ -8,7 +8,8 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 use serde_json::json;
 
-use super::frames::{Function, PICTURES, Picture, Table, by_stack, title};
+use super::frames::{Function, PICTURES, Picture, Table, title};
+use crate::analysis::by_stack;
 
 const VERSION: u32 = 48;
 

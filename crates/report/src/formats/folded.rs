@@ -6,9 +6,10 @@ use std::io::{self, Write};
 use mallow_profile::{Counts, Frame, FrameId, Line, Profile, Word, Words};
 
 use super::builder::Builder;
-use super::frames::{Table, by_stack, plain};
+use super::frames::{Table, plain};
 use super::input::{Lines, hexadecimal, name};
 use super::{Addresses, Foreign, Format, FormatError};
+use crate::analysis::by_stack;
 
 /// Lines of a stack and a number, of which one has several frames at least.
 pub fn looks_like<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {

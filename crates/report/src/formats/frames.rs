@@ -115,20 +115,6 @@ pub fn pictured() -> Vec<Word> {
     PICTURES.iter().map(|picture| picture.word).collect()
 }
 
-/// Sums by stack, in the order of their ids: the same stack in several processes is one.
-pub fn by_stack(profile: &Profile) -> Vec<(StackId, Counts)> {
-    let mut order: Vec<(StackId, Counts)> = profile.sites.iter().map(|site| (site.stack, site.counts)).collect();
-    order.sort_by_key(|(stack, _)| *stack);
-    order.dedup_by(|next, sum| {
-        let same = next.0 == sum.0;
-        if same {
-            sum.1 += next.1;
-        }
-        same
-    });
-    order
-}
-
 /// A name for a line of text: nothing in it ends the line, or steers the terminal that shows it.
 pub fn plain(text: &str) -> Cow<'_, str> {
     match text.contains(char::is_control) {

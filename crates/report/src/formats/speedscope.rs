@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use mallow_profile::Profile;
 use serde::Serialize;
 
-use super::frames::{PICTURES, Picture, Table, by_stack, title};
+use super::frames::{PICTURES, Picture, Table, title};
+use crate::analysis::by_stack;
 
 #[derive(Serialize)]
 struct Frame<'a> {

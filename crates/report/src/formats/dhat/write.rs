@@ -7,7 +7,8 @@ use mallow_profile::{FrameId, Profile, Stacks, Word};
 use serde::Serialize;
 
 use super::lives::Lives;
-use crate::formats::frames::{Function, by_stack, functions, title};
+use crate::analysis::by_stack;
+use crate::formats::frames::{Function, functions, title};
 
 /// What a written file tells.
 pub fn carries(lives: bool) -> Vec<Word> {
