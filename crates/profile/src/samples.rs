@@ -1,0 +1,142 @@
+//! Allocations that a sampler picked: what passes between the reader of a watched program, the analyses and the command.
+//!
+//! Each byte that a thread asks for is as likely as any other to be picked, so an allocation of `size` bytes is a sample with
+//! probability `1 - exp(-size / period)`, on its own. What follows from that is the analyses' work.
+
+use crate::{Family, ProcessId, StackId};
+
+/// Which sampled block. A slot is used again and again; its generation tells the uses apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SampleKey {
+    /// Whose.
+    pub process: ProcessId,
+    /// Number of the slot in its process.
+    pub slot: u32,
+    /// Which use of the slot.
+    pub generation: u32,
+}
+
+/// An allocation that was picked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Whose: an index of `Profile::processes`.
+    pub process: ProcessId,
+    /// Id, in the system, of the thread that allocated it. Ids are given to new threads again.
+    pub thread: u32,
+    /// The function that was called.
+    pub family: Family,
+    /// Requested bytes, above 0: no byte of an empty block can be picked.
+    pub size: u64,
+    /// Mean distance in bytes between two picked ones, when this one was. Never 0.
+    pub period: u64,
+    /// Where the block is, in its process.
+    pub address: u64,
+    /// When it was allocated: CLOCK_MONOTONIC, nanoseconds.
+    pub at_ns: u64,
+    /// Where it was allocated. [`crate::Stacks::ROOT`] where the target had no place left to keep the stack.
+    pub stack: StackId,
+}
+
+/// Who let a sampled block go, when, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// Id of the thread in the system.
+    pub thread: u32,
+    /// CLOCK_MONOTONIC, nanoseconds.
+    pub at_ns: u64,
+    /// Where; [`crate::Stacks::ROOT`] where the target did not tell.
+    pub stack: StackId,
+}
+
+/// What happened in a watched program, process by process in the order in which it happened there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SampleEvent {
+    /// A process image appeared; it comes before everything else of its process. `Profile::processes` tells the rest.
+    ProcessBegan {
+        /// Its index.
+        process: ProcessId,
+        /// CLOCK_MONOTONIC when it began.
+        at_ns: u64,
+    },
+    /// A block was picked, or, where the reader joined a program that ran already, was found live.
+    Allocated {
+        /// Which.
+        key: SampleKey,
+        /// What is known of it.
+        sample: Sample,
+    },
+    /// A sampled block was freed.
+    Freed {
+        /// Which.
+        key: SampleKey,
+        /// By whom.
+        release: Release,
+    },
+    /// A sampled block was reallocated, in place or not: it is gone. The new block is drawn for as any other is, and comes as
+    /// an `Allocated` of its own if it was picked again.
+    Reallocated {
+        /// Which.
+        key: SampleKey,
+        /// By whom.
+        release: Release,
+        /// Requested bytes of the new block.
+        size: u64,
+    },
+    /// A sampled block is gone, and the event that told who did it was lost.
+    Gone {
+        /// Which.
+        key: SampleKey,
+        /// It was live at this time, CLOCK_MONOTONIC.
+        after_ns: u64,
+        /// And gone at this one.
+        before_ns: u64,
+    },
+    /// What could not be told.
+    Lost {
+        /// Whose.
+        process: ProcessId,
+        /// How much of what.
+        lost: Lost,
+    },
+    /// Nothing more comes from this process; what is live leaked.
+    ProcessEnded {
+        /// Which.
+        process: ProcessId,
+        /// CLOCK_MONOTONIC when that was noticed.
+        at_ns: u64,
+    },
+}
+
+/// What could not be told of a process. In an event: since the last one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Events that were overwritten before they were read. Which samples are live is known all the same.
+    pub events: u64,
+    /// Allocations that were picked and found no slot: no estimate has them.
+    pub picks: u64,
+    /// Samples whose stack found no place.
+    pub stacks: u64,
+    /// Records that made no sense and were passed over.
+    pub damaged: u64,
+}
+
+impl std::ops::AddAssign for Lost {
+    fn add_assign(&mut self, other: Self) {
+        self.events = self.events.saturating_add(other.events);
+        self.picks = self.picks.saturating_add(other.picks);
+        self.stacks = self.stacks.saturating_add(other.stacks);
+        self.damaged = self.damaged.saturating_add(other.damaged);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Lost;
+
+    #[test]
+    fn what_is_lost_adds_up_field_by_field() {
+        let mut sum = Lost { events: 1, picks: 20, stacks: 300, damaged: u64::MAX };
+        sum += Lost { events: 4, picks: 50, stacks: 600, damaged: 1 };
+        assert_eq!(sum, Lost { events: 5, picks: 70, stacks: 900, damaged: u64::MAX });
+    }
+}
