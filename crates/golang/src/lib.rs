@@ -1,0 +1,6 @@
+//! Go: what its compiler says of allocations, and what its programs do.
+//!
+//! [`model`] is what the compiler says, free of how it was told. The Go tool is driven in one room alone; everything
+//! else here is pure.
+
+pub mod model;

@@ -1,0 +1,112 @@
+//! What the compiler says of one allocation.
+
+use serde::Serialize;
+
+/// A place in a source file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct Position {
+    /// Its absolute path, as debug information and profiles have it.
+    pub file: String,
+    /// From 1.
+    pub line: u32,
+    /// From 1; 0 where unknown.
+    pub column: u32,
+}
+
+/// What is allocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// `make([]T, n)`.
+    Make,
+    /// `make(map[K]V)`.
+    MakeMap,
+    /// `make(chan T)`.
+    MakeChan,
+    /// `new(T)`.
+    New,
+    /// `&T{…}`.
+    Composite,
+    /// `[]T{…}`.
+    SliceLiteral,
+    /// `map[K]V{…}`.
+    MapLiteral,
+    /// A function literal, with what it captures.
+    Closure,
+    /// `x.Method`, as a value.
+    MethodValue,
+    /// A value that is put into an interface.
+    Boxed,
+    /// A slice that grows.
+    Append,
+    /// `a + b` of strings.
+    Concatenation,
+    /// Between a string and bytes or runes.
+    Conversion,
+    /// A variable, or a parameter, that was moved to the heap.
+    Variable,
+    /// The slice of a variadic call.
+    Variadic,
+    /// Anything else.
+    Other,
+}
+
+/// What the compiler decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It is allocated in the heap.
+    Escapes,
+    /// A variable that is allocated in the heap.
+    Moved,
+    /// It is not, as far as the compiler can say.
+    DoesNotEscape,
+}
+
+/// One step of the way to the heap.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// Where.
+    pub position: Position,
+    /// Call sites through which that was inlined, the innermost first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub inlined_at: Vec<Position>,
+    /// The flow that it is part of: `input ← ~r0`.
+    pub flow: String,
+    /// `assign`, `call parameter`, `interface-converted`, …
+    pub how: String,
+    /// The expression.
+    pub expression: String,
+}
+
+/// Why it is in the heap.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "reason", rename_all = "snake_case")]
+pub enum Reason {
+    /// The compiler does not say.
+    Unknown,
+}
+
+/// What the compiler says of one allocation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Diagnostic {
+    /// Import path of the package that was compiled.
+    pub package: String,
+    /// The function that it was compiled into, as the compiler names it: `One`, `(*T).m`, `two.func1`.
+    pub function: Option<String>,
+    /// Where the code stands in the source.
+    pub position: Position,
+    /// Call sites through which it was inlined into `function`, the innermost first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub inlined_at: Vec<Position>,
+    /// What is allocated.
+    pub kind: Kind,
+    /// The compiler's expression: `make([]byte, size)`, `&bytes.Buffer{...}`, `n`, `func literal`.
+    pub what: String,
+    /// What was decided.
+    pub verdict: Verdict,
+    /// The way to the heap, as far as the compiler says it.
+    pub flow: Vec<Step>,
+    /// What that comes to.
+    pub reason: Reason,
+}
