@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-#define MALLOW_WIRE_VERSION 1u
+#define MALLOW_WIRE_VERSION 2u
 
 #define MALLOW_CONTROL_MAGIC 0x434c414du /* "MALC" */
 #define MALLOW_PROCESS_MAGIC 0x504c414du /* "MALP" */
@@ -30,6 +30,9 @@ enum mallow_mode {
     MALLOW_MODE_COUNT = 1, /* counters only */
     MALLOW_MODE_TRACE = 2, /* every event, with its stack, through rings */
     MALLOW_MODE_IDLE = 3,  /* nothing is counted; measured regions run as they do when counted */
+    /* These two may take each other's place while targets run; what a target saw last is in its file. */
+    MALLOW_MODE_SAMPLE = 4,  /* allocations picked at random, with their stacks, in slots; see struct mallow_sampling */
+    MALLOW_MODE_DORMANT = 5, /* nothing is picked; what was picked before is followed to its end */
 };
 
 enum mallow_control_flag {
@@ -67,7 +70,17 @@ struct mallow_control {
     uint32_t doorbell;
     uint32_t asleep; /* mallow sleeps on doorbell: a half full ring is worth a wake-up */
     uint32_t doorbell_pad[14];
+    /* Sampling. period and mode may change at any time: a thread looks at them when it picked an allocation, and about
+     * once in MALLOW_SAMPLE_LOOK allocated bytes. The others are read when a process makes its file. */
+    uint64_t period;      /* bytes from one pick to the next, on average: 1 … MALLOW_PERIOD_MOST */
+    uint64_t stack_bytes; /* of a process's store of stacks */
+    uint32_t max_slots;   /* live samples of a process at the most */
+    uint32_t max_ends;    /* ends of samples that a process remembers: a power of two */
+    uint64_t sample_pad[5];
 };
+
+#define MALLOW_SAMPLE_LOOK (1ull << 20)
+#define MALLOW_PERIOD_MOST UINT32_MAX
 
 #define MALLOW_LARGE_RINGS 8u
 
@@ -77,7 +90,8 @@ struct mallow_control {
  *   | mallow_process  | mallow_module[]   | mallow_thread[]       | words of ring 0 | ring 1 | …       |
  *
  * The file is sparse; the target makes pages exist before it writes to them, so that a full tmpfs is an error code
- * and never a SIGBUS. In counting mode there are no rings, and rings_offset equals file_bytes.
+ * and never a SIGBUS. In counting mode there are no rings, and rings_offset equals file_bytes. In sampling and dormant
+ * mode struct mallow_sampling stands there, and what it leads to.
  */
 
 enum mallow_process_state {
@@ -115,7 +129,8 @@ struct mallow_process {
     uint64_t order;          /* ORDER records written */
     uint32_t executable_len; /* bytes of path in text[] */
     uint32_t arguments_len;  /* bytes of NUL-separated arguments that follow it in text[] (cut to fit) */
-    char text[3976];
+    uint64_t sampling;       /* offset of struct mallow_sampling; 0: none */
+    char text[3968];
 };
 
 #define MALLOW_MAX_MODULES 1024u
@@ -186,6 +201,98 @@ struct mallow_thread {
     uint64_t realloc_moved;    /* … another address */
     struct mallow_counter counter[MALLOW_FAMILY_COUNT];
     uint64_t counter_pad[2];
+};
+
+/* ---- samples ----------------------------------------------------------------------------------------------------
+ *
+ *   rings_offset        slots                ends                 stacks
+ *   | mallow_sampling   | mallow_slot[]      | mallow_end[]       | mallow_stack, one behind the other |
+ *
+ * Each requested byte is picked with the same chance: an allocation of `size` bytes is a sample with the probability
+ * 1 - exp(-size / period), whatever came before it. A sample lives in a slot of a reserved range of addresses; slots and
+ * entries of slots[] belong together for ever. slots[] holds the live samples at any moment: also for a mallow that comes
+ * later, or after a crash. A sample that ends is written to ends[], as a whole, so that nothing of it is needed but this.
+ *
+ * A sample that began and ended between two looks at slots[] is known from ends[] alone. Where ends[] ran full in
+ * between, `number` tells how many are lost; live samples cannot be lost.
+ */
+struct mallow_sampling {
+    uint64_t slots_offset;  /* of struct mallow_slot[max_slots] */
+    uint64_t ends_offset;   /* of struct mallow_end[max_ends] */
+    uint64_t stacks_offset; /* of the store of stacks */
+    uint64_t stacks_bytes;  /* its size */
+    uint32_t max_slots;
+    uint32_t max_ends; /* a power of two */
+    uint64_t pad[3];
+    /* Written from here on. Each number only grows, but for mode and period. */
+    uint32_t mode;        /* that a thread saw last */
+    uint32_t slots;       /* entries of slots[] ever used; release order */
+    uint64_t period;      /* that a thread saw last */
+    uint64_t stacks_used; /* bytes of the store; release order, after the stack */
+    uint64_t begun;       /* samples that ever began here, without those that a fork inherited */
+    uint64_t ended;       /* entries ever written to ends[]; release order, after the entry */
+    /* What could not be recorded: the allocation was served by the allocator beneath, or has no stack. */
+    uint64_t without_slot;  /* picked, but there was no slot for it, or no memory */
+    uint64_t without_stack; /* samples and ends whose stack found no room in the store */
+    uint64_t missed; /* picked inside of Mallow's own work, in a signal handler: served by the allocator beneath */
+};
+
+enum mallow_slot_state {
+    MALLOW_SLOT_FREE = 0,
+    MALLOW_SLOT_BUSY = 1, /* under way: look again, or skip it */
+    MALLOW_SLOT_LIVE = 2,
+};
+
+enum mallow_sample_flag {
+    MALLOW_SAMPLE_INHERITED = 1, /* the parent allocated it, before the fork: it is in the parent's file as well */
+};
+
+/*
+ * state is sequence & 3; sequence >> 2 is the generation, one more with each sample that begins here. To read: sequence
+ * (acquire), the rest, a fence, sequence again: where both are the same and LIVE, the rest belongs together.
+ */
+struct mallow_slot {
+    uint64_t sequence;
+    uint64_t address;  /* of the block */
+    uint64_t size;     /* as requested */
+    uint64_t began_ns; /* CLOCK_MONOTONIC, as exact as CLOCK_MONOTONIC_COARSE */
+    uint32_t period;   /* that it was picked with */
+    uint32_t tid;      /* of the thread that allocated it */
+    uint32_t stack;    /* of the allocation; 0: none */
+    uint8_t family;    /* enum mallow_family */
+    uint8_t flags;     /* enum mallow_sample_flag, or-ed */
+    uint8_t pad[2];
+    uint64_t id; /* from 1 on, one more with each sample of the process; an inherited one has its parent's */
+    uint64_t reserved;
+};
+
+enum mallow_end_kind {
+    MALLOW_END_FREED = 1,
+    MALLOW_END_REALLOCATED = 2, /* realloc gave it another size, or freed it: what came of it is another allocation */
+};
+
+/* To read: number (acquire), the rest, a fence, number again. */
+struct mallow_end {
+    uint64_t number;           /* from 1 on; entry number n is ends[(n - 1) % max_ends]; 0: being written */
+    struct mallow_slot sample; /* as it was; its sequence is that of the live sample */
+    uint64_t ended_ns;
+    uint64_t moved_to; /* REALLOCATED: the new address; 0: it was freed */
+    uint32_t tid;      /* of the thread that ended it */
+    uint32_t stack;    /* of the call that ended it; 0: none */
+    uint32_t slot;     /* index in slots[] */
+    uint32_t kind;     /* enum mallow_end_kind */
+    uint64_t pad[3];
+};
+
+/* A stack is named by its offset in the store, in units of 8 bytes; 0 names none, and the store's first 8 bytes are unused.
+ * Stacks are never changed once they are counted in stacks_used, and equal ones are stored once. */
+struct mallow_stack {
+    uint64_t hash;
+    uint32_t depth;      /* return addresses: 1 … max_depth of the control page */
+    uint32_t generation; /* process generation: the modules that the addresses belong to */
+    uint32_t flags;      /* MALLOW_FLAG_CUT: frames nearer to the root are missing */
+    uint32_t pad;
+    uint64_t pc[]; /* nearest to the root first; EXACT_PC as in STACK records */
 };
 
 /* ---- results of measured regions ---- */
@@ -384,10 +491,14 @@ struct mallow_rule {
     int32_t offset[MALLOW_SAVED_COUNT];
 };
 
-_Static_assert(sizeof(struct mallow_control) == 192, "control layout");
+_Static_assert(sizeof(struct mallow_control) == 256, "control layout");
 _Static_assert(sizeof(struct mallow_process) == 4096, "process header is a page");
 _Static_assert(sizeof(struct mallow_module) == 512, "module layout");
 _Static_assert(sizeof(struct mallow_thread) == 320, "thread layout: whole cache lines");
+_Static_assert(sizeof(struct mallow_sampling) == 128, "sampling layout: two cache lines");
+_Static_assert(sizeof(struct mallow_slot) == 64, "slot layout: a cache line");
+_Static_assert(sizeof(struct mallow_end) == 128, "end layout: two cache lines");
+_Static_assert(sizeof(struct mallow_stack) == 24, "stack layout");
 _Static_assert(sizeof(struct mallow_table) == 64, "table header layout");
 _Static_assert(sizeof(struct mallow_rule) == 48, "rule layout");
 

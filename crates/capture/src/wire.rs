@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// `MALLOW_WIRE_VERSION`
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// `MALLOW_CONTROL_MAGIC`
 pub const CONTROL_MAGIC: u32 = 0x434c_414d;
 /// `MALLOW_PROCESS_MAGIC`
@@ -20,6 +20,14 @@ pub const MODE_COUNT: u32 = 1;
 pub const MODE_TRACE: u32 = 2;
 /// `MALLOW_MODE_IDLE`
 pub const MODE_IDLE: u32 = 3;
+/// `MALLOW_MODE_SAMPLE`
+pub const MODE_SAMPLE: u32 = 4;
+/// `MALLOW_MODE_DORMANT`
+pub const MODE_DORMANT: u32 = 5;
+/// `MALLOW_SAMPLE_LOOK`
+pub const SAMPLE_LOOK: u64 = 1 << 20;
+/// `MALLOW_PERIOD_MOST`
+pub const PERIOD_MOST: u64 = u32::MAX as u64;
 /// `MALLOW_NO_CHILDREN`
 pub const NO_CHILDREN: u32 = 1;
 /// `MALLOW_SELF_CHECK`
@@ -58,6 +66,10 @@ pub const OP_REALLOC_DONE: u64 = 9;
 pub const OP_ALLOC: u64 = 16;
 /// `MALLOW_FLAG_WIDE_SIZE`
 pub const FLAG_WIDE_SIZE: u64 = 1;
+/// `MALLOW_FLAG_CUT`
+pub const FLAG_CUT: u32 = 4;
+/// `MALLOW_EXACT_PC`
+pub const EXACT_PC: u64 = 1 << 63;
 /// `MALLOW_FAMILY_COUNT`
 pub const FAMILIES: usize = 9;
 
@@ -101,6 +113,14 @@ pub mod control {
     pub const DOORBELL: usize = 128;
     /// `asleep`
     pub const ASLEEP: usize = 132;
+    /// `period`
+    pub const PERIOD: usize = 192;
+    /// `stack_bytes`
+    pub const STACK_BYTES: usize = 200;
+    /// `max_slots`
+    pub const MAX_SLOTS: usize = 208;
+    /// `max_ends`
+    pub const MAX_ENDS: usize = 212;
 }
 
 /// Byte offsets in `struct mallow_process`.
@@ -147,8 +167,10 @@ pub mod process {
     pub const EXECUTABLE_LEN: usize = 112;
     /// `arguments_len`
     pub const ARGUMENTS_LEN: usize = 116;
+    /// `sampling`
+    pub const SAMPLING: usize = 120;
     /// `text`
-    pub const TEXT: usize = 120;
+    pub const TEXT: usize = 128;
 }
 
 /// Byte offsets in `struct mallow_module`.
@@ -203,6 +225,118 @@ pub mod thread {
     pub const REALLOC_MOVED: usize = 152;
     /// `counter`
     pub const COUNTER: usize = 160;
+}
+
+/// Byte offsets in `struct mallow_sampling`.
+pub mod sampling {
+    /// Size of the struct.
+    pub const BYTES: usize = 128;
+    /// `slots_offset`
+    pub const SLOTS_OFFSET: usize = 0;
+    /// `ends_offset`
+    pub const ENDS_OFFSET: usize = 8;
+    /// `stacks_offset`
+    pub const STACKS_OFFSET: usize = 16;
+    /// `stacks_bytes`
+    pub const STACKS_BYTES: usize = 24;
+    /// `max_slots`
+    pub const MAX_SLOTS: usize = 32;
+    /// `max_ends`
+    pub const MAX_ENDS: usize = 36;
+    /// `mode`
+    pub const MODE: usize = 64;
+    /// `slots`
+    pub const SLOTS: usize = 68;
+    /// `period`
+    pub const PERIOD: usize = 72;
+    /// `stacks_used`
+    pub const STACKS_USED: usize = 80;
+    /// `begun`
+    pub const BEGUN: usize = 88;
+    /// `ended`
+    pub const ENDED: usize = 96;
+    /// `without_slot`
+    pub const WITHOUT_SLOT: usize = 104;
+    /// `without_stack`
+    pub const WITHOUT_STACK: usize = 112;
+    /// `missed`
+    pub const MISSED: usize = 120;
+}
+
+/// What `struct mallow_slot` holds.
+pub mod slot {
+    /// Size of the struct.
+    pub const BYTES: usize = 64;
+    /// `sequence`
+    pub const SEQUENCE: usize = 0;
+    /// `address`
+    pub const ADDRESS: usize = 8;
+    /// `size`
+    pub const SIZE: usize = 16;
+    /// `began_ns`
+    pub const BEGAN_NS: usize = 24;
+    /// `period`
+    pub const PERIOD: usize = 32;
+    /// `tid`
+    pub const TID: usize = 36;
+    /// `stack`
+    pub const STACK: usize = 40;
+    /// `family`
+    pub const FAMILY: usize = 44;
+    /// `flags`
+    pub const FLAGS: usize = 45;
+    /// `id`
+    pub const ID: usize = 48;
+    /// `MALLOW_SLOT_FREE`
+    pub const STATE_FREE: u64 = 0;
+    /// `MALLOW_SLOT_BUSY`
+    pub const STATE_BUSY: u64 = 1;
+    /// `MALLOW_SLOT_LIVE`
+    pub const STATE_LIVE: u64 = 2;
+    /// `MALLOW_SAMPLE_INHERITED`
+    pub const INHERITED: u8 = 1;
+}
+
+/// What `struct mallow_end` holds.
+pub mod end {
+    /// Size of the struct.
+    pub const BYTES: usize = 128;
+    /// `number`
+    pub const NUMBER: usize = 0;
+    /// `sample`
+    pub const SAMPLE: usize = 8;
+    /// `ended_ns`
+    pub const ENDED_NS: usize = 72;
+    /// `moved_to`
+    pub const MOVED_TO: usize = 80;
+    /// `tid`
+    pub const TID: usize = 88;
+    /// `stack`
+    pub const STACK: usize = 92;
+    /// `slot`
+    pub const SLOT: usize = 96;
+    /// `kind`
+    pub const KIND: usize = 100;
+    /// `MALLOW_END_FREED`
+    pub const FREED: u32 = 1;
+    /// `MALLOW_END_REALLOCATED`
+    pub const REALLOCATED: u32 = 2;
+}
+
+/// Byte offsets in `struct mallow_stack`.
+pub mod stack {
+    /// Size of the struct.
+    pub const BYTES: usize = 24;
+    /// `hash`
+    pub const HASH: usize = 0;
+    /// `depth`
+    pub const DEPTH: usize = 8;
+    /// `generation`
+    pub const GENERATION: usize = 12;
+    /// `flags`
+    pub const FLAGS: usize = 16;
+    /// `pc`
+    pub const PC: usize = 24;
 }
 
 /// What `struct mallow_result` holds.

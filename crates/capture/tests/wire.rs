@@ -1,7 +1,7 @@
 //! Both sides of the wire agree: every size, offset and number of `wire.rs` is what a C compiler makes of
 //! `preload/wire.h`.
 
-use mallow_capture::wire::{self, control, module, process, result, thread};
+use mallow_capture::wire::{self, control, end, module, process, result, sampling, slot, stack, thread};
 use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
@@ -17,6 +17,18 @@ fn table() -> Vec<(String, u64)> {
     number("MALLOW_MODE_COUNT", wire::MODE_COUNT.into());
     number("MALLOW_MODE_TRACE", wire::MODE_TRACE.into());
     number("MALLOW_MODE_IDLE", wire::MODE_IDLE.into());
+    number("MALLOW_MODE_SAMPLE", wire::MODE_SAMPLE.into());
+    number("MALLOW_MODE_DORMANT", wire::MODE_DORMANT.into());
+    number("MALLOW_SAMPLE_LOOK", wire::SAMPLE_LOOK);
+    number("MALLOW_PERIOD_MOST", wire::PERIOD_MOST);
+    number("MALLOW_FLAG_CUT", wire::FLAG_CUT.into());
+    number("MALLOW_EXACT_PC", wire::EXACT_PC);
+    number("MALLOW_SLOT_FREE", slot::STATE_FREE);
+    number("MALLOW_SLOT_BUSY", slot::STATE_BUSY);
+    number("MALLOW_SLOT_LIVE", slot::STATE_LIVE);
+    number("MALLOW_SAMPLE_INHERITED", slot::INHERITED.into());
+    number("MALLOW_END_FREED", end::FREED.into());
+    number("MALLOW_END_REALLOCATED", end::REALLOCATED.into());
     number("MALLOW_SELF_CHECK", wire::SELF_CHECK.into());
     number("MALLOW_RESULT_MAGIC", result::MAGIC_VALUE.into());
     number("MALLOW_RESULT_BEGUN", result::BEGUN.into());
@@ -81,6 +93,10 @@ fn table() -> Vec<(String, u64)> {
             ("epoch", control::EPOCH),
             ("doorbell", control::DOORBELL),
             ("asleep", control::ASLEEP),
+            ("period", control::PERIOD),
+            ("stack_bytes", control::STACK_BYTES),
+            ("max_slots", control::MAX_SLOTS),
+            ("max_ends", control::MAX_ENDS),
         ],
     );
     layout(
@@ -107,7 +123,70 @@ fn table() -> Vec<(String, u64)> {
             ("unrecorded", process::UNRECORDED),
             ("executable_len", process::EXECUTABLE_LEN),
             ("arguments_len", process::ARGUMENTS_LEN),
+            ("sampling", process::SAMPLING),
             ("text", process::TEXT),
+        ],
+    );
+    layout(
+        "sampling",
+        Some(sampling::BYTES),
+        &[
+            ("slots_offset", sampling::SLOTS_OFFSET),
+            ("ends_offset", sampling::ENDS_OFFSET),
+            ("stacks_offset", sampling::STACKS_OFFSET),
+            ("stacks_bytes", sampling::STACKS_BYTES),
+            ("max_slots", sampling::MAX_SLOTS),
+            ("max_ends", sampling::MAX_ENDS),
+            ("mode", sampling::MODE),
+            ("slots", sampling::SLOTS),
+            ("period", sampling::PERIOD),
+            ("stacks_used", sampling::STACKS_USED),
+            ("begun", sampling::BEGUN),
+            ("ended", sampling::ENDED),
+            ("without_slot", sampling::WITHOUT_SLOT),
+            ("without_stack", sampling::WITHOUT_STACK),
+            ("missed", sampling::MISSED),
+        ],
+    );
+    layout(
+        "slot",
+        Some(slot::BYTES),
+        &[
+            ("sequence", slot::SEQUENCE),
+            ("address", slot::ADDRESS),
+            ("size", slot::SIZE),
+            ("began_ns", slot::BEGAN_NS),
+            ("period", slot::PERIOD),
+            ("tid", slot::TID),
+            ("stack", slot::STACK),
+            ("family", slot::FAMILY),
+            ("flags", slot::FLAGS),
+            ("id", slot::ID),
+        ],
+    );
+    layout(
+        "end",
+        Some(end::BYTES),
+        &[
+            ("number", end::NUMBER),
+            ("sample", end::SAMPLE),
+            ("ended_ns", end::ENDED_NS),
+            ("moved_to", end::MOVED_TO),
+            ("tid", end::TID),
+            ("stack", end::STACK),
+            ("slot", end::SLOT),
+            ("kind", end::KIND),
+        ],
+    );
+    layout(
+        "stack",
+        Some(stack::BYTES),
+        &[
+            ("hash", stack::HASH),
+            ("depth", stack::DEPTH),
+            ("generation", stack::GENERATION),
+            ("flags", stack::FLAGS),
+            ("pc", stack::PC),
         ],
     );
     layout(
