@@ -4,3 +4,5 @@
 //! else here is pure.
 
 pub mod model;
+pub mod results;
+pub mod tool;

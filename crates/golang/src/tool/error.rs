@@ -1,0 +1,107 @@
+//! Why the Go tool gave no answer, in one line.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why the Go tool gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum GoError {
+    /// It is not in PATH.
+    #[error("go is not found in PATH; install Go, or put its bin directory into PATH")]
+    Missing,
+    /// It could not be started.
+    #[error("cannot run go: {0}")]
+    Start(#[source] io::Error),
+    /// Its version makes no sense.
+    #[error("cannot make out the version of Go: {0:?}")]
+    Version(String),
+    /// It is too old.
+    #[error("{0} is too old: Go 1.22 or later is needed")]
+    Old(String),
+    /// It builds for another machine.
+    #[error("this go builds for {0}; Mallow reads code of linux/amd64 alone (GOOS, GOARCH)")]
+    Platform(String),
+    /// Its answer is not what was asked for.
+    #[error("cannot read the answer of {0}: {1}")]
+    Answer(&'static str, String),
+    /// It refused.
+    #[error("{verb}: {first}{}", and(*.more))]
+    Says {
+        /// `go list`.
+        verb: String,
+        /// The first line of what it said.
+        first: String,
+        /// How many more there are.
+        more: usize,
+    },
+    /// A package does not compile.
+    #[error("{package} does not compile: {first}{}", and(*.more))]
+    DoesNotCompile {
+        /// Its import path.
+        package: String,
+        /// The first error.
+        first: String,
+        /// How many more lines there are.
+        more: usize,
+    },
+    /// Nothing matches.
+    #[error("no package matches {0}")]
+    NoPackage(String),
+    /// A benchmark failed, or its program.
+    #[error("{package}: {what}")]
+    Failed {
+        /// The package's import path.
+        package: String,
+        /// What was said.
+        what: String,
+    },
+    /// The cache cannot be used.
+    #[error("cannot use the cache {0}: {1}")]
+    Cache(PathBuf, #[source] io::Error),
+    /// There is no place for a cache.
+    #[error("no cache directory: neither XDG_CACHE_HOME nor HOME is set to an absolute path")]
+    NoHome,
+}
+
+fn and(lines: usize) -> String {
+    match lines {
+        0 => String::new(),
+        1 => " (and 1 more line)".to_owned(),
+        n => format!(" (and {n} more lines)"),
+    }
+}
+
+/// The lines that say something, and not for which package.
+fn telling(said: &[u8]) -> (String, usize) {
+    let text = String::from_utf8_lossy(said);
+    let mut lines = text.lines().map(str::trim_end).filter(|line| !line.is_empty() && !line.starts_with("# "));
+    let first = lines.next().unwrap_or("it failed without a word").trim_start().to_owned();
+    (first, lines.count())
+}
+
+impl GoError {
+    pub(super) fn says(verb: &str, said: &[u8]) -> Self {
+        let (first, more) = telling(said);
+        Self::Says { verb: verb.to_owned(), first, more }
+    }
+
+    pub(super) fn does_not_compile(package: &str, said: &[u8]) -> Self {
+        let (first, more) = telling(said);
+        Self::DoesNotCompile { package: package.to_owned(), first, more }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::GoError;
+
+    #[test]
+    fn what_go_says_is_one_line() {
+        let said = b"# example.com/a [example.com/a.test]\n./a.go:3:2: undefined: x\n./a.go:4:2: undefined: y\n\n";
+        assert_eq!(
+            GoError::does_not_compile("example.com/a", said).to_string(),
+            "example.com/a does not compile: ./a.go:3:2: undefined: x (and 1 more line)"
+        );
+        assert_eq!(GoError::says("go list", b"").to_string(), "go list: it failed without a word");
+    }
+}
