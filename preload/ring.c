@@ -33,7 +33,7 @@ COLD uint64_t *ring_wait(struct ring *ring, uint64_t count) {
         if (ring->head - tail > words) /* somebody wrote over tail */
             break;
         if (ring->head + count > lap_end && lap_end <= free_end) {
-            ring->words[ring->head & ring->mask] = ring_word(MALLOW_OP_PAD, 0, 0);
+            *ring_next(ring) = ring_word(MALLOW_OP_PAD, 0, 0);
             ring_publish(ring, lap_end - ring->head);
             continue;
         }
@@ -43,7 +43,7 @@ COLD uint64_t *ring_wait(struct ring *ring, uint64_t count) {
             ring->limit = limit < quarter ? limit : quarter;
             if (ring->head - tail >= words / 4 && __atomic_load_n(&target.control->asleep, __ATOMIC_RELAXED))
                 doorbell_ring();
-            return &ring->words[ring->head & ring->mask];
+            return ring_next(ring);
         }
         if (reader_gone())
             break;

@@ -27,10 +27,15 @@ void ring_open(struct ring *ring, struct mallow_thread *block);
 /* ring_room where the fast way does not do: begins the next lap, or waits for mallow. */
 COLD uint64_t *ring_wait(struct ring *ring, uint64_t count);
 
+/* Where the next record begins. Precondition: there is room for it. */
+static inline uint64_t *ring_next(const struct ring *ring) {
+    return &ring->words[ring->head & ring->mask];
+}
+
 /* Room for `count` words in a row, or NULL when the recording is over (the event is then counted as lost). */
 static inline uint64_t *ring_room(struct ring *ring, uint64_t count) {
     if (LIKELY(ring->head + count <= ring->limit))
-        return &ring->words[ring->head & ring->mask];
+        return ring_next(ring);
     return ring_wait(ring, count);
 }
 

@@ -100,15 +100,13 @@ ALWAYS_INLINE static inline void *quick_allocated(void *block, size_t size, uint
     struct tracer *t = quick_begin(caller);
     if (UNLIKELY(t == NULL))
         return allocated(block, size, op, caller);
-    uint64_t *room = &t->ring.words[t->ring.head & t->ring.mask];
-    room[0] = ring_word(op, 0, (uint64_t)block);
     if (UNLIKELY(size >> MALLOW_SIZE_BITS != 0 ||
                  !stacks_guess(&t->stacks, caller_pc(caller), caller.sp, caller.rbp))) {
         t->inside = 0;
         return allocated_elsewhere(block, size, op, caller);
     }
-    room[1] = tracer_packed(t, size);
-    return LIKELY(quick_end(t, 2)) ? block : quick_pending_block(block);
+    uint64_t words = tracer_write(t, ring_next(&t->ring), ring_word(op, 0, (uint64_t)block), size);
+    return LIKELY(quick_end(t, words)) ? block : quick_pending_block(block);
 }
 
 /* ---- the functions ---- */
@@ -130,7 +128,7 @@ static void trace_free(void *block) {
         freed(block, caller);
         return;
     }
-    t->ring.words[t->ring.head & t->ring.mask] = ring_word(MALLOW_OP_FREE, 0, (uint64_t)block);
+    *ring_next(&t->ring) = ring_word(MALLOW_OP_FREE, 0, (uint64_t)block);
     if (LIKELY(quick_end(t, 1)))
         real.free(block);
     else

@@ -20,6 +20,7 @@ COLD static int stacks_reset(struct tracer *t) {
     room[0] = ring_word(MALLOW_OP_GENERATION, 0, generation);
     ring_publish(&t->ring, 1);
     t->generation = generation;
+    t->packed = PACKED_NONE;
     if (stacks_forget(&t->stacks))
         return 1;
     target_over();
@@ -151,7 +152,7 @@ COLD int tracer_time_passed(struct tracer *t, uint64_t epoch) {
 }
 
 void tracer_allocation(struct tracer *t, uint64_t word, uint64_t size) {
-    uint64_t wide = size >> MALLOW_SIZE_BITS != 0;
+    uint64_t wide = size >> MALLOW_SIZE_BITS != 0, words = 3;
     uint64_t *room = ring_room(&t->ring, 2 + wide);
     if (UNLIKELY(room == NULL))
         return;
@@ -160,10 +161,9 @@ void tracer_allocation(struct tracer *t, uint64_t word, uint64_t size) {
         room[1] = size;
         room[2] = t->stacks.numbers.last;
     } else {
-        room[0] = word;
-        room[1] = tracer_packed(t, size);
+        words = tracer_write(t, room, word, size);
     }
-    ring_publish(&t->ring, 2 + wide);
+    ring_publish(&t->ring, words);
 }
 
 static int carries_stack(uint64_t word) {

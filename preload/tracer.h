@@ -34,6 +34,7 @@ struct tracer {
     uint32_t until_order; /* events until the next ORDER record */
     uint32_t pendings;
     struct stacks stacks;
+    uint64_t packed; /* the last word of size and stack in the ring; PACKED_NONE: there is none */
     uint32_t generation;
     struct pending pending[PENDING_MOST];
 };
@@ -52,7 +53,22 @@ static inline uint64_t tracer_packed(const struct tracer *tracer, uint64_t size)
     return size << MALLOW_STACK_BITS | tracer->stacks.numbers.last;
 }
 
-/* Writes a record of an allocation with the stack that is in use. */
+/* No word of size and stack: a block of this size has a WIDE_SIZE record. */
+#define PACKED_NONE UINT64_MAX
+
+/*
+ * Writes the record of an allocation with the stack that is in use into room for two words. Returns its words: a loop
+ * that allocates the same again and again fills the ring a third slower, and that is what mallow has to keep up with.
+ */
+static inline uint64_t tracer_write(struct tracer *tracer, uint64_t *room, uint64_t word, uint64_t size) {
+    uint64_t packed = tracer_packed(tracer, size), same = packed == tracer->packed;
+    room[0] = word | same * MALLOW_FLAG_SAME << 48;
+    room[1] = packed;
+    tracer->packed = packed;
+    return 2 - same;
+}
+
+/* The same, with room of its own, for any size. */
 void tracer_allocation(struct tracer *tracer, uint64_t word, uint64_t size);
 
 /* An event in a signal handler, inside another event of the same thread. */

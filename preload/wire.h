@@ -350,7 +350,8 @@ struct mallow_result {
  *   +----------+----------+--------------------------------------------------+
  *
  * op                 further words
- * ALLOC + family     [size:40 | stack:24]; with flag WIDE_SIZE: [size:64] [stack:24]
+ * ALLOC + family     [size:40 | stack:24]; with flag WIDE_SIZE: [size:64] [stack:24]; with flag SAME: none, size and
+ *                    stack are those of the record before it that brought them in one word, in this ring
  * FREE               none
  * REALLOC_BEGIN      none. argument: the old block. Written before the real call: from here on another thread may own
  *                    the address. The same ring goes on with REALLOC_DONE, REALLOC_FREED or REALLOC_FAILED.
@@ -367,7 +368,8 @@ struct mallow_result {
  *                    MALLOW_ORDER_EVENTS events. Events after it happened after all records before a lower number
  * THREAD             argument: tid of the thread that owns the ring from here on
  * GENERATION         argument: process generation; addresses in STACK records that follow refer to the modules valid in
- *                    it. Stack numbers of the ring begin again at 0, and so does "the stack used last" (none: keep = 0)
+ *                    it. Stack numbers of the ring begin again at 0, and so does "the stack used last" (none: keep = 0).
+ *                    No record after it has SAME before one has brought size and stack
  * REGION             argument: number of a measured region's run << 1, plus 1 at its end. It begins or ends here: for
  *                    all rings, or with flag THIS_THREAD for this one alone. For all rings, what was written before was
  *                    read before this record was written, and what follows is written after this was read
@@ -403,6 +405,7 @@ enum mallow_event_flag {
     MALLOW_FLAG_REALLOCARRAY = 2,
     MALLOW_FLAG_CUT = 4,
     MALLOW_FLAG_THIS_THREAD = 8,
+    MALLOW_FLAG_SAME = 16,
 };
 
 #define MALLOW_SIZE_BITS  40

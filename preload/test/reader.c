@@ -81,7 +81,7 @@ static size_t record_words(uint64_t head) {
     if (op == MALLOW_OP_STACK)
         return 1 + (head & 0xffff);
     if (op >= MALLOW_OP_ALLOC || op == MALLOW_OP_REALLOC_DONE)
-        return head >> 48 & MALLOW_FLAG_WIDE_SIZE ? 3 : 2;
+        return 2 + (head >> 48 & MALLOW_FLAG_WIDE_SIZE) - ((head >> 48 & MALLOW_FLAG_SAME) != 0);
     return 1;
 }
 

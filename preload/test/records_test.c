@@ -81,6 +81,23 @@ TEST(a_stack_is_sent_once) {
         CHECK(event_of(&story, i)->stack == i % 3);
 }
 
+SCENARIO(again) {
+    for (volatile int i = 0; i < 5; i++)
+        malloc(i == 2 ? 9 : 8);
+}
+
+TEST(size_and_stack_are_written_once_while_they_repeat) {
+    reading_run(&reading, MALLOW_MODE_TRACE, "again");
+    struct story story = only_story();
+    static const uint64_t size[] = {8, 8, 9, 8, 8};
+    static const int same[] = {0, 1, 0, 0, 1};
+    for (size_t i = 0; i < 5; i++) {
+        const struct event *e = event_of(&story, i);
+        CHECK(e->size == size[i] && ((e->flags & MALLOW_FLAG_SAME) != 0) == same[i]);
+        CHECK(e->stack == event_of(&story, 0)->stack);
+    }
+}
+
 APART static void recurse(int depth) {
     if (depth == 0)
         CHECK(malloc(1) != NULL);

@@ -76,6 +76,7 @@ struct story story_of(const struct words *words) {
     size_t first = 0, last = SIZE_MAX; /* no stack used yet */
     int thread = 0, numbered = 0;
     uint64_t time = 0, order = 0;
+    const uint64_t *brought = NULL; /* the last word of size and stack */
     for (size_t at = 0; at < words->count;) {
         const uint64_t *record = words->word + at;
         struct event e = {
@@ -95,6 +96,7 @@ struct story story_of(const struct words *words) {
             numbered = 1;
             first = story.stacks;
             last = SIZE_MAX;
+            brought = NULL;
         } else if (e.op == MALLOW_OP_TIME) {
             CHECK(e.argument >= time);
             time = e.argument;
@@ -107,13 +109,16 @@ struct story story_of(const struct words *words) {
             CHECK(thread && time > 0);
         }
         if (carries_stack(e.op)) {
-            int wide = (e.flags & MALLOW_FLAG_WIDE_SIZE) != 0;
-            e.size = wide ? record[1] : record[1] >> MALLOW_STACK_BITS;
-            uint64_t number = record[1 + wide] & ((1u << MALLOW_STACK_BITS) - 1);
+            int wide = (e.flags & MALLOW_FLAG_WIDE_SIZE) != 0, same = (e.flags & MALLOW_FLAG_SAME) != 0;
+            CHECK(!same || (brought != NULL && !wide));
+            const uint64_t *word = same ? brought : record + 1;
+            brought = wide ? brought : word;
+            e.size = wide ? word[0] : word[0] >> MALLOW_STACK_BITS;
+            uint64_t number = word[wide] & ((1u << MALLOW_STACK_BITS) - 1);
             CHECK(first + number < story.stacks);
             last = first + number;
             e.stack = (uint32_t)last;
-            at += 1 + wide;
+            at += (size_t)(1 + wide - same);
         }
         story.event = grown(story.event, story.events, sizeof e);
         story.event[story.events++] = e;
