@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+pub use crate::reason::Reason;
+
 /// A place in a source file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Position {
@@ -64,7 +66,7 @@ pub enum Verdict {
 }
 
 /// One step of the way to the heap.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Step {
     /// Where.
     pub position: Position,
@@ -77,14 +79,12 @@ pub struct Step {
     pub how: String,
     /// The expression.
     pub expression: String,
-}
-
-/// Why it is in the heap.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "reason", rename_all = "snake_case")]
-pub enum Reason {
-    /// The compiler does not say.
-    Unknown,
+    /// The call, whose body is inside of its caller now, that this passes a value to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub callee: Option<String>,
+    /// It goes to a method of an interface, or to a function value.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unknown_callee: bool,
 }
 
 /// What the compiler says of one allocation.

@@ -1,0 +1,204 @@
+//! The way to the heap, in words.
+
+use crate::model::{Diagnostic, Kind, Position, Step, Verdict};
+
+impl Diagnostic {
+    /// The way to the heap, a step a line: `assigned to input at 83`. A line without a file's name is in the file of the
+    /// function that was compiled.
+    pub fn chain(&self) -> Vec<String> {
+        let at = outermost(&self.position, &self.inlined_at);
+        let mut words = words(&self.flow, &at.file);
+        // Where it is allocated the compiler does not say that it is an interface that wants it.
+        if self.kind == Kind::Boxed && self.verdict != Verdict::DoesNotEscape {
+            words.insert(0, format!("converted to an interface at {}", at.line));
+        }
+        words
+    }
+
+    /// The same as one line.
+    pub fn chain_line(&self) -> String {
+        self.chain().join(" → ")
+    }
+}
+
+/// The position in the function that was compiled.
+pub fn outermost<'a>(position: &'a Position, inlined_at: &'a [Position]) -> &'a Position {
+    inlined_at.last().unwrap_or(position)
+}
+
+/// Steps in words; lines without a file's name are in `file`.
+pub fn words(flow: &[Step], file: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for (at, step) in flow.iter().enumerate() {
+        let position = outermost(&step.position, &step.inlined_at);
+        let place = if position.file == file {
+            position.line.to_string()
+        } else {
+            format!("{}:{}", base(&position.file), position.line)
+        };
+        let last_of_flow = flow.get(at + 1).is_none_or(|next| next.flow != step.flow);
+        let Some(told) = of_step(step, &place, last_of_flow, at + 1 == flow.len()) else { continue };
+        if words.last() != Some(&told) {
+            words.push(told);
+        }
+    }
+    words
+}
+
+/// One step; none where it says nothing that the next does not say.
+fn of_step(step: &Step, place: &str, last_of_flow: bool, last: bool) -> Option<String> {
+    let (to, from) = step.flow.split_once(" ← ").unwrap_or_default();
+    let told = match step.how.as_str() {
+        "spill" if last => {
+            return Some(if to == "{heap}" {
+                format!("starts a goroutine at {place}")
+            } else {
+                format!("needed at {place}")
+            });
+        }
+        // Values that are parts of others, and the address that the next step does something with.
+        "spill" | "dot" | "dot of pointer" | "slice" | "indirection" | "fixed-array-index-of" | "slice-to-array" => {
+            return None;
+        }
+        "address-of" if !last => return None,
+        "address-of" => format!("its address is taken at {place}"),
+        "interface-converted" => format!("converted to an interface at {place}"),
+        "captured by a closure" if last || !last_of_flow => format!("captured by a closure at {place}"),
+        "captured by a closure" => format!("captured at {place}"),
+        "reference" => return None,
+        "return" => format!("returned at {place}"),
+        "send" => format!("sent to a channel at {place}"),
+        "key of map put" => format!("put into a map as a key at {place}"),
+        "map literal key" | "map literal value" => format!("put into a map at {place}"),
+        "too large for stack" => "too large for the stack".to_owned(),
+        "non-constant size" => "its size is not known at compile time".to_owned(),
+        "too aligned for stack" => "aligned to more than the stack is".to_owned(),
+        "range" | "range-deref" => format!("ranged over at {place}"),
+        "struct literal element" | "array literal element" | "slice-literal-element" => {
+            let whole = storage(to).unwrap_or(&step.expression);
+            match whole {
+                "... argument" => format!("one of the arguments ... at {place}"),
+                whole => format!("part of {} at {place}", plain(whole)),
+            }
+        }
+        "call parameter" => call(step, to, from, place),
+        how if how.starts_with("assign") => assignment(step, to, place)?,
+        how => format!("{how} at {place}"),
+    };
+    Some(told)
+}
+
+fn call(step: &Step, to: &str, from: &str, place: &str) -> String {
+    let callee = callee(&step.expression);
+    match callee {
+        "append" => return format!("appended to a slice at {place}"),
+        "panic" => return format!("given to panic at {place}"),
+        _ => {}
+    }
+    let name = plain(callee);
+    if to != "{heap}" {
+        return format!("passed to {name} at {place}");
+    }
+    if step.unknown_callee || calls_through(callee, from) {
+        return format!("passed to {name} at {place}, whose code is not known at compile time");
+    }
+    format!("argument of {name} at {place}, which leaks it to the heap")
+}
+
+fn assignment(step: &Step, to: &str, place: &str) -> Option<String> {
+    if let Some(callee) = &step.callee {
+        return Some(format!("passed to {} at {place}", plain(callee)));
+    }
+    // A result of code that is inlined, and what the compiler needs itself: what it is assigned to comes next.
+    if to.starts_with("~r") || to.starts_with(".autotmp") {
+        return None;
+    }
+    let target = if to == "{heap}" { assigned(step)? } else { to };
+    Some(match storage(target) {
+        Some(whole) => format!("part of {} at {place}", plain(whole)),
+        None if target.contains("..stmp_") => format!("part of a package's variable at {place}"),
+        None if to == "{heap}" => format!("stored in {} at {place}", plain(target)),
+        None => format!("assigned to {} at {place}", plain(target)),
+    })
+}
+
+/// What an assignment assigns to.
+pub fn assigned(step: &Step) -> Option<&str> {
+    let assigned = step.how.starts_with("assign");
+    let (left, _) = step.expression.split_once(" = ").or_else(|| step.expression.split_once(" := "))?;
+    assigned.then_some(left)
+}
+
+/// `X` of `{storage for X}`.
+pub fn storage(text: &str) -> Option<&str> {
+    text.strip_prefix("{storage for ")?.strip_suffix('}')
+}
+
+/// What is called by an expression that is a call: `(*T).M` of `(*T).M(t, f(x))`.
+pub fn callee(call: &str) -> &str {
+    let mut depth = 0_u32;
+    let mut arguments = call.len();
+    let mut quote = None;
+    let mut escaped = false;
+    for (at, c) in call.char_indices() {
+        if let Some(open) = quote {
+            match c {
+                _ if escaped => escaped = false,
+                '\\' if open != '`' => escaped = true,
+                c if c == open => quote = None,
+                _ => {}
+            }
+            continue;
+        }
+        match c {
+            '"' | '\'' | '`' => quote = Some(c),
+            '(' | '[' | '{' => {
+                if c == '(' && depth == 0 {
+                    arguments = at;
+                }
+                depth += 1;
+            }
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    &call[..arguments]
+}
+
+/// The value that is passed is the one whose method is called: an interface. What a package's function gets is never the
+/// package.
+pub fn calls_through(callee: &str, from: &str) -> bool {
+    let value = from.trim_start_matches(['*', '&']);
+    callee.rsplit_once('.').is_some_and(|(receiver, _)| receiver == value)
+}
+
+/// A name as the source has it: compilers share the code of types that look alike, and name the look.
+pub fn plain(name: &str) -> String {
+    name.replace("go.shape.", "")
+}
+
+/// A file's own name.
+pub fn base(file: &str) -> &str {
+    file.rsplit('/').next().unwrap_or(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_have_callees() {
+        for (call, expected) in [
+            ("io.ReadAtLeast(io.r, io.buf, len(io.buf))", "io.ReadAtLeast"),
+            ("(*G[go.shape.int]).Put(g, &.dict, k)", "(*G[go.shape.int]).Put"),
+            ("f(\")(\", ')', `\\`)", "f"),
+            ("f(x)(y)", "f(x)"),
+            ("i.M()", "i.M"),
+            ("nothing", "nothing"),
+            ("", ""),
+            ("((((", ""),
+        ] {
+            assert_eq!(callee(call), expected, "{call}");
+        }
+    }
+}

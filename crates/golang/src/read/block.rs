@@ -1,0 +1,46 @@
+//! An explanation of the compiler, before it is known what came of it.
+
+use crate::model::{Position, Step};
+
+/// What is explained.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Subject {
+    /// Why an expression, or a variable, is in the heap.
+    Allocation(String),
+    /// Where a parameter goes to.
+    Leak { parameter: String, to: String, derefs: u32 },
+}
+
+/// See the module's text.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// The outermost position first: where the function that was compiled has it, then into the inlined bodies.
+    pub at: Vec<Position>,
+    pub subject: Subject,
+    pub function: Option<String>,
+    pub flows: Vec<String>,
+    pub steps: Vec<Step>,
+}
+
+impl Block {
+    pub fn new(position: Position, subject: Subject, function: Option<&str>) -> Self {
+        let function = function.map(str::to_owned);
+        Self { at: vec![position], subject, function, flows: Vec::new(), steps: Vec::new() }
+    }
+
+    /// What text and JSON say alike. A position in text has the outermost one alone, as JSON has it first.
+    pub fn key(&self) -> (&Position, &Subject, &[String]) {
+        (&self.at[0], &self.subject, &self.flows)
+    }
+
+    /// Where the code stands, and the calls that inlined it, the innermost first.
+    pub fn innermost(&self) -> (Position, Vec<Position>) {
+        innermost(&self.at)
+    }
+}
+
+/// Positions from the outermost inward, the other way round.
+pub fn innermost(at: &[Position]) -> (Position, Vec<Position>) {
+    let mut outward = at.iter().rev().cloned();
+    (outward.next().unwrap_or_default(), outward.collect())
+}

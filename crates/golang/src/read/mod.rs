@@ -1,0 +1,342 @@
+//! Reads what the compiler says of a package, from Go 1.22 on.
+//!
+//! The text of `-m=2` is the whole of it, but has of inlined code the outermost position alone. The JSON of `-json=0,DIR`
+//! has all positions, but says neither in which function something is nor what is not in the heap; and of two sources with
+//! the same base name, one of which may be another package's, it keeps one. So the text is what is read, and the JSON tells the
+//! positions. Where there is no text, the JSON is read alone.
+
+mod block;
+mod json;
+mod kind;
+mod line;
+mod paths;
+mod text;
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use serde::Serialize;
+
+use self::block::{Block, Subject};
+use self::json::Json;
+use self::text::{Batch, Last, Text};
+use crate::chain;
+use crate::model::{Diagnostic, Kind, Position, Reason, Step, Verdict};
+
+pub use self::paths::absolute;
+
+/// What is kept of lines that are not known, to be shown.
+const EXAMPLES: usize = 5;
+
+/// What the compiler says of a package.
+#[derive(Debug, Default)]
+pub struct Diagnostics {
+    /// Each allocation once, and what is not in the heap.
+    pub list: Vec<Diagnostic>,
+    /// Where parameters go to.
+    pub leaks: Vec<Leak>,
+    /// Calls whose bodies are inside of their callers.
+    pub inlined: Vec<InlinedCall>,
+    /// Lines that are not known.
+    pub passed_over: u64,
+    /// A few of them.
+    pub examples: Vec<String>,
+}
+
+/// A parameter that outlives its call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Leak {
+    /// Import path of the package.
+    pub package: String,
+    /// The function that has it, as the compiler names it.
+    pub function: Option<String>,
+    /// The parameter's name.
+    pub parameter: String,
+    /// `{heap}`, a result's name, or `{storage for …}`.
+    pub to: String,
+    /// 0: itself; 1: what it refers to; and so on.
+    pub derefs: u32,
+    /// The parameter's own.
+    pub position: Position,
+    /// How it gets there.
+    pub flow: Vec<Step>,
+}
+
+/// A call whose body is inside of its caller.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct InlinedCall {
+    /// The outermost one: code that is inlined twice is at the outer call.
+    pub position: Position,
+    /// The function, as the compiler names it.
+    pub callee: String,
+}
+
+/// JSON that cannot be read.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the compiler's JSON makes no sense at line {line}: {what}")]
+pub struct ReadError {
+    line: usize,
+    what: String,
+}
+
+impl ReadError {
+    fn new(line: usize, what: &(impl ToString + ?Sized)) -> Self {
+        Self { line, what: what.to_string() }
+    }
+}
+
+/// Lines that are not known.
+#[derive(Default)]
+struct Counted {
+    passed_over: u64,
+    examples: Vec<String>,
+}
+
+impl Counted {
+    fn pass_over(&mut self, line: &str) {
+        const LONGEST: usize = 200;
+        self.passed_over += 1;
+        if self.examples.len() < EXAMPLES {
+            self.examples.push(line.chars().take(LONGEST).collect());
+        }
+    }
+}
+
+/// Reads what was said of `package`. Names of files in `text` start at `directory`, which is absolute; `json` holds the
+/// content of each file.
+pub fn read(package: &str, directory: &str, json: &[String], text: &str) -> Result<Diagnostics, ReadError> {
+    let mut counted = Counted::default();
+    let mut placed = Json::default();
+    for file in json {
+        json::read(file, &mut placed, &mut counted)?;
+    }
+    let mut text = text::read(text, directory, &mut counted);
+    if text.batches.iter().all(|batch| batch.blocks.is_empty() && batch.last.is_empty()) {
+        text.batches = vec![alone(placed)];
+    } else {
+        place(&mut text.batches, placed.blocks);
+    }
+    let mut found = Diagnostics::default();
+    for batch in std::mem::take(&mut text.batches) {
+        found.take(package, batch, &text);
+    }
+    let calls = first_calls(&text.inlined);
+    let steps = found.list.iter_mut().map(|one| &mut one.flow).chain(found.leaks.iter_mut().map(|leak| &mut leak.flow));
+    steps.flatten().for_each(|step| name_call(step, &calls));
+    found.see_through_interfaces();
+    found.inlined = text.inlined;
+    found.passed_over = counted.passed_over;
+    found.examples = counted.examples;
+    Ok(found)
+}
+
+/// JSON without text: what has no decision of its own is a variable.
+fn alone(placed: Json) -> Batch {
+    let decided: HashSet<&[Position]> = placed.decided.iter().map(Vec::as_slice).collect();
+    let mut seen = HashSet::new();
+    let mut last = Vec::new();
+    for block in &placed.blocks {
+        let Subject::Allocation(what) = &block.subject else { continue };
+        if seen.insert((block.at.clone(), what)) {
+            let verdict = if decided.contains(block.at.as_slice()) { Verdict::Escapes } else { Verdict::Moved };
+            last.push(Last { position: block.at[0].clone(), what: short(what).to_owned(), verdict });
+        }
+    }
+    Batch { blocks: placed.blocks, last }
+}
+
+/// Gives blocks of the text their positions. Both were told by the same code in the same order, JSON sorted by the outermost
+/// position: of blocks that say the same, the first is the first.
+fn place(batches: &mut [Batch], placed: Vec<Block>) {
+    type Key = (Position, Subject, Vec<String>);
+    let mut by_key: HashMap<Key, VecDeque<Block>> = HashMap::new();
+    let key = |block: &Block| {
+        let (position, subject, flows) = block.key();
+        (position.clone(), subject.clone(), flows.to_vec())
+    };
+    for block in placed {
+        by_key.entry(key(&block)).or_default().push_back(block);
+    }
+    for block in batches.iter_mut().flat_map(|batch| &mut batch.blocks) {
+        if let Some(same) = by_key.get_mut(&key(block)).and_then(VecDeque::pop_front) {
+            block.at = same.at;
+            block.steps = same.steps;
+        }
+    }
+}
+
+/// The compiler's last word on an `append` leaves out what is appended.
+fn short(what: &str) -> &str {
+    if what.starts_with("append(") { "append" } else { what }
+}
+
+impl Diagnostics {
+    fn take(&mut self, package: &str, batch: Batch, text: &Text) {
+        let function = |named: Option<String>, at: &Position| named.or_else(|| text.function(at).map(str::to_owned));
+        // What is decided of each expression, and the ways to the heap of it, in order.
+        let mut blocks: Vec<((Position, String), Vec<Block>)> = Vec::new();
+        let mut index: HashMap<(Position, String), usize> = HashMap::new();
+        let mut method_values: HashSet<String> = HashSet::new();
+        for block in batch.blocks {
+            match &block.subject {
+                Subject::Allocation(what) => {
+                    let key = (block.at[0].clone(), short(what).to_owned());
+                    let at = *index.entry(key.clone()).or_insert_with(|| {
+                        blocks.push((key, Vec::new()));
+                        blocks.len() - 1
+                    });
+                    blocks[at].1.push(block);
+                }
+                Subject::Leak { parameter, to, derefs } => {
+                    method_values.extend(kind::method_value(&block.flows));
+                    self.leaks.push(Leak {
+                        package: package.to_owned(),
+                        function: function(block.function.clone(), &block.at[0]),
+                        parameter: parameter.clone(),
+                        to: to.clone(),
+                        derefs: *derefs,
+                        position: block.innermost().0,
+                        flow: block.steps,
+                    });
+                }
+            }
+        }
+        let mut decided: HashMap<(Position, String), Vec<Verdict>> = HashMap::new();
+        for last in batch.last {
+            let key = (last.position, last.what);
+            if last.verdict != Verdict::DoesNotEscape && index.contains_key(&key) {
+                decided.entry(key).or_default().push(last.verdict);
+                continue;
+            }
+            // A parameter, or a value in an interface that is nowhere but on the stack: neither is an allocation.
+            if last.verdict == Verdict::DoesNotEscape && kind::is_name(&key.1) {
+                continue;
+            }
+            self.list.push(Diagnostic {
+                package: package.to_owned(),
+                function: function(None, &key.0),
+                position: key.0,
+                inlined_at: Vec::new(),
+                kind: kind::of(&key.1, last.verdict, &[]),
+                what: key.1,
+                verdict: last.verdict,
+                flow: Vec::new(),
+                reason: Reason::Unknown,
+            });
+        }
+        for (key, blocks) in blocks {
+            // The wrapper of a `go` statement's call is explained, and not decided on in words.
+            let verdicts = decided.remove(&key).unwrap_or_default();
+            let verdict = |n: usize| verdicts.get(n).or(verdicts.last()).copied().unwrap_or(Verdict::Escapes);
+            for (n, (same, boxed)) in shared(blocks, verdicts.len()).into_iter().enumerate() {
+                let Some(best) = same.iter().find(|block| intrinsic(block)).or(same.first()).cloned() else { continue };
+                let Subject::Allocation(what) = &best.subject else { continue };
+                let verdict = verdict(n);
+                let kind = match kind::of(what, verdict, &best.steps) {
+                    _ if boxed => Kind::Boxed,
+                    Kind::Boxed if method_values.contains(what) => Kind::MethodValue,
+                    kind => kind,
+                };
+                let (position, inlined_at) = best.innermost();
+                self.list.push(Diagnostic {
+                    package: package.to_owned(),
+                    function: function(best.function.clone(), &best.at[0]),
+                    position,
+                    inlined_at,
+                    kind,
+                    what: what.clone(),
+                    verdict,
+                    reason: Reason::of(kind, &best.steps),
+                    flow: best.steps,
+                });
+            }
+        }
+    }
+}
+
+impl Diagnostics {
+    /// What an interface's method gets goes where nobody knows. That it is one is told of the interface itself, which goes
+    /// the same way: a package, which looks alike, does not.
+    fn see_through_interfaces(&mut self) {
+        let flows = self.list.iter().map(|one| &one.flow).chain(self.leaks.iter().map(|leak| &leak.flow));
+        let through = flows.flatten().filter(|step| {
+            let (_, from) = step.flow.split_once(" ← ").unwrap_or_default();
+            step.how == "call parameter" && chain::calls_through(chain::callee(&step.expression), from)
+        });
+        let through: HashSet<(Position, String)> =
+            through.map(|step| (step.position.clone(), step.expression.clone())).collect();
+        for one in &mut self.list {
+            for step in &mut one.flow {
+                step.unknown_callee =
+                    step.how == "call parameter" && through.contains(&(step.position.clone(), step.expression.clone()));
+            }
+            if let Reason::Passed { callee, .. } = &one.reason
+                && one.flow.last().is_some_and(|step| step.unknown_callee)
+            {
+                one.reason = Reason::PassedToUnknown { callee: callee.clone() };
+            }
+        }
+    }
+}
+
+/// Its size alone, or its alignment, makes it be in the heap.
+fn intrinsic(block: &Block) -> bool {
+    block.steps.iter().any(|step| Reason::of_its_own(&step.how).is_some())
+}
+
+/// Explanations of expressions that look alike, by allocation: as many as were decided on. One allocation may be explained
+/// more than once, and `sink = make([]T, n)` is two that look alike: the slice, and the box around it, which is marked.
+fn shared(blocks: Vec<Block>, allocations: usize) -> Vec<(Vec<Block>, bool)> {
+    let mut by_place: Vec<Vec<Block>> = Vec::new();
+    for block in blocks {
+        match by_place.iter_mut().find(|same| same[0].at == block.at) {
+            Some(same) => same.push(block),
+            None => by_place.push(vec![block]),
+        }
+    }
+    let mut lacking = allocations.saturating_sub(by_place.len());
+    let mut out = Vec::new();
+    for same in by_place {
+        if lacking > 0 && same.len() > 1 {
+            let (inner, outer): (Vec<Block>, Vec<Block>) = same.into_iter().partition(into_its_box);
+            if inner.is_empty() || outer.is_empty() {
+                let mut each = inner.into_iter().chain(outer);
+                let mut parts: Vec<Vec<Block>> = each.by_ref().take(lacking).map(|block| vec![block]).collect();
+                let rest: Vec<Block> = each.collect();
+                lacking = lacking.saturating_sub(parts.len());
+                if !rest.is_empty() {
+                    parts.push(rest);
+                }
+                out.extend(parts.into_iter().map(|part| (part, false)));
+            } else {
+                lacking -= 1;
+                out.extend([(inner, false), (outer, true)]);
+            }
+        } else {
+            out.push((same, false));
+        }
+    }
+    out
+}
+
+/// Explains a value that is put into an interface, not the interface's own memory.
+fn into_its_box(block: &Block) -> bool {
+    let Subject::Allocation(what) = &block.subject else { return false };
+    let own = format!("{{storage for {what}}} ← &{{storage for {what}}}");
+    intrinsic(block) || block.flows.contains(&own)
+}
+
+/// Of each position the first call: the outermost one.
+fn first_calls(inlined: &[InlinedCall]) -> HashMap<&Position, &str> {
+    let mut calls = HashMap::new();
+    for call in inlined {
+        calls.entry(&call.position).or_insert(call.callee.as_str());
+    }
+    calls
+}
+
+/// Names the call that a step passes a value to, where its body is inside of the caller: `io.r, io.buf := input, buf`.
+fn name_call(step: &mut Step, calls: &HashMap<&Position, &str>) {
+    if step.how == "assign-pair" && step.expression.contains(" := ") && step.inlined_at.is_empty() {
+        step.callee = calls.get(&step.position).map(|&callee| callee.to_owned());
+    }
+}
