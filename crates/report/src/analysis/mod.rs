@@ -15,6 +15,7 @@ mod numbers;
 mod overview;
 #[cfg(test)]
 pub(crate) mod random;
+pub mod sampled;
 mod stat;
 mod suppressions;
 mod timeline;
