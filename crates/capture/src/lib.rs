@@ -8,4 +8,5 @@ pub mod replay;
 pub mod run;
 pub mod sight;
 pub mod table;
+pub mod watch;
 pub mod wire;

@@ -70,8 +70,6 @@ pub const FLAG_WIDE_SIZE: u64 = 1;
 pub const FLAG_CUT: u32 = 4;
 /// `MALLOW_EXACT_PC`
 pub const EXACT_PC: u64 = 1 << 63;
-/// `MALLOW_FLAG_SAME`
-pub const FLAG_SAME: u64 = 16;
 /// `MALLOW_FAMILY_COUNT`
 pub const FAMILIES: usize = 9;
 

@@ -7,12 +7,12 @@
 //! Words wait for one round, because what they depend on may come with the next one; a process with one busy ring needs
 //! no order, and its words are copied once and otherwise replayed as they are.
 
-mod ledger;
+pub(crate) mod ledger;
 mod live;
 mod merge;
 mod order;
 mod patterns;
-mod places;
+pub(crate) mod places;
 mod process;
 mod record;
 mod ring;

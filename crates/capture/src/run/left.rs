@@ -28,12 +28,12 @@ pub fn spool(directory: &Path) -> Option<PathBuf> {
 }
 
 /// What the control file of a run directory says, as far as it matters here.
-struct Control {
-    mode: u32,
-    reader_pid: u32,
+pub(crate) struct Control {
+    pub mode: u32,
+    pub reader_pid: u32,
 }
 
-fn control(directory: &Path) -> io::Result<Control> {
+pub(crate) fn control(directory: &Path) -> io::Result<Control> {
     let bytes = fs::read(directory.join("control"))?;
     let word = |at: usize| bytes.get(at..at + 4).map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]]));
     match (word(control::MAGIC), word(control::MODE), word(control::READER_PID)) {
@@ -44,7 +44,7 @@ fn control(directory: &Path) -> io::Result<Control> {
 
 /// The mallow that still reads a run directory. Its pid alone does not tell, as pids come again: it has the control file
 /// mapped.
-fn reader(directory: &Path, control: &Control) -> Option<u32> {
+pub(crate) fn reader(directory: &Path, control: &Control) -> Option<u32> {
     let directory = directory.canonicalize().ok()?;
     let file = directory.join("control");
     let maps = fs::read(format!("/proc/{}/maps", control.reader_pid)).ok()?;

@@ -106,6 +106,11 @@ impl Source {
         }
     }
 
+    /// The mapping.
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     /// When the image began, on CLOCK_MONOTONIC.
     pub fn start_ns(&self) -> u64 {
         self.shared.get64(process::START_NS)
@@ -288,7 +293,7 @@ pub fn drop_pad(words: &mut Vec<u64>, from: usize, count: usize) {
             }
             wire::OP_STACK => 1 + (head & 0xffff) as usize,
             _ if op == wire::OP_REALLOC_DONE || op >= wire::OP_ALLOC => {
-                2 + (head >> 48 & wire::FLAG_WIDE_SIZE) as usize - usize::from(head >> 48 & wire::FLAG_SAME != 0)
+                2 + ((head >> 48) & wire::FLAG_WIDE_SIZE) as usize
             }
             _ => 1,
         };

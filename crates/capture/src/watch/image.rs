@@ -1,0 +1,280 @@
+//! One process image of a watched program: what changed in its file since the last look.
+
+use super::slots::{Counters, Ended, Held, Layout, Slot};
+use crate::replay::ledger::Ledger;
+use crate::replay::places::{Interner, Places};
+use crate::run::source::Source;
+use crate::run::tables::{Bases, Request};
+use mallow_profile::{Lost, ProcessId, Release, Sample, SampleEvent, SampleKey, StackId, Stacks};
+use rustc_hash::FxHashMap;
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+/// Looks after which a sample whose end was not told is taken for gone.
+const PATIENCE: u32 = 3;
+/// Frames in different stacks that are kept, over all processes. Real programs have some ten thousands.
+const NODES: usize = 16 << 20;
+
+/// What all images share.
+pub struct Common {
+    /// Modules, frames and stacks.
+    pub ledger: Ledger,
+    pub interner: Interner,
+    pub bases: Bases,
+    /// Who makes tables that targets wait for.
+    pub tables: Sender<Request>,
+    pcs: Vec<u64>,
+}
+
+impl Common {
+    /// Nothing is known yet.
+    pub fn new(tables: Sender<Request>) -> Self {
+        Self {
+            ledger: Ledger::default(),
+            interner: Interner::default(),
+            bases: Bases::default(),
+            tables,
+            pcs: Vec::new(),
+        }
+    }
+}
+
+/// What was told of a slot.
+#[derive(Clone, Copy, Default)]
+struct Told {
+    /// Of the live sample that was seen in it last; 0: none.
+    sequence: u64,
+    /// As an event; else it is an inherited one, and its parent's.
+    told: bool,
+}
+
+/// A sample that left its slot before its end was seen.
+struct Leaving {
+    looks: u32,
+    after_ns: u64,
+}
+
+/// See the module.
+pub struct Image {
+    pub source: Arc<Source>,
+    pub id: ProcessId,
+    pub name: OsString,
+    layout: Layout,
+    places: Places,
+    modules: u32,
+    stacks: FxHashMap<u32, StackId>,
+    slots: Vec<Told>,
+    leaving: FxHashMap<(u32, u64), Leaving>,
+    /// Ends that were read.
+    ends: u64,
+    counters: Counters,
+    looked_ns: u64,
+    begun: bool,
+    /// Inherited samples are its own: whoever allocated them is gone.
+    pub heir: bool,
+}
+
+impl Image {
+    /// An image whose samples lie as `layout` says.
+    pub fn new(source: Source, layout: Layout, id: ProcessId, name: OsString) -> Self {
+        Self {
+            source: Arc::new(source),
+            id,
+            name,
+            layout,
+            places: Places::default(),
+            modules: 0,
+            stacks: FxHashMap::default(),
+            slots: Vec::new(),
+            leaving: FxHashMap::default(),
+            ends: 0,
+            counters: Counters::default(),
+            looked_ns: 0,
+            begun: false,
+            heir: false,
+        }
+    }
+
+    /// Tells what happened since the last look. `last`: nobody writes any more.
+    pub fn look(&mut self, common: &mut Common, now_ns: u64, last: bool, each: &mut dyn FnMut(SampleEvent)) {
+        let source = Arc::clone(&self.source);
+        let shared = source.shared();
+        let mut lost = Lost::default();
+        if !self.begun {
+            self.begin(each);
+        }
+        let used = self.layout.used(shared);
+        if self.slots.len() < used as usize {
+            self.slots.resize(used as usize, Told::default());
+        }
+        for index in 0..used {
+            let sequence = self.layout.sequence(shared, index);
+            let before = self.slots[index as usize];
+            if sequence == before.sequence && (before.told || !self.heir) {
+                continue;
+            }
+            if before.sequence != 0 && sequence != before.sequence {
+                if before.told {
+                    self.leaving.insert((index, before.sequence), Leaving { looks: 0, after_ns: self.looked_ns });
+                }
+                self.slots[index as usize] = Told::default();
+            }
+            match self.layout.slot(shared, index) {
+                Slot::Empty => {}
+                Slot::Damaged => lost.damaged += 1,
+                Slot::Live(held) => {
+                    let told = !held.inherited || self.heir;
+                    self.slots[index as usize] = Told { sequence: held.sequence, told };
+                    if told {
+                        self.allocated(common, index, &held, each);
+                    }
+                }
+            }
+        }
+        // After the slots: what ended meanwhile is told right after its beginning.
+        let ended = self.layout.ended(shared);
+        let unread = ended.saturating_sub(self.ends);
+        let readable = unread.min(self.layout.max_ends);
+        lost.events += unread - readable;
+        for number in ended - readable + 1..=ended {
+            match self.layout.end(shared, number) {
+                Some(end) => self.ended(common, &end, each),
+                None => lost.events += 1,
+            }
+        }
+        self.ends = self.ends.max(ended);
+        self.settle(now_ns, last || lost.events > 0, each);
+        let counters = self.layout.counters(shared);
+        lost.picks += counters.picks.saturating_sub(self.counters.picks);
+        lost.stacks += counters.stacks.saturating_sub(self.counters.stacks);
+        self.counters = counters;
+        if lost != Lost::default() {
+            each(SampleEvent::Lost { process: self.id, lost });
+        }
+        self.modules(common);
+        self.looked_ns = now_ns;
+    }
+
+    /// From when on everything is known: the image's start, or the oldest end that was not overwritten.
+    fn begin(&mut self, each: &mut dyn FnMut(SampleEvent)) {
+        self.begun = true;
+        let shared = self.source.shared();
+        let ended = self.layout.ended(shared);
+        let mut at_ns = self.source.start_ns();
+        if ended > self.layout.max_ends {
+            self.ends = ended - self.layout.max_ends;
+            // The very oldest may be overwritten while it is read.
+            let oldest = (self.ends + 1..=ended).find_map(|number| self.layout.end(shared, number));
+            at_ns = oldest.map_or(at_ns, |end| end.ended_ns.max(at_ns));
+            // Those that are overwritten before they are read are no loss of this reader's.
+            self.ends = self.layout.ended(shared).saturating_sub(self.layout.max_ends).max(self.ends);
+        }
+        each(SampleEvent::ProcessBegan { process: self.id, at_ns });
+    }
+
+    fn key(&self, slot: u32, sequence: u64) -> SampleKey {
+        SampleKey { process: self.id, slot, generation: (sequence >> 2) as u32 }
+    }
+
+    fn allocated(&mut self, common: &mut Common, slot: u32, held: &Held, each: &mut dyn FnMut(SampleEvent)) {
+        let sample = Sample {
+            process: self.id,
+            thread: held.tid,
+            family: held.family,
+            size: held.size,
+            period: held.period,
+            address: held.address,
+            at_ns: held.began_ns,
+            stack: self.stack(common, held.stack),
+        };
+        each(SampleEvent::Allocated { key: self.key(slot, held.sequence), sample });
+    }
+
+    fn ended(&mut self, common: &mut Common, end: &Ended, each: &mut dyn FnMut(SampleEvent)) {
+        let Ended { held, slot, .. } = end;
+        let seen = self.slots.get_mut(*slot as usize).filter(|seen| seen.sequence == held.sequence);
+        let told = match seen {
+            Some(seen) => std::mem::take(seen).told,
+            None => {
+                let left = self.leaving.remove(&(*slot, held.sequence)).is_some();
+                // It came and went between two looks.
+                if !left && (!held.inherited || self.heir) {
+                    self.allocated(common, *slot, held, each);
+                }
+                left || !held.inherited || self.heir
+            }
+        };
+        if !told {
+            return;
+        }
+        let key = self.key(*slot, held.sequence);
+        let stack = self.stack(common, end.stack);
+        let release = Release { thread: end.tid, at_ns: end.ended_ns, stack };
+        each(match end.reallocated {
+            false => SampleEvent::Freed { key, release },
+            // The new size is not told: what came of it is an allocation of its own.
+            true => SampleEvent::Reallocated { key, release, size: 0 },
+        });
+    }
+
+    /// Samples that left, and whose end is nowhere.
+    fn settle(&mut self, now_ns: u64, at_once: bool, each: &mut dyn FnMut(SampleEvent)) {
+        let process = self.id;
+        self.leaving.retain(|&(slot, sequence), leaving| {
+            leaving.looks += 1;
+            let wait = !at_once && leaving.looks < PATIENCE;
+            if !wait {
+                let key = SampleKey { process, slot, generation: (sequence >> 2) as u32 };
+                each(SampleEvent::Gone { key, after_ns: leaving.after_ns, before_ns: now_ns });
+            }
+            wait
+        });
+    }
+
+    fn stack(&mut self, common: &mut Common, number: u32) -> StackId {
+        if number == 0 {
+            return Stacks::ROOT;
+        }
+        if let Some(&id) = self.stacks.get(&number) {
+            return id;
+        }
+        let source = Arc::clone(&self.source);
+        // Its modules were announced before it.
+        self.modules(common);
+        let mut pcs = std::mem::take(&mut common.pcs);
+        pcs.clear();
+        let found = self.layout.stack(source.shared(), number, &mut pcs);
+        let id = match found {
+            Some(found) if common.ledger.stacks.len() < NODES => {
+                let root = if found.cut { Stacks::CUT_ROOT } else { Stacks::ROOT };
+                pcs.iter().fold(root, |parent, &pc| {
+                    let Common { ledger, interner, .. } = common;
+                    let frame = self.places.frame(interner, ledger, self.id.0, found.generation, pc);
+                    ledger.stacks.push(parent, frame)
+                })
+            }
+            _ => Stacks::ROOT,
+        };
+        common.pcs = pcs;
+        self.stacks.insert(number, id);
+        id
+    }
+
+    /// Takes modules that were announced, and has tables made that the target waits for.
+    pub fn modules(&mut self, common: &mut Common) {
+        while self.modules < self.source.modules() {
+            let index = self.modules;
+            let mut module = self.source.module(self.id.0, index);
+            module.base_svma = common.bases.of(&module, self.source.pid);
+            self.places.add(&mut common.interner, &mut common.ledger, &module);
+            if self.source.module_wanted(index) {
+                let request = Request { source: Arc::clone(&self.source), index, module };
+                if let Err(unsent) = common.tables.send(request) {
+                    unsent.0.source.module_answer(index, false);
+                }
+            }
+            self.modules += 1;
+        }
+    }
+}

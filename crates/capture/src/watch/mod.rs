@@ -1,0 +1,293 @@
+//! Reading a program that is sampled: its run directory, whoever started it, while it goes on or after it.
+//!
+//! What happened comes as [`SampleEvent`]s. The target waits for nobody: a look reads which samples are live and which ended
+//! since the last one, and tells what was overwritten in between.
+
+mod image;
+mod join;
+mod slots;
+#[cfg(test)]
+mod tests;
+
+use self::image::{Common, Image};
+use self::slots::Layout;
+use crate::run::directory::{About, about, monotonic_ns};
+use crate::run::left;
+use crate::run::source::{Opened, Source};
+use crate::run::tables;
+use crate::wire::{self, Shared, control};
+use mallow_profile::{Process, ProcessId, Profile, SampleEvent};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io;
+use std::mem::swap;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+
+pub use join::directory_of;
+
+/// Why a program cannot be watched.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchError {
+    /// There is no such process.
+    #[error("there is no process {0}")]
+    NoProcess(u32),
+    /// It is another user's.
+    #[error("process {0} is another user's: watch it as that user, or as root")]
+    NotYours(u32),
+    /// It does not have the library.
+    #[error("process {0} cannot be joined: it was not started by mallow run or mallow watch")]
+    NotOurs(u32),
+    /// The directory is that of another kind of run.
+    #[error("{0} is not sampled: it was made by mallow record or mallow stat")]
+    NotSampled(PathBuf),
+    /// Another mallow watches.
+    #[error("process {0} watches it already; --period with --set, and --stop work all the same")]
+    Busy(u32),
+    /// It is no run directory, or not of this version.
+    #[error("{path} is no run directory of this mallow: {error}")]
+    Directory {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        error: io::Error,
+    },
+}
+
+/// What every process of a run reads: how much is sampled.
+pub struct Control {
+    shared: Shared,
+}
+
+impl Control {
+    /// That of a run directory.
+    pub fn open(directory: &Path) -> Result<Self, WatchError> {
+        let failed = |error| WatchError::Directory { path: directory.to_owned(), error };
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).custom_flags(libc::O_NOFOLLOW);
+        let opened = options.open(directory.join("control")).and_then(|file| Shared::map(&file, control::FILE_BYTES));
+        let shared = opened.map_err(failed)?;
+        let known =
+            shared.get32(control::MAGIC) == wire::CONTROL_MAGIC && shared.get32(control::VERSION) == wire::VERSION;
+        if !known {
+            return Err(failed(io::Error::new(io::ErrorKind::InvalidData, "it is of another version")));
+        }
+        match shared.get32(control::MODE) {
+            wire::MODE_SAMPLE | wire::MODE_DORMANT => Ok(Self { shared }),
+            _ => Err(WatchError::NotSampled(directory.to_owned())),
+        }
+    }
+
+    /// Mean distance in bytes between two picked ones.
+    pub fn period(&self) -> u64 {
+        self.shared.get64(control::PERIOD)
+    }
+
+    /// Sets it. Targets follow at their next pick, or within a megabyte.
+    pub fn set_period(&self, period: u64) {
+        self.shared.set64(control::PERIOD, period.clamp(1, wire::PERIOD_MOST));
+    }
+
+    /// Whether anything new is sampled.
+    pub fn sampling(&self) -> bool {
+        self.shared.get32(control::MODE) == wire::MODE_SAMPLE
+    }
+
+    /// Begins, or stops.
+    pub fn set_sampling(&self, on: bool) {
+        self.shared.set32(control::MODE, if on { wire::MODE_SAMPLE } else { wire::MODE_DORMANT });
+    }
+}
+
+/// A watched program.
+pub struct Watch {
+    directory: PathBuf,
+    about: About,
+    control: Control,
+    /// Somebody may write into the directory, and this reads all of it.
+    live: bool,
+    images: Vec<Image>,
+    seen: FxHashSet<OsString>,
+    common: Common,
+    profile: Profile,
+    began_ns: u64,
+}
+
+impl Watch {
+    /// The program that runs in this directory.
+    pub fn open(directory: &Path) -> Result<Self, WatchError> {
+        let watch = Self::new(directory, true)?;
+        watch.control.shared.set32(control::READER_PID, std::process::id());
+        Ok(watch)
+    }
+
+    /// What a program left behind in this directory, that nobody writes or reads any more.
+    pub fn left(directory: &Path) -> Result<Self, WatchError> {
+        Self::new(directory, false)
+    }
+
+    fn new(directory: &Path, live: bool) -> Result<Self, WatchError> {
+        let failed = |error| WatchError::Directory { path: directory.to_owned(), error };
+        let control = Control::open(directory)?;
+        let known = left::control(directory).map_err(failed)?;
+        if let Some(pid) = left::reader(directory, &known).filter(|&pid| pid != std::process::id()) {
+            return Err(WatchError::Busy(pid));
+        }
+        let about = about(directory).map_err(failed)?;
+        let (requests, wishes) = channel();
+        let place = directory.to_owned();
+        // It ends when the watch does, which has the other end of the channel.
+        std::thread::spawn(move || tables::serve(&wishes, &place));
+        let profile =
+            Profile { command: about.command.clone(), started_unix_ms: about.started_unix_ms, ..Profile::default() };
+        Ok(Self {
+            directory: directory.to_owned(),
+            about,
+            control,
+            live,
+            images: Vec::new(),
+            seen: FxHashSet::default(),
+            common: Common::new(requests),
+            profile,
+            began_ns: monotonic_ns(),
+        })
+    }
+
+    /// How much is sampled.
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// The run directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Strings, modules, frames, stacks and processes that events name; frames have no names yet.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// The same, for names to be put in.
+    pub fn profile_mut(&mut self) -> &mut Profile {
+        &mut self.profile
+    }
+
+    /// When this watch began, on CLOCK_MONOTONIC.
+    pub fn began_ns(&self) -> u64 {
+        self.began_ns
+    }
+
+    /// Processes that run.
+    pub fn running(&self) -> usize {
+        self.images.len()
+    }
+
+    /// Whether this process runs.
+    pub fn runs(&self, process: ProcessId) -> bool {
+        self.images.iter().any(|image| image.id == process)
+    }
+
+    /// Tells what happened since the last look, and lets targets know that somebody looks.
+    pub fn poll(&mut self, each: &mut dyn FnMut(SampleEvent)) {
+        let now_ns = monotonic_ns();
+        if self.live {
+            let ms = now_ns.saturating_sub(self.about.started_ns) / 1_000_000;
+            self.control.shared.set64(control::EPOCH, ms + 1);
+        }
+        let duration_ms = now_ns.saturating_sub(self.about.started_ns) / 1_000_000;
+        self.profile.duration_ms = duration_ms;
+        self.exchange();
+        self.discover();
+        let over = self.over();
+        for image in self.images.iter_mut().filter(|image| !over.contains(&image.id)) {
+            image.look(&mut self.common, now_ns, false, each);
+        }
+        for id in over {
+            let Some(at) = self.images.iter().position(|image| image.id == id) else { continue };
+            let mut image = self.images.remove(at);
+            // Nobody writes it any more: what it holds now is all.
+            image.look(&mut self.common, now_ns, true, each);
+            each(SampleEvent::ProcessEnded { process: id, at_ns: now_ns });
+            if let Some(process) = self.profile.processes.get_mut(id.0 as usize) {
+                process.end_ms = duration_ms;
+            }
+            if self.live && std::fs::remove_file(self.directory.join(&image.name)).is_ok() {
+                // A later image of this pid may take the name.
+                self.seen.remove(&image.name);
+            }
+        }
+        self.exchange();
+    }
+
+    /// Modules, frames and stacks are the profile's between looks, and the ledger's within.
+    fn exchange(&mut self) {
+        let (profile, ledger) = (&mut self.profile, &mut self.common.ledger);
+        swap(&mut profile.modules, &mut ledger.modules);
+        swap(&mut profile.frames, &mut ledger.frames);
+        swap(&mut profile.stacks, &mut ledger.stacks);
+    }
+
+    /// Looks for new process files.
+    fn discover(&mut self) {
+        let Ok(entries) = std::fs::read_dir(&self.directory) else { return };
+        let mut found: Vec<_> = entries
+            .filter_map(|entry| entry.ok().map(|entry| entry.file_name()))
+            .filter(|name| name.as_encoded_bytes().starts_with(b"p-") && !self.seen.contains(name))
+            .filter_map(|name| match Source::open(&self.directory.join(&name)) {
+                Ok(Opened::Ready(source)) => Some((name, Some(source))),
+                Ok(Opened::Foreign) => Some((name, None)),
+                Ok(Opened::Filling) | Err(_) => None,
+            })
+            .collect();
+        found.sort_by_key(|(_, source)| source.as_ref().map_or(0, Source::start_ns));
+        for (name, source) in found {
+            self.seen.insert(name.clone());
+            let Some((source, layout)) = source.and_then(|source| Layout::of(&source).map(|layout| (source, layout)))
+            else {
+                continue;
+            };
+            let id = ProcessId(self.profile.processes.len() as u32);
+            let start = source.process(id.0, self.about.started_ns);
+            self.profile.processes.push(Process {
+                pid: start.pid,
+                parent_pid: start.parent_pid,
+                serial: start.serial,
+                forked: start.forked,
+                executable: start.executable,
+                arguments: start.arguments,
+                start_ms: start.start_ms,
+                ..Process::default()
+            });
+            self.images.push(Image::new(source, layout, id, name));
+        }
+    }
+
+    /// The images whose process is gone or has become another one; all, where nobody writes any more. The others inherit
+    /// what their parents have left them, where those are gone.
+    fn over(&mut self) -> Vec<ProcessId> {
+        let mut newest: FxHashMap<u32, u64> = FxHashMap::default();
+        for image in &self.images {
+            let start = newest.entry(image.source.pid).or_default();
+            *start = (*start).max(image.source.start_ns());
+        }
+        let mut over = Vec::new();
+        for image in &mut self.images {
+            let replaced = newest.get(&image.source.pid).is_some_and(|&newest| newest > image.source.start_ns());
+            if !self.live || replaced || !image.source.alive() {
+                over.push(image.id);
+            }
+            let parent = self.profile.processes.get(image.id.0 as usize).map_or(0, |process| process.parent_pid);
+            image.heir |= !newest.contains_key(&parent);
+        }
+        over
+    }
+
+    /// Leaves the program running, and dormant.
+    pub fn leave(self) {
+        self.control.set_sampling(false);
+        self.control.shared.set32(control::READER_PID, 0);
+    }
+}

@@ -1,0 +1,221 @@
+//! The samples in one process file: slots, ends and stacks. Nothing in them is trusted.
+
+use crate::run::source::Source;
+use crate::wire::{self, Shared, end, process, sampling, slot, stack};
+use mallow_profile::Family;
+use std::sync::atomic::{Ordering, fence};
+
+/// Where the parts of a process file's samples are, checked once.
+pub struct Layout {
+    at: usize,
+    slots: usize,
+    ends: usize,
+    stacks: usize,
+    stacks_bytes: u64,
+    /// Slots that there may be.
+    pub max_slots: u32,
+    /// Ends that are kept.
+    pub max_ends: u64,
+}
+
+/// A slot that holds a live sample, or did when its sample ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Of this use of the slot.
+    pub sequence: u64,
+    /// Of the block.
+    pub address: u64,
+    /// Requested bytes.
+    pub size: u64,
+    /// When it was allocated.
+    pub began_ns: u64,
+    /// Sampling period.
+    pub period: u64,
+    /// Who allocated it.
+    pub tid: u32,
+    /// Number of the stack; 0: none.
+    pub stack: u32,
+    /// How it was allocated.
+    pub family: Family,
+    /// The parent of a forked process allocated it.
+    pub inherited: bool,
+}
+
+/// A sample that ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// What it was.
+    pub held: Held,
+    /// Its slot.
+    pub slot: u32,
+    /// When.
+    pub ended_ns: u64,
+    /// By whom.
+    pub tid: u32,
+    /// Number of the stack of who ended it; 0: none.
+    pub stack: u32,
+    /// By realloc.
+    pub reallocated: bool,
+}
+
+/// What could be read of a slot.
+pub enum Slot {
+    /// Nothing is in it, or it is being written: look again.
+    Empty,
+    /// A sample.
+    Live(Held),
+    /// It makes no sense.
+    Damaged,
+}
+
+/// Counters of a process file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Picked, and without a slot or passed over.
+    pub picks: u64,
+    /// Without a stack.
+    pub stacks: u64,
+}
+
+impl Layout {
+    /// The layout; None where there are no samples, or where it does not fit the file.
+    pub fn of(source: &Source) -> Option<Self> {
+        let shared = source.shared();
+        let at = usize::try_from(shared.get64(process::SAMPLING)).ok()?;
+        let header = |field: usize| at.checked_add(field);
+        if at < process::BYTES || header(sampling::BYTES)? > shared.bytes() {
+            return None;
+        }
+        let offset = |field: usize| usize::try_from(shared.get64(at + field)).ok().filter(|o| o.is_multiple_of(8));
+        let layout = Self {
+            at,
+            slots: offset(sampling::SLOTS_OFFSET)?,
+            ends: offset(sampling::ENDS_OFFSET)?,
+            stacks: offset(sampling::STACKS_OFFSET)?,
+            stacks_bytes: shared.get64(at + sampling::STACKS_BYTES),
+            max_slots: shared.get32(at + sampling::MAX_SLOTS),
+            max_ends: shared.get32(at + sampling::MAX_ENDS).into(),
+        };
+        let fits = |from: usize, count: u64, bytes: usize| {
+            count
+                .checked_mul(bytes as u64)
+                .and_then(|b| b.checked_add(from as u64))
+                .is_some_and(|end| end <= shared.bytes() as u64)
+        };
+        let sound = at.is_multiple_of(8)
+            && layout.max_ends.is_power_of_two()
+            && fits(layout.slots, layout.max_slots.into(), slot::BYTES)
+            && fits(layout.ends, layout.max_ends, end::BYTES)
+            && fits(layout.stacks, layout.stacks_bytes, 1);
+        sound.then_some(layout)
+    }
+
+    /// Slots ever used.
+    pub fn used(&self, shared: &Shared) -> u32 {
+        shared.get32(self.at + sampling::SLOTS).min(self.max_slots)
+    }
+
+    /// Ends ever written.
+    pub fn ended(&self, shared: &Shared) -> u64 {
+        shared.get64(self.at + sampling::ENDED)
+    }
+
+    /// What could not be recorded.
+    pub fn counters(&self, shared: &Shared) -> Counters {
+        let word = |field: usize| shared.get64(self.at + field);
+        Counters {
+            picks: word(sampling::WITHOUT_SLOT).saturating_add(word(sampling::MISSED)),
+            stacks: word(sampling::WITHOUT_STACK),
+        }
+    }
+
+    /// The sequence of slot `index`, below `max_slots`.
+    pub fn sequence(&self, shared: &Shared, index: u32) -> u64 {
+        shared.get64(self.slots + index as usize * slot::BYTES + slot::SEQUENCE)
+    }
+
+    /// Slot `index`, below `max_slots`.
+    pub fn slot(&self, shared: &Shared, index: u32) -> Slot {
+        let at = self.slots + index as usize * slot::BYTES;
+        let before = shared.get64(at + slot::SEQUENCE);
+        if before & 3 != slot::STATE_LIVE {
+            return Slot::Empty;
+        }
+        let held = held(shared, at, before);
+        fence(Ordering::Acquire);
+        match held {
+            _ if shared.get64(at + slot::SEQUENCE) != before => Slot::Empty,
+            Some(held) => Slot::Live(held),
+            None => Slot::Damaged,
+        }
+    }
+
+    /// End number `number`, from 1 on; None where it was overwritten, or makes no sense.
+    pub fn end(&self, shared: &Shared, number: u64) -> Option<Ended> {
+        let at = self.ends + (number.wrapping_sub(1) & (self.max_ends - 1)) as usize * end::BYTES;
+        if shared.get64(at + end::NUMBER) != number {
+            return None;
+        }
+        let sample = at + end::SAMPLE;
+        let held = held(shared, sample, shared.get64(sample + slot::SEQUENCE));
+        let (ended_ns, tid) = (shared.get64(at + end::ENDED_NS), shared.get32(at + end::TID));
+        let (stack, slot, kind) =
+            (shared.get32(at + end::STACK), shared.get32(at + end::SLOT), shared.get32(at + end::KIND));
+        fence(Ordering::Acquire);
+        let whole = shared.get64(at + end::NUMBER) == number && slot < self.max_slots;
+        let reallocated = kind == end::REALLOCATED;
+        if !whole || !(reallocated || kind == end::FREED) {
+            return None;
+        }
+        held.map(|held| Ended { held, slot, ended_ns, tid, stack, reallocated })
+    }
+
+    /// The return addresses of stack `number`, the outermost first, appended to `pcs`. None where it makes no sense.
+    pub fn stack(&self, shared: &Shared, number: u32, pcs: &mut Vec<u64>) -> Option<Found> {
+        let offset = u64::from(number).checked_mul(8)?;
+        let used = shared.get64(self.at + sampling::STACKS_USED).min(self.stacks_bytes);
+        if offset == 0 || offset.checked_add(stack::BYTES as u64)? > used {
+            return None;
+        }
+        let at = self.stacks + offset as usize;
+        let depth = shared.get32(at + stack::DEPTH);
+        let end = offset + stack::BYTES as u64 + u64::from(depth) * 8;
+        if depth == 0 || depth > wire::DEPTH_LIMIT || end > used {
+            return None;
+        }
+        shared.copy_words(at + stack::PC, depth as usize, pcs);
+        Some(Found {
+            generation: shared.get32(at + stack::GENERATION),
+            cut: shared.get32(at + stack::FLAGS) & wire::FLAG_CUT != 0,
+        })
+    }
+}
+
+/// What is known of a stack besides its addresses.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    /// To which modules they belong.
+    pub generation: u32,
+    /// Outer frames are missing.
+    pub cut: bool,
+}
+
+/// None where no sampler would have written it.
+fn held(shared: &Shared, at: usize, sequence: u64) -> Option<Held> {
+    // Family and flags are bytes of one word.
+    let kinds = shared.get32(at + slot::FAMILY);
+    let (family, flags) = ((kinds & 0xff) as u8, (kinds >> 8) as u8);
+    let held = Held {
+        sequence,
+        address: shared.get64(at + slot::ADDRESS),
+        size: shared.get64(at + slot::SIZE),
+        began_ns: shared.get64(at + slot::BEGAN_NS),
+        period: shared.get32(at + slot::PERIOD).into(),
+        tid: shared.get32(at + slot::TID),
+        stack: shared.get32(at + slot::STACK),
+        family: Family(family),
+        inherited: flags & slot::INHERITED != 0,
+    };
+    let sound = held.size > 0 && held.size < 1 << 47 && held.period > 0 && (family as usize) < wire::FAMILIES;
+    sound.then_some(held)
+}

@@ -1,0 +1,299 @@
+//! A target played by the test: it writes a process file as `preload/wire.h` lays it out.
+
+use super::{Watch, WatchError};
+use crate::run::directory::monotonic_ns;
+use crate::wire::{self, Shared, control, end, module, process, sampling, slot, stack};
+use mallow_profile::{Lost, SampleEvent};
+use std::fs::{self, File, OpenOptions};
+use tempfile::TempDir;
+
+const SLOTS: u32 = 8;
+const ENDS: u32 = 4;
+const STACK_BYTES: u64 = 4096;
+const SAMPLING: usize = process::BYTES + wire::MAX_MODULES as usize * module::BYTES + 4096;
+const SLOTS_AT: usize = SAMPLING + sampling::BYTES;
+const ENDS_AT: usize = SLOTS_AT + SLOTS as usize * slot::BYTES;
+const STACKS_AT: usize = ENDS_AT + ENDS as usize * end::BYTES;
+const FILE_BYTES: usize = STACKS_AT + STACK_BYTES as usize;
+
+fn mapped(path: &std::path::Path, bytes: usize) -> Shared {
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).unwrap();
+    if file.metadata().unwrap().len() < bytes as u64 {
+        file.set_len(bytes as u64).unwrap();
+    }
+    Shared::map(&file, bytes).unwrap()
+}
+
+struct Target {
+    file: Shared,
+    ended: u64,
+    stacks: u64,
+}
+
+fn directory() -> TempDir {
+    let place = tempfile::Builder::new().prefix("mallow-").tempdir().unwrap();
+    fs::write(place.path().join("about"), format!("1 {}\nserver\0", monotonic_ns())).unwrap();
+    fs::create_dir(place.path().join("tables")).unwrap();
+    let control = mapped(&place.path().join("control"), control::FILE_BYTES);
+    control.set32(control::MAGIC, wire::CONTROL_MAGIC);
+    control.set32(control::VERSION, wire::VERSION);
+    control.set32(control::MODE, wire::MODE_SAMPLE);
+    control.set64(control::PERIOD, 4096);
+    place
+}
+
+impl Target {
+    fn new(place: &TempDir, pid: u32, parent: u32) -> Self {
+        let file = mapped(&place.path().join(format!("p-{pid}-0")), FILE_BYTES);
+        for (at, value) in [
+            (process::MAGIC, wire::PROCESS_MAGIC),
+            (process::VERSION, wire::VERSION),
+            (process::PID, pid),
+            (process::PARENT_PID, parent),
+            (process::MAX_THREADS, 1),
+            (process::LARGE_RING_WORDS, 1),
+            (process::SMALL_RING_WORDS, 1),
+            (SAMPLING + sampling::MAX_SLOTS, SLOTS),
+            (SAMPLING + sampling::MAX_ENDS, ENDS),
+        ] {
+            file.set32(at, value);
+        }
+        for (at, value) in [
+            (process::START_NS, 5),
+            (process::MODULES_OFFSET, process::BYTES as u64),
+            (process::THREADS_OFFSET, (SAMPLING - 4096) as u64),
+            (process::RINGS_OFFSET, SAMPLING as u64),
+            (process::SAMPLING, SAMPLING as u64),
+            (SAMPLING + sampling::SLOTS_OFFSET, SLOTS_AT as u64),
+            (SAMPLING + sampling::ENDS_OFFSET, ENDS_AT as u64),
+            (SAMPLING + sampling::STACKS_OFFSET, STACKS_AT as u64),
+            (SAMPLING + sampling::STACKS_BYTES, STACK_BYTES),
+        ] {
+            file.set64(at, value);
+        }
+        file.set32(process::STATE, wire::PROCESS_READY);
+        Self { file, ended: 0, stacks: 8 }
+    }
+
+    fn sample(&self, at: usize, sequence: u64, size: u64, stack: u32, flags: u8) {
+        self.file.set64(at + slot::ADDRESS, 0x1000 + size);
+        self.file.set64(at + slot::SIZE, size);
+        self.file.set64(at + slot::BEGAN_NS, 100);
+        self.file.set32(at + slot::PERIOD, 4096);
+        self.file.set32(at + slot::TID, 7);
+        self.file.set32(at + slot::STACK, stack);
+        self.file.set32(at + slot::FAMILY, u32::from(flags) << 8);
+        self.file.set64(at + slot::SEQUENCE, sequence);
+    }
+
+    fn allocate(&self, index: u32, generation: u64, size: u64, stack: u32, flags: u8) {
+        let at = SLOTS_AT + index as usize * slot::BYTES;
+        self.sample(at, generation << 2 | slot::STATE_LIVE, size, stack, flags);
+        let used = self.file.get32(SAMPLING + sampling::SLOTS).max(index + 1);
+        self.file.set32(SAMPLING + sampling::SLOTS, used);
+    }
+
+    fn release(&mut self, index: u32, generation: u64, size: u64, kind: u32) {
+        self.vanish(index, generation);
+        self.ended += 1;
+        let at = ENDS_AT + ((self.ended - 1) % u64::from(ENDS)) as usize * end::BYTES;
+        self.sample(at + end::SAMPLE, generation << 2 | slot::STATE_LIVE, size, 0, 0);
+        self.file.set64(at + end::ENDED_NS, 200 + self.ended);
+        self.file.set32(at + end::TID, 8);
+        self.file.set32(at + end::SLOT, index);
+        self.file.set32(at + end::KIND, kind);
+        self.file.set64(at + end::NUMBER, self.ended);
+        self.file.set64(SAMPLING + sampling::ENDED, self.ended);
+    }
+
+    fn vanish(&self, index: u32, generation: u64) {
+        self.file.set64(SLOTS_AT + index as usize * slot::BYTES, (generation << 2) | slot::STATE_FREE);
+    }
+
+    /// The number of a stack with these return addresses, the outermost first.
+    fn stack(&mut self, pcs: &[u64]) -> u32 {
+        let at = STACKS_AT + self.stacks as usize;
+        self.file.set32(at + stack::DEPTH, pcs.len() as u32);
+        for (index, pc) in pcs.iter().enumerate() {
+            self.file.set64(at + stack::PC + 8 * index, *pc);
+        }
+        let number = self.stacks / 8;
+        self.stacks += stack::BYTES as u64 + 8 * pcs.len() as u64;
+        self.file.set64(SAMPLING + sampling::STACKS_USED, self.stacks);
+        number as u32
+    }
+}
+
+/// What a look tells, in words.
+fn look(watch: &mut Watch) -> Vec<String> {
+    let mut told = Vec::new();
+    watch.poll(&mut |event| {
+        told.push(match event {
+            SampleEvent::ProcessBegan { process, at_ns } => format!("process {} from {at_ns}", process.0),
+            SampleEvent::Allocated { key, sample } => {
+                format!("{} in {}: {} of {}", key.generation, key.slot, sample.size, sample.thread)
+            }
+            SampleEvent::Freed { key, release } => format!("{} freed at {}", key.generation, release.at_ns),
+            SampleEvent::Reallocated { key, .. } => format!("{} reallocated", key.generation),
+            SampleEvent::Gone { key, .. } => format!("{} gone", key.generation),
+            SampleEvent::Lost { lost: Lost { events, picks, stacks, damaged }, .. } => {
+                format!("lost {events} {picks} {stacks} {damaged}")
+            }
+            SampleEvent::ProcessEnded { process, .. } => format!("process {} ended", process.0),
+        });
+    });
+    told
+}
+
+fn own() -> u32 {
+    std::process::id()
+}
+
+#[test]
+fn samples_are_told_once_with_how_they_ended() {
+    let place = directory();
+    let mut target = Target::new(&place, own(), 1);
+    let number = target.stack(&[0x1111, 0x2222]);
+    target.allocate(0, 1, 100, number, 0);
+    let mut watch = Watch::open(place.path()).unwrap();
+    assert_eq!(look(&mut watch), ["process 0 from 5", "1 in 0: 100 of 7"]);
+    assert!(look(&mut watch).is_empty());
+    let profile = watch.profile();
+    assert_eq!((profile.frames.len(), profile.stacks.len() > 2), (2, true));
+
+    // The slot is used again before anybody looks, another is free again, and a third came and went.
+    target.release(0, 1, 100, end::FREED);
+    target.allocate(0, 2, 200, number, 0);
+    target.allocate(1, 3, 300, 0, 0);
+    target.release(1, 3, 300, end::REALLOCATED);
+    let told = look(&mut watch);
+    assert_eq!(told, ["2 in 0: 200 of 7", "1 freed at 201", "3 in 1: 300 of 7", "3 reallocated"]);
+    assert!(look(&mut watch).is_empty());
+}
+
+#[test]
+fn what_was_overwritten_is_counted_and_live_samples_stay_known() {
+    let place = directory();
+    let mut target = Target::new(&place, own(), 1);
+    target.allocate(0, 1, 100, 0, 0);
+    target.allocate(1, 2, 100, 0, 0);
+    let mut watch = Watch::open(place.path()).unwrap();
+    look(&mut watch);
+    target.release(0, 1, 100, end::FREED);
+    for generation in 10..14 {
+        target.allocate(2, generation, 64, 0, 0);
+        target.release(2, generation, 64, end::FREED);
+    }
+    let told = look(&mut watch);
+    assert!(told.contains(&"lost 1 0 0 0".to_owned()) && told.contains(&"1 gone".to_owned()), "{told:?}");
+    assert_eq!(told.iter().filter(|text| text.contains("freed")).count(), 4, "{told:?}");
+    assert!(!told.iter().any(|text| text.starts_with("2 ")), "{told:?}");
+
+    // Without an end it is waited for, for a while.
+    target.vanish(1, 2);
+    assert!(look(&mut watch).is_empty() && look(&mut watch).is_empty());
+    assert_eq!(look(&mut watch), ["2 gone"]);
+    target.file.set64(SAMPLING + sampling::WITHOUT_SLOT, 3);
+    target.file.set64(SAMPLING + sampling::MISSED, 2);
+    target.file.set64(SAMPLING + sampling::WITHOUT_STACK, 4);
+    assert_eq!(look(&mut watch), ["lost 0 5 4 0"]);
+}
+
+#[test]
+fn who_joins_late_knows_from_when_on() {
+    let place = directory();
+    let mut target = Target::new(&place, own(), 1);
+    for generation in 1..=6 {
+        target.allocate(0, generation, 64, 0, 0);
+        target.release(0, generation, 64, end::FREED);
+    }
+    target.allocate(0, 7, 64, 0, 0);
+    let mut watch = Watch::open(place.path()).unwrap();
+    let told = look(&mut watch);
+    // Six ended, and four are remembered: that is no loss, it was before.
+    assert_eq!(told[..2], ["process 0 from 203", "7 in 0: 64 of 7"]);
+    assert_eq!(told.iter().filter(|text| text.contains("freed")).count(), 4, "{told:?}");
+    assert!(!told.iter().any(|text| text.starts_with("lost")), "{told:?}");
+}
+
+#[test]
+fn inherited_samples_are_the_parents_while_it_lives() {
+    let place = directory();
+    let parent = own();
+    let target = Target::new(&place, parent, 1);
+    target.allocate(0, 1, 100, 0, 0);
+    let child = Target::new(&place, 1, parent);
+    child.allocate(0, 1, 100, 0, slot::INHERITED);
+    child.allocate(1, 1, 50, 0, 0);
+    let mut watch = Watch::open(place.path()).unwrap();
+    let told = look(&mut watch);
+    assert_eq!(told.iter().filter(|text| text.ends_with("100 of 7")).count(), 1, "{told:?}");
+    assert_eq!(told.iter().filter(|text| text.ends_with("50 of 7")).count(), 1, "{told:?}");
+    // As if the parent had executed something that is not watched, and this image were another's.
+    target.file.set32(process::PID, parent);
+    watch.images.retain(|image| image.source.pid != parent);
+    assert_eq!(look(&mut watch), ["1 in 0: 100 of 7"]);
+}
+
+#[test]
+fn what_was_left_behind_is_read_to_its_end() {
+    let place = directory();
+    let mut target = Target::new(&place, own(), 1);
+    target.allocate(0, 1, 100, 0, 0);
+    target.allocate(1, 2, 64, 0, 0);
+    target.release(1, 2, 64, end::FREED);
+    let mut watch = Watch::left(place.path()).unwrap();
+    let told = look(&mut watch);
+    assert_eq!(told, ["process 0 from 5", "1 in 0: 100 of 7", "2 in 1: 64 of 7", "2 freed at 201", "process 0 ended"]);
+    assert!(place.path().join(format!("p-{}-0", own())).exists());
+}
+
+#[test]
+fn one_mallow_watches_and_leaves_it_dormant() {
+    let place = directory();
+    let watch = Watch::open(place.path()).unwrap();
+    let control = mapped(&place.path().join("control"), control::FILE_BYTES);
+    assert_eq!(control.get32(control::READER_PID), own());
+    watch.control().set_period(77);
+    assert_eq!((control.get64(control::PERIOD), watch.control().sampling()), (77, true));
+    watch.leave();
+    assert_eq!((control.get32(control::READER_PID), control.get32(control::MODE)), (0, wire::MODE_DORMANT));
+
+    control.set32(control::MODE, wire::MODE_TRACE);
+    assert!(matches!(Watch::open(place.path()), Err(WatchError::NotSampled(_))));
+    File::create(place.path().join("control")).unwrap().set_len(10).unwrap();
+    assert!(matches!(Watch::open(place.path()), Err(WatchError::Directory { .. })));
+}
+
+/// Whatever a target scribbles, it is read without a panic, and within bounds.
+#[test]
+fn garbage_is_data() {
+    let place = directory();
+    let mut target = Target::new(&place, own(), 1);
+    let number = target.stack(&[1, 2, 3]);
+    target.allocate(0, 1, 100, number, 0);
+    let mut watch = Watch::open(place.path()).unwrap();
+    look(&mut watch);
+    let mut random = 0x9e37_79b9_7f4a_7c15u64;
+    let mut next = || {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random
+    };
+    for round in 0..3000 {
+        let at = SAMPLING + ((next() as usize % (FILE_BYTES - SAMPLING)) & !7);
+        target.file.set64(at, if round % 2 == 0 { next() } else { next() % 64 });
+        let told = look(&mut watch);
+        assert!(told.len() <= 3 * (SLOTS + ENDS) as usize + 2, "{}", told.len());
+    }
+    // The layout, too, for one that looks for the first time.
+    for _ in 0..300 {
+        let at = (next() as usize % (SAMPLING + sampling::BYTES)) & !7;
+        if !(process::BYTES..SAMPLING).contains(&at) {
+            target.file.set64(at, next());
+            target.file.set32(process::STATE, wire::PROCESS_READY);
+            look(&mut Watch::left(place.path()).unwrap());
+        }
+    }
+}
