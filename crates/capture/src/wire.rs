@@ -66,6 +66,8 @@ pub const OP_REALLOC_DONE: u64 = 9;
 pub const OP_ALLOC: u64 = 16;
 /// `MALLOW_FLAG_WIDE_SIZE`
 pub const FLAG_WIDE_SIZE: u64 = 1;
+/// `MALLOW_FLAG_SAME`
+pub const FLAG_SAME: u64 = 16;
 /// `MALLOW_FLAG_CUT`
 pub const FLAG_CUT: u32 = 4;
 /// `MALLOW_EXACT_PC`

@@ -59,6 +59,7 @@ fn table() -> Vec<(String, u64)> {
     number("MALLOW_OP_REALLOC_DONE", wire::OP_REALLOC_DONE);
     number("MALLOW_OP_ALLOC", wire::OP_ALLOC);
     number("MALLOW_FLAG_WIDE_SIZE", wire::FLAG_WIDE_SIZE);
+    number("MALLOW_FLAG_SAME", wire::FLAG_SAME);
     number("MALLOW_FAMILY_COUNT", wire::FAMILIES as u64);
     for (i, family) in mallow_profile::FAMILIES.iter().enumerate() {
         number(&format!("MALLOW_FAMILY_{}", family.to_uppercase()), i as u64);

@@ -4,7 +4,7 @@ use super::ledger::Ledger;
 use super::live::Live;
 use super::order::{self, Planner};
 use super::places::{Interner, Places};
-use super::record::{self, Record};
+use super::record::{self, Record, What};
 use super::ring::{Defined, NO_SITE, Ring, Transit};
 use super::sink::EventSink;
 use mallow_profile::{Block, Call, Event, Moment};
@@ -145,9 +145,9 @@ impl Process {
     #[inline]
     fn apply<S: EventSink>(&mut self, shared: &mut Shared<S>, index: usize, record: Record<'_>) {
         match record {
-            Record::Alloc { address, size, stack, family, realloc: false } => {
+            Record::Alloc { address, what, family, realloc: false } => {
+                let Some(call) = self.call(shared, index, family, what) else { return };
                 let at = self.moment(shared, index);
-                let call = Call { family, site: self.site(shared, index, stack), size };
                 let block = shared.ledger.allocate(at, call);
                 shared.sink.event(at, Event::Allocate(call));
                 self.own(shared, at, address, block);
@@ -172,13 +172,13 @@ impl Process {
                 let block = self.take(address);
                 self.rings[index].transit = Some(Transit { address, block });
             }
-            Record::Alloc { address, size, stack, family, realloc: _ } => {
+            Record::Alloc { address, what, family, realloc: _ } => {
+                let Some(call) = self.call(shared, index, family, what) else { return };
                 let Some(Transit { address: from, block: old }) = self.rings[index].transit.take() else {
                     shared.damaged += 1;
                     return;
                 };
                 let at = self.moment(shared, index);
-                let call = Call { family, site: self.site(shared, index, stack), size };
                 let moved = from != address;
                 let block = shared.ledger.reallocate(at, old.as_ref(), call, moved);
                 shared.sink.event(at, Event::Reallocate { call, old, moved });
@@ -205,6 +205,7 @@ impl Process {
                 ring.generation = generation;
                 ring.stacks.clear();
                 ring.last = Stacks::ROOT;
+                ring.packed = None;
             }
             Record::Lost { events } => {
                 let lost = &mut shared.ledger.processes[self.number as usize].lost;
@@ -291,6 +292,24 @@ impl Process {
             None => *ring.thread.insert(shared.ledger.add_thread(self.number, 0)),
         };
         Moment { process: self.number, thread, ms: ring.ms }
+    }
+
+    /// What an allocation's record says. None: it means a record that there is not.
+    #[inline]
+    fn call<S>(&mut self, shared: &mut Shared<S>, index: usize, family: u8, what: What) -> Option<Call> {
+        let ring = &mut self.rings[index];
+        let (size, stack) = match what {
+            What::Packed { size, stack } => *ring.packed.insert((size, stack)),
+            What::Wide { size, stack } => (size, stack),
+            What::Same => match ring.packed {
+                Some(packed) => packed,
+                None => {
+                    shared.damaged += 1;
+                    return None;
+                }
+            },
+        };
+        Some(Call { family, site: self.site(shared, index, stack), size })
     }
 
     /// The site of a stack number; that of the empty stack where the number was never defined.

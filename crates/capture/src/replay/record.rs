@@ -21,6 +21,7 @@ const FLAG_WIDE_SIZE: u64 = 1;
 const FLAG_REALLOCARRAY: u64 = 2;
 const FLAG_CUT: u64 = 4;
 const FLAG_THIS_THREAD: u64 = 8;
+const FLAG_SAME: u64 = 16;
 
 const REALLOC: u8 = 2;
 const REALLOCARRAY: u8 = 3;
@@ -41,7 +42,7 @@ pub const EXACT_PC: u64 = 1 << 63;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
     /// A block was allocated; `realloc`: it concludes a REALLOC_BEGIN.
-    Alloc { address: u64, size: u64, stack: u32, family: u8, realloc: bool },
+    Alloc { address: u64, what: What, family: u8, realloc: bool },
     /// A block is about to be freed.
     Free { address: u64 },
     /// A block is about to be reallocated.
@@ -66,6 +67,17 @@ pub enum Record<'a> {
     Region { number: u32, end: bool, this_thread: bool },
 }
 
+/// Size and stack of an allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// In one word, which later records of the ring may mean.
+    Packed { size: u64, stack: u32 },
+    /// In two words.
+    Wide { size: u64, stack: u32 },
+    /// Those of the last [`What::Packed`] of the ring.
+    Same,
+}
+
 /// The record at the start of `words` and its length in words; None if it makes no sense or is not whole.
 #[inline]
 pub fn decode(words: &[u64]) -> Option<(Record<'_>, usize)> {
@@ -80,20 +92,22 @@ pub fn decode(words: &[u64]) -> Option<(Record<'_>, usize)> {
                 true => REALLOC,
                 false => (op - OP_ALLOC) as u8,
             };
+            if flags & (FLAG_SAME | FLAG_WIDE_SIZE) == FLAG_SAME {
+                return Some((Record::Alloc { address: argument, what: What::Same, family, realloc }, 1));
+            }
             let second = *words.get(1)?;
             if flags & FLAG_WIDE_SIZE != 0 {
                 let stack = *words.get(2)?;
                 // No address space holds a block of half its size.
-                if second > ARGUMENT / 2 || stack >> STACK_BITS != 0 {
+                if second > ARGUMENT / 2 || stack >> STACK_BITS != 0 || flags & FLAG_SAME != 0 {
                     return None;
                 }
-                return Some((
-                    Record::Alloc { address: argument, size: second, stack: stack as u32, family, realloc },
-                    3,
-                ));
+                let what = What::Wide { size: second, stack: stack as u32 };
+                return Some((Record::Alloc { address: argument, what, family, realloc }, 3));
             }
             let stack = (second & ((1 << STACK_BITS) - 1)) as u32;
-            return Some((Record::Alloc { address: argument, size: second >> STACK_BITS, stack, family, realloc }, 2));
+            let what = What::Packed { size: second >> STACK_BITS, stack };
+            return Some((Record::Alloc { address: argument, what, family, realloc }, 2));
         }
         OP_STACK => {
             let (keep, new) = ((argument >> 32) as u32, (argument & 0xffff) as usize);
@@ -167,6 +181,7 @@ mod tests {
             ("MALLOW_FLAG_REALLOCARRAY", FLAG_REALLOCARRAY),
             ("MALLOW_FLAG_CUT", FLAG_CUT),
             ("MALLOW_FLAG_THIS_THREAD", FLAG_THIS_THREAD),
+            ("MALLOW_FLAG_SAME", FLAG_SAME),
             ("MALLOW_STACK_BITS", u64::from(STACK_BITS)),
             ("MALLOW_DEPTH_LIMIT", DEPTH_LIMIT as u64),
         ] {
@@ -178,7 +193,7 @@ mod tests {
     #[test]
     fn nothing_is_read_past_the_end() {
         for op in 0..=255u64 {
-            for flags in [0, FLAG_WIDE_SIZE] {
+            for flags in [0, FLAG_WIDE_SIZE, FLAG_SAME, FLAG_SAME | FLAG_WIDE_SIZE] {
                 let words = [op << 56 | flags << 48 | 3, 1, 2];
                 for length in 0..words.len() {
                     if let Some((_, used)) = decode(&words[..length]) {

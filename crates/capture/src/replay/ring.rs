@@ -34,6 +34,8 @@ pub struct Ring {
     pub stacks: Vec<Defined>,
     /// The stack defined or used last.
     pub last: StackId,
+    /// Size and stack number that came last in one word.
+    pub packed: Option<(u64, u32)>,
     /// The modules that count.
     pub generation: u32,
     /// Index of the owner; None before the first event or THREAD record.
@@ -54,6 +56,7 @@ impl Default for Ring {
             aged: 0,
             stacks: Vec::new(),
             last: Stacks::ROOT,
+            packed: None,
             generation: 0,
             thread: None,
             ms: 0,

@@ -293,7 +293,7 @@ pub fn drop_pad(words: &mut Vec<u64>, from: usize, count: usize) {
             }
             wire::OP_STACK => 1 + (head & 0xffff) as usize,
             _ if op == wire::OP_REALLOC_DONE || op >= wire::OP_ALLOC => {
-                2 + ((head >> 48) & wire::FLAG_WIDE_SIZE) as usize
+                2 + (head >> 48 & wire::FLAG_WIDE_SIZE) as usize - usize::from(head >> 48 & wire::FLAG_SAME != 0)
             }
             _ => 1,
         };

@@ -320,7 +320,7 @@ mod tests {
                 build_id: vec![1, 2, 3],
                 path: "/lib/x.so".into(),
             }),
-            Chunk::Words { process: 3, ring: 7, words: &[7 << 56 | 4096, 7 << 56 | 8192, 3 << 56] },
+            Chunk::Words { process: 3, ring: 7, words: &[16 << 56 | 16 << 48 | 4096, 7 << 56 | 8192, 3 << 56] },
             Chunk::Round { ms: 12 },
             Chunk::ProcessEnd { process: 3, ms: 13, lost: 5 },
         ]

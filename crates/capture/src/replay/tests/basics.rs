@@ -170,6 +170,17 @@ fn wide_sizes_and_lost_events() {
 }
 
 #[test]
+fn size_and_stack_that_repeat_are_those_of_the_last_word() {
+    let tape = stacks().alloc(0, 0x10, 8, 1).alloc_same(1, 0x20).alloc_wide(0x30, 1 << 41, 0).alloc_same(0, 0x40);
+    let p = replayed(tape.clone());
+    assert_eq!((site(&p, F).counts.allocations, site(&p, F).counts.allocated_bytes), (3, 24));
+    assert_eq!((p.processes[0].families.calls[1], p.ending.damaged), ((1, 8), 0));
+    // Nothing is repeated across a generation, and a realloc without a size leaves its block where it was.
+    let p = replayed(tape.generation(1).stack(0, &[0x1010]).alloc_same(0, 0x50).begin(0x10).word(9, 16, 0x60));
+    assert_eq!((p.totals.allocations, p.totals.leaked, p.ending.damaged), (4, 4, 2));
+}
+
+#[test]
 fn what_a_process_leaked_before_the_peak_is_no_part_of_it() {
     let mut replay = started();
     words(&mut replay, 0, 0, stacks().alloc(0, 0x10, 100, 0));

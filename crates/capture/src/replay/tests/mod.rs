@@ -67,6 +67,10 @@ impl Tape {
         tape
     }
 
+    pub fn alloc_same(self, family: u64, address: u64) -> Self {
+        self.word(16 + family, 16, address)
+    }
+
     pub fn free(self, address: u64) -> Self {
         self.word(7, 0, address)
     }
