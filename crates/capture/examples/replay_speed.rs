@@ -79,7 +79,8 @@ fn replay<S: EventSink>(words: &[u64], sink: S) -> io::Result<(Profile, S)> {
     let (mut begin, mut at) = (0, 0);
     while at < words.len() {
         at += match words[at] >> 56 {
-            9 | 16..=24 => 2,
+            // The flag SAME: no second word.
+            9 | 16..=24 => 2 - (words[at] >> 52 & 1) as usize,
             6 => 1 + (words[at] & 0xffff) as usize,
             _ => 1,
         };

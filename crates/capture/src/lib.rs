@@ -3,6 +3,7 @@
 
 pub mod chunk;
 pub mod library;
+mod prefetch;
 pub mod recording;
 pub mod replay;
 pub mod run;

@@ -14,6 +14,7 @@
 //! | 5 | TIME, THREAD, END, REGION | fold of the milliseconds and those before; index of the thread; number of the process; number of the run × 4 + 2 for this thread alone + 1 at its end |
 
 use super::bytes::{fold, put};
+use crate::prefetch::prefetch;
 use mallow_profile::{Block, Call, Event, FAMILIES, Moment};
 
 /// Columns of an event block.
@@ -115,18 +116,6 @@ fn hash(value: u64) -> u64 {
 #[inline]
 fn line(marks: u64) -> usize {
     (hash(marks) >> (64 - LONG_BITS + LINE_BITS) << LINE_BITS) as usize
-}
-
-#[inline]
-fn prefetch(table: &[u32], at: usize) {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(place) = table.get(at) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: it changes nothing, and the address is that of an element.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(place).cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (table, at);
 }
 
 /// No symbol. Zero, so that large tables of it cost nothing until they are used; symbols are kept inverted.

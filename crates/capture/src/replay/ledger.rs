@@ -8,6 +8,7 @@
 //! The end of its process takes the last one: where a peak is set after that, nothing of the site was live then.
 
 use super::patterns::{Release, Tracker};
+use crate::prefetch::prefetch;
 use mallow_profile::{
     Block, Call, Ending, Frame, Module, Moment, Process, ProcessId, Profile, Site, StackId, Stacks, Strings, Thread,
 };
@@ -231,6 +232,15 @@ impl Ledger {
         running.live_bytes = running.live_bytes.saturating_sub(block.size);
         self.live_bytes = self.live_bytes.saturating_sub(block.size);
         self.tracker.released(at, block, why, self.processes[at.process as usize].start_ms);
+    }
+
+    /// Asks for the memory that the next event of a site needs.
+    #[inline]
+    pub fn prefetch(&self, site: u32) {
+        let site = site as usize;
+        prefetch(&self.sites, site);
+        prefetch(&self.snapshots, site);
+        self.tracker.prefetch(site);
     }
 
     #[inline]

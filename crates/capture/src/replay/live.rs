@@ -3,6 +3,7 @@
 //! Open addressing with linear probing; 24 bytes a slot, at most 3 of 4 in use. A removal moves later slots of the run
 //! back, so there are no tombstones and a look-up never gets slower with time.
 
+use crate::prefetch::prefetch;
 use mallow_profile::Block;
 use rustc_hash::FxHashMap;
 
@@ -63,6 +64,19 @@ impl Live {
             }
             at = (at + 1) & mask;
         }
+    }
+
+    /// Asks for the memory where the key's block is likely to be.
+    #[inline]
+    pub fn prefetch(&self, key: u64) {
+        prefetch(&self.slots, self.home(key));
+    }
+
+    /// The site of the key's block, where that is found at once.
+    #[inline]
+    pub fn site_at_home(&self, key: u64) -> Option<u32> {
+        let slot = &self.slots[self.home(key)];
+        (slot[0] >> 16 == key).then_some((slot[2] >> 32) as u32)
     }
 
     /// True if the key has a block.

@@ -3,6 +3,7 @@
 //! Costs a line of memory for each allocation and each release, 64 bytes a site, and more only for the sites that do
 //! something rare. Everything is told from the order of one thread's events, which rings keep exactly.
 
+use crate::prefetch::prefetch;
 use mallow_profile::{Block, Moment, Patterns, Site};
 use rustc_hash::FxHashMap;
 
@@ -101,6 +102,12 @@ pub struct Tracker {
 }
 
 impl Tracker {
+    /// Asks for the memory that the next event of a site needs.
+    #[inline]
+    pub fn prefetch(&self, site: usize) {
+        prefetch(&self.sites, site);
+    }
+
     /// A block was allocated, other than by realloc of another one.
     #[inline]
     pub fn allocated(&mut self, at: Moment, block: &Block) {

@@ -15,6 +15,8 @@ use std::collections::hash_map::Entry;
 
 /// Stack numbers of a ring.
 const STACKS: usize = 1 << 24;
+/// Records whose memory is asked for together: enough to wait for all of it at once, few enough to be there still.
+const TOGETHER: usize = 16;
 
 /// What all processes share.
 #[derive(Debug, Default)]
@@ -130,13 +132,43 @@ impl Process {
         }
     }
 
-    /// Replays so many waiting words of a ring.
+    /// Replays so many waiting words of a ring: a few records at a time, of which each first asks for the memory that it
+    /// needs. That of live blocks and of sites is larger than what a processor has near, and waiting for it was most of
+    /// the time that a replay took.
     fn replay<S: EventSink>(&mut self, shared: &mut Shared<S>, index: usize, words: usize) {
         let (all, start) = self.rings[index].take();
         let mut rest = &all[start..start + words];
-        while let Some((record, length)) = record::decode(rest) {
-            self.apply(shared, index, record);
-            rest = &rest[length..];
+        let mut few = [Record::ReallocFailed; TOGETHER];
+        loop {
+            let mut count = 0;
+            while count < TOGETHER
+                && let Some((record, length)) = record::decode(rest)
+            {
+                if let Record::Free { address } | Record::Alloc { address, .. } = record {
+                    self.live.prefetch(address);
+                }
+                few[count] = record;
+                count += 1;
+                rest = &rest[length..];
+            }
+            for record in &few[..count] {
+                let site = match *record {
+                    Record::Free { address } => self.live.site_at_home(address),
+                    Record::Alloc { what: What::Packed { stack, .. }, .. } => {
+                        self.rings[index].stacks.get(stack as usize).map(|defined| defined.site)
+                    }
+                    _ => None,
+                };
+                if let Some(site) = site {
+                    shared.ledger.prefetch(site);
+                }
+            }
+            if count == 0 {
+                break;
+            }
+            for record in &few[..count] {
+                self.apply(shared, index, *record);
+            }
         }
         self.rings[index].put_back(all);
         self.rings[index].consume(words);
