@@ -44,6 +44,9 @@ static inline void arch_registers(uint64_t out[8]) {
                      : "rcx", "memory");
 }
 
+/* Where a static probe is put in. */
+#define ARCH_NOP "nop"
+
 static inline void arch_pause(void) {
     __builtin_ia32_pause();
 }

@@ -24,7 +24,10 @@
     X(valloc, void *, (size_t size), (size))                                                                           \
     X(pvalloc, void *, (size_t size), (size))
 
-#define MALLOW_ENTRIES(X) MALLOW_HOT(X) MALLOW_OTHER(X)
+/* Asks, and changes nothing. */
+#define MALLOW_ASIDE(X) X(malloc_usable_size, size_t, (void *block), (block))
+
+#define MALLOW_ENTRIES(X) MALLOW_HOT(X) MALLOW_OTHER(X) MALLOW_ASIDE(X)
 
 #define MALLOW_MEMBER(name, result, parameters, arguments) result(*name) parameters;
 
@@ -47,16 +50,17 @@ struct policy {
     /* After malloc and calloc returned a block of `size` bytes; returns the block. */
     void *(*malloc_done)(void *block, size_t size);
     void *(*calloc_done)(void *block, size_t size);
-    /* Instead of free on non-NULL. */
+    /* Instead of free on non-NULL; NULL: nothing is. */
     void (*free)(void *block);
     MALLOW_OTHER(MALLOW_MEMBER)
 };
 
 extern struct policy policy HIDDEN;
 
-extern const struct policy count_policy HIDDEN; /* counters alone */
-extern const struct policy trace_policy HIDDEN; /* events with stacks */
-extern const struct policy no_policy HIDDEN;    /* nothing: the allocator beneath alone */
+extern const struct policy count_policy HIDDEN;  /* counters alone */
+extern const struct policy trace_policy HIDDEN;  /* events with stacks */
+extern const struct policy sample_policy HIDDEN; /* some, picked at random */
+extern const struct policy no_policy HIDDEN;     /* nothing: the allocator beneath alone */
 
 /* Puts a policy in place. Each pointer is replaced by itself: all policies can serve at any moment. */
 void policy_install(const struct policy *from);

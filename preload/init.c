@@ -7,6 +7,7 @@
 #include "measure.h"
 #include "modules.h"
 #include "real.h"
+#include "sample.h"
 #include "target.h"
 
 #include <errno.h>
@@ -27,14 +28,22 @@ static _Alignas(PAGE) union {
 } alive_page;
 extern uintptr_t image_alive __attribute__((alias("alive_page")));
 
+/* Where allocations are sampled, some live in slots, and must be freed from there to the end. */
+static int sampled;
+
 void target_over(void) {
-    policy_install(&no_policy);
+    if (sampled)
+        sample_over();
+    else
+        policy_install(&no_policy);
 }
 
 void target_forked(void) {
     target_lock = 0;
     modules_forked();
     thread_forked();
+    if (sampled)
+        sample_forked_child();
     target.process = NULL;
     image_alive = 0;
 }
@@ -81,7 +90,7 @@ static struct mallow_control *open_control(void) {
         return NULL;
     if (control->magic == MALLOW_CONTROL_MAGIC && control->version == MALLOW_WIRE_VERSION &&
         control->epoch != MALLOW_EPOCH_OVER && control->mode >= MALLOW_MODE_COUNT &&
-        control->mode <= MALLOW_MODE_IDLE && control->max_depth > 0 && control->max_depth <= MALLOW_DEPTH_LIMIT &&
+        control->mode <= MALLOW_MODE_DORMANT && control->max_depth > 0 && control->max_depth <= MALLOW_DEPTH_LIMIT &&
         control->small_ring_words > 2 * control->max_depth)
         return control;
     sys_unmap(control, PAGE);
@@ -107,8 +116,11 @@ COLD static int start(void) {
     real_resolve();
     /* More look-ups follow: what they allocate is the real allocator's by now, and not the arena's. */
     policy_install(&no_policy);
-    static const struct policy *const policies[] = {
-        [MALLOW_MODE_COUNT] = &count_policy, [MALLOW_MODE_TRACE] = &trace_policy, [MALLOW_MODE_IDLE] = &no_policy};
+    static const struct policy *const policies[] = {[MALLOW_MODE_COUNT] = &count_policy,
+                                                    [MALLOW_MODE_TRACE] = &trace_policy,
+                                                    [MALLOW_MODE_IDLE] = &no_policy,
+                                                    [MALLOW_MODE_SAMPLE] = &sample_policy,
+                                                    [MALLOW_MODE_DORMANT] = &sample_policy};
     const struct policy *chosen = &no_policy;
     if (find_directory())
         target.control = open_control();
@@ -117,6 +129,9 @@ COLD static int start(void) {
         sys_wipe_on_fork(&alive_page, sizeof alive_page);
         image_alive = UINTPTR_MAX;
         chosen = policies[target.control->mode];
+        sampled = chosen == &sample_policy;
+        if (sampled)
+            sample_setup();
     }
     policy_install(chosen);
     starting = 0;
@@ -142,10 +157,11 @@ __attribute__((constructor)) static void load(void) {
     if (target.control == NULL)
         return;
     thread_setup();
+    void (*before)(void) = sampled ? sample_fork_begins : NULL, (*after)(void) = sampled ? sample_forked_parent : NULL;
     if (__register_atfork != NULL)
-        __register_atfork(NULL, NULL, in_child, &__dso_handle);
+        __register_atfork(before, after, in_child, &__dso_handle);
     else if (pthread_atfork != NULL)
-        pthread_atfork(NULL, NULL, in_child);
+        pthread_atfork(before, after, in_child);
     measure_check();
 }
 
@@ -184,10 +200,6 @@ COLD static void first_free(void *block) {
 MALLOW_OTHER(X)
 #undef X
 
-static void none_free(void *block) {
-    real.free(block);
-}
-
 struct policy policy = {.malloc_done = none_done,
                         .calloc_done = none_done,
                         .free = first_free,
@@ -198,7 +210,6 @@ struct policy policy = {.malloc_done = none_done,
 
 const struct policy no_policy = {.malloc_done = none_done,
                                  .calloc_done = none_done,
-                                 .free = none_free,
 #define X(name, result, parameters, arguments) .name = none_##name,
                                  MALLOW_OTHER(X)
 #undef X

@@ -18,6 +18,17 @@ static inline void lock_acquire(uint32_t *lock) {
         sys_futex_wait(lock, 2, 100);
 }
 
+/* The same for about `tries` times 20 ms. 0: somebody still holds it. */
+static inline int lock_acquire_for(uint32_t *lock, unsigned tries) {
+    uint32_t expected = 0;
+    if (LIKELY(__atomic_compare_exchange_n(lock, &expected, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)))
+        return 1;
+    while (__atomic_exchange_n(lock, 2, __ATOMIC_ACQUIRE) != 0)
+        if (sys_futex_wait(lock, 2, 20) && tries-- == 0)
+            return 0;
+    return 1;
+}
+
 static inline void lock_release(uint32_t *lock) {
     if (__atomic_exchange_n(lock, 0, __ATOMIC_RELEASE) == 2)
         sys_futex_wake(lock);

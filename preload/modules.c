@@ -13,6 +13,8 @@
 #define PAGE 4096ul
 
 uint32_t modules_generation;
+int modules_wait = 1;
+uint32_t modules_unanswered;
 struct modules_linker modules_linker;
 
 /*
@@ -112,6 +114,25 @@ void modules_setup(void) {
     }
 }
 
+/*
+ * Where frees are not looked at one by one, unloading is noticed here. Between the unloading and this another module may
+ * come to lie in the same place: a stack that is walked meanwhile may be wrong, as memory that it reads is still the
+ * stack's own.
+ */
+__attribute__((visibility("default"))) int dlclose(void *handle) {
+    static int (*next)(void *);
+    int (*call)(void *) = __atomic_load_n(&next, __ATOMIC_RELAXED);
+    if (call == NULL) {
+        void *symbol = dlsym(RTLD_NEXT, "dlclose");
+        memcpy(&call, &symbol, sizeof symbol);
+        __atomic_store_n(&next, call, __ATOMIC_RELAXED);
+    }
+    int result = call(handle);
+    if (!modules_wait)
+        modules_linker_freed();
+    return result;
+}
+
 /* Copies the GNU build-id of the ELF image at start; 0 bytes where there is none. The image's first page is mapped: it
  * holds the ELF header (gABI chapter 5), and the program headers follow it in every file that a linker makes. */
 static uint32_t build_id(uint64_t start, uint64_t end, uint8_t *out, uint32_t size) {
@@ -206,7 +227,7 @@ static int table_map(struct module *module, const char *path) {
     module->quick = (const uint16_t *)(base + table->quick_offset);
     module->full = (const uint32_t *)(base + table->full_offset);
     module->rules = (const struct mallow_rule *)(base + table->rules_offset);
-    module->table = table;
+    __atomic_store_n(&module->table, table, __ATOMIC_RELEASE);
     return 1;
 }
 
@@ -277,9 +298,14 @@ static const struct module *module_add(const struct found *found) {
     int mapped = text->build_id_len != 0 && table_map(module, path);
     text->status = mapped ? MALLOW_MODULE_READY : MALLOW_MODULE_WANTED;
     struct mallow_module *entry = announce(index);
-    if (!mapped && entry != NULL && table_wait(entry))
+    if (!mapped && modules_wait && entry != NULL && table_wait(entry))
         table_map(module, path);
-    text->status = module->table != NULL ? MALLOW_MODULE_READY : MALLOW_MODULE_WITHOUT;
+    if (!mapped && !modules_wait) {
+        __atomic_fetch_add(&modules_unanswered, 1, __ATOMIC_RELAXED);
+        doorbell_ring();
+    } else {
+        text->status = module->table != NULL ? MALLOW_MODULE_READY : MALLOW_MODULE_WITHOUT;
+    }
     __atomic_store_n(&modules, index + 1, __ATOMIC_RELEASE);
     return module;
 }
@@ -384,6 +410,57 @@ void modules_settle(void (*forget)(void)) {
         modules_void();
     }
     __atomic_store_n(&modules_linker.settled, freed, __ATOMIC_RELEASE);
+}
+
+/* The status of a module that is without an answer, in the process file; NULL where that has come. */
+static uint32_t *unanswered(uint32_t index, int come) {
+    if (announced[index].status != MALLOW_MODULE_WANTED || known[index].start == 0 || target.process == NULL ||
+        index >= target.process->modules)
+        return NULL;
+    uint32_t *status = &target.modules[index].status;
+    return (__atomic_load_n(status, __ATOMIC_ACQUIRE) != MALLOW_MODULE_WANTED) == come ? status : NULL;
+}
+
+void modules_fetch(void (*forget)(void)) {
+    uint32_t count = __atomic_load_n(&modules, __ATOMIC_ACQUIRE), first = 0, came = 0;
+    while (first < count && unanswered(first, 1) == NULL)
+        first++;
+    if (first == count)
+        return;
+    lock();
+    for (uint32_t i = first; i < count; i++) {
+        uint32_t *status = unanswered(i, 1);
+        if (status == NULL)
+            continue;
+        char path[sizeof target.directory + 128];
+        table_path(path, sizeof path, &announced[i], i);
+        announced[i].status = MALLOW_MODULE_WITHOUT;
+        if (*status == MALLOW_MODULE_READY && table_map(&known[i], path)) {
+            announced[i].status = MALLOW_MODULE_READY;
+            came = 1;
+        }
+        __atomic_fetch_sub(&modules_unanswered, 1, __ATOMIC_RELAXED);
+    }
+    unlock();
+    if (came) {
+        forget();
+        modules_void();
+    }
+}
+
+void modules_await(void) {
+    static uint64_t in_vain; /* mallow's clock when it did not answer: it is asked again when that moves */
+    uint64_t epoch = __atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED);
+    if (__atomic_load_n(&target.control->reader_pid, __ATOMIC_RELAXED) == 0 || epoch == MALLOW_EPOCH_OVER ||
+        epoch == __atomic_load_n(&in_vain, __ATOMIC_RELAXED))
+        return;
+    uint32_t count = __atomic_load_n(&modules, __ATOMIC_ACQUIRE), waits = 0;
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t *status; (status = unanswered(i, 0)) != NULL;)
+            if (sys_futex_wait(status, MALLOW_MODULE_WANTED, 20) && ++waits == 5) {
+                __atomic_store_n(&in_vain, epoch, __ATOMIC_RELAXED);
+                return;
+            }
 }
 
 static int learn_module(struct dl_phdr_info *info, size_t size, void *context) {

@@ -29,6 +29,16 @@ const struct module *module_find(uint64_t pc);
  * calls, can then be unwound without opening files. About 10 us a module whose table there is. */
 void modules_learn(void);
 
+/*
+ * Where nobody may be kept waiting: modules_wait 0. A module is then announced and goes without a table, until
+ * modules_fetch finds that mallow has made it; `forget` is called for what was learned without. modules_await waits for
+ * that, 100 ms at the most, and only while mallow gives signs of life.
+ */
+extern int modules_wait HIDDEN;
+extern uint32_t modules_unanswered HIDDEN;
+void modules_fetch(void (*forget)(void));
+void modules_await(void);
+
 /* Row of pc in the module's table; the module has one. */
 uint32_t module_row(const struct module *module, uint64_t pc);
 

@@ -1,4 +1,5 @@
 /* The process file: its size, its header. preload/wire.h draws it. */
+#include "book.h"
 #include "modules.h"
 #include "target.h"
 
@@ -12,7 +13,12 @@
 struct layout {
     uint64_t threads, rings, bytes;
     uint32_t max_threads;
+    struct mallow_sampling sampling;
 };
+
+static int is_sampled(const struct mallow_control *control) {
+    return control->mode == MALLOW_MODE_SAMPLE || control->mode == MALLOW_MODE_DORMANT;
+}
 
 static struct layout layout_for(const struct mallow_control *control, uint32_t max_threads) {
     struct layout l = {0};
@@ -34,6 +40,11 @@ static int layout_fit(struct layout *layout) {
     uint64_t most = space == UINT64_MAX ? space : space / 16;
     if (size < most)
         most = size;
+    if (is_sampled(target.control)) {
+        *layout = layout_for(target.control, 1);
+        layout->bytes = book_layout(&layout->sampling, layout->rings, most);
+        return layout->bytes != 0 ? 0 : -1;
+    }
     for (uint32_t threads = target.control->max_threads; threads > 0; threads /= 2) {
         *layout = layout_for(target.control, threads);
         if (layout->bytes <= most)
@@ -71,13 +82,14 @@ static long file_create(uint32_t *serial) {
     return -17;
 }
 
-static struct mallow_process *file_map(long fd, uint64_t bytes) {
+static struct mallow_process *file_map(long fd, uint64_t bytes, uint64_t sampling) {
     if (sys_truncate((int)fd, bytes) != 0)
         return NULL;
     struct mallow_process *process = sys_map((int)fd, bytes, 1);
     if (process == NULL)
         return NULL;
-    if (sys_populate(process, sizeof *process) != 0) {
+    if (sys_populate(process, sizeof *process) != 0 ||
+        (sampling != 0 && sys_populate((char *)process + sampling, sizeof(struct mallow_sampling)) != 0)) {
         sys_unmap(process, bytes);
         return NULL;
     }
@@ -99,7 +111,7 @@ int process_open(void) {
         return -1;
     }
     long fd = layout_fit(&layout) == 0 ? file_create(&serial) : -1;
-    struct mallow_process *process = fd < 0 ? NULL : file_map(fd, layout.bytes);
+    struct mallow_process *process = fd < 0 ? NULL : file_map(fd, layout.bytes, is_sampled(control) ? layout.rings : 0);
     if (fd >= 0)
         sys_close((int)fd);
     if (process == NULL) {
@@ -124,6 +136,10 @@ int process_open(void) {
     process->large_ring_words = control->large_ring_words;
     process->small_ring_words = control->small_ring_words;
     header_text(process);
+    if (is_sampled(control)) {
+        process->sampling = layout.rings;
+        *(struct mallow_sampling *)((char *)process + process->sampling) = layout.sampling;
+    }
 
     target.modules = (struct mallow_module *)((char *)process + process->modules_offset);
     target.threads = (struct mallow_thread *)((char *)process + process->threads_offset);
@@ -131,6 +147,8 @@ int process_open(void) {
     __atomic_store_n(&target.process, process, __ATOMIC_RELEASE);
     /* A child has its parent's modules, which nothing in it finds anew. */
     modules_announce_all();
+    if (process->sampling != 0)
+        book_open();
     __atomic_store_n(&process->state, MALLOW_PROCESS_READY, __ATOMIC_RELEASE);
     doorbell_ring();
     return 0;

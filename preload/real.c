@@ -95,6 +95,14 @@ static void *bootstrap_page(size_t size) {
     return NULL;
 }
 
+static size_t bootstrap_malloc_usable_size(void *block) {
+    size_t size;
+    if (!in_arena(block))
+        return beneath.malloc_usable_size(block);
+    memcpy(&size, (char *)block - HEADER, sizeof size);
+    return size;
+}
+
 const struct allocator bootstrap = {
     .malloc = bootstrap_malloc,
     .free = bootstrap_free,
@@ -106,6 +114,7 @@ const struct allocator bootstrap = {
     .posix_memalign = bootstrap_posix_memalign,
     .valloc = bootstrap_page,
     .pvalloc = bootstrap_page,
+    .malloc_usable_size = bootstrap_malloc_usable_size,
 };
 
 /* realloc for the rest of the program's life when the arena holds blocks. */
@@ -128,6 +137,7 @@ void real_resolve(void) {
     if (arena_live != 0) {
         found.free = bootstrap_free;
         found.realloc = realloc_after_bootstrap;
+        found.malloc_usable_size = bootstrap_malloc_usable_size;
     }
     real = found;
 }

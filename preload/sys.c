@@ -138,6 +138,12 @@ uint64_t sys_now_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+uint64_t sys_tick_ns(void) {
+    struct timespec now = {0};
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 static void *map(int fd, size_t bytes, int protection, int flags) {
     long at = CALL6(SYS_mmap, 0, bytes, protection, flags, fd, 0);
     return at < 0 && at > -4096 ? NULL : (void *)at;
@@ -145,6 +151,22 @@ static void *map(int fd, size_t bytes, int protection, int flags) {
 
 void *sys_memory(size_t bytes) {
     return map(-1, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+}
+
+void *sys_reserve(size_t bytes) {
+    return map(-1, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+}
+
+long sys_open_memory(void *start, size_t bytes) {
+    return CALL3(SYS_mprotect, start, bytes, PROT_READ | PROT_WRITE);
+}
+
+void sys_small_pages(void *start, size_t bytes) {
+    CALL3(SYS_madvise, start, bytes, MADV_NOHUGEPAGE);
+}
+
+long sys_discard(void *start, size_t bytes) {
+    return CALL3(SYS_madvise, start, bytes, MADV_DONTNEED);
 }
 
 void *sys_map(int fd, size_t bytes, int writable) {

@@ -36,9 +36,19 @@ void sys_restore_signals(uint64_t mask);
 uint64_t sys_limit(int resource);
 /* CLOCK_MONOTONIC in nanoseconds. */
 uint64_t sys_now_ns(void);
+/* The same, as of the last tick of the kernel: 1 to 10 ms ago, and 5 ns to ask for. No system call where the kernel has a
+ * vdso. */
+uint64_t sys_tick_ns(void);
 
 /* Private zeroed memory, or NULL. */
 void *sys_memory(size_t bytes);
+/* Addresses alone, or NULL; and memory behind some of them, which reads as zeros. 0 or -errno. */
+void *sys_reserve(size_t bytes);
+long sys_open_memory(void *start, size_t bytes);
+/* Keeps the kernel from putting huge pages there. */
+void sys_small_pages(void *start, size_t bytes);
+/* Gives memory back; it reads as zeros again. 0 or -errno. */
+long sys_discard(void *start, size_t bytes);
 /* A shared mapping of a file's first bytes, or NULL. */
 void *sys_map(int fd, size_t bytes, int writable);
 void sys_unmap(void *start, size_t bytes);

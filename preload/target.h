@@ -91,6 +91,8 @@ static inline uint32_t thread_index(const struct mallow_thread *block) {
 
 /* Prepares the key whose destructor gives blocks back. Once, from the constructor. */
 void thread_setup(void);
+/* The calling thread's id. */
+uint32_t thread_id(void);
 /* In a forked child: this thread has no block. */
 void thread_forked(void);
 

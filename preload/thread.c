@@ -28,7 +28,7 @@ static int key_ready;
 static uint32_t tid_offset;
 
 /* A filter of system calls may allow a thread what its C library needs and nothing else: gettid is not needed. */
-static uint32_t thread_id(void) {
+uint32_t thread_id(void) {
     if (tid_offset == 0)
         return (uint32_t)sys_gettid();
     return *(const uint32_t *)((const char *)pthread_self() + tid_offset);

@@ -6,7 +6,7 @@
 #ifndef MALLOW_TRACER_H
 #define MALLOW_TRACER_H
 
-#include "arch.h"
+#include "caller.h"
 #include "ring.h"
 #include "stacks.h"
 #include "target.h"
@@ -81,22 +81,6 @@ COLD void tracer_flush(struct tracer *tracer);
  * new event is further out on the same stack. What it had half done is dropped.
  */
 COLD int tracer_abandoned(struct tracer *tracer, uint64_t sp);
-
-/* The caller's registers after the call. The word below sp is where it goes on. */
-struct caller {
-    uint64_t sp, rbp;
-};
-
-static inline struct caller caller_of(const struct arch_frame *frame) {
-    return (struct caller){(uint64_t)(frame + 1), frame->caller_rbp};
-}
-
-/* Of the function that this stands in. */
-#define CALLER caller_of((const struct arch_frame *)__builtin_frame_address(0))
-
-static inline uint64_t caller_pc(struct caller caller) {
-    return load(caller.sp - 8);
-}
 
 /* Begins an event. NULL: nothing is to be written. */
 static inline struct tracer *event_begin(struct caller caller, uint64_t word, uint64_t size) {

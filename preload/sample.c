@@ -1,0 +1,459 @@
+/*
+ * Sampling: which allocations are picked, and what becomes of them.
+ *
+ * The chance that an allocation is picked depends on its size and the period alone. So a pick that cannot be served, for
+ * want of a slot or because it comes in the middle of our own work, is counted and goes to the allocator beneath.
+ */
+#include "sample.h"
+#include "book.h"
+#include "entries.h"
+#include "modules.h"
+#include "sample_probes.h"
+#include "sampler.h"
+
+#include <errno.h>
+#include <string.h>
+
+_Thread_local struct countdown countdown __attribute__((tls_model("initial-exec")));
+
+static int over;
+
+/* ---- picking ---- */
+
+/* The period to draw with; 0: nothing is to be picked. */
+static uint32_t period_now(void) {
+    const struct mallow_control *control = target.control;
+    if (__atomic_load_n(&control->mode, __ATOMIC_RELAXED) != MALLOW_MODE_SAMPLE ||
+        __atomic_load_n(&control->epoch, __ATOMIC_RELAXED) == MALLOW_EPOCH_OVER ||
+        __atomic_load_n(&over, __ATOMIC_RELAXED))
+        return 0;
+    uint64_t period = __atomic_load_n(&control->period, __ATOMIC_RELAXED);
+    period = period != 0 ? period : 1;
+    return period < MALLOW_PERIOD_MOST ? (uint32_t)period : MALLOW_PERIOD_MOST;
+}
+
+static void count_down_from(struct countdown *c, uint64_t bytes) {
+    c->left = bytes < MALLOW_SAMPLE_LOOK ? bytes : MALLOW_SAMPLE_LOOK;
+    c->rest = bytes - c->left;
+}
+
+/* Draws anew, with the period of now. Memory has no part in it: that is so at any moment that does not depend on what is
+ * allocated next. */
+COLD static void draw_anew(struct countdown *c, uint32_t period) {
+    c->period = period;
+    count_down_from(c, period != 0 ? draw(&c->dice, period) : MALLOW_SAMPLE_LOOK);
+    if (book != NULL) {
+        __atomic_store_n(&book->mode, period != 0 ? MALLOW_MODE_SAMPLE : MALLOW_MODE_DORMANT, __ATOMIC_RELAXED);
+        __atomic_store_n(&book->period, period, __ATOMIC_RELAXED);
+    }
+}
+
+/* A thread's first allocation, or a child's: it is picked with the chance that all have. A program that shuts itself in by
+ * a filter of system calls does so later. */
+COLD static void thread_begins(struct countdown *c) {
+    if (target.pid == 0)
+        sampler_open();
+    c->dice = dice_seeded();
+    draw_anew(c, period_now());
+}
+
+/* Precondition: left is not larger than size. Returns the period that the allocation is picked with; 0: it is not. */
+static uint32_t pick(size_t size) {
+    struct countdown *c = &countdown;
+    if (UNLIKELY(c->left == 0))
+        thread_begins(c);
+    uint32_t drawn = c->period, now = period_now();
+    uint64_t total = c->left + c->rest;
+    if (size < c->left) {
+        c->left -= size;
+        return 0;
+    }
+    if (drawn != 0 && size < total) {
+        /* A look at the control page, and no more. A child makes its file now, that mallow knows what it inherited. */
+        if (UNLIKELY(book == NULL) && now != 0)
+            sampler_open();
+        if (LIKELY(now == drawn))
+            count_down_from(c, total - size);
+        else
+            draw_anew(c, now);
+        return 0;
+    }
+    if (LIKELY(now == drawn && now != 0)) {
+        count_down_from(c, draw(&c->dice, now));
+        return drawn;
+    }
+    /* What was drawn with an older period stands, unless nothing is sampled any more. */
+    draw_anew(c, now);
+    return now != 0 ? drawn : 0;
+}
+
+static inline int passes(size_t size) {
+    uint64_t left = countdown.left;
+    if (UNLIKELY(size >= left))
+        return 0;
+    countdown.left = left - size;
+    return 1;
+}
+
+/* ---- samples ---- */
+
+/* What is to be allocated, and why. */
+struct wish {
+    size_t size;  /* as requested */
+    size_t bytes; /* that the block must have */
+    size_t alignment;
+    uint32_t period;
+    enum mallow_family family;
+};
+
+static void clean_and_put(struct slot *slot, struct sampler *s) {
+    slot_clean(slot);
+    if (sample_lock(s)) {
+        slot_put_clean(slot);
+        sample_unlock(s);
+    }
+}
+
+/* Without the lock: gives back memory that nobody has needed for long. */
+COLD static void cool_down(struct slot *list, struct sampler *s) {
+    while (list != NULL) {
+        struct slot *next = slot_next(list);
+        clean_and_put(list, s);
+        list = next;
+    }
+}
+
+static void fill_in(struct slot *slot, const struct wish *wish, uint32_t stack, uint32_t tid) {
+    struct mallow_slot *seen = &slot->seen;
+    seen->size = wish->size;
+    seen->began_ns = sys_tick_ns();
+    seen->period = wish->period;
+    seen->tid = tid;
+    seen->stack = stack;
+    seen->family = (uint8_t)wish->family;
+    seen->flags = 0;
+}
+
+COLD static void *refused(const struct wish *wish) {
+    if (book != NULL && wish->size < 1ull << 47)
+        __atomic_fetch_add(&book->without_slot, 1, __ATOMIC_RELAXED);
+    probe_refused(wish->size, wish->alignment);
+    return NULL;
+}
+
+COLD static void *missed(void) {
+    if (book != NULL)
+        __atomic_fetch_add(&book->missed, 1, __ATOMIC_RELAXED);
+    return NULL;
+}
+
+/* A block in a slot, recorded but for its probe, which `begin` fires with the lock held. NULL: the allocator beneath is to
+ * serve it. */
+static void *begin(const struct wish *wish, size_t *stale, struct told old, size_t count, struct caller caller) {
+    struct sampler *s = sampler_begin(caller);
+    if (UNLIKELY(s == NULL))
+        return missed();
+    sampler_walk(s, caller);
+    void *block = NULL;
+    if (LIKELY(sample_lock(s))) {
+        struct slot *slot = book != NULL ? slot_take(wish->bytes, wish->alignment) : NULL;
+        if (UNLIKELY(slot != NULL && !book_has_room(slot))) {
+            slot_put_clean(slot);
+            slot = NULL;
+        }
+        if (LIKELY(slot != NULL)) {
+            block = slot_fill(slot, wish->bytes, wish->alignment, stale);
+            fill_in(slot, wish, book_stack(&s->unwinder, modules_generation), s->tid);
+            book_begin(slot);
+            if (wish->family == MALLOW_FAMILY_REALLOC || wish->family == MALLOW_FAMILY_REALLOCARRAY)
+                probe_realloc(old, (struct told){slot->seen.id, block, wish->size}, wish->period);
+            else
+                probe_allocation(&slot->seen, count, count != 0 ? wish->size / count : 0, wish->alignment);
+        }
+        sample_unlock(s);
+    }
+    sampler_end(s);
+    return LIKELY(block != NULL) ? block : refused(wish);
+}
+
+static const struct told nothing;
+
+static void *picked(size_t size, uint32_t period, enum mallow_family family, struct caller caller) {
+    struct wish wish = {size, size, 0, period, family};
+    size_t stale;
+    return begin(&wish, &stale, nothing, 0, caller);
+}
+
+static void *picked_zeroed(size_t count, size_t size, uint32_t period, struct caller caller) {
+    struct wish wish = {count * size, count * size, 0, period, MALLOW_FAMILY_CALLOC};
+    size_t stale;
+    void *block = begin(&wish, &stale, nothing, count, caller);
+    if (block != NULL)
+        memset(block, 0, stale < wish.size ? stale : wish.size);
+    return block;
+}
+
+/* The live sample of a block, with the lock held; NULL: the program frees what is none, or a second time. */
+static struct slot *live(const void *block) {
+    struct slot *slot = slot_of(block);
+    return slot != NULL && slot->usable != 0 && slot->seen.address == (uint64_t)block ? slot : NULL;
+}
+
+static uint32_t stack_of(struct sampler *s) {
+    return s != NULL ? book_stack(&s->unwinder, modules_generation) : 0;
+}
+
+/* s: has walked the stack. NULL: the end has none. */
+void sample_end(void *block, uint32_t kind, const void *moved_to, struct sampler *s) {
+    struct slot *unclean = NULL, *unused = NULL;
+    if (!sample_lock(s))
+        return;
+    struct slot *slot = live(block);
+    if (LIKELY(slot != NULL)) {
+        uint64_t now = sys_tick_ns();
+        if (kind == MALLOW_END_FREED)
+            probe_free(&slot->seen);
+        book_end(slot, now, s != NULL ? s->tid : thread_id(), stack_of(s), kind, moved_to);
+        unclean = slot_put(slot) ? slot : NULL;
+        unused = slots_cold(now);
+    }
+    sample_unlock(s);
+    if (UNLIKELY(unclean != NULL))
+        clean_and_put(unclean, s);
+    if (UNLIKELY(unused != NULL))
+        cool_down(unused, s);
+}
+
+/* In a handler that interrupted our work, or where no sampler can be had. */
+COLD static void end_aside(void *block, uint32_t kind, const void *moved_to) {
+    struct sampler *s = (struct sampler *)((uintptr_t)own_sampler & image_alive);
+    if (s == NULL)
+        sample_end(block, kind, moved_to, NULL);
+    else if (s->pendings < PENDING_MOST)
+        s->pending[s->pendings++] = block;
+    else
+        missed();
+}
+
+static void end(void *block, uint32_t kind, const void *moved_to, struct caller caller) {
+    struct sampler *s = sampler_begin(caller);
+    if (UNLIKELY(s == NULL)) {
+        end_aside(block, kind, moved_to);
+        return;
+    }
+    sampler_walk(s, caller);
+    sample_end(block, kind, moved_to, s);
+    sampler_end(s);
+}
+
+/* ---- the functions ---- */
+
+NOINLINE void *sample_malloc(size_t size) {
+    uint32_t period = pick(size);
+    void *block = period != 0 ? picked(size, period, MALLOW_FAMILY_MALLOC, CALLER) : NULL;
+    return block != NULL ? block : real.malloc(size);
+}
+
+/* Of a thread that has no countdown yet: the allocator beneath was asked first. */
+COLD static void *sample_malloc_done(void *block, size_t size) {
+    uint32_t period = passes(size) ? 0 : pick(size);
+    void *sampled = period != 0 ? picked(size, period, MALLOW_FAMILY_MALLOC, CALLER) : NULL;
+    if (sampled == NULL)
+        return block;
+    real.free(block);
+    return sampled;
+}
+
+NOINLINE void *sample_calloc(size_t count, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        probe_overflow(count, size);
+        return real.calloc(count, size);
+    }
+    uint32_t period = passes(bytes) ? 0 : pick(bytes);
+    void *block = period != 0 ? picked_zeroed(count, size, period, CALLER) : NULL;
+    return block != NULL ? block : real.calloc(count, size);
+}
+
+COLD static void *sample_calloc_done(void *block, size_t size) {
+    uint32_t period = passes(size) ? 0 : pick(size);
+    void *sampled = period != 0 ? picked_zeroed(1, size, period, CALLER) : NULL;
+    if (sampled == NULL)
+        return block;
+    real.free(block);
+    return sampled;
+}
+
+NOINLINE void sample_free(void *block) {
+    end(block, MALLOW_END_FREED, NULL, CALLER);
+}
+
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* A block of the allocator beneath, or none, becomes a sample. NULL: it does not. */
+static void *realloc_picked(void *old, size_t size, uint32_t period, enum mallow_family family, struct caller caller) {
+    size_t had = 0;
+    if (old != NULL) {
+        if (real.malloc_usable_size == NULL)
+            return missed();
+        had = real.malloc_usable_size(old);
+    }
+    struct wish wish = {size, size, 0, period, family};
+    size_t stale;
+    void *block = begin(&wish, &stale, (struct told){0, old, had}, 0, caller);
+    if (block != NULL && old != NULL) {
+        memcpy(block, old, smaller(had, size));
+        real.free(old);
+    }
+    return block;
+}
+
+/* The sample stays where it is: it ends, and another one begins in the same slot. 0: it cannot. */
+static int realloc_in_place(void *block, size_t size, uint32_t period, enum mallow_family family,
+                            struct caller caller) {
+    struct sampler *s = sampler_begin(caller);
+    int done = 0;
+    if (s == NULL)
+        return 0;
+    sampler_walk(s, caller);
+    if (sample_lock(s)) {
+        struct slot *slot = live(block);
+        if (slot != NULL && slot_fits(slot, size) && book_has_room(slot)) {
+            struct told old = {slot->seen.id, block, slot->seen.size};
+            struct wish wish = {size, size, 0, period, family};
+            uint32_t stack = stack_of(s);
+            book_end(slot, sys_tick_ns(), s->tid, stack, MALLOW_END_REALLOCATED, block);
+            slot_resize(slot, size);
+            fill_in(slot, &wish, stack, s->tid);
+            book_begin(slot);
+            probe_realloc(old, (struct told){slot->seen.id, block, size}, period);
+            done = 1;
+        }
+        sample_unlock(s);
+    }
+    sampler_end(s);
+    return done;
+}
+
+/* Out of its slot, into another one or to the allocator beneath. */
+static void *realloc_sampled(void *old, size_t size, enum mallow_family family, struct caller caller) {
+    const struct slot *slot = live(old);
+    if (slot == NULL)
+        return NULL;
+    struct told was = {slot->seen.id, old, slot->seen.size};
+    size_t keep = smaller(slot->usable, size), stale;
+    uint32_t period = size == 0 || passes(size) ? 0 : pick(size);
+    void *block = NULL;
+    if (size == 0) {
+        end(old, MALLOW_END_FREED, NULL, caller);
+        return NULL;
+    }
+    if (period != 0) {
+        if (realloc_in_place(old, size, period, family, caller))
+            return old;
+        struct wish wish = {size, size, 0, period, family};
+        block = begin(&wish, &stale, was, 0, caller);
+    }
+    if (block == NULL) {
+        if ((block = real.malloc(size)) == NULL)
+            return NULL;
+        probe_realloc(was, (struct told){0, block, size}, 0);
+    }
+    memcpy(block, old, keep);
+    end(old, MALLOW_END_REALLOCATED, block, caller);
+    return block;
+}
+
+static inline void *sample_realloc_as(enum mallow_family family, void *old, size_t size, struct caller caller) {
+    if (UNLIKELY(slot_holds(old)))
+        return realloc_sampled(old, size, family, caller);
+    if (LIKELY(passes(size) || (size == 0 && old != NULL)))
+        return real.realloc(old, size);
+    uint32_t period = pick(size);
+    void *block = period != 0 ? realloc_picked(old, size, period, family, caller) : NULL;
+    return block != NULL ? block : real.realloc(old, size);
+}
+
+static void *sample_realloc(void *old, size_t size) {
+    return sample_realloc_as(MALLOW_FAMILY_REALLOC, old, size, CALLER);
+}
+
+/* See count_reallocarray. */
+static void *sample_reallocarray(void *old, size_t count, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return sample_realloc_as(MALLOW_FAMILY_REALLOCARRAY, old, bytes, CALLER);
+}
+
+/* NULL: the allocator beneath is to serve it. An alignment that is none is its business too. */
+static inline void *aligned(size_t alignment, size_t size, size_t bytes, enum mallow_family family,
+                            struct caller caller) {
+    if (LIKELY(passes(size)) || alignment == 0 || (alignment & (alignment - 1)) != 0)
+        return NULL;
+    struct wish wish = {size, bytes, alignment, pick(size), family};
+    size_t stale;
+    return wish.period != 0 ? begin(&wish, &stale, nothing, 0, caller) : NULL;
+}
+
+static void *sample_aligned_alloc(size_t alignment, size_t size) {
+    void *block = aligned(alignment, size, size, MALLOW_FAMILY_ALIGNED_ALLOC, CALLER);
+    return block != NULL ? block : real.aligned_alloc(alignment, size);
+}
+
+static void *sample_memalign(size_t alignment, size_t size) {
+    void *block = aligned(alignment, size, size, MALLOW_FAMILY_MEMALIGN, CALLER);
+    return block != NULL ? block : real.memalign(alignment, size);
+}
+
+static int sample_posix_memalign(void **result, size_t alignment, size_t size) {
+    void *block = NULL;
+    if (alignment % sizeof(void *) == 0)
+        block = aligned(alignment, size, size, MALLOW_FAMILY_POSIX_MEMALIGN, CALLER);
+    if (block == NULL)
+        return real.posix_memalign(result, alignment, size);
+    *result = block;
+    return 0;
+}
+
+#define PAGE 4096ul
+
+static void *sample_valloc(size_t size) {
+    void *block = aligned(PAGE, size, size, MALLOW_FAMILY_VALLOC, CALLER);
+    return block != NULL ? block : real.valloc(size);
+}
+
+static void *sample_pvalloc(size_t size) {
+    void *block = aligned(PAGE, size, (size + PAGE - 1) & ~(PAGE - 1), MALLOW_FAMILY_PVALLOC, CALLER);
+    return block != NULL ? block : real.pvalloc(size);
+}
+
+size_t sample_usable_size(const void *block) {
+    const struct slot *slot = live(block);
+    return slot != NULL ? slot->usable : 0;
+}
+
+const struct policy sample_policy = {
+    .malloc_done = sample_malloc_done,
+    .calloc_done = sample_calloc_done,
+    .realloc = sample_realloc,
+    .reallocarray = sample_reallocarray,
+    .aligned_alloc = sample_aligned_alloc,
+    .memalign = sample_memalign,
+    .posix_memalign = sample_posix_memalign,
+    .valloc = sample_valloc,
+    .pvalloc = sample_pvalloc,
+};
+
+void sample_setup(void) {
+    draw_setup();
+    modules_wait = 0;
+}
+
+void sample_over(void) {
+    __atomic_store_n(&over, 1, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,220 @@
+/* See sampler.h. */
+#include "sampler.h"
+#include "book.h"
+#include "lock.h"
+#include "modules.h"
+#include "sample.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+
+/* One second: a thread that holds the lock was stopped, or left by longjmp. */
+#define LOCK_TRIES 50u
+
+_Thread_local struct sampler *own_sampler __attribute__((tls_model("initial-exec")));
+
+/* Set while this thread is inside sampler_enter: what the C library allocates for us there is not the target's. */
+static _Thread_local char entering __attribute__((tls_model("initial-exec")));
+static _Thread_local unsigned char destructions __attribute__((tls_model("initial-exec")));
+
+static struct sampler *samplers; /* all that there are; they live as long as the image */
+static uint32_t lock_word;
+static int broken;  /* nobody gives the lock back any more */
+static int forking; /* the lock is held for the sake of a child */
+static int opened;  /* -1: cannot be */
+static pthread_key_t key;
+static int key_state; /* 0: none yet, 1: there is one, -1: cannot be had */
+
+/* ---- the lock ---- */
+
+static void lock_broken(void) {
+    __atomic_store_n(&broken, 1, __ATOMIC_RELAXED);
+    sample_over();
+}
+
+int sample_lock(struct sampler *s) {
+    if (UNLIKELY(__atomic_load_n(&broken, __ATOMIC_RELAXED)))
+        return 0;
+    if (s != NULL)
+        s->holds = 1;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (LIKELY(lock_acquire_for(&lock_word, LOCK_TRIES)))
+        return 1;
+    if (s != NULL)
+        s->holds = 0;
+    lock_broken();
+    return 0;
+}
+
+void sample_unlock(struct sampler *s) {
+    lock_release(&lock_word);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (s != NULL)
+        s->holds = 0;
+}
+
+/* ---- fork ---- */
+
+void sample_fork_begins(void) {
+    struct sampler *s = own_sampler;
+    if (s == NULL || !s->holds) /* a handler that forks inside of our work: the child goes without */
+        forking = sample_lock(NULL);
+}
+
+void sample_forked_parent(void) {
+    if (forking) {
+        forking = 0;
+        sample_unlock(NULL);
+    }
+}
+
+void sample_forked_child(void) {
+    if (lock_word != 0 && !forking)
+        lock_broken(); /* a copy of what another thread was changing */
+    lock_word = 0;
+    forking = 0;
+    entering = 0;
+    opened = opened < 0 ? -1 : 0;
+    book_forget();
+    dice_forked();
+    countdown = (struct countdown){0};
+    for (struct sampler *s = samplers; s != NULL; s = s->next)
+        if (s != own_sampler)
+            s->owned = 0;
+    if (own_sampler != NULL)
+        own_sampler->tid = thread_id();
+}
+
+/* ---- threads ---- */
+
+/* As thread.c's: asks to be called again until the C library's last round. */
+static void thread_ends(void *sampler) {
+    if (++destructions < PTHREAD_DESTRUCTOR_ITERATIONS) {
+        pthread_setspecific(key, sampler);
+        return;
+    }
+    struct sampler *s = own_sampler;
+    own_sampler = NULL;
+    if (s != NULL)
+        __atomic_store_n(&s->owned, 0, __ATOMIC_RELEASE);
+}
+
+static struct sampler *sampler_reuse(void) {
+    for (struct sampler *s = __atomic_load_n(&samplers, __ATOMIC_ACQUIRE); s != NULL; s = s->next) {
+        uint32_t none = 0;
+        if (__atomic_load_n(&s->owned, __ATOMIC_RELAXED) == 0 &&
+            __atomic_compare_exchange_n(&s->owned, &none, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            return s;
+    }
+    return NULL;
+}
+
+static struct sampler *sampler_new(void) {
+    uint32_t limit = target.control->max_depth;
+    struct sampler *s = sys_memory(sizeof *s + unwind_bytes(limit));
+    if (s == NULL)
+        return NULL;
+    s->owned = 1;
+    unwind_setup(&s->unwinder, s + 1, limit);
+    s->next = __atomic_load_n(&samplers, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&samplers, &s->next, s, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        ;
+    return s;
+}
+
+/* Call with signals blocked and target_lock held. */
+static int open_locked(void) {
+    if (image_alive == 0) { /* a child made by a bare clone */
+        target_forked();
+        image_alive = UINTPTR_MAX;
+    }
+    if (opened != 0)
+        return opened > 0;
+    opened = -1;
+    if (slot_range.bytes == 0 && !slots_reserve(target.control->max_slots)) {
+        __atomic_fetch_add(&target.control->failed_processes, 1, __ATOMIC_RELAXED);
+        sample_over();
+        return 0;
+    }
+    if (!sample_lock(NULL))
+        return 0;
+    int failed = process_open();
+    sample_unlock(NULL);
+    if (failed)
+        return 0;
+    if (key_state == 0)
+        key_state = pthread_key_create(&key, thread_ends) == 0 ? 1 : -1;
+    opened = 1;
+    return 1;
+}
+
+COLD int sampler_open(void) {
+    if (entering)
+        return 0;
+    uint64_t mask = sys_block_signals();
+    int saved_errno = errno;
+    entering = 1;
+    lock_acquire(&target_lock);
+    int done = open_locked();
+    lock_release(&target_lock);
+    entering = 0;
+    errno = saved_errno;
+    sys_restore_signals(mask);
+    return done;
+}
+
+COLD struct sampler *sampler_enter(void) {
+    if (entering || !sampler_open())
+        return NULL;
+    uint64_t mask = sys_block_signals();
+    int saved_errno = errno;
+    entering = 1;
+    struct sampler *s = own_sampler; /* a child has its parent's */
+    int adopted = s != NULL;
+    if (s == NULL && destructions < PTHREAD_DESTRUCTOR_ITERATIONS && (s = sampler_reuse()) == NULL)
+        s = sampler_new();
+    if (s != NULL) {
+        s->inside = s->holds = s->pendings = 0;
+        s->tid = thread_id();
+        unwind_adopt(&s->unwinder);
+        own_sampler = s;
+        if (!adopted && key_state > 0)
+            pthread_setspecific(key, s);
+    }
+    errno = saved_errno;
+    entering = 0;
+    sys_restore_signals(mask);
+    return s;
+}
+
+COLD int sampler_abandoned(struct sampler *s, uint64_t sp) {
+    struct unwinder *u = &s->unwinder;
+    if (!unwind_owns(u, sp) || !unwind_owns(u, s->inside) || sp <= s->inside)
+        return 0;
+    if (s->holds) /* half of a change was done */
+        lock_broken();
+    u->depth = u->filled = u->checks = 0;
+    u->forget = 1;
+    return 1;
+}
+
+COLD void sampler_flush(struct sampler *s) {
+    while (s->pendings > 0)
+        sample_end(s->pending[--s->pendings], MALLOW_END_FREED, NULL, NULL);
+}
+
+void sampler_walk(struct sampler *s, struct caller caller) {
+    modules_learn();
+    if (UNLIKELY(modules_unanswered != 0)) {
+        modules_await();
+        modules_fetch(unwind_flush);
+    }
+    uint32_t before = modules_unanswered;
+    unwind(&s->unwinder, caller_pc(caller), caller.sp, caller.rbp);
+    if (UNLIKELY(modules_unanswered > before)) {
+        modules_await();
+        modules_fetch(unwind_flush);
+        unwind(&s->unwinder, caller_pc(caller), caller.sp, caller.rbp);
+    }
+}

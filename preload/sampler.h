@@ -1,0 +1,77 @@
+/*
+ * What a thread needs to record samples: an unwinder, and the guard that keeps a signal handler out of what it interrupted.
+ */
+#ifndef MALLOW_SAMPLER_H
+#define MALLOW_SAMPLER_H
+
+#include "caller.h"
+#include "slots.h"
+#include "target.h"
+#include "unwind.h"
+
+#define PENDING_MOST 32u
+
+/*
+ * Invariant: only its owner touches it. `inside` is the frame address of the work under way, 0 between; a signal handler
+ * that comes while it is not 0 touches pending and pendings alone.
+ */
+struct sampler {
+    uint64_t inside;
+    uint32_t owned; /* taken by compare-and-swap; 0: its thread has ended */
+    uint32_t tid;
+    uint32_t holds; /* the lock, or is about to */
+    uint32_t pendings;
+    struct sampler *next;
+    struct unwinder unwinder;
+    void *pending[PENDING_MOST]; /* blocks that signal handlers freed */
+};
+
+extern _Thread_local struct sampler *own_sampler __attribute__((tls_model("initial-exec"))) HIDDEN;
+
+/* Makes this image's file and slots, once. 0: nothing can be recorded here. No handler may leave this by longjmp. */
+COLD int sampler_open(void);
+/* The calling thread's sampler, from its first sample on; NULL where there is none. */
+COLD struct sampler *sampler_enter(void);
+/* `inside` was left by longjmp out of a signal handler: nobody will finish it. */
+COLD int sampler_abandoned(struct sampler *sampler, uint64_t sp);
+/* Writes what signal handlers left. */
+COLD void sampler_flush(struct sampler *sampler);
+
+/* Begins what nobody may interrupt. NULL: the caller interrupted it itself, or has no sampler. */
+static inline struct sampler *sampler_begin(struct caller caller) {
+    struct sampler *s = (struct sampler *)((uintptr_t)own_sampler & image_alive);
+    if (UNLIKELY(s == NULL)) {
+        if ((s = sampler_enter()) == NULL)
+            return NULL;
+    } else if (UNLIKELY(s->inside != 0) && !sampler_abandoned(s, caller.sp)) {
+        return NULL;
+    }
+    s->inside = caller.sp;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    return s;
+}
+
+static inline void sampler_end(struct sampler *s) {
+    for (;;) {
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        *(volatile uint64_t *)&s->inside = 0;
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        if (LIKELY(*(volatile uint32_t *)&s->pendings == 0))
+            return;
+        s->inside = (uint64_t)__builtin_frame_address(0);
+        sampler_flush(s);
+    }
+}
+
+/* Walks the caller's stack into the unwinder; the first time a thread meets a module, it may wait for its table. */
+void sampler_walk(struct sampler *sampler, struct caller caller);
+
+/* Slots and book, for a moment: 0 where they cannot be had, and then nothing is recorded in this image any more. Nobody
+ * holds it while the target's code can run, but a thread that a handler left by longjmp. */
+int sample_lock(struct sampler *sampler);
+void sample_unlock(struct sampler *sampler);
+
+/* sample.c: the block's sample ends here. */
+void sample_end(void *block, uint32_t kind, const void *moved_to, struct sampler *sampler);
+
+#endif
