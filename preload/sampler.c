@@ -188,6 +188,11 @@ COLD struct sampler *sampler_enter(void) {
     return s;
 }
 
+__attribute__((destructor)) static void image_exits(void) {
+    if (book != NULL && image_alive != 0)
+        __atomic_store_n(&book->exited, 1, __ATOMIC_RELAXED);
+}
+
 COLD int sampler_abandoned(struct sampler *s, uint64_t sp) {
     struct unwinder *u = &s->unwinder;
     if (!unwind_owns(u, sp) || !unwind_owns(u, s->inside) || sp <= s->inside)

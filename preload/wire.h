@@ -223,7 +223,8 @@ struct mallow_sampling {
     uint64_t stacks_bytes;  /* its size */
     uint32_t max_slots;
     uint32_t max_ends; /* a power of two */
-    uint64_t pad[3];
+    uint32_t exited;   /* 1: the image runs its last destructors; 0 in one that is gone: killed, _exit, or exec */
+    uint32_t pad[5];
     /* Written from here on. Each number only grows, but for mode and period. */
     uint32_t mode;        /* that a thread saw last */
     uint32_t slots;       /* entries of slots[] ever used; release order */
@@ -268,7 +269,7 @@ struct mallow_slot {
 
 enum mallow_end_kind {
     MALLOW_END_FREED = 1,
-    MALLOW_END_REALLOCATED = 2, /* realloc gave it another size, or freed it: what came of it is another allocation */
+    MALLOW_END_REALLOCATED = 2, /* realloc gave it another size: what came of it is another allocation */
 };
 
 /* To read: number (acquire), the rest, a fence, number again. */
@@ -276,7 +277,7 @@ struct mallow_end {
     uint64_t number;           /* from 1 on; entry number n is ends[(n - 1) % max_ends]; 0: being written */
     struct mallow_slot sample; /* as it was; its sequence is that of the live sample */
     uint64_t ended_ns;
-    uint64_t moved_to; /* REALLOCATED: the new address; 0: it was freed */
+    uint64_t moved_to; /* REALLOCATED: the new address */
     uint32_t tid;      /* of the thread that ended it */
     uint32_t stack;    /* of the call that ended it; 0: none */
     uint32_t slot;     /* index in slots[] */

@@ -245,6 +245,8 @@ pub mod sampling {
     pub const MAX_SLOTS: usize = 32;
     /// `max_ends`
     pub const MAX_ENDS: usize = 36;
+    /// `exited`
+    pub const EXITED: usize = 40;
     /// `mode`
     pub const MODE: usize = 64;
     /// `slots`

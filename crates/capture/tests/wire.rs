@@ -138,6 +138,7 @@ fn table() -> Vec<(String, u64)> {
             ("stacks_bytes", sampling::STACKS_BYTES),
             ("max_slots", sampling::MAX_SLOTS),
             ("max_ends", sampling::MAX_ENDS),
+            ("exited", sampling::EXITED),
             ("mode", sampling::MODE),
             ("slots", sampling::SLOTS),
             ("period", sampling::PERIOD),

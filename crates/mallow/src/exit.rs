@@ -17,7 +17,7 @@ pub const LEAKS_FOUND: u8 = 3;
 pub const CHANGED: u8 = 3;
 /// `doctor`: nothing would be recorded.
 pub const WOULD_FAIL: u8 = 3;
-/// Mallow failed, in `stat` and `record`, whose other codes are the command's; as `env` and `timeout` have it.
+/// Mallow failed, in `stat`, `record` and `run`, whose other codes are the command's; as `env` and `timeout` have it.
 pub const FAILED_AROUND_COMMAND: u8 = 125;
 /// The command could not be executed.
 pub const NOT_EXECUTABLE: u8 = 126;
@@ -50,7 +50,7 @@ pub fn of_verdict(verdict: Verdict) -> u8 {
 /// The code of a command that failed.
 pub fn of_failure(command: &Command) -> u8 {
     match command {
-        Command::Stat(_) | Command::Record(_) => FAILED_AROUND_COMMAND,
+        Command::Stat(_) | Command::Record(_) | Command::Run(_) => FAILED_AROUND_COMMAND,
         Command::Test(_) => BROKEN,
         _ => FAILED,
     }

@@ -29,6 +29,7 @@ fn run(command: &Command) -> Result<ExitCode> {
     match command {
         Command::Stat(flags) => commands::stat::run(flags),
         Command::Record(flags) => commands::record::run(flags),
+        Command::Run(flags) => commands::run::run(flags),
         Command::Report(flags) => commands::report::run(flags),
         Command::Top(flags) => commands::top::run(flags),
         Command::Tree(flags) => commands::tree::run(flags),

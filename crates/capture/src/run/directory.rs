@@ -30,6 +30,27 @@ pub enum Mode {
     Trace,
     /// Nothing, but measured regions run as they do when counted.
     Idle,
+    /// Allocations picked at random, with stacks.
+    Sample,
+    /// Nothing is picked until the mode changes to [`Mode::Sample`].
+    Dormant,
+}
+
+impl Mode {
+    fn word(self) -> u32 {
+        match self {
+            Self::Count => wire::MODE_COUNT,
+            Self::Trace => wire::MODE_TRACE,
+            Self::Idle => wire::MODE_IDLE,
+            Self::Sample => wire::MODE_SAMPLE,
+            Self::Dormant => wire::MODE_DORMANT,
+        }
+    }
+
+    /// Whether it is one of the two that may take each other's place while the command runs.
+    fn is_sampled(self) -> bool {
+        matches!(self, Self::Sample | Self::Dormant)
+    }
 }
 
 /// How measured regions run; `preload/include/mallow.h` tells what they are.
@@ -61,12 +82,21 @@ const SMALL_RING_WORDS: u32 = 16 * 1024;
 const TRACE_THREADS: u32 = 2048;
 const COUNT_THREADS: u32 = 16384;
 
+/// Bytes from one sample to the next, on average, unless told otherwise.
+pub const PERIOD: u32 = 512 << 10;
+/// Of a process in sampling mode. Its file is sparse: this bounds what it can come to. Slots for a heap of 128 GiB in small
+/// blocks, the last few thousand ends, and some ten thousand stacks.
+const MAX_SLOTS: u32 = 1 << 18;
+const MAX_ENDS: u32 = 1 << 13;
+const STACK_BYTES: u64 = 8 << 20;
+
 /// A run directory of ours, removed when dropped.
 pub struct RunDirectory {
     path: PathBuf,
     control: Shared,
     began: Instant,
     keep: bool,
+    left: bool,
 }
 
 /// What a run directory says about the run, for those who read it later.
@@ -110,12 +140,7 @@ impl RunDirectory {
         drop(file);
         let shared = made.inspect_err(|_| remove(&path))?;
         shared.set32(control::VERSION, wire::VERSION);
-        let mode = match settings.mode {
-            Mode::Count => wire::MODE_COUNT,
-            Mode::Trace => wire::MODE_TRACE,
-            Mode::Idle => wire::MODE_IDLE,
-        };
-        shared.set32(control::MODE, mode);
+        shared.set32(control::MODE, settings.mode.word());
         let children = if settings.children { 0 } else { wire::NO_CHILDREN };
         let self_check = if settings.regions.self_check { wire::SELF_CHECK } else { 0 };
         shared.set32(control::FLAGS, children | self_check);
@@ -128,9 +153,13 @@ impl RunDirectory {
         shared.set32(control::LARGE_RING_WORDS, LARGE_RING_WORDS);
         shared.set32(control::SMALL_RING_WORDS, SMALL_RING_WORDS);
         shared.set32(control::MAX_THREADS, if settings.mode == Mode::Trace { TRACE_THREADS } else { COUNT_THREADS });
+        shared.set64(control::PERIOD, PERIOD.into());
+        shared.set64(control::STACK_BYTES, STACK_BYTES);
+        shared.set32(control::MAX_SLOTS, MAX_SLOTS);
+        shared.set32(control::MAX_ENDS, MAX_ENDS);
         shared.set64(control::EPOCH, 1);
         shared.set32(control::MAGIC, wire::CONTROL_MAGIC);
-        Ok(Self { path, control: shared, began: Instant::now(), keep: false })
+        Ok(Self { path, control: shared, began: Instant::now(), keep: false, left: false })
     }
 
     /// Its path.
@@ -167,10 +196,27 @@ impl RunDirectory {
     pub fn keep(&mut self) {
         self.keep = true;
     }
+
+    /// In a run that samples: with which period from now on, or not. Threads see it about a mebibyte of allocations later.
+    pub fn sample(&self, mode: Mode, period: u32) {
+        debug_assert!(mode.is_sampled());
+        self.control.set64(control::PERIOD, period.max(1).into());
+        self.control.set32(control::MODE, mode.word());
+    }
+
+    /// Leaves the directory to the processes in it, which go on as they are. Its path.
+    pub fn leave(mut self) -> PathBuf {
+        self.control.set32(control::READER_PID, 0);
+        self.left = true;
+        self.path.clone()
+    }
 }
 
 impl Drop for RunDirectory {
     fn drop(&mut self) {
+        if self.left {
+            return;
+        }
         self.end();
         if !self.keep {
             remove(&self.path);
@@ -179,7 +225,7 @@ impl Drop for RunDirectory {
 }
 
 /// Removes a run directory. Where no descriptor is left to read a directory by, what is surely in it goes by name.
-fn remove(path: &Path) {
+pub(super) fn remove(path: &Path) {
     if fs::remove_dir_all(path).is_err() {
         let _ = fs::remove_dir(path.join("tables"));
         for name in ["control", "about", "spool"] {

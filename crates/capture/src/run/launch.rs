@@ -59,6 +59,18 @@ pub fn find(program: &OsStr) -> io::Result<PathBuf> {
 
 /// Starts `command` with the library loaded into it. Errors are those of exec: not found, not executable, ….
 pub fn launch(run: &RunDirectory, library: &Path, command: &[OsString]) -> io::Result<Child> {
+    prepared(run, library, command)?.spawn()
+}
+
+/// Becomes `command`, with the library loaded into it. Returns only where that could not be.
+pub fn become_command(run: &RunDirectory, library: &Path, command: &[OsString]) -> io::Error {
+    match prepared(run, library, command) {
+        Ok(mut command) => command.exec(),
+        Err(error) => error,
+    }
+}
+
+fn prepared(run: &RunDirectory, library: &Path, command: &[OsString]) -> io::Result<Command> {
     let Some((program, arguments)) = command.split_first() else {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     };
@@ -87,5 +99,5 @@ pub fn launch(run: &RunDirectory, library: &Path, command: &[OsString]) -> io::R
             Ok(())
         });
     }
-    child.spawn()
+    Ok(child)
 }

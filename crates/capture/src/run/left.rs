@@ -1,13 +1,15 @@
 //! Run directories that a killed mallow left behind.
 
-use super::directory::{About, about, bases};
+use super::directory::{About, about, bases, remove};
 use super::session::sources;
+use super::source::Source;
 use crate::wire::{self, control};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A run directory without a mallow that reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,15 +66,42 @@ pub fn check(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// This user's run directories that no mallow reads any more, the oldest first.
-pub fn left_behind() -> Vec<LeftBehind> {
+/// Places that look like run directories.
+fn candidates() -> Vec<PathBuf> {
     let mut places: Vec<PathBuf> = bases().collect();
     places.dedup();
     let entries = places.iter().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
-    let mut all: Vec<LeftBehind> = entries
-        .filter(|entry| entry.file_name().as_bytes().starts_with(b"mallow-"))
-        .filter_map(|entry| left(&entry.path()))
-        .collect();
+    entries.filter(|entry| entry.file_name().as_bytes().starts_with(b"mallow-")).map(|entry| entry.path()).collect()
+}
+
+/// Directories of sampling runs stay when mallow leaves, so that it can come back; the next one that starts a run removes
+/// those in which nobody lives. What a crash left is kept for [`KEPT_MS`]: somebody may want to look at it.
+pub fn sweep() {
+    for path in candidates() {
+        let Some(left) = left(&path).filter(|left| left.still_running == 0) else { continue };
+        let Ok(control) = control(&path) else { continue };
+        if !matches!(control.mode, wire::MODE_SAMPLE | wire::MODE_DORMANT) {
+            continue;
+        }
+        let age_ms = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |now| (now.as_millis() as u64).saturating_sub(left.about.started_unix_ms));
+        let sources = sources(&path);
+        let in_order = !sources.is_empty() && sources.iter().all(Source::ended_in_order);
+        if (in_order && age_ms > STARTING_MS) || age_ms > KEPT_MS {
+            remove(&path);
+        }
+    }
+}
+
+/// A week.
+const KEPT_MS: u64 = 7 * 24 * 3600 * 1000;
+/// A command that was just started may not have made its file yet.
+const STARTING_MS: u64 = 60 * 1000;
+
+/// This user's run directories that no mallow reads any more, the oldest first.
+pub fn left_behind() -> Vec<LeftBehind> {
+    let mut all: Vec<LeftBehind> = candidates().iter().filter_map(|path| left(path)).collect();
     all.sort_by(|a, b| (a.about.started_unix_ms, &a.path).cmp(&(b.about.started_unix_ms, &b.path)));
     all
 }

@@ -6,7 +6,7 @@ use super::results::{self, RegionResult};
 use super::source::{Opened, Source};
 use super::spool::{SpoolReader, SpoolWriter};
 use super::unwatched::Unwatched;
-use super::{launch, signals, tables};
+use super::{launch, left, signals, tables};
 use crate::library::{self, LibraryError};
 use crate::replay::{End, EventSink, Options, Progress, Replay};
 use mallow_profile::{FamilyCounts, Profile};
@@ -131,6 +131,39 @@ pub fn measure(command: &[OsString], mode: Mode, regions: Regions) -> Result<Cou
     let unwatched = unwatched.told();
     Ok(Counted { command_pid, wall, exit_status, processes, failed_processes, unwatched, results })
 }
+
+/// Starts `command` to be sampled, or to wait for it in [`Mode::Dormant`]. Its processes need nobody that reads: call
+/// [`RunDirectory::leave`] to let them go on alone.
+pub fn start_sampled(command: &[OsString], mode: Mode, period: u32) -> Result<(RunDirectory, Child), RunError> {
+    let (run, library) = sampled(command, mode, period)?;
+    let child = spawn(&run, &library, command)?;
+    Ok((run, child))
+}
+
+/// Becomes `command`, as [`start_sampled`] starts it: no process of mallow's remains. Returns only where that could not be.
+pub fn become_sampled(command: &[OsString], mode: Mode, period: u32) -> RunError {
+    match sampled(command, mode, period) {
+        Ok((run, library)) => {
+            run.control().set32(crate::wire::control::READER_PID, 0);
+            not_executed(command, launch::become_command(&run, &library, command))
+        }
+        Err(error) => error,
+    }
+}
+
+fn sampled(command: &[OsString], mode: Mode, period: u32) -> Result<(RunDirectory, PathBuf), RunError> {
+    left::sweep();
+    let program = command.first().map(OsString::as_os_str).unwrap_or_default();
+    launch::find(program).map_err(|error| not_executed(command, error))?;
+    let settings = Settings { mode, max_depth: SAMPLED_DEPTH, children: true, regions: Regions::default() };
+    let run = RunDirectory::create(&settings, &words(command)).map_err(RunError::Directory)?;
+    run.sample(mode, period);
+    let library = library::unpack(run.path())?;
+    Ok((run, library))
+}
+
+/// Frames that a sample's stack keeps at the most: those nearest to the allocation.
+const SAMPLED_DEPTH: u32 = 512;
 
 /// How to record.
 pub struct Recording<'a> {

@@ -1,7 +1,7 @@
 //! One process file, read while its process writes it. Nothing in it is trusted.
 
 use crate::chunk::{ModuleStart, ProcessStart};
-use crate::wire::{self, Segment, Shared, module, process, thread};
+use crate::wire::{self, Segment, Shared, module, process, sampling, thread};
 use mallow_profile::FamilyCounts;
 use std::fs::OpenOptions;
 use std::io;
@@ -114,6 +114,13 @@ impl Source {
     /// When the image began, on CLOCK_MONOTONIC.
     pub fn start_ns(&self) -> u64 {
         self.shared.get64(process::START_NS)
+    }
+
+    /// Whether an image of a sampling run ran to its end, with all that it does at exit; false of one that goes on, was
+    /// killed, or left without a word (`_exit`, exec).
+    pub fn ended_in_order(&self) -> bool {
+        let at = self.shared.get64(process::SAMPLING) as usize;
+        at != 0 && self.shared.get32(at.saturating_add(sampling::EXITED)) != 0
     }
 
     /// Modules announced so far.

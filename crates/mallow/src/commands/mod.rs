@@ -21,6 +21,7 @@ pub mod pack;
 pub mod record;
 pub mod recover;
 pub mod report;
+pub mod run;
 pub mod source;
 pub mod stat;
 pub mod stat_text;

@@ -10,6 +10,7 @@ mod least;
 mod list;
 mod pack;
 mod regions;
+mod run;
 mod test;
 mod timeline;
 mod tree;
@@ -33,6 +34,7 @@ pub use least::LeastFlags;
 pub use list::ListFlags;
 pub use pack::PackFlags;
 pub use regions::RegionFlags;
+pub use run::RunFlags;
 pub use test::TestFlags;
 pub use timeline::{At, TimelineFlags};
 pub use tree::TreeFlags;
@@ -49,7 +51,7 @@ pub struct Flags {
 
 const EXIT_CODES: &str = "\
 Exit status:
-  stat and record exit as the command did: 128 + signal where one ended it;
+  stat, record and run exit as the command did: 128 + signal where one ended it;
   127 where it was not found, 126 where it could not be executed,
   125 where Mallow itself failed.
   The others exit with 0; with 1 where Mallow failed; with 3 where
@@ -99,6 +101,8 @@ pub enum Command {
     Stat(StatFlags),
     /// Record every allocation of a command, and report
     Record(RecordFlags),
+    /// Run a command that mallow watch can join, and leave it alone
+    Run(RunFlags),
     /// Show the overview of a recording
     Report(ReportFlags),
     /// Show the functions that allocate most

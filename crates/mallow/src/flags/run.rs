@@ -1,0 +1,36 @@
+//! Flags of `run`.
+
+use clap::Args;
+
+use super::CommandFlags;
+use super::filters::size;
+
+/// Flags of `run`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+No process of mallow's remains: it becomes the command, which is sampled from when mallow watch -p PID joins, as often as you
+like, until it leaves again. Up to then nothing is recorded. The processes that the command starts take part.
+
+What watch needs lies in a directory of your own in $XDG_RUNTIME_DIR, /dev/shm or $TMPDIR; the next mallow run or mallow
+watch removes those in which no process lives any more, and what a crash left after a week.
+
+Examples:
+  mallow run -- redis-server redis.conf
+  mallow watch -p $(pidof redis-server)")]
+pub struct RunFlags {
+    /// Pick one allocation in so many bytes, on average, unless watch says otherwise
+    #[arg(long, value_name = "SIZE", default_value = "512KiB", value_parser = period)]
+    pub period: u32,
+    /// Sample from the start, and not only once watch joins
+    #[arg(long)]
+    pub sample: bool,
+    /// What to run.
+    #[command(flatten)]
+    pub run: CommandFlags,
+}
+
+/// A period: 1 byte to 4 GiB.
+pub(super) fn period(text: &str) -> Result<u32, String> {
+    let bytes = size(text)?;
+    u32::try_from(bytes).ok().filter(|bytes| *bytes > 0).ok_or_else(|| "periods are 1 to 4294967295 bytes".to_owned())
+}
