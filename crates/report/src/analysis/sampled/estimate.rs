@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::limits::Spread;
 
 /// The samples that an interval needs at the least, in samples of the largest weight that an allocation may have.
-const LEAST_SAMPLES: f64 = 7.5;
+pub(super) const LEAST_SAMPLES: f64 = 7.5;
 /// Everything is known where fewer allocations than this are expected to have been missed.
 const KNOWN: f64 = 0.005;
 
@@ -43,20 +43,67 @@ pub fn picked(size: u64, period: u64) -> f64 {
     -(-(size as f64) / period.max(1) as f64).exp_m1()
 }
 
-/// What is kept of samples to estimate a sum over all allocations. Two of these add up.
+/// What weighted samples tell of the distribution of their sum. Two of these add up; values may be below 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Sum {
-    samples: u64,
-    /// Of the values, as they were seen.
-    seen: f64,
+pub(super) struct Moments {
+    pub samples: u64,
     /// Of the weighted values.
-    value: f64,
+    pub value: f64,
+    /// Of their squares.
+    pub squares: f64,
     /// Of `w² (1 - p)`.
-    variance: f64,
+    pub variance: f64,
     /// Of `w³ (1 - p)`; with `common` it tells the third central moment.
     third: f64,
     /// Of `w³ (1 - p)²`: what the sum and its estimated variance have in common.
     common: f64,
+}
+
+impl Moments {
+    /// Of one sample that was picked with probability `p`, above 0.
+    pub fn of(value: f64, p: f64) -> Self {
+        let (w, missed) = (value / p, 1.0 - p);
+        let (square, cube) = (w * w, w * w * w);
+        let (variance, third) = (square * missed, cube * missed);
+        Self { samples: 1, value: w, squares: square, variance, third, common: third * missed }
+    }
+
+    /// A sum with the opposite sign.
+    pub fn negated(self) -> Self {
+        Self { value: -self.value, third: -self.third, common: -self.common, ..self }
+    }
+
+    /// Between which limits the truth lies, where limits are shown from this variance on. The variance must be above 0.
+    pub fn limits(&self, least_variance: f64, floor: f64, lot: f64) -> (f64, f64) {
+        if self.third < 0.0 {
+            let (low, high) = self.negated().limits(least_variance, f64::NEG_INFINITY, 1.0 - lot);
+            return (-high, -low);
+        }
+        let (value, variance) = (self.value, self.variance);
+        // Where positive and negative values are in balance, the sum is symmetric: as one of very many small samples.
+        let weight = (self.third / variance).max(variance.sqrt() * 1e-4);
+        let missed = if self.third > 0.0 { (self.common / self.third).clamp(1e-6, 1.0) } else { 1.0 };
+        Spread { value, variance, weight, missed, least_variance, floor, lot: lot.clamp(0.0, 1.0) }.limits()
+    }
+}
+
+impl AddAssign for Moments {
+    fn add_assign(&mut self, other: Self) {
+        self.samples += other.samples;
+        self.value += other.value;
+        self.squares += other.squares;
+        self.variance += other.variance;
+        self.third += other.third;
+        self.common += other.common;
+    }
+}
+
+/// What is kept of samples to estimate a sum over all allocations. Two of these add up.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sum {
+    moments: Moments,
+    /// Of the values, as they were seen.
+    seen: f64,
     /// Of `(1 - p) / p`: how many were missed.
     missed: f64,
     /// The largest weight that an allocation may have that is not here.
@@ -64,22 +111,16 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// One more sample with a value of its own. `heaviest` is the largest weighted value that one byte can have: what an
-    /// allocation may have that was not picked.
+    /// One more sample with a value of its own, 0 or above. `heaviest` is the largest weighted value that an allocation may
+    /// have that was not picked.
     pub fn add(&mut self, sample: &Sample, value: f64, heaviest: f64) {
         let p = picked(sample.size, sample.period);
-        if p <= 0.0 {
-            return;
+        if p > 0.0 {
+            self.moments += Moments::of(value, p);
+            self.seen += value;
+            self.missed += (1.0 - p) / p;
+            self.heaviest = self.heaviest.max(heaviest);
         }
-        let (w, missed) = (value / p, 1.0 - p);
-        self.samples += 1;
-        self.seen += value;
-        self.value += w;
-        self.variance += w * w * missed;
-        self.third += w * w * w * missed;
-        self.common += w * w * w * missed * missed;
-        self.missed += missed / p;
-        self.heaviest = self.heaviest.max(heaviest);
     }
 
     /// One more sample of a sum of bytes.
@@ -93,49 +134,41 @@ impl Sum {
         self.add(sample, 1.0, 1.0 / picked(sample.size, sample.period));
     }
 
+    /// Takes it that an allocation that was not picked may have this weighted value.
+    pub fn may_miss(&mut self, heaviest: f64) {
+        self.heaviest = self.heaviest.max(heaviest);
+    }
+
     /// How many samples there are.
     pub fn samples(&self) -> u64 {
-        self.samples
+        self.moments.samples
     }
 
     /// The estimate alone: cheap.
     pub fn value(&self) -> f64 {
-        self.value
+        self.moments.value
     }
 
     /// The estimate with its interval. `lot` is a number from 0 to 1 that was drawn once, and not from the samples.
     pub fn estimate(&self, lot: f64) -> Estimate {
-        let Self { samples, value, .. } = *self;
+        let Moments { samples, value, variance, .. } = self.moments;
         let with = |low, high| Estimate { value, low, high, samples };
         if samples > 0 && self.missed < KNOWN {
             return with(Some(value), Some(value));
         }
         let least_variance = LEAST_SAMPLES * self.heaviest * self.heaviest;
-        if samples == 0 || self.variance < least_variance {
+        if samples == 0 || variance <= 0.0 || variance < least_variance {
             return with(None, None);
         }
-        let (low, high) = Spread {
-            value,
-            variance: self.variance,
-            weight: self.third / self.variance,
-            missed: self.common / self.third,
-            least_variance,
-            floor: self.seen,
-            lot: lot.clamp(0.0, 1.0),
-        }
-        .limits();
+        let (low, high) = self.moments.limits(least_variance, self.seen, lot);
         with(Some(low), Some(high))
     }
 }
 
 impl AddAssign for Sum {
     fn add_assign(&mut self, other: Self) {
-        self.samples += other.samples;
+        self.moments += other.moments;
         self.seen += other.seen;
-        self.value += other.value;
-        self.variance += other.variance;
-        self.third += other.third;
-        self.common += other.common;
         self.missed += other.missed;
         self.heaviest = self.heaviest.max(other.heaviest);
     }

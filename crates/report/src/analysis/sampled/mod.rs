@@ -1,6 +1,14 @@
 //! What samples say of everything that was not sampled, and how sure that is.
 
+mod book;
 mod estimate;
+mod feeding;
+mod growth;
+mod history;
 mod limits;
+mod lives;
+mod site;
 
+pub use book::{Book, Ended, Finding, Peak, SiteFigures};
 pub use estimate::{Estimate, Sum, picked};
+pub use growth::{Growth, Verdict};

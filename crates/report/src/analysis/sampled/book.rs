@@ -1,0 +1,275 @@
+//! The state of a program that is watched, in a memory that follows what is live and not how long it runs.
+
+use std::collections::VecDeque;
+
+use mallow_profile::{Lost, ProcessId, Release, Sample, SampleEvent, SampleKey, StackId};
+use rustc_hash::FxHashMap;
+
+use super::estimate::{Estimate, Sum};
+use super::feeding::began;
+use super::growth::{Growth, Lives, Verdict};
+use super::history::History;
+use super::lives::{CLOCKS, Clock};
+use super::site::{Site, Sums, seconds, weight};
+
+/// A sample that was freed or reallocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Which.
+    pub key: SampleKey,
+    /// What is known of it.
+    pub sample: Sample,
+    /// Who ended it, when and where.
+    pub release: Release,
+    /// By realloc.
+    pub reallocated: bool,
+}
+
+/// What is said of a site, or of several together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SiteFigures {
+    /// Live blocks.
+    pub live: Estimate,
+    /// Their bytes.
+    pub live_bytes: Estimate,
+    /// Allocations since the watching began.
+    pub allocations: Estimate,
+    /// Their bytes.
+    pub allocated_bytes: Estimate,
+    /// Bytes of blocks that were freed.
+    pub freed_bytes: Estimate,
+    /// Bytes of blocks that another thread freed than had allocated them.
+    pub freed_by_others: Estimate,
+    /// Bytes times the seconds that they were live.
+    pub byte_seconds: Estimate,
+    /// How its live bytes grow.
+    pub growth: Growth,
+    /// CLOCK_MONOTONIC at which the oldest live sample was allocated; 0 without one.
+    pub oldest_ns: u64,
+    /// And the youngest.
+    pub youngest_ns: u64,
+}
+
+/// A site of which the live memory grows and grows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// Where.
+    pub stack: StackId,
+    /// How.
+    pub growth: Growth,
+}
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub struct Book {
+    pub(super) now_ns: u64,
+    /// None until the first sample: it tells when the watching begins.
+    pub(super) clocks: Option<[Clock; CLOCKS]>,
+    pub(super) waiting: Vec<SampleEvent>,
+    pub(super) processes: FxHashMap<ProcessId, Running>,
+    pub(super) sites: FxHashMap<StackId, FxHashMap<ProcessId, Site>>,
+    pub(super) kept_apart: usize,
+    pub(super) fold_above: usize,
+    pub(super) live: FxHashMap<(ProcessId, u32), (SampleKey, StackId)>,
+    /// Estimated, in whole bytes, so that it comes back to 0.
+    pub(super) live_bytes: u64,
+    /// Sites that were given up to bound the memory, and what they had allocated.
+    pub(super) folded: (u64, Sums),
+    pub(super) recent: VecDeque<Ended>,
+    pub(super) history: History,
+    pub(super) peak: Option<Peak>,
+    pub(super) lost: Lost,
+    pub(super) longest_period: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Running {
+    /// From when on everything is known.
+    pub(super) known_ns: u64,
+    /// When the first sample was picked after that.
+    pub(super) since_ns: u64,
+    pub(super) ended: bool,
+}
+
+/// What was live when most of it was.
+#[derive(Clone, Debug, Default)]
+pub struct Peak {
+    /// CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// Estimated.
+    pub live_bytes: u64,
+    /// The samples.
+    pub live: Vec<(SampleKey, Sample)>,
+}
+
+impl Book {
+    /// Nothing so far.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Keeps what was live at the highest footprint. It costs a copy of the live samples for each percent by which it rises.
+    pub fn track_peak(&mut self) {
+        self.peak.get_or_insert_default();
+    }
+
+    /// What happened. Nothing of it is later than the next [`Book::advance`].
+    pub fn feed(&mut self, event: &SampleEvent) {
+        // The first look finds samples in no order. The oldest of them tells when the time begins.
+        match self.clocks {
+            Some(clocks) => self.apply(event, &clocks),
+            None => self.waiting.push(*event),
+        }
+    }
+
+    /// The time goes on. To be called after what happened until then was fed.
+    pub fn advance(&mut self, now_ns: u64) {
+        self.now_ns = now_ns.max(self.now_ns);
+        if self.clocks.is_none() {
+            let Some(first) = self.waiting.iter().filter_map(began).min() else { return };
+            let clocks = Clock::all(first.min(self.now_ns));
+            self.clocks = Some(clocks);
+            self.turn();
+            for event in std::mem::take(&mut self.waiting) {
+                self.feed(&event);
+            }
+        }
+        self.turn();
+        self.history.add(self.now_ns, self.live_bytes);
+        let higher = self.peak.as_ref().is_some_and(|peak| self.live_bytes / 101 * 100 > peak.live_bytes);
+        if higher {
+            let live = self.live().map(|(key, sample)| (key, *sample)).collect();
+            self.peak = Some(Peak { at_ns: self.now_ns, live_bytes: self.live_bytes, live });
+        }
+    }
+
+    /// Live samples. When the last process ended, what was live then stays.
+    pub fn live(&self) -> impl Iterator<Item = (SampleKey, &Sample)> {
+        self.sites.values().flat_map(FxHashMap::values).flat_map(|site| &site.live).map(|(key, sample)| (*key, sample))
+    }
+
+    /// The samples that ended last, the latest one last.
+    pub fn recent(&self) -> impl DoubleEndedIterator<Item = &Ended> {
+        self.recent.iter()
+    }
+
+    /// Live blocks of all sites, and their bytes.
+    pub fn heap(&self) -> (Estimate, Estimate) {
+        let (mut blocks, mut bytes) = (Sum::default(), Sum::default());
+        for (_, sample) in self.live() {
+            blocks.add_count(sample);
+            bytes.add_bytes(sample);
+        }
+        (blocks.estimate(0.5), bytes.estimate(0.5))
+    }
+
+    /// Estimated live bytes over time: CLOCK_MONOTONIC and bytes, 240 points at the most.
+    pub fn history(&self) -> &[(u64, u64)] {
+        self.history.points()
+    }
+
+    /// What was live at the highest footprint; None if nobody asked for it.
+    pub fn peak(&self) -> Option<&Peak> {
+        self.peak.as_ref()
+    }
+
+    /// What could not be told, over all processes.
+    pub fn losses(&self) -> Lost {
+        self.lost
+    }
+
+    /// How many sites were given up to bound the memory, and the bytes that they had allocated. They had no live samples.
+    pub fn folded(&self) -> (u64, Estimate) {
+        (self.folded.0, self.folded.1.allocated_bytes.estimate(0.5))
+    }
+
+    /// All stacks that allocated, those of sites that were given up excepted.
+    pub fn stacks(&self) -> impl Iterator<Item = StackId> + '_ {
+        self.sites.keys().copied()
+    }
+
+    /// What these stacks, which read the same, did in all processes.
+    pub fn site(&self, stacks: &[StackId]) -> SiteFigures {
+        let of: Vec<(&ProcessId, &Site)> = stacks.iter().filter_map(|stack| self.sites.get(stack)).flatten().collect();
+        let Some(lot) = of.iter().min_by_key(|(process, _)| process.0).map(|(_, site)| site.lot) else {
+            return SiteFigures::default();
+        };
+        let (mut blocks, mut bytes, mut sums) = (Sum::default(), Sum::default(), Sums::default());
+        let (mut oldest_ns, mut youngest_ns) = (u64::MAX, 0);
+        for (process, site) in &of {
+            sums += site.sums;
+            let since_ns = self.since_ns(**process);
+            for sample in site.live.values() {
+                blocks.add_count(sample);
+                bytes.add_bytes(sample);
+                let seconds = seconds(sample, since_ns, self.now_ns);
+                sums.byte_seconds.add(sample, sample.size as f64 * seconds, 0.0);
+                (oldest_ns, youngest_ns) = (oldest_ns.min(sample.at_ns), youngest_ns.max(sample.at_ns));
+            }
+        }
+        // A block may have been live all the time without being seen.
+        let watched = of.iter().map(|(process, _)| self.now_ns.saturating_sub(self.since_ns(**process))).max();
+        sums.byte_seconds.may_miss(self.longest_period as f64 * watched.unwrap_or(0) as f64 * 1e-9);
+        SiteFigures {
+            live: blocks.estimate(lot),
+            live_bytes: bytes.estimate(lot),
+            allocations: sums.allocations.estimate(lot),
+            allocated_bytes: sums.allocated_bytes.estimate(lot),
+            freed_bytes: sums.freed_bytes.estimate(lot),
+            freed_by_others: sums.freed_by_others.estimate(lot),
+            byte_seconds: sums.byte_seconds.estimate(lot),
+            growth: self.growth(&of, lot),
+            oldest_ns: if youngest_ns > 0 { oldest_ns } else { 0 },
+            youngest_ns,
+        }
+    }
+
+    /// Sites that grow and grow, those that surely grow most first.
+    pub fn findings(&self) -> Vec<Finding> {
+        let of = |(stack, processes): (&StackId, &FxHashMap<ProcessId, Site>)| {
+            let sites: Vec<_> = processes.iter().collect();
+            Finding { stack: *stack, growth: self.growth(&sites, 0.5) }
+        };
+        let mut findings: Vec<_> = self.sites.iter().map(of).filter(|f| f.growth.verdict == Verdict::Growing).collect();
+        findings.sort_by(|a, b| b.growth.surely().total_cmp(&a.growth.surely()).then(a.stack.cmp(&b.stack)));
+        findings
+    }
+
+    /// What the clock says that says most.
+    fn growth(&self, sites: &[(&ProcessId, &Site)], lot: f64) -> Growth {
+        let Some(clocks) = &self.clocks else { return Growth::default() };
+        let running = || sites.iter().filter(|(process, _)| self.processes.contains_key(process));
+        let Some(since_ns) = running().map(|(process, _)| self.since_ns(**process)).min() else {
+            return Growth { chance: 1.0, ..Growth::default() };
+        };
+        // A site is looked at again and again: about as often as its time doubled anew.
+        let watched = self.now_ns.saturating_sub(since_ns) as f64 * 1e-9;
+        let tests = (self.kept_apart.max(1) * CLOCKS) as f64 * (watched + 2.0).log2();
+        let said = clocks.iter().enumerate().map(|(number, clock)| {
+            let mut lives = Lives::default();
+            for (_, site) in running() {
+                lives.deaths.merge(&site.deaths[number]);
+                for sample in site.live.values() {
+                    lives.live[clock.bucket(sample.at_ns) as usize] += weight(sample);
+                }
+            }
+            lives.growth(clock, since_ns, self.now_ns, tests, self.longest_period as f64, lot)
+        });
+        said.reduce(|best, next| if next.tells_more_than(&best) { next } else { best }).unwrap_or_default()
+    }
+
+    fn since_ns(&self, process: ProcessId) -> u64 {
+        self.processes.get(&process).map_or(self.now_ns, |p| p.since_ns.min(self.now_ns))
+    }
+
+    fn turn(&mut self) {
+        let Some(clocks) = &mut self.clocks else { return };
+        for (number, clock) in clocks.iter_mut().enumerate() {
+            while let Some(step) = clock.step(self.now_ns) {
+                for site in self.sites.values_mut().flat_map(FxHashMap::values_mut) {
+                    site.deaths[number].step(step);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What events change in the book.
+
+use mallow_profile::{ProcessId, Release, Sample, SampleEvent, SampleKey, Stacks};
+
+use super::book::{Book, Ended, Running};
+use super::lives::{CLOCKS, Clock};
+use super::site::{Site, weight};
+
+/// Ended samples that are remembered whole.
+const RECENT: usize = 1000;
+/// Sites that are kept apart.
+const SITES: usize = 16 << 10;
+/// Whose the sums of processes are that ended.
+const FORMER: ProcessId = ProcessId(u32::MAX);
+
+/// When what the event tells of began.
+pub fn began(event: &SampleEvent) -> Option<u64> {
+    match event {
+        SampleEvent::Allocated { sample, .. } => Some(sample.at_ns),
+        _ => None,
+    }
+}
+
+impl Book {
+    pub(super) fn apply(&mut self, event: &SampleEvent, clocks: &[Clock; CLOCKS]) {
+        match *event {
+            SampleEvent::ProcessBegan { process, at_ns } => {
+                self.drop_ended();
+                self.processes.insert(process, Running { known_ns: at_ns, since_ns: u64::MAX, ended: false });
+            }
+            SampleEvent::Allocated { key, sample } => self.allocate(key, sample),
+            SampleEvent::Freed { key, release } => self.end(key, release, Some(false), clocks),
+            SampleEvent::Reallocated { key, release, .. } => self.end(key, release, Some(true), clocks),
+            SampleEvent::Gone { key, after_ns, before_ns } => {
+                // Nobody knows when; the middle is wrong by the least.
+                let at_ns = after_ns + before_ns.saturating_sub(after_ns) / 2;
+                self.end(key, Release { thread: 0, at_ns, stack: Stacks::ROOT }, None, clocks);
+            }
+            SampleEvent::Lost { lost, .. } => self.lost += lost,
+            SampleEvent::ProcessEnded { process, .. } => {
+                if let Some(running) = self.processes.get_mut(&process) {
+                    running.ended = true;
+                }
+                if self.processes.values().any(|p| !p.ended) {
+                    self.drop_ended();
+                }
+            }
+        }
+    }
+
+    fn allocate(&mut self, key: SampleKey, sample: Sample) {
+        let place = (key.process, key.slot);
+        match self.live.get(&place) {
+            Some((old, _)) if *old == key => return,
+            // The slot has another use: what was there is gone, and nobody told.
+            Some(&(old, _)) => drop(self.forget(old)),
+            None => {}
+        }
+        let Some(running) = self.processes.get_mut(&key.process) else { return };
+        let known_ns = running.known_ns;
+        if sample.at_ns >= known_ns {
+            running.since_ns = running.since_ns.min(sample.at_ns);
+        }
+        self.longest_period = self.longest_period.max(sample.period);
+        let processes = self.sites.entry(sample.stack).or_default();
+        let before = processes.len();
+        processes.entry(key.process).or_insert_with(|| Site::new(&sample)).allocate(key, sample, known_ns);
+        self.kept_apart += processes.len() - before;
+        self.live.insert(place, (key, sample.stack));
+        self.live_bytes = self.live_bytes.saturating_add(weight(&sample).value as u64);
+        if self.kept_apart > SITES.max(self.fold_above) {
+            self.fold();
+        }
+    }
+
+    /// A live sample is gone. `told` says whether by realloc; None where nobody saw how.
+    fn end(&mut self, key: SampleKey, release: Release, told: Option<bool>, clocks: &[Clock; CLOCKS]) {
+        let Some(sample) = self.forget(key) else { return };
+        let since_ns = self.processes.get(&key.process).map_or(0, |p| p.known_ns);
+        if let Some(site) = self.sites.get_mut(&sample.stack).and_then(|sites| sites.get_mut(&key.process)) {
+            site.free(&sample, &release, told.is_some(), since_ns, clocks);
+        }
+        let Some(reallocated) = told else { return };
+        if self.recent.len() >= RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(Ended { key, sample, release, reallocated });
+    }
+
+    /// Takes a sample out of the live ones.
+    fn forget(&mut self, key: SampleKey) -> Option<Sample> {
+        let place = (key.process, key.slot);
+        let &(live, stack) = self.live.get(&place)?;
+        if live != key {
+            return None;
+        }
+        self.live.remove(&place);
+        let sample = self.sites.get_mut(&stack)?.get_mut(&key.process)?.live.remove(&key)?;
+        self.live_bytes = self.live_bytes.saturating_sub(weight(&sample).value as u64);
+        Some(sample)
+    }
+
+    /// The sums of processes that ended go together, by stack; what was live there is no longer.
+    fn drop_ended(&mut self) {
+        let ended = |processes: &rustc_hash::FxHashMap<ProcessId, Running>, process: &ProcessId| {
+            processes.get(process).is_some_and(|p| p.ended)
+        };
+        if !self.processes.values().any(|p| p.ended) {
+            return;
+        }
+        for sites in self.sites.values_mut() {
+            let gone: Vec<_> = sites.keys().filter(|process| ended(&self.processes, process)).copied().collect();
+            for process in gone {
+                let Some(site) = sites.remove(&process) else { continue };
+                let bytes: u64 = site.live.values().map(|sample| weight(sample).value as u64).sum();
+                self.live_bytes = self.live_bytes.saturating_sub(bytes);
+                let former = sites.entry(FORMER).or_insert_with(|| Site { lot: site.lot, ..Site::default() });
+                former.sums += site.sums;
+            }
+        }
+        self.live.retain(|(process, _), _| !ended(&self.processes, process));
+        self.processes.retain(|_, p| !p.ended);
+        self.kept_apart = self.sites.values().map(|sites| sites.len()).sum();
+    }
+
+    /// Gives half of the sites up: those without live samples that allocated least.
+    fn fold(&mut self) {
+        let mut idle: Vec<_> = self
+            .sites
+            .iter()
+            .flat_map(|(stack, sites)| sites.iter().map(move |(process, site)| (*stack, *process, site)))
+            .filter(|(_, _, site)| site.live.is_empty())
+            .map(|(stack, process, site)| (site.sums.allocated_bytes.value(), stack, process))
+            .collect();
+        idle.sort_by(|a, b| a.0.total_cmp(&b.0));
+        for (_, stack, process) in idle.into_iter().take(SITES / 2) {
+            let Some(sites) = self.sites.get_mut(&stack) else { continue };
+            if let Some(site) = sites.remove(&process) {
+                self.folded.0 += 1;
+                self.folded.1 += site.sums;
+                self.kept_apart -= 1;
+            }
+            if sites.is_empty() {
+                self.sites.remove(&stack);
+            }
+        }
+        // Where nearly all are live, looking again and again would find nothing.
+        self.fold_above = self.kept_apart + SITES / 8;
+    }
+}
