@@ -47,7 +47,7 @@ pub use known::UNKNOWN;
 pub use mallow_profile::{Found, ModuleSummary, Note, Summary};
 pub use options::Options;
 pub use perf_map::{PerfMap, PerfMapError};
-pub use remedy::remedies;
+pub use remedy::{Packages, remedies};
 pub use source_text::{SourceError, SourceText, is_source_name, source_text};
 pub use survey::survey;
 pub use symbolizer::Symbolizer;

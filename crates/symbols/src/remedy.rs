@@ -1,6 +1,8 @@
 //! What would bring names that are missing.
 
+use std::collections::HashMap;
 use std::path::Path;
+use std::thread::{Builder, JoinHandle};
 
 use mallow_profile::{Found, Module, ModuleSummary, Note};
 use object::{Object, ObjectSection};
@@ -12,9 +14,38 @@ use crate::vdso;
 /// For each module, what would bring the functions and lines that it lacks, in words that can follow a semicolon. None:
 /// it lacks nothing, or nobody has more. This may start a package manager: once for all modules, so ask for all at once.
 pub fn remedies(modules: &[(&Module, &ModuleSummary)]) -> Vec<Option<String>> {
+    told(modules, &debug_packages(&lacking(modules)))
+}
+
+/// What the package manager is being asked for, by a thread of its own: it takes a tenth of a second, in which there may
+/// be other things to do. Nobody waits for the answer of one that is dropped.
+#[derive(Debug)]
+pub struct Packages(Option<JoinHandle<HashMap<String, String>>>);
+
+impl Packages {
+    /// Asks for what [`remedies`] of these modules, or of some of them, will need.
+    pub fn ask(modules: &[(&Module, &ModuleSummary)]) -> Self {
+        let paths: Vec<String> = lacking(modules).into_iter().map(str::to_owned).collect();
+        let ask = move || debug_packages(&paths.iter().map(String::as_str).collect::<Vec<_>>());
+        Self(Builder::new().spawn(ask).ok())
+    }
+
+    /// As [`remedies`]: of modules that were asked for.
+    pub fn remedies(self, modules: &[(&Module, &ModuleSummary)]) -> Vec<Option<String>> {
+        match self.0.and_then(|thread| thread.join().ok()) {
+            Some(packages) => told(modules, &packages),
+            None => remedies(modules),
+        }
+    }
+}
+
+/// Paths of the files that a package may have more of.
+fn lacking<'a>(modules: &[(&'a Module, &ModuleSummary)]) -> Vec<&'a str> {
     let lacks = |module: &&(&Module, &ModuleSummary)| is_without_debug_information(&module.1.found);
-    let paths: Vec<&str> = modules.iter().filter(lacks).map(|module| module.0.path.as_str()).collect();
-    let packages = debug_packages(&paths);
+    modules.iter().filter(lacks).map(|module| module.0.path.as_str()).collect()
+}
+
+fn told(modules: &[(&Module, &ModuleSummary)], packages: &HashMap<String, String>) -> Vec<Option<String>> {
     modules.iter().map(|(module, summary)| remedy(module, summary, packages.get(&module.path))).collect()
 }
 
@@ -89,7 +120,10 @@ mod tests {
             located: 0,
             remedy: None,
         };
-        remedies(&[(&module, &summary)]).pop().flatten()
+        let modules = [(&module, &summary)];
+        // Asked for in the background, it is what it is when asked for at once.
+        assert_eq!(Packages::ask(&modules).remedies(&modules), remedies(&modules));
+        remedies(&modules).pop().flatten()
     }
 
     #[test]
@@ -105,5 +139,6 @@ mod tests {
         starts(told("/no/such", Found::DebugInformation, split), "/b/a.dwo, or a .dwp file");
         let own = std::env::current_exe().unwrap();
         starts(told(own.to_str().unwrap(), Found::SymbolTable, Vec::new()), "debug = \"line-tables-only\"");
+        assert!(told("/lib/x86_64-linux-gnu/libc.so.6", Found::DynamicSymbols, Vec::new()).is_some());
     }
 }

@@ -1,7 +1,7 @@
 //! Which files' names are missing, why, and what would bring them.
 
 use mallow_profile::Module;
-use mallow_symbols::{Found, ModuleSummary, remedies};
+use mallow_symbols::{Found, ModuleSummary, Packages, remedies};
 use serde::Serialize;
 
 use super::source::Recording;
@@ -22,6 +22,13 @@ pub struct Lacking {
 impl Lacking {
     /// Of each module that lacks something; where a remedy was not looked up before, it is now.
     pub fn all<'a>(modules: impl IntoIterator<Item = (&'a Module, &'a ModuleSummary)>) -> Vec<Self> {
+        Self::with(modules, remedies)
+    }
+
+    fn with<'a>(
+        modules: impl IntoIterator<Item = (&'a Module, &'a ModuleSummary)>,
+        remedies: impl FnOnce(&[(&Module, &ModuleSummary)]) -> Vec<Option<String>>,
+    ) -> Vec<Self> {
         let lacking: Vec<_> = modules.into_iter().filter(|(_, summary)| summary.located == 0).collect();
         let asked: Vec<_> = lacking.iter().copied().filter(|(_, summary)| summary.remedy.is_none()).collect();
         let mut found = remedies(&asked).into_iter();
@@ -54,10 +61,30 @@ fn why(summary: &ModuleSummary) -> String {
 impl Recording {
     /// Those of the modules with these paths that lack something, in the order of the paths.
     pub fn lacking(&self, paths: &[&str]) -> Vec<Lacking> {
+        Lacking::all(self.summaries_of(paths))
+    }
+
+    /// Begins to look up what [`Recording::lacking_of`] may have to say.
+    pub fn ask_for_packages(&self) -> Packages {
+        let unknown = self.summaries().filter(|(_, summary)| summary.located == 0 && summary.remedy.is_none());
+        Packages::ask(&unknown.collect::<Vec<_>>())
+    }
+
+    /// As [`Recording::lacking`], after a while in which something else was done.
+    pub fn lacking_of(&self, paths: &[&str], asked: Packages) -> Vec<Lacking> {
+        if paths.is_empty() {
+            return Vec::new();
+        }
+        Lacking::with(self.summaries_of(paths), |modules| asked.remedies(modules))
+    }
+
+    fn summaries(&self) -> impl Iterator<Item = (&Module, &ModuleSummary)> {
         let modules = &self.profile.modules;
-        let summaries = self.names.modules.iter();
-        let known: Vec<_> = summaries.filter_map(|s| Some((modules.get(s.module.0 as usize)?, s))).collect();
-        Lacking::all(paths.iter().filter_map(|path| known.iter().find(|(module, _)| module.path == **path)).copied())
+        self.names.modules.iter().filter_map(|s| Some((modules.get(s.module.0 as usize)?, s)))
+    }
+
+    fn summaries_of(&self, paths: &[&str]) -> Vec<(&Module, &ModuleSummary)> {
+        paths.iter().filter_map(|path| self.summaries().find(|(module, _)| module.path == **path)).collect()
     }
 }
 

@@ -73,8 +73,9 @@ pub fn render(recording: &Recording, how: &How<'_>) -> Result<String> {
 impl Account {
     /// At most so many places in each list, which may depend on the insights, and so many insights.
     fn of(recording: &Recording, places: impl Fn(&Insights) -> usize, insights: usize) -> Self {
+        let asked = recording.ask_for_packages();
         let mut account = Self::without_hints(&recording.profile, places, insights);
-        account.missing_names = recording.lacking(&account.nameless());
+        account.missing_names = recording.lacking_of(&account.nameless(), asked);
         account
     }
 

@@ -5,7 +5,7 @@
 //! program's own may be a wrapper that all others go through. So a habit is looked for at the root of each tree, and
 //! where it is not to be seen there, further out.
 
-use mallow_profile::{Counts, FrameId, Patterns, Profile, StackId, StringId};
+use mallow_profile::{Counts, FrameId, Patterns, Profile, Site, StackId, StringId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::functions::{FunctionId, Functions, Step};
@@ -186,14 +186,16 @@ impl Ways {
 
 /// The same stack in several processes is one.
 fn walkers(profile: &Profile) -> Vec<Walker> {
-    let mut stacks: FxHashMap<StackId, (Counts, Patterns)> = FxHashMap::default();
-    for site in &profile.sites {
-        let sums = stacks.entry(site.stack).or_default();
-        sums.0 += site.counts;
-        sums.1 += site.patterns;
-    }
-    let walker = |(stack, (counts, patterns))| Walker { stack, counts, patterns, next: 0, way: None };
-    let mut walkers: Vec<_> = stacks.into_iter().map(walker).collect();
+    let walker = |s: &Site| Walker { stack: s.stack, counts: s.counts, patterns: s.patterns, next: 0, way: None };
+    let mut walkers: Vec<_> = profile.sites.iter().map(walker).collect();
     walkers.sort_unstable_by_key(|walker| walker.stack);
+    walkers.dedup_by(|next, sum| {
+        let same = next.stack == sum.stack;
+        if same {
+            sum.counts += next.counts;
+            sum.patterns += next.patterns;
+        }
+        same
+    });
     walkers
 }
