@@ -18,6 +18,7 @@ mod format;
 mod gate;
 mod gate_ci;
 mod gate_import;
+mod go_bench;
 mod go_pprof;
 mod habits;
 mod hostile;

@@ -41,6 +41,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Merge(flags) => commands::merge::run(flags),
         Command::Export(flags) => commands::export::run(flags),
         Command::Test(flags) => commands::test::run(flags),
+        Command::Go(flags) => commands::go::run(flags),
         Command::Pack(flags) => commands::pack::run(flags),
         Command::Recover(flags) => commands::recover::run(flags),
         Command::Doctor(flags) => commands::doctor::run(flags),

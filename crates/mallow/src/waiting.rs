@@ -49,3 +49,38 @@ impl Drop for Waiting {
         }
     }
 }
+
+/// What is being done, on the terminal, once it takes longer than a second; nothing elsewhere. It vanishes when dropped.
+#[derive(Debug)]
+pub struct Working {
+    bar: Option<ProgressBar>,
+}
+
+impl Working {
+    /// For what is going to be done.
+    pub fn new() -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        let hidden = || ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        Self { bar: terminal.then(hidden) }
+    }
+
+    /// This is being done now.
+    pub fn at(&self, what: &str) {
+        let Some(bar) = &self.bar else { return };
+        if bar.is_hidden() {
+            let style = ProgressStyle::with_template("mallow: {msg}, {elapsed}");
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+            bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
+            bar.enable_steady_tick(Duration::from_millis(200));
+        }
+        bar.set_message(crate::text::clean(what).into_owned());
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -20,6 +20,7 @@ mod adopt;
 mod code;
 mod demangle;
 mod dwarf;
+mod go;
 mod image;
 mod jit;
 mod known;
@@ -41,6 +42,7 @@ mod vdso;
 
 pub use adopt::{adopt, rename};
 pub use code::{Code, CodeError, Instruction};
+pub use go::{GoCall, GoProgram, GoType, TINY};
 pub use jit::{JitProcess, symbolize_jit, symbolize_jit_all};
 pub use known::UNKNOWN;
 /// What was found, as the data model has it.

@@ -1,6 +1,8 @@
 //! Test binaries, built once.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::cache::Shelf;
@@ -21,6 +23,22 @@ pub struct TestBinary {
 
 const PROGRAM: &str = "program.test";
 const KEY: &str = "key";
+
+impl TestBinary {
+    /// Another program beside this one, made when it is asked for first. None where it cannot be made.
+    pub fn variant(&self, name: &str, make: impl FnOnce() -> Option<Vec<u8>>) -> io::Result<Option<PathBuf>> {
+        let path = self.path.with_file_name(name);
+        if path.exists() {
+            return Ok(Some(path));
+        }
+        let (Some(program), Some(directory)) = (make(), self.path.parent()) else { return Ok(None) };
+        let mut file = tempfile::Builder::new().permissions(Permissions::from_mode(0o700)).tempfile_in(directory)?;
+        file.write_all(&program)?;
+        // The program cannot be run while it is open to be written.
+        file.into_temp_path().persist(&path)?;
+        Ok(Some(path))
+    }
+}
 
 impl Package {
     /// True where a test file may declare a benchmark. Packages without are not built.

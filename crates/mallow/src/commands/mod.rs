@@ -9,6 +9,7 @@ pub mod export;
 pub mod filtered;
 pub mod flame;
 mod foreign;
+pub mod go;
 pub mod heap_at;
 mod insights;
 pub mod lacking;

@@ -6,6 +6,8 @@ mod documents;
 mod export;
 mod filters;
 mod flame;
+mod go;
+mod go_bench;
 mod least;
 mod list;
 mod pack;
@@ -30,6 +32,7 @@ pub use documents::{CompletionsFlags, ManFlags, Shell};
 pub use export::{ExportFlags, ExportFormat, MergeFlags, Table};
 pub use filters::{FilterFlags, When};
 pub use flame::FlameFlags;
+pub use go::{GoBenchFlags, GoCommand, GoFlags, GoToolFlags};
 pub use least::LeastFlags;
 pub use list::ListFlags;
 pub use pack::PackFlags;
@@ -125,6 +128,8 @@ pub enum Command {
     Export(ExportFlags),
     /// Hold the allocations of cases to a baseline
     Test(TestFlags),
+    /// Show what Go programs allocate, line by line, and why
+    Go(GoFlags),
     /// Put names and sources into a recording, to read it on another machine
     Pack(PackFlags),
     /// Make a recording of what an interrupted record left behind

@@ -1,0 +1,210 @@
+//! Joins what a program allocated with what its compiler said.
+//!
+//! A place is the whole chain of inlined functions down to one machine instruction, not a file and a line: so several
+//! allocations on one line are told apart, and one function that was inlined in many places.
+
+mod find;
+mod runtime;
+mod sites;
+
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use crate::model::{Diagnostic, Kind, Verdict};
+
+use runtime::Family;
+
+pub use find::{Compiled, Found};
+pub use sites::{Seen, Sums, allocations};
+
+/// A line of a function.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct Place {
+    /// `example.com/elvis.One`.
+    pub function: String,
+    /// Its source file.
+    pub file: String,
+    /// From 1.
+    pub line: u32,
+}
+
+/// The call of the runtime by which a place allocates.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct Call {
+    /// `runtime.growslice`.
+    pub callee: String,
+    /// The type that it is given.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub of: Option<Type>,
+}
+
+/// A type.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct Type {
+    /// `bytes.Buffer`.
+    pub name: String,
+    /// Bytes of a value.
+    pub size: u64,
+    /// It has pointers.
+    pub pointers: bool,
+}
+
+/// A line of the program's own, on the way to an allocation in a library.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Caller {
+    /// Where.
+    #[serde(flatten)]
+    pub place: Place,
+    /// Allocations by operation that come from there.
+    pub allocations: f64,
+}
+
+/// What one instruction allocates.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Allocation {
+    /// The line, the innermost inlined function first; the last is the function that was compiled.
+    pub chain: Vec<Place>,
+    /// Link-time address of the call.
+    #[serde(skip)]
+    pub address: u64,
+    /// What it calls.
+    pub call: Option<Call>,
+    /// By operation.
+    pub allocations: f64,
+    /// By operation.
+    pub bytes: f64,
+    /// Where the program's own code leads here, the most first; none where this is its own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub callers: Vec<Caller>,
+}
+
+/// Who gives the reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// The compiler's diagnostics.
+    Compiler,
+    /// What the runtime is called for.
+    Runtime,
+    /// Nobody.
+    None,
+}
+
+/// Why it allocates.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Explanation {
+    /// What is allocated.
+    pub what: String,
+    /// Why, in a few words; empty where nobody knows.
+    pub reason: String,
+    /// Who says so.
+    pub source: Source,
+    /// The way to the heap, a step each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<String>,
+    /// What a Go expert may do: a suggestion.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+    /// So many allocations of this kind are on the line, and this is the likeliest of them. 1 where it is certain.
+    pub one_of: usize,
+    /// What the compiler says, as it says it.
+    #[serde(skip)]
+    pub diagnostic: Option<Diagnostic>,
+}
+
+/// An allocation with its reason.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Explained {
+    /// What.
+    #[serde(flatten)]
+    pub allocation: Allocation,
+    /// Why.
+    #[serde(flatten)]
+    pub explanation: Explanation,
+}
+
+/// Gives each allocation its reason.
+pub fn explain(allocations: Vec<Allocation>, compiled: &Compiled) -> Vec<Explained> {
+    let found = compiled.find(&allocations);
+    let explained = |(allocation, found): (Allocation, Option<Found>)| {
+        let explanation = explanation(&allocation, found);
+        Explained { allocation, explanation }
+    };
+    allocations.into_iter().zip(found).map(explained).collect()
+}
+
+/// Adds up what is the same allocation of the source: compilers make several of one. The order stays: the most first.
+pub fn merge(explained: Vec<Explained>) -> Vec<Explained> {
+    let mut merged: Vec<Explained> = Vec::new();
+    let mut known: FxHashMap<_, usize> = FxHashMap::default();
+    for line in explained {
+        let column = line.explanation.diagnostic.as_ref().map(|d| (d.position.column, d.position.line));
+        let key = (line.allocation.chain.clone(), line.allocation.call.clone(), line.explanation.what.clone(), column);
+        let Some(&at) = known.get(&key) else {
+            known.insert(key, merged.len());
+            merged.push(line);
+            continue;
+        };
+        let sum = &mut merged[at].allocation;
+        sum.allocations += line.allocation.allocations;
+        sum.bytes += line.allocation.bytes;
+        for caller in line.allocation.callers {
+            match sum.callers.iter_mut().find(|known| known.place == caller.place) {
+                Some(known) => known.allocations += caller.allocations,
+                None => sum.callers.push(caller),
+            }
+        }
+    }
+    merged.sort_by(|a, b| {
+        let (a, b) = (&a.allocation, &b.allocation);
+        b.allocations.total_cmp(&a.allocations).then(b.bytes.total_cmp(&a.bytes))
+    });
+    merged
+}
+
+fn explanation(allocation: &Allocation, found: Option<Found>) -> Explanation {
+    let told = allocation.call.as_ref().and_then(|call| runtime::explain(call, found.as_ref().map(|f| f.diagnostic)));
+    let one_of = found.as_ref().map_or(1, |found| found.one_of);
+    let diagnostic = found.map(|found| found.diagnostic);
+    let boxes = allocation.call.as_ref().is_some_and(|call| Family::of(&call.callee) == Some(Family::Box));
+    let kind = if boxes { Kind::Boxed } else { diagnostic.map_or(Kind::Other, |diagnostic| diagnostic.kind) };
+    let what = match (diagnostic, &told) {
+        (Some(diagnostic), _) => runtime::named(diagnostic, kind, allocation.call.as_ref()),
+        (None, Some(told)) => told.what.clone(),
+        (None, None) => "not known".to_owned(),
+    };
+    let steps = diagnostic.map(Diagnostic::chain).unwrap_or_default();
+    let escapes =
+        diagnostic.filter(|d| d.verdict != Verdict::DoesNotEscape && d.reason != crate::model::Reason::Unknown);
+    let kept = diagnostic.cloned();
+    match (escapes, told) {
+        // Where the runtime's own reason is the true one whatever escapes: a slice or a map that grows.
+        (_, Some(told)) if told.decides || escapes.is_none() => Explanation {
+            what,
+            reason: told.reason,
+            source: Source::Runtime,
+            steps,
+            remedy: told.remedy.map(str::to_owned),
+            one_of,
+            diagnostic: kept,
+        },
+        (Some(diagnostic), _) => Explanation {
+            what,
+            reason: diagnostic.reason.words(),
+            source: Source::Compiler,
+            steps,
+            remedy: diagnostic.reason.remedy(kind).map(str::to_owned),
+            one_of,
+            diagnostic: kept,
+        },
+        (None, _) => Explanation {
+            what,
+            reason: String::new(),
+            source: Source::None,
+            steps,
+            remedy: None,
+            one_of,
+            diagnostic: kept,
+        },
+    }
+}

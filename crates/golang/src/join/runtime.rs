@@ -1,0 +1,242 @@
+//! What the functions of the runtime are called for.
+
+use super::Call;
+use crate::model::{Diagnostic, Kind, Verdict};
+
+/// What the runtime's side says of an allocation.
+pub(super) struct Told {
+    /// What is allocated.
+    pub what: String,
+    /// Why.
+    pub reason: String,
+    /// A suggestion.
+    pub remedy: Option<&'static str>,
+    /// This is why, whatever the compiler says of the value.
+    pub decides: bool,
+}
+
+/// A family of the runtime's functions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Family {
+    Object,
+    Slice,
+    Grow,
+    Concatenation,
+    Conversion,
+    Box,
+    Channel,
+    Map,
+    MapGrowth,
+    Goroutine,
+    Buffer,
+    Reflection,
+    Finalizer,
+    Blocking,
+    Defer,
+    Timer,
+    Text,
+}
+
+impl Family {
+    pub fn of(callee: &str) -> Option<Self> {
+        let name = callee.strip_suffix(".abi0").unwrap_or(callee);
+        let Some(name) = name.strip_prefix("runtime.") else {
+            return match name {
+                _ if name.starts_with("internal/runtime/maps.") => Some(Self::MapGrowth),
+                "internal/bytealg.MakeNoZero" => Some(Self::Buffer),
+                _ if name.starts_with("reflect.") || name.starts_with("internal/reflectlite.") => {
+                    Some(Self::Reflection)
+                }
+                "maps.clone" => Some(Self::Map),
+                _ => None,
+            };
+        };
+        Some(match name {
+            "newobject" | "newarray" | "persistentalloc" => Self::Object,
+            _ if name.starts_with("mallocgc") => Self::Object,
+            _ if name.starts_with("makeslice") => Self::Slice,
+            _ if name.starts_with("growslice") || name == "moveSlice" || name.starts_with("moveSlice") => Self::Grow,
+            _ if name.starts_with("concatstring") || name.starts_with("concatbyte") => Self::Concatenation,
+            "stringtoslicebyte" | "stringtoslicerune" | "slicebytetostring" | "slicerunetostring" | "intstring" => {
+                Self::Conversion
+            }
+            "rawstring" | "rawbyteslice" | "rawruneslice" | "rawstringtmp" => Self::Conversion,
+            _ if name.starts_with("convT") => Self::Box,
+            _ if name.starts_with("makechan") => Self::Channel,
+            _ if name.starts_with("makemap") => Self::Map,
+            _ if name.starts_with("mapassign") || name.starts_with("mapaccess") || name.starts_with("mapdelete") => {
+                Self::MapGrowth
+            }
+            "mapclone" | "mapclear" => Self::Map,
+            "newproc" => Self::Goroutine,
+            "SetFinalizer" | "AddCleanup" => Self::Finalizer,
+            "chansend1" | "chanrecv1" | "chanrecv2" | "selectgo" | "block" | "selectnbsend" | "selectnbrecv" => {
+                Self::Blocking
+            }
+            "deferproc" | "deferprocat" | "deferrangefunc" | "deferprocStack" => Self::Defer,
+            "newTimer" => Self::Timer,
+            "gostring" | "gostringn" | "gobytes" | "Stack" | "Callers" | "CallersFrames" => Self::Text,
+            _ => return None,
+        })
+    }
+
+    /// What the compiler may call it.
+    pub fn kinds(self, call: &Call) -> &'static [Kind] {
+        use Kind::*;
+        match self {
+            // A function literal's memory begins with its code.
+            Self::Object if call.of.as_ref().is_some_and(|of| of.name.starts_with("struct { F uintptr")) => {
+                &[Closure, MethodValue]
+            }
+            Self::Object => {
+                &[Composite, New, Variable, SliceLiteral, Variadic, Boxed, Make, MapLiteral, MakeMap, Append, Other]
+            }
+            Self::Slice => &[Make, Conversion, Append, Other],
+            Self::Grow => &[Append, Other],
+            Self::Concatenation => &[Concatenation],
+            Self::Conversion => &[Conversion],
+            // A sum of numbers looks like one of strings.
+            Self::Box => &[Boxed, Concatenation, Conversion, Other],
+            Self::Channel => &[MakeChan, Make],
+            Self::Map => &[MakeMap, MapLiteral, Make],
+            Self::Goroutine => &[Closure],
+            Self::MapGrowth => &[MapLiteral],
+            _ => &[],
+        }
+    }
+}
+
+/// What a call of the runtime allocates, and why, where that does not depend on the compiler alone.
+pub(super) fn explain(call: &Call, diagnostic: Option<&Diagnostic>) -> Option<Told> {
+    let family = Family::of(&call.callee)?;
+    let of = call.of.as_ref().map_or("T", |of| of.name.as_str());
+    let stays = diagnostic.is_some_and(|diagnostic| diagnostic.verdict == Verdict::DoesNotEscape);
+    let told =
+        |what: String, reason: &str, remedy| Some(Told { what, reason: reason.to_owned(), remedy, decides: false });
+    let decides =
+        |what: String, reason: &str, remedy| Some(Told { what, reason: reason.to_owned(), remedy, decides: true });
+    let name = call.callee.rsplit_once("runtime.").map_or(call.callee.as_str(), |(_, name)| name);
+    match family {
+        Family::Grow => decides(
+            format!("append to a []{of}"),
+            "the slice grows beyond its capacity",
+            Some("make the slice with the capacity that it will need, or keep one and cut it to [:0]"),
+        ),
+        Family::MapGrowth => decides(
+            format!("growth of a {}", if of == "T" { "map" } else { of }),
+            "the map grows as keys are added",
+            Some("make the map with its size, or keep it and clear it"),
+        ),
+        Family::Buffer => decides(
+            "a buffer of bytes".to_owned(),
+            "the buffer grows to what is written",
+            Some("Grow it once to the size that it will need"),
+        ),
+        Family::Slice if stays => told(
+            format!("make([]{of}, n)"),
+            "it does not escape, but its size is known at run time only",
+            Some("a constant size, or a buffer that the caller passes in and keeps"),
+        ),
+        // The compiler is silent: what is made is a copy, or within code that is not in the source.
+        Family::Slice if diagnostic.is_none() => told(
+            format!("make([]{of}, n)"),
+            "its size is known at run time only",
+            Some("a constant size, or a buffer that the caller passes in and keeps"),
+        ),
+        Family::Concatenation => told(
+            "a string that is concatenated".to_owned(),
+            match stays {
+                true => "the result does not escape, but is longer than the 32 bytes that the stack has for it",
+                false => "each + makes a new string",
+            },
+            Some("write into a strings.Builder after Grow, or append to a []byte that is kept"),
+        ),
+        Family::Conversion => {
+            let (what, from) = match name {
+                "stringtoslicebyte" | "rawbyteslice" => ("[]byte(string)", "bytes"),
+                "stringtoslicerune" | "rawruneslice" => ("[]rune(string)", "runes"),
+                "slicerunetostring" => ("string([]rune)", "string"),
+                "intstring" => ("string(rune)", "string"),
+                _ => ("string([]byte)", "string"),
+            };
+            let reason = match stays {
+                true => {
+                    format!("the {from} do not escape, but need more than the 32 bytes that the stack has for them")
+                }
+                false => "the conversion copies".to_owned(),
+            };
+            let remedy = "keep to one of string and []byte; append(buf, s...) converts into a buffer that is kept";
+            told(what.to_owned(), &reason, Some(remedy))
+        }
+        Family::Box => told(
+            format!("a {} in an interface", boxed(name, of)),
+            "a value in an interface is a copy in the heap",
+            Some("a concrete type, or a type parameter, in place of the interface"),
+        ),
+        Family::Channel => told(
+            format!("make({})", if of == "T" { "chan" } else { of }),
+            "channels are always in the heap",
+            Some("a channel that is made once and used again"),
+        ),
+        Family::Map => told(
+            format!("make({})", if of == "T" { "map" } else { of }),
+            "the map is in the heap with all that it holds",
+            Some("make the map once with its size, and clear it"),
+        ),
+        Family::Goroutine => decides(
+            "a goroutine".to_owned(),
+            "starts a goroutine",
+            Some("a goroutine that is started once and gets its work through a channel"),
+        ),
+        Family::Reflection => decides(
+            format!("memory for package reflect ({})", call.callee),
+            "reflection makes values whose types the compiler does not know",
+            Some("code for the concrete type, written or generated, in place of reflection"),
+        ),
+        Family::Finalizer => {
+            decides("a finalizer".to_owned(), "finalizers and cleanups have records in the heap", None)
+        }
+        Family::Blocking => decides("a record of who waits".to_owned(), "the goroutine waits at a channel", None),
+        Family::Defer => decides(
+            "a record of a deferred call".to_owned(),
+            "a defer in a loop is in the heap",
+            Some("put the body of the loop into a function of its own"),
+        ),
+        Family::Timer => decides("a timer".to_owned(), "a timer is in the heap", Some("keep the timer and Reset it")),
+        Family::Text => decides(format!("what {} gives", call.callee), "the runtime makes a copy", None),
+        _ => None,
+    }
+}
+
+/// What is allocated, as the source says it: the compiler's expression, and its type where that tells more.
+pub(super) fn named(diagnostic: &Diagnostic, kind: Kind, call: Option<&Call>) -> String {
+    let of = call.and_then(|call| call.of.as_ref()).map(|of| of.name.as_str());
+    let what = diagnostic.what.as_str();
+    match (kind, of) {
+        (Kind::Variable, Some(of)) => format!("variable {what} ({of})"),
+        (Kind::Variable, None) => format!("variable {what}"),
+        (Kind::Boxed, _) if what.starts_with("~r") => "a result in an interface".to_owned(),
+        (Kind::Boxed, _) => format!("{what} in an interface"),
+        (Kind::Closure, _) => "closure".to_owned(),
+        (Kind::MethodValue, _) => format!("method value {what}"),
+        (Kind::Variadic, Some(of)) => format!("the slice of ...arguments ({of})"),
+        // Code that several types share names a type by its shape.
+        (Kind::Make, Some(of)) if what.contains("go.shape.") => format!("make([]{of}, …)"),
+        (Kind::New | Kind::Composite, Some(of)) if what.contains("go.shape.") => format!("&{of}{{...}}"),
+        (_, _) if what.starts_with("~r") => "a result".to_owned(),
+        (Kind::Append, Some(of)) if !what.contains('(') => format!("append to a []{of}"),
+        _ => what.to_owned(),
+    }
+}
+
+fn boxed<'a>(name: &str, of: &'a str) -> &'a str {
+    match name {
+        "convT16" => "16-bit number",
+        "convT32" => "32-bit number",
+        "convT64" => "64-bit number",
+        "convTstring" => "string",
+        "convTslice" => "slice",
+        _ if of == "T" => "value",
+        _ => of,
+    }
+}

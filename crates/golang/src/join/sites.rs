@@ -1,0 +1,121 @@
+//! From two heap profiles of one program to what each instruction allocates by operation.
+
+use mallow_profile::{FrameId, Profile};
+use rustc_hash::FxHashMap;
+
+use super::{Allocation, Call, Caller, Place};
+
+/// What a program can be asked.
+pub trait Seen {
+    /// Link-time address and call of a frame.
+    fn call(&self, frame: u64) -> (u64, Option<Call>);
+    /// The place is a part of the runtime, and no allocating line of anybody's.
+    fn is_runtime(&self, place: &Place) -> bool;
+    /// The place is in the program's own code, not in a library's.
+    fn is_own(&self, place: &Place) -> bool;
+}
+
+/// What was allocated by operation, in all.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sums {
+    /// Allocations.
+    pub allocations: f64,
+    /// Bytes of blocks.
+    pub bytes: f64,
+}
+
+type Counts = (u64, u64);
+
+/// What `many` has more than `few`, by operation and by instruction, the most allocations first; and the sum of what no
+/// line of a function leads to.
+pub fn allocations(few: Option<&Profile>, many: &Profile, operations: u64, seen: &dyn Seen) -> (Vec<Allocation>, Sums) {
+    let before = few.map(stacks).unwrap_or_default();
+    let mut found: FxHashMap<Option<FrameKey>, (Allocation, FxHashMap<Place, Counts>, Counts)> = FxHashMap::default();
+    for (stack, (count, bytes)) in stacks(many) {
+        let less = before.get(&stack).copied().unwrap_or_default();
+        let counts = (count.saturating_sub(less.0), bytes.saturating_sub(less.1));
+        if counts.0 == 0 {
+            continue;
+        }
+        let leaf = stack.iter().position(|frame| frame.places.iter().any(|place| !seen.is_runtime(place)));
+        let key = leaf.map(|at| stack[at].clone());
+        let entry =
+            found.entry(key.clone()).or_insert_with(|| (allocation(&stack, leaf, seen), FxHashMap::default(), (0, 0)));
+        entry.2 = (entry.2.0.saturating_add(counts.0), entry.2.1.saturating_add(counts.1));
+        let Some(leaf) = leaf else { continue };
+        if entry.0.chain.iter().any(|place| seen.is_own(place)) {
+            continue;
+        }
+        let mut outer = stack[leaf + 1..].iter().flat_map(|frame| &frame.places);
+        if let Some(own) = outer.find(|place| seen.is_own(place)) {
+            let sum = entry.1.entry(own.clone()).or_default();
+            *sum = (sum.0.saturating_add(counts.0), sum.1.saturating_add(counts.1));
+        }
+    }
+    let per = |n: u64| n as f64 / operations.max(1) as f64;
+    let mut nowhere = Sums::default();
+    let mut all = Vec::new();
+    for (key, (mut allocation, callers, counts)) in found {
+        (allocation.allocations, allocation.bytes) = (per(counts.0), per(counts.1));
+        if key.is_none() {
+            nowhere.allocations += allocation.allocations;
+            nowhere.bytes += allocation.bytes;
+            continue;
+        }
+        let mut callers: Vec<_> =
+            callers.into_iter().map(|(place, counts)| Caller { place, allocations: per(counts.0) }).collect();
+        callers.sort_by(|a, b| b.allocations.total_cmp(&a.allocations).then_with(|| a.place.cmp(&b.place)));
+        allocation.callers = callers;
+        all.push(allocation);
+    }
+    all.sort_by(|a, b| {
+        let by = b.allocations.total_cmp(&a.allocations).then(b.bytes.total_cmp(&a.bytes));
+        by.then_with(|| a.chain.cmp(&b.chain)).then(a.address.cmp(&b.address))
+    });
+    (all, nowhere)
+}
+
+/// A frame with its inlined functions, the innermost first.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct FrameKey {
+    address: u64,
+    places: Vec<Place>,
+}
+
+fn allocation(stack: &[FrameKey], leaf: Option<usize>, seen: &dyn Seen) -> Allocation {
+    let mut chain = Vec::new();
+    let (mut address, mut call) = (0, None);
+    if let Some(at) = leaf {
+        let places = &stack[at].places;
+        let first = places.iter().position(|place| !seen.is_runtime(place)).unwrap_or(0);
+        chain = places[first..].to_vec();
+        (address, call) = seen.call(stack[at].address);
+        // Code that cannot be read: the profile may have the runtime's function all the same.
+        let inner = || stack[..at].last()?.places.last().or_else(|| places[..first].last());
+        call = call.or_else(|| inner().map(|place| Call { callee: place.function.clone(), of: None }));
+    }
+    Allocation { chain, address, call, allocations: 0.0, bytes: 0.0, callers: Vec::new() }
+}
+
+fn stacks(profile: &Profile) -> FxHashMap<Vec<FrameKey>, Counts> {
+    let mut keys: FxHashMap<FrameId, FrameKey> = FxHashMap::default();
+    let mut sums: FxHashMap<Vec<FrameKey>, Counts> = FxHashMap::default();
+    for site in &profile.sites {
+        let frames = profile.stacks.frames(site.stack);
+        let stack = frames.map(|id| keys.entry(id).or_insert_with(|| key(profile, id)).clone()).collect();
+        let sum = sums.entry(stack).or_default();
+        sum.0 = sum.0.saturating_add(site.counts.allocations);
+        sum.1 = sum.1.saturating_add(site.counts.allocated_bytes);
+    }
+    sums
+}
+
+fn key(profile: &Profile, id: FrameId) -> FrameKey {
+    let Some(frame) = profile.frames.get(id.0 as usize) else { return FrameKey { address: 0, places: Vec::new() } };
+    let place = |line: &mallow_profile::Line| Place {
+        function: profile.strings.get(line.function).to_owned(),
+        file: line.file.map(|file| profile.strings.get(file).to_owned()).unwrap_or_default(),
+        line: line.line,
+    };
+    FrameKey { address: frame.address, places: frame.lines.iter().map(place).collect() }
+}

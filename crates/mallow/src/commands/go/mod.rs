@@ -1,0 +1,18 @@
+//! `mallow go`: what Go programs allocate, and why.
+
+mod bench;
+mod bench_text;
+mod measure;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use crate::flags::{GoCommand, GoFlags};
+
+/// Does what is asked for.
+pub fn run(flags: &GoFlags) -> Result<ExitCode> {
+    match &flags.command {
+        GoCommand::Bench(flags) => bench::run(flags),
+    }
+}

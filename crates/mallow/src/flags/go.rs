@@ -1,0 +1,28 @@
+//! Flags of `mallow go`.
+
+use clap::{Args, Subcommand};
+
+pub use super::go_bench::GoBenchFlags;
+
+/// Flags of `go`.
+#[derive(Debug, Args)]
+pub struct GoFlags {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: GoCommand,
+}
+
+/// What to do with a Go program.
+#[derive(Debug, Subcommand)]
+pub enum GoCommand {
+    /// Run benchmarks, and show every line that allocates, what, how much, and why
+    Bench(GoBenchFlags),
+}
+
+/// What the Go tool is told.
+#[derive(Clone, Debug, Default, Args)]
+pub struct GoToolFlags {
+    /// Build with these tags too
+    #[arg(long, value_name = "TAGS")]
+    pub tags: Option<String>,
+}

@@ -1,0 +1,57 @@
+//! Flags of `mallow go bench`.
+
+use clap::Args;
+
+use super::{GoToolFlags, ViewFlags};
+
+const BENCH_STATUS: &str = "\
+Times are measured in an undisturbed run. Allocations are counted, each of
+them, in further runs of each benchmark alone: what some hundred operations
+more have allocated, so that set-up does not count.
+
+Exit status:
+  0  all went well
+  1  a package does not compile, a benchmark failed, or Mallow did
+  2  the command line makes no sense";
+
+/// Flags of `go bench`.
+#[derive(Debug, Args)]
+#[command(after_long_help = BENCH_STATUS)]
+pub struct GoBenchFlags {
+    /// The packages, as the Go tool names them
+    #[arg(value_name = "PACKAGES", default_value = ".")]
+    pub packages: Vec<String>,
+    /// How the benchmarks are run.
+    #[command(flatten)]
+    pub run: GoRunFlags,
+    /// How it looks.
+    #[command(flatten)]
+    pub view: ViewFlags,
+}
+
+/// Which benchmarks, and how.
+#[derive(Clone, Debug, Args)]
+pub struct GoRunFlags {
+    /// Run the benchmarks that match, as go test -bench does
+    #[arg(long, value_name = "REGEX", default_value = ".")]
+    pub bench: String,
+    /// Measure the time of each benchmark so often, and show the median
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub count: u32,
+    /// Measure the time of so many operations (100x), or for so long (2s) [default: 1s]
+    #[arg(long, value_name = "N", value_parser = bench_time)]
+    pub benchtime: Option<String>,
+    /// What the Go tool is told.
+    #[command(flatten)]
+    pub tool: GoToolFlags,
+}
+
+/// `100x`, `2s`, `1m30s`.
+fn bench_time(text: &str) -> Result<String, String> {
+    let number = |text: &str| text.parse::<u64>().is_ok_and(|n| n > 0);
+    let good = match text.strip_suffix('x') {
+        Some(times) => number(times),
+        None => text.ends_with(['s', 'm', 'h']) && text.starts_with(|c: char| c.is_ascii_digit()),
+    };
+    if good { Ok(text.to_owned()) } else { Err("say how many operations (100x) or how long (2s)".to_owned()) }
+}

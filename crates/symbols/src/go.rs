@@ -1,0 +1,220 @@
+//! Programs of Go: which function of the runtime a place calls to allocate, of which type, and a copy of the program of
+//! which a heap profile sees each small allocation.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
+use object::{Object, ObjectSegment, ObjectSymbol};
+
+use crate::image::Image;
+use crate::symtab::SymbolTable;
+
+/// Functions of more bytes than this are not read.
+const LONGEST: u64 = 1 << 20;
+/// A type is loaded at most so many instructions before the call that gets it.
+const BEFORE: usize = 40;
+/// Names of types may be long; longer ones are damage.
+const NAME: u64 = 4096;
+/// `maxTinySize` of Go's allocator: smaller objects without pointers share blocks of this size.
+pub const TINY: u64 = 16;
+
+/// A program of Go's.
+pub struct GoProgram {
+    image: Arc<Image>,
+    symbols: SymbolTable,
+    /// Where the names of types begin.
+    types: Option<u64>,
+}
+
+/// The call by which a place allocates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GoCall {
+    /// `runtime.growslice`.
+    pub callee: String,
+    /// What it is told to allocate: for slices, what they are made of.
+    pub of: Option<GoType>,
+}
+
+/// A type, as the program describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GoType {
+    /// `bytes.Buffer`.
+    pub name: String,
+    /// Bytes of a value.
+    pub size: u64,
+    /// It has pointers.
+    pub pointers: bool,
+}
+
+impl GoProgram {
+    /// Reads its symbols. None where the file is no program of Go's for x86-64.
+    pub fn open(path: &Path) -> Option<Self> {
+        let image = Arc::new(Image::open(path).ok()?);
+        let file = image.parse().ok()?;
+        if file.architecture() != object::Architecture::X86_64 {
+            return None;
+        }
+        file.section_by_name(".go.buildinfo")?;
+        let types = file.symbols().find(|symbol| symbol.name_bytes() == Ok(b"runtime.types"));
+        let types = types.map(|symbol| symbol.address());
+        let symbols = SymbolTable::new(vec![image.clone()]);
+        Some(Self { symbols, types, image })
+    }
+
+    /// The link-time address of a place in the file.
+    pub fn address(&self, offset: u64) -> Option<u64> {
+        let file = self.image.parse().ok()?;
+        let segment = file.segments().find(|segment| {
+            let (start, length) = segment.file_range();
+            offset >= start && offset - start < length
+        })?;
+        (offset - segment.file_range().0).checked_add(segment.address())
+    }
+
+    /// The call at this link-time address, which may be any byte of it.
+    pub fn call(&self, address: u64) -> Option<GoCall> {
+        let range = self.symbols.range(address)?;
+        if range.end - range.start > LONGEST {
+            return None;
+        }
+        let bytes = self.bytes(range.start, range.end - range.start)?;
+        let code: Vec<Instruction> = Decoder::with_ip(64, &bytes, range.start, DecoderOptions::NONE)
+            .into_iter()
+            .take_while(|instruction| instruction.ip() <= address)
+            .collect();
+        let (call, before) = code.split_last()?;
+        if call.mnemonic() != Mnemonic::Call || address >= call.next_ip() {
+            return None;
+        }
+        if call.code() != Code::Call_rel32_64 {
+            return None;
+        }
+        let callee = String::from_utf8_lossy(self.symbols.find(call.near_branch_target())?).into_owned();
+        let of = argument(&callee).and_then(|register| self.of_type(loaded(before, register)?));
+        Some(GoCall { callee, of })
+    }
+
+    fn bytes(&self, address: u64, length: u64) -> Option<Vec<u8>> {
+        let file = self.image.parse().ok()?;
+        file.segments().find_map(|segment| segment.data_range(address, length).ok().flatten()).map(<[u8]>::to_vec)
+    }
+
+    /// `abi.Type`: size, bytes with pointers, hash, flags and kind, two pointers, and the offset of the name.
+    fn of_type(&self, address: u64) -> Option<GoType> {
+        const EXTRA_STAR: u8 = 2;
+        let bytes = self.bytes(address, 48)?;
+        let word = |at: usize| bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes);
+        let (size, pointers) = (word(0)?, word(8)?);
+        let offset = i32::from_le_bytes(bytes.get(40..44)?.try_into().ok()?);
+        let name = self.types?.checked_add_signed(i64::from(offset))?;
+        // One byte of flags, and the length in groups of seven bits.
+        let head = self.bytes(name, 4)?;
+        let mut length = 0;
+        let mut used = 1;
+        for (index, byte) in head[1..].iter().enumerate() {
+            length |= u64::from(byte & 0x7f) << (7 * index);
+            used += 1;
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+        let text = String::from_utf8(self.bytes(name + used, length.min(NAME))?).ok()?;
+        let starred = bytes[20] & EXTRA_STAR != 0;
+        let name = if starred { text.strip_prefix('*').unwrap_or(&text).to_owned() } else { text };
+        (!name.is_empty()).then_some(GoType { name, size, pointers: pointers != 0 })
+    }
+
+    /// The program, with an allocator that puts each small object into a block of its own, as it does with others anyway.
+    /// Heap profiles do not see an object that is put into a block which is there already. Nothing else is changed, and
+    /// blocks are as large as before. None where the code is not as known.
+    pub fn exact(&self) -> Option<Vec<u8>> {
+        let file = self.image.parse().ok()?;
+        let mut program = self.image.to_vec();
+        let mut changed = 0;
+        for symbol in file.symbols() {
+            let Ok(name) = symbol.name_bytes() else { continue };
+            let whole = name == b"runtime.mallocgc";
+            if !whole && !name.starts_with(b"runtime.mallocgcTiny") || symbol.size() > LONGEST {
+                continue;
+            }
+            let bytes = self.bytes(symbol.address(), symbol.size())?;
+            let code: Vec<_> =
+                Decoder::with_ip(64, &bytes, symbol.address(), DecoderOptions::NONE).into_iter().collect();
+            let mut places = code.windows(5).filter_map(combines);
+            match (places.next(), places.next()) {
+                (Some(at), None) => {
+                    let segment = file
+                        .segments()
+                        .find(|segment| at >= segment.address() && at - segment.address() < segment.size())?;
+                    let offset = (at - segment.address()).checked_add(segment.file_range().0)?;
+                    *program.get_mut(usize::try_from(offset).ok()?)? = 0;
+                    changed += 1;
+                }
+                // Since 1.24 the general function leaves small objects to one of their own.
+                (None, _) if whole => {}
+                _ => return None,
+            }
+        }
+        (changed > 0).then_some(program)
+    }
+}
+
+/// Where the size of a shared block stands in `if offset+size <= 16 && block != 0`:
+/// `cmp $16, R; ja new; mov N(S), B; test B, B; je new`.
+fn combines(code: &[Instruction]) -> Option<u64> {
+    let [compare, above, load, test, none] = code else { return None };
+    let is = compare.code() == Code::Cmp_rm64_imm8
+        && compare.op0_kind() == OpKind::Register
+        && compare.immediate8to64() == TINY as i64
+        && above.mnemonic() == Mnemonic::Ja
+        && load.mnemonic() == Mnemonic::Mov
+        && test.mnemonic() == Mnemonic::Test
+        && none.mnemonic() == Mnemonic::Je
+        && test.op0_register() == load.op0_register()
+        && above.near_branch_target() == none.near_branch_target();
+    // The number is the last byte.
+    is.then(|| compare.next_ip() - 1)
+}
+
+/// The register in which a function of the runtime gets a type, by Go's calling convention.
+fn argument(callee: &str) -> Option<Register> {
+    match callee.strip_prefix("runtime.")? {
+        "growslice" | "growsliceNoAlias" => Some(Register::RSI),
+        name if name.starts_with("mallocgc") => Some(Register::RBX),
+        "newobject" | "makeslice" | "makeslice64" | "makeslicecopy" | "newarray" | "makechan" | "makechan64"
+        | "makemap" | "makemap64" | "convT" | "convTnoptr" => Some(Register::RAX),
+        name if name.starts_with("mapassign") => Some(Register::RAX),
+        _ => None,
+    }
+}
+
+/// The address that a register was loaded with.
+fn loaded(before: &[Instruction], register: Register) -> Option<u64> {
+    let mut register = register;
+    for instruction in before.iter().rev().take(BEFORE) {
+        // What stands before a jump does not lead here, and a call leaves no register as it was.
+        match instruction.flow_control() {
+            FlowControl::Next | FlowControl::ConditionalBranch => {}
+            _ => return None,
+        }
+        if instruction.op_count() == 0 || instruction.op0_kind() != OpKind::Register {
+            continue;
+        }
+        if instruction.op0_register().full_register() != register
+            || matches!(instruction.mnemonic(), Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Push)
+        {
+            continue;
+        }
+        match instruction.mnemonic() {
+            Mnemonic::Lea if instruction.is_ip_rel_memory_operand() => {
+                return Some(instruction.ip_rel_memory_address());
+            }
+            Mnemonic::Mov if instruction.op1_kind() == OpKind::Register => {
+                register = instruction.op1_register().full_register();
+            }
+            _ => return None,
+        }
+    }
+    None
+}

@@ -1,0 +1,37 @@
+//go:build !direct && !fixed
+
+package elvis
+
+import (
+	"bytes"
+	"io"
+)
+
+// Capitalize copies text to out, with each from replaced by to. It reads through an io.Reader.
+func Capitalize(text, from, to []byte, out *bytes.Buffer) {
+	in := bytes.NewBuffer(text)
+	size := len(from)
+	window := make([]byte, size)
+	last := size - 1
+
+	if n, err := io.ReadFull(in, window[:last]); err != nil {
+		out.Write(window[:n])
+		return
+	}
+	for {
+		if _, err := io.ReadFull(in, window[last:]); err != nil {
+			out.Write(window[:last])
+			return
+		}
+		if !bytes.Equal(window, from) {
+			out.WriteByte(window[0])
+			copy(window, window[1:])
+			continue
+		}
+		out.Write(to)
+		if n, err := io.ReadFull(in, window[:last]); err != nil {
+			out.Write(window[:n])
+			return
+		}
+	}
+}

@@ -1,0 +1,3 @@
+module example.com/elvis
+
+go 1.22

@@ -1,0 +1,230 @@
+//! `mallow go bench`: lines, amounts and reasons of programs whose allocations are known.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use harness::{Outcome, Run, directory, json, mallow, tool, workspace};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A module in a directory of its own.
+pub struct Module(TempDir);
+
+impl Module {
+    /// Of these files.
+    pub fn new(files: &[(&str, &str)]) -> Self {
+        let place = directory();
+        for (name, text) in files {
+            let path = place.path().join(name);
+            fs::create_dir_all(path.parent().expect("a directory")).expect("its directory");
+            fs::write(path, text).expect("a file");
+        }
+        Self(place)
+    }
+
+    /// A copy of an example.
+    pub fn example(name: &str) -> Self {
+        let files = fs::read_dir(workspace().join("examples/go").join(name)).expect("the example");
+        let place = directory();
+        for file in files.map(|file| file.expect("a file")) {
+            fs::copy(file.path(), place.path().join(file.file_name())).expect("a copy");
+        }
+        Self(place)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// `mallow go …` there. The caches are those of all tests, so that the standard library is built once.
+    pub fn mallow(&self, arguments: &[&str]) -> Outcome {
+        self.run(arguments).go()
+    }
+
+    /// The same, before it runs.
+    pub fn run(&self, arguments: &[&str]) -> Run {
+        let caches = workspace().canonicalize().expect("its path").join("build");
+        let path = format!("{}:{}", tool("go").parent().expect("its directory").display(), env!("PATH"));
+        Run::new(mallow(), self.path())
+            .arg("go")
+            .args(arguments)
+            .env("GOCACHE", Some(caches.join("go-cache")))
+            .env("XDG_CACHE_HOME", Some(caches.join("cache")))
+            .env("PATH", Some(path))
+            .limit(Duration::from_secs(600))
+    }
+
+    /// The benchmarks, as JSON.
+    fn benchmarks(&self, more: &[&str]) -> Vec<Value> {
+        let outcome = self.mallow(&[&["bench", "--json", "--benchtime", "200x"], more].concat());
+        assert_eq!(outcome.status, 0, "{}", outcome.err());
+        let report = json(&outcome);
+        report["packages"][0]["benchmarks"].as_array().expect("benchmarks").clone()
+    }
+}
+
+/// What is known of a line: place, what, allocations by operation, and what the reason says.
+fn line<'a>(benchmark: &'a Value, file: &str, number: u64, what: &str) -> &'a Value {
+    let lines = benchmark["lines"].as_array().expect("lines");
+    let outer = |line: &'a Value| line["chain"].as_array().and_then(|chain| chain.last()).expect("a place");
+    let found = lines.iter().find(|line| {
+        let place = outer(line);
+        place["file"].as_str().is_some_and(|f| f.ends_with(file))
+            && place["line"] == number
+            && line["what"].as_str().is_some_and(|told| told.contains(what))
+    });
+    found.unwrap_or_else(|| panic!("no {what} at {file}:{number} in {lines:#?}"))
+}
+
+fn about(value: &Value, expected: f64) -> bool {
+    (value.as_f64().expect("a number") - expected).abs() < 0.02
+}
+
+#[test]
+fn the_textbook_example_in_its_three_versions() {
+    let module = Module::example("elvis");
+    let reader = &module.benchmarks(&[])[0];
+    assert_eq!((&reader["name"], &reader["allocs_per_op"]), (&"BenchmarkCapitalize".into(), &2.0.into()));
+    assert_eq!(reader["sums"]["exact"], true, "the copy that shows small objects could not be made");
+    let buffer = line(reader, "capitalize_reader.go", 12, "&bytes.Buffer{...}");
+    assert!(about(&buffer["allocations"], 1.0) && about(&buffer["bytes"], 48.0), "{buffer}");
+    let window = line(reader, "capitalize_reader.go", 14, "make([]byte, size)");
+    assert!(about(&window["allocations"], 1.0), "{window}");
+    for line in [buffer, window] {
+        assert_eq!(line["source"], "compiler");
+        let chain = line["steps"].to_string();
+        assert!(chain.contains("argument of io.ReadAtLeast at 17, which leaks it to the heap"), "{chain}");
+    }
+    assert!(buffer["steps"][0].as_str().is_some_and(|step| step.contains("assigned to in at 12")), "{buffer}");
+    // What the compiler can keep on the stack, it does; since 1.25 a small buffer of any size too.
+    let direct = &module.benchmarks(&["--tags", "direct"])[0];
+    assert!([0.0, 1.0].contains(&direct["allocs_per_op"].as_f64().expect("a number")), "{direct}");
+    let fixed = &module.benchmarks(&["--tags", "fixed"])[0];
+    assert_eq!((&fixed["allocs_per_op"], fixed["lines"].as_array().map(Vec::len)), (&0.0.into(), Some(0)));
+}
+
+const KINDS: &str = r#"package kinds
+
+type Point struct{ X, Y int }
+
+var Any any
+var Points []*Point
+
+func literal(n int) { Points = append(Points, &Point{n, 2}, &Point{X: n}, new(Point)) }
+
+func counter(n int) func() int { return func() int { n++; return n } }
+
+func slice[T any](n int) []T { return make([]T, n) }
+
+func All(n int, name string) int {
+	Points = Points[:0]
+	literal(n)
+	next := counter(n)
+	Any = n + 1000
+	Any = name + "x"
+	ages := map[string]int{}
+	for i := 0; i < n; i++ {
+		ages[name+string(rune('a'+i%26))+string(rune('a'+i/26))] = i
+	}
+	wait := make(chan int)
+	go func() { wait <- next() }()
+	Any = slice[Point](n)
+	Any = slice[*Point](n)
+	bytes := []byte(name)
+	bytes = append(bytes, name...)
+	Any = bytes
+	return <-wait + len(ages)
+}
+"#;
+
+const KINDS_TEST: &str = r#"package kinds
+
+import "testing"
+
+func BenchmarkAll(b *testing.B) {
+	b.Run("small/a=1", func(b *testing.B) {
+		for i := 0; i < b.N; i++ {
+			All(100, "a name that is longer than what the stack has for it")
+		}
+	})
+	b.Run("parallel", func(b *testing.B) {
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				Sink = make([]byte, len("abc")*1000)
+			}
+		})
+	})
+}
+
+var Sink []byte
+
+func BenchmarkNone(b *testing.B) {
+	for i := 0; i < b.N; i++ {
+	}
+}
+"#;
+
+const MODULE: &str = "module example.com/kinds\n\ngo 1.22\n";
+
+#[test]
+fn each_kind_of_allocation_has_its_line_and_its_reason() {
+    let module = Module::new(&[("go.mod", MODULE), ("kinds.go", KINDS), ("kinds_test.go", KINDS_TEST)]);
+    let benchmarks = module.benchmarks(&[]);
+    let names: Vec<_> = benchmarks.iter().map(|b| b["name"].as_str().expect("a name")).collect();
+    assert_eq!(names, ["BenchmarkAll/small/a=1", "BenchmarkAll/parallel", "BenchmarkNone"]);
+    let all = &benchmarks[0];
+    let points = all["lines"].as_array().expect("lines").iter().filter(|line| line["what"] == "&Point{...}");
+    assert_eq!(points.count(), 2, "two literals on one line are two allocations");
+    for (number, what, allocations, reason) in [
+        (16, "new(Point)", 1.0, "appended"),
+        (17, "variable n (int)", 1.0, "captured"),
+        (17, "closure", 1.0, ""),
+        (18, "n + 1000 in an interface", 1.0, "stored in"),
+        (19, "name + \"x\" in an interface", 1.0, "stored in"),
+        (22, "name + string", 100.0, "put into a map"),
+        (24, "make(chan int)", 1.0, "channels are always"),
+        (25, "closure", 1.0, "goroutine"),
+        (26, "make([]kinds.Point", 1.0, ""),
+        (27, "make([]*kinds.Point", 1.0, ""),
+        (28, "([]byte)(name)", 1.0, ""),
+        (29, "append", 1.0, "grows beyond its capacity"),
+    ] {
+        let line = line(all, "kinds.go", number, what);
+        assert!(about(&line["allocations"], allocations), "{line}");
+        assert!(line["reason"].as_str().is_some_and(|told| !told.is_empty() && told.contains(reason)), "{line}");
+    }
+    let growth = line(all, "kinds.go", 22, "growth of a map[string]int");
+    assert_eq!((&growth["source"], &growth["type"]), (&"runtime".into(), &Value::Null));
+    let sums = &all["sums"];
+    let number = |key: &str| sums[key].as_f64().expect("a number");
+    assert!(number("with_reason") / number("counted") > 0.99, "{sums}");
+    let parallel = line(&benchmarks[1], "kinds_test.go", 14, "make([]byte");
+    assert!(about(&parallel["allocations"], 1.0), "{parallel}");
+    assert_eq!(benchmarks[2]["lines"].as_array().map(Vec::len), Some(0));
+}
+
+#[test]
+fn what_cannot_be_measured_is_one_clear_line() {
+    let broken = "package kinds\n\nfunc f() { undefined() }\n";
+    let module = Module::new(&[("go.mod", MODULE), ("kinds.go", broken), ("kinds_test.go", KINDS_TEST)]);
+    let said = |outcome: &Outcome| {
+        assert_eq!((outcome.status, outcome.err().lines().count()), (1, 1), "{}", outcome.err());
+        outcome.err()
+    };
+    let told = said(&module.mallow(&["bench"]));
+    assert!(told.contains("example.com/kinds does not compile: ./kinds.go:3:12: undefined: undefined"), "{told}");
+    let module = Module::new(&[("go.mod", MODULE), ("kinds.go", KINDS), ("kinds_test.go", KINDS_TEST)]);
+    let told = said(&module.mallow(&["bench", "--bench", "Nothing"]));
+    assert_eq!(told, "mallow: no benchmark of . matches \"Nothing\"\n");
+    let told = said(&module.run(&["bench"]).env("PATH", Some("/nowhere")).go());
+    assert_eq!(told, "mallow: go is not found in PATH; install Go, or put its bin directory into PATH\n");
+    let told = said(&module.mallow(&["bench", "./missing"]));
+    assert!(told.contains("missing"), "{told}");
+    let module = Module::new(&[("go.mod", MODULE), ("kinds.go", KINDS)]);
+    let told = said(&module.mallow(&["bench"]));
+    assert!(told.contains("there are no benchmarks in ."), "{told}");
+    let told = said(&Module::new(&[]).mallow(&["bench"]));
+    assert!(told.contains("go.mod"), "{told}");
+}
