@@ -1,0 +1,589 @@
+/* Sampling as a whole: what is picked, threads, forks, changes while it runs, and what cannot be had. */
+#include "samples.h"
+#include "test.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+
+static struct reading reading;
+
+static void finish(void) {
+    reading_finish(&reading);
+    CHECK(reading.status == 0);
+}
+
+static void run(const char *scenario) {
+    reading_start(&reading, scenario, NULL);
+    finish();
+}
+
+/* Nothing is lost without being counted. */
+static void check_books(const struct image *image) {
+    const struct mallow_sampling *s = samples_of(image);
+    uint32_t inherited = 0;
+    for (uint32_t i = 0; i < samples_live(image); i++)
+        inherited += sample_live(image, i)->flags & MALLOW_SAMPLE_INHERITED;
+    if (image->process->origin == MALLOW_ORIGIN_EXEC)
+        CHECK(inherited == 0 && s->begun == s->ended + samples_live(image));
+}
+
+static double weight(const struct mallow_slot *sample) {
+    return -1 / expm1(-(double)sample->size / sample->period);
+}
+
+/* ---- picking ---- */
+
+#define MIXED_BLOCKS 100000
+#define MIXED_PERIOD 20000
+
+static size_t mixed_size(unsigned i) {
+    static const size_t sizes[] = {1, 16, 100, 1000, 30000, 8, 400000, 24};
+    return sizes[i % 8];
+}
+
+/* Tiny and huge in turn. */
+SCENARIO(mixed) {
+    for (unsigned i = 0; i < MIXED_BLOCKS; i++)
+        free(malloc(mixed_size(i)));
+}
+
+/* Bytes and blocks, as estimated from the samples, within five standard deviations of the truth. */
+TEST(estimates_are_unbiased) {
+    samples_make(&reading, MIXED_PERIOD);
+    reading.control->max_ends = 1 << 17;
+    run("mixed");
+    const struct image *image = reading_only(&reading);
+    double bytes = 0, blocks = 0, all_bytes = 0, bytes_variance = 0, blocks_variance = 0;
+    for (uint64_t i = 1; i <= samples_of(image)->ended; i++) {
+        const struct mallow_slot *sample = &sample_end(image, i)->sample;
+        CHECK(sample->period == MIXED_PERIOD);
+        bytes += weight(sample) * (double)sample->size;
+        blocks += weight(sample);
+    }
+    for (unsigned i = 0; i < MIXED_BLOCKS; i++) {
+        double size = (double)mixed_size(i), p = -expm1(-size / MIXED_PERIOD);
+        all_bytes += size;
+        bytes_variance += size * size * (1 - p) / p;
+        blocks_variance += (1 - p) / p;
+    }
+    CHECK(fabs(bytes - all_bytes) < 5 * sqrt(bytes_variance));
+    CHECK(fabs(blocks - MIXED_BLOCKS) < 5 * sqrt(blocks_variance));
+    check_books(image);
+}
+
+static void *one_block(void *size) {
+    return malloc((size_t)size);
+}
+
+/* 20,000 threads, one block each: of 1000 bytes, with a period of 20,000. */
+SCENARIO(threads_of_one_block) {
+    for (int i = 0; i < 20000; i += 20) {
+        pthread_t threads[20];
+        void *blocks[20];
+        for (int j = 0; j < 20; j++)
+            CHECK(pthread_create(&threads[j], NULL, one_block, (void *)1000) == 0);
+        for (int j = 0; j < 20; j++)
+            CHECK(pthread_join(threads[j], &blocks[j]) == 0);
+        for (int j = 0; j < 20; j++)
+            free(blocks[j]);
+    }
+}
+
+TEST(no_threads_first_allocation_is_favoured) {
+    samples_make(&reading, 20000);
+    run("threads_of_one_block");
+    const struct image *image = reading_only(&reading);
+    double p = -expm1(-1000.0 / 20000), expected = 20000 * p, found = 0;
+    for (uint64_t i = 1; i <= samples_of(image)->ended; i++)
+        found += sample_end(image, i)->sample.size == 1000;
+    CHECK(fabs(found - expected) < 5 * sqrt(expected * (1 - p)));
+}
+
+/* ---- what is told ---- */
+
+static __attribute__((noinline)) char *allocating(void) {
+    char *block = malloc(3000);
+    __asm__ volatile("" : "+r"(block));
+    return block;
+}
+
+static __attribute__((noinline)) void freeing(char *block) {
+    free(block);
+    __asm__ volatile("" ::: "memory");
+}
+
+SCENARIO(where_it_was) {
+    for (volatile int i = 0; i < 3; i++) /* no compiler makes three calls of it */
+        freeing(allocating());
+    allocating();
+}
+
+static int leads_through(const struct mallow_stack *stack, const void *function) {
+    return stack->pc[stack->depth - 1] - (uint64_t)function < 100;
+}
+
+TEST(samples_tell_where_when_and_who) {
+    samples_make(&reading, 1);
+    run("where_it_was");
+    const struct image *image = reading_only(&reading);
+    CHECK(samples_of(image)->ended == 3 && samples_live(image) == 1);
+    for (uint64_t i = 1; i <= 3; i++) {
+        const struct mallow_end *end = sample_end(image, i);
+        CHECK(end->kind == MALLOW_END_FREED && end->tid == image->pid && end->sample.tid == image->pid);
+        CHECK(end->sample.id == i && end->sample.period == 1 && end->sample.size == 3000);
+        CHECK(end->ended_ns >= end->sample.began_ns && end->sample.began_ns + 20000000 > image->process->start_ns);
+        CHECK(leads_through(sample_stack(image, end->sample.stack), (void *)allocating));
+        CHECK(leads_through(sample_stack(image, end->stack), (void *)freeing));
+    }
+    CHECK(sample_end(image, 2)->sample.stack == sample_end(image, 3)->sample.stack);
+    CHECK(sample_live(image, 0)->address == sample_end(image, 3)->sample.address);
+    CHECK(sample_live(image, 0)->sequence == sample_end(image, 3)->sample.sequence + 4);
+    /* The loop's two calls, and the one behind it. */
+    CHECK(sample_live(image, 0)->stack != sample_end(image, 3)->sample.stack);
+}
+
+SCENARIO(many_ends) {
+    for (int i = 0; i < 1000; i++)
+        free(malloc(100));
+}
+
+TEST(ends_overwrite_the_oldest) {
+    samples_make(&reading, 1);
+    reading.control->max_ends = 64;
+    run("many_ends");
+    const struct image *image = reading_only(&reading);
+    CHECK(samples_of(image)->ended == 1000);
+    for (uint64_t number = 1000 - 63; number <= 1000; number++)
+        CHECK(sample_end(image, number)->sample.id == number);
+}
+
+static __attribute__((noinline)) void recurse(int depth) {
+    if (depth > 0)
+        recurse(depth - 1);
+    free(malloc(100));
+    __asm__ volatile("" ::: "memory");
+}
+
+SCENARIO(many_stacks) {
+    recurse(10);
+    for (int i = 0; i < 200; i++)
+        recurse(i);
+}
+
+TEST(a_full_store_of_stacks_is_counted) {
+    samples_make(&reading, 1);
+    reading.control->stack_bytes = 2000;
+    run("many_stacks");
+    const struct image *image = reading_only(&reading);
+    const struct mallow_sampling *s = samples_of(image);
+    CHECK(s->without_stack > 1000 && s->stacks_used <= 2000 && s->without_slot == 0);
+    check_books(image);
+}
+
+/* ---- threads ---- */
+
+static void *churn(void *given) {
+    void *mine[8];
+    free(given);
+    for (int i = 0; i < 8; i++)
+        mine[i] = malloc(60 + 1000 * (size_t)i);
+    for (int i = 0; i < 7; i++)
+        free(mine[i]);
+    return mine[7];
+}
+
+SCENARIO(threads_come_and_go) {
+    void *kept[8] = {NULL};
+    for (int i = 0; i < 3000; i++) {
+        pthread_t threads[8];
+        for (int j = 0; j < 8; j++)
+            CHECK(pthread_create(&threads[j], NULL, churn, kept[j]) == 0);
+        for (int j = 0; j < 8; j++)
+            CHECK(pthread_join(threads[j], &kept[j]) == 0);
+    }
+    for (int j = 0; j < 8; j++)
+        free(kept[j]);
+}
+
+TEST(threads_come_and_go_and_nothing_is_left) {
+    samples_make(&reading, 1);
+    run("threads_come_and_go");
+    const struct image *image = reading_only(&reading);
+    const struct mallow_sampling *s = samples_of(image);
+    CHECK(s->begun >= 24000 * 8 && s->missed == 0 && s->without_slot == 0 && samples_live(image) < 40);
+    CHECK(s->slots < 400);
+    check_books(image);
+}
+
+/* ---- forks ---- */
+
+SCENARIO(forks) {
+    char *a = malloc(5000), *b = malloc(70000);
+    strcpy(a, "kept");
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        CHECK(strcmp(a, "kept") == 0);
+        strcpy(a, "mine");
+        free(b);
+        b = malloc(70000);
+        memset(b, 1, 70000);
+        char *c = realloc(a, 9000);
+        CHECK(strcmp(c, "mine") == 0);
+        _exit(0);
+    }
+    int status;
+    CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+    CHECK(strcmp(a, "kept") == 0);
+    free(a);
+    free(b);
+    free(malloc(100));
+}
+
+TEST(a_child_has_its_own_book) {
+    samples_make(&reading, 1);
+    run("forks");
+    CHECK(reading.images == 2);
+    const struct image *parent = &reading.image[0], *child = &reading.image[1];
+    CHECK(parent->process->origin == MALLOW_ORIGIN_EXEC && child->process->origin == MALLOW_ORIGIN_FORK);
+    CHECK_TEXT(samples_text(parent), "malloc 5000 freed; malloc 70000 freed; malloc 100 freed");
+    CHECK_TEXT(samples_text(child), "malloc 70000 freed; malloc 5000 reallocated; [malloc 70000]; [realloc 9000]");
+    CHECK(sample_end(child, 1)->sample.flags == MALLOW_SAMPLE_INHERITED);
+    CHECK(sample_end(child, 1)->sample.id == sample_end(parent, 2)->sample.id);
+    CHECK(samples_of(child)->begun == 2);
+    /* What it inherited has its stack in the child's own store. */
+    const struct mallow_stack *in_child = sample_stack(child, sample_end(child, 1)->sample.stack);
+    const struct mallow_stack *in_parent = sample_stack(parent, sample_end(parent, 2)->sample.stack);
+    CHECK(in_child->depth == in_parent->depth && memcmp(in_child->pc, in_parent->pc, 8 * in_child->depth) == 0);
+    for (uint32_t i = 0; i < 2; i++)
+        CHECK(sample_live(child, i)->flags == 0);
+}
+
+SCENARIO(children_draw_anew) {
+    free(malloc(1000));
+    for (int i = 0; i < 2000; i++) {
+        pid_t pid = fork();
+        if (pid == 0)
+            _exit(malloc(1000) == NULL);
+        CHECK(waitpid(pid, NULL, 0) == pid);
+    }
+}
+
+/* 2000 children with one block each: were what was drawn inherited, all or none would be picked. */
+TEST(children_draw_for_themselves) {
+    samples_make(&reading, 50000);
+    char path[300];
+    reading_start(&reading, "children_draw_anew", NULL);
+    int status;
+    CHECK(waitpid(reading.pid, &status, 0) == reading.pid && status == 0);
+    double found = -1; /* the parent's own file */
+    for (pid_t pid = reading.pid; pid < reading.pid + 6000; pid++) {
+        snprintf(path, sizeof path, "%s/p-%d-0", reading.directory, pid);
+        found += access(path, F_OK) == 0;
+    }
+    double expected = 2000 * -expm1(-1000.0 / 50000);
+    CHECK(fabs(found - expected) < 6 * sqrt(expected));
+}
+
+static void *allocate_for_ever(void *stop) {
+    void *blocks[64] = {NULL};
+    for (unsigned i = 0; !__atomic_load_n((int *)stop, __ATOMIC_RELAXED); i++) {
+        free(blocks[i % 64]);
+        blocks[i % 64] = malloc(100 + i % 5000);
+    }
+    for (int i = 0; i < 64; i++)
+        free(blocks[i]);
+    return NULL;
+}
+
+SCENARIO(forks_amid_allocations) {
+    int stop = 0;
+    pthread_t threads[3];
+    for (int i = 0; i < 3; i++)
+        CHECK(pthread_create(&threads[i], NULL, allocate_for_ever, &stop) == 0);
+    for (int i = 0; i < 60; i++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            for (int j = 0; j < 100; j++)
+                free(malloc(100 + 50 * (size_t)j));
+            _exit(0);
+        }
+        int status;
+        CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+    }
+    stop = 1;
+    for (int i = 0; i < 3; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+}
+
+TEST(forks_amid_allocations_find_all_whole) {
+    samples_make(&reading, 300);
+    run("forks_amid_allocations");
+    CHECK(reading.images == 61);
+    for (unsigned i = 1; i < reading.images; i++)
+        CHECK(samples_of(&reading.image[i])->begun > 50 && samples_of(&reading.image[i])->missed == 0);
+    check_books(&reading.image[0]);
+}
+
+SCENARIO(execs) {
+    char *a = malloc(5000);
+    if (a != NULL)
+        execl("/proc/self/exe", "scenario", "scenario", "where_it_was", NULL);
+}
+
+TEST(an_image_that_execs_is_another_one) {
+    samples_make(&reading, 1);
+    run("execs");
+    CHECK(reading.images == 2 && reading.image[0].pid == reading.image[1].pid);
+    CHECK_TEXT(samples_text(&reading.image[0]), "[malloc 5000]");
+    CHECK(samples_of(&reading.image[0])->exited == 0 && samples_of(&reading.image[1])->exited == 1);
+    CHECK(samples_of(&reading.image[1])->begun == 4);
+}
+
+/* ---- signals ---- */
+
+static volatile sig_atomic_t handled;
+static void *volatile from_handler[4];
+
+static void allocate_in_handler(int number) {
+    (void)number;
+    unsigned at = (unsigned)handled++ % 4;
+    free(from_handler[at]);
+    from_handler[at] = malloc(500);
+    memset(from_handler[at], 3, 500);
+}
+
+static void storm(void (*handler)(int)) {
+    struct sigaction action = {.sa_handler = handler};
+    struct itimerval every = {{0, 200}, {0, 200}};
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &every, NULL);
+}
+
+/* glibc's own malloc may not be called in a handler that interrupts it: all blocks here are picked. */
+SCENARIO(handlers_allocate) {
+    storm(allocate_in_handler);
+    while (handled < 2000) {
+        char *a = malloc(4000);
+        a = realloc(a, 6000);
+        free(a);
+    }
+    setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {0, 0}}, NULL);
+}
+
+TEST(handlers_may_interrupt_the_work_on_a_sample) {
+    samples_make(&reading, 1);
+    run("handlers_allocate");
+    const struct image *image = reading_only(&reading);
+    CHECK(samples_of(image)->begun > 4000 && samples_live(image) <= 4);
+    check_books(image);
+}
+
+static sigjmp_buf out;
+
+static void jump_out(int number) {
+    (void)number;
+    siglongjmp(out, 1);
+}
+
+/* The handler leaves by longjmp whatever it interrupted, the work on a sample too: the program goes on. glibc's malloc
+ * does not stand that; the tests' own allocator does. */
+SCENARIO(handlers_jump) {
+    storm(jump_out);
+    for (volatile int jumps = 0; jumps < 300;) {
+        if (sigsetjmp(out, 1) != 0)
+            jumps++;
+        else
+            for (;;)
+                free(malloc(4000));
+    }
+    setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {0, 0}}, NULL);
+    free(malloc(4000));
+}
+
+TEST(a_handler_that_jumps_out_stops_nobody) {
+    samples_make(&reading, 1);
+    reading_start(&reading, "handlers_jump", getenv("TEST_BENEATH"));
+    finish();
+}
+
+/* ---- changes ---- */
+
+SCENARIO(goes_on) {
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 4000; i++)
+            free(malloc(1000));
+        raise(SIGSTOP);
+    }
+}
+
+TEST(sampling_is_switched_while_it_runs) {
+    samples_make(&reading, 1000);
+    reading.control->mode = MALLOW_MODE_DORMANT;
+    reading_start(&reading, "goes_on", NULL);
+    reading_until_stopped(&reading);
+    const struct mallow_sampling *s = samples_of(reading_only(&reading));
+    CHECK(s->begun == 0);
+    reading.control->mode = MALLOW_MODE_SAMPLE;
+    reading_continue(&reading);
+    reading_until_stopped(&reading);
+    uint64_t begun = s->begun;
+    /* 4 MB, of which up to one goes by before the thread looks; one in 1.6 is picked. */
+    CHECK(begun > 1600 && s->mode == MALLOW_MODE_SAMPLE && s->period == 1000);
+    reading.control->mode = MALLOW_MODE_DORMANT;
+    reading_continue(&reading);
+    reading_until_stopped(&reading);
+    CHECK(s->begun <= begun + 1 && s->mode == MALLOW_MODE_DORMANT);
+    reading_continue(&reading);
+    finish();
+}
+
+TEST(the_period_is_changed_while_it_runs) {
+    samples_make(&reading, UINT32_MAX);
+    reading_start(&reading, "goes_on", NULL);
+    reading_until_stopped(&reading);
+    const struct image *image = reading_only(&reading);
+    CHECK(samples_of(image)->begun <= 1);
+    reading.control->period = 2000;
+    reading_continue(&reading);
+    reading_until_stopped(&reading);
+    CHECK(samples_of(image)->begun > 1000);
+    CHECK(sample_end(image, samples_of(image)->ended)->sample.period == 2000);
+    reading.control->period = 50000;
+    reading_continue(&reading);
+    reading_until_stopped(&reading);
+    CHECK(sample_end(image, samples_of(image)->ended)->sample.period == 50000);
+    reading_continue(&reading);
+    finish();
+}
+
+TEST(a_recording_that_is_over_stays_so) {
+    samples_make(&reading, 1000);
+    reading_start(&reading, "goes_on", NULL);
+    reading_until_stopped(&reading);
+    uint64_t begun = samples_of(reading_only(&reading))->begun;
+    reading.control->epoch = MALLOW_EPOCH_OVER;
+    for (int i = 0; i < 2; i++) {
+        reading_continue(&reading);
+        reading_until_stopped(&reading);
+    }
+    CHECK(begun > 1000 && samples_of(reading_only(&reading))->begun <= begun + 1);
+    reading_continue(&reading);
+    finish();
+}
+
+/* ---- what cannot be had ---- */
+
+SCENARIO(more_than_slots) {
+    char *blocks[100];
+    for (int i = 0; i < 100; i++) {
+        blocks[i] = malloc(1000);
+        memset(blocks[i], i, 1000);
+    }
+    for (int i = 0; i < 100; i++) {
+        CHECK(blocks[i][999] == i);
+        free(blocks[i]);
+    }
+}
+
+TEST(what_finds_no_slot_is_served_and_counted) {
+    samples_make(&reading, 1);
+    reading.control->max_slots = 10;
+    run("more_than_slots");
+    const struct mallow_sampling *s = samples_of(reading_only(&reading));
+    CHECK(s->begun == 10 && s->ended == 10 && s->without_slot == 90);
+}
+
+static void check_limited(int resource, rlim_t limit, uint64_t least) {
+    samples_make(&reading, 1);
+    CHECK(setrlimit(resource, &(struct rlimit){limit, limit}) == 0);
+    run("more_than_slots");
+    uint64_t begun = reading.images == 0 ? 0 : samples_of(reading_only(&reading))->begun;
+    CHECK(begun >= least);
+}
+
+TEST(an_address_space_of_2_gib_has_room_for_some) {
+    check_limited(RLIMIT_AS, 2ull << 30, 100);
+}
+
+TEST(an_address_space_without_room_is_left_alone) {
+    check_limited(RLIMIT_AS, 24ull << 20, 0);
+}
+
+TEST(data_that_may_not_grow_is_left_alone) {
+    check_limited(RLIMIT_DATA, 3ull << 20, 0);
+}
+
+TEST(files_that_may_not_grow_are_left_alone) {
+    check_limited(RLIMIT_FSIZE, 8192, 0);
+}
+
+/* ---- memory ---- */
+
+static size_t resident(void) {
+    unsigned long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    CHECK(file != NULL && fscanf(file, "%*u %lu", &pages) == 1);
+    fclose(file);
+    return pages * 4096;
+}
+
+/* Anonymous memory: files do not count. */
+SCENARIO(memory_goes_back) {
+    static char *blocks[20000];
+    size_t before = resident();
+    for (int i = 0; i < 20000; i++) {
+        blocks[i] = malloc(2500);
+        memset(blocks[i], 1, 2500);
+    }
+    size_t full = resident();
+    CHECK(full - before > 20000 * 4096ull);
+    /* A page each, what is kept of it, and its entry in the file. */
+    CHECK(full - before < 20000 * (4096ull + 300) + (2 << 20));
+    for (int i = 0; i < 20000; i++)
+        free(blocks[i]);
+    CHECK(resident() < full - 20000 * 4096ull + (1 << 20));
+    for (int i = 0; i < 50; i++) {
+        char *big = malloc(8 << 20);
+        memset(big, 1, 8 << 20);
+        free(big);
+    }
+    CHECK(resident() < before + (20 << 20));
+}
+
+TEST(memory_of_freed_samples_goes_back) {
+    samples_make(&reading, 1);
+    reading.control->max_slots = 1 << 15;
+    run("memory_goes_back");
+    CHECK(samples_of(reading_only(&reading))->begun >= 20050);
+}
+
+/* All that can be written to is filled by this: it must not be terabytes. */
+SCENARIO(locks_its_memory) {
+    free(malloc(1000));
+    int locked = mlockall(MCL_CURRENT | MCL_FUTURE) == 0;
+    size_t before = resident();
+    for (int i = 0; i < 100; i++) {
+        char *block = malloc(100000);
+        memset(block, 1, 100000);
+        free(block);
+        block = calloc(1, 100000);
+        for (int j = 0; j < 100000; j++)
+            CHECK(block[j] == 0);
+        free(block);
+    }
+    CHECK(!locked || resident() < before + (64 << 20));
+}
+
+TEST(a_program_that_locks_its_memory_is_not_filled_up) {
+    samples_make(&reading, 1);
+    run("locks_its_memory");
+}
