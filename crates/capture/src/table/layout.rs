@@ -1,7 +1,7 @@
 //! The layout of a table file: the "unwind tables" part of `preload/wire.h`, which describes each field.
 
 /// `MALLOW_WIRE_VERSION`.
-pub const WIRE_VERSION: u32 = 1;
+pub const WIRE_VERSION: u32 = crate::wire::VERSION;
 pub(super) const MAGIC: u32 = 0x544c_414d;
 pub(super) const HEADER_BYTES: usize = 64;
 pub(super) const RULE_BYTES: usize = 48;
