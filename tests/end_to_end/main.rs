@@ -19,6 +19,7 @@ mod gate;
 mod gate_ci;
 mod gate_import;
 mod go_bench;
+mod go_escape;
 mod go_pprof;
 mod habits;
 mod hostile;

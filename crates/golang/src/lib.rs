@@ -4,6 +4,7 @@
 //! else here is pure.
 
 mod chain;
+pub mod escape;
 pub mod join;
 pub mod model;
 pub mod read;

@@ -1,6 +1,6 @@
 //! What the compiler says of one allocation.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use crate::reason::Reason;
 
@@ -16,7 +16,7 @@ pub struct Position {
 }
 
 /// What is allocated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// `make([]T, n)`.
@@ -54,7 +54,7 @@ pub enum Kind {
 }
 
 /// What the compiler decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// It is allocated in the heap.

@@ -42,6 +42,8 @@ pub enum Reason {
         /// What it is assigned to.
         place: String,
     },
+    /// An interface that is in the heap has it, or a pointer to it.
+    InInterface,
     /// Something refers to it that is in the heap.
     PartOf {
         /// What.
@@ -82,6 +84,7 @@ impl Reason {
                     Self::Passed { callee, interface }
                 }
             }
+            "interface-converted" if chain::storage(to).is_some() => Self::InInterface,
             _ => match chain::storage(to) {
                 Some(whole) => Self::PartOf { whole: whole.to_owned() },
                 None if to == "{heap}" => match chain::assigned(last) {
@@ -108,6 +111,28 @@ impl Reason {
         }
     }
 
+    /// Its word in JSON.
+    pub fn key(&self) -> &'static str {
+        match self {
+            Self::TooLarge => "too_large",
+            Self::UnknownSize => "unknown_size",
+            Self::Aligned => "aligned",
+            Self::Returned => "returned",
+            Self::Captured => "captured",
+            Self::Sent => "sent",
+            Self::InMap => "in_map",
+            Self::Appended => "appended",
+            Self::Passed { .. } => "passed",
+            Self::PassedToUnknown { .. } => "passed_to_unknown",
+            Self::Stored { .. } => "stored",
+            Self::InInterface => "in_interface",
+            Self::PartOf { .. } => "part_of",
+            Self::Outlived { .. } => "outlived",
+            Self::Goroutine => "goroutine",
+            Self::Unknown => "unknown",
+        }
+    }
+
     /// In a few words.
     pub fn words(&self) -> String {
         match self {
@@ -127,6 +152,7 @@ impl Reason {
                 format!("passed to {}, whose code is not known at compile time", chain::plain(callee))
             }
             Self::Stored { place } => format!("stored in {}", chain::plain(place)),
+            Self::InInterface => "in an interface that is in the heap".to_owned(),
             Self::PartOf { whole } => format!("part of {}, which is in the heap", chain::plain(whole)),
             Self::Outlived { variable } => format!("assigned to {}, which lives longer", chain::plain(variable)),
             Self::Goroutine => "starts a goroutine".to_owned(),
@@ -155,6 +181,11 @@ impl Reason {
             {
                 return Some(
                     "format with strconv.Append… into a buffer where this runs often; ...any allocates for each value",
+                );
+            }
+            (Kind::Make | Kind::SliceLiteral, Self::Passed { .. } | Self::PassedToUnknown { .. }) => {
+                return Some(
+                    "a buffer that the caller passes in and keeps, or a concrete type's method that does not keep it",
                 );
             }
             (Kind::Boxed, _) => {
@@ -186,6 +217,7 @@ impl Reason {
                 Some("a concrete type, or a type parameter, in place of the interface or function value")
             }
             Self::Stored { .. } => Some("store it by value, or one that is kept and used again"),
+            Self::InInterface => Some("a concrete type, or a type parameter, in place of the interface"),
             Self::PartOf { .. } => {
                 Some("hold it by value rather than by reference, or keep what holds it off the heap")
             }
@@ -200,7 +232,7 @@ impl Reason {
 
 impl Diagnostic {
     /// False of what the compiler calls escaping though nothing is allocated when it runs: a constant that is put into an
-    /// interface is in read-only data.
+    /// interface is in read-only data, and what cgo needs to tell the compiler never runs.
     pub fn allocates(&self) -> bool {
         let constant = |what: &str| {
             let number = what.strip_prefix('-').unwrap_or(what).starts_with(|c: char| c.is_ascii_digit());
@@ -210,7 +242,8 @@ impl Diagnostic {
                 || what == "struct {}{}"
                 || ["true", "false"].contains(&what)
         };
-        self.verdict != Verdict::DoesNotEscape && !(self.kind == Kind::Boxed && constant(&self.what))
+        let of_cgo = matches!(&self.reason, Reason::Passed { callee, .. } if callee.starts_with("_Cgo_"));
+        self.verdict != Verdict::DoesNotEscape && !(self.kind == Kind::Boxed && (of_cgo || constant(&self.what)))
     }
 
     /// See [`Reason::remedy`].

@@ -23,6 +23,7 @@ pub mod record;
 pub mod recover;
 pub mod report;
 pub mod run;
+pub mod sarif;
 pub mod source;
 pub mod stat;
 pub mod stat_text;

@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 
 pub use super::go_bench::GoBenchFlags;
+pub use super::go_escape::GoEscapeFlags;
 
 /// Flags of `go`.
 #[derive(Debug, Args)]
@@ -17,6 +18,8 @@ pub struct GoFlags {
 pub enum GoCommand {
     /// Run benchmarks, and show every line that allocates, what, how much, and why
     Bench(GoBenchFlags),
+    /// Show every allocation in the heap that the compiler sees, and why; and which ones are new
+    Escape(GoEscapeFlags),
 }
 
 /// What the Go tool is told.

@@ -8,6 +8,7 @@ mod filters;
 mod flame;
 mod go;
 mod go_bench;
+mod go_escape;
 mod least;
 mod list;
 mod pack;
@@ -32,7 +33,7 @@ pub use documents::{CompletionsFlags, ManFlags, Shell};
 pub use export::{ExportFlags, ExportFormat, MergeFlags, Table};
 pub use filters::{FilterFlags, When};
 pub use flame::FlameFlags;
-pub use go::{GoBenchFlags, GoCommand, GoFlags, GoToolFlags};
+pub use go::{GoBenchFlags, GoCommand, GoEscapeFlags, GoFlags, GoToolFlags};
 pub use least::LeastFlags;
 pub use list::ListFlags;
 pub use pack::PackFlags;
@@ -129,6 +130,7 @@ pub enum Command {
     /// Hold the allocations of cases to a baseline
     Test(TestFlags),
     /// Show what Go programs allocate, line by line, and why
+    /// Show what Go code allocates, and why
     Go(GoFlags),
     /// Put names and sources into a recording, to read it on another machine
     Pack(PackFlags),

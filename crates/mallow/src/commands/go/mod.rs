@@ -2,7 +2,10 @@
 
 mod bench;
 mod bench_text;
+mod escape;
+mod escape_text;
 mod measure;
+mod revision;
 
 use std::process::ExitCode;
 
@@ -14,5 +17,6 @@ use crate::flags::{GoCommand, GoFlags};
 pub fn run(flags: &GoFlags) -> Result<ExitCode> {
     match &flags.command {
         GoCommand::Bench(flags) => bench::run(flags),
+        GoCommand::Escape(flags) => escape::run(flags),
     }
 }

@@ -31,6 +31,8 @@ use mallow_report::analysis::gate::{Limit, Limits, Metric, Slack};
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::commands::sarif;
+
 /// What a project tests.
 #[derive(Debug)]
 pub struct Config {
@@ -56,12 +58,6 @@ impl Config {
         }
         limits
     }
-}
-
-/// See [`Config::root`].
-fn root(base: &Path) -> PathBuf {
-    let base = base.canonicalize().unwrap_or_else(|_| base.to_owned());
-    base.ancestors().find(|dir| dir.join(".git").exists()).unwrap_or(&base).to_owned()
 }
 
 /// The names under which a case is looked for where limits are: its own, and without the `test_` that SwiftNIO's limits
@@ -268,7 +264,7 @@ pub fn parse(text: &str, path: &Path) -> Result<Config, BadConfig> {
         limits.insert(case.clone(), of_case.map_err(|(span, what)| at(Some(span), &what))?);
     }
     let baseline = path.parent().unwrap_or(Path::new("")).join(baseline);
-    Ok(Config { programs, baseline, label: file.label, root: root(base), limits })
+    Ok(Config { programs, baseline, label: file.label, root: sarif::root(base), limits })
 }
 
 type Fault = (Range<usize>, String);
@@ -413,7 +409,13 @@ pub fn of_command(command: &[OsString]) -> Config {
         exit_status: 0,
     };
     let baseline = PathBuf::from("mallow.baseline.json");
-    Config { programs: vec![program], baseline, label: None, root: root(Path::new(".")), limits: BTreeMap::new() }
+    Config {
+        programs: vec![program],
+        baseline,
+        label: None,
+        root: sarif::root(Path::new(".")),
+        limits: BTreeMap::new(),
+    }
 }
 
 #[cfg(test)]

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use mallow_report::analysis::gate::{Check, Metric, Verdict, telling};
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::text::{self, amount};
 use super::{Judged, Report};
+use crate::commands::sarif::{self, Finding};
 use crate::text::markdown::cell;
 use crate::text::{Look, clean};
 
@@ -175,52 +176,30 @@ pub fn github(report: &Report) -> String {
     out
 }
 
-/// A path as a URI.
-fn uri(path: &str) -> String {
-    let mut out = String::new();
-    for byte in path.bytes() {
-        match byte {
-            b'/' | b'-' | b'.' | b'_' | b'~' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => out.push(byte.into()),
-            // Writing into a string cannot fail.
-            byte => drop(write!(out, "%{byte:02X}")),
-        }
-    }
-    out
-}
-
-/// SARIF 2.1.0, for code scanning: <https://docs.oasis-open.org/sarif/sarif/v2.1.0/>.
+/// SARIF, for code scanning.
 pub fn sarif(report: &Report) -> Value {
-    let result = |case: &Judged, message: String, (file, line): (&str, u32)| {
-        let location = json!({ "artifactLocation": { "uri": uri(file) }, "region": { "startLine": line } });
-        json!({
-            "ruleId": word(case.verdict),
-            "level": if case.verdict == Verdict::Improved { "note" } else { "error" },
-            "message": { "text": message },
-            "locations": [{ "physicalLocation": location }],
-        })
-    };
     let cases = report.file.to_string_lossy();
+    let finding = |case: &Judged, message: String, (file, line): (&str, u32)| Finding {
+        rule: word(case.verdict),
+        level: if case.verdict == Verdict::Improved { "note" } else { "error" },
+        message,
+        file: file.to_owned(),
+        line,
+        column: 0,
+    };
     let failed = report.cases.iter().filter(|case| case.verdict != Verdict::Passed);
-    let results = failed.flat_map(|case| {
+    let findings = failed.flat_map(|case| {
         let changes = changes(case, &report.root);
-        // Each result has a place, or GitHub takes none: what has none of its own is where the cases are.
+        // What has no place of its own is where the cases are.
         let first = changes.first().map_or((&*cases, 1), |change| (change.file, change.line));
-        let whole = result(case, format!("{}: {}", case.name, reason(case)), first);
-        let placed = changes.iter().map(|at| result(case, at.told(&case.name), (at.file, at.line)));
+        let whole = finding(case, format!("{}: {}", case.name, reason(case)), first);
+        let placed = changes.iter().map(|at| finding(case, at.told(&case.name), (at.file, at.line)));
         std::iter::once(whole).chain(placed).collect::<Vec<_>>()
     });
-    let results: Vec<Value> = results.collect();
-    let rules: Vec<Value> = [Verdict::Improved, Verdict::Regressed, Verdict::Broken]
-        .map(|verdict| json!({ "id": word(verdict), "shortDescription": { "text": format!("A case {}", word(verdict)) } }))
-        .into();
-    json!({
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [{
-            "tool": { "driver": { "name": "mallow", "version": env!("CARGO_PKG_VERSION"), "rules": rules } },
-            "results": results,
-        }],
-    })
+    let findings: Vec<Finding> = findings.collect();
+    let rules = [Verdict::Improved, Verdict::Regressed, Verdict::Broken]
+        .map(|verdict| (word(verdict), format!("A case {}", word(verdict))));
+    sarif::document(&rules, &findings)
 }
 
 #[cfg(test)]

@@ -1,0 +1,214 @@
+//! Every allocation in the heap that the compiler sees, whether it is ever run or not.
+
+mod compare;
+mod rank;
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::chain::{self, outermost, plain};
+use crate::model::{Diagnostic, Kind, Position, Reason};
+use crate::read::Diagnostics;
+
+pub use compare::{Comparison, compare};
+pub use rank::{Ranked, rank};
+
+/// The version of [`Escapes`] as JSON.
+pub const VERSION: u32 = 1;
+
+/// The allocations of some packages. As JSON it can be compared with later.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Escapes {
+    /// See [`VERSION`].
+    pub version: u32,
+    /// The compiler: `go1.26.8`.
+    pub go: String,
+    /// Import paths.
+    pub packages: Vec<String>,
+    /// Each place of a function that allocates, by file and line.
+    pub sites: Vec<Site>,
+    /// Lines of the compiler that are not known.
+    pub passed_over: u64,
+    /// A few of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub examples: Vec<String>,
+}
+
+/// A place of a function that allocates in the heap.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Site {
+    /// Import path.
+    pub package: String,
+    /// The function that was compiled; null where the compiler does not tell.
+    pub function: Option<String>,
+    /// Of the place in that function: its way from the directory, where it lies below.
+    pub file: String,
+    /// From 1.
+    pub line: u32,
+    /// From 1; 0 where unknown.
+    pub column: u32,
+    /// Where the code stands, where it was inlined from another function.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inlined_from: Option<Place>,
+    /// What is allocated.
+    pub kind: Kind,
+    /// The compiler's expression.
+    pub what: String,
+    /// Why it is in the heap.
+    #[serde(flatten)]
+    pub reason: Reason,
+    /// The same in words.
+    pub why: String,
+    /// The way to the heap, a step each.
+    #[serde(default)]
+    pub chain: Vec<String>,
+    /// What may be done about it.
+    #[serde(default)]
+    pub suggestion: Option<String>,
+    /// By a profile: allocations of this line, and of what was inlined there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocations: Option<u64>,
+    /// See `allocations`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocated_bytes: Option<u64>,
+    /// Places that the profile cannot tell apart from this one: the same line, the same functions.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub shared_with: u64,
+    /// All positions, the innermost first, as debug information has them.
+    #[serde(skip)]
+    pub positions: Vec<Position>,
+}
+
+/// A place in a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Its way from the directory, where it lies below.
+    pub file: String,
+    /// From 1.
+    pub line: u32,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+impl Escapes {
+    /// Of these packages, as compiled by `go`. Files below `directory` are named by their way from there.
+    pub fn of(go: &str, found: &[Diagnostics], packages: &[String], directory: &str) -> Self {
+        let mut escapes = Self { version: VERSION, go: go.to_owned(), packages: packages.to_vec(), ..Self::default() };
+        let mut seen = HashSet::new();
+        for diagnostics in found {
+            escapes.passed_over += diagnostics.passed_over;
+            escapes.examples.extend(diagnostics.examples.iter().cloned());
+            for one in diagnostics.list.iter().filter(|one| one.allocates()) {
+                let site = site(one, directory);
+                // The compiler has a generic function once for types that look alike, and once more with a dictionary.
+                if seen.insert(identity(one, &site)) {
+                    escapes.sites.push(site);
+                }
+            }
+        }
+        escapes.sites.sort_by(|a, b| (&a.file, a.line, a.column, &a.what).cmp(&(&b.file, b.line, b.column, &b.what)));
+        escapes
+    }
+}
+
+/// What tells an allocation from others. What a generic function has of its own body is one, whatever its types are.
+fn identity(one: &Diagnostic, site: &Site) -> (Position, String, Option<(Position, String)>, Kind) {
+    let function = site.function.as_deref().unwrap_or_default();
+    let apart = || (outermost(&one.position, &one.inlined_at).clone(), site.what.clone());
+    (one.position.clone(), without_types(function), (!function.contains('[')).then(apart), site.kind)
+}
+
+fn site(one: &Diagnostic, directory: &str) -> Site {
+    let at = outermost(&one.position, &one.inlined_at);
+    let inlined = !one.inlined_at.is_empty();
+    Site {
+        package: one.package.clone(),
+        function: one.function.as_deref().map(plain),
+        file: below(&at.file, directory),
+        line: at.line,
+        column: at.column,
+        inlined_from: inlined.then(|| Place { file: below(&one.position.file, directory), line: one.position.line }),
+        kind: one.kind,
+        what: plain(&one.what),
+        reason: one.reason.clone(),
+        why: one.reason.words(),
+        chain: one.chain(),
+        suggestion: one.remedy().map(str::to_owned),
+        allocations: None,
+        allocated_bytes: None,
+        shared_with: 0,
+        positions: std::iter::once(&one.position).chain(&one.inlined_at).cloned().collect(),
+    }
+}
+
+fn below(file: &str, directory: &str) -> String {
+    let rest = file.strip_prefix(directory).and_then(|rest| rest.strip_prefix('/'));
+    rest.unwrap_or(file).to_owned()
+}
+
+/// A function's name without the types that it is made for: `(*G[…]).Put` is `(*G).Put`.
+fn without_types(name: &str) -> String {
+    let mut depth = 0_u32;
+    let mut out = String::with_capacity(name.len());
+    for c in name.chars() {
+        match c {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            c if depth == 0 => out.push(c),
+            _ => {}
+        }
+    }
+    out
+}
+
+/// The function of the source that a function literal is in: literals are numbered, and one more changes the numbers.
+fn written(name: &str) -> String {
+    let name = without_types(name);
+    let end = [".func", "-range", ".gowrap", ".deferwrap"].iter().filter_map(|mark| {
+        name.match_indices(mark)
+            .map(|(at, _)| at)
+            .find(|at| name[at + mark.len()..].starts_with(|c: char| c.is_ascii_digit()))
+    });
+    let end = end.min().unwrap_or(name.len());
+    name[..end].to_owned()
+}
+
+impl Site {
+    /// The way to the heap in one line.
+    pub fn way(&self) -> Option<String> {
+        (!self.chain.is_empty()).then(|| self.chain.join(" → "))
+    }
+
+    /// What may be done, as a sentence.
+    pub fn suggested(&self) -> Option<String> {
+        self.suggestion.as_ref().map(|suggestion| format!("Suggestion: {suggestion}."))
+    }
+
+    /// `stream.go:83`.
+    pub fn place(&self) -> String {
+        format!("{}:{}", self.file, self.line)
+    }
+
+    /// Where it was inlined from: `buffer.go:490`.
+    pub fn inlined_place(&self) -> Option<String> {
+        self.inlined_from.as_ref().map(|place| format!("{}:{}", chain::base(&place.file), place.line))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_without_types_and_literals() {
+        assert_eq!(without_types("(*G[go.shape.int,map[string]T]).Put"), "(*G).Put");
+        assert_eq!(written("Closures.func1.2"), "Closures");
+        assert_eq!(written("(*T).function"), "(*T).function");
+        assert_eq!(written("glob..func3"), "glob.");
+        assert_eq!(written("NewG[go.shape.struct { x func1 }].func1"), "NewG");
+        assert_eq!(written("(*T).funcs.func12.gowrap1"), "(*T).funcs");
+    }
+}

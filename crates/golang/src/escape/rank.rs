@@ -1,0 +1,76 @@
+//! What a profile says of the places.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use mallow_profile::Profile;
+use serde::Serialize;
+
+use super::Site;
+
+/// The lines of an inlined call and of those around it, the innermost first.
+type Lines = Vec<(String, u32)>;
+
+/// Gives places what the profile says of them, and sorts them by it, those with the most allocations first.
+///
+/// A place is told by its whole inline chain, of which a profile has the lines. Several on one line have the line's sum.
+pub fn rank(sites: &mut [Site], profile: &Profile) -> Ranked {
+    let mut by_lines: HashMap<Lines, (u64, u64, bool)> = HashMap::new();
+    let mut ranked = Ranked::default();
+    for site in &profile.sites {
+        let mut frames = profile.stacks.frames(site.stack).filter_map(|id| profile.frames.get(id.0 as usize));
+        let name = |line: &mallow_profile::Line| profile.strings.get(line.function);
+        // What the runtime does for the program's own line.
+        let frame = frames.find(|frame| frame.lines.iter().any(|line| !name(line).starts_with("runtime.")));
+        let (allocations, bytes) = (site.counts.allocations, site.counts.allocated_bytes);
+        ranked.allocations += allocations;
+        ranked.allocated_bytes += bytes;
+        let Some(frame) = frame else { continue };
+        let lines = frame.lines.iter().skip_while(|line| name(line).starts_with("runtime."));
+        let lines: Lines =
+            lines.map(|line| (line.file.map_or("", |file| profile.strings.get(file)).to_owned(), line.line)).collect();
+        let sum = by_lines.entry(lines).or_default();
+        sum.0 += allocations;
+        sum.1 += bytes;
+    }
+    let mut places: HashMap<Lines, u64> = HashMap::new();
+    for site in sites.iter() {
+        *places.entry(lines_of(site)).or_default() += 1;
+    }
+    for site in sites.iter_mut() {
+        let lines = lines_of(site);
+        let sum = by_lines.get_mut(&lines).map(|sum| {
+            sum.2 = true;
+            (sum.0, sum.1)
+        });
+        let (allocations, bytes) = sum.unwrap_or_default();
+        site.allocations = Some(allocations);
+        site.allocated_bytes = Some(bytes);
+        site.shared_with = places.get(&lines).map_or(0, |n| n - 1);
+    }
+    for (allocations, bytes, found) in by_lines.into_values() {
+        if found {
+            ranked.found += allocations;
+            ranked.found_bytes += bytes;
+        }
+    }
+    sites.sort_by_key(|site| Reverse((site.allocations, site.allocated_bytes)));
+    ranked
+}
+
+fn lines_of(site: &Site) -> Lines {
+    site.positions.iter().map(|position| (position.file.clone(), position.line)).collect()
+}
+
+/// How much of a profile belongs to places.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Ranked {
+    /// All that the profile has.
+    pub allocations: u64,
+    /// See `allocations`.
+    pub allocated_bytes: u64,
+    /// Those of places.
+    pub found: u64,
+    /// See `found`.
+    pub found_bytes: u64,
+}

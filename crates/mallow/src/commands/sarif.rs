@@ -1,0 +1,78 @@
+//! SARIF 2.1.0, for code scanning: <https://docs.oasis-open.org/sarif/sarif/v2.1.0/>.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+/// Something that is found at a place. Each has one, or GitHub takes none.
+#[derive(Debug)]
+pub struct Finding {
+    /// What kind it is.
+    pub rule: &'static str,
+    /// `error`, `warning` or `note`.
+    pub level: &'static str,
+    /// What is said.
+    pub message: String,
+    /// From the root of the version control.
+    pub file: String,
+    /// From 1.
+    pub line: u32,
+    /// From 1; 0 where unknown.
+    pub column: u32,
+}
+
+/// The rules of findings, described.
+pub fn rules(findings: &[Finding], describe: impl Fn(&str) -> String) -> Vec<(&'static str, String)> {
+    let rules: BTreeSet<&'static str> = findings.iter().map(|finding| finding.rule).collect();
+    rules.into_iter().map(|rule| (rule, describe(rule))).collect()
+}
+
+/// The whole file.
+pub fn document(rules: &[(&'static str, String)], findings: &[Finding]) -> Value {
+    let rules: Vec<Value> =
+        rules.iter().map(|(id, text)| json!({ "id": id, "shortDescription": { "text": text } })).collect();
+    let results: Vec<Value> = findings.iter().map(result).collect();
+    json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": { "driver": { "name": "mallow", "version": env!("CARGO_PKG_VERSION"), "rules": rules } },
+            "results": results,
+        }],
+    })
+}
+
+fn result(finding: &Finding) -> Value {
+    let mut region = json!({ "startLine": finding.line });
+    if finding.column > 0 {
+        region["startColumn"] = finding.column.into();
+    }
+    let location = json!({ "artifactLocation": { "uri": uri(&finding.file) }, "region": region });
+    json!({
+        "ruleId": finding.rule,
+        "level": finding.level,
+        "message": { "text": finding.message },
+        "locations": [{ "physicalLocation": location }],
+    })
+}
+
+/// Where paths of sources begin: the directory under version control that `base` is in, or `base` itself.
+pub fn root(base: &Path) -> PathBuf {
+    let base = base.canonicalize().unwrap_or_else(|_| base.to_owned());
+    base.ancestors().find(|dir| dir.join(".git").exists()).unwrap_or(&base).to_owned()
+}
+
+/// A path as a URI.
+fn uri(path: &str) -> String {
+    let mut out = String::new();
+    for byte in path.bytes() {
+        match byte {
+            b'/' | b'-' | b'.' | b'_' | b'~' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => out.push(byte.into()),
+            // Writing into a string cannot fail.
+            byte => drop(write!(out, "%{byte:02X}")),
+        }
+    }
+    out
+}
