@@ -1,4 +1,6 @@
 //! What is said of samples, held against programs whose truth is known.
 
 mod coverage;
+mod growth;
 mod simulation;
+mod snapshots;

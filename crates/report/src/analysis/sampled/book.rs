@@ -63,6 +63,7 @@ pub struct Finding {
 #[derive(Debug, Default)]
 pub struct Book {
     pub(super) now_ns: u64,
+    pub(super) began_ns: Option<u64>,
     /// None until the first sample: it tells when the watching begins.
     pub(super) clocks: Option<[Clock; CLOCKS]>,
     pub(super) waiting: Vec<SampleEvent>,
@@ -127,7 +128,9 @@ impl Book {
         self.now_ns = now_ns.max(self.now_ns);
         if self.clocks.is_none() {
             let Some(first) = self.waiting.iter().filter_map(began).min() else { return };
-            let clocks = Clock::all(first.min(self.now_ns));
+            let first = first.min(self.now_ns);
+            self.began_ns = Some(first);
+            let clocks = Clock::all(first);
             self.clocks = Some(clocks);
             self.turn();
             for event in std::mem::take(&mut self.waiting) {
@@ -181,6 +184,21 @@ impl Book {
     /// How many sites were given up to bound the memory, and the bytes that they had allocated. They had no live samples.
     pub fn folded(&self) -> (u64, Estimate) {
         (self.folded.0, self.folded.1.allocated_bytes.estimate(0.5))
+    }
+
+    /// CLOCK_MONOTONIC at which the first sample was picked; None before that.
+    pub fn began_ns(&self) -> Option<u64> {
+        self.began_ns
+    }
+
+    /// The longest period that a sample was picked with.
+    pub fn longest_period(&self) -> u64 {
+        self.longest_period
+    }
+
+    /// What each site of each process ever had.
+    pub(super) fn sums(&self) -> impl Iterator<Item = (ProcessId, StackId, &Sums)> {
+        self.sites.iter().flat_map(|(stack, of)| of.iter().map(|(process, site)| (*process, *stack, &site.sums)))
     }
 
     /// All stacks that allocated, those of sites that were given up excepted.
@@ -245,8 +263,8 @@ impl Book {
         // A site is looked at again and again: about as often as its time doubled anew.
         let watched = self.now_ns.saturating_sub(since_ns) as f64 * 1e-9;
         let tests = (self.kept_apart.max(1) * CLOCKS) as f64 * (watched + 2.0).log2();
-        let said = clocks.iter().enumerate().map(|(number, clock)| {
-            let mut lives = Lives::default();
+        Growth::of_clocks(std::array::from_fn(|number| {
+            let (clock, mut lives) = (&clocks[number], Lives::default());
             for (_, site) in running() {
                 lives.deaths.merge(&site.deaths[number]);
                 for sample in site.live.values() {
@@ -254,8 +272,7 @@ impl Book {
                 }
             }
             lives.growth(clock, since_ns, self.now_ns, tests, self.longest_period as f64, lot)
-        });
-        said.reduce(|best, next| if next.tells_more_than(&best) { next } else { best }).unwrap_or_default()
+        }))
     }
 
     fn since_ns(&self, process: ProcessId) -> u64 {

@@ -43,7 +43,7 @@ pub fn picked(size: u64, period: u64) -> f64 {
     -(-(size as f64) / period.max(1) as f64).exp_m1()
 }
 
-/// What weighted samples tell of the distribution of their sum. Two of these add up; values may be below 0.
+/// What weighted samples tell of the distribution of their sum. Two of these add up.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Moments {
     pub samples: u64,
@@ -68,22 +68,36 @@ impl Moments {
         Self { samples: 1, value: w, squares: square, variance, third, common: third * missed }
     }
 
-    /// A sum with the opposite sign.
-    pub fn negated(self) -> Self {
-        Self { value: -self.value, third: -self.third, common: -self.common, ..self }
-    }
-
     /// Between which limits the truth lies, where limits are shown from this variance on. The variance must be above 0.
     pub fn limits(&self, least_variance: f64, floor: f64, lot: f64) -> (f64, f64) {
-        if self.third < 0.0 {
-            let (low, high) = self.negated().limits(least_variance, f64::NEG_INFINITY, 1.0 - lot);
-            return (-high, -low);
+        let Self { value, variance, third, common, .. } = *self;
+        let (weight, missed, lot) = (third / variance, common / third, lot.clamp(0.0, 1.0));
+        Spread { value, variance, weight, missed, least_variance, floor, lot }.limits()
+    }
+
+    /// Between which limits this sum less the other one lies, where limits are shown from this variance of both on. The
+    /// limits of a difference follow from those of its parts: their distances add up as independent errors do.
+    pub fn limits_less(&self, other: &Self, least_variance: f64, lot: f64) -> (f64, f64) {
+        match (self.variance > 0.0, other.variance > 0.0) {
+            (true, true) => {
+                let mine = self.limits(0.0, 0.0, lot);
+                // Other digits of the lot are another lot.
+                let others = other.limits(0.0, 0.0, (lot * 65_536.0).fract());
+                let net = self.value - other.value;
+                let down = (self.value - mine.0).hypot(others.1 - other.value);
+                let up = (mine.1 - self.value).hypot(other.value - others.0);
+                (net - down, net + up)
+            }
+            (true, false) => {
+                let (low, high) = self.limits(least_variance, 0.0, lot);
+                (low - other.value, high - other.value)
+            }
+            (false, true) => {
+                let (low, high) = other.limits(least_variance, 0.0, lot);
+                (self.value - high, self.value - low)
+            }
+            (false, false) => (self.value - other.value, self.value - other.value),
         }
-        let (value, variance) = (self.value, self.variance);
-        // Where positive and negative values are in balance, the sum is symmetric: as one of very many small samples.
-        let weight = (self.third / variance).max(variance.sqrt() * 1e-4);
-        let missed = if self.third > 0.0 { (self.common / self.third).clamp(1e-6, 1.0) } else { 1.0 };
-        Spread { value, variance, weight, missed, least_variance, floor, lot: lot.clamp(0.0, 1.0) }.limits()
     }
 }
 

@@ -1,21 +1,22 @@
 //! Is a site's live memory growing, and will it go on?
 //!
-//! Blocks that lived through at least one whole bucket are *settled*; what comes and goes faster is no growth. The first
-//! quarter of the time is not looked at: programs start up. Of the rest, the settled blocks that came and are still live are
-//! compared with those that were there and are gone. That is growth, if chance would seldom make such a difference, over all
-//! sites that are looked at. It is called lasting if four things hold besides:
+//! Blocks that lived through at least one whole bucket are *settled*; what comes and goes faster is no growth. The settled
+//! blocks that came and are still live are compared with those that were there and are gone. That is growth, if chance would
+//! seldom make such a difference, over all sites that are looked at. It is called lasting if four things hold besides:
 //!
-//! - Each third of the time has its part in it. One large step is no leak.
+//! - Each third of the last three quarters of the time has its part in it. One large step is no leak.
 //! - What came and stayed came as much late as early. A cache that fills up slows down.
 //! - Settled blocks hardly die. Where a third of them would be gone after as long again, what looks like growth is a
 //!   population that is still gathering: nobody can see the deaths of blocks that were there before the watching began.
-//! - It is more than single blocks: chance is reckoned with whole blocks, however large.
+//! - It has gone on for a minute. Before that, every program starts up.
+//!
+//! Chance is reckoned with whole blocks, however large: three buffers of 64 MiB are three blocks.
 
 use serde::Serialize;
 use statrs::function::beta::beta_reg;
 
 use super::estimate::{Estimate, LEAST_SAMPLES, Moments};
-use super::lives::{BUCKETS, Clock, Deaths};
+use super::lives::{BUCKETS, CLOCKS, Clock, Deaths};
 
 /// How likely chance alone may be, over all sites and all looks.
 const CHANCE: f64 = 0.01;
@@ -25,6 +26,8 @@ const PART: f64 = 0.25;
 const DYING: f64 = 0.3;
 /// The fewest buckets that tell anything.
 const LEAST_BUCKETS: u32 = 8;
+/// The shortest time that lasts.
+const LEAST_NS: u64 = 60_000_000_000;
 
 /// What is said of a site's growth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -35,7 +38,9 @@ pub enum Verdict {
     Unknown,
     /// What comes goes again, as far as can be told.
     Steady,
-    /// It grew, but not evenly, or less and less: a cache that fills up, a step, a population that gathers.
+    /// It grew, in steps, or for less than a minute.
+    Uneven,
+    /// It grew less and less: a cache that fills up, or a population that gathers.
     Slowing,
     /// It grows, and nothing says that it will end: a leak, until somebody knows better.
     Growing,
@@ -60,11 +65,19 @@ impl Growth {
         self.bytes_per_hour.low.unwrap_or(0.0)
     }
 
-    /// Of what two clocks say of a site, this is what to show.
-    pub(super) fn tells_more_than(&self, other: &Self) -> bool {
-        let growing = |growth: &Self| growth.verdict == Verdict::Growing;
-        let known = |growth: &Self| growth.verdict != Verdict::Unknown;
-        (growing(self), known(self), -self.chance) > (growing(other), known(other), -other.chance)
+    /// What to say of a site of which the clocks, the one with the shortest memory first, say this. What grows in a short
+    /// memory may be a cache that a longer one sees fill up.
+    pub(super) fn of_clocks(mut said: [Self; CLOCKS]) -> Self {
+        for shorter in 0..CLOCKS - 1 {
+            if said[shorter].verdict == Verdict::Growing && said[shorter + 1].verdict == Verdict::Slowing {
+                said[shorter].verdict = Verdict::Slowing;
+            }
+        }
+        let rank = |growth: &Self| {
+            let known = growth.verdict != Verdict::Unknown;
+            (growth.verdict == Verdict::Growing, known, -growth.chance)
+        };
+        said.into_iter().reduce(|best, next| if rank(&next) > rank(&best) { next } else { best }).unwrap_or_default()
     }
 }
 
@@ -160,34 +173,42 @@ impl Lives {
         let from = to - 3 * third;
         let over_ns = clock.width_ns() * u64::from(3 * third);
         let flow = self.flow(from, to);
-        let mut net = flow.came;
-        net += flow.went.negated();
         let per_hour = 3.6e12 / over_ns as f64;
-        let mut bytes_per_hour = Estimate { value: net.value * per_hour, samples: net.samples, ..Estimate::default() };
+        let samples = flow.came.samples + flow.went.samples;
+        let mut bytes_per_hour = Estimate { value: flow.net() * per_hour, samples, ..Estimate::default() };
         let least_variance = LEAST_SAMPLES * heaviest * heaviest;
-        if net.variance > 0.0 && net.variance >= least_variance {
-            let (low, high) = net.limits(least_variance, f64::NEG_INFINITY, lot);
+        let variance = flow.came.variance + flow.went.variance;
+        if variance > 0.0 && variance >= least_variance {
+            let (low, high) = flow.came.limits_less(&flow.went, least_variance, lot);
             (bytes_per_hour.low, bytes_per_hour.high) = (Some(low * per_hour), Some(high * per_hour));
         }
         let chance = (chance(&flow) * tests).min(1.0);
         let verdict = match chance < CHANCE {
-            true if self.lasts(from, third, &flow) => Verdict::Growing,
-            true => Verdict::Slowing,
+            true => self.lasts(first, from, to, clock.width_ns()),
             false if bytes_per_hour.enough() => Verdict::Steady,
             false => Verdict::Unknown,
         };
         Growth { verdict, bytes_per_hour, chance, over_ns }
     }
 
-    fn lasts(&self, from: u32, third: u32, flow: &Flow) -> bool {
-        let to = from + 3 * third;
-        let part = PART * flow.net() / 3.0;
-        let thirds = (0..3).all(|n| self.flow(from + n * third, from + (n + 1) * third).net() >= part);
+    /// What kind of growth it is that there is since `from`, in a time that began with `first`.
+    fn lasts(&self, first: u32, from: u32, to: u32, width_ns: u64) -> Verdict {
+        // Without what happens at the very start.
+        let early = first + (to - first).div_ceil(8);
+        let flow = self.flow(early, to);
         // How many blocks' worth of growth there is, among so many comings and goings.
-        let (came, went) = whole(flow);
+        let (came, went) = whole(&flow);
         let blocks = (came - went) * (came - went) / (came + went);
-        // A leak's middle is at 0.5, give or take 0.29 / √blocks.
-        thirds && self.middle(from, to) >= 0.46 - 0.16 / blocks.sqrt() && self.dying(from, to) <= DYING
+        // An even growth's middle is at 0.5, give or take 0.29 / √blocks; where it halves within the time, at 0.46.
+        let fades = flow.net() > 0.0 && self.middle(early, to) < 0.47 - 0.1 / blocks.sqrt();
+        if fades || self.dying(from, to) > DYING {
+            return Verdict::Slowing;
+        }
+        let third = (to - from) / 3;
+        let part = PART * self.flow(from, to).net() / 3.0;
+        let even = (0..3).all(|n| self.flow(from + n * third, from + (n + 1) * third).net() >= part);
+        let long = width_ns * u64::from(to - first) >= LEAST_NS;
+        if even && long { Verdict::Growing } else { Verdict::Uneven }
     }
 }
 

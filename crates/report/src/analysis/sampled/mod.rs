@@ -8,7 +8,9 @@ mod history;
 mod limits;
 mod lives;
 mod site;
+mod snapshot;
 
 pub use book::{Book, Ended, Finding, Peak, SiteFigures};
 pub use estimate::{Estimate, Sum, picked};
 pub use growth::{Growth, Verdict};
+pub use snapshot::snapshot;

@@ -1,0 +1,120 @@
+//! The book as a profile, which every view reads and every writer writes. Numbers are the estimates; a profile has no place
+//! for their intervals.
+
+use std::collections::BTreeMap;
+
+use mallow_profile::{Counts, Origin, Patterns, Process, ProcessId, Profile, Site, StackId, Word, Words};
+
+use super::book::Book;
+use super::estimate::Sum;
+
+/// What is known of a site, before it is rounded.
+#[derive(Clone, Copy, Default)]
+struct Figures {
+    allocations: f64,
+    allocated_bytes: f64,
+    live: Sum,
+    live_bytes: Sum,
+    peak: Sum,
+    peak_bytes: Sum,
+    oldest_ns: Option<u64>,
+    youngest_ns: u64,
+}
+
+/// What was allocated and is live now, and what was live at the highest footprint if the book tracks it. `tables` are those
+/// that the samples' stacks and processes belong to, `unix_ms` is what the wall clock shows. Live blocks take the place of
+/// leaked ones.
+pub fn snapshot(book: &Book, tables: &Profile, now_ns: u64, unix_ms: u64) -> Profile {
+    let mut profile = Profile { sites: Vec::new(), ..tables.clone() };
+    // Sums of processes that ended have no number of a process any more.
+    let former = ProcessId(profile.processes.len() as u32);
+    let place = |process: ProcessId, stack: StackId| (process.0.min(former.0), stack.0);
+    let mut sites: BTreeMap<(u32, u32), Figures> = BTreeMap::new();
+    for (process, stack, sums) in book.sums() {
+        let site = sites.entry(place(process, stack)).or_default();
+        site.allocations += sums.allocations.value();
+        site.allocated_bytes += sums.allocated_bytes.value();
+    }
+    for (_, sample) in book.live() {
+        let site = sites.entry(place(sample.process, sample.stack)).or_default();
+        site.live.add_count(sample);
+        site.live_bytes.add_bytes(sample);
+        site.oldest_ns = Some(site.oldest_ns.map_or(sample.at_ns, |oldest| oldest.min(sample.at_ns)));
+        site.youngest_ns = site.youngest_ns.max(sample.at_ns);
+    }
+    for (_, sample) in book.peak().iter().flat_map(|peak| &peak.live) {
+        let site = sites.entry(place(sample.process, sample.stack)).or_default();
+        site.peak.add_count(sample);
+        site.peak_bytes.add_bytes(sample);
+    }
+    if sites.keys().any(|(process, _)| *process == former.0) {
+        profile.processes.push(Process { executable: "(ended)".to_owned(), ..Process::default() });
+    }
+    let began_ns = book.began_ns().unwrap_or(now_ns);
+    let ms = |ns: u64| ns.saturating_sub(began_ns) / 1_000_000;
+    profile.duration_ms = ms(now_ns);
+    profile.started_unix_ms = unix_ms.saturating_sub(profile.duration_ms);
+    profile.peak_ms = book.peak().map_or(0, |peak| ms(peak.at_ns));
+    for ((process, stack), figures) in sites {
+        let counts = figures.rounded();
+        profile.totals += counts;
+        if let Some(of) = profile.processes.get_mut(process as usize) {
+            of.totals += counts;
+            of.end_ms = profile.duration_ms;
+        }
+        profile.sites.push(Site {
+            process: ProcessId(process),
+            stack: StackId(stack),
+            counts,
+            patterns: Patterns::default(),
+            leaked_oldest_ms: figures.oldest_ns.map_or(0, ms),
+            leaked_youngest_ms: ms(figures.youngest_ns),
+        });
+    }
+    profile.ending.lost = book.losses().events;
+    profile.ending.damaged = book.losses().damaged;
+    profile.origin = Some(Origin {
+        format: "mallow watch",
+        tells: told(book.peak().is_some()),
+        sampled_bytes: Some(book.longest_period()),
+    });
+    profile
+}
+
+/// What samples tell, and a profile can say.
+fn told(peak: bool) -> Words {
+    let words = Words::of(&[
+        Word::Allocations,
+        Word::AllocatedBytes,
+        Word::Frees,
+        Word::FreedBytes,
+        Word::Leaked,
+        Word::LeakedBytes,
+        Word::Times,
+        Word::Ages,
+        Word::Started,
+        Word::Processes,
+    ]);
+    if peak { words.with(Word::Peak).with(Word::PeakBytes) } else { words }
+}
+
+impl Figures {
+    fn rounded(&self) -> Counts {
+        let whole = |number: f64| number.round() as u64;
+        let (leaked, leaked_bytes) = (whole(self.live.value()), whole(self.live_bytes.value()));
+        // What was live before everything was known was allocated too.
+        let allocations = whole(self.allocations).max(leaked);
+        let allocated_bytes = whole(self.allocated_bytes).max(leaked_bytes);
+        Counts {
+            allocations,
+            allocated_bytes,
+            frees: allocations - leaked,
+            freed_bytes: allocated_bytes - leaked_bytes,
+            leaked,
+            leaked_bytes,
+            peak: whole(self.peak.value()),
+            peak_bytes: whole(self.peak_bytes.value()),
+            ..Counts::default()
+        }
+    }
+}

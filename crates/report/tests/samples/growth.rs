@@ -1,0 +1,264 @@
+//! Which sites of a server are called growing, and which are not.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use mallow_profile::{ProcessId, Release, Sample, SampleEvent, SampleKey, StackId, Stacks};
+use mallow_report::analysis::sampled::{Book, Estimate};
+
+use crate::simulation::{Countdown, PERIOD, Random, sample};
+
+const SECOND: u64 = 1_000_000_000;
+const TICK: u64 = SECOND / 50;
+const BEGIN: u64 = 1000 * SECOND;
+const PROCESS: ProcessId = ProcessId(0);
+
+/// What a site does.
+#[derive(Clone, Copy)]
+struct Habit {
+    stack: u32,
+    size: u64,
+    bytes_per_second: f64,
+    life: Life,
+}
+
+#[derive(Clone, Copy)]
+enum Life {
+    /// So many seconds on average.
+    Short(f64),
+    /// Exactly so many: a queue, or a cache that evicts what is oldest.
+    Queue(f64),
+    /// A cache that needs ever less: half of it is there after so many seconds. Nothing is freed.
+    Filling(f64),
+    /// All at once after so many seconds, and again.
+    Flushed(f64),
+    Forever,
+    /// Forever, but only from so many seconds on.
+    Late(f64),
+    /// Allocated when the program starts: so many seconds' worth at once.
+    AtStart(f64),
+}
+
+/// A server under even load.
+struct Server {
+    random: Random,
+    countdown: Countdown,
+    habits: Vec<Habit>,
+    owed: Vec<f64>,
+    deaths: BinaryHeap<Reverse<(u64, u32)>>,
+    free_slots: Vec<u32>,
+    used: Vec<Option<SampleKey>>,
+    generation: u32,
+    now: u64,
+    book: Book,
+}
+
+impl Server {
+    fn new(seed: u64, habits: &[Habit]) -> Self {
+        let mut random = Random(seed);
+        let mut book = Book::new();
+        book.feed(&SampleEvent::ProcessBegan { process: PROCESS, at_ns: BEGIN });
+        Self {
+            countdown: Countdown::new(&mut random, PERIOD),
+            random,
+            habits: habits.to_vec(),
+            owed: vec![0.0; habits.len()],
+            deaths: BinaryHeap::new(),
+            free_slots: Vec::new(),
+            used: Vec::new(),
+            generation: 0,
+            now: BEGIN,
+            book,
+        }
+    }
+
+    fn run_until(&mut self, seconds: u64) {
+        while self.now < BEGIN + seconds * SECOND {
+            self.tick();
+            if self.now.is_multiple_of(SECOND / 2) {
+                self.book.advance(self.now);
+            }
+        }
+    }
+
+    fn tick(&mut self) {
+        let passed = (self.now - BEGIN) as f64 / SECOND as f64;
+        let tick = TICK as f64 / SECOND as f64;
+        self.now += TICK;
+        for index in 0..self.habits.len() {
+            let habit = self.habits[index];
+            self.owed[index] += habit.bytes_per_second
+                * match habit.life {
+                    Life::Filling(half) => tick * (-passed / half * 2f64.ln()).exp(),
+                    Life::AtStart(seconds) if passed == 0.0 => seconds,
+                    Life::AtStart(_) => 0.0,
+                    Life::Late(begin) if passed < begin => 0.0,
+                    _ => tick,
+                };
+            let count = (self.owed[index] / habit.size as f64).floor();
+            self.owed[index] -= count * habit.size as f64;
+            let mut picked = 0;
+            self.countdown.allocate_many(&mut self.random, habit.size, count as u64, |_| picked += 1);
+            for _ in 0..picked {
+                self.allocate(habit);
+            }
+        }
+        while let Some(Reverse((at, slot))) = self.deaths.peek().copied().filter(|Reverse((at, _))| *at <= self.now) {
+            self.deaths.pop();
+            let key = self.used[slot as usize].take().expect("a live sample");
+            self.free_slots.push(slot);
+            let release = Release { thread: 1, at_ns: at, stack: Stacks::ROOT };
+            self.book.feed(&SampleEvent::Freed { key, release });
+        }
+    }
+
+    fn allocate(&mut self, habit: Habit) {
+        let slot = self.free_slots.pop().unwrap_or_else(|| {
+            self.used.push(None);
+            self.used.len() as u32 - 1
+        });
+        self.generation += 1;
+        let key = SampleKey { process: PROCESS, slot, generation: self.generation };
+        self.used[slot as usize] = Some(key);
+        let at_ns = self.now - (self.random.unit() * TICK as f64) as u64;
+        let of = Sample { at_ns, stack: StackId(habit.stack), ..sample(habit.size, PERIOD) };
+        self.book.feed(&SampleEvent::Allocated { key, sample: of });
+        let seconds = match habit.life {
+            Life::Short(mean) => self.random.exponential(mean),
+            Life::Queue(seconds) => seconds,
+            Life::Flushed(seconds) => {
+                let passed = (at_ns - BEGIN) as f64 / SECOND as f64;
+                (passed / seconds).ceil() * seconds - passed
+            }
+            Life::Filling(_) | Life::Forever | Life::Late(_) | Life::AtStart(_) => return,
+        };
+        self.deaths.push(Reverse((at_ns + (seconds * SECOND as f64) as u64, slot)));
+    }
+
+    /// Sites that are said to grow, the first one first.
+    fn growing(&self) -> Vec<u32> {
+        self.book.findings().iter().map(|finding| finding.stack.0).collect()
+    }
+}
+
+const MEBIBYTE: f64 = (1 << 20) as f64;
+const LEAK: u32 = 90;
+
+const fn habit(stack: u32, size: u64, bytes_per_second: f64, life: Life) -> Habit {
+    Habit { stack, size, bytes_per_second, life }
+}
+
+/// Requests, connections, queues, a heap from the start, and what is flushed now and then.
+fn healthy() -> Vec<Habit> {
+    vec![
+        habit(10, 4096, 60.0 * MEBIBYTE, Life::Short(0.005)),
+        habit(11, 200, 20.0 * MEBIBYTE, Life::Short(0.05)),
+        habit(12, 30_000, 20.0 * MEBIBYTE, Life::Short(1.0)),
+        habit(13, 1000, 4.0 * MEBIBYTE, Life::Short(8.0)),
+        habit(14, 64 << 10, 5.0 * MEBIBYTE, Life::Queue(10.0)),
+        habit(15, 2000, 2.0 * MEBIBYTE, Life::Flushed(7.0)),
+        habit(16, 800, 3.0 * MEBIBYTE, Life::AtStart(40.0)),
+        habit(17, 50 << 20, 150.0 * MEBIBYTE, Life::AtStart(1.0)),
+    ]
+}
+
+#[test]
+fn a_steady_server_has_no_findings() {
+    for seed in 0..12 {
+        let mut server = Server::new(seed, &healthy());
+        for seconds in (5..=600).step_by(5) {
+            server.run_until(seconds);
+            assert_eq!(server.growing(), [0u32; 0], "seed {seed} after {seconds} s");
+        }
+    }
+}
+
+#[test]
+fn a_leak_of_100_bytes_a_request_is_found_within_minutes_and_a_warming_cache_is_not() {
+    // 10,000 requests a second; and caches that are full, or nearly full, after a minute or two.
+    let mut habits = healthy();
+    habits.extend([
+        habit(LEAK, 100, 1e6, Life::Forever),
+        habit(20, 3000, 2.0 * MEBIBYTE, Life::Filling(30.0)),
+        habit(21, 3000, 4.0 * MEBIBYTE, Life::Queue(60.0)),
+        habit(22, 500, 1.0 * MEBIBYTE, Life::Filling(60.0)),
+    ]);
+    for seed in 100..112 {
+        let mut server = Server::new(seed, &habits);
+        let mut found = None;
+        for seconds in (5..=600).step_by(5) {
+            server.run_until(seconds);
+            let growing = server.growing();
+            if growing.first() == Some(&LEAK) {
+                found.get_or_insert(seconds);
+            }
+            assert!(seconds < 180 || growing == [LEAK], "seed {seed} after {seconds} s: {growing:?}");
+        }
+        println!("seed {seed}: first after {} s", found.expect("it is found"));
+        assert!(found.is_some_and(|seconds| seconds <= 120), "seed {seed}: {found:?}");
+    }
+}
+
+#[test]
+fn a_leak_beside_churn_on_the_same_stack_is_found() {
+    let churn = habit(LEAK, 100, 30.0 * MEBIBYTE, Life::Short(0.2));
+    let mut server = Server::new(5, &[healthy(), vec![churn, habit(LEAK, 100, 1e6, Life::Forever)]].concat());
+    server.run_until(180);
+    assert_eq!(server.growing(), [LEAK]);
+}
+
+#[test]
+fn what_takes_hours_is_judged_over_hours() {
+    // A cache that needs half an hour for its first half, and a leak that begins when the server has run for two hours.
+    let cache = habit(20, 3000, 0.4 * MEBIBYTE, Life::Filling(1800.0));
+    let churn = habit(12, 30_000, 1.0 * MEBIBYTE, Life::Short(60.0));
+    let late = habit(LEAK, 100, 0.2 * MEBIBYTE, Life::Late(7200.0));
+    let mut server = Server::new(3, &[cache, churn, late]);
+    let (mut wrong, mut missed) = (0, 0);
+    for minutes in (75..=240).step_by(1) {
+        server.run_until(minutes * 60);
+        let growing = server.growing();
+        wrong += u32::from(growing.contains(&20) || growing.contains(&12));
+        assert!(minutes >= 120 || !growing.contains(&LEAK), "{minutes} min");
+        missed += u32::from(minutes > 140 && !growing.contains(&LEAK));
+    }
+    assert!(wrong <= 2, "{wrong} of 165 looks took the cache or the churn for a leak");
+    assert!(missed <= 10, "{missed} of 100 looks did not see the leak");
+}
+
+/// How often the truth is within the interval, of so many that are shown.
+fn covered(name: &str, runs: u64, seconds: u64, habit: Habit, of: impl Fn(&Server) -> (Estimate, f64)) {
+    let (mut shown, mut inside, mut sum) = (0, 0, 0.0);
+    let mut truth = 0.0;
+    for seed in 0..runs {
+        let mut server = Server::new(seed * 7919 + 13, &[habit]);
+        server.run_until(seconds);
+        let (estimate, expected) = of(&server);
+        (sum, truth) = (sum + estimate.value, expected);
+        if let Some((low, high)) = estimate.interval() {
+            shown += 1;
+            inside += u32::from((low..=high).contains(&truth));
+        }
+    }
+    let percent = 100.0 * f64::from(inside) / f64::from(shown);
+    println!(
+        "{name:<40} shown {shown:>5} of {runs}, covered {percent:.1}, mean {:.4e}, truth {truth:.4e}",
+        sum / runs as f64
+    );
+    let noise = 300.0 * (0.95 * 0.05 / f64::from(shown)).sqrt();
+    assert!(shown > 300 && (percent - 95.0).abs() < noise.max(1.0), "{name}: {percent} of {shown}");
+}
+
+#[test]
+fn growth_and_byte_seconds_have_intervals_that_cover() {
+    let rate = |server: &Server| server.book.site(&[StackId(LEAK)]).growth.bytes_per_hour;
+    let leak = |mib: f64| habit(LEAK, 1000, mib * MEBIBYTE, Life::Forever);
+    for (name, mib, seconds) in [("growth, 8 picked on average", 0.2, 30), ("growth, 60 picked", 1.0, 40)] {
+        covered(name, 1200, seconds, leak(mib), |server| (rate(server), mib * MEBIBYTE * 3600.0));
+    }
+    let queue = habit(LEAK, 1000, 2.0 * MEBIBYTE, Life::Queue(5.0));
+    covered("growth of a full queue", 2000, 40, queue, |server| (rate(server), 0.0));
+    covered("byte-seconds of a leak", 1200, 40, leak(1.0), |server| {
+        (server.book.site(&[StackId(LEAK)]).byte_seconds, MEBIBYTE * 40.0 * 40.0 / 2.0)
+    });
+}
