@@ -14,7 +14,7 @@ fn source(name: &str) -> String {
 }
 
 /// Builds the two versions, and records them.
-fn recorded(place: &Path, compiler: &str, flags: &[&str], sources: [&str; 2]) {
+pub fn recorded(place: &Path, compiler: &str, flags: &[&str], sources: [&str; 2]) {
     for (name, file) in ["before", "after"].into_iter().zip(sources) {
         ran(Run::new(tool(compiler), place).args(flags).args(["-o", name, &source(file)]));
         let recording = format!("{name}.mallow");
@@ -27,7 +27,7 @@ fn diff(place: &Path, arguments: &[&str], files: [&str; 2]) -> Value {
     serde_json::from_slice(&outcome.stdout).unwrap_or_else(|e| panic!("{e}: {}", outcome.err()))
 }
 
-const RECORDINGS: [&str; 2] = ["before.mallow", "after.mallow"];
+pub const RECORDINGS: [&str; 2] = ["before.mallow", "after.mallow"];
 
 /// Functions of a row's first stack: all, or those of one side alone.
 fn functions<'a>(row: &'a Value, of: &str) -> Vec<&'a str> {

@@ -2,6 +2,7 @@
 
 mod agreement;
 mod bad_input;
+mod base;
 mod diff;
 mod diff_pairing;
 mod diff_regressions;

@@ -77,7 +77,7 @@ pub fn run(flags: &DiffFlags) -> Result<ExitCode> {
 }
 
 /// What is compared: what was asked for, which both must tell, or else the first that both tell. Fails with what to do.
-fn measure(before: &Recording, after: &Recording, by: Option<By>) -> Result<Measure, String> {
+pub(super) fn measure(before: &Recording, after: &Recording, by: Option<By>) -> Result<Measure, String> {
     let tells = |recording: &Recording, by: By| recording.profile.tells(Measure::from(by).word());
     let told: Vec<By> = told::MEASURES.into_iter().filter(|&by| tells(before, by) && tells(after, by)).collect();
     let names = |told: &[By]| told.iter().map(By::to_string).collect::<Vec<_>>().join(", ");

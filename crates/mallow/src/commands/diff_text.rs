@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use anstyle::{AnsiColor, Style};
 use mallow_profile::{Origin, Word};
 use mallow_report::analysis::diff::{Diff, DiffFrame, DiffList, DiffRow, DiffStack, Mark, Why};
 use mallow_report::analysis::{Measure, Totals};
@@ -10,13 +9,13 @@ use mallow_report::analysis::{Measure, Totals};
 use super::told::{self, provenance};
 use crate::text::markdown::cell;
 use crate::text::units::{bytes, count, of, percent};
-use crate::text::{Align, Line, Look, Page, Table, framed, function, measured};
+use crate::text::{Align, Line, Look, Page, Table, change, change_style, framed, function, measured, signed};
 
 /// What the two files are called.
 #[derive(Debug)]
 pub struct Names {
-    before: String,
-    after: String,
+    pub before: String,
+    pub after: String,
 }
 
 impl Names {
@@ -62,25 +61,6 @@ impl Numbers {
     fn change(&self, n: i64) -> String {
         signed(n, self.amount(n.unsigned_abs()))
     }
-
-    /// To the last digit, and not divided.
-    fn exact(&self, n: i64) -> String {
-        let amount = if self.by.is_bytes() { bytes(n.unsigned_abs(), true) } else { count(n.unsigned_abs()) };
-        signed(n, amount)
-    }
-}
-
-fn signed(n: i64, amount: String) -> String {
-    format!(
-        "{}{amount}",
-        if n > 0 {
-            "+"
-        } else if n < 0 {
-            "-"
-        } else {
-            ""
-        }
-    )
 }
 
 /// The lists, with their titles.
@@ -125,7 +105,7 @@ pub fn text(diff: &Diff, names: &Names, numbers: &Numbers, depth: usize) -> Stri
     if diff.equal_stacks > 0 {
         page.line(Line::new().faint(format!("{} without a difference.", of(diff.equal_stacks, "stack"))));
     }
-    page.line(Line::new().strong(reconciled(diff, numbers)));
+    page.line(Line::new().strong(reconciled_stacks(diff, numbers)));
     page.into_text()
 }
 
@@ -157,20 +137,42 @@ fn recognised(diff: &Diff, numbers: &Numbers, page: &mut Page) {
     }
 }
 
-/// `Shown +1,500, left out -200 in 7 stacks: net +1,300 allocations`
-fn reconciled(diff: &Diff, numbers: &Numbers) -> String {
-    let hidden: u64 = [&diff.only_before, &diff.only_after, &diff.different].iter().map(|list| list.hidden()).sum();
-    let mut parts = vec![format!("Shown {}", numbers.exact(diff.shown))];
-    parts.push(match hidden {
-        0 => "nothing left out".to_owned(),
-        _ => format!("left out {} in {}", numbers.exact(diff.hidden), of(hidden, "stack")),
+/// What is shown and what is not, and what they add up to.
+#[derive(Clone, Copy, Debug)]
+pub struct Reconciled {
+    /// What is compared.
+    pub by: Measure,
+    /// Changes of rows that are shown.
+    pub shown: i64,
+    /// Changes of those that are not, and how many these are.
+    pub hidden: (i64, u64),
+    /// What is in no stack.
+    pub elsewhere: i64,
+    /// All of them.
+    pub change: i64,
+}
+
+/// `Shown +1,500, left out -200 in 7 stacks: net +1,300 allocations`, to the last digit.
+pub fn reconciled(sums: &Reconciled, noun: &str) -> String {
+    let exact = |n: i64| change(sums.by, n, &Look { exact: true, ..Look::default() });
+    let mut parts = vec![format!("Shown {}", exact(sums.shown))];
+    parts.push(match sums.hidden {
+        (_, 0) => "nothing left out".to_owned(),
+        (change, rows) => format!("left out {} in {}", exact(change), of(rows, noun)),
     });
-    if diff.elsewhere != 0 {
-        parts.push(format!("in no stack {}", numbers.exact(diff.elsewhere)));
+    if sums.elsewhere != 0 {
+        parts.push(format!("in no stack {}", exact(sums.elsewhere)));
     }
-    let net = numbers.exact(diff.change);
-    let per = numbers.per.map_or(String::new(), |per| format!(", {} divided by {per}", numbers.change(diff.change)));
-    format!("{}: net {net} {}{per}", parts.join(", "), measured(diff.by))
+    format!("{}: net {} {}", parts.join(", "), exact(sums.change), measured(sums.by))
+}
+
+/// The same of stacks.
+fn reconciled_stacks(diff: &Diff, numbers: &Numbers) -> String {
+    let rows = [&diff.only_before, &diff.only_after, &diff.different].iter().map(|list| list.hidden()).sum();
+    let Diff { by, shown, hidden, elsewhere, change, .. } = *diff;
+    let told = reconciled(&Reconciled { by, shown, hidden: (hidden, rows), elsewhere, change }, "stack");
+    let per = numbers.per.map_or(String::new(), |per| format!(", {} divided by {per}", numbers.change(change)));
+    told + &per
 }
 
 fn tells(origin: &Option<Origin>, word: Word) -> bool {
@@ -188,21 +190,15 @@ fn totals(diff: &Diff, numbers: &Numbers) -> Table {
         let value = |totals: &Totals| by.of(totals);
         let (before, after) = (value(&diff.before.totals), value(&diff.after.totals));
         let amount = numbers.amount_by(by, after.abs_diff(before));
-        let sign = if after > before {
-            "+"
-        } else if after < before {
-            "-"
-        } else {
-            ""
-        };
+        let change = if after < before { -1 } else { i64::from(after > before) };
         let share = percent(after.abs_diff(before), before);
         let name = Line::new();
         table.row([
             if by == diff.by { name.strong(measured(by)) } else { name.plain(measured(by)) },
             Line::new().plain(numbers.amount_by(by, before)),
             Line::new().plain(numbers.amount_by(by, after)),
-            Line::new().plain(format!("{sign}{amount}")),
-            Line::new().plain(if share.is_empty() { share } else { format!("{sign}{share}") }),
+            Line::new().plain(signed(change, amount)),
+            Line::new().plain(if share.is_empty() { share } else { signed(change, share) }),
         ]);
     }
     table
@@ -253,12 +249,9 @@ fn explanation(row: &DiffRow, look: &Look) -> Option<String> {
 
 fn show(row: &DiffRow, numbers: &Numbers, depth: usize, page: &mut Page) {
     let both = row.stacks.iter().any(|stack| stack.before.is_some()) && row.stacks.iter().any(|s| s.after.is_some());
-    let (more, fewer) =
-        (Style::new().fg_color(Some(AnsiColor::Red.into())), Style::new().fg_color(Some(AnsiColor::Blue.into())));
-    let style = if row.change > 0 { more } else { fewer }.bold();
     let mut line = Line::new().plain("  ");
     if row.change != 0 {
-        line = line.styled(style, numbers.change(row.change));
+        line = line.styled(change_style(row.change), numbers.change(row.change));
     }
     if both {
         let numbers = match row.change {
@@ -361,7 +354,7 @@ pub fn markdown(diff: &Diff, names: &Names, numbers: &Numbers, depth: usize) -> 
         }
         out.push('\n');
     }
-    out + &cell(&reconciled(diff, numbers)) + "\n"
+    out + &cell(&reconciled_stacks(diff, numbers)) + "\n"
 }
 
 /// `copy ← -parse ← +read ← main`

@@ -4,13 +4,16 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use mallow_profile::Word;
-use mallow_report::analysis::{List, ListFunction, ListLine, ListOptions, Measure, Totals, list};
+use mallow_report::analysis::{
+    Changed, List, ListFunction, ListLine, ListOptions, Measure, Shown, Totals, list, list_changes,
+};
 
+use super::changes::{self, Pair};
 use super::list_code::{Block, Body, Finder, Row, around};
 use super::source::Recording;
 use crate::flags::ListFlags;
 use crate::text::units::{bytes, count, of, percent};
-use crate::text::{Align, Line, Look, Page, Stream, Table, amount, function, location, measured};
+use crate::text::{Align, Line, Look, Page, Stream, Table, amount, change, function, location, measured};
 use crate::{exit, output};
 
 /// Functions shown, where the number is not said.
@@ -21,33 +24,82 @@ const NOTES: usize = 4;
 
 /// Shows the functions.
 pub fn run(flags: &ListFlags) -> Result<ExitCode> {
-    let recording = Recording::open(&flags.rows.source)?;
-    let by = recording.measure(flags.by)?;
     let look = flags.rows.view.look(Stream::Out);
     let limit = flags.rows.view.limit(if flags.rows.view.json { usize::MAX } else { FUNCTIONS });
+    if let Some(before) = &flags.base.base {
+        return run_changes(flags, &Pair::open(before, &flags.base, &flags.rows.source, flags.by)?, limit, &look);
+    }
+    let recording = Recording::open(&flags.rows.source)?;
+    let by = recording.measure(flags.by)?;
     let options = ListOptions { by, raw: flags.raw, limit };
     let mut report = list(&recording.profile, &flags.regex, options);
     if report.functions.is_empty() {
         bail!("{}", nothing(&report, flags.regex.as_str(), unnamed(&recording), &look));
     }
     if let Some(least) = flags.rows.least.min {
-        report.leave_out(least);
+        report.leave_out(least.of(by.of(&report.totals)));
     }
     let mut finder = Finder::new(&recording, flags, by);
     let bodies: Vec<Body> = report.functions.iter_mut().map(|function| finder.body(function)).collect();
     let columns = columns(by, &look, &|word| recording.profile.tells(word));
+    let columns = Columns::of(&columns, &report, &look);
     report.notes = finder.notes();
     output::print(&if flags.rows.view.json {
         recording.json(&report)?
     } else {
-        recording.filters.above(text(&report, &bodies, &columns, &look, report.functions.len() == limit), &look)
+        let heading = heading(&report, &look);
+        recording
+            .filters
+            .above(text(&report, heading, &bodies, &columns, &look, report.functions.len() == limit), &look)
     })?;
     recording.tell_lacks();
     Ok(exit::OK)
 }
 
+/// The same of two recordings.
+fn run_changes(flags: &ListFlags, pair: &Pair, limit: usize, look: &Look) -> Result<ExitCode> {
+    let by = pair.by;
+    let mut report = list_changes(&pair.both, &flags.regex, ListOptions { by, raw: flags.raw, limit });
+    if report.functions.is_empty() {
+        if !report.without.is_empty() {
+            let names: Vec<_> = report.without.iter().map(|name| function(name, look)).collect();
+            bail!("the {} of {} have not changed", measured(by), names.join(", "));
+        }
+        bail!("{}", nothing(&report, flags.regex.as_str(), unnamed(&pair.after), look));
+    }
+    report.leave_out(pair.least(flags.rows.least.min));
+    let mut finder = Finder::new(&pair.after, flags, by);
+    let bodies: Vec<Body> = report.functions.iter_mut().map(|function| finder.body(function)).collect();
+    report.notes = finder.notes();
+    if flags.rows.view.json {
+        pair.print_json(&report, None)?;
+    } else {
+        pair.print(changed(&report, pair, &bodies, look, report.functions.len() == limit), look)?;
+    }
+    pair.tell_lacks();
+    Ok(exit::OK)
+}
+
+fn changed(report: &List<Changed>, pair: &Pair, bodies: &[Body], look: &Look, more: bool) -> String {
+    let by = pair.by;
+    let cells = |numbers: Option<(&Changed, &Changed)>| match numbers {
+        Some((flat, cum)) => {
+            Vec::from(changes::cells(by, flat, look)).into_iter().chain([changes::cell(by, cum, look)]).collect()
+        }
+        None => vec![Line::new(); 4],
+    };
+    let columns = Columns {
+        titles: vec!["before", "after", "change", "cum change"],
+        cells: Box::new(cells),
+        flat: Box::new(|sums| change(by, sums.change, look)),
+        share: Box::new(|_| String::new()),
+    };
+    let heading = pair.heading("Lines", "; flat: by a line itself, cum: with all that it called", look);
+    text(report, heading, bodies, &columns, look, more)
+}
+
 /// Why there is nothing to show, and what to do.
-fn nothing(report: &List, regex: &str, unnamed: Option<String>, look: &Look) -> String {
+fn nothing<T: Shown>(report: &List<T>, regex: &str, unnamed: Option<String>, look: &Look) -> String {
     let named = |names: &[String]| names.iter().map(|name| function(name, look)).collect::<Vec<_>>().join(", ");
     if !report.without.is_empty() {
         return format!("there are no {} in {}", measured(report.by), named(&report.without));
@@ -97,24 +149,72 @@ fn columns(by: Measure, look: &Look, tells: &dyn Fn(Word) -> bool) -> Vec<Column
     columns
 }
 
-/// `more`: a higher limit would show more functions.
-fn text(report: &List, bodies: &[Body], columns: &[Column], look: &Look, more: bool) -> String {
-    let mut page = Page::new(*look);
+/// What is shown.
+fn heading(report: &List, look: &Look) -> Line {
     let total = report.by.of(&report.totals);
-    page.line(Line::new().strong(format!("Lines by {}", measured(report.by))).plain(format!(
+    Line::new().strong(format!("Lines by {}", measured(report.by))).plain(format!(
         ", flat: by a line itself, cum: with all that it called; {} in all",
         amount(report.by, total, look)
-    )));
-    let mut align = vec![Align::Right; 2 * columns.len() + 1];
+    ))
+}
+
+/// Numbers of rows, as columns.
+struct Columns<'a, T> {
+    titles: Vec<&'static str>,
+    /// Of flat and cum; empty ones where there are none.
+    cells: Box<Cells<'a, T>>,
+    /// The flat of rows that are left out, in words.
+    flat: Box<dyn Fn(&T) -> String + 'a>,
+    /// How much of the whole a function's cum is, in words.
+    share: Box<dyn Fn(&T) -> String + 'a>,
+}
+
+type Cells<'a, T> = dyn Fn(Option<(&T, &T)>) -> Vec<Line> + 'a;
+
+impl<'a> Columns<'a, Totals> {
+    fn of(columns: &'a [Column], report: &List, look: &'a Look) -> Self {
+        let by = report.by;
+        let total = by.of(&report.totals);
+        let cell = |column: &Column, totals: &Totals| match (column.of)(totals) {
+            0 => Line::new().faint("."),
+            n if column.bytes => Line::new().plain(bytes(n, look.exact)),
+            n => Line::new().plain(count(n)),
+        };
+        let cells = move |numbers: Option<(&Totals, &Totals)>| {
+            let cells = columns.iter().map(|column| match numbers {
+                Some((flat, cum)) => [cell(column, flat), cell(column, cum)],
+                None => [Line::new(), Line::new()],
+            });
+            cells.flatten().collect()
+        };
+        let titles = columns.iter().flat_map(|c| c.titles).collect();
+        let flat = move |sums: &Totals| amount(by, by.of(sums), look);
+        let share = move |cum: &Totals| format!(" cum {}", percent(by.of(cum), total));
+        Self { titles, cells: Box::new(cells), flat: Box::new(flat), share: Box::new(share) }
+    }
+}
+
+/// `more`: a higher limit would show more functions.
+fn text<T: Shown>(
+    report: &List<T>,
+    heading: Line,
+    bodies: &[Body],
+    columns: &Columns<'_, T>,
+    look: &Look,
+    more: bool,
+) -> String {
+    let mut page = Page::new(*look);
+    page.line(heading);
+    let mut align = vec![Align::Right; columns.titles.len() + 1];
     align.push(Align::Left);
     let mut sheet = Sheet { by: report.by, table: Table::new(&align), columns, look };
-    let titles = columns.iter().flat_map(|c| c.titles).chain(["", ""]);
+    let titles = columns.titles.iter().copied().chain(["", ""]);
     sheet.table.row(titles.map(|t| Line::new().faint(t)));
     for (index, (function, body)) in report.functions.iter().zip(bodies).enumerate() {
         if index > 0 {
             sheet.table.row([]);
         }
-        sheet.function(function, total);
+        sheet.function(function);
         match body {
             Body::Source(lines) => sheet.source(function, lines),
             Body::Code(blocks) => sheet.code(function, blocks),
@@ -127,7 +227,7 @@ fn text(report: &List, bodies: &[Body], columns: &[Column], look: &Look, more: b
         page.line(Line::new().faint("↻ calls itself: what it allocates then counts at each line that led there"));
     }
     if let Some(hidden) = &report.hidden {
-        let flat = amount(report.by, report.by.of(&hidden.sums), look);
+        let flat = (columns.flat)(&hidden.sums);
         let all = if more { "; --limit 0 shows all" } else { "" };
         page.line(Line::new().faint(format!("and {} more, {flat} flat{all}", of(hidden.rows, "function"))));
     }
@@ -142,27 +242,16 @@ fn text(report: &List, bodies: &[Body], columns: &[Column], look: &Look, more: b
 }
 
 /// The rows under construction.
-struct Sheet<'a> {
+struct Sheet<'a, T> {
     by: Measure,
     table: Table,
-    columns: &'a [Column],
+    columns: &'a Columns<'a, T>,
     look: &'a Look,
 }
 
-impl Sheet<'_> {
-    fn row(&mut self, numbers: Option<(&Totals, &Totals)>, place: Line, text: Line) {
-        let cell = |column: &Column, totals: &Totals| match (column.of)(totals) {
-            0 => Line::new().faint("."),
-            n if column.bytes => Line::new().plain(bytes(n, self.look.exact)),
-            n => Line::new().plain(count(n)),
-        };
-        let mut cells: Vec<Line> = Vec::new();
-        for column in self.columns {
-            match numbers {
-                Some((flat, cum)) => cells.extend([cell(column, flat), cell(column, cum)]),
-                None => cells.extend([Line::new(), Line::new()]),
-            }
-        }
+impl<T: Shown> Sheet<'_, T> {
+    fn row(&mut self, numbers: Option<(&T, &T)>, place: Line, text: Line) {
+        let mut cells = (self.columns.cells)(numbers);
         cells.extend([place, text]);
         self.table.row(cells);
     }
@@ -172,7 +261,7 @@ impl Sheet<'_> {
     }
 
     /// The row of the function itself.
-    fn function(&mut self, f: &ListFunction, total: u64) {
+    fn function(&mut self, f: &ListFunction<T>) {
         let mut name = Line::new().strong(function(&f.function, self.look));
         if f.counts_lines_twice(self.by) {
             name = name.faint(" ↻");
@@ -181,15 +270,15 @@ impl Sheet<'_> {
         if !at.is_empty() {
             name = name.plain(" ").faint(at);
         }
-        let share = percent(self.by.of(&f.cum), total);
-        self.row(Some((&f.flat, &f.cum)), Line::new(), name.faint(format!(" cum {share}")));
+        let share = (self.columns.share)(&f.cum);
+        self.row(Some((&f.flat, &f.cum)), Line::new(), name.faint(share));
     }
 
-    fn source(&mut self, f: &ListFunction, source: &[String]) {
-        let has = |line: &ListLine| line.line.is_some_and(|n| n as usize <= source.len());
+    fn source(&mut self, f: &ListFunction<T>, source: &[String]) {
+        let has = |line: &ListLine<T>| !line.gone && line.line.is_some_and(|n| n as usize <= source.len());
         let (known, bare): (Vec<_>, Vec<_>) = f.lines.iter().cloned().partition(has);
         self.lines(&bare);
-        let known: Vec<_> = known.into_iter().filter(|line| self.by.of(&line.cum) > 0).collect();
+        let known: Vec<_> = known.into_iter().filter(|line| self.counts(line)).collect();
         let numbers: Vec<usize> = known.iter().filter_map(|line| line.line).map(|n| n as usize).collect();
         let blank = |n: usize| source[n - 1].trim().is_empty();
         let parts: Vec<_> = around(&numbers, 1, source.len() + 1)
@@ -226,11 +315,16 @@ impl Sheet<'_> {
         }
     }
 
-    /// Lines without their texts.
-    fn lines(&mut self, lines: &[ListLine]) {
-        let by = self.by;
-        for line in lines.iter().filter(|line| by.of(&line.cum) > 0) {
+    /// It has something to show.
+    fn counts(&self, line: &ListLine<T>) -> bool {
+        line.cum.rank(self.by) > 0 || line.flat.rank(self.by) > 0
+    }
+
+    fn lines(&mut self, lines: &[ListLine<T>]) {
+        let counted: Vec<_> = lines.iter().filter(|line| self.counts(line)).collect();
+        for line in counted {
             let (place, text) = match line.line {
+                Some(number) if line.gone => (number.to_string(), "(a line of BEFORE)"),
                 Some(number) => (number.to_string(), ""),
                 None => ("?".to_owned(), "(no line is known)"),
             };
@@ -238,7 +332,7 @@ impl Sheet<'_> {
         }
     }
 
-    fn code(&mut self, f: &ListFunction, blocks: &[Block]) {
+    fn code(&mut self, f: &ListFunction<T>, blocks: &[Block]) {
         for block in blocks {
             if let Some(inside) = &block.inside {
                 let inside = function(inside, self.look);
@@ -268,11 +362,12 @@ impl Sheet<'_> {
 #[cfg(test)]
 mod tests {
     use mallow_profile::{Profile, Word};
-    use mallow_report::analysis::{List, ListOptions, Measure, list};
+    use mallow_report::analysis::{List, ListOptions, Measure, list, list_changes};
     use mallow_report::testing::{Builder, blocks};
 
+    use super::super::changes;
     use super::super::list_code::{Block, Body, Row};
-    use super::{columns, nothing, text};
+    use super::{Columns, changed, columns, heading, nothing, text};
     use crate::text::Look;
 
     /// A function that calls itself, has a line that an inlined function is in, and an allocation that no line has.
@@ -312,7 +407,8 @@ mod tests {
     }
 
     fn shown(report: &List, bodies: &[Body], look: &Look) -> String {
-        text(report, bodies, &columns(report.by, look, &|_| true), look, true)
+        let columns = columns(report.by, look, &|_| true);
+        text(report, heading(report, look), bodies, &Columns::of(&columns, report, look), look, true)
     }
 
     #[test]
@@ -356,8 +452,28 @@ mod tests {
     fn numbers_that_are_not_told_have_no_columns() {
         let report = report(&profile(), &["load"], Measure::Bytes);
         let columns = columns(Measure::Bytes, &Look::default(), &|word| word == Word::AllocatedBytes);
-        let text = text(&report, &[Body::Lines], &columns, &Look::default(), true);
+        let look = Look::default();
+        let text =
+            text(&report, heading(&report, &look), &[Body::Lines], &Columns::of(&columns, &report, &look), &look, true);
         assert!(text.contains("\n  flat bytes  cum bytes\n        70 B       70 B       load b.cc"), "{text}");
+    }
+
+    #[test]
+    fn lines_that_changed_and_lines_that_are_gone() {
+        let before = profile();
+        let mut after = Builder::default();
+        let p = after.process(1, &["a"], 10);
+        after.site(
+            p,
+            &["copy(char const*)@/src/a.cc:3 | walk(int)@/src/a.cc:25", "main@/src/a.cc:30"],
+            blocks(900, 9, 0, 0),
+        );
+        let pair = changes::testing::pair(before, after.profile, Measure::Allocations);
+        let pattern = "^walk".parse().expect("a pattern");
+        let by = Measure::Allocations;
+        let report = list_changes(&pair.both, &pattern, ListOptions { by, raw: false, limit: 9 });
+        let look = Look::default();
+        insta::assert_snapshot!(changed(&report, &pair, &[source()], &look, true));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use mallow_profile::ModuleId;
-use mallow_report::analysis::{ListFunction, ListInstruction, Measure};
+use mallow_report::analysis::{ListFunction, ListInstruction, Measure, Shown};
 use mallow_symbols::{Code, CodeError, Instruction, Options, SourceError, SourceText, Symbolizer};
 
 use super::lacking::Lacking;
@@ -102,10 +102,10 @@ impl<'a> Finder<'a> {
     }
 
     /// What there is to show of a function. Fills in the texts that its report has room for.
-    pub fn body(&mut self, function: &mut ListFunction) -> Body {
+    pub fn body<T: Shown>(&mut self, function: &mut ListFunction<T>) -> Body {
         let source = if self.flags.asm { None } else { self.source(function) };
         if let Some(lines) = source {
-            for line in &mut function.lines {
+            for line in function.lines.iter_mut().filter(|line| !line.gone) {
                 line.text = line.line.and_then(|number| lines.get(number as usize - 1)).cloned();
             }
             function.instructions.clear();
@@ -124,7 +124,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    fn source(&mut self, function: &mut ListFunction) -> Option<Vec<String>> {
+    fn source<T: Shown>(&mut self, function: &mut ListFunction<T>) -> Option<Vec<String>> {
         let Some(file) = &function.file else {
             let module = function.module.as_deref().unwrap_or_default();
             if !self.without_lines.iter().any(|known| known == module) {
@@ -148,7 +148,8 @@ impl<'a> Finder<'a> {
             Ok(source) => {
                 function.source = Some(source.path.display().to_string());
                 let lines: Vec<String> = source.text.lines().map(expanded).collect();
-                let last = function.lines.iter().filter_map(|line| line.line).max().unwrap_or(0);
+                let last =
+                    function.lines.iter().filter(|line| !line.gone).filter_map(|line| line.line).max().unwrap_or(0);
                 let path = source.path.display();
                 let module = function.module.as_deref().unwrap_or_default();
                 let another = "it is not the version that was built; --source-path or --source-map may name that";
@@ -174,7 +175,7 @@ impl<'a> Finder<'a> {
         lines
     }
 
-    fn code(&mut self, function: &mut ListFunction) -> Vec<Block> {
+    fn code<T: Shown>(&mut self, function: &mut ListFunction<T>) -> Vec<Block> {
         let mut blocks = Vec::new();
         let mut from = 0;
         while let Some(first) = function.instructions.get(from) {
@@ -190,7 +191,13 @@ impl<'a> Finder<'a> {
     }
 
     /// The code of one module around some instructions.
-    fn blocks(&mut self, id: ModuleId, function: &mut ListFunction, part: Range<usize>, out: &mut Vec<Block>) {
+    fn blocks<T: Shown>(
+        &mut self,
+        id: ModuleId,
+        function: &mut ListFunction<T>,
+        part: Range<usize>,
+        out: &mut Vec<Block>,
+    ) {
         let (recording, symbolizer) = (self.recording, &mut self.symbolizer);
         let path = recording.profile.modules.get(id.0 as usize).map_or("", |module| &module.path);
         let code = match self.codes.entry(id).or_insert_with(|| symbolizer.code(&recording.profile, id)) {
@@ -204,7 +211,7 @@ impl<'a> Finder<'a> {
         let mut unknown = false;
         let mut at = part.start;
         while at < part.end {
-            let inside = |i: &ListInstruction| i.at.saturating_sub(u64::from(!i.exact));
+            let inside = |i: &ListInstruction<T>| i.at.saturating_sub(u64::from(!i.exact));
             let range = code.function(inside(&function.instructions[at])).unwrap_or_default();
             let instructions = code.instructions(range.clone());
             unknown |= instructions.is_empty();
@@ -222,15 +229,15 @@ impl<'a> Finder<'a> {
     }
 }
 
-fn bare(instruction: &ListInstruction, at: usize) -> Row {
+fn bare<T>(instruction: &ListInstruction<T>, at: usize) -> Row {
     Row::Instruction { address: instruction.address.clone(), text: String::new(), target: None, counted: Some(at) }
 }
 
 /// The rows around those instructions of a function that count by the measure.
-fn rows(
+fn rows<T: Shown>(
     code: &Code,
     instructions: &[Instruction],
-    all: &mut [ListInstruction],
+    all: &mut [ListInstruction<T>],
     counted: Range<usize>,
     by: Measure,
 ) -> Vec<Row> {
@@ -243,7 +250,7 @@ fn rows(
             true => instructions.binary_search_by_key(&instruction.at, Instruction::address),
             false => instructions.binary_search_by_key(&instruction.at, Instruction::next),
         };
-        let counts_here = by.of(&instruction.cum) > 0;
+        let counts_here = instruction.cum.rank(by) > 0;
         match found {
             Ok(at) => {
                 instruction.text = Some(instructions[at].text());

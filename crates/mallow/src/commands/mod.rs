@@ -1,6 +1,7 @@
 //! One file a command. A command gets its flags, and says with which status to exit.
 
 pub mod carried;
+mod changes;
 pub mod diff;
 mod diff_text;
 pub mod doctor;

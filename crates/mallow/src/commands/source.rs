@@ -62,15 +62,19 @@ impl Recording {
 
     /// The recording that the flags name, or the newest one here, which is then told on standard error.
     pub fn open(flags: &SourceFlags) -> Result<Self> {
-        let path = match &flags.file {
-            Some(path) => path.clone(),
+        Self::open_at(&Self::path_of(flags)?, &flags.filters)
+    }
+
+    /// Its path.
+    pub fn path_of(flags: &SourceFlags) -> Result<PathBuf> {
+        match &flags.file {
+            Some(path) => Ok(path.clone()),
             None => {
                 let newest = newest(Path::new("."))?;
                 output::say(&format!("showing {}, the newest recording here", newest.display()));
-                newest
+                Ok(newest)
             }
-        };
-        Self::open_at(&path, &flags.filters)
+        }
     }
 
     /// Says on standard error what the recording lacks: for views that have no line for it.

@@ -139,6 +139,24 @@ pub fn strip_untold(value: &mut Value, profile: &Profile) {
     strip(value, &left_out);
 }
 
+/// The same of two profiles: under `before` what the first does not tell, under `after` the second.
+pub fn strip_sides(value: &mut Value, profiles: [&Profile; 2]) {
+    let left_out = profiles.map(|profile| profile.untold().flat_map(keys).copied().collect::<Vec<_>>());
+    let mut waiting = vec![value];
+    while let Some(value) = waiting.pop() {
+        match value {
+            Value::Object(map) => {
+                for (side, left_out) in ["before", "after"].into_iter().zip(&left_out) {
+                    map.get_mut(side).into_iter().for_each(|numbers| strip(numbers, left_out));
+                }
+                waiting.extend(map.values_mut());
+            }
+            Value::Array(all) => waiting.extend(all),
+            _ => {}
+        }
+    }
+}
+
 /// What a person would look for in vain in what is written: words that are known, and that are not carried.
 pub fn lost(known: impl Fn(Word) -> bool, carried: Words) -> Vec<String> {
     let more = [Word::Processes, Word::Threads, Word::Events];

@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use mallow_report::analysis::{Top, TopOptions, top};
+use mallow_report::analysis::{Changed, Top, TopOptions, top, top_changes};
 
+use super::changes::{self, Pair, Sums};
 use super::source::Recording;
 use crate::flags::TopFlags;
 use crate::text::units::{count, percent};
@@ -13,18 +14,29 @@ use crate::{exit, output};
 
 /// Shows the functions.
 pub fn run(flags: &TopFlags) -> Result<ExitCode> {
-    let recording = Recording::open(&flags.rows.source)?;
     let look = flags.rows.view.look(Stream::Out);
     let screen = if flags.rows.view.json { usize::MAX } else { look.height.map_or(20, |h| h.saturating_sub(5).max(5)) };
-    let options = TopOptions {
-        by: recording.measure(flags.by)?,
-        cum: flags.cum,
-        raw: flags.raw,
-        limit: flags.rows.view.limit(screen),
-    };
+    let limit = flags.rows.view.limit(screen);
+    let options = |by| TopOptions { by, cum: flags.cum, raw: flags.raw, limit };
+    if let Some(before) = &flags.base.base {
+        let pair = Pair::open(before, &flags.base, &flags.rows.source, flags.by)?;
+        let mut report = top_changes(&pair.both, options(pair.by));
+        report.leave_out(pair.least(flags.rows.least.min));
+        let hidden = report.hidden.map(|hidden| (hidden.rows, hidden.sums));
+        let sums = pair.sums(report.functions.iter().map(|f| f.flat), hidden);
+        if flags.rows.view.json {
+            pair.print_json(&report, Some(sums))?;
+        } else {
+            pair.print(changed(&report, &pair, &sums, &look, report.functions.len() == limit), &look)?;
+        }
+        pair.tell_lacks();
+        return Ok(exit::OK);
+    }
+    let recording = Recording::open(&flags.rows.source)?;
+    let options = options(recording.measure(flags.by)?);
     let mut report = top(&recording.profile, options);
     if let Some(least) = flags.rows.least.min {
-        report.leave_out(least);
+        report.leave_out(least.of(options.by.of(&report.totals)));
     }
     output::print(&if flags.rows.view.json {
         recording.json(&report)?
@@ -76,12 +88,46 @@ fn text(report: &Top, look: &Look, more: bool) -> String {
     page.into_text()
 }
 
+/// The same of two recordings.
+fn changed(report: &Top<Changed>, pair: &Pair, sums: &Sums, look: &Look, more: bool) -> String {
+    let mut page = Page::new(*look);
+    let (by, cum) = (report.by, report.cum);
+    let order = if cum { "; cum: by a function and all that it called" } else { "; flat: by a function itself" };
+    page.line(pair.heading("Functions", order, look));
+    let mut table = Table::new(&[Align::Right, Align::Right, Align::Right, Align::Right, Align::Left]);
+    let other = if cum { "flat change" } else { "cum change" };
+    table.row(["before", "after", "change", other, "function"].map(|t| Line::new().faint(t)));
+    for f in &report.functions {
+        let at = location(&f.function, f.file.as_deref(), None, f.module.as_deref(), look);
+        let (shown, other) = if cum { (&f.cum, &f.flat) } else { (&f.flat, &f.cum) };
+        let name = Line::new().strong(function(&f.function, look)).plain(" ").faint(at);
+        table.row(changes::cells(by, shown, look).into_iter().chain([changes::cell(by, other, look), name]));
+    }
+    if let Some(hidden) = &report.hidden {
+        // Flat alone adds up.
+        let [before, after, change] = changes::cells(by, &hidden.sums, look);
+        let none = || Line::new();
+        let cells = if cum { [none(), none(), none(), change] } else { [before, after, change, none()] };
+        table.row(cells.into_iter().chain([Line::new().faint(format!("… {} more", count(hidden.rows)))]));
+    }
+    if report.functions_in_all > 0 {
+        table.onto(&mut page);
+    }
+    let all = if report.hidden.is_some() && more { "; --limit 0 shows all" } else { "" };
+    pair.total(sums, "function", &mut page);
+    if !all.is_empty() {
+        page.line(Line::new().faint(format!("  {}", all.trim_start_matches("; "))));
+    }
+    page.into_text()
+}
+
 #[cfg(test)]
 mod tests {
-    use mallow_report::analysis::{Least, Measure, TopOptions, top};
+    use mallow_report::analysis::{Measure, TopOptions, top, top_changes};
     use mallow_report::testing::parser;
 
-    use super::text;
+    use super::super::changes;
+    use super::{changed, text};
     use crate::text::Look;
 
     #[test]
@@ -100,8 +146,27 @@ mod tests {
     fn functions_that_are_left_out_are_a_sum() {
         let options = TopOptions { by: Measure::Allocations, cum: false, raw: false, limit: 20 };
         let mut report = top(&parser(), options);
-        report.leave_out(Least::Amount(10));
+        report.leave_out(10);
         insta::assert_snapshot!(text(&report, &Look::default(), false));
+    }
+
+    #[test]
+    fn functions_that_changed_and_a_line_that_adds_up() {
+        let shown = |by, cum, limit, look: &Look| {
+            let pair = changes::testing::parsers(by);
+            let report = top_changes(&pair.both, TopOptions { by, cum, raw: false, limit });
+            let hidden = report.hidden.map(|hidden| (hidden.rows, hidden.sums));
+            let sums = pair.sums(report.functions.iter().map(|f| f.flat), hidden);
+            changed(&report, &pair, &sums, look, true)
+        };
+        let colour = Look { colour: true, exact: true, ..Look::default() };
+        let texts = [
+            shown(Measure::Allocations, false, 20, &Look::default()),
+            shown(Measure::Bytes, true, 2, &Look::default()),
+            shown(Measure::Bytes, true, 2, &colour).replace('\u{1b}', "ESC"),
+            shown(Measure::Leaked, false, 20, &Look::default()),
+        ];
+        insta::assert_snapshot!(texts.join("\n"));
     }
 
     #[test]

@@ -3,8 +3,11 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use mallow_report::analysis::{Hidden, Least, Tree, TreeFunction, TreeOptions, TreeRow, tree};
+use mallow_report::analysis::{
+    Changed, Hidden, Least, Shown, Totals, Tree, TreeFunction, TreeOptions, TreeRow, tree, tree_changes,
+};
 
+use super::changes::{self, Pair, Sums};
 use super::source::Recording;
 use crate::flags::TreeFlags;
 use crate::text::units::{count, percent};
@@ -21,26 +24,38 @@ const WORTH: Least = Least::Percent(0.5);
 
 /// Shows the tree.
 pub fn run(flags: &TreeFlags) -> Result<ExitCode> {
-    let recording = Recording::open(&flags.rows.source)?;
     let look = flags.rows.view.look(Stream::Out);
     let screen = if flags.rows.view.json { usize::MAX } else { look.height.map_or(30, |h| h.saturating_sub(5).max(5)) };
     let depth = flags.depth.unwrap_or(if flags.rows.view.json { JSON_DEPTH } else { TEXT_DEPTH });
-    let by = recording.measure(flags.by)?;
     let all = flags.rows.view.json || flags.rows.view.limit == Some(0);
     let least = flags.rows.least.min.unwrap_or(if all { Least::Amount(0) } else { WORTH });
-    let options = TreeOptions {
+    let options = |by, min: u64| TreeOptions {
         by,
         callers: flags.callers,
         raw: flags.raw,
         depth: depth.into(),
-        min: least.of(by.of(&recording.profile.totals.into())).max(1),
+        min: min.max(1),
         limit: flags.rows.view.limit(screen),
     };
-    let report = tree(&recording.profile, options);
+    let more = flags.depth.is_none() && flags.rows.least.min.is_none();
+    if let Some(before) = &flags.base.base {
+        let pair = Pair::open(before, &flags.base, &flags.rows.source, flags.by)?;
+        let report = tree_changes(&pair.both, options(pair.by, pair.least(Some(least))));
+        let sums = pair.sums(report.rows.iter().map(|row| row.cum), report.hidden.map(|h| (h.rows, h.cum)));
+        if flags.rows.view.json {
+            pair.print_json(&report, Some(sums))?;
+        } else {
+            pair.print(changed(&report, &pair, &sums, &look, more), &look)?;
+        }
+        pair.tell_lacks();
+        return Ok(exit::OK);
+    }
+    let recording = Recording::open(&flags.rows.source)?;
+    let by = recording.measure(flags.by)?;
+    let report = tree(&recording.profile, options(by, least.of(by.of(&recording.profile.totals.into()))));
     if flags.rows.view.json {
         recording.print_json(&report)?;
     } else {
-        let more = flags.depth.is_none() && flags.rows.least.min.is_none();
         output::print(&recording.filters.above(text(&report, &look, more), &look))?;
     }
     recording.tell_lacks();
@@ -51,10 +66,7 @@ pub fn run(flags: &TreeFlags) -> Result<ExitCode> {
 fn text(report: &Tree, look: &Look, more: bool) -> String {
     let mut page = Page::new(*look);
     let total = report.by.of(&report.totals);
-    let (what, order) = match report.callers {
-        true => ("Callers", "each below what it called"),
-        false => ("Calls", "own: without what it called"),
-    };
+    let (what, order) = titles(report.callers);
     page.line(
         Line::new()
             .strong(format!("{what} by {}", measured(report.by)))
@@ -64,17 +76,73 @@ fn text(report: &Tree, look: &Look, more: bool) -> String {
         page.line(Line::new().plain("  none"));
         return page.into_text();
     }
-    let mut lines = Lines { report, total, look, lines: Vec::new(), hidden: false, recursive: false };
+    let (by, callers) = (report.by, report.callers);
+    let titles: &[&str] = if callers { &["flat", "flat %", "function"] } else { &["cum", "cum %", "own", "function"] };
+    let cells = |value: &Totals, own: Option<&Totals>| {
+        let value = by.of(value);
+        let mut cells = vec![Line::new().plain(amount(by, value, look)), Line::new().plain(percent(value, total))];
+        if !callers {
+            cells.push(match own.map(|own| by.of(own)) {
+                Some(0) => Line::new().faint("."),
+                Some(own) => Line::new().plain(amount(by, own, look)),
+                None => Line::new(),
+            });
+        }
+        cells
+    };
+    rows(report, &Columns { titles, cells: &cells }, look, more, &mut page);
+    page.into_text()
+}
+
+/// The same of two recordings.
+fn changed(report: &Tree<Changed>, pair: &Pair, sums: &Sums, look: &Look, more: bool) -> String {
+    let mut page = Page::new(*look);
+    let (by, callers) = (report.by, report.callers);
+    let (what, order) = titles(callers);
+    page.line(pair.heading(what, &format!("; {order}"), look));
+    let titles: &[&str] = match callers {
+        true => &["before", "after", "change", "function"],
+        false => &["before", "after", "change", "own change", "function"],
+    };
+    let cells = |value: &Changed, own: Option<&Changed>| {
+        let mut cells = Vec::from(changes::cells(by, value, look));
+        if !callers {
+            cells.push(own.map_or(Line::new(), |own| changes::cell(by, own, look)));
+        }
+        cells
+    };
+    if !report.rows.is_empty() {
+        rows(report, &Columns { titles, cells: &cells }, look, more, &mut page);
+    }
+    pair.total(sums, "row", &mut page);
+    page.into_text()
+}
+
+fn titles(callers: bool) -> (&'static str, &'static str) {
+    match callers {
+        true => ("Callers", "each below what it called"),
+        false => ("Calls", "own: without what it called"),
+    }
+}
+
+/// Numbers of rows, as columns.
+struct Columns<'a, T> {
+    titles: &'a [&'static str],
+    /// Of a row, and of its own.
+    cells: &'a dyn Fn(&T, Option<&T>) -> Vec<Line>,
+}
+
+fn rows<T: Shown>(report: &Tree<T>, columns: &Columns<'_, T>, look: &Look, more: bool, page: &mut Page) {
+    let mut lines = Lines { report, columns, look, lines: Vec::new(), hidden: false, recursive: false };
     lines.below(&report.rows, None, report.hidden.as_ref(), None);
     let (hidden, recursive) = (lines.hidden, lines.recursive);
-    lines.onto(&mut page);
+    lines.onto(page);
     if recursive {
         page.line(Line::new().faint("  ↻ calls itself, maybe through others; --raw shows each call"));
     }
     if hidden && more {
         page.line(Line::new().faint("  --limit 0 shows all rows"));
     }
-    page.into_text()
 }
 
 /// The beginning of a row: what connects it with those around it.
@@ -105,44 +173,44 @@ impl Branch {
 }
 
 /// A line before it is known how much room its name has.
-struct Row<'a> {
-    value: u64,
-    own: Option<u64>,
+struct Row<'a, T> {
+    value: T,
+    own: Option<T>,
     branch: Branch,
-    name: Name<'a>,
+    name: Name<'a, T>,
 }
 
-enum Name<'a> {
-    Functions(&'a TreeRow),
+enum Name<'a, T> {
+    Functions(&'a TreeRow<T>),
     /// Rows that are hidden.
     More(u64),
     /// What nothing called.
     Begins,
 }
 
-struct Lines<'a> {
-    report: &'a Tree,
-    total: u64,
+struct Lines<'a, T> {
+    report: &'a Tree<T>,
+    columns: &'a Columns<'a, T>,
     look: &'a Look,
-    lines: Vec<Row<'a>>,
+    lines: Vec<Row<'a, T>>,
     /// Rows are not shown.
     hidden: bool,
     /// A function of a row calls itself.
     recursive: bool,
 }
 
-impl<'a> Lines<'a> {
+impl<'a, T: Shown> Lines<'a, T> {
     /// Adds the lines for what is below a row.
-    fn below(&mut self, rows: &'a [TreeRow], own: Option<u64>, hidden: Option<&Hidden>, branch: Option<&Branch>) {
+    fn below(&mut self, rows: &'a [TreeRow<T>], own: Option<T>, hidden: Option<&Hidden<T>>, branch: Option<&Branch>) {
         let by = self.report.by;
         self.hidden |= hidden.is_some();
         let rest = usize::from(own.is_some()) + usize::from(hidden.is_some());
         for (index, row) in rows.iter().enumerate() {
             self.recursive |= !row.recursive.is_empty();
             let branch = Branch::below(branch, index + 1 == rows.len() && rest == 0);
-            let own = by.of(&row.own);
+            let own = row.own;
             let line = Row {
-                value: by.of(&row.cum),
+                value: row.cum,
                 own: Some(own).filter(|_| !self.report.callers),
                 branch: branch.clone(),
                 name: Name::Functions(row),
@@ -151,7 +219,7 @@ impl<'a> Lines<'a> {
             if row.children.is_empty() {
                 self.hidden |= row.hidden.is_some();
             } else {
-                let own = Some(own).filter(|&own| own > 0 && self.report.callers);
+                let own = Some(own).filter(|own| own.whole(by) > 0 && self.report.callers);
                 self.below(&row.children, own, row.hidden.as_ref(), Some(&branch));
             }
         }
@@ -160,34 +228,16 @@ impl<'a> Lines<'a> {
             self.lines.push(Row { value, own: None, branch, name: Name::Begins });
         }
         if let Some(hidden) = hidden {
-            let (value, branch) = (by.of(&hidden.cum), Branch::below(branch, true));
+            let (value, branch) = (hidden.cum, Branch::below(branch, true));
             self.lines.push(Row { value, own: None, branch, name: Name::More(hidden.rows) });
         }
     }
 
     fn onto(self, page: &mut Page) {
-        let (by, look) = (self.report.by, self.look);
-        let titles: &[&str] =
-            if self.report.callers { &["flat", "flat %", "function"] } else { &["cum", "cum %", "own", "function"] };
+        let (titles, look) = (self.columns.titles, self.look);
         let mut align = vec![Align::Right; titles.len() - 1];
-        let cells: Vec<Vec<Line>> = self
-            .lines
-            .iter()
-            .map(|line| {
-                let mut cells = vec![
-                    Line::new().plain(amount(by, line.value, look)),
-                    Line::new().plain(percent(line.value, self.total)),
-                ];
-                if !self.report.callers {
-                    cells.push(match line.own {
-                        Some(0) => Line::new().faint("."),
-                        Some(own) => Line::new().plain(amount(by, own, look)),
-                        None => Line::new(),
-                    });
-                }
-                cells
-            })
-            .collect();
+        let cells: Vec<Vec<Line>> =
+            self.lines.iter().map(|line| (self.columns.cells)(&line.value, line.own.as_ref())).collect();
         let width = |column: usize| {
             let rows = cells.iter().map(|c| c[column].width());
             rows.max().unwrap_or(0).max(titles[column].len()) + 2
@@ -214,7 +264,7 @@ impl<'a> Lines<'a> {
 
 /// `main → load → …3… → parse_row parser.cc`. The last function counts, so it is the middle that gives way; among
 /// callers it is the first that counts, and the end.
-fn functions(report: &Tree, row: &TreeRow, look: &Look, room: Option<usize>) -> Line {
+fn functions<T>(report: &Tree<T>, row: &TreeRow<T>, look: &Look, room: Option<usize>) -> Line {
     let callers = report.callers;
     let arrow = || Line::new().faint(if callers { " ← " } else { " → " });
     let name = |f: &TreeFunction| function(&f.function, look);
@@ -256,10 +306,11 @@ fn functions(report: &Tree, row: &TreeRow, look: &Look, room: Option<usize>) -> 
 #[cfg(test)]
 mod tests {
     use mallow_profile::Profile;
-    use mallow_report::analysis::{Measure, Tree, TreeOptions, tree};
+    use mallow_report::analysis::{Measure, Tree, TreeOptions, tree, tree_changes};
     use mallow_report::testing::{Builder, blocks, parser};
 
-    use super::text;
+    use super::super::changes;
+    use super::{changed, text};
     use crate::text::Look;
 
     const ALL: TreeOptions =
@@ -340,6 +391,17 @@ mod tests {
             let lines = shown(&report, 80).lines().filter(|line| line.contains('%')).count() - 1;
             assert!(lines <= limit, "{lines} lines with limit {limit}");
         }
+    }
+
+    #[test]
+    fn what_changed_as_a_tree() {
+        let shown = |callers, limit| {
+            let pair = changes::testing::parsers(Measure::Allocations);
+            let report = tree_changes(&pair.both, TreeOptions { callers, limit, ..ALL });
+            let sums = pair.sums(report.rows.iter().map(|row| row.cum), report.hidden.map(|h| (h.rows, h.cum)));
+            changed(&report, &pair, &sums, &Look { width: Some(90), ..Look::default() }, true)
+        };
+        insta::assert_snapshot!([shown(false, 20), shown(true, 20), shown(false, 1)].join("\n"));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{By, LeastFlags, SourceFlags};
+use super::{BaseFlags, By, LeastFlags, SourceFlags};
 
 /// Flags of `flame`.
 #[derive(Debug, Args)]
@@ -27,4 +27,7 @@ pub struct FlameFlags {
     /// What is worth a row.
     #[command(flatten)]
     pub least: LeastFlags,
+    /// What it is compared with.
+    #[command(flatten)]
+    pub base: BaseFlags,
 }

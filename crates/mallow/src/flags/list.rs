@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use mallow_report::analysis::Pattern;
 
-use super::{By, RowFlags};
+use super::{BaseFlags, By, RowFlags};
 
 /// Flags of `list`.
 #[derive(Debug, Args)]
@@ -14,7 +14,7 @@ pub struct ListFlags {
     #[arg(long, value_enum)]
     pub by: Option<By>,
     /// Show machine code, not sources
-    #[arg(long)]
+    #[arg(long, conflicts_with = "base")]
     pub asm: bool,
     /// Show allocating functions and containers as functions of their own, not as part of their callers
     #[arg(long)]
@@ -31,6 +31,9 @@ pub struct ListFlags {
     /// What to show, and how.
     #[command(flatten)]
     pub rows: RowFlags,
+    /// What it is compared with.
+    #[command(flatten)]
+    pub base: BaseFlags,
 }
 
 /// A directory that sources were in, and the one that they are in.

@@ -1,5 +1,6 @@
 //! The command line: each flag with its documentation.
 
+mod base;
 mod diff;
 mod doctor;
 mod documents;
@@ -27,6 +28,7 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::output;
+pub use base::BaseFlags;
 pub use diff::DiffFlags;
 pub use doctor::DoctorFlags;
 pub use documents::{CompletionsFlags, ManFlags, Shell};
@@ -242,6 +244,9 @@ pub struct TopFlags {
     /// What to show, and how.
     #[command(flatten)]
     pub rows: RowFlags,
+    /// What it is compared with.
+    #[command(flatten)]
+    pub base: BaseFlags,
 }
 
 /// Flags of `leaks`.

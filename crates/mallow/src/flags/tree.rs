@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{By, RowFlags};
+use super::{BaseFlags, By, RowFlags};
 
 /// Flags of `tree`.
 #[derive(Debug, Args)]
@@ -22,4 +22,7 @@ pub struct TreeFlags {
     /// What to show, and how.
     #[command(flatten)]
     pub rows: RowFlags,
+    /// What it is compared with.
+    #[command(flatten)]
+    pub base: BaseFlags,
 }

@@ -21,6 +21,20 @@ pub fn of_module(path: &str, runtime: bool) -> String {
     hex((hash % 360) as f64, 0.50 + shade * 0.1, 0.68 + (hash >> 20 & 3) as f64 * 0.03)
 }
 
+/// Strengths of the colours of changes.
+pub const STEPS: u32 = 8;
+
+/// The strength of a change that is this part of the largest one, from 0 to 1.
+pub fn step(part: f64) -> u32 {
+    ((part * f64::from(STEPS)).ceil() as u32).clamp(1, STEPS)
+}
+
+/// The fill of boxes that have more, and of those that have less: the stronger, the more of it.
+pub fn of_change(step: u32) -> [String; 2] {
+    let part = f64::from(step) / f64::from(STEPS);
+    [(8.0, 0.66), (214.0, 0.68)].map(|(hue, strongest)| hex(hue, 0.85, 0.96 - (0.96 - strongest) * part))
+}
+
 /// From hue in degrees, saturation and lightness, as CSS has them.
 fn hex(hue: f64, saturation: f64, lightness: f64) -> String {
     let chroma = (1.0 - (2.0 * lightness - 1.0).abs()) * saturation;
@@ -34,7 +48,7 @@ fn hex(hue: f64, saturation: f64, lightness: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{hex, of_module};
+    use super::{STEPS, hex, of_change, of_module};
 
     #[test]
     fn hues_are_those_of_css() {
@@ -54,8 +68,9 @@ mod tests {
     #[test]
     fn black_text_can_be_read_on_all_of_them() {
         for n in 0..2000 {
-            for runtime in [false, true] {
-                let colour = of_module(&format!("/usr/lib/lib{n}.so"), runtime);
+            let module = |runtime| of_module(&format!("/usr/lib/lib{n}.so"), runtime);
+            let [more, less] = of_change(1 + n % STEPS);
+            for colour in [module(false), module(true), more, less] {
                 let parts: Vec<f64> = [1, 3, 5]
                     .iter()
                     .map(|&at| f64::from(u8::from_str_radix(&colour[at..at + 2], 16).expect("hexadecimal")) / 255.0)

@@ -1,12 +1,12 @@
 //! Flame graphs: boxes as wide as what they allocated, with names, tooltips, zoom and search.
 
-use mallow_report::analysis::{Flame, FlameBox, FlameFunction, FlameModule, Label, Measure};
+use mallow_report::analysis::{Flame, FlameBox, FlameFunction, FlameModule, Label, Measure, difference};
 use mallow_report::names;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::{Picture, colour, harmless, values};
 use crate::text::units::{bytes, of, percent, span};
-use crate::text::{Look, amount, clean, measured};
+use crate::text::{Look, amount, change, clean, measured, signed};
 
 /// The picture's width where no script fits it to the window, in pixels.
 const WIDTH: u32 = 1200;
@@ -23,6 +23,8 @@ const LINE: u32 = 18;
 const CONTROLS: u32 = 54;
 /// Narrower boxes have no border: one of two pixels would be nothing else.
 const SLIVER: f64 = 3.0;
+/// Functions named of which calls are gone.
+const GONE: usize = 4;
 /// Modules that the legend names.
 const LEGEND: usize = 16;
 
@@ -59,9 +61,10 @@ pub fn draw(flame: &Flame, filters: Option<&str>) -> String {
     let (y, width, inner) = (top.to_string(), (WIDTH - 2 * EDGE).to_string(), boxes_height.to_string());
     picture.open("svg", &[("id", "boxes"), ("x", &edge), ("y", &y), ("width", &width), ("height", &inner)]);
     picture.line();
+    let strongest = largest(flame, |_| true).map_or(0, i64::unsigned_abs);
     for node in &flame.boxes {
         let row = if flame.callers { node.depth as u32 } else { deepest - node.depth as u32 };
-        draw_box(&mut picture, flame, node, row);
+        draw_box(&mut picture, flame, node, row, strongest);
     }
     picture.close();
     picture.line();
@@ -93,6 +96,21 @@ fn notes(flame: &Flame, filters: Option<&str>) -> Vec<(&'static str, String)> {
     let mut first = measured(flame.by).to_owned();
     first[..1].make_ascii_uppercase();
     let mut notes = vec![("note", format!("{first}{moment} {how}: {amount} in {}", of(flame.sites, "stack")))];
+    if let Some(base) = &flame.base {
+        let change = change(flame.by, base.change, &Look::default());
+        let mut text = format!("Before: {}; change {change}", amount_of(flame, base.before));
+        if !flame.gone.is_empty() {
+            let all = flame.gone.iter().fold(0u64, |sum, (_, gone)| sum.saturating_add(*gone));
+            let most = flame.gone.iter().take(GONE).map(|(name, gone)| {
+                let name = if name.is_empty() { "stacks that are not known".to_owned() } else { names::short(name) };
+                format!("{name} {}", amount_of(flame, *gone))
+            });
+            let more = if flame.gone.len() > GONE { ", …" } else { "" };
+            let most = most.collect::<Vec<_>>().join(", ");
+            text += &format!(". Gone, and not drawn: {} of calls of {most}{more}", amount_of(flame, all));
+        }
+        notes.push(("note", text));
+    }
     notes.extend(filters.map(|filters| ("note", filters.to_owned())));
     if let Some(why) = &flame.ending.cut_short {
         notes.push(("warning", format!("The recording is cut short: {why}. Numbers are those up to the cut.")));
@@ -102,6 +120,10 @@ fn notes(flame: &Flame, filters: Option<&str>) -> Vec<(&'static str, String)> {
         notes.push(("warning", format!("{lost} could not be recorded: the true numbers are higher.")));
     }
     notes
+}
+
+fn amount_of(flame: &Flame, n: u64) -> String {
+    amount(flame.by, n, &Look::default())
 }
 
 /// What a script fills in: the search field goes to the left end of this line.
@@ -122,7 +144,8 @@ fn controls(picture: &mut Picture, y: u32) {
     picture.line();
 }
 
-fn draw_box(picture: &mut Picture, flame: &Flame, node: &FlameBox, row: u32) {
+/// `strongest`: the change that has the strongest colour.
+fn draw_box(picture: &mut Picture, flame: &Flame, node: &FlameBox, row: u32, strongest: u64) {
     let function = &flame.functions[node.function];
     let whole = flame.boxes[0].value.max(1) as f64;
     let (left, share) = (node.start as f64 / whole * 100.0, node.value as f64 / whole * 100.0);
@@ -137,9 +160,14 @@ fn draw_box(picture: &mut Picture, flame: &Flame, node: &FlameBox, row: u32) {
     picture.words(&tooltip(flame, node, function));
     picture.close();
     let pixels = share / 100.0 * f64::from(WIDTH - 2 * EDGE);
-    let mut class = function.module.map_or("n".to_owned(), |m| format!("m{m}"));
-    // Neighbours of one module can be told apart: its colour, in one of three strengths.
-    class.push_str(["", " v1", " v2"][function.name.bytes().fold(0, |sum, b| sum + usize::from(b)) % 3]);
+    let mut class = match flame.base {
+        Some(_) => change_class(flame, node, strongest),
+        None => {
+            // Neighbours of one module can be told apart: its colour, in one of three strengths.
+            let strength = ["", " v1", " v2"][function.name.bytes().fold(0, |sum, b| sum + usize::from(b)) % 3];
+            function.module.map_or("n".to_owned(), |m| format!("m{m}")) + strength
+        }
+    };
     class.push_str(if node.inlined { " i" } else { "" });
     class.push_str(if pixels < SLIVER { " s" } else { "" });
     let (y, height) = ((row * ROW).to_string(), BOX.to_string());
@@ -155,6 +183,28 @@ fn draw_box(picture: &mut Picture, flame: &Flame, node: &FlameBox, row: u32) {
     }
     picture.close();
     picture.line();
+}
+
+/// What of a box its colour tells: its own change and, among callers, the change of what was allocated by its way.
+fn coloured(flame: &Flame, node: &FlameBox) -> i64 {
+    if flame.callers { difference(node.before, node.value) } else { node.change }
+}
+
+/// The largest of those changes that `of` is true for; the whole has none of its own among callers.
+fn largest(flame: &Flame, of: fn(i64) -> bool) -> Option<i64> {
+    let boxes = flame.boxes.iter().skip(usize::from(flame.callers));
+    boxes.map(|node| coloured(flame, node)).filter(|&change| of(change)).max_by_key(|change| change.unsigned_abs())
+}
+
+/// The colour of a box in a comparison: the more of the largest change it is, the stronger. Roots make small ones visible.
+fn change_class(flame: &Flame, node: &FlameBox, strongest: u64) -> String {
+    let change = if flame.callers && node.parent.is_none() { 0 } else { coloured(flame, node) };
+    let part = (change.unsigned_abs() as f64 / strongest.max(1) as f64).sqrt();
+    match change {
+        0 => "n".to_owned(),
+        1.. => format!("u{}", colour::step(part)),
+        _ => format!("d{}", colour::step(part)),
+    }
 }
 
 /// A function's name as it stands in its box.
@@ -221,6 +271,21 @@ fn tooltip(flame: &Flame, node: &FlameBox, function: &FlameFunction) -> String {
         size.push_str(&format!("; {} of them by itself", amount(node.own)));
     }
     lines.push(size);
+    if flame.base.is_some() {
+        let signed = |n: i64| signed(n, amount(n.unsigned_abs()));
+        let change = match difference(node.before, node.value) {
+            0 => "as many now".to_owned(),
+            change => signed(change),
+        };
+        lines.push(format!("before: {}; {change}", amount(node.before)));
+        if node.change != 0 && !flame.callers {
+            let gone = match node.gone {
+                0 => String::new(),
+                gone => format!(", of these {} of calls that are gone", signed(0i64.saturating_sub_unsigned(gone))),
+            };
+            lines.push(format!("by itself: {}{gone}", signed(node.change)));
+        }
+    }
     lines.join("\n")
 }
 
@@ -248,17 +313,15 @@ impl Legend {
             Some(path) => colour::of_module(path, m.runtime),
             None => colour::GENERATED.to_owned(),
         };
-        let fills = flame.modules.iter().map(fill).collect();
+        let fills = match flame.base {
+            Some(_) => Vec::new(),
+            None => flame.modules.iter().map(fill).collect(),
+        };
         let mut it = Self { fills, rows: Vec::new() };
-        let whole = flame.boxes[0].value;
-        it.add(None, "modules, and what their functions asked for:".to_owned());
-        for (index, module) in flame.modules.iter().enumerate().take(LEGEND) {
-            let name = module_name(module);
-            let file = name.rsplit('/').next().unwrap_or(name);
-            it.add(Some(format!("m{index}")), format!("{file} {}", percent(module.value, whole)));
-        }
-        if flame.modules.len() > LEGEND {
-            it.add(None, format!("and {} more", of((flame.modules.len() - LEGEND) as u64, "module")));
+        if flame.base.is_some() {
+            it.changes(flame);
+        } else {
+            it.modules(flame);
         }
         it.rows.push(Vec::new());
         if flame.boxes.iter().any(|n| n.inlined) {
@@ -279,6 +342,38 @@ impl Legend {
             it.add(None, format!("Not drawn: {} below {least}.", of(flame.left_out, "box")));
         }
         it
+    }
+
+    /// What colours mean in a comparison.
+    fn changes(&mut self, flame: &Flame) {
+        let told = |n: i64| change(flame.by, n, &Look::default());
+        let what = match flame.callers {
+            true => "how what was allocated this way has changed:",
+            false => "how what a function allocated itself has changed:",
+        };
+        self.add(None, what.to_owned());
+        let sides = [("u", "more", largest(flame, |n| n > 0)), ("d", "less", largest(flame, |n| n < 0))];
+        for (class, words, largest) in sides {
+            let most = largest.map_or("nowhere".to_owned(), |n| format!("at the most {}", told(n)));
+            self.add(Some(format!("{class}{}", colour::STEPS)), format!("{words}, {most}"));
+        }
+        self.add(Some("n".to_owned()), "as much as before".to_owned());
+        self.add(None, "Widths are those of AFTER.".to_owned());
+    }
+
+    /// Which module has which colour.
+    fn modules(&mut self, flame: &Flame) {
+        let it = self;
+        let whole = flame.boxes[0].value;
+        it.add(None, "modules, and what their functions asked for:".to_owned());
+        for (index, module) in flame.modules.iter().enumerate().take(LEGEND) {
+            let name = module_name(module);
+            let file = name.rsplit('/').next().unwrap_or(name);
+            it.add(Some(format!("m{index}")), format!("{file} {}", percent(module.value, whole)));
+        }
+        if flame.modules.len() > LEGEND {
+            it.add(None, format!("and {} more", of((flame.modules.len() - LEGEND) as u64, "module")));
+        }
     }
 
     /// Puts an entry beside the last one, or where it does not fit below it.
@@ -303,7 +398,11 @@ impl Legend {
 
     fn style(&self) -> String {
         let rules = self.fills.iter().enumerate().map(|(index, fill)| format!(".m{index} {{ fill: {fill}; }}\n"));
-        rules.chain([format!(".n {{ fill: {}; }}\n", colour::NOTHING)]).collect()
+        let steps = (1..=colour::STEPS).filter(|_| self.fills.is_empty()).flat_map(|step| {
+            let [more, less] = colour::of_change(step);
+            [format!(".u{step} {{ fill: {more}; }}\n"), format!(".d{step} {{ fill: {less}; }}\n")]
+        });
+        rules.chain([format!(".n {{ fill: {}; }}\n", colour::NOTHING)]).chain(steps).collect()
     }
 
     fn draw(&self, picture: &mut Picture, y: u32) {
@@ -329,7 +428,8 @@ impl Legend {
 #[cfg(test)]
 mod tests {
     use mallow_profile::Profile;
-    use mallow_report::analysis::{Flame, FlameOptions, Least, Measure, flame};
+    use mallow_report::analysis::diff::Rules;
+    use mallow_report::analysis::{Both, Flame, FlameOptions, Least, Measure, flame, flame_changes};
     use mallow_report::testing::{Builder, blocks, parser};
 
     use super::{CHARACTER, PARTS, draw, fitting};
@@ -361,6 +461,25 @@ mod tests {
         profile.ending.cut_short = Some("the disk is full".to_owned());
         profile.ending.lost = 3;
         insta::assert_snapshot!(drawn(&graph(&profile, Measure::Leaked, true)));
+    }
+
+    #[test]
+    fn what_changed_is_red_or_blue() {
+        let mut after = parser();
+        after.sites[0].counts += blocks(900_000, 40, 500_000, 0);
+        after.totals += blocks(900_000, 40, 500_000, 0);
+        for gone in after.sites.drain(1..3) {
+            after.totals.allocations -= gone.counts.allocations;
+        }
+        let both = Both::new(&parser(), &after, Measure::Allocations, Rules::ALL);
+        let options = |callers| FlameOptions {
+            by: Measure::Allocations,
+            callers,
+            raw: false,
+            parts: PARTS,
+            least: Least::Amount(0),
+        };
+        insta::assert_snapshot!([false, true].map(|callers| drawn(&flame_changes(&both, options(callers)))).join("\n"));
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod place;
 mod table;
 pub mod units;
 
-pub use amount::{amount, measured};
+pub use amount::{amount, change, change_style, measured, signed};
 pub use ending::lacks;
 pub use look::{Look, Stream};
 pub use names::{function, location};

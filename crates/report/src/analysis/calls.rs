@@ -1,12 +1,12 @@
 //! All stacks of a recording as one tree of calls, folded for people or to the letter.
 
-use mallow_profile::{Counts, FrameId, Profile, StackId, Stacks};
+use mallow_profile::{FrameId, Profile, StackId, Stacks};
 use rustc_hash::FxHashMap;
 
+use super::changes::{Amount, Source};
 use super::functions::{FunctionId, Functions, Step};
 use super::interest::Interest;
 use super::numbers::Measure;
-use super::overview::by_stack;
 
 /// Index of a call in [`Calls`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -32,7 +32,7 @@ pub(crate) enum Callee {
 
 /// A function, called on one way from the root.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Call {
+pub(crate) struct Call<A> {
     pub caller: CallId,
     pub callee: Callee,
     /// Calls of the same function further in were folded into this one.
@@ -40,9 +40,9 @@ pub(crate) struct Call {
     /// The compiler put the function into the one that called it, wherever it is called on this way.
     pub inlined: bool,
     /// What the function allocated itself, called on this way.
-    pub own: Counts,
+    pub own: A,
     /// The same with all that it called.
-    pub cum: Counts,
+    pub cum: A,
 }
 
 /// The tree of calls of the sites that count by one measure. A call has a higher number than its caller.
@@ -54,8 +54,8 @@ pub(crate) struct Call {
 ///   would be everywhere.
 /// - A function that is on the way already begins the way from there again. Recursion takes no room then, and no
 ///   function is on a way twice; what was called in between is not seen.
-pub(crate) struct Calls {
-    calls: Vec<Call>,
+pub(crate) struct Calls<A> {
+    calls: Vec<Call<A>>,
 }
 
 /// Recursion through more functions than this is not folded. Bounds the cost of deep stacks.
@@ -70,33 +70,33 @@ struct Place {
     again: bool,
 }
 
-struct Builder<'a> {
+struct Builder<'a, A> {
     profile: &'a Profile,
     functions: &'a Functions<'a>,
     raw: bool,
-    calls: Vec<Call>,
+    calls: Vec<Call<A>>,
     children: FxHashMap<(CallId, Callee), CallId>,
     /// Where the ways of stacks lead that were followed already.
     places: FxHashMap<StackId, Place>,
 }
 
-impl Calls {
+impl<A: Amount> Calls<A> {
     /// The tree. Costs a step for each frame that a stack does not share with another.
-    pub fn new(profile: &Profile, functions: &Functions<'_>, raw: bool, by: Measure) -> Self {
+    pub fn new(source: Source<'_, A>, functions: &Functions<'_>, raw: bool, by: Measure) -> Self {
         let root = Call {
             caller: CallId::ROOT,
             callee: Callee::Program,
             recursive: false,
             inlined: false,
-            own: Counts::default(),
-            cum: Counts::default(),
+            own: A::default(),
+            cum: A::default(),
         };
         let (children, places) = (FxHashMap::default(), FxHashMap::default());
-        let mut builder = Builder { profile, functions, raw, calls: vec![root], children, places };
-        for (stack, counts) in by_stack(profile) {
-            if by.of(&counts.into()) > 0 {
+        let mut builder = Builder { profile: source.profile, functions, raw, calls: vec![root], children, places };
+        for &(stack, amount) in source.sites {
+            if amount.values(by) != [0; 2] {
                 let end = builder.end(stack);
-                builder.calls[end.0 as usize].own += counts;
+                builder.calls[end.0 as usize].own += amount;
             }
         }
         let mut calls = builder.calls;
@@ -112,17 +112,17 @@ impl Calls {
     }
 
     /// A call.
-    pub fn get(&self, id: CallId) -> &Call {
+    pub fn get(&self, id: CallId) -> &Call<A> {
         &self.calls[id.0 as usize]
     }
 
     /// All calls, the root first.
-    pub fn iter(&self) -> impl Iterator<Item = (CallId, &Call)> {
+    pub fn iter(&self) -> impl Iterator<Item = (CallId, &Call<A>)> {
         self.calls.iter().enumerate().map(|(index, call)| (CallId(index as u32), call))
     }
 }
 
-impl Builder<'_> {
+impl<A: Amount> Builder<'_, A> {
     /// The call to which the site of this stack belongs.
     fn end(&mut self, stack: StackId) -> CallId {
         let named = self.functions.named_at(stack);
@@ -221,7 +221,7 @@ impl Builder<'_> {
     fn child(&mut self, caller: CallId, callee: Callee, inlined: bool) -> CallId {
         let calls = &mut self.calls;
         let child = *self.children.entry((caller, callee)).or_insert_with(|| {
-            let (own, cum) = (Counts::default(), Counts::default());
+            let (own, cum) = (A::default(), A::default());
             calls.push(Call { caller, callee, recursive: false, inlined, own, cum });
             CallId(calls.len() as u32 - 1)
         });

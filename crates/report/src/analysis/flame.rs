@@ -5,7 +5,8 @@ use std::cmp::Reverse;
 use mallow_profile::Profile;
 use rustc_hash::FxHashMap;
 
-use super::calls::{CallId, Callee, Calls};
+use super::calls::{Call, CallId, Callee, Calls};
+use super::changes::{Amount, Both, Source, difference};
 use super::functions::Functions;
 use super::interest::{Interest, interest};
 use super::numbers::{Ending, Least, Measure, Totals};
@@ -48,6 +49,10 @@ pub struct Flame {
     pub sites: u64,
     /// Boxes that were too small.
     pub left_out: u64,
+    /// Where another profile is compared with: what that had.
+    pub base: Option<FlameBase>,
+    /// Functions of which calls are gone, which are no boxes, and what that had there; the largest first.
+    pub gone: Vec<(String, u64)>,
     /// The least that was asked for.
     pub min: u64,
     /// The functions of the boxes.
@@ -56,6 +61,15 @@ pub struct Flame {
     pub modules: Vec<FlameModule>,
     /// Each box after the one that it stands on; siblings side by side, the largest first. The first one is the whole.
     pub boxes: Vec<FlameBox>,
+}
+
+/// The profile that a graph is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlameBase {
+    /// All of it, by the measure.
+    pub before: u64,
+    /// How much more there is now.
+    pub change: i64,
 }
 
 /// One function of the graph.
@@ -110,6 +124,12 @@ pub struct FlameBox {
     pub value: u64,
     /// What of this stands on no other box: what the function allocated itself.
     pub own: u64,
+    /// How much there was before; 0 where nothing is compared.
+    pub before: u64,
+    /// How what stands on no other box has changed: own, and calls that are no boxes. Adds up to all that changed.
+    pub change: i64,
+    /// Of this, what calls had that are gone.
+    pub gone: u64,
     /// Index in [`Flame::functions`].
     pub function: usize,
     /// The compiler put it into its caller.
@@ -120,9 +140,26 @@ pub struct FlameBox {
 
 /// The graph. Costs a step for each frame that stacks do not share; with `callers`, one for each frame of each stack.
 pub fn flame(profile: &Profile, options: FlameOptions) -> Flame {
+    drawn(Source::of(profile, &by_stack(profile)), options)
+}
+
+/// The graph of the second profile, with what changed since the first.
+pub fn flame_changes(both: &Both, options: FlameOptions) -> Flame {
+    let mut flame = drawn(both.source(), options);
+    let [before, after] = both.totals.values(options.by);
+    let change = difference(before, after);
+    let in_boxes = flame.boxes.iter().fold(0i64, |sum, node| sum.saturating_add(node.change));
+    // What no stack has, the whole has.
+    flame.boxes[0].change = flame.boxes[0].change.saturating_add(change.saturating_sub(in_boxes));
+    flame.base = Some(FlameBase { before, change });
+    flame
+}
+
+fn drawn<A: Amount>(source: Source<'_, A>, options: FlameOptions) -> Flame {
+    let profile = source.profile;
     let functions = Functions::new(profile);
     let by = options.by;
-    let calls = Calls::new(profile, &functions, options.raw, by);
+    let calls = Calls::new(source, &functions, options.raw, by);
     let tree = if options.callers { callers(&calls, by) } else { callees(&calls, by) };
     let mut flame = Flame {
         command: profile.command.clone(),
@@ -130,9 +167,11 @@ pub fn flame(profile: &Profile, options: FlameOptions) -> Flame {
         callers: options.callers,
         raw: options.raw,
         totals: profile.totals.into(),
+        base: None,
         peak_ms: profile.peak_ms,
         ending: Ending::of(profile),
-        sites: by_stack(profile).iter().filter(|(_, counts)| by.of(&(*counts).into()) > 0).count() as u64,
+        sites: source.sites.iter().filter(|(_, amount)| amount.values(by)[1] > 0).count() as u64,
+        gone: Vec::new(),
         left_out: 0,
         min: options.least.of(by.of(&profile.totals.into())),
         functions: Vec::new(),
@@ -148,12 +187,13 @@ pub fn flame(profile: &Profile, options: FlameOptions) -> Flame {
     };
     layout.lay_out(options.parts);
     for (_, call) in calls.iter() {
-        layout.allocated(call.callee, by.of(&call.own.into()));
+        layout.allocated(call.callee, call.own.values(by)[1]);
     }
     layout.sort_modules();
     flame
 }
 
+#[derive(Clone, Copy)]
 /// A box before it has a place. Its number is above that of the one that it stands on.
 struct Node {
     parent: u32,
@@ -162,47 +202,65 @@ struct Node {
     recursive: bool,
     value: u64,
     own: u64,
+    /// The same, of the profile that is compared with.
+    before: u64,
+    own_before: u64,
 }
 
-fn callees(calls: &Calls, by: Measure) -> Vec<Node> {
-    let node = |(_, call): (CallId, &super::calls::Call)| Node {
+fn callees<A: Amount>(calls: &Calls<A>, by: Measure) -> Vec<Node> {
+    let node = |(_, call): (CallId, &Call<A>)| Node {
         parent: call.caller.0,
         callee: call.callee,
         inlined: call.inlined,
         recursive: call.recursive,
-        value: by.of(&call.cum.into()),
-        own: by.of(&call.own.into()),
+        value: call.cum.values(by)[1],
+        own: call.own.values(by)[1],
+        before: call.cum.values(by)[0],
+        own_before: call.own.values(by)[0],
     };
     calls.iter().map(node).collect()
 }
 
-fn callers(calls: &Calls, by: Measure) -> Vec<Node> {
-    let whole = Node { parent: 0, callee: Callee::Program, inlined: false, recursive: false, value: 0, own: 0 };
+fn callers<A: Amount>(calls: &Calls<A>, by: Measure) -> Vec<Node> {
+    let none = Node {
+        parent: 0,
+        callee: Callee::Program,
+        inlined: false,
+        recursive: false,
+        value: 0,
+        own: 0,
+        before: 0,
+        own_before: 0,
+    };
+    let whole = none;
     let mut nodes = vec![whole];
     let mut below: FxHashMap<(u32, Callee), u32> = FxHashMap::default();
     for (id, call) in calls.iter() {
-        let value = by.of(&call.own.into());
-        if value == 0 {
+        let [before, value] = call.own.values(by);
+        if [before, value] == [0; 2] {
             continue;
         }
-        let add = |sum: &mut u64| *sum = sum.saturating_add(value);
-        add(&mut nodes[0].value);
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        add(&mut nodes[0].value, value);
+        add(&mut nodes[0].before, before);
         let (mut at, mut way) = (0, id);
         while way != CallId::ROOT {
             let call = calls.get(way);
             let parent = at;
             at = *below.entry((parent, call.callee)).or_insert_with(|| {
                 let (callee, inlined, recursive) = (call.callee, call.inlined, call.recursive);
-                nodes.push(Node { parent, callee, inlined, recursive, value: 0, own: 0 });
+                nodes.push(Node { parent, callee, inlined, recursive, ..none });
                 nodes.len() as u32 - 1
             });
             let node = &mut nodes[at as usize];
-            add(&mut node.value);
+            add(&mut node.value, value);
+            add(&mut node.before, before);
             node.inlined &= call.inlined;
             node.recursive |= call.recursive;
             way = call.caller;
         }
-        add(&mut nodes[at as usize].own);
+        add(&mut nodes[at as usize].own, value);
+        add(&mut nodes[at as usize].own_before, before);
     }
     nodes
 }
@@ -222,21 +280,36 @@ impl Layout<'_> {
         let whole = nodes[0].value;
         // A node that is left out takes along all that stands on it: none of it is larger.
         let min = self.flame.min;
-        let large = |node: &Node| node.value >= min && u128::from(node.value) * u128::from(parts) >= u128::from(whole);
+        let large = |node: &Node| {
+            node.value > 0 && node.value >= min && u128::from(node.value) * u128::from(parts) >= u128::from(whole)
+        };
         let mut children: Vec<Vec<u32>> = vec![Vec::new(); nodes.len()];
+        let (changes, gone) = self.changes(&large);
         for (at, node) in nodes.iter().enumerate().skip(1) {
             if large(node) {
                 children[node.parent as usize].push(at as u32);
-            } else {
+            } else if node.value > 0 {
                 self.flame.left_out += 1;
             }
         }
         let mut waiting = vec![(0u32, None, 0usize, 0u64)];
         while let Some((at, parent, depth, start)) = waiting.pop() {
-            let &Node { callee, inlined, recursive, value, own, .. } = &nodes[at as usize];
+            let &Node { callee, inlined, recursive, value, own, before, .. } = &nodes[at as usize];
             let index = self.flame.boxes.len();
             let function = self.function(callee);
-            self.flame.boxes.push(FlameBox { parent, depth, start, value, own, function, inlined, recursive });
+            self.flame.boxes.push(FlameBox {
+                parent,
+                depth,
+                start,
+                value,
+                own,
+                before,
+                change: changes[at as usize],
+                gone: gone[at as usize],
+                function,
+                inlined,
+                recursive,
+            });
             let mut inner = std::mem::take(&mut children[at as usize]);
             let name = |at: u32| self.name(nodes[at as usize].callee);
             inner.sort_by_cached_key(|&at| (Reverse(nodes[at as usize].value), name(at), at));
@@ -248,6 +321,29 @@ impl Layout<'_> {
             }
             waiting[first..].reverse();
         }
+    }
+
+    /// Of each node, how what stands on no other box has changed, and what calls had that are gone: a call that is no box
+    /// belongs to the one that it would stand on.
+    fn changes(&mut self, large: &impl Fn(&Node) -> bool) -> (Vec<i64>, Vec<u64>) {
+        let nodes = self.tree;
+        let mut changes: Vec<i64> = nodes.iter().map(|node| difference(node.own_before, node.own)).collect();
+        let mut gone = vec![0u64; nodes.len()];
+        let mut functions: FxHashMap<Callee, u64> = FxHashMap::default();
+        for node in &nodes[1..] {
+            let parent = node.parent as usize;
+            if !large(node) && (parent == 0 || large(&nodes[parent])) {
+                changes[parent] = changes[parent].saturating_add(difference(node.before, node.value));
+            }
+            if node.value == 0 && (parent == 0 || nodes[parent].value > 0) {
+                gone[parent] = gone[parent].saturating_add(node.before);
+                let sum = functions.entry(node.callee).or_default();
+                *sum = sum.saturating_add(node.before);
+            }
+        }
+        self.flame.gone = functions.into_iter().map(|(callee, before)| (self.name(callee), before)).collect();
+        self.flame.gone.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        (changes, gone)
     }
 
     fn name(&self, callee: Callee) -> String {

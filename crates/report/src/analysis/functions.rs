@@ -17,6 +17,7 @@ pub(crate) struct Step {
     pub interest: Interest,
     /// No name is known, the address alone.
     pub nameless: bool,
+    name: Option<StringId>,
     pub module: Option<ModuleId>,
     file: Option<StringId>,
     pub line: u32,
@@ -33,6 +34,11 @@ impl Step {
     /// The frame that it is in.
     pub fn frame(&self) -> FrameId {
         self.frame
+    }
+
+    /// Its name, where one is known.
+    pub fn name(&self) -> Option<StringId> {
+        self.name
     }
 
     /// Its source file.
@@ -177,6 +183,7 @@ impl<'a> Functions<'a> {
                     function,
                     interest,
                     nameless: name.is_none(),
+                    name,
                     module: raw.module,
                     file,
                     line,

@@ -2,14 +2,15 @@
 
 use std::cmp::Reverse;
 
-use mallow_profile::{Counts, FrameId, ModuleId, Profile};
+use mallow_profile::{FrameId, ModuleId, Profile};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+use super::changes::{Amount, Both, Changed, Shown, Source};
 use super::functions::{FunctionId, Functions};
 use super::interest::Interest;
 use super::narrow::Pattern;
-use super::numbers::{Least, LeftOut, Measure, Totals};
+use super::numbers::{LeftOut, Measure, Totals};
 use super::overview::by_stack;
 
 /// What to show.
@@ -30,7 +31,7 @@ pub struct ListOptions {
 /// Cum is counted at each line of the function that is on the stack, once a stack; the lines of a function that calls
 /// itself can have more in all than the function.
 #[derive(Clone, Debug, Serialize)]
-pub struct List {
+pub struct List<T = Totals> {
     /// The command line that was recorded.
     pub command: Vec<String>,
     /// Sorted by this.
@@ -39,13 +40,13 @@ pub struct List {
     pub raw: bool,
     /// Sums over the recording.
     #[serde(flatten)]
-    pub totals: Totals,
-    /// Functions that match and where the measure is above 0, shown here or not.
+    pub totals: T,
+    /// Functions that match and where the measure is above 0, or has changed, shown here or not.
     pub functions_in_all: u64,
     /// The largest first: by flat, then by cum.
-    pub functions: Vec<ListFunction>,
+    pub functions: Vec<ListFunction<T>>,
     /// Functions that are not shown: their flat, which adds up.
-    pub hidden: Option<LeftOut<Totals>>,
+    pub hidden: Option<LeftOut<T>>,
     /// Names of functions that match and are looked past; some of them, where there are many.
     pub looked_past: Vec<String>,
     /// Names of functions that match and where the measure is 0; some of them, where there are many.
@@ -54,18 +55,17 @@ pub struct List {
     pub notes: Vec<String>,
 }
 
-impl List {
+impl<T: Shown> List<T> {
     /// Leaves functions with a smaller cum out.
-    pub fn leave_out(&mut self, least: Least) {
+    pub fn leave_out(&mut self, min: u64) {
         let by = self.by;
-        let min = least.of(by.of(&self.totals));
-        LeftOut::small(&mut self.hidden, &mut self.functions, |f| by.of(&f.cum) >= min, |f| f.flat);
+        LeftOut::small(&mut self.hidden, &mut self.functions, |f| f.cum.rank(by) >= min, |f| f.flat);
     }
 }
 
 /// One function.
 #[derive(Clone, Debug, Serialize)]
-pub struct ListFunction {
+pub struct ListFunction<T = Totals> {
     /// Demangled name, or `module+0xoffset`.
     pub function: String,
     /// Source file.
@@ -73,42 +73,45 @@ pub struct ListFunction {
     /// Path of the ELF file in which it was seen first.
     pub module: Option<String>,
     /// By this function itself.
-    pub flat: Totals,
+    pub flat: T,
     /// By it and all that it called; recursion counts once.
-    pub cum: Totals,
+    pub cum: T,
     /// The file that the texts of its lines are from, if there is one. Left to whoever reads files.
     pub source: Option<String>,
     /// Its lines, in their order; first what belongs to no line.
-    pub lines: Vec<ListLine>,
+    pub lines: Vec<ListLine<T>>,
     /// Its instructions, by module and address.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub instructions: Vec<ListInstruction>,
+    pub instructions: Vec<ListInstruction<T>>,
 }
 
-impl ListFunction {
+impl<T: Shown> ListFunction<T> {
     /// Lines have more in all than the function: it calls itself.
     pub fn counts_lines_twice(&self, by: Measure) -> bool {
-        let lines = self.lines.iter().map(|line| by.of(&line.cum));
-        lines.fold(0, u64::saturating_add) > by.of(&self.cum)
+        let lines = self.lines.iter().map(|line| line.cum.whole(by));
+        lines.fold(0, u64::saturating_add) > self.cum.whole(by)
     }
 }
 
 /// A line of a function.
 #[derive(Clone, Debug, Serialize)]
-pub struct ListLine {
+pub struct ListLine<T = Totals> {
     /// Its number in the function's file.
     pub line: Option<u32>,
+    /// It is one of the profile that is compared with, and none of the other has taken its place.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub gone: bool,
     /// What it says, where the source is there.
     pub text: Option<String>,
     /// By the line itself.
-    pub flat: Totals,
+    pub flat: T,
     /// By it and all that it called.
-    pub cum: Totals,
+    pub cum: T,
 }
 
 /// An instruction that allocates, or calls something that does.
 #[derive(Clone, Debug, Serialize)]
-pub struct ListInstruction {
+pub struct ListInstruction<T = Totals> {
     /// Path of the ELF file.
     pub module: Option<String>,
     /// Where in [`Profile::modules`] that is.
@@ -130,45 +133,57 @@ pub struct ListInstruction {
     /// The function that it calls, where that is known.
     pub calls: Option<String>,
     /// By the instruction itself.
-    pub flat: Totals,
+    pub flat: T,
     /// By it and all that it called.
-    pub cum: Totals,
+    pub cum: T,
 }
 
 /// How many names are told that are not shown.
 const NAMES: usize = 3;
 
 #[derive(Clone, Copy, Default)]
-struct Sum {
-    flat: Counts,
-    cum: Counts,
+struct Sum<A> {
+    flat: A,
+    cum: A,
     /// The last stack that was counted, and 1.
     seen: u32,
 }
 
-impl Sum {
-    fn add(&mut self, stack: u32, counts: Counts, flat: bool) {
+impl<A: Amount> Sum<A> {
+    fn add(&mut self, stack: u32, amount: A, flat: bool) {
         if flat {
-            self.flat += counts;
+            self.flat += amount;
         }
         if self.seen != stack + 1 {
             self.seen = stack + 1;
-            self.cum += counts;
+            self.cum += amount;
         }
     }
 }
 
 /// The functions whose names match. Costs a walk over each stack.
 pub fn list(profile: &Profile, pattern: &Pattern, options: ListOptions) -> List {
+    listed(Source::of(profile, &by_stack(profile)), pattern, options)
+}
+
+/// What the lines of those functions changed by. There are no instructions: two builds have no addresses in common.
+pub fn list_changes(both: &Both, pattern: &Pattern, options: ListOptions) -> List<Changed> {
+    let mut list = listed(both.source(), pattern, options);
+    list.functions.iter_mut().for_each(|function| function.instructions.clear());
+    list
+}
+
+fn listed<A: Amount>(source: Source<'_, A>, pattern: &Pattern, options: ListOptions) -> List<A::Shown> {
+    let profile = source.profile;
     let functions = Functions::new(profile);
     let matched: Vec<bool> =
         (0..functions.len()).map(|id| pattern.matches(&functions.name(FunctionId(id as u32)))).collect();
     let matched = |id: FunctionId| matched[id.0 as usize];
     let mut sums = vec![Sum::default(); functions.len()];
     let mut passed = vec![false; functions.len()];
-    let mut lines: FxHashMap<(FunctionId, u32), Sum> = FxHashMap::default();
-    let mut instructions: FxHashMap<(FunctionId, FrameId, u32), (Sum, bool)> = FxHashMap::default();
-    for (index, (stack, counts)) in by_stack(profile).into_iter().enumerate() {
+    let mut lines: FxHashMap<(FunctionId, u32, bool), Sum<A>> = FxHashMap::default();
+    let mut instructions: FxHashMap<(FunctionId, FrameId, u32), (Sum<A>, bool)> = FxHashMap::default();
+    for (index, &(stack, amount)) in source.sites.iter().enumerate() {
         let index = index as u32;
         let named = if options.raw { Some(0) } else { functions.named_at(stack).map(|(at, _)| at) };
         for (at, step) in functions.steps(stack).enumerate() {
@@ -179,19 +194,19 @@ pub fn list(profile: &Profile, pattern: &Pattern, options: ListOptions) -> List 
             if !flat && !options.raw && step.interest != Interest::Own {
                 passed[step.function.0 as usize] = true;
             } else {
-                sums[step.function.0 as usize].add(index, counts, flat);
-                lines.entry((step.function, step.line)).or_default().add(index, counts, flat);
+                sums[step.function.0 as usize].add(index, amount, flat);
+                let gone = step.frame.0 >= source.first_old;
+                lines.entry((step.function, step.line, gone)).or_default().add(index, amount, flat);
                 let instruction = instructions.entry((step.function, step.frame, step.line));
-                instruction.or_insert((Sum::default(), step.inlined)).0.add(index, counts, flat);
+                instruction.or_insert((Sum::default(), step.inlined)).0.add(index, amount, flat);
             }
         }
     }
     let by = options.by;
-    let value = |counts: &Counts| by.of(&(*counts).into());
     let ids = || (0..functions.len()).map(|id| FunctionId(id as u32)).filter(|&id| matched(id));
     let sum = |id: FunctionId| &sums[id.0 as usize];
-    let mut ranked: Vec<_> = ids().filter(|&id| value(&sum(id).cum) > 0).collect();
-    ranked.sort_by_key(|&id| (Reverse(value(&sum(id).flat)), Reverse(value(&sum(id).cum)), id));
+    let mut ranked: Vec<_> = ids().filter(|&id| sum(id).cum.weight(by) > 0).collect();
+    ranked.sort_by_key(|&id| (Reverse(sum(id).flat.rank(by)), Reverse(sum(id).cum.rank(by)), id));
     let some = |of: &dyn Fn(FunctionId) -> bool| {
         let mut names: Vec<String> = ids().filter(|&id| of(id)).map(|id| functions.name(id)).collect();
         names.sort_unstable();
@@ -201,26 +216,27 @@ pub fn list(profile: &Profile, pattern: &Pattern, options: ListOptions) -> List 
     };
     let mut of_function: FxHashMap<FunctionId, usize> = FxHashMap::default();
     let functions_in_all = ranked.len() as u64;
-    let hidden = LeftOut::after(options.limit, ranked.iter().map(|&id| sum(id).flat.into()));
+    let hidden = LeftOut::after(options.limit, ranked.iter().map(|&id| sum(id).flat.shown(by)));
     ranked.truncate(options.limit);
-    let mut shown: Vec<ListFunction> = Vec::new();
+    let mut shown: Vec<ListFunction<A::Shown>> = Vec::new();
     for &id in &ranked {
         of_function.insert(id, shown.len());
         shown.push(ListFunction {
             function: functions.name(id),
             file: functions.file(id),
             module: functions.module(id),
-            flat: sum(id).flat.into(),
-            cum: sum(id).cum.into(),
+            flat: sum(id).flat.shown(by),
+            cum: sum(id).cum.shown(by),
             source: None,
             lines: Vec::new(),
             instructions: Vec::new(),
         });
     }
     let known = |line: u32| (line > 0).then_some(line);
-    for ((id, line), sum) in lines {
+    for ((id, line, gone), sum) in lines {
         if let Some(&at) = of_function.get(&id) {
-            let line = ListLine { line: known(line), text: None, flat: sum.flat.into(), cum: sum.cum.into() };
+            let line =
+                ListLine { line: known(line), gone, text: None, flat: sum.flat.shown(by), cum: sum.cum.shown(by) };
             shown[at].lines.push(line);
         }
     }
@@ -236,26 +252,26 @@ pub fn list(profile: &Profile, pattern: &Pattern, options: ListOptions) -> List 
                 line: known(line),
                 text: None,
                 calls: None,
-                flat: sum.flat.into(),
-                cum: sum.cum.into(),
+                flat: sum.flat.shown(by),
+                cum: sum.cum.shown(by),
             });
         }
     }
     for function in &mut shown {
-        function.lines.sort_by_key(|line| line.line);
+        function.lines.sort_by_key(|line| (line.line, line.gone));
         function.instructions.sort_by_key(|i| (i.module_id, i.at, i.exact, i.line));
     }
     List {
         command: profile.command.clone(),
         by,
         raw: options.raw,
-        totals: profile.totals.into(),
+        totals: source.totals.shown(by),
         functions_in_all,
         functions: shown,
         hidden,
         looked_past: some(&|id| sum(id).seen == 0 && passed[id.0 as usize]),
         notes: Vec::new(),
-        without: some(&|id| sum(id).seen > 0 && value(&sum(id).cum) == 0),
+        without: some(&|id| sum(id).seen > 0 && sum(id).cum.weight(by) == 0),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Pure functions from a `Profile` to reports.
 
 mod calls;
+mod changes;
 pub mod diff;
 mod flame;
 mod functions;
@@ -22,12 +23,13 @@ mod timeline;
 mod top;
 mod tree;
 
-pub use flame::{Flame, FlameBox, FlameFunction, FlameModule, FlameOptions, Label, flame};
+pub use changes::{Both, Changed, Shown, difference};
+pub use flame::{Flame, FlameBase, FlameBox, FlameFunction, FlameModule, FlameOptions, Label, flame, flame_changes};
 pub use functions::{Frame, Stack};
 pub(crate) use functions::{Functions, place_name};
 pub use insights::{Evidence, Insight, Insights, Outside, OutsideModule, Savings, insights};
 pub use leaks::{LeakSite, Leaked, Leaks, SuppressionUse, leaks};
-pub use list::{List, ListFunction, ListInstruction, ListLine, ListOptions, list};
+pub use list::{List, ListFunction, ListInstruction, ListLine, ListOptions, list, list_changes};
 pub use merge::{Merged, Merger};
 pub use narrow::{Narrowed, Narrowing, Pattern, narrow};
 pub use numbers::{Ending, Least, LeftOut, Measure, Totals, keys};
@@ -39,5 +41,5 @@ pub use timeline::{
     Band, HeapAt, HeapAtBuilder, HeapMoment, Live, LivePlace, LiveSite, Over, POINTS_MAX, Point, Timeline,
     TimelineBuilder, TimelineOptions,
 };
-pub use top::{Top, TopFunction, TopOptions, top};
-pub use tree::{Hidden, Tree, TreeFunction, TreeOptions, TreeRow, tree};
+pub use top::{Top, TopFunction, TopOptions, top, top_changes};
+pub use tree::{Hidden, Tree, TreeFunction, TreeOptions, TreeRow, tree, tree_changes};

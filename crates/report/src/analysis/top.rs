@@ -1,12 +1,13 @@
 //! Functions, by what they allocated themselves and together with what they called.
 
-use mallow_profile::{Counts, Profile};
+use mallow_profile::Profile;
 use rustc_hash::FxHashSet;
 use serde::Serialize;
 
+use super::changes::{Amount, Both, Changed, Shown, Source};
 use super::functions::{FunctionId, Functions};
 use super::interest::Interest;
-use super::numbers::{Least, LeftOut, Measure, Totals};
+use super::numbers::{LeftOut, Measure, Totals};
 use super::overview::by_stack;
 
 /// What to show.
@@ -29,7 +30,7 @@ pub struct TopOptions {
 /// so flat goes to the function that a site is named by (see [`super::interest`]), and functions that are looked past are no
 /// rows at all. `raw` shows the letter: flat is the innermost function of the stack, whatever it is.
 #[derive(Clone, Debug, Serialize)]
-pub struct Top {
+pub struct Top<T = Totals> {
     /// The command line that was recorded.
     pub command: Vec<String>,
     /// Sorted and measured by this.
@@ -40,28 +41,27 @@ pub struct Top {
     pub raw: bool,
     /// Sums over the recording.
     #[serde(flatten)]
-    pub totals: Totals,
-    /// Functions where the measure is above 0, shown here or not.
+    pub totals: T,
+    /// Functions where the measure is above 0, or has changed, shown here or not.
     pub functions_in_all: u64,
     /// The largest first.
-    pub functions: Vec<TopFunction>,
+    pub functions: Vec<TopFunction<T>>,
     /// Functions that are not shown: their flat, which adds up.
-    pub hidden: Option<LeftOut<Totals>>,
+    pub hidden: Option<LeftOut<T>>,
 }
 
-impl Top {
+impl<T: Shown> Top<T> {
     /// Leaves functions with less of what they are sorted by out.
-    pub fn leave_out(&mut self, least: Least) {
+    pub fn leave_out(&mut self, min: u64) {
         let (by, cum) = (self.by, self.cum);
-        let min = least.of(by.of(&self.totals));
-        let worth = |f: &TopFunction| by.of(if cum { &f.cum } else { &f.flat }) >= min;
+        let worth = |f: &TopFunction<T>| if cum { f.cum } else { f.flat }.rank(by) >= min;
         LeftOut::small(&mut self.hidden, &mut self.functions, worth, |f| f.flat);
     }
 }
 
 /// One function.
 #[derive(Clone, Debug, Serialize)]
-pub struct TopFunction {
+pub struct TopFunction<T = Totals> {
     /// Demangled name, or `module+0xoffset`.
     pub function: String,
     /// Source file.
@@ -69,31 +69,40 @@ pub struct TopFunction {
     /// Path of the ELF file in which it was seen first.
     pub module: Option<String>,
     /// By this function itself.
-    pub flat: Totals,
+    pub flat: T,
     /// By it and all that it called; recursion counts once.
-    pub cum: Totals,
+    pub cum: T,
 }
 
 /// The functions of a recording. Costs a walk over each stack.
 pub fn top(profile: &Profile, options: TopOptions) -> Top {
-    let functions = Functions::new(profile);
-    let mut sums = vec![(Counts::default(), Counts::default()); functions.len()];
+    ranked(Source::of(profile, &by_stack(profile)), options)
+}
+
+/// How the functions of two profiles changed, the largest change first, whatever its sign.
+pub fn top_changes(both: &Both, options: TopOptions) -> Top<Changed> {
+    ranked(both.source(), options)
+}
+
+fn ranked<A: Amount>(source: Source<'_, A>, options: TopOptions) -> Top<A::Shown> {
+    let functions = Functions::new(source.profile);
+    let mut sums = vec![(A::default(), A::default()); functions.len()];
     let mut seen: FxHashSet<FunctionId> = FxHashSet::default();
-    for (stack, counts) in by_stack(profile) {
+    for &(stack, amount) in source.sites {
         let flat = if options.raw {
             functions.steps(stack).next().map(|s| s.function)
         } else {
             functions.named(stack).map(|n| n.step.function)
         };
         let Some(flat) = flat else { continue };
-        sums[flat.0 as usize].0 += counts;
+        sums[flat.0 as usize].0 += amount;
         seen.clear();
         // Where only looked-past functions are on the stack, the one that names it stands for all.
         seen.insert(flat);
-        sums[flat.0 as usize].1 += counts;
+        sums[flat.0 as usize].1 += amount;
         for step in functions.steps(stack) {
             if (options.raw || step.interest == Interest::Own) && seen.insert(step.function) {
-                sums[step.function.0 as usize].1 += counts;
+                sums[step.function.0 as usize].1 += amount;
             }
         }
     }
@@ -101,29 +110,30 @@ pub fn top(profile: &Profile, options: TopOptions) -> Top {
     let mut ranked: Vec<(u64, u64, FunctionId)> = sums
         .iter()
         .enumerate()
-        .map(|(at, (flat, cum))| (by.of(&(*flat).into()), by.of(&(*cum).into()), FunctionId(at as u32)))
-        .filter(|&(flat, cum, _)| if options.cum { cum > 0 } else { flat > 0 })
+        .map(|(at, (flat, cum))| (flat.rank(by), cum.rank(by), FunctionId(at as u32)))
+        // Changes of a function and of what it calls may come to nothing together.
+        .filter(|&(flat, cum, _)| flat > 0 || options.cum && cum > 0)
         .collect();
     let functions_in_all = ranked.len() as u64;
     ranked.sort_by_key(|&(flat, cum, id)| {
         let (first, second) = if options.cum { (cum, flat) } else { (flat, cum) };
         (std::cmp::Reverse(first), std::cmp::Reverse(second), id)
     });
-    let hidden = LeftOut::after(options.limit, ranked.iter().map(|&(_, _, id)| sums[id.0 as usize].0.into()));
+    let hidden = LeftOut::after(options.limit, ranked.iter().map(|&(_, _, id)| sums[id.0 as usize].0.shown(by)));
     ranked.truncate(options.limit);
     let row = |id: FunctionId| TopFunction {
         function: functions.name(id),
         file: functions.file(id),
         module: functions.module(id),
-        flat: sums[id.0 as usize].0.into(),
-        cum: sums[id.0 as usize].1.into(),
+        flat: sums[id.0 as usize].0.shown(by),
+        cum: sums[id.0 as usize].1.shown(by),
     };
     Top {
-        command: profile.command.clone(),
+        command: source.profile.command.clone(),
         by,
         cum: options.cum,
         raw: options.raw,
-        totals: profile.totals.into(),
+        totals: source.totals.shown(by),
         functions_in_all,
         functions: ranked.iter().map(|&(_, _, id)| row(id)).collect(),
         hidden,
@@ -132,7 +142,8 @@ pub fn top(profile: &Profile, options: TopOptions) -> Top {
 
 #[cfg(test)]
 mod tests {
-    use super::{Least, Measure, Top, TopFunction, TopOptions, top};
+    use super::{Measure, Top, TopFunction, TopOptions, top};
+    use crate::analysis::Least;
     use crate::testing::{Builder, blocks, parser};
 
     fn rows(top: &Top, by: Measure) -> Vec<(&str, u64, u64)> {
@@ -197,13 +208,13 @@ mod tests {
             let whole = top(&parser(), TopOptions { raw, cum, ..ALL });
             assert!(whole.hidden.is_none());
             let mut report = top(&parser(), TopOptions { raw, cum, limit, ..ALL });
-            report.leave_out(least);
+            let min = least.of(whole.totals.allocations);
+            report.leave_out(min);
             let hidden = report.hidden.expect("some are hidden");
             assert_eq!(hidden.rows + report.functions.len() as u64, whole.functions_in_all);
             let flat = |functions: &[TopFunction]| functions.iter().map(|f| f.flat.allocations).sum::<u64>();
             assert_eq!(flat(&report.functions) + hidden.sums.allocations, flat(&whole.functions));
             let worth = |f: &TopFunction| if cum { f.cum.allocations } else { f.flat.allocations };
-            let min = least.of(whole.totals.allocations);
             let kept = whole.functions.iter().filter(|f| worth(f) >= min).count().min(limit);
             assert_eq!(report.functions.len(), kept);
         }

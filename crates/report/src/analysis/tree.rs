@@ -3,13 +3,15 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use mallow_profile::{Counts, Profile};
+use mallow_profile::Profile;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::calls::{Call, CallId, Callee, Calls};
+use super::changes::{Amount, Both, Changed, Source};
 use super::functions::Functions;
 use super::numbers::{Measure, Totals};
+use super::overview::by_stack;
 
 /// What to show.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +39,7 @@ pub struct TreeOptions {
 /// Without `raw`, functions that only pass the request on belong to their caller, and calls of a function that is on the
 /// way already to its first call.
 #[derive(Clone, Debug, Serialize)]
-pub struct Tree {
+pub struct Tree<T = Totals> {
     /// The command line that was recorded.
     pub command: Vec<String>,
     /// Sorted and measured by this.
@@ -48,31 +50,31 @@ pub struct Tree {
     pub raw: bool,
     /// Sums over the recording.
     #[serde(flatten)]
-    pub totals: Totals,
+    pub totals: T,
     /// The functions of all rows: rows name them by their places here, from 0.
     pub functions: Vec<TreeFunction>,
     /// The outermost functions, or those that allocate; the largest first.
-    pub rows: Vec<TreeRow>,
+    pub rows: Vec<TreeRow<T>>,
     /// Those of them that are not shown.
-    pub hidden: Option<Hidden>,
+    pub hidden: Option<Hidden<T>>,
 }
 
 /// One row: a function, or several of which each calls the next one and hardly anything else.
 #[derive(Clone, Debug, Serialize)]
-pub struct TreeRow {
+pub struct TreeRow<T = Totals> {
     /// Places in [`Tree::functions`], in the order of the rows: each calls the next one, or is called by it.
     pub functions: Vec<u32>,
     /// Those of them of which calls by themselves, by way of others or directly, are in this row and below.
     pub recursive: Vec<u32>,
     /// What was allocated by the first of them and all that it called; with `callers`, what the outermost row's function
     /// allocated itself when it was called on this way.
-    pub cum: Totals,
+    pub cum: T,
     /// What is in no row below this: what the functions allocated themselves; with `callers`, what nothing called.
-    pub own: Totals,
+    pub own: T,
     /// The largest first.
-    pub children: Vec<TreeRow>,
+    pub children: Vec<TreeRow<T>>,
     /// Children that are not shown.
-    pub hidden: Option<Hidden>,
+    pub hidden: Option<Hidden<T>>,
 }
 
 /// A function of a row.
@@ -86,9 +88,9 @@ pub struct TreeFunction {
     pub module: Option<String>,
 }
 
-impl Tree {
+impl<T> Tree<T> {
     /// The functions of a row, each with whether it calls itself.
-    pub fn called<'a>(&'a self, row: &'a TreeRow) -> impl Iterator<Item = (&'a TreeFunction, bool)> {
+    pub fn called<'a>(&'a self, row: &'a TreeRow<T>) -> impl Iterator<Item = (&'a TreeFunction, bool)> {
         let known = |&at: &u32| Some((self.functions.get(at as usize)?, row.recursive.contains(&at)));
         row.functions.iter().filter_map(known)
     }
@@ -96,27 +98,37 @@ impl Tree {
 
 /// Rows that are not shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Hidden {
+pub struct Hidden<T = Totals> {
     /// How many.
     pub rows: u64,
     /// Their sums.
-    pub cum: Totals,
+    pub cum: T,
 }
 
 /// The tree. Costs one step for each frame that stacks do not share; with `callers` and without limit one for each
 /// frame of each stack.
 pub fn tree(profile: &Profile, options: TreeOptions) -> Tree {
-    let functions = Functions::new(profile);
-    let calls = Calls::new(profile, &functions, options.raw, options.by);
+    grown(Source::of(profile, &by_stack(profile)), options)
+}
+
+/// What changed from one profile to another, as a tree. Rows are chosen by all that changed below them, in either direction:
+/// what they changed by in all may be less than what a row below did.
+pub fn tree_changes(both: &Both, options: TreeOptions) -> Tree<Changed> {
+    grown(both.source(), options)
+}
+
+fn grown<A: Amount>(source: Source<'_, A>, options: TreeOptions) -> Tree<A::Shown> {
+    let functions = Functions::new(source.profile);
+    let calls = Calls::new(source, &functions, options.raw, options.by);
     let mut selection = Selection::new(&calls, options);
     selection.grow();
     let (names, rows, hidden) = selection.into_rows(&functions);
     Tree {
-        command: profile.command.clone(),
+        command: source.profile.command.clone(),
         by: options.by,
         callers: options.callers,
         raw: options.raw,
-        totals: profile.totals.into(),
+        totals: source.totals.shown(options.by),
         functions: names,
         rows,
         hidden,
@@ -127,13 +139,13 @@ pub fn tree(profile: &Profile, options: TreeOptions) -> Tree {
 const HARDLY: u64 = 20;
 
 /// A row under construction. Its number is above that of the row that it is below.
-struct Node {
+struct Node<A> {
     parent: usize,
     /// Rows above it, the root among them.
     depth: usize,
     functions: Vec<(Callee, bool)>,
-    cum: Counts,
-    own: Counts,
+    cum: A,
+    own: A,
     children: Vec<usize>,
     members: Members,
     /// Called by a function of the row above that is not its last one: a row of its own would say something else.
@@ -159,29 +171,29 @@ struct Way {
     at: CallId,
 }
 
-struct Group {
+struct Group<A> {
     callee: Callee,
     recursive: bool,
-    cum: Counts,
+    cum: A,
     members: Members,
 }
 
 /// The rows that are shown, the largest first: a row is never larger than the one it is below.
-struct Selection<'a> {
-    calls: &'a Calls,
+struct Selection<'a, A> {
+    calls: &'a Calls<A>,
     options: TreeOptions,
     /// What each call called, one after another, and where each one's begin; unused with `callers`.
     called: Vec<CallId>,
     starts: Vec<usize>,
     /// Used with `callers`.
     ways: Vec<Way>,
-    nodes: Vec<Node>,
+    nodes: Vec<Node<A>>,
     /// Rows that may be shown next.
     next: BinaryHeap<(u64, Reverse<usize>)>,
 }
 
-impl<'a> Selection<'a> {
-    fn new(calls: &'a Calls, options: TreeOptions) -> Self {
+impl<'a, A: Amount> Selection<'a, A> {
+    fn new(calls: &'a Calls<A>, options: TreeOptions) -> Self {
         let mut it = Self {
             calls,
             options,
@@ -192,12 +204,12 @@ impl<'a> Selection<'a> {
             next: BinaryHeap::new(),
         };
         let members = if options.callers {
-            let ends = calls.iter().filter(|(_, call)| call.own != Counts::default());
+            let ends = calls.iter().filter(|(_, call)| call.own != A::default());
             it.ways = ends.map(|(id, _)| Way { from: id, at: id }).collect();
             Members::Ways(0, it.ways.len())
         } else {
             // Functions from which recursion went back, and nothing else, have nothing.
-            let counts = |call: &Call| call.cum != Counts::default();
+            let counts = |call: &Call<A>| call.cum != A::default();
             it.called = calls.iter().skip(1).filter(|(_, call)| counts(call)).map(|(id, _)| id).collect();
             it.called.sort_by_key(|&id| calls.get(id).caller);
             it.starts = calls.iter().map(|(id, _)| it.called.partition_point(|&c| calls.get(c).caller < id)).collect();
@@ -209,7 +221,7 @@ impl<'a> Selection<'a> {
             depth: 0,
             functions: Vec::new(),
             cum: calls.get(CallId::ROOT).cum,
-            own: Counts::default(),
+            own: A::default(),
             children: Vec::new(),
             members,
             aside: false,
@@ -221,7 +233,7 @@ impl<'a> Selection<'a> {
     }
 
     fn value(&self, node: usize) -> u64 {
-        self.options.by.of(&self.nodes[node].cum.into())
+        self.nodes[node].cum.weight(self.options.by)
     }
 
     /// Shows rows until no line is left.
@@ -264,8 +276,8 @@ impl<'a> Selection<'a> {
 
     /// Lines for what is directly below a row, with so many of its children shown. Where none is, the row itself has room
     /// to say so.
-    fn lines_below(&self, node: &Node, shown: usize) -> usize {
-        let own = self.options.callers && node.own != Counts::default();
+    fn lines_below(&self, node: &Node<A>, shown: usize) -> usize {
+        let own = self.options.callers && node.own != A::default();
         match shown {
             0 => 0,
             _ => shown + usize::from(shown < node.children.len()) + usize::from(own),
@@ -275,8 +287,8 @@ impl<'a> Selection<'a> {
     /// Finds the rows below a row that is going to be shown.
     fn expand(&mut self, node: usize) {
         let by = self.options.by;
-        let value = |counts: &Counts| by.of(&(*counts).into());
-        let (mut groups, mut aside): (Vec<Group>, Vec<Group>) = Default::default();
+        let value = |amount: &A| amount.weight(by);
+        let (mut groups, mut aside): (Vec<Group<A>>, Vec<Group<A>>) = Default::default();
         loop {
             let (own, more) = self.split(self.nodes[node].members);
             self.nodes[node].own += own;
@@ -304,7 +316,7 @@ impl<'a> Selection<'a> {
                 depth,
                 functions: vec![(callee, group.recursive)],
                 cum: group.cum,
-                own: Counts::default(),
+                own: A::default(),
                 children: Vec::new(),
                 members: group.members,
                 aside,
@@ -319,7 +331,7 @@ impl<'a> Selection<'a> {
     }
 
     /// What members have of their own, and the functions that they called or were called by.
-    fn split(&mut self, members: Members) -> (Counts, Vec<Group>) {
+    fn split(&mut self, members: Members) -> (A, Vec<Group<A>>) {
         match members {
             Members::Call(id) => {
                 let (from, to) = (self.starts[id.0 as usize], self.starts[id.0 as usize + 1]);
@@ -333,17 +345,17 @@ impl<'a> Selection<'a> {
         }
     }
 
-    fn split_ways(&mut self, from: usize, to: usize) -> (Counts, Vec<Group>) {
+    fn split_ways(&mut self, from: usize, to: usize) -> (A, Vec<Group<A>>) {
         let calls = self.calls;
         let ways = &mut self.ways[from..to];
         ways.sort_unstable_by_key(|way| (calls.get(way.at).callee, way.from));
-        let (mut own, mut groups) = (Counts::default(), Vec::new());
+        let (mut own, mut groups) = (A::default(), Vec::new());
         let mut at = from;
         for same in ways.chunk_by_mut(|a, b| calls.get(a.at).callee == calls.get(b.at).callee) {
             let begin = at;
             at += same.len();
             let callee = calls.get(same[0].at).callee;
-            let (mut cum, mut recursive) = (Counts::default(), false);
+            let (mut cum, mut recursive) = (A::default(), false);
             for way in same {
                 cum += calls.get(way.from).own;
                 recursive |= calls.get(way.at).recursive;
@@ -358,7 +370,7 @@ impl<'a> Selection<'a> {
     }
 
     /// The functions, the rows, and those at the root that are hidden.
-    fn into_rows(mut self, functions: &Functions<'_>) -> (Vec<TreeFunction>, Vec<TreeRow>, Option<Hidden>) {
+    fn into_rows(mut self, functions: &Functions<'_>) -> Rows<A::Shown> {
         let mut places: FxHashMap<Callee, u32> = FxHashMap::default();
         let mut names = Vec::new();
         for (callee, _) in self.nodes.iter().filter(|node| node.shown).flat_map(|node| &node.functions) {
@@ -367,7 +379,8 @@ impl<'a> Selection<'a> {
                 names.len() as u32 - 1
             });
         }
-        let mut rows: Vec<Option<TreeRow>> = Vec::new();
+        let by = self.options.by;
+        let mut rows: Vec<Option<TreeRow<A::Shown>>> = Vec::new();
         rows.resize_with(self.nodes.len(), || None);
         // Rows have higher numbers than the ones they are below, so those below are ready.
         for index in (0..self.nodes.len()).rev() {
@@ -377,8 +390,8 @@ impl<'a> Selection<'a> {
             }
             let called = std::mem::take(&mut node.functions);
             let children = std::mem::take(&mut node.children);
-            let (cum, own) = (node.cum.into(), node.own.into());
-            let (mut shown, mut hidden, mut count) = (Vec::new(), Counts::default(), 0);
+            let (cum, own) = (node.cum.shown(by), node.own.shown(by));
+            let (mut shown, mut hidden, mut count) = (Vec::new(), A::default(), 0);
             for child in children {
                 match rows[child].take() {
                     Some(row) => shown.push(row),
@@ -395,13 +408,16 @@ impl<'a> Selection<'a> {
                 cum,
                 own,
                 children: shown,
-                hidden: (count > 0).then(|| Hidden { rows: count, cum: hidden.into() }),
+                hidden: (count > 0).then(|| Hidden { rows: count, cum: hidden.shown(by) }),
             });
         }
         let (rows, hidden) = rows.swap_remove(0).map_or((Vec::new(), None), |root| (root.children, root.hidden));
         (names, rows, hidden)
     }
 }
+
+/// The functions of a tree, its rows, and what is hidden beside them.
+type Rows<T> = (Vec<TreeFunction>, Vec<TreeRow<T>>, Option<Hidden<T>>);
 
 fn function(functions: &Functions<'_>, callee: Callee) -> TreeFunction {
     let words = |text: &str| TreeFunction { function: text.to_owned(), file: None, module: None };

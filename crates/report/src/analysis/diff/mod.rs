@@ -5,6 +5,7 @@
 
 mod align;
 mod assign;
+mod both;
 mod candidates;
 mod items;
 mod moved;
@@ -19,12 +20,13 @@ use std::cmp::Reverse;
 
 use mallow_profile::{Profile, Word};
 
+use super::changes::difference;
 use super::numbers::Measure;
 use moved::Moved;
 pub use normalise::{Rule, Rules, function};
 use pairing::{Pairing, Told, pair};
 pub use report::{Diff, DiffFrame, DiffList, DiffRow, DiffSide, DiffStack, Mark, Why};
-use rows::{Match, change, numbers, row, value};
+use rows::{Match, numbers, row, value};
 use stacks::{AFTER, BEFORE, Group, Joint};
 
 /// How to compare.
@@ -43,17 +45,7 @@ pub struct DiffOptions {
 /// Compares two profiles. Costs a step for each frame that stacks do not share.
 pub fn diff(before: &Profile, after: &Profile, options: DiffOptions) -> Diff {
     let by = options.by;
-    let joint = Joint::new([before, after], options.rules);
-    let mut groups = joint.groups(by);
-    groups.retain(|group| [BEFORE, AFTER].iter().any(|&side| value(group, side, by) > 0));
-    groups.sort_unstable_by(|a, b| joint.compare(a.node, b.node));
-    let told = |word: Word| before.tells(word) && after.tells(word);
-    let told = Told {
-        allocations: told(Word::Allocations),
-        bytes: told(Word::AllocatedBytes),
-        leaked: !told(Word::AllocatedBytes) && told(Word::LeakedBytes),
-    };
-    let pairing = options.rules.has(Rule::Pairing).then(|| pair(&joint, &groups, options.rules, told));
+    let Compared { joint, groups, pairing, .. } = compared(before, after, by, options.rules);
     let moved = Moved::of(&joint);
     let why = |at: usize| moved.why(&joint, &groups[at]);
     let matches = together(&groups, why, pairing.as_ref().map_or(&[], |pairing| &pairing.matches));
@@ -66,7 +58,7 @@ pub fn diff(before: &Profile, after: &Profile, options: DiffOptions) -> Diff {
     let [before, after] = sides;
     let mut diff = Diff {
         by,
-        change: change(before.value, after.value),
+        change: difference(before.value, after.value),
         before,
         after,
         only_before: DiffList::default(),
@@ -83,7 +75,7 @@ pub fn diff(before: &Profile, after: &Profile, options: DiffOptions) -> Diff {
     let mut in_stacks = 0i64;
     for of in matches {
         let (before, after) = numbers(&groups, &of, by);
-        in_stacks = in_stacks.saturating_add(change(before, after));
+        in_stacks = in_stacks.saturating_add(difference(before, after));
         let kind = match (of.before.is_empty(), of.after.is_empty(), before == after) {
             (_, true, _) => 0,
             (true, ..) => 1,
@@ -108,6 +100,29 @@ pub fn diff(before: &Profile, after: &Profile, options: DiffOptions) -> Diff {
         diff.shown = diff.shown.saturating_add(list.change.saturating_sub(hidden));
     }
     diff
+}
+
+/// The stacks of two profiles, those that are one found.
+struct Compared<'a> {
+    joint: Joint<'a>,
+    groups: Vec<Group>,
+    pairing: Option<Pairing>,
+    told: Told,
+}
+
+fn compared<'a>(before: &'a Profile, after: &'a Profile, by: Measure, rules: Rules) -> Compared<'a> {
+    let joint = Joint::new([before, after], rules);
+    let mut groups = joint.groups(by);
+    groups.retain(|group| [BEFORE, AFTER].iter().any(|&side| value(group, side, by) > 0));
+    groups.sort_unstable_by(|a, b| joint.compare(a.node, b.node));
+    let told = |word: Word| before.tells(word) && after.tells(word);
+    let told = Told {
+        allocations: told(Word::Allocations),
+        bytes: told(Word::AllocatedBytes),
+        leaked: !told(Word::AllocatedBytes) && told(Word::LeakedBytes),
+    };
+    let pairing = rules.has(Rule::Pairing).then(|| pair(&joint, &groups, rules, told));
+    Compared { joint, groups, pairing, told }
 }
 
 /// The pairs that were found, and of all other stacks each for itself.
@@ -140,7 +155,7 @@ impl Lister<'_> {
         let by = self.options.by;
         let changed = |of: &Match| {
             let (before, after) = numbers(self.groups, of, by);
-            (change(before, after), before.max(after))
+            (difference(before, after), before.max(after))
         };
         let sum = matches.iter().fold(0i64, |sum, of| sum.saturating_add(changed(of).0));
         let rows_in_all = matches.len() as u64;

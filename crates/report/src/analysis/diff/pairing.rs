@@ -52,6 +52,11 @@ pub(super) struct Pairing {
 }
 
 impl Pairing {
+    /// What a function of the first profile is called in the second, as far as many pairs tell it.
+    pub fn renamed(&self, token: Token) -> Token {
+        self.learnt.renamed.get(&token).copied().unwrap_or(token)
+    }
+
     /// Where two groups agree.
     pub fn ops(&self, joint: &Joint, before: &Group, after: &Group) -> Vec<Op> {
         let costs = Costs::new(joint, &self.weights, &self.learnt, self.inlining);
@@ -190,7 +195,7 @@ fn edge(sides: &[SideItems; 2], before: usize, after: usize, costs: &Costs<'_>, 
 }
 
 /// How near numbers are, from 0 to 1. Small ones are equal by chance.
-fn numbers(was: &Counts, is: &Counts, told: Told) -> f32 {
+pub(super) fn numbers(was: &Counts, is: &Counts, told: Told) -> f32 {
     let near = |a: u64, b: u64| a.min(b) as f64 / a.max(b).max(1) as f64;
     let all = [
         (told.allocations, near(was.allocations, is.allocations)),

@@ -4,6 +4,7 @@ use mallow_profile::StackId;
 
 use super::report::{DiffFrame, DiffRow, DiffStack, Mark, Why};
 use super::stacks::{AFTER, BEFORE, Group, Joint};
+use crate::analysis::changes::difference;
 use crate::analysis::numbers::Measure;
 
 /// Stacks that are one, by their index among the groups: none, one or several of each side.
@@ -29,11 +30,6 @@ pub(super) enum Step {
 /// What a side's group has, by the measure.
 pub(super) fn value(group: &Group, side: usize, by: Measure) -> u64 {
     by.of(&group.counts[side].into())
-}
-
-/// `after` - `before`, as far as there is room for it.
-pub(super) fn change(before: u64, after: u64) -> i64 {
-    i64::try_from(i128::from(after) - i128::from(before)).unwrap_or(if after > before { i64::MAX } else { i64::MIN })
 }
 
 /// The numbers of a match.
@@ -72,7 +68,7 @@ pub(super) fn row(
     DiffRow {
         before,
         after,
-        change: change(before, after),
+        change: difference(before, after),
         confidence: of.confidence,
         why: of.why.clone(),
         stacks: (0..pairs).map(stack).collect(),

@@ -188,7 +188,8 @@ impl<'a> Joint<'a> {
         own.max_by(|a, b| (a.0, a.1, &a.2).cmp(&(b.0, b.1, &b.2))).map(|(.., stack)| stack)
     }
 
-    fn lines(&self, side: usize, stack: StackId) -> Vec<u32> {
+    /// The lines of a stack, the innermost first.
+    pub fn lines(&self, side: usize, stack: StackId) -> Vec<u32> {
         /// What is further out than this tells no two stacks apart.
         const FAR: usize = 256;
         self.sides[side].functions.steps(stack).take(FAR).map(|step| step.line).collect()
@@ -244,6 +245,19 @@ impl<'a> Joint<'a> {
             let tokens = tokens.get(frame.0 as usize).map_or(&[][..], |tokens| tokens);
             functions.steps_of(frame).iter().zip(tokens.iter().copied())
         })
+    }
+
+    /// Each function of a side, where it stands first among the frames.
+    pub fn first_steps(&self, side: usize) -> FxHashMap<Token, Step> {
+        let Side { functions, tokens, .. } = &self.sides[side];
+        let mut first: FxHashMap<Token, Step> = FxHashMap::default();
+        for (frame, tokens) in tokens.iter().enumerate() {
+            let steps = functions.steps_of(FrameId(frame as u32)).iter().zip(tokens.iter());
+            steps.for_each(|(step, token)| {
+                token.map(|token| first.entry(token).or_insert(*step));
+            });
+        }
+        first
     }
 
     /// The functions of a side.

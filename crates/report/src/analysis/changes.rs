@@ -1,0 +1,184 @@
+//! Numbers of one profile, or of two that are compared: views of rows are made of either.
+
+use std::ops::AddAssign;
+
+use mallow_profile::{Counts, Profile, StackId};
+use serde::Serialize;
+
+use super::numbers::{Measure, Totals};
+
+/// What a site has, and sums of sites.
+pub(crate) trait Amount: Copy + Default + PartialEq + AddAssign {
+    /// As reports show it.
+    type Shown: Shown;
+
+    /// What it counts where the largest are chosen: never less than a part of it.
+    fn weight(&self, by: Measure) -> u64;
+    /// By the measure: in the profile that is compared with, and in the one that is shown.
+    fn values(&self, by: Measure) -> [u64; 2];
+    /// As reports show it.
+    fn shown(&self, by: Measure) -> Self::Shown;
+
+    /// How large a row is.
+    fn rank(&self, by: Measure) -> u64 {
+        self.shown(by).rank(by)
+    }
+}
+
+/// Sums that reports show.
+pub trait Shown: Copy + Default + PartialEq + AddAssign + Serialize {
+    /// How large a row is.
+    fn rank(&self, by: Measure) -> u64;
+    /// All that was allocated, in both profiles where there are two.
+    fn whole(&self, by: Measure) -> u64;
+}
+
+impl Amount for Counts {
+    type Shown = Totals;
+
+    fn weight(&self, by: Measure) -> u64 {
+        by.of(&(*self).into())
+    }
+
+    fn values(&self, by: Measure) -> [u64; 2] {
+        [0, self.weight(by)]
+    }
+
+    fn shown(&self, _: Measure) -> Totals {
+        (*self).into()
+    }
+}
+
+impl Shown for Totals {
+    fn rank(&self, by: Measure) -> u64 {
+        by.of(self)
+    }
+
+    fn whole(&self, by: Measure) -> u64 {
+        by.of(self)
+    }
+}
+
+/// Numbers before and after.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub before: Counts,
+    pub after: Counts,
+    /// What each stack has more or less, added up without signs, by the measure of the comparison.
+    pub moved: u64,
+}
+
+impl Change {
+    /// Of one stack.
+    pub fn of(before: Counts, after: Counts, by: Measure) -> Self {
+        let [was, is] = [before, after].map(|counts| by.of(&counts.into()));
+        Self { before, after, moved: was.abs_diff(is) }
+    }
+}
+
+impl AddAssign for Change {
+    fn add_assign(&mut self, other: Self) {
+        self.before += other.before;
+        self.after += other.after;
+        self.moved = self.moved.saturating_add(other.moved);
+    }
+}
+
+impl Amount for Change {
+    type Shown = Changed;
+
+    fn weight(&self, _: Measure) -> u64 {
+        self.moved
+    }
+
+    fn values(&self, by: Measure) -> [u64; 2] {
+        [self.before, self.after].map(|counts| by.of(&counts.into()))
+    }
+
+    fn shown(&self, by: Measure) -> Changed {
+        let [before, after] = self.values(by);
+        Changed { change: difference(before, after), before: self.before.into(), after: self.after.into() }
+    }
+}
+
+/// Numbers before and after, as reports show them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Changed {
+    /// By the measure of the comparison, after - before.
+    pub change: i64,
+    /// In the first profile.
+    pub before: Totals,
+    /// In the second.
+    pub after: Totals,
+}
+
+impl AddAssign for Changed {
+    fn add_assign(&mut self, other: Self) {
+        self.change = self.change.saturating_add(other.change);
+        self.before += other.before;
+        self.after += other.after;
+    }
+}
+
+impl Shown for Changed {
+    fn rank(&self, _: Measure) -> u64 {
+        self.change.unsigned_abs()
+    }
+
+    fn whole(&self, by: Measure) -> u64 {
+        by.of(&self.before).saturating_add(by.of(&self.after))
+    }
+}
+
+/// `after` - `before`, as far as there is room for it.
+pub fn difference(before: u64, after: u64) -> i64 {
+    i64::try_from(i128::from(after) - i128::from(before)).unwrap_or(if after > before { i64::MAX } else { i64::MIN })
+}
+
+/// What views of rows are made of: stacks, and what each has.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a, A> {
+    /// The stacks and their functions.
+    pub profile: &'a Profile,
+    /// Sums over all of it.
+    pub totals: A,
+    /// Each stack once.
+    pub sites: &'a [(StackId, A)],
+    /// Frames from this one on are of the profile that is compared with.
+    pub first_old: u32,
+}
+
+impl<'a> Source<'a, Counts> {
+    /// Of one profile, the sums of which by stack are these.
+    pub fn of(profile: &'a Profile, sites: &'a [(StackId, Counts)]) -> Self {
+        Self { profile, totals: profile.totals, sites, first_old: u32::MAX }
+    }
+}
+
+/// Two profiles as one, made by [`super::diff::Both::new`]: the second one's stacks, and what the first has besides.
+pub struct Both {
+    pub(crate) profile: Profile,
+    pub(crate) totals: Change,
+    pub(crate) sites: Vec<(StackId, Change)>,
+    pub(crate) first_old: u32,
+}
+
+impl Both {
+    pub(crate) fn source(&self) -> Source<'_, Change> {
+        let Self { profile, totals, sites, first_old } = self;
+        Source { profile, totals: *totals, sites, first_old: *first_old }
+    }
+
+    /// All that changed, in either direction, by the measure that the profiles were compared by.
+    pub fn moved(&self) -> u64 {
+        self.totals.moved
+    }
+
+    /// What both have in all.
+    pub fn totals(&self, by: Measure) -> Changed {
+        self.totals.shown(by)
+    }
+}
+
+#[cfg(test)]
+mod tests;

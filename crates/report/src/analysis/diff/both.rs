@@ -1,0 +1,304 @@
+//! Two profiles as one, for views of rows: the stacks of the second, each with its numbers before and after, and what the
+//! first has besides.
+//!
+//! Which stacks are one, [`super::diff()`] says: what it pairs has its numbers in one place here too. The functions of a stack
+//! that is gone are those of the second profile where it has them, under its names.
+
+use mallow_profile::{Counts, Frame, FrameId, Line, ModuleId, Profile, StackId, Stacks};
+use rustc_hash::FxHashMap;
+
+use super::normalise::Rules;
+use super::pairing::{self, Told};
+use super::stacks::{AFTER, BEFORE, Group, Joint, NodeId, Token};
+use super::{Compared, compared};
+use crate::analysis::changes::{Both, Change};
+use crate::analysis::functions::Step;
+use crate::analysis::numbers::Measure;
+use crate::analysis::overview::by_stack;
+
+/// Stacks that differ by their lines alone: so many of each side are compared with one another. Of more, equal ones are one.
+const LINES: usize = 200;
+
+type Members = Vec<(StackId, Counts)>;
+
+impl Both {
+    /// What two profiles have, put together. Costs what the comparison costs.
+    pub fn new(before: &Profile, after: &Profile, by: Measure, rules: Rules) -> Self {
+        let Compared { joint, groups, pairing, told } = compared(before, after, by, rules);
+        let targets = targets(&groups, pairing.as_ref().map_or(&[], |pairing| &pairing.matches));
+        let renamed = |token: Token| pairing.as_ref().map_or(token, |pairing| pairing.renamed(token));
+        let of_node: FxHashMap<NodeId, usize> = groups.iter().enumerate().map(|(at, group)| (group.node, at)).collect();
+        let mut members: [Vec<Members>; 2] = [vec![Vec::new(); groups.len()], vec![Vec::new(); groups.len()]];
+        for (side, profile) in [before, after].into_iter().enumerate() {
+            for (stack, counts) in by_stack(profile) {
+                if let Some(&group) = of_node.get(&joint.node(side, stack)) {
+                    members[side][group].push((stack, counts));
+                }
+            }
+        }
+        let [befores, afters] = members;
+        let mut sums: FxHashMap<StackId, [Counts; 2]> = FxHashMap::default();
+        let mut old = Old::new(&joint, before, after, renamed);
+        // What goes to a group of the second profile, and whether it is the same stack.
+        let mut incoming: Vec<Vec<(StackId, Counts, bool)>> = vec![Vec::new(); groups.len()];
+        for (group, all) in befores.into_iter().enumerate() {
+            for (stack, counts) in all {
+                match &targets[group][..] {
+                    [] => sums.entry(old.stack(stack)).or_default()[BEFORE] += counts,
+                    &[target] => incoming[target].push((stack, counts, target == group)),
+                    several => {
+                        let sizes: Vec<Counts> = several.iter().map(|&at| groups[at].counts[AFTER]).collect();
+                        for (&target, part) in several.iter().zip(divided(counts, &sizes)) {
+                            incoming[target].push((stack, part, false));
+                        }
+                    }
+                }
+            }
+        }
+        for (group, afters) in afters.into_iter().enumerate() {
+            afters.iter().for_each(|&(stack, counts)| sums.entry(stack).or_default()[AFTER] += counts);
+            let places = joint.in_order_of_lines(&incoming[group], &afters, told);
+            for (&(stack, counts, same), place) in incoming[group].iter().zip(places) {
+                let at = match (place, groups[group].stacks[AFTER]) {
+                    (Some(at), _) => at,
+                    (None, _) if same => old.stack(stack),
+                    (None, largest) => largest.unwrap_or(Stacks::ROOT),
+                };
+                sums.entry(at).or_default()[BEFORE] += counts;
+            }
+        }
+        let (profile, first_old) = old.into_profile();
+        let mut sites: Vec<(StackId, Change)> =
+            sums.into_iter().map(|(stack, [before, after])| (stack, Change::of(before, after, by))).collect();
+        sites.sort_unstable_by_key(|&(stack, _)| stack);
+        let moved = sites.iter().fold(0u64, |sum, (_, change)| sum.saturating_add(change.moved));
+        let totals = Change { before: before.totals, after: after.totals, moved };
+        Self { profile, totals, sites, first_old }
+    }
+}
+
+/// Of each group, the groups of the second profile that stand for what it had before: itself, those that it is paired with, or
+/// none.
+fn targets(groups: &[Group], matches: &[super::rows::Match]) -> Vec<Vec<usize>> {
+    let own = |(at, group): (usize, &Group)| if group.stacks[AFTER].is_some() { vec![at] } else { Vec::new() };
+    let mut targets: Vec<Vec<usize>> = groups.iter().enumerate().map(own).collect();
+    for of in matches {
+        of.before.iter().for_each(|&at| targets[at].clone_from(&of.after));
+    }
+    targets
+}
+
+/// Numbers in as many parts, as large in proportion as these are. The parts add up to the whole.
+fn divided(mut whole: Counts, sizes: &[Counts]) -> Vec<Counts> {
+    let mut parts = vec![Counts::default(); sizes.len()];
+    for (field, number) in fields(&mut whole).into_iter().enumerate() {
+        let sizes: Vec<u64> = sizes.iter().map(|&size| *fields(&mut { size })[field]).collect();
+        let all: u128 = sizes.iter().map(|&size| u128::from(size)).sum();
+        let (mut left, mut to_come) = (*number, all);
+        for (part, size) in parts.iter_mut().zip(sizes) {
+            // The last part with a size gets what is left.
+            let share = match to_come {
+                0 => 0,
+                _ => (u128::from(left) * u128::from(size) / to_come) as u64,
+            };
+            *fields(part)[field] = share;
+            (left, to_come) = (left - share, to_come - u128::from(size));
+        }
+        if let Some(first) = parts.first_mut() {
+            *fields(first)[field] += left;
+        }
+    }
+    parts
+}
+
+fn fields(counts: &mut Counts) -> [&mut u64; 12] {
+    let Counts {
+        allocations,
+        allocated_bytes,
+        frees,
+        freed_bytes,
+        temporary,
+        temporary_bytes,
+        leaked,
+        leaked_bytes,
+        peak,
+        peak_bytes,
+        reallocs_in_place,
+        reallocs_moved,
+    } = counts;
+    [
+        allocations,
+        allocated_bytes,
+        frees,
+        freed_bytes,
+        temporary,
+        temporary_bytes,
+        leaked,
+        leaked_bytes,
+        peak,
+        peak_bytes,
+        reallocs_in_place,
+        reallocs_moved,
+    ]
+}
+
+impl Joint<'_> {
+    /// Stacks of one function after another, which differ by their lines: where those before are now. Both are taken in the
+    /// order of their lines, which inserted and removed lines leave as it is, so that their numbers agree best.
+    fn in_order_of_lines(
+        &self,
+        before: &[(StackId, Counts, bool)],
+        after: &[(StackId, Counts)],
+        told: Told,
+    ) -> Vec<Option<StackId>> {
+        if let ([_], [(only, _)]) = (before, after) {
+            return vec![Some(*only)];
+        }
+        let lined = |side: usize, stack: StackId| self.lines(side, stack);
+        let mut was: Vec<(Vec<u32>, usize)> =
+            before.iter().enumerate().map(|(at, &(stack, ..))| (lined(BEFORE, stack), at)).collect();
+        let mut is: Vec<(Vec<u32>, usize)> =
+            after.iter().enumerate().map(|(at, &(stack, _))| (lined(AFTER, stack), at)).collect();
+        was.sort_unstable();
+        is.sort_unstable();
+        let mut places = vec![None; before.len()];
+        if was.len() > LINES || is.len() > LINES {
+            let known: FxHashMap<&[u32], usize> = is.iter().map(|(lines, at)| (&lines[..], *at)).collect();
+            for (lines, at) in &was {
+                places[*at] = known.get(&lines[..]).map(|&to| after[to].0);
+            }
+            return places;
+        }
+        // Numbers count, and unchanged lines a little: as much as a tie needs.
+        let alike = |i: usize, j: usize| {
+            let ((lines, a), (now, b)) = (&was[i], &is[j]);
+            let near = pairing::numbers(&before[*a].1, &after[*b].1, told);
+            0.05 + near + if lines == now { 0.25 } else { 0.0 }
+        };
+        let width = is.len() + 1;
+        let mut best = vec![0f32; (was.len() + 1) * width];
+        for i in (0..was.len()).rev() {
+            for j in (0..is.len()).rev() {
+                let skip = best[(i + 1) * width + j].max(best[i * width + j + 1]);
+                best[i * width + j] = skip.max(alike(i, j) + best[(i + 1) * width + j + 1]);
+            }
+        }
+        let (mut i, mut j) = (0, 0);
+        while i < was.len() && j < is.len() {
+            let here = best[i * width + j];
+            if here <= best[(i + 1) * width + j] {
+                i += 1;
+            } else if here <= best[i * width + j + 1] {
+                j += 1;
+            } else {
+                places[was[i].1] = Some(after[is[j].1].0);
+                (i, j) = (i + 1, j + 1);
+            }
+        }
+        places
+    }
+}
+
+/// Stacks of the first profile, told with functions of the second where it has them.
+struct Old<'a, R> {
+    joint: &'a Joint<'a>,
+    before: &'a Profile,
+    renamed: R,
+    profile: Profile,
+    first: u32,
+    /// A step of the second profile for each function that it has.
+    known: FxHashMap<Token, Step>,
+    modules: Vec<ModuleId>,
+    frames: FxHashMap<Frame, FrameId>,
+    stacks: FxHashMap<StackId, StackId>,
+}
+
+impl<'a, R: Fn(Token) -> Token> Old<'a, R> {
+    fn new(joint: &'a Joint<'a>, before: &'a Profile, after: &Profile, renamed: R) -> Self {
+        let profile = Profile {
+            origin: after.origin.clone(),
+            command: after.command.clone(),
+            duration_ms: after.duration_ms,
+            ending: after.ending.clone(),
+            totals: after.totals,
+            peak_ms: after.peak_ms,
+            strings: after.strings.clone(),
+            modules: after.modules.clone(),
+            frames: after.frames.clone(),
+            stacks: after.stacks.clone(),
+            ..Profile::default()
+        };
+        let mut it = Self {
+            joint,
+            before,
+            renamed,
+            first: profile.frames.len() as u32,
+            profile,
+            known: joint.first_steps(AFTER),
+            modules: Vec::new(),
+            frames: FxHashMap::default(),
+            stacks: FxHashMap::default(),
+        };
+        for module in &before.modules {
+            let modules = &mut it.profile.modules;
+            let at = modules.iter().position(|known| known == module).unwrap_or_else(|| {
+                modules.push(module.clone());
+                modules.len() - 1
+            });
+            it.modules.push(ModuleId(at as u32));
+        }
+        it
+    }
+
+    fn stack(&mut self, stack: StackId) -> StackId {
+        if let Some(&known) = self.stacks.get(&stack) {
+            return known;
+        }
+        let root = if self.before.stacks.is_cut(stack) { Stacks::CUT_ROOT } else { Stacks::ROOT };
+        let steps: Vec<(Step, Option<Token>)> =
+            self.joint.steps(BEFORE, stack).map(|(step, token)| (*step, token)).collect();
+        let mut at = root;
+        for (step, token) in steps.into_iter().rev() {
+            let frame = self.frame(&step, token);
+            at = self.profile.stacks.push(at, frame);
+        }
+        self.stacks.insert(stack, at);
+        at
+    }
+
+    /// A function without a name stays what it is: its address says nothing of another build.
+    fn frame(&mut self, step: &Step, token: Option<Token>) -> FrameId {
+        let now = token.filter(|_| !step.nameless).and_then(|token| self.known.get(&(self.renamed)(token)));
+        let raw = &self.before.frames[step.frame.0 as usize];
+        let frame = match now {
+            Some(now) => {
+                let raw = &self.profile.frames[now.frame.0 as usize];
+                let line = raw.lines.iter().find(|line| Some(line.function) == now.name() && line.file == now.file());
+                let lines = line.map(|line| Line { line: step.line, ..*line }).into_iter().collect();
+                Frame { lines, ..raw.clone() }
+            }
+            None => {
+                let text = |id| self.before.strings.get(id);
+                let strings = &mut self.profile.strings;
+                let line = step.name().map(|name| Line {
+                    function: strings.intern(text(name)),
+                    file: step.file().map(|file| strings.intern(text(file))),
+                    line: step.line,
+                });
+                let module = step.module.and_then(|module| self.modules.get(module.0 as usize).copied());
+                Frame { module, lines: line.into_iter().collect(), ..raw.clone() }
+            }
+        };
+        if let Some(&id) = self.frames.get(&frame) {
+            return id;
+        }
+        let id = FrameId(self.profile.frames.len() as u32);
+        self.profile.frames.push(frame.clone());
+        self.frames.insert(frame, id);
+        id
+    }
+
+    fn into_profile(self) -> (Profile, u32) {
+        (self.profile, self.first)
+    }
+}
