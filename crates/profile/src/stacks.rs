@@ -1,6 +1,9 @@
 //! Stacks as paths in a trie: a stack is its innermost frame and its caller's stack.
 
-use rustc_hash::FxHashMap;
+use std::hash::BuildHasher;
+
+use hashbrown::HashTable;
+use rustc_hash::FxBuildHasher;
 
 /// Index of a frame in `Profile::frames`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -14,21 +17,32 @@ pub struct StackId(pub u32);
 struct Node {
     parent: StackId,
     frame: FrameId,
-    depth: u32,
-    cut: bool,
+    /// Twice the number of frames, and one more where the outermost ones are missing: large profiles have millions of nodes.
+    depth_and_cut: u32,
+}
+
+impl Node {
+    fn depth(&self) -> u32 {
+        self.depth_and_cut >> 1
+    }
+
+    fn is_cut(&self) -> bool {
+        self.depth_and_cut & 1 == 1
+    }
 }
 
 /// All stacks. Two equal stacks have one id.
 #[derive(Clone, Debug)]
 pub struct Stacks {
     nodes: Vec<Node>,
-    children: FxHashMap<(StackId, FrameId), StackId>,
+    /// Found by what they consist of, which stands in `nodes` alone.
+    children: HashTable<StackId>,
 }
 
 impl Default for Stacks {
     fn default() -> Self {
-        let node = |cut| Node { parent: Self::ROOT, frame: FrameId(u32::MAX), depth: 0, cut };
-        Self { nodes: vec![node(false), node(true)], children: FxHashMap::default() }
+        let node = |cut| Node { parent: Self::ROOT, frame: FrameId(u32::MAX), depth_and_cut: u32::from(cut) };
+        Self { nodes: vec![node(false), node(true)], children: HashTable::new() }
     }
 }
 
@@ -40,20 +54,27 @@ impl Stacks {
 
     /// The stack of `frame` called from `parent`.
     pub fn push(&mut self, parent: StackId, frame: FrameId) -> StackId {
-        if let Some(&id) = self.children.get(&(parent, frame)) {
+        let nodes = &mut self.nodes;
+        let hash = hash(parent, frame);
+        let same = |id: &StackId| {
+            let node = &nodes[id.0 as usize];
+            node.parent == parent && node.frame == frame
+        };
+        if let Some(&id) = self.children.find(hash, same) {
             return id;
         }
-        let id = StackId(u32::try_from(self.nodes.len()).expect("fewer than 2^32 stacks"));
-        let Node { depth, cut, .. } = self.nodes[parent.0 as usize];
-        self.nodes.push(Node { parent, frame, depth: depth + 1, cut });
-        self.children.insert((parent, frame), id);
+        let id = StackId(u32::try_from(nodes.len()).expect("fewer than 2^32 stacks"));
+        let depth_and_cut = nodes[parent.0 as usize].depth_and_cut.checked_add(2).expect("fewer than 2^31 frames");
+        nodes.push(Node { parent, frame, depth_and_cut });
+        let hash_of = |id: &StackId| self::hash(nodes[id.0 as usize].parent, nodes[id.0 as usize].frame);
+        self.children.insert_unique(hash, id, hash_of);
         id
     }
 
     /// The innermost frame, and its caller's stack; None for the roots and for ids of another set.
     pub fn top(&self, stack: StackId) -> Option<(FrameId, StackId)> {
         let node = self.nodes.get(stack.0 as usize)?;
-        (node.depth > 0).then_some((node.frame, node.parent))
+        (node.depth() > 0).then_some((node.frame, node.parent))
     }
 
     /// Frames of the stack, the innermost first.
@@ -68,12 +89,12 @@ impl Stacks {
 
     /// How many frames the stack has.
     pub fn depth(&self, stack: StackId) -> u32 {
-        self.nodes.get(stack.0 as usize).map_or(0, |n| n.depth)
+        self.nodes.get(stack.0 as usize).map_or(0, Node::depth)
     }
 
     /// True where the stack's outermost frames are missing.
     pub fn is_cut(&self, stack: StackId) -> bool {
-        self.nodes.get(stack.0 as usize).is_some_and(|n| n.cut)
+        self.nodes.get(stack.0 as usize).is_some_and(Node::is_cut)
     }
 
     /// How many nodes there are, the two roots included.
@@ -85,6 +106,10 @@ impl Stacks {
     pub fn is_empty(&self) -> bool {
         false
     }
+}
+
+fn hash(parent: StackId, frame: FrameId) -> u64 {
+    FxBuildHasher.hash_one((parent.0, frame.0))
 }
 
 #[cfg(test)]
