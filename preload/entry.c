@@ -13,7 +13,7 @@
 
 EXPORT void *malloc(size_t size) {
     uint64_t left = countdown.left;
-    if (left != 0) {
+    if (UNLIKELY(left != 0)) {
         if (UNLIKELY(size >= left))
             return sample_malloc(size);
         countdown.left = left - size;
