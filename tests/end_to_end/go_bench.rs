@@ -45,10 +45,15 @@ impl Module {
 
     /// The same, before it runs.
     pub fn run(&self, arguments: &[&str]) -> Run {
+        self.run_in(".", "go", arguments)
+    }
+
+    /// `mallow COMMAND …` in a directory of the module, before it runs.
+    pub fn run_in(&self, directory: &str, command: &str, arguments: &[&str]) -> Run {
         let caches = workspace().canonicalize().expect("its path").join("build");
         let path = format!("{}:{}", tool("go").parent().expect("its directory").display(), env!("PATH"));
-        Run::new(mallow(), self.path())
-            .arg("go")
+        Run::new(mallow(), &self.path().join(directory))
+            .arg(command)
             .args(arguments)
             .env("GOCACHE", Some(caches.join("go-cache")))
             .env("XDG_CACHE_HOME", Some(caches.join("cache")))

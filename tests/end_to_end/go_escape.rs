@@ -1,18 +1,13 @@
 //! `mallow go escape` on modules that are made here.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
-use harness::{Outcome, Run, json, mallow, tool, workspace};
+use harness::{Outcome, Run, json, tool};
 use serde_json::Value;
 
+use crate::go_bench::Module;
 use crate::go_pprof::go;
 use crate::other_tools::ran;
-
-/// A directory with Go code.
-pub struct Module {
-    place: tempfile::TempDir,
-}
 
 const MODULE: &str = "module example.com/stream\n\ngo 1.22\n";
 
@@ -35,52 +30,25 @@ func Copy(data []byte, size int) int {
 ";
 
 impl Module {
-    /// With these files.
-    pub fn new(files: &[(&str, &str)]) -> Self {
-        let module = Self { place: tempfile::tempdir().expect("a directory") };
-        for (name, text) in files {
-            module.write(name, text);
-        }
-        module
-    }
-
     fn stream() -> Self {
         Self::new(&[("go.mod", MODULE), ("stream.go", STREAM)])
     }
 
-    pub fn path(&self) -> PathBuf {
-        self.place.path().join("module")
-    }
-
+    /// Writes one more file, or another text into one.
     pub fn write(&self, name: &str, text: &str) {
         let path = self.path().join(name);
         fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
         fs::write(path, text).expect("a file");
     }
 
-    /// `mallow go` with these arguments, in `directory` of the module.
-    fn run_in(&self, directory: &str, arguments: &[&str]) -> Run {
-        let caches = workspace().canonicalize().expect("its path").join("build/go-cache");
-        Run::new(mallow(), &self.path().join(directory))
-            .args(["go"])
-            .args(arguments)
-            .env("GOCACHE", Some(caches))
-            .env("XDG_CACHE_HOME", Some(self.place.path()))
-            .env("GOFLAGS", Some(""))
-    }
-
-    pub fn mallow(&self, arguments: &[&str]) -> Outcome {
-        self.run_in(".", arguments).go()
-    }
-
     /// What is shown, which must work.
     fn shown(&self, arguments: &[&str]) -> String {
-        ran(self.run_in(".", arguments)).out()
+        ran(self.run(arguments)).out()
     }
 
     fn git(&self, arguments: &[&str]) -> String {
         let who = ["-c", "user.name=a", "-c", "user.email=a@example.com"];
-        ran(Run::new(tool("git"), &self.path()).args(who).args(arguments)).out()
+        ran(Run::new(tool("git"), self.path()).args(who).args(arguments)).out()
     }
 
     fn committed(self) -> Self {
@@ -193,7 +161,7 @@ fn a_profile_ranks_the_places() {
                 \tfor i := 0; i < b.N; i++ {\n\t\tCopy(data, 64)\n\t}\n}\n";
     module.write("stream_test.go", test);
     let flags = ["-run=^$", "-bench=.", "-benchtime=1000x", "-memprofile=mem.out", "-memprofilerate=1"];
-    ran(go(&module.path()).arg("test").args(flags));
+    ran(go(module.path()).arg("test").args(flags));
     let told = json(&module.mallow(&["escape", "--profile", "mem.out", "--json"]));
     let counts: Vec<_> = told["sites"].as_array().expect("sites").iter().map(|site| &site["allocations"]).collect();
     // The benchmark runs once before.
@@ -245,7 +213,7 @@ fn packages_of_all_sorts() {
         ("c/go.mod", "module example.com/c\n\ngo 1.22\n"),
     ]);
     let of = |directory: &str, more: &[&str]| {
-        let told = ran(module.run_in(directory, &["escape", "--json"]).args(more)).out();
+        let told = ran(module.run_in(directory, "go", &["escape", "--json"]).args(more)).out();
         sites(&serde_json::from_str(&told).expect("JSON"), "sites")
     };
     assert_eq!(of("a", &[]), ["a.go:5 Local n: passed"]);
@@ -263,7 +231,7 @@ fn packages_of_all_sorts() {
 #[test]
 fn what_cannot_be_built_is_one_line() {
     let module = Module::stream();
-    let run = |arguments: &[&str]| fails(&module.run_in(".", arguments).go(), 1);
+    let run = |arguments: &[&str]| fails(&module.mallow(arguments), 1);
     module.write("wrong/wrong.go", "package wrong\n\nfunc F() int { return undefined }\n");
     let told = run(&["escape", "./wrong"]);
     assert!(told.contains("does not compile") && told.contains("wrong/wrong.go:3:23: undefined: undefined"), "{told}");
@@ -273,7 +241,7 @@ fn what_cannot_be_built_is_one_line() {
     let told = run(&["escape", "./empty/..."]);
     assert!(told.contains("no package"), "{told}");
     let nothing = tempfile::tempdir().expect("a directory");
-    let told = fails(&module.run_in(".", &["escape"]).env("PATH", Some(nothing.path())).go(), 1);
+    let told = fails(&module.run(&["escape"]).env("PATH", Some(nothing.path())).go(), 1);
     assert!(told.starts_with("go is not found in PATH"), "{told}");
     let told = run(&["escape", "--diff", "HEAD"]);
     assert!(told.contains("HEAD is no revision of git here"), "{told}");
@@ -281,5 +249,4 @@ fn what_cannot_be_built_is_one_line() {
         fails(&module.mallow(&["escape", "--profile", "go.mod"]), 1).split(':').next(),
         Some("cannot read go.mod")
     );
-    assert!(Path::new(&module.path().join("stream.go")).exists());
 }

@@ -18,6 +18,7 @@ mod foreign;
 mod format;
 mod gate;
 mod gate_ci;
+mod gate_go;
 mod gate_import;
 mod go_bench;
 mod go_escape;

@@ -136,7 +136,7 @@ fn measured(said: &str) -> Vec<Benchmark> {
 }
 
 /// The pattern of this benchmark alone.
-fn only(name: &str) -> String {
+pub fn only(name: &str) -> String {
     let quoted = |part: &str| {
         let mut text = String::from("^");
         for c in part.chars() {

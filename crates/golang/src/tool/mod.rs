@@ -13,7 +13,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde::Deserialize;
 
-pub use bench::{ExactRun, Timing};
+pub use bench::{ExactRun, Timing, only};
 pub use build::TestBinary;
 pub use diagnose::Unit;
 pub use error::GoError;

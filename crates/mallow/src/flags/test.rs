@@ -16,6 +16,10 @@ A mallow.toml, beside what it builds:
   command = \"build/allocations\"   # measures regions: see --header
   regions = \"all\"
 
+  [[case]]
+  kind = \"go\"                     # benchmarks of Go: each is a case
+  packages = \"./...\"
+
 Exit status:
   0  all cases passed
   1  a case regressed

@@ -4,7 +4,7 @@ mod bench;
 mod bench_text;
 mod escape;
 mod escape_text;
-mod measure;
+pub mod measure;
 mod revision;
 
 use std::process::ExitCode;

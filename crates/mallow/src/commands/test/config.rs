@@ -17,6 +17,11 @@
 //! limits = { total_allocations = 75000 }
 //! slack = { total_allocated_bytes = "5%" }
 //!
+//! [[case]]
+//! kind = "go"                     # benchmarks of Go: each is a case
+//! packages = "./..."
+//! bench = "Decode|Encode"
+//!
 //! [limits]                        # by case, whichever program measures it
 //! render = { total_allocations = 1200 }
 //! ```
@@ -31,6 +36,7 @@ use mallow_report::analysis::gate::{Limit, Limits, Metric, Slack};
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::go::Benchmarks;
 use crate::commands::sarif;
 
 /// What a project tests.
@@ -71,8 +77,10 @@ pub fn answers_to(case: &str) -> impl Iterator<Item = &str> {
 pub struct Program {
     /// Of the one case, where the whole command is one.
     pub name: Option<String>,
-    /// Program and arguments.
+    /// Program and arguments; none where these are benchmarks.
     pub command: Vec<OsString>,
+    /// Benchmarks of Go, in the place of a command.
+    pub benchmarks: Option<Benchmarks>,
     /// Which regions are cases.
     pub regions: Regions,
     /// Measured runs.
@@ -124,6 +132,9 @@ const QUIET_SECONDS: u64 = 1;
 /// The most that it may say.
 const LONGEST_QUIET: Duration = Duration::from_secs(600);
 
+/// Operations of a run of a benchmark, unless the file says otherwise.
+const OPERATIONS: u64 = 100;
+
 /// What `ops = "scale"` measures.
 const SCALE: (u32, u32) = (10, 110);
 
@@ -148,6 +159,10 @@ struct File {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
+    kind: Option<Spanned<String>>,
+    packages: Option<Spanned<Words>>,
+    bench: Option<String>,
+    tags: Option<String>,
     name: Option<Spanned<String>>,
     command: Option<Spanned<Words>>,
     regions: Option<Spanned<RegionNames>>,
@@ -272,12 +287,19 @@ type Fault = (Range<usize>, String);
 fn program(entry: &Spanned<Entry>, defaults: &Entry, base: &Path) -> Result<Program, Fault> {
     let whole = entry.span();
     let entry = entry.get_ref();
+    match entry.kind.as_ref().or(defaults.kind.as_ref()) {
+        Some(kind) if kind.get_ref() == "go" => return benchmarks(entry, defaults, base, &whole),
+        Some(kind) if kind.get_ref() != "command" => {
+            return Err((kind.span(), "kind is \"command\" or \"go\"".to_owned()));
+        }
+        _ => {}
+    }
+    if entry.packages.is_some() || entry.bench.is_some() || entry.tags.is_some() {
+        return Err((whole, "packages, bench and tags are those of kind = \"go\"".to_owned()));
+    }
     let command = entry.command.as_ref().or(defaults.command.as_ref());
     let command = command.ok_or((whole.clone(), "a case without a command".to_owned()))?;
-    let words = match command.get_ref() {
-        Words::Line(line) => shell_words::split(line).map_err(|error| (command.span(), error.to_string()))?,
-        Words::List(list) => list.clone(),
-    };
+    let words = words(command)?;
     if words.first().is_none_or(String::is_empty) {
         return Err((command.span(), "an empty command".to_owned()));
     }
@@ -299,11 +321,7 @@ fn program(entry: &Spanned<Entry>, defaults: &Entry, base: &Path) -> Result<Prog
     if name.is_none() && regions == Regions::None {
         return Err((whole, "a case without a name; or name its regions".to_owned()));
     }
-    let positive = |n: &Spanned<u32>| match *n.get_ref() {
-        0 => Err((n.span(), "at least one run".to_owned())),
-        n => Ok(n),
-    };
-    let runs = entry.runs.as_ref().or(defaults.runs.as_ref()).map_or(Ok(10), positive)?;
+    let runs = runs(entry, defaults, 10)?;
     let seconds = |own: &Option<Spanned<f64>>, default: &Option<Spanned<f64>>, otherwise| {
         own.as_ref().or(default.as_ref()).map_or(Ok(Duration::from_secs(otherwise)), |seconds| {
             Duration::try_from_secs_f64(*seconds.get_ref()).map_err(|error| (seconds.span(), error.to_string()))
@@ -320,6 +338,7 @@ fn program(entry: &Spanned<Entry>, defaults: &Entry, base: &Path) -> Result<Prog
         // Cases of regions have their own names.
         name: name.filter(|_| regions == Regions::None),
         command: words.into_iter().map(OsString::from).collect(),
+        benchmarks: None,
         regions,
         runs,
         warmup: entry.warmup.or(defaults.warmup).unwrap_or(1),
@@ -330,6 +349,64 @@ fn program(entry: &Spanned<Entry>, defaults: &Entry, base: &Path) -> Result<Prog
         timeout,
         quiet,
         exit_status: entry.exit_status.or(defaults.exit_status).unwrap_or(0),
+    })
+}
+
+fn words(words: &Spanned<Words>) -> Result<Vec<String>, Fault> {
+    match words.get_ref() {
+        Words::Line(line) => shell_words::split(line).map_err(|error| (words.span(), error.to_string())),
+        Words::List(list) => Ok(list.clone()),
+    }
+}
+
+/// A case of `kind = "go"`: all benchmarks that match.
+fn benchmarks(entry: &Entry, defaults: &Entry, base: &Path, whole: &Range<usize>) -> Result<Program, Fault> {
+    let foreign = [
+        ("name", entry.name.is_some()),
+        ("command", entry.command.is_some()),
+        ("regions", entry.regions.is_some()),
+        ("environment", !entry.environment.is_empty()),
+        ("timeout", entry.timeout.is_some()),
+        ("quiet", entry.quiet.is_some()),
+        ("exit_status", entry.exit_status.is_some()),
+    ];
+    if let Some((key, _)) = foreign.iter().find(|(_, there)| *there) {
+        return Err((whole.clone(), format!("{key} has no meaning where kind is \"go\": each benchmark is a case")));
+    }
+    let packages = entry.packages.as_ref().or(defaults.packages.as_ref()).map_or(Ok(vec![".".to_owned()]), words)?;
+    let operations = match entry.ops.as_ref().map(|word| (self::ops(word), word.span())) {
+        None => OPERATIONS,
+        Some((Ok(Ops::Fixed(operations)), _)) => operations,
+        Some((Err(fault), _)) => return Err(fault),
+        Some((Ok(_), span)) => return Err((span, "ops is a number where kind is \"go\"".to_owned())),
+    };
+    let benchmarks = Benchmarks {
+        packages,
+        pattern: entry.bench.clone().or(defaults.bench.clone()).unwrap_or_else(|| ".".to_owned()),
+        tags: entry.tags.clone().or(defaults.tags.clone()),
+        operations,
+    };
+    Ok(Program {
+        name: None,
+        command: Vec::new(),
+        benchmarks: Some(benchmarks),
+        regions: Regions::All,
+        runs: runs(entry, defaults, 3)?,
+        warmup: entry.warmup.or(defaults.warmup).unwrap_or(1),
+        ops: Ops::Told,
+        limits: limits(entry, defaults)?,
+        environment: BTreeMap::new(),
+        directory: base.join(entry.directory.as_ref().or(defaults.directory.as_ref()).unwrap_or(&PathBuf::new())),
+        timeout: Duration::MAX,
+        quiet: Duration::ZERO,
+        exit_status: 0,
+    })
+}
+
+fn runs(entry: &Entry, defaults: &Entry, otherwise: u32) -> Result<u32, Fault> {
+    entry.runs.as_ref().or(defaults.runs.as_ref()).map_or(Ok(otherwise), |n| match *n.get_ref() {
+        0 => Err((n.span(), "at least one run".to_owned())),
+        n => Ok(n),
     })
 }
 
@@ -397,6 +474,7 @@ pub fn of_command(command: &[OsString]) -> Config {
     let program = Program {
         name: Some(name.to_string_lossy().into_owned()),
         command: command.to_vec(),
+        benchmarks: None,
         regions: Regions::IfAny,
         runs: 10,
         warmup: 1,

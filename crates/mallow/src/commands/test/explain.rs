@@ -12,19 +12,35 @@ use tempfile::TempPath;
 
 use super::baseline::Entry;
 use super::config::{Ops, Program, Regions};
+use super::go::{self, Told};
 use super::runner;
 use crate::commands::source::Recording;
 
+/// The stacks of one run of a case.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Each with what it allocates.
+    pub sites: Vec<SiteCount>,
+    /// Why they allocate, where that is known.
+    pub told: Vec<Told>,
+}
+
 /// The stacks of one run of a case. Files below `root` are named by their way from there.
-pub fn stacks(program: &Program, case: &str, root: &Path) -> Result<Vec<SiteCount>, String> {
+pub fn stacks(program: &Program, case: &str, root: &Path) -> Result<Found, String> {
+    if let Some(benchmarks) = &program.benchmarks {
+        return go::stacks(program, benchmarks, case, root);
+    }
     let recorded = Recorded::of(program, case, 1)?;
     // The first run that was measured: of a region that its program begins and ends itself there may be many.
-    recorded.stacks(0, root)
+    Ok(Found { sites: recorded.stacks(0, root)?, told: Vec::new() })
 }
 
 /// The stacks that differ between the runs with the least and with the most allocations; None where runs with stacks
 /// agree.
 pub fn between_runs(program: &Program, case: &str, root: &Path) -> Result<Option<Vec<Difference>>, String> {
+    if program.benchmarks.is_some() {
+        return Err("Go does not tell the stacks of one run of a benchmark".to_owned());
+    }
     let mut least: Option<(u64, Vec<SiteCount>)> = None;
     let mut most: Option<(u64, Vec<SiteCount>)> = None;
     let mut runs = 0;
@@ -114,14 +130,19 @@ pub struct Explanation {
     pub explained_bytes: i64,
     /// The differences by the line of the program that they come from.
     pub places: Vec<Place>,
+    /// Why what there is more of is allocated, where that is known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<Told>,
     /// The baseline holds no stacks: the differences are all stacks there are.
     pub without_baseline: bool,
 }
 
 /// Compares `now` with the baseline's stacks.
-pub fn explanation(now: &[SiteCount], before: Option<&Entry>, figures: &Figures) -> Explanation {
+pub fn explanation(found: Found, before: Option<&Entry>, figures: &Figures) -> Explanation {
     let stacks = before.map_or(&[][..], |entry| &entry.stacks);
-    let differences = difference(stacks, now);
+    let differences = difference(stacks, &found.sites);
+    let more = |told: &Told| differences.iter().any(|one| one.stack == told.stack && one.now > one.before);
+    let reasons = found.told.into_iter().filter(more).collect();
     let old = before.map(|entry| entry.figures).unwrap_or_default();
     Explanation {
         change: figures.total_allocations - old.total_allocations,
@@ -129,6 +150,7 @@ pub fn explanation(now: &[SiteCount], before: Option<&Entry>, figures: &Figures)
         change_bytes: figures.total_allocated_bytes - old.total_allocated_bytes,
         explained_bytes: differences.iter().map(Difference::bytes).sum(),
         places: places(&differences),
+        reasons,
         without_baseline: stacks.is_empty() && before.is_none_or(|_| old.total_allocations != 0),
         differences,
     }

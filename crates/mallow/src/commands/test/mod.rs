@@ -4,6 +4,7 @@ mod aside;
 mod baseline;
 mod config;
 mod explain;
+mod go;
 mod import;
 mod nio;
 mod outputs;
@@ -23,7 +24,7 @@ use serde::Serialize;
 
 use self::baseline::{Baseline, Entry};
 use self::config::{Config, Program, Regions};
-use self::explain::Explanation;
+use self::explain::{Explanation, Found};
 use self::runner::{How, Ran};
 use crate::flags::TestFlags;
 use crate::text::{Look, Stream};
@@ -358,10 +359,11 @@ fn update(baseline: &mut Baseline, platform: &str, cases: &mut [Judged], config:
         // Figures that stay as they are keep their stacks, unless there are none.
         let kept = old.as_ref().is_some_and(|old| old.figures == figures && (flags.ratchet || !old.stacks.is_empty()));
         if !kept {
-            let stacks = explain::stacks(&config.programs[program], &case.name, &config.root).unwrap_or_else(|why| {
+            let found = explain::stacks(&config.programs[program], &case.name, &config.root).unwrap_or_else(|why| {
                 case.warnings.push(format!("{why}; the baseline has its figures alone"));
-                Vec::new()
+                Found::default()
             });
+            let stacks = found.sites;
             baseline.set(platform, &case.name, Entry { figures, stacks });
             changed = true;
         }
@@ -387,7 +389,7 @@ fn explain_all(cases: &mut [Judged], config: &Config, baseline: &Baseline, platf
         let before = baseline.cases(platform).and_then(|cases| cases.get(&case.name));
         match explain::stacks(program, &case.name, &config.root) {
             Ok(now) => {
-                case.explanation = Some(explain::explanation(&now, before, &measured.figures));
+                case.explanation = Some(explain::explanation(now, before, &measured.figures));
             }
             Err(why) => case.warnings.push(why),
         }

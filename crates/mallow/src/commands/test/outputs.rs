@@ -8,6 +8,7 @@ use mallow_report::analysis::gate::{Check, Metric, Verdict, telling};
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
 use serde_json::Value;
 
+use super::go::Told;
 use super::text::{self, amount};
 use super::{Judged, Report};
 use crate::commands::sarif::{self, Finding};
@@ -125,12 +126,14 @@ struct Change<'a> {
     line: u32,
     allocations: i64,
     bytes: i64,
+    reasons: Vec<String>,
 }
 
 impl Change<'_> {
     fn told(&self, case: &str) -> String {
         let (amount, unit) = amount(self.allocations, self.bytes);
-        format!("{amount} {unit} in {case}")
+        let reasons = if self.reasons.is_empty() { String::new() } else { format!(": {}", self.reasons.join("; ")) };
+        format!("{amount} {unit} in {case}{reasons}")
     }
 }
 
@@ -144,12 +147,15 @@ fn changes<'a>(case: &'a Judged, root: &Path) -> Vec<Change<'a>> {
         });
         let Some((file, line)) = place else { continue };
         let (allocations, bytes) = (difference.allocations(), difference.bytes());
+        let told = case.explanation.iter().flat_map(|e| &e.reasons).filter(|told| told.stack == difference.stack);
+        let reasons = told.map(Told::line);
         match changes.iter_mut().find(|change| (change.file, change.line) == (file, line)) {
             Some(change) => {
                 change.allocations += allocations;
                 change.bytes += bytes;
+                change.reasons.extend(reasons);
             }
-            None => changes.push(Change { file, line, allocations, bytes }),
+            None => changes.push(Change { file, line, allocations, bytes, reasons: reasons.collect() }),
         }
     }
     changes.sort_by_key(|change| std::cmp::Reverse((change.allocations.abs(), change.bytes.abs())));
@@ -247,6 +253,7 @@ mod tests {
         };
         let explanation = Explanation {
             places: places(std::slice::from_ref(&difference)),
+            reasons: Vec::new(),
             differences: vec![difference],
             change: 10,
             explained: 10,

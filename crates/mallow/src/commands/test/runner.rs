@@ -18,6 +18,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde::Deserialize;
 
 use super::config::{Ops, Program, Regions};
+use super::go;
 
 /// A case, run.
 #[derive(Debug)]
@@ -43,6 +44,9 @@ pub struct How {
 
 /// Runs one program: all of its cases. Never fails as a whole: what goes wrong breaks the cases.
 pub fn run(index: usize, program: &Program, how: How) -> Vec<Ran> {
+    if let Some(benchmarks) = &program.benchmarks {
+        return go::run(index, program, benchmarks);
+    }
     let outcome = match program.ops {
         Ops::Scale(few, many) => measure(program, Some(few), how).and_then(|few| {
             let many = measure(program, Some(many), how)?;

@@ -5,6 +5,7 @@ use mallow_report::analysis::gate::{Change, Difference, Figures, Metric, Place, 
 use super::baseline::Baseline;
 use super::config::{Config, Regions};
 use super::explain::Explanation;
+use super::go::{Benchmarks, Told};
 use super::{Judged, Report, runner, wanted};
 use crate::text::units::{count, signed};
 use crate::text::{Align, Line, Look, Page, Table, function};
@@ -16,6 +17,10 @@ pub fn list(config: &Config, filters: &[String]) -> String {
         let names = match &program.regions {
             Regions::Named(names) => names.clone(),
             Regions::None => program.name.iter().cloned().collect(),
+            _ if program.benchmarks.is_some() => {
+                let benchmarks = program.benchmarks.as_ref().map(Benchmarks::display).unwrap_or_default();
+                vec![format!("(the benchmarks of {benchmarks})")]
+            }
             Regions::All | Regions::IfAny => vec![format!("(the regions of {})", runner::display(&program.command))],
         };
         for name in names.iter().filter(|name| wanted(filters, name)) {
@@ -224,6 +229,7 @@ impl Stacks<'_> {
             }
         }
         self.list(&explanation.differences);
+        self.reasons(&explanation.reasons);
         if !explanation.without_baseline {
             let line = format!(
                 "  The stacks explain {} of {} allocations, {} of {} bytes",
@@ -233,6 +239,21 @@ impl Stacks<'_> {
                 signed(explanation.change_bytes),
             );
             self.page.line(Line::new().faint(line));
+        }
+    }
+
+    /// Why the compiler, or the runtime, allocates what there is more of.
+    fn reasons(&mut self, reasons: &[Told]) {
+        for told in reasons.iter().take(if self.verbose { reasons.len() } else { STACKS }) {
+            self.page.line(Line::new().plain("  ").plain(&told.place).plain("  ").strong(told.line()));
+            for (label, text) in [
+                ("way", Some(told.steps.join(" → ")).filter(|way| !way.is_empty())),
+                ("suggestion", told.suggestion.clone()),
+            ] {
+                if let Some(text) = text {
+                    self.page.hanging(Line::new().faint(format!("      {label:<12}")), &text);
+                }
+            }
         }
     }
 

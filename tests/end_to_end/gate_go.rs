@@ -1,0 +1,117 @@
+//! `mallow test` on benchmarks of Go.
+
+use harness::{Outcome, json};
+use serde_json::Value;
+
+use crate::go_bench::Module;
+
+const CODE: &str = "\
+package parts
+
+import \"strings\"
+
+var last []string
+
+func Parts(line string) int {
+\tparts := strings.Split(line, \",\")
+\tlast = parts
+\treturn len(parts)
+}
+";
+
+const TEST: &str = "\
+package parts
+
+import \"testing\"
+
+func BenchmarkParts(b *testing.B) {
+\tfor _, line := range []string{\"a\", \"a,b\"} {
+\t\tb.Run(line, func(b *testing.B) {
+\t\t\tfor i := 0; i < b.N; i++ {
+\t\t\t\tParts(line)
+\t\t\t}
+\t\t})
+\t}
+}
+";
+
+const CASES: &str = "[[case]]\nkind = \"go\"\npackages = \"./...\"\n";
+
+fn module(cases: &str) -> Module {
+    let module = "module example.com/parts\n\ngo 1.22\n";
+    Module::new(&[("go.mod", module), ("parts.go", CODE), ("parts_test.go", TEST), ("mallow.toml", cases)])
+}
+
+fn test(module: &Module, arguments: &[&str]) -> Outcome {
+    module.run_in(".", "test", arguments).go()
+}
+
+fn verdicts(told: &Value) -> Vec<(String, String)> {
+    let text = |case: &Value, key: &str| case[key].as_str().expect("text").to_owned();
+    told["cases"].as_array().expect("cases").iter().map(|case| (text(case, "name"), text(case, "verdict"))).collect()
+}
+
+#[test]
+fn each_benchmark_is_held_to_its_baseline_and_a_new_line_is_named_with_its_reason() {
+    let module = module(CASES);
+    let made = test(&module, &["--update"]);
+    assert_eq!(made.status, 0, "{}{}", made.out(), made.err());
+    assert!(made.out().contains("example.com/parts.BenchmarkParts/a,b.total_allocations: 1\n"), "{}", made.out());
+    assert_eq!(test(&module, &[]).status, 0);
+    let more = CODE.replace("\tlast = parts\n", "\tlast = append([]string{line}, parts...)\n\tkept = &parts\n")
+        + "\nvar kept *[]string\n";
+    module.write("parts.go", &more);
+    let done = test(&module, &["a,b", "--json", "--sarif", "out.sarif"]);
+    assert_eq!(done.status, 1, "{}{}", done.out(), done.err());
+    let told = json(&done);
+    assert_eq!(verdicts(&told), [("example.com/parts.BenchmarkParts/a,b".into(), "regressed".into())]);
+    let case = &told["cases"][0];
+    assert!(case["measured"]["total_allocations"].as_i64() >= Some(3), "{case}");
+    let reasons = case["explanation"]["reasons"].as_array().expect("reasons");
+    let moved = reasons.iter().find(|told| told["place"] == "parts.go:8").expect("the variable that is kept");
+    assert!(moved["what"].as_str().is_some_and(|what| what.contains("parts")), "{moved}");
+    assert_eq!(moved["reason"], "stored in kept");
+    assert_eq!(moved["steps"], serde_json::json!(["stored in kept at 10"]));
+    let explanation = &case["explanation"];
+    assert_eq!(explanation["change"], explanation["explained"], "{explanation}");
+    let sarif = std::fs::read_to_string(module.path().join("out.sarif")).expect("a file");
+    assert!(sarif.contains("\"text\": \"+1 allocations in example.com/parts.BenchmarkParts/a,b: "), "{sarif}");
+    assert!(sarif.contains("stored in kept"), "{sarif}");
+    let shown = test(&module, &["a,b"]).out();
+    assert!(shown.contains(": stored in kept\n"), "{shown}");
+}
+
+#[test]
+fn what_cannot_be_measured_is_broken_and_says_why() {
+    let module = module(&format!("{CASES}bench = \"Nothing\"\n"));
+    let done = test(&module, &[]);
+    assert_eq!(done.status, 4, "{}", done.err());
+    assert!(done.out().contains("no benchmark of ./... matches \"Nothing\""), "{}", done.out());
+    module.write("mallow.toml", CASES);
+    module.write("parts.go", "package parts\n\nfunc Parts(line string) int { return missing }\n");
+    let done = test(&module, &["--json"]);
+    assert_eq!(done.status, 4);
+    let told = json(&done);
+    assert_eq!(verdicts(&told), [("example.com/parts".into(), "broken".into())]);
+    let why = told["cases"][0]["why"].as_str().expect("why");
+    assert!(why.contains("does not compile") && why.contains("parts.go:3:38: undefined: missing"), "{why}");
+}
+
+#[test]
+fn a_case_that_makes_no_sense_is_one_line() {
+    for (more, expected) in [
+        ("command = \"true\"", "command has no meaning where kind is \"go\""),
+        ("environment = { A = \"b\" }", "environment has no meaning where kind is \"go\""),
+        ("ops = \"scale\"", "ops is a number where kind is \"go\""),
+        ("runs = 0", "at least one run"),
+        ("kind = \"swift\"", "duplicate key"),
+    ] {
+        let done = test(&module(&format!("{CASES}{more}\n")), &[]);
+        assert_eq!((done.status, done.err().lines().count()), (2, 1), "{}", done.err());
+        assert!(done.err().contains(expected), "{}", done.err());
+    }
+    let done = test(&module("[[case]]\nkind = \"swift\"\n"), &[]);
+    assert!(done.err().contains("mallow.toml:2: kind is \"command\" or \"go\""), "{}", done.err());
+    let done = test(&module("[[case]]\nname = \"a\"\ncommand = \"true\"\nbench = \"x\"\n"), &[]);
+    assert!(done.err().contains("packages, bench and tags are those of kind = \"go\""), "{}", done.err());
+}
