@@ -2,5 +2,6 @@
 
 mod coverage;
 mod growth;
+mod hostile;
 mod simulation;
 mod snapshots;

@@ -49,6 +49,9 @@ impl Book {
     }
 
     fn allocate(&mut self, key: SampleKey, sample: Sample) {
+        if sample.size == 0 {
+            return;
+        }
         let place = (key.process, key.slot);
         match self.live.get(&place) {
             Some((old, _)) if *old == key => return,
@@ -112,8 +115,9 @@ impl Book {
             let gone: Vec<_> = sites.keys().filter(|process| ended(&self.processes, process)).copied().collect();
             for process in gone {
                 let Some(site) = sites.remove(&process) else { continue };
-                let bytes: u64 = site.live.values().map(|sample| weight(sample).value as u64).sum();
-                self.live_bytes = self.live_bytes.saturating_sub(bytes);
+                for sample in site.live.values() {
+                    self.live_bytes = self.live_bytes.saturating_sub(weight(sample).value as u64);
+                }
                 let former = sites.entry(FORMER).or_insert_with(|| Site { lot: site.lot, ..Site::default() });
                 former.sums += site.sums;
             }

@@ -1,0 +1,124 @@
+//! A book that is fed nonsense: nothing panics, hangs or grows, and what is said are numbers.
+
+use mallow_profile::{Family, Lost, ProcessId, Profile, Release, Sample, SampleEvent, SampleKey, StackId, Stacks};
+use mallow_report::analysis::sampled::{Book, Estimate, snapshot};
+use proptest::prelude::*;
+
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), Just(1), Just(u64::MAX), 0..5000u64, any::<u64>(), 0..200_000_000_000u64]
+}
+
+fn key() -> impl Strategy<Value = SampleKey> {
+    (0..4u32, prop_oneof![0..6u32, any::<u32>()], 0..3u32).prop_map(|(process, slot, generation)| SampleKey {
+        process: ProcessId(process),
+        slot,
+        generation,
+    })
+}
+
+fn event() -> impl Strategy<Value = SampleEvent> {
+    let sample = (key(), number(), number(), number(), 0..6u32, any::<u8>()).prop_map(
+        |(key, size, period, at_ns, stack, family)| {
+            let (process, stack) = (key.process, StackId(stack));
+            let sample =
+                Sample { process, thread: stack.0, family: Family(family), size, period, address: size, at_ns, stack };
+            SampleEvent::Allocated { key, sample }
+        },
+    );
+    let release = || (0..3u32, number()).prop_map(|(thread, at_ns)| Release { thread, at_ns, stack: Stacks::ROOT });
+    prop_oneof![
+        6 => sample,
+        3 => (key(), release()).prop_map(|(key, release)| SampleEvent::Freed { key, release }),
+        1 => (key(), release(), number())
+            .prop_map(|(key, release, size)| SampleEvent::Reallocated { key, release, size }),
+        1 => (key(), number(), number())
+            .prop_map(|(key, after_ns, before_ns)| SampleEvent::Gone { key, after_ns, before_ns }),
+        1 => (0..4u32, number())
+            .prop_map(|(process, at_ns)| SampleEvent::ProcessBegan { process: ProcessId(process), at_ns }),
+        1 => (0..4u32, number())
+            .prop_map(|(process, at_ns)| SampleEvent::ProcessEnded { process: ProcessId(process), at_ns }),
+        1 => number().prop_map(|events| {
+            SampleEvent::Lost { process: ProcessId(0), lost: Lost { events, ..Lost::default() } }
+        }),
+    ]
+}
+
+fn is_sane(estimate: Estimate) -> bool {
+    let limits = estimate.interval().unwrap_or((0.0, 0.0));
+    estimate.value.is_finite() && limits.0.is_finite() && limits.1.is_finite() && limits.0 <= limits.1
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nonsense_is_data(rounds in prop::collection::vec((prop::collection::vec(event(), 0..60), number()), 1..6)) {
+        let mut book = Book::new();
+        book.track_peak();
+        for (events, now_ns) in rounds {
+            for event in &events {
+                book.feed(event);
+            }
+            book.advance(now_ns);
+            let (blocks, bytes) = book.heap();
+            prop_assert!(is_sane(blocks) && is_sane(bytes), "{blocks:?} {bytes:?}");
+            let stacks: Vec<_> = book.stacks().collect();
+            let site = book.site(&stacks);
+            for estimate in [
+                site.live,
+                site.live_bytes,
+                site.allocations,
+                site.allocated_bytes,
+                site.freed_bytes,
+                site.freed_by_others,
+                site.byte_seconds,
+                site.growth.bytes_per_hour,
+            ] {
+                prop_assert!(is_sane(estimate), "{site:?}");
+            }
+            prop_assert!((0.0..=1.0).contains(&site.growth.chance), "{:?}", site.growth);
+            let _ = book.findings();
+            let profile = snapshot(&book, &Profile::default(), now_ns, 0);
+            prop_assert_eq!(profile.totals.leaked > 0, book.live().count() > 0);
+        }
+    }
+}
+
+/// New stacks for ever, and processes by the thousand: what is kept stays bounded, and the sums are right.
+#[test]
+fn stacks_and_processes_without_end() {
+    let mut book = Book::new();
+    let second = 1_000_000_000;
+    for process in 0..200 {
+        let id = ProcessId(process);
+        let at_ns = second * u64::from(process + 1);
+        book.feed(&SampleEvent::ProcessBegan { process: id, at_ns });
+        for slot in 0..500 {
+            let key = SampleKey { process: id, slot: slot % 7, generation: slot };
+            let stack = StackId(process * 500 + slot);
+            let sample = Sample {
+                process: id,
+                thread: 1,
+                family: Family(0),
+                size: 1 << 30,
+                period: 4096,
+                address: 0,
+                at_ns,
+                stack,
+            };
+            book.feed(&SampleEvent::Allocated { key, sample });
+            if slot % 100 != 99 {
+                book.feed(&SampleEvent::Freed { key, release: Release { thread: 1, at_ns, stack: Stacks::ROOT } });
+            }
+        }
+        book.advance(at_ns);
+        book.feed(&SampleEvent::ProcessEnded { process: id, at_ns });
+        assert!(book.stacks().count() <= 20_000, "{}", book.stacks().count());
+    }
+    assert_eq!(book.recent().count(), 1000);
+    let (folded, bytes) = book.folded();
+    let stacks: Vec<_> = book.stacks().collect();
+    let kept = book.site(&stacks).allocated_bytes;
+    assert_eq!(folded as usize + stacks.len(), 100_000);
+    assert_eq!(bytes.value + kept.value, 100_000.0 * (1u64 << 30) as f64);
+}
