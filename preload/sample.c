@@ -12,6 +12,7 @@
 #include "sampler.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 _Thread_local struct countdown countdown __attribute__((tls_model("initial-exec")));
@@ -193,21 +194,36 @@ static void *picked_zeroed(size_t count, size_t size, uint32_t period, struct ca
     return block;
 }
 
-/* The live sample of a block, with the lock held; NULL: the program frees what is none, or a second time. */
+/* The live sample of a block; NULL: it is none. */
 static struct slot *live(const void *block) {
     struct slot *slot = slot_of(block);
     return slot != NULL && slot->usable != 0 && slot->seen.address == (uint64_t)block ? slot : NULL;
+}
+
+/*
+ * A free of what is no live sample, though it lies among the slots. A second free ends as glibc ends it. Where a slot was
+ * unmapped behind our back, other memory may lie there now, and glibc knows it.
+ */
+COLD static void free_other(void *block) {
+    static const char text[] = "free(): double free detected in tcache 2\n";
+    const struct slot *slot = slot_of(block);
+    if (slot == NULL || slot->seen.address != (uint64_t)block) {
+        real.free(block);
+        return;
+    }
+    sys_write(2, text, sizeof text - 1);
+    abort();
 }
 
 static uint32_t stack_of(struct sampler *s) {
     return s != NULL ? book_stack(&s->unwinder, modules_generation) : 0;
 }
 
-/* s: has walked the stack. NULL: the end has none. */
-void sample_end(void *block, uint32_t kind, const void *moved_to, struct sampler *s) {
+/* s: has walked the stack. NULL: the end has none. Returns 0 where there is no such sample. */
+int sample_end(void *block, uint32_t kind, const void *moved_to, struct sampler *s) {
     struct slot *unclean = NULL, *unused = NULL;
     if (!sample_lock(s))
-        return;
+        return 1;
     struct slot *slot = live(block);
     if (LIKELY(slot != NULL)) {
         uint64_t now = sys_tick_ns();
@@ -222,6 +238,7 @@ void sample_end(void *block, uint32_t kind, const void *moved_to, struct sampler
         clean_and_put(unclean, s);
     if (UNLIKELY(unused != NULL))
         cool_down(unused, s);
+    return slot != NULL;
 }
 
 /* In a handler that interrupted our work, or where no sampler can be had. */
@@ -242,8 +259,10 @@ static void end(void *block, uint32_t kind, const void *moved_to, struct caller 
         return;
     }
     sampler_walk(s, caller);
-    sample_end(block, kind, moved_to, s);
+    int ended = sample_end(block, kind, moved_to, s);
     sampler_end(s);
+    if (UNLIKELY(!ended))
+        free_other(block);
 }
 
 /* ---- the functions ---- */
@@ -341,7 +360,7 @@ static int realloc_in_place(void *block, size_t size, uint32_t period, enum mall
 static void *realloc_sampled(void *old, size_t size, enum mallow_family family, struct caller caller) {
     const struct slot *slot = live(old);
     if (slot == NULL)
-        return NULL;
+        return real.realloc(old, size); /* see free_other */
     struct told was = {slot->seen.id, old, slot->seen.size};
     size_t keep = smaller(slot->usable, size), stale;
     uint32_t period = size == 0 || passes(size) ? 0 : pick(size);
@@ -428,13 +447,14 @@ static void *sample_valloc(size_t size) {
 }
 
 static void *sample_pvalloc(size_t size) {
-    void *block = aligned(PAGE, size, (size + PAGE - 1) & ~(PAGE - 1), MALLOW_FAMILY_PVALLOC, CALLER);
+    size_t bytes = (size + PAGE - 1) & ~(PAGE - 1);
+    void *block = bytes >= size ? aligned(PAGE, size, bytes, MALLOW_FAMILY_PVALLOC, CALLER) : NULL;
     return block != NULL ? block : real.pvalloc(size);
 }
 
 size_t sample_usable_size(const void *block) {
     const struct slot *slot = live(block);
-    return slot != NULL ? slot->usable : 0;
+    return slot != NULL ? slot->usable : real.malloc_usable_size((void *)block);
 }
 
 const struct policy sample_policy = {

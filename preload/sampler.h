@@ -71,7 +71,7 @@ void sampler_walk(struct sampler *sampler, struct caller caller);
 int sample_lock(struct sampler *sampler);
 void sample_unlock(struct sampler *sampler);
 
-/* sample.c: the block's sample ends here. */
-void sample_end(void *block, uint32_t kind, const void *moved_to, struct sampler *sampler);
+/* sample.c: the block's sample ends here. 0: there is none. */
+int sample_end(void *block, uint32_t kind, const void *moved_to, struct sampler *sampler);
 
 #endif

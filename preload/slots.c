@@ -24,6 +24,9 @@
  * promises no more memory than it has would refuse it. */
 #define STEP (1ull << 20)
 
+/* A block of so many bytes is asked for as glibc asks: the system may refuse it, and would not refuse to open a slot. */
+#define LARGE (64ull << 20)
+
 #define COLD_NS 1000000000ull
 
 struct slot_range slot_range;
@@ -189,7 +192,7 @@ static void push(uint32_t *list, struct slot *slot) {
 
 struct slot *slot_take(size_t size, size_t alignment) {
     uint32_t bits = size_for(size, alignment);
-    if (bits == 0)
+    if (bits == 0 || (size >= LARGE && !sys_has_memory(size)))
         return NULL;
     struct region *region = &regions[bits - SMALLEST];
     if (region->warm != 0) {

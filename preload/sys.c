@@ -161,6 +161,13 @@ long sys_open_memory(void *start, size_t bytes) {
     return CALL3(SYS_mprotect, start, bytes, PROT_READ | PROT_WRITE);
 }
 
+int sys_has_memory(size_t bytes) {
+    void *start = map(-1, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+    if (start != NULL)
+        sys_unmap(start, bytes);
+    return start != NULL;
+}
+
 void sys_small_pages(void *start, size_t bytes) {
     CALL3(SYS_madvise, start, bytes, MADV_NOHUGEPAGE);
 }

@@ -45,6 +45,8 @@ void *sys_memory(size_t bytes);
 /* Addresses alone, or NULL; and memory behind some of them, which reads as zeros. 0 or -errno. */
 void *sys_reserve(size_t bytes);
 long sys_open_memory(void *start, size_t bytes);
+/* 1 when the system would give as much memory as this at once. */
+int sys_has_memory(size_t bytes);
 /* Keeps the kernel from putting huge pages there. */
 void sys_small_pages(void *start, size_t bytes);
 /* Gives memory back; it reads as zeros again. 0 or -errno. */

@@ -7,6 +7,9 @@
 
 #include <errno.h>
 #include <malloc.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 
 static void check_samples(const char *scenario, const char *expected) {
     static struct reading reading;
@@ -252,10 +255,46 @@ CASE(pvalloc_aligns, "pvalloc 100 freed") {
     free(a);
 }
 
+CASE(pvalloc_fails, "") {
+    errno = 0;
+    CHECK(pvalloc(SIZE_MAX - 5 + (huge & 1) - 1) == NULL && errno == ENOMEM);
+}
+
+/* Within the range of slots, and more than most machines have. */
+SCENARIO(more_than_there_is) {
+    size_t size = 200ull << 30;
+    void *there = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (there != MAP_FAILED)
+        munmap(there, size);
+    void *block = malloc(size);
+    CHECK((block != NULL) == (there != MAP_FAILED));
+    free(block);
+    free(malloc(100));
+}
+
+TEST(sample_more_than_there_is) {
+    CHECK(samples_of(check_scenario("more_than_there_is"))->begun >= 1);
+}
+
 CASE(the_c_librarys_own_calls, "malloc 81 freed") {
     char *a = strdup("a string that is long enough to be picked almost surely, at a period of one byte");
     CHECK(strlen(a) == 80);
     free(a);
+}
+
+SCENARIO(freed_twice) {
+    char *volatile a = malloc(100);
+    free(a);
+    free(a);
+}
+
+TEST(sample_freed_twice_is_an_end) {
+    static struct reading reading;
+    samples_make(&reading, 1);
+    reading_start(&reading, "freed_twice", NULL);
+    reading_finish(&reading);
+    CHECK(WIFSIGNALED(reading.status) && WTERMSIG(reading.status) == SIGABRT);
+    CHECK_TEXT(samples_text(reading_only(&reading)), "malloc 100 freed");
 }
 
 /* Code that finds glibc's own free, past the library: in a plugin opened with RTLD_DEEPBIND. */

@@ -79,6 +79,19 @@ TEST(estimates_are_unbiased) {
     check_books(image);
 }
 
+SCENARIO(large_ones) {
+    for (unsigned i = 0; i < 20000; i++)
+        free(malloc(400000));
+}
+
+/* A draw is looked at several times before it hits. */
+TEST(estimates_are_unbiased_where_the_period_is_long) {
+    samples_make(&reading, 8 << 20);
+    run("large_ones");
+    double p = -expm1(-400000.0 / (8 << 20)), found = (double)samples_of(reading_only(&reading))->begun;
+    CHECK(fabs(found - 20000 * p) < 5 * sqrt(20000 * p * (1 - p)));
+}
+
 static void *one_block(void *size) {
     return malloc((size_t)size);
 }
@@ -441,7 +454,7 @@ TEST(sampling_is_switched_while_it_runs) {
     reading.control->mode = MALLOW_MODE_DORMANT;
     reading_continue(&reading);
     reading_until_stopped(&reading);
-    CHECK(s->begun <= begun + 1 && s->mode == MALLOW_MODE_DORMANT);
+    CHECK(s->begun == begun && s->mode == MALLOW_MODE_DORMANT);
     reading_continue(&reading);
     finish();
 }
@@ -463,6 +476,48 @@ TEST(the_period_is_changed_while_it_runs) {
     CHECK(sample_end(image, samples_of(image)->ended)->sample.period == 50000);
     reading_continue(&reading);
     finish();
+}
+
+SCENARIO(moves_into_a_slot) {
+    char *a = malloc(3000), *b = malloc(100);
+    memset(a, 7, 3000);
+    memset(b, 7, 100);
+    raise(SIGSTOP);
+    for (int i = 0; i < 2000; i++)
+        free(malloc(1000));
+    a = realloc(a, 5000);
+    b = reallocarray(b, 60, 1);
+    for (int i = 0; i < 3000; i++)
+        CHECK(a[i] == 7);
+    for (int i = 0; i < 60; i++)
+        CHECK(b[i] == 7);
+    raise(SIGSTOP);
+    for (int i = 0; i < 2000; i++)
+        free(malloc(1000));
+    a = realloc(a, 4000);
+    for (int i = 0; i < 3000; i++)
+        CHECK(a[i] == 7);
+    free(a);
+    free(b);
+}
+
+TEST(what_is_reallocated_moves_in_and_out) {
+    samples_make(&reading, UINT32_MAX);
+    reading_start(&reading, "moves_into_a_slot", NULL);
+    reading_until_stopped(&reading);
+    reading.control->period = 1;
+    reading_continue(&reading);
+    reading_until_stopped(&reading);
+    const struct image *image = reading_only(&reading);
+    CHECK(samples_live(image) == 2);
+    reading.control->period = UINT32_MAX;
+    reading_continue(&reading);
+    finish();
+    uint64_t last = samples_of(image)->ended;
+    CHECK(samples_live(image) == 0 && sample_end(image, last - 1)->kind == MALLOW_END_REALLOCATED);
+    const struct mallow_slot *moved = &sample_end(image, last - 1)->sample, *freed = &sample_end(image, last)->sample;
+    CHECK(moved->size == 5000 && moved->family == MALLOW_FAMILY_REALLOC && moved->period == 1);
+    CHECK(freed->size == 60 && freed->family == MALLOW_FAMILY_REALLOCARRAY);
 }
 
 TEST(a_recording_that_is_over_stays_so) {

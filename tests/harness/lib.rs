@@ -8,6 +8,7 @@ mod leftovers;
 mod oracle;
 mod project;
 mod run;
+mod sampled;
 mod targets;
 mod three;
 
@@ -16,6 +17,7 @@ pub use leftovers::{RunDirectories, nothing_left};
 pub use oracle::{oracle_counts, oracle_library};
 pub use project::{Project, json};
 pub use run::{Outcome, Run};
+pub use sampled::Sampled;
 pub use targets::{library, program, program_as};
 pub use three::{Case, Recorded, Stated, Three, directory, sql};
 

@@ -12,8 +12,8 @@ use crate::{Counts, Outcome, Run, mallow, nothing_left};
 /// A command that must not notice Mallow.
 #[derive(Clone, Debug)]
 pub struct Case {
-    command: Vec<OsString>,
-    around: Vec<OsString>,
+    pub(crate) command: Vec<OsString>,
+    pub(crate) around: Vec<OsString>,
     options: Vec<OsString>,
     environment: Vec<(String, Option<OsString>)>,
     stdin: Option<PathBuf>,
@@ -252,7 +252,7 @@ impl Case {
         (outcome, directory)
     }
 
-    fn run<'a>(&self, mut command: impl Iterator<Item = &'a OsString>, directory: &Path) -> Outcome {
+    pub(crate) fn run<'a>(&self, mut command: impl Iterator<Item = &'a OsString>, directory: &Path) -> Outcome {
         let program = command.next().expect("a program");
         let mut run = Run::new(program, directory).args(command).limit(self.limit);
         for (name, value) in &self.environment {
@@ -264,7 +264,7 @@ impl Case {
         run.go()
     }
 
-    /// Runs it all three ways.
+    /// Runs it all three ways, and in sampling mode besides.
     ///
     /// # Panics
     /// When one way can be told from another.
@@ -275,6 +275,7 @@ impl Case {
         self.same("stat", &bare, &stat.outcome);
         let record = self.record();
         self.same("record", &bare, &record.outcome);
+        self.same("run", &bare, &self.sampled().outcome);
         Three { bare, stat, record }
     }
 

@@ -1,0 +1,59 @@
+//! The same program in sampling mode, as `mallow run` leaves it: no mallow is beside it.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+
+use crate::{Case, Outcome, directory, mallow};
+
+/// Small enough for every program to have samples.
+const PERIOD: &str = "4KiB";
+
+/// A run under `mallow run --sample`.
+#[derive(Debug)]
+pub struct Sampled {
+    /// How it went.
+    pub outcome: Outcome,
+    /// Process images that made their file.
+    pub processes: usize,
+    /// Samples that they took.
+    pub samples: u64,
+}
+
+impl Case {
+    /// Runs it under `mallow run --sample`, and removes the run directory that stays.
+    ///
+    /// # Panics
+    /// When something else is left behind.
+    pub fn sampled(&self) -> Sampled {
+        let directory = directory();
+        let options = ["run", "--sample", "--period", PERIOD, "--"].map(OsString::from);
+        let mut all: Vec<OsString> = self.around.clone();
+        all.push(mallow().into_os_string());
+        all.extend(options);
+        all.extend(self.command.iter().cloned());
+        let outcome = self.run(all.iter(), directory.path());
+        let mut sampled = Sampled { processes: 0, samples: 0, outcome };
+        for left in sampled.outcome.before.new_of(sampled.outcome.pid) {
+            for entry in fs::read_dir(&left).into_iter().flatten().flatten() {
+                if entry.file_name().as_encoded_bytes().starts_with(b"p-") {
+                    sampled.processes += 1;
+                    sampled.samples += begun(&entry.path());
+                }
+            }
+            let _ = fs::remove_dir_all(left);
+        }
+        crate::nothing_left(&format!("mallow run {:?}", self.command), &sampled.outcome);
+        sampled
+    }
+}
+
+/// `begun` of the file's `struct mallow_sampling`; `preload/wire.h` draws both.
+fn begun(file: &Path) -> u64 {
+    let bytes = fs::read(file).unwrap_or_default();
+    let word = |at: usize| {
+        let end = at.checked_add(8)?;
+        Some(u64::from_le_bytes(bytes.get(at..end)?.try_into().ok()?))
+    };
+    word(120).and_then(|sampling| word((sampling as usize).checked_add(88)?)).unwrap_or(0)
+}
