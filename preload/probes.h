@@ -41,7 +41,7 @@
     ".popsection\n"                                                                                                    \
     ".endif\n"
 
-#define PROBE_IN(x) "nor"((uint64_t)(x))
+#define PROBE_IN(x) "or"((uint64_t)(x))
 
 #define PROBE1(p, n, a)    __asm__ volatile(PROBE_NOTE(p, n, "8@%0")::PROBE_IN(a))
 #define PROBE2(p, n, a, b) __asm__ volatile(PROBE_NOTE(p, n, "8@%0 8@%1")::PROBE_IN(a), PROBE_IN(b))

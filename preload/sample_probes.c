@@ -30,12 +30,13 @@ COLD uint64_t weighted_bytes(uint64_t size, uint32_t period) {
     return (uint64_t)((double)size / -e + 0.5);
 }
 
-static inline void otel_alloc(const void *block, uint64_t size, uint32_t period) {
+/* Not inlined: tools want a probe to be in one place. */
+static NOINLINE void otel_alloc(const void *block, uint64_t size, uint32_t period) {
     if (PROBE_IS_ON(otel_memory, alloc))
         PROBE3(otel_memory, alloc, block, size, weighted_bytes(size, period));
 }
 
-static inline void otel_free(const void *block) {
+static NOINLINE void otel_free(const void *block) {
     if (PROBE_IS_ON(otel_memory, free))
         PROBE1(otel_memory, free, block);
 }

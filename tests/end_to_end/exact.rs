@@ -7,7 +7,7 @@ const ROUNDS: &str = "700";
 
 fn exact(program: &str, case: &str) {
     // Where all calls fail, or none is made, there is nothing to record.
-    let of = |rounds: &str| Case::target(program).args([case, rounds]).may_say("nothing was recorded");
+    let of = |rounds: &str| Case::target(program).args([case, rounds]).may_say("nothing was recorded").tells_places();
     let many = of(ROUNDS).three_ways();
     let (none_stat, none_record) = (of("0").stat(), of("0").record());
     let truth = Counts::truth(&many.bare.out());
