@@ -97,7 +97,7 @@ pub fn sweep() {
 /// A week.
 const KEPT_MS: u64 = 7 * 24 * 3600 * 1000;
 /// A command that was just started may not have made its file yet.
-const STARTING_MS: u64 = 60 * 1000;
+const STARTING_MS: u64 = 10 * 1000;
 
 /// This user's run directories that no mallow reads any more, the oldest first.
 pub fn left_behind() -> Vec<LeftBehind> {

@@ -1,5 +1,6 @@
 //! A run: its directory, the command in it, and what is read out of it while it goes on.
 
+mod beforehand;
 pub mod directory;
 pub mod drain;
 pub mod launch;

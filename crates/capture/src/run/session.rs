@@ -6,7 +6,7 @@ use super::results::{self, RegionResult};
 use super::source::{Opened, Source};
 use super::spool::{SpoolReader, SpoolWriter};
 use super::unwatched::Unwatched;
-use super::{launch, left, signals, tables};
+use super::{beforehand, launch, left, signals, tables};
 use crate::library::{self, LibraryError};
 use crate::replay::{End, EventSink, Options, Progress, Replay};
 use mallow_profile::{FamilyCounts, Profile};
@@ -159,6 +159,9 @@ fn sampled(command: &[OsString], mode: Mode, period: u32) -> Result<(RunDirector
     let run = RunDirectory::create(&settings, &words(command)).map_err(RunError::Directory)?;
     run.sample(mode, period);
     let library = library::unpack(run.path())?;
+    if mode == Mode::Sample {
+        beforehand::make(command, &library, run.path());
+    }
     Ok((run, library))
 }
 

@@ -36,22 +36,35 @@ fn provide(request: &Request, tables: &Path, cache: Option<&TableCache>) -> Opti
         let elf = module_file(&module.path, request.source.pid)?;
         return table::build_to(&elf, &tables.join(format!("{}-{}", request.source.pid, request.index))).ok();
     }
-    let name: String = module.build_id.iter().map(|byte| format!("{byte:02x}")).collect();
+    if module.path == "[vdso]" {
+        return put(&module.build_id, Elf::Image(vdso()?), tables, cache);
+    }
+    put(&module.build_id, Elf::File(&module_file(&module.path, request.source.pid)?), tables, cache)
+}
+
+/// What a table is made of.
+pub(super) enum Elf<'a> {
+    File(&'a Path),
+    Image(&'a [u8]),
+}
+
+/// Puts the table of an ELF file into `tables`, by way of the cache where there is one.
+pub(super) fn put(build_id: &[u8], elf: Elf, tables: &Path, cache: Option<&TableCache>) -> Option<()> {
+    let name: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
     let target = tables.join(name);
     if target.exists() {
         return Some(());
     }
-    let image = if module.path == "[vdso]" { Some(vdso()?) } else { None };
-    let cached = cache.and_then(|cache| match image {
-        Some(elf) => cache.get_or_build_image(&module.build_id, elf).ok(),
-        None => cache.get_or_build(&module.build_id, &module_file(&module.path, request.source.pid)?).ok(),
+    let cached = cache.and_then(|cache| match &elf {
+        Elf::Image(elf) => cache.get_or_build_image(build_id, elf).ok(),
+        Elf::File(path) => cache.get_or_build(build_id, path).ok(),
     });
     if let Some(cached) = cached {
         return std::os::unix::fs::symlink(cached, target).ok();
     }
-    match image {
-        Some(elf) => table::write_table(&target, &table::build(elf).ok()?).ok(),
-        None => table::build_to(&module_file(&module.path, request.source.pid)?, &target).ok(),
+    match elf {
+        Elf::Image(elf) => table::write_table(&target, &table::build(elf).ok()?).ok(),
+        Elf::File(path) => table::build_to(path, &target).ok(),
     }
 }
 
@@ -63,7 +76,7 @@ fn module_file(path: &str, pid: u32) -> Option<PathBuf> {
 }
 
 /// This process's own vdso: the kernel maps the same one into all. It lives as long as the process.
-fn vdso() -> Option<&'static [u8]> {
+pub(super) fn vdso() -> Option<&'static [u8]> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
     let (start, end) = line.split_whitespace().next()?.split_once('-')?;
