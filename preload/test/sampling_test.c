@@ -2,14 +2,10 @@
 #include "samples.h"
 #include "test.h"
 
-#include <errno.h>
-#include <malloc.h>
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
@@ -533,112 +529,4 @@ TEST(a_recording_that_is_over_stays_so) {
     CHECK(begun > 1000 && samples_of(reading_only(&reading))->begun <= begun + 1);
     reading_continue(&reading);
     finish();
-}
-
-/* ---- what cannot be had ---- */
-
-SCENARIO(more_than_slots) {
-    char *blocks[100];
-    for (int i = 0; i < 100; i++) {
-        blocks[i] = malloc(1000);
-        memset(blocks[i], i, 1000);
-    }
-    for (int i = 0; i < 100; i++) {
-        CHECK(blocks[i][999] == i);
-        free(blocks[i]);
-    }
-}
-
-TEST(what_finds_no_slot_is_served_and_counted) {
-    samples_make(&reading, 1);
-    reading.control->max_slots = 10;
-    run("more_than_slots");
-    const struct mallow_sampling *s = samples_of(reading_only(&reading));
-    CHECK(s->begun == 10 && s->ended == 10 && s->without_slot == 90);
-}
-
-static void check_limited(int resource, rlim_t limit, uint64_t least) {
-    samples_make(&reading, 1);
-    CHECK(setrlimit(resource, &(struct rlimit){limit, limit}) == 0);
-    run("more_than_slots");
-    uint64_t begun = reading.images == 0 ? 0 : samples_of(reading_only(&reading))->begun;
-    CHECK(begun >= least);
-}
-
-TEST(an_address_space_of_2_gib_has_room_for_some) {
-    check_limited(RLIMIT_AS, 2ull << 30, 100);
-}
-
-TEST(an_address_space_without_room_is_left_alone) {
-    check_limited(RLIMIT_AS, 24ull << 20, 0);
-}
-
-TEST(data_that_may_not_grow_is_left_alone) {
-    check_limited(RLIMIT_DATA, 3ull << 20, 0);
-}
-
-TEST(files_that_may_not_grow_are_left_alone) {
-    check_limited(RLIMIT_FSIZE, 8192, 0);
-}
-
-/* ---- memory ---- */
-
-static size_t resident(void) {
-    unsigned long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    CHECK(file != NULL && fscanf(file, "%*u %lu", &pages) == 1);
-    fclose(file);
-    return pages * 4096;
-}
-
-/* Anonymous memory: files do not count. */
-SCENARIO(memory_goes_back) {
-    static char *blocks[20000];
-    size_t before = resident();
-    for (int i = 0; i < 20000; i++) {
-        blocks[i] = malloc(2500);
-        memset(blocks[i], 1, 2500);
-    }
-    size_t full = resident();
-    CHECK(full - before > 20000 * 4096ull);
-    /* A page each, what is kept of it, and its entry in the file. */
-    CHECK(full - before < 20000 * (4096ull + 300) + (2 << 20));
-    for (int i = 0; i < 20000; i++)
-        free(blocks[i]);
-    CHECK(resident() < full - 20000 * 4096ull + (1 << 20));
-    for (int i = 0; i < 50; i++) {
-        char *big = malloc(8 << 20);
-        memset(big, 1, 8 << 20);
-        free(big);
-    }
-    CHECK(resident() < before + (20 << 20));
-}
-
-TEST(memory_of_freed_samples_goes_back) {
-    samples_make(&reading, 1);
-    reading.control->max_slots = 1 << 15;
-    run("memory_goes_back");
-    CHECK(samples_of(reading_only(&reading))->begun >= 20050);
-}
-
-/* All that can be written to is filled by this: it must not be terabytes. */
-SCENARIO(locks_its_memory) {
-    free(malloc(1000));
-    int locked = mlockall(MCL_CURRENT | MCL_FUTURE) == 0;
-    size_t before = resident();
-    for (int i = 0; i < 100; i++) {
-        char *block = malloc(100000);
-        memset(block, 1, 100000);
-        free(block);
-        block = calloc(1, 100000);
-        for (int j = 0; j < 100000; j++)
-            CHECK(block[j] == 0);
-        free(block);
-    }
-    CHECK(!locked || resident() < before + (64 << 20));
-}
-
-TEST(a_program_that_locks_its_memory_is_not_filled_up) {
-    samples_make(&reading, 1);
-    run("locks_its_memory");
 }
