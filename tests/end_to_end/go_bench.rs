@@ -211,6 +211,33 @@ fn each_kind_of_allocation_has_its_line_and_its_reason() {
 }
 
 #[test]
+fn one_place_with_the_whole_way_to_the_heap() {
+    let module = Module::example("elvis");
+    let outcome = module.mallow(&["why", "capitalize_reader.go:12"]);
+    assert_eq!(outcome.status, 0, "{}", outcome.err());
+    let told = outcome.out();
+    for text in [
+        "bytes.NewBuffer, inlined at capitalize_reader.go:12 of elvis.Capitalize: &bytes.Buffer{...}",
+        "in BenchmarkCapitalize (1 allocs/op)",
+        "by runtime.newobject of bytes.Buffer (40 B)",
+        "    → argument of io.ReadAtLeast at 17, which leaks it to the heap",
+        "  17      if n, err := io.ReadFull(in, window[:last]); err != nil {",
+        "↑ interface-converted; call parameter",
+    ] {
+        assert!(told.contains(text), "no {text:?} in\n{told}");
+    }
+    let by_name = json(&module.mallow(&["why", "Capitalize", "--json"]));
+    assert_eq!(by_name["benchmarks"][0]["lines"].as_array().map(Vec::len), Some(2), "{by_name}");
+    // What no benchmark reaches, the compiler knows all the same.
+    let module = Module::new(&[("go.mod", MODULE), ("kinds.go", KINDS), ("kinds_test.go", KINDS_TEST)]);
+    let told = module.mallow(&["why", "kinds.go:10", "--bench", "None"]).out();
+    assert!(told.starts_with("No benchmark allocates at kinds.go:10. The compiler says of it:"), "{told}");
+    let outcome = module.mallow(&["why", "kinds.go:4"]);
+    assert_eq!((outcome.status, outcome.err().lines().count()), (1, 1), "{}", outcome.err());
+    assert!(outcome.err().contains("nothing is allocated at kinds.go:4"), "{}", outcome.err());
+}
+
+#[test]
 fn what_cannot_be_measured_is_one_clear_line() {
     let broken = "package kinds\n\nfunc f() { undefined() }\n";
     let module = Module::new(&[("go.mod", MODULE), ("kinds.go", broken), ("kinds_test.go", KINDS_TEST)]);

@@ -34,6 +34,11 @@ impl Compiled {
         Self { list, at }
     }
 
+    /// All of them.
+    pub fn all(&self) -> &[Diagnostic] {
+        &self.list
+    }
+
     /// For each allocation, what the compiler said of it.
     pub(super) fn find(&self, allocations: &[Allocation]) -> Vec<Option<Found<'_>>> {
         let mut found: Vec<Option<Found>> = vec![None; allocations.len()];

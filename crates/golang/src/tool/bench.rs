@@ -3,8 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tempfile::TempDir;
 
@@ -42,11 +40,13 @@ pub struct ExactRun {
 /// Operations of the run with few: the first ones fill caches and pools.
 const FEW: u64 = 5;
 /// Operations of the run with many, at the least and at the most.
-const MANY: (u64, u64) = (15, 20_000);
+const MANY: (u64, u64) = (9, 20_000);
 /// The part of the undisturbed run's time that the run with many may take.
 const SHARE: f64 = 0.1;
 /// The time of an undisturbed run is taken to be at least this, in nanoseconds.
 const LEAST_TIME: f64 = 2e8;
+/// What a run without collections may use before there is one all the same.
+const MEMORY: &str = "1GiB";
 /// What counting costs, for each allocation in nanoseconds.
 const COST: f64 = 2500.0;
 
@@ -55,54 +55,31 @@ impl Go {
     pub fn time(&self, binary: &TestBinary, timing: &Timing) -> Result<Vec<Benchmark>, GoError> {
         let mut arguments = vec![format!("-test.count={}", timing.count)];
         arguments.extend(timing.time.iter().map(|time| format!("-test.benchtime={time}")));
-        let said = run(binary, &binary.path, &timing.pattern, &arguments)?;
+        let said = run(binary, &binary.path, &timing.pattern, &arguments, true)?;
         Ok(measured(&said))
     }
 
-    /// Runs each benchmark alone, with a profile of each allocation. `exact` is the program of which every allocation is
-    /// seen. `done` is told how many are.
+    /// Runs a benchmark alone, with a profile of each allocation. `exact` is the program of which every allocation is seen.
+    /// Without `collecting` no garbage is collected: pools keep what is put into them, in set-up too.
     pub fn exact(
         &self,
         binary: &TestBinary,
         exact: &Path,
-        benchmarks: &[Benchmark],
-        done: &(dyn Fn(usize) + Sync),
-    ) -> Vec<Result<ExactRun, GoError>> {
-        // Times do not matter here: one for each processor.
-        let results: Vec<Mutex<Option<Result<ExactRun, GoError>>>> =
-            benchmarks.iter().map(|_| Mutex::default()).collect();
-        let (next, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let workers = std::thread::available_parallelism().map_or(1, usize::from).min(benchmarks.len());
-        std::thread::scope(|scope| {
-            for _ in 0..workers {
-                scope.spawn(|| {
-                    while let Some(benchmark) = benchmarks.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let index = benchmarks.iter().position(|other| std::ptr::eq(other, benchmark));
-                        let result = self.exact_one(binary, exact, benchmark);
-                        if let Some(Ok(mut place)) = index.map(|index| results[index].lock()) {
-                            *place = Some(result);
-                        }
-                        done(finished.fetch_add(1, Ordering::Relaxed) + 1);
-                    }
-                });
-            }
-        });
-        let missing = || Err(GoError::Failed { package: binary.package.clone(), what: "it was not run".into() });
-        results.into_iter().map(|place| place.into_inner().ok().flatten().unwrap_or_else(missing)).collect()
-    }
-
-    fn exact_one(&self, binary: &TestBinary, exact: &Path, benchmark: &Benchmark) -> Result<ExactRun, GoError> {
+        benchmark: &Benchmark,
+        collecting: bool,
+    ) -> Result<ExactRun, GoError> {
         let directory = self.cache.draft()?;
-        let many = operations(benchmark);
-        let pattern = only(&benchmark.name);
+        let (few, many) = operations(benchmark);
         let profile = |name: &str, operations: u64| {
             let path = directory.path().join(name);
-            let arguments = [
+            let mut arguments = vec![
                 format!("-test.benchtime={operations}x"),
                 "-test.memprofilerate=1".to_owned(),
                 format!("-test.memprofile={}", path.display()),
             ];
-            let said = run(binary, exact, &pattern, &arguments)?;
+            // A pattern matches all names that begin so.
+            arguments.push(format!("-test.skip={}/.", only(&benchmark.name)));
+            let said = run(binary, exact, &only(&benchmark.name), &arguments, collecting)?;
             match fs::metadata(&path) {
                 Ok(_) => Ok((path, said)),
                 Err(_) => Err(GoError::Failed {
@@ -111,21 +88,23 @@ impl Go {
                 }),
             }
         };
-        let (few, _) = profile("few", FEW)?;
+        let (few_path, _) = profile("few", few)?;
         let (many_path, said) = profile("many", many)?;
         let said = measured(&said).into_iter().find(|said| said.name == benchmark.name);
-        Ok(ExactRun { few, many: many_path, operations: many - FEW, said, _directory: directory })
+        Ok(ExactRun { few: few_path, many: many_path, operations: many - few, said, _directory: directory })
     }
 }
 
-/// How many operations are counted: enough to tell what happens seldom, in a small part of the time that was measured.
-fn operations(benchmark: &Benchmark) -> u64 {
+/// How many operations the two runs have: enough to tell what happens seldom, in a small part of the time that was
+/// measured.
+fn operations(benchmark: &Benchmark) -> (u64, u64) {
     let run = benchmark.runs.first();
     let (measured, each, allocations) =
         run.map_or((0, 0.0, 0.0), |run| (run.operations, run.nanoseconds, run.allocations));
     let time = (each * measured as f64).max(LEAST_TIME) * SHARE;
     let fitting = (time / (each + COST * allocations).max(1.0)) as u64;
-    fitting.clamp(MANY.0, MANY.1)
+    let many = fitting.clamp(MANY.0, MANY.1);
+    (FEW.min(many / 3), many)
 }
 
 /// The results, by names without the number of processors.
@@ -150,9 +129,19 @@ pub fn only(name: &str) -> String {
     name.split('/').map(quoted).collect::<Vec<_>>().join("/")
 }
 
-fn run(binary: &TestBinary, program: &Path, pattern: &str, more: &[String]) -> Result<String, GoError> {
+fn run(
+    binary: &TestBinary,
+    program: &Path,
+    pattern: &str,
+    more: &[String],
+    collecting: bool,
+) -> Result<String, GoError> {
+    let mut command = Command::new(program);
+    if !collecting {
+        command.env("GOGC", "off").env("GOMEMLIMIT", MEMORY);
+    }
     let output = start(
-        Command::new(program)
+        command
             .current_dir(&binary.directory)
             .args(["-test.run=^$", "-test.benchmem", "-test.timeout=0"])
             .arg(format!("-test.bench={pattern}"))

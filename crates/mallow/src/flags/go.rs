@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-pub use super::go_bench::GoBenchFlags;
+pub use super::go_bench::{GoBenchFlags, GoWhyFlags};
 pub use super::go_escape::GoEscapeFlags;
 
 /// Flags of `go`.
@@ -18,6 +18,8 @@ pub struct GoFlags {
 pub enum GoCommand {
     /// Run benchmarks, and show every line that allocates, what, how much, and why
     Bench(GoBenchFlags),
+    /// Show all that is known of one place: what is allocated there, the whole way to the heap, the source
+    Why(GoWhyFlags),
     /// Show every allocation in the heap that the compiler sees, and why; and which ones are new
     Escape(GoEscapeFlags),
 }

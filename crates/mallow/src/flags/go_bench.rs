@@ -55,3 +55,22 @@ fn bench_time(text: &str) -> Result<String, String> {
     };
     if good { Ok(text.to_owned()) } else { Err("say how many operations (100x) or how long (2s)".to_owned()) }
 }
+/// Flags of `go why`.
+#[derive(Debug, Args)]
+pub struct GoWhyFlags {
+    /// FILE:LINE, or a function: its name, or the end of it (One, (*Buffer).grow, elvis.One)
+    #[arg(value_name = "PLACE")]
+    pub place: String,
+    /// The packages whose benchmarks lead there
+    #[arg(value_name = "PACKAGES", default_value = ".")]
+    pub packages: Vec<String>,
+    /// Run the benchmarks that match, as go test -bench does
+    #[arg(long, value_name = "REGEX", default_value = ".")]
+    pub bench: String,
+    /// What the Go tool is told.
+    #[command(flatten)]
+    pub tool: GoToolFlags,
+    /// How it looks.
+    #[command(flatten)]
+    pub view: ViewFlags,
+}

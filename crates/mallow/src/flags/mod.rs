@@ -35,7 +35,7 @@ pub use documents::{CompletionsFlags, ManFlags, Shell};
 pub use export::{ExportFlags, ExportFormat, MergeFlags, Table};
 pub use filters::{FilterFlags, When};
 pub use flame::FlameFlags;
-pub use go::{GoBenchFlags, GoCommand, GoEscapeFlags, GoFlags, GoToolFlags};
+pub use go::{GoBenchFlags, GoCommand, GoEscapeFlags, GoFlags, GoToolFlags, GoWhyFlags};
 pub use least::LeastFlags;
 pub use list::ListFlags;
 pub use pack::PackFlags;

@@ -51,8 +51,8 @@ pub fn run(flags: &GoBenchFlags) -> Result<ExitCode> {
         }
         let measured = Measurer { go: &go, package, working: &working }.measure(&timing);
         let (benchmarks, error) = match measured {
-            Ok(benchmarks) if benchmarks.is_empty() => continue,
-            Ok(benchmarks) => (benchmarks, None),
+            Ok((benchmarks, _)) if benchmarks.is_empty() => continue,
+            Ok((benchmarks, _)) => (benchmarks, None),
             Err(error) => (Vec::new(), Some(format!("{error:#}"))),
         };
         report.packages.push(MeasuredPackage { package: package.import_path.clone(), error, benchmarks });

@@ -89,7 +89,7 @@ fn benchmark(measured: &Measured, limit: usize, look: &Look, page: &mut Page) {
 }
 
 /// `stream.go:9  bytes.NewBuffer, inlined into elvis.One`, and what is allocated.
-fn place(line: &Explained, look: &Look) -> Line {
+pub fn place(line: &Explained, look: &Look) -> Line {
     let chain = &line.allocation.chain;
     let (Some(inner), Some(outer)) = (chain.first(), chain.last()) else { return Line::new() };
     let mut text = Line::new().strong(at(&inner.file, inner.line)).plain(" ").plain(short(&inner.function, look));
@@ -116,7 +116,8 @@ fn explanation(line: &Explained, indent: usize, look: &Look, page: &mut Page) {
             page.hanging(before(), &format!("{}{sure}", told.reason));
         }
     }
-    if !told.steps.is_empty() {
+    // One step alone is the reason again.
+    if told.steps.len() > 1 || told.source == Source::Runtime && !told.steps.is_empty() {
         page.hanging(before(), &told.steps.join(" → "));
     }
     let callers: Vec<String> = line
@@ -176,7 +177,7 @@ fn at(file: &str, line: u32) -> String {
 }
 
 /// A function without the directories of its package, unless whole names are asked for.
-fn short(function: &str, look: &Look) -> String {
+pub fn short(function: &str, look: &Look) -> String {
     if look.full_names {
         return function.to_owned();
     }
@@ -185,7 +186,7 @@ fn short(function: &str, look: &Look) -> String {
 }
 
 /// With two digits behind the point where it is no whole number.
-fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     if value.round() >= 1000.0 || (value - value.round()).abs() < 0.005 {
         return count(value.round().max(0.0) as u64);
     }

@@ -6,6 +6,7 @@ mod escape;
 mod escape_text;
 pub mod measure;
 mod revision;
+mod why;
 
 use std::process::ExitCode;
 
@@ -17,6 +18,7 @@ use crate::flags::{GoCommand, GoFlags};
 pub fn run(flags: &GoFlags) -> Result<ExitCode> {
     match &flags.command {
         GoCommand::Bench(flags) => bench::run(flags),
+        GoCommand::Why(flags) => why::run(flags),
         GoCommand::Escape(flags) => escape::run(flags),
     }
 }

@@ -130,7 +130,7 @@ fn lines(program: &Program, benchmarks: &Benchmarks, case: &str) -> Result<Vec<E
     let package = packages.first().context("its package is gone")?;
     let timing = Timing { pattern: only(name), count: 1, time: Some(format!("{}x", benchmarks.operations)) };
     let working = Working::new();
-    let measured = Measurer { go: &go, package, working: &working }.measure(&timing)?;
+    let (measured, _) = Measurer { go: &go, package, working: &working }.measure(&timing)?;
     let measured = measured.into_iter().find(|measured| measured.name == name).context("it did not run again")?;
     match measured.error {
         Some(error) => bail!(error),
