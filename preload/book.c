@@ -144,15 +144,23 @@ int book_has_room(const struct slot *slot) {
     return book != NULL && at < book->max_slots && make_slots(at + 1);
 }
 
-/* Copies a slot into its entry. No reader takes it for a live one meanwhile. */
+/* Copies a slot into its entry. No reader takes it for a live one meanwhile. Field by field, as they were written: a wider
+ * load would wait for all of them to reach the cache. */
 static void publish(const struct slot *slot) {
     struct mallow_slot *entry = &slots_in_file[slot_index(slot)];
-    struct mallow_slot copy = slot->seen;
-    copy.sequence = (copy.sequence & ~3ull) | MALLOW_SLOT_BUSY;
-    __atomic_store_n(&entry->sequence, copy.sequence, __ATOMIC_RELAXED);
+    const struct mallow_slot *seen = &slot->seen;
+    __atomic_store_n(&entry->sequence, (seen->sequence & ~3ull) | MALLOW_SLOT_BUSY, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);
-    *entry = copy;
-    __atomic_store_n(&entry->sequence, slot->seen.sequence, __ATOMIC_RELEASE);
+    entry->address = seen->address;
+    entry->size = seen->size;
+    entry->began_ns = seen->began_ns;
+    entry->period = seen->period;
+    entry->tid = seen->tid;
+    entry->stack = seen->stack;
+    entry->family = seen->family;
+    entry->flags = seen->flags;
+    entry->id = seen->id;
+    __atomic_store_n(&entry->sequence, seen->sequence, __ATOMIC_RELEASE);
     if (slot_index(slot) >= book->slots)
         __atomic_store_n(&book->slots, slot_index(slot) + 1, __ATOMIC_RELEASE);
 }
@@ -182,6 +190,9 @@ void book_end(struct slot *slot, uint64_t now_ns, uint32_t tid, uint32_t stack, 
         end->slot = slot_index(slot);
         end->kind = kind;
         __atomic_store_n(&end->number, number + 1, __ATOMIC_RELEASE);
+        /* The next one was written a whole ring ago: it is in no cache near. */
+        __builtin_prefetch(end + 1, 1);
+        __builtin_prefetch((char *)(end + 1) + 64, 1);
     }
     __atomic_store_n(&book->ended, number + 1, __ATOMIC_RELEASE);
     /* After the end is told: a reader finds the sample in one of the two. */

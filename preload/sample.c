@@ -154,7 +154,7 @@ static void *begin(const struct wish *wish, size_t *stale, struct told old, size
     struct sampler *s = sampler_begin(caller);
     if (UNLIKELY(s == NULL))
         return missed();
-    sampler_walk(s, caller);
+    sampler_walk(s, &s->begins, caller);
     void *block = NULL;
     if (LIKELY(sample_lock(s))) {
         struct slot *slot = book != NULL ? slot_take(wish->bytes, wish->alignment) : NULL;
@@ -164,7 +164,7 @@ static void *begin(const struct wish *wish, size_t *stale, struct told old, size
         }
         if (LIKELY(slot != NULL)) {
             block = slot_fill(slot, wish->bytes, wish->alignment, stale);
-            fill_in(slot, wish, book_stack(&s->unwinder, modules_generation), s->tid);
+            fill_in(slot, wish, book_stack(s->walked, modules_generation), s->tid);
             book_begin(slot);
             if (wish->family == MALLOW_FAMILY_REALLOC || wish->family == MALLOW_FAMILY_REALLOCARRAY)
                 probe_realloc(old, (struct told){slot->seen.id, block, wish->size}, wish->period);
@@ -216,7 +216,7 @@ COLD static void free_other(void *block) {
 }
 
 static uint32_t stack_of(struct sampler *s) {
-    return s != NULL ? book_stack(&s->unwinder, modules_generation) : 0;
+    return s != NULL ? book_stack(s->walked, modules_generation) : 0;
 }
 
 /* s: has walked the stack. NULL: the end has none. Returns 0 where there is no such sample. */
@@ -258,7 +258,7 @@ static void end(void *block, uint32_t kind, const void *moved_to, struct caller 
         end_aside(block, kind, moved_to);
         return;
     }
-    sampler_walk(s, caller);
+    sampler_walk(s, &s->ends, caller);
     int ended = sample_end(block, kind, moved_to, s);
     sampler_end(s);
     if (UNLIKELY(!ended))
@@ -336,7 +336,7 @@ static int realloc_in_place(void *block, size_t size, uint32_t period, enum mall
     int done = 0;
     if (s == NULL)
         return 0;
-    sampler_walk(s, caller);
+    sampler_walk(s, &s->ends, caller);
     if (sample_lock(s)) {
         struct slot *slot = live(block);
         if (slot != NULL && slot_fits(slot, size) && book_has_room(slot)) {

@@ -39,7 +39,7 @@ int sample_lock(struct sampler *s) {
     if (s != NULL)
         s->holds = 1;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    if (LIKELY(lock_acquire_for(&lock_word, LOCK_TRIES)))
+    if (LIKELY(lock_quick_try(&lock_word)) || lock_quick_wait(&lock_word, LOCK_TRIES))
         return 1;
     if (s != NULL)
         s->holds = 0;
@@ -48,7 +48,7 @@ int sample_lock(struct sampler *s) {
 }
 
 void sample_unlock(struct sampler *s) {
-    lock_release(&lock_word);
+    lock_quick_release(&lock_word);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     if (s != NULL)
         s->holds = 0;
@@ -112,11 +112,15 @@ static struct sampler *sampler_reuse(void) {
 
 static struct sampler *sampler_new(void) {
     uint32_t limit = target.control->max_depth;
-    struct sampler *s = sys_memory(sizeof *s + unwind_bytes(limit));
+    struct sampler *s = sys_memory(sizeof *s + 2 * unwind_bytes(limit));
     if (s == NULL)
         return NULL;
     s->owned = 1;
-    unwind_setup(&s->unwinder, s + 1, limit);
+    unwind_setup(&s->begins, s + 1, limit);
+    unwind_setup(&s->ends, (char *)(s + 1) + unwind_bytes(limit), limit);
+    /* Used during a walk alone. */
+    s->ends.fresh_places = s->begins.fresh_places;
+    s->ends.fresh_states = s->begins.fresh_states;
     s->next = __atomic_load_n(&samplers, __ATOMIC_RELAXED);
     while (!__atomic_compare_exchange_n(&samplers, &s->next, s, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
         ;
@@ -177,7 +181,8 @@ COLD struct sampler *sampler_enter(void) {
     if (s != NULL) {
         s->inside = s->holds = s->pendings = 0;
         s->tid = thread_id();
-        unwind_adopt(&s->unwinder);
+        unwind_adopt(&s->begins);
+        unwind_adopt(&s->ends);
         own_sampler = s;
         if (!adopted && key_state > 0)
             pthread_setspecific(key, s);
@@ -194,13 +199,12 @@ __attribute__((destructor)) static void image_exits(void) {
 }
 
 COLD int sampler_abandoned(struct sampler *s, uint64_t sp) {
-    struct unwinder *u = &s->unwinder;
-    if (!unwind_owns(u, sp) || !unwind_owns(u, s->inside) || sp <= s->inside)
+    if (!unwind_owns(&s->begins, sp) || !unwind_owns(&s->begins, s->inside) || sp <= s->inside)
         return 0;
     if (s->holds) /* half of a change was done */
         lock_broken();
-    u->depth = u->filled = u->checks = 0;
-    u->forget = 1;
+    unwind_adopt(&s->begins);
+    unwind_adopt(&s->ends);
     return 1;
 }
 
@@ -209,17 +213,22 @@ COLD void sampler_flush(struct sampler *s) {
         sample_end(s->pending[--s->pendings], MALLOW_END_FREED, NULL, NULL);
 }
 
-void sampler_walk(struct sampler *s, struct caller caller) {
+COLD static void tables_come(struct sampler *s) {
+    modules_await();
+    modules_fetch(unwind_flush);
+    s->epoch = __atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED);
+}
+
+void sampler_walk(struct sampler *s, struct unwinder *into, struct caller caller) {
+    s->walked = into;
     modules_learn();
-    if (UNLIKELY(modules_unanswered != 0)) {
-        modules_await();
-        modules_fetch(unwind_flush);
-    }
+    /* Tables come while mallow's clock ticks, and at no other time. */
+    if (UNLIKELY(modules_unanswered != 0) && s->epoch != __atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED))
+        tables_come(s);
     uint32_t before = modules_unanswered;
-    unwind(&s->unwinder, caller_pc(caller), caller.sp, caller.rbp);
+    unwind(into, caller_pc(caller), caller.sp, caller.rbp);
     if (UNLIKELY(modules_unanswered > before)) {
-        modules_await();
-        modules_fetch(unwind_flush);
-        unwind(&s->unwinder, caller_pc(caller), caller.sp, caller.rbp);
+        tables_come(s);
+        unwind(into, caller_pc(caller), caller.sp, caller.rbp);
     }
 }

@@ -21,8 +21,11 @@ struct sampler {
     uint32_t tid;
     uint32_t holds; /* the lock, or is about to */
     uint32_t pendings;
+    uint64_t epoch; /* mallow's clock when tables were last asked for */
     struct sampler *next;
-    struct unwinder unwinder;
+    struct unwinder *walked;     /* the last walk's */
+    struct unwinder begins;      /* an allocation's stack is most like the last allocation's, */
+    struct unwinder ends;        /* and a free's like the last free's */
     void *pending[PENDING_MOST]; /* blocks that signal handlers freed */
 };
 
@@ -63,8 +66,8 @@ static inline void sampler_end(struct sampler *s) {
     }
 }
 
-/* Walks the caller's stack into the unwinder; the first time a thread meets a module, it may wait for its table. */
-void sampler_walk(struct sampler *sampler, struct caller caller);
+/* Walks the caller's stack into one of the unwinders; the first time a thread meets a module, it may wait for its table. */
+void sampler_walk(struct sampler *sampler, struct unwinder *into, struct caller caller);
 
 /* Slots and book, for a moment: 0 where they cannot be had, and then nothing is recorded in this image any more. Nobody
  * holds it while the target's code can run, but a thread that a handler left by longjmp. */

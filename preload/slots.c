@@ -40,7 +40,7 @@ struct region {
 
 static struct region regions[SIZES];
 static uint32_t region_bits;
-static struct slot *slots;
+struct slot *slots;
 static uint32_t count, most;
 static uint64_t warm_bytes, cooled_ns;
 
@@ -88,10 +88,6 @@ int slots_reserve(uint32_t slots_most) {
 
 uint32_t slots_count(void) {
     return count;
-}
-
-struct slot *slot_at(uint32_t index) {
-    return &slots[index];
 }
 
 struct slot *slot_of(const void *block) {

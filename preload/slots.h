@@ -46,9 +46,12 @@ int slots_reserve(uint32_t most);
 
 /* How many slots were ever used, and one of them. */
 uint32_t slots_count(void);
-struct slot *slot_at(uint32_t index);
+extern struct slot *slots HIDDEN;
+static inline struct slot *slot_at(uint32_t index) {
+    return &slots[index];
+}
 static inline uint32_t slot_index(const struct slot *slot) {
-    return (uint32_t)(slot - slot_at(0));
+    return (uint32_t)(slot - slots);
 }
 
 /* The slot that a block lies in, live or not; NULL for an address that no slot has had. Lock or not: of a block that the
