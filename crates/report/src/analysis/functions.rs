@@ -115,6 +115,11 @@ impl Stack {
     }
 }
 
+/// A stack, as reports show it. For single ones: it costs a pass over the profile's frames.
+pub fn stack_of(profile: &Profile, stack: StackId) -> Stack {
+    Functions::new(profile).stack(stack)
+}
+
 struct Function {
     /// None: known by its address alone, that of `frame`.
     name: Option<StringId>,

@@ -195,7 +195,8 @@ fn sites(profile: &Profile, functions: &Functions<'_>) -> Vec<(StackId, LeakSite
     merged
 }
 
-fn suppressed_by(functions: &Functions<'_>, suppressions: &Suppressions, stack: StackId) -> Option<usize> {
+/// The first pattern that matches a name, a file or a module of the stack.
+pub(crate) fn suppressed_by(functions: &Functions<'_>, suppressions: &Suppressions, stack: StackId) -> Option<usize> {
     if suppressions.patterns().is_empty() {
         return None;
     }

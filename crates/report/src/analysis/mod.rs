@@ -22,10 +22,11 @@ mod suppressions;
 mod timeline;
 mod top;
 mod tree;
+mod watched;
 
 pub use changes::{Both, Changed, Shown, difference};
 pub use flame::{Flame, FlameBase, FlameBox, FlameFunction, FlameModule, FlameOptions, Label, flame, flame_changes};
-pub use functions::{Frame, Stack};
+pub use functions::{Frame, Stack, stack_of};
 pub(crate) use functions::{Functions, place_name};
 pub use insights::{Evidence, Insight, Insights, Outside, OutsideModule, Savings, insights};
 pub use leaks::{LeakSite, Leaked, Leaks, SuppressionUse, leaks};
@@ -43,3 +44,7 @@ pub use timeline::{
 };
 pub use top::{Top, TopFunction, TopOptions, top, top_changes};
 pub use tree::{Hidden, Tree, TreeFunction, TreeOptions, TreeRow, tree, tree_changes};
+pub use watched::{
+    Baseline, Recent, Samples, WatchLosses, WatchOptions, WatchState, Watched, WatchedProcess, WatchedSite, Which,
+    watched,
+};

@@ -1,6 +1,6 @@
 //! Which format a file has, by its first bytes.
 
-use super::{Format, FormatError, aggregation, folded, heaptrack_print, input, massif, pprof};
+use super::{Format, FormatError, aggregation, folded, heaptrack_print, input, massif, pprof, probes};
 
 /// The format of a file that begins like this, unpacked.
 pub fn detect(head: &[u8]) -> Result<Format, FormatError> {
@@ -12,7 +12,7 @@ pub fn detect(head: &[u8]) -> Result<Format, FormatError> {
     let words: Vec<_> = first.split(|&byte| byte == b' ').collect();
     let heaptrack = matches!(words[..], [b"v", version, ..] if input::hexadecimal(version).is_some());
     let json = head.trim_ascii_start();
-    let tests: [(bool, Format); 7] = [
+    let tests: [(bool, Format); 8] = [
         (heaptrack, Format::Heaptrack),
         (json.starts_with(b"{") && contains(json, b"\"dhatFileVersion\""), Format::Dhat),
         (first.starts_with(b"heap_v2/"), Format::Jemalloc),
@@ -20,6 +20,7 @@ pub fn detect(head: &[u8]) -> Result<Format, FormatError> {
         (massif::looks_like(lines()), Format::Massif),
         (heaptrack_print::looks_like(lines()), Format::HeaptrackPrint),
         (aggregation::looks_like_bpftrace(lines()), Format::Bpftrace),
+        (probes::looks_like(lines()), Format::Probes),
     ];
     if let Some((_, format)) = tests.into_iter().find(|(is, _)| *is) {
         return Ok(format);
@@ -54,7 +55,9 @@ fn one_line(head: &[u8]) -> Result<Format, FormatError> {
 fn foreign_to_all(head: &[u8]) -> &'static str {
     match head {
         [0x7f, b'E', b'L', b'F', ..] => ": it is a program; record it with mallow record",
-        _ if head.starts_with(b"PERFILE2") => ": it is perf's; fold its stacks first",
+        _ if head.starts_with(b"PERFILE2") => {
+            ": it is perf's; fold its stacks first, or, of mallow's probes: perf script | mallow import -"
+        }
         _ => "",
     }
 }

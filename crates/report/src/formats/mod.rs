@@ -18,6 +18,7 @@ mod input;
 mod massif;
 mod packing;
 pub mod pprof;
+pub mod probes;
 #[cfg(test)]
 mod round_trips;
 mod speedscope;
@@ -61,10 +62,12 @@ pub enum Format {
     Bpftrace,
     /// One stack a line, with a number.
     Folded,
+    /// Single events of a sampler's probes.
+    Probes,
 }
 
 impl Format {
-    /// All of them.
+    /// All that views read.
     pub const ALL: [Self; 10] = [
         Self::Pprof,
         Self::Heaptrack,
@@ -91,6 +94,7 @@ impl Format {
             Self::Dtrace => "dtrace",
             Self::Bpftrace => "bpftrace",
             Self::Folded => "folded",
+            Self::Probes => "probe text",
         }
     }
 }
@@ -193,6 +197,10 @@ pub fn read(
         Format::Dtrace => aggregation::read_dtrace(Lines::new(input, format)),
         Format::Bpftrace => aggregation::read_bpftrace(Lines::new(input, format)),
         Format::Folded => folded::read(Lines::new(input, format)),
+        Format::Probes => {
+            let what = "has single events: mallow import reads it, and makes a profile of it".to_owned();
+            Err(FormatError::Unusable { format, what })
+        }
     }?;
     let told = foreign
         .profile

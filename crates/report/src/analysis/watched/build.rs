@@ -1,0 +1,218 @@
+//! Live samples by site, without what is known.
+
+use std::hash::{Hash, Hasher};
+
+use mallow_profile::{Lost, Process, ProcessId, Profile, Sample, SampleKey, StackId};
+use rustc_hash::{FxHashMap, FxHasher};
+
+use super::baseline::Baseline;
+use super::{Samples, WatchLosses, Watched, WatchedProcess, WatchedSite, Which};
+use crate::analysis::functions::Functions;
+use crate::analysis::leaks::suppressed_by;
+use crate::analysis::numbers::LeftOut;
+use crate::analysis::sampled::{Book, Growth, Sum, Verdict};
+use crate::analysis::suppressions::Suppressions;
+
+/// What is known of a watched program at some moment.
+pub struct WatchState<'a> {
+    /// Names, stacks and processes.
+    pub profile: &'a Profile,
+    /// What happened so far.
+    pub book: &'a Book,
+    /// The moment, CLOCK_MONOTONIC.
+    pub now_ns: u64,
+    /// When it began to be watched.
+    pub began_ns: u64,
+    /// The moment on the wall.
+    pub at_unix_ms: u64,
+    /// Null: sampling is switched off.
+    pub period_bytes: Option<u64>,
+    /// Whether a process runs.
+    pub runs: &'a dyn Fn(ProcessId) -> bool,
+}
+
+/// What is asked of a report.
+pub struct WatchOptions<'a> {
+    /// Why it is made.
+    pub occasion: &'a str,
+    /// What it is about.
+    pub which: Which,
+    /// With [`Which::Old`]: samples that are younger are left out, but for those of sites that grow.
+    pub older_than_ms: u64,
+    /// Sites that are left out.
+    pub suppressions: &'a Suppressions,
+    /// Sites that are left out unless they grow.
+    pub baseline: Option<&'a Baseline>,
+    /// Whether a sample of a site, by its [`WatchedSite::id`], is left out.
+    pub muted: &'a dyn Fn(SampleKey, u64) -> bool,
+    /// Sites that are shown at the most.
+    pub limit: usize,
+}
+
+/// From how many sampled frees on a share of them tells something.
+const TELLING: u64 = 8;
+
+/// Samples of a site.
+#[derive(Default)]
+struct Group {
+    stacks: Vec<StackId>,
+    samples: Vec<(SampleKey, Sample)>,
+}
+
+/// The report.
+pub fn watched(state: &WatchState<'_>, options: &WatchOptions<'_>) -> Watched {
+    let functions = Functions::new(state.profile);
+    let lot = |id: u64| (id >> 11) as f64 / (1u64 << 53) as f64;
+    let age_ms = |sample: &Sample| state.now_ns.saturating_sub(sample.at_ns) / 1_000_000;
+    let mut ids: FxHashMap<StackId, u64> = FxHashMap::default();
+    let mut groups: FxHashMap<u64, Group> = FxHashMap::default();
+    let (mut all_bytes, mut all_blocks) = (Sum::default(), Sum::default());
+    let live: Vec<(SampleKey, Sample)> = match (options.which, state.book.peak()) {
+        (Which::Peak, Some(peak)) => peak.live.clone(),
+        _ => state.book.live().map(|(key, sample)| (key, *sample)).collect(),
+    };
+    for &(key, sample) in &live {
+        all_bytes.add_bytes(&sample);
+        all_blocks.add_count(&sample);
+        let id = *ids.entry(sample.stack).or_insert_with(|| id(&functions, state.profile, sample.stack));
+        let group = groups.entry(id).or_default();
+        if !group.stacks.contains(&sample.stack) {
+            group.stacks.push(sample.stack);
+        }
+        group.samples.push((key, sample));
+    }
+    let mut uses = vec![false; options.suppressions.patterns().len()];
+    let (mut muted_samples, mut suppressed_samples, mut known_samples) = (0, 0, 0);
+    let mut reported_bytes = Sum::default();
+    let mut rows: Vec<(StackId, WatchedSite)> = Vec::new();
+    for (id, group) in groups {
+        let Some(&stack) = group.stacks.iter().min() else { continue };
+        let all = group.samples.len() as u64;
+        if let Some(by) = suppressed_by(&functions, options.suppressions, stack) {
+            uses[by] = true;
+            suppressed_samples += all;
+            continue;
+        }
+        let figures = state.book.site(&group.stacks);
+        let growing = figures.growth.verdict == Verdict::Growing;
+        if !growing && options.baseline.is_some_and(|baseline| baseline.has(&functions, stack)) {
+            known_samples += all;
+            continue;
+        }
+        let unmuted: Vec<&Sample> =
+            group.samples.iter().filter(|(key, _)| !(options.muted)(*key, id)).map(|(_, sample)| sample).collect();
+        muted_samples += all - unmuted.len() as u64;
+        let young = |sample: &Sample| age_ms(sample) < options.older_than_ms;
+        let reported: Vec<&Sample> = match options.which {
+            Which::Old if !growing => unmuted.into_iter().filter(|sample| !young(sample)).collect(),
+            _ => unmuted,
+        };
+        if reported.is_empty() {
+            continue;
+        }
+        let (mut bytes, mut blocks) = (Sum::default(), Sum::default());
+        let (mut oldest_ms, mut youngest_ms, mut pids) = (0, u64::MAX, Vec::new());
+        for sample in reported {
+            bytes.add_bytes(sample);
+            blocks.add_count(sample);
+            oldest_ms = oldest_ms.max(age_ms(sample));
+            youngest_ms = youngest_ms.min(age_ms(sample));
+            let pid = state.profile.processes.get(sample.process.0 as usize).map_or(0, |process| process.pid);
+            if !pids.contains(&pid) {
+                pids.push(pid);
+            }
+        }
+        pids.sort_unstable();
+        reported_bytes += bytes;
+        rows.push((
+            stack,
+            WatchedSite {
+                live_bytes: bytes.estimate(lot(id)),
+                live: blocks.estimate(lot(id)),
+                samples: bytes.samples(),
+                growth: figures.growth,
+                oldest_ms,
+                youngest_ms,
+                byte_seconds: figures.byte_seconds,
+                freed_by_others: (figures.freed_bytes.samples >= TELLING)
+                    .then(|| figures.freed_by_others.value / figures.freed_bytes.value),
+                pids,
+                id,
+                stack: Default::default(),
+            },
+        ));
+    }
+    // What is not known to grow has no place among those that do.
+    let worst = |growth: &Growth| if growth.verdict == Verdict::Growing { growth.surely() } else { -1.0 };
+    rows.sort_by(|(a_stack, a), (b_stack, b)| {
+        let by_growth = worst(&b.growth).total_cmp(&worst(&a.growth));
+        by_growth.then(b.live_bytes.value.total_cmp(&a.live_bytes.value)).then(a_stack.cmp(b_stack))
+    });
+    let hidden = LeftOut::after(options.limit, rows.iter().map(|(_, site)| Samples { samples: site.samples }));
+    let (sites_in_all, growing) =
+        (rows.len() as u64, rows.iter().filter(|(_, site)| site.growth.verdict == Verdict::Growing).count() as u64);
+    rows.truncate(options.limit);
+    let used = options.suppressions.patterns().iter().zip(&uses);
+    Watched {
+        occasion: options.occasion.to_owned(),
+        which: options.which,
+        older_than_ms: options.older_than_ms,
+        at_unix_ms: state.at_unix_ms,
+        watched_ms: state.now_ns.saturating_sub(state.began_ns) / 1_000_000,
+        command: state.profile.command.clone(),
+        processes: processes(state, &live),
+        period_bytes: state.period_bytes,
+        live_bytes: all_bytes.estimate(lot(0)),
+        live: all_blocks.estimate(lot(0)),
+        samples: all_bytes.samples(),
+        reported_bytes: reported_bytes.estimate(lot(0)),
+        reported_samples: reported_bytes.samples(),
+        growing,
+        sites: rows.into_iter().map(|(stack, site)| WatchedSite { stack: functions.stack(stack), ..site }).collect(),
+        sites_in_all,
+        hidden,
+        muted_samples,
+        suppressed_samples,
+        known_samples,
+        unused_suppressions: used.filter(|(_, used)| !**used).map(|(pattern, _)| pattern.text.clone()).collect(),
+        lost: WatchLosses::of(state.book.losses()),
+    }
+}
+
+/// Names a site by what its stack reads as: two calls on one line are one site, and so is the same program in several
+/// processes.
+fn id(functions: &Functions<'_>, profile: &Profile, stack: StackId) -> u64 {
+    let mut hasher = FxHasher::default();
+    for step in functions.steps(stack) {
+        functions.name(step.function).hash(&mut hasher);
+        (step.file(), step.line).hash(&mut hasher);
+    }
+    profile.stacks.is_cut(stack).hash(&mut hasher);
+    // The hasher's low bits tell little.
+    hasher.finish().wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// Those that run, and those of which something is live.
+fn processes(state: &WatchState<'_>, samples: &[(SampleKey, Sample)]) -> Vec<WatchedProcess> {
+    let mut live = vec![false; state.profile.processes.len()];
+    for (_, sample) in samples {
+        if let Some(live) = live.get_mut(sample.process.0 as usize) {
+            *live = true;
+        }
+    }
+    let all = state.profile.processes.iter().enumerate();
+    let told = all.map(|(index, process)| (process, (state.runs)(ProcessId(index as u32)), live[index]));
+    let told = told.filter(|(_, running, live)| *running || *live);
+    let of = |process: &Process, running| WatchedProcess {
+        pid: process.pid,
+        executable: process.executable.clone(),
+        running,
+    };
+    told.map(|(process, running, _)| of(process, running)).collect()
+}
+
+impl WatchLosses {
+    fn of(Lost { events, picks, stacks, damaged }: Lost) -> Self {
+        Self { events, picks, stacks, damaged }
+    }
+}

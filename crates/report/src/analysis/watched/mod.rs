@@ -1,0 +1,166 @@
+//! What a watched program holds, by site: the report of `watch` and `import`.
+
+mod baseline;
+mod build;
+
+use std::ops::AddAssign;
+
+use serde::Serialize;
+
+use super::functions::Stack;
+use super::numbers::LeftOut;
+use super::sampled::{Estimate, Growth};
+pub use baseline::Baseline;
+pub use build::{WatchOptions, WatchState, watched};
+
+/// Which of the live samples a report is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Which {
+    /// Those that were allocated longer ago than some time.
+    Old,
+    /// All.
+    Live,
+    /// What was live when most was.
+    Peak,
+}
+
+/// A report.
+#[derive(Clone, Debug, Serialize)]
+pub struct Watched {
+    /// Why it was made, in a word: `every`, `hup`, `usr1`, `end`, ….
+    pub occasion: String,
+    /// What it is about.
+    pub which: Which,
+    /// With `old`: older than this.
+    pub older_than_ms: u64,
+    /// When it was made, milliseconds since 1970 UTC.
+    pub at_unix_ms: u64,
+    /// How long the program has been watched, by this mallow.
+    pub watched_ms: u64,
+    /// The command line.
+    pub command: Vec<String>,
+    /// Processes that run, or ended with live samples.
+    pub processes: Vec<WatchedProcess>,
+    /// Mean distance in bytes between two picked ones; null: sampling is switched off.
+    pub period_bytes: Option<u64>,
+    /// Bytes live in all, old or not, known or not.
+    pub live_bytes: Estimate,
+    /// Blocks live in all.
+    pub live: Estimate,
+    /// Samples that are live.
+    pub samples: u64,
+    /// Bytes of what is reported.
+    pub reported_bytes: Estimate,
+    /// Its samples.
+    pub reported_samples: u64,
+    /// Sites that grow beyond doubt, shown or not.
+    pub growing: u64,
+    /// Sites, the growing ones first, then the largest.
+    pub sites: Vec<WatchedSite>,
+    /// All of them, shown or not.
+    pub sites_in_all: u64,
+    /// Those that are not shown.
+    pub hidden: Option<LeftOut<Samples>>,
+    /// Samples that are muted, by key or signal.
+    pub muted_samples: u64,
+    /// Samples that suppressions match.
+    pub suppressed_samples: u64,
+    /// Samples of sites that the baseline has.
+    pub known_samples: u64,
+    /// Suppressions that match nothing.
+    pub unused_suppressions: Vec<String>,
+    /// What could not be told.
+    pub lost: WatchLosses,
+}
+
+/// A process in a report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WatchedProcess {
+    /// Process id.
+    pub pid: u32,
+    /// Its program.
+    pub executable: String,
+    /// It runs.
+    pub running: bool,
+}
+
+/// Samples, as rows that are left out add up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Samples {
+    /// How many.
+    pub samples: u64,
+}
+
+impl AddAssign for Samples {
+    fn add_assign(&mut self, other: Self) {
+        self.samples = self.samples.saturating_add(other.samples);
+    }
+}
+
+/// What could not be told of the watched processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct WatchLosses {
+    /// Events that were overwritten before they were read; live samples are known all the same.
+    pub events: u64,
+    /// Allocations that were picked and found no place among the samples.
+    pub picks: u64,
+    /// Samples whose stack found no place.
+    pub stacks: u64,
+    /// Records that made no sense.
+    pub damaged: u64,
+}
+
+/// A site of a watched program.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WatchedSite {
+    /// Bytes live.
+    pub live_bytes: Estimate,
+    /// Blocks live.
+    pub live: Estimate,
+    /// Samples among them.
+    pub samples: u64,
+    /// How its live bytes grow.
+    pub growth: Growth,
+    /// Age of the oldest sample.
+    pub oldest_ms: u64,
+    /// And of the youngest.
+    pub youngest_ms: u64,
+    /// Bytes times the seconds that they were live, of all that the site allocated while it was watched.
+    pub byte_seconds: Estimate,
+    /// Share of its freed bytes that another thread freed than had allocated them; null where too few were seen.
+    pub freed_by_others: Option<f64>,
+    /// Process ids.
+    pub pids: Vec<u32>,
+    /// Names this site in this watch, from report to report.
+    #[serde(skip)]
+    pub id: u64,
+    /// Where.
+    #[serde(flatten)]
+    pub stack: Stack,
+}
+
+/// A free or realloc of a sampled block, as it is reported.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Recent {
+    /// Of this process.
+    pub pid: u32,
+    /// `free`, or `realloc`.
+    pub how: &'static str,
+    /// Where the block was, in hexadecimal.
+    pub address: String,
+    /// Its requested bytes.
+    pub size: u64,
+    /// How long ago it was freed.
+    pub ago_ms: u64,
+    /// How long it had lived.
+    pub lived_ms: u64,
+    /// By this thread.
+    pub freed_by: u32,
+    /// Allocated by this thread.
+    pub allocated_by: u32,
+    /// Where it was freed.
+    pub freed: Stack,
+    /// Where it was allocated.
+    pub allocated: Stack,
+}
