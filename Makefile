@@ -19,6 +19,7 @@ SOURCES := Cargo.toml Cargo.lock $(shell find crates preload -type f)
 C_SOURCES = $(shell find preload bench examples tests -name '*.[ch]' -o -name '*.cpp')
 WARNINGS := -Wall -Wextra -Werror
 
+.PHONY: soak
 .PHONY: build help examples bench-helpers demo test format-check bench bench-views install clean
 .DEFAULT_GOAL := build
 
@@ -53,6 +54,9 @@ bench: build build/examples/stacks bench-helpers ## Mallow beside its peers; CON
 
 bench-views: build build/examples/stacks ## views of large recordings; BENCH_EVENTS=10,100 for millions of events
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/views.py $(BENCH_OPTIONS)
+
+soak: build ## watch a program that churns, for SOAK_MINUTES (30): joins, leaves, kills of mallow
+	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) tests/soak/soak.py
 
 bench-helpers: $(BENCH_HELPERS:%=build/bench/%)
 

@@ -42,3 +42,4 @@ mod signals;
 mod threads;
 mod timeline;
 mod tree;
+mod watch;

@@ -5,6 +5,7 @@ mod exit;
 mod flags;
 mod output;
 mod picture;
+mod screen;
 mod text;
 mod waiting;
 
@@ -42,6 +43,8 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Export(flags) => commands::export::run(flags),
         Command::Test(flags) => commands::test::run(flags),
         Command::Go(flags) => commands::go::run(flags),
+        Command::Watch(flags) => commands::watch::run(flags),
+        Command::Import(flags) => commands::import::run(flags),
         Command::Pack(flags) => commands::pack::run(flags),
         Command::Recover(flags) => commands::recover::run(flags),
         Command::Doctor(flags) => commands::doctor::run(flags),

@@ -59,6 +59,13 @@ pub fn json_value(value: &serde_json::Value) -> Result<String> {
     json_of(value)
 }
 
+/// The same in one line: a report among others.
+pub fn json_line(value: &impl Serialize) -> Result<String> {
+    let mut text = Vec::new();
+    write_json(value, CompactFormatter, &mut text).context("cannot write JSON")?;
+    String::from_utf8(text).context("cannot write JSON")
+}
+
 fn json_of(value: &impl Serialize) -> Result<String> {
     let mut text = Vec::new();
     write_json(value, PrettyFormatter::new(), &mut text).context("cannot write JSON")?;

@@ -20,6 +20,8 @@ pub struct LeftBehind {
     pub about: About,
     /// It holds events, not counters alone: there is something to recover.
     pub traced: bool,
+    /// It holds samples, which `mallow recover` reports.
+    pub sampled: bool,
     /// Processes that still go on.
     pub still_running: u32,
 }
@@ -122,6 +124,7 @@ fn left(path: &Path) -> Option<LeftBehind> {
         path: path.to_owned(),
         about: about(path).ok()?,
         traced: control.mode == wire::MODE_TRACE,
+        sampled: matches!(control.mode, wire::MODE_SAMPLE | wire::MODE_DORMANT),
         still_running: pids.len() as u32,
     })
 }

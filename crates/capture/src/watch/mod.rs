@@ -11,7 +11,7 @@ mod tests;
 
 use self::image::{Common, Image};
 use self::slots::Layout;
-use crate::run::directory::{About, about, monotonic_ns};
+use crate::run::directory::{self, About, about, monotonic_ns};
 use crate::run::left;
 use crate::run::source::{Opened, Source};
 use crate::run::tables;
@@ -113,6 +113,8 @@ pub struct Watch {
     common: Common,
     profile: Profile,
     began_ns: u64,
+    /// Processes that ended without their exit handlers.
+    abrupt: FxHashSet<u32>,
 }
 
 impl Watch {
@@ -152,6 +154,7 @@ impl Watch {
             common: Common::new(requests),
             profile,
             began_ns: monotonic_ns(),
+            abrupt: FxHashSet::default(),
         })
     }
 
@@ -190,6 +193,11 @@ impl Watch {
         self.images.iter().any(|image| image.id == process)
     }
 
+    /// Whether this process ended without its exit handlers: by a signal, or with `_exit`.
+    pub fn ended_abruptly(&self, pid: u32) -> bool {
+        self.abrupt.contains(&pid)
+    }
+
     /// Tells what happened since the last look, and lets targets know that somebody looks.
     pub fn poll(&mut self, each: &mut dyn FnMut(SampleEvent)) {
         let now_ns = monotonic_ns();
@@ -211,6 +219,9 @@ impl Watch {
             // Nobody writes it any more: what it holds now is all.
             image.look(&mut self.common, now_ns, true, each);
             each(SampleEvent::ProcessEnded { process: id, at_ns: now_ns });
+            if !image.source.ended_in_order() && !image.source.alive() {
+                self.abrupt.insert(image.source.pid);
+            }
             if let Some(process) = self.profile.processes.get_mut(id.0 as usize) {
                 process.end_ms = duration_ms;
             }
@@ -283,6 +294,11 @@ impl Watch {
             image.heir |= !newest.contains_key(&parent);
         }
         over
+    }
+
+    /// Removes the directory of a program that has ended, and was read to its end.
+    pub fn remove(self) {
+        directory::remove(&self.directory);
     }
 
     /// Leaves the program running, and dormant.

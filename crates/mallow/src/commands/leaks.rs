@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow};
 use mallow_profile::Word;
-use mallow_report::analysis::{Frame, LeakSite, Leaks, Suppressions, leaks};
+use mallow_report::analysis::{LeakSite, Leaks, Suppressions, leaks};
 
 use super::source::Recording;
 use crate::flags::LeaksFlags;
 use crate::text::units::{bytes, count, of, percent, span};
-use crate::text::{Line, Look, Page, Stream, framed, heading};
+use crate::text::{Line, Look, Page, STACK_LINES, Stream, heading, stacked};
 use crate::{exit, output};
 
 /// Shows the leaks.
@@ -22,7 +22,7 @@ pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
     let screen = match look.height {
         _ if flags.rows.view.json => usize::MAX,
         None => 10,
-        Some(height) => (height.saturating_sub(4) / (FRAMES + INNER_FRAMES)).max(3),
+        Some(height) => (height.saturating_sub(4) / STACK_LINES).max(3),
     };
     let limit = flags.rows.view.limit(screen);
     let mut report = leaks(&recording.profile, &suppressions, limit);
@@ -41,17 +41,13 @@ pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
     })
 }
 
-fn read(path: &Path) -> Result<Suppressions> {
+/// Reads a file of suppressions.
+pub fn read(path: &Path) -> Result<Suppressions> {
     let name = path.display();
     let bytes = std::fs::read(path).with_context(|| format!("cannot read the suppressions in {name}"))?;
     let text = String::from_utf8(bytes).map_err(|_| anyhow!("{name} is no text; is it a suppression file?"))?;
     Suppressions::parse(&text).with_context(|| format!("{name} is no suppression file of LeakSanitizer's format"))
 }
-
-/// Functions of the program's own that are shown of a stack, where not all are.
-const FRAMES: usize = 5;
-/// And of those between them and the allocator: sites may differ in nothing else.
-const INNER_FRAMES: usize = 3;
 
 /// `more`: a higher limit would show more sites.
 fn text(report: &Leaks, look: &Look, stacks: bool, more: bool) -> String {
@@ -111,33 +107,7 @@ fn show(site: &LeakSite, report: &Leaks, look: &Look, stacks: bool, page: &mut P
     let share = percent(site.leaked_bytes, report.leaked_bytes);
     let when = if tells(report, Word::Ages) { format!("; allocated {age} before the end") } else { String::new() };
     page.line(Line::new().strong(size).plain(format!(", {share}{when}")));
-    if site.stack.frames.is_empty() {
-        page.line(Line::new().faint("    (no stack is known)"));
-    }
-    let own = site.stack.frames.iter().position(|f| !f.looked_past).unwrap_or(site.stack.frames.len());
-    let (inner, outer) = site.stack.frames.split_at(own);
-    let outer: Vec<_> = outer.iter().filter(|f| stacks || !f.looked_past).collect();
-    let inner: Vec<_> = inner.iter().collect();
-    let all = |frames: &[_]| if stacks { frames.len() } else { 0 };
-    part(&inner, INNER_FRAMES.max(all(&inner)), look, page);
-    part(&outer, FRAMES.max(all(&outer)), look, page);
-    if site.stack.cut {
-        page.line(Line::new().faint("    … outer frames are missing"));
-    }
-}
-
-/// Some frames of a stack, at most `limit` lines of them; the last one always.
-fn part(frames: &[&Frame], limit: usize, look: &Look, page: &mut Page) {
-    let hidden = if frames.len() > limit { frames.len() + 1 - limit } else { 0 };
-    let (first, last) = (frames.len().saturating_sub(hidden + 1), frames.len().saturating_sub(1));
-    for (index, frame) in frames.iter().enumerate() {
-        if hidden > 0 && index == first {
-            page.line(Line::new().faint(format!("    … {hidden} more; --stacks shows all")));
-        }
-        if hidden == 0 || index < first || index == last {
-            page.line(Line::new().plain("    ").then(framed(frame, look)));
-        }
-    }
+    stacked(&site.stack, look, stacks, page);
 }
 
 fn suppressions(report: &Leaks, look: &Look, page: &mut Page) {

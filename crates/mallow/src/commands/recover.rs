@@ -8,9 +8,14 @@ use anyhow::{Result, bail};
 use mallow_capture::recording::Writer;
 use mallow_capture::run::left::{LeftBehind, left_behind, spool};
 use mallow_capture::run::recover::recover;
+use mallow_capture::watch::{Control, Watch};
+use mallow_report::analysis::Which;
 use serde::Serialize;
 
 use super::record;
+use super::watch::known::Known;
+use super::watch::session::{Moment, Session, Subject};
+use super::watch::text as watched;
 use crate::flags::RecoverFlags;
 use crate::text::units::{of, span};
 use crate::text::{Align, Line, Look, Page, Stream, Table};
@@ -19,6 +24,7 @@ use crate::{exit, output};
 /// Recovers the run directory that the flags name, or lists those that there are.
 pub fn run(flags: &RecoverFlags) -> Result<ExitCode> {
     match &flags.dir {
+        Some(dir) if Control::open(dir).is_ok() => samples(dir, flags),
         Some(dir) => one(dir, flags),
         None => list(flags),
     }
@@ -39,6 +45,32 @@ fn one(dir: &Path, flags: &RecoverFlags) -> Result<ExitCode> {
     };
     record::finish(recorded, &path, None, Some(&flags.view))?;
     output::say(&format!("when the recording is as you want it, remove what it was made of: {}", removal(dir)));
+    Ok(exit::OK)
+}
+
+/// Reports what a sampled program left behind: what was live, and what it freed last.
+fn samples(dir: &Path, flags: &RecoverFlags) -> Result<ExitCode> {
+    if flags.output.is_some() {
+        bail!("{} holds samples and no recording: -o is for recordings, and there is a report", dir.display());
+    }
+    let mut watch = Watch::left(dir)?;
+    let mut session = Session::new(Known::default(), false);
+    session.poll(&mut watch);
+    session.name(watch.profile_mut());
+    let moment = Moment::of(&watch);
+    let limit = flags.view.limit(if flags.view.json { usize::MAX } else { 10 });
+    let subject = Subject { occasion: "recover", which: Which::Live, older_than_ms: 0, limit };
+    let report = session.report(watch.profile(), &moment, &|_| false, &subject);
+    let recent = session.recent(watch.profile(), moment.now_ns);
+    if flags.view.json {
+        output::print(&output::json_line(&report)?)?;
+        output::print(&output::json_line(&serde_json::json!({ "occasion": "recent", "recent": recent }))?)?;
+    } else {
+        let look = flags.view.look(Stream::Out);
+        output::print(&watched::report(&report, &look, true, report.sites.len() == limit))?;
+        output::print(&watched::recent(&recent, &look, true))?;
+    }
+    output::say(&format!("when you have seen enough, remove what it was made of: {}", removal(dir)));
     Ok(exit::OK)
 }
 
@@ -65,7 +97,7 @@ struct Row {
     directory: String,
     command: Vec<String>,
     started_unix_ms: u64,
-    /// It was recorded, not only counted.
+    /// It was recorded or sampled, not only counted.
     recoverable: bool,
     still_running: u32,
     #[serde(skip)]
@@ -78,7 +110,7 @@ impl Row {
             directory: left.path.to_string_lossy().into_owned(),
             command: left.about.command.clone(),
             started_unix_ms: left.about.started_unix_ms,
-            recoverable: left.traced,
+            recoverable: left.traced || left.sampled,
             still_running: left.still_running,
             removal: removal(&left.path),
         }

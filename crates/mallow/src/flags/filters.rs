@@ -213,7 +213,7 @@ pub fn time(text: &str) -> Result<Time, String> {
     }
 }
 
-fn duration(text: &str) -> Result<u64, String> {
+pub(super) fn duration(text: &str) -> Result<u64, String> {
     const UNITS: [(&str, f64); 4] = [("ms", 1.0), ("s", 1e3), ("min", 6e4), ("h", 3.6e6)];
     if text == "0" {
         return Ok(0);

@@ -19,6 +19,7 @@ mod test;
 mod timeline;
 mod tree;
 mod views;
+mod watch;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -45,6 +46,7 @@ pub use test::TestFlags;
 pub use timeline::{At, TimelineFlags};
 pub use tree::TreeFlags;
 pub use views::{By, RowFlags, SourceFlags, ViewFlags};
+pub use watch::{ImportFlags, KnownFlags, WatchFlags};
 
 /// Allocation debugging for native programs: who allocates, what was live at the peak, what leaked.
 #[derive(Debug, Parser)]
@@ -134,6 +136,10 @@ pub enum Command {
     /// Show what Go programs allocate, line by line, and why
     /// Show what Go code allocates, and why
     Go(GoFlags),
+    /// Watch a program in production: samples, estimates, what grows
+    Watch(Box<WatchFlags>),
+    /// Report what perf or bpftrace wrote of a sampled program's probes
+    Import(ImportFlags),
     /// Put names and sources into a recording, to read it on another machine
     Pack(PackFlags),
     /// Make a recording of what an interrupted record left behind

@@ -5,8 +5,10 @@
 mod amount;
 pub mod chart;
 mod ending;
+pub mod estimates;
 mod look;
 pub mod markdown;
+pub mod moment;
 mod names;
 pub mod over_time;
 mod page;
@@ -19,5 +21,5 @@ pub use ending::lacks;
 pub use look::{Look, Stream};
 pub use names::{function, location};
 pub use page::{Line, Page, clean};
-pub use place::{called, described, framed, heading};
+pub use place::{STACK_LINES, called, described, framed, heading, stacked};
 pub use table::{Align, Table};

@@ -3,7 +3,7 @@
 use mallow_report::analysis::{Frame, Stack};
 
 use super::units::{count, of};
-use super::{Line, Look, function, location};
+use super::{Line, Look, Page, function, location};
 
 /// A list's title, and how much of it is shown.
 pub fn heading(title: &str, shown: usize, all: u64) -> Line {
@@ -53,4 +53,42 @@ pub fn called(mut line: Line, frame: &Frame, stack: &Stack, limit: usize, look: 
         line = line.faint(format!(" ← {}", function(last, look)));
     }
     line
+}
+
+/// Functions of the program's own that are shown of a stack, where not all are.
+const FRAMES: usize = 5;
+/// And of those between them and the allocator: sites may differ in nothing else.
+const INNER_FRAMES: usize = 3;
+/// Lines that a stack takes at the most, where not all of it is shown.
+pub const STACK_LINES: usize = FRAMES + INNER_FRAMES;
+
+/// Puts a stack onto the page, one function a line; `all` of them, or those that tell most.
+pub fn stacked(stack: &Stack, look: &Look, stacks: bool, page: &mut Page) {
+    if stack.frames.is_empty() {
+        page.line(Line::new().faint("    (no stack is known)"));
+    }
+    let own = stack.frames.iter().position(|f| !f.looked_past).unwrap_or(stack.frames.len());
+    let (inner, outer) = stack.frames.split_at(own);
+    let outer: Vec<_> = outer.iter().filter(|f| stacks || !f.looked_past).collect();
+    let inner: Vec<_> = inner.iter().collect();
+    let all = |frames: &[_]| if stacks { frames.len() } else { 0 };
+    part(&inner, INNER_FRAMES.max(all(&inner)), look, page);
+    part(&outer, FRAMES.max(all(&outer)), look, page);
+    if stack.cut {
+        page.line(Line::new().faint("    … outer frames are missing"));
+    }
+}
+
+/// Some frames of a stack, at most `limit` lines of them; the last one always.
+fn part(frames: &[&Frame], limit: usize, look: &Look, page: &mut Page) {
+    let hidden = if frames.len() > limit { frames.len() + 1 - limit } else { 0 };
+    let (first, last) = (frames.len().saturating_sub(hidden + 1), frames.len().saturating_sub(1));
+    for (index, frame) in frames.iter().enumerate() {
+        if hidden > 0 && index == first {
+            page.line(Line::new().faint(format!("    … {hidden} more; --stacks shows all")));
+        }
+        if hidden == 0 || index < first || index == last {
+            page.line(Line::new().plain("    ").then(framed(frame, look)));
+        }
+    }
 }

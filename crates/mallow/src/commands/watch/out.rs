@@ -1,0 +1,42 @@
+//! Where reports go.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::output;
+
+/// Where reports go.
+#[derive(Debug)]
+pub enum Out {
+    /// To the end of a file.
+    File(File, PathBuf),
+    /// Standard output: there is no command that it belongs to.
+    Standard,
+    /// Standard error.
+    Error,
+}
+
+impl Out {
+    /// A file to append to.
+    pub fn file(path: &Path) -> Result<Self> {
+        let file = OpenOptions::new().append(true).create(true).open(path);
+        Ok(Self::File(file.with_context(|| format!("cannot write reports to {}", path.display()))?, path.to_owned()))
+    }
+
+    /// Writes a report, whole. Where standard error is closed there is nobody to tell.
+    pub fn write(&mut self, text: &str) -> Result<()> {
+        match self {
+            Self::File(file, path) => file
+                .write_all(text.as_bytes())
+                .with_context(|| format!("cannot write the report to {}", path.display())),
+            Self::Standard => output::print(text),
+            Self::Error => {
+                output::tell(text);
+                Ok(())
+            }
+        }
+    }
+}

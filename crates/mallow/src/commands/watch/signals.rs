@@ -1,0 +1,88 @@
+//! Signals to mallow while it watches.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+
+use anyhow::{Context, Result};
+use signal_hook_registry::register_sigaction;
+
+/// What a signal asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// HUP: all live samples.
+    Live,
+    /// USR1: the old ones once more, and never again.
+    Mute,
+    /// USR2: the latest frees and reallocs.
+    Recent,
+}
+
+const REPORTS: [(libc::c_int, Signal); 3] =
+    [(libc::SIGHUP, Signal::Live), (libc::SIGUSR1, Signal::Mute), (libc::SIGUSR2, Signal::Recent)];
+const ENDS: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGQUIT];
+
+/// What came and was not looked at yet.
+#[derive(Default)]
+struct Came {
+    /// By place in [`REPORTS`]; several of one kind are one.
+    reports: [AtomicU32; 3],
+    ends: AtomicU32,
+    last: AtomicI32,
+    /// The command that mallow started, while it runs.
+    command: AtomicI32,
+}
+
+/// Signals that came and were not looked at yet.
+pub struct Signals {
+    came: Arc<Came>,
+}
+
+impl Signals {
+    /// Watches for them from here on.
+    pub fn watch() -> Result<Self> {
+        let came = Arc::new(Came::default());
+        for (at, (signal, _)) in REPORTS.into_iter().enumerate() {
+            let came = came.clone();
+            register(signal, move |_| {
+                came.reports[at].fetch_add(1, Ordering::Relaxed);
+            })?;
+        }
+        for signal in ENDS {
+            let came = came.clone();
+            register(signal, move |from_process| {
+                let command = came.command.load(Ordering::Relaxed);
+                // A terminal tells the command by itself.
+                if command > 0 && from_process {
+                    // SAFETY: kill is async-signal-safe; the command was not waited for yet, so the pid is its own.
+                    unsafe { libc::kill(command, signal) };
+                }
+                came.last.store(signal, Ordering::Relaxed);
+                came.ends.fetch_add(1, Ordering::Relaxed);
+            })?;
+        }
+        Ok(Self { came })
+    }
+
+    /// Signals that end programs reach this one, too. 0: none any more.
+    pub fn pass_on_to(&self, pid: i32) {
+        self.came.command.store(pid, Ordering::Relaxed);
+    }
+
+    /// Reports that were asked for since the last look.
+    pub fn take(&self) -> Vec<Signal> {
+        let came = |(at, _): &(usize, _)| self.came.reports[*at].swap(0, Ordering::Relaxed) > 0;
+        REPORTS.into_iter().enumerate().filter(came).map(|(_, (_, means))| means).collect()
+    }
+
+    /// How often mallow was asked to end, and by which signal last.
+    pub fn ends(&self) -> (u32, i32) {
+        (self.came.ends.load(Ordering::Relaxed), self.came.last.load(Ordering::Relaxed))
+    }
+}
+
+/// Precondition: `action` does what a signal handler may.
+fn register(signal: libc::c_int, action: impl Fn(bool) + Send + Sync + 'static) -> Result<()> {
+    // SAFETY: both callers' actions load and store atomics and call kill.
+    let registered = unsafe { register_sigaction(signal, move |info| action(info.si_code <= 0)) };
+    registered.map(drop).context("cannot watch for signals")
+}
