@@ -1,6 +1,7 @@
 //! Every allocation in the heap that the compiler sees, whether it is ever run or not.
 
 mod compare;
+mod follow;
 mod rank;
 
 use std::collections::HashSet;
@@ -12,6 +13,7 @@ use crate::model::{Diagnostic, Kind, Position, Reason};
 use crate::read::Diagnostics;
 
 pub use compare::{Comparison, compare};
+pub use follow::name_of;
 pub use rank::{Ranked, rank};
 
 /// The version of [`Escapes`] as JSON.

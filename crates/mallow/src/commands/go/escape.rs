@@ -1,12 +1,13 @@
 //! `mallow go escape`: what the compiler puts into the heap.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use mallow_golang::escape::{Comparison, Escapes, Ranked, Site, VERSION, compare, rank};
+use mallow_golang::escape::{Comparison, Escapes, Ranked, Site, VERSION, compare, name_of, rank};
 use mallow_golang::read::{Diagnostics, read};
-use mallow_golang::tool::Go;
+use mallow_golang::tool::{Go, Unit};
 use serde::{Deserialize, Serialize};
 
 use super::escape_text::text;
@@ -77,12 +78,25 @@ fn of_directory(directory: &Path, flags: &GoEscapeFlags) -> Result<Escapes> {
         bail!("{}: {}", broken.0.import_path, broken.1);
     }
     let packages: Vec<String> = packages.into_iter().map(|package| package.import_path).collect();
-    let units = go.diagnose(&packages)?;
-    let found: Vec<Diagnostics> = units
-        .iter()
-        .map(|unit| read(&unit.package, &unit.directory, &unit.json, &unit.text).context(unit.package.clone()))
-        .collect::<Result<_>>()?;
-    Ok(Escapes::of(&go.version_text, &found, &packages, &go.directory().to_string_lossy()))
+    let mut found = diagnostics(&go, &packages)?;
+    let mut escapes = Escapes::of(&go.version_text, &found, &packages, &go.directory().to_string_lossy());
+    if flags.verbose || flags.view.json || flags.diff.is_some() || flags.base.is_some() {
+        // Ways are shown, and go on in the libraries that are called.
+        let names = escapes.leaking_packages();
+        let called = |package: &String| names.contains(name_of(package)) && !packages.contains(package);
+        let inputs = go.inputs(&packages, true, false)?;
+        let called: BTreeSet<String> = inputs.into_iter().map(|input| input.package).filter(called).collect();
+        if !called.is_empty() {
+            found.extend(diagnostics(&go, &called.into_iter().collect::<Vec<_>>())?);
+        }
+        escapes.follow(&found);
+    }
+    Ok(escapes)
+}
+
+fn diagnostics(go: &Go, packages: &[String]) -> Result<Vec<Diagnostics>> {
+    let read = |unit: &Unit| read(&unit.package, &unit.directory, &unit.json, &unit.text).context(unit.package.clone());
+    go.diagnose(packages)?.iter().map(read).collect()
 }
 
 /// What `--json` wrote.
