@@ -61,6 +61,9 @@ fn of_step(step: &Step, place: &str, last_of_flow: bool, last: bool) -> Option<S
             return None;
         }
         "address-of" if !last => return None,
+        "appendee slice" => return None,
+        "call parameter" if callee(&step.expression) == "copy" => return None,
+        "copied slice" => format!("copied into a slice at {place}"),
         "address-of" => format!("its address is taken at {place}"),
         "interface-converted" => format!("converted to an interface at {place}"),
         "captured by a closure" if last || !last_of_flow => format!("captured by a closure at {place}"),

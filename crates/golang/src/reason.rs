@@ -75,6 +75,8 @@ impl Reason {
             "send" => Self::Sent,
             "map literal key" | "map literal value" | "key of map put" => Self::InMap,
             "captured by a closure" | "reference" => Self::Captured,
+            "appendee slice" => Self::Appended,
+            "copied slice" => Self::Stored { place: "a slice".to_owned() },
             "call parameter" if last.expression.starts_with("append(") => Self::Appended,
             "call parameter" => {
                 let callee = chain::callee(&last.expression).to_owned();
@@ -284,6 +286,8 @@ mod tests {
             ),
             (of("{heap} ← &a", "too large for stack", "a"), Reason::TooLarge),
             (of("{heap} ← &a", "non-constant size", "a"), Reason::UnknownSize),
+            (of("{heap} ← *y", "appendee slice", "append(r, y...)"), Reason::Appended),
+            (of("{heap} ← *y", "copied slice", "copy(r, y)"), Reason::Stored { place: "a slice".into() }),
             (of("p ← &x", "assign", "p = &x"), Reason::Outlived { variable: "p".into() }),
             (of("{heap} ← &{storage for func literal}", "spill", "func literal"), Reason::Goroutine),
             (of("{heap} ← p", "a new way", "p"), Reason::Unknown),

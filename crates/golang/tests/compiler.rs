@@ -116,3 +116,24 @@ fn cut_and_mixed_up_text_is_read_without_panic() {
         drop(read("p", "/", &[], &text.replace(": ", &format!(": {more}"))));
     }
 }
+
+/// Of a loop over a function, in go1.26.
+const MADE: &str = "\
+<unknown line number>: #next escapes to heap in F:
+<unknown line number>:   flow: {storage for func literal} ← &#next:
+<unknown line number>:     from #next (captured by a closure) at ./ways.go:7:2
+<unknown line number>:     from #next (reference) at ./ways.go:7:2
+F capturing by ref: #next (addr=true assign=true width=8)
+moved to heap: #next
+";
+
+#[test]
+fn what_the_compiler_makes_itself_is_where_it_is_used() {
+    let found = read("p", "/p", &[], MADE).expect("text");
+    assert_eq!((found.passed_over, found.list.len()), (0, 1), "{:?}", found.examples);
+    assert_eq!((found.list[0].position.file.as_str(), found.list[0].position.line), ("/p/ways.go", 7));
+    assert_eq!(
+        (found.list[0].verdict, found.list[0].chain_line()),
+        (Verdict::Moved, "captured by a closure at 7".into())
+    );
+}

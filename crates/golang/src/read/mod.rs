@@ -236,7 +236,7 @@ impl Diagnostics {
                     Kind::Boxed if method_values.contains(what) => Kind::MethodValue,
                     kind => kind,
                 };
-                let (position, inlined_at) = best.innermost();
+                let (position, inlined_at) = somewhere(&best);
                 self.list.push(Diagnostic {
                     package: package.to_owned(),
                     function: function(best.function.clone(), &best.at[0]),
@@ -264,11 +264,12 @@ impl Diagnostics {
         });
         let through: HashSet<(Position, String)> =
             through.map(|step| (step.position.clone(), step.expression.clone())).collect();
+        let flows = self.list.iter_mut().map(|one| &mut one.flow);
+        for step in flows.chain(self.leaks.iter_mut().map(|leak| &mut leak.flow)).flatten() {
+            step.unknown_callee =
+                step.how == "call parameter" && through.contains(&(step.position.clone(), step.expression.clone()));
+        }
         for one in &mut self.list {
-            for step in &mut one.flow {
-                step.unknown_callee =
-                    step.how == "call parameter" && through.contains(&(step.position.clone(), step.expression.clone()));
-            }
             if let Reason::Passed { callee, .. } = &one.reason
                 && one.flow.last().is_some_and(|step| step.unknown_callee)
             {
@@ -316,6 +317,12 @@ fn shared(blocks: Vec<Block>, allocations: usize) -> Vec<(Vec<Block>, bool)> {
         }
     }
     out
+}
+
+/// Where it stands. What the compiler makes itself, such as the state of a loop over a function, is where it is used first.
+fn somewhere(block: &Block) -> (Position, Vec<Position>) {
+    let used = block.steps.iter().find(|step| step.position.line > 0).filter(|_| block.at[0].line == 0);
+    used.map_or_else(|| block.innermost(), |step| (step.position.clone(), step.inlined_at.clone()))
 }
 
 /// Explains a value that is put into an interface, not the interface's own memory.

@@ -40,10 +40,8 @@ pub fn read(text: &str, directory: &str, counted: &mut Counted) -> Text {
         if line.is_empty() || line.starts_with("# ") {
             continue;
         }
-        let Some((file, number, column, message)) = line::placed(line) else {
-            counted.pass_over(line);
-            continue;
-        };
+        // Of what is nowhere in the source the last word has no place at all.
+        let (file, number, column, message) = line::placed(line).unwrap_or((line::NOWHERE, 0, 0, line));
         let position = || Position { file: paths::absolute(directory, file), line: number, column };
         let Some(message) = line::message(message) else {
             counted.pass_over(line);

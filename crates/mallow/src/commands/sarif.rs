@@ -45,7 +45,7 @@ pub fn document(rules: &[(&'static str, String)], findings: &[Finding]) -> Value
 }
 
 fn result(finding: &Finding) -> Value {
-    let mut region = json!({ "startLine": finding.line });
+    let mut region = json!({ "startLine": finding.line.max(1) });
     if finding.column > 0 {
         region["startColumn"] = finding.column.into();
     }
