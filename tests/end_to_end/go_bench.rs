@@ -211,6 +211,30 @@ fn each_kind_of_allocation_has_its_line_and_its_reason() {
 }
 
 #[test]
+fn the_readme_shows_what_it_prints() {
+    let module = Module::example("elvis");
+    let readme = fs::read_to_string(workspace().join("README.md")).expect("the document");
+    let told = module.mallow(&["bench", "--save", "before.pb.gz"]);
+    assert_eq!(told.status, 0, "{}", told.err());
+    let first = told.out().lines().next().unwrap_or_default().to_owned();
+    if !readme.contains(&first) {
+        return harness::not_run(
+            "the_readme_shows_what_it_prints",
+            "another version of Go is installed than the README's",
+        );
+    }
+    for line in told.out().lines().filter(|line| !line.contains("ns/op")) {
+        assert!(readme.contains(line), "the README does not have {line:?}");
+    }
+    assert_eq!(module.mallow(&["bench", "--tags", "direct", "--save", "after.pb.gz"]).status, 0);
+    let diff = Run::new(mallow(), module.path()).args(["diff", "before.pb.gz", "after.pb.gz"]).go().out();
+    for line in diff.lines().filter(|line| line.contains("before  after") || line.starts_with("  allocat")) {
+        assert!(readme.contains(line), "the README does not have {line:?}");
+    }
+    assert!(diff.contains("  allocations        2,000      0    -2,000  -100.0 %"), "{diff}");
+}
+
+#[test]
 fn one_place_with_the_whole_way_to_the_heap() {
     let module = Module::example("elvis");
     let outcome = module.mallow(&["why", "capitalize_reader.go:12"]);

@@ -15,7 +15,7 @@ use crate::model::{Diagnostic, Kind, Verdict};
 use runtime::Family;
 
 pub use find::{Compiled, Found};
-pub use sites::{Seen, Sums, allocations};
+pub use sites::{Seen, Sums, allocations, difference};
 
 /// A line of a function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]

@@ -1,6 +1,6 @@
 //! From two heap profiles of one program to what each instruction allocates by operation.
 
-use mallow_profile::{FrameId, Profile};
+use mallow_profile::{FrameId, Profile, StackId, Word, Words};
 use rustc_hash::FxHashMap;
 
 use super::{Allocation, Call, Caller, Place};
@@ -75,6 +75,35 @@ pub fn allocations(few: Option<&Profile>, many: &Profile, operations: u64, seen:
     (all, nowhere)
 }
 
+/// Leaves in `many` what it has more than `few`, as so many allocations as `per` of its `operations` have.
+pub fn difference(few: &Profile, many: &mut Profile, operations: u64, per: u64) {
+    let before = stacks(few);
+    let mut keys = FxHashMap::default();
+    let scaled = |n: u64| (n as f64 * per as f64 / operations.max(1) as f64).round() as u64;
+    let Profile { sites, .. } = many;
+    let mut sites = std::mem::take(sites);
+    let mut totals = mallow_profile::Counts::default();
+    for site in &mut sites {
+        let stack = stack_of(many, site.stack, &mut keys);
+        let less = before.get(&stack).copied().unwrap_or_default();
+        site.counts = mallow_profile::Counts {
+            allocations: scaled(site.counts.allocations.saturating_sub(less.0)),
+            allocated_bytes: scaled(site.counts.allocated_bytes.saturating_sub(less.1)),
+            ..mallow_profile::Counts::default()
+        };
+        totals += site.counts;
+    }
+    sites.retain(|site| site.counts.allocations > 0);
+    (many.sites, many.totals) = (sites, totals);
+    for process in &mut many.processes {
+        process.totals = totals;
+    }
+    if let Some(origin) = &mut many.origin {
+        origin.tells = Words::of(&[Word::Allocations, Word::AllocatedBytes]);
+        origin.sampled_bytes = None;
+    }
+}
+
 /// A frame with its inlined functions, the innermost first.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct FrameKey {
@@ -101,13 +130,17 @@ fn stacks(profile: &Profile) -> FxHashMap<Vec<FrameKey>, Counts> {
     let mut keys: FxHashMap<FrameId, FrameKey> = FxHashMap::default();
     let mut sums: FxHashMap<Vec<FrameKey>, Counts> = FxHashMap::default();
     for site in &profile.sites {
-        let frames = profile.stacks.frames(site.stack);
-        let stack = frames.map(|id| keys.entry(id).or_insert_with(|| key(profile, id)).clone()).collect();
+        let stack = stack_of(profile, site.stack, &mut keys);
         let sum = sums.entry(stack).or_default();
         sum.0 = sum.0.saturating_add(site.counts.allocations);
         sum.1 = sum.1.saturating_add(site.counts.allocated_bytes);
     }
     sums
+}
+
+fn stack_of(profile: &Profile, stack: StackId, keys: &mut FxHashMap<FrameId, FrameKey>) -> Vec<FrameKey> {
+    let frames = profile.stacks.frames(stack);
+    frames.map(|id| keys.entry(id).or_insert_with(|| key(profile, id)).clone()).collect()
 }
 
 fn key(profile: &Profile, id: FrameId) -> FrameKey {

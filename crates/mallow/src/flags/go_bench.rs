@@ -1,5 +1,7 @@
 //! Flags of `mallow go bench`.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use super::{GoToolFlags, ViewFlags};
@@ -21,6 +23,9 @@ pub struct GoBenchFlags {
     /// The packages, as the Go tool names them
     #[arg(value_name = "PACKAGES", default_value = ".")]
     pub packages: Vec<String>,
+    /// Write what 1,000 operations of each benchmark allocate to FILE, as pprof: for mallow diff and all other views
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
     /// How the benchmarks are run.
     #[command(flatten)]
     pub run: GoRunFlags,

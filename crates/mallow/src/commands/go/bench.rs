@@ -5,10 +5,13 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use mallow_golang::tool::{Go, Timing};
+use mallow_report::analysis::Merger;
+use mallow_report::formats::pprof;
 use serde::Serialize;
 
 use super::bench_text::text;
 use super::measure::{Measured, Measurer};
+use crate::commands::written;
 use crate::flags::GoBenchFlags;
 use crate::text::Stream;
 use crate::waiting::Working;
@@ -36,6 +39,19 @@ pub struct MeasuredPackage {
 }
 
 impl output::Report for GoBench {}
+
+/// Writes all that was counted as one profile.
+fn save(report: &GoBench, path: &Path) -> Result<()> {
+    written::refuse_recording(path)?;
+    let mut merger = Merger::default();
+    for benchmark in report.packages.iter().flat_map(|package| &package.benchmarks) {
+        if let Some(profile) = &benchmark.profile {
+            merger.add(&benchmark.name, profile);
+        }
+    }
+    let profile = merger.finish().profile;
+    written::stream(Some(path), Some("pprof"), |out| Ok(pprof::write(&profile, out)?))
+}
 
 /// Runs the benchmarks, and shows them.
 pub fn run(flags: &GoBenchFlags) -> Result<ExitCode> {
@@ -66,6 +82,9 @@ pub fn run(flags: &GoBenchFlags) -> Result<ExitCode> {
         }
     }
     let failed = report.packages.iter().any(|p| p.error.is_some() || p.benchmarks.iter().any(|b| b.error.is_some()));
+    if let Some(path) = &flags.save {
+        save(&report, path)?;
+    }
     let look = flags.view.look(Stream::Out);
     output::print(&match flags.view.json {
         true => output::json(&report)?,

@@ -39,7 +39,13 @@ pub struct Measured {
     /// Why its lines are not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// What [`SAVED`] operations allocate.
+    #[serde(skip)]
+    pub profile: Option<Profile>,
 }
+
+/// Operations of which allocations are saved: what happens once in a thousand of them is still there.
+const SAVED: u64 = 1000;
 
 /// How what was counted and what a benchmark says agree; by operation.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -167,6 +173,8 @@ struct Counted {
     nowhere: join::Sums,
     operations: u64,
     said: Option<Benchmark>,
+    /// What [`SAVED`] operations allocate.
+    profile: Profile,
 }
 
 impl Counted {
@@ -200,9 +208,10 @@ fn side_by_side<T: Sync, R: Send>(all: &[T], done: &(dyn Fn(usize) + Sync), each
 }
 
 fn count(run: &ExactRun, own: &Own) -> Result<Counted> {
-    let (few, many) = (profile(&run.few)?, profile(&run.many)?);
+    let (few, mut many) = (profile(&run.few)?, profile(&run.many)?);
     let (allocations, nowhere) = join::allocations(Some(&few), &many, run.operations, own);
-    Ok(Counted { allocations, nowhere, operations: run.operations, said: run.said.clone() })
+    join::difference(&few, &mut many, run.operations, SAVED);
+    Ok(Counted { allocations, nowhere, operations: run.operations, said: run.said.clone(), profile: many })
 }
 
 fn profile(path: &Path) -> Result<Profile> {
@@ -227,10 +236,12 @@ fn measured(benchmark: Benchmark, counted: Option<Result<Counted>>, compiled: &C
         sums: Sums { exact, ..Sums::default() },
         lines: Vec::new(),
         error,
+        profile: None,
         name: benchmark.name,
     };
     let Some(counted) = counted else { return it };
     it.counted_operations = counted.operations;
+    it.profile = Some(counted.profile);
     let mut lines = join::merge(join::explain(counted.allocations, compiled));
     let sum = |of: &dyn Fn(&Explained) -> f64| lines.iter().map(of).sum::<f64>();
     it.sums.on_lines = sum(&|line| line.allocation.allocations);
