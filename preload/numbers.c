@@ -26,7 +26,7 @@ static void put(uint64_t *table, uint32_t bits, uint64_t entry) {
     table[at] = entry;
 }
 
-static int resize(struct numbers *n, uint32_t bits) {
+static int remake(struct numbers *n, uint32_t bits) {
     uint64_t *table = sys_memory(bytes(bits));
     if (table == NULL)
         return 0;
@@ -44,6 +44,14 @@ static int resize(struct numbers *n, uint32_t bits) {
     n->after = after;
     n->bits = bits;
     return 1;
+}
+
+/* A handler that leaves by longjmp must not leave half of it: what is unmapped would be used, or unmapped again. */
+COLD static int resize(struct numbers *n, uint32_t bits) {
+    uint64_t mask = sys_block_signals();
+    int made = remake(n, bits);
+    sys_restore_signals(mask);
+    return made;
 }
 
 int numbers_reset(struct numbers *n) {

@@ -81,14 +81,22 @@ static void replace(struct array *array, const struct array *larger) {
     *array = *larger;
 }
 
-/* Makes room for so many bytes at the end of what is used. 0: there is no memory. */
-static int has_room(struct array *array, uint32_t bytes) {
+/* As numbers.c says of its own. */
+COLD static void make_room(struct array *array) {
+    uint64_t mask = sys_block_signals();
     struct array larger;
-    if (array->used + bytes > array->size && make_larger(array, &larger)) {
+    if (make_larger(array, &larger)) {
         if (array->size != 0)
             memcpy(larger.start, array->start, array->used);
         replace(array, &larger);
     }
+    sys_restore_signals(mask);
+}
+
+/* Makes room for so many bytes at the end of what is used. 0: there is no memory. */
+static int has_room(struct array *array, uint32_t bytes) {
+    if (array->used + bytes > array->size)
+        make_room(array);
     return array->used + bytes <= array->size;
 }
 
@@ -160,20 +168,26 @@ static uint64_t *run_entry(const struct stacks *s, const struct array *table, ui
     }
 }
 
+/* As make_room, but entries have places of their own. */
+COLD static void make_entries(struct stacks *s) {
+    uint64_t mask = sys_block_signals();
+    struct array larger;
+    if (make_larger(&s->known, &larger)) {
+        for (uint32_t at = 0; at < s->known.size; at += 8) {
+            uint64_t entry = load((uint64_t)s->known.start + at);
+            if (entry != 0)
+                *run_entry(s, &larger, (uint32_t)entry, NULL) = entry;
+        }
+        replace(&s->known, &larger);
+    }
+    sys_restore_signals(mask);
+}
+
 /* Makes room in the table for one more run: it is at most half full. 0: there is no memory. */
 static int has_entry(struct stacks *s) {
-    struct array larger;
-    if (2 * s->known.used < s->known.size)
-        return 1;
-    if (!make_larger(&s->known, &larger))
-        return 0;
-    for (uint32_t at = 0; at < s->known.size; at += 8) {
-        uint64_t entry = load((uint64_t)s->known.start + at);
-        if (entry != 0)
-            *run_entry(s, &larger, (uint32_t)entry, NULL) = entry;
-    }
-    replace(&s->known, &larger);
-    return 1;
+    if (2 * s->known.used >= s->known.size)
+        make_entries(s);
+    return 2 * s->known.used < s->known.size;
 }
 
 /* Where the run of the unwinder's innermost frames lies. 0: there is none. */
