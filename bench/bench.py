@@ -67,9 +67,10 @@ def parse_arguments():
     if options.quick:
         options.runs = 1
     options.workloads = choose(parser, options.workloads, list(workloads.ALL))
-    # Everything is relative to bare.
-    chosen = choose(parser, options.variants, names)
-    options.variants = [variant for variant in variants.ALL if variant.name in chosen or variant.name == "bare"]
+    # Everything is relative to bare, or to what it is over.
+    chosen = {"bare", *choose(parser, options.variants, names)}
+    chosen |= {variant.over for variant in variants.ALL if variant.name in chosen}
+    options.variants = [variant for variant in variants.ALL if variant.name in chosen]
     return options
 
 

@@ -15,6 +15,9 @@ class Variant:
     name: str
     title: str
 
+    over = "bare"
+    """The variant that its times are taken over."""
+
     def check(self):
         """Raise Missing when this machine cannot run it."""
 
@@ -75,6 +78,49 @@ class Mallow(Variant):
         return [[str(self.program()), self.mode, "-o", str(self.recording(out)), "--", *target]]
 
 
+class Sampled(Mallow):
+    """`mallow run --sample`: the command in sampling mode, without a mallow beside it."""
+
+    def command(self, target, out):
+        return [str(self.program()), "run", "--sample", "--period", f"{PERIOD}B", "--", *target]
+
+    def recording(self, out):
+        return None
+
+    def report(self, target, out):
+        return []
+
+
+PERIOD = 512 << 10
+
+
+@dataclass
+class Jemalloc(Variant):
+    """Another allocator, which samples by itself where `settings` say so."""
+
+    settings: str
+
+    def library(self):
+        found = sorted(Path("/").glob("usr/lib*/**/libjemalloc.so.2"))
+        return found[0] if found else None
+
+    def check(self):
+        if self.library() is None:
+            raise Missing("libjemalloc.so.2 is missing: apt-get install libjemalloc2")
+        run = subprocess.run(["true"], env={**os.environ, **self.environment()}, capture_output=True, text=True)
+        if run.stderr:
+            raise Missing(f"libjemalloc.so.2 was built without its profiler: {run.stderr.strip()}")
+
+    def environment(self):
+        return {"LD_PRELOAD": str(self.library()), "MALLOC_CONF": self.settings}
+
+
+class JemallocProfiler(Jemalloc):
+    """Its profiler, over the allocator without."""
+
+    over = "jemalloc"
+
+
 @dataclass
 class Heaptrack(Variant):
     """heaptrack: its recorder alone (--raw) for times; for the report its reader beside it, then heaptrack_print."""
@@ -120,6 +166,10 @@ ALL = [
     Preloaded("empty", "an empty hook with an initialisation check", BUILD / "libempty_hook.so"),
     Preloaded("atomic", "counting with shared atomics", BUILD / "libatomic_count.so"),
     Mallow("stat", "**mallow stat**", "stat"),
+    Sampled("sample", "**mallow run --sample**, 512 KiB", "run"),
+    Jemalloc("jemalloc", "jemalloc", "prof:false"),
+    JemallocProfiler("jemalloc-profiler", "jemalloc's profiler, 512 KiB (over jemalloc)",
+                     f"prof:true,lg_prof_sample:{PERIOD.bit_length() - 1}"),
     Heaptrack("heaptrack", "heaptrack"),
     Mallow("record", "**mallow record**", "record"),
 ]

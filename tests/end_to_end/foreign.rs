@@ -1,4 +1,4 @@
-//! Whole foreign workloads, alone and under `mallow record`: the same output, the same exit status.
+//! Whole foreign workloads, alone, under `mallow record` and in sampling mode: the same output, the same exit status.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,6 +25,9 @@ fn compare(case: &Case) -> (Outcome, Recorded) {
     let record = case.record();
     case.same("record", &bare, &record.outcome);
     assert_eq!(record.losses(), (0, 0));
+    let sampled = case.sampled();
+    case.same("run", &bare, &sampled.outcome);
+    assert!(sampled.samples > 0, "none of {case:?}");
     (bare, record)
 }
 
@@ -59,9 +62,13 @@ fn python_tests(modules: &[&str], patterns: &[&str]) {
         lines.sort();
         lines
     };
-    let differ: Vec<String> = results(&record.outcome).into_iter().filter(|l| !results(&bare).contains(l)).collect();
-    assert_eq!(record.outcome.status, bare.status, "{modules:?}: {differ:#?}\n{}", record.outcome.err());
-    assert_eq!(results(&record.outcome).len(), results(&bare).len(), "{differ:#?}");
+    let sampled = case.sampled();
+    for run in [&record.outcome, &sampled.outcome] {
+        let differ: Vec<String> = results(run).into_iter().filter(|l| !results(&bare).contains(l)).collect();
+        assert_eq!(run.status, bare.status, "{modules:?}: {differ:#?}\n{}", run.err());
+        assert_eq!(results(run).len(), results(&bare).len(), "{differ:#?}");
+    }
+    assert!(sampled.samples > 1000, "{}", sampled.samples);
     assert!(results(&bare).len() > 20, "{}", bare.err());
     assert_eq!(bare.status, 0, "alone, too: {}", bare.err());
     assert_eq!(record.losses(), (0, 0));

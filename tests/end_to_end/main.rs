@@ -38,6 +38,7 @@ mod privileges;
 mod processes;
 mod programs;
 mod reconcile;
+mod sampling;
 mod signals;
 mod threads;
 mod timeline;

@@ -38,7 +38,7 @@ impl Case {
             for entry in fs::read_dir(&left).into_iter().flatten().flatten() {
                 if entry.file_name().as_encoded_bytes().starts_with(b"p-") {
                     sampled.processes += 1;
-                    sampled.samples += begun(&entry.path());
+                    sampled.samples += samples(&entry.path());
                 }
             }
             let _ = fs::remove_dir_all(left);
@@ -48,8 +48,8 @@ impl Case {
     }
 }
 
-/// `begun` of the file's `struct mallow_sampling`; `preload/wire.h` draws both.
-fn begun(file: &Path) -> u64 {
+/// Samples that the process took whose file this is; 0 where it is none: `begun` of the file's `struct mallow_sampling`; `preload/wire.h` draws both.
+pub fn samples(file: &Path) -> u64 {
     let bytes = fs::read(file).unwrap_or_default();
     let word = |at: usize| {
         let end = at.checked_add(8)?;

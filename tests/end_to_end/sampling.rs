@@ -1,0 +1,118 @@
+//! Sampling in the target, as far as it needs no watcher: `mallow run`, what it leaves, and the static probes.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use harness::{Case, Run, directory, mallow, not_run, program, root};
+
+/// The command is mallow's own process, with its status, and samples stay behind.
+#[test]
+fn a_command_is_sampled_without_a_mallow() {
+    let case = Case::target("busy").args(["4", "300"]);
+    let sampled = case.sampled();
+    case.same("run", &case.bare(), &sampled.outcome);
+    assert!(sampled.processes == 1 && sampled.samples > 100, "{sampled:?}");
+}
+
+#[test]
+fn a_command_that_is_not_there() {
+    let place = directory();
+    let run = Run::new(mallow(), place.path()).args(["run", "--", "no-such-command"]).go();
+    assert_eq!((run.status, run.err().lines().count()), (127, 1), "{}", run.err());
+    assert!(run.before.new_of(run.pid).is_empty(), "a directory is left");
+}
+
+#[test]
+fn children_are_sampled_too() {
+    let busy = program("busy");
+    let script = format!("{0} 2 100 & {0} 2 100; wait", busy.display());
+    let sampled = Case::new("/bin/sh").args(["-c", &script]).sampled();
+    assert!(sampled.processes >= 3, "{sampled:?}");
+}
+
+/// Without --sample nothing is picked. The directory goes when nobody lives in it, by the next run.
+#[test]
+fn a_dormant_command_is_left_alone_and_its_directory_swept() {
+    let place = directory();
+    let busy = program("busy");
+    let run = Run::new(mallow(), place.path()).args(["run", "--"]).arg(&busy).args(["2", "100"]).go();
+    assert_eq!((run.status, run.err().as_str()), (0, ""));
+    let left = run.before.new_of(run.pid);
+    assert_eq!(left.len(), 1, "{left:?}");
+    let samples: u64 =
+        fs::read_dir(&left[0]).expect("the directory").flatten().map(|e| harness::samples(&e.path())).sum();
+    assert_eq!(samples, 0);
+    let patience = Instant::now() + Duration::from_secs(60);
+    while left[0].exists() && Instant::now() < patience {
+        std::thread::sleep(Duration::from_secs(2));
+        let next = Run::new(mallow(), place.path()).args(["run", "--", "true"]).go();
+        assert_eq!(next.status, 0, "{}", next.err());
+        for dir in next.before.new_of(next.pid) {
+            let _ = fs::remove_dir_all(dir);
+        }
+    }
+    assert!(!left[0].exists(), "{left:?} is still there");
+}
+
+/// What bpftrace counts at the probes is what the process's own file counts.
+#[test]
+fn probes_count_what_mallow_counts() {
+    const TEST: &str = "probes_count_what_mallow_counts";
+    const PROBES: [&str; 6] = ["malloc", "calloc", "memalign", "realloc", "realloc_from_tracked", "otel"];
+    if !root() || harness::tool_if_there("bpftrace").is_none() {
+        return not_run(TEST, "root and bpftrace are needed");
+    }
+    // The library lies where the last run unpacked it.
+    let warm = Case::target("busy").args(["1", "10"]).sampled();
+    assert_eq!(warm.outcome.status, 0);
+    let Some(library) = newest_library() else { return not_run(TEST, "no library found") };
+    let script: String = PROBES
+        .iter()
+        .map(|name| match *name {
+            "otel" => format!("usdt:{library}:otel_memory:alloc {{ @otel[pid] = count(); }} "),
+            name => format!("usdt:{library}:mallow:{name} {{ @{name}[pid] = count(); }} "),
+        })
+        // It ticks when all probes are in place.
+        .chain(["interval:s:1 { printf(\"ready\\n\"); }".to_owned()])
+        .collect();
+    let place = directory();
+    let (out, log) = (place.path().join("out"), place.path().join("log"));
+    let mut tracer = Command::new("bpftrace")
+        .args(["-B", "line", "-e", &script])
+        .stdout(fs::File::create(&out).expect("a file"))
+        .stderr(fs::File::create(&log).expect("a file"))
+        .stdin(Stdio::null())
+        .spawn()
+        .expect("bpftrace");
+    let patience = Instant::now() + Duration::from_secs(60);
+    while !fs::read_to_string(&out).is_ok_and(|text| text.contains("ready")) {
+        std::thread::sleep(Duration::from_millis(200));
+        if tracer.try_wait().expect("bpftrace").is_some() || Instant::now() > patience {
+            let why = fs::read_to_string(&log).unwrap_or_default();
+            let _ = tracer.kill();
+            return not_run(TEST, &format!("bpftrace does not work here: {why}"));
+        }
+    }
+    let sampled = Case::target("busy").args(["2", "200"]).sampled();
+    // SAFETY: sends a signal to a child of ours that was not waited for.
+    unsafe { libc::kill(tracer.id() as i32, libc::SIGINT) };
+    tracer.wait().expect("bpftrace");
+    let text = fs::read_to_string(&out).expect("what bpftrace says");
+    let count = |name: &str| -> u64 {
+        let line = text.lines().find_map(|line| line.strip_prefix(&format!("@{name}[{}]: ", sampled.outcome.pid)));
+        line.map_or(0, |n| n.parse().expect("a number"))
+    };
+    let by_kind: u64 = PROBES.iter().filter(|name| **name != "otel").map(|name| count(name)).sum();
+    assert!(sampled.samples > 100, "{sampled:?}");
+    assert_eq!((by_kind, count("otel")), (sampled.samples, sampled.samples), "{text}");
+}
+
+fn newest_library() -> Option<String> {
+    let home = std::env::var("XDG_CACHE_HOME").unwrap_or_else(|_| "/root/.cache".to_owned());
+    let places = ["/var/cache/mallow".to_owned(), format!("{home}/mallow")];
+    let entries = places.iter().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
+    let libraries = entries.filter(|e| e.file_name().to_string_lossy().starts_with("libmallow-"));
+    let newest = libraries.max_by_key(|e| e.metadata().and_then(|m| m.modified()).ok())?;
+    Some(newest.path().to_string_lossy().into_owned())
+}
