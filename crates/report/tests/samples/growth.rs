@@ -207,6 +207,36 @@ fn a_leak_beside_churn_on_the_same_stack_is_found() {
     assert_eq!(server.growing(), [LEAK]);
 }
 
+/// Five minutes long on average, and none of those that were there before are seen to end.
+#[test]
+fn long_sessions_that_gather_are_no_leak() {
+    for seed in 40..44 {
+        let mut server = Server::new(seed, &[habit(13, 4000, 2.0 * MEBIBYTE, Life::Short(300.0))]);
+        for seconds in (200..=400).step_by(10) {
+            server.run_until(seconds);
+            assert_eq!(server.growing(), [0u32; 0], "seed {seed} after {seconds} s");
+        }
+    }
+}
+
+#[test]
+fn among_a_hundred_sites_chance_has_a_hundred_chances() {
+    let chance = |others: u32| {
+        let mut book = Book::new();
+        book.feed(&SampleEvent::ProcessBegan { process: PROCESS, at_ns: BEGIN });
+        for slot in 0..20 + others {
+            let key = SampleKey { process: PROCESS, slot, generation: 1 };
+            let at_ns = BEGIN + u64::from(slot.min(20)) * SECOND;
+            let stack = StackId(if slot < 20 { LEAK } else { 1000 + slot });
+            book.feed(&SampleEvent::Allocated { key, sample: Sample { at_ns, stack, ..sample(100, PERIOD) } });
+        }
+        book.advance(BEGIN + 22 * SECOND);
+        book.site(&[StackId(LEAK)]).growth.chance
+    };
+    let (alone, among) = (chance(0), chance(99));
+    assert!(alone > 0.0 && (among / alone - 100.0).abs() < 1e-6, "{alone} {among}");
+}
+
 #[test]
 fn what_takes_hours_is_judged_over_hours() {
     // A cache that needs half an hour for its first half, and a leak that begins when the server has run for two hours.

@@ -122,3 +122,29 @@ fn stacks_and_processes_without_end() {
     assert_eq!(folded as usize + stacks.len(), 100_000);
     assert_eq!(bytes.value + kept.value, 100_000.0 * (1u64 << 30) as f64);
 }
+
+/// A reader looks at slots first, and then at what ended in between.
+#[test]
+fn a_sample_that_is_told_late_does_not_take_the_place_of_the_live_one() {
+    let mut book = Book::new();
+    let process = ProcessId(0);
+    book.feed(&SampleEvent::ProcessBegan { process, at_ns: 0 });
+    let told = |book: &mut Book, generation: u32, freed: bool| {
+        let key = SampleKey { process, slot: 3, generation };
+        let at_ns = u64::from(generation);
+        let (stack, family) = (StackId(generation), Family(0));
+        let sample = Sample { process, thread: 1, family, size: 100, period: 4096, address: 0, at_ns, stack };
+        book.feed(&SampleEvent::Allocated { key, sample });
+        if freed {
+            book.feed(&SampleEvent::Freed { key, release: Release { thread: 1, at_ns: at_ns + 1, stack } });
+        }
+    };
+    told(&mut book, 9, false);
+    for generation in [6, 7, 8] {
+        told(&mut book, generation, true);
+    }
+    book.advance(20);
+    assert_eq!(book.live().map(|(key, _)| key.generation).collect::<Vec<_>>(), [9]);
+    assert_eq!(book.recent().map(|ended| ended.key.generation).collect::<Vec<_>>(), [6, 7, 8]);
+    assert_eq!(book.heap().1.samples, 1);
+}

@@ -71,7 +71,8 @@ pub struct Book {
     pub(super) sites: FxHashMap<StackId, FxHashMap<ProcessId, Site>>,
     pub(super) kept_apart: usize,
     pub(super) fold_above: usize,
-    pub(super) live: FxHashMap<(ProcessId, u32), (SampleKey, StackId)>,
+    /// By process, slot, and whether it was told after a younger one of that slot.
+    pub(super) live: FxHashMap<(ProcessId, u32, bool), (SampleKey, StackId)>,
     /// Estimated, in whole bytes, so that it comes back to 0.
     pub(super) live_bytes: u64,
     /// Sites that were given up to bound the memory, and what they had allocated.

@@ -52,7 +52,12 @@ impl Book {
         if sample.size == 0 {
             return;
         }
-        let place = (key.process, key.slot);
+        // A sample that came and went between two looks is told after the next one that took its slot.
+        let late = self
+            .live
+            .get(&(key.process, key.slot, false))
+            .is_some_and(|(newest, _)| newest.generation.wrapping_sub(key.generation) as i32 > 0);
+        let place = (key.process, key.slot, late);
         match self.live.get(&place) {
             Some((old, _)) if *old == key => return,
             // The slot has another use: what was there is gone, and nobody told.
@@ -92,11 +97,9 @@ impl Book {
 
     /// Takes a sample out of the live ones.
     fn forget(&mut self, key: SampleKey) -> Option<Sample> {
-        let place = (key.process, key.slot);
-        let &(live, stack) = self.live.get(&place)?;
-        if live != key {
-            return None;
-        }
+        let mut places = [false, true].map(|late| (key.process, key.slot, late)).into_iter();
+        let place = places.find(|place| self.live.get(place).is_some_and(|(live, _)| *live == key))?;
+        let &(_, stack) = self.live.get(&place)?;
         self.live.remove(&place);
         let sample = self.sites.get_mut(&stack)?.get_mut(&key.process)?.live.remove(&key)?;
         self.live_bytes = self.live_bytes.saturating_sub(weight(&sample).value as u64);
@@ -122,7 +125,7 @@ impl Book {
                 former.sums += site.sums;
             }
         }
-        self.live.retain(|(process, _), _| !ended(&self.processes, process));
+        self.live.retain(|(process, ..), _| !ended(&self.processes, process));
         self.processes.retain(|_, p| !p.ended);
         self.kept_apart = self.sites.values().map(|sites| sites.len()).sum();
     }
