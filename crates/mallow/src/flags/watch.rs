@@ -142,7 +142,7 @@ joined. Its probes, for perf and bpftrace alike, are in the libmallow.so that
 
   perf buildid-cache --add LIB; perf probe 'sdt_mallow:*'
   perf record -e 'sdt_mallow:*' --call-graph dwarf -p PID -- sleep 60
-  perf script | mallow import -
+  perf script -F +pid,+ip,+sym,+dso | mallow import -
 
   perf trace -T -e 'sdt_mallow:*' --call-graph dwarf -p PID 2> trace.txt
   mallow import trace.txt

@@ -168,10 +168,13 @@ impl<'a> Reader<'a> {
         };
         if !self.passing && self.pending.is_some() {
             let id = self.frame(&frame);
-            if let (Some(pending), Some(id)) = (&mut self.pending, id) {
+            if let Some(pending) = &mut self.pending {
                 pending.cut |= pending.frames.len() >= DEPTH;
-                if !pending.cut {
-                    pending.frames.push(id);
+                match id {
+                    Some(id) if !pending.cut => pending.frames.push(id),
+                    Some(_) => {}
+                    // What stands before it is inside of it: inlined functions have no file of their own.
+                    None => pending.frames.clear(),
                 }
             }
         }
@@ -333,7 +336,7 @@ impl<'a> Reader<'a> {
         let mut remarks = Vec::new();
         if self.by_pid.contains_key(&None) {
             remarks.push(
-                "no process ids in this text: all is taken for one process; perf script -F +pid tells them apart"
+                "no process ids in this text: all is taken for one process; perf script -F +pid,+ip,+sym,+dso tells them apart"
                     .to_owned(),
             );
         }

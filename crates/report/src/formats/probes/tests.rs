@@ -17,6 +17,7 @@ fn names(profile: &Profile, stack: StackId) -> Vec<&str> {
 
 const SCRIPT: &str = "\
 redis-server  4711/4712 [001]   17.602282: sdt_mallow:malloc: (7f5c3d00) arg1=362 arg2=139998753980416 arg3=22605
+\t    7f5c3d00 probe_allocation+0x20 (inlined)
 \t    7f5c3d00 malloc+0x20 (/home/me/libmallow.so)
 \t    55d0c3a1 zmalloc+0x11 (/usr/bin/redis-server)
 \t    55d0c3ff [unknown] (/usr/bin/redis-server)
