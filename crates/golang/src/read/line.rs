@@ -96,7 +96,7 @@ const MIDDLES: [&str; 5] = [
     " ignoring self-assignment in ",
     " will be kept alive",
     " does not escape, mutate, or call",
-    "PGO",
+    " considered 'big'; ",
 ];
 
 /// What a message says; none where it is not known.
@@ -239,6 +239,7 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_not_guessed_at() {
+        assert_eq!(message("function init considered 'big'; reducing max cost of inlinees"), Some(Line::Aside));
         for text in ["", "x flies to the moon", "flow: a ← b:", "   flow: a:", "     from x", "undefined: y"] {
             assert_eq!(message(text), None, "{text}");
         }
