@@ -2,6 +2,9 @@
 """How fast large files of other tools are read, and with how much memory: Mallow beside the tools that they belong to.
 
 Ten million events as heaptrack's data, which Mallow exports, and a pprof profile of 100 MB, which is made here.
+After that, comparing two profiles, which are made here too: of the second, one function in twenty has another name, and one
+in thirty was put into its callers. Beside `go tool pprof -diff_base`, and for heaptrack's data beside `heaptrack_print -d`.
+
 Figures are medians of BENCH_RUNS runs (default 3), after one to warm caches up. With --quick the files are a tenth.
 All figures go to build/bench/formats.json.
 """
@@ -34,6 +37,10 @@ def main():
         for name, command in readers:
             print(f"bench: {path.name}: {name}", file=sys.stderr, flush=True)
             figures.append({"file": title, "bytes": path.stat().st_size, "reader": name, **measure(command, runs)})
+    for title, size, comparers in comparisons(options.quick):
+        for name, command in comparers:
+            print(f"bench: {title}: {name}", file=sys.stderr, flush=True)
+            figures.append({"file": title, "bytes": size, "reader": name, **measure(command, runs)})
     (BUILD / "formats.json").write_text(json.dumps(figures, indent=1), encoding="utf-8")
     print(table(figures))
     return 1 if any("failed" in row for row in figures if row["reader"].startswith("mallow")) else 0
@@ -53,15 +60,38 @@ def inputs(quick):
         (heaptrack, "heaptrack_print", "heaptrack", "heaptrack_print", ["heaptrack_print", str(events)]),
         (go, "go", "golang-go", "go tool pprof -top", ["go", "tool", "pprof", "-top", str(profile)]),
     ]:
-        try:
-            need(tool, f"apt-get install {package}")
+        if present(tool, package):
             readers.append((name, command))
-        except Missing as missing:
-            print(f"bench: {missing} (left out)", file=sys.stderr)
     return [
         ("heaptrack's data", events, heaptrack),
         ("pprof", profile, go),
     ]
+
+
+def comparisons(quick):
+    """Title, size of both files, and who compares them with which command."""
+    for stacks in (1_000,) if quick else (10_000, 100_000):
+        before, after = pair(stacks)
+        comparers = [("mallow diff", [MALLOW, "diff", str(before), str(after)])]
+        if present("go", "golang-go"):
+            command = ["go", "tool", "pprof", "-top", f"-diff_base={before}", str(after)]
+            comparers.append(("go tool pprof -diff_base", command))
+        yield f"two of {stacks:,} stacks", before.stat().st_size + after.stat().st_size, comparers
+    # The events of half of the workload, and of all of it.
+    before, after = exported(recorded(True)), exported(recorded(quick))
+    comparers = [("mallow diff", [MALLOW, "diff", str(before), str(after)])]
+    if present("heaptrack_print", "heaptrack"):
+        comparers.append(("heaptrack_print -d", ["heaptrack_print", "-d", str(before), str(after)]))
+    yield "two of heaptrack's data", before.stat().st_size + after.stat().st_size, comparers
+
+
+def present(tool, package):
+    try:
+        need(tool, f"apt-get install {package}")
+    except Missing as missing:
+        print(f"bench: {missing} (left out)", file=sys.stderr)
+        return False
+    return True
 
 
 def recorded(quick):
@@ -102,11 +132,35 @@ def pprof(size, functions=40_000):
     return path
 
 
-def tables(functions):
+def pair(stacks, functions=40_000):
+    """Two heap profiles of as many stacks, of 8 to 30 functions each: before and after a change."""
+    paths = [INPUT / f"pair-{stacks}-{functions}-{side}.pb" for side in ("before", "after")]
+    if all(path.exists() for path in paths):
+        return paths
+    INPUT.mkdir(parents=True, exist_ok=True)
+    dice = random.Random(2)
+    renamed = {i for i in range(functions) if dice.randrange(20) == 0}
+    inlined = {i for i in range(functions) if dice.randrange(30) == 0}
+    bodies = [tables(functions), tables(functions, renamed)]
+    outs = [[body] for body in bodies]
+    for _ in range(stacks):
+        stack = [dice.randrange(functions) for _ in range(dice.randrange(8, 31))]
+        objects = dice.randrange(1, 5000)
+        values = field(2, *map(varint, [objects, objects * 64, objects // 3, objects // 3 * 64]))
+        for out, gone in zip(outs, (set(), inlined)):
+            ids = [varint(4 * i + 1) for i in stack if i not in gone]
+            out.append(field(2, field(1, *ids) + values))
+    for path, out in zip(paths, outs):
+        path.write_bytes(b"".join(out))
+    return paths
+
+
+def tables(functions, renamed=frozenset()):
     """Sample types, one mapping, functions, four locations of each, and the strings."""
     texts = ["", "alloc_objects", "count", "alloc_space", "bytes", "inuse_objects", "inuse_space", "/usr/bin/server"]
     first = len(texts)
-    texts += [f"example.com/service/package{i % 400}.(*Type{i % 4000}).Method{i}" for i in range(functions)]
+    name = {True: "Renamed", False: "Method"}
+    texts += [f"example.com/service/package{i % 400}.(*Type{i % 4000}).{name[i in renamed]}{i}" for i in range(functions)]
     files = len(texts)
     texts += [f"/src/service/package{i}/file.go" for i in range(400)]
     out = [field(1, number(1, kind), number(2, unit)) for kind, unit in ((1, 2), (3, 4), (5, 2), (6, 4))]
@@ -155,7 +209,7 @@ def measure(command, runs):
 
 
 def table(figures):
-    lines = ["## Reading large files", "", "| file | size | reader | time | processor | peak memory |", "| --- | --- | --- | --- | --- | --- |"]
+    lines = ["## Reading and comparing large files", "", "| file | size | reader | time | processor | peak memory |", "| --- | --- | --- | --- | --- | --- |"]
     for row in figures:
         size = f"{row['bytes'] / 1e6:.1f} MB"
         if "failed" in row:
