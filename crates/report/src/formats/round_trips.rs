@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::frames::{PICTURES, functions};
 use super::{Foreign, dhat, folded, heaptrack, pprof, read, write_firefox, write_speedscope};
+use crate::analysis::place_name;
 use crate::analysis::random::profile;
 use crate::testing::Builder;
 
@@ -22,8 +23,10 @@ fn by_stack(profile: &Profile, keep: fn(&Counts) -> Counts) -> BTreeMap<Vec<Stri
     for site in &profile.sites {
         let mut stack: Vec<String> = Vec::new();
         for frame in profile.stacks.frames(site.stack) {
-            match profile.frames[frame.0 as usize].lines.is_empty() {
-                true => stack.push("?".to_owned()),
+            let raw = &profile.frames[frame.0 as usize];
+            match raw.lines.is_empty() {
+                // By the address that views show.
+                true => stack.push(place_name(profile, raw)),
                 false => stack.extend(functions(profile, frame).iter().map(|function| function.name.to_string())),
             }
         }

@@ -22,5 +22,8 @@ mod ledger;
 mod read;
 mod write;
 
+/// A remark, which heaptrack passes over: addresses are those of calls, one less than those of recordings.
+const CALLS: &str = "# addresses: of calls, by mallow";
+
 pub use read::read;
 pub use write::{CARRIES, Writer};

@@ -3,6 +3,7 @@
 use mallow_profile::{Frame, FrameId, Line, ModuleId, StackId, Stacks, StringId, Word, Words};
 use rustc_hash::FxHashMap;
 
+use super::CALLS;
 use super::ledger::Ledger;
 use crate::formats::builder::{Builder, DEPTH};
 use crate::formats::input::{Lines, hexadecimal, name};
@@ -32,6 +33,8 @@ struct Reader {
     /// Frees of blocks that were not seen allocated.
     unknown: u64,
     attached: bool,
+    /// Mallow wrote it.
+    calls: bool,
     string: Vec<u8>,
 }
 
@@ -73,6 +76,7 @@ pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
         by_address: FxHashMap::default(),
         unknown: 0,
         attached: false,
+        calls: false,
         string: Vec::new(),
     };
     while let Some(line) = lines.next_whole()? {
@@ -158,7 +162,8 @@ impl Reader {
                 self.loaded.executable = name(path).into_owned();
             }
             b'A' => self.attached = true,
-            b'R' | b'I' | b'S' | b'#' => {}
+            b'#' => self.calls |= line == CALLS.as_bytes(),
+            b'R' | b'I' | b'S' => {}
             _ => return Err(Fault::Line("this is no line of heaptrack's")),
         }
         Ok(0)
@@ -249,7 +254,9 @@ impl Reader {
             0 => None,
             number => Some(self.module_of(number)?),
         };
-        self.frames.push(self.builder.add_frame(Frame { module, address, exact: true, lines }));
+        // Its own writer's go back to what they were.
+        let (address, exact) = if self.calls { (address.wrapping_add(1), false) } else { (address, true) };
+        self.frames.push(self.builder.add_frame(Frame { module, address, exact, lines }));
         Ok(())
     }
 

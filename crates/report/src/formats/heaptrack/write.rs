@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use mallow_profile::{Event, FrameId, Moment, Profile, StackId, Word};
 use rustc_hash::FxHashMap;
 
+use super::CALLS;
 use crate::formats::frames::{functions, plain, title};
 
 /// What a written file tells. Reallocs are frees and allocations there, and heaptrack counts as temporary what it takes
@@ -39,7 +40,7 @@ pub struct Writer<'p, W> {
 impl<'p, W: Write> Writer<'p, W> {
     /// Begins a file. Of several processes, the caller chooses one.
     pub fn new(profile: &'p Profile, mut out: W) -> io::Result<Self> {
-        writeln!(out, "v 10400 3\nX {}", plain(&title(profile)))?;
+        writeln!(out, "v 10400 3\n{CALLS}\nX {}", plain(&title(profile)))?;
         Ok(Self {
             profile,
             out,

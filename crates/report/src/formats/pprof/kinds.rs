@@ -40,6 +40,8 @@ pub mod label {
 
 /// What stands before the command in a comment.
 pub const COMMAND: &str = "command: ";
+/// And so does this: addresses are those of calls, one less than those of recordings.
+pub const CALLS: &str = "addresses: of calls, by mallow";
 
 /// Other tools' names for the first four. What pprof calls objects and space, without more, is what was live when the
 /// profile was taken.

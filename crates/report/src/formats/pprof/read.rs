@@ -6,7 +6,7 @@ use prost::Message;
 use prost::encoding::{WireType, decode_key, decode_varint};
 use rustc_hash::FxHashMap;
 
-use super::kinds::{self, COMMAND, Kind};
+use super::kinds::{self, CALLS, COMMAND, Kind};
 use super::labels::Labels;
 use super::messages::{self, Function, Location, Mapping, ValueType, Values, field};
 use crate::formats::builder::Builder;
@@ -252,6 +252,8 @@ struct Locations<'t, 'a> {
     location: Location,
     /// Some addresses are offsets into files.
     offsets: bool,
+    /// Mallow wrote it.
+    calls: bool,
     /// All locations have names.
     named: bool,
 }
@@ -280,6 +282,7 @@ impl<'t, 'a> Locations<'t, 'a> {
             frames: FxHashMap::default(),
             location: Location::default(),
             offsets,
+            calls: tables.comments.iter().any(|&index| tables.text(index) == CALLS),
             named: true,
         }
     }
@@ -297,7 +300,9 @@ impl<'t, 'a> Locations<'t, 'a> {
         };
         self.named &= !named.is_empty();
         let module = module.map(|(module, _)| module);
-        let frame = builder.add_frame(Frame { module, address, exact: true, lines: named });
+        // Its own writer's go back to what they were.
+        let (address, exact) = if self.calls { (address.wrapping_add(1), false) } else { (address, true) };
+        let frame = builder.add_frame(Frame { module, address, exact, lines: named });
         self.frames.insert(self.location.id, frame);
         Ok(())
     }

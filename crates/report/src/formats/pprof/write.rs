@@ -9,7 +9,7 @@ use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
 use rustc_hash::FxHashMap;
 
-use super::kinds::{COMMAND, Kind, WRITTEN, label};
+use super::kinds::{CALLS, COMMAND, Kind, WRITTEN, label};
 use super::messages::{Function, Label, Line, Location, Mapping, Sample, ValueType, field};
 use crate::formats::frames::{functions, program};
 
@@ -124,6 +124,8 @@ impl<W: Write> Writer<'_, W> {
             let default = self.string("alloc_space");
             self.number(field::DEFAULT_SAMPLE_TYPE, default as u64);
         }
+        let calls = self.string(CALLS);
+        self.number(field::COMMENT, calls as u64);
         if !profile.command.is_empty() {
             let command = self.string(&format!("{COMMAND}{}", profile.command.join(" ")));
             self.number(field::COMMENT, command as u64);
