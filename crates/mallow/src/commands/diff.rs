@@ -63,7 +63,7 @@ pub fn run(flags: &DiffFlags) -> Result<ExitCode> {
         output::json_value(&value)?
     } else {
         let names = Names::of(&account.files);
-        let numbers = Numbers { by, per: flags.per, look };
+        let numbers = Numbers { by, per: flags.per, more: options.limit, look };
         if flags.markdown {
             diff_text::markdown(&account.diff, &names, &numbers, flags.depth)
         } else {

@@ -36,6 +36,8 @@ pub struct Numbers {
     pub by: Measure,
     /// They are divided by this.
     pub per: Option<f64>,
+    /// So many rows of a list are shown at the most: of one that has as many, a higher limit shows more.
+    pub more: usize,
     /// How text is to look.
     pub look: Look,
 }
@@ -56,6 +58,11 @@ impl Numbers {
             None if by.is_bytes() => bytes(n, self.look.exact),
             None => count(n),
         }
+    }
+
+    /// What shows the rest, where anything does.
+    fn advice(&self, list: &DiffList) -> &'static str {
+        if list.rows.len() >= self.more { "; --limit 0 shows all" } else { "" }
     }
 
     fn change(&self, n: i64) -> String {
@@ -133,7 +140,8 @@ fn recognised(diff: &Diff, numbers: &Numbers, page: &mut Page) {
     }
     let hidden = diff.recognised.hidden();
     if hidden > 0 {
-        page.line(Line::new().faint(format!("  and {} more; --limit 0 shows all", of(hidden, "stack"))));
+        let all = numbers.advice(&diff.recognised);
+        page.line(Line::new().faint(format!("  and {} more{all}", of(hidden, "stack"))));
     }
 }
 
@@ -207,7 +215,8 @@ fn totals(diff: &Diff, numbers: &Numbers) -> Table {
 fn left_out(list: &DiffList, numbers: &Numbers, page: &mut Page) {
     if list.hidden() > 0 {
         let change = numbers.change(list.hidden_change());
-        page.line(Line::new().faint(format!("  and {} more, {change}; --limit 0 shows all", count(list.hidden()))));
+        let all = numbers.advice(list);
+        page.line(Line::new().faint(format!("  and {} more, {change}{all}", count(list.hidden()))));
     }
 }
 
@@ -402,7 +411,7 @@ mod tests {
     }
 
     fn numbers(by: Measure) -> Numbers {
-        Numbers { by, per: None, look: Look::default() }
+        Numbers { by, per: None, more: 2, look: Look::default() }
     }
 
     #[test]

@@ -145,7 +145,11 @@ fn text(rows: &[Row], now_unix_ms: u64, look: &Look) -> String {
             let ago = format!("{} ago", span(now_unix_ms.saturating_sub(row.started_unix_ms)));
             let mut command = Line::new().plain(row.command.join(" "));
             if row.still_running > 0 {
-                command = command.faint(format!("; {} still run", of(row.still_running.into(), "process")));
+                command = command.faint(format!(
+                    "; {} still {}",
+                    of(row.still_running.into(), "process"),
+                    if row.still_running == 1 { "runs" } else { "run" }
+                ));
             }
             table.row([Line::new().plain(&row.directory), Line::new().plain(ago), command]);
         }

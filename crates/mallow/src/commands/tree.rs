@@ -37,7 +37,7 @@ pub fn run(flags: &TreeFlags) -> Result<ExitCode> {
         min: min.max(1),
         limit: flags.rows.view.limit(screen),
     };
-    let more = flags.depth.is_none() && flags.rows.least.min.is_none();
+    let more = flags.depth.is_none() && flags.rows.least.min.is_none() && flags.rows.view.limit != Some(0);
     if let Some(before) = &flags.base.base {
         let pair = Pair::open(before, &flags.base, &flags.rows.source, flags.by)?;
         let report = tree_changes(&pair.both, options(pair.by, pair.least(Some(least))));

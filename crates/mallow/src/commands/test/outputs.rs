@@ -236,6 +236,7 @@ mod tests {
             now: 10,
             bytes_before: 0,
             bytes_now: 80,
+            why: Vec::new(),
         };
         let case = |name: &str, verdict| Judged {
             name: name.into(),

@@ -6,14 +6,32 @@ use rustc_hash::{FxHashMap, FxHasher};
 
 use super::stacks::Token;
 
-/// So many stacks at the most are looked at for one.
-const MOST: usize = 16;
 /// Of the stacks that have something in common, so many are noted: those with the nearest numbers.
 const NEAREST: usize = 16;
-/// So many things that stacks have in common are looked at, the rarest.
-const RAREST: usize = 32;
 /// What more stacks than this have in common says little, and what follows what in them says more.
 const COMMON: u32 = 32;
+
+/// How far a search goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Effort {
+    /// So many stacks at the most are looked at for one.
+    pub most: usize,
+    /// So many things that stacks have in common are looked at, the rarest.
+    rarest: usize,
+    /// What stacks must have in common, as a part of the weight of the lighter one.
+    pub common: f32,
+}
+
+/// Of more stacks than this the search is [`Effort::LITTLE`].
+pub(super) const MANY: usize = 20_000;
+
+impl Effort {
+    /// For as many stacks as real programs leave.
+    pub const WHOLE: Self = Self { most: 16, rarest: 32, common: 0.0 };
+    /// Where it would take long: what hardly has anything in common is not compared function by function, and the partner is
+    /// expected among the first few. Rare functions tell it, of which there are the more the more stacks there are.
+    pub const LITTLE: Self = Self { most: 4, rarest: 12, common: 0.25 };
+}
 
 /// What stacks have in common, and who has it.
 pub(super) struct Index {
@@ -61,7 +79,7 @@ impl Index {
     }
 
     /// The stacks that have most in common with this one, the best first.
-    pub fn candidates(&self, of: Entry<'_>) -> Vec<u32> {
+    pub fn candidates(&self, of: Entry<'_>, effort: Effort) -> Vec<u32> {
         let mut scores: FxHashMap<u32, f32> = FxHashMap::default();
         let mut features = self.features(of.tokens);
         features.sort_unstable();
@@ -70,7 +88,7 @@ impl Index {
             features.iter().filter_map(|feature| self.at.get(feature)).map(|&(from, length)| (length, from)).collect();
         places.sort_unstable();
         let near = self.numbers.partition_point(|numbers| *numbers > of.numbers) as u32;
-        for (length, from) in places.into_iter().take(RAREST) {
+        for (length, from) in places.into_iter().take(effort.rarest) {
             let entries = &self.entries[from as usize..(from + length) as usize];
             let rare = (1.0 + self.entries.len() as f32 / length as f32).ln();
             let near = entries.partition_point(|entry| entry.1 < near);
@@ -81,7 +99,7 @@ impl Index {
         }
         let mut ranked: Vec<(u32, f32)> = scores.into_iter().collect();
         ranked.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        ranked.truncate(MOST);
+        ranked.truncate(effort.most);
         ranked.into_iter().map(|(number, _)| number).collect()
     }
 

@@ -18,16 +18,19 @@ mod stacks;
 
 use std::cmp::Reverse;
 
-use mallow_profile::{Profile, Word};
+use mallow_profile::{Profile, StackId, Word};
+use rustc_hash::FxHashMap;
 
 use super::changes::difference;
 use super::numbers::Measure;
+use super::overview::by_stack;
 use moved::Moved;
 pub use normalise::{Rule, Rules, function};
 use pairing::{Pairing, Told, pair};
 pub use report::{Diff, DiffFrame, DiffList, DiffRow, DiffSide, DiffStack, Mark, Why};
 use rows::{Match, numbers, row, value};
-use stacks::{AFTER, BEFORE, Group, Joint};
+pub(crate) use stacks::{AFTER, BEFORE};
+use stacks::{Group, Joint, NodeId};
 
 /// How to compare.
 #[derive(Clone, Copy, Debug)]
@@ -123,6 +126,33 @@ fn compared<'a>(before: &'a Profile, after: &'a Profile, by: Measure, rules: Rul
     };
     let pairing = rules.has(Rule::Pairing).then(|| pair(&joint, &groups, rules, told));
     Compared { joint, groups, pairing, told }
+}
+
+/// Stacks that are one: none, one or several of each side.
+pub(crate) struct Paired {
+    pub stacks: [Vec<StackId>; 2],
+    /// Why they are, where they are not equal.
+    pub why: Vec<Why>,
+}
+
+/// All stacks of two profiles, those that are one together.
+pub(crate) fn paired(before: &Profile, after: &Profile) -> Vec<Paired> {
+    let Compared { joint, groups, pairing, .. } = compared(before, after, Measure::Allocations, Rules::ALL);
+    let mut members: [FxHashMap<NodeId, Vec<StackId>>; 2] = Default::default();
+    for (side, profile) in [before, after].into_iter().enumerate() {
+        for (stack, _) in by_stack(profile) {
+            members[side].entry(joint.node(side, stack)).or_default().push(stack);
+        }
+    }
+    let pairs = together(&groups, |_| Vec::new(), pairing.as_ref().map_or(&[], |pairing| &pairing.matches));
+    let of = |side: usize, all: &[usize]| -> Vec<StackId> {
+        let nodes = all.iter().filter_map(|&at| members[side].get(&groups[at].node));
+        nodes.flatten().copied().collect()
+    };
+    pairs
+        .into_iter()
+        .map(|Match { before, after, why, .. }| Paired { stacks: [of(BEFORE, &before), of(AFTER, &after)], why })
+        .collect()
 }
 
 /// The pairs that were found, and of all other stacks each for itself.

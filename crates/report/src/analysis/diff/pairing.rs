@@ -13,11 +13,11 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use mallow_profile::Counts;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::align::{Costs, Op};
 use super::assign::{Edge, assign};
-use super::candidates::{Entry, Index};
+use super::candidates::{Effort, Entry, Index, MANY};
 use super::items::{Item, Learnt, Weights, items};
 use super::normalise::{Rule, Rules};
 use super::report::Why;
@@ -37,6 +37,8 @@ const RIVAL: f32 = 0.1;
 const CERTAIN: f32 = 0.97;
 /// Functions are learnt from so many of the largest stacks.
 const SAMPLE: usize = 3000;
+/// They are looked for among so many of the largest of the other side.
+const AMONG: usize = 10 * SAMPLE;
 /// As often as something new is learnt, at the most.
 const ROUNDS: usize = 4;
 /// So many stacks of a side are paired, the largest.
@@ -154,12 +156,25 @@ fn edges(
             }
         }
     }
-    let left: Vec<usize> = (0..afters.items.len()).filter(|&at| !done[AFTER][at]).collect();
+    let among = if learning { AMONG } else { usize::MAX };
+    let left: Vec<usize> = (0..afters.items.len()).filter(|&at| !done[AFTER][at]).take(among).collect();
     let index = Index::new(left.iter().map(|&at| entry(AFTER, at)));
-    let search = (0..befores.items.len()).filter(|&at| !done[BEFORE][at]).take(sample);
+    let search: Vec<usize> = (0..befores.items.len()).filter(|&at| !done[BEFORE][at]).take(sample).collect();
+    let effort = if left.len().max(search.len()) > MANY { Effort::LITTLE } else { Effort::WHOLE };
+    let mut own: FxHashSet<Token> = FxHashSet::default();
     for before in search {
-        for after in index.candidates(entry(BEFORE, before)) {
+        own.clear();
+        own.extend(&befores.translated[before]);
+        for after in index.candidates(entry(BEFORE, before), effort) {
             let after = left[after as usize];
+            if effort.common > 0.0 {
+                let common = afters.translated[after].iter().filter(|token| own.contains(token));
+                let common: f32 = common.map(|&token| costs.weights.weight(token)).sum();
+                let lighter = befores.items[before].weight.min(afters.items[after].weight);
+                if common < lighter * effort.common {
+                    continue;
+                }
+            }
             let rest = befores.items[before].rest || afters.items[after].rest;
             if rest && learning {
                 continue;

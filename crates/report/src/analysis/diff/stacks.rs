@@ -21,9 +21,9 @@ pub(crate) struct Token(pub u32);
 pub(crate) struct NodeId(pub u32);
 
 /// Which of the two profiles.
-pub(super) const BEFORE: usize = 0;
+pub(crate) const BEFORE: usize = 0;
 /// See [`BEFORE`].
-pub(super) const AFTER: usize = 1;
+pub(crate) const AFTER: usize = 1;
 
 struct Side<'a> {
     profile: &'a Profile,

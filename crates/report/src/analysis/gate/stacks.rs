@@ -6,10 +6,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use mallow_profile::Profile;
+use mallow_profile::{
+    Counts, Frame as Raw, FrameId, Line, Module, ModuleId, ProcessId, Profile, Site, StackId, Stacks,
+};
 use serde::{Deserialize, Serialize};
 
-use crate::analysis::diff::{Rules, function};
+use crate::analysis::diff::{AFTER, BEFORE, Rules, Why, function, paired};
 use crate::analysis::functions::{Frame, Functions};
 use crate::analysis::interest::{Interest, begins_a_stack, interest, of_runtime};
 use crate::analysis::overview::by_stack;
@@ -178,6 +180,9 @@ pub struct Difference {
     pub bytes_before: u64,
     /// See `bytes_before`.
     pub bytes_now: u64,
+    /// Why a stack that is not equal is the same.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub why: Vec<Why>,
 }
 
 impl Difference {
@@ -229,36 +234,77 @@ fn own_step(stack: &[String]) -> &str {
     own.or(shown.first()).map_or("", |shown| shown.step)
 }
 
-/// All stacks whose numbers differ, the largest change first. Their sums are the difference of the totals.
+/// All stacks whose numbers differ, the largest change first. Their sums are the difference of the totals. Stacks that are not equal
+/// and plainly the same, because a function has another name or was put into its caller, are one, as in `mallow diff`.
 pub fn difference(before: &[SiteCount], now: &[SiteCount]) -> Vec<Difference> {
-    type Pair<'a> = (Option<&'a [String]>, [u64; 2], [u64; 2]);
-    let mut pairs: BTreeMap<Vec<Cow<str>>, Pair> = BTreeMap::new();
-    for (side, sites) in [before, now].into_iter().enumerate() {
-        for site in sites {
-            let (stack, allocations, bytes) = pairs.entry(site.key()).or_default();
-            *stack = Some(&site.stack);
-            allocations[side] += site.allocations;
-            bytes[side] += site.allocated_bytes;
-        }
-    }
-    let mut differences: Vec<_> = pairs
-        .into_values()
-        .filter(|(_, allocations, bytes)| allocations[0] != allocations[1] || bytes[0] != bytes[1])
-        .map(|(stack, allocations, bytes)| Difference {
-            change: match allocations {
-                [0, _] => Change::New,
-                [_, 0] => Change::Gone,
-                _ => Change::Changed,
-            },
-            stack: stack.unwrap_or_default().to_vec(),
-            before: allocations[0],
-            now: allocations[1],
-            bytes_before: bytes[0],
-            bytes_now: bytes[1],
+    let sides = [before, now];
+    let [(was, was_at), (is, is_at)] = sides.map(named);
+    let places = [was_at, is_at];
+    let mut differences: Vec<_> = paired(&was, &is)
+        .into_iter()
+        .map(|pair| {
+            let sum = |side: usize, of: fn(&SiteCount) -> u64| {
+                let sites = pair.stacks[side].iter().filter_map(|stack| places[side].get(stack)).flatten();
+                sites.fold(0u64, |sum, &at| sum.saturating_add(of(&sides[side][at])))
+            };
+            let allocations = [BEFORE, AFTER].map(|side| sum(side, |site| site.allocations));
+            let bytes = [BEFORE, AFTER].map(|side| sum(side, |site| site.allocated_bytes));
+            let shown = [AFTER, BEFORE].into_iter().find_map(|side| {
+                let at = *places[side].get(pair.stacks[side].first()?)?.first()?;
+                Some(sides[side][at].stack.clone())
+            });
+            Difference {
+                change: match allocations {
+                    [0, _] => Change::New,
+                    [_, 0] => Change::Gone,
+                    _ => Change::Changed,
+                },
+                stack: shown.unwrap_or_default(),
+                before: allocations[0],
+                now: allocations[1],
+                bytes_before: bytes[0],
+                bytes_now: bytes[1],
+                why: pair.why,
+            }
         })
+        .filter(|d| d.before != d.now || d.bytes_before != d.bytes_now)
         .collect();
     differences.sort_by_key(|d| (std::cmp::Reverse((d.allocations().abs(), d.bytes().abs())), d.stack.clone()));
     differences
+}
+
+/// The stacks as a profile of functions with names, and which are which.
+fn named(sites: &[SiteCount]) -> (Profile, BTreeMap<StackId, Vec<usize>>) {
+    let mut profile = Profile::default();
+    let mut frames: BTreeMap<(&str, Option<&str>), FrameId> = BTreeMap::new();
+    let mut modules: BTreeMap<&str, ModuleId> = BTreeMap::new();
+    let mut places: BTreeMap<StackId, Vec<usize>> = BTreeMap::new();
+    for (at, site) in sites.iter().enumerate() {
+        let stack = site.stack.iter().rev().fold(Stacks::ROOT, |caller, step| {
+            // The file of a step tells whose it is: the C library's functions are not the program's own.
+            let (name, module) = (name_of(step), module_of(step).map(|(_, module)| module));
+            let module_id = module.map(|path| {
+                *modules.entry(path).or_insert_with(|| {
+                    profile.modules.push(Module { path: path.to_owned(), build_id: Vec::new() });
+                    ModuleId(profile.modules.len() as u32 - 1)
+                })
+            });
+            let frame = *frames.entry((name, module)).or_insert_with(|| {
+                let line = Line { function: profile.strings.intern(name), file: None, line: 0 };
+                profile.frames.push(Raw { module: module_id, address: 0, exact: true, lines: vec![line] });
+                FrameId(profile.frames.len() as u32 - 1)
+            });
+            profile.stacks.push(caller, frame)
+        });
+        places.entry(stack).or_default().push(at);
+        let counts =
+            Counts { allocations: site.allocations, allocated_bytes: site.allocated_bytes, ..Counts::default() };
+        let patterns = Default::default();
+        let process = ProcessId(0);
+        profile.totals += counts;
+        profile.sites.push(Site { process, stack, counts, patterns, leaked_oldest_ms: 0, leaked_youngest_ms: 0 });
+    }
+    (profile, places)
 }
 
 #[cfg(test)]
@@ -355,6 +401,30 @@ mod tests {
         assert_eq!(told, [(Change::New, "d", 900, 9), (Change::Gone, "b", -5, -50), (Change::Changed, "a", 1, 20)]);
         let sum = |sites: &[SiteCount]| sites.iter().map(|s| s.allocations as i64).sum::<i64>();
         assert_eq!(all.iter().map(Difference::allocations).sum::<i64>(), sum(&now) - sum(&before));
+    }
+
+    #[test]
+    fn stacks_with_another_name_are_no_difference() {
+        let way = |inner: &[&'static str]| [inner, &["work (w.c:9)", "serve (w.c:70)", "main (a.c:9)"]].concat();
+        let before = [
+            site(&way(&["parse_row (p.c:4)", "load (l.c:3)"]), 900, 9000),
+            site(&way(&["write_all (o.c:9)"]), 400, 6400),
+            site(&way(&["gone (g.c:1)"]), 3, 30),
+        ];
+        let now = [
+            site(&way(&["read_row (p.c:4)", "load (l.c:3)"]), 900, 9000),
+            site(&way(&["put (o.c:2)", "write_all (o.c:9)"]), 401, 6400),
+            site(&way(&["copied (c.c:1)", "extra (c.c:5)"]), 5000, 50),
+        ];
+        let all = difference(&before, &now);
+        let told: Vec<_> = all.iter().map(|d| (d.change, d.stack[0].as_str(), d.allocations(), d.bytes())).collect();
+        let expected = [
+            (Change::New, "copied (c.c:1)", 5000, 50),
+            (Change::Gone, "gone (g.c:1)", -3, -30),
+            (Change::Changed, "put (o.c:2)", 1, 0),
+        ];
+        assert_eq!(told, expected);
+        assert!(all[0].why.is_empty() && matches!(&all[2].why[..], [Why::New { function }] if function == "put"));
     }
 
     #[test]
