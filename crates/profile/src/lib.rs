@@ -20,7 +20,7 @@ mod words;
 pub use counts::{Counts, FAMILIES, Family, FamilyCounts};
 pub use events::{Block, Call, Event, Moment};
 pub use found::{Found, ModuleSummary, Note, Summary};
-pub use patterns::Patterns;
+pub use patterns::{Habits, Patterns};
 pub use samples::{Lost, Release, Sample, SampleEvent, SampleKey};
 pub use stacks::{FrameId, StackId, Stacks};
 pub use strings::{StringId, Strings};
@@ -123,7 +123,7 @@ pub struct Site {
     /// How much.
     pub counts: Counts,
     /// What it does with its blocks.
-    pub patterns: Patterns,
+    pub patterns: Habits,
     /// When the oldest and the youngest of the leaked blocks were allocated, ms since the recording began; 0 without leaks.
     pub leaked_oldest_ms: u64,
     /// See `leaked_oldest_ms`.

@@ -1,6 +1,6 @@
 //! What a site does with its blocks, beyond how many and how large: sums that betray a habit.
 
-use std::ops::AddAssign;
+use std::ops::{AddAssign, Deref, DerefMut};
 
 /// Habits of one site, added up. What they mean for the program is for analyses to say. Sums saturate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,22 +33,64 @@ pub struct Patterns {
     pub kept_slack: u64,
 }
 
+/// The patterns of a site. Profiles of other tools have none, and may have millions of sites: nothing is kept for those.
+#[derive(Clone, Debug, Default)]
+pub struct Habits(Option<Box<Patterns>>);
+
+static NONE: Patterns = Patterns {
+    smallest: u64::MAX,
+    largest: 0,
+    alternating: 0,
+    growth_steps: 0,
+    grown_buffers: 0,
+    copied_bytes: 0,
+    freed_by_others: 0,
+    freed_in_runs: 0,
+    runs: 0,
+    kept: 0,
+    kept_bytes: 0,
+    kept_slack: 0,
+};
+
+impl Deref for Habits {
+    type Target = Patterns;
+
+    fn deref(&self) -> &Patterns {
+        self.0.as_deref().unwrap_or(&NONE)
+    }
+}
+
+impl DerefMut for Habits {
+    fn deref_mut(&mut self) -> &mut Patterns {
+        self.0.get_or_insert_default()
+    }
+}
+
+impl From<Patterns> for Habits {
+    fn from(patterns: Patterns) -> Self {
+        Self(Some(Box::new(patterns)))
+    }
+}
+
+impl PartialEq for Habits {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Habits {}
+
+impl AddAssign<&Self> for Habits {
+    fn add_assign(&mut self, other: &Self) {
+        if let Some(more) = &other.0 {
+            **self += **more;
+        }
+    }
+}
+
 impl Default for Patterns {
     fn default() -> Self {
-        Self {
-            smallest: u64::MAX,
-            largest: 0,
-            alternating: 0,
-            growth_steps: 0,
-            grown_buffers: 0,
-            copied_bytes: 0,
-            freed_by_others: 0,
-            freed_in_runs: 0,
-            runs: 0,
-            kept: 0,
-            kept_bytes: 0,
-            kept_slack: 0,
-        }
+        NONE
     }
 }
 

@@ -173,8 +173,9 @@ pub fn habits() -> Profile {
     let sizes = |smallest, largest| Patterns { smallest, largest, ..Patterns::default() };
     let main = ["main@/src/app/main.cc:12", "__libc_start_call_main!libc.so.6", "__libc_start_main_impl!libc.so.6"];
     let stack = |inner: &[&'static str]| [inner, &main].concat();
-    let mut habit =
-        |frames: &[&'static str], counts, patterns| b.site(process, &stack(frames), counts).patterns = patterns;
+    let mut habit = |frames: &[&'static str], counts, patterns: Patterns| {
+        b.site(process, &stack(frames), counts).patterns = patterns.into()
+    };
     habit(&["app::work@/src/app/work.cc:7"], blocks(300_000, 100, 0, 0), sizes(100, 100));
     let grown = Patterns { growth_steps: 66_000, grown_buffers: 6_000, copied_bytes: 96_000_000, ..sizes(4, 16_384) };
     let push = "std::vector<int, std::allocator<int> >::push_back(int const&)";
@@ -205,7 +206,7 @@ pub fn habits() -> Profile {
     habit(&["app::Table::grow@/src/app/table.cc:40"], blocks(1, 64 << 20, 0, 1), table);
     let before = ["app::Registry::Registry@/src/app/registry.cc:5", "_GLOBAL__sub_I_registry@/src/app/registry.cc:90"];
     let start = ["call_init!libc.so.6", "__libc_start_main_impl!libc.so.6", "_start"];
-    b.site(process, &[&before[..], &start].concat(), blocks(12_000, 48, 0, 12_000)).patterns = sizes(48, 48);
+    b.site(process, &[&before[..], &start].concat(), blocks(12_000, 48, 0, 12_000)).patterns = sizes(48, 48).into();
     let mut profile = b.profile;
     profile.command = vec!["program".to_owned()];
     profile.duration_ms = 900;

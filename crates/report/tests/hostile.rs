@@ -41,7 +41,7 @@ fn site_of((process, stack, counts, patterns, oldest, youngest): (u32, u32, Coun
         process: ProcessId(process),
         stack: StackId(stack),
         counts,
-        patterns,
+        patterns: patterns.into(),
         leaked_oldest_ms: oldest,
         leaked_youngest_ms: youngest,
     }

@@ -248,7 +248,7 @@ impl Tracker {
     /// Tells the sites what they do. What is known of sites that had no events here stays.
     pub fn close(mut self, sites: &mut [Site]) {
         for ((number, site), track) in (0..).zip(sites).zip(self.sites) {
-            site.patterns = Patterns {
+            let patterns = Patterns {
                 smallest: track.smallest,
                 largest: track.largest,
                 alternating: track.alternating,
@@ -256,6 +256,7 @@ impl Tracker {
                 runs: track.runs.into(),
                 ..self.rare.remove(&number).unwrap_or_default()
             };
+            site.patterns = patterns.into();
         }
     }
 

@@ -93,12 +93,12 @@ impl<A: Amount> Calls<A> {
         };
         let (children, places) = (FxHashMap::default(), FxHashMap::default());
         let mut builder = Builder { profile: source.profile, functions, raw, calls: vec![root], children, places };
-        for &(stack, amount) in source.sites {
+        (source.sites)(&mut |stack, amount| {
             if amount.values(by) != [0; 2] {
                 let end = builder.end(stack);
                 builder.calls[end.0 as usize].own += amount;
             }
-        }
+        });
         let mut calls = builder.calls;
         for index in (0..calls.len()).rev() {
             let Call { caller, own, .. } = calls[index];

@@ -6,6 +6,7 @@ use mallow_profile::{Counts, Profile, StackId};
 use serde::Serialize;
 
 use super::numbers::{Measure, Totals};
+use super::overview::by_stack;
 
 /// What a site has, and sums of sites.
 pub(crate) trait Amount: Copy + Default + PartialEq + AddAssign {
@@ -135,6 +136,9 @@ pub fn difference(before: u64, after: u64) -> i64 {
     i64::try_from(i128::from(after) - i128::from(before)).unwrap_or(if after > before { i64::MAX } else { i64::MIN })
 }
 
+/// Calls it with each stack, once, and what that has.
+pub(crate) type Each<'a, A> = dyn Fn(&mut dyn FnMut(StackId, A)) + 'a;
+
 /// What views of rows are made of: stacks, and what each has.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a, A> {
@@ -142,17 +146,17 @@ pub(crate) struct Source<'a, A> {
     pub profile: &'a Profile,
     /// Sums over all of it.
     pub totals: A,
-    /// Each stack once.
-    pub sites: &'a [(StackId, A)],
+    /// Large profiles have millions of them: they are not copied.
+    pub sites: &'a Each<'a, A>,
     /// Frames from this one on are of the profile that is compared with.
     pub first_old: u32,
 }
 
-impl<'a> Source<'a, Counts> {
-    /// Of one profile, the sums of which by stack are these.
-    pub fn of(profile: &'a Profile, sites: &'a [(StackId, Counts)]) -> Self {
-        Self { profile, totals: profile.totals, sites, first_old: u32::MAX }
-    }
+/// Calls it with what is made of the sites of one profile.
+pub(crate) fn of_one<R>(profile: &Profile, view: impl FnOnce(Source<'_, Counts>) -> R) -> R {
+    let sites =
+        |each: &mut dyn FnMut(StackId, Counts)| by_stack(profile).for_each(|(stack, counts)| each(stack, counts));
+    view(Source { profile, totals: profile.totals, sites: &sites, first_old: u32::MAX })
 }
 
 /// Two profiles as one, made by [`super::diff::Both::new`]: the second one's stacks, and what the first has besides.
@@ -164,9 +168,11 @@ pub struct Both {
 }
 
 impl Both {
-    pub(crate) fn source(&self) -> Source<'_, Change> {
-        let Self { profile, totals, sites, first_old } = self;
-        Source { profile, totals: *totals, sites, first_old: *first_old }
+    /// The same of both.
+    pub(crate) fn view<R>(&self, view: impl FnOnce(Source<'_, Change>) -> R) -> R {
+        let sites =
+            |each: &mut dyn FnMut(StackId, Change)| self.sites.iter().for_each(|&(stack, change)| each(stack, change));
+        view(Source { profile: &self.profile, totals: self.totals, sites: &sites, first_old: self.first_old })
     }
 
     /// All that changed, in either direction, by the measure that the profiles were compared by.

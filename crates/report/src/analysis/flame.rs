@@ -6,11 +6,10 @@ use mallow_profile::Profile;
 use rustc_hash::FxHashMap;
 
 use super::calls::{Call, CallId, Callee, Calls};
-use super::changes::{Amount, Both, Source, difference};
+use super::changes::{Amount, Both, Source, difference, of_one};
 use super::functions::Functions;
 use super::interest::{Interest, interest};
 use super::numbers::{Ending, Least, Measure, Totals};
-use super::overview::by_stack;
 
 /// What to draw.
 #[derive(Clone, Copy, Debug)]
@@ -140,12 +139,12 @@ pub struct FlameBox {
 
 /// The graph. Costs a step for each frame that stacks do not share; with `callers`, one for each frame of each stack.
 pub fn flame(profile: &Profile, options: FlameOptions) -> Flame {
-    drawn(Source::of(profile, &by_stack(profile)), options)
+    of_one(profile, |source| drawn(source, options))
 }
 
 /// The graph of the second profile, with what changed since the first.
 pub fn flame_changes(both: &Both, options: FlameOptions) -> Flame {
-    let mut flame = drawn(both.source(), options);
+    let mut flame = both.view(|source| drawn(source, options));
     let [before, after] = both.totals.values(options.by);
     let change = difference(before, after);
     let in_boxes = flame.boxes.iter().fold(0i64, |sum, node| sum.saturating_add(node.change));
@@ -160,6 +159,8 @@ fn drawn<A: Amount>(source: Source<'_, A>, options: FlameOptions) -> Flame {
     let functions = Functions::new(profile);
     let by = options.by;
     let calls = Calls::new(source, &functions, options.raw, by);
+    let mut sites = 0;
+    (source.sites)(&mut |_, amount| sites += u64::from(amount.values(by)[1] > 0));
     let tree = if options.callers { callers(&calls, by) } else { callees(&calls, by) };
     let mut flame = Flame {
         command: profile.command.clone(),
@@ -170,7 +171,7 @@ fn drawn<A: Amount>(source: Source<'_, A>, options: FlameOptions) -> Flame {
         base: None,
         peak_ms: profile.peak_ms,
         ending: Ending::of(profile),
-        sites: source.sites.iter().filter(|(_, amount)| amount.values(by)[1] > 0).count() as u64,
+        sites,
         gone: Vec::new(),
         left_out: 0,
         min: options.least.of(by.of(&profile.totals.into())),

@@ -6,12 +6,11 @@ use mallow_profile::{FrameId, ModuleId, Profile};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::changes::{Amount, Both, Changed, Shown, Source};
+use super::changes::{Amount, Both, Changed, Shown, Source, of_one};
 use super::functions::{FunctionId, Functions};
 use super::interest::Interest;
 use super::narrow::Pattern;
 use super::numbers::{LeftOut, Measure, Totals};
-use super::overview::by_stack;
 
 /// What to show.
 #[derive(Clone, Copy, Debug)]
@@ -163,12 +162,12 @@ impl<A: Amount> Sum<A> {
 
 /// The functions whose names match. Costs a walk over each stack.
 pub fn list(profile: &Profile, pattern: &Pattern, options: ListOptions) -> List {
-    listed(Source::of(profile, &by_stack(profile)), pattern, options)
+    of_one(profile, |source| listed(source, pattern, options))
 }
 
 /// What the lines of those functions changed by. There are no instructions: two builds have no addresses in common.
 pub fn list_changes(both: &Both, pattern: &Pattern, options: ListOptions) -> List<Changed> {
-    let mut list = listed(both.source(), pattern, options);
+    let mut list = both.view(|source| listed(source, pattern, options));
     list.functions.iter_mut().for_each(|function| function.instructions.clear());
     list
 }
@@ -183,8 +182,9 @@ fn listed<A: Amount>(source: Source<'_, A>, pattern: &Pattern, options: ListOpti
     let mut passed = vec![false; functions.len()];
     let mut lines: FxHashMap<(FunctionId, u32, bool), Sum<A>> = FxHashMap::default();
     let mut instructions: FxHashMap<(FunctionId, FrameId, u32), (Sum<A>, bool)> = FxHashMap::default();
-    for (index, &(stack, amount)) in source.sites.iter().enumerate() {
-        let index = index as u32;
+    let mut stacks = 0..;
+    (source.sites)(&mut |stack, amount| {
+        let index: u32 = stacks.next().unwrap_or(u32::MAX);
         let named = if options.raw { Some(0) } else { functions.named_at(stack).map(|(at, _)| at) };
         for (at, step) in functions.steps(stack).enumerate() {
             let flat = Some(at) == named;
@@ -201,7 +201,7 @@ fn listed<A: Amount>(source: Source<'_, A>, pattern: &Pattern, options: ListOpti
                 instruction.or_insert((Sum::default(), step.inlined)).0.add(index, amount, flat);
             }
         }
-    }
+    });
     let by = options.by;
     let ids = || (0..functions.len()).map(|id| FunctionId(id as u32)).filter(|&id| matched(id));
     let sum = |id: FunctionId| &sums[id.0 as usize];

@@ -112,7 +112,7 @@ fn merge(into: &mut Site, site: &Site) {
         into.leaked_youngest_ms = into.leaked_youngest_ms.max(site.leaked_youngest_ms);
     }
     into.counts += site.counts;
-    into.patterns += site.patterns;
+    into.patterns += &site.patterns;
 }
 
 pub(super) fn add_up(profile: &mut Profile) {

@@ -4,11 +4,10 @@ use mallow_profile::Profile;
 use rustc_hash::FxHashSet;
 use serde::Serialize;
 
-use super::changes::{Amount, Both, Changed, Shown, Source};
+use super::changes::{Amount, Both, Changed, Shown, Source, of_one};
 use super::functions::{FunctionId, Functions};
 use super::interest::Interest;
 use super::numbers::{LeftOut, Measure, Totals};
-use super::overview::by_stack;
 
 /// What to show.
 #[derive(Clone, Copy, Debug)]
@@ -76,25 +75,25 @@ pub struct TopFunction<T = Totals> {
 
 /// The functions of a recording. Costs a walk over each stack.
 pub fn top(profile: &Profile, options: TopOptions) -> Top {
-    ranked(Source::of(profile, &by_stack(profile)), options)
+    of_one(profile, |source| ranked(source, options))
 }
 
 /// How the functions of two profiles changed, the largest change first, whatever its sign.
 pub fn top_changes(both: &Both, options: TopOptions) -> Top<Changed> {
-    ranked(both.source(), options)
+    both.view(|source| ranked(source, options))
 }
 
 fn ranked<A: Amount>(source: Source<'_, A>, options: TopOptions) -> Top<A::Shown> {
     let functions = Functions::new(source.profile);
     let mut sums = vec![(A::default(), A::default()); functions.len()];
     let mut seen: FxHashSet<FunctionId> = FxHashSet::default();
-    for &(stack, amount) in source.sites {
+    (source.sites)(&mut |stack, amount| {
         let flat = if options.raw {
             functions.steps(stack).next().map(|s| s.function)
         } else {
             functions.named(stack).map(|n| n.step.function)
         };
-        let Some(flat) = flat else { continue };
+        let Some(flat) = flat else { return };
         sums[flat.0 as usize].0 += amount;
         seen.clear();
         // Where only looked-past functions are on the stack, the one that names it stands for all.
@@ -105,7 +104,7 @@ fn ranked<A: Amount>(source: Source<'_, A>, options: TopOptions) -> Top<A::Shown
                 sums[step.function.0 as usize].1 += amount;
             }
         }
-    }
+    });
     let by = options.by;
     let mut ranked: Vec<(u64, u64, FunctionId)> = sums
         .iter()

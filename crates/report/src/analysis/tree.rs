@@ -8,10 +8,9 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::calls::{Call, CallId, Callee, Calls};
-use super::changes::{Amount, Both, Changed, Source};
+use super::changes::{Amount, Both, Changed, Source, of_one};
 use super::functions::Functions;
 use super::numbers::{Measure, Totals};
-use super::overview::by_stack;
 
 /// What to show.
 #[derive(Clone, Copy, Debug)]
@@ -108,13 +107,13 @@ pub struct Hidden<T = Totals> {
 /// The tree. Costs one step for each frame that stacks do not share; with `callers` and without limit one for each
 /// frame of each stack.
 pub fn tree(profile: &Profile, options: TreeOptions) -> Tree {
-    grown(Source::of(profile, &by_stack(profile)), options)
+    of_one(profile, |source| grown(source, options))
 }
 
 /// What changed from one profile to another, as a tree. Rows are chosen by all that changed below them, in either direction:
 /// what they changed by in all may be less than what a row below did.
 pub fn tree_changes(both: &Both, options: TreeOptions) -> Tree<Changed> {
-    grown(both.source(), options)
+    both.view(|source| grown(source, options))
 }
 
 fn grown<A: Amount>(source: Source<'_, A>, options: TreeOptions) -> Tree<A::Shown> {

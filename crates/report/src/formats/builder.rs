@@ -1,8 +1,7 @@
 //! Builds a profile from stacks of another tool.
 
 use mallow_profile::{
-    Counts, Frame, FrameId, Module, ModuleId, Origin, Patterns, Process, ProcessId, Profile, Site, StackId, Stacks,
-    Word, Words,
+    Counts, Frame, FrameId, Module, ModuleId, Origin, Process, ProcessId, Profile, Site, StackId, Stacks, Word, Words,
 };
 use rustc_hash::FxHashMap;
 
@@ -27,7 +26,7 @@ pub struct Builder {
     modules: FxHashMap<Box<str>, ModuleId>,
     frames: FxHashMap<Frame, FrameId>,
     others: Vec<Process>,
-    sites: FxHashMap<(ProcessId, StackId), usize>,
+    sites: FxHashMap<(ProcessId, StackId), u32>,
     path: Vec<FrameId>,
     /// The last stack, the outermost frame first, and what it stood upon: the next one is often the same for a while.
     last: (StackId, Vec<(FrameId, StackId)>),
@@ -151,11 +150,13 @@ impl Builder {
     /// Index of the site of this stack, in this process.
     pub fn site_in(&mut self, process: ProcessId, stack: StackId) -> usize {
         let sites = &mut self.profile.sites;
-        *self.sites.entry((process, stack)).or_insert_with(|| {
-            let (counts, patterns) = (Counts::default(), Patterns::default());
+        let at = *self.sites.entry((process, stack)).or_insert_with(|| {
+            let (counts, patterns) = Default::default();
             sites.push(Site { process, stack, counts, patterns, leaked_oldest_ms: 0, leaked_youngest_ms: 0 });
-            sites.len() - 1
-        })
+            // Stacks have numbers of this size, and each has a site of each process at the most.
+            sites.len() as u32 - 1
+        });
+        at as usize
     }
 
     /// The profile, with its sums. Frees follow from allocations and what was live at the end, where both are told.

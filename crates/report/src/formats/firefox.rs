@@ -36,7 +36,7 @@ pub fn write(profile: &Profile, exporter: &str, mut out: impl Write) -> io::Resu
     write!(out, "{{\"meta\":{meta},\"pages\":[],\"counters\":[],\"profilerOverhead\":[],\"libs\":")?;
     serde_json::to_writer(&mut out, &libs)?;
     write!(out, ",\"threads\":[")?;
-    let stacks = by_stack(profile);
+    let stacks: Vec<_> = by_stack(profile).collect();
     let told = PICTURES.iter().filter(|picture| profile.tells(picture.word));
     for (index, picture) in told.enumerate() {
         if index > 0 {

@@ -32,7 +32,7 @@ struct Sampled<'a> {
 
 /// Writes a file. `exporter`: who did.
 pub fn write(profile: &Profile, exporter: &str, mut out: impl Write) -> io::Result<()> {
-    let stacks = by_stack(profile);
+    let stacks: Vec<_> = by_stack(profile).collect();
     let mut table = Table::new(profile);
     write!(out, "{{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"name\":")?;
     serde_json::to_writer(&mut out, &title(profile))?;

@@ -53,9 +53,9 @@ pub fn trim(profile: &mut Profile) {
             sites[kept].stack = stack;
             kept += 1;
         } else {
-            let (counts, patterns) = (sites[at].counts, sites[at].patterns);
+            let (counts, patterns) = (sites[at].counts, std::mem::take(&mut sites[at].patterns));
             sites[into].counts += counts;
-            sites[into].patterns += patterns;
+            sites[into].patterns += &patterns;
         }
     }
     sites.truncate(kept);

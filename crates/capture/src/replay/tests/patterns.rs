@@ -12,7 +12,7 @@ fn stacks() -> Tape {
 }
 
 fn main_of(profile: &Profile) -> Patterns {
-    site(profile, MAIN).patterns
+    *site(profile, MAIN).patterns
 }
 
 /// Steps, buffers, bytes copied.
@@ -44,7 +44,7 @@ fn buffers_grow_by_realloc() {
         .done(0x60, 11, 0);
     let p = replayed(tape);
     assert_eq!(growth(main_of(&p)), [3, 2, 110]);
-    assert_eq!(growth(site(&p, F).patterns), [0; 3]);
+    assert_eq!(growth(*site(&p, F).patterns), [0; 3]);
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn blocks_that_merely_follow_each_other_do_not_grow() {
         ("the sizes are common ones", stacks().alloc(0, 0x10, 24, 0).alloc(0, 0x20, 48, 1).free(0x10)),
     ] {
         let p = replayed(tape);
-        assert!(p.sites.iter().all(|s| growth(s.patterns) == [0; 3]), "{why}");
+        assert!(p.sites.iter().all(|s| growth(*s.patterns) == [0; 3]), "{why}");
     }
 }
 
@@ -94,7 +94,7 @@ fn blocks_that_merely_follow_each_other_do_not_grow() {
 fn a_doubled_block_of_another_site_takes_over() {
     for (from, to) in [(31, 61), (40, 80)] {
         let p = replayed(stacks().alloc(0, 0x10, from, 0).alloc(0, 0x20, to, 1).free(0x10));
-        assert_eq!((growth(site(&p, F).patterns), growth(main_of(&p))), ([1, 1, from], [0; 3]));
+        assert_eq!((growth(*site(&p, F).patterns), growth(main_of(&p))), ([1, 1, from], [0; 3]));
     }
 }
 
@@ -106,7 +106,7 @@ fn another_thread_in_between_does_not_matter() {
     round(&mut replay, 1);
     words(&mut replay, 0, 0, Tape::default().free(0x10));
     let p = profile(replay);
-    assert_eq!((growth(main_of(&p)), growth(site(&p, F).patterns)), ([1, 1, 8], [0; 3]));
+    assert_eq!((growth(main_of(&p)), growth(*site(&p, F).patterns)), ([1, 1, 8], [0; 3]));
     assert_eq!((main_of(&p).freed_by_others, site(&p, F).patterns.freed_by_others), (0, 0));
 }
 

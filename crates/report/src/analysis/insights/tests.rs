@@ -10,7 +10,7 @@ fn beside(frames: &[&str], counts: Counts, patterns: Patterns) -> Profile {
     let mut b = Builder::default();
     let process = b.process(1, &["a"], 10);
     b.site(process, &["work@a.c:1", "main@a.c:9"], blocks(1_000_000, 100, 0, 0));
-    b.site(process, frames, counts).patterns = patterns;
+    b.site(process, frames, counts).patterns = patterns.into();
     b.profile
 }
 
@@ -123,7 +123,7 @@ fn blocks_that_one_block_could_stand_for() {
     let process = b.process(1, &["a"], 10);
     b.site(process, &["work", "main"], blocks(30_000, 100, 0, 0));
     b.site(process, &["init@z.c:1", "main"], blocks(3_000, 7160, 0, 0)).patterns =
-        Patterns { alternating: 3_000, ..patterns };
+        Patterns { alternating: 3_000, ..patterns }.into();
     assert_eq!(one(&b.profile).frame.function, "init");
 }
 
@@ -141,7 +141,7 @@ fn wrapped(sizes: Patterns, mut habit: impl FnMut(usize) -> u64) -> Profile {
     b.site(process, &["work@a.c:1", "main@a.c:9"], blocks(1_000_000, 100, 0, 0));
     for (n, caller) in ["one@a.c:21", "two@a.c:22", "three@a.c:23", "four@a.c:24"].into_iter().enumerate() {
         b.site(process, &["my_alloc@m.c:3", caller, "main@a.c:9"], blocks(30_000, 64, 0, 0)).patterns =
-            Patterns { alternating: habit(n), ..sizes };
+            Patterns { alternating: habit(n), ..sizes }.into();
     }
     b.profile
 }
@@ -175,7 +175,7 @@ fn small_blocks_that_are_freed_together() {
     let mut b = Builder { profile };
     let process = mallow_profile::ProcessId(0);
     let more = Patterns { freed_in_runs: 50_000, runs: 10, ..sizes(10, 20) };
-    b.site(process, &["g@a.c:6", "main@a.c:10"], blocks(50_000, 20, 0, 0)).patterns = more;
+    b.site(process, &["g@a.c:6", "main@a.c:10"], blocks(50_000, 20, 0, 0)).patterns = more.into();
     profile = b.profile;
     let found = one(&profile);
     let Evidence::OneLifetime { allocations, places, .. } = found.evidence else { panic!("{found:?}") };

@@ -186,7 +186,7 @@ impl Ways {
 
 /// The same stack in several processes is one.
 fn walkers(profile: &Profile) -> Vec<Walker> {
-    let walker = |s: &Site| Walker { stack: s.stack, counts: s.counts, patterns: s.patterns, next: 0, way: None };
+    let walker = |s: &Site| Walker { stack: s.stack, counts: s.counts, patterns: *s.patterns, next: 0, way: None };
     let mut walkers: Vec<_> = profile.sites.iter().map(walker).collect();
     walkers.sort_unstable_by_key(|walker| walker.stack);
     walkers.dedup_by(|next, sum| {

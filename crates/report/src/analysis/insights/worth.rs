@@ -35,7 +35,7 @@ pub(crate) struct Whole {
 impl Whole {
     /// Costs a pass over the sites.
     pub fn of(profile: &Profile) -> Self {
-        let patterns = || profile.sites.iter().map(|site| site.patterns);
+        let patterns = || profile.sites.iter().map(|site| *site.patterns);
         let all = Savings {
             allocations: profile.totals.allocations,
             copied_bytes: patterns().fold(0, |sum, p| sum.saturating_add(p.copied_bytes)),

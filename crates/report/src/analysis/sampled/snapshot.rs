@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use mallow_profile::{Counts, Origin, Patterns, Process, ProcessId, Profile, Site, StackId, Word, Words};
+use mallow_profile::{Counts, Origin, Process, ProcessId, Profile, Site, StackId, Word, Words};
 
 use super::book::Book;
 use super::estimate::Sum;
@@ -66,7 +66,7 @@ pub fn snapshot(book: &Book, tables: &Profile, now_ns: u64, unix_ms: u64) -> Pro
             process: ProcessId(process),
             stack: StackId(stack),
             counts,
-            patterns: Patterns::default(),
+            patterns: Default::default(),
             leaked_oldest_ms: figures.oldest_ns.map_or(0, ms),
             leaked_youngest_ms: ms(figures.youngest_ns),
         });

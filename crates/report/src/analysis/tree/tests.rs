@@ -264,7 +264,7 @@ proptest! {
     ) {
         let options = TreeOptions { by, callers, raw, depth, min, limit };
         let report = tree(&profile, options);
-        let stacks = by_stack(&profile).into_iter().map(|(_, counts)| Totals::from(counts));
+        let stacks = by_stack(&profile).map(|(_, counts)| Totals::from(counts));
         let all: Vec<Totals> = stacks.filter(|counts| by.of(counts) > 0).collect();
         let roots = report.rows.iter().map(|row| &row.cum).chain(report.hidden.as_ref().map(|h| &h.cum));
         prop_assert_eq!(sum(roots), sum(all.iter()));
