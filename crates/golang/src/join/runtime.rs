@@ -35,6 +35,7 @@ pub(super) enum Family {
     Defer,
     Timer,
     Text,
+    TypeCache,
 }
 
 impl Family {
@@ -75,6 +76,7 @@ impl Family {
             }
             "deferproc" | "deferprocat" | "deferrangefunc" | "deferprocStack" => Self::Defer,
             "newTimer" => Self::Timer,
+            "typeAssert" | "interfaceSwitch" => Self::TypeCache,
             "gostring" | "gostringn" | "gobytes" | "Stack" | "Callers" | "CallersFrames" => Self::Text,
             _ => return None,
         })
@@ -89,7 +91,21 @@ impl Family {
                 &[Closure, MethodValue]
             }
             Self::Object => {
-                &[Composite, New, Variable, SliceLiteral, Variadic, Boxed, Make, MapLiteral, MakeMap, Append, Other]
+                // The bytes of a constant are an array that is copied.
+                &[
+                    Composite,
+                    New,
+                    Variable,
+                    SliceLiteral,
+                    Variadic,
+                    Boxed,
+                    Make,
+                    MapLiteral,
+                    MakeMap,
+                    Append,
+                    Conversion,
+                    Other,
+                ]
             }
             Self::Slice => &[Make, Conversion, Append, Other],
             Self::Grow => &[Append, Other],
@@ -203,6 +219,11 @@ pub(super) fn explain(call: &Call, diagnostic: Option<&Diagnostic>) -> Option<To
             Some("put the body of the loop into a function of its own"),
         ),
         Family::Timer => decides("a timer".to_owned(), "a timer is in the heap", Some("keep the timer and Reset it")),
+        Family::TypeCache => decides(
+            "a cache of types".to_owned(),
+            "the runtime remembers which types a type assertion or switch has seen",
+            None,
+        ),
         Family::Text => decides(format!("what {} gives", call.callee), "the runtime makes a copy", None),
         _ => None,
     }
