@@ -137,7 +137,7 @@ fn aggregated_stacks_of_two_builds_differ_by_what_was_added() {
          \x20 +10  10 → 20\n\
          \x20       swift_slowAlloc [libswiftCore.dylib]\n\
          \x20       doRequests [test]\n\
-         \x20 and 1 more, +0.50; --limit 0 shows all\n\
+         \x20 and 1 more, +0.50\n\
          \n\
          1 stack without a difference.\n\
          Shown +10,000, left out +501 in 1 stack: net +10,501 allocations, +10.50 divided by 1000\n"
