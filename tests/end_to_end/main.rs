@@ -44,3 +44,4 @@ mod threads;
 mod timeline;
 mod tree;
 mod watch;
+mod watch_growth;
