@@ -2,7 +2,7 @@
 //! and modules that come and go. It must never be slow: threads wait for it.
 
 use super::directory::RunDirectory;
-use super::source::{Opened, Source};
+use super::source::{self, Source};
 use super::spool::SpoolWriter;
 use super::tables::{Bases, Request};
 use crate::chunk::Chunk;
@@ -153,18 +153,7 @@ impl<'a> Drain<'a> {
 
     /// Looks for new process files.
     fn discover(&mut self) {
-        let Ok(entries) = std::fs::read_dir(self.run.path()) else { return };
-        let mut found: Vec<_> = entries
-            .filter_map(|entry| entry.ok().map(|e| e.file_name()))
-            .filter(|name| name.as_encoded_bytes().starts_with(b"p-") && !self.seen.contains(name))
-            .filter_map(|name| match Source::open(&self.run.path().join(&name)) {
-                Ok(Opened::Ready(source)) => Some((name, Some(source))),
-                Ok(Opened::Foreign) => Some((name, None)),
-                Ok(Opened::Filling) | Err(_) => None,
-            })
-            .collect();
-        found.sort_by_key(|(_, source)| source.as_ref().map_or(0, Source::start_ns));
-        for (name, source) in found {
+        for (name, source) in source::unseen(self.run.path(), &self.seen) {
             self.seen.insert(name.clone());
             let Some(source) = source else { continue };
             let number = self.numbers;

@@ -3,6 +3,8 @@
 use crate::chunk::{ModuleStart, ProcessStart};
 use crate::wire::{self, Segment, Shared, module, process, sampling, thread};
 use mallow_profile::FamilyCounts;
+use rustc_hash::FxHashSet;
+use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -275,6 +277,23 @@ impl Source {
     pub fn alive(&self) -> bool {
         process_alive(self.pid)
     }
+}
+
+/// Process files of a run directory that are not among `seen`, by the start of their images; None: it is none of this
+/// version. Those that are not complete yet are left for another look.
+pub fn unseen(directory: &Path, seen: &FxHashSet<OsString>) -> Vec<(OsString, Option<Source>)> {
+    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+    let mut found: Vec<_> = entries
+        .filter_map(|entry| entry.ok().map(|entry| entry.file_name()))
+        .filter(|name| name.as_encoded_bytes().starts_with(b"p-") && !seen.contains(name))
+        .filter_map(|name| match Source::open(&directory.join(&name)) {
+            Ok(Opened::Ready(source)) => Some((name, Some(source))),
+            Ok(Opened::Foreign) => Some((name, None)),
+            Ok(Opened::Filling) | Err(_) => None,
+        })
+        .collect();
+    found.sort_by_key(|(_, source)| source.as_ref().map_or(0, Source::start_ns));
+    found
 }
 
 /// True while a process with this pid exists and is no zombie.

@@ -13,7 +13,7 @@ use self::image::{Common, Image};
 use self::slots::Layout;
 use crate::run::directory::{self, About, about, monotonic_ns};
 use crate::run::left;
-use crate::run::source::{Opened, Source};
+use crate::run::source;
 use crate::run::tables;
 use crate::wire::{self, Shared, control};
 use mallow_profile::{Process, ProcessId, Profile, SampleEvent};
@@ -243,18 +243,7 @@ impl Watch {
 
     /// Looks for new process files.
     fn discover(&mut self) {
-        let Ok(entries) = std::fs::read_dir(&self.directory) else { return };
-        let mut found: Vec<_> = entries
-            .filter_map(|entry| entry.ok().map(|entry| entry.file_name()))
-            .filter(|name| name.as_encoded_bytes().starts_with(b"p-") && !self.seen.contains(name))
-            .filter_map(|name| match Source::open(&self.directory.join(&name)) {
-                Ok(Opened::Ready(source)) => Some((name, Some(source))),
-                Ok(Opened::Foreign) => Some((name, None)),
-                Ok(Opened::Filling) | Err(_) => None,
-            })
-            .collect();
-        found.sort_by_key(|(_, source)| source.as_ref().map_or(0, Source::start_ns));
-        for (name, source) in found {
+        for (name, source) in source::unseen(&self.directory, &self.seen) {
             self.seen.insert(name.clone());
             let Some((source, layout)) = source.and_then(|source| Layout::of(&source).map(|layout| (source, layout)))
             else {
