@@ -44,4 +44,3 @@ mod threads;
 mod timeline;
 mod tree;
 mod watch;
-mod watch_growth;
