@@ -162,6 +162,10 @@ __attribute__((constructor)) static void load(void) {
         __register_atfork(before, after, in_child, &__dso_handle);
     else if (pthread_atfork != NULL)
         pthread_atfork(before, after, in_child);
+    /* The dynamic linker keeps its list locked while it is read. A child that is made meanwhile, by another thread, has
+     * that lock for good: so it is read now, when there are none yet, and not at a first sample. */
+    if (sampled)
+        modules_learn();
     measure_check();
 }
 
