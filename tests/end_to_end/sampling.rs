@@ -109,9 +109,9 @@ fn probes_count_what_mallow_counts() {
 }
 
 fn newest_library() -> Option<String> {
-    let home = std::env::var("XDG_CACHE_HOME").unwrap_or_else(|_| "/root/.cache".to_owned());
-    let places = ["/var/cache/mallow".to_owned(), format!("{home}/mallow")];
-    let entries = places.iter().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
+    let own = std::env::var("XDG_CACHE_HOME").or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cache")));
+    let places = [Some("/var/cache/mallow".to_owned()), own.ok().map(|own| format!("{own}/mallow"))];
+    let entries = places.iter().flatten().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
     let libraries = entries.filter(|e| e.file_name().to_string_lossy().starts_with("libmallow-"));
     let newest = libraries.max_by_key(|e| e.metadata().and_then(|m| m.modified()).ok())?;
     Some(newest.path().to_string_lossy().into_owned())
