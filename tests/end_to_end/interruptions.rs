@@ -163,17 +163,26 @@ impl Drop for Busy {
 }
 
 /// The command has ended, and mallow is told to end before it is done with what the command left: nothing is lost.
+///
+/// How long mallow is busy after the command's end depends on the machine: one that is done before the signal reaches
+/// it gets more to do.
 #[test]
 fn terminated_after_the_command() {
+    let all_of_it = [16_000, 32_000, 64_000, 128_000, 256_000];
+    assert!(all_of_it.into_iter().any(left_by_a_signal_after_the_command), "mallow was never told in time");
+}
+
+/// Whether the signal came before mallow was done with `rounds` of allocations; if so, all is there.
+fn left_by_a_signal_after_the_command(rounds: u64) -> bool {
     let place = directory();
     let before = RunDirectories::now();
     let busy = Busy::everywhere();
     let mut command = Command::new(mallow());
-    command.args(["record", "--no-report", "-o", "out", "--"]).arg(program("busy")).args(["3", "16000"]);
+    command.args(["record", "--no-report", "-o", "out", "--"]).arg(program("busy")).args(["3", &rounds.to_string()]);
     let child = command.current_dir(place.path()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("mallow");
     let pid = child.id();
-    let children = || fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("mallow's children");
-    let patience = Instant::now() + Duration::from_secs(100);
+    let children = || fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let patience = Instant::now() + Duration::from_secs(300);
     let wait_until = |condition: &dyn Fn() -> bool| {
         while !condition() {
             assert!(Instant::now() < patience, "the command neither runs nor has ended");
@@ -185,6 +194,9 @@ fn terminated_after_the_command() {
     signal(&pid.to_string(), "TERM");
     let (status, err) = end(child);
     drop(busy);
+    if status.code() == Some(0) {
+        return false;
+    }
     assert_eq!(status.code(), Some(143), "{err}");
     let told =
         err.split_once("mallow recover ").and_then(|(_, rest)| rest.split_once(" makes it")).expect("what to do").0;
@@ -194,9 +206,11 @@ fn terminated_after_the_command() {
     let run = Run::new(mallow(), place.path()).args(["recover", "-o", "recovered", told]).go();
     assert_eq!(run.status, 0, "{}", run.err());
     let json = report(place.path(), "recovered");
-    // Three threads and the main one, 16,000 rounds of 100, and what the C library allocates.
-    assert!((6_400_000..6_400_100).contains(&number(&json, "allocations")), "{json:#}");
+    // Three threads and the main one, rounds of 100, and what the C library allocates.
+    let least = 4 * 100 * rounds;
+    assert!((least..least + 100).contains(&number(&json, "allocations")), "{json:#}");
     fs::remove_dir_all(told).expect("removing what was left");
+    true
 }
 
 /// Mallow is stopped for longer than the patience of a waiting thread: the command ends as ever, and what was not
