@@ -38,20 +38,45 @@ impl Counts {
     }
 }
 
+impl Counts {
+    /// Each number, in the order of the fields.
+    pub fn numbers_mut(&mut self) -> [&mut u64; 12] {
+        let Self {
+            allocations,
+            allocated_bytes,
+            frees,
+            freed_bytes,
+            temporary,
+            temporary_bytes,
+            leaked,
+            leaked_bytes,
+            peak,
+            peak_bytes,
+            reallocs_in_place,
+            reallocs_moved,
+        } = self;
+        [
+            allocations,
+            allocated_bytes,
+            frees,
+            freed_bytes,
+            temporary,
+            temporary_bytes,
+            leaked,
+            leaked_bytes,
+            peak,
+            peak_bytes,
+            reallocs_in_place,
+            reallocs_moved,
+        ]
+    }
+}
+
 impl AddAssign for Counts {
-    fn add_assign(&mut self, other: Self) {
-        self.allocations = self.allocations.saturating_add(other.allocations);
-        self.allocated_bytes = self.allocated_bytes.saturating_add(other.allocated_bytes);
-        self.frees = self.frees.saturating_add(other.frees);
-        self.freed_bytes = self.freed_bytes.saturating_add(other.freed_bytes);
-        self.temporary = self.temporary.saturating_add(other.temporary);
-        self.temporary_bytes = self.temporary_bytes.saturating_add(other.temporary_bytes);
-        self.leaked = self.leaked.saturating_add(other.leaked);
-        self.leaked_bytes = self.leaked_bytes.saturating_add(other.leaked_bytes);
-        self.peak = self.peak.saturating_add(other.peak);
-        self.peak_bytes = self.peak_bytes.saturating_add(other.peak_bytes);
-        self.reallocs_in_place = self.reallocs_in_place.saturating_add(other.reallocs_in_place);
-        self.reallocs_moved = self.reallocs_moved.saturating_add(other.reallocs_moved);
+    fn add_assign(&mut self, mut other: Self) {
+        for (sum, number) in self.numbers_mut().into_iter().zip(other.numbers_mut()) {
+            *sum = sum.saturating_add(*number);
+        }
     }
 }
 

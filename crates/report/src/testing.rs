@@ -166,6 +166,17 @@ pub fn parser() -> Profile {
     profile
 }
 
+/// The same program later: rows are parsed twice as often, and a place of the first process is gone.
+pub fn parser_later() -> Profile {
+    let mut later = parser();
+    later.sites[0].counts += blocks(900_000, 40, 500_000, 0);
+    later.totals += blocks(900_000, 40, 500_000, 0);
+    let gone = later.sites.remove(1);
+    later.totals.allocations -= gone.counts.allocations;
+    later.totals.allocated_bytes -= gone.counts.allocated_bytes;
+    later
+}
+
 /// A program with habits of many kinds.
 pub fn habits() -> Profile {
     let mut b = Builder::default();

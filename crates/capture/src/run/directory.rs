@@ -128,8 +128,7 @@ impl RunDirectory {
             (&file).write_all(&[0; control::FILE_BYTES])?;
             DirBuilder::new().mode(0o700).create(path.join("tables"))?;
             let mut about = Vec::new();
-            let unix_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
-            writeln!(about, "{unix_ms} {began_ns}")?;
+            writeln!(about, "{} {began_ns}", unix_ms())?;
             for argument in command {
                 about.extend_from_slice(argument.as_bytes());
                 about.push(0);
@@ -248,6 +247,11 @@ pub fn about(directory: &Path) -> io::Result<About> {
         bytes[line + 1..].split(|&b| b == 0).map(|part| String::from_utf8_lossy(part).into_owned()).collect();
     command.pop();
     Ok(About { command, started_unix_ms, started_ns })
+}
+
+/// Milliseconds since 1970.
+pub fn unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis() as u64)
 }
 
 /// CLOCK_MONOTONIC now, in nanoseconds.

@@ -4,7 +4,7 @@
 use super::directory::RunDirectory;
 use super::source::{self, Source};
 use super::spool::SpoolWriter;
-use super::tables::{Bases, Request};
+use super::tables::{self, Bases, Request};
 use crate::chunk::Chunk;
 use crate::wire::control;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -277,12 +277,7 @@ impl<'a> Drain<'a> {
             let mut module = image.source.module(image.number, index);
             module.base_svma = self.bases.of(&module, image.source.pid);
             self.append(&Chunk::Module(module.clone()))?;
-            if image.source.module_wanted(index) {
-                let request = Request { source: Arc::clone(&image.source), index, module };
-                if let Err(unsent) = self.tables.send(request) {
-                    unsent.0.source.module_answer(index, false);
-                }
-            }
+            tables::ask_if_wanted(&self.tables, &image.source, index, module);
             image.modules += 1;
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Run directories that a killed mallow left behind.
 
-use super::directory::{About, about, bases, remove};
+use super::directory::{About, about, bases, remove, unix_ms};
 use super::session::sources;
 use super::source::Source;
 use crate::wire::{self, control};
@@ -9,7 +9,6 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A run directory without a mallow that reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,9 +84,7 @@ pub fn sweep() {
         if !matches!(control.mode, wire::MODE_SAMPLE | wire::MODE_DORMANT) {
             continue;
         }
-        let age_ms = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |now| (now.as_millis() as u64).saturating_sub(left.about.started_unix_ms));
+        let age_ms = unix_ms().saturating_sub(left.about.started_unix_ms);
         let sources = sources(&path);
         let in_order = !sources.is_empty() && sources.iter().all(Source::ended_in_order);
         if (in_order && age_ms > STARTING_MS) || age_ms > KEPT_MS {

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender};
 
 /// A module that a process waits for.
 pub struct Request {
@@ -18,6 +18,17 @@ pub struct Request {
     pub index: u32,
     /// The module.
     pub module: ModuleStart,
+}
+
+/// Has the table of module `index` made, where its process waits for it; where nobody makes tables any more, tells it so.
+pub fn ask_if_wanted(tables: &Sender<Request>, source: &Arc<Source>, index: u32, module: ModuleStart) {
+    if !source.module_wanted(index) {
+        return;
+    }
+    let request = Request { source: Arc::clone(source), index, module };
+    if let Err(unsent) = tables.send(request) {
+        unsent.0.source.module_answer(index, false);
+    }
 }
 
 /// Answers requests until the sender is gone. Tables are kept in the user's cache where there is one.

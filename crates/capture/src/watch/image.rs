@@ -4,7 +4,7 @@ use super::slots::{Counters, Ended, Held, Layout, Slot};
 use crate::replay::ledger::Ledger;
 use crate::replay::places::{Interner, Places};
 use crate::run::source::Source;
-use crate::run::tables::{Bases, Request};
+use crate::run::tables::{self, Bases, Request};
 use mallow_profile::{Lost, ProcessId, Release, Sample, SampleEvent, SampleKey, StackId, Stacks};
 use rustc_hash::FxHashMap;
 use std::ffi::OsString;
@@ -268,12 +268,7 @@ impl Image {
             let mut module = self.source.module(self.id.0, index);
             module.base_svma = common.bases.of(&module, self.source.pid);
             self.places.add(&mut common.interner, &mut common.ledger, &module);
-            if self.source.module_wanted(index) {
-                let request = Request { source: Arc::clone(&self.source), index, module };
-                if let Err(unsent) = common.tables.send(request) {
-                    unsent.0.source.module_answer(index, false);
-                }
-            }
+            tables::ask_if_wanted(&common.tables, &self.source, index, module);
             self.modules += 1;
         }
     }

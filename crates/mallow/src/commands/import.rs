@@ -7,13 +7,14 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use mallow_capture::recording::Progress;
+use mallow_capture::run::directory::unix_ms;
 use mallow_report::analysis::Which;
 use mallow_report::analysis::sampled::snapshot;
 
 use mallow_report::formats::{self, pprof, probes};
 
 use super::watch::known::Known;
-use super::watch::session::{Moment, Session, Subject, unix_ms};
+use super::watch::session::{Moment, Session, Subject};
 use super::watch::text;
 use crate::flags::ImportFlags;
 use crate::text::Stream;

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail};
 use mallow_capture::recording::Writer;
+use mallow_capture::run::directory::unix_ms;
 use mallow_capture::run::left::{LeftBehind, left_behind, spool};
 use mallow_capture::run::recover::recover;
 use mallow_capture::watch::{Control, Watch};
@@ -128,8 +128,7 @@ fn list(flags: &RecoverFlags) -> Result<ExitCode> {
         output::print(&output::json_value(&serde_json::json!({ "left_behind": rows }))?)?;
         return Ok(exit::OK);
     }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis() as u64);
-    output::print(&text(&rows, now, &flags.view.look(Stream::Out)))?;
+    output::print(&text(&rows, unix_ms(), &flags.view.look(Stream::Out)))?;
     Ok(exit::OK)
 }
 

@@ -113,10 +113,9 @@ fn changed(report: &Top<Changed>, pair: &Pair, sums: &Sums, look: &Look, more: b
     if report.functions_in_all > 0 {
         table.onto(&mut page);
     }
-    let all = if report.hidden.is_some() && more { "; --limit 0 shows all" } else { "" };
     pair.total(sums, "function", &mut page);
-    if !all.is_empty() {
-        page.line(Line::new().faint(format!("  {}", all.trim_start_matches("; "))));
+    if report.hidden.is_some() && more {
+        page.line(Line::new().faint("  --limit 0 shows all"));
     }
     page.into_text()
 }

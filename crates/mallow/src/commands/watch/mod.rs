@@ -14,7 +14,7 @@ use std::process::{Child, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use mallow_capture::run::directory::Mode;
+use mallow_capture::run::directory::{Mode, PERIOD};
 use mallow_capture::run::{session as runs, signals as command_signals};
 use mallow_capture::watch::{Control, Watch, directory_of};
 use mallow_report::analysis::sampled::snapshot;
@@ -40,7 +40,6 @@ const LOOK: Duration = Duration::from_millis(50);
 const DRAW: Duration = Duration::from_secs(1);
 /// Sampled more often than that, a program would notice.
 const LEAST_PERIOD: u64 = 1 << 12;
-const DEFAULT_PERIOD: u32 = 512 << 10;
 
 /// Watches.
 pub fn run(flags: &WatchFlags) -> Result<ExitCode> {
@@ -123,7 +122,7 @@ fn start(flags: &WatchFlags) -> Result<Result<(Watch, Option<Child>), ExitCode>>
         watch.control().set_sampling(true);
         return Ok(Ok((watch, None)));
     }
-    let started = runs::start_sampled(&flags.command, Mode::Sample, flags.period.unwrap_or(DEFAULT_PERIOD));
+    let started = runs::start_sampled(&flags.command, Mode::Sample, flags.period.unwrap_or(PERIOD));
     let (run, child) = match started {
         Ok(started) => started,
         Err(error) => return launched::failed(error).map(Err),
@@ -207,10 +206,8 @@ impl Watcher<'_> {
             self.look_after_the_command();
             seen |= self.watch.running() > 0;
             // A command that has not come to its first allocation has no file yet.
-            if self.watch.running() == 0 && self.command.is_none() && (seen || self.flags.pid.is_some()) {
-                return Ok(End::Over);
-            }
-            if self.watch.running() == 0 && self.command.is_none() && self.status.is_some() {
+            let began = seen || self.flags.pid.is_some() || self.status.is_some();
+            if self.watch.running() == 0 && self.command.is_none() && began {
                 return Ok(End::Over);
             }
             for signal in self.signals.take() {

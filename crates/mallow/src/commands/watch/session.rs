@@ -1,9 +1,8 @@
 //! A watched program: its events in the books, names, what is muted; reports of it.
 
 use std::collections::HashSet;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use mallow_capture::run::directory::monotonic_ns;
+use mallow_capture::run::directory::{monotonic_ns, unix_ms};
 use mallow_capture::watch::Watch;
 use mallow_profile::{FrameId, ProcessId, Profile, SampleEvent, SampleKey};
 use mallow_report::analysis::sampled::{Book, Ended};
@@ -63,11 +62,6 @@ impl Moment {
             period_bytes: watch.control().sampling().then(|| watch.control().period()),
         }
     }
-}
-
-/// Milliseconds since 1970.
-pub fn unix_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis() as u64)
 }
 
 impl Session {

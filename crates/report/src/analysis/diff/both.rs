@@ -91,8 +91,8 @@ fn targets(groups: &[Group], matches: &[super::rows::Match]) -> Vec<Vec<usize>> 
 /// Numbers in as many parts, as large in proportion as these are. The parts add up to the whole.
 fn divided(mut whole: Counts, sizes: &[Counts]) -> Vec<Counts> {
     let mut parts = vec![Counts::default(); sizes.len()];
-    for (field, number) in fields(&mut whole).into_iter().enumerate() {
-        let sizes: Vec<u64> = sizes.iter().map(|&size| *fields(&mut { size })[field]).collect();
+    for (field, number) in whole.numbers_mut().into_iter().enumerate() {
+        let sizes: Vec<u64> = sizes.iter().map(|&size| *{ size }.numbers_mut()[field]).collect();
         let all: u128 = sizes.iter().map(|&size| u128::from(size)).sum();
         let (mut left, mut to_come) = (*number, all);
         for (part, size) in parts.iter_mut().zip(sizes) {
@@ -101,45 +101,14 @@ fn divided(mut whole: Counts, sizes: &[Counts]) -> Vec<Counts> {
                 0 => 0,
                 _ => (u128::from(left) * u128::from(size) / to_come) as u64,
             };
-            *fields(part)[field] = share;
+            *part.numbers_mut()[field] = share;
             (left, to_come) = (left - share, to_come - u128::from(size));
         }
         if let Some(first) = parts.first_mut() {
-            *fields(first)[field] += left;
+            *first.numbers_mut()[field] += left;
         }
     }
     parts
-}
-
-fn fields(counts: &mut Counts) -> [&mut u64; 12] {
-    let Counts {
-        allocations,
-        allocated_bytes,
-        frees,
-        freed_bytes,
-        temporary,
-        temporary_bytes,
-        leaked,
-        leaked_bytes,
-        peak,
-        peak_bytes,
-        reallocs_in_place,
-        reallocs_moved,
-    } = counts;
-    [
-        allocations,
-        allocated_bytes,
-        frees,
-        freed_bytes,
-        temporary,
-        temporary_bytes,
-        leaked,
-        leaked_bytes,
-        peak,
-        peak_bytes,
-        reallocs_in_place,
-        reallocs_moved,
-    ]
 }
 
 impl Joint<'_> {
