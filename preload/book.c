@@ -139,9 +139,8 @@ uint32_t book_stack(const struct unwinder *u, uint32_t generation) {
 
 /* ---- samples ---- */
 
-int book_has_room(const struct slot *slot) {
-    uint32_t at = slot_index(slot);
-    return book != NULL && at < book->max_slots && make_slots(at + 1);
+int book_makes_room(uint32_t at) {
+    return at < book->max_slots && make_slots(at + 1);
 }
 
 /* Copies a slot into its entry. No reader takes it for a live one meanwhile. Field by field, as they were written: a wider
@@ -173,16 +172,17 @@ void book_begin(struct slot *slot) {
 }
 
 void book_end(struct slot *slot, uint64_t now_ns, uint32_t tid, uint32_t stack, uint32_t kind, const void *moved_to) {
-    struct mallow_slot was = slot->seen;
-    slot->seen.sequence &= ~3ull;
-    if (book == NULL)
+    uint64_t over = slot->seen.sequence & ~3ull;
+    if (book == NULL) {
+        slot->seen.sequence = over;
         return;
+    }
     uint64_t number = book->ended, place = number & (book->max_ends - 1);
     if (LIKELY(make(ends, &ends_made, (place + 1) * sizeof *ends, ENDS_PIECE, book->max_ends * sizeof *ends))) {
         struct mallow_end *end = &ends[place];
         __atomic_store_n(&end->number, 0, __ATOMIC_RELAXED);
         __atomic_thread_fence(__ATOMIC_RELEASE);
-        end->sample = was;
+        end->sample = slot->seen;
         end->ended_ns = now_ns;
         end->moved_to = (uint64_t)moved_to;
         end->tid = tid;
@@ -194,10 +194,11 @@ void book_end(struct slot *slot, uint64_t now_ns, uint32_t tid, uint32_t stack, 
         __builtin_prefetch(end + 1, 1);
         __builtin_prefetch((char *)(end + 1) + 64, 1);
     }
+    slot->seen.sequence = over;
     __atomic_store_n(&book->ended, number + 1, __ATOMIC_RELEASE);
     /* After the end is told: a reader finds the sample in one of the two. */
-    if (slot_index(slot) < book->slots)
-        __atomic_store_n(&slots_in_file[slot_index(slot)].sequence, slot->seen.sequence, __ATOMIC_RELEASE);
+    if (LIKELY(slot_index(slot) < book->slots))
+        __atomic_store_n(&slots_in_file[slot_index(slot)].sequence, over, __ATOMIC_RELEASE);
 }
 
 /* ---- a new file ---- */

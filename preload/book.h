@@ -21,8 +21,6 @@ void book_forget(void);
 /* The number of the stack that was walked; 0: it finds no room. */
 uint32_t book_stack(const struct unwinder *unwinder, uint32_t generation);
 
-/* 0: there is no room for the entry of a slot. Others may be written then. */
-int book_has_room(const struct slot *slot);
 /* A sample began, whose slot is filled in but for `sequence`. */
 void book_begin(struct slot *slot);
 /* It ended. */
@@ -30,5 +28,11 @@ void book_end(struct slot *slot, uint64_t now_ns, uint32_t tid, uint32_t stack, 
 
 /* Numbers of the file, NULL before there is one. */
 extern struct mallow_sampling *book HIDDEN;
+
+int book_makes_room(uint32_t index);
+/* 0: there is no room for the entry of a slot. Others may be written then. */
+static inline int book_has_room(const struct slot *slot) {
+    return LIKELY(book != NULL) && (LIKELY(slot_index(slot) < book->slots) || book_makes_room(slot_index(slot)));
+}
 
 #endif

@@ -148,6 +148,16 @@ COLD static void *missed(void) {
     return NULL;
 }
 
+/* The number of the stack that was walked last. */
+static uint32_t stack_of(const struct sampler *s) {
+    struct trail *trail = s->walked;
+    if (UNLIKELY(trail->stack == 0 || trail->generation != modules_generation)) {
+        trail->generation = modules_generation;
+        trail->stack = book_stack(&trail->unwinder, trail->generation);
+    }
+    return trail->stack;
+}
+
 /* A block in a slot, recorded but for its probe, which `begin` fires with the lock held. NULL: the allocator beneath is to
  * serve it. */
 static void *begin(const struct wish *wish, size_t *stale, struct told old, size_t count, struct caller caller) {
@@ -164,7 +174,7 @@ static void *begin(const struct wish *wish, size_t *stale, struct told old, size
         }
         if (LIKELY(slot != NULL)) {
             block = slot_fill(slot, wish->bytes, wish->alignment, stale);
-            fill_in(slot, wish, book_stack(s->walked, modules_generation), s->tid);
+            fill_in(slot, wish, stack_of(s), s->tid);
             book_begin(slot);
             if (wish->family == MALLOW_FAMILY_REALLOC || wish->family == MALLOW_FAMILY_REALLOCARRAY)
                 probe_realloc(old, (struct told){slot->seen.id, block, wish->size}, wish->period);
@@ -215,10 +225,6 @@ COLD static void free_other(void *block) {
     abort();
 }
 
-static uint32_t stack_of(struct sampler *s) {
-    return s != NULL ? book_stack(s->walked, modules_generation) : 0;
-}
-
 /* s: has walked the stack. NULL: the end has none. Returns 0 where there is no such sample. */
 int sample_end(void *block, uint32_t kind, const void *moved_to, struct sampler *s) {
     struct slot *unclean = NULL, *unused = NULL;
@@ -229,7 +235,7 @@ int sample_end(void *block, uint32_t kind, const void *moved_to, struct sampler 
         uint64_t now = sys_tick_ns();
         if (kind == MALLOW_END_FREED)
             probe_free(&slot->seen);
-        book_end(slot, now, s != NULL ? s->tid : thread_id(), stack_of(s), kind, moved_to);
+        book_end(slot, now, s != NULL ? s->tid : thread_id(), s != NULL ? stack_of(s) : 0, kind, moved_to);
         unclean = slot_put(slot) ? slot : NULL;
         unused = slots_cold(now);
     }

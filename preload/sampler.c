@@ -1,7 +1,6 @@
 /* See sampler.h. */
 #include "sampler.h"
 #include "book.h"
-#include "lock.h"
 #include "modules.h"
 #include "sample.h"
 
@@ -19,10 +18,10 @@ static _Thread_local char entering __attribute__((tls_model("initial-exec")));
 static _Thread_local unsigned char destructions __attribute__((tls_model("initial-exec")));
 
 static struct sampler *samplers; /* all that there are; they live as long as the image */
-static uint32_t lock_word;
-static int broken;  /* nobody gives the lock back any more */
-static int forking; /* the lock is held for the sake of a child */
-static int opened;  /* -1: cannot be */
+uint32_t sample_lock_word;
+static uint32_t broken; /* nobody gives the lock back any more */
+static int forking;     /* the lock is held for the sake of a child */
+static int opened;      /* -1: cannot be */
 static pthread_key_t key;
 static int key_state; /* 0: none yet, 1: there is one, -1: cannot be had */
 
@@ -33,25 +32,13 @@ static void lock_broken(void) {
     sample_over();
 }
 
-int sample_lock(struct sampler *s) {
-    if (UNLIKELY(__atomic_load_n(&broken, __ATOMIC_RELAXED)))
-        return 0;
-    if (s != NULL)
-        s->holds = 1;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    if (LIKELY(lock_quick_try(&lock_word)) || lock_quick_wait(&lock_word, LOCK_TRIES))
+COLD int sample_lock_slowly(struct sampler *s) {
+    if (!__atomic_load_n(&broken, __ATOMIC_RELAXED) && lock_quick_wait(&sample_lock_word, LOCK_TRIES))
         return 1;
     if (s != NULL)
         s->holds = 0;
     lock_broken();
     return 0;
-}
-
-void sample_unlock(struct sampler *s) {
-    lock_quick_release(&lock_word);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    if (s != NULL)
-        s->holds = 0;
 }
 
 /* ---- fork ---- */
@@ -70,18 +57,20 @@ void sample_forked_parent(void) {
 }
 
 void sample_forked_child(void) {
-    if (lock_word != 0 && !forking)
+    if (sample_lock_word != 0 && !forking)
         lock_broken(); /* a copy of what another thread was changing */
-    lock_word = 0;
+    sample_lock_word = broken;
     forking = 0;
     entering = 0;
     opened = opened < 0 ? -1 : 0;
     book_forget();
     dice_forked();
     countdown = (struct countdown){0};
-    for (struct sampler *s = samplers; s != NULL; s = s->next)
+    for (struct sampler *s = samplers; s != NULL; s = s->next) {
         if (s != own_sampler)
             s->owned = 0;
+        s->begins.stack = s->ends.stack = 0;
+    }
     if (own_sampler != NULL)
         own_sampler->tid = thread_id();
 }
@@ -116,11 +105,12 @@ static struct sampler *sampler_new(void) {
     if (s == NULL)
         return NULL;
     s->owned = 1;
-    unwind_setup(&s->begins, s + 1, limit);
-    unwind_setup(&s->ends, (char *)(s + 1) + unwind_bytes(limit), limit);
+    struct unwinder *begins = &s->begins.unwinder, *ends = &s->ends.unwinder;
+    unwind_setup(begins, s + 1, limit);
+    unwind_setup(ends, (char *)(s + 1) + unwind_bytes(limit), limit);
     /* Used during a walk alone. */
-    s->ends.fresh_places = s->begins.fresh_places;
-    s->ends.fresh_states = s->begins.fresh_states;
+    ends->fresh_places = begins->fresh_places;
+    ends->fresh_states = begins->fresh_states;
     s->next = __atomic_load_n(&samplers, __ATOMIC_RELAXED);
     while (!__atomic_compare_exchange_n(&samplers, &s->next, s, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
         ;
@@ -181,8 +171,8 @@ COLD struct sampler *sampler_enter(void) {
     if (s != NULL) {
         s->inside = s->holds = s->pendings = 0;
         s->tid = thread_id();
-        unwind_adopt(&s->begins);
-        unwind_adopt(&s->ends);
+        unwind_adopt(&s->begins.unwinder);
+        unwind_adopt(&s->ends.unwinder);
         own_sampler = s;
         if (!adopted && key_state > 0)
             pthread_setspecific(key, s);
@@ -199,12 +189,12 @@ __attribute__((destructor)) static void image_exits(void) {
 }
 
 COLD int sampler_abandoned(struct sampler *s, uint64_t sp) {
-    if (!unwind_owns(&s->begins, sp) || !unwind_owns(&s->begins, s->inside) || sp <= s->inside)
+    if (!unwind_owns(&s->begins.unwinder, sp) || !unwind_owns(&s->begins.unwinder, s->inside) || sp <= s->inside)
         return 0;
     if (s->holds) /* half of a change was done */
         lock_broken();
-    unwind_adopt(&s->begins);
-    unwind_adopt(&s->ends);
+    unwind_adopt(&s->begins.unwinder);
+    unwind_adopt(&s->ends.unwinder);
     return 1;
 }
 
@@ -219,11 +209,11 @@ COLD static void tables_come(struct sampler *s) {
     s->epoch = __atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED);
 }
 
-void sampler_walk(struct sampler *s, struct unwinder *into, struct caller caller) {
-    s->walked = into;
+void sampler_walk_anew(struct sampler *s, struct trail *trail, struct caller caller) {
+    struct unwinder *into = &trail->unwinder;
+    trail->stack = 0;
     modules_learn();
-    /* Tables come while mallow's clock ticks, and at no other time. */
-    if (UNLIKELY(modules_unanswered != 0) && s->epoch != __atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED))
+    if (tables_may_come(s))
         tables_come(s);
     uint32_t before = modules_unanswered;
     unwind(into, caller_pc(caller), caller.sp, caller.rbp);

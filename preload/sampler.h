@@ -5,11 +5,20 @@
 #define MALLOW_SAMPLER_H
 
 #include "caller.h"
+#include "lock.h"
+#include "modules.h"
 #include "slots.h"
 #include "target.h"
 #include "unwind.h"
 
 #define PENDING_MOST 32u
+
+/* The stack of an allocation, or of a free, as it was walked last. */
+struct trail {
+    struct unwinder unwinder;
+    uint32_t stack;      /* its number in the book; 0: to be looked up */
+    uint32_t generation; /* modules_generation when it was */
+};
 
 /*
  * Invariant: only its owner touches it. `inside` is the frame address of the work under way, 0 between; a signal handler
@@ -23,9 +32,9 @@ struct sampler {
     uint32_t pendings;
     uint64_t epoch; /* mallow's clock when tables were last asked for */
     struct sampler *next;
-    struct unwinder *walked;     /* the last walk's */
-    struct unwinder begins;      /* an allocation's stack is most like the last allocation's, */
-    struct unwinder ends;        /* and a free's like the last free's */
+    struct trail *walked;        /* the last walk's */
+    struct trail begins;         /* an allocation's stack is most like the last allocation's, */
+    struct trail ends;           /* and a free's like the last free's */
     void *pending[PENDING_MOST]; /* blocks that signal handlers freed */
 };
 
@@ -66,13 +75,38 @@ static inline void sampler_end(struct sampler *s) {
     }
 }
 
-/* Walks the caller's stack into one of the unwinders; the first time a thread meets a module, it may wait for its table. */
-void sampler_walk(struct sampler *sampler, struct unwinder *into, struct caller caller);
+/* Walks the caller's stack along one of the trails; the first time a thread meets a module, it may wait for its table. */
+void sampler_walk_anew(struct sampler *sampler, struct trail *trail, struct caller caller);
+
+/* Tables come while mallow's clock ticks, and at no other time. */
+static inline int tables_may_come(const struct sampler *s) {
+    return UNLIKELY(modules_unanswered != 0) && s->epoch != __atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED);
+}
+
+static inline void sampler_walk(struct sampler *s, struct trail *trail, struct caller caller) {
+    s->walked = trail;
+    if (tables_may_come(s) || !unwind_same(&trail->unwinder, caller_pc(caller), caller.sp, caller.rbp))
+        sampler_walk_anew(s, trail, caller);
+}
 
 /* Slots and book, for a moment: 0 where they cannot be had, and then nothing is recorded in this image any more. Nobody
  * holds it while the target's code can run, but a thread that a handler left by longjmp. */
-int sample_lock(struct sampler *sampler);
-void sample_unlock(struct sampler *sampler);
+extern uint32_t sample_lock_word HIDDEN;
+COLD int sample_lock_slowly(struct sampler *sampler);
+
+static inline int sample_lock(struct sampler *s) {
+    if (s != NULL)
+        s->holds = 1;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    return LIKELY(lock_quick_try(&sample_lock_word)) || sample_lock_slowly(s);
+}
+
+static inline void sample_unlock(struct sampler *s) {
+    lock_quick_release(&sample_lock_word);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (s != NULL)
+        s->holds = 0;
+}
 
 /* sample.c: the block's sample ends here. 0: there is none. */
 int sample_end(void *block, uint32_t kind, const void *moved_to, struct sampler *sampler);

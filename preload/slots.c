@@ -27,9 +27,8 @@
 /* A block of so many bytes is asked for as glibc asks: the system may refuse it, and would not refuse to open a slot. */
 #define LARGE (64ull << 20)
 
-#define COLD_NS 1000000000ull
-
 struct slot_range slot_range;
+_Static_assert(sizeof(struct slot) == 128, "a slot is two cache lines");
 
 struct region {
     uint32_t *index; /* of slots, by their place; those below `places` are set */
@@ -42,7 +41,8 @@ static struct region regions[SIZES];
 static uint32_t region_bits;
 struct slot *slots;
 static uint32_t count, most;
-static uint64_t warm_bytes, cooled_ns;
+static uint64_t warm_bytes;
+uint64_t slots_looked_ns;
 
 static uint64_t region_start(uint32_t size) {
     return slot_range.start + ((uint64_t)(size - SMALLEST) << region_bits);
@@ -221,10 +221,8 @@ void slot_put_clean(struct slot *slot) {
     push(&regions[slot->size - SMALLEST].cold, slot);
 }
 
-struct slot *slots_cold(uint64_t now_ns) {
-    if (now_ns - cooled_ns < COLD_NS)
-        return NULL;
-    cooled_ns = now_ns;
+COLD struct slot *slots_cool(uint64_t now_ns) {
+    slots_looked_ns = now_ns;
     uint32_t list = 0;
     for (uint32_t i = 0; i < SIZES; i++) {
         while (regions[i].warm != 0)

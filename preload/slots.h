@@ -30,6 +30,7 @@ struct slot {
     uint64_t used;   /* bytes from start on that may hold something else than zeros */
     uint32_t next;   /* in its list: index + 1 */
     uint8_t size;    /* 2^size bytes */
+    uint64_t pad[4]; /* two cache lines: an index is a shift */
 };
 
 /* bytes 0: nothing is reserved. Written once, before the first block of it is given away. */
@@ -77,7 +78,12 @@ void slot_clean(struct slot *slot);
 void slot_put_clean(struct slot *slot);
 
 /* Slots whose memory nobody needed for a second, as a list: to be cleaned and put like the one above. NULL: none. */
-struct slot *slots_cold(uint64_t now_ns);
+#define SLOTS_COLD_NS 1000000000ull
+extern uint64_t slots_looked_ns HIDDEN;
+struct slot *slots_cool(uint64_t now_ns);
+static inline struct slot *slots_cold(uint64_t now_ns) {
+    return LIKELY(now_ns - slots_looked_ns < SLOTS_COLD_NS) ? NULL : slots_cool(now_ns);
+}
 struct slot *slot_next(const struct slot *slot);
 
 #endif

@@ -392,6 +392,18 @@ COLD static uint32_t take_over(struct unwinder *u, uint32_t count, uint32_t vali
     return fresh;
 }
 
+int unwind_same(struct unwinder *u, uint64_t pc, uint64_t sp, uint64_t rbp) {
+    if (u->forget || u->unloads != modules_linker.unloads || modules_unsettled() || u->filled != u->depth)
+        return 0;
+    const struct place *last = &u->places[u->depth - 1];
+    const struct state *state = &u->states[u->depth - 1];
+    if (last->sp != sp || last->pc != pc || ((state->flags & STATE_NEEDS_RBP) != 0 && state->rbp != rbp) ||
+        any_changed(u, u->depth) != 0)
+        return 0;
+    u->shared = u->depth;
+    return 1;
+}
+
 void unwind(struct unwinder *u, uint64_t first_pc, uint64_t first_sp, uint64_t first_rbp) {
     if (UNLIKELY(modules_unsettled()))
         modules_settle(unwind_flush);
