@@ -2,7 +2,7 @@
 
 use super::directory::{About, about, bases, remove, unix_ms};
 use super::session::sources;
-use super::source::Source;
+use super::writer;
 use crate::wire::{self, control};
 use std::fs;
 use std::io;
@@ -76,27 +76,45 @@ fn candidates() -> Vec<PathBuf> {
 }
 
 /// Directories of sampling runs stay when mallow leaves, so that it can come back; the next one that starts a run removes
-/// those in which nobody lives. What a crash left is kept for [`KEPT_MS`]: somebody may want to look at it.
+/// those in which nobody lives. What a crash left is kept for [`KEPT_MS`], and the latest [`KEPT_BYTES`] of it: somebody may
+/// want to look at it.
 pub fn sweep() {
-    for path in candidates() {
-        let Some(left) = left(&path).filter(|left| left.still_running == 0) else { continue };
-        let Ok(control) = control(&path) else { continue };
-        if !matches!(control.mode, wire::MODE_SAMPLE | wire::MODE_DORMANT) {
+    let now_ms = unix_ms();
+    let mut kept_bytes = 0;
+    let all: Vec<LeftBehind> =
+        left_behind().into_iter().filter(|left| left.sampled && left.still_running == 0).collect();
+    let inhabited = if all.is_empty() { Vec::new() } else { inhabited() };
+    for left in all.iter().rev() {
+        let age_ms = now_ms.saturating_sub(left.about.started_unix_ms);
+        if age_ms <= STARTING_MS || inhabited.contains(&left.path) {
             continue;
         }
-        let age_ms = unix_ms().saturating_sub(left.about.started_unix_ms);
-        let sources = sources(&path);
-        let in_order = !sources.is_empty() && sources.iter().all(Source::ended_in_order);
-        if (in_order && age_ms > STARTING_MS) || age_ms > KEPT_MS {
-            remove(&path);
+        let sources = sources(&left.path);
+        let nothing_to_tell = sources.iter().all(|source| source.ended_in_order() || source.samples() == 0);
+        kept_bytes += if nothing_to_tell { 0 } else { bytes(&left.path) };
+        if nothing_to_tell || age_ms > KEPT_MS || kept_bytes > KEPT_BYTES {
+            remove(&left.path);
         }
     }
 }
 
 /// A week.
 const KEPT_MS: u64 = 7 * 24 * 3600 * 1000;
+/// They lie in memory.
+const KEPT_BYTES: u64 = 256 << 20;
 /// A command that was just started may not have made its file yet.
 const STARTING_MS: u64 = 10 * 1000;
+
+/// Run directories that some process would take part in, or hand on: one that has no file in it as yet, or is static.
+fn inhabited() -> Vec<PathBuf> {
+    writer::processes().filter_map(|pid| writer::directory_told_to(pid).ok().flatten()).collect()
+}
+
+/// What the files of a directory, which may be sparse, take.
+fn bytes(directory: &Path) -> u64 {
+    let files = fs::read_dir(directory).into_iter().flatten().flatten();
+    files.filter_map(|file| file.metadata().ok()).map(|file| file.blocks() * 512).sum()
+}
 
 /// This user's run directories that no mallow reads any more, the oldest first.
 pub fn left_behind() -> Vec<LeftBehind> {

@@ -14,3 +14,4 @@ pub mod spool;
 pub mod steady;
 pub mod tables;
 mod unwatched;
+pub mod writer;

@@ -1,5 +1,6 @@
 //! One process file, read while its process writes it. Nothing in it is trusted.
 
+use super::writer::{Claim, Writer};
 use crate::chunk::{ModuleStart, ProcessStart};
 use crate::wire::{self, Segment, Shared, module, process, sampling, thread};
 use mallow_profile::FamilyCounts;
@@ -7,8 +8,9 @@ use rustc_hash::FxHashSet;
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
 /// A mapped process file, with the layout that was checked when it was opened.
@@ -19,6 +21,9 @@ pub struct Source {
     max_threads: u32,
     large_words: u64,
     small_words: u64,
+    name: OsString,
+    inode: u64,
+    writer: OnceLock<Option<Writer>>,
     /// Process id, as the file says.
     pub pid: u32,
     /// Number in the file's name. Free again once mallow has removed the file.
@@ -39,7 +44,8 @@ impl Source {
     /// Opens a process file.
     pub fn open(path: &Path) -> io::Result<Opened> {
         let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
-        let length = file.metadata()?.len();
+        let metadata = file.metadata()?;
+        let length = metadata.len();
         if length < process::BYTES as u64 {
             return Ok(Opened::Filling);
         }
@@ -77,6 +83,9 @@ impl Source {
             max_threads,
             large_words: large.into(),
             small_words: small.into(),
+            name: path.file_name().unwrap_or_default().to_owned(),
+            inode: metadata.ino(),
+            writer: OnceLock::new(),
             shared,
         }))
     }
@@ -123,6 +132,12 @@ impl Source {
     pub fn ended_in_order(&self) -> bool {
         let at = self.shared.get64(process::SAMPLING) as usize;
         at != 0 && self.shared.get32(at.saturating_add(sampling::EXITED)) != 0
+    }
+
+    /// Samples that ever began in an image of a sampling run.
+    pub fn samples(&self) -> u64 {
+        let at = self.shared.get64(process::SAMPLING) as usize;
+        if at == 0 { 0 } else { self.shared.get64(at.saturating_add(sampling::BEGUN)) }
     }
 
     /// Modules announced so far.
@@ -273,9 +288,23 @@ impl Source {
         (sum, self.shared.get64(process::UNRECORDED))
     }
 
-    /// True while the process exists and is no zombie.
+    /// The process that writes it; None where it was gone when this was asked first.
+    pub fn writer(&self) -> Option<Writer> {
+        *self.writer.get_or_init(|| Writer::find(&self.claim()))
+    }
+
+    /// Whether it is process `pid` that writes it.
+    pub fn is_written_by(&self, pid: u32) -> bool {
+        Writer::with_pid(pid, &self.claim()).is_some()
+    }
+
+    fn claim(&self) -> Claim<'_> {
+        Claim { inode: self.inode, pid: self.pid, start_ns: self.start_ns(), name: self.name.as_encoded_bytes() }
+    }
+
+    /// True while the process that writes it exists and is no zombie.
     pub fn alive(&self) -> bool {
-        process_alive(self.pid)
+        self.writer().is_some_and(Writer::alive)
     }
 }
 
@@ -294,14 +323,6 @@ pub fn unseen(directory: &Path, seen: &FxHashSet<OsString>) -> Vec<(OsString, Op
         .collect();
     found.sort_by_key(|(_, source)| source.as_ref().map_or(0, Source::start_ns));
     found
-}
-
-/// True while a process with this pid exists and is no zombie.
-pub fn process_alive(pid: u32) -> bool {
-    let Ok(status) = std::fs::read(format!("/proc/{pid}/stat")) else { return false };
-    // "PID (NAME) STATE …": the name may hold anything, so the state follows the last ')'.
-    let state = status.iter().rposition(|&b| b == b')').and_then(|at| status.get(at + 2));
-    !matches!(state, Some(b'Z' | b'X' | b'x'))
 }
 
 /// A lap that could not hold the next record ends with a PAD record and unused words. Removes them from the `count`

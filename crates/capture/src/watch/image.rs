@@ -73,6 +73,8 @@ pub struct Image {
     begun: bool,
     /// Inherited samples are its own: whoever allocated them is gone.
     pub heir: bool,
+    /// The process goes on as another image.
+    pub replaced: bool,
 }
 
 impl Image {
@@ -93,6 +95,7 @@ impl Image {
             looked_ns: 0,
             begun: false,
             heir: false,
+            replaced: false,
         }
     }
 

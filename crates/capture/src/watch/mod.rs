@@ -15,6 +15,7 @@ use crate::run::directory::{self, About, about, monotonic_ns};
 use crate::run::left;
 use crate::run::source;
 use crate::run::tables;
+use crate::run::writer::Writer;
 use crate::wire::{self, Shared, control};
 use mallow_profile::{Process, ProcessId, Profile, SampleEvent};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -219,7 +220,7 @@ impl Watch {
             // Nobody writes it any more: what it holds now is all.
             image.look(&mut self.common, now_ns, true, each);
             each(SampleEvent::ProcessEnded { process: id, at_ns: now_ns });
-            if !image.source.ended_in_order() && !image.source.alive() {
+            if !image.source.ended_in_order() && !image.replaced && !image.source.alive() {
                 self.abrupt.insert(image.source.pid);
             }
             if let Some(process) = self.profile.processes.get_mut(id.0 as usize) {
@@ -268,19 +269,22 @@ impl Watch {
     /// The images whose process is gone or has become another one; all, where nobody writes any more. The others inherit
     /// what their parents have left them, where those are gone.
     fn over(&mut self) -> Vec<ProcessId> {
-        let mut newest: FxHashMap<u32, u64> = FxHashMap::default();
+        let mut newest: FxHashMap<Writer, u64> = FxHashMap::default();
         for image in &self.images {
-            let start = newest.entry(image.source.pid).or_default();
+            let Some(writer) = image.source.writer() else { continue };
+            let start = newest.entry(writer).or_default();
             *start = (*start).max(image.source.start_ns());
         }
+        let pids: FxHashSet<u32> = self.images.iter().map(|image| image.source.pid).collect();
         let mut over = Vec::new();
         for image in &mut self.images {
-            let replaced = newest.get(&image.source.pid).is_some_and(|&newest| newest > image.source.start_ns());
-            if !self.live || replaced || !image.source.alive() {
+            let newest = image.source.writer().and_then(|writer| newest.get(&writer));
+            image.replaced = newest.is_some_and(|&newest| newest > image.source.start_ns());
+            if !self.live || image.replaced || !image.source.alive() {
                 over.push(image.id);
             }
             let parent = self.profile.processes.get(image.id.0 as usize).map_or(0, |process| process.parent_pid);
-            image.heir |= !newest.contains_key(&parent);
+            image.heir |= !pids.contains(&parent);
         }
         over
     }

@@ -5,6 +5,7 @@ use crate::run::directory::monotonic_ns;
 use crate::wire::{self, Shared, control, end, module, process, sampling, slot, stack};
 use mallow_profile::{Lost, SampleEvent};
 use std::fs::{self, File, OpenOptions};
+use std::sync::OnceLock;
 use tempfile::TempDir;
 
 const SLOTS: u32 = 8;
@@ -59,7 +60,7 @@ impl Target {
             file.set32(at, value);
         }
         for (at, value) in [
-            (process::START_NS, 5),
+            (process::START_NS, start_ns() + 5),
             (process::MODULES_OFFSET, process::BYTES as u64),
             (process::THREADS_OFFSET, (SAMPLING - 4096) as u64),
             (process::RINGS_OFFSET, SAMPLING as u64),
@@ -78,7 +79,7 @@ impl Target {
     fn sample(&self, at: usize, sequence: u64, size: u64, stack: u32, flags: u8) {
         self.file.set64(at + slot::ADDRESS, 0x1000 + size);
         self.file.set64(at + slot::SIZE, size);
-        self.file.set64(at + slot::BEGAN_NS, 100);
+        self.file.set64(at + slot::BEGAN_NS, start_ns() + 100);
         self.file.set32(at + slot::PERIOD, 4096);
         self.file.set32(at + slot::TID, 7);
         self.file.set32(at + slot::STACK, stack);
@@ -98,7 +99,7 @@ impl Target {
         self.ended += 1;
         let at = ENDS_AT + ((self.ended - 1) % u64::from(ENDS)) as usize * end::BYTES;
         self.sample(at + end::SAMPLE, generation << 2 | slot::STATE_LIVE, size, 0, 0);
-        self.file.set64(at + end::ENDED_NS, 200 + self.ended);
+        self.file.set64(at + end::ENDED_NS, start_ns() + 200 + self.ended);
         self.file.set32(at + end::TID, 8);
         self.file.set32(at + end::SLOT, index);
         self.file.set32(at + end::KIND, kind);
@@ -129,11 +130,15 @@ fn look(watch: &mut Watch) -> Vec<String> {
     let mut told = Vec::new();
     watch.poll(&mut |event| {
         told.push(match event {
-            SampleEvent::ProcessBegan { process, at_ns } => format!("process {} from {at_ns}", process.0),
+            SampleEvent::ProcessBegan { process, at_ns } => {
+                format!("process {} from {}", process.0, at_ns.saturating_sub(start_ns()))
+            }
             SampleEvent::Allocated { key, sample } => {
                 format!("{} in {}: {} of {}", key.generation, key.slot, sample.size, sample.thread)
             }
-            SampleEvent::Freed { key, release } => format!("{} freed at {}", key.generation, release.at_ns),
+            SampleEvent::Freed { key, release } => {
+                format!("{} freed at {}", key.generation, release.at_ns - start_ns())
+            }
             SampleEvent::Reallocated { key, .. } => format!("{} reallocated", key.generation),
             SampleEvent::Gone { key, .. } => format!("{} gone", key.generation),
             SampleEvent::Lost { lost: Lost { events, picks, stacks, damaged }, .. } => {
@@ -143,6 +148,40 @@ fn look(watch: &mut Watch) -> Vec<String> {
         });
     });
     told
+}
+
+/// What the times of the played target count from: this process, which plays it, is older.
+fn start_ns() -> u64 {
+    static START: OnceLock<u64> = OnceLock::new();
+    *START.get_or_init(monotonic_ns)
+}
+
+/// A child of this process, which has the same files mapped.
+struct Child(libc::pid_t);
+
+impl Child {
+    fn fork() -> Self {
+        // SAFETY: the child does nothing but wait for a signal, which any thread's copy may do.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            loop {
+                // SAFETY: as above.
+                unsafe { libc::pause() };
+            }
+        }
+        assert!(pid > 0);
+        Self(pid)
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // SAFETY: a child of ours that nobody else waits for.
+        unsafe {
+            libc::kill(self.0, libc::SIGKILL);
+            libc::waitpid(self.0, std::ptr::null_mut(), 0);
+        }
+    }
 }
 
 fn own() -> u32 {
@@ -222,7 +261,12 @@ fn inherited_samples_are_the_parents_while_it_lives() {
     let parent = own();
     let target = Target::new(&place, parent, 1);
     target.allocate(0, 1, 100, 0, 0);
-    let child = Target::new(&place, 1, parent);
+    // It writes its file as p-0-0 before it is known which pid it has.
+    let child = Target::new(&place, 0, parent);
+    let forked = Child::fork();
+    fs::rename(place.path().join("p-0-0"), place.path().join(format!("p-{}-0", forked.0))).unwrap();
+    child.file.set32(process::PID, forked.0 as u32);
+    child.file.set64(process::START_NS, monotonic_ns());
     child.allocate(0, 1, 100, 0, slot::INHERITED);
     child.allocate(1, 1, 50, 0, 0);
     let mut watch = Watch::open(place.path()).unwrap();
@@ -246,6 +290,23 @@ fn what_was_left_behind_is_read_to_its_end() {
     let told = look(&mut watch);
     assert_eq!(told, ["process 0 from 5", "1 in 0: 100 of 7", "2 in 1: 64 of 7", "2 freed at 201", "process 0 ended"]);
     assert!(place.path().join(format!("p-{}-0", own())).exists());
+}
+
+/// As it is with a run directory that a killed process left, once its pid was given to another one.
+#[test]
+fn a_file_of_an_earlier_process_with_the_same_pid_is_over() {
+    let place = directory();
+    let target = Target::new(&place, own(), 1);
+    target.allocate(0, 1, 100, 0, 0);
+    let mut watch = Watch::open(place.path()).unwrap();
+    look(&mut watch);
+    assert_eq!(watch.running(), 1);
+    drop(watch);
+    target.file.set64(process::START_NS, 1);
+    let mut watch = Watch::open(place.path()).unwrap();
+    look(&mut watch);
+    assert_eq!(watch.running(), 0);
+    assert!(watch.ended_abruptly(own()));
 }
 
 #[test]
