@@ -32,6 +32,10 @@ pub struct WatchFlags {
     /// Report what was allocated longer ago than this and is still live
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time)]
     pub older_than: Duration,
+    /// Call nothing growing before it has grown for so long: until then a cache may still fill up. Shorter growth is listed
+    /// below as growing so far
+    #[arg(long, value_name = "TIME", default_value = "3m", value_parser = time)]
+    pub warm_up: Duration,
     /// Keep what was live when most was, and report it at the end
     #[arg(long)]
     pub track_peak: bool,
@@ -143,6 +147,9 @@ joined. Its probes, for perf and bpftrace alike, are in the libmallow.so that
   perf buildid-cache --add LIB; perf probe 'sdt_mallow:*'
   perf record -e 'sdt_mallow:*' --call-graph dwarf -p PID -- sleep 60
   perf script -F +pid,+ip,+sym,+dso | mallow import -
+
+bpftrace writes the same with examples/probes.bt of Mallow's sources, but of
+programs without frame pointers it knows the innermost functions alone.
 
   perf trace -T -e 'sdt_mallow:*' --call-graph dwarf -p PID 2> trace.txt
   mallow import trace.txt

@@ -215,7 +215,11 @@ fn detail(frame: &mut Frame, area: Rect, state: &mut State, look: &Look) {
         Line::from(format!(
             "growth    {}{}",
             growth(&site.growth, look),
-            if site.growth.verdict == Verdict::Growing { " an hour, beyond doubt" } else { "" }
+            match site.growth.verdict {
+                Verdict::Growing => " an hour, beyond doubt",
+                Verdict::SoFar => " an hour so far",
+                _ => "",
+            }
         )),
         Line::from(format!("age       {} to {}", span(site.youngest_ms), span(site.oldest_ms))),
         Line::from(format!("held      {} byte·seconds since it is watched", estimated_count(&site.byte_seconds, look))),

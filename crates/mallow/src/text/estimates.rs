@@ -42,7 +42,7 @@ pub fn growth(growth: &Growth, look: &Look) -> String {
         Verdict::Steady => "steady".to_owned(),
         Verdict::Uneven => "uneven".to_owned(),
         Verdict::Slowing => "slowing down".to_owned(),
-        Verdict::Growing => format!("+{}", estimated_bytes(&growth.bytes_per_hour, look)),
+        Verdict::SoFar | Verdict::Growing => format!("+{}", estimated_bytes(&growth.bytes_per_hour, look)),
     }
 }
 
@@ -82,6 +82,7 @@ mod tests {
             (estimated_count(&of(2e6, 1.8e6, 2.2e6), &look), "2.00 M ±10 %"),
             (period(Some(524_288), &look), "a sample in 524 kB on average"),
             (grows(Verdict::Growing), "+1.00 MB ±10 %"),
+            (grows(Verdict::SoFar), "+1.00 MB ±10 %"),
             (grows(Verdict::Slowing), "slowing down"),
             (grows(Verdict::Steady), "steady"),
             (grows(Verdict::Unknown), "not enough samples"),

@@ -74,8 +74,10 @@ pub fn run(flags: &WatchFlags) -> Result<ExitCode> {
     if screen.is_none() {
         tell_beginning(&watch, flags);
     }
+    let mut session = Session::new(known, flags.track_peak);
+    session.book.warm_up(flags.warm_up.as_nanos() as u64);
     let watcher = Watcher {
-        session: Session::new(known, flags.track_peak),
+        session,
         watch,
         command,
         status: None,

@@ -35,13 +35,15 @@ pub fn report(report: &Watched, look: &Look, stacks: bool, more: bool) -> String
         );
         page.line(told("reported", of_them));
     }
-    section("Growing, beyond doubt", report.sites.iter().filter(|site| growing(site)), look, stacks, &mut page);
+    let with = |verdict| report.sites.iter().filter(move |site| site.growth.verdict == verdict);
+    section("Growing, beyond doubt", with(Verdict::Growing), look, stacks, &mut page);
+    section("Growing so far; too early to say whether it ends", with(Verdict::SoFar), look, stacks, &mut page);
     let title = match report.which {
         Which::Old => "Old, and still live",
         Which::Live => "Live",
         Which::Peak => "Live at the peak",
     };
-    section(title, report.sites.iter().filter(|site| !growing(site)), look, stacks, &mut page);
+    section(title, report.sites.iter().filter(|site| site.growth.verdict < Verdict::SoFar), look, stacks, &mut page);
     if report.sites.is_empty() {
         page.line(Line::new().plain(match report.which {
             Which::Old => "  Nothing to report: no sample is that old, or all are known.",
@@ -100,6 +102,7 @@ fn show(site: &WatchedSite, look: &Look, stacks: bool, page: &mut Page) {
     let mut facts = Vec::new();
     match site.growth.verdict {
         Verdict::Unknown => {}
+        Verdict::SoFar => facts.push(format!("{} an hour so far", growth(&site.growth, look))),
         Verdict::Growing => facts.push(format!("{} an hour", growth(&site.growth, look))),
         Verdict::Steady | Verdict::Uneven | Verdict::Slowing => facts.push(growth(&site.growth, look)),
     }
@@ -176,8 +179,4 @@ pub fn recent(all: &[Recent], look: &Look, stacks: bool) -> String {
     }
     page.gap();
     page.into_text()
-}
-
-fn growing(site: &WatchedSite) -> bool {
-    site.growth.verdict == Verdict::Growing
 }

@@ -7,9 +7,9 @@ use rustc_hash::FxHashMap;
 
 use super::estimate::{Estimate, Sum};
 use super::feeding::began;
-use super::growth::{Growth, Lives, Verdict};
+use super::growth::{Asked, Growth, Lives, Said, Verdict, WARM_UP_NS};
 use super::history::History;
-use super::lives::{CLOCKS, Clock};
+use super::lives::{CLOCKS, Clock, Traffic};
 use super::site::{Site, Sums, seconds, weight};
 
 /// A sample that was freed or reallocated.
@@ -66,6 +66,8 @@ pub struct Book {
     pub(super) began_ns: Option<u64>,
     /// None until the first sample: it tells when the watching begins.
     pub(super) clocks: Option<[Clock; CLOCKS]>,
+    /// By clock.
+    pub(super) traffic: [Traffic; CLOCKS],
     pub(super) waiting: Vec<SampleEvent>,
     pub(super) processes: FxHashMap<ProcessId, Running>,
     pub(super) sites: FxHashMap<StackId, FxHashMap<ProcessId, Site>>,
@@ -82,6 +84,7 @@ pub struct Book {
     pub(super) peak: Option<Peak>,
     pub(super) lost: Lost,
     pub(super) longest_period: u64,
+    warm_up_ns: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -108,6 +111,11 @@ impl Book {
     /// Nothing so far.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// What grows for less than `warm_up_ns`, instead of [`WARM_UP_NS`], grows so far.
+    pub fn warm_up(&mut self, warm_up_ns: u64) {
+        self.warm_up_ns = Some(warm_up_ns);
     }
 
     /// Keeps what was live at the highest footprint. It costs a copy of the live samples for each percent by which it rises.
@@ -263,8 +271,15 @@ impl Book {
         };
         // A site is looked at again and again: about as often as its time doubled anew.
         let watched = self.now_ns.saturating_sub(since_ns) as f64 * 1e-9;
-        let tests = (self.kept_apart.max(1) * CLOCKS) as f64 * (watched + 2.0).log2();
-        Growth::of_clocks(std::array::from_fn(|number| {
+        let asked = Asked {
+            since_ns,
+            now_ns: self.now_ns,
+            tests: (self.kept_apart.max(1) * CLOCKS) as f64 * (watched + 2.0).log2(),
+            heaviest: self.longest_period as f64,
+            lot,
+            warm_up_ns: self.warm_up_ns.unwrap_or(WARM_UP_NS),
+        };
+        Said::together(std::array::from_fn(|number| {
             let (clock, mut lives) = (&clocks[number], Lives::default());
             for (_, site) in running() {
                 lives.deaths.merge(&site.deaths[number]);
@@ -272,7 +287,7 @@ impl Book {
                     lives.live[clock.bucket(sample.at_ns) as usize] += weight(sample);
                 }
             }
-            lives.growth(clock, since_ns, self.now_ns, tests, self.longest_period as f64, lot)
+            lives.growth(clock, &self.traffic[number], &asked)
         }))
     }
 
@@ -284,6 +299,7 @@ impl Book {
         let Some(clocks) = &mut self.clocks else { return };
         for (number, clock) in clocks.iter_mut().enumerate() {
             while let Some(step) = clock.step(self.now_ns) {
+                self.traffic[number].step(step);
                 for site in self.sites.values_mut().flat_map(FxHashMap::values_mut) {
                     site.deaths[number].step(step);
                 }

@@ -28,7 +28,7 @@ impl Book {
                 self.drop_ended();
                 self.processes.insert(process, Running { known_ns: at_ns, since_ns: u64::MAX, ended: false });
             }
-            SampleEvent::Allocated { key, sample } => self.allocate(key, sample),
+            SampleEvent::Allocated { key, sample } => self.allocate(key, sample, clocks),
             SampleEvent::Freed { key, release } => self.end(key, release, Some(false), clocks),
             SampleEvent::Reallocated { key, release, .. } => self.end(key, release, Some(true), clocks),
             SampleEvent::Gone { key, after_ns, before_ns } => {
@@ -48,7 +48,7 @@ impl Book {
         }
     }
 
-    fn allocate(&mut self, key: SampleKey, sample: Sample) {
+    fn allocate(&mut self, key: SampleKey, sample: Sample, clocks: &[Clock; CLOCKS]) {
         if sample.size == 0 {
             return;
         }
@@ -70,6 +70,9 @@ impl Book {
             running.since_ns = running.since_ns.min(sample.at_ns);
         }
         self.longest_period = self.longest_period.max(sample.period);
+        for (clock, traffic) in clocks.iter().zip(&mut self.traffic) {
+            traffic.add(clock.bucket(sample.at_ns));
+        }
         let processes = self.sites.entry(sample.stack).or_default();
         let before = processes.len();
         processes.entry(key.process).or_insert_with(|| Site::new(&sample)).allocate(key, sample, known_ns);

@@ -2,13 +2,18 @@
 //!
 //! Blocks that lived through at least one whole bucket are *settled*; what comes and goes faster is no growth. The settled
 //! blocks that came and are still live are compared with those that were there and are gone. That is growth, if chance would
-//! seldom make such a difference, over all sites that are looked at. It is called lasting if four things hold besides:
+//! seldom make such a difference, over all sites that are looked at. It is called lasting if five things hold besides:
 //!
 //! - Each third of the last three quarters of the time has its part in it. One large step is no leak.
 //! - What came and stayed came as much late as early. A cache that fills up slows down.
+//! - It has not stopped: the last few buckets have their part in it, too. A cache that is full is seen by that soon.
 //! - Settled blocks hardly die. Where a third of them would be gone after as long again, what looks like growth is a
 //!   population that is still gathering: nobody can see the deaths of blocks that were there before the watching began.
-//! - It has gone on for a minute. Before that, every program starts up.
+//! - It has gone on for longer than caches take to fill. An even growth that ends cannot be told from one that does not until
+//!   it ends; before that it is growth so far.
+//!
+//! A server that has less to do leaks less. So time is measured twice where growth seems to fade or to stop: by the clock, and
+//! by what other sites allocated meanwhile.
 //!
 //! Chance is reckoned with whole blocks, however large: three buffers of 64 MiB are three blocks.
 
@@ -16,7 +21,7 @@ use serde::Serialize;
 use statrs::function::beta::beta_reg;
 
 use super::estimate::{Estimate, LEAST_SAMPLES, Moments};
-use super::lives::{BUCKETS, CLOCKS, Clock, Deaths};
+use super::lives::{BUCKETS, CLOCKS, Clock, Deaths, Traffic};
 
 /// How likely chance alone may be, over all sites and all looks.
 const CHANCE: f64 = 0.01;
@@ -26,11 +31,15 @@ const PART: f64 = 0.25;
 const DYING: f64 = 0.3;
 /// The fewest buckets that tell anything.
 const LEAST_BUCKETS: u32 = 8;
-/// The shortest time that lasts.
-const LEAST_NS: u64 = 60_000_000_000;
+/// How long it must have gone on, unless told otherwise: most caches are full by then.
+pub const WARM_UP_NS: u64 = 180_000_000_000;
+/// It has stopped if the last part has less than this of what it should have, and chance would hardly do that.
+const STOPPED: (f64, f64) = (0.5, 0.001);
+/// From how many samples of other sites on they tell how much there is to do.
+const TELLING: f64 = 50.0;
 
 /// What is said of a site's growth.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// There are not enough samples, or not enough time has passed.
@@ -38,10 +47,12 @@ pub enum Verdict {
     Unknown,
     /// What comes goes again, as far as can be told.
     Steady,
-    /// It grew, in steps, or for less than a minute.
+    /// It grew in steps.
     Uneven,
-    /// It grew less and less: a cache that fills up, or a population that gathers.
+    /// It grew less and less, or has stopped: a cache that fills up, or a population that gathers.
     Slowing,
+    /// It grows, and it is too early to say whether it will end.
+    SoFar,
     /// It grows, and nothing says that it will end: a leak, until somebody knows better.
     Growing,
 }
@@ -65,20 +76,65 @@ impl Growth {
         self.bytes_per_hour.low.unwrap_or(0.0)
     }
 
+    /// Among sites, the worst first: those that grow by how much they surely do.
+    pub fn rank(&self) -> (Verdict, f64) {
+        match self.verdict {
+            Verdict::Growing | Verdict::SoFar => (self.verdict, self.surely()),
+            _ => (Verdict::Unknown, 0.0),
+        }
+    }
+}
+
+/// What one clock says.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Said {
+    growth: Growth,
+    stopped: bool,
+    /// Samples of other sites a second; None: too few to tell.
+    traffic: Option<f64>,
+}
+
+impl Said {
     /// What to say of a site of which the clocks, the one with the shortest memory first, say this. What grows in a short
-    /// memory may be a cache that a longer one sees fill up.
-    pub(super) fn of_clocks(mut said: [Self; CLOCKS]) -> Self {
+    /// memory may be a cache that a longer one sees fill up, and what grew in a long memory may have stopped.
+    pub fn together(mut said: [Self; CLOCKS]) -> Growth {
         for shorter in 0..CLOCKS - 1 {
-            if said[shorter].verdict == Verdict::Growing && said[shorter + 1].verdict == Verdict::Slowing {
-                said[shorter].verdict = Verdict::Slowing;
+            let [short, long] = [said[shorter], said[shorter + 1]];
+            if short.growth.verdict >= Verdict::SoFar && long.growth.verdict == Verdict::Slowing {
+                said[shorter].growth.verdict = Verdict::Slowing;
+            }
+            let idle = short.traffic.zip(long.traffic).map_or(1.0, |(now, usual)| (now / usual).min(1.0));
+            let usual = long.growth.bytes_per_hour.value * idle;
+            let stopped =
+                short.stopped || short.growth.bytes_per_hour.high.is_some_and(|high| high < STOPPED.0 * usual);
+            if stopped && long.growth.verdict >= Verdict::SoFar {
+                said[shorter + 1].growth.verdict = Verdict::Slowing;
             }
         }
-        let rank = |growth: &Self| {
+        let rank = |growth: &Growth| {
             let known = growth.verdict != Verdict::Unknown;
-            (growth.verdict == Verdict::Growing, known, -growth.chance)
+            (growth.rank().0, known, -growth.chance)
         };
-        said.into_iter().reduce(|best, next| if rank(&next) > rank(&best) { next } else { best }).unwrap_or_default()
+        let said = said.into_iter().map(|said| said.growth);
+        said.reduce(|best, next| if rank(&next) > rank(&best) { next } else { best }).unwrap_or_default()
     }
+}
+
+/// What is asked of a clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// When the process began to be watched.
+    pub since_ns: u64,
+    /// Now.
+    pub now_ns: u64,
+    /// How many such questions are asked.
+    pub tests: f64,
+    /// The longest period.
+    pub heaviest: f64,
+    /// A number from 0 to 1 that was drawn once.
+    pub lot: f64,
+    /// Before it has gone on for so long, nobody says that growth lasts.
+    pub warm_up_ns: u64,
 }
 
 /// The lives of a site's blocks, by the buckets of one clock.
@@ -130,15 +186,49 @@ impl Lives {
         flow
     }
 
-    /// The mean place of the growth within the time, from 0 to 1.
-    fn middle(&self, from: u32, to: u32) -> f64 {
-        let (mut sum, mut places) = (0.0, 0.0);
+    /// The mean place of the growth within the time, from 0 to 1; `width` is how long each bucket counts.
+    fn middle(&self, from: u32, to: u32, width: impl Fn(u32) -> f64) -> f64 {
+        let (mut sum, mut places, mut passed) = (0.0, 0.0, 0.0);
         for end in from..to {
-            let net = self.flow(end, end + 1).net();
+            let (net, width) = (self.flow(end, end + 1).net(), width(end));
             sum += net;
-            places += net * (f64::from(end - from) + 0.5);
+            places += net * (passed + 0.5 * width);
+            passed += width;
         }
-        places / sum / f64::from(to - from)
+        places / sum / passed
+    }
+
+    /// What other sites allocated, by bucket.
+    fn others(&self, traffic: &Traffic) -> Traffic {
+        let mut others = *traffic;
+        for (born, block) in (0..).zip(&self.live) {
+            others.take(born, block.samples);
+        }
+        for (born, _, block) in self.deaths.iter() {
+            others.take(born, block.samples);
+        }
+        others
+    }
+
+    /// Whether growth has come to an end in the last few buckets, though there was as much to do.
+    fn stopped(&self, from: u32, to: u32, others: &Traffic) -> bool {
+        let weight = weight(&self.flow(from, to));
+        (1..=(to - from) / 3).any(|last| {
+            let end = to - last;
+            let (before, after) = (self.flow(from, end).net() / weight, self.flow(end, to).net() / weight);
+            let by_clock = f64::from(last) / f64::from(to - from);
+            let share = match others.between(from, to) {
+                all if all >= TELLING => (others.between(end, to) / all).min(by_clock),
+                _ => by_clock,
+            };
+            let expected = before * share / (1.0 - share);
+            let after = after.max(0.0);
+            // As likely as it is that of all these blocks so few come in the last part.
+            before > 0.0
+                && share > 0.0
+                && after < STOPPED.0 * expected
+                && beta_reg(before, after + 1.0, 1.0 - share) < STOPPED.1
+        })
     }
 
     /// The share of settled blocks that would die in a time as long as this one.
@@ -160,15 +250,14 @@ impl Lives {
         if lived > 0.0 { died / lived * f64::from(to - from) } else { 0.0 }
     }
 
-    /// What one clock says. `since_ns` is when the process began to be watched, `tests` how many such questions are asked,
-    /// `heaviest` the longest period.
-    pub fn growth(&self, clock: &Clock, since_ns: u64, now_ns: u64, tests: f64, heaviest: f64, lot: f64) -> Growth {
-        let to = clock.over(now_ns);
-        let first = clock.bucket(since_ns).max(1) - 1;
+    /// What one clock says, of which `traffic` is what all sites allocated.
+    pub fn growth(&self, clock: &Clock, traffic: &Traffic, asked: &Asked) -> Said {
+        let to = clock.over(asked.now_ns);
+        let first = clock.bucket(asked.since_ns).max(1) - 1;
         let buckets = to.saturating_sub(first);
         let third = buckets / 4;
         if buckets < LEAST_BUCKETS {
-            return Growth { chance: 1.0, ..Growth::default() };
+            return Said { growth: Growth { chance: 1.0, ..Growth::default() }, ..Said::default() };
         }
         let from = to - 3 * third;
         let over_ns = clock.width_ns() * u64::from(3 * third);
@@ -176,23 +265,31 @@ impl Lives {
         let per_hour = 3.6e12 / over_ns as f64;
         let samples = flow.came.samples + flow.went.samples;
         let mut bytes_per_hour = Estimate { value: flow.net() * per_hour, samples, ..Estimate::default() };
-        let least_variance = LEAST_SAMPLES * heaviest * heaviest;
+        let least_variance = LEAST_SAMPLES * asked.heaviest * asked.heaviest;
         let variance = flow.came.variance + flow.went.variance;
         if variance > 0.0 && variance >= least_variance {
-            let (low, high) = flow.came.limits_less(&flow.went, least_variance, lot);
+            let (low, high) = flow.came.limits_less(&flow.went, least_variance, asked.lot);
             (bytes_per_hour.low, bytes_per_hour.high) = (Some(low * per_hour), Some(high * per_hour));
         }
-        let chance = (chance(&flow) * tests).min(1.0);
+        let chance = (chance(&flow) * asked.tests).min(1.0);
+        let others = self.others(traffic);
+        let stopped = chance < CHANCE && self.stopped(from, to, &others);
         let verdict = match chance < CHANCE {
-            true => self.lasts(first, from, to, clock.width_ns()),
+            true if stopped => Verdict::Slowing,
+            true => match self.lasts(first, from, to, &others) {
+                Verdict::Growing if clock.width_ns() * u64::from(to - first) < asked.warm_up_ns => Verdict::SoFar,
+                verdict => verdict,
+            },
             false if bytes_per_hour.enough() => Verdict::Steady,
             false => Verdict::Unknown,
         };
-        Growth { verdict, bytes_per_hour, chance, over_ns }
+        let traffic = others.between(from, to);
+        let traffic = (traffic >= TELLING).then(|| traffic / over_ns as f64);
+        Said { growth: Growth { verdict, bytes_per_hour, chance, over_ns }, stopped, traffic }
     }
 
-    /// What kind of growth it is that there is since `from`, in a time that began with `first`.
-    fn lasts(&self, first: u32, from: u32, to: u32, width_ns: u64) -> Verdict {
+    /// What kind of growth it is that there is since `from`, in a time that began with `first`, if it goes on.
+    fn lasts(&self, first: u32, from: u32, to: u32, others: &Traffic) -> Verdict {
         // Without what happens at the very start.
         let early = first + (to - first).div_ceil(8);
         let flow = self.flow(early, to);
@@ -200,21 +297,33 @@ impl Lives {
         let (came, went) = whole(&flow);
         let blocks = (came - went) * (came - went) / (came + went);
         // An even growth's middle is at 0.5, give or take 0.29 / √blocks; where it halves within the time, at 0.46.
-        let fades = flow.net() > 0.0 && self.middle(early, to) < 0.47 - 0.1 / blocks.sqrt();
+        let least = 0.47 - 0.1 / blocks.sqrt();
+        let known = others.between(early, to) >= TELLING;
+        let fades = flow.net() > 0.0
+            && self.middle(early, to, |_| 1.0) < least
+            && (!known || self.middle(early, to, |bucket| others.between(bucket, bucket + 1)) < least);
         if fades || self.dying(from, to) > DYING {
             return Verdict::Slowing;
         }
         let third = (to - from) / 3;
-        let part = PART * self.flow(from, to).net() / 3.0;
-        let even = (0..3).all(|n| self.flow(from + n * third, from + (n + 1) * third).net() >= part);
-        let long = width_ns * u64::from(to - first) >= LEAST_NS;
-        if even && long { Verdict::Growing } else { Verdict::Uneven }
+        let (net, all) = (self.flow(from, to).net(), others.between(from, to));
+        let even = (0..3).all(|n| {
+            let (begin, end) = (from + n * third, from + (n + 1) * third);
+            let busy = if all >= TELLING { others.between(begin, end) / all } else { 1.0 };
+            self.flow(begin, end).net() >= PART * net * busy.min(1.0 / 3.0)
+        });
+        if even { Verdict::Growing } else { Verdict::Uneven }
     }
+}
+
+/// What one block weighs, if all weighed the same and were as sure together.
+fn weight(flow: &Flow) -> f64 {
+    (flow.came.squares + flow.went.squares) / (flow.came.value + flow.went.value)
 }
 
 /// How many blocks of one weight would be as sure: those that came, and those that went.
 fn whole(flow: &Flow) -> (f64, f64) {
-    let weight = (flow.came.squares + flow.went.squares) / (flow.came.value + flow.went.value);
+    let weight = weight(flow);
     (flow.came.value / weight, flow.went.value / weight)
 }
 

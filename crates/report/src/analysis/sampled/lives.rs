@@ -121,6 +121,39 @@ impl Deaths {
     }
 }
 
+/// How many samples all sites took, by bucket.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Traffic {
+    samples: [u64; BUCKETS as usize + 1],
+}
+
+impl Traffic {
+    /// One sample more.
+    pub fn add(&mut self, bucket: u32) {
+        self.samples[bucket.min(BUCKETS) as usize] += 1;
+    }
+
+    /// So many less.
+    pub fn take(&mut self, bucket: u32, samples: u64) {
+        let of = &mut self.samples[bucket.min(BUCKETS) as usize];
+        *of = of.saturating_sub(samples);
+    }
+
+    /// In the buckets from `from` on, and before `to`.
+    pub fn between(&self, from: u32, to: u32) -> f64 {
+        self.samples.iter().take(to as usize).skip(from as usize).sum::<u64>() as f64
+    }
+
+    /// Follows the clock.
+    pub fn step(&mut self, step: Step) {
+        let mut after = Self::default();
+        for (bucket, samples) in (0..).zip(self.samples) {
+            after.samples[step.bucket(bucket).min(BUCKETS) as usize] += samples;
+        }
+        *self = after;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,5 +12,5 @@ mod snapshot;
 
 pub use book::{Book, Ended, Finding, Peak, SiteFigures};
 pub use estimate::{Estimate, Sum, picked};
-pub use growth::{Growth, Verdict};
+pub use growth::{Growth, Verdict, WARM_UP_NS};
 pub use snapshot::snapshot;

@@ -10,7 +10,7 @@ use super::{Samples, WatchLosses, Watched, WatchedProcess, WatchedSite, Which};
 use crate::analysis::functions::Functions;
 use crate::analysis::leaks::suppressed_by;
 use crate::analysis::numbers::LeftOut;
-use crate::analysis::sampled::{Book, Growth, Sum, Verdict};
+use crate::analysis::sampled::{Book, Sum, Verdict};
 use crate::analysis::suppressions::Suppressions;
 
 /// What is known of a watched program at some moment.
@@ -142,10 +142,9 @@ pub fn watched(state: &WatchState<'_>, options: &WatchOptions<'_>) -> Watched {
             },
         ));
     }
-    // What is not known to grow has no place among those that do.
-    let worst = |growth: &Growth| if growth.verdict == Verdict::Growing { growth.surely() } else { -1.0 };
     rows.sort_by(|(a_stack, a), (b_stack, b)| {
-        let by_growth = worst(&b.growth).total_cmp(&worst(&a.growth));
+        let ((a_verdict, a_surely), (b_verdict, b_surely)) = (a.growth.rank(), b.growth.rank());
+        let by_growth = b_verdict.cmp(&a_verdict).then(b_surely.total_cmp(&a_surely));
         by_growth.then(b.live_bytes.value.total_cmp(&a.live_bytes.value)).then(a_stack.cmp(b_stack))
     });
     let hidden = LeftOut::after(options.limit, rows.iter().map(|(_, site)| Samples { samples: site.samples }));

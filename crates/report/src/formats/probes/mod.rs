@@ -228,8 +228,16 @@ impl<'a> Reader<'a> {
             }
             _ => {}
         }
-        let root = if pending.cut { Stacks::CUT_ROOT } else { Stacks::ROOT };
-        let stack = self.builder.stack_on(root, pending.frames.iter().copied())?;
+        // Who follows frame pointers, as bpftrace does, strays where there are none. What lies outside of all files then is no
+        // caller, and would make many sites of one.
+        let somewhere = |id: &FrameId| {
+            let frame = self.builder.profile.frames.get(id.0 as usize);
+            frame.is_some_and(|frame| frame.module.is_some() || !frame.lines.is_empty())
+        };
+        let inside = pending.frames.iter().rposition(somewhere).map_or(pending.frames.len(), |last| last + 1);
+        let cut = pending.cut || inside < pending.frames.len();
+        let root = if cut { Stacks::CUT_ROOT } else { Stacks::ROOT };
+        let stack = self.builder.stack_on(root, pending.frames[..inside].iter().copied())?;
         let process = self.process(pending.pid, "", pending.at_ns);
         let name = without_number(&pending.event);
         let understood = match (pending.provider, name, &pending.arguments[..]) {

@@ -90,6 +90,30 @@ fn perf_trace_and_libpoireau_read_alike() {
     assert!(probes.remarks[0].contains("no process ids"), "{:?}", probes.remarks);
 }
 
+/// As examples/probes.bt has bpftrace write them, of a program without frame pointers.
+#[test]
+fn bpftrace_strays_and_its_stacks_are_cut() {
+    let event = |at: u64, stray: &str| {
+        format!(
+            "server 7/9 38730.93314{at}: mallow:malloc: arg1={at} arg2={} arg3=100\n\t7f1aa7e187a0 probe+32 (/x/libmallow-0.so)\n\
+             \t55ef14b4eaa0 keep+52 (/x/server)\n\t{stray} 0x{stray} ([unknown])\n\ta031 0xa031 ([unknown])\n\n",
+            4096 * at
+        )
+    };
+    let (probes, told) = events(&(event(1, "7c4200000001") + &event(2, "55ef14a72e10"))).unwrap();
+    assert_eq!((probes.events, probes.damaged, probes.profile.processes[0].pid), (2, 0, 7));
+    let stacks: Vec<StackId> = told
+        .iter()
+        .filter_map(|event| match event {
+            SampleEvent::Allocated { sample, .. } => Some(sample.stack),
+            _ => None,
+        })
+        .collect();
+    assert_eq!((stacks.len(), stacks[0]), (2, stacks[1]));
+    assert_eq!(names(&probes.profile, stacks[0]), ["keep"]);
+    assert!(probes.profile.stacks.is_cut(stacks[0]));
+}
+
 #[test]
 fn open_telemetrys_events_tell_their_weight() {
     let text = "\
