@@ -44,3 +44,5 @@ mod threads;
 mod timeline;
 mod tree;
 mod watch;
+mod watch_growth;
+mod watching;

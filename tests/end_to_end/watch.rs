@@ -3,113 +3,33 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{ChildStdout, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
 
-use harness::{RunDirectories, directory, mallow, not_run, program, tool, tool_if_there};
+use harness::{directory, mallow, not_run, program, tool, tool_if_there};
 use serde_json::Value;
 
-/// A process that is killed when the test is over, however it ends.
-struct Alive(Child);
-
-impl Alive {
-    fn start(command: &mut Command) -> Self {
-        Self(command.env("LC_ALL", "C.UTF-8").spawn().expect("it starts"))
-    }
-
-    fn pid(&self) -> String {
-        self.0.id().to_string()
-    }
-
-    fn signal(&self, name: &str) {
-        signal(&self.pid(), name);
-    }
-
-    fn end(&mut self) -> i32 {
-        use std::os::unix::process::ExitStatusExt;
-        let patience = Instant::now() + Duration::from_secs(30);
-        while Instant::now() < patience {
-            if let Some(status) = self.0.try_wait().expect("a child") {
-                return status.code().or_else(|| status.signal().map(|signal| 128 + signal)).expect("a status");
-            }
-            pause(10);
-        }
-        panic!("it does not end");
-    }
-}
-
-impl Drop for Alive {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn pause(ms: u64) {
-    std::thread::sleep(Duration::from_millis(ms));
-}
-
-fn signal(pid: &str, name: &str) {
-    let sent = Command::new("kill").args(["-s", name, pid]).status().expect("kill");
-    assert!(sent.success(), "kill -s {name} {pid}");
-}
-
-fn quiet(command: &mut Command) -> &mut Command {
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null())
-}
+use crate::watching::{
+    Alive, ask_for, maps_of, occasion, quiet, reports, samples, signal, site, until, until_or, wait_for,
+};
 
 /// `server` under `mallow run`: its pid is mallow's own.
 fn dormant(how: &str) -> Alive {
     let mut command = Command::new(mallow());
     let server = Alive::start(quiet(command.args(["run", "--"]).arg(program("server")).arg(how)));
-    let patience = Instant::now() + Duration::from_secs(20);
-    while !joinable(&server.pid()) {
-        assert!(Instant::now() < patience, "the server never took part");
-        pause(10);
-    }
+    until("the server to take part", || joinable(&server.pid()).then_some(()));
     server
 }
 
+/// Whether it is the server, and no longer the mallow that starts it, and has its process file.
 fn joinable(pid: &str) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|maps| maps.contains(&format!("/p-{pid}-")))
+    let server = fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|program| program.ends_with("server"));
+    server && maps_of(pid).contains(&format!("/p-{pid}-"))
 }
 
 fn watch(arguments: &[&str]) -> Output {
     let mut command = Command::new(mallow());
     command.arg("watch").args(arguments).env("LC_ALL", "C.UTF-8").stdin(Stdio::null()).output().expect("mallow")
-}
-
-/// Reports in a file of JSON lines, up to its last whole line.
-fn reports(file: &Path) -> Vec<Value> {
-    let text = fs::read_to_string(file).unwrap_or_default();
-    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    whole.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
-}
-
-/// Waits until some report is as it should be.
-fn wait_for(file: &Path, what: &str, good: impl Fn(&Value) -> bool) -> Value {
-    let patience = Instant::now() + Duration::from_secs(60);
-    loop {
-        let all = reports(file);
-        if let Some(found) = all.iter().find(|report| good(report)) {
-            return found.clone();
-        }
-        assert!(Instant::now() < patience, "no report with {what}: {:#?}", all.last());
-        pause(50);
-    }
-}
-
-fn occasion<'a>(name: &'a str) -> impl Fn(&Value) -> bool + 'a {
-    move |report| report["occasion"] == name
-}
-
-/// The site that allocates in this function itself.
-fn site<'a>(report: &'a Value, function: &str) -> Option<&'a Value> {
-    report["sites"].as_array()?.iter().find(|site| site["frames"][0]["function"] == function)
-}
-
-fn samples(report: &Value, function: &str) -> u64 {
-    site(report, function).map_or(0, |site| site["samples"].as_u64().expect("a number"))
 }
 
 const FAST: [&str; 6] = ["--period", "16KiB", "--every", "1s", "--older-than", "1s"];
@@ -160,7 +80,7 @@ fn who_leaves_and_joins_again_sees_the_samples_of_before() {
     let second = watch(&["-p", &pid]);
     let told = String::from_utf8_lossy(&second.stderr).into_owned();
     assert_eq!(second.status.code(), Some(1));
-    assert!(told.contains(&format!("process {} watches it already", first.0.id())), "{told}");
+    assert!(told.contains(&format!("process {} watches it already", first.child.id())), "{told}");
 
     first.signal("INT");
     assert_eq!(first.end(), 0);
@@ -168,7 +88,6 @@ fn who_leaves_and_joins_again_sees_the_samples_of_before() {
     let (kept, all) = (samples(&left, "keep_request"), left["samples"].as_u64().expect("a number"));
 
     // Dormant: nothing new is sampled, whatever the program allocates.
-    pause(500);
     let live = |name: &str, more: &[&str]| {
         let file = place.path().join(name);
         let path = file.to_str().expect("a path").to_owned();
@@ -193,6 +112,36 @@ fn who_leaves_and_joins_again_sees_the_samples_of_before() {
     assert_eq!(live("third", &[])["period_bytes"], 65_536);
 }
 
+/// What a killed process left, when its pid was given to another one: to the server itself, and to one that has nothing to do
+/// with mallow.
+#[test]
+fn files_of_earlier_processes_with_the_same_pids_are_not_taken_for_living_ones() {
+    let server = dormant("leak");
+    let stranger = Alive::start(quiet(Command::new("sleep").arg("600")));
+    let [run] = &server.run_directories()[..] else { panic!("no run directory") };
+    let pid = server.pid();
+    let own = fs::read(run.join(format!("p-{pid}-0"))).expect("the server's file");
+    for (name, its) in [(format!("p-{pid}-9"), &server), (format!("p-{}-0", stranger.pid()), &stranger)] {
+        // `pid` and `start_ns` of the file's header; preload/wire.h draws it.
+        let mut stale = own.clone();
+        stale[16..20].copy_from_slice(&its.child.id().to_le_bytes());
+        stale[32..40].copy_from_slice(&1u64.to_le_bytes());
+        fs::write(run.join(name), stale).expect("a file");
+    }
+    let place = directory();
+    let file = place.path().join("reports");
+    let mut command = Command::new(mallow());
+    let mut watched = Alive::start(quiet(command.args(["watch", "-p", &pid, "--json", "-o"]).arg(&file).args(FAST)));
+    let report = wait_for(&file, "samples", |report| samples(report, "keep_request") > 0);
+    let running: Vec<_> = report["processes"].as_array().expect("processes").iter().collect();
+    assert_eq!(running.len(), 1, "{report:#}");
+    assert_eq!((running[0]["pid"].to_string(), &running[0]["running"]), (pid, &Value::from(true)));
+    // The server is all that it waits for.
+    server.signal("TERM");
+    assert_eq!(watched.end(), 0);
+    assert!(maps_of(&stranger.pid()).contains("sleep"), "the other one goes on");
+}
+
 #[test]
 fn signals_ask_for_reports() {
     let server = dormant("leak");
@@ -201,39 +150,27 @@ fn signals_ask_for_reports() {
     let pid = server.pid();
     let mut command = Command::new(mallow());
     command.args(["watch", "-p", &pid, "--json", "--period", "16KiB", "--every", "1h", "--older-than", "1s", "-o"]);
-    let mut mallow = Alive::start(quiet(command.arg(&file)));
-    pause(3000);
-    mallow.signal("HUP");
-    let live = wait_for(&file, "all live samples", occasion("hup"));
+    let mut watched = Alive::start(quiet(command.arg(&file)));
+    let live = ask_for(&watched, "HUP", &file, |report| {
+        report["occasion"] == "hup" && samples(report, "keep_request") > 0 && samples(report, "fill_cache") > 0
+    });
     assert_eq!((&live["which"], live["muted_samples"].as_u64()), (&Value::from("live"), Some(0)));
-    assert!(samples(&live, "keep_request") > 0 && samples(&live, "fill_cache") > 0, "{live:#}");
 
-    mallow.signal("USR1");
-    let once_more = wait_for(&file, "the old ones", occasion("usr1"));
-    let old = samples(&once_more, "keep_request");
-    assert!(old > 0, "{once_more:#}");
-    fs::remove_file(&file).expect("the reports");
-    // The file is the one that mallow opened: what follows goes there all the same, so it is asked anew.
-    mallow.signal("TERM");
-    assert_eq!(mallow.end(), 0);
-
-    let mut command = Command::new(harness::mallow());
-    command.args(["watch", "-p", &pid, "--json", "--period", "16KiB", "--every", "1h", "--older-than", "500ms", "-o"]);
-    let mut mallow = Alive::start(quiet(command.arg(&file)));
-    pause(1500);
-    mallow.signal("USR1");
-    wait_for(&file, "the old ones", occasion("usr1"));
-    mallow.signal("USR2");
-    let recent = wait_for(&file, "the latest frees", occasion("recent"));
-    let frees = recent["recent"].as_array().expect("frees");
-    assert!(!frees.is_empty());
-    for free in frees {
+    let recent = ask_for(&watched, "USR2", &file, |report| {
+        report["occasion"] == "recent" && report["recent"].as_array().is_some_and(|frees| !frees.is_empty())
+    });
+    for free in recent["recent"].as_array().expect("frees") {
         let names = [&free["freed"]["frames"][0]["function"], &free["allocated"]["frames"][0]["function"]];
         assert!(names.iter().all(|name| *name == "work" || *name == "fill_cache"), "{free:#}");
         assert_eq!(free["how"], "free");
     }
-    mallow.signal("TERM");
-    assert_eq!(mallow.end(), 0);
+
+    // The old ones once more, and not again.
+    let old = |report: &Value| report["occasion"] == "usr1" && samples(report, "keep_request") > 0;
+    let once_more = ask_for(&watched, "USR1", &file, old);
+    let old = samples(&once_more, "keep_request");
+    watched.signal("TERM");
+    assert_eq!(watched.end(), 0);
     let last = wait_for(&file, "the last report", occasion("leave"));
     assert!(last["muted_samples"].as_u64().expect("a number") >= old, "{last:#}");
 }
@@ -260,7 +197,6 @@ fn a_crash_leaves_what_was_live_and_freed() {
 fn when_mallow_was_killed_too_the_rest_can_be_recovered() {
     let place = directory();
     let file = place.path().join("reports");
-    let before = RunDirectories::now();
     let mut command = Command::new(mallow());
     command.arg("watch").args(FAST).args(["--json", "-o"]).arg(&file).arg("--").arg(program("server"));
     let mut watched = Alive::start(quiet(&mut command));
@@ -268,13 +204,9 @@ fn when_mallow_was_killed_too_the_rest_can_be_recovered() {
     let pid = report["processes"][0]["pid"].to_string();
     watched.signal("KILL");
     watched.end();
-    pause(200);
     signal(&pid, "USR1");
-    let patience = Instant::now() + Duration::from_secs(10);
-    while Path::new(&format!("/proc/{pid}")).exists() && Instant::now() < patience {
-        pause(10);
-    }
-    let [dir] = &before.new_of(watched.0.id())[..] else { panic!("no run directory is left") };
+    until("the server to crash", || maps_of(&pid).is_empty().then_some(()));
+    let [dir] = &watched.run_directories()[..] else { panic!("no run directory is left") };
 
     let recover = |arguments: &[&str]| {
         let output = Command::new(mallow()).arg("recover").args(arguments).arg(dir).output().expect("mallow");
@@ -289,7 +221,6 @@ fn when_mallow_was_killed_too_the_rest_can_be_recovered() {
     for expected in ["keep_request", "← ", "allocated by"].iter().filter(|text| !text.starts_with('←')) {
         assert!(text.contains(expected), "{expected}: {text}");
     }
-    fs::remove_dir_all(dir).expect("the run directory");
 }
 
 #[test]
@@ -305,11 +236,7 @@ fn snapshots_are_read_by_views_and_by_go() {
         all.sort();
         all
     };
-    let patience = Instant::now() + Duration::from_secs(60);
-    while files().len() < 4 {
-        assert!(Instant::now() < patience, "{:?}", files());
-        pause(100);
-    }
+    until("four snapshots", || (files().len() >= 4).then_some(()));
     watched.signal("TERM");
     watched.end();
     let all = files();
@@ -333,6 +260,70 @@ fn snapshots_are_read_by_views_and_by_go() {
     assert!(told.contains("cannot read /dev/null") && told.lines().count() == 1, "{told}");
 }
 
+/// A terminal of 24 lines and 100 columns, as far as the live view needs one.
+struct Screen {
+    written: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Screen {
+    fn read(mut from: ChildStdout) -> Self {
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let to = Arc::clone(&written);
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = from.read(&mut bytes) {
+                to.lock().expect("no panic").extend_from_slice(&bytes[..count]);
+            }
+        });
+        Self { written }
+    }
+
+    fn written(&self) -> String {
+        String::from_utf8_lossy(&self.written.lock().expect("no panic")).into_owned()
+    }
+
+    /// What stands on it.
+    fn shown(&self) -> String {
+        let (mut cells, mut line, mut column) = (vec![[' '; 100]; 24], 0, 0);
+        let text = self.written();
+        let mut rest = text.chars();
+        while let Some(character) = rest.next() {
+            if character != '\x1b' {
+                if let Some(cell) = cells.get_mut(line).and_then(|line| line.get_mut(column)) {
+                    *cell = character;
+                }
+                column += 1;
+                continue;
+            }
+            if rest.next() != Some('[') {
+                continue;
+            }
+            let mut parameters = String::new();
+            let end = rest.by_ref().find(|&c| {
+                let ends = c.is_ascii_alphabetic();
+                parameters.extend((!ends).then_some(c));
+                ends
+            });
+            match end {
+                Some('H') => {
+                    let mut at = parameters.split(';').map(|number| number.parse().unwrap_or(1usize).max(1) - 1);
+                    (line, column) = (at.next().unwrap_or(0), at.next().unwrap_or(0));
+                }
+                Some('J') => cells = vec![[' '; 100]; 24],
+                _ => {}
+            }
+        }
+        cells.iter().map(|line| line.iter().collect::<String>() + "\n").collect()
+    }
+
+    fn wait_for(&self, text: &str) {
+        until_or(
+            || self.shown().contains(text).then_some(()),
+            || panic!("{text:?} is not shown:\n{}\n{:?}", self.shown(), self.written()),
+        );
+    }
+}
+
 #[test]
 fn the_live_view_draws_and_gives_the_terminal_back() {
     let Some(script) = tool_if_there("script") else {
@@ -344,28 +335,34 @@ fn the_live_view_draws_and_gives_the_terminal_back() {
     let mut command = Command::new(script);
     command.args(["-qfec", &line, "/dev/null"]).env("TERM", "xterm").env("SHELL", "/bin/sh");
     let mut shown = Alive::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()));
-    let mut keys = shown.0.stdin.take().expect("a pipe");
-    let mut out = shown.0.stdout.take().expect("a pipe");
-    pause(3000);
-    for key in [&b"s"[..], b"\x1b[B", b"\r", b"+", b"q"] {
-        keys.write_all(key).expect("a key");
-        pause(400);
-    }
+    let mut keys = shown.child.stdin.take().expect("a pipe");
+    let screen = Screen::read(shown.child.stdout.take().expect("a pipe"));
+    let mut press = |key: &[u8]| keys.write_all(key).expect("a key");
+    screen.wait_for("keep_request");
+    screen.wait_for("shown: older than 0 ms, by growing first");
+    press(b"s");
+    screen.wait_for("by live bytes");
+    press(b"o");
+    screen.wait_for("shown: all live");
+    press(b"\x1b[B\r");
+    screen.wait_for("age       ");
+    press(b"\x1b");
+    screen.wait_for("by live bytes");
+    press(b"+");
+    screen.wait_for("a sample in 8.19 kB");
+    press(b"d");
+    screen.wait_for("dormant");
+    press(b"q");
     assert_eq!(shown.end(), 0);
-    let mut text = String::new();
-    let mut bytes = Vec::new();
-    out.read_to_end(&mut bytes).expect("its output");
-    text.push_str(&String::from_utf8_lossy(&bytes));
+    until("the terminal to be given back", || screen.written().contains("mallow: left").then_some(()));
+    let text = screen.written();
     let (enter, leave) = ("\x1b[?1049h", "\x1b[?1049l");
     assert_eq!((text.matches(enter).count(), text.matches(leave).count()), (1, 1), "{text:?}");
     assert!(text.find(enter) < text.find(leave) && text.contains("\x1b[?25h"), "{text:?}");
-    for expected in ["keep_request", "samples", "mallow: left"] {
+    for expected in ["samples", "mallow: left"] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
     assert!(joinable(&pid), "the server goes on");
-    // + halved the period.
-    let again = watch(&["-p", &pid, "--stop"]);
-    assert!(again.status.success());
 }
 
 #[test]
