@@ -348,6 +348,10 @@ fn the_live_view_draws_and_gives_the_terminal_back() {
     screen.wait_for("age       ");
     press(b"\x1b");
     screen.wait_for("by live bytes");
+    press(b"/keep\r");
+    screen.wait_for("keep_request");
+    press(b"m");
+    screen.wait_for(" muted");
     press(b"+");
     screen.wait_for("a sample in 8.19 kB");
     press(b"d");

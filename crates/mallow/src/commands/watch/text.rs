@@ -1,6 +1,6 @@
 //! Reports of a watch, as text.
 
-use mallow_report::analysis::sampled::Verdict;
+use mallow_report::analysis::sampled::{Estimate, Verdict};
 use mallow_report::analysis::{Recent, Watched, WatchedSite, Which};
 
 use crate::text::estimates::{NOT_ENOUGH, estimated_bytes, estimated_count, growth, period};
@@ -16,9 +16,8 @@ pub fn report(report: &Watched, look: &Look, stacks: bool, more: bool) -> String
     page.line(told(
         "live",
         format!(
-            "{}, {} blocks, in {}; {}",
-            estimated_bytes(&report.live_bytes, look),
-            estimated_count(&report.live, look),
+            "{}, in {}; {}",
+            held(&report.live_bytes, &report.live, look),
             of(report.samples, "sample"),
             period(report.period_bytes, look)
         ),
@@ -75,7 +74,16 @@ fn title(report: &Watched) -> Line {
     const SOME: usize = 6;
     let more = if pids.len() > SOME { format!(" and {} more", pids.len() - SOME) } else { String::new() };
     let pids = pids.iter().take(SOME).map(String::as_str).collect::<Vec<_>>().join(", ");
-    line.plain(format!(", pid {pids}{more}, watched for {}", span(report.watched_ms)))
+    let who = if pids.is_empty() { "ended".to_owned() } else { format!("pid {pids}{more}") };
+    line.plain(format!(", {who}, watched for {}", span(report.watched_ms)))
+}
+
+/// Bytes and blocks, as far as there are enough samples.
+fn held(bytes: &Estimate, blocks: &Estimate, look: &Look) -> String {
+    match blocks.enough() {
+        true => format!("{}, {} blocks", estimated_bytes(bytes, look), estimated_count(blocks, look)),
+        false => estimated_bytes(bytes, look),
+    }
 }
 
 fn section<'a>(title: &str, sites: impl Iterator<Item = &'a WatchedSite>, look: &Look, stacks: bool, page: &mut Page) {
@@ -94,10 +102,7 @@ fn show(site: &WatchedSite, look: &Look, stacks: bool, page: &mut Page) {
     // Of a handful of samples one thing is known: that they are there.
     let size = match site.live_bytes.interval() {
         None => format!("{NOT_ENOUGH} ({})", count(site.samples)),
-        Some(_) => {
-            let (size, blocks) = (estimated_bytes(&site.live_bytes, look), estimated_count(&site.live, look));
-            format!("{size}, {blocks} blocks, {}", of(site.samples, "sample"))
-        }
+        Some(_) => format!("{}, {}", held(&site.live_bytes, &site.live, look), of(site.samples, "sample")),
     };
     let mut facts = Vec::new();
     match site.growth.verdict {
