@@ -45,5 +45,4 @@ mod timeline;
 mod tree;
 mod watch;
 mod watch_growth;
-mod watch_import;
 mod watching;
