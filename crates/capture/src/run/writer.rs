@@ -108,24 +108,29 @@ fn maps(pid: u32, claim: &Claim<'_>) -> bool {
     })
 }
 
-/// Processes of other pid namespaces, with the pids that they have there. Looked for anew when a process was started since.
+/// Processes of other pid namespaces, with the pids that they have there.
+#[derive(Default)]
+struct Foreign {
+    processes: Arc<Vec<(u32, u32)>>,
+    /// The pid that was given last when they were looked for.
+    newest: Vec<u8>,
+}
+
+/// Looked for anew when a process was started since.
 fn foreign() -> Arc<Vec<(u32, u32)>> {
-    static KNOWN: Mutex<(Vec<u8>, Option<Arc<Vec<(u32, u32)>>>)> = Mutex::new((Vec::new(), None));
+    static KNOWN: Mutex<Option<Foreign>> = Mutex::new(None);
     // Its last word is the pid that was given last.
     let load = fs::read("/proc/loadavg").unwrap_or_default();
     let newest = load.rsplit(|&byte| byte == b' ').next().unwrap_or_default();
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let (last, Some(all)) = &*known
-        && !newest.is_empty()
-        && last == newest
-    {
-        return Arc::clone(all);
+    let known = known.get_or_insert_default();
+    if newest.is_empty() || known.newest != newest {
+        let own = namespace("self");
+        let elsewhere = processes().filter(|pid| namespace(&pid.to_string()).is_some_and(|its| Some(its) != own));
+        let processes = Arc::new(elsewhere.filter_map(|pid| Some((pid, innermost_pid(pid)?))).collect());
+        *known = Foreign { processes, newest: newest.to_owned() };
     }
-    let own = namespace("self");
-    let elsewhere = processes().filter(|pid| namespace(&pid.to_string()).is_some_and(|its| Some(its) != own));
-    let all = Arc::new(elsewhere.filter_map(|pid| Some((pid, innermost_pid(pid)?))).collect::<Vec<_>>());
-    *known = (newest.to_owned(), Some(Arc::clone(&all)));
-    all
+    Arc::clone(&known.processes)
 }
 
 fn namespace(process: &str) -> Option<PathBuf> {

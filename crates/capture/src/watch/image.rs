@@ -139,11 +139,12 @@ impl Image {
         let ended = self.layout.ended(shared);
         let unread = ended.saturating_sub(self.ends);
         let readable = unread.min(self.layout.max_ends);
-        lost.events += unread - readable;
+        lost.events = unread - readable;
         for number in ended - readable + 1..=ended {
             match self.layout.end(shared, number) {
                 Some(end) => self.ended(common, &end, each),
-                None => lost.events += 1,
+                // The target may have written any number there.
+                None => lost.events = lost.events.saturating_add(1),
             }
         }
         self.ends = self.ends.max(ended);

@@ -342,12 +342,19 @@ fn garbage_is_data() {
         random ^= random << 17;
         random
     };
+    target.file.set64(SAMPLING + sampling::ENDED, u64::MAX);
+    look(&mut Watch::left(place.path()).unwrap());
     for round in 0..3000 {
         let at = SAMPLING + ((next() as usize % (FILE_BYTES - SAMPLING)) & !7);
         target.file.set64(at, if round % 2 == 0 { next() } else { next() % 64 });
         let told = look(&mut watch);
         assert!(told.len() <= 3 * (SLOTS + ENDS) as usize + 2, "{}", told.len());
     }
+    // Numbers that nothing can be added to.
+    for counter in [sampling::ENDED, sampling::WITHOUT_SLOT, sampling::MISSED, sampling::WITHOUT_STACK] {
+        target.file.set64(SAMPLING + counter, u64::MAX);
+    }
+    look(&mut watch);
     // The layout, too, for one that looks for the first time.
     for _ in 0..300 {
         let at = (next() as usize % (SAMPLING + sampling::BYTES)) & !7;
