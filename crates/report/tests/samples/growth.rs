@@ -291,13 +291,17 @@ fn how_soon_a_leak_is_found_and_how_often_something_else_is_taken_for_one() {
     let wanes: Load = |seconds| 1.0 - seconds / 900.0;
 
     let of = table("leak", &[leak], EVEN);
-    (found(of), never_wrong(of));
+    found(of);
+    never_wrong(of);
     let of = table("leak, under a load that doubles", &[leak], doubles);
-    (found(of), never_wrong(of));
+    found(of);
+    never_wrong(of);
     let of = table("leak, under a load that pauses", &[leak], idles);
-    (found(of), never_wrong(of));
+    found(of);
+    never_wrong(of);
     let of = table("leak, under a load that wanes", &[leak], wanes);
-    (found(of), never_wrong(of));
+    found(of);
+    never_wrong(of);
     never_wrong(table("steady", &healthy(), EVEN));
     never_wrong(table("steady, under a load that doubles", &healthy(), doubles));
     never_wrong(table("sessions of 2 minutes", &[habit(13, 4000, 2.0 * MEBIBYTE, Life::Short(120.0))], EVEN));
