@@ -99,6 +99,9 @@ pub struct Diagnostic {
     /// Call sites through which it was inlined into `function`, the innermost first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub inlined_at: Vec<Position>,
+    /// All positions are known: code that is inlined has them in `inlined_at`.
+    #[serde(skip)]
+    pub placed: bool,
     /// What is allocated.
     pub kind: Kind,
     /// The compiler's expression: `make([]byte, size)`, `&bytes.Buffer{...}`, `n`, `func literal`.

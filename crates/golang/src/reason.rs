@@ -185,6 +185,11 @@ impl Reason {
                     "format with strconv.Append… into a buffer where this runs often; ...any allocates for each value",
                 );
             }
+            (Kind::Closure, Self::Passed { .. } | Self::PassedToUnknown { .. }) => {
+                return Some(
+                    "make it once outside, or pass what it captures as arguments: a literal that captures nothing is free",
+                );
+            }
             (Kind::Make | Kind::SliceLiteral, Self::Passed { .. } | Self::PassedToUnknown { .. }) => {
                 return Some(
                     "a buffer that the caller passes in and keeps, or a concrete type's method that does not keep it",

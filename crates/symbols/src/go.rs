@@ -72,6 +72,11 @@ impl GoProgram {
         (offset - segment.file_range().0).checked_add(segment.address())
     }
 
+    /// The function at this link-time address.
+    pub fn function(&self, address: u64) -> Option<String> {
+        self.symbols.find(address).map(|name| String::from_utf8_lossy(name).into_owned())
+    }
+
     /// The call at this link-time address, which may be any byte of it.
     pub fn call(&self, address: u64) -> Option<GoCall> {
         let range = self.symbols.range(address)?;

@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 use super::runtime::Family;
 use super::{Allocation, Call, Place};
 use crate::model::{Diagnostic, Kind, Position, Verdict};
+use crate::read::before_cgo;
 
 /// All that the compiler said, by where it stands in the function that was compiled.
 #[derive(Debug, Default)]
@@ -66,15 +67,21 @@ impl Compiled {
 
     /// The diagnostics that it may be, by column.
     fn candidates(&self, allocation: &Allocation) -> Vec<usize> {
-        let (Some(outermost), Some(call)) = (allocation.chain.last(), &allocation.call) else { return Vec::new() };
-        let Some(family) = Family::of(&call.callee) else { return Vec::new() };
-        let kinds = family.kinds(call);
+        let Some(outermost) = allocation.chain.last() else { return Vec::new() };
+        // Without the program nobody knows what is called: then it is something that the compiler put into the heap.
+        let call = allocation.call.as_ref();
+        let kinds = match call.map(|call| (call, Family::of(&call.callee))) {
+            Some((call, Some(family))) => Some(family.kinds(call)),
+            Some((_, None)) => return Vec::new(),
+            None => None,
+        };
         let Some(here) = self.at.get(&(short(&outermost.file), outermost.line)) else { return Vec::new() };
         let mut best: Vec<usize> = Vec::new();
         let mut score = 0;
         for &index in here {
             let diagnostic = &self.list[index];
-            if !kinds.contains(&diagnostic.kind) {
+            let may = kinds.map_or(diagnostic.allocates(), |kinds| kinds.contains(&diagnostic.kind));
+            if !may {
                 continue;
             }
             let Some(this) = alike(diagnostic, &allocation.chain, call) else { continue };
@@ -97,7 +104,7 @@ impl Compiled {
 }
 
 /// How well a diagnostic fits; None where it is another place's.
-fn alike(diagnostic: &Diagnostic, chain: &[Place], call: &Call) -> Option<u32> {
+fn alike(diagnostic: &Diagnostic, chain: &[Place], call: Option<&Call>) -> Option<u32> {
     let mut score = 1;
     let inlined = diagnostic.inlined_at.len() + 1;
     if inlined == chain.len() {
@@ -112,7 +119,7 @@ fn alike(diagnostic: &Diagnostic, chain: &[Place], call: &Call) -> Option<u32> {
             return None;
         }
         score += 8;
-    } else if inlined > 1 {
+    } else if inlined > 1 || diagnostic.placed {
         return None;
     }
     // One that the compiler left in the heap is likelier than one that is not.
@@ -122,7 +129,7 @@ fn alike(diagnostic: &Diagnostic, chain: &[Place], call: &Call) -> Option<u32> {
     if diagnostic.kind == Kind::Boxed {
         score += 1;
     }
-    if let Some(of) = &call.of {
+    if let Some(of) = call.and_then(|call| call.of.as_ref()) {
         score += match fits(diagnostic, &of.name) {
             Some(true) => 2,
             Some(false) => return None,
@@ -133,7 +140,12 @@ fn alike(diagnostic: &Diagnostic, chain: &[Place], call: &Call) -> Option<u32> {
 }
 
 fn same(position: &Position, place: &Place) -> bool {
-    position.line == place.line && short(&position.file) == short(&place.file)
+    let file = || match before_cgo(&position.file) {
+        // Code of another package that cgo rewrote has no directory.
+        Some(name) => place.file.rsplit('/').next() == Some(name.as_str()),
+        None => short(&position.file) == short(&place.file),
+    };
+    position.line == place.line && file()
 }
 
 /// Can what the compiler names be of this type? None where it does not name a type.

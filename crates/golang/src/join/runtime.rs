@@ -36,6 +36,7 @@ pub(super) enum Family {
     Timer,
     Text,
     TypeCache,
+    Collector,
 }
 
 impl Family {
@@ -49,6 +50,10 @@ impl Family {
                     Some(Self::Reflection)
                 }
                 "maps.clone" => Some(Self::Map),
+                "time.newTimer" => Some(Self::Timer),
+                _ if name.contains("runtime_Semacquire") || name.contains("runtime_notifyListWait") => {
+                    Some(Self::Blocking)
+                }
                 _ => None,
             };
         };
@@ -76,6 +81,7 @@ impl Family {
             }
             "deferproc" | "deferprocat" | "deferrangefunc" | "deferprocStack" => Self::Defer,
             "newTimer" => Self::Timer,
+            "GC" | "ReadMemStats" => Self::Collector,
             "typeAssert" | "interfaceSwitch" => Self::TypeCache,
             "gostring" | "gostringn" | "gobytes" | "Stack" | "Callers" | "CallersFrames" => Self::Text,
             _ => return None,
@@ -212,7 +218,11 @@ pub(super) fn explain(call: &Call, diagnostic: Option<&Diagnostic>) -> Option<To
         Family::Finalizer => {
             decides("a finalizer".to_owned(), "finalizers and cleanups have records in the heap", None)
         }
-        Family::Blocking => decides("a record of who waits".to_owned(), "the goroutine waits at a channel", None),
+        Family::Blocking => decides(
+            "a record of who waits".to_owned(),
+            "the goroutine waits for others: a channel, a lock, a WaitGroup",
+            None,
+        ),
         Family::Defer => decides(
             "a record of a deferred call".to_owned(),
             "a defer in a loop is in the heap",
@@ -224,6 +234,7 @@ pub(super) fn explain(call: &Call, diagnostic: Option<&Diagnostic>) -> Option<To
             "the runtime remembers which types a type assertion or switch has seen",
             None,
         ),
+        Family::Collector => decides("a record of the collector's".to_owned(), "the collector is called for", None),
         Family::Text => decides(format!("what {} gives", call.callee), "the runtime makes a copy", None),
         _ => None,
     }

@@ -150,5 +150,7 @@ fn key(profile: &Profile, id: FrameId) -> FrameKey {
         file: line.file.map(|file| profile.strings.get(file).to_owned()).unwrap_or_default(),
         line: line.line,
     };
-    FrameKey { address: frame.address, places: frame.lines.iter().map(place).collect() }
+    // What is kept of a call is, in some profiles, the address behind it.
+    let address = frame.address.saturating_sub(u64::from(!frame.exact));
+    FrameKey { address, places: frame.lines.iter().map(place).collect() }
 }

@@ -18,6 +18,8 @@ pub struct Block {
     pub at: Vec<Position>,
     pub subject: Subject,
     pub function: Option<String>,
+    /// `at` has all positions, not the outermost one alone.
+    pub placed: bool,
     pub flows: Vec<String>,
     pub steps: Vec<Step>,
 }
@@ -25,7 +27,7 @@ pub struct Block {
 impl Block {
     pub fn new(position: Position, subject: Subject, function: Option<&str>) -> Self {
         let function = function.map(str::to_owned);
-        Self { at: vec![position], subject, function, flows: Vec::new(), steps: Vec::new() }
+        Self { at: vec![position], subject, function, placed: false, flows: Vec::new(), steps: Vec::new() }
     }
 
     /// What text and JSON say alike. A position in text has the outermost one alone, as JSON has it first.

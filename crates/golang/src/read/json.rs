@@ -9,6 +9,8 @@ use crate::model::{Position, Step};
 
 /// The version that is known.
 const VERSION: u64 = 0;
+/// Lines before those of the source in what cgo makes of it.
+const CGO_HEADER: u32 = 3;
 /// Lines are as long as the ways to the heap in them; nobody wrote a source for these.
 const LONGEST_LINE: usize = 64 << 20;
 
@@ -142,6 +144,8 @@ fn positions(outermost: Position, related: &[Related]) -> (Vec<Position>, &[Rela
 
 impl Start {
     fn at(&self, file: String) -> Position {
-        Position { file, line: self.line, column: self.character }
+        // What cgo rewrote begins with lines of its own, and has the source's own lines behind them.
+        let own = if paths::before_cgo(&file).is_some() { CGO_HEADER } else { 0 };
+        Position { file, line: self.line.saturating_sub(own), column: self.character }
     }
 }

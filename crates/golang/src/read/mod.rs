@@ -22,7 +22,7 @@ use self::text::{Batch, Last, Text};
 use crate::chain;
 use crate::model::{Diagnostic, Kind, Position, Reason, Step, Verdict};
 
-pub use self::paths::absolute;
+pub use self::paths::{absolute, before_cgo};
 
 /// What is kept of lines that are not known, to be shown.
 const EXAMPLES: usize = 5;
@@ -110,6 +110,7 @@ pub fn read(package: &str, directory: &str, json: &[String], text: &str) -> Resu
         json::read(file, &mut placed, &mut counted)?;
     }
     let mut text = text::read(text, directory, &mut counted);
+    rewritten(&mut placed, &text.batches);
     if text.batches.iter().all(|batch| batch.blocks.is_empty() && batch.last.is_empty()) {
         text.batches = vec![alone(placed)];
     } else {
@@ -127,6 +128,27 @@ pub fn read(package: &str, directory: &str, json: &[String], text: &str) -> Resu
     found.passed_over = counted.passed_over;
     found.examples = counted.examples;
     Ok(found)
+}
+
+/// Gives sources that cgo rewrote their own names: JSON has `x.cgo1.go`, and no directory, where the text has `x.go`.
+fn rewritten(placed: &mut Json, batches: &[Batch]) {
+    let blocks = batches.iter().flat_map(|batch| &batch.blocks).flat_map(|block| &block.at);
+    let last = batches.iter().flat_map(|batch| &batch.last).map(|last| &last.position);
+    let named: HashSet<&str> = blocks.chain(last).map(|position| position.file.as_str()).collect();
+    fn of_step(step: &mut Step) -> impl Iterator<Item = &mut Position> {
+        std::iter::once(&mut step.position).chain(&mut step.inlined_at)
+    }
+    fn of_block(block: &mut Block) -> impl Iterator<Item = &mut Position> {
+        block.at.iter_mut().chain(block.steps.iter_mut().flat_map(of_step))
+    }
+    let positions = placed.blocks.iter_mut().flat_map(of_block);
+    for position in positions.chain(placed.decided.iter_mut().flatten()) {
+        let Some(name) = paths::before_cgo(&position.file) else { continue };
+        let own = |file: &&&str| file.strip_suffix(name.as_str()).is_some_and(|before| before.ends_with('/'));
+        if let Some(file) = named.iter().find(own) {
+            position.file = (*file).to_owned();
+        }
+    }
 }
 
 /// JSON without text: what has no decision of its own is a variable.
@@ -159,6 +181,7 @@ fn place(batches: &mut [Batch], placed: Vec<Block>) {
     for block in batches.iter_mut().flat_map(|batch| &mut batch.blocks) {
         if let Some(same) = by_key.get_mut(&key(block)).and_then(VecDeque::pop_front) {
             block.at = same.at;
+            block.placed = true;
             block.steps = same.steps;
         }
     }
@@ -179,6 +202,7 @@ impl Diagnostics {
         for block in batch.blocks {
             match &block.subject {
                 Subject::Allocation(what) => {
+                    method_values.extend(kind::method_value(&block.flows));
                     let key = (block.at[0].clone(), short(what).to_owned());
                     let at = *index.entry(key.clone()).or_insert_with(|| {
                         blocks.push((key, Vec::new()));
@@ -216,6 +240,7 @@ impl Diagnostics {
                 function: function(None, &key.0),
                 position: key.0,
                 inlined_at: Vec::new(),
+                placed: false,
                 kind: kind::of(&key.1, last.verdict, &[]),
                 what: key.1,
                 verdict: last.verdict,
@@ -242,10 +267,14 @@ impl Diagnostics {
                     function: function(best.function.clone(), &best.at[0]),
                     position,
                     inlined_at,
+                    placed: best.placed,
                     kind,
                     what: what.clone(),
                     verdict,
-                    reason: Reason::of(kind, &best.steps),
+                    reason: match (Reason::of(kind, &best.steps), kind::method_value(&best.flows)) {
+                        (Reason::Unknown, Some(whole)) => Reason::PartOf { whole },
+                        (reason, _) => reason,
+                    },
                     flow: best.steps,
                 });
             }

@@ -38,6 +38,11 @@ pub fn of_uri(uri: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// `x.go` of `x.cgo1.go`, which is what cgo makes of it.
+pub fn before_cgo(file: &str) -> Option<String> {
+    file.strip_suffix(".cgo1.go").filter(|name| !name.contains('/')).map(|name| format!("{name}.go"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

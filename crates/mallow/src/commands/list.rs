@@ -9,6 +9,7 @@ use mallow_report::analysis::{
 };
 
 use super::changes::{self, Pair};
+use super::go::reasons::{is_go, reasons};
 use super::list_code::{Block, Body, Finder, Row, around};
 use super::source::Recording;
 use crate::flags::ListFlags;
@@ -41,9 +42,15 @@ pub fn run(flags: &ListFlags) -> Result<ExitCode> {
     }
     let mut finder = Finder::new(&recording, flags, by);
     let bodies: Vec<Body> = report.functions.iter_mut().map(|function| finder.body(function)).collect();
+    let mut more = Vec::new();
+    if !flags.asm && !flags.raw && is_go(&recording.profile) {
+        more = reasons(&recording.profile, &mut report.functions)
+            .unwrap_or_else(|error| vec![format!("No reasons: {error:#}")]);
+    }
     let columns = columns(by, &look, &|word| recording.profile.tells(word));
     let columns = Columns::of(&columns, &report, &look);
     report.notes = finder.notes();
+    report.notes.extend(more);
     output::print(&if flags.rows.view.json {
         recording.json(&report)?
     } else {
@@ -308,7 +315,17 @@ impl<T: Shown> Sheet<'_, T> {
                 let text = source[number - 1].get(margin..).unwrap_or_default();
                 let place = Line::new().faint(number.to_string());
                 match known.next_if(|line| line.line == Some(number as u32)) {
-                    Some(line) => self.row(Some((&line.flat, &line.cum)), place, Line::new().plain(text)),
+                    Some(line) => {
+                        self.row(Some((&line.flat, &line.cum)), place, Line::new().plain(text));
+                        let indent = text.len() - text.trim_start().len();
+                        for reason in &line.reasons {
+                            self.row(
+                                None,
+                                Line::new(),
+                                Line::new().strong(format!("{}↑ {reason}", " ".repeat(indent))),
+                            );
+                        }
+                    }
                     None => self.row(None, place, Line::new().faint(text)),
                 }
             }

@@ -23,6 +23,7 @@ pub mod merge;
 pub mod pack;
 pub mod record;
 pub mod recover;
+mod remote;
 pub mod report;
 pub mod run;
 pub mod sarif;

@@ -13,7 +13,7 @@ use mallow_symbols::{Options, Summary, Symbolizer, symbolize_jit_all};
 
 use super::carried::Carried;
 use super::filtered::{self, Filters};
-use super::foreign;
+use super::{foreign, remote};
 use crate::flags::{FilterFlags, SourceFlags};
 use crate::output;
 use crate::text::lacks;
@@ -176,16 +176,18 @@ enum File {
     Foreign(Profile, Summary),
 }
 
-fn read(path: &Path) -> Result<File> {
+fn read(named: &Path) -> Result<File> {
+    let fetched = remote::fetch(named)?;
+    let path = fetched.as_ref().map_or(named, |file| file.path());
     let waiting = Waiting::of("reading");
     let opened = Reader::open(path, &mut |progress| waiting.show(progress));
     drop(waiting);
     match opened {
         Err(error) if may_be_foreign(&error) => {
-            let (profile, names) = foreign::read(path).with_context(|| cannot_read(path))?;
+            let (profile, names) = foreign::read(path).with_context(|| cannot_read(named))?;
             Ok(File::Foreign(profile, names))
         }
-        opened => opened.map(|(reader, profile)| File::Recording(reader, profile)).with_context(|| cannot_read(path)),
+        opened => opened.map(|(reader, profile)| File::Recording(reader, profile)).with_context(|| cannot_read(named)),
     }
 }
 

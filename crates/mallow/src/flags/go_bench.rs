@@ -70,12 +70,57 @@ pub struct GoWhyFlags {
     #[arg(value_name = "PACKAGES", default_value = ".")]
     pub packages: Vec<String>,
     /// Run the benchmarks that match, as go test -bench does
-    #[arg(long, value_name = "REGEX", default_value = ".")]
+    #[arg(long, value_name = "REGEX", default_value = ".", conflicts_with = "profile")]
     pub bench: String,
+    /// Run nothing: look into this heap profile, of pprof; http://HOST:PORT/debug/pprof/heap is one too
+    #[arg(long, value_name = "FILE|URL")]
+    pub profile: Option<PathBuf>,
+    /// What it takes to read that.
+    #[command(flatten)]
+    pub heap: GoHeapFlags,
     /// What the Go tool is told.
     #[command(flatten)]
     pub tool: GoToolFlags,
     /// How it looks.
     #[command(flatten)]
     pub view: ViewFlags,
+}
+
+const PROFILE_STATUS: &str = "\
+Run it in the directory of the program's module: the compiler is asked about
+the sources that are there. A heap profile has one allocation in 512 kB, unless
+the program sets runtime.MemProfileRate; numbers are estimates from these.
+
+Exit status:
+  0  all went well
+  1  the profile cannot be read, is not Go's, or the Go tool failed
+  2  the command line makes no sense";
+
+/// Flags of `go profile`.
+#[derive(Debug, Args)]
+#[command(after_long_help = PROFILE_STATUS)]
+pub struct GoProfileFlags {
+    /// The heap profile: a file of pprof (go test -memprofile, pprof.WriteHeapProfile), or http://HOST:PORT/debug/pprof/heap
+    #[arg(value_name = "FILE|URL")]
+    pub profile: PathBuf,
+    /// What it takes to read it.
+    #[command(flatten)]
+    pub heap: GoHeapFlags,
+    /// What the Go tool is told.
+    #[command(flatten)]
+    pub tool: GoToolFlags,
+    /// How it looks.
+    #[command(flatten)]
+    pub view: ViewFlags,
+}
+
+/// How a heap profile is read.
+#[derive(Debug, Default, Args)]
+pub struct GoHeapFlags {
+    /// The program that the profile is of [default: where the profile says that it was]
+    #[arg(long, value_name = "FILE", requires = "profile")]
+    pub binary: Option<PathBuf>,
+    /// Show what was live when the profile was taken, in the place of all that was allocated
+    #[arg(long, requires = "profile")]
+    pub live: bool,
 }

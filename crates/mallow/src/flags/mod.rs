@@ -36,7 +36,7 @@ pub use documents::{CompletionsFlags, ManFlags, Shell};
 pub use export::{ExportFlags, ExportFormat, MergeFlags, Table};
 pub use filters::{FilterFlags, When};
 pub use flame::FlameFlags;
-pub use go::{GoBenchFlags, GoCommand, GoEscapeFlags, GoFlags, GoToolFlags, GoWhyFlags};
+pub use go::{GoBenchFlags, GoCommand, GoEscapeFlags, GoFlags, GoHeapFlags, GoProfileFlags, GoToolFlags, GoWhyFlags};
 pub use least::LeastFlags;
 pub use list::ListFlags;
 pub use pack::PackFlags;
@@ -74,7 +74,7 @@ impl Flags {
     /// Reads the command line. Help and version are printed, mistakes are told in one line; both end here, with the
     /// status to exit with.
     pub fn from_command_line() -> Result<Self, ExitCode> {
-        Self::try_parse().map_err(|error| {
+        Self::try_parse_from(go::as_written(std::env::args_os())).map_err(|error| {
             match error.kind() {
                 // A closed pipe or a full disk: there is nobody to tell.
                 ErrorKind::DisplayHelp

@@ -102,6 +102,9 @@ pub struct ListLine<T = Totals> {
     pub gone: bool,
     /// What it says, where the source is there.
     pub text: Option<String>,
+    /// What is allocated there, and why, where somebody knows. Left to whoever asks the compiler.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<String>,
     /// By the line itself.
     pub flat: T,
     /// By it and all that it called.
@@ -235,9 +238,14 @@ fn listed<A: Amount>(source: Source<'_, A>, pattern: &Pattern, options: ListOpti
     let known = |line: u32| (line > 0).then_some(line);
     for ((id, line, gone), sum) in lines {
         if let Some(&at) = of_function.get(&id) {
-            let line =
-                ListLine { line: known(line), gone, text: None, flat: sum.flat.shown(by), cum: sum.cum.shown(by) };
-            shown[at].lines.push(line);
+            shown[at].lines.push(ListLine {
+                line: known(line),
+                gone,
+                text: None,
+                reasons: Vec::new(),
+                flat: sum.flat.shown(by),
+                cum: sum.cum.shown(by),
+            });
         }
     }
     for ((id, frame, line), (sum, inlined)) in instructions {

@@ -58,27 +58,15 @@ fn benchmark(measured: &Measured, limit: usize, look: &Look, page: &mut Page) {
         .filter(|line| line.allocation.allocations >= LEAST || line.allocation.bytes >= 1.0)
         .take(limit)
         .collect();
-    let rows: Vec<[String; 2]> =
-        shown.iter().map(|line| [number(line.allocation.allocations), number(line.allocation.bytes)]).collect();
-    let titles = ["allocs/op", "B/op"];
-    let width =
-        |column: usize| rows.iter().map(|row| row[column].len()).chain([titles[column].len()]).max().unwrap_or(0);
-    let widths = [width(0), width(1)];
-    let cells = |[a, b]: [&str; 2]| format!("  {a:>0$}  {b:>1$}  ", widths[0], widths[1]);
-    page.line(Line::new().faint(cells(titles)));
-    let indent = cells(["", ""]).len();
-    for (line, [allocations, bytes]) in shown.iter().zip(&rows) {
-        let first = Line::new().plain(cells([allocations, bytes]));
-        page.line(first.then(place(line, look)));
-        explanation(line, indent + 2, look, page);
-    }
+    let cells = |line: &Explained| [number(line.allocation.allocations), number(line.allocation.bytes)];
+    let indent = rows(shown.iter().copied(), ["allocs/op", "B/op"], cells, look, page);
     let rest = &measured.lines[shown.len().min(measured.lines.len())..];
     let sum: f64 = rest.iter().map(|line| line.allocation.allocations).sum();
     if sum >= LEAST {
         let more = if rest.len() + shown.len() > limit { "; --limit 0 shows all" } else { "" };
         page.line(Line::new().faint(format!(
             "{}and {} more, {} allocs/op{more}",
-            cells(["", ""]),
+            " ".repeat(indent),
             of(rest.len() as u64, "line"),
             number(sum)
         )));
@@ -86,6 +74,33 @@ fn benchmark(measured: &Measured, limit: usize, look: &Look, page: &mut Page) {
     for told in reconciled(measured) {
         page.hanging(Line::new().plain("  "), &told);
     }
+}
+
+/// Lines with their numbers, what is allocated there, and why. Says how wide the numbers are.
+pub fn rows<'a, const N: usize>(
+    lines: impl IntoIterator<Item = &'a Explained>,
+    titles: [&str; N],
+    cells: impl Fn(&Explained) -> [String; N],
+    look: &Look,
+    page: &mut Page,
+) -> usize {
+    let rows: Vec<(&Explained, [String; N])> = lines.into_iter().map(|line| (line, cells(line))).collect();
+    let width = |column: usize| {
+        let of_rows = rows.iter().map(|(_, cells)| cells[column].chars().count());
+        of_rows.chain([titles[column].len()]).max().unwrap_or(0)
+    };
+    let widths: [usize; N] = std::array::from_fn(width);
+    let row = |cells: [&str; N]| {
+        let padded = cells.iter().zip(widths).map(|(cell, width)| format!("  {cell:>width$}"));
+        padded.collect::<String>() + "  "
+    };
+    page.line(Line::new().faint(row(titles)));
+    let indent = row([""; N]).len();
+    for (line, cells) in &rows {
+        page.line(Line::new().plain(row(cells.each_ref().map(String::as_str))).then(place(line, look)));
+        explanation(line, indent + 2, look, page);
+    }
+    indent
 }
 
 /// `stream.go:9  bytes.NewBuffer, inlined into elvis.One`, and what is allocated.
@@ -152,6 +167,12 @@ fn reconciled(measured: &Measured) -> Vec<String> {
     }
     if sums.unseen >= LEAST {
         sum += &format!(", {} in blocks that small objects share, which no profile sees", number(sums.unseen));
+    } else if sums.setup > 0.0 {
+        sum += &format!(
+            "; {} more are set-up, {} in all, while the timer runs: b.ResetTimer() after it leaves them out",
+            number(measured.allocs_per_op - sums.counted),
+            number(sums.setup)
+        );
     } else if off.abs() >= 1.0 && off.abs() > 0.01 * measured.allocs_per_op {
         sum += &format!(
             "; the benchmark says {}: {}",

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result};
 use mallow_golang::join::{self, Allocation, Call, Compiled, Explained, Place, Seen, Source, Type};
+use mallow_golang::model::Diagnostic;
 use mallow_golang::read::read;
 use mallow_golang::results::Benchmark;
 use mallow_golang::tool::{ExactRun, Go, Input, Package, TestBinary, Timing};
@@ -24,6 +25,8 @@ pub struct Measured {
     pub name: String,
     /// Operations of the undisturbed runs, added up.
     pub operations: u64,
+    /// So many undisturbed runs.
+    pub runs: u64,
     /// The median of the undisturbed runs.
     pub ns_per_op: f64,
     /// The same, as the benchmark says.
@@ -62,6 +65,8 @@ pub struct Sums {
     pub shared_bytes: f64,
     /// Allocations that share a block, where the profile cannot see them.
     pub unseen: f64,
+    /// Allocations once, while the timer runs: set-up, which the benchmark divides by its operations.
+    pub setup: f64,
     /// Every allocation was seen, those in shared blocks too.
     pub exact: bool,
 }
@@ -101,7 +106,7 @@ impl Measurer<'_> {
         let program =
             GoProgram::open(&binary.path).with_context(|| format!("cannot read the test program of {name}"))?;
         let exact = binary.variant("exact", || program.exact()).context("cannot write to the cache")?;
-        let own = Own { program: &program, root: &self.go.root, directory: &binary.directory };
+        let own = Own { program: Some(&program), root: &self.go.root, directory: &binary.directory };
         let program = exact.as_deref().unwrap_or(&binary.path);
         let all = allocating.len();
         let said =
@@ -144,23 +149,28 @@ impl Measurer<'_> {
         let functions = all.filter_map(|allocation| allocation.chain.last()).map(|place| place.function.as_str());
         let mut packages: BTreeSet<String> = functions.map(package).collect();
         packages.insert(binary.package.clone());
-        let of_test = |input: &&Input| input.for_test.is_some();
-        let mut wanted: Vec<Input> = Vec::new();
-        for package in packages {
-            let inputs = || binary.inputs.iter().filter(|input| input.package == package);
-            // The variant for the test takes the place of the package.
-            wanted.extend(inputs().find(of_test).or_else(|| inputs().next()).cloned());
-        }
-        let mut list = Vec::new();
-        for unit in self.go.diagnose_test(binary, &wanted)? {
-            list.extend(read(&unit.package, &unit.directory, &unit.json, &unit.text)?.list);
-        }
-        Ok(Compiled::new(list))
+        Ok(Compiled::new(diagnostics(self.go, binary, packages)?))
     }
 }
 
+/// What the compiler said of some of the packages that a test program is made of.
+pub fn diagnostics(go: &Go, binary: &TestBinary, packages: BTreeSet<String>) -> Result<Vec<Diagnostic>> {
+    let of_test = |input: &&Input| input.for_test.is_some();
+    let mut wanted: Vec<Input> = Vec::new();
+    for package in packages {
+        let inputs = || binary.inputs.iter().filter(|input| input.package == package);
+        // The variant for the test takes the place of the package.
+        wanted.extend(inputs().find(of_test).or_else(|| inputs().next()).cloned());
+    }
+    let mut list = Vec::new();
+    for unit in go.diagnose_test(binary, &wanted)? {
+        list.extend(read(&unit.package, &unit.directory, &unit.json, &unit.text)?.list);
+    }
+    Ok(list)
+}
+
 /// `github.com/a/b` of `github.com/a/b.(*T).m[…]`; the linker writes a dot of the last part as `%2e`.
-fn package(function: &str) -> String {
+pub fn package(function: &str) -> String {
     let name = function.split('[').next().unwrap_or(function);
     let last = name.rfind('/').map_or(0, |at| at + 1);
     let end = name[last..].find('.').map_or(name.len(), |at| last + at);
@@ -229,6 +239,7 @@ fn measured(benchmark: Benchmark, counted: Option<Result<Counted>>, compiled: &C
     };
     let mut it = Measured {
         operations: benchmark.runs.iter().map(|run| run.operations).sum(),
+        runs: benchmark.runs.len() as u64,
         ns_per_op: benchmark.median(|run| run.nanoseconds),
         bytes_per_op: benchmark.median(|run| run.bytes),
         allocs_per_op: benchmark.median(|run| run.allocations),
@@ -252,6 +263,7 @@ fn measured(benchmark: Benchmark, counted: Option<Result<Counted>>, compiled: &C
     };
     it.sums.with_reason = sum(&reason);
     it.sums.block_bytes = sum(&|line| line.allocation.bytes) + counted.nowhere.bytes;
+    it.sums.setup = counted.said.as_ref().map_or(0.0, |said| setup(&it, said));
     match counted.said.filter(|_| exact) {
         // The benchmark itself says what both runs' operations have, to the byte.
         Some(said) => {
@@ -262,6 +274,21 @@ fn measured(benchmark: Benchmark, counted: Option<Result<Counted>>, compiled: &C
     }
     it.lines = lines;
     it
+}
+
+/// What a benchmark allocates once while its timer runs, where that is what the counted allocations are short of: in a run with
+/// other operations it is the same. Figures of benchmarks are whole numbers.
+fn setup(measured: &Measured, said: &Benchmark) -> f64 {
+    let once = |allocations: f64, operations: u64| {
+        ((allocations - measured.sums.counted) * operations as f64, operations as f64)
+    };
+    let (Some(run), Some(timed)) = (said.runs.first(), measured.operations.checked_div(measured.runs)) else {
+        return 0.0;
+    };
+    let (counted, many) = once(run.allocations, run.operations);
+    let (timed, operations) = once(measured.allocs_per_op, timed);
+    let near = (counted - timed).abs() <= 0.05 * counted.max(timed) + many.max(operations);
+    if near && counted > many && timed > operations { counted } else { 0.0 }
 }
 
 /// Takes what small objects save by sharing blocks off the lines that allocate them, in equal parts.
@@ -281,17 +308,21 @@ fn share(lines: &mut [Explained], saved: f64) {
 }
 
 /// What is the program's own, and what its code says.
-struct Own<'a> {
-    program: &'a GoProgram,
-    root: &'a PathBuf,
-    directory: &'a Path,
+pub struct Own<'a> {
+    /// None: it is not here.
+    pub program: Option<&'a GoProgram>,
+    /// Where Go's standard library is.
+    pub root: &'a Path,
+    /// A directory of the program's own.
+    pub directory: &'a Path,
 }
 
 impl Seen for Own<'_> {
     fn call(&self, frame: u64) -> (u64, Option<Call>) {
-        let address = self.program.address(frame).unwrap_or(frame);
+        let Some(program) = self.program else { return (frame, None) };
+        let address = program.address(frame).unwrap_or(frame);
         let of = |of: mallow_symbols::GoType| Type { name: of.name, size: of.size, pointers: of.pointers };
-        let call = self.program.call(address).map(|call| Call { callee: call.callee, of: call.of.map(of) });
+        let call = program.call(address).map(|call| Call { callee: call.callee, of: call.of.map(of) });
         (address, call)
     }
 

@@ -1,10 +1,13 @@
 //! `mallow go`: what Go programs allocate, and why.
 
 mod bench;
-mod bench_text;
+pub mod bench_text;
 mod escape;
 mod escape_text;
+mod heap;
 pub mod measure;
+mod profile;
+pub mod reasons;
 mod revision;
 mod why;
 
@@ -19,6 +22,7 @@ pub fn run(flags: &GoFlags) -> Result<ExitCode> {
     match &flags.command {
         GoCommand::Bench(flags) => bench::run(flags),
         GoCommand::Why(flags) => why::run(flags),
+        GoCommand::Profile(flags) => profile::run(flags),
         GoCommand::Escape(flags) => escape::run(flags),
     }
 }

@@ -5,14 +5,16 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use mallow_golang::join::{Explained, Place};
+use mallow_golang::join::{Allocation, Compiled, Explained, Place};
 use mallow_golang::model::{Diagnostic, Position, Verdict};
 use mallow_golang::tool::{Go, Timing};
 use serde::Serialize;
 
 use super::bench_text::{number, place, short};
+use super::heap::Heap;
 use super::measure::Measurer;
 use crate::flags::GoWhyFlags;
+use crate::text::units::{bytes, count, percent};
 use crate::text::{Align, Line, Look, Page, Stream, Table};
 use crate::waiting::Working;
 use crate::{exit, output};
@@ -65,6 +67,9 @@ fn ends(whole: &str, end: &str, between: &[char]) -> bool {
 pub struct GoWhy {
     /// What was asked for.
     pub place: String,
+    /// What a heap profile has there; none where benchmarks were run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<InProfile>,
     /// Benchmarks that allocate there.
     pub benchmarks: Vec<Leading>,
     /// What the compiler says of allocations there, whether they happen or not.
@@ -84,17 +89,73 @@ pub struct Leading {
     pub lines: Vec<Explained>,
 }
 
+/// What a heap profile has there.
+#[derive(Debug, Serialize)]
+pub struct InProfile {
+    /// The profile, as it was named.
+    pub file: String,
+    /// All its allocations.
+    pub allocations: f64,
+    /// There.
+    pub lines: Vec<Explained>,
+    /// What is not known, and why.
+    pub notes: Vec<String>,
+}
+
 impl output::Report for GoWhy {}
 
 /// Shows it.
 pub fn run(flags: &GoWhyFlags) -> Result<ExitCode> {
     let wanted = Wanted::of(&flags.place);
+    let report = match &flags.profile {
+        Some(path) => in_profile(path, flags, &wanted)?,
+        None => in_benchmarks(flags, &wanted)?,
+    };
+    let look = flags.view.look(Stream::Out);
+    output::print(&match flags.view.json {
+        true => output::json(&report)?,
+        false => text(&report, &look),
+    })?;
+    Ok(exit::OK)
+}
+
+/// What the compiler says of the place.
+fn said(compiled: &Compiled, wanted: &Wanted) -> Vec<Diagnostic> {
+    let is = |d: &&Diagnostic| {
+        let positions = std::iter::once(&d.position).chain(&d.inlined_at);
+        d.verdict != Verdict::DoesNotEscape && { positions }.any(|at| wanted.is_at(at, d.function.as_deref()))
+    };
+    compiled.all().iter().filter(is).cloned().collect()
+}
+
+fn in_profile(path: &Path, flags: &GoWhyFlags, wanted: &Wanted) -> Result<GoWhy> {
+    let working = Working::new();
+    let mut heap = Heap::read(path, &flags.heap, flags.tool.tags.as_deref())?;
+    let all: f64 = heap.allocations.iter().map(|allocation| allocation.allocations).sum();
+    let there = |allocation: &Allocation| allocation.chain.iter().any(|place| wanted.is(place));
+    let (lines, compiled) = heap.explain(&flags.packages, &working, there)?;
+    let compiler = said(&compiled, wanted);
+    let file = path.display().to_string();
+    if lines.is_empty() && compiler.is_empty() {
+        heap.notes.iter().for_each(|note| output::say(note));
+        bail!(
+            "nothing is allocated at {}, neither in {file} nor by what the compiler says of {}",
+            flags.place,
+            flags.packages.join(" ")
+        );
+    }
+    let allocations = all + heap.nowhere.allocations;
+    let profile = InProfile { file, allocations, lines, notes: heap.notes };
+    Ok(GoWhy { place: flags.place.clone(), profile: Some(profile), benchmarks: Vec::new(), compiler })
+}
+
+fn in_benchmarks(flags: &GoWhyFlags, wanted: &Wanted) -> Result<GoWhy> {
     let working = Working::new();
     let go = Go::find(Path::new("."), flags.tool.tags.as_deref())?;
     let packages = go.packages(&flags.packages)?;
     // Times are of no interest.
     let timing = Timing { pattern: flags.bench.clone(), count: 1, time: Some("20x".to_owned()) };
-    let mut report = GoWhy { place: flags.place.clone(), benchmarks: Vec::new(), compiler: Vec::new() };
+    let mut report = GoWhy { place: flags.place.clone(), profile: None, benchmarks: Vec::new(), compiler: Vec::new() };
     let mut run = 0;
     for package in packages.iter().filter(|package| package.broken.is_some() || package.may_have_benchmarks()) {
         let measurer = Measurer { go: &go, package, working: &working };
@@ -108,11 +169,7 @@ pub fn run(flags: &GoWhyFlags) -> Result<ExitCode> {
                 report.benchmarks.push(Leading { package, name, allocs_per_op: benchmark.allocs_per_op, lines });
             }
         }
-        let is = |d: &&Diagnostic| {
-            let positions = std::iter::once(&d.position).chain(&d.inlined_at);
-            d.verdict != Verdict::DoesNotEscape && { positions }.any(|at| wanted.is_at(at, d.function.as_deref()))
-        };
-        report.compiler.extend(compiled.all().iter().filter(is).cloned());
+        report.compiler.extend(said(&compiled, wanted));
     }
     drop(working);
     if report.benchmarks.is_empty() && report.compiler.is_empty() {
@@ -125,12 +182,7 @@ pub fn run(flags: &GoWhyFlags) -> Result<ExitCode> {
             ),
         }
     }
-    let look = flags.view.look(Stream::Out);
-    output::print(&match flags.view.json {
-        true => output::json(&report)?,
-        false => text(&report, &look),
-    })?;
-    Ok(exit::OK)
+    Ok(report)
 }
 
 fn text(report: &GoWhy, look: &Look) -> String {
@@ -150,6 +202,8 @@ fn text(report: &GoWhy, look: &Look) -> String {
             }
         }
     }
+    let lines = report.profile.iter().flat_map(|profile| &profile.lines);
+    told.extend(lines.map(|line| (line, vec![of_profile(report, line, look)])));
     for (line, names) in &told {
         page.gap();
         page.line(place(line, look));
@@ -175,8 +229,12 @@ fn text(report: &GoWhy, look: &Look) -> String {
         }
         marks.allocation(line);
     }
-    if report.benchmarks.is_empty() {
-        page.line(Line::new().plain(format!("No benchmark allocates at {}. The compiler says of it:", report.place)));
+    if told.is_empty() {
+        let who = report
+            .profile
+            .as_ref()
+            .map_or("No benchmark allocates".to_owned(), |profile| format!("In {} nothing is allocated", profile.file));
+        page.line(Line::new().plain(format!("{who} at {}. The compiler says of it:", report.place)));
         for diagnostic in &report.compiler {
             page.gap();
             let at = diagnostic.inlined_at.last().unwrap_or(&diagnostic.position);
@@ -189,7 +247,23 @@ fn text(report: &GoWhy, look: &Look) -> String {
         }
     }
     marks.onto(&mut page);
+    for note in report.profile.iter().flat_map(|profile| &profile.notes) {
+        page.gap();
+        page.hanging(Line::new().warning("note: "), note);
+    }
     page.into_text()
+}
+
+/// `heap.pb.gz (1,200 allocations, 3.2 MB, 12.5 % of all allocations)`.
+fn of_profile(report: &GoWhy, line: &Explained, look: &Look) -> String {
+    let (file, all) = report.profile.as_ref().map_or(("", 0.0), |profile| (profile.file.as_str(), profile.allocations));
+    let [allocations, size, all] = [line.allocation.allocations, line.allocation.bytes, all].map(|n| n.round() as u64);
+    format!(
+        "{file} ({} allocations, {}, {} of all allocations)",
+        count(allocations),
+        bytes(size, look.exact),
+        percent(allocations, all)
+    )
 }
 
 /// What stands in the margin of the source.

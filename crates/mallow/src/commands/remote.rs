@@ -1,0 +1,119 @@
+//! A profile that a server gives: Go's `http://HOST:PORT/debug/pprof/heap`, and what else answers a plain GET.
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use tempfile::NamedTempFile;
+use ureq::Agent;
+
+use crate::waiting::Working;
+
+/// A server that listens answers within this.
+const CONNECT: Duration = Duration::from_secs(10);
+/// The whole profile is here within this, beside the seconds that the server was asked to take (`?seconds=30`).
+const WHOLE: Duration = Duration::from_secs(60);
+/// More than this is no heap profile.
+const LARGEST: u64 = 256 << 20;
+
+/// The file with what the address gives, if it is an address; it vanishes when dropped.
+pub fn fetch(path: &Path) -> Result<Option<NamedTempFile>> {
+    let Some(url) = path.to_str().filter(|text| text.contains("://")) else { return Ok(None) };
+    if !url.starts_with("http://") {
+        bail!("{url} is no http:// address: fetch it with another program, and name the file");
+    }
+    get(url).with_context(|| format!("cannot read {url}")).map(Some)
+}
+
+fn get(url: &str) -> Result<NamedTempFile> {
+    let working = Working::new();
+    working.at(&format!("waiting for {url}"));
+    // No redirects and no proxy: what answers is what was named.
+    let agent: Agent = Agent::config_builder()
+        .timeout_connect(Some(CONNECT))
+        .timeout_global(Some(WHOLE + asked(url)))
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .proxy(None)
+        .http_status_as_error(false)
+        .build()
+        .into();
+    let mut answer = agent.get(url).call()?;
+    if answer.status() != 200 {
+        bail!("the server answers {}", answer.status());
+    }
+    let mut file = tempfile::Builder::new().prefix("mallow-").tempfile().context("cannot make a file")?;
+    let copied = std::io::copy(&mut answer.body_mut().as_reader().take(LARGEST + 1), &mut file)?;
+    if copied > LARGEST {
+        bail!("it has more than {} MiB", LARGEST >> 20);
+    }
+    file.flush()?;
+    Ok(file)
+}
+
+/// For so long Go's server gathers what is allocated, before it answers.
+fn asked(url: &str) -> Duration {
+    let query = url.split_once('?').map_or("", |(_, query)| query);
+    let seconds = query.split('&').find_map(|part| part.strip_prefix("seconds="));
+    Duration::from_secs(seconds.and_then(|n| n.parse::<u32>().ok()).unwrap_or(0).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::path::Path;
+    use std::time::Duration;
+
+    use super::{asked, fetch};
+
+    #[test]
+    fn a_server_that_gathers_is_waited_for() {
+        let of = |url| asked(url).as_secs();
+        assert_eq!(of("http://h/debug/pprof/allocs?debug=0&seconds=30"), 30);
+        assert_eq!((of("http://h/heap"), of("http://h/heap?seconds=x")), (0, 0));
+        assert_eq!(asked("http://h?seconds=99999999999"), Duration::ZERO);
+    }
+
+    /// What comes of an answer.
+    fn answered(answer: &'static [u8]) -> Result<Vec<u8>, String> {
+        let server = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}/debug/pprof/heap", server.local_addr().expect("its address"));
+        let served = std::thread::spawn(move || {
+            let (mut client, _) = server.accept().expect("a client");
+            let mut asked = [0; 2048];
+            let n = client.read(&mut asked).expect("a request");
+            client.write_all(answer).expect("an answer");
+            String::from_utf8_lossy(&asked[..n]).into_owned()
+        });
+        let got = fetch(Path::new(&url));
+        let asked = served.join().expect("the server");
+        assert!(asked.starts_with("GET /debug/pprof/heap HTTP/1.1\r\n"), "{asked}");
+        let file = got.map_err(|error| format!("{error:#}"))?.expect("an address");
+        Ok(std::fs::read(file.path()).expect("the file"))
+    }
+
+    #[test]
+    fn what_the_server_gives_is_in_a_file() {
+        assert_eq!(answered(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc"), Ok(b"abc".to_vec()));
+        let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n";
+        assert_eq!(answered(chunked), Ok(b"abc".to_vec()));
+        assert_eq!(fetch(Path::new("/tmp/heap.pb.gz")).expect("a path").map(drop), None);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said() {
+        for (answer, why) in [
+            (&b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"[..], "the server answers 404 Not Found"),
+            (b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n", "answers 302 Found"),
+            (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", "cannot read http://127.0.0.1:"),
+            (b"SSH-2.0-OpenSSH_9.2\r\n", "cannot read http://127.0.0.1:"),
+        ] {
+            let told = answered(answer).expect_err("it is no profile");
+            assert!(told.contains(why), "{told}");
+        }
+        let told = fetch(Path::new("https://example.com/heap")).expect_err("not plain").to_string();
+        assert!(told.contains("is no http:// address"), "{told}");
+    }
+}
