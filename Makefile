@@ -51,6 +51,7 @@ format-check: ## only whether the sources are formatted
 bench: build build/examples/stacks bench-helpers ## Mallow beside its peers; CONTRIBUTING.md names the settings
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/bench.py $(BENCH_OPTIONS)
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/formats.py $(BENCH_OPTIONS)
+	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/go.py $(BENCH_OPTIONS)
 
 bench-views: build build/examples/stacks ## views of large recordings; BENCH_EVENTS=10,100 for millions of events
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/views.py $(BENCH_OPTIONS)

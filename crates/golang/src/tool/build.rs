@@ -66,20 +66,18 @@ impl Go {
             return Ok(binary(entry.join(PROGRAM)));
         }
         let draft = self.cache.draft()?;
-        self.link(package, &draft.path().join(PROGRAM), &[])?;
+        self.link(package, &draft.path().join(PROGRAM))?;
         fs::write(draft.path().join(KEY), &key).map_err(|error| self.cache.failed(error))?;
         let entry = self.cache.keep(Shelf::Binaries, &name, draft.path())?;
         Ok(binary(entry.join(PROGRAM)))
     }
 
-    /// Builds the test binary into `to`, with more flags; what the compiler says meanwhile.
-    pub(super) fn link(&self, package: &Package, to: &Path, flags: &[String]) -> Result<Vec<u8>, GoError> {
-        let mut more = vec!["-o".to_owned(), to.to_string_lossy().into_owned()];
-        more.extend_from_slice(flags);
-        more.push(package.import_path.clone());
+    /// Builds the test binary into `to`.
+    fn link(&self, package: &Package, to: &Path) -> Result<(), GoError> {
+        let more = ["-o".to_owned(), to.to_string_lossy().into_owned(), package.import_path.clone()];
         let output = self.run(&["test", "-c"], &more)?;
         match output.status.success() && to.exists() {
-            true => Ok(output.stderr),
+            true => Ok(()),
             false => Err(GoError::does_not_compile(&package.import_path, &output.stderr)),
         }
     }

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::build::TestBinary;
 use super::cache::Shelf;
-use super::{Go, GoError, Input, Package};
+use super::{Go, GoError, Input};
 
 /// What the compiler says of one package.
 #[derive(Clone, Debug)]
@@ -36,34 +36,31 @@ const JSON: &str = "json";
 impl Go {
     /// What the compiler says of some of the packages that a test binary is made of.
     pub fn diagnose_test(&self, binary: &TestBinary, wanted: &[Input]) -> Result<Vec<Unit>, GoError> {
-        let package = Package {
-            import_path: binary.package.clone(),
-            directory: binary.directory.clone(),
-            test_files: Vec::new(),
-            broken: None,
-        };
-        self.diagnose_by(wanted, |draft, flags| self.link(&package, &draft.join("program"), flags))
+        self.diagnose_by(wanted, |flags| self.compile(flags, &["-test"], std::slice::from_ref(&binary.package)))
     }
 
     /// What the compiler says of packages, without their tests.
     pub fn diagnose(&self, packages: &[String]) -> Result<Vec<Unit>, GoError> {
         let inputs = self.inputs(packages, false, false)?;
-        self.diagnose_by(&inputs, |_, flags| {
-            let mut more = flags.to_vec();
-            more.extend_from_slice(packages);
-            let output = self.run(&["list", "-export"], &more)?;
-            match output.status.success() {
-                true => Ok(output.stderr),
-                false => Err(GoError::does_not_compile(&packages.join(" "), &output.stderr)),
-            }
-        })
+        self.diagnose_by(&inputs, |flags| self.compile(flags, &[], packages))
     }
 
-    /// `compile` compiles with these flags, into a directory, and gives what was printed.
+    /// Compiles, and links nothing; what is printed meanwhile.
+    fn compile(&self, flags: &[String], how: &[&str], packages: &[String]) -> Result<Vec<u8>, GoError> {
+        let mut more = flags.to_vec();
+        more.extend_from_slice(packages);
+        let output = self.run(&[&["list", "-export"], how].concat(), &more)?;
+        match output.status.success() {
+            true => Ok(output.stderr),
+            false => Err(GoError::does_not_compile(&packages.join(" "), &output.stderr)),
+        }
+    }
+
+    /// `compile` compiles with these flags, and gives what was printed.
     fn diagnose_by(
         &self,
         wanted: &[Input],
-        compile: impl Fn(&Path, &[String]) -> Result<Vec<u8>, GoError>,
+        compile: impl Fn(&[String]) -> Result<Vec<u8>, GoError>,
     ) -> Result<Vec<Unit>, GoError> {
         let compiled: Vec<&Input> = wanted.iter().filter(|input| !input.build_id.is_empty()).collect();
         let missing: Vec<&Input> =
@@ -82,7 +79,7 @@ impl Go {
                 flags.push(format!("-gcflags={package}=-m=2 -json=0,{}", json.display()));
             }
             flags.sort_unstable();
-            let said = String::from_utf8_lossy(&compile(draft.path(), &flags)?).into_owned();
+            let said = String::from_utf8_lossy(&compile(&flags)?).into_owned();
             let texts = by_package(&said);
             for input in &missing {
                 let json = directories.get(&plain(input)).map(|name| draft.path().join(name));
