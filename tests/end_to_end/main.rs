@@ -47,4 +47,5 @@ mod timeline;
 mod tree;
 mod watch;
 mod watch_growth;
+mod watch_import;
 mod watching;

@@ -112,6 +112,36 @@ fn who_leaves_and_joins_again_sees_the_samples_of_before() {
     assert_eq!(live("third", &[])["period_bytes"], 65_536);
 }
 
+/// What a killed process left, when its pid was given to another one: to the server itself, and to one that has nothing to do
+/// with mallow.
+#[test]
+fn files_of_earlier_processes_with_the_same_pids_are_not_taken_for_living_ones() {
+    let server = dormant("leak");
+    let stranger = Alive::start(quiet(Command::new("sleep").arg("600")));
+    let [run] = &server.run_directories()[..] else { panic!("no run directory") };
+    let pid = server.pid();
+    let own = fs::read(run.join(format!("p-{pid}-0"))).expect("the server's file");
+    for (name, its) in [(format!("p-{pid}-9"), &server), (format!("p-{}-0", stranger.pid()), &stranger)] {
+        // `pid` and `start_ns` of the file's header; preload/wire.h draws it.
+        let mut stale = own.clone();
+        stale[16..20].copy_from_slice(&its.child.id().to_le_bytes());
+        stale[32..40].copy_from_slice(&1u64.to_le_bytes());
+        fs::write(run.join(name), stale).expect("a file");
+    }
+    let place = directory();
+    let file = place.path().join("reports");
+    let mut command = Command::new(mallow());
+    let mut watched = Alive::start(quiet(command.args(["watch", "-p", &pid, "--json", "-o"]).arg(&file).args(FAST)));
+    let report = wait_for(&file, "samples", |report| samples(report, "keep_request") > 0);
+    let running: Vec<_> = report["processes"].as_array().expect("processes").iter().collect();
+    assert_eq!(running.len(), 1, "{report:#}");
+    assert_eq!((running[0]["pid"].to_string(), &running[0]["running"]), (pid, &Value::from(true)));
+    // The server is all that it waits for.
+    server.signal("TERM");
+    assert_eq!(watched.end(), 0);
+    assert!(maps_of(&stranger.pid()).contains("sleep"), "the other one goes on");
+}
+
 #[test]
 fn signals_ask_for_reports() {
     let server = dormant("leak");
@@ -318,6 +348,10 @@ fn the_live_view_draws_and_gives_the_terminal_back() {
     screen.wait_for("age       ");
     press(b"\x1b");
     screen.wait_for("by live bytes");
+    press(b"/keep\r");
+    screen.wait_for("keep_request");
+    press(b"m");
+    screen.wait_for(" muted");
     press(b"+");
     screen.wait_for("a sample in 8.19 kB");
     press(b"d");
