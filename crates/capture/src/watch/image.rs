@@ -140,10 +140,10 @@ impl Image {
         let unread = ended.saturating_sub(self.ends);
         let readable = unread.min(self.layout.max_ends);
         lost.events = unread - readable;
-        for number in ended - readable + 1..=ended {
-            match self.layout.end(shared, number) {
+        // The target may have written any number there, the largest one too.
+        for before in ended - readable..ended {
+            match self.layout.end(shared, before + 1) {
                 Some(end) => self.ended(common, &end, each),
-                // The target may have written any number there.
                 None => lost.events = lost.events.saturating_add(1),
             }
         }
