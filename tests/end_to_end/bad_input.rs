@@ -134,6 +134,37 @@ fn a_name_typed_wrong_costs_no_recording() {
     }
 }
 
+#[test]
+fn a_mistake_is_told_with_what_to_do() {
+    let (place, _) = recording();
+    fs::write(place.path().join("notes.txt"), "no profile\n").expect("a file");
+    let formats = "(pprof, heaptrack, heaptrack_print, DHAT, massif, jemalloc, gperftools, dtrace, bpftrace, folded)";
+    let nowhere = "cannot write nowhere/x: there is no directory nowhere";
+    for (line, status, told) in [
+        (
+            "list run.mallow",
+            2,
+            "run.mallow is a file; which functions? mallow list REGEX run.mallow, where . matches all",
+        ),
+        ("man nosuch", 1, "there is no command nosuch; there are stat, record, run, "),
+        ("report notes.txt", 1, formats),
+        ("top --limit ten run.mallow", 2, "invalid value 'ten' for '--limit <N>': a whole number is wanted; "),
+        ("record --max-depth 99999999999 -- true", 2, "99999999999 is not in 1..=4096"),
+        ("stat --quiet 1000 -- true", 2, "times have a unit: 200ms, 1.5s"),
+        ("flame -o nowhere/x run.mallow", 1, nowhere),
+        ("timeline -o nowhere/x run.mallow", 1, nowhere),
+        ("export --format folded -o nowhere/x run.mallow", 1, nowhere),
+        ("merge -o nowhere/x run.mallow notes.txt", 1, nowhere),
+        ("pack -o nowhere/x run.mallow", 1, nowhere),
+        ("record -o nowhere/x -- true", 125, nowhere),
+        ("stat -o nowhere/x -- true", 125, nowhere),
+    ] {
+        let outcome = run(place.path(), &line.split(' ').collect::<Vec<_>>());
+        let err = refused(line, &outcome);
+        assert!(outcome.status == status && err.contains(told), "{line}: {} {err}", outcome.status);
+    }
+}
+
 /// Never ends, and is no recording.
 #[test]
 fn endless_file() {

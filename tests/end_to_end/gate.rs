@@ -103,6 +103,52 @@ fn a_case_that_is_gone_or_empty_is_broken() {
 }
 
 #[test]
+fn what_is_suggested_can_be_typed() {
+    let project = Project::of_regions(&["steady"]);
+    fs::rename(project.path().join("mallow.toml"), project.path().join("my cases.toml")).expect("a file");
+    let mine = ["-f", "my cases.toml", "--label", "gcc"];
+    let out = project.run(&mine).out();
+    assert!(out.contains("; mallow test -f 'my cases.toml' --label gcc --update makes one"), "{out}");
+    let made = project.run(&[&mine[..], &["--update"]].concat());
+    assert!(made.status == 0 && made.err().contains("mallow.baseline.json: added steady\n"), "{}", made.err());
+    let same = project.run(&[&mine[..], &["--update"]].concat());
+    assert!(same.status == 0 && same.err().contains("mallow.baseline.json stays as it is\n"), "{}", same.err());
+    let nothing = project.run(&[&mine[..], &["nosuch"]].concat());
+    let told = "no case matches nosuch; mallow test -f 'my cases.toml' --label gcc --list names the cases";
+    assert!(nothing.status == USAGE && nothing.err().contains(told), "{}", nothing.err());
+    let out = project.run(&["--runs", "1", "--", "sh", "-c", "exit 0"]).out();
+    assert!(out.contains("; mallow test --update -- sh -c 'exit 0' makes one"), "{out}");
+}
+
+#[test]
+fn an_update_takes_out_what_is_gone_and_says_what_it_wrote() {
+    let project = Project::of_regions(&["steady", "leak"]);
+    let cases = || {
+        let baseline = project.baseline();
+        let platforms = baseline["platforms"].as_object().expect("platforms").values();
+        platforms.flat_map(|cases| cases.as_object().expect("cases").keys().cloned()).collect::<Vec<_>>()
+    };
+    let written = |arguments: &[&str], status: i32, told: &str| {
+        let done = project.run(arguments);
+        assert_eq!(done.status, status, "{}{}", done.out(), done.err());
+        assert!(done.err().contains(told), "{told}: {}", done.err());
+    };
+    written(&["--update"], 0, ": added steady, leak\n");
+    fs::write(project.path().join("mallow.toml"), Project::case(&["leak"], "")).expect("a file");
+    assert!(project.run(&[]).out().contains("mallow test --update takes it out"));
+    // Of some cases alone, nothing is known of the others.
+    written(&["--update", "leak"], 0, " stays as it is\n");
+    assert_eq!(cases(), ["leak", "steady"]);
+    // Neither is it where a program failed, which may have them.
+    fs::write(project.path().join("mallow.toml"), Project::case(&["leak", "crashes"], "")).expect("a file");
+    written(&["--update"], BROKEN, "");
+    assert_eq!(cases(), ["leak", "steady"]);
+    fs::write(project.path().join("mallow.toml"), Project::case(&["leak"], "")).expect("a file");
+    written(&["--update"], 0, ": removed steady\n");
+    assert_eq!(cases(), ["leak"]);
+}
+
+#[test]
 fn leaks_of_blocks_and_descriptors_are_figures() {
     let project = Project::of_regions(&["leak"]);
     let out = project.run(&[]).out();

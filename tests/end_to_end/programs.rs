@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use harness::{Case, directory, library, number, program_as};
+use harness::{Case, Run, directory, library, mallow, number, program_as};
 
 #[test]
 fn plugins_that_come_and_go() {
@@ -92,9 +92,19 @@ fn script_of_a_static_interpreter() {
 #[test]
 fn static_binary() {
     let path = program_as("busy", "busy-static", "cc", &["-static"]);
-    let three = Case::new(path).args(["3", "10"]).may_say("statically linked").three_ways();
+    let three = Case::new(&path).args(["3", "10"]).may_say("statically linked").three_ways();
     for err in [three.stat.outcome.err(), three.record.outcome.err()] {
         assert!(err.contains("mallow: ") && err.contains("statically linked"), "nothing is said: {err:?}");
+    }
+    // And no zeros after that, as if it had been seen to allocate nothing.
+    for way in ["record", "stat"] {
+        let run = Run::new(mallow(), three.record.directory.path()).args([way, "--"]).arg(&path).args(["3", "10"]).go();
+        let err = run.err();
+        assert!(err.contains("statically linked"), "{way}: {err}");
+        assert!(
+            ["allocations   0", "0  allocations", "remaining"].iter().all(|zero| !err.contains(zero)),
+            "{way}: {err}"
+        );
     }
 }
 

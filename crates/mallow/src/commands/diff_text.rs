@@ -8,7 +8,7 @@ use mallow_report::analysis::{Measure, Totals};
 
 use super::told::{self, provenance};
 use crate::text::markdown::cell;
-use crate::text::units::{bytes, count, of, percent};
+use crate::text::units::{bytes, count, fixed, of, percent, ratio};
 use crate::text::{Align, Line, Look, Page, Table, change, change_style, framed, function, measured, signed};
 
 /// What the two files are called.
@@ -52,8 +52,8 @@ impl Numbers {
             Some(per) => {
                 let unit = if by.is_bytes() { " B" } else { "" };
                 let divided = n as f64 / per;
-                let decimals = if divided.fract() == 0.0 { 0 } else { 2 };
-                format!("{divided:.decimals$}{unit}")
+                let text = if divided.fract() == 0.0 { fixed(divided, 0) } else { ratio(divided) };
+                text + unit
             }
             None if by.is_bytes() => bytes(n, self.look.exact),
             None => count(n),

@@ -51,7 +51,14 @@ pub fn man(flags: &ManFlags) -> Result<ExitCode> {
     let wanted = flags.command.as_ref().map_or_else(|| "mallow".to_owned(), |command| format!("mallow-{command}"));
     match pages.iter().find(|(name, _)| *name == wanted) {
         Some((_, page)) => output::print(page)?,
-        None => bail!("there is no command {}", flags.command.as_deref().unwrap_or_default()),
+        None => {
+            let names: Vec<_> = pages.iter().filter_map(|(name, _)| name.strip_prefix("mallow-")).collect();
+            bail!(
+                "there is no command {}; there are {}",
+                flags.command.as_deref().unwrap_or_default(),
+                names.join(", ")
+            )
+        }
     }
     Ok(exit::OK)
 }

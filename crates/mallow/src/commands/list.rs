@@ -25,6 +25,10 @@ const NOTES: usize = 4;
 
 /// Shows the functions.
 pub fn run(flags: &ListFlags) -> Result<ExitCode> {
+    if let Some(forgotten) = forgotten(flags) {
+        output::say(&forgotten);
+        return Ok(ExitCode::from(exit::USAGE));
+    }
     let look = flags.rows.view.look(Stream::Out);
     let limit = flags.rows.view.limit(if flags.rows.view.json { usize::MAX } else { FUNCTIONS });
     if let Some(before) = &flags.base.base {
@@ -61,6 +65,13 @@ pub fn run(flags: &ListFlags) -> Result<ExitCode> {
     })?;
     recording.tell_lacks();
     Ok(exit::OK)
+}
+
+/// Where a file is named and no function: a file's name is a regular expression, too, which no function matches.
+fn forgotten(flags: &ListFlags) -> Option<String> {
+    let name = flags.regex.as_str();
+    let is_file = flags.rows.source.file.is_none() && std::path::Path::new(name).is_file();
+    is_file.then(|| format!("{name} is a file; which functions? mallow list REGEX {name}, where . matches all"))
 }
 
 /// The same of two recordings.

@@ -17,7 +17,7 @@ use crate::{exit, output};
 
 /// Writes the sum, and says what it is not.
 pub fn run(flags: &MergeFlags) -> Result<ExitCode> {
-    written::refuse_recording(&flags.output)?;
+    written::may_be_written(&flags.output)?;
     for (at, path) in flags.files.iter().enumerate() {
         if flags.files[..at].contains(path) {
             bail!("{} is named twice: it would count twice", path.display());

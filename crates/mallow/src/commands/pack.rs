@@ -15,6 +15,7 @@ use tempfile::NamedTempFile;
 
 use super::lacking::Lacking;
 use super::source::Recording;
+use super::written;
 use crate::flags::PackFlags;
 use crate::text::units::{bytes, count, of};
 use crate::{exit, output};
@@ -106,6 +107,7 @@ impl Sources {
 
 /// Writes beside the file and renames, so that there is the old one or the new one, whole.
 fn write(recording: &Recording, sources: Sources, from: &Path, to: &Path) -> Result<u64> {
+    written::is_somewhere(to)?;
     // A link stays, and what it leads to is replaced.
     let place = fs::canonicalize(to).unwrap_or_else(|_| to.to_owned());
     let cannot = || format!("cannot write {}", to.display());

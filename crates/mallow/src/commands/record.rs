@@ -17,6 +17,7 @@ use super::launched::{self, Sight};
 use super::pack::{self, Sources};
 use super::report::{self, How};
 use super::source;
+use super::written;
 use crate::flags::{RecordFlags, ViewFlags};
 use crate::output;
 use crate::text::Stream;
@@ -25,6 +26,7 @@ use crate::text::units::{bytes, count, span};
 /// Records, then shows the report on standard error: standard output is the command's.
 pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     let path = flags.output.clone().unwrap_or_else(|| default_output(flags.run.command.first()));
+    written::is_somewhere(&path)?;
     let spool = beside(&path);
     let how = Recording {
         settings: Settings {
@@ -62,7 +64,9 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     };
     launched::warn(&flags.run.command, &sight);
     let embed = flags.embed_symbols.then_some(Embed { sources: !flags.no_sources });
-    finish(recorded, &path, embed, (!flags.no_report).then_some(&flags.view))?;
+    // Of a program that was out of sight there is nothing to report but that, in text.
+    let report = !flags.no_report && (sight.seen > 0 || flags.view.json);
+    finish(recorded, &path, embed, report.then_some(&flags.view))?;
     Ok(launched::status(exit_status))
 }
 

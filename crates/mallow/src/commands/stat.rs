@@ -1,5 +1,7 @@
 //! `mallow stat`: counts, as `perf stat` does cycles.
 
+use std::fs::File;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -9,17 +11,18 @@ use mallow_capture::run::session;
 use mallow_report::analysis::{RegionKind, RegionRow, Stat, StatProcess};
 
 use super::launched::{self, Sight};
-use super::stat_text;
+use super::{stat_text, written};
 use crate::flags::StatFlags;
 use crate::output;
 use crate::text::{Look, Stream};
 
 /// Runs the command and shows what was counted, on standard error or in a file.
 pub fn run(flags: &StatFlags) -> Result<ExitCode> {
-    let mut file = match &flags.output {
-        Some(path) => Some(std::fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?),
-        None => None,
+    let create = |path: &PathBuf| {
+        written::is_somewhere(path)?;
+        File::create(path).with_context(|| format!("cannot write {}", path.display()))
     };
+    let mut file = flags.output.as_ref().map(create).transpose()?;
     let mode = if flags.no_hook { Mode::Idle } else { Mode::Count };
     let counted = match session::measure(&flags.run.command, mode, flags.regions.regions()) {
         Ok(counted) => counted,

@@ -5,7 +5,7 @@ use mallow_report::analysis::gate::{Figures, Measured, runs_by_region};
 use mallow_report::analysis::{RegionKind, Stat, StatReport, StatRow, stat};
 
 use crate::output;
-use crate::text::units::{count, of, percent, signed};
+use crate::text::units::{count, of, percent, ratio, signed};
 use crate::text::{Align, Line, Look, Page, Table};
 
 /// What was counted, as JSON or as text. Numbers are exact in both: they are there to be compared.
@@ -19,7 +19,10 @@ fn text(report: &StatReport, per_process: bool, look: &Look) -> String {
     page.gap();
     page.line(Line::new().strong(format!("Allocations of {}", report.command.join(" "))));
     page.gap();
-    families(&report.totals).onto(&mut page);
+    // Zeros would be told of a program that nobody saw.
+    if !report.processes.is_empty() {
+        families(&report.totals).onto(&mut page);
+    }
     if per_process {
         page.gap();
         processes(report).onto(&mut page);
@@ -102,7 +105,7 @@ fn regions(report: &StatReport, page: &mut Page) {
             (least, most) if least == most => signed(least),
             (least, most) => format!("{}…{}", signed(least), signed(most)),
         };
-        let per_op = measured.figures.allocations_per_op().map(|n| format!("{n:.2}")).unwrap_or_default();
+        let per_op = measured.figures.allocations_per_op().map(ratio).unwrap_or_default();
         let fds = if measured.figures.leaked_fds.is_some() {
             range(|f| f.leaked_fds.unwrap_or_default())
         } else {

@@ -44,7 +44,7 @@ impl Destination {
             Self::Named(path) | Self::Usual(path) => path,
         };
         let shown = path.display();
-        refuse_recording(path)?;
+        may_be_written(path)?;
         if matches!(self, Self::Usual(_)) && path.symlink_metadata().is_ok() && !has_mark(path, mark) {
             bail!("{shown} is there already, and not Mallow's; name a file with -o");
         }
@@ -54,12 +54,20 @@ impl Destination {
     }
 }
 
-/// Fails where the name is that of a recording.
-pub fn refuse_recording(path: &Path) -> Result<()> {
+/// Fails where the name is that of a recording, or the file would lie nowhere.
+pub fn may_be_written(path: &Path) -> Result<()> {
     if path.extension().is_some_and(|extension| extension == "mallow") {
         bail!("{} is the name of a recording; choose another one for what is written", path.display());
     }
-    Ok(())
+    is_somewhere(path)
+}
+
+/// Fails where the directory that the file is to lie in is not there.
+pub fn is_somewhere(path: &Path) -> Result<()> {
+    match path.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.is_dir()) {
+        Some(parent) => bail!("cannot write {}: there is no directory {}", path.display(), parent.display()),
+        None => Ok(()),
+    }
 }
 
 /// What `write` writes goes to this file, packed where its name asks for it, or to standard output. `binary` is the name of a
@@ -80,7 +88,7 @@ pub fn stream(
             written => written.context("cannot write to standard output"),
         };
     };
-    refuse_recording(path)?;
+    may_be_written(path)?;
     let shown = path.display();
     let there_before = path.symlink_metadata().is_ok();
     let file = File::create(path).with_context(|| format!("cannot write {shown}"))?;
@@ -144,7 +152,8 @@ mod tests {
             (Destination::Usual(path("link.svg")), "there already"),
             (Destination::Named(path("run.mallow")), "is the name of a recording"),
             (Destination::Named(path("new.mallow")), "is the name of a recording"),
-            (Destination::Named(path("none/a.svg")), "cannot write"),
+            (Destination::Named(path("none/a.svg")), "there is no directory"),
+            (Destination::Named(path("own.svg/a.svg")), "there is no directory"),
             (Destination::Named(dir.path().to_owned()), "cannot write"),
         ] {
             let told = write(to).unwrap_err();

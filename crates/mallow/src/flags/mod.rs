@@ -98,9 +98,19 @@ fn mistake(error: &clap::Error, first: Option<&str>) -> String {
     let paragraphs = text.split("\n\n").map(|p| p.split_whitespace().collect::<Vec<_>>().join(" "));
     let useful =
         paragraphs.filter(|p| !p.is_empty() && !p.starts_with("Usage:") && !p.starts_with("For more information"));
-    let told = useful.collect::<Vec<_>>().join("; ");
+    let mut told = useful.collect::<Vec<_>>().join("; ");
+    for (theirs, ours) in NUMBERS {
+        told = told.replace(theirs, ours);
+    }
     format!("{}; mallow{command} --help shows what there is", told.strip_prefix("error: ").unwrap_or(&told))
 }
+
+/// What Rust says of a text that is no number, and what a person wants to hear.
+const NUMBERS: [(&str, &str); 3] = [
+    (": invalid digit found in string", ": a whole number is wanted"),
+    (": cannot parse integer from empty string", ": a whole number is wanted"),
+    (": number too large to fit in target type", ": the number is too large"),
+];
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -305,6 +315,16 @@ mod tests {
                 "unexpected argument '--cun' found; tip: a similar argument exists: '--cum'; mallow top",
             ),
             ("mallow record", "the following required arguments were not provided: <COMMAND>...; mallow record"),
+            ("mallow top --limit ten", "invalid value 'ten' for '--limit <N>': a whole number is wanted; mallow top"),
+            (
+                "mallow top --limit 99999999999999999999",
+                "invalid value '99999999999999999999' for '--limit <N>': the number is too large; mallow top",
+            ),
+            ("mallow diff --depth= a b", "invalid value '' for '--depth <N>': a whole number is wanted; mallow diff"),
+            (
+                "mallow record --max-depth x a",
+                "invalid value 'x' for '--max-depth <N>': a whole number is wanted; mallow record",
+            ),
             ("mallow tap", "unrecognized subcommand 'tap'; tip: some similar subcommands exist: 'stat', 'top'; mallow"),
         ] {
             let told = mistake(&Flags::try_parse_from(line.split(' ')).unwrap_err(), line.split(' ').nth(1));

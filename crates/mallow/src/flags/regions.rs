@@ -3,6 +3,8 @@
 use clap::Args;
 use mallow_capture::run::directory::Regions;
 
+use super::filters::duration;
+
 /// How the regions that a program measures with mallow.h run.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Measured regions")]
@@ -16,8 +18,8 @@ pub struct RegionFlags {
     /// Operations that a run is to perform, for programs that ask [default: as the program likes]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub ops: u32,
-    /// Wait at most MS milliseconds for other threads before and after a run
-    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(..=600_000))]
+    /// Wait at most so long for other threads before and after a run: 500ms, 3s
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = quiet)]
     pub quiet: u32,
     /// Let each process prove at its start that its calls are counted
     #[arg(long)]
@@ -34,5 +36,26 @@ impl RegionFlags {
             quiet_ms: self.quiet,
             self_check: self.self_check,
         }
+    }
+}
+
+/// A time in milliseconds.
+fn quiet(text: &str) -> Result<u32, String> {
+    const LONGEST: u32 = 600_000;
+    match u32::try_from(duration(text)?) {
+        Ok(ms) if ms <= LONGEST => Ok(ms),
+        _ => Err("at most 600s".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quiet;
+
+    #[test]
+    fn a_time_to_wait_has_a_unit() {
+        assert_eq!(["0", "250ms", "1.5s", "10min"].map(quiet), [Ok(0), Ok(250), Ok(1500), Ok(600_000)]);
+        assert!(quiet("1000").is_err_and(|why| why.contains("times have a unit")));
+        assert!(["601s", "-1s", "s", ""].iter().all(|text| quiet(text).is_err()));
     }
 }

@@ -39,7 +39,7 @@ pub struct TestFlags {
     #[arg(value_name = "FILTER")]
     pub filters: Vec<String>,
     /// Read the cases from FILE
-    #[arg(short, long, value_name = "FILE", default_value = "mallow.toml")]
+    #[arg(short, long, value_name = "FILE", default_value = Self::FILE)]
     pub file: PathBuf,
     /// Compare with the figures in FILE [default: what the cases' file says, or mallow.baseline.json beside it]
     #[arg(short, long, value_name = "FILE")]
@@ -106,4 +106,9 @@ pub struct TestFlags {
     /// Test this command, in the place of the file's cases
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
+}
+
+impl TestFlags {
+    /// Where the cases are, unless it is said.
+    pub const FILE: &str = "mallow.toml";
 }

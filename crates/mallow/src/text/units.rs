@@ -19,6 +19,26 @@ pub fn signed(n: i64) -> String {
     format!("{sign}{}", count(n.unsigned_abs()))
 }
 
+/// What comes of a division: two decimals, and of less than these show, as many as its first digit needs.
+pub fn ratio(n: f64) -> String {
+    const MOST: f64 = 9.0;
+    let decimals = match n.abs() {
+        0.0 => 2,
+        small if small < 0.005 => -small.log10().floor().max(-MOST) as usize,
+        _ => 2,
+    };
+    fixed(n, decimals)
+}
+
+/// A number with so many decimals; what rounds to 0 is not below it.
+pub fn fixed(n: f64, decimals: usize) -> String {
+    let text = format!("{n:.decimals$}");
+    match text.strip_prefix('-') {
+        Some(nothing) if nothing.bytes().all(|digit| matches!(digit, b'0' | b'.')) => nothing.to_owned(),
+        _ => text,
+    }
+}
+
 /// Bytes with three digits that matter, `12.3 MB`; to the last digit where `exact`.
 pub fn bytes(n: u64, exact: bool) -> String {
     if exact { format!("{} B", count(n)) } else { scaled(n as f64, "B") }
@@ -104,6 +124,13 @@ mod tests {
         assert_eq!(count(u64::MAX), "18,446,744,073,709,551,615");
         assert_eq!((signed(-1000), signed(i64::MIN)), ("-1,000".into(), "-9,223,372,036,854,775,808".into()));
         assert_eq!((of(1, "block"), of(2, "process")), ("1 block".into(), "2 processes".into()));
+    }
+
+    #[test]
+    fn divided_numbers_are_not_0_unless_they_are() {
+        let all = [0.0, 1.0, -1.0, 0.5, 0.005, -0.001, 0.000_09, -1e-12].map(ratio);
+        assert_eq!(all, ["0.00", "1.00", "-1.00", "0.50", "0.01", "-0.001", "0.00009", "0.000000000"]);
+        assert_eq!([fixed(-0.3, 0), fixed(-0.6, 0), fixed(-0.004, 2)], ["0", "-1", "0.00"]);
     }
 
     #[test]

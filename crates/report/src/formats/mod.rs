@@ -134,7 +134,7 @@ pub enum FormatError {
     #[error(transparent)]
     Io(#[from] io::Error),
     /// It is none of the formats.
-    #[error("this is neither a recording of mallow nor a profile of a tool that mallow knows{0}")]
+    #[error("this is neither a recording of mallow nor a profile that it reads ({formats}){0}", formats = all())]
     Unknown(&'static str),
     /// It began as a format and went on as something else.
     #[error("this {format} profile is damaged at {at}: {what}")]
@@ -154,6 +154,11 @@ pub enum FormatError {
         /// Why, and what to do instead.
         what: String,
     },
+}
+
+/// The names of all formats that views read.
+fn all() -> String {
+    Format::ALL.map(Format::name).join(", ")
 }
 
 /// A place in a file.

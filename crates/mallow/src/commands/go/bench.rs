@@ -42,7 +42,7 @@ impl output::Report for GoBench {}
 
 /// Writes all that was counted as one profile.
 fn save(report: &GoBench, path: &Path) -> Result<()> {
-    written::refuse_recording(path)?;
+    written::may_be_written(path)?;
     let mut merger = Merger::default();
     for benchmark in report.packages.iter().flat_map(|package| &package.benchmarks) {
         if let Some(profile) = &benchmark.profile {

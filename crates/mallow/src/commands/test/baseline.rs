@@ -105,6 +105,14 @@ impl Baseline {
         self.platforms.entry(platform.to_owned()).or_default().insert(case.to_owned(), entry);
     }
 
+    /// Keeps the cases of a platform that `keep` wants; returns the names of the others.
+    pub fn retain(&mut self, platform: &str, keep: impl Fn(&str) -> bool) -> Vec<String> {
+        let Some(cases) = self.platforms.get_mut(platform) else { return Vec::new() };
+        let gone = cases.keys().filter(|name| !keep(name)).cloned().collect();
+        cases.retain(|name, _| keep(name));
+        gone
+    }
+
     /// Writes it; the old one is not lost where that fails.
     pub fn write(&self, path: &Path) -> Result<(), String> {
         let text = serde_json::to_string_pretty(self);

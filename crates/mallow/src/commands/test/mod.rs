@@ -1,5 +1,6 @@
 //! `mallow test`: a gate on allocations.
 
+mod again;
 mod aside;
 mod baseline;
 mod config;
@@ -79,6 +80,9 @@ pub struct Report {
     /// Where the cases are, by the way from there.
     #[serde(skip)]
     file: PathBuf,
+    /// What takes the figures into the baseline.
+    #[serde(skip)]
+    update: String,
 }
 
 /// What `--header` prints.
@@ -123,26 +127,35 @@ fn status(flags: &TestFlags) -> Result<u8> {
     let mut cases: Vec<Judged> = ran
         .into_iter()
         .filter(|ran| wanted(&flags.filters, &ran.name))
-        .map(|ran| judged(ran, &config, &baseline, &platform, flags.no_hook))
+        .map(|ran| judged(ran, &config, &baseline, &platform, flags))
         .collect();
+    let mut updated = Updated::default();
+    if flags.update {
+        updated.removed = prune(&mut baseline, &cases, &platform, flags);
+    }
     if !flags.no_hook {
         missing(&mut cases, &baseline, &platform, &config, flags);
     }
     if cases.is_empty() {
-        return Ok(told(&format!("no case matches {}", flags.filters.join(", ")), exit::USAGE));
+        let filters = flags.filters.join(", ");
+        let list = again::with(flags, "--list", &[]);
+        return Ok(told(&format!("no case matches {filters}; {list} names the cases"), exit::USAGE));
     }
     // What could not be written is told after what was measured, which took its time.
     let mut unwritten = Vec::new();
     if flags.update || flags.ratchet {
-        if update(&mut baseline, &platform, &mut cases, &config, flags) {
-            unwritten.extend(baseline.write(&path).err());
+        update(&mut baseline, &platform, &mut cases, &config, flags, &mut updated);
+        match if updated.is_none() { Ok(()) } else { baseline.write(&path) } {
+            Ok(()) => output::say(&updated.told(&path)),
+            Err(error) => unwritten.push(error),
         }
     } else if !flags.no_hook {
         explain_all(&mut cases, &config, &baseline, &platform, flags);
     }
     let verdict = cases.iter().map(|case| case.verdict).max().unwrap_or(Verdict::Broken);
     let file = below(&config.root, &flags.file);
-    let report = Report { platform, verdict, idle: flags.no_hook, cases, file, root: config.root };
+    let update = again::with(flags, "--update", &flags.filters);
+    let report = Report { platform, verdict, idle: flags.no_hook, cases, file, root: config.root, update };
     unwritten.extend(write_files(&report, flags).err());
     let look = Look::of(Stream::Out);
     output::print(&if flags.json {
@@ -239,7 +252,7 @@ fn run_all(config: &Config, flags: &TestFlags) -> Vec<Ran> {
     ran
 }
 
-fn judged(ran: Ran, config: &Config, baseline: &Baseline, platform: &str, idle: bool) -> Judged {
+fn judged(ran: Ran, config: &Config, baseline: &Baseline, platform: &str, flags: &TestFlags) -> Judged {
     let entry = baseline.cases(platform).and_then(|cases| cases.get(&ran.name));
     let limits = limits(&ran.name, config.limits_of(&config.programs[ran.program], &ran.name));
     let mut case = Judged {
@@ -259,7 +272,7 @@ fn judged(ran: Ran, config: &Config, baseline: &Baseline, platform: &str, idle: 
     match ran.measured {
         Err(why) => case.why = Some(why),
         Ok(measured) => {
-            if idle {
+            if flags.no_hook {
                 case.verdict = Verdict::Passed;
             } else {
                 case.checks = judge(&measured.figures, case.baseline.as_ref(), &limits);
@@ -269,7 +282,10 @@ fn judged(ran: Ran, config: &Config, baseline: &Baseline, platform: &str, idle: 
                 let elsewhere = limits.outright.is_none() && baseline.has(&case.name);
                 if case.baseline.is_none() && (elsewhere || !limits.absolute()) {
                     case.verdict = Verdict::Broken;
-                    case.why = Some(format!("no baseline for {platform}; mallow test --update makes one"));
+                    case.why = Some(format!(
+                        "no baseline for {platform}; {} makes one",
+                        again::with(flags, "--update", &flags.filters)
+                    ));
                 } else if let Some(check) = broken {
                     let why = check.why.as_deref().unwrap_or_default();
                     case.why = Some(format!("{}: {why}", check.metric.key()));
@@ -306,7 +322,8 @@ fn missing(cases: &mut Vec<Judged>, baseline: &Baseline, platform: &str, config:
     let there: BTreeSet<String> = cases.iter().map(|case| case.name.clone()).collect();
     let of_baseline = baseline.cases(platform).into_iter().flatten();
     let gone = of_baseline.filter(|(name, _)| !there.contains(*name)).map(|(name, entry)| {
-        let why = "the baseline has it, and nothing measured it; remove it there if that is meant".to_owned();
+        let update = again::with(flags, "--update", &[]);
+        let why = format!("the baseline has it, and nothing measured it; {update} takes it out if that is meant");
         (name, why, Some(entry.figures))
     });
     let unlimited = config.limits.keys().filter(|name| {
@@ -336,10 +353,54 @@ fn missing(cases: &mut Vec<Judged>, baseline: &Baseline, platform: &str, config:
     }
 }
 
-/// Takes figures into the baseline. True: something changed. Broken cases stay as they are, and broken, unless all that
-/// they lacked was a baseline.
-fn update(baseline: &mut Baseline, platform: &str, cases: &mut [Judged], config: &Config, flags: &TestFlags) -> bool {
-    let mut changed = false;
+/// What becomes of a baseline: cases by what was done with them.
+#[derive(Debug, Default)]
+struct Updated {
+    added: Vec<String>,
+    changed: Vec<String>,
+    removed: Vec<String>,
+}
+
+impl Updated {
+    fn is_none(&self) -> bool {
+        self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty()
+    }
+
+    fn told(&self, path: &Path) -> String {
+        /// So many cases are named.
+        const NAMED: usize = 5;
+        if self.is_none() {
+            return format!("{} stays as it is", path.display());
+        }
+        let kinds = [("added", &self.added), ("changed", &self.changed), ("removed", &self.removed)];
+        let kinds = kinds.iter().filter(|(_, names)| !names.is_empty()).map(|(done, names)| {
+            let more = if names.len() > NAMED { format!(", and {} more", names.len() - NAMED) } else { String::new() };
+            format!("{done} {}{more}", names.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", "))
+        });
+        format!("wrote {}: {}", path.display(), kinds.collect::<Vec<_>>().join("; "))
+    }
+}
+
+/// Takes cases out of the baseline that are no more; returns their names. Only where all cases were measured: of a program
+/// that failed nobody knows which it has.
+fn prune(baseline: &mut Baseline, cases: &[Judged], platform: &str, flags: &TestFlags) -> Vec<String> {
+    let all = flags.command.is_empty() && flags.filters.is_empty() && cases.iter().all(|case| case.measured.is_some());
+    if !all || cases.is_empty() {
+        return Vec::new();
+    }
+    let there: BTreeSet<&str> = cases.iter().map(|case| case.name.as_str()).collect();
+    baseline.retain(platform, |case| there.contains(case))
+}
+
+/// Takes figures into the baseline. Broken cases stay as they are, and broken, unless all that they lacked was a baseline.
+fn update(
+    baseline: &mut Baseline,
+    platform: &str,
+    cases: &mut [Judged],
+    config: &Config,
+    flags: &TestFlags,
+    updated: &mut Updated,
+) {
     for case in cases {
         let (Some(measured), Some(program)) = (&case.measured, case.program) else { continue };
         let old = baseline.cases(platform).and_then(|cases| cases.get(&case.name)).cloned();
@@ -365,7 +426,7 @@ fn update(baseline: &mut Baseline, platform: &str, cases: &mut [Judged], config:
             });
             let stacks = found.sites;
             baseline.set(platform, &case.name, Entry { figures, stacks });
-            changed = true;
+            if old.is_some() { &mut updated.changed } else { &mut updated.added }.push(case.name.clone());
         }
         if flags.update || case.verdict == Verdict::Improved {
             case.baseline = Some(figures);
@@ -374,7 +435,6 @@ fn update(baseline: &mut Baseline, platform: &str, cases: &mut [Judged], config:
             case.checks.clear();
         }
     }
-    changed
 }
 
 /// Looks at the stacks of what did not pass, or of all where the flags say so; there also at those that differ between runs.

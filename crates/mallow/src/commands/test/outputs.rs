@@ -13,6 +13,7 @@ use super::text::{self, amount};
 use super::{Judged, Report};
 use crate::commands::sarif::{self, Finding};
 use crate::text::markdown::cell;
+use crate::text::units::ratio;
 use crate::text::{Look, clean};
 
 /// One line that says why a case did not pass.
@@ -103,7 +104,7 @@ pub fn markdown(report: &Report) -> String {
             number(now.map(|figures| figures.total_allocations)),
             number(case.baseline.map(|figures| figures.total_allocations)),
             change.filter(|n| *n != 0).map(|n| format!("{n:+}")).unwrap_or_default(),
-            per_op.map(|n| format!("{n:.2}")).unwrap_or_default(),
+            per_op.map(ratio).unwrap_or_default(),
         );
     }
     for case in report.cases.iter().filter(|case| case.verdict != Verdict::Passed) {
@@ -277,6 +278,7 @@ mod tests {
             cases,
             root: PathBuf::from("."),
             file: "my cases.toml".into(),
+            update: "mallow test --update".into(),
         }
     }
 

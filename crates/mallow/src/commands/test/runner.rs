@@ -328,7 +328,7 @@ pub fn scratch(extension: &str) -> Result<tempfile::TempPath, String> {
 
 /// Runs this very program with `arguments` and the case's command.
 pub fn run_mallow(program: &Program, mut arguments: Vec<OsString>, ops: Option<u32>) -> Result<Done, String> {
-    arguments.extend(["--quiet".into(), program.quiet.as_millis().to_string().into()]);
+    arguments.extend(["--quiet".into(), format!("{}ms", program.quiet.as_millis()).into()]);
     if let Some(ops) = ops {
         arguments.extend(["--ops".into(), ops.to_string().into()]);
     }

@@ -7,7 +7,7 @@ use super::config::{Config, Regions};
 use super::explain::Explanation;
 use super::go::{Benchmarks, Told};
 use super::{Judged, Report, runner, wanted};
-use crate::text::units::{count, signed};
+use crate::text::units::{count, fixed, ratio, signed};
 use crate::text::{Align, Line, Look, Page, Table, function};
 
 /// The names of the cases, as far as the file tells them.
@@ -46,7 +46,7 @@ pub fn text(report: &Report, baseline: &Baseline, verbose: bool, look: &Look) ->
     }
     table(report).onto(&mut page);
     for case in &report.cases {
-        reasons(case, verbose, look, &mut page);
+        reasons(case, &report.update, verbose, look, &mut page);
     }
     page.gap();
     page.line(summary(report));
@@ -104,7 +104,7 @@ fn table(report: &Report) -> Table {
         table.row([
             verdict(case.verdict),
             text(figures.map(|figures| signed(total(&figures)))),
-            text(per_op.map(|n| format!("{n:.2}"))),
+            text(per_op.map(ratio)),
             text(case.baseline.map(|figures| signed(total(&figures)))),
             text(change.filter(|n| *n != 0).map(|n| if n > 0 { format!("+{}", count(n as u64)) } else { signed(n) })),
             text(runs),
@@ -124,7 +124,7 @@ fn verdict(verdict: Verdict) -> Line {
 }
 
 /// What did not pass, and why.
-fn reasons(case: &Judged, verbose: bool, look: &Look, page: &mut Page) {
+fn reasons(case: &Judged, update: &str, verbose: bool, look: &Look, page: &mut Page) {
     let told = case.checks.iter().filter(|check| check.verdict != Verdict::Passed || check.why.is_some());
     if case.why.is_none() && told.clone().count() == 0 && !case.unstable && case.explanation.is_none() {
         return;
@@ -145,9 +145,7 @@ fn reasons(case: &Judged, verbose: bool, look: &Look, page: &mut Page) {
         page.line(Line::new().plain(format!("  {}: {figure}{allowed}{why}", check.metric.key())));
     }
     if case.verdict == Verdict::Improved {
-        page.line(
-            Line::new().plain("  lower the baseline: mallow test --update, or --ratchet for what is lower alone"),
-        );
+        page.line(Line::new().plain(format!("  lower the baseline: {update}, or --ratchet for what is lower alone")));
     }
     if let (true, Some(measured)) = (case.unstable, &case.measured) {
         let (least, most) = (measured.figures, measured.most);
@@ -163,8 +161,10 @@ fn reasons(case: &Judged, verbose: bool, look: &Look, page: &mut Page) {
     }
     if let Some(scale) = case.scale {
         page.line(Line::new().plain(format!(
-            "  {:.2} allocations and {:.1} bytes per op, {:.0} allocations before the first",
-            scale.allocations_per_op, scale.bytes_per_op, scale.setup_allocations
+            "  {} allocations and {} bytes per op, {} allocations before the first",
+            ratio(scale.allocations_per_op),
+            fixed(scale.bytes_per_op, 1),
+            fixed(scale.setup_allocations, 0)
         )));
     }
     let operations = case.measured.as_ref().map_or(0, |measured| measured.figures.operations);
@@ -281,7 +281,7 @@ impl Stacks<'_> {
         let (change, bytes) = (difference.allocations(), difference.bytes());
         let per_op = match self.operations {
             0 => String::new(),
-            operations => format!(" ({}{:.2} per op)", plus(change), change as f64 / operations as f64),
+            operations => format!(" ({}{} per op)", plus(change), ratio(change as f64 / operations as f64)),
         };
         let word = match difference.change {
             Change::New => "new",

@@ -1,6 +1,6 @@
 //! Two stacks, function by function, at minimum cost.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use rustc_hash::FxHashMap;
 
@@ -22,6 +22,11 @@ const RENAMED: [f32; 2] = [0.1, 0.5];
 const OVERLOADED: f32 = 0.3;
 /// Of what is known already.
 const KNOWN: f32 = 0.02;
+
+/// Comparing two names is as much work as so many pairs of functions.
+const NAMES: u64 = 16;
+/// So many names' costs are remembered: two stacks of which nearly all was renamed have few in common with the next two.
+const REMEMBERED: usize = 1 << 20;
 
 /// How two stacks go together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,13 +60,20 @@ pub(super) struct Costs<'a> {
     pub learnt: &'a Learnt,
     /// Functions may be put into their callers.
     pub inlining: bool,
+    work: Cell<u64>,
     known: RefCell<FxHashMap<(Token, Token), f32>>,
     bigrams: RefCell<FxHashMap<Token, Vec<u32>>>,
 }
 
 impl<'a> Costs<'a> {
     pub fn new(joint: &'a Joint<'a>, weights: &'a Weights, learnt: &'a Learnt, inlining: bool) -> Self {
-        Self { joint, weights, learnt, inlining, known: RefCell::default(), bigrams: RefCell::default() }
+        let (work, known, bigrams) = Default::default();
+        Self { joint, weights, learnt, inlining, work, known, bigrams }
+    }
+
+    /// What was done so far: pairs of functions that were looked at, names that were compared counting [`NAMES`].
+    pub fn work(&self) -> u64 {
+        self.work.get()
     }
 
     /// What it costs that one stack lacks a function of `side`.
@@ -84,12 +96,17 @@ impl<'a> Costs<'a> {
         if !(self.weights.one_sided(before) && self.weights.one_sided(after)) {
             return self.weights.overloaded(before, after).then_some(weight * OVERLOADED);
         }
-        let cost = *self.known.borrow_mut().entry((before, after)).or_insert_with(|| {
+        if self.learnt.renamed.get(&before) == Some(&after) {
+            return Some(weight * KNOWN);
+        }
+        let mut known = self.known.borrow_mut();
+        if known.len() >= REMEMBERED {
+            known.clear();
+        }
+        let cost = *known.entry((before, after)).or_insert_with(|| {
+            self.work.set(self.work.get() + NAMES);
             let [alike, unlike] = RENAMED;
-            match self.learnt.renamed.get(&before) == Some(&after) {
-                true => weight * KNOWN,
-                false => weight * (unlike - (unlike - alike) * self.similarity(before, after)),
-            }
+            weight * (unlike - (unlike - alike) * self.similarity(before, after))
         });
         Some(cost)
     }
@@ -172,6 +189,7 @@ impl<'a> Costs<'a> {
             return None;
         }
         let mut table = vec![0f32; (x.len() + 1) * width];
+        self.work.set(self.work.get() + table.len() as u64);
         for (j, &token) in y.iter().enumerate() {
             table[j + 1] = table[j] + self.lacking(token, AFTER);
         }

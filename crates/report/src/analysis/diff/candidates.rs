@@ -31,7 +31,22 @@ impl Effort {
     /// Where it would take long: what hardly has anything in common is not compared function by function, and the partner is
     /// expected among the first few. Rare functions tell it, of which there are the more the more stacks there are.
     pub const LITTLE: Self = Self { most: 4, rarest: 12, common: 0.25 };
+
+    /// What is left of it after so much work. What was looked at first are the largest stacks; those that come when all is
+    /// spent have their best candidate alone, and those that come when that is spent once more have none.
+    pub fn after(self, work: u64, budget: u64) -> Option<Self> {
+        match work {
+            _ if work < budget => Some(self),
+            _ if work < 2 * budget => Some(Self { most: 1, ..self }),
+            _ => None,
+        }
+    }
 }
+
+/// Functions of all stacks together that are features: of so many stacks that are so deep, the innermost. Bounds the memory.
+const FEATURES: usize = 1 << 23;
+/// Of a stack, so many at the least.
+const INNERMOST: usize = 32;
 
 /// What stacks have in common, and who has it.
 pub(super) struct Index {
@@ -42,6 +57,8 @@ pub(super) struct Index {
     /// Of each feature, where its entries are.
     at: FxHashMap<u64, (u32, u32)>,
     common: FxHashMap<Token, u32>,
+    /// So many functions of a stack are features, the innermost.
+    innermost: usize,
 }
 
 /// One of the stacks that are searched, or searched for.
@@ -55,13 +72,18 @@ pub(super) struct Entry<'a> {
 impl Index {
     /// Of stacks in the order of their numbers, the largest first. Costs a few steps for each function of each stack.
     pub fn new<'a>(stacks: impl Iterator<Item = Entry<'a>> + Clone) -> Self {
+        let innermost = (FEATURES / stacks.clone().count().max(1)).max(INNERMOST);
+        Self::of_inner(stacks, innermost)
+    }
+
+    fn of_inner<'a>(stacks: impl Iterator<Item = Entry<'a>> + Clone, innermost: usize) -> Self {
         let mut common: FxHashMap<Token, u32> = FxHashMap::default();
         for stack in stacks.clone() {
-            for token in distinct(stack.tokens) {
+            for token in distinct(inner(stack.tokens, innermost)) {
                 *common.entry(token).or_default() += 1;
             }
         }
-        let mut index = Self { entries: Vec::new(), numbers: Vec::new(), at: FxHashMap::default(), common };
+        let mut index = Self { entries: Vec::new(), numbers: Vec::new(), at: FxHashMap::default(), common, innermost };
         for (number, stack) in stacks.enumerate() {
             index.numbers.push(stack.numbers);
             for feature in index.features(stack.tokens) {
@@ -105,6 +127,7 @@ impl Index {
 
     /// A function; of common ones, two that follow each other; the whole stack, and all of it but one function.
     fn features(&self, tokens: &[Token]) -> Vec<u64> {
+        let tokens = inner(tokens, self.innermost);
         let common = |token: &Token| self.common.get(token).is_none_or(|&stacks| stacks > COMMON);
         let mut features: Vec<u64> =
             distinct(tokens).into_iter().map(|token| hashed([1, u64::from(token.0), 0])).collect();
@@ -131,6 +154,10 @@ impl Index {
     }
 }
 
+fn inner(tokens: &[Token], most: usize) -> &[Token] {
+    &tokens[..tokens.len().min(most)]
+}
+
 fn distinct(tokens: &[Token]) -> Vec<Token> {
     let mut tokens = tokens.to_vec();
     tokens.sort_unstable();
@@ -144,4 +171,39 @@ fn hashed(words: [u64; 3]) -> u64 {
         hasher.write_u64(word);
     }
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Effort, Entry, Index, Token};
+
+    #[test]
+    fn few_are_looked_at_whatever_they_have_in_common() {
+        let stacks: Vec<Vec<Token>> = (0..5000).map(|n| [n, 9000, 9001, 9002].map(Token).to_vec()).collect();
+        let entries = stacks.iter().map(|tokens| Entry { tokens, numbers: (7, 7) });
+        let index = Index::new(entries.clone());
+        for entry in entries.step_by(500) {
+            for effort in [Effort::WHOLE, Effort::LITTLE] {
+                let found = index.candidates(entry, effort);
+                assert!(found.len() <= effort.most, "{found:?}");
+                assert_eq!(found.first(), Some(&entry.tokens[0].0), "{effort:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn deep_stacks_are_known_by_their_inner_functions() {
+        let deep: Vec<Token> = (0..500).map(Token).collect();
+        let one = Entry { tokens: &deep, numbers: (1, 1) };
+        let features = |innermost| Index::of_inner(std::iter::repeat_n(one, 40), innermost).features(&deep);
+        let all = Index::new(std::iter::repeat_n(one, 40)).features(&deep);
+        assert_eq!(features(500), all);
+        assert!(features(50).len() < 160 && all.len() > 1000, "{}", all.len());
+    }
+
+    #[test]
+    fn what_is_spent_is_spared() {
+        let most = |work| Effort::WHOLE.after(work, 10).map(|effort| effort.most);
+        assert_eq!([0, 9, 10, 19, 20].map(most), [Some(16), Some(16), Some(1), Some(1), None]);
+    }
 }

@@ -41,6 +41,11 @@ const SAMPLE: usize = 3000;
 const AMONG: usize = 10 * SAMPLE;
 /// As often as something new is learnt, at the most.
 const ROUNDS: usize = 4;
+/// Work on pairs in all, as [`Costs::work`] has it: some seconds. 20,000 stacks of 30 functions, with all their candidates, take
+/// a fifth of it.
+const WORK: u64 = 1 << 30;
+/// The same of each round of learning.
+const LEARNING: u64 = WORK / 8;
 /// So many stacks of a side are paired, the largest.
 const MOST: usize = 250_000;
 
@@ -81,20 +86,25 @@ struct SideItems {
     translated: Vec<Vec<Token>>,
 }
 
+impl SideItems {
+    /// The largest first.
+    fn of(joint: &Joint, groups: &[Group], weights: &Weights, side: usize) -> Self {
+        let mut items = items(joint, groups, weights, side);
+        items.sort_by_key(|item| (Reverse((item.counts.allocations, item.counts.allocated_bytes)), item.group));
+        items.truncate(MOST);
+        Self { translated: items.iter().map(|item| item.tokens.clone()).collect(), items }
+    }
+}
+
 /// Pairs what only one side has. `matches` of the result are those alone.
 pub(super) fn pair(joint: &Joint, groups: &[Group], rules: Rules, told: Told) -> Pairing {
     let weights = Weights::of(joint, groups);
     let mut learnt = Learnt::default();
     let inlining = rules.has(Rule::Inlining);
-    let mut sides = [BEFORE, AFTER].map(|side| {
-        let mut items = items(joint, groups, &weights, side);
-        items.sort_by_key(|item| (Reverse((item.counts.allocations, item.counts.allocated_bytes)), item.group));
-        items.truncate(MOST);
-        SideItems { translated: items.iter().map(|item| item.tokens.clone()).collect(), items }
-    });
+    let mut sides = [BEFORE, AFTER].map(|side| SideItems::of(joint, groups, &weights, side));
     for _ in 0..ROUNDS {
         let costs = Costs::new(joint, &weights, &learnt, inlining);
-        let (edges, _) = edges(&sides, &costs, told, SAMPLE, true);
+        let (edges, _) = edges(&sides, &costs, told, Search { sample: SAMPLE, learning: true, work: LEARNING });
         let chosen = chosen(&edges, &sides);
         let more = learn(&sides, &chosen.iter().map(|&at| edges[at]).collect::<Vec<_>>(), &costs);
         if more.renamed.keys().all(|token| learnt.renamed.contains_key(token))
@@ -111,7 +121,7 @@ pub(super) fn pair(joint: &Joint, groups: &[Group], rules: Rules, told: Told) ->
     }
     let matches = {
         let costs = Costs::new(joint, &weights, &learnt, inlining);
-        let (edges, rests) = edges(&sides, &costs, told, usize::MAX, false);
+        let (edges, rests) = edges(&sides, &costs, told, Search { sample: usize::MAX, learning: false, work: WORK });
         let pairs: Vec<Edge> = chosen(&edges, &sides).into_iter().map(|at| edges[at]).collect();
         let confidence = confidences(&edges, &pairs, &sides);
         let pairs: Vec<(Edge, f32)> =
@@ -122,13 +132,23 @@ pub(super) fn pair(joint: &Joint, groups: &[Group], rules: Rules, told: Told) ->
     Pairing { matches, learnt, weights, inlining }
 }
 
+/// What is searched.
+#[derive(Clone, Copy, Debug)]
+struct Search {
+    /// So many stacks of the first side, the largest.
+    sample: usize,
+    /// Stacks are as they are, not as what was learnt makes them.
+    learning: bool,
+    /// See [`WORK`].
+    work: u64,
+}
+
 /// Pairs that may be, and of stacks that the other side has too, with less, those that may have what is left over.
 fn edges(
     sides: &[SideItems; 2],
     costs: &Costs<'_>,
     told: Told,
-    sample: usize,
-    learning: bool,
+    Search { sample, learning, work }: Search,
 ) -> (Vec<Edge>, Vec<Edge>) {
     let entry = |side: usize, at: usize| {
         let counts = &sides[side].items[at].counts;
@@ -163,6 +183,7 @@ fn edges(
     let effort = if left.len().max(search.len()) > MANY { Effort::LITTLE } else { Effort::WHOLE };
     let mut own: FxHashSet<Token> = FxHashSet::default();
     for before in search {
+        let Some(effort) = effort.after(costs.work(), work) else { break };
         own.clear();
         own.extend(&befores.translated[before]);
         for after in index.candidates(entry(BEFORE, before), effort) {
@@ -329,4 +350,63 @@ fn why(sides: &[SideItems; 2], pair: &Edge, costs: &Costs<'_>, told: Told) -> Ve
         whys.push(Why::SameNumbers);
     }
     whys
+}
+
+#[cfg(test)]
+mod tests {
+    use mallow_profile::Profile;
+
+    use super::*;
+    use crate::analysis::numbers::Measure;
+    use crate::testing::{Builder, blocks};
+
+    const STACKS: u64 = 60;
+    const DEPTH: u64 = 40;
+
+    /// Stacks of the same few functions, each in an order of its own: all of them have much in common with all others.
+    fn mixed(seed: u64) -> Profile {
+        let mut b = Builder::default();
+        let p = b.process(1, &["a"], 10);
+        let mut random = seed;
+        for n in 0..STACKS {
+            let names: Vec<String> = (0..DEPTH)
+                .map(|_| {
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    format!("f{}", (random >> 33) % 20)
+                })
+                .collect();
+            b.site(p, &names.iter().map(String::as_str).collect::<Vec<_>>(), blocks(1000 - n, 8, 0, 0));
+        }
+        b.profile
+    }
+
+    #[test]
+    fn work_ends_when_it_is_spent_and_the_largest_come_first() {
+        let profiles = [3, 4].map(mixed);
+        let joint = Joint::new(profiles.each_ref(), Rules::ALL);
+        let groups = joint.groups(Measure::Allocations);
+        let weights = Weights::of(&joint, &groups);
+        let sides = [BEFORE, AFTER].map(|side| SideItems::of(&joint, &groups, &weights, side));
+        let learnt = Learnt::default();
+        let told = Told { allocations: true, bytes: true, leaked: false };
+        let searched = |work: u64| {
+            let costs = Costs::new(&joint, &weights, &learnt, true);
+            let search = Search { sample: usize::MAX, learning: false, work };
+            let (found, _) = edges(&sides, &costs, told, search);
+            (costs.work(), found)
+        };
+        let cells = (DEPTH + 1) * (DEPTH + 1);
+        // No functions have other names here.
+        let (whole, all) = searched(u64::MAX / 2);
+        assert!(whole <= STACKS * Effort::WHOLE.most as u64 * cells, "{whole}");
+        assert!(whole > 100 * cells, "nothing to bound: {whole}");
+        for budget in [0, 3 * cells, 40 * cells] {
+            let (spent, some) = searched(budget);
+            // A stack that has begun is searched to its end.
+            assert!(spent <= 2 * budget + Effort::WHOLE.most as u64 * cells && spent < whole, "{budget}: {spent}");
+            assert!(some.len() < all.len() && some.iter().all(|edge| all.contains(edge)), "{budget}");
+            let last = some.iter().map(|edge| edge.before).max().unwrap_or(0);
+            assert!(last < STACKS as usize / 2, "{budget}: {last}");
+        }
+    }
 }
