@@ -107,7 +107,9 @@ fn the_textbook_example_in_its_three_versions() {
     let direct = &module.benchmarks(&["--tags", "direct"])[0];
     assert!([0.0, 1.0].contains(&direct["allocs_per_op"].as_f64().expect("a number")), "{direct}");
     let fixed = &module.benchmarks(&["--tags", "fixed"])[0];
-    assert_eq!((&fixed["allocs_per_op"], fixed["lines"].as_array().map(Vec::len)), (&0.0.into(), Some(0)));
+    assert_eq!(&fixed["allocs_per_op"], &0.0);
+    // Pools of Go's own test code may be filled anew at any time.
+    assert!(!fixed["lines"].to_string().contains("example.com/elvis.Capitalize"), "{fixed}");
 }
 
 const KINDS: &str = r#"package kinds
