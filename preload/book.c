@@ -1,5 +1,6 @@
 /* See book.h. */
 #include "book.h"
+#include "filter.h"
 #include "target.h"
 
 #include <string.h>
@@ -59,7 +60,7 @@ static int make(void *part, uint64_t *made, uint64_t bytes, uint64_t piece, uint
         return 1;
     uint64_t end = (bytes + piece - 1) / piece * piece;
     end = end < in_pages(most) ? end : in_pages(most);
-    if (bytes > end || sys_populate((char *)part + *made, end - *made) != 0)
+    if (bytes > end || filter_is_strict() || sys_populate((char *)part + *made, end - *made) != 0)
         return 0;
     *made = end;
     return 1;

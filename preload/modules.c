@@ -1,5 +1,6 @@
 /* See modules.h. */
 #include "modules.h"
+#include "filter.h"
 #include "lock.h"
 #include "target.h"
 
@@ -358,6 +359,8 @@ const struct module *module_find(uint64_t pc) {
     const struct module *module = module_known(pc);
     if (module != NULL && module->identity == found.identity && module->start == found.start)
         return module;
+    if (!filter_is_none())
+        return NULL;
     lock();
     /* Others may have added it meanwhile, or it was unloaded and comes back; what else covers its addresses is gone. */
     int replaced = 0;

@@ -151,7 +151,11 @@ COLD static void *missed(void) {
 /* The number of the stack that was walked last. */
 static uint32_t stack_of(const struct sampler *s) {
     struct trail *trail = s->walked;
+    if (UNLIKELY(trail == NULL))
+        return 0;
     if (UNLIKELY(trail->stack == 0 || trail->generation != modules_generation)) {
+        if (filter_is_strict())
+            return 0;
         trail->generation = modules_generation;
         trail->stack = book_stack(&trail->unwinder, trail->generation);
     }
@@ -235,7 +239,11 @@ int sample_end(void *block, uint32_t kind, const void *moved_to, struct sampler 
         uint64_t now = sys_tick_ns();
         if (kind == MALLOW_END_FREED)
             probe_free(&slot->seen);
-        book_end(slot, now, s != NULL ? s->tid : thread_id(), s != NULL ? stack_of(s) : 0, kind, moved_to);
+        book_end(slot, now,
+                 s != NULL            ? s->tid
+                 : filter_is_strict() ? 0
+                                      : thread_id(),
+                 s != NULL ? stack_of(s) : 0, kind, moved_to);
         unclean = slot_put(slot) ? slot : NULL;
         unused = slots_cold(now);
     }
@@ -477,6 +485,7 @@ const struct policy sample_policy = {
 
 void sample_setup(void) {
     draw_setup();
+    filter_setup();
     modules_wait = 0;
 }
 

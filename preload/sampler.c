@@ -64,7 +64,8 @@ void sample_forked_child(void) {
     entering = 0;
     opened = opened < 0 ? -1 : 0;
     book_forget();
-    dice_forked();
+    if (filter_is_none()) /* it calls the kernel; else nothing is drawn any more */
+        dice_forked();
     countdown = (struct countdown){0};
     for (struct sampler *s = samplers; s != NULL; s = s->next) {
         if (s != own_sampler)
@@ -143,8 +144,18 @@ static int open_locked(void) {
     return 1;
 }
 
+/* Under a filter: what is open stays so, but nothing is opened. */
+static int may_go_on(void) {
+    if (opened == 0 || image_alive == 0) {
+        __atomic_fetch_add(&target.control->failed_processes, 1, __ATOMIC_RELAXED);
+        opened = -1;
+        sample_over();
+    }
+    return opened > 0;
+}
+
 COLD int sampler_open(void) {
-    if (entering)
+    if (entering || filter_is_strict() || (!filter_is_none() && !may_go_on()))
         return 0;
     uint64_t mask = sys_block_signals();
     int saved_errno = errno;
@@ -212,6 +223,10 @@ COLD static void tables_come(struct sampler *s) {
 void sampler_walk_anew(struct sampler *s, struct trail *trail, struct caller caller) {
     struct unwinder *into = &trail->unwinder;
     trail->stack = 0;
+    if (filter_is_strict()) {
+        s->walked = NULL;
+        return;
+    }
     modules_learn();
     if (tables_may_come(s))
         tables_come(s);

@@ -5,6 +5,7 @@
 #define MALLOW_SAMPLER_H
 
 #include "caller.h"
+#include "filter.h"
 #include "lock.h"
 #include "modules.h"
 #include "slots.h"
@@ -32,7 +33,7 @@ struct sampler {
     uint32_t pendings;
     uint64_t epoch; /* mallow's clock when tables were last asked for */
     struct sampler *next;
-    struct trail *walked;        /* the last walk's */
+    struct trail *walked;        /* the last walk's; NULL: a filter forbade it */
     struct trail begins;         /* an allocation's stack is most like the last allocation's, */
     struct trail ends;           /* and a free's like the last free's */
     void *pending[PENDING_MOST]; /* blocks that signal handlers freed */
@@ -80,7 +81,8 @@ void sampler_walk_anew(struct sampler *sampler, struct trail *trail, struct call
 
 /* Tables come while mallow's clock ticks, and at no other time. */
 static inline int tables_may_come(const struct sampler *s) {
-    return UNLIKELY(modules_unanswered != 0) && s->epoch != __atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED);
+    return UNLIKELY(modules_unanswered != 0) && filter_is_none() &&
+           s->epoch != __atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED);
 }
 
 static inline void sampler_walk(struct sampler *s, struct trail *trail, struct caller caller) {

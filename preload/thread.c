@@ -4,6 +4,7 @@
  * A block outlives its owner: the next thread without one takes it over and its sums go on. So nothing is folded or
  * copied at a thread's end, and the blocks in use are as many as the threads that lived at one time.
  */
+#include "filter.h"
 #include "lock.h"
 #include "target.h"
 
@@ -71,7 +72,7 @@ void thread_forked(void) {
     own_tracer = NULL;
     entering = 0;
     /* A child made by a bare clone has its parent's id in its control block. */
-    if (tid_offset != 0 && thread_id() != (uint32_t)sys_gettid())
+    if (tid_offset != 0 && filter_is_none() && thread_id() != (uint32_t)sys_gettid())
         tid_offset = 0;
 }
 

@@ -159,6 +159,37 @@ TEST(samples_tell_where_when_and_who) {
     CHECK(sample_live(image, 0)->stack != sample_end(image, 3)->sample.stack);
 }
 
+/* Two calls of one function in turn: where a frame lies does not tell which it is. */
+static __attribute__((noinline)) void both_calls(void) {
+    char *first = malloc(3000);
+    __asm__ volatile("" : "+r"(first));
+    char *second = malloc(4000);
+    __asm__ volatile("" : "+r"(second));
+    free(first);
+    free(second);
+    __asm__ volatile("");
+}
+
+SCENARIO(two_calls) {
+    for (volatile int i = 0; i < 4; i++)
+        both_calls();
+}
+
+TEST(calls_of_one_function_are_told_apart) {
+    samples_make(&reading, 1);
+    run("two_calls");
+    const struct image *image = reading_only(&reading);
+    CHECK(samples_of(image)->ended == 8);
+    for (uint64_t i = 1; i <= 8; i += 2) {
+        const struct mallow_end *first = sample_end(image, i), *second = sample_end(image, i + 1);
+        CHECK(first->sample.size == 3000 && second->sample.size == 4000);
+        CHECK(first->sample.stack != second->sample.stack && first->stack != second->stack);
+        CHECK(sample_stack(image, first->sample.stack)->pc[sample_stack(image, first->sample.stack)->depth - 1] <
+              sample_stack(image, second->sample.stack)->pc[sample_stack(image, second->sample.stack)->depth - 1]);
+        CHECK(i == 1 || first->sample.stack == sample_end(image, 1)->sample.stack);
+    }
+}
+
 SCENARIO(many_ends) {
     for (int i = 0; i < 1000; i++)
         free(malloc(100));

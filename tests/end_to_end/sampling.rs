@@ -31,6 +31,57 @@ fn children_are_sampled_too() {
     assert!(sampled.processes >= 3, "{sampled:?}");
 }
 
+/// A program that shuts itself in lives on, though its filter kills for what samples need: its sampling ends with the
+/// filter. Where the filter allows that, it goes on.
+#[test]
+fn filters_of_system_calls_kill_nobody_for_a_sample() {
+    let sampled = |how: &str| {
+        let case = Case::target("seccomp").arg(how);
+        let sampled = case.sampled();
+        case.same("run", &case.bare(), &sampled.outcome);
+        sampled.samples
+    };
+    let closed = sampled("closed");
+    assert!(closed > 100, "{closed}");
+    let ended = sampled("kill");
+    assert!(ended > 100, "{ended}");
+    let went_on = sampled("threads");
+    assert!(went_on > 5 * ended, "{went_on} after the filter, {ended} without");
+}
+
+/// The server answers as it does alone, while its samples are watched.
+#[test]
+fn redis_is_watched() {
+    harness::tool("redis-server");
+    harness::tool("redis-benchmark");
+    const SCRIPT: &str = "\
+        redis-server --port 0 --unixsocket $PWD/socket --save '' --appendonly no --io-threads 2 --daemonize no >log 2>&1 &
+        server=$!
+        until redis-cli -s socket ping 2>/dev/null; do sleep 0.05; done
+        redis-benchmark -s socket -n 4000 -c 20 -q -t set,get,incr,lpush,sadd,hset,mset >benchmark.log || echo failed
+        redis-cli -s socket get counter:__rand_int__
+        redis-cli -s socket llen mylist
+        redis-cli -s socket dbsize
+        [ -z \"$MALLOW_DIR\" ] || kill -HUP $PPID
+        until [ -z \"$MALLOW_DIR\" ] || grep -q hup reports; do sleep 0.1; done
+        redis-cli -s socket shutdown nosave
+        wait $server; echo server $?";
+    let place = directory();
+    let bare = Run::new("/bin/sh", place.path()).args(["-c", SCRIPT]).go();
+    assert!(bare.out().contains("4000\n4000\n") && bare.out().ends_with("server 0\n"), "{}", bare.out());
+    let place = directory();
+    let watched = Run::new(mallow(), place.path())
+        .args(["watch", "--period", "64KiB", "--every", "1h", "--json", "-o", "reports", "--"])
+        .args(["/bin/sh", "-c", SCRIPT])
+        .go();
+    assert_eq!((watched.status, watched.out()), (bare.status, bare.out()), "{}", watched.err());
+    let reports = fs::read_to_string(place.path().join("reports")).expect("reports");
+    let last: serde_json::Value = serde_json::from_str(reports.lines().last().expect("a report")).expect("JSON");
+    assert!(reports.lines().next().is_some_and(|first| first.contains("/redis-")), "{reports}");
+    assert!(last["lost"].as_object().is_some_and(|lost| lost.values().all(|n| n == 0)), "{}", last["lost"]);
+    harness::nothing_left("mallow watch redis", &watched);
+}
+
 /// Without --sample nothing is picked. The directory goes when nobody lives in it, by the next run.
 #[test]
 fn a_dormant_command_is_left_alone_and_its_directory_swept() {

@@ -4,6 +4,7 @@
  *   refuse   a forbidden call fails with EPERM
  *   threads  as kill, with the calls that threads need, and threads
  *   strict   the kernel's strict mode: read, write and exit alone; blocks are reused, never new
+ *   closed   a forbidden call ends the process, and only a heap that grows is allowed
  */
 #include "target.h"
 #include <linux/audit.h>
@@ -12,6 +13,7 @@
 #include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #define ALLOW(call) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_##call, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 
@@ -55,6 +57,40 @@ static void forbid(int threads, unsigned otherwise) {
     CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
 }
 
+/* For malloc of one thread, and no more. By syscall(), as libraries do. */
+static void close_in(void) {
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        ALLOW(brk),
+        ALLOW(mmap),
+        ALLOW(munmap),
+        ALLOW(mremap),
+        ALLOW(write),
+        ALLOW(exit_group),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    CHECK(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0);
+}
+
+static void reuse(void) {
+    void *blocks[64];
+    for (size_t i = 0; i < 64; i++)
+        blocks[i] = keep(malloc(100 + 8 * i));
+    for (int i = 0; i < 64; i++)
+        free(blocks[i]);
+}
+
+/* Rounds of reuse() that take longer than a second: what is done once in a while is done in them. */
+static long rounds(void) {
+    long count = 0;
+    for (clock_t end = clock() + 13 * CLOCKS_PER_SEC / 10; clock() < end; count += 100)
+        for (int i = 0; i < 100; i++)
+            reuse();
+    return count;
+}
+
 static void *work(void *argument) {
     uint64_t sum = churn(20000, (unsigned)(uintptr_t)argument);
     for (size_t i = 0; i < 20; i++)
@@ -67,10 +103,20 @@ int main(int count, char **arguments) {
     const char *how = arguments[1];
     uint64_t sum = (uint64_t)(uintptr_t)work((void *)1);
     int threads = !strcmp(how, "threads");
+    if (!strcmp(how, "closed")) {
+        long count = rounds();
+        close_in();
+        for (long i = 0; i < count; i++)
+            reuse();
+        sum += (uint64_t)(uintptr_t)work((void *)2);
+        say("closed %llu\n", (unsigned long long)sum);
+        return 3;
+    }
     if (!strcmp(how, "strict")) {
+        long count = rounds();
         CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) == 0);
-        for (int i = 0; i < 100; i++)
-            free(keep(malloc(100)));
+        for (long i = 0; i < count; i++)
+            reuse();
         say("strict %llu\n", (unsigned long long)sum);
         syscall(SYS_exit, 4);
     }
