@@ -229,11 +229,21 @@ COLD static void free_other(void *block) {
     abort();
 }
 
+COLD static void end_asides(void) {
+    for (void *block = sample_take_aside(), *next; block != NULL; block = next) {
+        memcpy(&next, block, sizeof next);
+        sample_end(block, MALLOW_END_FREED, NULL, NULL);
+    }
+}
+
 /* s: has walked the stack. NULL: the end has none. Returns 0 where there is no such sample. */
 int sample_end(void *block, uint32_t kind, const void *moved_to, struct sampler *s) {
     struct slot *unclean = NULL, *unused = NULL;
-    if (!sample_lock(s))
+    if (!sample_lock(s)) {
+        if (live(block) != NULL)
+            sample_put_aside(block);
         return 1;
+    }
     struct slot *slot = live(block);
     if (LIKELY(slot != NULL)) {
         uint64_t now = sys_tick_ns();
@@ -252,6 +262,8 @@ int sample_end(void *block, uint32_t kind, const void *moved_to, struct sampler 
         clean_and_put(unclean, s);
     if (UNLIKELY(unused != NULL))
         cool_down(unused, s);
+    if (UNLIKELY(__atomic_load_n(&sample_asides, __ATOMIC_RELAXED) != 0))
+        end_asides();
     return slot != NULL;
 }
 

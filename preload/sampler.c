@@ -8,8 +8,10 @@
 #include <limits.h>
 #include <pthread.h>
 
-/* One second: a thread that holds the lock was stopped, or left by longjmp. */
+/* One second: a thread that holds the lock was stopped. Then nobody waits for it, but for a moment once a second: what
+ * is picked is served beneath, and what is freed is put aside, until it goes on. */
 #define LOCK_TRIES 50u
+#define STUCK_NS   1000000000ull
 
 _Thread_local struct sampler *own_sampler __attribute__((tls_model("initial-exec")));
 
@@ -18,10 +20,12 @@ static _Thread_local char entering __attribute__((tls_model("initial-exec")));
 static _Thread_local unsigned char destructions __attribute__((tls_model("initial-exec")));
 
 static struct sampler *samplers; /* all that there are; they live as long as the image */
-uint32_t sample_lock_word;
-static uint32_t broken; /* nobody gives the lock back any more */
-static int forking;     /* the lock is held for the sake of a child */
-static int opened;      /* -1: cannot be */
+uint32_t sample_lock_word, sample_asides;
+static uint64_t stuck_ns;                             /* when somebody waited for the lock in vain; 0: not so */
+static struct aside { struct aside *next; } * asides; /* blocks that were freed meanwhile: lists of themselves */
+static uint32_t broken;                               /* left by longjmp: nobody gives the lock back any more */
+static int forking;                                   /* the lock is held for the sake of a child */
+static int opened;                                    /* -1: cannot be */
 static pthread_key_t key;
 static int key_state; /* 0: none yet, 1: there is one, -1: cannot be had */
 
@@ -33,12 +37,30 @@ static void lock_broken(void) {
 }
 
 COLD int sample_lock_slowly(struct sampler *s) {
-    if (!__atomic_load_n(&broken, __ATOMIC_RELAXED) && lock_quick_wait(&sample_lock_word, LOCK_TRIES))
+    uint64_t since = __atomic_load_n(&stuck_ns, __ATOMIC_RELAXED), now = sys_tick_ns();
+    if (!__atomic_load_n(&broken, __ATOMIC_RELAXED) && (since == 0 || now - since > STUCK_NS) &&
+        lock_quick_wait(&sample_lock_word, since == 0 ? LOCK_TRIES : 0)) {
+        __atomic_store_n(&stuck_ns, 0, __ATOMIC_RELAXED);
         return 1;
+    }
     if (s != NULL)
         s->holds = 0;
-    lock_broken();
+    if (since == 0 || now - since > STUCK_NS)
+        __atomic_store_n(&stuck_ns, sys_tick_ns(), __ATOMIC_RELAXED);
     return 0;
+}
+
+COLD void sample_put_aside(void *block) {
+    struct aside *aside = block;
+    aside->next = __atomic_load_n(&asides, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&asides, &aside->next, aside, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        ;
+    __atomic_store_n(&sample_asides, 1, __ATOMIC_RELEASE);
+}
+
+COLD void *sample_take_aside(void) {
+    __atomic_store_n(&sample_asides, 0, __ATOMIC_RELAXED);
+    return __atomic_exchange_n(&asides, NULL, __ATOMIC_ACQUIRE);
 }
 
 /* ---- fork ---- */

@@ -91,8 +91,8 @@ static inline void sampler_walk(struct sampler *s, struct trail *trail, struct c
         sampler_walk_anew(s, trail, caller);
 }
 
-/* Slots and book, for a moment: 0 where they cannot be had, and then nothing is recorded in this image any more. Nobody
- * holds it while the target's code can run, but a thread that a handler left by longjmp. */
+/* Slots and book, for a moment: 0 where they cannot be had. Nobody holds it while the target's code can run, but a thread
+ * that a handler interrupts, or left by longjmp. */
 extern uint32_t sample_lock_word HIDDEN;
 COLD int sample_lock_slowly(struct sampler *sampler);
 
@@ -109,6 +109,12 @@ static inline void sample_unlock(struct sampler *s) {
     if (s != NULL)
         s->holds = 0;
 }
+
+/* What was freed while the lock could not be had, of 16 bytes at least: put in without it, and taken out by who has it
+ * next, as a list: the word at the start of each block leads to the next one. */
+extern uint32_t sample_asides HIDDEN;
+COLD void sample_put_aside(void *block);
+COLD void *sample_take_aside(void);
 
 /* sample.c: the block's sample ends here. 0: there is none. */
 int sample_end(void *block, uint32_t kind, const void *moved_to, struct sampler *sampler);

@@ -74,3 +74,12 @@ const char *samples_text(const struct image *image) {
     }
     return text;
 }
+
+void samples_check_books(const struct image *image) {
+    const struct mallow_sampling *s = samples_of(image);
+    uint32_t inherited = 0;
+    for (uint32_t i = 0; i < samples_live(image); i++)
+        inherited += sample_live(image, i)->flags & MALLOW_SAMPLE_INHERITED;
+    if (image->process->origin == MALLOW_ORIGIN_EXEC)
+        CHECK(inherited == 0 && s->begun == s->ended + samples_live(image));
+}

@@ -22,4 +22,7 @@ const struct mallow_stack *sample_stack(const struct image *image, uint32_t stac
 /* "malloc 100; free; calloc 30; realloc": ends in their order, each with its beginning; then what lives, "[malloc 10]". */
 const char *samples_text(const struct image *image);
 
+/* Fails the test where a sample was lost without being counted. */
+void samples_check_books(const struct image *image);
+
 #endif

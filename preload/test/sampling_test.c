@@ -4,9 +4,7 @@
 
 #include <math.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 
 static struct reading reading;
@@ -19,16 +17,6 @@ static void finish(void) {
 static void run(const char *scenario) {
     reading_start(&reading, scenario, NULL);
     finish();
-}
-
-/* Nothing is lost without being counted. */
-static void check_books(const struct image *image) {
-    const struct mallow_sampling *s = samples_of(image);
-    uint32_t inherited = 0;
-    for (uint32_t i = 0; i < samples_live(image); i++)
-        inherited += sample_live(image, i)->flags & MALLOW_SAMPLE_INHERITED;
-    if (image->process->origin == MALLOW_ORIGIN_EXEC)
-        CHECK(inherited == 0 && s->begun == s->ended + samples_live(image));
 }
 
 static double weight(const struct mallow_slot *sample) {
@@ -72,7 +60,7 @@ TEST(estimates_are_unbiased) {
     }
     CHECK(fabs(bytes - all_bytes) < 5 * sqrt(bytes_variance));
     CHECK(fabs(blocks - MIXED_BLOCKS) < 5 * sqrt(blocks_variance));
-    check_books(image);
+    samples_check_books(image);
 }
 
 SCENARIO(large_ones) {
@@ -225,7 +213,7 @@ TEST(a_full_store_of_stacks_is_counted) {
     const struct image *image = reading_only(&reading);
     const struct mallow_sampling *s = samples_of(image);
     CHECK(s->without_stack > 1000 && s->stacks_used <= 2000 && s->without_slot == 0);
-    check_books(image);
+    samples_check_books(image);
 }
 
 /* ---- threads ---- */
@@ -260,7 +248,7 @@ TEST(threads_come_and_go_and_nothing_is_left) {
     const struct mallow_sampling *s = samples_of(image);
     CHECK(s->begun >= 24000 * 8 && s->missed == 0 && s->without_slot == 0 && samples_live(image) < 40);
     CHECK(s->slots < 400);
-    check_books(image);
+    samples_check_books(image);
 }
 
 /* ---- forks ---- */
@@ -370,7 +358,7 @@ TEST(forks_amid_allocations_find_all_whole) {
     CHECK(reading.images == 61);
     for (unsigned i = 1; i < reading.images; i++)
         CHECK(samples_of(&reading.image[i])->begun > 50 && samples_of(&reading.image[i])->missed == 0);
-    check_books(&reading.image[0]);
+    samples_check_books(&reading.image[0]);
 }
 
 SCENARIO(execs) {
@@ -386,73 +374,6 @@ TEST(an_image_that_execs_is_another_one) {
     CHECK_TEXT(samples_text(&reading.image[0]), "[malloc 5000]");
     CHECK(samples_of(&reading.image[0])->exited == 0 && samples_of(&reading.image[1])->exited == 1);
     CHECK(samples_of(&reading.image[1])->begun == 4);
-}
-
-/* ---- signals ---- */
-
-static volatile sig_atomic_t handled;
-static void *volatile from_handler[4];
-
-static void allocate_in_handler(int number) {
-    (void)number;
-    unsigned at = (unsigned)handled++ % 4;
-    free(from_handler[at]);
-    from_handler[at] = malloc(500);
-    memset(from_handler[at], 3, 500);
-}
-
-static void storm(void (*handler)(int)) {
-    struct sigaction action = {.sa_handler = handler};
-    struct itimerval every = {{0, 200}, {0, 200}};
-    sigaction(SIGALRM, &action, NULL);
-    setitimer(ITIMER_REAL, &every, NULL);
-}
-
-/* glibc's own malloc may not be called in a handler that interrupts it: all blocks here are picked. */
-SCENARIO(handlers_allocate) {
-    storm(allocate_in_handler);
-    while (handled < 2000) {
-        char *a = malloc(4000);
-        a = realloc(a, 6000);
-        free(a);
-    }
-    setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {0, 0}}, NULL);
-}
-
-TEST(handlers_may_interrupt_the_work_on_a_sample) {
-    samples_make(&reading, 1);
-    run("handlers_allocate");
-    const struct image *image = reading_only(&reading);
-    CHECK(samples_of(image)->begun > 4000 && samples_live(image) <= 4);
-    check_books(image);
-}
-
-static sigjmp_buf out;
-
-static void jump_out(int number) {
-    (void)number;
-    siglongjmp(out, 1);
-}
-
-/* The handler leaves by longjmp whatever it interrupted, the work on a sample too: the program goes on. glibc's malloc
- * does not stand that; the tests' own allocator does. */
-SCENARIO(handlers_jump) {
-    storm(jump_out);
-    for (volatile int jumps = 0; jumps < 300;) {
-        if (sigsetjmp(out, 1) != 0)
-            jumps++;
-        else
-            for (;;)
-                free(malloc(4000));
-    }
-    setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {0, 0}}, NULL);
-    free(malloc(4000));
-}
-
-TEST(a_handler_that_jumps_out_stops_nobody) {
-    samples_make(&reading, 1);
-    reading_start(&reading, "handlers_jump", getenv("TEST_BENEATH"));
-    finish();
 }
 
 /* ---- changes ---- */
