@@ -43,6 +43,8 @@ fn filters_of_system_calls_kill_nobody_for_a_sample() {
     };
     let closed = sampled("closed");
     assert!(closed > 100, "{closed}");
+    let strict = sampled("strict-long");
+    assert!(strict > 100, "{strict}");
     let ended = sampled("kill");
     assert!(ended > 100, "{ended}");
     let went_on = sampled("threads");

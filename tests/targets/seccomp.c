@@ -4,6 +4,7 @@
  *   refuse   a forbidden call fails with EPERM
  *   threads  as kill, with the calls that threads need, and threads
  *   strict   the kernel's strict mode: read, write and exit alone; blocks are reused, never new
+ *   strict-long  the same for more than a second
  *   closed   a forbidden call ends the process, and only a heap that grows is allowed
  */
 #include "target.h"
@@ -112,8 +113,8 @@ int main(int count, char **arguments) {
         say("closed %llu\n", (unsigned long long)sum);
         return 3;
     }
-    if (!strcmp(how, "strict")) {
-        long count = rounds();
+    if (!strncmp(how, "strict", 6)) {
+        long count = !strcmp(how, "strict-long") ? rounds() : 3;
         CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) == 0);
         for (long i = 0; i < count; i++)
             reuse();
