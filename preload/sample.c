@@ -232,7 +232,8 @@ COLD static void free_other(void *block) {
 COLD static void end_asides(void) {
     for (void *block = sample_take_aside(), *next; block != NULL; block = next) {
         memcpy(&next, block, sizeof next);
-        sample_end(block, MALLOW_END_FREED, NULL, NULL);
+        if (!sample_end(block, MALLOW_END_FREED, NULL, NULL))
+            break; /* freed twice: the list may lead back to itself */
     }
 }
 
