@@ -116,10 +116,13 @@ fn probes_count_what_mallow_counts() {
     if !root() || harness::tool_if_there("bpftrace").is_none() {
         return not_run(TEST, "root and bpftrace are needed");
     }
-    // The library lies where the last run unpacked it.
-    let warm = Case::target("busy").args(["1", "10"]).sampled();
-    assert_eq!(warm.outcome.status, 0);
-    let Some(library) = newest_library() else { return not_run(TEST, "no library found") };
+    let place = directory();
+    let preloaded = Run::new(mallow(), place.path()).args(["run", "--", "printenv", "LD_PRELOAD"]).go();
+    for dir in preloaded.before.new_of(preloaded.pid) {
+        let _ = fs::remove_dir_all(dir);
+    }
+    let library = preloaded.out().trim().to_owned();
+    assert!(library.ends_with(".so"), "{library}");
     let script: String = PROBES
         .iter()
         .map(|name| match *name {
@@ -129,7 +132,6 @@ fn probes_count_what_mallow_counts() {
         // It ticks when all probes are in place.
         .chain(["interval:s:1 { printf(\"ready\\n\"); }".to_owned()])
         .collect();
-    let place = directory();
     let (out, log) = (place.path().join("out"), place.path().join("log"));
     let mut tracer = Command::new("bpftrace")
         .args(["-B", "line", "-e", &script])
@@ -159,13 +161,4 @@ fn probes_count_what_mallow_counts() {
     let by_kind: u64 = PROBES.iter().filter(|name| **name != "otel").map(|name| count(name)).sum();
     assert!(sampled.samples > 100, "{sampled:?}");
     assert_eq!((by_kind, count("otel")), (sampled.samples, sampled.samples), "{text}");
-}
-
-fn newest_library() -> Option<String> {
-    let own = std::env::var("XDG_CACHE_HOME").or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cache")));
-    let places = [Some("/var/cache/mallow".to_owned()), own.ok().map(|own| format!("{own}/mallow"))];
-    let entries = places.iter().flatten().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
-    let libraries = entries.filter(|e| e.file_name().to_string_lossy().starts_with("libmallow-"));
-    let newest = libraries.max_by_key(|e| e.metadata().and_then(|m| m.modified()).ok())?;
-    Some(newest.path().to_string_lossy().into_owned())
 }
