@@ -209,7 +209,7 @@ fn each_kind_of_allocation_has_its_line_and_its_reason() {
     assert!(number("with_reason") / number("counted") > 0.99, "{sums}");
     let parallel = line(&benchmarks[1], "kinds_test.go", 14, "make([]byte");
     assert!(about(&parallel["allocations"], 1.0), "{parallel}");
-    assert_eq!(benchmarks[2]["lines"].as_array().map(Vec::len), Some(0));
+    assert!(!benchmarks[2]["lines"].to_string().contains("example.com/kinds"), "{:#}", benchmarks[2]);
 }
 
 #[test]
