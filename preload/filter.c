@@ -44,7 +44,8 @@ static const struct seccomp_data needed[] = {
  * with others counts as a refusal. */
 static uint32_t verdict(const struct sock_fprog *filter, const struct seccomp_data *call) {
     uint32_t a = 0;
-    for (uint32_t at = 0; at < filter->len; at++) {
+    /* Wide, so that no jump leads back, not in a filter either that the kernel will refuse. */
+    for (uint64_t at = 0; at < filter->len; at++) {
         const struct sock_filter *i = &filter->filter[at];
         switch (i->code) {
         case BPF_LD | BPF_W | BPF_ABS:

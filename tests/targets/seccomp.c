@@ -71,8 +71,18 @@ static void close_in(void) {
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
     };
     struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
-    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
     CHECK(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0);
+}
+
+/* A jump that would lead back to itself, if positions had 32 bits: the kernel refuses it. */
+static void be_refused(void) {
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_JMP | BPF_JA, UINT32_MAX),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == -1 && errno == EINVAL);
+    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL) == -1 && errno == EFAULT);
 }
 
 static void reuse(void) {
@@ -106,6 +116,8 @@ int main(int count, char **arguments) {
     int threads = !strcmp(how, "threads");
     if (!strcmp(how, "closed")) {
         long count = rounds();
+        CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+        be_refused();
         close_in();
         for (long i = 0; i < count; i++)
             reuse();
