@@ -10,6 +10,7 @@
  *   MALLOW_CHECK_EVERY   compare each Nth stack
  */
 #include "../arch.h"
+#include "../filter.h"
 #include "../modules.h"
 #include "../stacks.h"
 #include "../target.h"
@@ -58,6 +59,7 @@ struct checker {
 };
 
 struct target target;
+uint32_t filter_state; /* no filter here */
 
 static struct results *results;
 static uint64_t every = 1;

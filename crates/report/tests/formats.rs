@@ -296,7 +296,7 @@ fn what_is_no_profile_is_told() {
         (&b""[..], ": it is empty"),
         (b"\x7fELF\x02\x01\x01", "record it with mallow record"),
         (b"PERFILE2", "fold its stacks first"),
-        (b"root:x:0:0:root:/root:/bin/bash\n", "nor a profile of a tool that mallow knows"),
+        (b"root:x:0:0:root:/root:/bin/bash\n", "nor a profile that it reads (pprof, heaptrack, "),
         (b"{\"a\": [1, 2]}", "nor a profile"),
         (&[0; 100_000], "nor a profile"),
         (b"\n    liba`f+0x1\n    and so on\n", "nor a profile"),
