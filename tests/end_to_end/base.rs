@@ -144,7 +144,7 @@ fn either_side_may_be_of_any_format() {
     let flat = &top["functions"][0]["flat"];
     assert!(flat["before"].get("leaked").is_none() && flat["after"]["leaked"].is_u64(), "{top:#}");
     let wrong = Run::new(mallow(), place).args(["top", "--by", "peak", "--base", "before.folded", "after.mallow"]).go();
-    assert!(wrong.status == 1 && wrong.err().contains("tells no bytes live at the peak"), "{}", wrong.err());
+    assert!(wrong.status == 2 && wrong.err().contains("tells no bytes live at the peak"), "{}", wrong.err());
 }
 
 #[test]
@@ -155,4 +155,22 @@ fn the_newest_recording_here_is_compared_where_none_is_named() {
     let outcome = Run::new(mallow(), place).args(["top", "--base", file]).go();
     assert!(outcome.status == 0 && outcome.err().contains("the newest recording here"), "{}", outcome.err());
     assert!(outcome.out().ends_with("Shown 0, nothing left out: net 0 allocations\n"), "{}", outcome.out());
+}
+
+#[test]
+fn what_one_side_does_not_tell_is_a_usage_error_in_every_view() {
+    let directory = harness::directory();
+    let place = directory.path();
+    std::fs::write(place.join("leaked"), "# mallow: leaked_bytes\nmain;f 64\n").expect("a file");
+    std::fs::write(place.join("counted"), "@[\n    f+18\n    main+9\n]: 3\n").expect("a file");
+    for by in [&["--by", "leaked"][..], &[]] {
+        let told = if by.is_empty() { "there is nothing that both tell" } else { "tells no leaked bytes" };
+        for view in
+            [&["diff"][..], &["top", "--base"], &["tree", "--base"], &["list", ".", "--base"], &["flame", "--base"]]
+        {
+            let refused = Run::new(mallow(), place).args(view).args(["leaked", "counted"]).args(by).go();
+            assert_eq!((refused.status, refused.out().as_str()), (2, ""), "{view:?}: {}", refused.err());
+            assert!(refused.err().contains(told) && refused.err().lines().count() == 1, "{view:?}: {}", refused.err());
+        }
+    }
 }

@@ -1,6 +1,8 @@
 //! Exit codes. Scripts rely on them: they do not change. The command line's own errors exit
 //! with 2, by clap.
 
+use std::error::Error;
+use std::fmt;
 use std::process::ExitCode;
 
 use mallow_report::analysis::gate::Verdict;
@@ -47,9 +49,22 @@ pub fn of_verdict(verdict: Verdict) -> u8 {
     }
 }
 
+/// What was asked for makes no sense for the files that are named: why, and what does. Exits with [`USAGE`].
+#[derive(Debug)]
+pub struct Usage(pub String);
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Usage {}
+
 /// The code of a command that failed.
-pub fn of_failure(command: &Command) -> u8 {
+pub fn of_failure(command: &Command, error: &anyhow::Error) -> u8 {
     match command {
+        _ if error.is::<Usage>() => USAGE,
         Command::Stat(_) | Command::Record(_) | Command::Run(_) => FAILED_AROUND_COMMAND,
         Command::Test(_) => BROKEN,
         _ => FAILED,

@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     };
     run(&command).unwrap_or_else(|error| {
         output::say(&format!("{error:#}"));
-        ExitCode::from(exit::of_failure(&command))
+        ExitCode::from(exit::of_failure(&command, &error))
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use mallow_report::analysis::diff::{Rule, Rules};
 use mallow_report::analysis::{Both, Changed, Least, Measure, Shown, Totals};
 use serde::Serialize;
@@ -62,7 +62,7 @@ impl Pair {
     pub fn open(before: &Path, flags: &BaseFlags, source: &SourceFlags, by: Option<By>) -> Result<Self> {
         let after = Recording::path_of(source)?;
         let [before, after] = Recording::pair([before, &after], &source.filters)?;
-        let by = measure(&before, &after, by).map_err(|why| anyhow!("{why}"))?;
+        let by = measure(&before, &after, by)?;
         Ok(Self::of(before, after, by, &flags.no_rule))
     }
 

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::diff_text::{self, Names, Numbers};
 use super::source::Recording;
 use super::{filtered::Filters, told};
+use crate::exit::Usage;
 use crate::flags::{By, DiffFlags};
 use crate::text::Stream;
 use crate::{exit, output};
@@ -33,13 +34,7 @@ pub struct Account<'a> {
 /// Compares.
 pub fn run(flags: &DiffFlags) -> Result<ExitCode> {
     let [before, after] = Recording::pair([&flags.before, &flags.after], &flags.filters)?;
-    let by = match measure(&before, &after, flags.by) {
-        Ok(by) => by,
-        Err(why) => {
-            output::say(&why);
-            return Ok(ExitCode::from(exit::USAGE));
-        }
-    };
+    let by = measure(&before, &after, flags.by)?;
     let look = flags.view.look(Stream::Out);
     let screen = match look.height {
         _ if flags.view.json => usize::MAX,
@@ -77,7 +72,7 @@ pub fn run(flags: &DiffFlags) -> Result<ExitCode> {
 }
 
 /// What is compared: what was asked for, which both must tell, or else the first that both tell. Fails with what to do.
-pub(super) fn measure(before: &Recording, after: &Recording, by: Option<By>) -> Result<Measure, String> {
+pub(super) fn measure(before: &Recording, after: &Recording, by: Option<By>) -> Result<Measure, Usage> {
     let tells = |recording: &Recording, by: By| recording.profile.tells(Measure::from(by).word());
     let told: Vec<By> = told::MEASURES.into_iter().filter(|&by| tells(before, by) && tells(after, by)).collect();
     let names = |told: &[By]| told.iter().map(By::to_string).collect::<Vec<_>>().join(", ");
@@ -90,14 +85,15 @@ pub(super) fn measure(before: &Recording, after: &Recording, by: Option<By>) -> 
             |recording: &Recording| told::MEASURES.into_iter().filter(|&by| tells(recording, by)).collect::<Vec<_>>();
         return told.first().map(|&by| by.into()).ok_or_else(|| {
             let what = |recording: &Recording| format!("a {} that tells {}", recording.kind(), names(&all(recording)));
-            format!("BEFORE is {}, AFTER is {}; {both}", what(before), what(after))
+            Usage(format!("BEFORE is {}, AFTER is {}; {both}", what(before), what(after)))
         });
     };
     let measure = Measure::from(by);
     for (side, recording) in [("BEFORE", before), ("AFTER", after)] {
         if !tells(recording, by) {
             let file = recording.path().display();
-            return Err(format!("{side}, {file}, is a {} and tells no {}; {both}", recording.kind(), measure.word()));
+            let what = recording.kind();
+            return Err(Usage(format!("{side}, {file}, is a {what} and tells no {}; {both}", measure.word())));
         }
     }
     Ok(measure)
