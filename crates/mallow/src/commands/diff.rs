@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use mallow_report::analysis::Measure;
-use mallow_report::analysis::diff::{Diff, DiffOptions, Rule, Rules, diff};
+use mallow_report::analysis::diff::{Diff, DiffOptions, DiffSide, Rule, Rules, diff};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::diff_text::{self, Names, Numbers};
 use super::source::Recording;
@@ -27,8 +28,11 @@ pub struct Account<'a> {
     pub rules_off: Vec<Rule>,
     #[serde(skip_serializing_if = "Filters::is_none")]
     pub filters: &'a Filters,
+    /// What the files tell of themselves, and nothing that they do not tell.
+    pub before: Value,
+    pub after: Value,
     #[serde(flatten)]
-    pub diff: Diff,
+    pub diff: &'a Diff,
 }
 
 /// Compares.
@@ -49,26 +53,28 @@ pub fn run(flags: &DiffFlags) -> Result<ExitCode> {
     };
     let diff = diff(&before.profile, &after.profile, options);
     let files = [&before, &after].map(|recording| recording.path().display().to_string());
-    let account = Account { files, per: flags.per, rules_off: flags.no_rule.clone(), filters: &after.filters, diff };
-    output::print(&if flags.view.json {
-        let mut value = serde_json::to_value(&account)?;
-        for (side, recording) in [("before", &before), ("after", &after)] {
-            told::strip_untold(&mut value[side], &recording.profile);
-        }
-        output::json_value(&value)?
+    if flags.view.json {
+        let (filters, rules_off) = (&after.filters, flags.no_rule.clone());
+        let [before, after] = [told_of(&diff.before, &before)?, told_of(&diff.after, &after)?];
+        output::print_json(&Account { files, per: flags.per, rules_off, filters, before, after, diff: &diff })?;
     } else {
-        let names = Names::of(&account.files);
+        let names = Names::of(&files);
         let numbers = Numbers { by, per: flags.per, more: options.limit, look };
-        if flags.markdown {
-            diff_text::markdown(&account.diff, &names, &numbers, flags.depth)
-        } else {
-            account.filters.above(diff_text::text(&account.diff, &names, &numbers, flags.depth), &look)
-        }
-    })?;
+        output::print(&match flags.markdown {
+            true => diff_text::markdown(&diff, &names, &numbers, flags.depth),
+            false => after.filters.above(diff_text::text(&diff, &names, &numbers, flags.depth), &look),
+        })?;
+    }
     before.tell_lacks();
     after.tell_lacks();
-    let above = flags.fail_above.is_some_and(|most| account.diff.change as f64 / flags.per.unwrap_or(1.0) > most.0);
+    let above = flags.fail_above.is_some_and(|most| diff.change as f64 / flags.per.unwrap_or(1.0) > most.0);
     Ok(if above { ExitCode::from(exit::CHANGED) } else { exit::OK })
+}
+
+fn told_of(side: &DiffSide, recording: &Recording) -> Result<Value> {
+    let mut value = serde_json::to_value(side)?;
+    told::strip_untold(&mut value, &recording.profile);
+    Ok(value)
 }
 
 /// What is compared: what was asked for, which both must tell, or else the first that both tell. Fails with what to do.

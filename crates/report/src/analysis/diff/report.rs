@@ -7,13 +7,16 @@ use crate::analysis::functions::Frame;
 use crate::analysis::numbers::{Measure, Totals};
 
 /// Two profiles, compared by stack. What the lists show, what they leave out and what is in no stack add up to `change`.
+/// The two sides are serialised by whoever knows what each of them tells.
 #[derive(Clone, Debug, Serialize)]
 pub struct Diff {
     /// Compared by this.
     pub by: Measure,
     /// The first profile.
+    #[serde(skip)]
     pub before: DiffSide,
     /// The second.
+    #[serde(skip)]
     pub after: DiffSide,
     /// How much more the second has, in all.
     pub change: i64,
