@@ -143,8 +143,9 @@ fn aggregated_stacks_of_two_builds_differ_by_what_was_added() {
          Shown +10,000, left out +501 in 1 stack: net +10,501 allocations, +10.50 divided by 1000\n"
     );
     // Without the rules that know of them, the number of the thunk and of the local function tell the builds apart.
-    let strict: Value =
-        serde_json::from_str(&run(&["--json", "--no-rule", "thunks,closures,clones,pairing"])).expect("JSON");
+    let strict = run(&["--json", "--no-rule", "thunks,closures,clones,pairing"]);
+    assert_eq!(strict.lines().count(), 1, "written as it is made: {strict}");
+    let strict: Value = serde_json::from_str(&strict).expect("JSON");
     assert_eq!(strict["only_before"]["rows"][0]["before"], 11_000);
     adds_up(&strict);
 }
@@ -178,4 +179,55 @@ fn what_one_side_does_not_tell_is_said_by_name() {
     // Of a stack that only one side has, the other is left with nothing.
     let one = json(&record, &["--focus", "doRequests", path(&record), "after.txt"]);
     assert_eq!((&one["before"]["value"], &one["after"]["value"]), (&0.into(), &20_000.into()));
+}
+
+/// The examples of the guide: one build and another. All rules together find nothing; without one there are two stacks.
+#[test]
+fn each_rule_can_be_switched_off() {
+    let directory = harness::directory();
+    let place = directory.path();
+    let folded = |name: &str, frames: &[&str]| {
+        let outermost_first: Vec<_> = frames.iter().rev().copied().collect();
+        std::fs::write(place.join(name), format!("{} 1000\n", outermost_first.join(";"))).expect("a file");
+    };
+    let dhat = include_str!("../../crates/report/tests/files/leak.dhat");
+    let differ = |rules: &str| {
+        let run = Run::new(mallow(), place).args(["diff", "--json", "before", "after", "--no-rule", rules]).go();
+        assert_eq!(run.status, 0, "{}", run.err());
+        let report: Value = serde_json::from_str(&run.out()).expect("JSON");
+        adds_up(&report);
+        number(&report["only_before"]["rows_in_all"]) + number(&report["only_after"]["rows_in_all"])
+    };
+    for (rule, before, after) in [
+        ("addresses", &["run+0x19", "main"][..], &["run+0x2c", "main"][..]),
+        ("clones", &["f.18", "main"], &["f.33", "main"]),
+        ("clones", &["f(int) [clone .cold]", "main"], &["f(int) [clone .isra.0]", "main"]),
+        ("clones", &["specialized f()", "main"], &["f()", "main"]),
+        ("hashes", &["a::f::h0123456789abcdef", "main"], &["a::f::hfedcba9876543210", "main"]),
+        ("closures", &["f::{closure#2}", "main"], &["f::{closure#4}", "main"]),
+        ("thunks", &["f", "partial apply for closure #1 in f", "main"], &["f", "main"]),
+        ("start", &["f", "main", "_start"], &["f", "main"]),
+    ] {
+        folded("before", before);
+        folded("after", after);
+        // Another rule's absence changes nothing.
+        assert_eq!((differ("pairing,files"), differ(&format!("pairing,{rule}"))), (0, 2), "{rule}");
+    }
+    // What is dropped when a file is read.
+    let every = "addresses,clones,hashes,closures,thunks,start,lines,files,inlining,pairing";
+    folded("after", &["f", "main"]);
+    for symbol in ["f.cold", "f.constprop.0", "f.llvm.77", "f.isra.3.cold"] {
+        folded("before", &[symbol, "main"]);
+        assert_eq!(differ(every), 0, "{symbol}");
+    }
+    for (side, text) in ["before", "after"].iter().zip(["p`f+0x19\n p`main+0x7", "p`f+0x2c\n p`main+0x9"]) {
+        std::fs::write(place.join(side), format!("\n libc.so.6`malloc\n {text}\n 1000\n")).expect("a file");
+    }
+    assert_eq!(differ(every), 0, "offsets");
+    std::fs::write(place.join("before"), dhat).expect("a file");
+    for (rule, from, to) in [("lines", "leak.c:35)", "leak.c:36)"), ("files", "leak.c:35)", "other.c:35)")] {
+        assert!(dhat.contains(from), "{from}");
+        std::fs::write(place.join("after"), dhat.replace(from, to)).expect("a file");
+        assert_eq!((differ("pairing,hashes"), differ(&format!("pairing,{rule}"))), (0, 2), "{rule}");
+    }
 }

@@ -54,7 +54,7 @@ pub struct DiffFlags {
 const RULES: &str = "\
 Two stacks are the same by these rules; --no-rule switches each off:
   addresses  a function at any address: run+0x19, run+0x2c
-  clones     copies and parts that compilers make: f.constprop.0, f.cold, f.18
+  clones     copies and parts that compilers make: f.18, f(int) [clone .cold]
   hashes     of a crate, a file or a unit: a::f::h0123456789abcdef
   closures   closures of one function: f::{closure#2}, main.f.func1
   thunks     what adapts a call in Swift: thunk for …, partial apply for …
@@ -62,7 +62,9 @@ Two stacks are the same by these rules; --no-rule switches each off:
   lines      calls at any line of a function
   files      a function in any file
   inlining   a function that was put into its caller, and one that was not
-  pairing    what is left, where it plainly is the same: renamed, split, merged";
+  pairing    what is left, where it plainly is the same: renamed, split, merged
+What is dropped when a file is read stays away: of symbols .cold, .constprop.0, .llvm.77
+and Rust's hash, of stacks of dtrace, bpftrace and perf the offsets";
 
 /// An amount of what is compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
