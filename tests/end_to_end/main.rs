@@ -33,6 +33,7 @@ mod lifecycle;
 mod limits;
 mod list;
 mod merge;
+mod mixed_formats;
 mod oracle;
 mod other_tools;
 mod packing;
