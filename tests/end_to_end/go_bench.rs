@@ -212,6 +212,61 @@ fn each_kind_of_allocation_has_its_line_and_its_reason() {
     assert!(!benchmarks[2]["lines"].to_string().contains("example.com/kinds"), "{:#}", benchmarks[2]);
 }
 
+/// Two benchmarks that allocate twice by operation, and 30,000 times before: one sets its timer back then.
+const SETUP: &str = "\
+package setup
+
+import \"testing\"
+
+var kept [][]byte
+var one *int
+
+func fill() {
+\tkept = nil
+\tfor i := 0; i < 30_000; i++ {
+\t\tkept = append(kept, make([]byte, 40))
+\t}
+}
+
+func BenchmarkTimed(b *testing.B) {
+\tfill()
+\tfor i := 0; i < b.N; i++ {
+\t\tone = new(int)
+\t\tone = new(int)
+\t}
+}
+
+func BenchmarkReset(b *testing.B) {
+\tfill()
+\tb.ResetTimer()
+\tfor i := 0; i < b.N; i++ {
+\t\tone = new(int)
+\t\tone = new(int)
+\t}
+}
+";
+
+#[test]
+fn set_up_in_the_timer_is_on_its_line_and_said_to_be_set_up() {
+    let module = Module::new(&[("go.mod", "module example.com/setup\n\ngo 1.22\n"), ("setup_test.go", SETUP)]);
+    let benchmarks = module.benchmarks(&[]);
+    let [timed, reset] = &benchmarks[..] else { panic!("{benchmarks:?}") };
+    let sums = &timed["sums"];
+    let number = |value: &Value| value.as_f64().expect("a number");
+    assert!(number(&timed["allocs_per_op"]) >= 152.0, "{timed}");
+    assert!((number(&sums["on_lines"]) - number(&timed["allocs_per_op"])).abs() < 1.52, "{sums}");
+    assert!((30_000.0..30_100.0).contains(&number(&sums["setup_on_lines"])), "{sums}");
+    // The last of the chain: where it was inlined.
+    let made = line(timed, "setup_test.go", 16, "make([]byte, 40)");
+    assert!(made["setup"] == true && about(&made["allocations"], 150.0), "{made}");
+    assert!(line(timed, "setup_test.go", 18, "new(int)")["setup"].is_null(), "{timed}");
+    assert_eq!(reset["sums"]["setup_on_lines"], 0.0, "{reset}");
+    assert!(reset["lines"].as_array().expect("lines").iter().all(|line| line["setup"].is_null()), "{reset}");
+    let shown = module.mallow(&["bench", "--bench", "Timed", "--benchtime", "200x"]);
+    assert!(shown.out().contains("make([]byte, 40) (set-up, once)\n"), "{}", shown.out());
+    assert!(shown.out().contains("; set-up while the timer runs, 30,0"), "{}", shown.out());
+}
+
 #[test]
 fn the_readme_shows_what_it_prints() {
     let module = Module::example("elvis");

@@ -15,7 +15,7 @@ use crate::model::{Diagnostic, Kind, Verdict};
 use runtime::Family;
 
 pub use find::{Compiled, Found};
-pub use sites::{Seen, Sums, allocations, difference};
+pub use sites::{Seen, Sums, allocations, difference, once};
 
 /// A line of a function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -73,6 +73,9 @@ pub struct Allocation {
     pub allocations: f64,
     /// By operation.
     pub bytes: f64,
+    /// Set-up: it happens once while the timer runs, and benchmarks divide it by their operations.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub setup: bool,
     /// Where the program's own code leads here, the most first; none where this is its own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub callers: Vec<Caller>,
@@ -139,7 +142,8 @@ pub fn merge(explained: Vec<Explained>) -> Vec<Explained> {
     let mut known: FxHashMap<_, usize> = FxHashMap::default();
     for line in explained {
         let column = line.explanation.diagnostic.as_ref().map(|d| (d.position.column, d.position.line));
-        let key = (line.allocation.chain.clone(), line.allocation.call.clone(), line.explanation.what.clone(), column);
+        let Allocation { chain, call, setup, .. } = &line.allocation;
+        let key = (chain.clone(), call.clone(), *setup, line.explanation.what.clone(), column);
         let Some(&at) = known.get(&key) else {
             known.insert(key, merged.len());
             merged.push(line);

@@ -30,10 +30,57 @@ type Counts = (u64, u64);
 /// line of a function leads to.
 pub fn allocations(few: Option<&Profile>, many: &Profile, operations: u64, seen: &dyn Seen) -> (Vec<Allocation>, Sums) {
     let before = few.map(stacks).unwrap_or_default();
-    let mut found: FxHashMap<Option<FrameKey>, (Allocation, FxHashMap<Place, Counts>, Counts)> = FxHashMap::default();
-    for (stack, (count, bytes)) in stacks(many) {
+    let more = stacks(many).into_iter().map(|(stack, (count, bytes))| {
         let less = before.get(&stack).copied().unwrap_or_default();
-        let counts = (count.saturating_sub(less.0), bytes.saturating_sub(less.1));
+        (stack, (count.saturating_sub(less.0), bytes.saturating_sub(less.1)))
+    });
+    by_instruction(more, operations, seen)
+}
+
+/// What `many` has once: neither `before` has it, nor does it grow with operations. `many` has `all` operations after those of
+/// `before`, and `operations` more than `few`.
+pub fn once(
+    before: &Profile,
+    few: &Profile,
+    many: &Profile,
+    (all, operations): (u64, u64),
+    seen: &dyn Seen,
+) -> (Vec<Allocation>, Sums) {
+    let (before, few) = (stacks(before), stacks(few));
+    let of_benchmark = stacks(many).into_iter().filter(|(stack, _)| in_benchmark(stack));
+    let once = of_benchmark.map(|(stack, counts)| {
+        let before = before.get(&stack).copied().unwrap_or_default();
+        let few = few.get(&stack).copied().unwrap_or_default();
+        let left = |many: u64, before: u64, few: u64| {
+            let growing = many.saturating_sub(few) as f64 / operations.max(1) as f64 * all as f64;
+            many.saturating_sub(before).saturating_sub(growing.round() as u64)
+        };
+        let once = (left(counts.0, before.0, few.0), left(counts.1, before.1, few.1));
+        (stack, once)
+    });
+    let (mut allocations, sums) = by_instruction(once, 1, seen);
+    for allocation in &mut allocations {
+        allocation.setup = true;
+    }
+    (allocations, sums)
+}
+
+/// Code of a benchmark, not of Go's own that runs it: in goroutines of its own there is none of that.
+fn in_benchmark(stack: &[FrameKey]) -> bool {
+    let mut places = stack.iter().flat_map(|frame| &frame.places);
+    places.find(|place| place.function.starts_with("testing.")).is_none_or(|place| {
+        let runs = ["testing.(*B).runN", "testing.(*B).RunParallel"];
+        runs.iter().any(|function| place.function.starts_with(function))
+    })
+}
+
+fn by_instruction(
+    stacks: impl Iterator<Item = (Vec<FrameKey>, Counts)>,
+    operations: u64,
+    seen: &dyn Seen,
+) -> (Vec<Allocation>, Sums) {
+    let mut found: FxHashMap<Option<FrameKey>, (Allocation, FxHashMap<Place, Counts>, Counts)> = FxHashMap::default();
+    for (stack, counts) in stacks {
         if counts.0 == 0 {
             continue;
         }
@@ -123,7 +170,7 @@ fn allocation(stack: &[FrameKey], leaf: Option<usize>, seen: &dyn Seen) -> Alloc
         let inner = || stack[..at].last()?.places.last().or_else(|| places[..first].last());
         call = call.or_else(|| inner().map(|place| Call { callee: place.function.clone(), of: None }));
     }
-    Allocation { chain, address, call, allocations: 0.0, bytes: 0.0, callers: Vec::new() }
+    Allocation { chain, address, call, allocations: 0.0, bytes: 0.0, setup: false, callers: Vec::new() }
 }
 
 fn stacks(profile: &Profile) -> FxHashMap<Vec<FrameKey>, Counts> {

@@ -29,12 +29,14 @@ pub struct ExactRun {
     pub few: PathBuf,
     /// The profile with many.
     pub many: PathBuf,
+    /// Operations that the second one has.
+    pub many_operations: u64,
     /// Operations that the second one has more.
     pub operations: u64,
     /// What the benchmark itself said of the run with many.
     pub said: Option<Benchmark>,
     /// The profiles vanish with it.
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 /// Operations of the run with few: the first ones fill caches and pools.
@@ -72,26 +74,53 @@ impl Go {
         let (few, many) = operations(benchmark);
         let profile = |name: &str, operations: u64| {
             let path = directory.path().join(name);
-            let mut arguments = vec![
-                format!("-test.benchtime={operations}x"),
-                "-test.memprofilerate=1".to_owned(),
-                format!("-test.memprofile={}", path.display()),
-            ];
-            // A pattern matches all names that begin so.
-            arguments.push(format!("-test.skip={}/.", only(&benchmark.name)));
-            let said = run(binary, exact, &only(&benchmark.name), &arguments, collecting)?;
-            match fs::metadata(&path) {
-                Ok(_) => Ok((path, said)),
-                Err(_) => Err(GoError::Failed {
-                    package: binary.package.clone(),
-                    what: format!("{} wrote no profile", benchmark.name),
-                }),
-            }
+            Ok::<_, GoError>((path.clone(), counted(binary, exact, benchmark, collecting, (&path, operations))?))
         };
         let (few_path, _) = profile("few", few)?;
         let (many_path, said) = profile("many", many)?;
         let said = measured(&said).into_iter().find(|said| said.name == benchmark.name);
-        Ok(ExactRun { few: few_path, many: many_path, operations: many - few, said, _directory: directory })
+        let operations = many - few;
+        Ok(ExactRun { few: few_path, many: many_path, many_operations: many, operations, said, directory })
+    }
+
+    /// A profile of what an exact run has before its own operations begin: the program's beginning, and the one operation
+    /// that Go tries each benchmark with.
+    pub fn before(
+        &self,
+        binary: &TestBinary,
+        exact: &Path,
+        benchmark: &Benchmark,
+        collecting: bool,
+        run: &ExactRun,
+    ) -> Result<PathBuf, GoError> {
+        let path = run.directory.path().join("before");
+        counted(binary, exact, benchmark, collecting, (&path, 1))?;
+        Ok(path)
+    }
+}
+
+/// Runs so many operations of a benchmark with a profile of each allocation. What it says.
+fn counted(
+    binary: &TestBinary,
+    exact: &Path,
+    benchmark: &Benchmark,
+    collecting: bool,
+    (profile, operations): (&Path, u64),
+) -> Result<String, GoError> {
+    let arguments = [
+        format!("-test.benchtime={operations}x"),
+        "-test.memprofilerate=1".to_owned(),
+        format!("-test.memprofile={}", profile.display()),
+        // A pattern matches all names that begin so.
+        format!("-test.skip={}/.", only(&benchmark.name)),
+    ];
+    let said = run(binary, exact, &only(&benchmark.name), &arguments, collecting)?;
+    match fs::metadata(profile) {
+        Ok(_) => Ok(said),
+        Err(_) => Err(GoError::Failed {
+            package: binary.package.clone(),
+            what: format!("{} wrote no profile", benchmark.name),
+        }),
     }
 }
 

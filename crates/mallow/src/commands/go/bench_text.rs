@@ -112,7 +112,8 @@ pub fn place(line: &Explained, look: &Look) -> Line {
         let sites: Vec<String> = chain[1..].iter().map(|place| at(&place.file, place.line)).collect();
         text = text.faint(format!(", inlined at {} of {}", sites.join(", "), short(&outer.function, look)));
     }
-    text.plain(": ").plain(&line.explanation.what)
+    let once = if line.allocation.setup { " (set-up, once)" } else { "" };
+    text.plain(": ").plain(&line.explanation.what).faint(once)
 }
 
 fn explanation(line: &Explained, indent: usize, look: &Look, page: &mut Page) {
@@ -167,6 +168,11 @@ fn reconciled(measured: &Measured) -> Vec<String> {
     }
     if sums.unseen >= LEAST {
         sum += &format!(", {} in blocks that small objects share, which no profile sees", number(sums.unseen));
+    } else if sums.setup_on_lines > 0.0 {
+        sum += &format!(
+            "; set-up while the timer runs, {} in all, is shared out to all operations: b.ResetTimer() after it leaves it out",
+            number(sums.setup)
+        );
     } else if sums.setup > 0.0 {
         sum += &format!(
             "; {} more are set-up, {} in all, while the timer runs: b.ResetTimer() after it leaves them out",
