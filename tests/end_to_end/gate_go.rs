@@ -1,9 +1,12 @@
 //! `mallow test` on benchmarks of Go.
 
+use std::fs;
+
 use harness::{Outcome, json};
 use serde_json::Value;
 
 use crate::go_bench::Module;
+use crate::watching::until;
 
 const CODE: &str = "\
 package parts
@@ -98,10 +101,37 @@ fn what_cannot_be_measured_is_broken_and_says_why() {
 }
 
 #[test]
+fn a_case_has_its_environment_and_its_time() {
+    let code = "package parts\n\nimport (\n\t\"os\"\n\t\"os/exec\"\n\t\"strconv\"\n\t\"time\"\n)\n\nvar kept []byte\n\n\
+        func Parts(line string) int {\n\tif os.Getenv(\"PARTS\") == \"slow\" {\n\t\tother := exec.Command(\"sleep\", \"1000\")\n\
+        \t\tother.Start()\n\t\tos.WriteFile(\"other\", []byte(strconv.Itoa(other.Process.Pid)), 0o600)\n\
+        \t\ttime.Sleep(time.Hour)\n\t}\n\tkept = make([]byte, len(os.Getenv(\"PARTS\")))\n\treturn 0\n}\n";
+    let module = module(&format!("{CASES}environment = {{ PARTS = \"12345678901234567890\" }}\n"));
+    module.write("parts.go", code);
+    let made = test(&module, &["--update"]);
+    assert_eq!(made.status, 0, "{}{}", made.out(), made.err());
+    let bytes = |size: u32| format!("example.com/parts.BenchmarkParts/a.total_allocated_bytes: {size}\n");
+    assert!(made.out().contains(&bytes(24)), "{}", made.out());
+    module.write("mallow.toml", &format!("{CASES}environment = {{ PARTS = \"slow\" }}\ntimeout = 5\n"));
+    let done = test(&module, &["--json"]);
+    assert_eq!(done.status, 4, "{}", done.err());
+    let told = json(&done);
+    let why = told["cases"].to_string();
+    assert!(why.contains("its benchmarks took longer than 5 s; timeout in mallow.toml allows more"), "{why}");
+    // What it started is gone too; who adopts it may leave its remains for a while.
+    let other = fs::read_to_string(module.path().join("other")).expect("it ran");
+    let runs = || {
+        let status = fs::read_to_string(format!("/proc/{other}/status")).unwrap_or_default();
+        status.contains("Name:\tsleep") && !status.contains("State:\tZ")
+    };
+    until("the end of what the benchmark started", || (!runs()).then_some(()));
+}
+
+#[test]
 fn a_case_that_makes_no_sense_is_one_line() {
     for (more, expected) in [
         ("command = \"true\"", "command has no meaning where kind is \"go\""),
-        ("environment = { A = \"b\" }", "environment has no meaning where kind is \"go\""),
+        ("quiet = 1", "quiet has no meaning where kind is \"go\""),
         ("ops = \"scale\"", "ops is a number where kind is \"go\""),
         ("runs = 0", "at least one run"),
         ("kind = \"swift\"", "duplicate key"),

@@ -231,7 +231,7 @@ pub(super) fn explain(call: &Call, diagnostic: Option<&Diagnostic>) -> Option<To
         Family::Timer => decides("a timer".to_owned(), "a timer is in the heap", Some("keep the timer and Reset it")),
         Family::TypeCache => decides(
             "a cache of types".to_owned(),
-            "the runtime remembers which types a type assertion or switch has seen",
+            "the runtime remembers which types an assertion, a conversion or a switch has seen",
             None,
         ),
         Family::Collector => decides("a record of the collector's".to_owned(), "the collector is called for", None),

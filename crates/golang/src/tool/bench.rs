@@ -1,9 +1,13 @@
 //! Running benchmarks: for their times, undisturbed, and for each allocation.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
 use super::build::TestBinary;
@@ -57,7 +61,7 @@ impl Go {
     pub fn time(&self, binary: &TestBinary, timing: &Timing) -> Result<Vec<Benchmark>, GoError> {
         let mut arguments = vec![format!("-test.count={}", timing.count)];
         arguments.extend(timing.time.iter().map(|time| format!("-test.benchtime={time}")));
-        let said = run(binary, &binary.path, &timing.pattern, &arguments, true)?;
+        let said = self.run_benchmarks(binary, &binary.path, &timing.pattern, &arguments, true)?;
         Ok(measured(&said))
     }
 
@@ -74,7 +78,7 @@ impl Go {
         let (few, many) = operations(benchmark);
         let profile = |name: &str, operations: u64| {
             let path = directory.path().join(name);
-            Ok::<_, GoError>((path.clone(), counted(binary, exact, benchmark, collecting, (&path, operations))?))
+            Ok::<_, GoError>((path.clone(), self.counted(binary, exact, benchmark, collecting, (&path, operations))?))
         };
         let (few_path, _) = profile("few", few)?;
         let (many_path, said) = profile("many", many)?;
@@ -94,34 +98,101 @@ impl Go {
         run: &ExactRun,
     ) -> Result<PathBuf, GoError> {
         let path = run.directory.path().join("before");
-        counted(binary, exact, benchmark, collecting, (&path, 1))?;
+        self.counted(binary, exact, benchmark, collecting, (&path, 1))?;
         Ok(path)
+    }
+
+    /// Runs so many operations of a benchmark with a profile of each allocation. What it says.
+    fn counted(
+        &self,
+        binary: &TestBinary,
+        exact: &Path,
+        benchmark: &Benchmark,
+        collecting: bool,
+        (profile, operations): (&Path, u64),
+    ) -> Result<String, GoError> {
+        let arguments = [
+            format!("-test.benchtime={operations}x"),
+            "-test.memprofilerate=1".to_owned(),
+            format!("-test.memprofile={}", profile.display()),
+            // A pattern matches all names that begin so.
+            format!("-test.skip={}/.", only(&benchmark.name)),
+        ];
+        let said = self.run_benchmarks(binary, exact, &only(&benchmark.name), &arguments, collecting)?;
+        match fs::metadata(profile) {
+            Ok(_) => Ok(said),
+            Err(_) => Err(GoError::Failed {
+                package: binary.package.clone(),
+                what: format!("{} wrote no profile", benchmark.name),
+            }),
+        }
+    }
+
+    /// What the benchmarks that match say.
+    fn run_benchmarks(
+        &self,
+        binary: &TestBinary,
+        program: &Path,
+        pattern: &str,
+        more: &[String],
+        collecting: bool,
+    ) -> Result<String, GoError> {
+        let mut command = Command::new(program);
+        command.envs(&self.environment);
+        if !collecting {
+            command.env("GOGC", "off").env("GOMEMLIMIT", MEMORY);
+        }
+        command
+            .current_dir(&binary.directory)
+            .args(["-test.run=^$", "-test.benchmem", "-test.timeout=0"])
+            .arg(format!("-test.bench={pattern}"))
+            .args(more);
+        let failed = |what| GoError::Failed { package: binary.package.clone(), what };
+        let output = match self.limit {
+            None => start(&mut command)?,
+            Some(limit) => within(&mut command, limit).map_err(GoError::Start)?.ok_or_else(|| {
+                let seconds = limit.as_secs_f64();
+                failed(format!("its benchmarks took longer than {seconds} s; timeout in mallow.toml allows more"))
+            })?,
+        };
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        if output.status.success() {
+            return Ok(said);
+        }
+        let what = match failures(&said, &String::from_utf8_lossy(&output.stderr)) {
+            Some(what) => what,
+            None => format!("its benchmarks failed: {}", output.status),
+        };
+        Err(failed(what))
     }
 }
 
-/// Runs so many operations of a benchmark with a profile of each allocation. What it says.
-fn counted(
-    binary: &TestBinary,
-    exact: &Path,
-    benchmark: &Benchmark,
-    collecting: bool,
-    (profile, operations): (&Path, u64),
-) -> Result<String, GoError> {
-    let arguments = [
-        format!("-test.benchtime={operations}x"),
-        "-test.memprofilerate=1".to_owned(),
-        format!("-test.memprofile={}", profile.display()),
-        // A pattern matches all names that begin so.
-        format!("-test.skip={}/.", only(&benchmark.name)),
-    ];
-    let said = run(binary, exact, &only(&benchmark.name), &arguments, collecting)?;
-    match fs::metadata(profile) {
-        Ok(_) => Ok(said),
-        Err(_) => Err(GoError::Failed {
-            package: binary.package.clone(),
-            what: format!("{} wrote no profile", benchmark.name),
-        }),
-    }
+/// Runs a program; None: it took longer than that, and was ended with all that it started. Go's own `-test.timeout` ends no
+/// benchmarks.
+fn within(command: &mut Command, limit: Duration) -> io::Result<Option<Output>> {
+    let (mut out, mut err) = (tempfile::tempfile()?, tempfile::tempfile()?);
+    command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(err.try_clone()?).process_group(0);
+    let mut child = command.spawn()?;
+    let began = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if began.elapsed() > limit {
+            if let Some(group) = Pid::from_raw(child.id() as i32) {
+                let _ = kill_process_group(group, Signal::KILL);
+            }
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    let said = |file: &mut File| {
+        let mut bytes = Vec::new();
+        file.rewind()?;
+        file.read_to_end(&mut bytes).map(|_| bytes)
+    };
+    Ok(Some(Output { status, stdout: said(&mut out)?, stderr: said(&mut err)? }))
 }
 
 /// How many operations the two runs have: enough to tell what happens seldom, in a small part of the time that was
@@ -156,35 +227,6 @@ pub fn only(name: &str) -> String {
         text + "$"
     };
     name.split('/').map(quoted).collect::<Vec<_>>().join("/")
-}
-
-fn run(
-    binary: &TestBinary,
-    program: &Path,
-    pattern: &str,
-    more: &[String],
-    collecting: bool,
-) -> Result<String, GoError> {
-    let mut command = Command::new(program);
-    if !collecting {
-        command.env("GOGC", "off").env("GOMEMLIMIT", MEMORY);
-    }
-    let output = start(
-        command
-            .current_dir(&binary.directory)
-            .args(["-test.run=^$", "-test.benchmem", "-test.timeout=0"])
-            .arg(format!("-test.bench={pattern}"))
-            .args(more),
-    )?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    if output.status.success() {
-        return Ok(said);
-    }
-    let what = match failures(&said, &String::from_utf8_lossy(&output.stderr)) {
-        Some(what) => what,
-        None => format!("its benchmarks failed: {}", output.status),
-    };
-    Err(GoError::Failed { package: binary.package.clone(), what })
 }
 
 #[cfg(test)]

@@ -86,7 +86,9 @@ impl Go {
     fn key(&self, inputs: &[Input]) -> String {
         let mut key = format!("{}\n{}\n", self.version_text, self.flags.join(" "));
         for variable in ["GOFLAGS", "GOEXPERIMENT", "GOAMD64", "CGO_ENABLED", "CGO_LDFLAGS"] {
-            key.push_str(&format!("{variable}={}\n", std::env::var(variable).unwrap_or_default()));
+            let more = self.environment.get(variable).cloned();
+            let value = more.or_else(|| std::env::var(variable).ok()).unwrap_or_default();
+            key.push_str(&format!("{variable}={value}\n"));
         }
         for input in inputs {
             let test = input.for_test.as_deref().unwrap_or_default();

@@ -8,8 +8,10 @@ mod diagnose;
 mod error;
 mod packages;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -36,6 +38,10 @@ pub struct Go {
     pub root: PathBuf,
     /// What is said to it beside its environment: build tags.
     flags: Vec<String>,
+    /// What is in the environment of all that is run beside this one's.
+    environment: BTreeMap<String, String>,
+    /// A run of benchmarks that takes longer is ended.
+    limit: Option<Duration>,
     cache: Cache,
 }
 
@@ -51,9 +57,19 @@ struct Environment {
 impl Go {
     /// Finds it. `tags` are build tags beside those of the environment.
     pub fn find(directory: &Path, tags: Option<&str>) -> Result<Self, GoError> {
+        Self::find_with(directory, tags, BTreeMap::new(), None)
+    }
+
+    /// The same, with more in the environment of all that is run, and with a limit of each run of benchmarks.
+    pub fn find_with(
+        directory: &Path,
+        tags: Option<&str>,
+        environment: BTreeMap<String, String>,
+        limit: Option<Duration>,
+    ) -> Result<Self, GoError> {
         let mut flags = vec!["-race=false".to_owned()];
         flags.extend(tags.map(|tags| format!("-tags={tags}")));
-        let output = start(Command::new("go").current_dir(directory).args([
+        let output = start(Command::new("go").envs(&environment).current_dir(directory).args([
             "env",
             "-json",
             "GOVERSION",
@@ -75,7 +91,7 @@ impl Go {
         }
         let cache = Cache::for_user()?;
         let directory = std::path::absolute(directory).map_err(GoError::Start)?;
-        Ok(Self { directory, version, version_text: env.goversion, root: env.goroot, flags, cache })
+        Ok(Self { directory, version, version_text: env.goversion, root: env.goroot, flags, environment, limit, cache })
     }
 
     /// Where `go` is run: relative names in what it says begin there.
@@ -85,7 +101,9 @@ impl Go {
 
     /// Runs `go VERB FLAGS… MORE…`.
     fn run(&self, verb: &[&str], more: &[String]) -> Result<Output, GoError> {
-        start(Command::new("go").current_dir(&self.directory).args(verb).args(&self.flags).args(more))
+        let mut command = Command::new("go");
+        command.envs(&self.environment).current_dir(&self.directory);
+        start(command.args(verb).args(&self.flags).args(more))
     }
 }
 

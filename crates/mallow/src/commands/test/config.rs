@@ -322,18 +322,11 @@ fn program(entry: &Spanned<Entry>, defaults: &Entry, base: &Path) -> Result<Prog
         return Err((whole, "a case without a name; or name its regions".to_owned()));
     }
     let runs = runs(entry, defaults, 10)?;
-    let seconds = |own: &Option<Spanned<f64>>, default: &Option<Spanned<f64>>, otherwise| {
-        own.as_ref().or(default.as_ref()).map_or(Ok(Duration::from_secs(otherwise)), |seconds| {
-            Duration::try_from_secs_f64(*seconds.get_ref()).map_err(|error| (seconds.span(), error.to_string()))
-        })
-    };
     let timeout = seconds(&entry.timeout, &defaults.timeout, 600)?;
     let quiet = seconds(&entry.quiet, &defaults.quiet, QUIET_SECONDS)?;
     if let Some(long) = entry.quiet.as_ref().or(defaults.quiet.as_ref()).filter(|_| quiet > LONGEST_QUIET) {
         return Err((long.span(), format!("quiet is at most {} s", LONGEST_QUIET.as_secs())));
     }
-    let mut environment = defaults.environment.clone();
-    environment.extend(entry.environment.clone());
     Ok(Program {
         // Cases of regions have their own names.
         name: name.filter(|_| regions == Regions::None),
@@ -344,12 +337,24 @@ fn program(entry: &Spanned<Entry>, defaults: &Entry, base: &Path) -> Result<Prog
         warmup: entry.warmup.or(defaults.warmup).unwrap_or(1),
         ops: entry.ops.as_ref().or(defaults.ops.as_ref()).map_or(Ok(Ops::Told), ops)?,
         limits: limits(entry, defaults)?,
-        environment,
+        environment: environment(entry, defaults),
         directory: base.join(entry.directory.as_ref().or(defaults.directory.as_ref()).unwrap_or(&PathBuf::new())),
         timeout,
         quiet,
         exit_status: entry.exit_status.or(defaults.exit_status).unwrap_or(0),
     })
+}
+
+fn seconds(own: &Option<Spanned<f64>>, default: &Option<Spanned<f64>>, otherwise: u64) -> Result<Duration, Fault> {
+    own.as_ref().or(default.as_ref()).map_or(Ok(Duration::from_secs(otherwise)), |seconds| {
+        Duration::try_from_secs_f64(*seconds.get_ref()).map_err(|error| (seconds.span(), error.to_string()))
+    })
+}
+
+fn environment(entry: &Entry, defaults: &Entry) -> BTreeMap<String, String> {
+    let mut environment = defaults.environment.clone();
+    environment.extend(entry.environment.clone());
+    environment
 }
 
 fn words(words: &Spanned<Words>) -> Result<Vec<String>, Fault> {
@@ -365,8 +370,6 @@ fn benchmarks(entry: &Entry, defaults: &Entry, base: &Path, whole: &Range<usize>
         ("name", entry.name.is_some()),
         ("command", entry.command.is_some()),
         ("regions", entry.regions.is_some()),
-        ("environment", !entry.environment.is_empty()),
-        ("timeout", entry.timeout.is_some()),
         ("quiet", entry.quiet.is_some()),
         ("exit_status", entry.exit_status.is_some()),
     ];
@@ -395,9 +398,9 @@ fn benchmarks(entry: &Entry, defaults: &Entry, base: &Path, whole: &Range<usize>
         warmup: entry.warmup.or(defaults.warmup).unwrap_or(1),
         ops: Ops::Told,
         limits: limits(entry, defaults)?,
-        environment: BTreeMap::new(),
+        environment: environment(entry, defaults),
         directory: base.join(entry.directory.as_ref().or(defaults.directory.as_ref()).unwrap_or(&PathBuf::new())),
-        timeout: Duration::MAX,
+        timeout: seconds(&entry.timeout, &defaults.timeout, 600)?,
         quiet: Duration::ZERO,
         exit_status: 0,
     })

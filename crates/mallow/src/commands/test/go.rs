@@ -76,7 +76,8 @@ pub fn run(index: usize, program: &Program, benchmarks: &Benchmarks) -> Vec<Ran>
 }
 
 fn packages(program: &Program, benchmarks: &Benchmarks, names: &[String]) -> Result<(Go, Vec<Package>)> {
-    let go = Go::find(&program.directory, benchmarks.tags.as_deref())?;
+    let (tags, environment) = (benchmarks.tags.as_deref(), program.environment.clone());
+    let go = Go::find_with(&program.directory, tags, environment, Some(program.timeout))?;
     let packages = go.packages(names)?;
     Ok((go, packages))
 }
