@@ -32,7 +32,7 @@ impl Writer {
     /// The living process that writes the file; None where it is gone, or has become something else by exec.
     pub fn find(claim: &Claim<'_>) -> Option<Self> {
         let elsewhere = || {
-            let all = foreign();
+            let all = foreign(claim.start_ns);
             let of = all.iter().filter(|(_, own)| *own == claim.pid);
             of.copied().find_map(|(pid, _)| Self::with_pid(pid, claim))
         };
@@ -109,28 +109,26 @@ fn maps(pid: u32, claim: &Claim<'_>) -> bool {
 }
 
 /// Processes of other pid namespaces, with the pids that they have there.
-#[derive(Default)]
 struct Foreign {
     processes: Arc<Vec<(u32, u32)>>,
-    /// The pid that was given last when they were looked for.
-    newest: Vec<u8>,
+    /// When they were looked for, on CLOCK_MONOTONIC.
+    looked_ns: u64,
 }
 
-/// Looked for anew when a process was started since.
-fn foreign() -> Arc<Vec<(u32, u32)>> {
+/// Those that may write a file whose image began then. They are looked for anew only where that was after the last look:
+/// the drain asks for each process that is gone, of which there are thousands in a build, and threads wait for it.
+fn foreign(start_ns: u64) -> Arc<Vec<(u32, u32)>> {
     static KNOWN: Mutex<Option<Foreign>> = Mutex::new(None);
-    // Its last word is the pid that was given last.
-    let load = fs::read("/proc/loadavg").unwrap_or_default();
-    let newest = load.rsplit(|&byte| byte == b' ').next().unwrap_or_default();
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = known.get_or_insert_default();
-    if newest.is_empty() || known.newest != newest {
-        let own = namespace("self");
-        let elsewhere = processes().filter(|pid| namespace(&pid.to_string()).is_some_and(|its| Some(its) != own));
-        let processes = Arc::new(elsewhere.filter_map(|pid| Some((pid, innermost_pid(pid)?))).collect());
-        *known = Foreign { processes, newest: newest.to_owned() };
+    if let Some(known) = known.as_ref().filter(|known| start_ns < known.looked_ns) {
+        return Arc::clone(&known.processes);
     }
-    Arc::clone(&known.processes)
+    let looked_ns = monotonic_ns();
+    let own = namespace("self");
+    let elsewhere = processes().filter(|pid| namespace(&pid.to_string()).is_some_and(|its| Some(its) != own));
+    let processes = Arc::new(elsewhere.filter_map(|pid| Some((pid, innermost_pid(pid)?))).collect());
+    *known = Some(Foreign { processes: Arc::clone(&processes), looked_ns });
+    processes
 }
 
 fn namespace(process: &str) -> Option<PathBuf> {
