@@ -22,6 +22,7 @@ atexit.register(shutil.rmtree, WORK)
 
 TIMED = str(BUILD / "timed")
 TIMEOUT_S = 600
+READY_S = 60
 POLL_S = 0.02
 
 
@@ -58,8 +59,7 @@ def run(variant, workload, extra=None):
     out = clean()
     command = variant.command(timed(workload), out)
     with (WORK / "text").open("wb") as text:
-        status = subprocess.run(command, env=environment(variant, workload, extra), stdout=text, stderr=text,
-                                timeout=TIMEOUT_S).returncode
+        status = finish(start(command, workload, environment(variant, workload, extra), text), workload)
     target = target_result()
     if target["status"] != 0 or status != 0:
         raise Failed(f"exit code {status}: {last_line(WORK / 'text')}")
@@ -67,6 +67,9 @@ def run(variant, workload, extra=None):
     times = {"wall": target["wall"], "processor": target["user"] + target["sys"]}
     if workload.pair:
         times = figures(output)
+    if workload.client:
+        times["wall"] = figures((WORK / "client-time").read_text())["wall"]
+        output += (WORK / "client-results").read_text()
     return Run(times, int(target["maxrss_kib"]), output, size(variant.recording(out)))
 
 
@@ -76,7 +79,9 @@ def report(variant, workload, memory_bytes):
     began = time.monotonic()
     watch = MemoryWatch()
     for number, command in enumerate(variant.report(timed(workload), out)):
-        watched(command, environment(variant, workload), memory_bytes, watch, WORK / f"text{number}")
+        # The first runs the target, and the others read what it wrote.
+        runs = workload if number == 0 else None
+        watched(command, environment(variant, workload), memory_bytes, watch, WORK / f"text{number}", runs)
         if number == 0 and not size(variant.report_recording(out)):
             raise Failed("no recording was written")
     ended = time.monotonic()
@@ -84,19 +89,14 @@ def report(variant, workload, memory_bytes):
                   size(variant.report_recording(out)))
 
 
-def watched(command, env, memory_bytes, watch, text_path):
+def watched(command, env, memory_bytes, watch, text_path, workload=None):
     def bound():
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
 
     with text_path.open("wb") as text:
-        process = subprocess.Popen(command, env=env, stdout=text, stderr=text, preexec_fn=bound, start_new_session=True)
+        process = start(command, workload, env, text, bound)
         with watch.on(process.pid):
-            try:
-                status = process.wait(TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-                raise Failed(f"no end after {TIMEOUT_S} s") from None
+            status = finish(process, workload)
     # A reader that dies in the middle of a pipeline does not show in the exit code.
     fatal = re.search(r"^.*(terminate called|bad_alloc|out of memory|Segmentation fault).*$",
                       text_path.read_text(errors="replace"), re.MULTILINE)
@@ -104,6 +104,45 @@ def watched(command, env, memory_bytes, watch, text_path):
         raise Failed(f"its reader died, with {memory_bytes >> 30} GB to use: {fatal.group(0).strip()}")
     if status != 0:
         raise Failed(f"{Path(command[0]).name}: exit code {status}: {last_line(text_path)}")
+
+
+def start(command, workload, env, text, prepare=None):
+    # In a session of its own, so that all of it can be ended.
+    where = WORK if workload and workload.client else None
+    return subprocess.Popen(command, env=env, cwd=where, stdout=text, stderr=text, preexec_fn=prepare,
+                            start_new_session=True)
+
+
+def finish(process, workload):
+    """The exit code. A server ends when its client has used it."""
+    try:
+        if workload and workload.client:
+            use(workload.client, process)
+        return process.wait(TIMEOUT_S)
+    except BaseException as failure:
+        # Until it is waited for, nobody else has its number.
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if isinstance(failure, subprocess.TimeoutExpired):
+            raise Failed(f"no end after {TIMEOUT_S} s") from None
+        raise
+
+
+def use(client, server):
+    def succeeds(command, output=os.devnull):
+        with (WORK / output).open("wb") as file:
+            return subprocess.run(command, cwd=WORK, stdout=file, stderr=file, timeout=TIMEOUT_S).returncode == 0
+
+    patience = time.monotonic() + READY_S
+    while not succeeds(client.ready):
+        if server.poll() is not None or time.monotonic() > patience:
+            raise Failed(f"the server does not come up: {last_line(WORK / 'text')}")
+        time.sleep(POLL_S)
+    for command, output in (([TIMED, "client-time", os.devnull, *client.work], "client-text"),
+                            (client.results, "client-results"), (client.end, "client-text")):
+        if not succeeds(command, output):
+            raise Failed(f"the server's client: {Path(command[0]).name} failed: {last_line(WORK / output)}")
 
 
 class MemoryWatch:

@@ -7,7 +7,7 @@ def render(results, chosen):
     """All tables; `results` is what goes into results.json."""
     parts = [about(results), times(results, chosen)]
     if any(not workload["pair"] for workload in results["workloads"].values()):
-        parts += [reports(results, chosen), memory(results, chosen), sizes(results, chosen)]
+        parts += [spread(results, chosen), reports(results, chosen), memory(results, chosen), sizes(results, chosen)]
     parts.append(failures(results))
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -45,6 +45,22 @@ def time_cell(workload, variant, clock):
     if workload["pair"]:
         return f"{time - alone:+.1f}"
     return f"{time / alone:.2f}× ({(time - alone) * 1e9 / workload['allocations']:.0f})"
+
+
+def spread(results, chosen):
+    """Each run of a program stands beside a bare one, or one of what it is over: the ratios show what chance does."""
+    rows = [[variant.title, *(spread_cell(workload, variant) for workload in programs(results))]
+            for variant in chosen if variant.name != "bare"]
+    return markdown(["the lowest and highest ratio of a turn: time; processor time", *titles(programs(results))], rows)
+
+
+def spread_cell(workload, variant):
+    figures, bare = workload["variants"][variant.name], workload["variants"][variant.over]
+    if "failed" in figures or "failed" in bare:
+        return "failed"
+    pairs = [sorted(time / alone for time, alone in zip(figures["times"][clock], bare["times"][clock]))
+             for clock in ("wall", "processor")]
+    return "; ".join(f"{ratios[0]:.2f}…{ratios[-1]:.2f}×" for ratios in pairs)
 
 
 def reports(results, chosen):
@@ -117,7 +133,7 @@ def failures(results):
 def mallow_failures(results):
     """A peer may die; Mallow may not."""
     return [figures for workload in results["workloads"].values() for name, figures in workload["variants"].items()
-            if name in ("bare", "stat", "record") and ("failed" in figures or "report_failed" in figures)]
+            if name in ("bare", "again", "stat", "sample", "watch", "record") and ("failed" in figures or "report_failed" in figures)]
 
 
 def programs(results):

@@ -93,12 +93,48 @@ class Failures(unittest.TestCase):
         self.assertIn("/nonexistent/mallow is missing", run.stderr)
 
 
+class Servers(unittest.TestCase):
+    def test_the_work_of_the_client_is_the_time_and_its_results_are_the_output(self):
+        redis = workloads.redis(quick=True)
+        atomic = measure.run(ATOMIC, redis, {"ATOMIC_COUNT_FILE": str(measure.WORK / "counts")})
+        for command in ("get", "hset", "incr", "lpush", "sadd", "set", "zadd"):
+            self.assertIn(f"_{command}:calls=30000\n", atomic.output)
+        self.assertTrue(atomic.output.endswith("\n30000\n"), atomic.output)
+        counts = measure.figures((measure.WORK / "counts").read_text())
+        self.assertGreater(counts["allocations"], 100_000, "those of the server")
+        # Its start and end are not the client's work; a server that rests takes no processor time.
+        self.assertLess(atomic.times["wall"], measure.target_result()["wall"])
+
+    def client(self, **parts):
+        parts = {"ready": ["true"], "work": ["true"], "results": ["true"], "end": ["touch", "over"], **parts}
+        server = ["sh", "-c", "until [ -e over ]; do sleep 0.02; done"]
+        return Workload("server", "server", server, client=workloads.Client(**parts))
+
+    def test_results_that_differ_are_a_failure(self):
+        result = measure.run(BARE, self.client(results=["echo", "one"]))
+        with self.assertRaises(measure.Failed):
+            bench.check_output(self.client(), result, {"output": "two\n"})
+        bench.check_output(self.client(), result, {"output": "one\n"})
+
+    def test_a_client_that_fails_ends_the_server_and_shows(self):
+        with self.assertRaisesRegex(measure.Failed, "timed failed"):
+            measure.run(BARE, self.client(work=["false"]))
+        self.assertFalse((measure.WORK / "over").exists())
+
+    def test_a_server_that_does_not_come_up_shows(self):
+        gone = Workload("gone", "gone", ["sh", "-c", "echo no port >&2; exit 3"], client=self.client(ready=["false"]).client)
+        with self.assertRaisesRegex(measure.Failed, "does not come up: no port"):
+            measure.run(BARE, gone)
+
+
 class Tables(unittest.TestCase):
     MACHINE = {"processor": "Abacus", "cores": 2, "kernel": "6", "libc": "glibc 2", "heaptrack": None}
 
     def results(self, **program):
-        bare = {"median": {"wall": 1.0, "processor": 0.5}, "target_maxrss_kib": 1024, "recording_bytes": 0}
-        heaptrack = {"median": {"wall": 2.5, "processor": 1.0}, "target_maxrss_kib": 3072, "recording_bytes": 500}
+        bare = {"median": {"wall": 1.0, "processor": 0.5}, "times": {"wall": [1.0, 0.8], "processor": [0.5, 0.5]},
+                "target_maxrss_kib": 1024, "recording_bytes": 0}
+        heaptrack = {"median": {"wall": 2.5, "processor": 1.0}, "times": {"wall": [2.5, 2.4], "processor": [1.0, 0.9]},
+                     "target_maxrss_kib": 3072, "recording_bytes": 500}
         heaptrack.update(program)
         workload = {"pair": False, "title": "cook", "allocations": 1_000_000, "events": 1000,
                     "variants": {"bare": bare, "heaptrack": heaptrack}}
@@ -115,6 +151,7 @@ class Tables(unittest.TestCase):
         self.assertIn("| bare | 1.00 s |", text)
         self.assertIn("| heaptrack | 2.50× (1500) |", text)
         self.assertIn("| heaptrack | 2.00× (500) |", text)
+        self.assertIn("| heaptrack | 2.50…3.00×; 1.80…2.00× |", text)
         self.assertIn("| heaptrack | 3.50 s (1.00 s) |", text)
         self.assertIn("| heaptrack | +2 MB; reader 2 MB |", text)
         self.assertIn("| heaptrack | 0.50 (0.25 after its reader) |", text)
@@ -159,10 +196,12 @@ class Formats(unittest.TestCase):
 class Everything(unittest.TestCase):
     def test_a_small_run_with_mallow(self):
         run = subprocess.run([sys.executable, ROOT / "bench" / "bench.py", "--quick",
-                              "--workloads", "pair-128,stacks", "--variants", "empty,atomic,stat,record"],
+                              "--workloads", "pair-128,stacks,redis",
+                              "--variants", "empty,atomic,stat,sample,watch,record,again"],
                              capture_output=True, text=True)
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
-        for title in ("128 B pair", "**mallow stat**", "**mallow record**", "recording, bytes an event"):
+        for title in ("128 B pair", "redis", "**mallow stat**", "**mallow watch**", "**mallow record**",
+                      "bare, once more", "recording, bytes an event"):
             self.assertIn(title, run.stdout)
 
 

@@ -58,7 +58,7 @@ class Mallow(Variant):
     mode: str
 
     def program(self):
-        return Path(os.environ.get("MALLOW_BIN", ROOT / "target" / "release" / "mallow"))
+        return Path(os.environ.get("MALLOW_BIN", ROOT / "target" / "release" / "mallow")).absolute()
 
     def check(self):
         # Not a peer that one may leave out: without it there is nothing to compare.
@@ -89,6 +89,13 @@ class Sampled(Mallow):
 
     def report(self, target, out):
         return []
+
+
+class Watched(Sampled):
+    """`mallow watch`: the same, and a mallow that reads the samples beside it."""
+
+    def command(self, target, out):
+        return [str(self.program()), "watch", "--every", "1h", "--period", f"{PERIOD}B", "-o", f"{out}.txt", "--", *target]
 
 
 PERIOD = 512 << 10
@@ -167,9 +174,12 @@ ALL = [
     Preloaded("atomic", "counting with shared atomics", BUILD / "libatomic_count.so"),
     Mallow("stat", "**mallow stat**", "stat"),
     Sampled("sample", "**mallow run --sample**, 512 KiB", "run"),
+    Watched("watch", "**mallow watch**, 512 KiB", "watch"),
     Jemalloc("jemalloc", "jemalloc", "prof:false"),
     JemallocProfiler("jemalloc-profiler", "jemalloc's profiler, 512 KiB (over jemalloc)",
                      f"prof:true,lg_prof_sample:{PERIOD.bit_length() - 1}"),
     Heaptrack("heaptrack", "heaptrack"),
     Mallow("record", "**mallow record**", "record"),
+    # What is not Mallow's: runs that are the same differ by so much.
+    Variant("again", "bare, once more"),
 ]

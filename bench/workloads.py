@@ -1,4 +1,4 @@
-"""The eight workloads: four pairs of malloc and free, four programs. Their inputs are made once and never differ."""
+"""The nine workloads: four pairs of malloc and free, five programs. Their inputs are made once and never differ."""
 
 import json
 import os
@@ -24,6 +24,22 @@ class Workload:
     environment: dict = field(default_factory=dict)
     pair: bool = False
     """It prints its times itself, in nanoseconds a pair."""
+    client: "Client | None" = None
+    """Who uses it, where it is a server."""
+
+
+@dataclass
+class Client:
+    """What is run beside a server, bare under each variant. All of it, and the server, run in the same directory."""
+
+    ready: list
+    """Succeeds when the server can be used."""
+    work: list
+    """Its time is the workload's wall time."""
+    results: list
+    """What it prints has to be the same under each variant."""
+    end: list
+    """Ends the server."""
 
 
 class Missing(Exception):
@@ -93,6 +109,23 @@ def cc1plus(quick):
     return Workload("cc1plus", "cc1plus", command)
 
 
+def redis(quick):
+    server = need("redis-server", "apt-get install redis-server")
+    asks = [need("redis-cli", "apt-get install redis-tools"), "-s", "socket"]
+    loads = [need("redis-benchmark", "apt-get install redis-tools"), "-s", "socket", "-q", "-c", "20", "-P", "8"]
+    count = "30000" if quick else "300000"
+    client = Client(
+        ready=[*asks, "ping"],
+        work=[*loads, "-n", count, "-r", "100000", "-d", "100", "-t", "set,get,incr,lpush,sadd,hset,zadd"],
+        results=["sh", "-c", """"$@" info commandstats | grep -Eo '_(set|get|incr|lpush|sadd|hset|zadd):calls=[0-9]+' | sort
+                                "$@" llen mylist""", "results", *asks],
+        end=[*asks, "shutdown", "nosave"],
+    )
+    # Its socket's path is relative: one from the root may be longer than a socket's path can be.
+    options = ["--port", "0", "--unixsocket", "socket", "--save", "", "--appendonly", "no", "--logfile", os.devnull]
+    return Workload("redis", "redis", [server, *options], client=client)
+
+
 ALL = {
     "pair-128": pair("pair-128", "128 B pair", 128, 1, 5_000_000),
     "pair-16k": pair("pair-16k", "16 KB pair", 16 << 10, 1, 5_000_000),
@@ -102,6 +135,7 @@ ALL = {
     "sqlite": sqlite,
     "python": python,
     "cc1plus": cc1plus,
+    "redis": redis,
 }
 
 
