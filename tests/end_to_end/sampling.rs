@@ -84,6 +84,49 @@ fn redis_is_watched() {
     harness::nothing_left("mallow watch redis", &watched);
 }
 
+/// A page for each live sample, and a hundredth of the heap, by what the kernel says of a program that holds 1 GiB in small
+/// blocks, with and without sampling. What the period's draws bring is known, so that no chance is in the first.
+#[test]
+fn sampling_takes_a_page_for_a_live_sample_and_a_hundredth_of_the_heap() {
+    const TEST: &str = "sampling_takes_a_page_for_a_live_sample_and_a_hundredth_of_the_heap";
+    const HEAP: u64 = 1 << 30;
+    // Besides: 1 MiB of recent ends, and the library, unwind tables, stacks and a thread's own memory.
+    const FIXED: u64 = 5 << 19;
+    let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let available = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.split_whitespace().next());
+    if available.and_then(|kib| kib.parse().ok()).is_none_or(|kib: u64| kib << 10 < 3 * HEAP) {
+        return not_run(TEST, "it needs 3 GiB of free memory");
+    }
+    // A bare heap may end with a huge page of which next to nothing is used.
+    let huge = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+    let fixed = if huge.contains("[always]") { FIXED + (2 << 20) } else { FIXED };
+
+    let place = directory();
+    let megabytes = (HEAP >> 20).to_string();
+    let held = |command: Run| {
+        let run = command.arg(program("heap")).arg(&megabytes).go();
+        assert_eq!(run.status, 0, "{}{}", run.out(), run.err());
+        (run.out().trim().parse::<u64>().expect("a number of KiB") << 10, run)
+    };
+    let (bare, _) = held(Run::new("env", place.path()));
+    let (sampled, run) = held(Run::new(mallow(), place.path()).args(["run", "--sample", "--period", "512KiB", "--"]));
+    let left = run.before.new_of(run.pid);
+    let live: u64 = left
+        .iter()
+        .flat_map(|directory| fs::read_dir(directory).expect("the directory").flatten())
+        .map(|entry| harness::live_samples(&entry.path()))
+        .sum();
+    for directory in left {
+        let _ = fs::remove_dir_all(directory);
+    }
+    let more = sampled.saturating_sub(bare);
+    // One in 512 KiB, with the odds of that number at 100,000 to 1.
+    assert!(live.abs_diff(HEAP / (512 << 10)) < 200, "{live} live samples");
+    assert!(more <= live * 4096 + fixed, "{live} live samples take {more} bytes, {} each", more / live);
+    assert!(more <= HEAP / 100 + fixed - FIXED, "{live} live samples take {more} bytes");
+    assert!(more >= live * 2048, "{live} live samples take {more} bytes: are they there?");
+}
+
 /// Without --sample nothing is picked. The directory goes when nobody lives in it, by the next run.
 #[test]
 fn a_dormant_command_is_left_alone_and_its_directory_swept() {

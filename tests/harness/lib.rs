@@ -17,7 +17,7 @@ pub use leftovers::{RunDirectories, nothing_left};
 pub use oracle::{oracle_counts, oracle_library};
 pub use project::{Project, json};
 pub use run::{Outcome, Run};
-pub use sampled::{Sampled, samples};
+pub use sampled::{Sampled, live_samples, samples};
 pub use targets::{library, program, program_as};
 pub use three::{Case, Recorded, Stated, Three, directory, sql};
 

@@ -48,12 +48,24 @@ impl Case {
     }
 }
 
-/// Samples that the process took whose file this is; 0 where it is none: `begun` of the file's `struct mallow_sampling`; `preload/wire.h` draws both.
+/// Samples that the process took whose file this is; 0 where it is none.
 pub fn samples(file: &Path) -> u64 {
+    begun_and_ended(file).unwrap_or_default().0
+}
+
+/// Those of them that are live.
+pub fn live_samples(file: &Path) -> u64 {
+    let (begun, ended) = begun_and_ended(file).unwrap_or_default();
+    begun - ended
+}
+
+/// `begun` and `ended` of the file's `struct mallow_sampling`; `preload/wire.h` draws both.
+fn begun_and_ended(file: &Path) -> Option<(u64, u64)> {
     let bytes = fs::read(file).unwrap_or_default();
     let word = |at: usize| {
         let end = at.checked_add(8)?;
         Some(u64::from_le_bytes(bytes.get(at..end)?.try_into().ok()?))
     };
-    word(120).and_then(|sampling| word((sampling as usize).checked_add(88)?)).unwrap_or(0)
+    let sampling = usize::try_from(word(120)?).ok()?;
+    Some((word(sampling.checked_add(88)?)?, word(sampling.checked_add(96)?)?))
 }
