@@ -58,6 +58,13 @@ COLD static void thread_begins(struct countdown *c) {
     draw_anew(c, period_now());
 }
 
+/* In a child, opening makes all begin anew: what was drawn, and with which dice, stands. */
+COLD static void open_amid(struct countdown *c) {
+    struct countdown drawn = *c;
+    sampler_open();
+    *c = drawn;
+}
+
 /* Precondition: left is not larger than size. Returns the period that the allocation is picked with; 0: it is not. */
 static uint32_t pick(size_t size) {
     struct countdown *c = &countdown;
@@ -72,7 +79,7 @@ static uint32_t pick(size_t size) {
     if (drawn != 0 && size < total) {
         /* A look at the control page, and no more. A child makes its file now, that mallow knows what it inherited. */
         if (UNLIKELY(book == NULL) && now != 0)
-            sampler_open();
+            open_amid(c);
         if (LIKELY(now == drawn))
             count_down_from(c, total - size);
         else
