@@ -2,8 +2,10 @@
 #include "samples.h"
 #include "test.h"
 
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 static struct reading reading;
 
@@ -47,6 +49,20 @@ TEST(an_address_space_of_2_gib_has_room_for_some) {
     check_limited(RLIMIT_AS, 2ull << 30, 100);
 }
 
+SCENARIO(needs_its_addresses) {
+    char *block = malloc(1000);
+    void *all = mmap(NULL, 7ull << 29, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(all != MAP_FAILED);
+    free(block);
+}
+
+TEST(an_address_space_that_is_limited_stays_the_programs) {
+    samples_make(&reading, 1);
+    CHECK(setrlimit(RLIMIT_AS, &(struct rlimit){4ull << 30, 4ull << 30}) == 0);
+    run("needs_its_addresses");
+    CHECK_TEXT(samples_text(reading_only(&reading)), "malloc 1000 freed");
+}
+
 TEST(an_address_space_without_room_is_left_alone) {
     check_limited(RLIMIT_AS, 24ull << 20, 0);
 }
@@ -57,6 +73,64 @@ TEST(data_that_may_not_grow_is_left_alone) {
 
 TEST(files_that_may_not_grow_are_left_alone) {
     check_limited(RLIMIT_FSIZE, 8192, 0);
+}
+
+/* ---- children with less room than their parents ---- */
+
+#define KEPT  12
+#define OFTEN (4 * MALLOW_SAMPLE_LOOK)
+
+static void keep(void *block) {
+    __asm__ volatile("" : : "r"(block) : "memory");
+}
+
+/* Parent and child allocate from the same place, with the same stack. Each of these is picked. What comes first in the
+ * child is seldom picked: it looks at the control page, and makes the file. */
+SCENARIO(forks_after_a_stop) {
+    pid_t child = -1;
+    for (volatile int i = 0; i < 2 * KEPT; i++) {
+        if (i == KEPT) {
+            raise(SIGSTOP);
+            if ((child = fork()) > 0)
+                break;
+            keep(malloc(MALLOW_SAMPLE_LOOK));
+        }
+        keep(malloc(15 * OFTEN));
+    }
+    int status;
+    CHECK(child == 0 || (waitpid(child, &status, 0) == child && status == 0));
+}
+
+/* The parent has room for all, the child for so much. */
+static const struct image *forked_with(uint32_t slots, uint64_t stack_bytes) {
+    samples_make(&reading, OFTEN);
+    reading.deaf = 1; /* else each tick of its clock has stacks walked anew, while tables may come */
+    reading_start(&reading, "forks_after_a_stop", NULL);
+    reading_until_stopped(&reading);
+    reading.control->max_slots = slots;
+    reading.control->stack_bytes = stack_bytes;
+    reading_continue(&reading);
+    reading_finish(&reading);
+    CHECK(reading.status == 0 && reading.images == 2);
+    CHECK(samples_live(&reading.image[0]) == KEPT && samples_of(&reading.image[0])->without_stack == 0);
+    return &reading.image[1];
+}
+
+/* Not in the parent's store: its number says nothing in the child's. */
+TEST(a_child_without_room_for_stacks_has_samples_without) {
+    const struct image *child = forked_with(1000, 32);
+    const struct mallow_sampling *s = samples_of(child);
+    CHECK(s->begun >= KEPT && samples_live(child) == KEPT + s->begun && s->without_stack == s->begun);
+    for (uint32_t i = 0; i < samples_live(child); i++)
+        CHECK(sample_live(child, i)->stack == 0);
+}
+
+/* What the file has no entry for is allocated beneath, and counted. */
+TEST(a_child_whose_file_is_full_samples_nothing_more) {
+    const struct image *child = forked_with(10, 1 << 20);
+    const struct mallow_sampling *s = samples_of(child);
+    CHECK(s->max_slots == 10 && s->slots == 10 && s->begun == 0 && samples_live(child) == 10);
+    CHECK(s->without_slot >= 2 * KEPT - 10);
 }
 
 /* ---- memory ---- */

@@ -1,0 +1,125 @@
+/* Stacks of samples that look as the last one, and are not. */
+#include "samples.h"
+#include "test.h"
+
+#include <alloca.h>
+#include <dlfcn.h>
+
+static struct reading reading;
+
+static const struct image *run(const char *scenario, uint64_t period) {
+    samples_make(&reading, period);
+    reading_start(&reading, scenario, NULL);
+    reading_finish(&reading);
+    CHECK(reading.status == 0);
+    return reading_only(&reading);
+}
+
+static void keep(volatile void *memory) {
+    __asm__ volatile("" : : "r"(memory) : "memory");
+}
+
+/* ---- the frame pointer ---- */
+
+#define SHIFT 512
+
+static struct {
+    char *sp, *frame;
+    void *volatile *left_behind; /* where the return address was */
+    void *return_address;
+} seen[2];
+
+/* Both calls allocate with the same sp, and leave what they were in their stacks untouched. */
+static __attribute__((noinline)) void allocating(unsigned number, size_t room) {
+    char *sp = alloca(room);
+    keep(sp);
+    seen[number].sp = sp;
+    seen[number].frame = __builtin_frame_address(0);
+    seen[number].left_behind = (void *volatile *)seen[number].frame + 1;
+    seen[number].return_address = *seen[number].left_behind;
+    keep(malloc(3000));
+}
+
+static __attribute__((noinline)) void caller(unsigned number) {
+    char room[64];
+    keep(room);
+    allocating(number, SHIFT + 64);
+    keep(room);
+}
+
+static __attribute__((noinline)) void other_caller(unsigned number) {
+    char room[64 + SHIFT];
+    keep(room);
+    allocating(number, 64);
+    keep(room);
+}
+
+SCENARIO(the_frame_pointer_alone_differs) {
+    static void (*const callers[])(unsigned) = {caller, other_caller};
+    for (volatile unsigned i = 0; i < 2; i++)
+        callers[i](i);
+    CHECK(seen[0].sp == seen[1].sp && seen[0].frame == seen[1].frame + SHIFT);
+    CHECK(*seen[0].left_behind == seen[0].return_address && seen[0].return_address != seen[1].return_address);
+}
+
+static uint64_t return_address(const struct mallow_stack *stack, unsigned frame) {
+    CHECK(stack->depth > frame);
+    return stack->pc[stack->depth - 1 - frame];
+}
+
+TEST(a_stack_is_another_one_where_the_frame_pointer_alone_differs) {
+    const struct image *image = run("the_frame_pointer_alone_differs", 1);
+    CHECK(samples_live(image) == 2);
+    const struct mallow_stack *first = sample_stack(image, sample_live(image, 0)->stack);
+    const struct mallow_stack *second = sample_stack(image, sample_live(image, 1)->stack);
+    CHECK(return_address(first, 0) == return_address(second, 0));
+    CHECK(return_address(first, 1) - (uint64_t)caller < 100);
+    CHECK(return_address(second, 1) - (uint64_t)other_caller < 100);
+    CHECK(return_address(first, 1) != return_address(second, 1));
+}
+
+/* ---- libraries that take each other's place ---- */
+
+#define LARGE (16u << 20)
+
+static const char *plugin(unsigned number) {
+    return getenv(number == 0 ? "TEST_PLUGIN" : "TEST_OTHER_PLUGIN");
+}
+
+/* The second one lies where the first one was, and calls malloc from the same address. What the dynamic linker itself
+ * allocates is small beside the period. */
+SCENARIO(plugins_take_turns) {
+    void *before = NULL;
+    for (volatile unsigned i = 0; i < 2; i++) {
+        void *handle = dlopen(plugin(i), RTLD_NOW), *symbol = dlsym(handle, "allocate");
+        CHECK(symbol != NULL && (before == NULL || before == symbol));
+        before = symbol;
+        void *(*allocate)(size_t);
+        memcpy(&allocate, &symbol, sizeof symbol);
+        keep(allocate(LARGE));
+        CHECK(dlclose(handle) == 0);
+    }
+}
+
+/* The file that its innermost frame lay in when the stack was walked. */
+static const char *module_of(const struct image *image, const struct mallow_stack *stack) {
+    uint64_t pc = stack->pc[stack->depth - 1];
+    const char *path = "";
+    for (uint32_t i = 0; i < image->process->modules; i++) {
+        const struct mallow_module *module = &image->modules[i];
+        if (module->start <= pc && pc < module->end && module->generation <= stack->generation)
+            path = module->path; /* a later one took the place of those before */
+    }
+    return path;
+}
+
+TEST(a_library_in_the_place_of_another_is_not_taken_for_it) {
+    const struct image *image = run("plugins_take_turns", 1 << 20);
+    unsigned found = 0;
+    for (uint32_t i = 0; i < samples_live(image); i++) {
+        const struct mallow_slot *sample = sample_live(image, i);
+        if (sample->size == LARGE)
+            CHECK_TEXT(module_of(image, sample_stack(image, sample->stack)), plugin(found++));
+    }
+    CHECK(found == 2);
+}
