@@ -12,16 +12,14 @@
 #define STACKS_PIECE (16ul << 10)
 
 struct mallow_sampling *book;
-static struct mallow_slot *slots_in_file;
-static struct mallow_end *ends;
+struct mallow_slot *book_slots;
+struct mallow_end *book_ends;
+uint64_t book_ends_room, book_ids;
 static char *stacks;
 
 /* How far each part exists, in bytes. */
 static uint64_t slots_made, ends_made, stacks_made;
 static uint64_t stacks_used;
-
-/* The last sample's. A child goes on from its parent's. */
-static uint64_t ids;
 
 /* Stacks by hash: their numbers, 0: none; linear probing, at most half full. What it points to lies in the file. */
 static struct {
@@ -67,8 +65,8 @@ static int make(void *part, uint64_t *made, uint64_t bytes, uint64_t piece, uint
 }
 
 static int make_slots(uint32_t slots) {
-    uint64_t size = sizeof *slots_in_file;
-    return make(slots_in_file, &slots_made, slots * size, PAGE, book->max_slots * size);
+    uint64_t size = sizeof *book_slots;
+    return make(book_slots, &slots_made, slots * size, PAGE, book->max_slots * size);
 }
 
 static int make_stacks(uint64_t bytes) {
@@ -144,62 +142,18 @@ int book_makes_room(uint32_t at) {
     return at < book->max_slots && make_slots(at + 1);
 }
 
-/* Copies a slot into its entry. No reader takes it for a live one meanwhile. Field by field, as they were written: a wider
- * load would wait for all of them to reach the cache. */
+/* Copies a slot into its entry. */
 static void publish(const struct slot *slot) {
-    struct mallow_slot *entry = &slots_in_file[slot_index(slot)];
-    const struct mallow_slot *seen = &slot->seen;
-    __atomic_store_n(&entry->sequence, (seen->sequence & ~3ull) | MALLOW_SLOT_BUSY, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_RELEASE);
-    entry->address = seen->address;
-    entry->size = seen->size;
-    entry->began_ns = seen->began_ns;
-    entry->period = seen->period;
-    entry->tid = seen->tid;
-    entry->stack = seen->stack;
-    entry->family = seen->family;
-    entry->flags = seen->flags;
-    entry->id = seen->id;
-    __atomic_store_n(&entry->sequence, seen->sequence, __ATOMIC_RELEASE);
+    book_write(&book_slots[slot_index(slot)], &slot->seen);
     if (slot_index(slot) >= book->slots)
         __atomic_store_n(&book->slots, slot_index(slot) + 1, __ATOMIC_RELEASE);
 }
 
-void book_begin(struct slot *slot) {
-    slot->seen.sequence = (slot->seen.sequence & ~3ull) + 4 + MALLOW_SLOT_LIVE;
-    slot->seen.id = ++ids;
-    __atomic_store_n(&book->begun, book->begun + 1, __ATOMIC_RELAXED);
-    publish(slot);
-}
-
-void book_end(struct slot *slot, uint64_t now_ns, uint32_t tid, uint32_t stack, uint32_t kind, const void *moved_to) {
-    uint64_t over = slot->seen.sequence & ~3ull;
-    if (book == NULL) {
-        slot->seen.sequence = over;
-        return;
-    }
-    uint64_t number = book->ended, place = number & (book->max_ends - 1);
-    if (LIKELY(make(ends, &ends_made, (place + 1) * sizeof *ends, ENDS_PIECE, book->max_ends * sizeof *ends))) {
-        struct mallow_end *end = &ends[place];
-        __atomic_store_n(&end->number, 0, __ATOMIC_RELAXED);
-        __atomic_thread_fence(__ATOMIC_RELEASE);
-        end->sample = slot->seen;
-        end->ended_ns = now_ns;
-        end->moved_to = (uint64_t)moved_to;
-        end->tid = tid;
-        end->stack = stack;
-        end->slot = slot_index(slot);
-        end->kind = kind;
-        __atomic_store_n(&end->number, number + 1, __ATOMIC_RELEASE);
-        /* The next one was written a whole ring ago: it is in no cache near. */
-        __builtin_prefetch(end + 1, 1);
-        __builtin_prefetch((char *)(end + 1) + 64, 1);
-    }
-    slot->seen.sequence = over;
-    __atomic_store_n(&book->ended, number + 1, __ATOMIC_RELEASE);
-    /* After the end is told: a reader finds the sample in one of the two. */
-    if (LIKELY(slot_index(slot) < book->slots))
-        __atomic_store_n(&slots_in_file[slot_index(slot)].sequence, over, __ATOMIC_RELEASE);
+COLD int book_makes_end(uint64_t place) {
+    uint64_t bytes = (place + 1) * sizeof *book_ends;
+    int made = make(book_ends, &ends_made, bytes, ENDS_PIECE, book->max_ends * sizeof *book_ends);
+    book_ends_room = ends_made / sizeof *book_ends;
+    return made;
 }
 
 /* ---- a new file ---- */
@@ -237,9 +191,9 @@ void book_open(void) {
     struct mallow_process *process = target.process;
     const char *parents_stacks = stacks;
     book = (struct mallow_sampling *)((char *)process + process->sampling);
-    slots_in_file = (struct mallow_slot *)((char *)process + book->slots_offset);
-    ends = (struct mallow_end *)((char *)process + book->ends_offset);
+    book_slots = (struct mallow_slot *)((char *)process + book->slots_offset);
+    book_ends = (struct mallow_end *)((char *)process + book->ends_offset);
     stacks = (char *)process + book->stacks_offset;
-    slots_made = ends_made = stacks_made = 0;
+    slots_made = ends_made = stacks_made = book_ends_room = 0;
     inherit(parents_stacks);
 }

@@ -13,6 +13,9 @@
 static uint64_t logarithms[PARTS + 1];
 static uint64_t inverses[PARTS]; /* 1 / (PARTS + i), in the same units: a division takes as long as all the rest */
 
+#define HALF  (1ull << 63)
+#define THIRD (UINT64_MAX / 3)
+
 static uint64_t seed, threads;
 
 /* SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators"): a counter, and a mixing of it
@@ -66,8 +69,7 @@ uint64_t draw_exponent(uint64_t bits) {
     uint64_t part = mantissa >> (63 - PARTS_BITS) & (PARTS - 1);
     uint64_t rest = mantissa & ((1ull << (63 - PARTS_BITS)) - 1);
     uint64_t d = times(rest << (1 + PARTS_BITS), inverses[part]); /* in units of 2^-64 */
-    uint64_t d2 = times(d, d);
-    uint64_t rise = d - d2 / 2 + times(d2, d) / 3 - times(d2, d2) / 4;
+    uint64_t rise = d - times(times(d, d), HALF - times(d, THIRD - d / 4));
     uint64_t nearer = (logarithms[part] + rise) >> 8, whole = (zeros + 1) * (logarithms[PARTS] >> 8);
     return nearer < whole ? whole - nearer : 0;
 }

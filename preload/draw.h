@@ -26,9 +26,9 @@ uint64_t dice_next(struct dice *dice);
 /* -ln(bits / 2^64) in units of 2^-56; bits 0 counts as 1. Its error is below 10^-9, and it never falls as bits falls. */
 uint64_t draw_exponent(uint64_t bits);
 
-/* The number of the first byte that is picked, from 1 on: P(draw > n) = exp(-n / period). About 5 ns. */
-static inline uint64_t draw(struct dice *dice, uint32_t period) {
-    return (uint64_t)((__uint128_t)draw_exponent(dice_next(dice)) * period >> 56) + 1;
+/* From an exponent: the number of the first byte that is picked, from 1 on. P(draw > n) = exp(-n / period). */
+static inline uint64_t draw(uint64_t exponent, uint32_t period) {
+    return (uint64_t)((__uint128_t)exponent * period >> 56) + 1;
 }
 
 #endif

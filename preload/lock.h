@@ -27,8 +27,19 @@ static inline void lock_release(uint32_t *lock) {
 /*
  * The same for what is done many times a second, and is held for less than it takes to sleep. Giving it back is a plain
  * store: who came to wait between the look and the store has not gone to sleep yet, or else wakes up by himself.
+ *
+ * So is taking it while the C library knows of no other thread, as its own malloc does: a locked instruction waits for
+ * all stores before it. A signal handler between the look and the store gives the lock back before it returns, and one
+ * that leaves by longjmp does not come back to the store.
  */
 static inline int lock_quick_try(uint32_t *lock) {
+    if (LIKELY(sys_single_threaded())) {
+        if (UNLIKELY(*(volatile uint32_t *)lock != 0))
+            return 0;
+        *(volatile uint32_t *)lock = 1;
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        return 1;
+    }
     uint32_t expected = 0;
     return __atomic_compare_exchange_n(lock, &expected, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }

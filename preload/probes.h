@@ -15,6 +15,9 @@
 #define PROBE_DEFINE(provider, name)                                                                                   \
     __attribute__((section(".probes"), used)) volatile unsigned short provider##_##name##_semaphore HIDDEN
 
+/* For other files than the one that defines it. */
+#define PROBE_DECLARE(provider, name) extern volatile unsigned short provider##_##name##_semaphore HIDDEN
+
 #define PROBE_IS_ON(provider, name) UNLIKELY(provider##_##name##_semaphore != 0)
 
 /* The note: name and type; where the probe, the base and the semaphore are; provider, name and arguments as text. A

@@ -1,8 +1,7 @@
 /*
- * Sampling: which allocations are picked, and what becomes of them.
- *
- * The chance that an allocation is picked depends on its size and the period alone. So a pick that cannot be served, for
- * want of a slot or because it comes in the middle of our own work, is counted and goes to the allocator beneath.
+ * Sampling: what becomes of the allocations that are picked (pick.h). One that cannot be served, for want of a slot or
+ * because it comes in the middle of our own work, is counted and goes to the allocator beneath: whether an allocation is
+ * picked does not depend on it.
  */
 #include "sample.h"
 #include "book.h"
@@ -10,100 +9,11 @@
 #include "modules.h"
 #include "sample_probes.h"
 #include "sampler.h"
+#include "slot.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-_Thread_local struct countdown countdown __attribute__((tls_model("initial-exec")));
-
-static int over;
-
-/* ---- picking ---- */
-
-/* The period to draw with; 0: nothing is to be picked. */
-static uint32_t period_now(void) {
-    const struct mallow_control *control = target.control;
-    if (__atomic_load_n(&control->mode, __ATOMIC_RELAXED) != MALLOW_MODE_SAMPLE ||
-        __atomic_load_n(&control->epoch, __ATOMIC_RELAXED) == MALLOW_EPOCH_OVER ||
-        __atomic_load_n(&over, __ATOMIC_RELAXED))
-        return 0;
-    uint64_t period = __atomic_load_n(&control->period, __ATOMIC_RELAXED);
-    period = period != 0 ? period : 1;
-    return period < MALLOW_PERIOD_MOST ? (uint32_t)period : MALLOW_PERIOD_MOST;
-}
-
-static void count_down_from(struct countdown *c, uint64_t bytes) {
-    c->left = bytes < MALLOW_SAMPLE_LOOK ? bytes : MALLOW_SAMPLE_LOOK;
-    c->rest = bytes - c->left;
-}
-
-/* Draws anew, with the period of now. Memory has no part in it: that is so at any moment that does not depend on what is
- * allocated next. */
-COLD static void draw_anew(struct countdown *c, uint32_t period) {
-    c->period = period;
-    count_down_from(c, period != 0 ? draw(&c->dice, period) : MALLOW_SAMPLE_LOOK);
-    if (book != NULL) {
-        __atomic_store_n(&book->mode, period != 0 ? MALLOW_MODE_SAMPLE : MALLOW_MODE_DORMANT, __ATOMIC_RELAXED);
-        __atomic_store_n(&book->period, period, __ATOMIC_RELAXED);
-    }
-}
-
-/* A thread's first allocation, or a child's: it is picked with the chance that all have. A program that shuts itself in by
- * a filter of system calls does so later. */
-COLD static void thread_begins(struct countdown *c) {
-    if (target.pid == 0)
-        sampler_open();
-    c->dice = dice_seeded();
-    draw_anew(c, period_now());
-}
-
-/* In a child, opening makes all begin anew: what was drawn, and with which dice, stands. */
-COLD static void open_amid(struct countdown *c) {
-    struct countdown drawn = *c;
-    sampler_open();
-    *c = drawn;
-}
-
-/* Precondition: left is not larger than size. Returns the period that the allocation is picked with; 0: it is not. */
-static uint32_t pick(size_t size) {
-    struct countdown *c = &countdown;
-    if (UNLIKELY(c->left == 0))
-        thread_begins(c);
-    uint32_t drawn = c->period, now = period_now();
-    uint64_t total = c->left + c->rest;
-    if (size < c->left) {
-        c->left -= size;
-        return 0;
-    }
-    if (drawn != 0 && size < total) {
-        /* A look at the control page, and no more. A child makes its file now, that mallow knows what it inherited. */
-        if (UNLIKELY(book == NULL) && now != 0)
-            open_amid(c);
-        if (LIKELY(now == drawn))
-            count_down_from(c, total - size);
-        else
-            draw_anew(c, now);
-        return 0;
-    }
-    if (LIKELY(now == drawn && now != 0)) {
-        count_down_from(c, draw(&c->dice, now));
-        return drawn;
-    }
-    /* What was drawn with an older period stands, unless nothing is sampled any more. */
-    draw_anew(c, now);
-    return now != 0 ? drawn : 0;
-}
-
-static inline int passes(size_t size) {
-    uint64_t left = countdown.left;
-    if (UNLIKELY(size >= left))
-        return 0;
-    countdown.left = left - size;
-    return 1;
-}
-
-/* ---- samples ---- */
 
 /* What is to be allocated, and why. */
 struct wish {
@@ -131,21 +41,23 @@ COLD static void cool_down(struct slot *list, struct sampler *s) {
     }
 }
 
-static void fill_in(struct slot *slot, const struct wish *wish, uint32_t stack, uint32_t tid) {
-    struct mallow_slot *seen = &slot->seen;
-    seen->size = wish->size;
-    seen->began_ns = sys_tick_ns();
-    seen->period = wish->period;
-    seen->tid = tid;
-    seen->stack = stack;
-    seen->family = (uint8_t)wish->family;
-    seen->flags = 0;
+static inline ALWAYS_INLINE struct mallow_slot sample_of(const struct wish *wish, const void *block, uint64_t now_ns,
+                                                         uint32_t stack, uint32_t tid) {
+    return (struct mallow_slot){
+        .address = (uint64_t)block,
+        .size = wish->size,
+        .began_ns = now_ns,
+        .period = wish->period,
+        .tid = tid,
+        .stack = stack,
+        .family = (uint8_t)wish->family,
+    };
 }
 
-COLD static void *refused(const struct wish *wish) {
-    if (book != NULL && wish->size < 1ull << 47)
+COLD static void *refused(size_t size, size_t alignment) {
+    if (book != NULL && size < 1ull << 47)
         __atomic_fetch_add(&book->without_slot, 1, __ATOMIC_RELAXED);
-    probe_refused(wish->size, wish->alignment);
+    probe_refused(size, alignment);
     return NULL;
 }
 
@@ -155,27 +67,29 @@ COLD static void *missed(void) {
     return NULL;
 }
 
-/* The number of the stack that was walked last. */
-static uint32_t stack_of(const struct sampler *s) {
-    struct trail *trail = s->walked;
-    if (UNLIKELY(trail == NULL))
+COLD static uint32_t stack_new(struct trail *trail) {
+    if (trail == NULL || filter_is_strict())
         return 0;
-    if (UNLIKELY(trail->stack == 0 || trail->generation != modules_generation)) {
-        if (filter_is_strict())
-            return 0;
-        trail->generation = modules_generation;
-        trail->stack = book_stack(&trail->unwinder, trail->generation);
-    }
-    return trail->stack;
+    trail->generation = modules_generation;
+    return trail->stack = book_stack(&trail->unwinder, trail->generation);
+}
+
+/* The number of the stack that was walked last. */
+static inline uint32_t stack_of(const struct sampler *s) {
+    struct trail *trail = s->walked;
+    return LIKELY(trail != NULL && trail->stack != 0 && trail->generation == modules_generation) ? trail->stack
+                                                                                                 : stack_new(trail);
 }
 
 /* A block in a slot, recorded but for its probe, which `begin` fires with the lock held. NULL: the allocator beneath is to
  * serve it. */
-static void *begin(const struct wish *wish, size_t *stale, struct told old, size_t count, struct caller caller) {
+static inline ALWAYS_INLINE void *begin_here(const struct wish *wish, size_t *stale, struct told old, size_t count,
+                                             struct caller caller) {
     struct sampler *s = sampler_begin(caller);
     if (UNLIKELY(s == NULL))
         return missed();
     sampler_walk(s, &s->begins, caller);
+    uint64_t now = sys_tick_ns();
     void *block = NULL;
     if (LIKELY(sample_lock(s))) {
         struct slot *slot = book != NULL ? slot_take(wish->bytes, wish->alignment) : NULL;
@@ -185,8 +99,7 @@ static void *begin(const struct wish *wish, size_t *stale, struct told old, size
         }
         if (LIKELY(slot != NULL)) {
             block = slot_fill(slot, wish->bytes, wish->alignment, stale);
-            fill_in(slot, wish, stack_of(s), s->tid);
-            book_begin(slot);
+            book_begin(slot, sample_of(wish, block, now, stack_of(s), s->tid));
             if (wish->family == MALLOW_FAMILY_REALLOC || wish->family == MALLOW_FAMILY_REALLOCARRAY)
                 probe_realloc(old, (struct told){slot->seen.id, block, wish->size}, wish->period);
             else
@@ -195,15 +108,20 @@ static void *begin(const struct wish *wish, size_t *stale, struct told old, size
         sample_unlock(s);
     }
     sampler_end(s);
-    return LIKELY(block != NULL) ? block : refused(wish);
+    return LIKELY(block != NULL) ? block : refused(wish->size, wish->alignment);
+}
+
+NOINLINE static void *begin(const struct wish *wish, size_t *stale, struct told old, size_t count,
+                            struct caller caller) {
+    return begin_here(wish, stale, old, count, caller);
 }
 
 static const struct told nothing;
 
-static void *picked(size_t size, uint32_t period, enum mallow_family family, struct caller caller) {
-    struct wish wish = {size, size, 0, period, family};
+static inline void *picked(size_t size, uint32_t period, struct caller caller) {
+    struct wish wish = {size, size, 0, period, MALLOW_FAMILY_MALLOC};
     size_t stale;
-    return begin(&wish, &stale, nothing, 0, caller);
+    return begin_here(&wish, &stale, nothing, 0, caller);
 }
 
 static void *picked_zeroed(size_t count, size_t size, uint32_t period, struct caller caller) {
@@ -216,7 +134,7 @@ static void *picked_zeroed(size_t count, size_t size, uint32_t period, struct ca
 }
 
 /* The live sample of a block; NULL: it is none. */
-static struct slot *live(const void *block) {
+static inline ALWAYS_INLINE struct slot *live(const void *block) {
     struct slot *slot = slot_of(block);
     return slot != NULL && slot->usable != 0 && slot->seen.address == (uint64_t)block ? slot : NULL;
 }
@@ -245,8 +163,9 @@ COLD static void end_asides(void) {
 }
 
 /* s: has walked the stack. NULL: the end has none. Returns 0 where there is no such sample. */
-int sample_end(void *block, uint32_t kind, const void *moved_to, struct sampler *s) {
+static inline ALWAYS_INLINE int end_here(void *block, uint32_t kind, const void *moved_to, struct sampler *s) {
     struct slot *unclean = NULL, *unused = NULL;
+    uint64_t now = sys_tick_ns();
     if (!sample_lock(s)) {
         if (live(block) != NULL)
             sample_put_aside(block);
@@ -254,7 +173,6 @@ int sample_end(void *block, uint32_t kind, const void *moved_to, struct sampler 
     }
     struct slot *slot = live(block);
     if (LIKELY(slot != NULL)) {
-        uint64_t now = sys_tick_ns();
         if (kind == MALLOW_END_FREED)
             probe_free(&slot->seen);
         book_end(slot, now,
@@ -275,6 +193,10 @@ int sample_end(void *block, uint32_t kind, const void *moved_to, struct sampler 
     return slot != NULL;
 }
 
+int sample_end(void *block, uint32_t kind, const void *moved_to, struct sampler *s) {
+    return end_here(block, kind, moved_to, s);
+}
+
 /* In a handler that interrupted our work, or where no sampler can be had. */
 COLD static void end_aside(void *block, uint32_t kind, const void *moved_to) {
     struct sampler *s = (struct sampler *)((uintptr_t)own_sampler & image_alive);
@@ -286,14 +208,14 @@ COLD static void end_aside(void *block, uint32_t kind, const void *moved_to) {
         missed();
 }
 
-static void end(void *block, uint32_t kind, const void *moved_to, struct caller caller) {
+static inline ALWAYS_INLINE void end(void *block, uint32_t kind, const void *moved_to, struct caller caller) {
     struct sampler *s = sampler_begin(caller);
     if (UNLIKELY(s == NULL)) {
         end_aside(block, kind, moved_to);
         return;
     }
     sampler_walk(s, &s->ends, caller);
-    int ended = sample_end(block, kind, moved_to, s);
+    int ended = end_here(block, kind, moved_to, s);
     sampler_end(s);
     if (UNLIKELY(!ended))
         free_other(block);
@@ -303,14 +225,16 @@ static void end(void *block, uint32_t kind, const void *moved_to, struct caller 
 
 NOINLINE void *sample_malloc(size_t size) {
     uint32_t period = pick(size);
-    void *block = period != 0 ? picked(size, period, MALLOW_FAMILY_MALLOC, CALLER) : NULL;
+    void *block = period != 0 ? picked(size, period, CALLER) : NULL;
     return block != NULL ? block : real.malloc(size);
 }
 
 /* Of a thread that has no countdown yet: the allocator beneath was asked first. */
 COLD static void *sample_malloc_done(void *block, size_t size) {
     uint32_t period = passes(size) ? 0 : pick(size);
-    void *sampled = period != 0 ? picked(size, period, MALLOW_FAMILY_MALLOC, CALLER) : NULL;
+    struct wish wish = {size, size, 0, period, MALLOW_FAMILY_MALLOC};
+    size_t stale;
+    void *sampled = period != 0 ? begin(&wish, &stale, nothing, 0, CALLER) : NULL;
     if (sampled == NULL)
         return block;
     real.free(block);
@@ -371,16 +295,16 @@ static int realloc_in_place(void *block, size_t size, uint32_t period, enum mall
     if (s == NULL)
         return 0;
     sampler_walk(s, &s->ends, caller);
+    uint64_t now = sys_tick_ns();
     if (sample_lock(s)) {
         struct slot *slot = live(block);
         if (slot != NULL && slot_fits(slot, size) && book_has_room(slot)) {
             struct told old = {slot->seen.id, block, slot->seen.size};
             struct wish wish = {size, size, 0, period, family};
             uint32_t stack = stack_of(s);
-            book_end(slot, sys_tick_ns(), s->tid, stack, MALLOW_END_REALLOCATED, block);
+            book_end(slot, now, s->tid, stack, MALLOW_END_REALLOCATED, block);
             slot_resize(slot, size);
-            fill_in(slot, &wish, stack, s->tid);
-            book_begin(slot);
+            book_begin(slot, sample_of(&wish, block, now, stack, s->tid));
             probe_realloc(old, (struct told){slot->seen.id, block, size}, period);
             done = 1;
         }
@@ -507,8 +431,4 @@ void sample_setup(void) {
     draw_setup();
     filter_setup();
     modules_wait = 0;
-}
-
-void sample_over(void) {
-    __atomic_store_n(&over, 1, __ATOMIC_RELAXED);
 }

@@ -1,6 +1,5 @@
 /* See sample_probes.h. */
 #include "sample_probes.h"
-#include "probes.h"
 
 #include <errno.h>
 
@@ -41,7 +40,7 @@ static NOINLINE void otel_free(const void *block) {
         PROBE1(otel_memory, free, block);
 }
 
-NOINLINE void probe_allocation(const struct mallow_slot *s, size_t count, size_t size, size_t alignment) {
+COLD void probe_allocation_heard(const struct mallow_slot *s, size_t count, size_t size, size_t alignment) {
     switch (s->family) {
     case MALLOW_FAMILY_CALLOC:
         if (PROBE_IS_ON(mallow, calloc))
@@ -59,7 +58,7 @@ NOINLINE void probe_allocation(const struct mallow_slot *s, size_t count, size_t
     otel_alloc((const void *)s->address, s->size, s->period);
 }
 
-NOINLINE void probe_free(const struct mallow_slot *s) {
+COLD void probe_free_heard(const struct mallow_slot *s) {
     if (PROBE_IS_ON(mallow, free))
         PROBE3(mallow, free, s->id, s->address, s->size);
     otel_free((const void *)s->address);

@@ -28,9 +28,10 @@ struct slot {
     uint64_t start;
     uint64_t usable; /* bytes of the block that malloc_usable_size tells of; 0: no block */
     uint64_t used;   /* bytes from start on that may hold something else than zeros */
+    uint32_t index;  /* in slots[] */
     uint32_t next;   /* in its list: index + 1 */
     uint8_t size;    /* 2^size bytes */
-    uint64_t pad[4]; /* two cache lines: an index is a shift */
+    uint64_t pad[3]; /* two cache lines: an index leads to its slot by a shift */
 };
 
 /* bytes 0: nothing is reserved. Written once, before the first block of it is given away. */
@@ -40,40 +41,42 @@ static inline int slot_holds(const void *block) {
     return (uintptr_t)block - slot_range.start < slot_range.bytes;
 }
 
-/* All that follows: call with sample_lock held, unless told otherwise. */
+#define SLOT_SMALLEST    12u
+#define SLOT_REGION_MOST 38u
+#define SLOT_SIZES       (SLOT_REGION_MOST - SLOT_SMALLEST + 1)
+
+/* All slots of one size. They have 2^SLOT_SMALLEST bytes at least; a region has 2^SLOT_REGION_MOST, where there is room for
+ * them: 256 GiB each, 7 TiB in all, of which nothing but addresses is used. */
+struct slot_region {
+    uint32_t *index; /* of slots, by their place; those below `places` are set */
+    uint32_t places;
+    uint32_t warm, warm_count, cold; /* lists: index + 1 */
+    uint64_t open;                   /* bytes from its start on that can be written to */
+};
+
+extern struct slot_region slot_regions[SLOT_SIZES] HIDDEN;
+extern uint32_t slot_region_bits HIDDEN;
+extern uint64_t slots_warm_bytes HIDDEN;
+extern struct slot *slots HIDDEN;
+
+/* All that follows: call with sample_lock held, unless told otherwise. slot.h has what each sample needs. */
 
 /* Reserves addresses, of at most `most` slots. 0: there are none. Lock or not: once in an image and its children. */
 int slots_reserve(uint32_t most);
 
 /* How many slots were ever used, and one of them. */
 uint32_t slots_count(void);
-extern struct slot *slots HIDDEN;
 static inline struct slot *slot_at(uint32_t index) {
     return &slots[index];
 }
 static inline uint32_t slot_index(const struct slot *slot) {
-    return (uint32_t)(slot - slots);
+    return slot->index;
 }
 
-/* The slot that a block lies in, live or not; NULL for an address that no slot has had. Lock or not: of a block that the
- * caller owns. */
-struct slot *slot_of(const void *block);
+/* A slot that was never used, of 2^size bytes. NULL: none can be had. */
+struct slot *slot_carve(struct slot_region *region, uint32_t size);
 
-/* A slot for a block of these. NULL: none can be had. It belongs to the caller until slot_put. A slot that is new has
- * generation 0, and the index slots_count() - 1. */
-struct slot *slot_take(size_t size, size_t alignment);
-
-/* Puts a block into the slot; returns it. What of it may hold something else than zeros are its first *stale bytes. */
-void *slot_fill(struct slot *slot, size_t size, size_t alignment, size_t *stale);
-
-/* Whether a block of this size fits where another one is. */
-int slot_fits(const struct slot *slot, size_t size);
-/* Lets it have this size, of which nothing but what both have is kept. */
-void slot_resize(struct slot *slot, size_t size);
-
-/* Its block is no more. 0: the slot can be taken again. 1: the caller is to give back its memory by slot_clean, without
- * the lock, and then to put it by slot_put_clean, with it. */
-int slot_put(struct slot *slot);
+/* Gives back the memory of a slot that slot_put did not take, without the lock, and then puts it, with the lock. */
 void slot_clean(struct slot *slot);
 void slot_put_clean(struct slot *slot);
 

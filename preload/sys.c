@@ -138,12 +138,6 @@ uint64_t sys_now_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-uint64_t sys_tick_ns(void) {
-    struct timespec now = {0};
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static void *map(int fd, size_t bytes, int protection, int flags) {
     long at = CALL6(SYS_mmap, 0, bytes, protection, flags, fd, 0);
     return at < 0 && at > -4096 ? NULL : (void *)at;

@@ -7,6 +7,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/single_threaded.h>
+#include <time.h>
 
 #define LIKELY(x)     __builtin_expect(!!(x), 1)
 #define UNLIKELY(x)   __builtin_expect(!!(x), 0)
@@ -38,7 +40,17 @@ uint64_t sys_limit(int resource);
 uint64_t sys_now_ns(void);
 /* The same, as of the last tick of the kernel: 1 to 10 ms ago, and 5 ns to ask for. No system call where the kernel has a
  * vdso. */
-uint64_t sys_tick_ns(void);
+static inline uint64_t sys_tick_ns(void) {
+    struct timespec now;
+    if (clock_gettime(CLOCK_MONOTONIC_COARSE, &now) != 0)
+        return 0;
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Whether the process has one thread, as far as the C library was asked for others. */
+static inline int sys_single_threaded(void) {
+    return __libc_single_threaded;
+}
 
 /* Private zeroed memory, or NULL. */
 void *sys_memory(size_t bytes);

@@ -49,7 +49,7 @@ static void check_distribution(uint32_t period) {
     double sum = 0;
     struct dice dice = dice_seeded();
     for (int i = 0; i < DRAWS; i++) {
-        uint64_t drawn = draw(&dice, period);
+        uint64_t drawn = draw(draw_exponent(dice_next(&dice)), period);
         CHECK(drawn > 0);
         sum += (double)drawn;
         for (int j = 0; j < POINTS; j++)
@@ -76,9 +76,9 @@ TEST(draws_are_independent) {
     draw_setup();
     enum { DRAWS = 1000000 };
     struct dice dice = dice_seeded();
-    double last = (double)draw(&dice, 1u << 20), product = 0;
+    double last = (double)draw(draw_exponent(dice_next(&dice)), 1u << 20), product = 0;
     for (int i = 0; i < DRAWS; i++) {
-        double next = (double)draw(&dice, 1u << 20);
+        double next = (double)draw(draw_exponent(dice_next(&dice)), 1u << 20);
         product += (last / 0x1p20 - 1) * (next / 0x1p20 - 1);
         last = next;
     }

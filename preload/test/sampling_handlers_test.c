@@ -90,15 +90,24 @@ SCENARIO(handlers_linger) {
     static int stop;
     sigset_t alarm;
     pthread_t thread;
+    for (int i = 0; i < 100; i++)
+        free(malloc(3000));
     sigemptyset(&alarm);
     sigaddset(&alarm, SIGALRM);
     pthread_sigmask(SIG_BLOCK, &alarm, NULL); /* in the thread, for good */
     CHECK(pthread_create(&thread, NULL, go_on, &stop) == 0);
     pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
-    storm(linger);
-    while (!was_stuck && handled < 100)
-        free(malloc(3000));
-    setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {0, 0}}, NULL);
+    /* One alarm after the other, as the next one would be there before a handler that lingers ends: nothing else would
+     * ever run. */
+    sigaction(SIGALRM, &(struct sigaction){.sa_handler = linger}, NULL);
+    for (int armed = -1; !was_stuck && handled < 100;) {
+        if (armed != handled) {
+            armed = handled;
+            setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {0, 50 + armed}}, NULL);
+        }
+        for (int i = 0; i < 100; i++)
+            free(malloc(3000));
+    }
     stop = 1;
     pthread_join(thread, NULL);
     for (int i = 0; i < 100; i++)
