@@ -1,8 +1,11 @@
 //! `mallow test`: verdicts, exit codes, reasons, baselines.
 
 use std::fs;
+use std::process::{Command, Stdio};
 
-use harness::{Project, Run, RunDirectories, json, mallow, program};
+use harness::{Project, Run, RunDirectories, describe, json, mallow, program};
+
+use crate::watching::{Alive, until};
 
 const REGRESSED: i32 = 1;
 const USAGE: i32 = 2;
@@ -392,6 +395,22 @@ fn figures_without_stacks_are_kept_and_said_to_be() {
     assert_eq!(done.status, 0, "{}{}", done.out(), done.err());
     assert!(done.out().contains("WARNING: leak: no stacks: the region did not run"), "{}", done.out());
     assert!(project.baseline().to_string().contains("\"total_allocations\":1"), "{}", project.baseline());
+}
+
+/// The command is asked to end first, so that what it is watched with goes too.
+#[test]
+fn interrupted_it_leaves_nothing() {
+    let project = Project::new("[[case]]\nname = 'a'\ncommand = \"sh -c 'echo > begun; sleep 1000.5; true'\"\n");
+    let mark = format!("interrupted {}", std::process::id());
+    let mut command = Command::new(mallow());
+    command.arg("test").current_dir(project.path()).env("HARNESS_MARK", &mark).stdout(Stdio::null());
+    let mut alive = Alive::start(&mut command);
+    until("the command", || project.path().join("begun").exists().then_some(()));
+    alive.signal("INT");
+    assert_eq!(alive.end(), 130);
+    let left = RunDirectories::now().that_tell("1000.5");
+    assert!(left.is_empty(), "{left:?}");
+    until("the command's end", || describe(&mark).is_empty().then_some(()));
 }
 
 #[test]

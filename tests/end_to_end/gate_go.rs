@@ -100,14 +100,43 @@ fn what_cannot_be_measured_is_broken_and_says_why() {
     assert!(why.contains("does not compile") && why.contains("parts.go:3:38: undefined: missing"), "{why}");
 }
 
+/// With PARTS=slow it starts another program, and sleeps: their identifiers are in files.
+const SLOW: &str = "package parts\n\nimport (\n\t\"os\"\n\t\"os/exec\"\n\t\"strconv\"\n\t\"time\"\n)\n\nvar kept []byte\n\n\
+        func Parts(line string) int {\n\tif os.Getenv(\"PARTS\") == \"slow\" {\n\t\tother := exec.Command(\"sleep\", \"1000\")\n\
+        \t\tother.Start()\n\t\tos.WriteFile(\"own\", []byte(strconv.Itoa(os.Getpid())), 0o600)\n\
+        \t\tos.WriteFile(\"other\", []byte(strconv.Itoa(other.Process.Pid)), 0o600)\n\
+        \t\ttime.Sleep(time.Hour)\n\t}\n\tkept = make([]byte, len(os.Getenv(\"PARTS\")))\n\treturn 0\n}\n";
+
+/// Waits until a program is gone whose identifier is in a file; who adopts it may leave its remains for a while.
+fn until_gone(module: &Module, file: &str, name: &str) {
+    let pid = fs::read_to_string(module.path().join(file)).expect("it ran");
+    let runs = || {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        status.starts_with(&format!("Name:\t{name}")) && !status.contains("State:\tZ")
+    };
+    until(&format!("the end of {file}"), || (!runs()).then_some(()));
+}
+
+#[test]
+fn interrupted_it_leaves_nothing_running() {
+    for (arguments, signal, status) in
+        [(&["test"][..], "INT", 130), (&["go", "bench"], "TERM", 143), (&["go", "bench"], "INT", 130)]
+    {
+        let module = module(CASES);
+        module.write("parts.go", SLOW);
+        let mut alive = module.alive(arguments, &[("PARTS", "slow")]);
+        until("the benchmark", || fs::read_to_string(module.path().join("other")).ok().filter(|pid| !pid.is_empty()));
+        alive.signal(signal);
+        assert_eq!(alive.end(), status, "{arguments:?}");
+        until_gone(&module, "own", "parts");
+        until_gone(&module, "other", "sleep");
+    }
+}
+
 #[test]
 fn a_case_has_its_environment_and_its_time() {
-    let code = "package parts\n\nimport (\n\t\"os\"\n\t\"os/exec\"\n\t\"strconv\"\n\t\"time\"\n)\n\nvar kept []byte\n\n\
-        func Parts(line string) int {\n\tif os.Getenv(\"PARTS\") == \"slow\" {\n\t\tother := exec.Command(\"sleep\", \"1000\")\n\
-        \t\tother.Start()\n\t\tos.WriteFile(\"other\", []byte(strconv.Itoa(other.Process.Pid)), 0o600)\n\
-        \t\ttime.Sleep(time.Hour)\n\t}\n\tkept = make([]byte, len(os.Getenv(\"PARTS\")))\n\treturn 0\n}\n";
     let module = module(&format!("{CASES}environment = {{ PARTS = \"12345678901234567890\" }}\n"));
-    module.write("parts.go", code);
+    module.write("parts.go", SLOW);
     let made = test(&module, &["--update"]);
     assert_eq!(made.status, 0, "{}{}", made.out(), made.err());
     let bytes = |size: u32| format!("example.com/parts.BenchmarkParts/a.total_allocated_bytes: {size}\n");
@@ -118,13 +147,8 @@ fn a_case_has_its_environment_and_its_time() {
     let told = json(&done);
     let why = told["cases"].to_string();
     assert!(why.contains("its benchmarks took longer than 5 s; timeout in mallow.toml allows more"), "{why}");
-    // What it started is gone too; who adopts it may leave its remains for a while.
-    let other = fs::read_to_string(module.path().join("other")).expect("it ran");
-    let runs = || {
-        let status = fs::read_to_string(format!("/proc/{other}/status")).unwrap_or_default();
-        status.contains("Name:\tsleep") && !status.contains("State:\tZ")
-    };
-    until("the end of what the benchmark started", || (!runs()).then_some(()));
+    // What it started is gone too.
+    until_gone(&module, "other", "sleep");
 }
 
 #[test]

@@ -13,7 +13,7 @@ mod targets;
 mod three;
 
 pub use counts::{Counts, ProcessCounts, Truth, number};
-pub use leftovers::{RunDirectories, nothing_left};
+pub use leftovers::{RunDirectories, describe, nothing_left};
 pub use oracle::{oracle_counts, oracle_library};
 pub use project::{Project, json};
 pub use run::{Outcome, Run};

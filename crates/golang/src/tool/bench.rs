@@ -1,18 +1,14 @@
 //! Running benchmarks: for their times, undisturbed, and for each allocation.
 
-use std::fs::{self, File};
-use std::io::{self, Read, Seek};
-use std::os::unix::process::CommandExt;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
-use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
 use super::build::TestBinary;
-use super::{Go, GoError, start};
-use crate::results::{Benchmark, failures, processors, results};
+use super::{Go, GoError};
+use crate::results::{Benchmark, Run, failures, processors, results};
 
 /// What the undisturbed run is asked for.
 #[derive(Clone, Debug)]
@@ -25,22 +21,27 @@ pub struct Timing {
     pub time: Option<String>,
 }
 
-/// A benchmark of which every allocation is in two profiles. What the second has more than the first is by `operations`
-/// operations: set-up is in both.
+/// A benchmark of which every allocation is in two profiles. What the second has more than the first is by the operations
+/// that it has more: set-up is in both.
 #[derive(Debug)]
 pub struct ExactRun {
-    /// The profile with few operations.
-    pub few: PathBuf,
-    /// The profile with many.
-    pub many: PathBuf,
-    /// Operations that the second one has.
-    pub many_operations: u64,
-    /// Operations that the second one has more.
-    pub operations: u64,
-    /// What the benchmark itself said of the run with many.
-    pub said: Option<Benchmark>,
+    /// The run with few operations.
+    pub few: Profiled,
+    /// The run with many.
+    pub many: Profiled,
     /// The profiles vanish with it.
     directory: TempDir,
+}
+
+/// A run with a profile of each allocation.
+#[derive(Debug)]
+pub struct Profiled {
+    /// The profile.
+    pub path: PathBuf,
+    /// Its operations, beside the one that Go tries each benchmark with.
+    pub operations: u64,
+    /// What the benchmark says of itself in this run.
+    pub said: Option<Run>,
 }
 
 /// Operations of the run with few: the first ones fill caches and pools.
@@ -76,15 +77,14 @@ impl Go {
     ) -> Result<ExactRun, GoError> {
         let directory = self.cache.draft()?;
         let (few, many) = operations(benchmark);
-        let profile = |name: &str, operations: u64| {
+        let run = |name: &str, operations: u64| {
             let path = directory.path().join(name);
-            Ok::<_, GoError>((path.clone(), self.counted(binary, exact, benchmark, collecting, (&path, operations))?))
+            let said = self.counted(binary, exact, benchmark, collecting, (&path, operations))?;
+            let said = measured(&said).into_iter().find(|said| said.name == benchmark.name);
+            Ok::<_, GoError>(Profiled { path, operations, said: said.and_then(|said| said.runs.into_iter().next()) })
         };
-        let (few_path, _) = profile("few", few)?;
-        let (many_path, said) = profile("many", many)?;
-        let said = measured(&said).into_iter().find(|said| said.name == benchmark.name);
-        let operations = many - few;
-        Ok(ExactRun { few: few_path, many: many_path, many_operations: many, operations, said, directory })
+        let (few, many) = (run("few", few)?, run("many", many)?);
+        Ok(ExactRun { few, many, directory })
     }
 
     /// A profile of what an exact run has before its own operations begin: the program's beginning, and the one operation
@@ -96,10 +96,10 @@ impl Go {
         benchmark: &Benchmark,
         collecting: bool,
         run: &ExactRun,
-    ) -> Result<PathBuf, GoError> {
+    ) -> Result<Profiled, GoError> {
         let path = run.directory.path().join("before");
         self.counted(binary, exact, benchmark, collecting, (&path, 1))?;
-        Ok(path)
+        Ok(Profiled { path, operations: 0, said: None })
     }
 
     /// Runs so many operations of a benchmark with a profile of each allocation. What it says.
@@ -142,19 +142,17 @@ impl Go {
         if !collecting {
             command.env("GOGC", "off").env("GOMEMLIMIT", MEMORY);
         }
+        // Go's own -test.timeout ends no benchmarks.
         command
             .current_dir(&binary.directory)
             .args(["-test.run=^$", "-test.benchmem", "-test.timeout=0"])
             .arg(format!("-test.bench={pattern}"))
             .args(more);
         let failed = |what| GoError::Failed { package: binary.package.clone(), what };
-        let output = match self.limit {
-            None => start(&mut command)?,
-            Some(limit) => within(&mut command, limit).map_err(GoError::Start)?.ok_or_else(|| {
-                let seconds = limit.as_secs_f64();
-                failed(format!("its benchmarks took longer than {seconds} s; timeout in mallow.toml allows more"))
-            })?,
-        };
+        let output = mallow_children::output(&mut command, self.limit).map_err(GoError::Start)?.ok_or_else(|| {
+            let seconds = self.limit.unwrap_or_default().as_secs_f64();
+            failed(format!("its benchmarks took longer than {seconds} s; timeout in mallow.toml allows more"))
+        })?;
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         if output.status.success() {
             return Ok(said);
@@ -165,34 +163,6 @@ impl Go {
         };
         Err(failed(what))
     }
-}
-
-/// Runs a program; None: it took longer than that, and was ended with all that it started. Go's own `-test.timeout` ends no
-/// benchmarks.
-fn within(command: &mut Command, limit: Duration) -> io::Result<Option<Output>> {
-    let (mut out, mut err) = (tempfile::tempfile()?, tempfile::tempfile()?);
-    command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(err.try_clone()?).process_group(0);
-    let mut child = command.spawn()?;
-    let began = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break status;
-        }
-        if began.elapsed() > limit {
-            if let Some(group) = Pid::from_raw(child.id() as i32) {
-                let _ = kill_process_group(group, Signal::KILL);
-            }
-            child.wait()?;
-            return Ok(None);
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    };
-    let said = |file: &mut File| {
-        let mut bytes = Vec::new();
-        file.rewind()?;
-        file.read_to_end(&mut bytes).map(|_| bytes)
-    };
-    Ok(Some(Output { status, stdout: said(&mut out)?, stderr: said(&mut err)? }))
 }
 
 /// How many operations the two runs have: enough to tell what happens seldom, in a small part of the time that was

@@ -10,12 +10,12 @@ mod packages;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::time::Duration;
 
 use serde::Deserialize;
 
-pub use bench::{ExactRun, Timing, only};
+pub use bench::{ExactRun, Profiled, Timing, only};
 pub use build::TestBinary;
 pub use diagnose::Unit;
 pub use error::GoError;
@@ -108,10 +108,12 @@ impl Go {
 }
 
 fn start(command: &mut Command) -> Result<Output, GoError> {
-    command.stdin(Stdio::null()).output().map_err(|error| match error.kind() {
+    let output = mallow_children::output(command, None).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => GoError::Missing,
         _ => GoError::Start(error),
-    })
+    })?;
+    // Only a limit leaves none.
+    output.ok_or_else(|| GoError::Start(std::io::ErrorKind::TimedOut.into()))
 }
 
 /// `go1.26.8`, `go1.25rc1`, `devel go1.27-abcdef …`.

@@ -6,15 +6,12 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 use mallow_report::analysis::gate::{Measured, Run, Scale, runs_by_region};
 use mallow_report::analysis::{RegionKind, RegionRow};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde::Deserialize;
 
 use super::config::{Ops, Program, Regions};
@@ -348,19 +345,17 @@ fn with_ops(word: &OsStr, ops: Option<u32>) -> OsString {
 fn run_within(program: &Program, arguments: &[OsString]) -> Result<Done> {
     let mut output: File = tempfile::tempfile().context("cannot make a file for what the command prints")?;
     let own = std::env::current_exe().context("cannot find this program's own file")?;
-    let mut child = Command::new(own)
+    let mut command = Command::new(own);
+    command
         .args(arguments)
         .envs(&program.environment)
         .current_dir(&program.directory)
         .stdin(Stdio::null())
         .stdout(output.try_clone()?)
-        .stderr(output.try_clone()?)
-        // A group of its own: what takes too long goes with all that it started.
-        .process_group(0)
-        .spawn()
+        .stderr(output.try_clone()?);
+    let ended = mallow_children::run(&mut command, Some(program.timeout))
         .with_context(|| format!("cannot run in {}", program.directory.display()))?;
-    if !ends_within(&mut child, program.timeout)? {
-        end(&mut child)?;
+    if ended.is_none() {
         anyhow::bail!("it took longer than {} s; timeout in mallow.toml allows more", program.timeout.as_secs_f64());
     }
     const TAIL: i64 = 64 << 10;
@@ -369,37 +364,6 @@ fn run_within(program: &Program, arguments: &[OsString]) -> Result<Done> {
     output.seek(SeekFrom::Start((length - TAIL).max(0) as u64))?;
     output.read_to_end(&mut bytes)?;
     Ok(Done { output: String::from_utf8_lossy(&bytes).into_owned() })
-}
-
-/// True when the child ended in that time.
-fn ends_within(child: &mut Child, time: Duration) -> Result<bool> {
-    let began = Instant::now();
-    let mut pause = Duration::from_millis(1);
-    while child.try_wait()?.is_none() {
-        if began.elapsed() > time {
-            return Ok(false);
-        }
-        std::thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(20));
-    }
-    Ok(true)
-}
-
-/// Ends a mallow and its group: in good order, so that its run directory goes too, also where the command heeds nothing.
-fn end(child: &mut Child) -> Result<()> {
-    const PATIENCE: Duration = Duration::from_secs(1);
-    let Some(pid) = Pid::from_raw(child.id() as i32) else { return Ok(()) };
-    let _ = kill_process_group(pid, Signal::TERM);
-    // As Ctrl-C twice: the first is for the command, the second ends mallow without it.
-    for _ in 0..2 {
-        if !ends_within(child, PATIENCE)? {
-            let _ = kill_process(pid, Signal::INT);
-        }
-    }
-    ends_within(child, PATIENCE)?;
-    let _ = kill_process_group(pid, Signal::KILL);
-    child.wait()?;
-    Ok(())
 }
 
 /// A command as a name.

@@ -1,0 +1,100 @@
+//! Commands that mallow runs and waits for. Each has a process group of its own, and nothing of it is left behind: not when it
+//! takes too long, and not when a signal ends mallow.
+
+mod signals;
+
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
+
+use signals::Running;
+
+/// A signal to mallow is noticed after this time at the latest.
+const LOOK: Duration = Duration::from_millis(50);
+/// So long a group has after each request to end.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Runs a command to its end, with the standard streams that it was given. None: it took longer than `limit`, and was ended with
+/// all that it started. A signal that ends mallow ends the command first, and this does not return.
+pub fn run(command: &mut Command, limit: Option<Duration>) -> io::Result<Option<ExitStatus>> {
+    let running = Running::begin()?;
+    let mut child = command.process_group(0).spawn()?;
+    let began = Instant::now();
+    loop {
+        let rest = limit.map(|limit| limit.saturating_sub(began.elapsed()));
+        if ends_within(&mut child, rest.map_or(LOOK, |rest| rest.min(LOOK)))? {
+            return child.wait().map(Some);
+        }
+        if running.to_end() {
+            end(&mut child)?;
+            running.die();
+        }
+        if rest.is_some_and(|rest| rest.is_zero()) {
+            end(&mut child)?;
+            return Ok(None);
+        }
+    }
+}
+
+/// The same, with nothing to read and with what it prints.
+pub fn output(command: &mut Command, limit: Option<Duration>) -> io::Result<Option<Output>> {
+    let (mut out, mut err) = (tempfile::tempfile()?, tempfile::tempfile()?);
+    command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(err.try_clone()?);
+    let Some(status) = run(command, limit)? else { return Ok(None) };
+    let said = |file: &mut File| {
+        let mut bytes = Vec::new();
+        file.rewind()?;
+        file.read_to_end(&mut bytes).map(|_| bytes)
+    };
+    Ok(Some(Output { status, stdout: said(&mut out)?, stderr: said(&mut err)? }))
+}
+
+/// True when the child ended in that time.
+fn ends_within(child: &mut Child, time: Duration) -> io::Result<bool> {
+    let began = Instant::now();
+    let pid = pid(child);
+    let handle = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    loop {
+        if child.try_wait()?.is_some() {
+            return Ok(true);
+        }
+        let rest = time.saturating_sub(began.elapsed());
+        if rest.is_zero() {
+            return Ok(false);
+        }
+        match &handle {
+            Some(handle) => {
+                let rest = Timespec { tv_sec: rest.as_secs() as i64, tv_nsec: rest.subsec_nanos().into() };
+                // It comes back early where a signal arrives: time is looked at anew.
+                let _ = poll(&mut [PollFd::new(handle, PollFlags::IN)], Some(&rest));
+            }
+            // Before Linux 5.3, or where no descriptor is left.
+            None => std::thread::sleep(rest.min(Duration::from_millis(5))),
+        }
+    }
+}
+
+/// Ends a command and its group: in good order, so that a mallow among them leaves nothing behind, also where its own command
+/// heeds nothing.
+fn end(child: &mut Child) -> io::Result<()> {
+    let Some(pid) = pid(child) else { return Ok(()) };
+    let _ = kill_process_group(pid, Signal::TERM);
+    // As Ctrl-C twice: the first is for a mallow's command, the second ends mallow without it.
+    for _ in 0..2 {
+        if !ends_within(child, PATIENCE)? {
+            let _ = kill_process(pid, Signal::INT);
+        }
+    }
+    ends_within(child, PATIENCE)?;
+    let _ = kill_process_group(pid, Signal::KILL);
+    child.wait().map(drop)
+}
+
+fn pid(child: &Child) -> Option<Pid> {
+    Pid::from_raw(child.id() as i32)
+}
