@@ -223,3 +223,73 @@ fn loaded(before: &[Instruction], register: Register) -> Option<u64> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decoded(bytes: &[u8]) -> Vec<Instruction> {
+        Decoder::with_ip(64, bytes, 0x1000, DecoderOptions::NONE).into_iter().collect()
+    }
+
+    const LEA_RAX: &[u8] = &[0x48, 0x8d, 0x05, 0x10, 0, 0, 0]; // lea 0x10(%rip), %rax
+    const LEA_RCX: &[u8] = &[0x48, 0x8d, 0x0d, 0x20, 0, 0, 0]; // lea 0x20(%rip), %rcx
+    const RCX_TO_RAX: &[u8] = &[0x48, 0x89, 0xc8]; // mov %rcx, %rax
+    const FROM_MEMORY: &[u8] = &[0x48, 0x8b, 0x44, 0x24, 8]; // mov 8(%rsp), %rax
+    const CLEAR_EBX: &[u8] = &[0x31, 0xdb]; // xor %ebx, %ebx
+    const TEST_RAX: &[u8] = &[0x48, 0x85, 0xc0]; // test %rax, %rax
+    const JUMP: &[u8] = &[0xeb, 0]; // jmp
+    const BRANCH: &[u8] = &[0x74, 0]; // je
+    const CALL: &[u8] = &[0xe8, 0, 0, 0, 0]; // call
+
+    #[test]
+    fn a_register_is_followed_to_the_address_that_it_was_loaded_with() {
+        for (what, parts, expected) in [
+            ("loaded", vec![LEA_RAX], Some(0x1017)),
+            ("loaded before something else", vec![LEA_RAX, CLEAR_EBX, TEST_RAX], Some(0x1017)),
+            ("moved", vec![LEA_RCX, RCX_TO_RAX], Some(0x1027)),
+            ("the last counts", vec![LEA_RAX, LEA_RCX, RCX_TO_RAX], Some(0x102e)),
+            ("branches may be passed", vec![LEA_RAX, BRANCH], Some(0x1017)),
+            ("read from memory", vec![LEA_RAX, FROM_MEMORY], None),
+            ("what is before a jump does not lead here", vec![LEA_RAX, JUMP], None),
+            ("a call leaves no register as it was", vec![LEA_RAX, CALL], None),
+            ("never", vec![LEA_RCX], None),
+        ] {
+            assert_eq!(loaded(&decoded(&parts.concat()), Register::RAX), expected, "{what}");
+        }
+        let far = [LEA_RAX, &CLEAR_EBX.repeat(BEFORE)].concat();
+        assert_eq!(loaded(&decoded(&far), Register::RAX), None, "too far away");
+    }
+
+    #[test]
+    fn registers_of_types() {
+        for (callee, register) in [
+            ("runtime.growslice", Some(Register::RSI)),
+            ("runtime.mallocgcSmallNoscan", Some(Register::RBX)),
+            ("runtime.newobject", Some(Register::RAX)),
+            ("runtime.mapassign_fast64", Some(Register::RAX)),
+            ("runtime.convTstring", None),
+            ("main.newobject", None),
+        ] {
+            assert_eq!(argument(callee), register, "{callee}");
+        }
+    }
+
+    #[test]
+    fn where_small_objects_are_put_together() {
+        let code = |size: u8, above: u8, none: u8, tested: u8| {
+            let mut bytes = vec![0x48, 0x83, 0xf9, size]; // cmp $size, %rcx
+            bytes.extend([0x77, above]); // ja new
+            bytes.extend([0x48, 0x8b, 0x46, 0x10]); // mov 0x10(%rsi), %rax
+            bytes.extend([0x48, 0x85, tested]); // test %rax, %rax
+            bytes.extend([0x74, none]); // je new
+            decoded(&bytes)
+        };
+        // Both jumps lead to 0x1020.
+        assert_eq!(combines(&code(16, 0x1a, 0x11, 0xc0)), Some(0x1003));
+        assert_eq!(combines(&code(8, 0x1a, 0x11, 0xc0)), None, "another size");
+        assert_eq!(combines(&code(16, 0x1b, 0x11, 0xc0)), None, "they lead to two places");
+        assert_eq!(combines(&code(16, 0x1a, 0x11, 0xdb)), None, "another register is looked at");
+        assert_eq!(combines(&code(16, 0x1a, 0x11, 0xc0)[..4]), None);
+    }
+}

@@ -126,7 +126,9 @@ fn alike(diagnostic: &Diagnostic, chain: &[Place], call: Option<&Call>) -> Optio
     if diagnostic.verdict != Verdict::DoesNotEscape {
         score += 4;
     }
-    if diagnostic.kind == Kind::Boxed {
+    // What a function is there for is likelier than what else it is used for: makeslice copies and appends, too.
+    let meant = call.and_then(|call| Family::of(&call.callee)?.meant());
+    if diagnostic.kind == Kind::Boxed || meant == Some(diagnostic.kind) {
         score += 1;
     }
     if let Some(of) = call.and_then(|call| call.of.as_ref()) {
@@ -162,7 +164,7 @@ fn fits(diagnostic: &Diagnostic, name: &str) -> Option<bool> {
     {
         return None;
     }
-    let last = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
+    let last = |name: &str| name.rsplit(['.', '*']).next().unwrap_or(name).to_owned();
     let pointers = |name: &str| name.chars().take_while(|&c| c == '*').count();
     let (written, name) = (alias(written), alias(name));
     (name.starts_with(|c: char| c.is_alphabetic() || c == '*'))
@@ -190,5 +192,198 @@ fn short(file: &str) -> String {
     match (parts.next(), parts.next()) {
         (Some(name), Some(directory)) => format!("{directory}/{name}"),
         (name, _) => name.unwrap_or_default().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{allocation, call, escapes, place, position, stays};
+    use super::*;
+
+    /// What each allocation was found to be: the place of the diagnostic, and among how many.
+    fn found(list: Vec<Diagnostic>, allocations: &[Allocation]) -> Vec<Option<(u32, u32, String, usize)>> {
+        let compiled = Compiled::new(list);
+        let told = |found: Found| {
+            let Diagnostic { position, what, .. } = found.diagnostic;
+            (position.line, position.column, what.clone(), found.one_of)
+        };
+        compiled.find(allocations).into_iter().map(|found| found.map(told)).collect()
+    }
+
+    fn one(line: u32, column: u32, what: &str) -> Option<(u32, u32, String, usize)> {
+        Some((line, column, what.to_owned(), 1))
+    }
+
+    fn object(address: u64, chain: &[Place], of: &str) -> Allocation {
+        allocation(address, chain, Some(call("runtime.newobject", Some(of))))
+    }
+
+    #[test]
+    fn one_function_in_two_places_is_told_apart_by_where_it_is_inlined() {
+        let inner = place("p.New", "a.go:3");
+        let list = vec![
+            escapes(Kind::Composite, "&T{...}", &["a.go:3:9", "b.go:20:5"]),
+            stays(Kind::Composite, "&T{...}", &["a.go:3:9", "b.go:30:5"]),
+            escapes(Kind::Composite, "&T{...}", &["a.go:3:9"]),
+            escapes(Kind::Composite, "&T{...}", &["a.go:3:9", "c.go:7:1", "b.go:20:5"]),
+        ];
+        let chains = [
+            vec![inner.clone(), place("p.F", "b.go:20")],
+            vec![inner.clone(), place("p.F", "b.go:30")],
+            vec![inner.clone()],
+            vec![inner.clone(), place("p.G", "c.go:7"), place("p.F", "b.go:20")],
+            vec![inner, place("p.F", "b.go:40")],
+        ];
+        let compiled = Compiled::new(list);
+        let allocations: Vec<_> = (0..).zip(&chains).map(|(at, chain)| object(at, chain, "p.T")).collect();
+        let places = compiled.find(&allocations).into_iter().map(|found| found.map(|f| &f.diagnostic.inlined_at));
+        let lines: Vec<Option<Vec<u32>>> = places.map(|at| Some(at?.iter().map(|at| at.line).collect())).collect();
+        assert_eq!(lines, [Some(vec![20]), Some(vec![30]), Some(vec![]), Some(vec![7, 20]), None]);
+    }
+
+    #[test]
+    fn the_call_tells_what_it_may_be() {
+        let line = [place("p.F", "a.go:5")];
+        let list = || {
+            vec![
+                escapes(Kind::Append, "append(x, y)", &["a.go:5:1"]),
+                escapes(Kind::Make, "make([]T, n)", &["a.go:5:2"]),
+                escapes(Kind::Boxed, "n", &["a.go:5:3"]),
+                escapes(Kind::Closure, "func literal", &["a.go:5:4"]),
+                escapes(Kind::Concatenation, "a + b", &["a.go:5:5"]),
+                escapes(Kind::Conversion, "string(x)", &["a.go:5:6"]),
+                escapes(Kind::MakeChan, "make(chan T)", &["a.go:5:7"]),
+                escapes(Kind::MakeMap, "make(map[T]T)", &["a.go:5:8"]),
+                escapes(Kind::MapLiteral, "map[T]T{...}", &["a.go:5:9"]),
+            ]
+        };
+        for (callee, of, expected) in [
+            ("runtime.growslice", None, one(5, 1, "append(x, y)")),
+            ("runtime.makeslice", None, one(5, 2, "make([]T, n)")),
+            ("runtime.convT64", None, one(5, 3, "n")),
+            ("runtime.newobject", Some("struct { F uintptr; X0 int }"), one(5, 4, "func literal")),
+            ("runtime.concatstring2", None, one(5, 5, "a + b")),
+            ("runtime.slicebytetostring", None, one(5, 6, "string(x)")),
+            ("runtime.makechan", None, one(5, 7, "make(chan T)")),
+            ("runtime.newproc", None, one(5, 4, "func literal")),
+            ("runtime.mapassign_faststr", None, one(5, 9, "map[T]T{...}")),
+            // A call that is no allocation, and one that no expression stands for.
+            ("p.other", None, None),
+            ("reflect.unsafe_New", None, None),
+        ] {
+            let found = found(list(), &[allocation(1, &line, Some(call(callee, of)))]);
+            assert_eq!(found, [expected], "{callee}");
+        }
+    }
+
+    #[test]
+    fn types_tell_two_of_one_line_apart() {
+        let line = [place("p.F", "a.go:5")];
+        let list = || {
+            vec![
+                escapes(Kind::Composite, "&Point{...}", &["a.go:5:9"]),
+                escapes(Kind::New, "new(*Point)", &["a.go:5:20"]),
+                escapes(Kind::New, "new(byte)", &["a.go:5:30"]),
+                escapes(Kind::New, "new(any)", &["a.go:5:40"]),
+            ]
+        };
+        let all = [(1, "uint8"), (4, "p.Point"), (3, "interface {}"), (2, "*p.Point")];
+        let allocations: Vec<_> = all.iter().map(|&(address, of)| object(address, &line, of)).collect();
+        let expected =
+            [one(5, 30, "new(byte)"), one(5, 9, "&Point{...}"), one(5, 40, "new(any)"), one(5, 20, "new(*Point)")];
+        assert_eq!(found(list(), &allocations), expected);
+        // A type of that name is none of these; what a name of the source stands for may be a basic type.
+        assert_eq!(found(list(), &[object(1, &line, "q.Other")]), [None]);
+        let Some((_, _, _, among)) = &found(list(), &[object(1, &line, "int")])[0] else { panic!("nothing") };
+        assert!(*among > 1);
+    }
+
+    #[test]
+    fn several_alike_are_in_the_order_of_columns() {
+        let line = [place("p.F", "a.go:5")];
+        let alike = |column: &str| escapes(Kind::Composite, "&Point{...}", &[&format!("a.go:5:{column}")]);
+        let list = || vec![alike("40"), alike("9"), alike("25")];
+        let allocations = [object(300, &line, "p.Point"), object(100, &line, "p.Point"), object(200, &line, "p.Point")];
+        let columns = |found: Vec<Option<(u32, u32, String, usize)>>| -> Vec<(u32, usize)> {
+            found.into_iter().map(|found| found.expect("one")).map(|(_, column, _, among)| (column, among)).collect()
+        };
+        assert_eq!(columns(found(list(), &allocations)), [(40, 1), (9, 1), (25, 1)]);
+        // One of them did not run: which, the code does not tell.
+        assert_eq!(columns(found(list(), &allocations[..2])), [(25, 3), (9, 3)]);
+    }
+
+    #[test]
+    fn what_is_in_the_heap_by_the_compiler_is_likelier() {
+        let line = [place("p.F", "a.go:5")];
+        let list = vec![
+            stays(Kind::Make, "make([]int, n)", &["a.go:5:3"]),
+            escapes(Kind::Make, "make([]int, m)", &["a.go:5:30"]),
+        ];
+        let makes = allocation(1, &line, Some(call("runtime.makeslice", Some("int"))));
+        assert_eq!(found(list, &[makes]), [one(5, 30, "make([]int, m)")]);
+    }
+
+    #[test]
+    fn without_the_program_it_is_what_escapes() {
+        let line = [place("p.F", "a.go:5")];
+        let list = || {
+            vec![
+                stays(Kind::Make, "make([]int, n)", &["a.go:5:3"]),
+                escapes(Kind::Boxed, "\"text\"", &["a.go:5:10"]),
+                escapes(Kind::Composite, "&T{...}", &["a.go:5:20"]),
+            ]
+        };
+        assert_eq!(found(list(), &[allocation(1, &line, None)]), [one(5, 20, "&T{...}")]);
+        assert_eq!(found(list()[..2].to_vec(), &[allocation(1, &line, None)]), [None]);
+    }
+
+    #[test]
+    fn variables_of_inlined_functions_are_their_callers() {
+        let mut variable = escapes(Kind::Variable, "n", &["a.go:3:8", "b.go:20:5"]);
+        variable.verdict = Verdict::Moved;
+        let allocations = [
+            object(1, &[place("p.F", "b.go:20")], "int"),
+            object(2, &[place("p.F", "b.go:21")], "int"),
+            object(3, &[place("p.X", "c.go:9"), place("p.F", "b.go:20")], "int"),
+        ];
+        assert_eq!(found(vec![variable], &allocations), [one(3, 8, "n"), None, None]);
+        // The function that it is in is inside of another one itself.
+        let within = escapes(Kind::Variable, "m", &["a.go:3:8", "c.go:9:1", "b.go:20:5"]);
+        let (here, elsewhere) = (place("p.X", "c.go:9"), place("p.X", "c.go:8"));
+        let outer = place("p.F", "b.go:20");
+        let chains = [vec![here, outer.clone()], vec![elsewhere, outer.clone()], vec![outer]];
+        let allocations: Vec<_> = (0..).zip(&chains).map(|(at, chain)| object(at, chain, "int")).collect();
+        assert_eq!(found(vec![within], &allocations), [one(3, 8, "m"), None, None]);
+    }
+
+    #[test]
+    fn where_only_the_outermost_line_is_known_that_is_enough() {
+        let mut unplaced = escapes(Kind::Composite, "&T{...}", &["b.go:20:5"]);
+        let inlined = object(1, &[place("p.New", "a.go:3"), place("p.F", "b.go:20")], "p.T");
+        assert_eq!(found(vec![unplaced.clone()], std::slice::from_ref(&inlined)), [None]);
+        unplaced.placed = false;
+        assert_eq!(found(vec![unplaced], &[inlined]), [one(20, 5, "&T{...}")]);
+    }
+
+    #[test]
+    fn instances_of_a_generic_function_are_one() {
+        let line = [place("p.Make[...]", "a.go:5")];
+        let instance = || escapes(Kind::Make, "make([]go.shape.int, n)", &["a.go:5:9"]);
+        let makes = allocation(1, &line, Some(call("runtime.makeslice", Some("int"))));
+        assert_eq!(found(vec![instance(), instance()], &[makes]), [one(5, 9, "make([]go.shape.int, n)")]);
+    }
+
+    #[test]
+    fn files_are_known_by_their_directory_and_name() {
+        let of = |file: &str| {
+            let here = Place { file: file.to_owned(), ..place("p.F", "a.go:5") };
+            found(vec![escapes(Kind::New, "new(T)", &["a.go:5:9"])], &[object(1, &[here], "p.T")]).remove(0).is_some()
+        };
+        assert!(of("/home/p/a.go") && of("example.com/p/a.go"), "-trimpath leaves the package's name");
+        assert!(!of("/home/q/a.go") && !of("/home/p/b.go"));
+        // The outermost line is looked up, the others are compared: what cgo rewrote has no directory.
+        let cgo = Position { file: "a.cgo1.go".to_owned(), ..position("a.go:3:1") };
+        assert!(same(&cgo, &place("p.F", "a.go:3")));
+        assert!(!same(&cgo, &place("p.F", "b.go:3")) && !same(&cgo, &place("p.F", "a.go:4")));
     }
 }

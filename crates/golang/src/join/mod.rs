@@ -4,6 +4,8 @@
 //! allocations on one line are told apart, and one function that was inlined in many places.
 
 mod find;
+#[cfg(test)]
+mod fixture;
 mod runtime;
 mod sites;
 
@@ -15,7 +17,7 @@ use crate::model::{Diagnostic, Kind, Verdict};
 use runtime::Family;
 
 pub use find::{Compiled, Found};
-pub use sites::{Seen, Sums, allocations, difference, once};
+pub use sites::{Apart, Listed, Runs, Seen, Sums, allocations, difference, each};
 
 /// A line of a function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -210,5 +212,95 @@ fn explanation(allocation: &Allocation, found: Option<Found>) -> Explanation {
             one_of,
             diagnostic: kept,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fixture::{allocation, call, escapes, place, stays};
+    use super::*;
+    use crate::model::{Kind, Reason};
+
+    fn explained(callee: &str, of: Option<&str>, list: Vec<Diagnostic>) -> Explanation {
+        let here = allocation(1, &[place("p.F", "a.go:5")], Some(call(callee, of)));
+        explain(vec![here], &Compiled::new(list)).remove(0).explanation
+    }
+
+    #[test]
+    fn the_compiler_says_why_where_it_put_it_into_the_heap() {
+        let told = explained("runtime.newobject", Some("p.T"), vec![escapes(Kind::New, "new(T)", &["a.go:5:9"])]);
+        assert_eq!((told.source, told.what.as_str()), (Source::Compiler, "new(T)"));
+        assert_eq!((told.reason, told.remedy.is_some()), (Reason::Returned.words(), true));
+    }
+
+    #[test]
+    fn the_runtime_says_why_where_the_compiler_left_it_on_the_stack_or_is_silent() {
+        let make = "make([]int, n)";
+        let told = explained("runtime.makeslice", Some("int"), vec![stays(Kind::Make, make, &["a.go:5:9"])]);
+        assert_eq!((told.source, told.what.as_str()), (Source::Runtime, make));
+        assert_eq!(told.reason, "it does not escape, but its size is known at run time only");
+        let told = explained("runtime.makeslice", Some("int"), Vec::new());
+        assert_eq!((told.source, told.what.as_str()), (Source::Runtime, "make([]int, n)"));
+        assert_eq!(told.reason, "its size is known at run time only");
+    }
+
+    #[test]
+    fn what_grows_grows_whether_it_escapes_or_not() {
+        for list in [vec![escapes(Kind::Append, "append(x, y)", &["a.go:5:9"])], Vec::new()] {
+            let told = explained("runtime.growslice", Some("int"), list);
+            assert_eq!((told.source, told.reason.as_str()), (Source::Runtime, "the slice grows beyond its capacity"));
+        }
+        let told = explained("runtime.mapassign_faststr", Some("map[string]int"), Vec::new());
+        assert_eq!((told.what.as_str(), told.source), ("growth of a map[string]int", Source::Runtime));
+    }
+
+    #[test]
+    fn what_is_boxed_is_said_to_be_in_an_interface() {
+        // The compiler calls it a concatenation, the runtime is called to put it into an interface.
+        let told = explained("runtime.convT64", None, vec![escapes(Kind::Concatenation, "n + 1", &["a.go:5:9"])]);
+        assert_eq!(told.what, "n + 1 in an interface");
+    }
+
+    #[test]
+    fn where_nobody_says_why_nothing_is_said() {
+        let silent = Diagnostic { reason: Reason::Unknown, ..escapes(Kind::New, "new(T)", &["a.go:5:9"]) };
+        for (callee, list) in [
+            ("runtime.newobject", Vec::new()),
+            ("runtime.newobject", vec![silent]),
+            ("p.assembly", vec![escapes(Kind::New, "new(T)", &["a.go:5:9"])]),
+            ("runtime.newobject", vec![stays(Kind::New, "new(T)", &["a.go:5:9"])]),
+        ] {
+            let told = explained(callee, None, list);
+            assert_eq!((told.source, told.reason.as_str(), told.remedy), (Source::None, "", None), "{callee}");
+        }
+    }
+
+    #[test]
+    fn the_same_allocation_of_the_source_is_one_line() {
+        let explained = |address, line: &str, callee: &str, column: &str| {
+            let mut here = allocation(address, &[place("p.F", line)], Some(call(callee, Some("p.T"))));
+            let caller = |at: &str| Caller { place: place("own.G", at), allocations: 1.0 };
+            here.callers = vec![caller("b.go:1"), caller(if address == 1 { "b.go:2" } else { "b.go:3" })];
+            let list = vec![escapes(Kind::New, "new(T)", &[&format!("{line}:{column}")])];
+            explain(vec![here], &Compiled::new(list)).remove(0)
+        };
+        let one = || explained(1, "a.go:5", "runtime.newobject", "9");
+        let merged = merge(vec![one(), explained(2, "a.go:5", "runtime.newobject", "9")]);
+        let [sum] = &merged[..] else { panic!("{merged:?}") };
+        assert_eq!((sum.allocation.allocations, sum.allocation.bytes), (2.0, 16.0));
+        let callers = sum.allocation.callers.iter().map(|caller| (caller.place.line, caller.allocations));
+        assert_eq!(callers.collect::<Vec<_>>(), [(1, 2.0), (2, 1.0), (3, 1.0)]);
+        for other in [
+            explained(2, "a.go:6", "runtime.newobject", "9"),
+            explained(2, "a.go:5", "runtime.newarray", "9"),
+            explained(2, "a.go:5", "runtime.newobject", "20"),
+        ] {
+            assert_eq!(merge(vec![one(), other]).len(), 2);
+        }
+        let mut setup = one();
+        setup.allocation.setup = true;
+        setup.allocation.allocations = 5.0;
+        let merged = merge(vec![one(), setup]);
+        assert!(merged.len() == 2 && merged[0].allocation.setup, "the most come first");
     }
 }

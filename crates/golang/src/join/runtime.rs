@@ -88,6 +88,18 @@ impl Family {
         })
     }
 
+    /// What it is there for; objects are of all kinds.
+    pub fn meant(self) -> Option<Kind> {
+        Some(match self {
+            Self::Slice => Kind::Make,
+            Self::Box => Kind::Boxed,
+            Self::Channel => Kind::MakeChan,
+            Self::Map => Kind::MakeMap,
+            Self::Grow => Kind::Append,
+            _ => return None,
+        })
+    }
+
     /// What the compiler may call it.
     pub fn kinds(self, call: &Call) -> &'static [Kind] {
         use Kind::*;

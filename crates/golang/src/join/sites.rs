@@ -24,61 +24,137 @@ pub struct Sums {
     pub bytes: f64,
 }
 
+impl Sums {
+    /// Both together.
+    pub fn plus(self, other: Self) -> Self {
+        Self { allocations: self.allocations + other.allocations, bytes: self.bytes + other.bytes }
+    }
+}
+
 type Counts = (u64, u64);
 
-/// What `many` has more than `few`, by operation and by instruction, the most allocations first; and the sum of what no
-/// line of a function leads to.
-pub fn allocations(few: Option<&Profile>, many: &Profile, operations: u64, seen: &dyn Seen) -> (Vec<Allocation>, Sums) {
-    let before = few.map(stacks).unwrap_or_default();
-    let more = stacks(many).into_iter().map(|(stack, (count, bytes))| {
-        let less = before.get(&stack).copied().unwrap_or_default();
-        (stack, (count.saturating_sub(less.0), bytes.saturating_sub(less.1)))
+/// What was allocated.
+#[derive(Clone, Debug, Default)]
+pub struct Listed {
+    /// By instruction, the most first.
+    pub allocations: Vec<Allocation>,
+    /// The sum of what no line of a function leads to.
+    pub nowhere: Sums,
+}
+
+impl Listed {
+    /// All of it.
+    pub fn sum(&self) -> Sums {
+        let of = |allocation: &Allocation| Sums { allocations: allocation.allocations, bytes: allocation.bytes };
+        self.allocations.iter().map(of).fold(self.nowhere, Sums::plus)
+    }
+
+    /// The same by so many operations.
+    pub fn by(&mut self, operations: f64) {
+        let by = |n: &mut f64| *n /= operations.max(1.0);
+        by(&mut self.nowhere.allocations);
+        by(&mut self.nowhere.bytes);
+        for allocation in &mut self.allocations {
+            by(&mut allocation.allocations);
+            by(&mut allocation.bytes);
+            allocation.callers.iter_mut().for_each(|caller| by(&mut caller.allocations));
+        }
+    }
+}
+
+/// What one profile has.
+pub fn allocations(profile: &Profile, seen: &dyn Seen) -> Listed {
+    by_instruction(stacks(profile).into_iter(), 1, seen)
+}
+
+/// What of a benchmark `many` has more than `few`, by operation.
+pub fn each(few: &Profile, many: &Profile, operations: u64, seen: &dyn Seen) -> Listed {
+    let before = stacks(few);
+    let of_benchmark = stacks(many).into_iter().filter(|(stack, _)| in_benchmark(stack));
+    let more = of_benchmark.map(|(stack, counts)| {
+        let more = less(counts, before.get(&stack).copied().unwrap_or_default());
+        (stack, more)
     });
     by_instruction(more, operations, seen)
 }
 
-/// What `many` has once: neither `before` has it, nor does it grow with operations. `many` has `all` operations after those of
-/// `before`, and `operations` more than `few`.
-pub fn once(
-    before: &Profile,
-    few: &Profile,
-    many: &Profile,
-    (all, operations): (u64, u64),
-    seen: &dyn Seen,
-) -> (Vec<Allocation>, Sums) {
-    let (before, few) = (stacks(before), stacks(few));
-    let of_benchmark = stacks(many).into_iter().filter(|(stack, _)| in_benchmark(stack));
-    let once = of_benchmark.map(|(stack, counts)| {
-        let before = before.get(&stack).copied().unwrap_or_default();
-        let few = few.get(&stack).copied().unwrap_or_default();
-        let left = |many: u64, before: u64, few: u64| {
-            let growing = many.saturating_sub(few) as f64 / operations.max(1) as f64 * all as f64;
-            many.saturating_sub(before).saturating_sub(growing.round() as u64)
+/// Profiles of one benchmark, each with the operations that it has after `before`.
+pub struct Runs<'a> {
+    /// The program's beginning, and the one operation that Go tries each benchmark with.
+    pub before: &'a Profile,
+    /// With few operations.
+    pub few: (&'a Profile, u64),
+    /// With many.
+    pub many: (&'a Profile, u64),
+}
+
+/// What benchmarks allocate, apart.
+pub struct Apart {
+    /// By operation.
+    pub each: Listed,
+    /// Once in the run with few operations; all of it is set-up.
+    pub once_in_few: Listed,
+    /// Once in the run with many.
+    pub once_in_many: Listed,
+}
+
+/// A stack with fewer allocations in the run with few may have them there or not by chance.
+const SURE: f64 = 8.0;
+
+impl Runs<'_> {
+    /// Tells what each operation allocates from what happens once: in one of the two runs, it may be, where a pool is empty
+    /// in one and not in the other.
+    pub fn apart(&self, seen: &dyn Seen) -> Apart {
+        let before = stacks(self.before);
+        let (few, many) = (stacks(self.few.0), stacks(self.many.0));
+        let more = self.many.1.saturating_sub(self.few.1).max(1);
+        let (mut growing, mut in_few, mut in_many) = (Vec::new(), Vec::new(), Vec::new());
+        let all = many.keys().chain(few.keys().filter(|stack| !many.contains_key(*stack)));
+        for stack in all.filter(|stack| in_benchmark(stack)) {
+            let of = |run: &FxHashMap<Vec<FrameKey>, Counts>| run.get(stack).copied().unwrap_or_default();
+            let (few, many) = (less(of(&few), of(&before)), less(of(&many), of(&before)));
+            let mut growth = less(many, few);
+            // What grows with operations is in the run with few as well.
+            let expected = growth.0 as f64 / more as f64 * self.few.1 as f64;
+            if expected >= SURE && (few.0 as f64) < expected / 2.0 {
+                growth = (0, 0);
+            }
+            let grown = |operations: u64| {
+                let part = operations as f64 / more as f64;
+                ((growth.0 as f64 * part).round() as u64, (growth.1 as f64 * part).round() as u64)
+            };
+            growing.push((stack.clone(), growth));
+            in_few.push((stack.clone(), less(few, grown(self.few.1))));
+            in_many.push((stack.clone(), less(many, grown(self.many.1))));
+        }
+        let once = |stacks: Vec<(Vec<FrameKey>, Counts)>| {
+            let mut listed = by_instruction(stacks.into_iter(), 1, seen);
+            listed.allocations.iter_mut().for_each(|allocation| allocation.setup = true);
+            listed
         };
-        let once = (left(counts.0, before.0, few.0), left(counts.1, before.1, few.1));
-        (stack, once)
-    });
-    let (mut allocations, sums) = by_instruction(once, 1, seen);
-    for allocation in &mut allocations {
-        allocation.setup = true;
+        Apart {
+            each: by_instruction(growing.into_iter(), more, seen),
+            once_in_few: once(in_few),
+            once_in_many: once(in_many),
+        }
     }
-    (allocations, sums)
 }
 
-/// Code of a benchmark, not of Go's own that runs it: in goroutines of its own there is none of that.
+fn less(of: Counts, by: Counts) -> Counts {
+    (of.0.saturating_sub(by.0), of.1.saturating_sub(by.1))
+}
+
+/// Code of a benchmark, not of Go's own that runs it: in goroutines of its own there is none of that. A benchmark that runs
+/// others has them in goroutines of their own, and what is below its call is about their names and results.
 fn in_benchmark(stack: &[FrameKey]) -> bool {
-    let mut places = stack.iter().flat_map(|frame| &frame.places);
-    places.find(|place| place.function.starts_with("testing.")).is_none_or(|place| {
-        let runs = ["testing.(*B).runN", "testing.(*B).RunParallel"];
-        runs.iter().any(|function| place.function.starts_with(function))
-    })
+    let places = || stack.iter().flat_map(|frame| &frame.places).map(|place| place.function.as_str());
+    let runs =
+        |function: &str| ["testing.(*B).runN", "testing.(*B).RunParallel"].iter().any(|f| function.starts_with(f));
+    let of_testing = places().any(|function| function.starts_with("testing."));
+    !of_testing || places().any(runs) && !places().any(|function| function == "testing.(*B).Run")
 }
 
-fn by_instruction(
-    stacks: impl Iterator<Item = (Vec<FrameKey>, Counts)>,
-    operations: u64,
-    seen: &dyn Seen,
-) -> (Vec<Allocation>, Sums) {
+fn by_instruction(stacks: impl Iterator<Item = (Vec<FrameKey>, Counts)>, operations: u64, seen: &dyn Seen) -> Listed {
     let mut found: FxHashMap<Option<FrameKey>, (Allocation, FxHashMap<Place, Counts>, Counts)> = FxHashMap::default();
     for (stack, counts) in stacks {
         if counts.0 == 0 {
@@ -119,7 +195,7 @@ fn by_instruction(
         let by = b.allocations.total_cmp(&a.allocations).then(b.bytes.total_cmp(&a.bytes));
         by.then_with(|| a.chain.cmp(&b.chain)).then(a.address.cmp(&b.address))
     });
-    (all, nowhere)
+    Listed { allocations: all, nowhere }
 }
 
 /// Leaves in `many` what it has more than `few`, as so many allocations as `per` of its `operations` have.
@@ -132,6 +208,10 @@ pub fn difference(few: &Profile, many: &mut Profile, operations: u64, per: u64) 
     let mut totals = mallow_profile::Counts::default();
     for site in &mut sites {
         let stack = stack_of(many, site.stack, &mut keys);
+        if !in_benchmark(&stack) {
+            site.counts = mallow_profile::Counts::default();
+            continue;
+        }
         let less = before.get(&stack).copied().unwrap_or_default();
         site.counts = mallow_profile::Counts {
             allocations: scaled(site.counts.allocations.saturating_sub(less.0)),
@@ -200,4 +280,137 @@ fn key(profile: &Profile, id: FrameId) -> FrameKey {
     // What is kept of a call is, in some profiles, the address behind it.
     let address = frame.address.saturating_sub(u64::from(!frame.exact));
     FrameKey { address, places: frame.lines.iter().map(place).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{Known, profile};
+    use super::*;
+
+    /// Where something was allocated, and how often.
+    fn told(listed: &Listed) -> Vec<(&str, f64)> {
+        let mut all: Vec<_> =
+            listed.allocations.iter().map(|a| (a.chain[0].function.as_str(), a.allocations)).collect();
+        all.sort_by_key(|(function, _)| *function);
+        all
+    }
+
+    const LOOP: (u64, &str) = (90, "testing.(*B).runN");
+
+    #[test]
+    fn a_place_is_the_innermost_that_is_no_part_of_the_runtime() {
+        let profile = profile(&[
+            (&[(1, "runtime.newobject"), (2, "lib.New in own.F"), (3, "own.G")], 5, 80),
+            // The same instruction, called from elsewhere.
+            (&[(1, "runtime.newobject"), (2, "lib.New in own.F"), (4, "own.H")], 2, 32),
+            // The runtime's function is inlined.
+            (&[(5, "runtime.alloc in lib.Get"), (6, "lib.More"), (7, "own.F in own.G")], 1, 8),
+            (&[(8, "runtime.main")], 4, 64),
+        ]);
+        let listed = allocations(&profile, &Known);
+        assert_eq!(listed.nowhere, Sums { allocations: 4.0, bytes: 64.0 });
+        assert_eq!(listed.sum(), Sums { allocations: 12.0, bytes: 184.0 });
+        let [new, get] = &listed.allocations[..] else { panic!("{listed:?}") };
+        let chain: Vec<_> = new.chain.iter().map(|place| place.function.as_str()).collect();
+        assert_eq!((chain, new.address, new.allocations), (vec!["lib.New", "own.F"], 1002, 7.0));
+        assert!(new.callers.is_empty(), "the line itself is the program's own");
+        let callers: Vec<_> = get.callers.iter().map(|c| (c.place.function.as_str(), c.allocations)).collect();
+        assert_eq!((get.chain[0].function.as_str(), callers), ("lib.Get", vec![("own.F", 1.0)]));
+    }
+
+    #[test]
+    fn operations_are_what_one_profile_has_more_than_the_other() {
+        let stack = |at| [(at, "own.F"), LOOP];
+        let few = profile(&[(&stack(1), 10, 160), (&stack(2), 7, 7), (&stack(3), 9, 9)]);
+        let many = profile(&[(&stack(1), 30, 480), (&stack(2), 7, 7), (&stack(3), 5, 5), (&stack(4), 5, 40)]);
+        let listed = each(&few, &many, 10, &Known);
+        let lines: Vec<_> = listed.allocations.iter().map(|a| (a.address, a.allocations, a.bytes)).collect();
+        assert_eq!(lines, [(1001, 2.0, 32.0), (1004, 0.5, 4.0)]);
+        let mut many = many;
+        difference(&few, &mut many, 10, 1000);
+        let sites: Vec<_> = many.sites.iter().map(|s| (s.counts.allocations, s.counts.allocated_bytes)).collect();
+        assert_eq!(sites, [(2000, 32_000), (500, 4000)]);
+        assert_eq!((many.totals.allocations, many.totals.allocated_bytes), (2500, 36_000));
+    }
+
+    /// `before` has one operation, `few` 10 more and `many` 100 more; by each run what a stack has.
+    fn apart(stacks: &[(&str, [u64; 3])]) -> Apart {
+        let of = |run: usize| {
+            let frames: Vec<_> = (1..).zip(stacks).map(|(at, (name, _))| [(at, *name), LOOP]).collect();
+            let rows = frames.iter().zip(stacks).map(|(f, (_, n))| (&f[..], n[run], 16 * n[run]));
+            let rows: Vec<_> = rows.filter(|row| row.1 > 0).collect();
+            profile(&rows)
+        };
+        let (before, few, many) = (of(0), of(1), of(2));
+        Runs { before: &before, few: (&few, 10), many: (&many, 100) }.apart(&Known)
+    }
+
+    #[test]
+    fn set_up_is_what_does_not_grow_with_operations() {
+        let apart = apart(&[
+            ("each", [2, 22, 202]),
+            ("seldom", [0, 0, 9]),
+            ("before", [300, 300, 300]),
+            ("set_up", [300, 600, 600]),
+            ("set_up_and_each", [300, 610, 700]),
+        ]);
+        assert_eq!(told(&apart.each), [("each", 2.0), ("seldom", 0.1), ("set_up_and_each", 1.0)]);
+        let once = [("set_up", 300.0), ("set_up_and_each", 300.0)];
+        assert_eq!(told(&apart.once_in_many), once);
+        assert_eq!(told(&apart.once_in_few), once);
+        assert!(apart.once_in_many.allocations.iter().all(|allocation| allocation.setup));
+        assert!(apart.each.allocations.iter().all(|allocation| !allocation.setup));
+    }
+
+    #[test]
+    fn what_only_one_of_two_runs_sets_up_grows_with_nothing() {
+        // A pool was empty in the run with many, and then in the one with few.
+        let empty_in_many = apart(&[("fill", [5000, 5000, 10_000]), ("each", [1, 11, 101])]);
+        assert_eq!(told(&empty_in_many.each), [("each", 1.0)]);
+        assert_eq!(told(&empty_in_many.once_in_many), [("fill", 5000.0)]);
+        assert_eq!(told(&empty_in_many.once_in_few), []);
+        let empty_in_few = apart(&[("fill", [5000, 10_000, 5000]), ("each", [1, 11, 101])]);
+        assert_eq!(told(&empty_in_few.each), [("each", 1.0)]);
+        assert_eq!(told(&empty_in_few.once_in_few), [("fill", 5000.0)]);
+        assert_eq!(told(&empty_in_few.once_in_many), []);
+        let in_few_alone = apart(&[("fill", [0, 70, 0])]);
+        assert_eq!((told(&in_few_alone.once_in_few), told(&in_few_alone.each)), (vec![("fill", 70.0)], vec![]));
+    }
+
+    #[test]
+    fn code_that_runs_benchmarks_is_no_part_of_them() {
+        let stacks: [&[(u64, &str)]; 6] = [
+            &[(1, "own.F"), (9, "testing.(*B).runN")],
+            &[(2, "own.F"), (9, "testing.(*B).RunParallel.func1")],
+            &[(3, "own.F"), (8, "own.goroutine")],
+            &[(4, "testing.(*common).Logf"), (8, "own.F"), (9, "testing.(*B).runN")],
+            &[(5, "fmt.Sprintf"), (7, "testing.(*B).Run"), (8, "own.F"), (9, "testing.(*B).runN")],
+            &[(6, "own.TestMain"), (9, "testing.(*M).Run")],
+        ];
+        let run = |n: u64| profile(&stacks.map(|stack| (stack, n, n)));
+        let (before, few, many) = (run(1), run(11), run(101));
+        let addresses = |listed: &Listed| {
+            let mut all: Vec<u64> = listed.allocations.iter().map(|a| a.address - 1000).collect();
+            all.sort_unstable();
+            all
+        };
+        let runs = Runs { before: &before, few: (&few, 10), many: (&many, 100) };
+        assert_eq!(addresses(&each(&few, &many, 90, &Known)), [1, 2, 3, 4]);
+        assert_eq!(addresses(&runs.apart(&Known).each), [1, 2, 3, 4]);
+        let mut saved = run(101);
+        difference(&few, &mut saved, 90, 90);
+        assert_eq!(saved.totals.allocations, 4 * 90);
+        let runs = Runs { before: &before, few: (&many, 10), many: (&many, 100) };
+        assert_eq!(addresses(&runs.apart(&Known).once_in_many), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn shares_of_operations_are_of_everything() {
+        let mut listed =
+            allocations(&profile(&[(&[(1, "lib.F"), (2, "own.G")], 30, 60), (&[(3, "runtime.x")], 6, 6)]), &Known);
+        listed.by(3.0);
+        assert_eq!(listed.nowhere, Sums { allocations: 2.0, bytes: 2.0 });
+        let one = &listed.allocations[0];
+        assert_eq!((one.allocations, one.bytes, one.callers[0].allocations), (10.0, 20.0, 10.0));
+    }
 }

@@ -32,6 +32,14 @@ pub fn compile(folder: &Path, name: &str, flags: &[&str]) -> PathBuf {
     let mut command = match source.extension().and_then(|e| e.to_str()) {
         Some("cpp") => Command::new("g++"),
         Some("rs") => Command::new("rustc"),
+        Some("go") => {
+            // Its cache is that of the other tests, so that the standard library is built once.
+            let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build/go-cache");
+            let mut command = Command::new("go");
+            command.env("GOCACHE", std::path::absolute(cache).unwrap()).env("GO111MODULE", "off");
+            run(command.current_dir(folder).arg("build").args(flags).arg("-o").arg(&out).arg(source));
+            return out;
+        }
         _ => Command::new("gcc"),
     };
     run(command.current_dir(folder).arg(source).arg("-o").arg(&out).args(flags));

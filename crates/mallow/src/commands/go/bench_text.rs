@@ -168,17 +168,6 @@ fn reconciled(measured: &Measured) -> Vec<String> {
     }
     if sums.unseen >= LEAST {
         sum += &format!(", {} in blocks that small objects share, which no profile sees", number(sums.unseen));
-    } else if sums.setup_on_lines > 0.0 {
-        sum += &format!(
-            "; set-up while the timer runs, {} in all, is shared out to all operations: b.ResetTimer() after it leaves it out",
-            number(sums.setup)
-        );
-    } else if sums.setup > 0.0 {
-        sum += &format!(
-            "; {} more are set-up, {} in all, while the timer runs: b.ResetTimer() after it leaves them out",
-            number(measured.allocs_per_op - sums.counted),
-            number(sums.setup)
-        );
     } else if off.abs() >= 1.0 && off.abs() > 0.01 * measured.allocs_per_op {
         sum += &format!(
             "; the benchmark says {}: {}",
@@ -187,6 +176,12 @@ fn reconciled(measured: &Measured) -> Vec<String> {
                 true => "the rest happens while its timer is stopped, or less often in longer runs",
                 false => "the rest happens once in many operations, or in other runs",
             }
+        );
+    }
+    if sums.setup > 0.0 {
+        sum += &format!(
+            "; set-up while the timer runs, {} in all, is shared out to all operations: b.ResetTimer() after it leaves it out",
+            number(sums.setup)
         );
     }
     told.push(sum);

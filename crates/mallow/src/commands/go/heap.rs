@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use mallow_golang::join::{self, Allocation, Compiled, Explained, Sums};
+use mallow_golang::join::{self, Allocation, Compiled, Explained, Listed, Sums};
 use mallow_golang::read::read;
 use mallow_golang::tool::{Go, TestBinary};
 use mallow_profile::{Counts, Profile, Word};
@@ -124,7 +124,7 @@ impl Heap {
         let tests = tests(&go, tested, &mut notes)?;
         let program = program(profile, binary, &tests, &mut notes)?;
         let own = Own { program: program.as_ref(), root: &go.root, directory: go.directory() };
-        let (allocations, nowhere) = join::allocations(None, profile, 1, &own);
+        let Listed { allocations, nowhere } = join::allocations(profile, &own);
         let sampled_bytes = profile.origin.as_ref().and_then(|origin| origin.sampled_bytes);
         Ok(Self { go, allocations, nowhere, sampled_bytes, notes, tests, mains })
     }

@@ -1,7 +1,6 @@
 //! Measuring the benchmarks of a package: times, every allocation, and reasons.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,12 +9,12 @@ use mallow_golang::join::{self, Allocation, Call, Compiled, Explained, Place, Se
 use mallow_golang::model::Diagnostic;
 use mallow_golang::read::read;
 use mallow_golang::results::Benchmark;
-use mallow_golang::tool::{ExactRun, Go, Input, Package, TestBinary, Timing};
+use mallow_golang::tool::{Go, Input, Package, TestBinary, Timing};
 use mallow_profile::Profile;
-use mallow_report::formats;
 use mallow_symbols::{GoProgram, TINY};
 use serde::Serialize;
 
+use super::count::{Counted, count};
 use crate::waiting::Working;
 
 /// A benchmark, and every line that allocates.
@@ -47,9 +46,6 @@ pub struct Measured {
     pub profile: Option<Profile>,
 }
 
-/// Operations of which allocations are saved: what happens once in a thousand of them is still there.
-const SAVED: u64 = 1000;
-
 /// How what was counted and what a benchmark says agree; by operation.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Sums {
@@ -67,8 +63,6 @@ pub struct Sums {
     pub unseen: f64,
     /// Allocations once, while the timer runs: set-up, which the benchmark divides by its operations.
     pub setup: f64,
-    /// Of these, on a line.
-    pub setup_on_lines: f64,
     /// Every allocation was seen, those in shared blocks too.
     pub exact: bool,
 }
@@ -114,7 +108,7 @@ impl Measurer<'_> {
         let said =
             |done: usize| self.working.at(&format!("counting allocations of {name}: {done} of {all} benchmarks"));
         said(0);
-        let counted = side_by_side(&allocating, &said, |benchmark| self.count(binary, program, benchmark, &own));
+        let counted = side_by_side(&allocating, &said, |benchmark| count(self.go, binary, program, benchmark, &own));
         let counted: Vec<(Benchmark, Result<Counted>)> = allocating.into_iter().zip(counted).collect();
         self.working.at("asking the compiler for reasons");
         let allocations = counted
@@ -133,29 +127,6 @@ impl Measurer<'_> {
             measured.push(self::measured(benchmark, mine.map(|(_, counted)| counted), &compiled, exact.is_some()));
         }
         Ok((measured, compiled))
-    }
-
-    /// Counts the allocations of a benchmark. Where they are not what it says of itself, they are counted without
-    /// collections as well: what is in pools is made anew after each, in set-up too, and that is not the same in two runs.
-    fn count(&self, binary: &TestBinary, program: &Path, benchmark: &Benchmark, own: &Own) -> Result<Counted> {
-        let says = benchmark.median(|run| run.allocations);
-        let off = |counted: &Counted| (counted.sum() - says).abs();
-        let near = |counted: &Counted| off(counted) < 1.0 + 0.01 * says;
-        let run = |collecting| -> Result<Counted> {
-            let run = self.go.exact(binary, program, benchmark, collecting)?;
-            let counted = count(&run, own)?;
-            if near(&counted) || counted.sum() > says {
-                return Ok(counted);
-            }
-            let before = self.go.before(binary, program, benchmark, collecting, &run)?;
-            counted.with_setup(&profile(&before)?, &run, benchmark, own)
-        };
-        let counted = run(true)?;
-        if near(&counted) {
-            return Ok(counted);
-        }
-        let without = run(false)?;
-        Ok(if off(&without) < off(&counted) { without } else { counted })
     }
 
     /// What the compiler said of the packages that allocate.
@@ -191,50 +162,6 @@ pub fn package(function: &str) -> String {
     name[..end].replace("%2e", ".")
 }
 
-/// What was counted of a benchmark.
-struct Counted {
-    allocations: Vec<Allocation>,
-    /// Set-up, divided by the operations of the undisturbed run.
-    setup: Vec<Allocation>,
-    nowhere: join::Sums,
-    operations: u64,
-    said: Option<Benchmark>,
-    /// What [`SAVED`] operations allocate.
-    profile: Profile,
-}
-
-impl Counted {
-    fn sum(&self) -> f64 {
-        let lines = self.allocations.iter().chain(&self.setup);
-        self.nowhere.allocations + lines.map(|a| a.allocations).sum::<f64>()
-    }
-
-    /// The same with its set-up, where that is what the benchmark says to be more than its operations allocate. What it says
-    /// is rounded down: one allocation by operation may be more.
-    fn with_setup(mut self, before: &Profile, run: &ExactRun, benchmark: &Benchmark, own: &Own) -> Result<Self> {
-        let (few, many) = (profile(&run.few)?, profile(&run.many)?);
-        let (setup, nowhere) = join::once(before, &few, &many, (run.many_operations, run.operations), own);
-        let Some(said) = self.said.as_ref().and_then(|said| said.runs.first()) else { return Ok(self) };
-        let found = nowhere.allocations + setup.iter().map(|a| a.allocations).sum::<f64>();
-        let (operations, timed) = (run.many_operations as f64, benchmark.median(|run| run.operations as f64));
-        let missing = (said.allocations - self.sum()) * operations;
-        if found < 0.99 * missing - operations || found > 1.01 * missing + 2.0 * operations {
-            return Ok(self);
-        }
-        self.nowhere.allocations += nowhere.allocations / timed;
-        self.nowhere.bytes += nowhere.bytes / timed;
-        self.setup = setup;
-        for allocation in &mut self.setup {
-            allocation.allocations /= timed;
-            allocation.bytes /= timed;
-            for caller in &mut allocation.callers {
-                caller.allocations /= timed;
-            }
-        }
-        Ok(self)
-    }
-}
-
 /// Does something for each, one on each processor: no times are measured meanwhile. `done` is told how many are done.
 fn side_by_side<T: Sync, R: Send>(all: &[T], done: &(dyn Fn(usize) + Sync), each: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let (next, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -257,27 +184,6 @@ fn side_by_side<T: Sync, R: Send>(all: &[T], done: &(dyn Fn(usize) + Sync), each
     });
     results.sort_by_key(|(index, _)| *index);
     results.into_iter().map(|(_, result)| result).collect()
-}
-
-fn count(run: &ExactRun, own: &Own) -> Result<Counted> {
-    let (few, mut many) = (profile(&run.few)?, profile(&run.many)?);
-    let (allocations, nowhere) = join::allocations(Some(&few), &many, run.operations, own);
-    join::difference(&few, &mut many, run.operations, SAVED);
-    Ok(Counted {
-        allocations,
-        setup: Vec::new(),
-        nowhere,
-        operations: run.operations,
-        said: run.said.clone(),
-        profile: many,
-    })
-}
-
-fn profile(path: &Path) -> Result<Profile> {
-    let file = File::open(path)?;
-    let length = file.metadata().ok().map(|metadata| metadata.len());
-    let foreign = formats::read(file, length, &mut |_| {}).context("cannot read the profile of a benchmark")?;
-    Ok(foreign.profile)
 }
 
 fn measured(benchmark: Benchmark, counted: Option<Result<Counted>>, compiled: &Compiled, exact: bool) -> Measured {
@@ -314,25 +220,18 @@ fn measured(benchmark: Benchmark, counted: Option<Result<Counted>>, compiled: &C
     };
     it.sums.with_reason = sum(&reason);
     it.sums.block_bytes = sum(&|line| line.allocation.bytes) + counted.nowhere.bytes;
-    let once = |of: &dyn Fn(&Explained) -> f64| {
-        let timed = it.operations as f64 / it.runs.max(1) as f64;
+    let timed = it.operations as f64 / it.runs.max(1) as f64;
+    let setup = |of: &dyn Fn(&Explained) -> f64| {
         lines.iter().filter(|line| line.allocation.setup).map(of).fold(0.0, |sum, n| sum + n) * timed
     };
-    let setup_bytes = once(&|line| line.allocation.bytes);
-    it.sums.setup_on_lines = once(&|line| line.allocation.allocations);
-    it.sums.setup = match counted.said.as_ref() {
-        Some(said) if it.sums.setup_on_lines == 0.0 => setup(&it, said),
-        _ => it.sums.setup_on_lines,
-    };
+    let setup_bytes = setup(&|line| line.allocation.bytes);
+    it.sums.setup = setup(&|line| line.allocation.allocations);
     match counted.said.filter(|_| exact) {
         // The benchmark itself says what both runs' operations have, to the byte.
         Some(said) => {
             let of_setup = |operations: f64| setup_bytes / operations.max(1.0);
-            let said_then = of_setup(said.median(|run| run.operations as f64));
-            let said_now = of_setup(it.operations as f64 / it.runs.max(1) as f64);
-            let bytes = said.median(|run| run.bytes) - said_then + said_now;
-            it.sums.shared_bytes = (bytes - it.bytes_per_op).max(0.0);
-            share(&mut lines, it.sums.shared_bytes);
+            let bytes = said.bytes - of_setup(said.operations as f64) + of_setup(timed);
+            it.sums.shared_bytes = share(&mut lines, bytes - it.bytes_per_op);
         }
         None => it.sums.unseen = (it.allocs_per_op - it.sums.counted).max(0.0),
     }
@@ -340,35 +239,26 @@ fn measured(benchmark: Benchmark, counted: Option<Result<Counted>>, compiled: &C
     it
 }
 
-/// What a benchmark allocates once while its timer runs, where that is what the counted allocations are short of: in a run with
-/// other operations it is the same. Figures of benchmarks are whole numbers.
-fn setup(measured: &Measured, said: &Benchmark) -> f64 {
-    let once = |allocations: f64, operations: u64| {
-        ((allocations - measured.sums.counted) * operations as f64, operations as f64)
+/// Takes what small objects save by sharing blocks off the lines that allocate them, in equal parts. So much it may be.
+fn share(lines: &mut [Explained], saved: f64) -> f64 {
+    let plain = |line: &&Explained| {
+        let call = line.allocation.call.as_ref();
+        call.is_none_or(|call| call.of.as_ref().is_none_or(|of| !of.pointers) && call.callee != "runtime.convTstring")
     };
-    let (Some(run), Some(timed)) = (said.runs.first(), measured.operations.checked_div(measured.runs)) else {
-        return 0.0;
-    };
-    let (counted, many) = once(run.allocations, run.operations);
-    let (timed, operations) = once(measured.allocs_per_op, timed);
-    let near = (counted - timed).abs() <= 0.05 * counted.max(timed) + many.max(operations);
-    if near && counted > many && timed > operations { counted } else { 0.0 }
-}
-
-/// Takes what small objects save by sharing blocks off the lines that allocate them, in equal parts.
-fn share(lines: &mut [Explained], saved: f64) {
+    // An object of a byte saves all but that.
+    let most: f64 = lines.iter().filter(plain).map(|line| line.allocation.allocations).sum();
+    let saved = saved.clamp(0.0, most * (TINY - 1) as f64);
     let small = |line: &Explained| {
         let allocation = &line.allocation;
-        allocation.bytes > 0.0
-            && (allocation.bytes / allocation.allocations - TINY as f64).abs() < 1e-6
-            && allocation.call.as_ref().is_some_and(|call| call.of.as_ref().is_none_or(|of| !of.pointers))
-            && allocation.call.as_ref().is_none_or(|call| call.callee != "runtime.convTstring")
+        let size = allocation.bytes / allocation.allocations;
+        plain(&line) && allocation.call.is_some() && (size - TINY as f64).abs() < 1e-6
     };
     let all: f64 = lines.iter().filter(|line| small(line)).map(|line| line.allocation.bytes).sum();
     let part = if all > 0.0 { (saved / all).min(1.0) } else { 0.0 };
     for line in lines.iter_mut().filter(|line| small(line)) {
         line.allocation.bytes *= 1.0 - part;
     }
+    saved
 }
 
 /// What is the program's own, and what its code says.

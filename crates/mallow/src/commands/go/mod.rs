@@ -2,6 +2,7 @@
 
 mod bench;
 pub mod bench_text;
+mod count;
 mod escape;
 mod escape_text;
 mod heap;

@@ -1,0 +1,95 @@
+//! Allocations, diagnostics and profiles for the tests of this room.
+
+use mallow_profile::{Counts, Frame, Habits, Line, Process, ProcessId, Profile, Site, Stacks};
+
+use super::{Allocation, Call, Place, Seen, Type};
+use crate::model::{Diagnostic, Kind, Position, Reason, Verdict};
+
+/// `a.go:12` of a function; files are in a directory of their own.
+pub fn place(function: &str, at: &str) -> Place {
+    let (file, line) = at.split_once(':').expect("a line");
+    Place { function: function.to_owned(), file: format!("/home/p/{file}"), line: line.parse().expect("a number") }
+}
+
+/// A call of the runtime, with a type by its name where it has one.
+pub fn call(callee: &str, of: Option<&str>) -> Call {
+    let of = of.map(|name| Type { name: name.to_owned(), size: 8, pointers: true });
+    Call { callee: callee.to_owned(), of }
+}
+
+/// One allocation at an address, the innermost place first.
+pub fn allocation(address: u64, chain: &[Place], call: Option<Call>) -> Allocation {
+    let chain = chain.to_vec();
+    Allocation { chain, address, call, allocations: 1.0, bytes: 8.0, setup: false, callers: Vec::new() }
+}
+
+/// `a.go:12:5`.
+pub fn position(at: &str) -> Position {
+    let parts: Vec<&str> = at.split(':').collect();
+    let number = |at: usize| parts[at].parse().expect("a number");
+    Position { file: format!("/home/p/{}", parts[0]), line: number(1), column: number(2) }
+}
+
+/// What escapes there, with where it is inlined, the innermost first.
+pub fn escapes(kind: Kind, what: &str, at: &[&str]) -> Diagnostic {
+    Diagnostic {
+        package: "example.com/p".to_owned(),
+        function: Some("F".to_owned()),
+        position: position(at[0]),
+        inlined_at: at[1..].iter().map(|at| position(at)).collect(),
+        placed: true,
+        kind,
+        what: what.to_owned(),
+        verdict: Verdict::Escapes,
+        flow: Vec::new(),
+        reason: Reason::Returned,
+    }
+}
+
+/// What does not.
+pub fn stays(kind: Kind, what: &str, at: &[&str]) -> Diagnostic {
+    Diagnostic { verdict: Verdict::DoesNotEscape, ..escapes(kind, what, at) }
+}
+
+/// Functions of the runtime are Go's; what begins with `own.` is the program's own. Each frame calls `runtime.newobject`.
+pub struct Known;
+
+impl Seen for Known {
+    fn call(&self, frame: u64) -> (u64, Option<Call>) {
+        // A program whose code begins 1000 further.
+        (frame + 1000, Some(call("runtime.newobject", None)))
+    }
+
+    fn is_runtime(&self, place: &Place) -> bool {
+        place.function.starts_with("runtime.")
+    }
+
+    fn is_own(&self, place: &Place) -> bool {
+        place.function.starts_with("own.")
+    }
+}
+
+/// A profile of stacks, the innermost frame first: each frame by its address and its functions, the innermost first. The line is
+/// the address.
+pub fn profile(stacks: &[(&[(u64, &str)], u64, u64)]) -> Profile {
+    let mut profile = Profile { processes: vec![Process::default()], ..Profile::default() };
+    for &(frames, allocations, allocated_bytes) in stacks {
+        let mut stack = Stacks::ROOT;
+        for &(address, functions) in frames.iter().rev() {
+            let file = Some(profile.strings.intern("/home/p/a.go"));
+            let strings = &mut profile.strings;
+            let line = |name| Line { function: strings.intern(name), file, line: address as u32 };
+            let lines = functions.split(" in ").map(line).collect();
+            let frame = Frame { module: None, address, exact: true, lines };
+            let at = profile.frames.iter().position(|known| *known == frame).unwrap_or_else(|| {
+                profile.frames.push(frame);
+                profile.frames.len() - 1
+            });
+            stack = profile.stacks.push(stack, mallow_profile::FrameId(at as u32));
+        }
+        let counts = Counts { allocations, allocated_bytes, ..Counts::default() };
+        let (process, patterns) = (ProcessId(0), Habits::default());
+        profile.sites.push(Site { process, stack, counts, patterns, leaked_oldest_ms: 0, leaked_youngest_ms: 0 });
+    }
+    profile
+}
