@@ -69,9 +69,11 @@ impl Seen for Known {
     }
 }
 
-/// A profile of stacks, the innermost frame first: each frame by its address and its functions, the innermost first. The line is
-/// the address.
-pub fn profile(stacks: &[(&[(u64, &str)], u64, u64)]) -> Profile {
+/// The innermost frame first: each by its address and its functions, the innermost first.
+pub type Stack<'a> = &'a [(u64, &'a str)];
+
+/// A profile of stacks with allocations and bytes. A frame's line is its address.
+pub fn profile(stacks: &[(Stack, u64, u64)]) -> Profile {
     let mut profile = Profile { processes: vec![Process::default()], ..Profile::default() };
     for &(frames, allocations, allocated_bytes) in stacks {
         let mut stack = Stacks::ROOT;

@@ -284,7 +284,7 @@ fn key(profile: &Profile, id: FrameId) -> FrameKey {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{Known, profile};
+    use super::super::fixture::{Known, Stack, profile};
     use super::*;
 
     /// Where something was allocated, and how often.
@@ -379,7 +379,7 @@ mod tests {
 
     #[test]
     fn code_that_runs_benchmarks_is_no_part_of_them() {
-        let stacks: [&[(u64, &str)]; 6] = [
+        let stacks: [Stack; 6] = [
             &[(1, "own.F"), (9, "testing.(*B).runN")],
             &[(2, "own.F"), (9, "testing.(*B).RunParallel.func1")],
             &[(3, "own.F"), (8, "own.goroutine")],
