@@ -7,6 +7,7 @@
 #ifndef MALLOW_BOOK_H
 #define MALLOW_BOOK_H
 
+#include "arch.h"
 #include "slots.h"
 #include "unwind.h"
 
@@ -98,8 +99,8 @@ static inline ALWAYS_INLINE void book_end(struct slot *slot, uint64_t now_ns, ui
         end->kind = kind;
         __atomic_store_n(&end->number, number + 1, __ATOMIC_RELEASE);
         /* The next one was written a whole ring ago: it is in no cache near. */
-        __builtin_prefetch(end + 1, 1);
-        __builtin_prefetch((char *)(end + 1) + 64, 1);
+        arch_prefetch_to_write(end + 1);
+        arch_prefetch_to_write((char *)(end + 1) + 64);
     }
     slot->seen.sequence = over;
     __atomic_store_n(&book->ended, number + 1, __ATOMIC_RELEASE);

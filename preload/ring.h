@@ -11,8 +11,13 @@
 #ifndef MALLOW_RING_H
 #define MALLOW_RING_H
 
+#include "arch.h"
 #include "sys.h"
 #include "wire.h"
+
+/* Words from the head on to those that are asked for ahead: mallow's processor had them last, and has to give each line
+ * back. That takes 50 to 300 ns, and a thread at full speed writes a line in 50. */
+#define RING_AHEAD 256u
 
 struct ring {
     uint64_t *words;
@@ -42,6 +47,7 @@ static inline uint64_t *ring_room(struct ring *ring, uint64_t count) {
 /* Publishes the `count` words that were written to the room. */
 static inline void ring_publish(struct ring *ring, uint64_t count) {
     ring->head += count;
+    arch_prefetch_to_write(&ring->words[(ring->head + RING_AHEAD) & ring->mask]);
     __atomic_store_n(&ring->block->head, ring->head, __ATOMIC_RELEASE);
 }
 
