@@ -145,13 +145,15 @@ fn less(of: Counts, by: Counts) -> Counts {
 }
 
 /// Code of a benchmark, not of Go's own that runs it: in goroutines of its own there is none of that. A benchmark that runs
-/// others has them in goroutines of their own, and what is below its call is about their names and results.
+/// others has them in goroutines of their own, and what is below its call is about their names and results. The main goroutine
+/// has what packages do when the program begins.
 fn in_benchmark(stack: &[FrameKey]) -> bool {
     let places = || stack.iter().flat_map(|frame| &frame.places).map(|place| place.function.as_str());
     let runs =
         |function: &str| ["testing.(*B).runN", "testing.(*B).RunParallel"].iter().any(|f| function.starts_with(f));
     let of_testing = places().any(|function| function.starts_with("testing."));
-    !of_testing || places().any(runs) && !places().any(|function| function == "testing.(*B).Run")
+    !of_testing && !places().any(|function| function == "runtime.main")
+        || places().any(runs) && !places().any(|function| function == "testing.(*B).Run")
 }
 
 fn by_instruction(stacks: impl Iterator<Item = (Vec<FrameKey>, Counts)>, operations: u64, seen: &dyn Seen) -> Listed {
@@ -379,13 +381,14 @@ mod tests {
 
     #[test]
     fn code_that_runs_benchmarks_is_no_part_of_them() {
-        let stacks: [Stack; 6] = [
+        let stacks: [Stack; 7] = [
             &[(1, "own.F"), (9, "testing.(*B).runN")],
             &[(2, "own.F"), (9, "testing.(*B).RunParallel.func1")],
             &[(3, "own.F"), (8, "own.goroutine")],
             &[(4, "testing.(*common).Logf"), (8, "own.F"), (9, "testing.(*B).runN")],
             &[(5, "fmt.Sprintf"), (7, "testing.(*B).Run"), (8, "own.F"), (9, "testing.(*B).runN")],
             &[(6, "own.TestMain"), (9, "testing.(*M).Run")],
+            &[(7, "own.map.init.0"), (8, "own.init"), (9, "runtime.main")],
         ];
         let run = |n: u64| profile(&stacks.map(|stack| (stack, n, n)));
         let (before, few, many) = (run(1), run(11), run(101));

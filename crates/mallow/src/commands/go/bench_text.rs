@@ -33,9 +33,7 @@ pub fn text(report: &GoBench, view: &ViewFlags, look: &Look) -> String {
             ]);
         }
         table.onto(&mut page);
-        for measured in
-            package.benchmarks.iter().filter(|measured| !measured.lines.is_empty() || measured.error.is_some())
-        {
+        for measured in package.benchmarks.iter().filter(|measured| is_told(measured)) {
             page.gap();
             page.line(Line::new().plain("  ").strong(&measured.name));
             benchmark(measured, view.limit(LINES), look, &mut page);
@@ -47,19 +45,27 @@ pub fn text(report: &GoBench, view: &ViewFlags, look: &Look) -> String {
     page.into_text()
 }
 
+/// There is more to say of it than its figures.
+fn is_told(measured: &Measured) -> bool {
+    measured.error.is_some() || measured.allocs_per_op >= 1.0 || measured.lines.iter().any(is_seen)
+}
+
+/// It happens often enough, or has bytes enough.
+fn is_seen(line: &Explained) -> bool {
+    line.allocation.allocations >= LEAST || line.allocation.bytes >= 1.0
+}
+
 fn benchmark(measured: &Measured, limit: usize, look: &Look, page: &mut Page) {
     if let Some(error) = &measured.error {
         page.line(Line::new().plain("    ").warning(format!("its allocations could not be counted: {error}")));
         return;
     }
-    let shown: Vec<&Explained> = measured
-        .lines
-        .iter()
-        .filter(|line| line.allocation.allocations >= LEAST || line.allocation.bytes >= 1.0)
-        .take(limit)
-        .collect();
+    let shown: Vec<&Explained> = measured.lines.iter().filter(|line| is_seen(line)).take(limit).collect();
     let cells = |line: &Explained| [number(line.allocation.allocations), number(line.allocation.bytes)];
-    let indent = rows(shown.iter().copied(), ["allocs/op", "B/op"], cells, look, page);
+    let indent = match shown.is_empty() {
+        true => 0,
+        false => rows(shown.iter().copied(), ["allocs/op", "B/op"], cells, look, page),
+    };
     let rest = &measured.lines[shown.len().min(measured.lines.len())..];
     let sum: f64 = rest.iter().map(|line| line.allocation.allocations).sum();
     if sum >= LEAST {

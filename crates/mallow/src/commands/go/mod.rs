@@ -5,6 +5,8 @@ pub mod bench_text;
 mod count;
 mod escape;
 mod escape_text;
+#[cfg(test)]
+mod fixture;
 mod heap;
 pub mod measure;
 mod profile;

@@ -122,3 +122,33 @@ fn text(report: &GoProfile, view: &ViewFlags, look: &Look) -> String {
     }
     page.into_text()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::go::fixture;
+
+    fn report(live: bool) -> GoProfile {
+        GoProfile {
+            go: "go1.26.8".to_owned(),
+            profile: "mem.out".to_owned(),
+            live,
+            sampled_bytes: (!live).then_some(512 << 10),
+            sums: ProfileSums { allocations: 1260.0, bytes: 64_200.0, on_lines: 1254.0, with_reason: 1251.0 },
+            lines: fixture::lines(),
+            notes: vec!["the program of the profile, /tmp/x.test, is not here: calls are not known".to_owned()],
+        }
+    }
+
+    #[test]
+    fn lines_with_their_reasons_and_what_is_not_known() {
+        insta::assert_snapshot!(text(&report(false), &ViewFlags::default(), &Look::default()));
+    }
+
+    #[test]
+    fn few_of_what_is_live_with_exact_numbers() {
+        let view = ViewFlags { limit: Some(1), ..ViewFlags::default() };
+        let look = Look { width: Some(72), exact: true, full_names: true, ..Look::default() };
+        insta::assert_snapshot!(text(&GoProfile { notes: Vec::new(), ..report(true) }, &view, &look));
+    }
+}

@@ -342,8 +342,23 @@ fn short_name(function: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::Wanted;
+    use super::*;
+    use crate::commands::go::fixture;
     use mallow_golang::join::Place;
+
+    #[test]
+    fn a_place_in_a_profile() {
+        let lines = fixture::lines();
+        let notes = vec!["no source of example.com/b is here".to_owned()];
+        let profile = InProfile { file: "mem.out".to_owned(), allocations: 2000.0, lines, notes };
+        let report = GoWhy {
+            place: "stream.go:9".to_owned(),
+            profile: Some(profile),
+            benchmarks: Vec::new(),
+            compiler: Vec::new(),
+        };
+        insta::assert_snapshot!(text(&report, &Look::default()));
+    }
 
     #[test]
     fn places_are_named_by_their_ends() {
