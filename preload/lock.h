@@ -30,7 +30,7 @@ static inline void lock_release(uint32_t *lock) {
  *
  * So is taking it while the C library knows of no other thread, as its own malloc does: a locked instruction waits for
  * all stores before it. A signal handler between the look and the store gives the lock back before it returns, and one
- * that leaves by longjmp does not come back to the store.
+ * that leaves by longjmp does not come back to the store. Starting threads is not a handler's to do (POSIX).
  */
 static inline int lock_quick_try(uint32_t *lock) {
     if (LIKELY(sys_single_threaded())) {
