@@ -10,6 +10,7 @@ use harness::{Outcome, Run, directory, json, mallow, tool, workspace};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::go_pprof::go;
 use crate::watching::Alive;
 
 /// A module in a directory of its own.
@@ -128,6 +129,47 @@ fn the_textbook_example_in_its_three_versions() {
     assert_eq!(&fixed["allocs_per_op"], &0.0);
     // Pools of Go's own test code may be filled anew at any time.
     assert!(!fixed["lines"].to_string().contains("example.com/elvis.Capitalize"), "{fixed}");
+}
+
+#[test]
+fn older_toolchains_have_the_same_lines_and_reasons() {
+    for version in ["go1.22.12", "go1.24.9"] {
+        let module = Module::example("elvis");
+        let with = |run: Run| run.env("GOTOOLCHAIN", Some(version)).go();
+        if with(go(module.path()).arg("version")).status != 0 {
+            harness::not_run("older_toolchains_have_the_same_lines_and_reasons", "the toolchain cannot be fetched");
+            continue;
+        }
+        let done = with(module.run(&["bench", "--json", "--benchtime", "200x"]));
+        assert_eq!(done.status, 0, "{version}: {}", done.err());
+        let told = json(&done);
+        assert_eq!(told["go"], version);
+        let benchmark = &told["packages"][0]["benchmarks"][0];
+        assert_eq!(benchmark["sums"]["exact"], true, "{version}: small objects are not seen");
+        let buffer = line(benchmark, "capitalize_reader.go", 12, "&bytes.Buffer{...}");
+        assert!(
+            buffer["reason"].as_str().is_some_and(|reason| reason.contains("io.ReadAtLeast")),
+            "{version}: {buffer}"
+        );
+        let window = line(benchmark, "capitalize_reader.go", 14, "make([]byte, size)");
+        for line in [buffer, window] {
+            assert!(line["source"] == "compiler" && about(&line["allocations"], 1.0), "{version}: {line}");
+        }
+        let tests =
+            ["test", "-run=^$", "-bench=.", "-benchtime=200x", "-memprofile=mem.out", "-memprofilerate=1", "-o=x.test"];
+        let tested = with(go(module.path()).args(tests));
+        assert_eq!(tested.status, 0, "{version}: {}", tested.err());
+        let profile = with(module.run(&["profile", "mem.out", "--json"]));
+        assert_eq!(line(&json(&profile), "capitalize_reader.go", 12, "&bytes.Buffer{...}")["source"], "compiler");
+        let why = with(module.run(&["why", "capitalize_reader.go:12", "--profile", "mem.out"]));
+        assert!(why.out().contains("by runtime.newobject of bytes.Buffer (40 B)"), "{version}: {}", why.out());
+        let listed = with(module.run_in(".", "list", &["elvis.Capitalize$", "mem.out"]));
+        assert!(
+            listed.out().contains("↑ &bytes.Buffer{...} of bytes.NewBuffer, inlined here"),
+            "{version}: {}",
+            listed.out()
+        );
+    }
 }
 
 const KINDS: &str = r#"package kinds

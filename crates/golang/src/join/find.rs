@@ -113,8 +113,9 @@ fn alike(diagnostic: &Diagnostic, chain: &[Place], call: Option<&Call>) -> Optio
             return None;
         }
         score += 8;
-    } else if diagnostic.kind == Kind::Variable && !diagnostic.inlined_at.is_empty() {
-        // Parameters and results of a function that is inside of another are variables of that one.
+    } else if matches!(diagnostic.kind, Kind::Variable | Kind::SliceLiteral) && !diagnostic.inlined_at.is_empty() {
+        // Parameters and results of a function that is inside of another are variables of that one, and a slice that it returns
+        // is filled there.
         if inlined != chain.len() + 1 || !diagnostic.inlined_at.iter().zip(chain).all(|(p, place)| same(p, place)) {
             return None;
         }
@@ -354,6 +355,14 @@ mod tests {
         let chains = [vec![here, outer.clone()], vec![elsewhere, outer.clone()], vec![outer]];
         let allocations: Vec<_> = (0..).zip(&chains).map(|(at, chain)| object(at, chain, "int")).collect();
         assert_eq!(found(vec![within], &allocations), [one(3, 8, "m"), None, None]);
+    }
+
+    #[test]
+    fn slices_that_inlined_functions_return_are_filled_by_their_callers() {
+        let list = vec![escapes(Kind::SliceLiteral, "[]string{...}", &["a.go:3:9", "b.go:20:5"])];
+        let filled = object(1, &[place("p.F", "b.go:20")], "[4]string");
+        assert_eq!(found(list.clone(), &[filled]), [one(3, 9, "[]string{...}")]);
+        assert_eq!(found(list, &[object(1, &[place("p.F", "b.go:21")], "[4]string")]), [None]);
     }
 
     #[test]

@@ -255,6 +255,14 @@ mod tests {
     }
 
     #[test]
+    fn what_packages_ask_the_runtime_for_needs_no_compiler() {
+        for callee in ["runtime.newarray", "runtime.mapiterinit", "runtime.Caller", "runtime.(*Frames).Next"] {
+            let told = explained(callee, None, Vec::new());
+            assert!(told.source == Source::Runtime && told.what.contains(callee), "{told:?}");
+        }
+    }
+
+    #[test]
     fn what_is_boxed_is_said_to_be_in_an_interface() {
         // The compiler calls it a concatenation, the runtime is called to put it into an interface.
         let told = explained("runtime.convT64", None, vec![escapes(Kind::Concatenation, "n + 1", &["a.go:5:9"])]);

@@ -37,6 +37,7 @@ pub(super) enum Family {
     Text,
     TypeCache,
     Collector,
+    Linked,
 }
 
 impl Family {
@@ -58,7 +59,9 @@ impl Family {
             };
         };
         Some(match name {
-            "newobject" | "newarray" | "persistentalloc" => Self::Object,
+            "newobject" | "persistentalloc" => Self::Object,
+            // Compilers call these for no expression.
+            "newarray" | "mapiterinit" => Self::Linked,
             _ if name.starts_with("mallocgc") => Self::Object,
             _ if name.starts_with("makeslice") => Self::Slice,
             _ if name.starts_with("growslice") || name == "moveSlice" || name.starts_with("moveSlice") => Self::Grow,
@@ -83,7 +86,8 @@ impl Family {
             "newTimer" => Self::Timer,
             "GC" | "ReadMemStats" => Self::Collector,
             "typeAssert" | "interfaceSwitch" => Self::TypeCache,
-            "gostring" | "gostringn" | "gobytes" | "Stack" | "Callers" | "CallersFrames" => Self::Text,
+            "gostring" | "gostringn" | "gobytes" | "Stack" | "Caller" | "Callers" | "CallersFrames"
+            | "(*Frames).Next" => Self::Text,
             _ => return None,
         })
     }
@@ -247,6 +251,11 @@ pub(super) fn explain(call: &Call, diagnostic: Option<&Diagnostic>) -> Option<To
             None,
         ),
         Family::Collector => decides("a record of the collector's".to_owned(), "the collector is called for", None),
+        Family::Linked => decides(
+            format!("memory by {}", call.callee),
+            "the package asks the runtime for it itself, past the compiler",
+            None,
+        ),
         Family::Text => decides(format!("what {} gives", call.callee), "the runtime makes a copy", None),
         _ => None,
     }
