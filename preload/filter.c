@@ -102,7 +102,7 @@ COLD static void comes(int is_filter, const struct sock_fprog *filter) {
         __atomic_store_n(&filter_state, FILTER_LENIENT, __ATOMIC_RELAXED);
     if (is_filter && is_lenient(filter))
         return;
-    sample_over();
+    sample_over(MALLOW_OVER_FILTER);
     __atomic_store_n(&filter_state, FILTER_STRICT, __ATOMIC_RELAXED);
 }
 

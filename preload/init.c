@@ -33,7 +33,7 @@ static int sampled;
 
 void target_over(void) {
     if (sampled)
-        sample_over();
+        sample_over(MALLOW_OVER_NOT);
     else
         policy_install(&no_policy);
 }

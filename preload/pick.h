@@ -26,7 +26,7 @@ extern _Thread_local struct countdown countdown __attribute__((tls_model("initia
 extern int sample_is_over HIDDEN;
 
 /* Nothing is picked from here on; slots are served to the end. */
-void sample_over(void);
+void sample_over(enum mallow_over why);
 
 static inline int is_sampling(const struct mallow_control *control) {
     return __atomic_load_n(&control->mode, __ATOMIC_RELAXED) == MALLOW_MODE_SAMPLE &&

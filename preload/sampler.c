@@ -33,7 +33,7 @@ static int key_state; /* 0: none yet, 1: there is one, -1: cannot be had */
 
 static void lock_broken(void) {
     __atomic_store_n(&broken, 1, __ATOMIC_RELAXED);
-    sample_over();
+    sample_over(MALLOW_OVER_LEFT);
 }
 
 COLD int sample_lock_slowly(struct sampler *s) {
@@ -79,13 +79,13 @@ void sample_forked_parent(void) {
 }
 
 void sample_forked_child(void) {
+    book_forget();
     if (sample_lock_word != 0 && !forking)
         lock_broken(); /* a copy of what another thread was changing */
     sample_lock_word = broken;
     forking = 0;
     entering = 0;
     opened = opened < 0 ? -1 : 0;
-    book_forget();
     if (filter_is_none()) /* it calls the kernel; else nothing is drawn any more */
         dice_forked();
     countdown = (struct countdown){0};
@@ -151,7 +151,7 @@ static int open_locked(void) {
     opened = -1;
     if (slot_range.bytes == 0 && !slots_reserve(target.control->max_slots)) {
         __atomic_fetch_add(&target.control->failed_processes, 1, __ATOMIC_RELAXED);
-        sample_over();
+        sample_over(MALLOW_OVER_NOT);
         return 0;
     }
     if (!sample_lock(NULL))
@@ -171,7 +171,7 @@ static int may_go_on(void) {
     if (opened == 0 || image_alive == 0) {
         __atomic_fetch_add(&target.control->failed_processes, 1, __ATOMIC_RELAXED);
         opened = -1;
-        sample_over();
+        sample_over(MALLOW_OVER_FILTER);
     }
     return opened > 0;
 }

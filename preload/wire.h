@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-#define MALLOW_WIRE_VERSION 2u
+#define MALLOW_WIRE_VERSION 3u
 
 #define MALLOW_CONTROL_MAGIC 0x434c414du /* "MALC" */
 #define MALLOW_PROCESS_MAGIC 0x504c414du /* "MALP" */
@@ -216,6 +216,13 @@ struct mallow_thread {
  * A sample that began and ended between two looks at slots[] is known from ends[] alone. Where ends[] ran full in
  * between, `number` tells how many are lost; live samples cannot be lost.
  */
+/* Why an image samples nothing more, for good. What was sampled is followed to its end. */
+enum mallow_over {
+    MALLOW_OVER_NOT = 0,
+    MALLOW_OVER_LEFT = 1,   /* a signal handler left the work on a sample by longjmp */
+    MALLOW_OVER_FILTER = 2, /* a filter of system calls forbids what samples need */
+};
+
 struct mallow_sampling {
     uint64_t slots_offset;  /* of struct mallow_slot[max_slots] */
     uint64_t ends_offset;   /* of struct mallow_end[max_ends] */
@@ -224,7 +231,8 @@ struct mallow_sampling {
     uint32_t max_slots;
     uint32_t max_ends; /* a power of two */
     uint32_t exited;   /* 1: the image runs its last destructors; 0 in one that is gone: killed, _exit, or exec */
-    uint32_t pad[5];
+    uint32_t over;     /* enum mallow_over */
+    uint32_t pad[4];
     /* Written from here on. Each number only grows, but for mode and period. */
     uint32_t mode;        /* that a thread saw last */
     uint32_t slots;       /* entries of slots[] ever used; release order */

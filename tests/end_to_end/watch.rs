@@ -5,8 +5,9 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use harness::{directory, mallow, not_run, program, tool, tool_if_there};
+use harness::{directory, mallow, mount_namespace, not_run, program, tool, tool_if_there};
 use serde_json::Value;
 
 use crate::watching::{
@@ -367,6 +368,124 @@ fn the_live_view_draws_and_gives_the_terminal_back() {
         assert!(text.contains(expected), "{expected}: {text}");
     }
     assert!(joinable(&pid), "the server goes on");
+}
+
+/// No report can be written: the watching goes on, and what it saw is told in the end.
+#[test]
+fn a_full_disk_ends_no_watching() {
+    let place = directory();
+    let log = place.path().join("log");
+    let mut command = Command::new(mallow());
+    command.args(["watch", "--period", "16KiB", "--every", "200ms", "-o", "/dev/full", "--"]).arg(program("server"));
+    let errors = fs::File::create(&log).expect("a file");
+    let mut watched = Alive::start(quiet(&mut command).stderr(errors));
+    let told = || fs::read_to_string(&log).unwrap_or_default();
+    until("the fault to be told", || told().contains("No space left").then_some(()));
+    // It still looks, some reports later: its clock goes on.
+    let [dir] = &watched.run_directories()[..] else { panic!("no run directory") };
+    let epoch = || fs::read(dir.join("control")).expect("the control page")[64..72].to_vec();
+    let then = epoch();
+    until("the watching to go on", || (epoch() != then).then_some(()));
+    until("samples", || {
+        let files = fs::read_dir(dir).expect("the directory").flatten();
+        files.map(|entry| harness::live_samples(&entry.path())).find(|&live| live > 100)
+    });
+    assert_eq!(told().matches("No space left").count(), 1, "{}", told());
+    watched.signal("TERM");
+    assert_ne!(watched.end(), 0, "it shows in scripts");
+    // The last report has nowhere else to go.
+    assert!(told().contains("keep_request"), "{}", told());
+    assert!(!dir.exists(), "the directory stays");
+}
+
+/// When there is room again, reports are whole again, and none of before was cut short.
+#[test]
+fn reports_go_on_when_there_is_room_again() {
+    let Some(unshare) = mount_namespace("reports_go_on_when_there_is_room_again") else { return };
+    const SCRIPT: &str = "\
+        mkdir small; mount -t tmpfs -o size=64k none small; head -c 60000 /dev/zero > small/fill
+        \"$@\" watch --json --limit 1 --every 100ms --older-than 0 --period 16KiB --snapshots small \
+            -o small/reports -- $PROGRAM 2> log & watch=$!
+        until grep -q 'No space' log || ! kill -0 $watch; do sleep 0.05; done
+        before=$(wc -l < small/reports); rm small/fill
+        until [ $(wc -l < small/reports) -gt $((before + 2)) ] || ! kill -0 $watch; do sleep 0.05; done
+        kill $watch; wait $watch; echo $?; cat small/reports";
+    let place = directory();
+    let mut command = Command::new(unshare[0]);
+    command.args(&unshare[1..]).args(["sh", "-c", SCRIPT, "sh"]).arg(mallow()).current_dir(place.path());
+    let output = command.env("PROGRAM", program("server")).stderr(Stdio::null()).output().expect("unshare");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut lines = text.lines();
+    let told = fs::read_to_string(place.path().join("log")).unwrap_or_default();
+    assert!(lines.next().is_some(), "{told}");
+    let all: Vec<Value> = lines.map(|line| serde_json::from_str(line).expect("a whole line of JSON")).collect();
+    assert!(all.len() >= 3, "{told}");
+}
+
+/// A process that shuts itself in is sampled no more, and that is said.
+#[test]
+fn the_end_of_sampling_is_told() {
+    let place = directory();
+    let file = place.path().join("reports");
+    let told = |how: &str, json: &[&str]| {
+        let mut command = Command::new(mallow());
+        command.args(["watch", "--period", "4KiB"]).args(json).arg("-o").arg(&file).arg("--").arg(program("seccomp"));
+        let output = command.arg(how).output().expect("mallow");
+        assert!(output.status.code().is_some_and(|status| status < 10), "{output:?}");
+        let report = fs::read_to_string(&file).expect("reports");
+        fs::remove_file(&file).expect("reports");
+        report
+    };
+    let text = told("kill", &[]);
+    assert!(
+        text.contains("1 process sampled no more: a filter of system calls that it installed forbids it"),
+        "{text}"
+    );
+    let last = |text: String| -> Value { serde_json::from_str(text.lines().last().expect("a report")).expect("JSON") };
+    assert_eq!(last(told("kill", &["--json"]))["lost"]["filtered"], 1);
+    assert_eq!(last(told("threads", &["--json"]))["lost"]["filtered"], 0);
+}
+
+/// Where a process has no room for its file, it runs all the same, and that is said.
+#[test]
+fn a_process_that_cannot_be_sampled_is_told() {
+    let place = directory();
+    let file = place.path().join("reports");
+    let mut command = Command::new("sh");
+    command.args(["-c", "\"$0\" watch --json -o \"$1\" -- sh -c 'ulimit -f 8; \"$0\" 2 200; exit 3' \"$2\""]);
+    let output = command.arg(mallow()).arg(&file).arg(program("busy")).output().expect("sh");
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("2 threads: "), "{output:?}");
+    let all = reports(&file);
+    assert_eq!(all.last().map(|report| report["lost"]["unsampled"].clone()), Some(Value::from(1)), "{all:#?}");
+}
+
+/// All of the last hour, the first of each hour of the last day, the first of each day of the last month.
+#[test]
+fn old_snapshots_are_thinned_and_others_stay() {
+    let place = directory();
+    let snapshots = place.path().join("snapshots");
+    fs::create_dir(&snapshots).expect("a directory");
+    let hour: u64 = 3600;
+    // Midday a week ago, and two hours ago, each three times; half an hour ago twice; two months ago.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
+    let (day, two_hours) = (now / (24 * hour) * 24 * hour - 6 * 24 * hour, now / hour * hour - 2 * hour);
+    let stay = [day + 60, two_hours + 5, now - hour / 2, now - hour / 2 + 1];
+    let go = [day + 5 * hour, day + 23 * hour, two_hours + 1800, two_hours + 3599, now - 60 * 24 * hour];
+    let name = |time: &u64| {
+        let stamp = Command::new("date").args(["-u", "+%Y%m%dT%H%M%SZ", "-d"]).arg(format!("@{time}")).output();
+        let stamp = String::from_utf8(stamp.expect("date").stdout).expect("a time");
+        snapshots.join(format!("heap-{}.pb.gz", stamp.trim()))
+    };
+    let other = snapshots.join("heap-of-mine.pb.gz");
+    for path in stay.iter().chain(&go).map(name).chain([other.clone()]) {
+        fs::write(path, "").expect("a file");
+    }
+    let mut command = Command::new(mallow());
+    command.arg("watch").args(FAST).arg("--snapshots").arg(&snapshots).arg("--").arg(program("server"));
+    let _watched = Alive::start(quiet(&mut command));
+    until("the first to go", || go.iter().map(name).all(|path| !path.exists()).then_some(()));
+    assert!(stay.iter().map(name).chain([other]).all(|path| path.exists()), "{:?}", fs::read_dir(&snapshots));
 }
 
 #[test]

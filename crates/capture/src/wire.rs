@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// `MALLOW_WIRE_VERSION`
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// `MALLOW_CONTROL_MAGIC`
 pub const CONTROL_MAGIC: u32 = 0x434c_414d;
 /// `MALLOW_PROCESS_MAGIC`
@@ -247,6 +247,8 @@ pub mod sampling {
     pub const MAX_ENDS: usize = 36;
     /// `exited`
     pub const EXITED: usize = 40;
+    /// `over`
+    pub const OVER: usize = 44;
     /// `mode`
     pub const MODE: usize = 64;
     /// `slots`
@@ -266,6 +268,11 @@ pub mod sampling {
     /// `missed`
     pub const MISSED: usize = 120;
 }
+
+/// `MALLOW_OVER_LEFT`
+pub const OVER_LEFT: u32 = 1;
+/// `MALLOW_OVER_FILTER`
+pub const OVER_FILTER: u32 = 2;
 
 /// What `struct mallow_slot` holds.
 pub mod slot {

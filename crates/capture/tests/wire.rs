@@ -18,6 +18,8 @@ fn table() -> Vec<(String, u64)> {
     number("MALLOW_MODE_TRACE", wire::MODE_TRACE.into());
     number("MALLOW_MODE_IDLE", wire::MODE_IDLE.into());
     number("MALLOW_MODE_SAMPLE", wire::MODE_SAMPLE.into());
+    number("MALLOW_OVER_LEFT", wire::OVER_LEFT.into());
+    number("MALLOW_OVER_FILTER", wire::OVER_FILTER.into());
     number("MALLOW_MODE_DORMANT", wire::MODE_DORMANT.into());
     number("MALLOW_SAMPLE_LOOK", wire::SAMPLE_LOOK);
     number("MALLOW_PERIOD_MOST", wire::PERIOD_MOST);
@@ -139,6 +141,7 @@ fn table() -> Vec<(String, u64)> {
             ("max_slots", sampling::MAX_SLOTS),
             ("max_ends", sampling::MAX_ENDS),
             ("exited", sampling::EXITED),
+            ("over", sampling::OVER),
             ("mode", sampling::MODE),
             ("slots", sampling::SLOTS),
             ("period", sampling::PERIOD),

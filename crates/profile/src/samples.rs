@@ -93,8 +93,8 @@ pub enum SampleEvent {
     },
     /// What could not be told.
     Lost {
-        /// Whose.
-        process: ProcessId,
+        /// Whose; None: of one that has no file.
+        process: Option<ProcessId>,
         /// How much of what.
         lost: Lost,
     },
@@ -118,6 +118,12 @@ pub struct Lost {
     pub stacks: u64,
     /// Records that made no sense and were passed over.
     pub damaged: u64,
+    /// Processes that sample nothing more, because a signal handler left the work on a sample by `longjmp`.
+    pub left: u64,
+    /// Processes that sample nothing more, because they installed a filter of system calls that forbids it.
+    pub filtered: u64,
+    /// Processes of which nothing was ever sampled: there was no room for their file, or for samples.
+    pub unsampled: u64,
 }
 
 impl std::ops::AddAssign for Lost {
@@ -126,6 +132,9 @@ impl std::ops::AddAssign for Lost {
         self.picks = self.picks.saturating_add(other.picks);
         self.stacks = self.stacks.saturating_add(other.stacks);
         self.damaged = self.damaged.saturating_add(other.damaged);
+        self.left = self.left.saturating_add(other.left);
+        self.filtered = self.filtered.saturating_add(other.filtered);
+        self.unsampled = self.unsampled.saturating_add(other.unsampled);
     }
 }
 
@@ -135,8 +144,9 @@ mod tests {
 
     #[test]
     fn what_is_lost_adds_up_field_by_field() {
-        let mut sum = Lost { events: 1, picks: 20, stacks: 300, damaged: u64::MAX };
-        sum += Lost { events: 4, picks: 50, stacks: 600, damaged: 1 };
-        assert_eq!(sum, Lost { events: 5, picks: 70, stacks: 900, damaged: u64::MAX });
+        let mut sum = Lost { events: 1, picks: 20, stacks: 300, damaged: u64::MAX, left: 1, filtered: 0, unsampled: 7 };
+        sum += Lost { events: 4, picks: 50, stacks: 600, damaged: 1, left: 2, filtered: 3, unsampled: 4 };
+        let all = Lost { events: 5, picks: 70, stacks: 900, damaged: u64::MAX, left: 3, filtered: 3, unsampled: 11 };
+        assert_eq!(sum, all);
     }
 }

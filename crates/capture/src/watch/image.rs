@@ -5,6 +5,7 @@ use crate::replay::ledger::Ledger;
 use crate::replay::places::{Interner, Places};
 use crate::run::source::Source;
 use crate::run::tables::{self, Bases, Request};
+use crate::wire;
 use mallow_profile::{Lost, ProcessId, Release, Sample, SampleEvent, SampleKey, StackId, Stacks};
 use rustc_hash::FxHashMap;
 use std::ffi::OsString;
@@ -152,9 +153,13 @@ impl Image {
         let counters = self.layout.counters(shared);
         lost.picks += counters.picks.saturating_sub(self.counters.picks);
         lost.stacks += counters.stacks.saturating_sub(self.counters.stacks);
+        if counters.over != self.counters.over {
+            lost.left += u64::from(counters.over == wire::OVER_LEFT);
+            lost.filtered += u64::from(counters.over == wire::OVER_FILTER);
+        }
         self.counters = counters;
         if lost != Lost::default() {
-            each(SampleEvent::Lost { process: self.id, lost });
+            each(SampleEvent::Lost { process: Some(self.id), lost });
         }
         self.modules(common);
         self.looked_ns = now_ns;

@@ -17,7 +17,7 @@ use crate::run::source;
 use crate::run::tables;
 use crate::run::writer::Writer;
 use crate::wire::{self, Shared, control};
-use mallow_profile::{Process, ProcessId, Profile, SampleEvent};
+use mallow_profile::{Lost, Process, ProcessId, Profile, SampleEvent};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -116,6 +116,8 @@ pub struct Watch {
     began_ns: u64,
     /// Processes that ended without their exit handlers.
     abrupt: FxHashSet<u32>,
+    /// Processes that could not take part, as told so far.
+    failed: u32,
 }
 
 impl Watch {
@@ -156,6 +158,7 @@ impl Watch {
             profile,
             began_ns: monotonic_ns(),
             abrupt: FxHashSet::default(),
+            failed: 0,
         })
     }
 
@@ -208,6 +211,12 @@ impl Watch {
         }
         let duration_ms = now_ns.saturating_sub(self.about.started_ns) / 1_000_000;
         self.profile.duration_ms = duration_ms;
+        let failed = self.control.shared.get32(control::FAILED_PROCESSES);
+        if failed != self.failed {
+            let lost = Lost { unsampled: failed.saturating_sub(self.failed).into(), ..Lost::default() };
+            each(SampleEvent::Lost { process: None, lost });
+            self.failed = failed;
+        }
         self.exchange();
         self.discover();
         let over = self.over();

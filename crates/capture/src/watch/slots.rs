@@ -75,6 +75,8 @@ pub struct Counters {
     pub picks: u64,
     /// Without a stack.
     pub stacks: u64,
+    /// Why nothing more is sampled: one of `wire::OVER_…`.
+    pub over: u32,
 }
 
 impl Layout {
@@ -126,6 +128,7 @@ impl Layout {
         Counters {
             picks: word(sampling::WITHOUT_SLOT).saturating_add(word(sampling::MISSED)),
             stacks: word(sampling::WITHOUT_STACK),
+            over: shared.get32(self.at + sampling::OVER),
         }
     }
 

@@ -141,8 +141,8 @@ fn look(watch: &mut Watch) -> Vec<String> {
             }
             SampleEvent::Reallocated { key, .. } => format!("{} reallocated", key.generation),
             SampleEvent::Gone { key, .. } => format!("{} gone", key.generation),
-            SampleEvent::Lost { lost: Lost { events, picks, stacks, damaged }, .. } => {
-                format!("lost {events} {picks} {stacks} {damaged}")
+            SampleEvent::Lost { lost: Lost { events, picks, stacks, damaged, left, filtered, unsampled }, .. } => {
+                format!("lost {events} {picks} {stacks} {damaged} {left} {filtered} {unsampled}")
             }
             SampleEvent::ProcessEnded { process, .. } => format!("process {} ended", process.0),
         });
@@ -224,7 +224,7 @@ fn what_was_overwritten_is_counted_and_live_samples_stay_known() {
         target.release(2, generation, 64, end::FREED);
     }
     let told = look(&mut watch);
-    assert!(told.contains(&"lost 1 0 0 0".to_owned()) && told.contains(&"1 gone".to_owned()), "{told:?}");
+    assert!(told.contains(&"lost 1 0 0 0 0 0 0".to_owned()) && told.contains(&"1 gone".to_owned()), "{told:?}");
     assert_eq!(told.iter().filter(|text| text.contains("freed")).count(), 4, "{told:?}");
     assert!(!told.iter().any(|text| text.starts_with("2 ")), "{told:?}");
 
@@ -235,7 +235,7 @@ fn what_was_overwritten_is_counted_and_live_samples_stay_known() {
     target.file.set64(SAMPLING + sampling::WITHOUT_SLOT, 3);
     target.file.set64(SAMPLING + sampling::MISSED, 2);
     target.file.set64(SAMPLING + sampling::WITHOUT_STACK, 4);
-    assert_eq!(look(&mut watch), ["lost 0 5 4 0"]);
+    assert_eq!(look(&mut watch), ["lost 0 5 4 0 0 0 0"]);
 }
 
 #[test]

@@ -88,6 +88,10 @@ fn heading(report: &Watched, state: &State, look: &Look) -> Vec<Line<'static>> {
     if gone > 0 {
         first.push(Span::styled(format!("  {} lost", count(gone)), warning(look)));
     }
+    let unseen = lost.left.saturating_add(lost.filtered).saturating_add(lost.unsampled);
+    if unseen > 0 {
+        first.push(Span::styled(format!("  {} sampled no more", of(unseen, "process")), warning(look)));
+    }
     let second = vec![
         Span::raw("live "),
         Span::styled(estimated_bytes(&report.live_bytes, look), strong()),

@@ -38,7 +38,7 @@ fn event() -> impl Strategy<Value = SampleEvent> {
         1 => (0..4u32, number())
             .prop_map(|(process, at_ns)| SampleEvent::ProcessEnded { process: ProcessId(process), at_ns }),
         1 => number().prop_map(|events| {
-            SampleEvent::Lost { process: ProcessId(0), lost: Lost { events, ..Lost::default() } }
+            SampleEvent::Lost { process: Some(ProcessId(0)), lost: Lost { events, ..Lost::default() } }
         }),
     ]
 }

@@ -90,6 +90,8 @@ pub fn run(flags: &WatchFlags) -> Result<ExitCode> {
         state: State::default(),
         which: Which::Old,
         crashed: false,
+        last: false,
+        trouble: None,
     };
     watcher.work()
 }
@@ -173,6 +175,10 @@ struct Watcher<'a> {
     which: Which,
     /// A process of it ended, and not in order.
     crashed: bool,
+    /// The program has ended, or is left: what is reported now is the last of it.
+    last: bool,
+    /// Why the latest report or snapshot could not be written, as it was told.
+    trouble: Option<String>,
 }
 
 impl Watcher<'_> {
@@ -182,7 +188,7 @@ impl Watcher<'_> {
         drop(self.screen.take());
         let end = end?;
         self.session.poll(&mut self.watch);
-        self.last_reports(&end)?;
+        let reported = self.last_reports(&end);
         match end {
             End::Over => self.watch.remove(),
             End::Left => {
@@ -192,6 +198,7 @@ impl Watcher<'_> {
                 }
             }
         }
+        reported?;
         Ok(match (self.status, &self.flags.pid) {
             (Some(status), None) => launched::status(Some(status)),
             _ => exit::OK,
@@ -213,7 +220,8 @@ impl Watcher<'_> {
                 return Ok(End::Over);
             }
             for signal in self.signals.take() {
-                self.answer(signal)?;
+                let answered = self.answer(signal);
+                self.go_on(answered);
             }
             // One is passed on to a command that mallow started, or came from its terminal: it may end in its own time.
             let (ends, _) = self.signals.ends();
@@ -222,8 +230,8 @@ impl Watcher<'_> {
             }
             if Instant::now() >= next_report {
                 next_report += self.flags.every;
-                self.report("every", Which::Old)?;
-                self.snapshot()?;
+                let reported = self.report("every", Which::Old).and_then(|()| self.snapshot());
+                self.go_on(reported);
             }
             if self.screen.is_none() {
                 std::thread::sleep(LOOK);
@@ -236,6 +244,23 @@ impl Watcher<'_> {
             if let Some(end) = self.interact(&mut next_drawing)? {
                 return Ok(end);
             }
+        }
+    }
+
+    /// What cannot be written now may be written later, when there is room on the disk again: the watching goes on. It is
+    /// told once.
+    fn go_on(&mut self, written: Result<()>) {
+        let Err(error) = written else {
+            self.trouble = None;
+            return;
+        };
+        let told = format!("{error:#}");
+        if self.trouble.as_ref() != Some(&told) {
+            match &self.screen {
+                Some(_) => self.state.message = Some(told.clone()),
+                None => output::say(&format!("{told}; the watching goes on")),
+            }
+            self.trouble = Some(told);
         }
     }
 
@@ -333,7 +358,12 @@ impl Watcher<'_> {
     fn write(&mut self, text: &str) -> Result<()> {
         match (&self.screen, &self.flags.output) {
             (Some(_), None) => Ok(()),
-            _ => self.out.write(text),
+            _ => self.out.write(text).inspect_err(|_| {
+                // There is no later one.
+                if self.last {
+                    output::tell(text);
+                }
+            }),
         }
     }
 
@@ -361,18 +391,20 @@ impl Watcher<'_> {
         snapshots.write(&profile, moment.unix_ms / 1000).map(drop)
     }
 
+    /// All of them, whatever becomes of the first ones: what cannot be written where it should be is told here.
     fn last_reports(&mut self, end: &End) -> Result<()> {
-        match end {
-            End::Over => self.report("end", Which::Live)?,
-            End::Left => self.report("leave", self.which)?,
-        }
+        self.last = true;
+        let mut done = match end {
+            End::Over => self.report("end", Which::Live),
+            End::Left => self.report("leave", self.which),
+        };
         if self.flags.track_peak {
-            self.report("peak", Which::Peak)?;
+            done = done.and(self.report("peak", Which::Peak));
         }
         if self.crashed {
             output::say("a process ended by a signal, or without its exit handlers; what it freed last:");
-            self.recent()?;
+            done = done.and(self.recent());
         }
-        self.snapshot()
+        done.and(self.snapshot())
     }
 }

@@ -1,7 +1,7 @@
 //! Where reports go.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -19,6 +19,17 @@ pub enum Out {
     Error,
 }
 
+/// All of it or nothing: what there is no room for would cut a line of JSON short, and the next one would follow in it.
+fn whole(file: &mut File, text: &[u8]) -> io::Result<()> {
+    let before = file.metadata()?;
+    file.write_all(text).inspect_err(|_| {
+        if before.is_file() {
+            // Where that fails as well, there is nothing to be done.
+            let _ = file.set_len(before.len());
+        }
+    })
+}
+
 impl Out {
     /// A file to append to.
     pub fn file(path: &Path) -> Result<Self> {
@@ -29,9 +40,9 @@ impl Out {
     /// Writes a report, whole. Where standard error is closed there is nobody to tell.
     pub fn write(&mut self, text: &str) -> Result<()> {
         match self {
-            Self::File(file, path) => file
-                .write_all(text.as_bytes())
-                .with_context(|| format!("cannot write the report to {}", path.display())),
+            Self::File(file, path) => {
+                whole(file, text.as_bytes()).with_context(|| format!("cannot write the report to {}", path.display()))
+            }
             Self::Standard => output::print(text),
             Self::Error => {
                 output::tell(text);

@@ -148,6 +148,9 @@ fn left_out(report: &Watched, page: &mut Page) {
         (lost.events, "end", "lost of samples: who freed them is not known, what is live is"),
         (lost.stacks, "stack", "found no place"),
         (lost.damaged, "record", "made no sense, and passed over"),
+        (lost.left, "process", "sampled no more: a signal handler left Mallow's own work by longjmp"),
+        (lost.filtered, "process", "sampled no more: a filter of system calls that it installed forbids it"),
+        (lost.unsampled, "process", "not sampled: no room for its file, or for samples"),
     ];
     for (n, noun, what) in losses.into_iter().filter(|(n, ..)| *n > 0) {
         page.gap();

@@ -125,6 +125,11 @@ impl Book {
 
     /// What happened. Nothing of it is later than the next [`Book::advance`].
     pub fn feed(&mut self, event: &SampleEvent) {
+        // Has no time, and may be all there is.
+        if let SampleEvent::Lost { lost, .. } = event {
+            self.lost += *lost;
+            return;
+        }
         // The first look finds samples in no order. The oldest of them tells when the time begins.
         match self.clocks {
             Some(clocks) => self.apply(event, &clocks),

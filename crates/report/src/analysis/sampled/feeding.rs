@@ -36,7 +36,7 @@ impl Book {
                 let at_ns = after_ns + before_ns.saturating_sub(after_ns) / 2;
                 self.end(key, Release { thread: 0, at_ns, stack: Stacks::ROOT }, None, clocks);
             }
-            SampleEvent::Lost { lost, .. } => self.lost += lost,
+            SampleEvent::Lost { .. } => {}
             SampleEvent::ProcessEnded { process, .. } => {
                 if let Some(running) = self.processes.get_mut(&process) {
                     running.ended = true;

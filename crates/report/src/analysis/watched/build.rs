@@ -211,7 +211,7 @@ fn processes(state: &WatchState<'_>, samples: &[(SampleKey, Sample)]) -> Vec<Wat
 }
 
 impl WatchLosses {
-    fn of(Lost { events, picks, stacks, damaged }: Lost) -> Self {
-        Self { events, picks, stacks, damaged }
+    fn of(Lost { events, picks, stacks, damaged, left, filtered, unsampled }: Lost) -> Self {
+        Self { events, picks, stacks, damaged, left, filtered, unsampled }
     }
 }

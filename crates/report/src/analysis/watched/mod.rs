@@ -109,6 +109,12 @@ pub struct WatchLosses {
     pub stacks: u64,
     /// Records that made no sense.
     pub damaged: u64,
+    /// Processes that sample nothing more, because a signal handler left Mallow's own work by `longjmp`.
+    pub left: u64,
+    /// Processes that sample nothing more, because a filter of system calls that they installed forbids it.
+    pub filtered: u64,
+    /// Processes of which nothing was ever sampled.
+    pub unsampled: u64,
 }
 
 /// A site of a watched program.
