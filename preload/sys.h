@@ -7,7 +7,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/single_threaded.h>
 #include <time.h>
 
 #define LIKELY(x)     __builtin_expect(!!(x), 1)
@@ -47,9 +46,11 @@ static inline uint64_t sys_tick_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Whether the process has one thread, as far as the C library was asked for others. */
+/* Whether the process has one thread, as far as the C library was asked for others; 0 where it does not say. glibc's since
+ * 2.32; weak, because a library that asked for it could not be loaded with another C library. */
+extern char __libc_single_threaded __attribute__((weak));
 static inline int sys_single_threaded(void) {
-    return __libc_single_threaded;
+    return &__libc_single_threaded != NULL && __libc_single_threaded;
 }
 
 /* Private zeroed memory, or NULL. */
