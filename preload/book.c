@@ -142,13 +142,6 @@ int book_makes_room(uint32_t at) {
     return at < book->max_slots && make_slots(at + 1);
 }
 
-/* Copies a slot into its entry. */
-static void publish(const struct slot *slot) {
-    book_write(&book_slots[slot_index(slot)], &slot->seen);
-    if (slot_index(slot) >= book->slots)
-        __atomic_store_n(&book->slots, slot_index(slot) + 1, __ATOMIC_RELEASE);
-}
-
 COLD int book_makes_end(uint64_t place) {
     uint64_t bytes = (place + 1) * sizeof *book_ends;
     int made = make(book_ends, &ends_made, bytes, ENDS_PIECE, book->max_ends * sizeof *book_ends);
@@ -177,7 +170,7 @@ static void inherit(const char *parents_stacks) {
         if (live && stacks_used == sizeof(uint64_t))
             slot->seen.stack = 0;
         if (i < book->max_slots && make_slots(i + 1))
-            publish(slot);
+            book_write(slot, &slot->seen);
         else if (live)
             book->without_slot++;
     }

@@ -56,12 +56,15 @@ static inline ALWAYS_INLINE void book_copy(struct mallow_slot *to, const struct 
     to->id = sample->id;
 }
 
-/* No reader takes the entry for a live sample meanwhile. */
-static inline ALWAYS_INLINE void book_write(struct mallow_slot *entry, const struct mallow_slot *sample) {
+/* Writes the entry of a slot. No reader takes it for a live sample meanwhile. */
+static inline ALWAYS_INLINE void book_write(const struct slot *slot, const struct mallow_slot *sample) {
+    struct mallow_slot *entry = &book_slots[slot_index(slot)];
     __atomic_store_n(&entry->sequence, (sample->sequence & ~3ull) | MALLOW_SLOT_BUSY, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);
     book_copy(entry, sample);
     __atomic_store_n(&entry->sequence, sample->sequence, __ATOMIC_RELEASE);
+    if (UNLIKELY(slot_index(slot) >= book->slots))
+        __atomic_store_n(&book->slots, slot_index(slot) + 1, __ATOMIC_RELEASE);
 }
 
 /* A sample began in this slot: all of it but sequence and number, which it is given. Precondition: book_has_room. */
@@ -71,9 +74,7 @@ static inline ALWAYS_INLINE void book_begin(struct slot *slot, struct mallow_slo
     book_copy(&slot->seen, &sample);
     slot->seen.sequence = sample.sequence;
     __atomic_store_n(&book->begun, book->begun + 1, __ATOMIC_RELAXED);
-    book_write(&book_slots[slot_index(slot)], &sample);
-    if (UNLIKELY(slot_index(slot) >= book->slots))
-        __atomic_store_n(&book->slots, slot_index(slot) + 1, __ATOMIC_RELEASE);
+    book_write(slot, &sample);
 }
 
 /* It ended. */
