@@ -306,6 +306,65 @@ func BenchmarkReset(b *testing.B) {
 }
 ";
 
+/// Two conversions on one line, of which the outer one is named first and done last; a slice that Go 1.26 builds on the stack
+/// and moves; and steps on lines of another file than the allocation's.
+#[test]
+fn nested_conversions_moved_slices_and_lines_of_other_files() {
+    let module = Module::new(&[
+        ("go.mod", "module example.com/nested\n\ngo 1.22\n"),
+        (
+            "nested.go",
+            "package nested\n\n\
+             //go:noinline\nfunc f(b []byte) []byte { b[0] = 'a'; return b[:40] }\n\n\
+             func Twice(s string) string {\n\treturn string(f([]byte(s)))\n}\n\n\
+             //go:noinline\nfunc Build(n int) []int {\n\tvar out []int\n\tfor i := range n {\n\t\tout = append(out, i)\n\t}\n\treturn out\n}\n\n\
+             // Keep is inlined.\nfunc Keep(n int) *[9]int {\n\treturn &[9]int{n}\n}\n",
+        ),
+        (
+            "nested_test.go",
+            "package nested\n\nimport \"testing\"\n\n\
+             var sink string\nvar ints []int\nvar kept *[9]int\n\
+             var long = \"a text that is by far longer than the thirty-two bytes of the stack, for sure\"\n\n\
+             func BenchmarkTwice(b *testing.B) {\n\tfor range b.N {\n\t\tsink = Twice(long)\n\t}\n}\n\n\
+             func BenchmarkBuild(b *testing.B) {\n\tfor range b.N {\n\t\tints = Build(3)\n\t}\n}\n\n\
+             func BenchmarkKeep(b *testing.B) {\n\tfor i := range b.N {\n\t\tkept = Keep(i)\n\t}\n}\n",
+        ),
+    ]);
+    let benchmarks = module.benchmarks(&[]);
+    let all = benchmarks[0]["lines"].as_array().expect("lines");
+    let bytes = |what: &str| {
+        let of = all.iter().find(|line| line["what"].as_str().is_some_and(|told| told.starts_with(what)));
+        let of = of.unwrap_or_else(|| panic!("no {what} in {all:#?}"));
+        (
+            of["bytes"].as_f64().expect("bytes").round() as u64,
+            of["reason"]["words"].as_str().unwrap_or_default().to_owned(),
+            of.to_string(),
+        )
+    };
+    // 78 bytes of the text, and 40 of what f returns.
+    let (copied, _, line) = bytes("([]byte)(s)");
+    assert_eq!(copied, 80, "{line}");
+    assert!(line.contains("do not escape"), "{line}");
+    let (returned, _, line) = bytes("string(f(");
+    assert_eq!(returned, 48, "{line}");
+    assert!(line.contains("sink"), "{line}");
+
+    let built = benchmarks[1]["lines"].as_array().expect("lines");
+    let moved = built.iter().any(|line| line["what"] == "a slice built on the stack");
+    let version =
+        json(&module.mallow(&["bench", "--json", "--bench", "Build", "--benchtime", "10x"]))["go"].to_string();
+    let minor = version.split('.').nth(1).and_then(|minor| minor.trim_end_matches('"').parse::<u32>().ok());
+    assert_eq!(moved, minor.expect("a version") >= 26, "{version}: {built:#?}");
+    assert!(!moved || !format!("{built:?}").contains("beyond its capacity"), "{built:#?}");
+
+    let shown = module.mallow(&["bench", "--bench", "Keep", "--benchtime", "10x"]).text();
+    assert!(
+        shown.contains("nested.go:21 nested.Keep, inlined at nested_test.go:24 of nested.BenchmarkKeep"),
+        "{shown}"
+    );
+    assert!(shown.contains("stored in kept at nested_test.go:24"), "{shown}");
+}
+
 #[test]
 fn set_up_in_the_timer_is_on_its_line_and_said_to_be_set_up() {
     let module = Module::new(&[("go.mod", "module example.com/setup\n\ngo 1.22\n"), ("setup_test.go", SETUP)]);

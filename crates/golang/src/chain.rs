@@ -3,15 +3,17 @@
 use crate::model::{Diagnostic, Kind, Position, Step, Verdict};
 
 impl Diagnostic {
-    /// The way to the heap, a step a line: `assigned to input at 83`. A line without a file's name is in the file of the
-    /// function that was compiled.
+    /// The path to the heap, a step a line: `assigned to input at 83`. A line without a file's name is in the file that
+    /// was named last; before the first one, in the file of the allocation's own position.
     pub fn chain(&self) -> Vec<String> {
-        let at = outermost(&self.position, &self.inlined_at);
-        let mut words = words(&self.flow, &at.file);
+        let mut places = Places { file: &self.position.file };
+        let mut words = Vec::new();
         // Where it is allocated the compiler does not say that it is an interface that wants it.
         if self.kind == Kind::Boxed && self.verdict != Verdict::DoesNotEscape {
-            words.insert(0, format!("converted to an interface at {}", at.line));
+            let place = places.name(outermost(&self.position, &self.inlined_at));
+            words.push(format!("converted to an interface at {place}"));
         }
+        push_words(&self.flow, &mut places, &mut words);
         words
     }
 
@@ -26,23 +28,48 @@ pub fn outermost<'a>(position: &'a Position, inlined_at: &'a [Position]) -> &'a 
     inlined_at.last().unwrap_or(position)
 }
 
-/// Steps in words; lines without a file's name are in `file`.
-pub fn words(flow: &[Step], file: &str) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
+/// Names positions, with a file's name only where it is another one than before.
+struct Places<'a> {
+    file: &'a str,
+}
+
+impl<'a> Places<'a> {
+    fn name(&mut self, position: &'a Position) -> String {
+        if position.file == self.file {
+            return position.line.to_string();
+        }
+        self.file = &position.file;
+        format!("{}:{}", base(&position.file), position.line)
+    }
+}
+
+/// Steps in words. The first one names its file.
+pub fn words(flow: &[Step]) -> Vec<String> {
+    let mut words = Vec::new();
+    push_words(flow, &mut Places { file: "" }, &mut words);
+    words
+}
+
+fn push_words<'a>(flow: &'a [Step], places: &mut Places<'a>, words: &mut Vec<String>) {
+    let mut last = None;
     for (at, step) in flow.iter().enumerate() {
         let position = outermost(&step.position, &step.inlined_at);
-        let place = if position.file == file {
-            position.line.to_string()
-        } else {
-            format!("{}:{}", base(&position.file), position.line)
-        };
         let last_of_flow = flow.get(at + 1).is_none_or(|next| next.flow != step.flow);
-        let Some(told) = of_step(step, &place, last_of_flow, at + 1 == flow.len()) else { continue };
-        if words.last() != Some(&told) {
-            words.push(told);
+        let in_words = |place: &str| of_step(step, place, last_of_flow, at + 1 == flow.len());
+        let whole = in_words(&format!("{}:{}", position.file, position.line));
+        if whole.is_none() || whole == last {
+            continue;
         }
+        let mut next = Places { file: places.file };
+        let place = next.name(position);
+        let Some(step) = in_words(&place) else { continue };
+        // A step without a place names no file.
+        if step.contains(&place) {
+            *places = next;
+        }
+        words.push(step);
+        last = whole;
     }
-    words
 }
 
 /// One step; none where it says nothing that the next does not say.

@@ -2,8 +2,10 @@
 
 mod support;
 
+use mallow_profile::Profile;
+use mallow_report::analysis::sampled::{Book, snapshot};
 use mallow_report::analysis::{Suppressions, leaks, overview};
-use mallow_report::formats::{Foreign, Format, trim};
+use mallow_report::formats::{Foreign, Format, probes, trim};
 use proptest::prelude::*;
 use support::{field, foreign, pprof};
 
@@ -19,6 +21,20 @@ const FILES: [&[u8]; 11] = [
     b"=====\n              liba.so`f+0x19\n              app`main+0x27\n           231000\n\n    app`g\n   7\n",
     b"Attaching 14 probes...\n\n@m[\n    malloc+0\n    f(int)+52 (/usr/lib/liba.so)\n    main+2\n]: 7\n@bytes[\n    main+2\n, sqlite3, 4711]: 4096\n",
     b"# mallow: leaked_bytes\nmain;f (a.c);g(int, char);0x12 3\nmain;f_[i]; 4.6\nmain 1\n",
+];
+
+/// Text of probes, which `import` reads: of perf script, perf trace and bpftrace.
+const PROBES: [&[u8]; 3] = [
+    b"redis-server  4711/4712 [001]   17.602282: sdt_mallow:malloc: (7f5c3d00) arg1=362 arg2=139998753980416 arg3=22605\n\
+      \t    7f5c3d00 malloc+0x20 (/home/me/libmallow.so)\n\t    55d0c3a1 zmalloc+0x11 (/usr/bin/redis-server)\n\n\
+      child  4800/4800 [000]   18.5: sdt_mallow:calloc: (7f) arg1=2 arg2=50 arg3=7 arg4=0x1000 arg5=100\n\
+      child  4800/4800 [000]   18.6: sdt_mallow:realloc_from_tracked: (7f) arg1=7 arg2=4096 arg3=100 arg4=8 arg5=8192 arg6=200\n\
+      io  4711/4713 [000]   18.7: sdt_mallow:free_1: (7f5c3d11) arg1=362 arg2=139998753980416 arg3=22605\n",
+    b"17602.282 redis-server/4711 sdt_mallow:malloc(__probe_ip: 140369, arg1: 362, arg2: 139998753980416, arg3: 22605)\n\
+      \x20           malloc (/home/me/libmallow.so)\n            zmalloc (/usr/bin/redis-server)\n\
+      17603.282 redis-server/4711 sdt_mallow:free(__probe_ip: 140369, arg1: 362, arg2: 139998753980416, arg3: 22605)\n",
+    b"Attaching 9 probes...\nsqlite3 4711/4711 5117.602282000: mallow:malloc: arg1=7 arg2=4096 arg3=22605\n\
+      \tffffffff81 sqlite3MemMalloc+16 (/usr/bin/sqlite3)\n\nsqlite3 4711/4711 5118.6: otel_memory:alloc: arg1=4096 arg2=22605 arg3=90000\n",
 ];
 
 /// A format that is not among the files is not fuzzed.
@@ -46,6 +62,31 @@ fn survive(bytes: &[u8]) -> Option<Foreign> {
             assert!(!text.is_empty() && !text.contains('\n'), "{text:?}");
             None
         }
+    }
+}
+
+/// Reads a text of probes and, where that succeeds, does what `import` does.
+fn survive_probes(bytes: &[u8]) -> bool {
+    let mut book = Book::new();
+    let length = Some(bytes.len() as u64);
+    match probes::read(bytes, length, 512 << 10, &mut |_| {}, &mut |event| book.feed(&event)) {
+        Ok(read) => {
+            book.advance(read.end_ns);
+            snapshot(&book, &Profile::default(), read.end_ns, 0);
+            true
+        }
+        Err(error) => {
+            let text = error.to_string();
+            assert!(!text.is_empty() && !text.contains('\n'), "{text:?}");
+            false
+        }
+    }
+}
+
+#[test]
+fn texts_of_probes_are_read() {
+    for text in PROBES {
+        assert!(survive_probes(text), "{}", String::from_utf8_lossy(text));
     }
 }
 
@@ -77,6 +118,38 @@ proptest! {
             bytes[at] = byte;
         }
         survive(&bytes);
+    }
+
+    #[test]
+    fn changed_bytes_and_cut_out_parts_of_probes(
+        text in 0..PROBES.len(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+        parts in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..6),
+    ) {
+        let mut bytes = PROBES[text].to_vec();
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        // Parts of the text in any order, each as often as it comes.
+        let mut mixed = bytes.clone();
+        for (from, to) in parts {
+            let (a, b) = (from.index(bytes.len()), to.index(bytes.len()));
+            mixed.extend_from_slice(&bytes[a.min(b)..a.max(b)]);
+        }
+        survive_probes(&bytes);
+        survive_probes(&mixed);
+    }
+
+    #[test]
+    fn numbers_of_probes_that_are_too_large(text in 0..PROBES.len(), at in any::<prop::sample::Index>(), number in prop::sample::select(vec![
+        "18446744073709551615", "18446744073709551616", "0xffffffffffffffff", "-1", "-9223372036854775808", "1e300", "NaN", "",
+    ])) {
+        let bytes = PROBES[text];
+        let digits: Vec<usize> = (0..bytes.len()).filter(|&at| bytes[at].is_ascii_digit()).collect();
+        let start = digits[at.index(digits.len())];
+        let end = (start..bytes.len()).find(|&at| !bytes[at].is_ascii_hexdigit()).unwrap_or(bytes.len());
+        survive_probes(&[&bytes[..start], number.as_bytes(), &bytes[end..]].concat());
     }
 
     #[test]
@@ -118,6 +191,24 @@ proptest! {
         let bytes = unpacked(FILES[file]);
         survive(&[&bytes[..kept.min(bytes.len())], &noise].concat());
     }
+}
+
+/// One number, or a sum, that does not fit: in each format whose numbers are decimal text.
+#[test]
+fn sums_that_do_not_fit_are_named() {
+    let largest = u64::MAX;
+    let dtrace = format!("    liba.so`f+0x1\n    a`main+0x2\n  {largest}\n\n    a`main+0x2\n  7\n");
+    let jemalloc =
+        format!("heap_v2/1\n  t*: 1: 1 [0: 0]\n@ 0x10\n  t*: 1: {largest} [0: 0]\n@ 0x11\n t*: 1: 2 [0: 0]\n");
+    for text in
+        [format!("main;f {largest}\nmain;g 7\n"), "main;f 1000000000000000000000\n".to_owned(), dtrace, jemalloc]
+    {
+        let foreign = survive(text.as_bytes()).expect("readable");
+        let remarks = foreign.remarks.join("; ");
+        assert!(remarks.contains("numbers above 2^64 - 1 do not fit"), "{text}: {remarks}");
+    }
+    let foreign = survive(b"main;f 18446744073709551614\nmain;g 0\n").expect("readable");
+    assert!(!foreign.remarks.join("; ").contains("do not fit"), "{:?}", foreign.remarks);
 }
 
 #[test]

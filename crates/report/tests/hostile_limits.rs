@@ -96,6 +96,16 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
     zstd::encode_all(bytes, 3).expect("packs")
 }
 
+/// A head, and so many times a line of this.
+fn zstd_of(head: &str, line: &str, times: usize) -> Vec<u8> {
+    let mut packed = zstd::Encoder::new(Vec::new(), 3).expect("packs");
+    packed.write_all(head.as_bytes()).expect("packs");
+    for _ in 0..times {
+        writeln!(packed, "{line}").expect("packs");
+    }
+    packed.finish().expect("packs")
+}
+
 fn lines(line: &str, n: usize) -> String {
     line.repeat(n)
 }
@@ -158,6 +168,12 @@ fn bombs_in_zstd() {
                 zstd(&pprof(&[field(6, &vec![0; 80 * MB])])),
                 140,
                 Some("unpacks to more than"),
+            ),
+            (
+                "half a gigabyte of comments",
+                zstd_of("v 10400 3\n", &lines("#", MB), 640),
+                40,
+                Some("MB, too much for its length; if it is genuine, unpack it first"),
             ),
             ("a large window", window, 8, Some("what is packed in it is damaged")),
             ("a large content", content, 8, Some(": it is empty")),

@@ -90,7 +90,7 @@ impl<'a> Leaks<'a> {
 
     fn way(&self, leak: &Leak, depth: usize) -> Vec<String> {
         // Lines have their files: they are another function's.
-        let mut way = chain::words(&leak.flow, "");
+        let mut way = chain::words(&leak.flow);
         if depth + 1 < DEEPEST
             && let Reason::Passed { callee, .. } = Reason::of(crate::model::Kind::Variable, &leak.flow)
         {

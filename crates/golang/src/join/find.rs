@@ -94,6 +94,7 @@ impl Compiled {
             }
         }
         best.sort_by_key(|&index| (self.list[index].position.column, index));
+        inner_first(&mut best, |index| &self.list[index].what);
         // An instance of a generic function for each type says the same.
         best.dedup_by(|b, a| {
             let (a, b) = (&self.list[*a], &self.list[*b]);
@@ -101,6 +102,34 @@ impl Compiled {
         });
         best
     }
+}
+
+/// Puts expressions that contain others behind these, as they are evaluated: `f(b)` comes before `string(f(b))`.
+/// Precondition: they are in the order of their columns.
+fn inner_first<'a>(list: &mut [usize], what: impl Fn(usize) -> &'a str) {
+    let mut at = 0;
+    while at < list.len() {
+        let outer = what(list[at]);
+        let inside = |&index: &usize| what(index).len() < outer.len() && outer.contains(what(index));
+        match list[at + 1..].iter().rposition(inside) {
+            Some(last) => list[at..=at + 1 + last].rotate_left(1),
+            None => at += 1,
+        }
+    }
+}
+
+/// Is the conversion that the compiler names the one that this function of the runtime does? None where the name is that of
+/// a type of the program's own.
+fn converts(callee: &str, what: &str) -> Option<bool> {
+    const RESULTS: [&str; 3] = ["([]byte)(", "([]rune)(", "string("];
+    let is = RESULTS.into_iter().find(|result| what.starts_with(result))?;
+    let expected = match callee.strip_prefix("runtime.")? {
+        "stringtoslicebyte" | "rawbyteslice" => "([]byte)(",
+        "stringtoslicerune" | "rawruneslice" => "([]rune)(",
+        "slicebytetostring" | "slicerunetostring" | "intstring" => "string(",
+        _ => return None,
+    };
+    Some(is == expected)
 }
 
 /// How well a diagnostic fits; None where it is another place's.
@@ -131,6 +160,13 @@ fn alike(diagnostic: &Diagnostic, chain: &[Place], call: Option<&Call>) -> Optio
     let meant = call.and_then(|call| Family::of(&call.callee)?.meant());
     if diagnostic.kind == Kind::Boxed || meant == Some(diagnostic.kind) {
         score += 1;
+    }
+    if let Some(call) = call.filter(|_| diagnostic.kind == Kind::Conversion) {
+        score += match converts(&call.callee, &diagnostic.what) {
+            Some(true) => 2,
+            Some(false) => return None,
+            None => 0,
+        };
     }
     if let Some(of) = call.and_then(|call| call.of.as_ref()) {
         score += match fits(diagnostic, &of.name) {
@@ -311,6 +347,32 @@ mod tests {
         assert_eq!(columns(found(list(), &allocations)), [(40, 1), (9, 1), (25, 1)]);
         // One of them did not run: which, the code does not tell.
         assert_eq!(columns(found(list(), &allocations[..2])), [(25, 3), (9, 3)]);
+    }
+
+    /// `return string(f([]byte(s)))`: the outer conversion is named first, and done last.
+    #[test]
+    fn conversions_within_each_other_are_told_apart() {
+        let line = [place("p.F", "a.go:7")];
+        let conversion = |what: &str, at: &str| escapes(Kind::Conversion, what, &[at]);
+        let call = |address, callee| allocation(address, &line, Some(call(callee, None)));
+        let list = vec![conversion("string(f(([]byte)(s)))", "a.go:7:17"), conversion("([]byte)(s)", "a.go:7:25")];
+        let calls = [call(100, "runtime.stringtoslicebyte"), call(200, "runtime.slicebytetostring")];
+        let expected = [one(7, 25, "([]byte)(s)"), one(7, 17, "string(f(([]byte)(s)))")];
+        assert_eq!(found(list.clone(), &calls), expected);
+        // One of them did not run.
+        assert_eq!(found(list, &calls[..1]), expected[..1]);
+
+        // Both by the same function: what is inside comes first. A name of the program's own may be either.
+        let outer = "string(f(([]byte)(string(f(b)))))";
+        let list = vec![
+            conversion(outer, "a.go:7:17"),
+            conversion("([]byte)(string(f(b)))", "a.go:7:31"),
+            conversion("string(f(b))", "a.go:7:33"),
+        ];
+        let calls = [call(100, "runtime.slicebytetostring"), call(200, "runtime.slicebytetostring")];
+        assert_eq!(found(list, &calls), [one(7, 33, "string(f(b))"), one(7, 17, outer)]);
+        let named = vec![conversion("Name(b)", "a.go:7:3"), conversion("Name(c)", "a.go:7:30")];
+        assert_eq!(found(named, &calls), [one(7, 3, "Name(b)"), one(7, 30, "Name(c)")]);
     }
 
     #[test]

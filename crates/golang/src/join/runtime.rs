@@ -21,6 +21,7 @@ pub(super) enum Family {
     Object,
     Slice,
     Grow,
+    Move,
     Concatenation,
     Conversion,
     Box,
@@ -64,7 +65,9 @@ impl Family {
             "newarray" | "mapiterinit" => Self::Linked,
             _ if name.starts_with("mallocgc") => Self::Object,
             _ if name.starts_with("makeslice") => Self::Slice,
-            _ if name.starts_with("growslice") || name == "moveSlice" || name.starts_with("moveSlice") => Self::Grow,
+            _ if name.starts_with("growslice") => Self::Grow,
+            // Go 1.26: a slice that was built on the stack is copied where it escapes.
+            _ if name.starts_with("moveSlice") => Self::Move,
             _ if name.starts_with("concatstring") || name.starts_with("concatbyte") => Self::Concatenation,
             "stringtoslicebyte" | "stringtoslicerune" | "slicebytetostring" | "slicerunetostring" | "intstring" => {
                 Self::Conversion
@@ -131,6 +134,7 @@ impl Family {
             }
             Self::Slice => &[Make, Conversion, Append, Other],
             Self::Grow => &[Append, Other],
+            Self::Move => &[Append, Make, SliceLiteral, Other],
             Self::Concatenation => &[Concatenation],
             Self::Conversion => &[Conversion],
             // A sum of numbers looks like one of strings.
@@ -159,6 +163,11 @@ pub(super) fn explain(call: &Call, diagnostic: Option<&Diagnostic>) -> Option<To
             format!("append to a []{of}"),
             "the slice grows beyond its capacity",
             Some("make the slice with the capacity that it will need, or keep one and cut it to [:0]"),
+        ),
+        Family::Move => decides(
+            if of == "T" { "a slice built on the stack".to_owned() } else { format!("a []{of} built on the stack") },
+            "it escapes here: the runtime copies it to the heap",
+            Some("append to a slice that the caller passes in and keeps"),
         ),
         Family::MapGrowth => decides(
             format!("growth of a {}", if of == "T" { "map" } else { of }),

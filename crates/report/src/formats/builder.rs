@@ -177,6 +177,10 @@ impl Builder {
                 process.totals += site.counts;
             }
         }
+        if totals.numbers_mut().into_iter().any(|number| *number == u64::MAX) {
+            let what = "numbers above 2^64 - 1 do not fit: where one stands for a sum, the true sum is that or more";
+            self.remarks.push(what.to_owned());
+        }
         // Of several it is known what they had when all together had most, and not what each had at most.
         if let [only] = &mut processes[..] {
             if only.arguments.is_empty() {

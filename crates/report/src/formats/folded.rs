@@ -25,17 +25,15 @@ fn is_comment(line: &[u8]) -> bool {
     line.is_empty() || line.starts_with(b"#")
 }
 
-/// The stack and the number of a line.
+/// The stack and the number of a line. A number above 2^64 - 1 becomes that, and so does a sum of such: `Builder::finish`
+/// says so.
 fn parse(line: &[u8]) -> Option<(&[u8], u64)> {
     let space = line.iter().rposition(|&byte| byte == b' ')?;
     let (stack, number) = (line[..space].trim_ascii_end(), &line[space + 1..]);
     // Some tools write weights with decimals.
-    let number: f64 = std::str::from_utf8(number)
-        .ok()
-        .filter(|n| n.bytes().all(|b| b.is_ascii_digit() || b == b'.'))?
-        .parse()
-        .ok()?;
-    (!stack.is_empty()).then_some((stack, number.round() as u64))
+    let number = std::str::from_utf8(number).ok().filter(|n| n.bytes().all(|b| b.is_ascii_digit() || b == b'.'))?;
+    let number = number.parse().or_else(|_| number.parse::<f64>().map(|n| n.round() as u64)).ok()?;
+    (!stack.is_empty()).then_some((stack, number))
 }
 
 /// Reads stacks. Their numbers are taken for allocations, unless the file's first comment names another measure, as

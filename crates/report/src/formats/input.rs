@@ -1,7 +1,10 @@
 //! Bytes of a file, unpacked where it is packed, and its lines. Nothing is held but what was asked for.
 
 use std::borrow::Cow;
+use std::cell::Cell;
+use std::fmt;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::rc::Rc;
 
 use flate2::bufread::MultiGzDecoder;
 
@@ -22,6 +25,11 @@ const WHOLE_RATIO: u64 = 48;
 /// And never more than this, where offsets end.
 const WHOLE_LIMIT: u64 = (2 << 30) - 1;
 
+/// What a packed file that is read in lines may unpack to: this, and so many times the packed bytes that were read. gzip
+/// reaches 1,032 to 1 at the most, zstd a hundred times that: a bomb of 100 KB would take half a minute.
+const STREAM: u64 = 512 << 20;
+const STREAM_RATIO: u64 = 1032;
+
 /// How far a file has been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
@@ -34,7 +42,7 @@ pub struct Progress {
 /// Counts what is taken out of a file, and tells.
 struct Watched<'a, R> {
     inner: R,
-    done: u64,
+    done: Rc<Cell<u64>>,
     all: Option<u64>,
     progress: &'a mut dyn FnMut(Progress),
 }
@@ -42,11 +50,47 @@ struct Watched<'a, R> {
 impl<R: Read> Read for Watched<'_, R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(into)?;
-        self.done += read as u64;
-        (self.progress)(Progress { done: self.done, all: self.all });
+        let done = self.done.get() + read as u64;
+        self.done.set(done);
+        (self.progress)(Progress { done, all: self.all });
         Ok(read)
     }
 }
+
+/// Ends a packed file that unpacks to more than its packed bytes could hold.
+struct Bounded<R> {
+    inner: R,
+    packed: Rc<Cell<u64>>,
+    unpacked: u64,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let limit = self.packed.get().saturating_mul(STREAM_RATIO).saturating_add(STREAM);
+        if self.unpacked > limit {
+            return Err(io::Error::other(TooLarge(limit)));
+        }
+        let read = self.inner.read(into)?;
+        self.unpacked += read as u64;
+        Ok(read)
+    }
+}
+
+/// A file unpacks to more than this many bytes.
+#[derive(Debug)]
+struct TooLarge(u64);
+
+impl fmt::Display for TooLarge {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "unpacks to more than {} MB, too much for its length; if it is genuine, unpack it first",
+            self.0 >> 20
+        )
+    }
+}
+
+impl std::error::Error for TooLarge {}
 
 /// A file of another tool, unpacked.
 pub struct Input<'a> {
@@ -62,7 +106,8 @@ impl<'a> Input<'a> {
         packed_length: Option<u64>,
         progress: &'a mut dyn FnMut(Progress),
     ) -> Result<Self, FormatError> {
-        let watched = Watched { inner: file, done: 0, all: packed_length, progress };
+        let done = Rc::new(Cell::new(0));
+        let watched = Watched { inner: file, done: Rc::clone(&done), all: packed_length, progress };
         let mut reader: Box<dyn BufRead + 'a> = Box::new(BufReader::with_capacity(PIECE, watched));
         // Somebody may have packed what was packed already; more often than twice is no accident.
         for _ in 0..2 {
@@ -71,12 +116,12 @@ impl<'a> Input<'a> {
             let begin = Cursor::new(magic).take(length as u64);
             let whole = begin.chain(reader);
             reader = match &magic {
-                [0x1f, 0x8b, ..] => Box::new(BufReader::with_capacity(PIECE, MultiGzDecoder::new(whole))),
+                [0x1f, 0x8b, ..] => unpacked(MultiGzDecoder::new(whole), &done),
                 [0x28, 0xb5, 0x2f, 0xfd] => {
-                    let mut unpacked = zstd::Decoder::with_buffer(whole)?;
+                    let mut decoder = zstd::Decoder::with_buffer(whole)?;
                     // 2^27 is what zstd itself grants without being asked.
-                    unpacked.window_log_max(27)?;
-                    Box::new(BufReader::with_capacity(PIECE, unpacked))
+                    decoder.window_log_max(27)?;
+                    unpacked(decoder, &done)
                 }
                 _ => {
                     reader = Box::new(whole);
@@ -125,6 +170,12 @@ impl<'a> Input<'a> {
         }
         Ok(all)
     }
+}
+
+/// What a decoder unpacks, as far as `packed` bytes that were read allow.
+fn unpacked<'a>(decoder: impl Read + 'a, packed: &Rc<Cell<u64>>) -> Box<dyn BufRead + 'a> {
+    let bounded = Bounded { inner: decoder, packed: Rc::clone(packed), unpacked: 0 };
+    Box::new(BufReader::with_capacity(PIECE, bounded))
 }
 
 /// Of errors that do not come from the file system, where from.
@@ -227,8 +278,11 @@ impl<'a> Lines<'a> {
         FormatError::Unusable { format: self.format, what: what.into() }
     }
 
-    /// What unpacking says of a file that was cut short or spoilt.
+    /// What unpacking says of a file that was cut short or spoilt, or that is too large.
     fn unreadable(&self, error: io::Error) -> FormatError {
+        if error.get_ref().is_some_and(|inner| inner.is::<TooLarge>()) {
+            return self.unusable(error.to_string());
+        }
         match error.kind() {
             io::ErrorKind::UnexpectedEof
             | io::ErrorKind::InvalidData
