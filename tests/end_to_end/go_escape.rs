@@ -81,7 +81,7 @@ fn what_is_in_the_heap_is_shown_with_its_way() {
     for expected in [
         "2 places of example.com/stream",
         "stream.go:9  Copy  &bytes.Buffer{...}  inlined from buffer.go:",
-        "assigned to input at 9 → converted to an interface at 12 → passed to io.ReadFull at 12 → \
+        "assigned to input at stream.go:9 → converted to an interface at 12 → passed to io.ReadFull at 12 → \
          argument of io.ReadAtLeast at 12, which leaks it to the heap → passed to r.Read at io.go:",
         "suggestion  call the concrete type's own methods rather than pass it as an interface",
         "stream.go:10  Copy  make([]byte, size)",

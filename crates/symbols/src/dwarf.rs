@@ -84,7 +84,7 @@ impl<'a> Dwarf<'a> {
 }
 
 fn load<'a>(image: &'a Image, store: &'a Store) -> Result<gimli::Dwarf<Slice<'a>>, String> {
-    let file = image.parse().map_err(|e| e.to_string())?;
+    let file = image.parse_any().map_err(|e| e.to_string())?;
     gimli::Dwarf::load(|id| match sections::is_needed(id) {
         true => sections::load(&file, id.name(), store),
         false => Ok(EndianSlice::new(&[], LittleEndian)),

@@ -60,7 +60,7 @@ impl Image {
         Ok(file)
     }
 
-    /// As `parse`, `.dwo` files included.
+    /// As `parse`, with files that were not linked: `.dwo` files, and what dwz writes of several files' debug information.
     pub fn parse_any(&self) -> Result<object::File<'_>, ImageError> {
         let format = |e: object::Error| ImageError::Format(e.to_string());
         if !self.starts_with(b"\x7fELF") {
@@ -75,7 +75,7 @@ impl Image {
 
     /// Its GNU build-id; empty where it has none.
     pub fn build_id(&self) -> Result<Vec<u8>, ImageError> {
-        let id = self.parse()?.build_id().map_err(|e| ImageError::Format(e.to_string()))?;
+        let id = self.parse_any()?.build_id().map_err(|e| ImageError::Format(e.to_string()))?;
         Ok(id.unwrap_or_default().to_vec())
     }
 }

@@ -245,6 +245,44 @@ fn names_in_a_supplementary_file() {
     assert_eq!(notes, [Note::SupplementaryMissing("names.debug".into())]);
 }
 
+/// What dwz takes out of two programs is in a file that looks like an object file.
+#[test]
+fn names_of_inlined_functions_that_two_programs_share() {
+    let folder = tempfile::tempdir().unwrap();
+    let header = "struct Box { void *p; inline __attribute__((always_inline)) void fill(int n) { p = __builtin_malloc(n); } };\n\
+         inline __attribute__((always_inline)) void *deep(int n) { Box b; b.fill(n * 3); return b.p; }\n\
+         namespace shared { inline __attribute__((always_inline)) void *hidden(int n) { return deep(n + 1); } }\n\
+         struct Much { int a, b, c, d, e, f, g, h; Much *next; char text[30]; enum { One, Two, Three } kind; };\n\
+         inline int much(Much *m) { return m->kind + m->a; }\n";
+    fs::write(folder.path().join("shared.hpp"), header).unwrap();
+    let programs = ["one", "two"].map(|name| {
+        let path = folder.path().join(name);
+        let source = path.with_extension("cpp");
+        let text = "#include \"shared.hpp\"\nint main(int n, char **) { Much m{}; return shared::hidden(n) == 0 || much(&m); }\n";
+        fs::write(&source, text).unwrap();
+        run(Command::new("g++").args(["-O2", "-g", "-o"]).arg(&path).arg(&source).current_dir(folder.path()));
+        path
+    });
+    let address = call(&programs[0], "main", "malloc") - 1;
+    let functions = |options| {
+        let (places, summary) = look_up(&programs[0], &[address], options);
+        let names: Vec<_> = places[0].iter().map(|place| place.0.clone()).collect();
+        (names, summary.notes)
+    };
+    let expected = ["Box::fill", "deep", "shared::hidden", "main"];
+    let short =
+        |names: &[String]| names.iter().map(|name| name.split('(').next().unwrap().to_owned()).collect::<Vec<_>>();
+    assert_eq!(short(&functions(nowhere()).0), expected);
+    let shared = folder.path().join("shared.debug");
+    run(Command::new("dwz").arg("-m").arg(&shared).args(&programs));
+    let (names, notes) = functions(nowhere());
+    assert_eq!((&short(&names)[..], &notes[..]), (&expected.map(str::to_owned)[..], &[][..]));
+    fs::remove_file(&shared).unwrap();
+    let (names, notes) = functions(nowhere());
+    assert_ne!(short(&names), expected);
+    assert_eq!(notes, [Note::SupplementaryMissing(shared)]);
+}
+
 #[test]
 fn split_debug_information() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! Which files' names are missing, why, and what would bring them.
 
 use mallow_profile::Module;
-use mallow_symbols::{Found, ModuleSummary, Packages, remedies};
+use mallow_symbols::{Found, ModuleSummary, Note, Packages, remedies};
 use serde::Serialize;
 
 use super::source::Recording;
@@ -13,6 +13,8 @@ pub struct Lacking {
     pub module: String,
     /// True where functions have no names either.
     pub without_functions: bool,
+    /// True where the names of inlined functions alone are missing: they are in a file that several modules share.
+    pub without_inlined: bool,
     /// What was found, in words.
     pub found: String,
     /// What would bring the rest, if anything does.
@@ -29,12 +31,13 @@ impl Lacking {
         modules: impl IntoIterator<Item = (&'a Module, &'a ModuleSummary)>,
         remedies: impl FnOnce(&[(&Module, &ModuleSummary)]) -> Vec<Option<String>>,
     ) -> Vec<Self> {
-        let lacking: Vec<_> = modules.into_iter().filter(|(_, summary)| summary.located == 0).collect();
+        let lacking: Vec<_> = modules.into_iter().filter(|(_, summary)| lacks(summary)).collect();
         let asked: Vec<_> = lacking.iter().copied().filter(|(_, summary)| summary.remedy.is_none()).collect();
         let mut found = remedies(&asked).into_iter();
         let of = |(module, summary): (&Module, &ModuleSummary)| Self {
             module: module.path.clone(),
             without_functions: summary.named == 0,
+            without_inlined: summary.located > 0,
             found: why(summary),
             remedy: summary.remedy.clone().or_else(|| found.next().flatten()),
         };
@@ -43,14 +46,27 @@ impl Lacking {
 
     /// As one line.
     pub fn line(&self) -> String {
-        let what = if self.without_functions { "names" } else { "source lines" };
+        let what = match (self.without_functions, self.without_inlined) {
+            (_, true) => "names of inlined functions",
+            (true, _) => "names",
+            (false, _) => "source lines",
+        };
         let remedy = self.remedy.iter().flat_map(|remedy| ["; ", remedy]).collect::<String>();
         format!("No {what} of {}: {}{remedy}", self.module, self.found)
     }
 }
 
+fn lacks(summary: &ModuleSummary) -> bool {
+    summary.located == 0 || shared_file(summary).is_some()
+}
+
+/// The file that is not here, and that holds what dwz took out of several files' debug information.
+fn shared_file(summary: &ModuleSummary) -> Option<&Note> {
+    summary.notes.iter().find(|note| matches!(note, Note::SupplementaryMissing(_)))
+}
+
 fn why(summary: &ModuleSummary) -> String {
-    match (&summary.found, summary.notes.first()) {
+    match (&summary.found, shared_file(summary).or(summary.notes.first())) {
         // What it has is not what was asked for.
         (Found::DebugInformation, Some(note)) => note.to_string(),
         (Found::DebugInformation, None) => "debug information of other parts of it alone".to_owned(),
@@ -66,7 +82,7 @@ impl Recording {
 
     /// Begins to look up what [`Recording::lacking_of`] may have to say.
     pub fn ask_for_packages(&self) -> Packages {
-        let unknown = self.summaries().filter(|(_, summary)| summary.located == 0 && summary.remedy.is_none());
+        let unknown = self.summaries().filter(|(_, summary)| lacks(summary) && summary.remedy.is_none());
         Packages::ask(&unknown.collect::<Vec<_>>())
     }
 
@@ -76,6 +92,12 @@ impl Recording {
             return Vec::new();
         }
         Lacking::with(self.summaries_of(paths), |modules| asked.remedies(modules))
+    }
+
+    /// Paths of the modules whose inlined functions have no names.
+    pub fn without_inlined(&self) -> Vec<&str> {
+        let lacks = |summary: &ModuleSummary| summary.located > 0 && shared_file(summary).is_some();
+        self.summaries().filter(|(_, summary)| lacks(summary)).map(|(module, _)| module.path.as_str()).collect()
     }
 
     fn summaries(&self) -> impl Iterator<Item = (&Module, &ModuleSummary)> {
@@ -112,6 +134,16 @@ mod tests {
             (module("/b"), summary(Found::DebugInformation, 9, 1, None)),
             (module("/c"), summary(Found::Unreadable("an object file".to_owned()), 0, 0, None)),
             (module("/d"), summary(Found::DynamicSymbols, 1, 0, None)),
+            (
+                module("/e"),
+                ModuleSummary {
+                    notes: vec![
+                        Note::DebugFileDiffers("/e.debug".into()),
+                        Note::SupplementaryMissing("../e.dwz".into()),
+                    ],
+                    ..summary(Found::DebugInformation, 9, 9, None)
+                },
+            ),
         ];
         let lines: Vec<_> = Lacking::all(modules.iter().map(|(m, s)| (m, s))).iter().map(Lacking::line).collect();
         assert_eq!(
@@ -120,6 +152,7 @@ mod tests {
                 "No source lines of /a: symbol table, no debug information; this brings them",
                 "No names of /c: not readable: an object file",
                 "No source lines of /d: dynamic symbols alone; a build with -g that is not stripped afterwards brings them",
+                "No names of inlined functions of /e: no supplementary debug file ../e.dwz; ../e.dwz brings them",
             ]
         );
     }

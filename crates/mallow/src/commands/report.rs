@@ -75,7 +75,12 @@ impl Account {
     fn of(recording: &Recording, places: impl Fn(&Insights) -> usize, insights: usize) -> Self {
         let asked = recording.ask_for_packages();
         let mut account = Self::without_hints(&recording.profile, places, insights);
-        account.missing_names = recording.lacking_of(&account.nameless(), asked);
+        let mut paths = account.nameless();
+        if recording.profile.origin.is_none() {
+            let without = recording.without_inlined();
+            paths.extend(without.into_iter().filter(|path| !paths.contains(path)).collect::<Vec<_>>());
+        }
+        account.missing_names = recording.lacking_of(&paths, asked);
         account
     }
 
