@@ -3,12 +3,13 @@
 //! - C++ has its parameters (overloads are different functions) and no return type: templates alone carry one in their
 //!   mangled names, so it would come and go, and it pushes the name itself out of sight.
 //! - Rust has no hash at the end, unless it is asked for.
-//! - Swift is whole, with modules (the shorter form drops them with the return type, and they are what tells packages
-//!   apart).
+//! - Swift is as `swift demangle` has it, whole, with modules: reports make a short form of it.
 //! - What the compiler adds for parts and copies of a function (`.cold`, `.constprop.0`, `.isra.0`, `.part.0`, …) is
 //!   dropped: it is the same function in the source, the debug information does not have it either, and sums by
 //!   function must not depend on whether there was debug information.
 //! - A symbol's version (`@@GLIBC_2.2.5`) and glibc's prefix for internal aliases (`__GI_`) go for the same reason.
+
+mod swift;
 
 use std::borrow::Cow;
 
@@ -42,27 +43,34 @@ pub(crate) fn demangle(raw: &str, style: Style) -> Cow<'_, str> {
     {
         return Cow::Owned(rust.to_string());
     }
+    if swift::is_mangled(name) {
+        let name = swift::without_suffix(name);
+        let whole = swift(name).map(|whole| swift::with_parts(&swift::with_sugar(&whole), swift));
+        return whole.map_or(Cow::Borrowed(name), Cow::Owned);
+    }
     let name = without_clone_suffixes(name);
-    let mangled = is_mangled(name) && (!is_swift(name) || name.len() <= SWIFT_LIMIT);
-    let options = DemangleOptions::complete().return_type(is_swift(name));
-    match mangled.then(|| Name::from(name).demangle(options)).flatten() {
+    let options = DemangleOptions::complete().return_type(false);
+    match is_mangled(name).then(|| Name::from(name).demangle(options)).flatten() {
         Some(demangled) if !demangled.is_empty() => Cow::Owned(demangled),
         _ => Cow::Borrowed(name),
     }
 }
 
+/// As the demangler prints it.
+fn swift(name: &str) -> Option<String> {
+    let short = name.len() <= SWIFT_LIMIT;
+    let demangled = short.then(|| Name::from(name).demangle(DemangleOptions::complete())).flatten();
+    demangled.filter(|demangled| !demangled.is_empty())
+}
+
 /// True for a name that says its language, so that it is worth more than a bare one.
 pub(crate) fn is_mangled(name: &str) -> bool {
-    name.starts_with("_Z") || name.starts_with("__Z") || name.starts_with("_R") || is_swift(name)
+    name.starts_with("_Z") || name.starts_with("__Z") || name.starts_with("_R") || swift::is_mangled(name)
 }
 
 /// As `is_mangled`, of a name as the file has it.
 pub(crate) fn is_mangled_bytes(name: &[u8]) -> bool {
     std::str::from_utf8(name).is_ok_and(is_mangled)
-}
-
-fn is_swift(name: &str) -> bool {
-    ["$s", "_$s", "$S", "_$S", "$e", "_$e", "_T0"].iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// `memcpy@@GLIBC_2.14` without what follows the name. A name may not begin with the sign: then it is something else.
