@@ -241,6 +241,9 @@ mod tests {
             let name = name + "EvT_";
             assert_eq!(shown(&name) != name, known, "{parts} parts, each {ways} times");
         }
+        // Takes minutes where each of its conversions is tried in two ways.
+        let hard = "_Z1fIXsrclILNDp_1aT_cvvcvDTET_LIIvS1_XXclT0__S1_S1_IsrsrclStS2_vS_IS2_NF3fooclDpS2_vJET_S_JDTDTT0_ZS__DTDpDpEZDpS2_S5_vT0_NS5_IIZFLS2_DTLclIS2_S5_T0_DTNJDpvT0_XS2_X1aT_S2_Ev";
+        assert_eq!(shown(hard), hard);
     }
 
     fn base36(number: usize) -> String {

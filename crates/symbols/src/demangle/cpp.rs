@@ -1,8 +1,8 @@
 //! C++'s names, by the demangler of the C++ runtime that this program is linked with: the one of c++filt, gdb and perf, so that
 //! names are equal to theirs.
 //!
-//! It writes as much as a name asks for, and a short name that repeats its own parts can ask for terabytes. So a name with
-//! many references to its parts is measured first, with `cpp_demangle`, which stops at a limit.
+//! It writes as much as a name asks for, and a short name that repeats its own parts can ask for terabytes. So a name that might
+//! become long is measured first, with `cpp_demangle`, which stops at a limit.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::fmt::{self, Write};
@@ -22,18 +22,19 @@ unsafe extern "C" {
 /// Longer results are not made.
 const OUTPUT: usize = 64 << 10;
 
-/// A name with so few references to its parts is at most some ten megabytes long: no order of them is worse than each three
-/// repeating the whole of what precedes them.
-const REFERENCES: usize = 27;
+/// A name is demangled at once where its parts cannot make it longer than this.
+const SURE: usize = 8 << 20;
 
 /// The demangled name, without the type that a function template returns; None for what is no C++ name.
 pub(super) fn demangle(name: &str) -> Option<String> {
     // macOS has one more underscore.
     let name = if name.starts_with("__Z") { &name[1..] } else { name };
-    if !name.starts_with("_Z") {
+    // A conversion in a template may be read in two ways, and the runtime tries both: with each, its time doubles. Names that
+    // people write have one at most.
+    if !name.starts_with("_Z") || name.matches("cv").count() > 1 {
         return None;
     }
-    if references(name) > REFERENCES {
+    if longest(name) > SURE {
         measure(name)?;
     }
     let demangled = runtime(name).filter(|demangled| demangled.len() <= OUTPUT)?;
@@ -43,7 +44,7 @@ pub(super) fn demangle(name: &str) -> Option<String> {
     })
 }
 
-/// As `demangle`, by `cpp_demangle`: it knows names that are too long for the runtime's demangler.
+/// As `demangle`, by `cpp_demangle`: for names that are too long or too hard for the runtime's demangler.
 pub(super) fn demangle_long(name: &str) -> Option<String> {
     if !name.starts_with("_Z") {
         return None;
@@ -97,14 +98,35 @@ impl Write for Bounded {
     }
 }
 
-/// How many `S_`, `S1A_`, `T_` and `T0_` there may be in a name. Those in the names of its parts count as well.
-fn references(name: &str) -> usize {
-    let reference = |part: &str| {
-        let id = part.trim_start_matches(|c: char| c.is_ascii_digit() || c.is_ascii_uppercase());
-        id.starts_with('_')
-    };
-    let starts = name.match_indices(['S', 'T']);
-    starts.filter(|(at, _)| reference(&name[at + 1..])).count()
+/// No more than so many characters can be written for a name, builtin types aside.
+///
+/// A reference stands for a part that was complete before it. That of `S1_` was complete when the first reference to it, or to a
+/// later part, was read: it is no longer than what was written by then, however often it comes. A template's argument (`T_`) is no
+/// longer than all that precedes it. Letters of identifiers that look like references count as such.
+fn longest(name: &str) -> usize {
+    let (mut written, mut counted) = (0usize, 0);
+    // Numbers of parts and how much was written when each was referred to for the first time; both ascend.
+    let mut firsts: Vec<(usize, usize)> = Vec::new();
+    for (at, kind) in name.match_indices(['S', 'T']) {
+        let digits = &name[at + 1..];
+        let end = digits.find(|c: char| !c.is_ascii_digit() && !c.is_ascii_uppercase()).unwrap_or(digits.len());
+        if !digits[end..].starts_with('_') {
+            continue;
+        }
+        written = written.saturating_add(at - counted);
+        counted = at;
+        let part = usize::from_str_radix(&digits[..end], 36)
+            .map_or(usize::from(end > 0) * usize::MAX, |n| n.saturating_add(1));
+        let length = match firsts.iter().find(|(number, _)| *number >= part) {
+            Some(&(_, length)) if kind == "S" => length,
+            _ => written,
+        };
+        if kind == "S" && firsts.last().is_none_or(|&(last, _)| last < part) {
+            firsts.push((part, written));
+        }
+        written = written.saturating_add(length);
+    }
+    written.saturating_add(name.len() - counted)
 }
 
 /// Tables, thunks and guard variables: nothing in front of these is a type.
