@@ -43,6 +43,7 @@ mod programs;
 mod reconcile;
 mod sampling;
 mod signals;
+mod swift_names;
 mod threads;
 mod timeline;
 mod tree;

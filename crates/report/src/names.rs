@@ -3,8 +3,10 @@
 //! A demangled C++ name repeats types that nobody reads: return type, parameters, template arguments. What is left
 //! here is the qualified name, which is enough to find the function and to tell which library it belongs to.
 
+pub(crate) mod swift;
+
 /// The qualified name alone: without return type, parameters and anonymous namespaces, template arguments folded to
-/// `<…>`.
+/// `<…>`. Swift's functions have no module, and the labels of their parameters, which tell overloads apart.
 ///
 /// Works on what demanglers of C++, Rust, Go and Swift print. A name that it does not understand (unbalanced
 /// brackets, say) comes back as it is. Costs one pass; nesting does not multiply it.
@@ -14,51 +16,10 @@ pub fn short(name: &str) -> String {
         .replace("std::basic_string<char, std::char_traits<char>, std::allocator<char> >", "std::string")
         .replace("std::__cxx11::", "std::")
         .replace("std::__1::", "std::");
-    let plain = without_file_keys(&plain).unwrap_or(plain);
-    swift_closure(&plain).or_else(|| fold(&plain, MAX_NESTING)).unwrap_or(plain)
-}
-
-/// Swift's `closure #1 (A) -> B in app.run(identifier: C) -> D`: what it is, and the function that it is in.
-fn swift_closure(name: &str) -> Option<String> {
-    let at = name.find("closure #")? + "closure #".len();
-    let digits = name[at..].find(|c: char| !c.is_ascii_digit()).unwrap_or(name.len() - at);
-    let outside = in_at(&name[at..]).map(|within| at + within)?;
-    Some(format!("{} in {}", &name[..at + digits], fold(&name[outside..], MAX_NESTING)?))
-}
-
-/// Where the last of ` in ` ends that is in no bracket.
-fn in_at(text: &str) -> Option<usize> {
-    let (mut depth, mut before, mut last) = (0i32, ' ', None);
-    for (at, c) in text.char_indices() {
-        match c {
-            '<' | '(' | '[' => depth += 1,
-            '>' if before == '-' => {}
-            '>' | ')' | ']' => depth -= 1,
-            ' ' if depth == 0 && text[at..].starts_with(" in ") => last = Some(at + " in ".len()),
-            _ => {}
-        }
-        before = c;
+    if let Some(swift) = swift::function(&plain) {
+        return swift.short;
     }
-    last
-}
-
-/// Swift's private names without the key of their file, `app.(join in _4F71…CCCC)(A)`: `app.join(A)`. None without any.
-fn without_file_keys(name: &str) -> Option<String> {
-    const KEY: usize = 32;
-    let mut out = String::new();
-    let mut rest = name;
-    while let Some(at) = rest.find(" in _") {
-        let key = &rest[at + " in _".len()..];
-        let whole =
-            key.len() > KEY && key.bytes().take(KEY).all(|b| b.is_ascii_hexdigit()) && key[KEY..].starts_with(')');
-        let (kept, after) = match rest[..at].rfind('(').filter(|_| whole) {
-            Some(open) => (format!("{}{}", &rest[..open], &rest[open + 1..at]), &key[KEY + 1..]),
-            None => (rest[..at + 1].to_owned(), &rest[at + 1..]),
-        };
-        out.push_str(&kept);
-        rest = after;
-    }
-    (!out.is_empty()).then(|| out + rest)
+    fold(&plain, MAX_NESTING).unwrap_or(plain)
 }
 
 /// Deeper `<<A as B> as C>` than this is left as it is: names come from the recorded program.
@@ -102,7 +63,7 @@ fn fold(name: &str, nesting: u32) -> Option<String> {
                 if out.trim_end().ends_with("decltype") || out.ends_with('.') || out.is_empty() {
                     out.push_str(&rest[..taken]);
                 } else {
-                    // Only function templates carry a return type. Swift puts its own behind an arrow.
+                    // Only function templates carry a return type.
                     if out.ends_with('>') {
                         out.drain(..return_type_ends);
                     }
@@ -246,14 +207,14 @@ mod tests {
             ("core::ops::function::FnOnce::call_once::<fn() -> u8>", "core::ops::function::FnOnce::call_once::<…>"),
             ("app::main::{{closure}}", "app::main::{{closure}}"),
             ("main.(*Server).handle", "main.(*Server).handle"),
-            ("app.Store.load(from: Swift.String) -> Swift.Int", "app.Store.load"),
-            ("closure #1 () -> Swift.Int in app.run(identifier: Swift.String) -> ()", "closure #1 in app.run"),
+            ("app.Store.load(from: Swift.String) -> Swift.Int", "Store.load(from:)"),
+            ("closure #1 () -> Swift.Int in app.run(identifier: Swift.String) -> ()", "closure #1 in run(identifier:)"),
             (
                 "closure #12 (A) -> () in closure #1 (A<B>) -> () in app.(join in _4F71A82B8274C31663F264B9B041CCCC)(C) -> D",
-                "closure #12 in app.join",
+                "closure #12 in join(_:)",
             ),
-            ("app.(words in _4F71A82B8274C31663F264B9B041CCCC).getter : [A]", "app.words.getter : [A]"),
-            ("app.(a in _1)(B) -> C", "app.(a in _1)"),
+            ("app.(words in _4F71A82B8274C31663F264B9B041CCCC).getter : [A]", "words.getter"),
+            ("app.(a in _1)(B) -> C", "(a in _1)(_:)"),
             ("closure #1", "closure #1"),
             ("broken<int::f(", "broken<int::f("),
             ("", ""),

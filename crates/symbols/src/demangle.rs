@@ -1,14 +1,16 @@
 //! Names as people write them.
 //!
-//! - C++ has its parameters (overloads are different functions) and no return type: templates alone carry one in their
+//! - C++ is as c++filt has it, with `std::string` in place of what that stands for. It has its parameters (overloads are different functions) and no return type: templates alone carry one in their
 //!   mangled names, so it would come and go, and it pushes the name itself out of sight.
 //! - Rust has no hash at the end, unless it is asked for.
-//! - Swift is whole, with modules (the shorter form drops them with the return type, and they are what tells packages
-//!   apart).
+//! - Swift is as `swift demangle` has it, whole, with modules: reports make a short form of it.
 //! - What the compiler adds for parts and copies of a function (`.cold`, `.constprop.0`, `.isra.0`, `.part.0`, …) is
 //!   dropped: it is the same function in the source, the debug information does not have it either, and sums by
 //!   function must not depend on whether there was debug information.
 //! - A symbol's version (`@@GLIBC_2.2.5`) and glibc's prefix for internal aliases (`__GI_`) go for the same reason.
+
+mod cpp;
+mod swift;
 
 use std::borrow::Cow;
 
@@ -30,6 +32,11 @@ pub(crate) struct Style {
     pub verbatim: bool,
 }
 
+/// The name that reports show for one that is mangled, or what it is where it is not.
+pub fn demangled(raw: &str) -> Cow<'_, str> {
+    demangle(raw, Style::default())
+}
+
 /// The name to show for `raw`, as debug information or a symbol table has it.
 pub(crate) fn demangle(raw: &str, style: Style) -> Cow<'_, str> {
     if style.verbatim || raw.len() > LIMIT {
@@ -37,32 +44,45 @@ pub(crate) fn demangle(raw: &str, style: Style) -> Cow<'_, str> {
     }
     let name = without_version(raw);
     let name = name.strip_prefix("__GI_").filter(|rest| !rest.is_empty()).unwrap_or(name);
-    if style.rust_hashes
-        && let Ok(rust) = rustc_demangle::try_demangle(name)
+    if is_rust(name)
+        && let Ok(rust) =
+            rustc_demangle::try_demangle(if style.rust_hashes { name } else { without_clone_suffixes(name) })
     {
-        return Cow::Owned(rust.to_string());
+        return Cow::Owned(if style.rust_hashes { rust.to_string() } else { format!("{rust:#}") });
+    }
+    if swift::is_mangled(name) {
+        let name = swift::without_suffix(name);
+        let whole = swift(name).map(|whole| swift::with_parts(&swift::with_sugar(&whole), swift));
+        return whole.map_or(Cow::Borrowed(name), Cow::Owned);
     }
     let name = without_clone_suffixes(name);
-    let mangled = is_mangled(name) && (!is_swift(name) || name.len() <= SWIFT_LIMIT);
-    let options = DemangleOptions::complete().return_type(is_swift(name));
-    match mangled.then(|| Name::from(name).demangle(options)).flatten() {
-        Some(demangled) if !demangled.is_empty() => Cow::Owned(demangled),
-        _ => Cow::Borrowed(name),
-    }
+    cpp::demangle(name).or_else(|| cpp::demangle_long(name)).map_or(Cow::Borrowed(name), Cow::Owned)
+}
+
+/// Without the hash at its end, `_ZN…E` is a variable of C++.
+fn is_rust(name: &str) -> bool {
+    let hash = |at: usize| {
+        let hash = name[at + "17h".len()..].bytes();
+        hash.take_while(|byte| byte.is_ascii_hexdigit() && !byte.is_ascii_uppercase()).count() == 16
+    };
+    name.starts_with("_R") || name.starts_with("__R") || name.rfind("17h").is_some_and(hash)
+}
+
+/// As the demangler prints it.
+fn swift(name: &str) -> Option<String> {
+    let short = name.len() <= SWIFT_LIMIT;
+    let demangled = short.then(|| Name::from(name).demangle(DemangleOptions::complete())).flatten();
+    demangled.filter(|demangled| !demangled.is_empty())
 }
 
 /// True for a name that says its language, so that it is worth more than a bare one.
 pub(crate) fn is_mangled(name: &str) -> bool {
-    name.starts_with("_Z") || name.starts_with("__Z") || name.starts_with("_R") || is_swift(name)
+    name.starts_with("_Z") || name.starts_with("__Z") || name.starts_with("_R") || swift::is_mangled(name)
 }
 
 /// As `is_mangled`, of a name as the file has it.
 pub(crate) fn is_mangled_bytes(name: &[u8]) -> bool {
     std::str::from_utf8(name).is_ok_and(is_mangled)
-}
-
-fn is_swift(name: &str) -> bool {
-    ["$s", "_$s", "$S", "_$S", "$e", "_$e", "_T0"].iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// `memcpy@@GLIBC_2.14` without what follows the name. A name may not begin with the sign: then it is something else.
@@ -106,6 +126,21 @@ mod tests {
         assert_eq!(shown("_ZN3foo3barEi"), "foo::bar(int)");
         assert_eq!(shown("_Z3maxIiET_S0_S0_"), "max<int>(int, int)");
         assert_eq!(shown("_Znwm"), "operator new(unsigned long)");
+        // What the type of std::make_shared's result is made of.
+        let made =
+            "_ZSt11make_sharedI4NodeJiEESt10shared_ptrINSt9enable_ifIXntsrSt8is_arrayIT_E5valueES3_E4typeEEDpOT0_";
+        assert_eq!(shown(made), "std::make_shared<Node, int>(int&&)");
+        assert_eq!(shown("_ZSt4pickIdEPFviET_"), "void (*std::pick<double>(double))(int)");
+        assert_eq!(shown("_ZN1A1fIiEEDTcl1gfp_EET_"), "A::f<int>(int)");
+        assert_eq!(
+            shown("_ZltIiEbRKSt6vectorIT_SaIS1_EERK4ConvIS1_E"),
+            "operator< <int>(std::vector<int, std::allocator<int> > const&, Conv<int> const&)"
+        );
+        assert_eq!(
+            shown("_ZN12_GLOBAL__N_14hideINS_6HiddenEEEPT_S2_"),
+            "(anonymous namespace)::hide<(anonymous namespace)::Hidden>((anonymous namespace)::Hidden)"
+        );
+        assert_eq!(shown("_ZN12_GLOBAL__N_16hiddenE"), "(anonymous namespace)::hidden");
         // GCC's name for a constructor before it knows which kind it is: debug information has it.
         assert_eq!(shown("_ZN3FooC4Ev"), "Foo::Foo()");
     }
@@ -128,6 +163,92 @@ mod tests {
         );
         assert_eq!(shown("$sSa6appendyyxnF"), "Swift.Array.append(__owned A) -> ()");
         assert_eq!(shown("_T0s10DictionaryV"), "Swift.Dictionary");
+        let copy = "$ss22_ContiguousArrayBufferV19_uninitializedCount15minimumCapacityAByxGSi_SitcfC";
+        let copies = [".693", ".resume.0", ".resume.0.12"].map(|suffix| shown(&format!("{copy}{suffix}")));
+        assert_eq!(copies, [shown(copy), shown(copy), shown(copy)]);
+    }
+
+    #[test]
+    fn as_the_languages_own_tools_print_them() {
+        let rows = include_str!("../../../tests/names/swift.tsv").lines().map(|row| row.split('\t'));
+        let mut checked = 0;
+        for mut row in rows {
+            let (Some(raw), Some(whole)) = (row.next(), row.next()) else { panic!("a name without its long form") };
+            assert_eq!(shown(raw), whole, "{raw}");
+            checked += 1;
+        }
+        assert_eq!(checked, 500);
+        for row in include_str!("../../../tests/names/cpp.tsv").lines() {
+            let Some((raw, whole)) = row.split_once('\t') else { panic!("a name without its long form") };
+            let (ours, theirs) = (abbreviated(&shown(raw)), abbreviated(whole));
+            assert!(ours == theirs || theirs.ends_with(&format!(" {ours}")), "{raw}\n{ours}\n{theirs}");
+        }
+    }
+
+    /// c++filt writes out what people call a string; what it leaves mangled is no name.
+    fn abbreviated(name: &str) -> String {
+        let mut name = name.to_owned();
+        for (long, short) in [
+            ("std::basic_string<char, std::char_traits<char>, std::allocator<char> >", "std::string"),
+            ("std::basic_ostream<char, std::char_traits<char> >", "std::ostream"),
+            ("std::basic_istream<char, std::char_traits<char> >", "std::istream"),
+            ("std::basic_iostream<char, std::char_traits<char> >", "std::iostream"),
+        ] {
+            name = name.replace(&format!("{long} >"), &format!("{short}>")).replace(long, short);
+        }
+        name
+    }
+
+    #[test]
+    fn all_names_of_the_cpp_library_are_as_cppfilt_has_them() {
+        let run = |command: &mut std::process::Command| command.output().expect("binutils").stdout;
+        let library = run(std::process::Command::new("c++").arg("-print-file-name=libstdc++.so.6"));
+        let library = String::from_utf8_lossy(&library).trim().to_owned();
+        let table =
+            run(std::process::Command::new("nm").args(["-D", "--defined-only", "--without-symbol-versions", &library]));
+        let table = String::from_utf8_lossy(&table).into_owned();
+        let names: Vec<&str> =
+            table.lines().filter_map(|line| line.split(' ').nth(2)).filter(|name| name.starts_with("_Z")).collect();
+        let folder = tempfile::tempdir().expect("a directory");
+        let list = folder.path().join("names");
+        std::fs::write(&list, names.join("\n")).expect("a file");
+        let filtered = run(std::process::Command::new("c++filt").stdin(std::fs::File::open(&list).expect("a file")));
+        let filtered = String::from_utf8_lossy(&filtered).into_owned();
+        let differ = names.iter().zip(filtered.lines()).filter(|(raw, theirs)| {
+            let (ours, theirs) = (abbreviated(&shown(raw)), abbreviated(theirs));
+            ours != theirs && !theirs.ends_with(&format!(" {ours}"))
+        });
+        let differ: Vec<_> = differ.collect();
+        assert!(
+            names.len() > 3000 && differ.len() * 1000 <= names.len(),
+            "{} of {}: {differ:?}",
+            differ.len(),
+            names.len()
+        );
+    }
+
+    #[test]
+    fn names_that_ask_for_more_than_there_is() {
+        // Each part has the one before it twice, or three times: written out, the longer ones would fill any memory.
+        for (parts, ways, known) in [(8, 2, true), (60, 2, false), (5, 3, true), (40, 3, false), (300, 2, false)] {
+            let mut name = "_Z1fI1aIiiiE".to_owned();
+            let mut last = "S1_".to_owned();
+            for part in 0..parts {
+                let letter = char::from(b'b' + (part % 20) as u8);
+                name += &format!("1{letter}I{}E", last.repeat(ways));
+                last = format!("S{}_", base36(part * 2 + 3));
+            }
+            let name = name + "EvT_";
+            assert_eq!(shown(&name) != name, known, "{parts} parts, each {ways} times");
+        }
+        // Takes minutes where each of its conversions is tried in two ways.
+        let hard = "_Z1fIXsrclILNDp_1aT_cvvcvDTET_LIIvS1_XXclT0__S1_S1_IsrsrclStS2_vS_IS2_NF3fooclDpS2_vJET_S_JDTDTT0_ZS__DTDpDpEZDpS2_S5_vT0_NS5_IIZFLS2_DTLclIS2_S5_T0_DTNJDpvT0_XS2_X1aT_S2_Ev";
+        assert_eq!(shown(hard), hard);
+    }
+
+    fn base36(number: usize) -> String {
+        let digit = |n: usize| char::from_digit(n as u32, 36).map(|c| c.to_ascii_uppercase()).expect("a digit");
+        if number < 36 { digit(number).to_string() } else { format!("{}{}", base36(number / 36), digit(number % 36)) }
     }
 
     #[test]

@@ -42,6 +42,7 @@ mod vdso;
 
 pub use adopt::{adopt, rename};
 pub use code::{Code, CodeError, Instruction};
+pub use demangle::demangled;
 pub use go::{GoCall, GoProgram, GoType, TINY};
 pub use jit::{JitProcess, symbolize_jit, symbolize_jit_all};
 pub use known::UNKNOWN;

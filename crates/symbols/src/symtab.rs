@@ -112,12 +112,21 @@ fn collect<'a>(file: &object::File<'a>, image: u32, into: &mut Vec<Candidate<'a>
             let start = symbol.address();
             let section_end = section_end(symbol.section_index());
             let Ok(name) = symbol.name_bytes() else { continue };
-            if start >= section_end || name.is_empty() || name.starts_with(b"$") && symbol.is_local() {
+            if start >= section_end || name.is_empty() || symbol.is_local() && is_mapping_symbol(name) {
                 continue;
             }
             let end = start.saturating_add(symbol.size()).min(section_end);
             into.push(Candidate { start, end, section_end, image, function, local: symbol.is_local(), name });
         }
+    }
+}
+
+/// `$a`, `$d`, `$t`, `$x` and what may follow them (`$d.7`, `$xrv64gc`): they say where code and data begin on Arm and
+/// RISC-V, and name no function. Swift's mangled names begin with the same sign.
+fn is_mapping_symbol(name: &[u8]) -> bool {
+    match name {
+        [b'$', b'a' | b'd' | b't' | b'x', rest @ ..] => rest.is_empty() || rest[0] == b'.' || rest.starts_with(b"rv"),
+        _ => false,
     }
 }
 
@@ -237,6 +246,16 @@ mod tests {
         assert_eq!(at(aliases(), 100), Some("read"));
         assert_eq!(at(vec![candidate(5, 8, "_ZN1AC2Ev"), candidate(5, 8, "_ZN1AC1Ev")], 6), Some("_ZN1AC1Ev"));
         assert_eq!(at(vec![candidate(5, 0, "start"), candidate(5, 4, "local_sized")], 6), Some("local_sized"));
+    }
+
+    #[test]
+    fn swift_functions_are_no_mapping_symbols() {
+        for name in ["$a", "$d", "$t", "$x", "$d.7", "$x.main", "$xrv64gc"] {
+            assert!(is_mapping_symbol(name.as_bytes()), "{name}");
+        }
+        for name in ["$s3app4mainyyF", "$S3app4mainyyF", "$e3app4mainyyF", "$", "$dot", "$as", "a", ""] {
+            assert!(!is_mapping_symbol(name.as_bytes()), "{name}");
+        }
     }
 
     #[test]

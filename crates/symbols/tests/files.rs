@@ -506,3 +506,14 @@ fn frames_that_have_lines_keep_them_and_strange_ids_are_passed_over() {
     assert_eq!((summary.modules[0].named, summary.without_module), (2, 1));
     assert!(profile.strings.iter().all(|name| name != UNKNOWN));
 }
+
+#[test]
+fn local_functions_of_swift_have_their_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = compile(folder.path(), "plain.c", &["-O2"]);
+    let address = symbol(&path, "internal");
+    tool("objcopy", &["--redefine-sym", "internal=$s3app8internalyyF"], &path);
+    let (places, summary) = look_up(&path, &[address], nowhere());
+    assert_eq!(places, [[Place("app.internal() -> ()".into(), String::new(), 0)]]);
+    assert_eq!(summary.found, Found::SymbolTable);
+}

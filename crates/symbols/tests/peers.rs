@@ -3,15 +3,10 @@
 mod support;
 
 use support::{Place, addr2line, compile, llvm_symbolizer, look_up, nowhere, text};
-use symbolic_common::Name;
-use symbolic_demangle::{Demangle, DemangleOptions};
 
 /// Peers give raw names, as they write return types and hashes that Mallow leaves out.
 fn demangled(Place(name, file, line): &Place) -> Place {
-    let name = name.split(".llvm.").next().unwrap_or_default().split(".cold").next().unwrap_or_default();
-    let name = name.split(".isra.").next().unwrap_or_default().split(".constprop.").next().unwrap_or_default();
-    let name = Name::from(name).try_demangle(DemangleOptions::complete().return_type(false)).into_owned();
-    Place(name, file.clone(), *line)
+    Place(mallow_symbols::demangled(name).into_owned(), file.clone(), *line)
 }
 
 /// addr2line gives the innermost function the name of the symbol, even where it is an inlined one, and the outermost

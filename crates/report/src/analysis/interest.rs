@@ -177,17 +177,40 @@ const RUNTIME_PATHS: &[&str] = &[
     "[",
     "str>",
     "__rust_begin_short_backtrace",
-    // Swift's.
-    "Swift.",
-    "static Swift.",
-    "swift_",
-    "reabstraction thunk helper",
-    "partial apply forwarder for reabstraction thunk helper",
+    // Swift's; its functions are known by their modules.
+    "swift::",
     // Go's.
     "runtime.",
     "internal/runtime/",
     "internal/bytealg.",
 ];
+
+/// Modules of Swift's own libraries. Their generic functions are specialised in the program that uses them, and their small
+/// ones inlined: most of what an array or a dictionary does is code of the program's own file.
+const SWIFT_MODULES: &[&str] = &[
+    "Swift",
+    "SwiftShims",
+    "SwiftOnoneSupport",
+    "_Concurrency",
+    "_StringProcessing",
+    "_RegexParser",
+    "RegexBuilder",
+    "_Differentiation",
+    "_Backtracing",
+    "Distributed",
+    "Observation",
+    "Synchronization",
+    "Dispatch",
+    "Foundation",
+    "FoundationEssentials",
+    "FoundationInternationalization",
+    "FoundationNetworking",
+    "FoundationXML",
+    "_FoundationCollections",
+];
+
+/// Beginnings of the names of Swift's runtime and of what its compiler makes, underscores in front left out.
+const SWIFT_RUNTIME: &[&str] = &["swift_", "objectdestroy", "block_copy_helper", "block_destroy_helper"];
 
 /// Functions that run before `main`, or below a thread's first function.
 const ROOTS: &[&str] = &[
@@ -219,6 +242,9 @@ const RUNTIME_MODULES: &[&str] = &[
     "libdl",
     "libmallow",
     "libswift",
+    "libFoundation",
+    "lib_Foundation",
+    "libBlocksRuntime.so",
     "libdispatch.so",
 ];
 
@@ -228,6 +254,11 @@ const RUNTIME_SOURCES: &[&str] = &["/include/c++/", "/libstdc++-v3/", "/rustlib/
 /// How near to the allocator a function is, by its demangled name, its source file and its module's path.
 pub fn interest(function: Option<&str>, file: Option<&str>, module: Option<&str>) -> Interest {
     if let Some(function) = function {
+        if let Some(swift) = names::swift::function(function) {
+            if swift.synthesized || swift.module.is_some_and(|module| SWIFT_MODULES.contains(&module)) {
+                return Interest::Runtime;
+            }
+        }
         let short = names::short(function);
         let bare = short.trim_start_matches('_');
         // Rust's inherent methods may be written `<alloc::vec::Vec<…>>::push`.
@@ -237,7 +268,11 @@ pub fn interest(function: Option<&str>, file: Option<&str>, module: Option<&str>
         }
         let library = match trait_impl(&short) {
             Some((of, of_trait)) => library_impl(of, of_trait),
-            None => RUNTIME_PATHS.iter().any(|p| path.starts_with(p)) || ROOTS.contains(&short.as_str()),
+            None => {
+                RUNTIME_PATHS.iter().any(|p| path.starts_with(p))
+                    || SWIFT_RUNTIME.iter().any(|p| bare.starts_with(p))
+                    || ROOTS.contains(&short.as_str())
+            }
         };
         if library {
             return Interest::Runtime;
@@ -373,6 +408,76 @@ mod tests {
             ("swift_allocObject", "", "/usr/lib/swift/libswiftCore.so", Allocator),
             ("static Swift.String.+= infix(inout Swift.String, Swift.String) -> ()", "", "/bin/a", Runtime),
             ("Swiftly.run() -> ()", "", "/bin/a", Own),
+            // What a program's own file has of Swift's library, as swiftc specialised it.
+            (
+                "generic specialization <(Swift.String, Swift.String)> of Swift.ContiguousArray._createNewBuffer(bufferIsUnique: Swift.Bool, minimumCapacity: Swift.Int, growForAppend: Swift.Bool) -> ()",
+                "",
+                "/bin/a",
+                Runtime,
+            ),
+            (
+                "merged function signature specialization <Arg[0] = [Closure Propagated : closure #1 (app.A) -> Swift.Bool in app.f() -> (), Argument Types : []> of generic specialization <[app.A]> of (extension in Swift):Swift.Sequence.filter((A.Element) throws -> Swift.Bool) throws -> [A.Element]",
+                "",
+                "/bin/a",
+                Runtime,
+            ),
+            (
+                "closure #1 (inout Swift.UnsafeMutableBufferPointer<A>, inout Swift.Int) throws -> () in Swift.Array.init<A where A == A1.Element, A1: Swift.Sequence>(A1) -> [A]",
+                "",
+                "/bin/a",
+                Runtime,
+            ),
+            (
+                "(1) suspend resume partial function for static (extension in _Concurrency):Swift.Task< where A == Swift.Never, B == Swift.Never>.sleep(nanoseconds: Swift.UInt64) async throws -> ()",
+                "",
+                "/bin/a",
+                Runtime,
+            ),
+            ("Foundation.NSString.appending(Swift.String) -> Swift.String", "", "/bin/a", Runtime),
+            (
+                "protocol witness for Swift.Sequence.makeIterator() -> A.Iterator in conformance Swift.String.UTF8View : Swift.Sequence in Swift",
+                "",
+                "/bin/a",
+                Runtime,
+            ),
+            (
+                "reabstraction thunk helper from @escaping @callee_guaranteed () -> () to @escaping @callee_guaranteed () -> (@out ())",
+                "",
+                "/bin/a",
+                Runtime,
+            ),
+            (
+                "partial apply forwarder for reabstraction thunk helper from @escaping @callee_guaranteed () -> () to @escaping @callee_guaranteed () -> (@out ())",
+                "",
+                "/bin/a",
+                Runtime,
+            ),
+            ("outlined copy of app.Row?", "", "/bin/a", Runtime),
+            ("initializeWithCopy value witness for app.Row", "", "/bin/a", Runtime),
+            ("type metadata accessor for app.Row", "", "/bin/a", Runtime),
+            ("dispatch thunk of app.Handler.read(app.Row) -> ()", "", "/bin/a", Runtime),
+            ("__swift_instantiateConcreteTypeFromMangledName", "", "/bin/a", Runtime),
+            ("swift::metadataimpl::allocate(unsigned long)", "", "/bin/a", Runtime),
+            // The program's own, although the names tell of the library.
+            ("(extension in app):Swift.Array< where A == app.Row>.rows() -> [app.Row]", "", "/bin/a", Own),
+            ("generic specialization <Swift.String> of app.Cache.store(A) -> ()", "", "/bin/a", Own),
+            (
+                "function signature specialization <Arg[0] = [Closure Propagated : closure #1 (Swift.Int) -> () in Swift.Array.f() -> ()]> of app.each((Swift.Int) -> ()) -> ()",
+                "",
+                "/bin/a",
+                Own,
+            ),
+            ("closure #1 () -> Swift.Int in app.run() -> ()", "", "/bin/a", Own),
+            ("partial apply forwarder for closure #1 () -> Swift.Int in app.run() -> ()", "", "/bin/a", Own),
+            // What the witness calls is often inlined into it.
+            (
+                "protocol witness for Swift.Sequence.makeIterator() -> A.Iterator in conformance app.Rows : Swift.Sequence in app",
+                "",
+                "/bin/a",
+                Own,
+            ),
+            ("one-time initialization function for shared", "", "/bin/a", Own),
+            ("app.Swift.run() -> ()", "", "/bin/a", Own),
             ("runtime.mallocgc", "/usr/local/go/src/runtime/malloc.go", "", Runtime),
             ("runtimes.Find", "/src/runtimes/find.go", "", Own),
         ] {

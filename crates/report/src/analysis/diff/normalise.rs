@@ -130,10 +130,13 @@ fn cut(name: &mut Cow<'_, str>, rule: fn(&str) -> &str) {
 /// Swift's adapters between calling conventions, which forward a call and do nothing else. Mangled names end with what
 /// they are.
 fn is_thunk(name: &str) -> bool {
+    let name = names::swift::without_copies(name);
     static MANGLED: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r"^_?\$[sS].*T[Rr](T[AaRrm])*(\.[0-9]+)?$|^_?\$[sS].*TA(\.[0-9]+)?$").ok());
-    const BEGINNINGS: [&str; 5] = [
+    const BEGINNINGS: [&str; 7] = [
         "thunk for ",
+        "dispatch thunk of ",
+        "vtable thunk for ",
         "reabstraction thunk ",
         "partial apply for ",
         "partial apply forwarder for ",
@@ -152,20 +155,11 @@ fn is_start(name: &str) -> bool {
 /// Words of compilers for copies and parts of a function: GCC's, LLVM's.
 const CLONES: [&str; 10] =
     ["cold", "constprop", "isra", "part", "llvm", "clone", "lto_priv", "localalias", "__uniq", "warm"];
-/// Words of Swift's compiler in front of the function that it made a copy of.
-const COPIES: [&str; 3] = ["specialized ", "merged ", "function merged "];
-
 fn without_clones(name: &str) -> &str {
-    let mut name = name;
-    while let Some(rest) = COPIES.iter().find_map(|copy| name.strip_prefix(copy)) {
-        name = rest;
-    }
-    // `generic specialization <Swift.Int> of f`, and `function signature specialization <…> of f`.
-    if name.starts_with("generic ") || name.starts_with("function signature ") {
-        name = name.find("> of ").map_or(name, |at| &name[at + 5..]);
-    }
+    // `generic specialization <Swift.Int> of f`, `merged f`, `f with unmangled suffix ".7"`.
+    let mut name = names::swift::without_copies(name);
     // As demanglers show them.
-    for mark in [" [clone ", " (.", " with unmangled suffix "] {
+    for mark in [" [clone ", " (."] {
         name = name.find(mark).filter(|&at| at > 0).map_or(name, |at| &name[..at]);
     }
     while let Some(shorter) = without_clone(name) {
@@ -240,6 +234,13 @@ mod tests {
             (Rule::Clones, "ns::f(int) (.llvm.77)", Some("ns::f(int)")),
             (Rule::Clones, "specialized merged App.run()", Some("App.run()")),
             (Rule::Clones, "generic specialization <Swift.Int> of A.f(_:)", Some("A.f(_:)")),
+            (
+                Rule::Clones,
+                "merged function signature specialization <Arg[0] = [Constant Propagated Function : generic specialization <A> of Swift.Int.< infix(A, A) -> A], Argument Types : []> of generic specialization <Swift.Int> of A.f(_: Swift.Int) -> ()",
+                Some("A.f(_: Swift.Int) -> ()"),
+            ),
+            (Rule::Clones, "(2) suspend resume partial function for A.f() async -> ()", Some("A.f() async -> ()")),
+            (Rule::Clones, "A.f.modify : A with unmangled suffix \".resume.0\"", Some("A.f.modify : A")),
             (Rule::Clones, ".18", Some(".18")),
             (Rule::Clones, "main.run", Some("main.run")),
             (Rule::Hashes, "a::f::h0123456789abcdef", Some("a::f")),
@@ -256,6 +257,7 @@ mod tests {
             (Rule::Closures, "closure #1 in run(identifier:)", Some("closure # in run(identifier:)")),
             (Rule::Closures, "funky.function", Some("funky.function")),
             (Rule::Thunks, "thunk for @escaping @callee_guaranteed () -> ()", None),
+            (Rule::Thunks, "merged dispatch thunk of A.f() -> ()", None),
             (Rule::Thunks, "partial apply for closure #2 in bind0(_:)", None),
             (Rule::Thunks, "$s3NIO7Channel_pxq_q0_r1_lyypypAA15EventLoopFutureCyytGIegnnr_AaB_TRTA.18", None),
             (Rule::Thunks, "$s3NIO7Channel_pxq_q0_r1_TR", None),

@@ -1,0 +1,638 @@
+//! Swift's names, as its demangler prints them: a short form, and which module a function is from.
+//!
+//! `generic specialization <Swift.Int> of (extension in NIO):Swift.Array.f<A>(at: A, _: [A]) throws -> ()` is
+//! `specialized Array.f(at:_:)` of the module NIO. Swift's own short form is the model (`swift demangle --simplified`), without
+//! what is in angle brackets.
+
+/// What a demangled name says.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Function<'a> {
+    /// The name for lists: no modules, types, generic arguments and conventions; of nested closures the innermost alone.
+    pub short: String,
+    /// The module that its source is in; None where the name does not say.
+    pub module: Option<&'a str>,
+    /// The compiler made it, and no source has it: thunks, outlined copies, accessors of metadata.
+    pub synthesized: bool,
+}
+
+/// Deeper nested names stay as they are.
+const MAX_NESTING: u32 = 16;
+
+/// What the demangler puts in front of a copy of a function that has a name of its own.
+const COPIES: [&str; 2] = ["merged ", "function merged "];
+const SPECIALIZED: &str = "specialized ";
+const SPECIALIZATIONS: [&str; 7] = [
+    "generic specialization <",
+    "generic not re-abstracted specialization <",
+    "generic partial specialization <",
+    "generic not-reabstracted partial specialization <",
+    "generic pre-specialization <",
+    "function signature specialization <",
+    "inlined generic function <",
+];
+const RESUMED: [&str; 2] = [" suspend resume partial function for ", " await resume partial function for "];
+const SUFFIX: &str = " with unmangled suffix ";
+
+/// Beginnings of names of what no source has.
+const SYNTHESIZED: [&str; 18] = [
+    "associated conformance ",
+    "associated type ",
+    "base witness ",
+    "canonical ",
+    "default associated ",
+    "dispatch thunk of ",
+    "generic ",
+    "instantiation function ",
+    "lazy protocol witness ",
+    "merged ",
+    "metaclass ",
+    "method lookup function ",
+    "outlined ",
+    "protocol witness table ",
+    "reabstraction thunk ",
+    "thunk for ",
+    "type metadata ",
+    "vtable thunk ",
+];
+
+/// Takes a name apart that Swift's demangler printed whole or in its short form; None for any other name.
+pub(crate) fn function(name: &str) -> Option<Function<'_>> {
+    if !is_swift(name) {
+        return None;
+    }
+    let whole = has_types(name) || is_synthesized(name);
+    let mut reader =
+        Reader { whole, out: String::with_capacity(name.len().min(120)), module: None, synthesized: false };
+    reader.function(name, MAX_NESTING)?;
+    let short = reader.out.trim_end().to_owned();
+    (!short.is_empty()).then_some(Function { short, module: reader.module, synthesized: reader.synthesized })
+}
+
+/// Without what makes it a copy or a part of the function that is left: specialised, merged, resumed after an `await`.
+pub(crate) fn without_copies(name: &str) -> &str {
+    let mut rest = name;
+    while let Some((_, after)) = copy(rest) {
+        rest = after;
+    }
+    match rest.find(SUFFIX) {
+        Some(at) if at > 0 => &rest[..at],
+        _ => rest,
+    }
+}
+
+/// The first of these marks, and what is behind it: true for a specialisation.
+fn copy(name: &str) -> Option<(bool, &str)> {
+    if let Some(rest) = name.strip_prefix(SPECIALIZED) {
+        return Some((true, rest));
+    }
+    if let Some(rest) = COPIES.iter().find_map(|mark| name.strip_prefix(mark)) {
+        return Some((false, rest));
+    }
+    if let Some(mark) = SPECIALIZATIONS.iter().find(|mark| name.starts_with(**mark)) {
+        let arguments = &name[mark.len() - 1..];
+        return arguments[group(arguments)?..].strip_prefix(" of ").map(|rest| (true, rest));
+    }
+    let number = name.strip_prefix('(')?.trim_start_matches(|c: char| c.is_ascii_digit()).strip_prefix(')')?;
+    RESUMED.iter().find_map(|mark| number.strip_prefix(mark)).map(|rest| (false, rest))
+}
+
+/// Does Swift's demangler print such names? A dotted path alone may be Go's or Java's as well.
+fn is_swift(name: &str) -> bool {
+    const BEGINNINGS: [&str; 8] = [
+        "(extension in ",
+        "default argument ",
+        "key path ",
+        "one-time initialization function for ",
+        "partial apply ",
+        "protocol witness for ",
+        "static ",
+        "variable initialization expression of ",
+    ];
+    (!name.contains("::") || name.contains("Propagated : "))
+        && (copy(name).is_some()
+            || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
+            || is_synthesized(name)
+            || name.contains("closure #")
+            || has_types(name)
+            || labels_alone(name))
+}
+
+fn is_synthesized(name: &str) -> bool {
+    SYNTHESIZED.iter().any(|beginning| name.starts_with(beginning)) || name.contains(" value witness for ")
+}
+
+/// Has it types, and modules, which the short form does not have?
+fn has_types(name: &str) -> bool {
+    const MARKS: [&str; 5] = [") -> ", ") async -> ", ") throws -> ", ") async throws -> ", ") throws("];
+    const ACCESSORS: [&str; 9] = [
+        ".getter : ",
+        ".setter : ",
+        ".modify : ",
+        ".read : ",
+        ".modify2 : ",
+        ".read2 : ",
+        "ddressor : ",
+        "didset : ",
+        "willset : ",
+    ];
+    const ENDS: [&str; 3] = [".__deallocating_deinit", ".__isolated_deallocating_deinit", ".__ivar_destroyer"];
+    // A method of Go's may have this name, too, in a package's path.
+    let deinit = |path: &str| path.contains('.') && !path.contains(['/', '(', '*']);
+    name.contains('.')
+        && (MARKS.iter().chain(&ACCESSORS).any(|mark| name.contains(mark))
+            || ENDS.iter().any(|end| name.ends_with(end))
+            || name.strip_suffix(".deinit").is_some_and(deinit)
+            || name.contains(" : ")
+                && (name.contains("variable initialization expression of ") || name.contains("key path ")))
+}
+
+/// `HTTPHeaders.add(name:value:)`: the short form of a function.
+fn labels_alone(name: &str) -> bool {
+    name.strip_suffix(":)").and_then(|head| head.rsplit_once('(')).is_some_and(|(path, labels)| {
+        !path.is_empty()
+            && !path.contains("::")
+            && labels.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b':' | b'`'))
+    })
+}
+
+struct Reader<'a> {
+    /// Paths begin with a module.
+    whole: bool,
+    out: String,
+    module: Option<&'a str>,
+    synthesized: bool,
+}
+
+impl<'a> Reader<'a> {
+    fn function(&mut self, name: &'a str, nesting: u32) -> Option<()> {
+        let nesting = nesting.checked_sub(1)?;
+        let mut rest = name;
+        let mut in_closure = false;
+        // Of what encloses a closure: words in front of a name, or of one more closure.
+        let mut words = String::new();
+        loop {
+            if let Some((specialized, after)) = copy(rest) {
+                if specialized && !self.out.ends_with(SPECIALIZED) && !in_closure {
+                    self.out.push_str(SPECIALIZED);
+                }
+                rest = after;
+                continue;
+            }
+            self.synthesized |= SYNTHESIZED.iter().any(|beginning| rest.starts_with(beginning));
+            if let Some(after) = rest.strip_prefix("partial apply forwarder") {
+                self.out.push_str("partial apply");
+                rest = after;
+                if rest.is_empty() || rest.starts_with(SUFFIX) {
+                    self.synthesized = true;
+                    return Some(());
+                }
+                rest = rest.strip_prefix(" for ")?;
+                self.out.push_str(" for ");
+                continue;
+            }
+            if let Some(after) = rest.strip_prefix("reabstraction thunk ") {
+                return self.thunk(after, nesting);
+            }
+            // What the compiler makes for a type has the type's parameters in front of it.
+            if rest.starts_with('<') && operator(rest).is_none() {
+                rest = rest[group(rest)?..].trim_start();
+                continue;
+            }
+            let Some((word, after)) = rest.split_once(' ') else { break };
+            // What encloses a closure may be one too: it is passed over, with its type.
+            if let Some(numbered) = after.strip_prefix('#') {
+                words.clear();
+                rest = self.numbered(word, numbered, &mut in_closure, nesting)?;
+                continue;
+            }
+            let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '@' | '-' | '$' | '_');
+            if !word.chars().all(is_word) || matches!(after.split(' ').next(), Some("infix" | "prefix" | "postfix")) {
+                break;
+            }
+            if word == "witness" && after.starts_with("for ") && self.out.ends_with("value ") {
+                self.synthesized = true;
+            }
+            let into = if in_closure { &mut words } else { &mut self.out };
+            into.push_str(word);
+            into.push(' ');
+            rest = after;
+        }
+        self.out.push_str(&words);
+        rest = self.entity(rest, nesting)?;
+        if let Some(at) = find(rest, " in ") {
+            let mut words = rest[at..].split(' ').skip(1);
+            if let (Some(within), Some(of), Some(number)) = (words.next(), words.next(), words.next())
+                && number.starts_with('#')
+            {
+                self.out.push_str(&format!(" {within} {of} {number}"));
+            }
+        }
+        if let Some(at) = find(rest, " in conformance ") {
+            let of = &rest[at + " in conformance ".len()..];
+            self.out.push_str(" in conformance ");
+            self.module = find(of, " in ").map(|at| &of[at + " in ".len()..]).or(self.module);
+            self.type_name(of, nesting)?;
+        }
+        Some(())
+    }
+
+    /// `closure #1 (A) -> B in …`, `inner #1 (at: A) -> B in …`, `variable #0 of …`: what is left behind it.
+    fn numbered(&mut self, word: &str, numbered: &'a str, in_closure: &mut bool, nesting: u32) -> Option<&'a str> {
+        let digits = numbered.find(|c: char| !c.is_ascii_digit()).unwrap_or(numbered.len());
+        let after = &numbered[digits..];
+        if !*in_closure {
+            self.out.push_str(&format!("{word} #{}", &numbered[..digits]));
+        }
+        if let Some(of) = after.strip_prefix(" of ") {
+            self.out.push_str(" of ");
+            return Some(of);
+        }
+        let is_closure = word == "closure";
+        if !is_closure
+            && !*in_closure
+            && after.starts_with([' ', '('])
+            && !after.starts_with(" : ")
+            && let Some(parameters) = after.find('(')
+        {
+            labels(&mut self.out, &after[parameters..], self.whole, nesting)?;
+        }
+        let Some(at) = find(after, " in ") else { return Some("") };
+        if !*in_closure {
+            self.out.push_str(" in ");
+        }
+        *in_closure = true;
+        Some(&after[at + " in ".len()..])
+    }
+
+    /// `helper <A> from @escaping (X) -> Y to …`: which type it takes, without its conventions.
+    fn thunk(&mut self, text: &'a str, nesting: u32) -> Option<()> {
+        self.synthesized = true;
+        self.out.push_str("thunk for ");
+        let from = text.find("from ").map_or(text, |at| &text[at + "from ".len()..]);
+        let from = find(from, " to ").map_or(from, |at| &from[..at]);
+        self.out.push_str(&type_text(from, nesting)?);
+        Some(())
+    }
+
+    /// `(extension in M):M.Type<A>.(name in _4F71…)<B>(at: C) -> D` as `Type.name(at:)`; what is left behind the parameters.
+    fn entity(&mut self, name: &'a str, nesting: u32) -> Option<&'a str> {
+        let mut rest = name;
+        let mut extension = None;
+        while let Some(of) = rest.strip_prefix("(extension in ") {
+            let end = of.find("):")?;
+            extension = Some(&of[..end]);
+            rest = &of[end + 2..];
+        }
+        // A module is a plain name in front of a dot; `A` is a generic parameter. What is in a local type has none.
+        let local = find(rest, " in ").map(|at| &rest[at + " in ".len()..]);
+        let local = local.filter(|of| of.split(' ').nth(1).is_some_and(|number| number.starts_with('#')));
+        if self.whole
+            && local.is_none()
+            && let Some(dot) = rest.find('.')
+            && is_module(&rest[..dot])
+        {
+            self.module = extension.or(Some(&rest[..dot]));
+            rest = &rest[dot + 1..];
+        } else {
+            self.module = extension.or(self.module);
+        }
+        loop {
+            if let Some(end) = operator(rest) {
+                self.out.push_str(&rest[..end]);
+                rest = &rest[end..];
+                continue;
+            }
+            match rest.chars().next() {
+                None => return Some(rest),
+                Some('.') if self.out.is_empty() => rest = &rest[1..],
+                Some('.') => {
+                    self.out.push('.');
+                    rest = &rest[1..];
+                }
+                Some('<') => rest = &rest[group(rest)?..],
+                Some('(') if self.out.is_empty() || self.out.ends_with(['.', ' ']) => {
+                    let end = group(rest)?;
+                    let inner = &rest[1..end - 1];
+                    match private(inner) {
+                        // `Type.(in _4F71…).init`: a private initialiser.
+                        Some("") => self.out.truncate(self.out.trim_end_matches('.').len()),
+                        Some(private) => self.out.push_str(private),
+                        None if inner.contains(" in ") => {
+                            let mut local =
+                                Reader { whole: self.whole, out: String::new(), module: None, synthesized: false };
+                            local.function(inner, nesting)?;
+                            self.module = self.module.or(local.module);
+                            self.out.push_str(&format!("({})", local.out));
+                        }
+                        None => {
+                            self.out.push_str(&type_text(&rest[..end], nesting)?);
+                        }
+                    }
+                    rest = &rest[end..];
+                }
+                Some('(') => {
+                    labels(&mut self.out, rest, self.whole, nesting)?;
+                    return Some(&rest[group(rest)?..]);
+                }
+                Some('[') => {
+                    let end = group(rest)?;
+                    self.out.push_str(&type_text(&rest[..end], nesting)?);
+                    rest = &rest[end..];
+                }
+                Some('`') => {
+                    let end = rest[1..].find('`')? + 2;
+                    self.out.push_str(&rest[..end]);
+                    rest = &rest[end..];
+                }
+                Some(' ') => return Some(rest),
+                Some(c) => {
+                    self.out.push(c);
+                    rest = &rest[c.len_utf8()..];
+                }
+            }
+        }
+    }
+
+    /// The type that a text begins with, without modules and arguments.
+    fn type_name(&mut self, text: &'a str, nesting: u32) -> Option<()> {
+        let end = [" : ", " in "].iter().filter_map(|mark| find(text, mark)).min().unwrap_or(text.len());
+        self.out.push_str(&type_text(&text[..end], nesting)?);
+        Some(())
+    }
+}
+
+/// `(join in _4F71A82B8274C31663F264B9B041CCCC)` is the private name `join`: the file's key distinguishes it.
+fn private(inner: &str) -> Option<&str> {
+    let (name, key) = inner.rsplit_once(" in _").or(inner.strip_prefix("in _").map(|key| ("", key)))?;
+    (key.len() == 32 && key.bytes().all(|b| b.is_ascii_hexdigit()) && !name.contains(' ')).then_some(name)
+}
+
+fn is_module(text: &str) -> bool {
+    let mut chars = text.chars();
+    let first = chars.next();
+    let generic = first.is_some_and(|c| c.is_ascii_uppercase()) && chars.all(|c| c.is_ascii_digit());
+    let plain = text.chars().all(|c| c.is_alphanumeric() || c == '_');
+    !text.is_empty() && plain && !generic && !matches!(text, "Any" | "Self")
+}
+
+/// Length of `+= infix` and its like, which a text begins with.
+fn operator(text: &str) -> Option<usize> {
+    let end = text.find(|c| !is_operator(c)).filter(|&end| end > 0)?;
+    let fix = [" infix", " prefix", " postfix"].into_iter().find(|fix| text[end..].starts_with(fix))?;
+    let end = end + fix.len();
+    text[end..].starts_with(['<', '(', ':']).then_some(end).or((end == text.len()).then_some(end))
+}
+
+fn is_operator(c: char) -> bool {
+    "+-*/%=<>!&|^~?.".contains(c)
+}
+
+/// `(at: A, B)` as `(at:_:)`.
+fn labels(out: &mut String, text: &str, whole: bool, _nesting: u32) -> Option<()> {
+    let end = group(text)?;
+    if !whole {
+        out.push_str(&text[..end]);
+        return Some(());
+    }
+    out.push('(');
+    let mut rest = &text[1..end - 1];
+    while !rest.is_empty() {
+        let comma = find(rest, ", ");
+        let one = &rest[..comma.unwrap_or(rest.len())];
+        let label = one.split_once(": ").map(|(label, _)| label);
+        let is_label =
+            |text: &&str| text.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '`' | '$')) && !text.is_empty();
+        out.push_str(label.filter(is_label).unwrap_or("_"));
+        out.push(':');
+        rest = comma.map_or("", |at| &rest[at + 2..]);
+    }
+    out.push(')');
+    Some(())
+}
+
+/// A type without modules, generic arguments and conventions.
+fn type_text(text: &str, nesting: u32) -> Option<String> {
+    nesting.checked_sub(1)?;
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let boundary = out.is_empty() || out.ends_with([' ', '(', '[', '<']);
+        if boundary && let Some(attribute) = rest.strip_prefix('@') {
+            let end =
+                attribute.find(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '.')).unwrap_or(attribute.len());
+            let mut after = &attribute[end..];
+            if after.starts_with('(') && attribute.starts_with("convention") {
+                after = &after[group(after)?..];
+            }
+            rest = after.strip_prefix(' ').unwrap_or(after);
+        } else if boundary && let Some(of) = rest.strip_prefix("(extension in ") {
+            rest = of.split_once("):")?.1;
+        } else if boundary && (c.is_alphabetic() || c == '_') {
+            let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+            if rest[end..].starts_with('.') && !rest[end..].starts_with("...") && is_module(&rest[..end]) {
+                rest = &rest[end + 1..];
+            }
+            let end = rest.find(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '.')).unwrap_or(rest.len());
+            out.push_str(&rest[..end]);
+            rest = &rest[end..];
+            if end == 0 {
+                let c = rest.chars().next()?;
+                if c == '('
+                    && let Some(name) = private(&rest[1..group(rest)? - 1])
+                {
+                    out.push_str(name);
+                    rest = &rest[group(rest)?..];
+                } else {
+                    out.push(c);
+                    rest = &rest[c.len_utf8()..];
+                }
+            }
+        } else if c == '('
+            && let Some(end) = group(rest)
+            && let Some(name) = private(&rest[1..end - 1])
+        {
+            out.push_str(name);
+            rest = &rest[end..];
+        } else if c == '<' && !boundary {
+            out.push_str("<…>");
+            rest = &rest[group(rest)?..];
+        } else if c == '<' {
+            rest = &rest[group(rest)?..];
+            rest = rest.strip_prefix(' ').unwrap_or(rest);
+        } else {
+            out.push(c);
+            rest = &rest[c.len_utf8()..];
+        }
+    }
+    Some(out)
+}
+
+/// Where `part` begins that is in no bracket.
+fn find(text: &str, part: &str) -> Option<usize> {
+    let mut open = Open::default();
+    for (at, what) in Brackets::new(text) {
+        match what {
+            Some(bracket) => {
+                open.take(bracket);
+            }
+            None if open.0.is_empty() && text[at..].starts_with(part) => return Some(at),
+            None => {}
+        }
+    }
+    None
+}
+
+/// Length of the bracketed group that `text` begins with.
+fn group(text: &str) -> Option<usize> {
+    let mut open = Open::default();
+    for (at, bracket) in Brackets::new(text).filter_map(|(at, bracket)| Some((at, bracket?))) {
+        if !open.take(bracket) {
+            return None;
+        }
+        if open.0.is_empty() {
+            return Some(at + 1);
+        }
+    }
+    None
+}
+
+/// Brackets that are open. The demangler leaves some square ones open (`[Closure Propagated : f, Argument Types : []>`):
+/// what closes an outer one closes them as well.
+#[derive(Default)]
+struct Open(Vec<u8>);
+
+impl Open {
+    /// False for one that closes nothing.
+    fn take(&mut self, bracket: u8) -> bool {
+        let opens = match bracket {
+            b'<' | b'(' | b'[' => {
+                self.0.push(bracket);
+                return true;
+            }
+            b'>' => b'<',
+            b')' => b'(',
+            _ => b'[',
+        };
+        let at = self.0.iter().rposition(|&open| open == opens);
+        self.0.truncate(at.unwrap_or(self.0.len()));
+        at.is_some()
+    }
+}
+
+/// The positions of a text's characters, with the brackets. Those of arrows and operators (`Swift.Int.< infix`) are none.
+struct Brackets<'a> {
+    text: &'a str,
+    at: usize,
+    operator: bool,
+}
+
+impl<'a> Brackets<'a> {
+    fn new(text: &'a str) -> Self {
+        Self { text, at: 0, operator: false }
+    }
+}
+
+impl Iterator for Brackets<'_> {
+    type Item = (usize, Option<u8>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let at = self.at;
+        let c = self.text[at..].chars().next()?;
+        let before = self.text[..at].bytes().next_back();
+        self.at += c.len_utf8();
+        self.operator = is_operator(c) && (self.operator || before == Some(b'.') && c != '.');
+        let arrow = c == '>' && before == Some(b'-');
+        let bracket = !self.operator && !arrow && matches!(c, '<' | '>' | '(' | ')' | '[' | ']');
+        Some((at, bracket.then_some(c as u8)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{function, without_copies};
+
+    /// Rows: mangled, as `swift demangle` has it, our short form, its module, whether the compiler made it. The short forms are
+    /// those of `swift demangle --simplified` but for what is in angle brackets.
+    const ROWS: &str = include_str!("../../../../tests/names/swift.tsv");
+
+    #[test]
+    fn five_hundred_names_of_real_libraries() {
+        let mut checked = 0;
+        for row in ROWS.lines() {
+            let columns: Vec<&str> = row.split('\t').collect();
+            let [_, whole, short, module, synthesized] = columns[..] else { panic!("five columns: {row}") };
+            let read = function(whole).unwrap_or_else(|| panic!("{whole}"));
+            assert_eq!(read.short, short, "{whole}");
+            assert_eq!((read.module.unwrap_or("-"), read.synthesized), (module, synthesized == "true"), "{whole}");
+            checked += 1;
+        }
+        assert_eq!(checked, 500);
+    }
+
+    #[test]
+    fn what_was_cut_or_as_long_as_a_page() {
+        for (whole, short) in [
+            (
+                "generic specialization <NIOHTTP1.HTTPHeaders, Swift.String, Swift.Never> of (extension in Swift):Swift.Sequence.map<A, B where B1: Swift.Error>((A.Element) throws(B1) -> A1) throws(B1) -> [A1]",
+                "specialized Sequence.map(_:)",
+            ),
+            (
+                "(extension in NIOCore):Swift.String.init(buffer: NIOCore.ByteBuffer) -> Swift.String",
+                "String.init(buffer:)",
+            ),
+            (
+                "partial apply forwarder for reabstraction thunk helper from @escaping @callee_guaranteed (@in_guaranteed NIOCore.Channel) -> (@out ()) to @escaping @callee_guaranteed (@guaranteed NIOCore.Channel) -> ()",
+                "partial apply for thunk for (Channel) -> (())",
+            ),
+            (
+                "function signature specialization <Arg[0] = [Closure Propagated : closure #1 (Swift.Int32) -> () in NIOPosix.Selector.f() -> (), Argument Types : [NIOPosix.Selector]> of merged generic specialization <A> of static NIOPosix.Thread.spawn(name: Swift.String?, _: (A) -> ()) -> ()",
+                "specialized static Thread.spawn(name:_:)",
+            ),
+            ("static Swift.Comparable.< infix(A, A) -> Swift.Bool", "static Comparable.< infix(_:_:)"),
+            ("app.Pair.(in _4F71A82B8274C31663F264B9B041CCCC).init(A, b: B) -> app.Pair", "Pair.init(_:b:)"),
+            ("closure #2 (A) -> B in append #1 <A>(_: A) -> () in app.f(x: [A : B]) -> ()", "closure #2 in f(x:)"),
+            ("(3) await resume partial function for app.Server.run() async throws -> ()", "Server.run()"),
+            // As other tools have shortened them.
+            ("specialized HTTPHeaders.add(name:value:)", "specialized HTTPHeaders.add(name:value:)"),
+            ("HTTPHeaders.add(name:value:)", "HTTPHeaders.add(name:value:)"),
+            ("partial apply for closure #1 in Loop.run()", "partial apply for closure #1 in Loop.run()"),
+        ] {
+            assert_eq!(function(whole).map(|read| read.short).as_deref(), Some(short), "{whole}");
+        }
+    }
+
+    #[test]
+    fn names_of_other_languages_are_none() {
+        for name in [
+            "main",
+            "main.(*Server).handle",
+            "github.com/a/b.T.deinit",
+            "java.util.HashMap.resize()",
+            "a::operator->()",
+            "core::ops::function::FnOnce::call_once::<fn(f32) -> u8>",
+            "vtable for QObject",
+            "run(int, char)",
+            "",
+        ] {
+            assert_eq!(function(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn hostile_names_end() {
+        let deep = |part: &str| format!("closure #1 {}", part.repeat(20_000));
+        let names = [
+            deep("in closure #1 "),
+            deep("(a #1 in "),
+            format!("merged {}", "generic specialization <".repeat(20_000)),
+            "merged ".repeat(50_000),
+            "(extension in a):".repeat(50_000),
+            format!("static a.{}", "(b in c #1 in ".repeat(20_000)),
+            "partial apply forwarder for ".repeat(20_000),
+            "static .<\u{e9}> infix(".to_owned(),
+        ];
+        for name in &names {
+            let _ = (function(name), without_copies(name));
+        }
+    }
+}
