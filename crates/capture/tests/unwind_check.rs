@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use workshop::{Outcome, Workshop};
+use workshop::{Workshop, found, judge, path_from};
 
 #[test]
 fn exceptions() {

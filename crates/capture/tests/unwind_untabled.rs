@@ -74,7 +74,7 @@ fn function(number: usize, dice: &mut Dice) -> String {
             writeln!(after, "    r += kept{i} * {};", 7 + i).expect("text");
         }
     }
-    let mut callee = |dice: &mut Dice| match dice.below(3) {
+    let callee = |dice: &mut Dice| match dice.below(3) {
         0 => format!("all[{}u % FUNCTIONS](w, r, a)", dice.below(1000)),
         1 => "all[throw_dice(w, FUNCTIONS)](w, b, r)".to_owned(),
         _ => format!("f{}(w, r ^ a, b)", dice.below(FUNCTIONS)),
@@ -109,19 +109,20 @@ fn function(number: usize, dice: &mut Dice) -> String {
             writeln!(calls, "    ALLOCATE({});", size + 3).expect("text");
         }
     }
-    let early = if dice.one_in(3) { "    if (w->left <= 0 || shadow_stack.depth > DEEPEST) return a ^ b;\n" } else { "" };
+    let early =
+        if dice.one_in(3) { "    if (w->left <= 0 || shadow_stack.depth > DEEPEST) return a ^ b;\n" } else { "" };
     let leave = if dice.one_in(12) {
         "    if (w->leave != NULL && throw_dice(w, 8) == 0) longjmp(*w->leave, 1);\n"
     } else {
         ""
     };
     format!(
-        "long f{number}(struct walk *w, long a, long b) {{\n{early}    long r = a * 3 + b;\n    ENTER;\n{before}    \
+        "APART long f{number}(struct walk *w, long a, long b) {{\n{early}    long r = a * 3 + b;\n    ENTER;\n{before}    \
          ALLOCATE({size});\n{calls}{leave}{after}    LEAVE;\n    return r;\n}}\n\n\
-         long variadic_{number}(struct walk *w, int n, ...) {{\n    ENTER;\n    va_list list;\n    va_start(list, n);\n    \
+         APART long variadic_{number}(struct walk *w, int n, ...) {{\n    ENTER;\n    va_list list;\n    va_start(list, n);\n    \
          long r = 0;\n    for (int i = 0; i < n; i++) r += va_arg(list, long);\n    ALLOCATE(r & 63);\n    \
          if (GO(w)) r += {};\n    va_end(list);\n    LEAVE;\n    return r;\n}}\n\n\
-         long many_{number}(struct walk *w, long a, long b, long c, long d, long e, long f, long g, long h, long i) {{\n    \
+         APART long many_{number}(struct walk *w, long a, long b, long c, long d, long e, long f, long g, long h, long i) {{\n    \
          ENTER;\n    long r = a + b * 2 + c + d + e + f + g + h * 3;\n    ALLOCATE(r & 127);\n    if (GO(w)) r += {};\n    \
          LEAVE;\n    return r ^ i;\n}}\n\n",
         format!("f{}(w, r, r + 1)", dice.below(FUNCTIONS)),
@@ -134,6 +135,7 @@ fn header() -> String {
     let mut text = String::from(
         "#include <setjmp.h>\n#include <stdarg.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <stdint.h>\n\
          #define DEEPEST 60\n\
+         #ifdef __clang__\n#define APART __attribute__((noinline))\n#else\n#define APART __attribute__((noipa))\n#endif\n\
          typedef double wide __attribute__((vector_size(32)));\n\
          struct walk { long left; uint64_t seed; jmp_buf *leave; };\n\
          extern struct { unsigned long depth; void *pc[1000]; } shadow_stack;\n\
@@ -146,7 +148,8 @@ fn header() -> String {
          unsigned throw_dice(struct walk *w, unsigned sides);\n\
          long cold(struct walk *w, long n);\n",
     );
-    writeln!(text, "#define FUNCTIONS {FUNCTIONS}u\nextern long (*const all[FUNCTIONS])(struct walk *, long, long);").expect("text");
+    writeln!(text, "#define FUNCTIONS {FUNCTIONS}u\nextern long (*const all[FUNCTIONS])(struct walk *, long, long);")
+        .expect("text");
     for n in 0..FUNCTIONS {
         writeln!(
             text,
@@ -164,7 +167,7 @@ unsigned throw_dice(struct walk *w, unsigned sides) {
     return (unsigned)(w->seed >> 33) % sides;
 }
 
-__attribute__((noinline, cold)) long cold(struct walk *w, long n) {
+APART __attribute__((cold)) long cold(struct walk *w, long n) {
     ENTER;
     ALLOCATE(n & 255);
     long r = GO(w) ? all[throw_dice(w, FUNCTIONS)](w, n, 1) : 0;
@@ -177,7 +180,7 @@ __typeof__(shadow_stack) shadow_stack;
 int main(void) {
     struct walk w = {.seed = 42};
     long sum = 0;
-    for (volatile int i = 0; i < 1500; i++) {
+    for (volatile int i = 0; i < 400; i++) {
         ALLOCATE(10); /* the checker learns what lies further out */
         w.left = 150;
         w.leave = NULL;
@@ -189,7 +192,7 @@ int main(void) {
 }
 "#;
 
-/// Compiles the program with this compiler. `without`: of these objects alone.
+/// Compiles the program with this compiler.
 fn program(workshop: &Workshop, compiler: &str, name: &str, more: &[&str]) -> PathBuf {
     let directory = workshop.path(name);
     fs::create_dir_all(&directory).expect("directory");
@@ -228,9 +231,15 @@ fn judge(outcome: &Outcome, percent_whole: u64) {
         .flat_map(|kind| outcome.text.lines().filter(move |line| line.starts_with(kind)).take(4))
         .collect();
     let shown = shown.join("\n");
+    println!("{} of {} frames where cut", outcome.kept, outcome.frames);
     assert!(outcome.compared >= 50_000, "only {} stacks\n{shown}", outcome.compared);
     assert_eq!((outcome.different, outcome.strayed), (0, 0), "of {}\n{shown}", outcome.compared);
-    assert!(outcome.equal * 100 >= outcome.compared * percent_whole, "{} of {}\n{shown}", outcome.equal, outcome.compared);
+    assert!(
+        outcome.equal * 100 >= outcome.compared * percent_whole,
+        "{} of {}\n{shown}",
+        outcome.equal,
+        outcome.compared
+    );
 }
 
 fn half_and_half(compiler: &str, name: &str, more: &[&str], percent_whole: u64) {

@@ -117,7 +117,14 @@ impl Workshop {
         self.cache().get_or_build_image(&id, &image).expect("table");
     }
 
-    pub fn check<A: AsRef<OsStr>>(&self, name: &str, every: u32, program: &Path, arguments: &[A], input: &str) -> Outcome {
+    pub fn check<A: AsRef<OsStr>>(
+        &self,
+        name: &str,
+        every: u32,
+        program: &Path,
+        arguments: &[A],
+        input: &str,
+    ) -> Outcome {
         self.check_with("check.so", name, every, program, arguments, input)
     }
 
