@@ -4,8 +4,7 @@ mod workshop;
 
 use std::ffi::OsStr;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use workshop::{Workshop, found, judge, path_from};
 
 #[test]

@@ -186,7 +186,10 @@ impl<'data> Reader<'_, 'data> {
             let Some(inside) = function.inside else { return };
             match function.states.get(&at) {
                 Some(&(end, _)) if end > at => at = end,
-                Some(_) => return,
+                Some(_) => match padding(&gap, at) {
+                    Some(end) => at = end,
+                    None => return,
+                },
                 None => match padding(&gap, at) {
                     Some(end) => at = end,
                     None => {
@@ -271,7 +274,8 @@ impl<'data> Reader<'_, 'data> {
             self.work_left -= 1;
             decoder.decode_out(&mut instruction);
             let Some((end, state)) = function.states.get_mut(&address) else { return };
-            if instruction.is_invalid() {
+            // Compilers put the latter where nothing can lead.
+            if instruction.is_invalid() || instruction.mnemonic() == Mnemonic::Ud2 {
                 return;
             }
             let next = instruction.next_ip();
@@ -369,10 +373,85 @@ fn padding(gap: &Bytes<'_>, at: u64) -> Option<u64> {
     let mut end = at;
     while decoder.can_decode() {
         let instruction = decoder.decode();
-        if !matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3) {
+        if !matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3 | Mnemonic::Ud2) {
             break;
         }
         end = instruction.next_ip();
     }
     (end > at).then_some(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::elf::Elf;
+    use super::super::view::TableView;
+    use super::super::{build, layout::*, map};
+    use super::*;
+    use std::path::{Path, PathBuf};
+
+    /// Reads code as if it had no call frame information, and compares with what that says.
+    fn compare(path: &Path, starts: impl Fn(&Elf<'_>) -> Starts) -> (usize, usize) {
+        let data = map(path).expect("file");
+        let elf = Elf::parse(&data).expect("ELF");
+        let image = build(&data).expect("table");
+        let table = TableView::parse(&image).expect("table");
+        let found = rules(&elf.code(), &starts(&elf));
+        let mut wrong = Vec::new();
+        let (mut right, mut other) = (0, 0);
+        for Known { range, rule } in &found {
+            let wanted = table.rule_at(range.start).expect("a rule");
+            if wanted == Rule::NONE || wanted == Rule::END || wanted.cfa_kind == CFA_PLT {
+                other += 1;
+                continue;
+            }
+            let same_frame =
+                (rule.cfa_kind, rule.cfa_reg, rule.cfa_offset) == (wanted.cfa_kind, wanted.cfa_reg, wanted.cfa_offset);
+            // By another register, the same frame may be found: that is not compared.
+            if rule.cfa_reg != wanted.cfa_reg {
+                other += 1;
+            } else if !same_frame {
+                wrong.push((range.start, *rule, wanted));
+            } else {
+                right += 1;
+            }
+        }
+        println!(
+            "{}: {} of {} right, {} not compared, {} wrong",
+            path.display(),
+            right,
+            found.len(),
+            other,
+            wrong.len()
+        );
+        for (address, rule, wanted) in wrong.iter().take(8) {
+            println!("{address:#x}: {rule:?}, not {wanted:?}");
+        }
+        assert!(wrong.is_empty(), "{} wrong", wrong.len());
+        (right, found.len())
+    }
+
+    fn mapped(name: &str) -> PathBuf {
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
+        let path = maps.lines().filter_map(|line| line.split_whitespace().nth(5)).find(|path| path.contains(name));
+        path.expect("a library").into()
+    }
+
+    #[test]
+    fn instructions_tell_what_call_frame_information_says() {
+        for name in ["libc.so.6", "libgcc_s"] {
+            let path = mapped(name);
+            compare(&path, |elf| elf.starts());
+            compare(&path, |_| Starts::default());
+        }
+    }
+
+    /// The symbols of this program are complete, and it jumps through tables.
+    #[test]
+    fn so_they_do_where_all_functions_have_symbols() {
+        let (right, all) = compare(&std::env::current_exe().expect("own path"), |elf| Starts {
+            functions: elf.starts().functions.into_iter().step_by(20).collect(),
+            complete: true,
+        });
+        assert!(right > 20_000, "{right} of {all}");
+    }
 }
