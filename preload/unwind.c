@@ -28,6 +28,12 @@ static uint32_t rule_cache_changes;
 /* Code that a JIT compiler makes lies together: a frame pointer leads from it to code no further away than this. */
 #define JIT_REACH (256ull << 20)
 
+/* In the place of rbp where that was lost: no rule that reads it finds a frame there. */
+#define RBP_LOST 1ull
+
+#define RULE_UNKNOWN       (MALLOW_QUICK_RULE | MALLOW_RULE_NONE)
+#define FRAME_POINTER_RULE (2u << MALLOW_QUICK_RBP_SHIFT | MALLOW_QUICK_BASE_RBP | 2u)
+
 /* See any_changed. */
 #define PLACES_BEFORE 3u
 static const uint64_t no_return_address;
@@ -97,7 +103,7 @@ static uint64_t *cache_slot(uint64_t key) {
 COLD static uint32_t rule_find(uint64_t key) {
     uint32_t generation = modules_generation;
     const struct module *module = module_find(key);
-    uint32_t quick = MALLOW_QUICK_RULE | MALLOW_RULE_NONE;
+    uint32_t quick = RULE_UNKNOWN;
     int guessed = module != NULL && rule_cache_guessed && rule_cache_changes != modules_linker.changes;
     if (modules_generation != generation || guessed) {
         rule_cache_guessed = 0;
@@ -128,11 +134,9 @@ static inline uint64_t rule_key(uint64_t pc) {
     return (pc & MALLOW_EXACT_PC) != 0 ? pc & ~MALLOW_EXACT_PC : pc - 1;
 }
 
-#define FRAME_POINTER_RULE (2u << MALLOW_QUICK_RBP_SHIFT | MALLOW_QUICK_BASE_RBP | 2u)
-
 uint32_t unwind_rule(uint64_t pc) {
     uint32_t rule = rule_of(rule_key(pc));
-    return rule == (MALLOW_QUICK_RULE | MALLOW_RULE_NONE) ? FRAME_POINTER_RULE : rule;
+    return rule == RULE_UNKNOWN ? FRAME_POINTER_RULE : rule;
 }
 
 int unwind_extend(uint64_t *high, uint64_t to) {
@@ -151,6 +155,7 @@ enum step {
     STEP_AGAIN, /* more of the stack is known to be readable: try again */
     STEP_END,   /* there is no caller */
     STEP_CUT,   /* the caller cannot be told */
+    STEP_STRAY, /* nor is this a frame: what led to it was no return address */
     STEP_FULL,  /* a register that this walk does not follow is needed */
 };
 
@@ -227,6 +232,8 @@ COLD static enum step step_rule(struct unwinder *u, struct walk *w, struct state
         w->rbp = load(at);
     } else if (rule->kind[MALLOW_RBP] == MALLOW_SAVED_IS_CFA) {
         w->rbp = cfa + (uint64_t)(int64_t)rule->offset[MALLOW_RBP];
+    } else if (rule->kind[MALLOW_RBP] == MALLOW_SAVED_UNDEFINED) {
+        w->rbp = RBP_LOST;
     }
     w->pc = rule->signal_frame ? pc | MALLOW_EXACT_PC : pc;
     /* A handler on an alternate stack returns to another stack: the order of addresses ends there. */
@@ -244,18 +251,43 @@ COLD static enum step step_rule(struct unwinder *u, struct walk *w, struct state
     return ra_slot == cfa - 8 ? STEP_ON : STEP_ONCE;
 }
 
-/* Steps a frame that no table describes, as if it kept a frame pointer. */
+/*
+ * Where there is no table, an address is taken for a return address if a call instruction ends there: e8 with 4 bytes,
+ * or ff /2 with what its operand needs, 2 to 7 bytes in all. Code that is unmapped in between would be that of a frame
+ * under way.
+ */
+COLD int unwind_follows_call(uint64_t pc) {
+    uint8_t code[8];
+    if (pc < PAGE || pc >> 47 != 0 || !sys_readable(pc - sizeof code))
+        return 0;
+    memcpy(code, (const void *)(pc - sizeof code), sizeof code);
+    if (code[3] == 0xe8)
+        return 1;
+    for (unsigned length = 2; length <= 7; length++) {
+        const uint8_t *at = &code[sizeof code - length];
+        unsigned mode = at[1] >> 6, memory = at[1] & 7, has_index = mode != 3 && memory == 4;
+        unsigned displacement = mode == 1 ? 1 : mode == 2 || (mode == 0 && memory == 5) ? 4 : 0;
+        if (mode == 0 && has_index && length > 2 && (at[2] & 7) == 5)
+            displacement = 4;
+        if (at[0] == 0xff && (at[1] >> 3 & 7) == 2 && length == 2 + has_index + displacement)
+            return 1;
+    }
+    return 0;
+}
+
+/* Steps a frame that no table describes, as if it kept a frame pointer. It may not: the stack is cut for its readers,
+ * however far the walk goes. */
 COLD static enum step step_frame_pointer(struct walk *w, struct state *s) {
-    uint64_t rbp = w->rbp;
+    uint64_t rbp = w->rbp, from = w->pc & ~MALLOW_EXACT_PC;
     if ((rbp & 7) != 0 || rbp < w->sp || !can_load(w, rbp) || !can_load(w, rbp + 8))
         return STEP_CUT;
     uint64_t pc = load(rbp + 8);
     if (pc == 0)
         return STEP_END;
     /* Where rbp was no frame pointer, what it led to is seldom code. */
-    if (module_find(pc - 1) == NULL && pc - w->pc + JIT_REACH > 2 * JIT_REACH)
+    if ((module_find(pc - 1) == NULL && pc - from + JIT_REACH > 2 * JIT_REACH) || !unwind_follows_call(pc))
         return STEP_CUT;
-    s->flags |= STATE_USES_RBP;
+    s->flags |= STATE_USES_RBP | STATE_UNSURE_STEP;
     s->rbp_slot = rbp;
     w->pc = pc;
     w->rbp = load(rbp);
@@ -263,12 +295,22 @@ COLD static enum step step_frame_pointer(struct walk *w, struct state *s) {
     return STEP_ON;
 }
 
+/* A frame without a rule. Where its module has a table, mallow has looked at its code, and does not know either. */
+COLD static enum step step_without_rule(struct walk *w, struct state *s) {
+    const struct module *module = module_find(rule_key(w->pc));
+    if (module != NULL && module->table != NULL)
+        return STEP_CUT;
+    if (module == NULL && (w->pc & MALLOW_EXACT_PC) == 0 && !unwind_follows_call(w->pc))
+        return STEP_STRAY;
+    return step_frame_pointer(w, s);
+}
+
 COLD static enum step step_special(struct unwinder *u, struct walk *w, struct state *s, uint32_t quick) {
     uint32_t index = quick & ~MALLOW_QUICK_RULE;
     if (index == MALLOW_RULE_END)
         return STEP_END;
     if (index == MALLOW_RULE_NONE)
-        return step_frame_pointer(w, s);
+        return step_without_rule(w, s);
     uint64_t key = rule_key(w->pc);
     const struct module *module = module_known(key);
     if (module == NULL)
@@ -301,27 +343,38 @@ static inline uint64_t mix(uint64_t hash, uint64_t pc) {
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
+/* The hash of a frame and all further out. What is found without tables may be found again with them, for certain. */
+static inline uint64_t mix_frame(uint64_t outer, uint64_t pc, uint64_t flags) {
+    uint64_t hash = mix(outer, pc);
+    return LIKELY((flags & STATE_UNSURE_STEP) == 0) ? hash : mix(hash, 1);
+}
+
 /* Makes the states of guessed frames. Their rules are quick ones, and they are not the outermost. */
 static void fill(struct unwinder *u) {
     for (uint32_t i = u->filled; i < u->depth; i++) {
         struct state *state = &u->states[i];
-        uint64_t rule = unwind_rule(u->places[i].pc), cfa = u->places[i - 1].sp;
+        uint64_t pc = u->places[i].pc, rule = unwind_rule(pc), cfa = u->places[i - 1].sp;
         uint64_t restored = (rule & MALLOW_QUICK_RULE) != 0 ? 0 : rule >> MALLOW_QUICK_RBP_SHIFT;
-        *state = (struct state){.hash = mix(state[-1].hash, u->places[i].pc)};
+        uint64_t unsure = rule_of(rule_key(pc)) == RULE_UNKNOWN ? STATE_UNSURE_STEP | STATE_UNSURE : 0;
+        unsure |= state[-1].flags & STATE_UNSURE;
+        *state = (struct state){.hash = mix_frame(state[-1].hash, pc, unsure)};
         if (restored != 0)
             state->rbp_slot = cfa - 8 * restored;
         if ((rule & MALLOW_QUICK_BASE_RBP) != 0) {
-            state->flags = STATE_USES_RBP | STATE_NEEDS_RBP;
+            state->flags = STATE_USES_RBP | STATE_NEEDS_RBP | unsure;
             state->rbp = cfa - 8 * (rule & MALLOW_QUICK_CFA_MASK);
         } else if (restored == 0) {
-            state->flags = state[-1].flags & STATE_NEEDS_RBP;
+            state->flags = (state[-1].flags & STATE_NEEDS_RBP) | unsure;
             state->rbp = state[-1].rbp;
+        } else {
+            state->flags = unsure;
         }
     }
     u->filled = u->depth;
 }
 
-/* Puts the `count` fresh frames on top of the first u->shared remembered ones. */
+/* Puts the `count` fresh frames on top of the first u->shared remembered ones. u->cut: whether frames further out than
+ * the fresh ones are missing, where none are shared; then, whether the stack is cut. */
 static void settle(struct unwinder *u, uint32_t count) {
     uint32_t shared = u->shared;
     struct place *place = u->places + shared;
@@ -330,23 +383,27 @@ static void settle(struct unwinder *u, uint32_t count) {
     const struct state *fresh_state = u->fresh_states + count;
     uint64_t hash = shared > 0 ? state[-1].hash : u->cut ? 2 : 1;
     uint64_t needed = shared > 0 ? state[-1].flags & STATE_NEEDS_RBP : 0;
+    uint64_t unsure = shared > 0 ? state[-1].flags & STATE_UNSURE : u->cut ? STATE_UNSURE : 0;
     while (u->checks > 0 && u->check[u->checks - 1].state >= shared)
         u->checks--;
     u->depth = u->filled = shared + count;
     for (uint32_t i = shared; i < shared + count; i++, place++, state++) {
         *place = *--fresh_place;
         *state = *--fresh_state;
-        hash = mix(hash, place->pc);
-        state->hash = hash;
         uint64_t flags = state->flags;
+        hash = mix_frame(hash, place->pc, flags);
+        state->hash = hash;
         if (UNLIKELY(needed != 0 && state->rbp_slot != 0))
             u->check[u->checks++] = (struct check){i, state->rbp_slot, state[-1].rbp};
         if (UNLIKELY((flags & STATE_DEREF) != 0))
             u->check[u->checks++] = (struct check){i, state->extra_slot, load(state->extra_slot)};
         /* Copied states say what they were: it is told anew, for other callers. */
         needed = (flags & STATE_USES_RBP) != 0 || (state->rbp_slot == 0 && needed != 0) ? STATE_NEEDS_RBP : 0;
-        state->flags = (flags & ~(uint64_t)STATE_NEEDS_RBP) | needed;
+        if (UNLIKELY((flags & STATE_UNSURE_STEP) != 0))
+            unsure = STATE_UNSURE;
+        state->flags = (flags & ~(uint64_t)(STATE_NEEDS_RBP | STATE_UNSURE)) | needed | unsure;
     }
+    u->cut = unsure != 0;
 }
 
 /* More frames than the limit: keeps the innermost, and nothing of it can be relied on later. */
@@ -438,7 +495,6 @@ void unwind(struct unwinder *u, uint64_t first_pc, uint64_t first_sp, uint64_t f
                 uint32_t valid = verify(u, count), fresh = (uint32_t)(place - u->fresh_places);
                 if (LIKELY(valid == 0)) {
                     u->shared = count;
-                    cut = u->cut;
                     break;
                 }
                 if (fresh + count - 1 - valid >= u->limit)
@@ -486,6 +542,10 @@ void unwind(struct unwinder *u, uint64_t first_pc, uint64_t first_sp, uint64_t f
         foreign = w.foreign;
         if (step == STEP_AGAIN)
             continue;
+        if (UNLIKELY(step == STEP_STRAY && place != u->fresh_places)) {
+            cut = 1;
+            break;
+        }
         place++;
         state++;
         if (step == STEP_ON)
@@ -495,7 +555,7 @@ void unwind(struct unwinder *u, uint64_t first_pc, uint64_t first_sp, uint64_t f
             forget = 1;
             continue;
         }
-        cut = step == STEP_CUT;
+        cut = step == STEP_CUT || step == STEP_STRAY;
         if (step == STEP_FULL) {
             uint32_t count = unwind_full(u, first_sp, &cut);
             if (count == 0) {

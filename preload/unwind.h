@@ -22,9 +22,11 @@ static inline uint64_t load(uint64_t address) {
 }
 
 enum state_flag {
-    STATE_USES_RBP = 1,  /* its own rule reads rbp */
-    STATE_NEEDS_RBP = 2, /* its rule, or one further out, reads the rbp that it has */
-    STATE_DEREF = 4,     /* its CFA was loaded from extra_slot */
+    STATE_USES_RBP = 1,    /* its own rule reads rbp */
+    STATE_NEEDS_RBP = 2,   /* its rule, or one further out, reads the rbp that it has */
+    STATE_DEREF = 4,       /* its CFA was loaded from extra_slot */
+    STATE_UNSURE_STEP = 8, /* its caller was found without a table */
+    STATE_UNSURE = 16,     /* so was some frame further out, or frames are missing there */
 };
 
 /*
@@ -61,7 +63,7 @@ struct unwinder {
     uint32_t checks;    /* entries of `check`, in order of their state */
     uint32_t filled;    /* entries of `states` that are made; those of guessed frames are made by the next walk */
     uint32_t unloads;   /* modules_linker.unloads when `states` were walked */
-    uint8_t cut;        /* states further out are missing */
+    uint8_t cut;        /* of the stack that was walked last: frames are missing, or were found without a table */
     uint8_t forget;     /* the next walk must not rely on `states` */
     struct place *places;       /* root first; limit entries */
     struct state *states;       /* by the same index */
@@ -87,6 +89,9 @@ void unwind(struct unwinder *unwinder, uint64_t pc, uint64_t sp, uint64_t rbp);
 
 /* Whether a walk from this state would find the last one's stack, whole and unchanged. Then that is as if it was walked. */
 int unwind_same(struct unwinder *unwinder, uint64_t pc, uint64_t sp, uint64_t rbp);
+
+/* Whether an address is canonical and right behind a call instruction. Costs a system call. */
+int unwind_follows_call(uint64_t pc);
 
 /* The rule, in the quick form where it has one, of a frame with this pc. One that no table describes is stepped as if it
  * kept a frame pointer, and that is its rule. */

@@ -8,6 +8,9 @@
  *   MALLOW_CHECK_FILE    the results: made by the caller, of sizeof(struct results)
  *   MALLOW_CHECK_TABLES  the directory that holds tables/
  *   MALLOW_CHECK_EVERY   compare each Nth stack
+ *
+ * libgcc knows as little as the unwinder of code without call frame information. A program of such code exports
+ * `shadow_stack`, in which it keeps its return addresses itself: its stacks are compared with that.
  */
 #include "../arch.h"
 #include "../filter.h"
@@ -36,6 +39,8 @@ struct results {
     uint64_t cut;       /* equal as far as ours goes, which says that it is cut */
     uint64_t different; /* all others */
     uint64_t frames;    /* in compared stacks, by libgcc's count */
+    uint64_t strayed;   /* by the program's own count: cut, and wrong before that */
+    uint64_t kept;      /* by the program's own count: frames of stacks that are cut */
     uint64_t text_used;
     char text[1 << 20]; /* lines: the first stacks that are not equal, and modules without a table */
 };
@@ -51,6 +56,12 @@ struct theirs {
     struct frame frame[LIMIT + 1];
 };
 
+/* What the program says of itself: where each of its functions under way returns to, the outermost first. */
+struct shadow {
+    uint64_t depth; /* 0: the caller is main itself */
+    uint64_t pc[];
+};
+
 struct checker {
     struct stacks stacks;
     uint32_t generation;
@@ -63,6 +74,10 @@ uint32_t filter_state; /* no filter here */
 
 static struct results *results;
 static uint64_t every = 1;
+static const struct shadow *shadow;
+/* The frames further out than main, the outermost first. One thread alone has a shadow. */
+static uint64_t outer_pc[64];
+static uint32_t outer;
 static _Thread_local struct checker *own __attribute__((tls_model("initial-exec")));
 static _Thread_local int busy __attribute__((tls_model("initial-exec")));
 
@@ -186,6 +201,43 @@ static void compare(struct checker *c) {
         note_missing((t->frame[i].pc & ~MALLOW_EXACT_PC) - 1);
 }
 
+/* Where the nth frame returns to, 0 the innermost; 0 where there is none. */
+static uint64_t shadow_pc(uint32_t nth, uint64_t innermost) {
+    if (nth == 0)
+        return innermost;
+    if (nth <= shadow->depth)
+        return shadow->pc[shadow->depth - nth];
+    nth -= (uint32_t)shadow->depth;
+    return nth <= outer ? outer_pc[outer - nth] : 0;
+}
+
+static void compare_shadow(struct checker *c, uint64_t innermost) {
+    const struct unwinder *u = &c->stacks.unwinder;
+    uint32_t wanted = 1 + (uint32_t)shadow->depth + outer, same = 0;
+    while (same < u->depth && same < wanted && u->places[u->depth - 1 - same].pc == shadow_pc(same, innermost))
+        same++;
+    count(&results->compared, 1);
+    count(&results->frames, wanted);
+    c->theirs.count = wanted < LIMIT ? wanted : LIMIT;
+    for (uint32_t i = 0; i < c->theirs.count; i++)
+        c->theirs.frame[i] = (struct frame){shadow_pc(i, innermost), 0};
+    if (same == u->depth && same == wanted && !u->cut) {
+        count(&results->equal, 1);
+    } else if (same == u->depth && u->cut) {
+        count(&results->kept, same);
+        write_stacks("cut", &results->cut, c, same);
+    } else {
+        write_stacks(u->cut ? "strayed" : "different", u->cut ? &results->strayed : &results->different, c, same);
+    }
+}
+
+/* Learns the frames further out than main from a stack that main is the innermost frame of. */
+static void learn_outer(const struct unwinder *u) {
+    outer = u->depth - 1 < 64 ? u->depth - 1 : 64;
+    for (uint32_t i = 0; i < outer; i++)
+        outer_pc[i] = u->places[i].pc;
+}
+
 /* As tracer.c does it, without a ring. */
 static void find(struct stacks *s, uint32_t *generation, const struct arch_frame *frame) {
     uint64_t pc = frame->return_address, sp = (uint64_t)(frame + 1);
@@ -218,7 +270,10 @@ static __attribute__((noinline)) void check(const struct arch_frame *frame) {
     }
     if (own != NULL) {
         find(&c->stacks, &c->generation, frame);
-        if (++c->turn % every == 0) {
+        if (shadow != NULL && shadow->depth > 0) {
+            compare_shadow(c, frame->return_address);
+        } else if (++c->turn % every == 0) {
+            learn_outer(&c->stacks.unwinder);
             c->theirs.sp = (uint64_t)(frame + 1);
             c->theirs.count = 0;
             c->theirs.stopped = 0;
@@ -264,6 +319,7 @@ __attribute__((constructor)) static void begin(void) {
     target.pid = (uint32_t)sys_getpid();
     every = strtoull(turns, NULL, 10);
     modules_setup();
+    shadow = dlsym(RTLD_DEFAULT, "shadow_stack");
     long fd = sys_open(file, O_RDWR, 0);
     if (fd < 0)
         return;

@@ -61,7 +61,13 @@ impl<'data> Reference<'data> {
             lookup.unwind_info_for_address(&self.section, &self.bases, context, address, EhFrame::cie_from_offset);
         let Ok(row) = found else {
             let entry = (self.entry..self.entry + 64).contains(&address) && rule == Rule::END;
-            return if rule == Rule::NONE || entry { Ok(()) } else { Err(format!("{rule:?} where gimli has none")) };
+            // Of code between functions, instructions tell: the return address lies below the frame then.
+            let analyzed = matches!(rule.cfa_kind, 2 | 3) && (rule.kind[6], rule.offset[6]) == (1, -8);
+            return if rule == Rule::NONE || entry || analyzed {
+                Ok(())
+            } else {
+                Err(format!("{rule:?} where gimli has none"))
+            };
         };
         if matches!(row.register(X86_64::RA), None | Some(RegisterRule::Undefined)) {
             return if rule == Rule::END { Ok(()) } else { Err(format!("{rule:?} at an end")) };

@@ -1,10 +1,11 @@
 //! The parts of an ELF file that unwind tables are made of.
 
 use super::TableError;
+use super::code::{Bytes, Starts};
 use gimli::BaseAddresses;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
-use object::{CompressionFormat, LittleEndian, Object, ObjectSection};
+use object::{CompressionFormat, LittleEndian, Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -122,6 +123,49 @@ impl<'data> Elf<'data> {
             let skip = usize::try_from(eh_frame.checked_sub(start)?).ok()?;
             data.get(skip..).filter(|data| !data.is_empty()).map(|data| (eh_frame, data))
         })
+    }
+
+    /// The code that the file holds. Headers and constants that share a segment with it, as older linkers had it, are left
+    /// out by the section table.
+    pub fn code(&self) -> Vec<Bytes<'data>> {
+        let mut found = Vec::new();
+        for segment in self.file.elf_program_headers() {
+            if segment.p_type(LittleEndian) != elf::PT_LOAD || segment.p_flags(LittleEndian) & elf::PF_X == 0 {
+                continue;
+            }
+            let Ok(data) = segment.data(LittleEndian, self.file.data()) else { continue };
+            let whole = Bytes { start: segment.p_vaddr(LittleEndian), data };
+            if segment.p_offset(LittleEndian) != 0 {
+                found.push(whole);
+            } else {
+                let sections = self.file.sections().filter(|section| section.kind() == SectionKind::Text);
+                found.extend(
+                    sections.filter_map(|section| whole.part(section.address()..section.address() + section.size())),
+                );
+            }
+        }
+        found.sort_by_key(|bytes| bytes.start);
+        found.dedup_by(|next, bytes| next.start < bytes.end());
+        found
+    }
+
+    /// Where the file's symbols say that functions begin and end. What compilers move out of a function has a symbol too.
+    pub fn starts(&self) -> Starts {
+        let symbols = self.file.symbols().chain(self.file.dynamic_symbols());
+        let is_function = |symbol: &object::read::elf::ElfSymbol64<'_, '_, LittleEndian>| {
+            symbol.is_definition()
+                && symbol.kind() == SymbolKind::Text
+                && symbol.size() > 0
+                && symbol.name_bytes().is_ok_and(|name| !name.windows(5).any(|part| part == b".cold"))
+        };
+        let mut functions: Vec<_> = symbols
+            .filter(is_function)
+            .map(|symbol| symbol.address()..symbol.address().saturating_add(symbol.size()))
+            .collect();
+        functions.sort_unstable_by_key(|function| (function.start, std::cmp::Reverse(function.end)));
+        functions.dedup_by_key(|function| function.start);
+        let complete = self.file.symbols().any(|symbol| is_function(&symbol));
+        Starts { functions, complete }
     }
 
     fn loads(&self) -> impl Iterator<Item = (u32, Range<u64>)> + '_ {

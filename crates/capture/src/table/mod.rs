@@ -1,13 +1,16 @@
 //! Unwind tables: a module's call frame information as sorted fixed-size rules that the target can walk with.
 //!
-//! [`build`] reads `.eh_frame` (or `.debug_frame`) once, so that the target needs to know no DWARF. The file layout is
-//! the "unwind tables" part of `preload/wire.h`. [`TableCache`] keeps the tables of a user by build-id.
+//! [`build`] reads `.eh_frame` (or `.debug_frame`) once, so that the target needs to know no DWARF. Code that these do not
+//! describe gets the rules that its instructions tell. The file layout is the "unwind tables" part of `preload/wire.h`.
+//! [`TableCache`] keeps the tables of a user by build-id.
 
 mod cache;
+mod code;
 mod elf;
 mod expression;
 mod image;
 mod layout;
+mod machine;
 mod row;
 mod rows;
 mod view;
@@ -16,8 +19,8 @@ pub use cache::{CacheError, TableCache, build_to, write_table};
 pub use layout::{Rule, WIRE_VERSION};
 pub use view::TableView;
 
-use elf::{Elf, FrameSection};
-use gimli::{DebugFrame, EhFrame, LittleEndian};
+use elf::{Elf, FrameSection, Frames};
+use gimli::{BaseAddresses, DebugFrame, EhFrame, LittleEndian};
 use rows::{Code, Collector};
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
@@ -67,6 +70,8 @@ pub struct TableStats {
     pub unreadable_functions: usize,
     /// Functions outside of executable segments: dropped by the linker.
     pub functions_elsewhere: usize,
+    /// Instructions without call frame information that have a rule all the same.
+    pub analyzed_instructions: usize,
 }
 
 /// The table file for an ELF image: a file's bytes, or the vdso's in memory.
@@ -78,21 +83,36 @@ pub fn build(elf: &[u8]) -> Result<Vec<u8>, TableError> {
 pub fn build_with_stats(elf: &[u8]) -> Result<(Vec<u8>, TableStats), TableError> {
     let elf = Elf::parse(elf)?;
     let code = Code { base: elf.base_svma(), executable: elf.executable(), entry: elf.entry() };
-    let frames = elf.frames()?;
-    let (rows, rules, mut stats) = match frames.kind {
-        FrameSection::EhFrame => {
-            let mut section = EhFrame::new(&frames.data, LittleEndian);
+    let frames = match elf.frames() {
+        Err(TableError::NoFrames) => None,
+        frames => Some(frames?),
+    };
+    let (rows, rules, mut stats) = match &frames {
+        Some(Frames { kind: FrameSection::DebugFrame, data, bases }) => {
+            let mut section = DebugFrame::new(data, LittleEndian);
             section.set_address_size(8);
-            Collector::new(&section, &frames.bases, &code, frames.data.len()).collect()?
+            Collector::new(&section, bases, &code, data.len()).collect(&elf)?
         }
-        FrameSection::DebugFrame => {
-            let mut section = DebugFrame::new(&frames.data, LittleEndian);
+        _ => {
+            let bases = BaseAddresses::default();
+            let (data, bases) = frames.as_ref().map_or((&[][..], &bases), |found| (&found.data[..], &found.bases));
+            let mut section = EhFrame::new(data, LittleEndian);
             section.set_address_size(8);
-            Collector::new(&section, &frames.bases, &code, frames.data.len()).collect()?
+            Collector::new(&section, bases, &code, data.len()).collect(&elf)?
         }
     };
+    if frames.is_none() && stats.analyzed_instructions == 0 {
+        return Err(TableError::NoFrames);
+    }
     let image = image::lay_out(code.base, &rows, &rules, &mut stats)?;
     Ok((image, stats))
+}
+
+/// Whether there is call frame information for an ELF image, that can be read.
+pub fn has_frames(elf: &[u8]) -> Result<(), TableError> {
+    let elf = Elf::parse(elf)?;
+    elf.frames()?;
+    Ok(())
 }
 
 /// The table file for the ELF file at `path`.

@@ -1,5 +1,7 @@
 //! All rows of a section of call frame information, in the order of their addresses.
 
+use super::code;
+use super::elf::Elf;
 use super::layout::{RULE_END, RULE_NONE, Rule};
 use super::row::{Converter, Reader, Storage};
 use super::{TableError, TableStats};
@@ -110,8 +112,8 @@ impl<'a, 'data, S: UnwindSection<Reader<'data>>> Collector<'a, S> {
         }
     }
 
-    /// Sorted rows without overlaps or repetitions, beginning at 0, and their rules.
-    pub fn collect(mut self) -> Result<(Vec<Row>, Rules, TableStats), TableError> {
+    /// Those of the section, and of the code that it leaves out. Sorted rows without overlaps or repetitions, beginning at 0, and their rules.
+    pub fn collect(mut self, elf: &Elf<'_>) -> Result<(Vec<Row>, Rules, TableStats), TableError> {
         let mut context = UnwindContext::<usize, Storage>::new_in();
         let mut entries = self.section.entries(self.bases);
         let mut cie: Option<(S::Offset, CommonInformationEntry<Reader<'data>>)> = None;
@@ -133,9 +135,9 @@ impl<'a, 'data, S: UnwindSection<Reader<'data>>> Collector<'a, S> {
             }
         }
         self.entry();
-        if !self.spans.is_sorted_by_key(|span| span.start) {
-            self.spans.sort_by_key(|span| span.start);
-        }
+        self.sort();
+        self.analyze(elf);
+        self.sort();
         let rows = self.merge();
         self.stats.rows = rows.len();
         self.stats.rules = self.rules.all.len();
@@ -200,6 +202,51 @@ impl<'a, 'data, S: UnwindSection<Reader<'data>>> Collector<'a, S> {
         let end = start.saturating_add(ENTRY_BYTES).min(next.unwrap_or(u32::MAX));
         self.rows.push(Row { pc: start, rule: RULE_END });
         self.spans.push(Span { start, end, rows: self.rows.len() - 1..self.rows.len() });
+    }
+
+    fn sort(&mut self) {
+        if !self.spans.is_sorted_by_key(|span| span.start) {
+            self.spans.sort_by_key(|span| span.start);
+        }
+    }
+
+    /// Code between the functions of the section.
+    fn analyze(&mut self, elf: &Elf<'_>) {
+        let base = self.code.base;
+        let mut gaps = Vec::new();
+        for code in elf.code() {
+            let first = self.spans.partition_point(|span| base + u64::from(span.start) < code.start);
+            let before = self.spans[..first].iter().rev().take(1);
+            let mut from = before.map(|span| base + u64::from(span.end)).max().unwrap_or(0).max(code.start);
+            for span in &self.spans[first..] {
+                let start = base + u64::from(span.start);
+                if start >= code.end() {
+                    break;
+                }
+                gaps.extend(code.part(from..start).filter(|gap| !code::is_padding(gap)));
+                from = from.max(base + u64::from(span.end));
+            }
+            gaps.extend(code.part(from..code.end()).filter(|gap| !code::is_padding(gap)));
+        }
+        if gaps.is_empty() {
+            return;
+        }
+        for known in code::rules(&gaps, &elf.starts()) {
+            let Some(range) = self.code.relative(known.range.start, known.range.end) else { continue };
+            let rule = self.rules.intern(&known.rule);
+            self.stats.analyzed_instructions += 1;
+            match self.spans.last_mut() {
+                Some(last) if last.end == range.start && last.rows.end == self.rows.len() => {
+                    last.end = range.end;
+                    last.rows.end += 1;
+                }
+                _ => {
+                    let rows = self.rows.len()..self.rows.len() + 1;
+                    self.spans.push(Span { start: range.start, end: range.end, rows });
+                }
+            }
+            self.rows.push(Row { pc: range.start, rule });
+        }
     }
 
     fn merge(&self) -> Vec<Row> {

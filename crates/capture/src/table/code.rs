@@ -1,0 +1,457 @@
+//! Rules of functions without call frame information, from their instructions.
+//!
+//! Each function is followed from its beginning along all of its jumps, with what is known of the registers. Where that
+//! does not tell the caller's frame there is no rule, and a walk ends. What was taken for the beginning of a function is
+//! believed only if its returns find the return address.
+
+use super::layout::Rule;
+use super::machine::State;
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic};
+use rustc_hash::FxHashMap;
+use std::ops::Range;
+
+/// Instructions of one function, and of all together: bounds for hostile files.
+const FUNCTION_LIMIT: usize = 100_000;
+const WORK_LIMIT: usize = 8_000_000;
+
+/// Bytes at a link-time address.
+#[derive(Clone, Copy)]
+pub(super) struct Bytes<'data> {
+    pub start: u64,
+    pub data: &'data [u8],
+}
+
+impl<'data> Bytes<'data> {
+    pub fn end(&self) -> u64 {
+        self.start.saturating_add(self.data.len() as u64)
+    }
+
+    /// What of it lies in `range`; None for nothing.
+    pub fn part(&self, range: Range<u64>) -> Option<Self> {
+        let (start, end) = (range.start.max(self.start), range.end.min(self.end()));
+        let data = self.data.get(start.checked_sub(self.start)? as usize..end.checked_sub(self.start)? as usize)?;
+        (!data.is_empty()).then_some(Self { start, data })
+    }
+
+    fn contains(&self, address: u64) -> bool {
+        (self.start..self.end()).contains(&address)
+    }
+
+    fn from(&self, address: u64) -> &'data [u8] {
+        address.checked_sub(self.start).and_then(|at| self.data.get(at as usize..)).unwrap_or_default()
+    }
+}
+
+/// Where functions begin, as far as symbols say.
+#[derive(Default)]
+pub(super) struct Starts {
+    /// In order, each with its end.
+    pub functions: Vec<Range<u64>>,
+    /// True where that is all of them.
+    pub complete: bool,
+}
+
+/// What holds at an instruction.
+pub(super) struct Known {
+    pub range: Range<u64>,
+    pub rule: Rule,
+}
+
+/// Finds the rules of the code in `gaps`, which are in order and do not overlap. They come in order.
+pub(super) fn rules(gaps: &[Bytes<'_>], starts: &Starts) -> Vec<Known> {
+    let mut reader = Reader {
+        gaps,
+        starts,
+        known: FxHashMap::default(),
+        tried: FxHashMap::default(),
+        has_jumped_inside: false,
+        work_left: WORK_LIMIT,
+        info: InstructionInfoFactory::new(),
+    };
+    for function in &starts.functions {
+        if reader.gap(function.start).is_some() && !reader.known.contains_key(&function.start) {
+            reader.function(function.clone());
+        }
+    }
+    if !starts.complete {
+        gaps.iter().for_each(|gap| reader.search(gap));
+    }
+    let known = reader.known.into_iter();
+    let mut known: Vec<Known> = known.map(|(start, (end, rule))| Known { range: start..end, rule }).collect();
+    known.sort_unstable_by_key(|known| known.range.start);
+    known
+}
+
+struct Reader<'a, 'data> {
+    gaps: &'a [Bytes<'data>],
+    starts: &'a Starts,
+    /// Instructions that have a rule, with their ends.
+    known: FxHashMap<u64, (u64, Rule)>,
+    /// Code that was followed, with or without a rule in the end: address and end of each instruction.
+    tried: FxHashMap<u64, u64>,
+    /// Some function jumps to places within itself that are not known.
+    has_jumped_inside: bool,
+    work_left: usize,
+    info: InstructionInfoFactory,
+}
+
+/// A function that is being followed.
+struct Function {
+    /// Its addresses, as its symbol says; empty where none does.
+    range: Range<u64>,
+    states: FxHashMap<u64, (u64, State)>,
+    waiting: Vec<u64>,
+    /// What holds at each target of jumps through tables.
+    inside: Option<State>,
+    leaves: usize,
+    /// It leaves with another stack pointer than it began with, or is more than one function.
+    wrong: bool,
+    /// Each return finds the return address and the caller's registers.
+    strict: bool,
+}
+
+impl Function {
+    fn new(range: Range<u64>) -> Self {
+        let start = range.start;
+        let mut function = Self {
+            range,
+            states: FxHashMap::default(),
+            waiting: Vec::new(),
+            inside: None,
+            leaves: 0,
+            wrong: false,
+            strict: true,
+        };
+        function.reach(start, &State::entry());
+        function
+    }
+
+    /// Some way leads to `address` with this state.
+    fn reach(&mut self, address: u64, state: &State) {
+        match self.states.get_mut(&address) {
+            None => {
+                self.states.insert(address, (address, *state));
+            }
+            Some((_, known)) => {
+                let before = *known;
+                known.meet(state);
+                if *known == before {
+                    return;
+                }
+            }
+        }
+        self.waiting.push(address);
+    }
+
+    fn leave(&mut self, state: &State) {
+        self.leaves += 1;
+        self.wrong |= state.is_wrong_to_leave();
+        self.strict &= state.is_left();
+    }
+
+    fn jump_inside(&mut self, state: &State) {
+        match &mut self.inside {
+            Some(inside) => inside.meet(state),
+            None => self.inside = Some(*state),
+        }
+    }
+}
+
+impl<'data> Reader<'_, 'data> {
+    fn gap(&self, address: u64) -> Option<Bytes<'data>> {
+        let after = self.gaps.partition_point(|gap| gap.start <= address);
+        self.gaps[..after].last().copied().filter(|gap| gap.contains(address))
+    }
+
+    fn is_start(&self, address: u64) -> bool {
+        self.starts.functions.binary_search_by_key(&address, |function| function.start).is_ok()
+    }
+
+    /// Follows the function that a symbol names.
+    fn function(&mut self, range: Range<u64>) {
+        let mut function = Function::new(range);
+        self.follow(&mut function);
+        self.follow_tables(&mut function);
+        if let Some(inside) = function.inside {
+            self.has_jumped_inside |= !inside.is_left();
+        }
+        self.take(&function, !function.wrong);
+    }
+
+    /// What no jump leads to is reached through tables.
+    fn follow_tables(&mut self, function: &mut Function) {
+        let mut through_tables = Vec::new();
+        let mut at = function.range.start;
+        while let Some(gap) = self.gap(at).filter(|_| at < function.range.end && !function.wrong) {
+            let Some(inside) = function.inside else { return };
+            match function.states.get(&at) {
+                Some(&(end, _)) if end > at => at = end,
+                Some(_) => match padding(&gap, at) {
+                    Some(end) => at = end,
+                    None => return,
+                },
+                None => match padding(&gap, at) {
+                    Some(end) => at = end,
+                    None => {
+                        through_tables.push(at);
+                        function.reach(at, &inside);
+                        self.follow(function);
+                    }
+                },
+            }
+        }
+        // Code behind one table may jump through another.
+        while let Some(inside) = function.inside.filter(|_| !function.wrong) {
+            through_tables.iter().for_each(|&at| function.reach(at, &inside));
+            self.follow(function);
+            if function.inside == Some(inside) {
+                return;
+            }
+        }
+    }
+
+    /// Looks through a gap for functions that no symbol names.
+    fn search(&mut self, gap: &Bytes<'data>) {
+        let mut at = gap.start;
+        let mut sure = true;
+        while at < gap.end() && self.work_left > 0 {
+            if let Some(end) = self.tried.get(&at).copied().filter(|&end| end > at).or_else(|| padding(gap, at)) {
+                at = end;
+                continue;
+            }
+            let mut function = Function::new(at..at);
+            self.follow(&mut function);
+            let returns = !function.wrong && function.strict && function.leaves > 0;
+            let believed = returns || (!function.wrong && function.leaves == 0 && sure && !self.has_jumped_inside);
+            self.has_jumped_inside |= function.inside.is_some_and(|inside| !inside.is_left());
+            self.take(&function, believed);
+            sure = believed;
+            if !believed {
+                at = self.end_of_block(gap, at);
+            }
+        }
+    }
+
+    /// Where something else may begin: behind the first instruction that does not go on with the next one.
+    fn end_of_block(&mut self, gap: &Bytes<'data>, at: u64) -> u64 {
+        let mut decoder = Decoder::with_ip(64, gap.from(at), at, DecoderOptions::NONE);
+        let mut end = at;
+        while decoder.can_decode() && self.work_left > 0 {
+            self.work_left -= 1;
+            let instruction = decoder.decode();
+            end = instruction.next_ip();
+            if instruction.is_invalid()
+                || matches!(
+                    instruction.flow_control(),
+                    FlowControl::Return | FlowControl::UnconditionalBranch | FlowControl::IndirectBranch
+                )
+                || ends_by_call(&instruction, gap)
+            {
+                break;
+            }
+        }
+        end.max(at + 1)
+    }
+
+    /// Follows all that waits.
+    fn follow(&mut self, function: &mut Function) {
+        while let Some(address) = function.waiting.pop() {
+            if function.states.len() > FUNCTION_LIMIT || self.work_left == 0 {
+                function.wrong = true;
+                return;
+            }
+            self.follow_from(address, function);
+        }
+    }
+
+    /// Follows straight on from an address, up to what is known already.
+    fn follow_from(&mut self, mut address: u64, function: &mut Function) {
+        let Some(gap) = self.gap(address) else { return };
+        let mut decoder = Decoder::with_ip(64, gap.from(address), address, DecoderOptions::NONE);
+        let mut instruction = Instruction::default();
+        let mut before = Instruction::default();
+        while decoder.can_decode() && self.work_left > 0 {
+            self.work_left -= 1;
+            decoder.decode_out(&mut instruction);
+            let Some((end, state)) = function.states.get_mut(&address) else { return };
+            // Compilers put the latter where nothing can lead.
+            if instruction.is_invalid() || instruction.mnemonic() == Mnemonic::Ud2 {
+                return;
+            }
+            let next = instruction.next_ip();
+            *end = next;
+            let mut state = *state;
+            match instruction.flow_control() {
+                FlowControl::Return => {
+                    function.leave(&state);
+                    return;
+                }
+                FlowControl::UnconditionalBranch => {
+                    self.jump(instruction.near_branch_target(), &state, function);
+                    return;
+                }
+                FlowControl::IndirectBranch => {
+                    if state.is_left() {
+                        function.leave(&state)
+                    } else {
+                        function.jump_inside(&state)
+                    }
+                    return;
+                }
+                FlowControl::Exception | FlowControl::Interrupt if instruction.mnemonic() != Mnemonic::Int => return,
+                FlowControl::ConditionalBranch => {
+                    self.jump(instruction.near_branch_target(), &state, function);
+                    if instruction.mnemonic() == Mnemonic::Jne {
+                        state.has_reached(&before);
+                    }
+                }
+                _ => state.step(&instruction, &mut self.info),
+            }
+            let within = function.range.contains(&next);
+            if self.is_start(next) || !gap.contains(next) || (!within && ends_by_call(&instruction, &gap)) {
+                return;
+            }
+            before = instruction;
+            let waiting = function.waiting.len();
+            function.reach(next, &state);
+            if function.waiting.len() == waiting {
+                return;
+            }
+            function.waiting.pop();
+            address = next;
+        }
+    }
+
+    /// A direct jump.
+    fn jump(&self, target: u64, state: &State, function: &mut Function) {
+        let is_other = self.is_start(target) && !function.states.contains_key(&target);
+        if is_other || self.gap(target).is_none() {
+            function.leave(state);
+        } else if let Some((_, rule)) = self.known.get(&target) {
+            // Into another function: in its place, or the two are not what they seem to be.
+            function.wrong |= state.rule() != Some(*rule);
+            function.leaves += usize::from(!function.wrong);
+        } else {
+            function.reach(target, state);
+        }
+    }
+
+    fn take(&mut self, function: &Function, believed: bool) {
+        for (&address, &(end, state)) in &function.states {
+            if end == address {
+                continue; // no instruction
+            }
+            if believed {
+                self.tried.insert(address, end);
+                if let Some(rule) = state.rule() {
+                    self.known.insert(address, (end, rule));
+                }
+            }
+        }
+    }
+}
+
+/// True where nothing but padding is.
+pub(super) fn is_padding(gap: &Bytes<'_>) -> bool {
+    padding(gap, gap.start).is_some_and(|end| end >= gap.end())
+}
+
+/// True for a call that may not return: what follows is filled up to where the next function begins.
+fn ends_by_call(instruction: &Instruction, gap: &Bytes<'_>) -> bool {
+    let end = || padding(gap, instruction.next_ip()).unwrap_or_else(|| instruction.next_ip());
+    instruction.mnemonic() == Mnemonic::Call && end() != instruction.next_ip() && end().is_multiple_of(16)
+}
+
+/// The end of the bytes at `at` that fill up to where code begins again; None where there are none.
+fn padding(gap: &Bytes<'_>, at: u64) -> Option<u64> {
+    let bytes = gap.from(at);
+    let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();
+    if zeros > 1 || zeros == bytes.len() {
+        return (zeros > 0).then_some(at + zeros as u64);
+    }
+    let mut decoder = Decoder::with_ip(64, bytes, at, DecoderOptions::NONE);
+    let mut end = at;
+    while decoder.can_decode() {
+        let instruction = decoder.decode();
+        if !matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3 | Mnemonic::Ud2) {
+            break;
+        }
+        end = instruction.next_ip();
+    }
+    (end > at).then_some(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::elf::Elf;
+    use super::super::view::TableView;
+    use super::super::{build, layout::*, map};
+    use super::*;
+    use std::path::{Path, PathBuf};
+
+    /// Reads code as if it had no call frame information, and compares with what that says.
+    fn compare(path: &Path, starts: impl Fn(&Elf<'_>) -> Starts) -> (usize, usize) {
+        let data = map(path).expect("file");
+        let elf = Elf::parse(&data).expect("ELF");
+        let image = build(&data).expect("table");
+        let table = TableView::parse(&image).expect("table");
+        let found = rules(&elf.code(), &starts(&elf));
+        let mut wrong = Vec::new();
+        let (mut right, mut other) = (0, 0);
+        for Known { range, rule } in &found {
+            let wanted = table.rule_at(range.start).expect("a rule");
+            if wanted == Rule::NONE || wanted == Rule::END || wanted.cfa_kind == CFA_PLT {
+                other += 1;
+                continue;
+            }
+            let same_frame =
+                (rule.cfa_kind, rule.cfa_reg, rule.cfa_offset) == (wanted.cfa_kind, wanted.cfa_reg, wanted.cfa_offset);
+            // By another register, the same frame may be found: that is not compared.
+            if rule.cfa_reg != wanted.cfa_reg {
+                other += 1;
+            } else if !same_frame {
+                wrong.push((range.start, *rule, wanted));
+            } else {
+                right += 1;
+            }
+        }
+        println!(
+            "{}: {} of {} right, {} not compared, {} wrong",
+            path.display(),
+            right,
+            found.len(),
+            other,
+            wrong.len()
+        );
+        for (address, rule, wanted) in wrong.iter().take(8) {
+            println!("{address:#x}: {rule:?}, not {wanted:?}");
+        }
+        assert!(wrong.is_empty(), "{} wrong", wrong.len());
+        (right, found.len())
+    }
+
+    fn mapped(name: &str) -> PathBuf {
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
+        let path = maps.lines().filter_map(|line| line.split_whitespace().nth(5)).find(|path| path.contains(name));
+        path.expect("a library").into()
+    }
+
+    #[test]
+    fn instructions_tell_what_call_frame_information_says() {
+        for name in ["libc.so.6", "libgcc_s"] {
+            let path = mapped(name);
+            compare(&path, |elf| elf.starts());
+            compare(&path, |_| Starts::default());
+        }
+    }
+
+    /// The symbols of this program are complete, and it jumps through tables.
+    #[test]
+    fn so_they_do_where_all_functions_have_symbols() {
+        let (right, all) = compare(&std::env::current_exe().expect("own path"), |elf| Starts {
+            functions: elf.starts().functions.into_iter().step_by(20).collect(),
+            complete: true,
+        });
+        assert!(right > 20_000, "{right} of {all}");
+    }
+}

@@ -1,0 +1,312 @@
+//! What is known of the registers at an instruction of a function: where its caller's frame and registers are.
+
+use super::layout::*;
+use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
+
+const RAX: usize = 0;
+const RCX: usize = 1;
+const RDX: usize = 2;
+const RSP: usize = 4;
+const RBP_NUMBER: usize = 5;
+/// rax, rcx, rdx, rsi, rdi and r8 to r11: a function that is called may change them (System V x86-64 ABI 3.2.1).
+const CHANGED_BY_CALLS: [usize; 9] = [RAX, RCX, RDX, 6, 7, 8, 9, 10, 11];
+/// rbx, rbp and r12 to r15, in the order of [`Rule::kind`].
+const KEPT: [usize; 6] = [3, RBP_NUMBER, 12, 13, 14, 15];
+
+/// What a register or a stack word holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Value {
+    Unknown,
+    /// What this register of [`KEPT`] held when the function was called.
+    Entry(u8),
+    /// The CFA plus so much.
+    Cfa(i32),
+    /// The stack pointer that the function aligned, plus so much. Its distance from the CFA differs from call to call.
+    Aligned(i32),
+}
+
+impl Value {
+    fn plus(self, bytes: i64) -> Self {
+        let add = |offset: i32| i32::try_from(i64::from(offset) + bytes).ok();
+        match self {
+            Self::Cfa(offset) => add(offset).map_or(Self::Unknown, Self::Cfa),
+            Self::Aligned(offset) => add(offset).map_or(Self::Unknown, Self::Aligned),
+            _ => Self::Unknown,
+        }
+    }
+
+    /// True for an address below `limit`, where both are relative to the same.
+    fn is_below(self, limit: Self) -> bool {
+        match (self, limit) {
+            (Self::Cfa(a), Self::Cfa(b)) | (Self::Aligned(a), Self::Aligned(b)) => a < b,
+            _ => false,
+        }
+    }
+
+    fn meet(&mut self, other: Self) {
+        if *self != other {
+            *self = Self::Unknown;
+        }
+    }
+}
+
+/// Before an instruction is executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct State {
+    register: [Value; 16],
+    /// Where each register of [`KEPT`] was saved: an address.
+    saved: [Value; KEPT.len()],
+    /// Where a value relative to the CFA was saved, and which one: functions that align their stack do that.
+    cfa_slot: Value,
+    cfa_value: Value,
+}
+
+impl State {
+    /// At the first instruction of a function.
+    pub fn entry() -> Self {
+        let mut register = [Value::Unknown; 16];
+        for (i, &number) in KEPT.iter().enumerate() {
+            register[number] = Value::Entry(i as u8);
+        }
+        register[RSP] = Value::Cfa(-8);
+        Self { register, saved: [Value::Unknown; KEPT.len()], cfa_slot: Value::Unknown, cfa_value: Value::Unknown }
+    }
+
+    /// True where a function may return, or go on with another one in its place.
+    pub fn is_left(&self) -> bool {
+        let kept = KEPT.iter().enumerate().all(|(i, &number)| self.register[number] == Value::Entry(i as u8));
+        kept && self.register[RSP] == Value::Cfa(-8)
+    }
+
+    /// True where a return would not find the return address: what was taken for the function's beginning is none.
+    pub fn is_wrong_to_leave(&self) -> bool {
+        !matches!(self.register[RSP], Value::Cfa(-8) | Value::Unknown)
+    }
+
+    /// What holds whichever of the two it is.
+    pub fn meet(&mut self, other: &Self) {
+        self.register.iter_mut().zip(other.register).for_each(|(mine, other)| mine.meet(other));
+        self.saved.iter_mut().zip(other.saved).for_each(|(mine, other)| mine.meet(other));
+        self.cfa_slot.meet(other.cfa_slot);
+        self.cfa_value.meet(other.cfa_value);
+    }
+
+    /// The rule here. None: the caller's frame cannot be found.
+    pub fn rule(&self) -> Option<Rule> {
+        let mut rule = Rule { cfa_kind: CFA_OFFSET, ..Rule::NONE };
+        let by = |number: usize| match self.register[number] {
+            Value::Cfa(offset) if offset != i32::MIN => Some(-offset),
+            _ => None,
+        };
+        if let Some(offset) = by(RSP).filter(|&offset| offset >= 8) {
+            (rule.cfa_reg, rule.cfa_offset) = (CFA_RSP, offset);
+        } else if let Some(offset) = by(RBP_NUMBER) {
+            (rule.cfa_reg, rule.cfa_offset) = (RBP as u8, offset);
+        } else if let Some((reg, offset, extra)) = self.by_memory() {
+            (rule.cfa_kind, rule.cfa_reg, rule.cfa_offset, rule.cfa_extra) = (CFA_DEREF, reg, offset, extra);
+        } else {
+            let (reg, offset) = KEPT.iter().enumerate().find_map(|(i, &number)| Some((i, by(number)?)))?;
+            (rule.cfa_reg, rule.cfa_offset) = (reg as u8, offset);
+        }
+        for (i, &number) in KEPT.iter().enumerate() {
+            (rule.kind[i], rule.offset[i]) = match (self.register[number], self.saved[i]) {
+                (Value::Entry(register), _) if usize::from(register) == i => (SAVED_SAME, 0),
+                (_, Value::Cfa(offset)) => (SAVED_AT_CFA, offset),
+                (_, Value::Aligned(offset)) => {
+                    self.from_aligned(offset).map_or((SAVED_UNDEFINED, 0), |(reg, offset)| {
+                        (if reg == CFA_RSP { SAVED_AT_RSP } else { SAVED_AT_RBP }, offset)
+                    })
+                }
+                _ => (SAVED_UNDEFINED, 0),
+            };
+        }
+        (rule.kind[RA], rule.offset[RA]) = (SAVED_AT_CFA, -8);
+        Some(rule)
+    }
+
+    /// The CFA as it was saved in the aligned part of the frame: register, offset from it, and what to add.
+    fn by_memory(&self) -> Option<(u8, i32, i32)> {
+        let (Value::Aligned(slot), Value::Cfa(value)) = (self.cfa_slot, self.cfa_value) else { return None };
+        let (register, offset) = self.from_aligned(slot)?;
+        Some((register, offset, value.checked_neg()?))
+    }
+
+    /// An offset from the aligned stack pointer as one from rbp, or from rsp.
+    fn from_aligned(&self, offset: i32) -> Option<(u8, i32)> {
+        [(RBP_NUMBER, RBP as u8), (RSP, CFA_RSP)].into_iter().find_map(|(number, reg)| match self.register[number] {
+            Value::Aligned(base) => Some((reg, offset.checked_sub(base)?)),
+            _ => None,
+        })
+    }
+
+    fn store(&mut self, address: Value, value: Value) {
+        if address == Value::Unknown {
+            return;
+        }
+        for (i, saved) in self.saved.iter_mut().enumerate() {
+            if value == Value::Entry(i as u8) {
+                if *saved == Value::Unknown {
+                    *saved = address;
+                }
+            } else if *saved == address {
+                *saved = Value::Unknown;
+            }
+        }
+        if matches!((address, value), (Value::Aligned(_), Value::Cfa(_))) {
+            if self.cfa_slot == Value::Unknown {
+                (self.cfa_slot, self.cfa_value) = (address, value);
+            }
+        } else if self.cfa_slot == address {
+            (self.cfa_slot, self.cfa_value) = (Value::Unknown, Value::Unknown);
+        }
+    }
+
+    fn load(&self, address: Value) -> Value {
+        if address == Value::Unknown {
+            return Value::Unknown;
+        }
+        if self.cfa_slot == address {
+            return self.cfa_value;
+        }
+        self.saved.iter().position(|&saved| saved == address).map_or(Value::Unknown, |i| Value::Entry(i as u8))
+    }
+
+    fn set_rsp(&mut self, value: Value) {
+        self.register[RSP] = value;
+        // Words below the stack pointer are given up.
+        for saved in &mut self.saved {
+            if saved.is_below(value) {
+                *saved = Value::Unknown;
+            }
+        }
+        if self.cfa_slot.is_below(value) {
+            (self.cfa_slot, self.cfa_value) = (Value::Unknown, Value::Unknown);
+        }
+    }
+
+    fn set(&mut self, number: usize, value: Value) {
+        if number == RSP { self.set_rsp(value) } else { self.register[number] = value }
+    }
+
+    fn push(&mut self, value: Value) {
+        let to = self.register[RSP].plus(-8);
+        self.register[RSP] = to;
+        self.store(to, value);
+    }
+
+    fn pop(&mut self) -> Value {
+        let value = self.load(self.register[RSP]);
+        self.set_rsp(self.register[RSP].plus(8));
+        value
+    }
+
+    /// After a loop that moved rsp down to what `cmp rsp, other` compares it with.
+    pub fn has_reached(&mut self, compared: &Instruction) {
+        let [a, b] = [0, 1].map(|i| whole_register(compared, i));
+        if compared.mnemonic() != Mnemonic::Cmp {
+            return;
+        }
+        match (a, b) {
+            (Some(RSP), Some(other)) | (Some(other), Some(RSP)) => self.register[RSP] = self.register[other],
+            _ => {}
+        }
+    }
+
+    /// After an instruction that goes on with the next one, or with its target.
+    pub fn step(&mut self, instruction: &Instruction, info: &mut InstructionInfoFactory) {
+        let to = whole_register(instruction, 0);
+        let from = whole_register(instruction, 1);
+        let immediate = is_immediate(instruction, 1).then(|| instruction.immediate(1) as i64);
+        match (instruction.mnemonic(), to) {
+            (Mnemonic::Push, _) => {
+                let is_whole = instruction.stack_pointer_increment() == -8;
+                let value = to.filter(|_| is_whole).map_or(Value::Unknown, |number| self.register[number]);
+                if is_whole { self.push(value) } else { self.register[RSP] = Value::Unknown }
+            }
+            (Mnemonic::Pop, Some(number)) => {
+                let value = self.pop();
+                self.set(number, value);
+            }
+            (Mnemonic::Call, _) => CHANGED_BY_CALLS.iter().for_each(|&number| self.register[number] = Value::Unknown),
+            (Mnemonic::Leave, _) => {
+                self.set_rsp(self.register[RBP_NUMBER]);
+                self.register[RBP_NUMBER] = self.pop();
+            }
+            (Mnemonic::Mov, Some(to)) if from.is_some() => {
+                self.set(to, from.map_or(Value::Unknown, |from| self.register[from]));
+            }
+            (Mnemonic::Mov, Some(to)) if instruction.op1_kind() == OpKind::Memory => {
+                let value = self.load(self.address(instruction));
+                self.set(to, value);
+            }
+            (Mnemonic::Mov, None) if instruction.op0_kind() == OpKind::Memory => {
+                let value = from.map_or(Value::Unknown, |from| self.register[from]);
+                self.store(self.address(instruction), value);
+            }
+            (Mnemonic::Lea, Some(to)) => {
+                let value = self.address(instruction);
+                self.set(to, value);
+            }
+            (Mnemonic::Add, Some(to)) if immediate.is_some() => {
+                let value = self.register[to].plus(immediate.unwrap_or_default());
+                self.set(to, value);
+            }
+            (Mnemonic::Sub, Some(to)) if immediate.is_some() => {
+                let value = self.register[to].plus(immediate.unwrap_or_default().saturating_neg());
+                self.set(to, value);
+            }
+            (Mnemonic::And, Some(RSP)) => self.align(),
+            _ => self.forget(instruction, info),
+        }
+    }
+
+    fn align(&mut self) {
+        let is_aligned = |value: &Value| matches!(value, Value::Aligned(_));
+        let again = self.register.iter().chain(&self.saved).any(is_aligned) || is_aligned(&self.cfa_slot);
+        self.register[RSP] = if again { Value::Unknown } else { Value::Aligned(0) };
+    }
+
+    /// Any other instruction: what it writes is not known.
+    fn forget(&mut self, instruction: &Instruction, info: &mut InstructionInfoFactory) {
+        for used in info.info(instruction).used_registers() {
+            let writes = matches!(
+                used.access(),
+                OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
+            );
+            let Some(number) = number(used.register().full_register()).filter(|_| writes) else { continue };
+            if number == RSP && instruction.is_stack_instruction() {
+                let value = self.register[RSP].plus(i64::from(instruction.stack_pointer_increment()));
+                self.set_rsp(value);
+            } else {
+                self.set(number, Value::Unknown);
+            }
+        }
+    }
+
+    /// The address of a memory operand.
+    fn address(&self, instruction: &Instruction) -> Value {
+        let plain = instruction.memory_index() == Register::None && instruction.segment_prefix() == Register::None;
+        match number(instruction.memory_base()) {
+            Some(base) if plain => self.register[base].plus(instruction.memory_displacement64() as i64),
+            _ => Value::Unknown,
+        }
+    }
+}
+
+fn is_immediate(instruction: &Instruction, operand: u32) -> bool {
+    matches!(
+        instruction.try_op_kind(operand),
+        Ok(OpKind::Immediate8 | OpKind::Immediate8to64 | OpKind::Immediate32to64 | OpKind::Immediate64)
+    )
+}
+
+/// rax … r15 as 0 to 15.
+fn number(register: Register) -> Option<usize> {
+    (register.is_gpr64()).then(|| register.number())
+}
+
+/// The 64-bit register that an operand is.
+fn whole_register(instruction: &Instruction, operand: u32) -> Option<usize> {
+    let is_register = matches!(instruction.try_op_kind(operand), Ok(OpKind::Register));
+    is_register.then(|| instruction.try_op_register(operand).ok()).flatten().and_then(number)
+}
