@@ -50,4 +50,5 @@ mod tree;
 mod watch;
 mod watch_growth;
 mod watch_import;
+mod watch_moments;
 mod watching;

@@ -260,6 +260,13 @@ pub fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// The same as of the kernel's last tick, which is what samples are stamped with: all that was stamped before it had begun by
+/// then.
+pub fn tick_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 /// The longest path that fits into `struct target` of preload/target.h with room for file names.
 const LONGEST: usize = 400;
 

@@ -1,5 +1,6 @@
 //! One process image of a watched program: what changed in its file since the last look.
 
+use super::later::Later;
 use super::slots::{Counters, Ended, Held, Layout, Slot};
 use crate::replay::ledger::Ledger;
 use crate::replay::places::{Interner, Places};
@@ -71,6 +72,7 @@ pub struct Image {
     ends: u64,
     counters: Counters,
     looked_ns: u64,
+    later: Later,
     begun: bool,
     /// Inherited samples are its own: whoever allocated them is gone.
     pub heir: bool,
@@ -94,14 +96,23 @@ impl Image {
             ends: 0,
             counters: Counters::default(),
             looked_ns: 0,
+            later: Later::default(),
             begun: false,
             heir: false,
             replaced: false,
         }
     }
 
-    /// Tells what happened since the last look. `last`: nobody writes any more.
-    pub fn look(&mut self, common: &mut Common, now_ns: u64, last: bool, each: &mut dyn FnMut(SampleEvent)) {
+    /// Tells what happened before `at_ns` since the last look. `last`: nobody writes any more, and all of it is told.
+    pub fn look(&mut self, common: &mut Common, at_ns: u64, last: bool, each: &mut dyn FnMut(SampleEvent)) {
+        let mut later = std::mem::take(&mut self.later);
+        let until_ns = if last { u64::MAX } else { at_ns };
+        later.tell(until_ns, each);
+        self.read(common, at_ns, last, &mut |event| later.pass(event, until_ns, each));
+        self.later = later;
+    }
+
+    fn read(&mut self, common: &mut Common, now_ns: u64, last: bool, each: &mut dyn FnMut(SampleEvent)) {
         let source = Arc::clone(&self.source);
         let shared = source.shared();
         let mut lost = Lost::default();

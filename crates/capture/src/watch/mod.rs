@@ -2,16 +2,20 @@
 //!
 //! What happened comes as [`SampleEvent`]s. The target waits for nobody: a look reads which samples are live and which ended
 //! since the last one, and tells what was overwritten in between.
+//!
+//! A look has a moment, and reports what was so at that moment. A target goes on while it is read, so what it did since
+//! then is seen in part; it waits for the next look.
 
 mod image;
 mod join;
+mod later;
 mod slots;
 #[cfg(test)]
 mod tests;
 
 use self::image::{Common, Image};
 use self::slots::Layout;
-use crate::run::directory::{self, About, about, monotonic_ns};
+use crate::run::directory::{self, About, about, monotonic_ns, tick_ns, unix_ms};
 use crate::run::left;
 use crate::run::source;
 use crate::run::tables;
@@ -102,6 +106,23 @@ impl Control {
     }
 }
 
+/// The moment of a look.
+#[derive(Clone, Copy, Debug)]
+pub struct Looked {
+    /// CLOCK_MONOTONIC, at a tick of the kernel's clock.
+    pub at_ns: u64,
+    /// The same moment, in milliseconds since 1970.
+    pub unix_ms: u64,
+}
+
+impl Looked {
+    /// The last tick.
+    fn now() -> Self {
+        let (at_ns, now_ns, unix_ms) = (tick_ns(), monotonic_ns(), unix_ms());
+        Self { at_ns, unix_ms: unix_ms.saturating_sub(now_ns.saturating_sub(at_ns) / 1_000_000) }
+    }
+}
+
 /// A watched program.
 pub struct Watch {
     directory: PathBuf,
@@ -114,6 +135,7 @@ pub struct Watch {
     common: Common,
     profile: Profile,
     began_ns: u64,
+    looked: Looked,
     /// Processes that ended without their exit handlers.
     abrupt: FxHashSet<u32>,
     /// Processes that could not take part, as told so far.
@@ -157,6 +179,7 @@ impl Watch {
             common: Common::new(requests),
             profile,
             began_ns: monotonic_ns(),
+            looked: Looked::now(),
             abrupt: FxHashSet::default(),
             failed: 0,
         })
@@ -187,6 +210,11 @@ impl Watch {
         self.began_ns
     }
 
+    /// When the latest look was: all that [`Watch::poll`] has told so far happened before, and all that happened before is told.
+    pub fn looked(&self) -> Looked {
+        self.looked
+    }
+
     /// Processes that run.
     pub fn running(&self) -> usize {
         self.images.len()
@@ -202,7 +230,7 @@ impl Watch {
         self.abrupt.contains(&pid)
     }
 
-    /// Tells what happened since the last look, and lets targets know that somebody looks.
+    /// Tells what happened between the last look and this one, and lets targets know that somebody looks.
     pub fn poll(&mut self, each: &mut dyn FnMut(SampleEvent)) {
         let now_ns = monotonic_ns();
         if self.live {
@@ -220,15 +248,18 @@ impl Watch {
         self.exchange();
         self.discover();
         let over = self.over();
+        // Before anything is read, and after all that ends was found to have ended.
+        self.looked = Looked::now();
+        let at_ns = self.looked.at_ns;
         for image in self.images.iter_mut().filter(|image| !over.contains(&image.id)) {
-            image.look(&mut self.common, now_ns, false, each);
+            image.look(&mut self.common, at_ns, false, each);
         }
         for id in over {
             let Some(at) = self.images.iter().position(|image| image.id == id) else { continue };
             let mut image = self.images.remove(at);
             // Nobody writes it any more: what it holds now is all.
-            image.look(&mut self.common, now_ns, true, each);
-            each(SampleEvent::ProcessEnded { process: id, at_ns: now_ns });
+            image.look(&mut self.common, at_ns, true, each);
+            each(SampleEvent::ProcessEnded { process: id, at_ns });
             if !image.source.ended_in_order() && !image.replaced && !image.source.alive() {
                 self.abrupt.insert(image.source.pid);
             }

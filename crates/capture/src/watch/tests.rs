@@ -1,11 +1,12 @@
 //! A target played by the test: it writes a process file as `preload/wire.h` lays it out.
 
 use super::{Watch, WatchError};
-use crate::run::directory::monotonic_ns;
+use crate::run::directory::{monotonic_ns, tick_ns};
 use crate::wire::{self, Shared, control, end, module, process, sampling, slot, stack};
 use mallow_profile::{Lost, SampleEvent};
 use std::fs::{self, File, OpenOptions};
 use std::sync::OnceLock;
+use std::time::Duration;
 use tempfile::TempDir;
 
 const SLOTS: u32 = 8;
@@ -150,10 +151,20 @@ fn look(watch: &mut Watch) -> Vec<String> {
     told
 }
 
-/// What the times of the played target count from: this process, which plays it, is older.
+/// What the times of the played target count from: this process, which plays it, is older, and the clock has ticked since.
 fn start_ns() -> u64 {
     static START: OnceLock<u64> = OnceLock::new();
-    *START.get_or_init(monotonic_ns)
+    *START.get_or_init(|| {
+        let now_ns = monotonic_ns();
+        until_it_ticks(now_ns + 1000);
+        now_ns
+    })
+}
+
+fn until_it_ticks(after_ns: u64) {
+    while tick_ns() <= after_ns {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// A child of this process, which has the same files mapped.
@@ -186,6 +197,34 @@ impl Drop for Child {
 
 fn own() -> u32 {
     std::process::id()
+}
+
+#[test]
+fn what_happens_during_a_look_waits_for_the_next_one() {
+    let place = directory();
+    let mut target = Target::new(&place, own(), 1);
+    target.allocate(0, 1, 100, 0, 0);
+    target.allocate(1, 1, 50, 0, 0);
+    let mut watch = Watch::open(place.path()).unwrap();
+    // As a target writes them that goes on while it is read: one more sample, one that comes and goes, and an end.
+    let began = |slot: u32| SLOTS_AT + slot as usize * slot::BYTES + slot::BEGAN_NS;
+    let ended = |number: usize| ENDS_AT + (number - 1) * end::BYTES;
+    target.allocate(2, 1, 200, 0, 0);
+    target.release(0, 1, 100, end::FREED);
+    target.release(3, 1, 300, end::FREED);
+    let soon_ns = monotonic_ns() + 1_000_000_000;
+    target.file.set64(began(2), soon_ns);
+    target.file.set64(ended(1) + end::ENDED_NS, soon_ns);
+    target.file.set64(ended(2) + end::SAMPLE + slot::BEGAN_NS, soon_ns);
+    target.file.set64(ended(2) + end::ENDED_NS, soon_ns);
+    // Slot 0 was empty when it was first seen: its sample stands in the end alone.
+    assert_eq!(look(&mut watch), ["process 0 from 5", "1 in 1: 50 of 7", "1 in 0: 100 of 7"]);
+    let looked = watch.looked();
+    until_it_ticks(soon_ns);
+    let freed = format!("1 freed at {}", soon_ns - start_ns());
+    assert_eq!(look(&mut watch), ["1 in 2: 200 of 7", &freed, "1 in 3: 300 of 7", &freed]);
+    assert!(looked.at_ns < soon_ns && watch.looked().at_ns > soon_ns && watch.looked().unix_ms > looked.unix_ms);
+    assert!(look(&mut watch).is_empty());
 }
 
 #[test]

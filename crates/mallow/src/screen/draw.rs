@@ -10,7 +10,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Sparkline, Table};
 
 use super::state::State;
-use crate::text::estimates::{estimated_bytes, estimated_count, growth, period};
+use crate::text::estimates::{estimated_bytes, estimated_count, growth, growth_in_full, period};
 use crate::text::units::{count, of, share, span};
 use crate::text::{Look, clean, function, location};
 
@@ -218,12 +218,8 @@ fn detail(frame: &mut Frame, area: Rect, state: &mut State, look: &Look) {
         Line::from(format!("samples   {}", count(site.samples))),
         Line::from(format!(
             "growth    {}{}",
-            growth(&site.growth, look),
-            match site.growth.verdict {
-                Verdict::Growing => " an hour, beyond doubt",
-                Verdict::SoFar => " an hour so far",
-                _ => "",
-            }
+            growth_in_full(&site.growth, look),
+            if site.growth.verdict == Verdict::Growing { ", beyond doubt" } else { "" }
         )),
         Line::from(format!("age       {} to {}", span(site.youngest_ms), span(site.oldest_ms))),
         Line::from(format!("held      {} byte·seconds since it is watched", estimated_count(&site.byte_seconds, look))),

@@ -35,14 +35,28 @@ fn told(estimate: &Estimate, look: &Look, amount: impl Fn(u64) -> String) -> Str
     format!("{} to {}", amount(low), amount(high))
 }
 
-/// How a site grows: `+12.1 MB ±9 % an hour`, `steady`, or that it cannot be told.
+/// How a site grows: `+12.1 MB ±9 %`, `steady`, or that it cannot be told.
 pub fn growth(growth: &Growth, look: &Look) -> String {
     match growth.verdict {
         Verdict::Unknown => NOT_ENOUGH.to_owned(),
         Verdict::Steady => "steady".to_owned(),
+        Verdict::Shrinking => "shrinking".to_owned(),
+        Verdict::Undecided => "undecided".to_owned(),
         Verdict::Uneven => "uneven".to_owned(),
         Verdict::Slowing => "slowing down".to_owned(),
         Verdict::SoFar | Verdict::Growing => format!("+{}", estimated_bytes(&growth.bytes_per_hour, look)),
+    }
+}
+
+/// The same with what the words leave open: `undecided, 1.20 MB to 30.0 MB an hour`.
+pub fn growth_in_full(said: &Growth, look: &Look) -> String {
+    let words = growth(said, look);
+    let rate = estimated_bytes(&said.bytes_per_hour, look);
+    match said.verdict {
+        Verdict::Unknown | Verdict::Steady | Verdict::Uneven | Verdict::Slowing => words,
+        Verdict::Shrinking | Verdict::Undecided => format!("{words}, {rate} an hour"),
+        Verdict::SoFar => format!("{words} an hour so far"),
+        Verdict::Growing => format!("{words} an hour"),
     }
 }
 
@@ -58,7 +72,7 @@ pub fn period(period_bytes: Option<u64>, look: &Look) -> String {
 mod tests {
     use mallow_report::analysis::sampled::{Estimate, Growth, Verdict};
 
-    use super::{estimated_bytes, estimated_count, growth, period};
+    use super::{estimated_bytes, estimated_count, growth, growth_in_full, period};
     use crate::text::Look;
 
     #[test]
@@ -70,7 +84,16 @@ mod tests {
             let bytes_per_hour = of(1e6, 9e5, 1.1e6);
             growth(&Growth { verdict, bytes_per_hour, ..Growth::default() }, &look)
         };
+        let in_full = |verdict, low, high| {
+            let bytes_per_hour = of((low + high) / 2.0, low, high);
+            growth_in_full(&Growth { verdict, bytes_per_hour, ..Growth::default() }, &look)
+        };
         for (told, expected) in [
+            (in_full(Verdict::Undecided, 1e6, 3e7), "undecided, 1.00 MB to 30.0 MB an hour"),
+            (in_full(Verdict::Shrinking, -3e7, -1e6), "shrinking, -30.0 MB to -1.00 MB an hour"),
+            (in_full(Verdict::SoFar, 9e5, 1.1e6), "+1.00 MB ±10 % an hour so far"),
+            (in_full(Verdict::Growing, 9e5, 1.1e6), "+1.00 MB ±10 % an hour"),
+            (in_full(Verdict::Steady, -1e6, 1e6), "steady"),
             (estimated_bytes(&of(1.2e9, 1.104e9, 1.296e9), &look), "1.20 GB ±8 %"),
             (estimated_bytes(&of(1000.0, 999.0, 1001.0), &look), "1.00 kB ±1 %"),
             (estimated_bytes(&of(1e6, 4e5, 2.6e6), &look), "400 kB to 2.60 MB"),

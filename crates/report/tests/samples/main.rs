@@ -3,5 +3,7 @@
 mod coverage;
 mod growth;
 mod hostile;
+mod server;
 mod simulation;
 mod snapshots;
+mod trend;

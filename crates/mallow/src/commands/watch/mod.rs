@@ -327,8 +327,16 @@ impl Watcher<'_> {
         Subject { occasion, which, older_than_ms, limit: self.flags.view.limit(screen) }
     }
 
-    fn made(&mut self, subject: &Subject<'_>) -> Watched {
+    /// Looks once more, with all names looked up: that may take a second after the first look at a large program, and what is
+    /// reported should be what is there now. A signal is answered by what was there after it came.
+    fn look_again(&mut self) {
         self.session.name(self.watch.profile_mut());
+        self.session.poll(&mut self.watch);
+        self.session.name(self.watch.profile_mut());
+    }
+
+    fn made(&mut self, subject: &Subject<'_>) -> Watched {
+        self.look_again();
         let watch = &self.watch;
         self.session.report(watch.profile(), &Moment::of(watch), &|process| watch.runs(process), subject)
     }
@@ -345,7 +353,7 @@ impl Watcher<'_> {
     }
 
     fn recent(&mut self) -> Result<()> {
-        self.session.name(self.watch.profile_mut());
+        self.look_again();
         let recent = self.session.recent(self.watch.profile(), Moment::of(&self.watch).now_ns);
         let text = match self.flags.view.json {
             true => output::json_line(&serde_json::json!({ "occasion": "recent", "recent": recent }))?,

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use mallow_capture::run::directory::{monotonic_ns, unix_ms};
 use mallow_capture::watch::Watch;
 use mallow_profile::{FrameId, ProcessId, Profile, SampleEvent, SampleKey};
 use mallow_report::analysis::sampled::{Book, Ended};
@@ -39,7 +38,7 @@ pub struct Subject<'a> {
     pub limit: usize,
 }
 
-/// The moment of a report, and what else it needs.
+/// The moment that a report is about, and what else it needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     /// CLOCK_MONOTONIC.
@@ -53,12 +52,13 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Now, of this watch.
+    /// That of the latest look: what the books hold.
     pub fn of(watch: &Watch) -> Self {
+        let looked = watch.looked();
         Self {
-            now_ns: monotonic_ns(),
+            now_ns: looked.at_ns,
             began_ns: watch.began_ns(),
-            unix_ms: unix_ms(),
+            unix_ms: looked.unix_ms,
             period_bytes: watch.control().sampling().then(|| watch.control().period()),
         }
     }
@@ -93,7 +93,7 @@ impl Session {
             }
             book.feed(&event);
         });
-        self.book.advance(monotonic_ns());
+        self.book.advance(watch.looked().at_ns);
     }
 
     /// Looks up the names of frames that are new.

@@ -3,7 +3,7 @@
 use mallow_report::analysis::sampled::{Estimate, Verdict};
 use mallow_report::analysis::{Recent, Watched, WatchedSite, Which};
 
-use crate::text::estimates::{NOT_ENOUGH, estimated_bytes, estimated_count, growth, period};
+use crate::text::estimates::{NOT_ENOUGH, estimated_bytes, estimated_count, growth_in_full, period};
 use crate::text::moment::moment;
 use crate::text::units::{bytes, count, of, share, span};
 use crate::text::{Line, Look, Page, stacked};
@@ -105,11 +105,8 @@ fn show(site: &WatchedSite, look: &Look, stacks: bool, page: &mut Page) {
         Some(_) => format!("{}, {}", held(&site.live_bytes, &site.live, look), of(site.samples, "sample")),
     };
     let mut facts = Vec::new();
-    match site.growth.verdict {
-        Verdict::Unknown => {}
-        Verdict::SoFar => facts.push(format!("{} an hour so far", growth(&site.growth, look))),
-        Verdict::Growing => facts.push(format!("{} an hour", growth(&site.growth, look))),
-        Verdict::Steady | Verdict::Uneven | Verdict::Slowing => facts.push(growth(&site.growth, look)),
+    if site.growth.verdict != Verdict::Unknown {
+        facts.push(growth_in_full(&site.growth, look));
     }
     facts.push(match site.youngest_ms == site.oldest_ms {
         true => format!("{} old", span(site.oldest_ms)),

@@ -45,12 +45,14 @@ pub fn picked(size: u64, period: u64) -> f64 {
 
 /// What weighted samples tell of the distribution of their sum. Two of these add up.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Moments {
+pub struct Moments {
     pub samples: u64,
     /// Of the weighted values.
     pub value: f64,
     /// Of their squares.
     pub squares: f64,
+    /// Of their cubes.
+    cubes: f64,
     /// Of `w² (1 - p)`.
     pub variance: f64,
     /// Of `w³ (1 - p)`; with `common` it tells the third central moment.
@@ -65,7 +67,7 @@ impl Moments {
         let (w, missed) = (value / p, 1.0 - p);
         let (square, cube) = (w * w, w * w * w);
         let (variance, third) = (square * missed, cube * missed);
-        Self { samples: 1, value: w, squares: square, variance, third, common: third * missed }
+        Self { samples: 1, value: w, squares: square, cubes: cube, variance, third, common: third * missed }
     }
 
     /// Between which limits the truth lies, where limits are shown from this variance on. The variance must be above 0.
@@ -75,29 +77,13 @@ impl Moments {
         Spread { value, variance, weight, missed, least_variance, floor, lot }.limits()
     }
 
-    /// Between which limits this sum less the other one lies, where limits are shown from this variance of both on. The
-    /// limits of a difference follow from those of its parts: their distances add up as independent errors do.
-    pub fn limits_less(&self, other: &Self, least_variance: f64, lot: f64) -> (f64, f64) {
-        match (self.variance > 0.0, other.variance > 0.0) {
-            (true, true) => {
-                let mine = self.limits(0.0, 0.0, lot);
-                // Other digits of the lot are another lot.
-                let others = other.limits(0.0, 0.0, (lot * 65_536.0).fract());
-                let net = self.value - other.value;
-                let down = (self.value - mine.0).hypot(others.1 - other.value);
-                let up = (mine.1 - self.value).hypot(other.value - others.0);
-                (net - down, net + up)
-            }
-            (true, false) => {
-                let (low, high) = self.limits(least_variance, 0.0, lot);
-                (low - other.value, high - other.value)
-            }
-            (false, true) => {
-                let (low, high) = other.limits(least_variance, 0.0, lot);
-                (self.value - high, self.value - low)
-            }
-            (false, false) => (self.value - other.value, self.value - other.value),
-        }
+    /// Between which limits the expected sum lies, if as many blocks come as Poisson's distribution has them, where limits are
+    /// shown from this sum of squares on. There must be samples.
+    pub fn arrivals(&self, least_squares: f64, lot: f64) -> (f64, f64) {
+        let Self { value, squares, cubes, .. } = *self;
+        let (weight, lot) = (cubes / squares, lot.clamp(0.0, 1.0));
+        Spread { value, variance: squares, weight, missed: 1.0, least_variance: least_squares, floor: 0.0, lot }
+            .limits()
     }
 }
 
@@ -106,6 +92,7 @@ impl AddAssign for Moments {
         self.samples += other.samples;
         self.value += other.value;
         self.squares += other.squares;
+        self.cubes += other.cubes;
         self.variance += other.variance;
         self.third += other.third;
         self.common += other.common;

@@ -20,8 +20,9 @@
 use serde::Serialize;
 use statrs::function::beta::beta_reg;
 
-use super::estimate::{Estimate, LEAST_SAMPLES, Moments};
+use super::estimate::{Estimate, Moments};
 use super::lives::{BUCKETS, CLOCKS, Clock, Deaths, Traffic};
+use super::trend::{Flow, Settled, chance, whole};
 
 /// How likely chance alone may be, over all sites and all looks.
 const CHANCE: f64 = 0.01;
@@ -35,6 +36,8 @@ const LEAST_BUCKETS: u32 = 8;
 pub const WARM_UP_NS: u64 = 180_000_000_000;
 /// It has stopped if the last part has less than this of what it should have, and chance would hardly do that.
 const STOPPED: (f64, f64) = (0.5, 0.001);
+/// Of what grows beyond chance, in bytes an hour: zero is outside of the interval.
+const LEAST_RATE: f64 = 1.0;
 /// From how many samples of other sites on they tell how much there is to do.
 const TELLING: f64 = 50.0;
 
@@ -45,8 +48,12 @@ pub enum Verdict {
     /// There are not enough samples, or not enough time has passed.
     #[default]
     Unknown,
-    /// What comes goes again, as far as can be told.
+    /// What comes goes again, as far as can be told: zero is within the interval.
     Steady,
+    /// More goes than comes.
+    Shrinking,
+    /// Zero is outside of the interval, which happens by chance once in twenty times, and not yet beyond that.
+    Undecided,
     /// It grew in steps.
     Uneven,
     /// It grew less and less, or has stopped: a cache that fills up, or a population that gathers.
@@ -62,7 +69,8 @@ pub enum Verdict {
 pub struct Growth {
     /// What to think of it.
     pub verdict: Verdict,
-    /// By how many bytes an hour its settled blocks became more.
+    /// By how many bytes an hour its settled blocks become more. Its interval holds the chance of which blocks came and went, and
+    /// of which were picked.
     pub bytes_per_hour: Estimate,
     /// How likely chance alone would look like this at one of the sites.
     pub chance: f64,
@@ -111,12 +119,22 @@ impl Said {
                 said[shorter + 1].growth.verdict = Verdict::Slowing;
             }
         }
-        let rank = |growth: &Growth| {
-            let known = growth.verdict != Verdict::Unknown;
-            (growth.rank().0, known, -growth.chance)
+        // Among clocks that see growth, the one that is surest. Of the others the longest that can tell, whatever it says: the
+        // one that happens to see most would be chosen for its chance.
+        let rank = |growth: &Growth| match growth.rank().0 {
+            Verdict::Unknown => (Verdict::Unknown, f64::from(growth.verdict != Verdict::Unknown)),
+            verdict => (verdict, -growth.chance),
         };
         let said = said.into_iter().map(|said| said.growth);
-        said.reduce(|best, next| if rank(&next) > rank(&best) { next } else { best }).unwrap_or_default()
+        let better = |best: Growth, next: Growth| {
+            let (was, is) = (rank(&best), rank(&next));
+            if is.0 > was.0 || is.0 == was.0 && (is.1 > was.1 || is.0 == Verdict::Unknown && is.1 == was.1) {
+                next
+            } else {
+                best
+            }
+        };
+        said.reduce(better).unwrap_or_default()
     }
 }
 
@@ -152,19 +170,6 @@ impl Default for Lives {
     }
 }
 
-/// Blocks that came into, and went out of, the settled ones between two ends of buckets.
-#[derive(Clone, Copy, Debug, Default)]
-struct Flow {
-    came: Moments,
-    went: Moments,
-}
-
-impl Flow {
-    fn net(&self) -> f64 {
-        self.came.value - self.went.value
-    }
-}
-
 impl Lives {
     /// Settled at the end of bucket `from` or of bucket `to`, but not at both.
     fn flow(&self, from: u32, to: u32) -> Flow {
@@ -184,6 +189,12 @@ impl Lives {
             add(born, Some(died), block);
         }
         flow
+    }
+
+    /// Settled bytes at each end.
+    fn settled(&self) -> Settled {
+        let live = (0..).zip(self.live).map(|(born, block)| (born, None, block));
+        Settled::of(live.chain(self.deaths.iter().map(|(born, died, block)| (born, Some(died), block))))
     }
 
     /// The mean place of the growth within the time, from 0 to 1; `width` is how long each bucket counts.
@@ -212,7 +223,7 @@ impl Lives {
 
     /// Whether growth has come to an end in the last few buckets, though there was as much to do.
     fn stopped(&self, from: u32, to: u32, others: &Traffic) -> bool {
-        let weight = weight(&self.flow(from, to));
+        let weight = self.flow(from, to).weight();
         (1..=(to - from) / 3).any(|last| {
             let end = to - last;
             let (before, after) = (self.flow(from, end).net() / weight, self.flow(end, to).net() / weight);
@@ -265,23 +276,37 @@ impl Lives {
         let per_hour = 3.6e12 / over_ns as f64;
         let samples = flow.came.samples + flow.went.samples;
         let mut bytes_per_hour = Estimate { value: flow.net() * per_hour, samples, ..Estimate::default() };
-        let least_variance = LEAST_SAMPLES * asked.heaviest * asked.heaviest;
-        let variance = flow.came.variance + flow.went.variance;
-        if variance > 0.0 && variance >= least_variance {
-            let (low, high) = flow.came.limits_less(&flow.went, least_variance, asked.lot);
+        let chance_of = |flow: &Flow| (chance(flow) * asked.tests).min(1.0);
+        let (chance, shrinks) = (chance_of(&flow), chance_of(&flow.reversed()) < CHANCE);
+        let grows = chance < CHANCE;
+        if grows || flow.enough(asked.heaviest) {
+            let swing = self.settled().swing(from, to);
+            let (rare, least) = (CHANCE / asked.tests, LEAST_RATE / per_hour);
+            let (low, high) = match flow.limits(asked.heaviest, swing, asked.lot) {
+                (low, _) if low > 0.0 && grows => {
+                    let (low, high) = flow.limits_of_growth(rare, swing, asked.lot);
+                    (low.max(least), high)
+                }
+                (_, high) if high < 0.0 && shrinks => {
+                    let (low, high) = flow.reversed().limits_of_growth(rare, swing, asked.lot);
+                    (-high, -low.max(least))
+                }
+                limits => limits,
+            };
             (bytes_per_hour.low, bytes_per_hour.high) = (Some(low * per_hour), Some(high * per_hour));
         }
-        let chance = (chance(&flow) * asked.tests).min(1.0);
         let others = self.others(traffic);
-        let stopped = chance < CHANCE && self.stopped(from, to, &others);
-        let verdict = match chance < CHANCE {
-            true if stopped => Verdict::Slowing,
-            true => match self.lasts(first, from, to, &others) {
+        let stopped = grows && self.stopped(from, to, &others);
+        let verdict = match bytes_per_hour.interval() {
+            None => Verdict::Unknown,
+            Some((low, _)) if low > 0.0 && grows => match self.lasts(first, from, to, &others) {
+                _ if stopped => Verdict::Slowing,
                 Verdict::Growing if clock.width_ns() * u64::from(to - first) < asked.warm_up_ns => Verdict::SoFar,
                 verdict => verdict,
             },
-            false if bytes_per_hour.enough() => Verdict::Steady,
-            false => Verdict::Unknown,
+            Some((_, high)) if high < 0.0 && shrinks => Verdict::Shrinking,
+            Some((low, high)) if low > 0.0 || high < 0.0 => Verdict::Undecided,
+            Some(_) => Verdict::Steady,
         };
         let traffic = others.between(from, to);
         let traffic = (traffic >= TELLING).then(|| traffic / over_ns as f64);
@@ -314,26 +339,4 @@ impl Lives {
         });
         if even { Verdict::Growing } else { Verdict::Uneven }
     }
-}
-
-/// What one block weighs, if all weighed the same and were as sure together.
-fn weight(flow: &Flow) -> f64 {
-    (flow.came.squares + flow.went.squares) / (flow.came.value + flow.went.value)
-}
-
-/// How many blocks of one weight would be as sure: those that came, and those that went.
-fn whole(flow: &Flow) -> (f64, f64) {
-    let weight = weight(flow);
-    (flow.came.value / weight, flow.went.value / weight)
-}
-
-/// How likely so many come and so few go, if each block is as likely to do one as the other.
-fn chance(flow: &Flow) -> f64 {
-    if flow.net() <= 0.0 {
-        return 1.0;
-    }
-    let (came, went) = whole(flow);
-    let at_least = beta_reg(came, went + 1.0, 0.5);
-    let more = if went > 0.0 { beta_reg(came + 1.0, went, 0.5) } else { 0.0 };
-    0.5 * (at_least + more)
 }

@@ -9,6 +9,7 @@ mod limits;
 mod lives;
 mod site;
 mod snapshot;
+mod trend;
 
 pub use book::{Book, Ended, Finding, Peak, SiteFigures};
 pub use estimate::{Estimate, Sum, picked};

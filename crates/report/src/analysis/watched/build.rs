@@ -62,7 +62,8 @@ struct Group {
 /// The report.
 pub fn watched(state: &WatchState<'_>, options: &WatchOptions<'_>) -> Watched {
     let functions = Functions::new(state.profile);
-    let lot = |id: u64| (id >> 11) as f64 / (1u64 << 53) as f64;
+    let run = run(state);
+    let lot = |id: u64| lot(id, run);
     let age_ms = |sample: &Sample| state.now_ns.saturating_sub(sample.at_ns) / 1_000_000;
     let mut ids: FxHashMap<StackId, u64> = FxHashMap::default();
     let mut groups: FxHashMap<u64, Group> = FxHashMap::default();
@@ -191,6 +192,23 @@ fn id(functions: &Functions<'_>, profile: &Profile, stack: StackId) -> u64 {
     hasher.finish().wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
+/// Names a run of the program.
+fn run(state: &WatchState<'_>) -> u64 {
+    let mut hasher = FxHasher::default();
+    (state.book.began_ns(), state.profile.started_unix_ms).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// A number from 0 to 1 that a site draws once in a run. Another run draws anew: with the same lot each time, a program's site
+/// would have limits that hold too often or too seldom for ever.
+fn lot(id: u64, run: u64) -> f64 {
+    let mut word = id ^ run;
+    for _ in 0..2 {
+        word = (word ^ word >> 31).wrapping_mul(0x7fb5_d329_728e_a185);
+    }
+    ((word >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+}
+
 /// Those that run, and those of which something is live.
 fn processes(state: &WatchState<'_>, samples: &[(SampleKey, Sample)]) -> Vec<WatchedProcess> {
     let mut live = vec![false; state.profile.processes.len()];
@@ -213,5 +231,21 @@ fn processes(state: &WatchState<'_>, samples: &[(SampleKey, Sample)]) -> Vec<Wat
 impl WatchLosses {
     fn of(Lost { events, picks, stacks, damaged, left, filtered, unsampled }: Lost) -> Self {
         Self { events, picks, stacks, damaged, left, filtered, unsampled }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lot;
+
+    #[test]
+    fn sites_draw_lots_that_are_even_over_runs_and_over_sites() {
+        let (site, run) = (0x1234_5678_9abc_def0, 0x0fed_cba9_8765_4321);
+        assert_eq!(lot(site, run), lot(site, run), "from report to report it stays");
+        for of in [|n| lot(0x1234, n * 4_000_000), |n| lot(n, 0x4321)] {
+            let mut parts = [0; 10];
+            (0..10_000).for_each(|n| parts[(of(n) * 10.0) as usize] += 1);
+            assert!(parts.iter().all(|part| (850..1150).contains(part)), "{parts:?}");
+        }
     }
 }

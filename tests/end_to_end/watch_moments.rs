@@ -1,0 +1,58 @@
+//! What a report of `mallow watch` says is what was so at its time stamp.
+
+use std::fs;
+use std::process::Command;
+
+use harness::{directory, mallow, program};
+
+use crate::watching::{Alive, quiet, reports};
+
+/// A block of the target: so large beside the period that each one is picked.
+const BYTES: f64 = 65_536.0;
+
+/// A step of the target, with times on the wall in nanoseconds.
+struct Step {
+    before: u64,
+    after: u64,
+    allocates: bool,
+}
+
+fn steps(bytes: &[u8]) -> Vec<Step> {
+    let words: Vec<u64> = bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+    words.as_chunks().0.iter().map(|&[before, after, kind]| Step { before, after, allocates: kind == 1 }).collect()
+}
+
+#[test]
+fn a_report_is_of_what_was_live_at_its_time_stamp() {
+    let place = directory();
+    let (file, log) = (place.path().join("reports"), place.path().join("log"));
+    let mut command = Command::new(mallow());
+    command.args(["watch", "--json", "--period", "4KiB", "--every", "100ms", "--older-than", "0", "-o"]).arg(&file);
+    command.arg("--").arg(program("burst")).arg("3000").arg(&log);
+    let mut watched = Alive::start(quiet(&mut command));
+    assert_eq!(watched.end(), 0);
+    let steps = steps(&fs::read(&log).expect("the target's log"));
+    let began = steps[0].before;
+    let mut looked_at = 0;
+    for report in reports(&file) {
+        // Milliseconds are whole.
+        let at = report["at_unix_ms"].as_u64().expect("a time") * 1_000_000;
+        let (surely, perhaps) = (at - 1_000_000, at + 1_000_000);
+        if report["occasion"] != "every" || surely < began {
+            continue;
+        }
+        looked_at += 1;
+        let count = |allocates: bool, done: bool| {
+            let of = steps.iter().filter(|step| step.allocates == allocates);
+            of.filter(|step| if done { step.after <= surely } else { step.before <= perhaps }).count() as i64
+        };
+        let (least, most) = (count(true, true) - count(false, false), count(true, false) - count(false, true));
+        let live = (report["live_bytes"]["value"].as_f64().expect("a number") / BYTES).round() as i64;
+        assert!(
+            (least..=most).contains(&live),
+            "{live} blocks are reported, {least} to {most} were live: {} ms after the beginning",
+            (at - began) / 1_000_000
+        );
+    }
+    assert!(looked_at >= 3, "{looked_at} reports while it ran");
+}
