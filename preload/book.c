@@ -19,6 +19,11 @@ static char *stacks;
 
 /* How far each part exists, in bytes. */
 static uint64_t slots_made, ends_made, stacks_made;
+/* The file system is full: nothing is asked for until then, and then after twice the time. */
+static uint64_t full_until_ns, full_ns;
+
+#define FULL_FIRST_NS (10ull * 1000000)
+#define FULL_MOST_NS  (10ull * 1000000000)
 static uint64_t stacks_used;
 
 /* Stacks by hash: their numbers, 0: none; linear probing, at most half full. What it points to lies in the file. */
@@ -58,8 +63,15 @@ static int make(void *part, uint64_t *made, uint64_t bytes, uint64_t piece, uint
         return 1;
     uint64_t end = (bytes + piece - 1) / piece * piece;
     end = end < in_pages(most) ? end : in_pages(most);
-    if (bytes > end || filter_is_strict() || sys_populate((char *)part + *made, end - *made) != 0)
+    uint64_t now = sys_tick_ns();
+    if (bytes > end || filter_is_strict() || now < full_until_ns)
         return 0;
+    if (sys_populate((char *)part + *made, end - *made) != 0) {
+        full_ns = full_ns == 0 ? FULL_FIRST_NS : full_ns < FULL_MOST_NS ? 2 * full_ns : full_ns;
+        full_until_ns = now + full_ns;
+        return 0;
+    }
+    full_until_ns = full_ns = 0;
     *made = end;
     return 1;
 }
@@ -103,7 +115,7 @@ static int known_grow(void) {
         if (old[i] != 0)
             *entry_of(stack_at(old[i])->hash, stack_at(old[i])->depth) = old[i];
     if (old != NULL)
-        sys_unmap(old, size * sizeof *old);
+        sys_memory_free(old, size * sizeof *old);
     return 1;
 }
 

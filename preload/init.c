@@ -6,6 +6,7 @@
 #include "entries.h"
 #include "measure.h"
 #include "modules.h"
+#include "reader.h"
 #include "real.h"
 #include "sample.h"
 #include "target.h"
@@ -31,15 +32,34 @@ extern uintptr_t image_alive __attribute__((alias("alive_page")));
 /* Where allocations are sampled, some live in slots, and must be freed from there to the end. */
 static int sampled;
 
+/* Events are counted as lost, and no more; or not even that. */
+static int losing, over;
+
 void target_over(void) {
     if (sampled)
         sample_over(MALLOW_OVER_NOT);
     else
         policy_install(&no_policy);
+    __atomic_store_n(&over, 1, __ATOMIC_RELAXED);
+}
+
+int target_is_over(void) {
+    return __atomic_load_n(&over, __ATOMIC_RELAXED) || __atomic_load_n(&losing, __ATOMIC_RELAXED);
+}
+
+void target_lose(void) {
+    if (sampled || target_is_over())
+        return;
+    __atomic_store_n(&losing, 1, __ATOMIC_RELAXED);
+    policy_install(&lost_policy);
 }
 
 void target_forked(void) {
     target_lock = 0;
+    if (losing && !over) {
+        losing = 0;
+        policy_install(&trace_policy);
+    }
     modules_forked();
     thread_forked();
     if (sampled)
@@ -88,10 +108,11 @@ static struct mallow_control *open_control(void) {
     sys_close((int)fd);
     if (control == NULL)
         return NULL;
+    int is_sampled = control->mode == MALLOW_MODE_SAMPLE || control->mode == MALLOW_MODE_DORMANT;
     if (control->magic == MALLOW_CONTROL_MAGIC && control->version == MALLOW_WIRE_VERSION &&
         control->epoch != MALLOW_EPOCH_OVER && control->mode >= MALLOW_MODE_COUNT &&
         control->mode <= MALLOW_MODE_DORMANT && control->max_depth > 0 && control->max_depth <= MALLOW_DEPTH_LIMIT &&
-        control->small_ring_words > 2 * control->max_depth)
+        control->small_ring_words > 2 * control->max_depth && (is_sampled || !reader_is_gone(control)))
         return control;
     sys_unmap(control, PAGE);
     return NULL;

@@ -7,6 +7,7 @@
 #include "measure.h"
 #include "entries.h"
 #include "include/mallow.h"
+#include "reader.h"
 #include "target.h"
 
 #include <dlfcn.h>
@@ -136,6 +137,8 @@ static void wait_until_read(void) {
     struct mallow_process *process = image_alive != 0 ? __atomic_load_n(&target.process, __ATOMIC_ACQUIRE) : NULL;
     if (process == NULL || process->mode != MALLOW_MODE_TRACE)
         return;
+    struct patience patience = {0};
+    uint32_t nobody = 0;
     for (int waited = 0; waited < 2000; waited++) {
         uint32_t unread = 0, threads = __atomic_load_n(&process->threads, __ATOMIC_ACQUIRE);
         for (uint32_t i = 0; i < threads && i < process->max_threads; i++)
@@ -144,7 +147,8 @@ static void wait_until_read(void) {
         if (unread == 0)
             return;
         doorbell_ring();
-        sleep_ms(1);
+        if (!reader_wait(&patience, &nobody, 0, 1))
+            return;
     }
 }
 
@@ -229,15 +233,20 @@ static void region_begin(struct mallow_region *region, const char *name, uint32_
     errno = saved_errno;
 }
 
+/* Nobody would read what a region counted: it is as without Mallow. */
+static int is_unread(void) {
+    return target.control == NULL || reader_is_gone(target.control);
+}
+
 static void begin(struct mallow_region *region, const char *name, uint32_t scope) {
     region->state = REGION_CLOSED;
-    if (target.control == NULL || name == NULL || scope > MALLOW_THIS_THREAD)
+    if (is_unread() || name == NULL || scope > MALLOW_THIS_THREAD)
         return;
     region_begin(region, name, scope, MALLOW_RESULT_RUN, 0);
 }
 
 static void end(struct mallow_region *region, long operations) {
-    if (target.control == NULL || region->state != REGION_OPEN)
+    if (is_unread() || region->state != REGION_OPEN)
         return;
     int saved_errno = errno;
     region->state = REGION_CLOSED;
@@ -259,11 +268,11 @@ static void end(struct mallow_region *region, long operations) {
 
 static void measure(const char *name, mallow_function function, void *context, uint32_t scope) {
     const struct mallow_control *control = target.control;
-    if (control == NULL || name == NULL || scope > MALLOW_THIS_THREAD) {
+    if (is_unread() || name == NULL || scope > MALLOW_THIS_THREAD) {
         function(context);
         return;
     }
-    for (uint32_t run = 0; run < control->warmups + control->runs; run++) {
+    for (uint32_t run = 0; run < control->warmups + control->runs && (run == 0 || !is_unread()); run++) {
         int warmup = run < control->warmups;
         struct mallow_region region;
         region_begin(&region, name, scope, warmup ? MALLOW_RESULT_WARMUP : MALLOW_RESULT_RUN,
@@ -274,7 +283,7 @@ static void measure(const char *name, mallow_function function, void *context, u
 
 static long operations(long otherwise) {
     const struct mallow_control *control = target.control;
-    return control != NULL && control->operations != 0 ? (long)control->operations : otherwise;
+    return !is_unread() && control->operations != 0 ? (long)control->operations : otherwise;
 }
 
 __attribute__((visibility("default"))) extern const struct mallow_api mallow_api_1;
@@ -323,7 +332,7 @@ static void check_write(uint32_t kind, const struct called *call, unsigned more)
 }
 
 void measure_check(void) {
-    if (!(target.control->flags & MALLOW_SELF_CHECK) || target.control->mode != MALLOW_MODE_COUNT)
+    if (is_unread() || !(target.control->flags & MALLOW_SELF_CHECK) || target.control->mode != MALLOW_MODE_COUNT)
         return;
     int saved_errno = errno;
     struct called call;

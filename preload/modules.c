@@ -2,6 +2,7 @@
 #include "modules.h"
 #include "filter.h"
 #include "lock.h"
+#include "reader.h"
 #include "target.h"
 
 #include <dlfcn.h>
@@ -22,13 +23,24 @@ struct modules_linker modules_linker;
  * Entries are only added, under modules_lock; `modules` counts those that are complete, so readers need no lock. An
  * entry that was unloaded has start == end == 0, which no pc is within.
  */
-static struct module known[MALLOW_MAX_MODULES];
-/* What is written for each into the process file: kept here for the files of forked children. */
-static struct mallow_module announced[MALLOW_MAX_MODULES];
+#define CHUNK 16u
+static struct chunk {
+    struct module known[CHUNK];
+    /* What is written for each into the process file: kept here for the files of forked children. */
+    struct mallow_module announced[CHUNK];
+} * chunks[MALLOW_MAX_MODULES / CHUNK]; /* made when they are needed: a limit of the target's memory counts them */
 static uint32_t modules;
 static uint32_t modules_lock;
 /* The first so many were loaded with the program, or soon after, and are not unloaded as a rule. */
 static uint32_t modules_at_start;
+
+static inline struct module *known_at(uint32_t index) {
+    return &chunks[index / CHUNK]->known[index % CHUNK];
+}
+
+static inline struct mallow_module *announced_at(uint32_t index) {
+    return &chunks[index / CHUNK]->announced[index % CHUNK];
+}
 
 /* glibc 2.35 and later: finds the module of an address without locks, safe in signal handlers. */
 typedef int find_object(void *address, struct dl_find_object *result);
@@ -239,37 +251,36 @@ static struct mallow_module *announce(uint32_t index) {
     struct mallow_module *entry = &target.modules[index];
     if (sys_populate(entry, sizeof *entry) != 0)
         return NULL;
-    *entry = announced[index];
+    *entry = *announced_at(index);
     __atomic_store_n(&target.process->generation, modules_generation, __ATOMIC_RELEASE);
     __atomic_store_n(&target.process->modules, index + 1, __ATOMIC_RELEASE);
     return entry;
 }
 
-/* Asks mallow for the table of a module and waits for it: 100 times 20 ms, unless the recording is over or
- * mallow gives no sign of life. */
+/* Asks mallow for the table of a module and waits for it: two seconds at the most. Where nobody answers, the recording
+ * ends in this process: stacks without tables are worth little, and would not look it. */
 static int table_wait(struct mallow_module *entry) {
     doorbell_ring();
-    uint64_t epoch = __atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED);
-    for (int waits = 0, quiet = 0; waits < 100 && quiet < 25;) {
+    struct patience patience = {0};
+    for (uint64_t until = sys_tick_ns() + 2000000000ull; sys_tick_ns() < until;) {
         uint32_t status = __atomic_load_n(&entry->status, __ATOMIC_ACQUIRE);
         if (status != MALLOW_MODULE_WANTED)
             return status == MALLOW_MODULE_READY;
-        uint64_t now = __atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED);
-        if (now == MALLOW_EPOCH_OVER)
+        if (!reader_wait(&patience, &entry->status, MALLOW_MODULE_WANTED, 20)) {
+            if (reader_is_gone(target.control))
+                target_over();
+            else
+                target_lose();
             return 0;
-        quiet = now == epoch ? quiet : 0;
-        epoch = now;
-        int whole = sys_futex_wait(&entry->status, MALLOW_MODULE_WANTED, 20);
-        waits += whole;
-        quiet += whole;
+        }
     }
     return 0;
 }
 
 /* True for the very file that entry `index` was made for, in the same place: the linker may use a handle again. */
 static int is_same(uint32_t index, const struct found *found) {
-    const struct mallow_module *text = &announced[index];
-    if (known[index].identity != found->identity || text->start != found->start || text->end != found->end)
+    const struct mallow_module *text = announced_at(index);
+    if (known_at(index)->identity != found->identity || text->start != found->start || text->end != found->end)
         return 0;
     uint8_t id[sizeof text->build_id];
     uint32_t id_len = build_id(found->start, found->end, id, sizeof id);
@@ -285,8 +296,13 @@ static const struct module *module_add(const struct found *found) {
     uint32_t index = modules;
     if (index >= MALLOW_MAX_MODULES)
         return NULL;
-    struct module *module = &known[index];
-    struct mallow_module *text = &announced[index];
+    struct chunk **chunk = &chunks[index / CHUNK];
+    if (*chunk == NULL && (*chunk = sys_memory(sizeof **chunk)) == NULL) {
+        target_lose();
+        return NULL;
+    }
+    struct module *module = known_at(index);
+    struct mallow_module *text = announced_at(index);
     *module = (struct module){.start = found->start, .end = found->end, .identity = found->identity};
     text->start = found->start;
     text->end = found->end;
@@ -314,7 +330,7 @@ static const struct module *module_add(const struct found *found) {
 const struct module *module_known(uint64_t pc) {
     uint32_t count = __atomic_load_n(&modules, __ATOMIC_ACQUIRE);
     for (uint32_t i = count; i-- > 0;) {
-        const struct module *module = &known[i];
+        const struct module *module = known_at(i);
         if (pc - module->start < module->end - module->start)
             return module;
     }
@@ -366,8 +382,8 @@ const struct module *module_find(uint64_t pc) {
     int replaced = 0;
     module = NULL;
     for (uint32_t i = 0; i < modules; i++) {
-        struct module *other = &known[i];
-        const struct mallow_module *text = &announced[i];
+        struct module *other = known_at(i);
+        const struct mallow_module *text = announced_at(i);
         if (text->generation == UINT32_MAX || text->start >= found.end || text->end <= found.start)
             continue;
         if (is_same(i, &found)) {
@@ -377,7 +393,7 @@ const struct module *module_find(uint64_t pc) {
         } else {
             other->end = 0;
             other->start = 0;
-            announced[i].generation = UINT32_MAX; /* not for the files of later children */
+            announced_at(i)->generation = UINT32_MAX; /* not for the files of later children */
             replaced = 1;
         }
     }
@@ -398,13 +414,13 @@ void modules_settle(void (*forget)(void)) {
         /* No memory of a module may be read here: another thread may be unloading it. So each that could be unloaded is
          * dropped; whoever meets it on its stack, where it cannot go away, finds it again. */
         struct found found;
-        uint64_t start = known[i].start;
-        if (start == 0 || (i < modules_at_start && ask_linker(start, &found) && known[i].identity == found.identity &&
-                           found.start == start))
+        uint64_t start = known_at(i)->start;
+        if (start == 0 || (i < modules_at_start && ask_linker(start, &found) &&
+                           known_at(i)->identity == found.identity && found.start == start))
             continue;
         lock();
-        if (known[i].start == start)
-            known[i].end = known[i].start = 0;
+        if (known_at(i)->start == start)
+            known_at(i)->end = known_at(i)->start = 0;
         unlock();
         gone = 1;
     }
@@ -417,7 +433,7 @@ void modules_settle(void (*forget)(void)) {
 
 /* The status of a module that is without an answer, in the process file; NULL where that has come. */
 static uint32_t *unanswered(uint32_t index, int come) {
-    if (announced[index].status != MALLOW_MODULE_WANTED || known[index].start == 0 || target.process == NULL ||
+    if (announced_at(index)->status != MALLOW_MODULE_WANTED || known_at(index)->start == 0 || target.process == NULL ||
         index >= target.process->modules)
         return NULL;
     uint32_t *status = &target.modules[index].status;
@@ -436,10 +452,10 @@ void modules_fetch(void (*forget)(void)) {
         if (status == NULL)
             continue;
         char path[sizeof target.directory + 128];
-        table_path(path, sizeof path, &announced[i], i);
-        announced[i].status = MALLOW_MODULE_WITHOUT;
-        if (*status == MALLOW_MODULE_READY && table_map(&known[i], path)) {
-            announced[i].status = MALLOW_MODULE_READY;
+        table_path(path, sizeof path, announced_at(i), i);
+        announced_at(i)->status = MALLOW_MODULE_WITHOUT;
+        if (*status == MALLOW_MODULE_READY && table_map(known_at(i), path)) {
+            announced_at(i)->status = MALLOW_MODULE_READY;
             came = 1;
         }
         __atomic_fetch_sub(&modules_unanswered, 1, __ATOMIC_RELAXED);
@@ -454,13 +470,14 @@ void modules_fetch(void (*forget)(void)) {
 void modules_await(void) {
     static uint64_t in_vain; /* mallow's clock when it did not answer: it is asked again when that moves */
     uint64_t epoch = __atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED);
-    if (__atomic_load_n(&target.control->reader_pid, __ATOMIC_RELAXED) == 0 || epoch == MALLOW_EPOCH_OVER ||
-        epoch == __atomic_load_n(&in_vain, __ATOMIC_RELAXED))
+    if (epoch == __atomic_load_n(&in_vain, __ATOMIC_RELAXED))
         return;
-    uint32_t count = __atomic_load_n(&modules, __ATOMIC_ACQUIRE), waits = 0;
+    uint32_t count = __atomic_load_n(&modules, __ATOMIC_ACQUIRE);
+    uint64_t until = sys_tick_ns() + 100000000ull;
+    struct patience patience = {0};
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t *status; (status = unanswered(i, 0)) != NULL;)
-            if (sys_futex_wait(status, MALLOW_MODULE_WANTED, 20) && ++waits == 5) {
+            if (sys_tick_ns() >= until || !reader_wait(&patience, status, MALLOW_MODULE_WANTED, 20)) {
                 __atomic_store_n(&in_vain, epoch, __ATOMIC_RELAXED);
                 return;
             }

@@ -37,7 +37,7 @@ static int remake(struct numbers *n, uint32_t bits) {
     if (n->table != NULL) {
         memcpy(hash, n->hash, n->count * sizeof *hash);
         memcpy(after, n->after, n->count * sizeof *after);
-        sys_unmap(n->table, bytes(n->bits));
+        sys_memory_free(n->table, bytes(n->bits));
     }
     n->table = table;
     n->hash = hash;

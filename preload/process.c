@@ -1,6 +1,7 @@
 /* The process file: its size, its header. preload/wire.h draws it. */
 #include "book.h"
 #include "modules.h"
+#include "reader.h"
 #include "target.h"
 
 #include <fcntl.h>
@@ -106,7 +107,8 @@ int process_open(void) {
     int forked = target.pid != 0 && target.pid != pid;
     target.pid = pid;
 
-    if ((control->flags & MALLOW_NO_CHILDREN) && pid != control->root_pid) {
+    int is_unread = !is_sampled(control) && reader_is_gone(control);
+    if (is_unread || ((control->flags & MALLOW_NO_CHILDREN) && pid != control->root_pid)) {
         target_over();
         return -1;
     }

@@ -15,18 +15,22 @@
 /* Where free and realloc lead once the arena was used. */
 static struct allocator beneath;
 
-static _Alignas(64) char arena[256 * 1024];
+/* Mapped when it is needed, which with most C libraries it never is. */
+#define ARENA (256ul * 1024)
+static char *arena;
 static size_t arena_used, arena_live;
 
 #define HEADER 64u /* keeps blocks aligned to a cache line and holds the size */
 
 static int in_arena(const void *block) {
-    return (uintptr_t)block - (uintptr_t)arena < sizeof arena;
+    return arena != NULL && (uintptr_t)block - (uintptr_t)arena < ARENA;
 }
 
 /* One thread alone takes blocks: the one that looks for the real allocator. Others may free them later. */
 static void *arena_take(size_t size) {
-    if (size > sizeof arena || size + HEADER + 63 > sizeof arena - arena_used) {
+    if (arena == NULL)
+        arena = sys_memory(ARENA);
+    if (arena == NULL || size > ARENA || size + HEADER + 63 > ARENA - arena_used) {
         errno = ENOMEM;
         return NULL;
     }

@@ -1,31 +1,28 @@
 /* See ring.h. */
 #include "ring.h"
+#include "reader.h"
 #include "target.h"
 
-/* How long one wait lasts, and after how many without a sign of life mallow counts as dead: two seconds. The epoch is
- * the sign: to ask the kernel for a process takes a call that filters of system calls may punish. */
-#define WAIT_MS       20
-#define WAITS_TO_DEAD 100
+#define WAIT_MS 20
 
 void ring_open(struct ring *ring, struct mallow_thread *block) {
     uint32_t index = thread_index(block);
     ring->words = ring_start(index);
-    ring->mask = ring_words(target.process, index) - 1;
+    ring->mask = block->ring_words - 1;
     ring->head = block->head;
     ring->limit = ring->head;
     ring->block = block;
 }
 
-static int reader_gone(void) {
-    return __atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED) == MALLOW_EPOCH_OVER ||
+static int is_read_no_more(void) {
+    return reader_is_gone(target.control) ||
            __atomic_load_n(&target.process->state, __ATOMIC_RELAXED) == MALLOW_PROCESS_CLOSED;
 }
 
 COLD uint64_t *ring_wait(struct ring *ring, uint64_t count) {
     struct mallow_thread *block = ring->block;
     uint64_t words = ring->mask + 1;
-    uint64_t epoch = __atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED);
-    unsigned quiet = 0;
+    struct patience patience = {0};
     for (;;) {
         uint64_t tail = __atomic_load_n(&block->tail, __ATOMIC_ACQUIRE);
         uint64_t lap_end = (ring->head | ring->mask) + 1;
@@ -45,19 +42,19 @@ COLD uint64_t *ring_wait(struct ring *ring, uint64_t count) {
                 doorbell_ring();
             return ring_next(ring);
         }
-        if (reader_gone())
+        if (is_read_no_more())
             break;
         /* mallow moves tail, then looks at waiting; we set waiting, then look at tail: one of us sees the other. */
         __atomic_store_n(&block->waiting, 1, __ATOMIC_SEQ_CST);
         if (__atomic_load_n(&block->tail, __ATOMIC_SEQ_CST) != tail)
             continue;
         doorbell_ring();
-        quiet += sys_futex_wait((uint32_t *)&block->tail, (uint32_t)tail, WAIT_MS) != 0;
-        uint64_t now = __atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED);
-        quiet = now == epoch ? quiet : 0;
-        epoch = now;
-        if (quiet >= WAITS_TO_DEAD)
-            break;
+        if (!reader_wait(&patience, (uint32_t *)&block->tail, (uint32_t)tail, WAIT_MS) && !is_read_no_more()) {
+            /* Stopped: it may go on, and is then to say what is missing. */
+            block->lost++;
+            target_lose();
+            return NULL;
+        }
     }
     block->lost++;
     target_over();

@@ -124,13 +124,16 @@ static struct sampler *sampler_reuse(void) {
 
 static struct sampler *sampler_new(void) {
     uint32_t limit = target.control->max_depth;
-    struct sampler *s = sys_memory(sizeof *s + 2 * unwind_bytes(limit));
+    uint64_t bytes = sizeof(struct sampler) + 2 * unwind_bytes(limit);
+    struct sampler *s = sys_memory(bytes);
     if (s == NULL)
         return NULL;
     s->owned = 1;
     struct unwinder *begins = &s->begins.unwinder, *ends = &s->ends.unwinder;
-    unwind_setup(begins, s + 1, limit);
-    unwind_setup(ends, (char *)(s + 1) + unwind_bytes(limit), limit);
+    if (!unwind_setup(begins, s + 1, limit) || !unwind_setup(ends, (char *)(s + 1) + unwind_bytes(limit), limit)) {
+        sys_memory_free(s, bytes);
+        return NULL;
+    }
     /* Used during a walk alone. */
     ends->fresh_places = begins->fresh_places;
     ends->fresh_states = begins->fresh_states;

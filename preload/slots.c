@@ -11,8 +11,13 @@
 #define HUGE_PAGE_BITS 21u
 
 /* A region is opened in steps of this, and not at once: mlockall would fill all that can be written to, and a system that
- * promises no more memory than it has would refuse it. */
+ * promises no more memory than it has would refuse it. Smaller ones where RLIMIT_DATA is low, which counts them. */
 #define STEP (1ull << 20)
+
+static uint64_t step_bytes(void) {
+    uint64_t share = sys_data_limit() / 256 & ~4095ull;
+    return share < STEP ? share : STEP;
+}
 
 struct slot_range slot_range;
 _Static_assert(sizeof(struct slot) == 128, "a slot is two cache lines");
@@ -34,6 +39,8 @@ static uint64_t bytes_for(uint32_t bits) {
 
 int slots_reserve(uint32_t slots_most) {
     uint64_t limit = sys_limit(RLIMIT_AS);
+    while (slots_most > 1 && slots_most * sizeof *slots > sys_data_limit() / 32)
+        slots_most /= 2;
     for (uint32_t bits = SLOT_REGION_MOST; bits >= SLOT_REGION_LEAST; bits--) {
         /* A slot is aligned to its size: the first region begins at a multiple of the largest one. */
         uint64_t bytes = bytes_for(bits), start;
@@ -76,7 +83,7 @@ COLD struct slot *slot_carve(struct slot_region *region, uint32_t size) {
     if (region->index == NULL && (region->index = sys_memory((uint64_t)most * sizeof *region->index)) == NULL)
         return NULL;
     if (end > region->open) {
-        uint64_t step = end - region->open > STEP ? end - region->open : STEP;
+        uint64_t step = end - region->open > step_bytes() ? end - region->open : step_bytes();
         if (region->open + step > 1ull << slot_region_bits)
             step = (1ull << slot_region_bits) - region->open;
         if (sys_open_memory((char *)region_start(size) + region->open, step) != 0)

@@ -77,7 +77,7 @@ static int make_larger(const struct array *array, struct array *larger) {
 
 static void replace(struct array *array, const struct array *larger) {
     if (array->size != 0)
-        sys_unmap(array->start, array->size);
+        sys_memory_free(array->start, array->size);
     *array = *larger;
 }
 
@@ -125,8 +125,7 @@ void stacks_lose(struct stacks *s) {
 }
 
 int stacks_setup(struct stacks *s, void *memory, uint32_t limit) {
-    unwind_setup(&s->unwinder, memory, limit);
-    return stacks_forget(s);
+    return unwind_setup(&s->unwinder, memory, limit) && stacks_forget(s);
 }
 
 /* Writes the innermost frames of the unwinder's stack. 0: a rule is not of the kind that guesses are made of. */

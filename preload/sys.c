@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -143,8 +144,41 @@ static void *map(int fd, size_t bytes, int protection, int flags) {
     return at < 0 && at > -4096 ? NULL : (void *)at;
 }
 
+/* What the target has a limit for is the target's. */
+static uint64_t data_limit, memory_taken;
+
+uint64_t sys_data_limit(void) {
+    uint64_t limit = __atomic_load_n(&data_limit, __ATOMIC_RELAXED);
+    if (limit == 0) {
+        limit = sys_limit(RLIMIT_DATA);
+        limit = limit != 0 ? limit : 1;
+        __atomic_store_n(&data_limit, limit, __ATOMIC_RELAXED);
+    }
+    return limit;
+}
+
 void *sys_memory(size_t bytes) {
-    return map(-1, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+    void *start = NULL;
+    if (__atomic_add_fetch(&memory_taken, bytes, __ATOMIC_RELAXED) <= sys_data_limit() / 8)
+        start = map(-1, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+    if (start == NULL)
+        __atomic_sub_fetch(&memory_taken, bytes, __ATOMIC_RELAXED);
+    return start;
+}
+
+void sys_memory_free(void *start, size_t bytes) {
+    sys_unmap(start, bytes);
+    __atomic_sub_fetch(&memory_taken, bytes, __ATOMIC_RELAXED);
+}
+
+long sys_room(const char *path, uint64_t *all, uint64_t *left) {
+    struct statfs room;
+    long error = CALL2(SYS_statfs, path, &room);
+    if (error == 0) {
+        *all = (uint64_t)room.f_blocks * (uint64_t)room.f_bsize;
+        *left = (uint64_t)room.f_bavail * (uint64_t)room.f_bsize;
+    }
+    return error;
 }
 
 void *sys_reserve(size_t bytes) {

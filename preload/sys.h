@@ -53,8 +53,13 @@ static inline int sys_single_threaded(void) {
     return &__libc_single_threaded != NULL && __libc_single_threaded;
 }
 
-/* Private zeroed memory, or NULL. */
+/* Soft limit RLIMIT_DATA as it was when it was first asked for, which is a system call; UINT64_MAX: none. */
+uint64_t sys_data_limit(void);
+/* Private zeroed memory, or NULL: also where all of it together would be more than an eighth of sys_data_limit(). */
 void *sys_memory(size_t bytes);
+void sys_memory_free(void *start, size_t bytes);
+/* Bytes that the file system of a path has in all, and that are left to this user. 0 or -errno. */
+long sys_room(const char *path, uint64_t *all, uint64_t *left);
 /* Addresses alone, or NULL; and memory behind some of them, which reads as zeros. 0 or -errno. */
 void *sys_reserve(size_t bytes);
 long sys_open_memory(void *start, size_t bytes);

@@ -32,14 +32,18 @@ extern uint32_t target_lock;
 
 /* init.c: stops recording in this process for good: from here on calls go straight to the real allocator. */
 void target_over(void);
+/* init.c: events of this process are counted as lost from here on; a forked child is recorded anew. */
+void target_lose(void);
+/* Whether either was called. */
+int target_is_over(void);
 /* init.c: forgets the parent's file in a child; the next event makes the child's own. */
 void target_forked(void);
 
 /* process.c: makes the process file. 0, or -1 after target_over(). Call with target_lock held. */
 int process_open(void);
 
-/* Words of the ring of block `index`. */
-static inline uint64_t ring_words(const struct mallow_process *process, uint32_t index) {
+/* Words that the ring of block `index` may have. */
+static inline uint64_t ring_words_most(const struct mallow_process *process, uint32_t index) {
     return index < MALLOW_LARGE_RINGS ? process->large_ring_words : process->small_ring_words;
 }
 
@@ -84,6 +88,8 @@ static inline struct tracer *thread_tracer(void) {
  * is then counted as unrecorded) or when called again from within itself.
  */
 COLD struct mallow_thread *thread_enter(void);
+/* The calling thread asked in vain, and is not to ask again as yet: the event was counted as unrecorded. */
+COLD int thread_is_refused(void);
 
 static inline uint32_t thread_index(const struct mallow_thread *block) {
     return (uint32_t)(block - target.threads);

@@ -22,6 +22,19 @@ static _Thread_local char entering __attribute__((tls_model("initial-exec")));
 /* How often the key's destructor has run for this thread. */
 static _Thread_local unsigned char destructions __attribute__((tls_model("initial-exec")));
 
+/* A thread that found no room asks again after a while, and then after twice the time: at each event it would cost six
+ * system calls. */
+static _Thread_local struct { uint64_t until_ns, pause_ns; } refused __attribute__((tls_model("initial-exec")));
+
+#define PAUSE_FIRST_NS (10ull * 1000000)
+#define PAUSE_MOST_NS  (10ull * 1000000000)
+
+/* A ring takes this share of what is left in the file system at the most, … */
+#define RING_SHARE 256u
+/* … and a process with many threads leaves a share of all of it, or as much as this, to others: to the target itself. */
+#define LEFT_SHARE 32u
+#define LEFT_MOST  (16u << 20)
+
 static pthread_key_t key;
 static int key_ready;
 
@@ -71,6 +84,7 @@ void thread_forked(void) {
     own_block = own_counters = NULL;
     own_tracer = NULL;
     entering = 0;
+    refused.until_ns = refused.pause_ns = 0;
     /* A child made by a bare clone has its parent's id in its control block. */
     if (tid_offset != 0 && filter_is_none() && thread_id() != (uint32_t)sys_gettid())
         tid_offset = 0;
@@ -90,6 +104,27 @@ static struct mallow_thread *block_reuse(struct mallow_process *process) {
     return NULL;
 }
 
+/* Makes as much of a ring exist as there is room for. Returns its words, 0: none. */
+static uint32_t ring_make(struct mallow_process *process, uint32_t index) {
+    uint64_t words = ring_words_most(process, index), least = words, all, left;
+    while (least / 2 > 2 * target.control->max_depth)
+        least /= 2;
+    /* Under a filter of system calls the question may be punished. */
+    if (filter_is_none() && sys_room(target.directory, &all, &left) == 0) {
+        uint64_t reserve = all / LEFT_SHARE < LEFT_MOST ? all / LEFT_SHARE : LEFT_MOST;
+        if (index >= MALLOW_LARGE_RINGS && left < reserve)
+            return 0;
+        while (words > least && 8 * words > left / RING_SHARE)
+            words /= 2;
+    }
+    while (sys_populate(ring_start(index), 8 * words) != 0) {
+        if (words == least)
+            return 0;
+        words /= 2;
+    }
+    return (uint32_t)words;
+}
+
 /* Call with target_lock held. */
 static struct mallow_thread *block_new(struct mallow_process *process) {
     uint32_t index = process->threads;
@@ -98,15 +133,28 @@ static struct mallow_thread *block_new(struct mallow_process *process) {
     struct mallow_thread *block = &target.threads[index];
     if (sys_populate(block, sizeof *block) != 0)
         return NULL;
-    if (process->mode == MALLOW_MODE_TRACE && sys_populate(ring_start(index), 8 * ring_words(process, index)) != 0)
+    if (process->mode == MALLOW_MODE_TRACE && (block->ring_words = ring_make(process, index)) == 0)
         return NULL;
     block->owner = MALLOW_THREAD_OWNED;
     __atomic_store_n(&process->threads, index + 1, __ATOMIC_RELEASE);
     return block;
 }
 
+COLD int thread_is_refused(void) {
+    if (refused.until_ns == 0 || entering || image_alive == 0 || sys_tick_ns() >= refused.until_ns)
+        return 0;
+    __atomic_fetch_add(&target.process->unrecorded, 1, __ATOMIC_RELAXED);
+    return 1;
+}
+
+static void refuse(void) {
+    uint64_t pause = refused.pause_ns;
+    refused.pause_ns = pause == 0 ? PAUSE_FIRST_NS : pause < PAUSE_MOST_NS ? 2 * pause : pause;
+    refused.until_ns = sys_tick_ns() + refused.pause_ns;
+}
+
 COLD struct mallow_thread *thread_enter(void) {
-    if (entering || target.control == NULL)
+    if (entering || target.control == NULL || thread_is_refused())
         return NULL;
     uint64_t mask = sys_block_signals();
     entering = 1;
@@ -119,10 +167,13 @@ COLD struct mallow_thread *thread_enter(void) {
         block = block_reuse(target.process);
         if (block == NULL)
             block = block_new(target.process);
-        if (block == NULL)
+        if (block == NULL) {
             __atomic_fetch_add(&target.process->unrecorded, 1, __ATOMIC_RELAXED);
+            refuse();
+        }
     }
     if (block != NULL) {
+        refused.until_ns = refused.pause_ns = 0;
         block->tid = thread_id();
         own_block = block;
         image_alive = UINTPTR_MAX;

@@ -1,6 +1,7 @@
 /* See tracer.h. */
 #include "tracer.h"
 #include "modules.h"
+#include "reader.h"
 
 #include <errno.h>
 
@@ -23,7 +24,8 @@ COLD static int stacks_reset(struct tracer *t) {
     t->packed = PACKED_NONE;
     if (stacks_forget(&t->stacks))
         return 1;
-    target_over();
+    t->ring.block->lost++;
+    target_lose();
     return 0;
 }
 
@@ -105,16 +107,19 @@ static struct tracer *tracer_start(void) {
         struct tracer **array = sys_memory(target.process->max_threads * sizeof *tracers), **none = NULL;
         if (array != NULL &&
             !__atomic_compare_exchange_n(&tracers, &none, array, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-            sys_unmap(array, target.process->max_threads * sizeof *tracers);
+            sys_memory_free(array, target.process->max_threads * sizeof *tracers);
     }
-    if (tracers != NULL)
+    if (tracers != NULL && !target_is_over())
         t = tracer_make(block);
-    uint64_t *room = t != NULL ? ring_room(&t->ring, 1) : NULL;
-    if (room == NULL) {
-        __atomic_fetch_add(&target.process->unrecorded, 1, __ATOMIC_RELAXED);
-        target_over();
+    if (t == NULL) {
+        block->lost++;
+        if (!target_is_over())
+            target_lose();
         return NULL;
     }
+    uint64_t *room = ring_room(&t->ring, 1); /* where there is none, it has counted that */
+    if (room == NULL)
+        return NULL;
     room[0] = ring_word(MALLOW_OP_THREAD, 0, block->tid);
     ring_publish(&t->ring, 1);
     own_tracer = t;
@@ -122,6 +127,8 @@ static struct tracer *tracer_start(void) {
 }
 
 COLD struct tracer *tracer_enter(void) {
+    if (thread_is_refused())
+        return NULL;
     int saved_errno = errno;
     uint64_t mask = sys_block_signals();
     struct tracer *t = tracer_start();

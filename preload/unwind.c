@@ -19,7 +19,8 @@
  * another whole entry; 32 K entries hold the call sites of cc1plus.
  */
 #define RULE_CACHE_BITS 15
-static uint64_t rule_cache[1u << RULE_CACHE_BITS];
+static uint64_t *rule_cache;
+#define RULE_CACHE_BYTES (sizeof *rule_cache << RULE_CACHE_BITS)
 /* Set when an address without a module was cached as having no rule, though a module may come to lie there; and
  * modules_linker.changes then. */
 static uint8_t rule_cache_guessed;
@@ -79,7 +80,21 @@ int unwind_owns(struct unwinder *u, uint64_t address) {
     return LIKELY(address - u->low < u->high - u->low) || stack_grew(u, address);
 }
 
-void unwind_setup(struct unwinder *u, void *memory, uint32_t limit) {
+/* Programs that are counted alone, or have no room for it, do without. */
+static int rule_cache_make(void) {
+    uint64_t *made, *none = NULL;
+    if (__atomic_load_n(&rule_cache, __ATOMIC_ACQUIRE) != NULL)
+        return 1;
+    if ((made = sys_memory(RULE_CACHE_BYTES)) == NULL)
+        return 0;
+    if (!__atomic_compare_exchange_n(&rule_cache, &none, made, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        sys_memory_free(made, RULE_CACHE_BYTES);
+    return 1;
+}
+
+int unwind_setup(struct unwinder *u, void *memory, uint32_t limit) {
+    if (!rule_cache_make())
+        return 0;
     u->limit = limit;
     u->places = (struct place *)memory + PLACES_BEFORE;
     for (struct place *place = memory; place < u->places; place++)
@@ -89,9 +104,12 @@ void unwind_setup(struct unwinder *u, void *memory, uint32_t limit) {
     u->fresh_states = u->states + limit;
     u->check = (struct check *)(u->fresh_states + limit);
     unwind_adopt(u);
+    return 1;
 }
 
 void unwind_flush(void) {
+    if (rule_cache == NULL)
+        return;
     for (uint32_t i = 0; i < 1u << RULE_CACHE_BITS; i++)
         __atomic_store_n(&rule_cache[i], 0, __ATOMIC_RELAXED);
 }

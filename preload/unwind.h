@@ -74,8 +74,9 @@ struct unwinder {
 
 /* Bytes of the three arrays for a limit. */
 uint64_t unwind_bytes(uint32_t limit);
-/* Lays the arrays out in memory, of unwind_bytes(limit), and finds where the calling thread's stack begins. */
-void unwind_setup(struct unwinder *unwinder, void *memory, uint32_t limit);
+/* Lays the arrays out in memory, of unwind_bytes(limit), and finds where the calling thread's stack begins. 0: there is no
+ * memory for what all unwinders share. */
+int unwind_setup(struct unwinder *unwinder, void *memory, uint32_t limit);
 /* Finds the calling thread's stack anew: the unwinder has another owner. */
 void unwind_adopt(struct unwinder *unwinder);
 /* True for an address in the thread's own stack: extends what is known of it, if need be. */

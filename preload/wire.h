@@ -77,7 +77,20 @@ struct mallow_control {
     uint32_t max_slots;   /* live samples of a process at the most */
     uint32_t max_ends;    /* ends of samples that a process remembers: a power of two */
     uint64_t sample_pad[5];
+    /* Its own cache line: does mallow read? Targets look at it before they wait, and at no other time. */
+    uint32_t reader; /* a robust futex: id of the thread by whose life mallow reads; 0: nobody reads, nobody died;
+                            * the kernel sets MALLOW_READER_DIED when that thread ends in any way */
+    uint32_t ping;   /* a futex: a target that waited in vain adds 1 and wakes that thread; … */
+    uint32_t pong;   /* … which writes here which ping it saw last, and does nothing else: it needs no disk */
+    uint32_t reader_pad;
+    uint64_t reader_start; /* field starttime of that thread's stat in /proc: tells it from others; 0: not known */
+    uint64_t silent;       /* the epoch as of which a target found that mallow is stopped: while epoch is the same,
+                            * nobody waits; 0: never */
+    uint64_t silent_pad[4];
 };
+
+/* control.reader: FUTEX_OWNER_DIED. */
+#define MALLOW_READER_DIED 0x40000000u
 
 #define MALLOW_SAMPLE_LOOK (1ull << 20)
 #define MALLOW_PERIOD_MOST UINT32_MAX
@@ -185,11 +198,13 @@ enum mallow_owner {
  * all owners. head and tail count words since the ring began and never go back; head - tail <= words of the ring.
  */
 struct mallow_thread {
-    uint32_t owner; /* enum mallow_owner; taken by compare-and-swap */
-    uint32_t tid;   /* the owner's, kept after its end */
-    uint64_t head;  /* words written; release order */
-    uint64_t lost;  /* events not written: the reader was dead */
-    uint64_t owner_pad[5];
+    uint32_t owner;      /* enum mallow_owner; taken by compare-and-swap */
+    uint32_t tid;        /* the owner's, kept after its end */
+    uint64_t head;       /* words written; release order */
+    uint64_t lost;       /* events not written: nobody read, or there was no memory */
+    uint32_t ring_words; /* of its ring: a power of two, at most what the process file has room for; never changes */
+    uint32_t owner_pad;
+    uint64_t owner_pads[4];
 
     uint64_t tail;    /* words read by mallow; release order; low half is a futex */
     uint32_t waiting; /* not 0: the owner sleeps on tail; mallow clears it and wakes */
@@ -503,7 +518,7 @@ struct mallow_rule {
     int32_t offset[MALLOW_SAVED_COUNT];
 };
 
-_Static_assert(sizeof(struct mallow_control) == 256, "control layout");
+_Static_assert(sizeof(struct mallow_control) == 320, "control layout");
 _Static_assert(sizeof(struct mallow_process) == 4096, "process header is a page");
 _Static_assert(sizeof(struct mallow_module) == 512, "module layout");
 _Static_assert(sizeof(struct mallow_thread) == 320, "thread layout: whole cache lines");

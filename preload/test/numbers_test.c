@@ -15,7 +15,7 @@ void *sys_memory(size_t bytes) {
     return start != MAP_FAILED ? start : NULL;
 }
 
-void sys_unmap(void *start, size_t bytes) {
+void sys_memory_free(void *start, size_t bytes) {
     CHECK(munmap(start, bytes) == 0);
     if (storm)
         raise(SIGUSR1);

@@ -42,6 +42,7 @@ void reading_make(struct reading *reading, enum mallow_mode mode) {
         .mode = mode,
         .max_depth = 16,
         .reader_pid = (uint32_t)getpid(),
+        .reader = (uint32_t)getpid(),
         .large_ring_words = 4096,
         .small_ring_words = 256,
         .max_threads = 32,
@@ -89,7 +90,7 @@ static void read_ring(struct image *image, uint32_t index) {
     const struct mallow_process *p = image->process;
     struct mallow_thread *thread = &image->threads[index];
     uint64_t large = index < MALLOW_LARGE_RINGS ? index : MALLOW_LARGE_RINGS;
-    uint64_t size = index < MALLOW_LARGE_RINGS ? p->large_ring_words : p->small_ring_words;
+    uint64_t size = thread->ring_words;
     const uint64_t *ring = (const uint64_t *)((const char *)p + p->rings_offset) + large * p->large_ring_words +
                            (index - large) * p->small_ring_words;
     uint64_t tail = thread->tail, head = __atomic_load_n(&thread->head, __ATOMIC_ACQUIRE);

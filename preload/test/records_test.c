@@ -4,6 +4,8 @@
 #include "test.h"
 
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static struct reading reading;
 
@@ -229,15 +231,74 @@ TEST(a_full_ring_is_waited_for) {
     CHECK(image_sums(reading_only(&reading)).lost == 0);
 }
 
-/* The target goes on without it; what was written before can be read. */
-TEST(a_dead_reader_is_not_waited_for_twice) {
-    start_with_little_rings();
+/* The target goes on without it; what was written before can be read, and what was not is counted, to the last event. */
+static void check_goes_on(uint64_t lost, size_t read_before) {
     reading.deaf = 1;
     reading_finish(&reading);
     CHECK(reading.status == 0);
     const struct image *image = reading_only(&reading);
-    CHECK(image_sums(image).lost == 1);
-    CHECK(image->ring[0].count > 32 && image->ring[0].count <= 64);
+    CHECK(image->ring[0].count > 32 && image->ring[0].count <= read_before + 64);
     struct story story = only_story();
-    CHECK(story_count(&story, MALLOW_OP_FREE) > 3);
+    uint64_t frees = story_count(&story, MALLOW_OP_FREE), allocations = story_count(&story, MALLOW_OP_ALLOC);
+    CHECK(frees > 3);
+    CHECK(image_sums(image).lost == (lost != 0 ? lost : 2 * MANY - frees - allocations));
+}
+
+TEST(a_silent_reader_is_not_waited_for_twice) {
+    start_with_little_rings();
+    check_goes_on(0, 0);
+    CHECK(reading.control->silent == reading.control->epoch);
+}
+
+static void start_stopped(void) {
+    reading_make(&reading, MALLOW_MODE_TRACE);
+    reading.control->large_ring_words = 64;
+    reading.control->small_ring_words = 64;
+    reading_start(&reading, "now_and_many", NULL);
+    reading_until_stopped(&reading);
+}
+
+SCENARIO(now_and_many) {
+    free(malloc(1));
+    raise(SIGSTOP);
+    for (int i = 0; i < MANY; i++)
+        free(malloc((size_t)i));
+}
+
+/* The kernel said so: the event that found the ring full is the last that is looked at. */
+TEST(a_dead_reader_is_not_waited_for) {
+    start_stopped();
+    __atomic_fetch_or(&reading.control->reader, MALLOW_READER_DIED, __ATOMIC_SEQ_CST);
+    reading_continue(&reading);
+    check_goes_on(1, 64);
+    CHECK(reading.control->silent == 0 && reading.control->ping == 0);
+}
+
+SCENARIO(now_and_forks) {
+    free(malloc(1));
+    raise(SIGSTOP);
+    for (int i = 0; i < 3; i++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            free(malloc(2));
+            execl("/proc/self/exe", "scenario", "scenario", "many", NULL);
+            _exit(97);
+        }
+        int status;
+        CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+    }
+}
+
+/* Neither a child nor an image that comes later has a file, or waits. */
+TEST(nobody_begins_a_recording_for_a_dead_reader) {
+    reading_make(&reading, MALLOW_MODE_TRACE);
+    reading_start(&reading, "now_and_forks", NULL);
+    reading_until_stopped(&reading);
+    __atomic_fetch_or(&reading.control->reader, MALLOW_READER_DIED, __ATOMIC_SEQ_CST);
+    uint32_t doorbell = reading.control->doorbell;
+    reading_continue(&reading);
+    reading_finish(&reading);
+    CHECK(reading.status == 0);
+    reading_only(&reading);
+    CHECK(reading.control->doorbell == doorbell && reading.control->failed_processes == 0);
 }

@@ -1,11 +1,19 @@
 /* The producer's end of a ring: laps, waiting, and what ends it. */
+#include "../filter.h"
+#include "../reader.h"
 #include "../ring.h"
 #include "../target.h"
 #include "test.h"
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #define WORDS     64u
 #define MARGIN    8u
@@ -13,14 +21,19 @@
 
 struct target target;
 static struct mallow_control control = {.epoch = 1};
+uint32_t filter_state;
 static struct mallow_process process = {
     .state = MALLOW_PROCESS_READY, .large_ring_words = WORDS, .small_ring_words = WORDS, .max_threads = 1};
 static struct mallow_thread block;
 static uint64_t memory[MARGIN + WORDS + MARGIN];
-static unsigned overs;
+static unsigned overs, losses;
 
 void target_over(void) {
     overs++;
+}
+
+void target_lose(void) {
+    losses++;
 }
 
 /* An empty ring after `position` words. */
@@ -31,6 +44,8 @@ static struct ring ring_at(uint64_t position) {
     for (unsigned i = 0; i < sizeof memory / sizeof *memory; i++)
         memory[i] = UNTOUCHED;
     block.head = block.tail = position;
+    block.ring_words = WORDS;
+    control.reader = (uint32_t)gettid();
     ring_open(&ring, &block);
     return ring;
 }
@@ -212,7 +227,7 @@ TEST(a_reader_that_is_slow_but_alive_is_waited_for) {
     put(&ring, WORDS, 1);
     CHECK(pthread_create(&thread, NULL, live_and_read_late, NULL) == 0);
     CHECK(ring_room(&ring, 1) == ring.words);
-    CHECK(block.lost == 0 && overs == 0);
+    CHECK(block.lost == 0 && overs == 0 && control.silent == 0);
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
@@ -221,22 +236,97 @@ TEST(a_reader_that_is_slow_but_alive_is_waited_for) {
 static void check_refused(struct ring *ring, uint64_t count) {
     uint64_t head = block.head;
     CHECK(ring_room(ring, count) == NULL);
-    CHECK(block.lost == 1 && overs == 1 && block.head == head);
+    CHECK(block.lost == 1 && overs == 1 && losses == 0 && block.head == head);
     check_margins();
 }
 
 TEST(a_dead_reader_ends_the_recording) {
     struct ring ring = ring_at(0);
     put(&ring, WORDS, 1);
+    control.reader |= MALLOW_READER_DIED;
     check_refused(&ring, 1);
-    CHECK(ring.words[0] == 1);
+    CHECK(ring.words[0] == 1 && control.doorbell == 0);
 }
 
 TEST(a_dead_reader_is_noticed_at_a_laps_end_too) {
     struct ring ring = ring_at(8);
     put(&ring, WORDS - 8, 1);
     put(&ring, 7, 100);
+    control.reader = 0;
     check_refused(&ring, 3);
+}
+
+/* Its clock stands still, and it cannot be looked at: what is not recorded from there on is counted. */
+TEST(a_silent_reader_is_not_waited_for_while_its_clock_stands_still) {
+    struct ring ring = ring_at(0);
+    control.epoch = 7;
+    put(&ring, WORDS, 1);
+    CHECK(ring_room(&ring, 1) == NULL);
+    CHECK(block.lost == 1 && overs == 0 && losses == 1 && control.silent == 7 && control.ping == 1);
+    struct patience other = {0};
+    uint32_t word = 0;
+    CHECK(reader_wait(&other, &word, 0, 1000) == 0);
+    control.epoch = 8;
+    CHECK(reader_wait(&other, &word, 0, 1) == 1);
+}
+
+/* Field 22 of /proc/PID/stat. */
+static uint64_t start_of(pid_t pid) {
+    char path[64], text[1024];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "r");
+    CHECK(file != NULL && fgets(text, sizeof text, file) != NULL);
+    fclose(file);
+    char *at = strrchr(text, ')');
+    for (int field = 2; field < 22; field++)
+        at = strchr(at + 1, ' ');
+    return strtoull(at, NULL, 10);
+}
+
+/* How often a wait for a reader that is this process was begun until it was known to be silent. */
+static unsigned waits_for(pid_t pid, uint64_t start, unsigned most) {
+    ring_at(0);
+    control.reader = (uint32_t)pid;
+    control.reader_start = start;
+    struct patience patience = {0};
+    uint32_t word = 0;
+    unsigned waits = 0;
+    while (waits < most && reader_wait(&patience, &word, 0, 20))
+        waits++;
+    CHECK((waits < most) == (control.silent == control.epoch));
+    return waits;
+}
+
+TEST(a_stopped_reader_is_known_after_one_wait_or_two) {
+    pid_t pid = fork();
+    if (pid == 0)
+        for (;;)
+            pause();
+    uint64_t start = start_of(pid);
+    int status;
+    CHECK(kill(pid, SIGSTOP) == 0 && waitpid(pid, &status, WUNTRACED) == pid);
+    CHECK(waits_for(pid, start, 20) <= 2);
+    control.silent = 0;
+    CHECK(waits_for(pid, start + 1, 20) == 20); /* somebody else, with its number */
+    CHECK(kill(pid, SIGKILL) == 0 && waitpid(pid, &status, 0) == pid);
+}
+
+/* As a control group freezes it: it seems to sleep, and does not answer. One that is busy does not either. */
+TEST(a_frozen_reader_is_told_from_a_busy_one) {
+    pid_t sleeper = fork();
+    if (sleeper == 0)
+        for (;;)
+            pause();
+    pid_t busy = fork();
+    if (busy == 0)
+        for (;;)
+            ;
+    CHECK(waits_for(busy, start_of(busy), 20) == 20);
+    CHECK(waits_for(sleeper, start_of(sleeper), 20) <= 5);
+    control.silent = 0;
+    control.pong = control.ping + 1; /* it answers */
+    CHECK(waits_for(sleeper, start_of(sleeper), 20) == 20);
+    CHECK(kill(sleeper, SIGKILL) == 0 && kill(busy, SIGKILL) == 0);
 }
 
 TEST(a_recording_that_is_over_is_not_waited_for) {

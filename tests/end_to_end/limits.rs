@@ -62,6 +62,67 @@ fn full_tmpfs() {
     }
 }
 
+/// A small /dev/shm and many threads: rings shrink before threads go without one, and each event is recorded or counted as
+/// lost.
+#[test]
+fn many_threads_on_a_small_tmpfs() {
+    let Some(unshare) = mount_namespace("many_threads_on_a_small_tmpfs") else { return };
+    let threads = text(&program("threads"));
+    let record = |kib: u32| {
+        let place = directory();
+        let mount = format!("mount -t tmpfs -o size={kib}k none /dev/shm && exec \"$@\"");
+        let run = Run::new(unshare[0], place.path())
+            .args(&unshare[1..])
+            .args(["sh", "-c", &mount, "sh"])
+            .arg(mallow())
+            .args(["record", "--no-report", "-o", "out", "--", &threads, "alive", "150"])
+            .env("XDG_RUNTIME_DIR", None::<&str>)
+            .go();
+        assert_eq!(run.status, 0, "{kib} KiB: {}", run.err());
+        let report = Run::new(mallow(), place.path()).args(["report", "--json", "out"]).go();
+        let json: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
+        let reallocs = number(&json, "reallocs_in_place") + number(&json, "reallocs_moved");
+        (number(&json, "allocations") + number(&json, "frees") + reallocs, number(&json, "lost"))
+    };
+    let (all, none) = record(512 << 10);
+    assert_eq!(none, 0, "there is room for all");
+    assert_eq!(record(16 << 10), (all, 0), "150 rings of 128 KiB do not fit; smaller ones do");
+    let (events, lost) = record(2 << 10);
+    assert!(lost > 0 && events > all / 10, "{events} events, {lost} lost");
+    assert_eq!(events + lost, all, "{lost} lost");
+}
+
+/// A limit of the target's data: Mallow takes little of it, so that a program that runs without it runs with it, too. What
+/// it has no room to record is counted.
+#[test]
+fn little_data() {
+    let busy = text(&program("busy"));
+    let bare = |limit: &str| Case::new("prlimit").args([limit, &busy, "0", "20"]).bare();
+    for (limit, recorded) in [("--data=1000000", false), ("--data=64000000", true)] {
+        let bare = bare(limit);
+        assert_eq!(bare.status, 0, "{}", bare.err());
+        for role in [&["stat"][..], &["record"], &["run"], &["watch", "--lines", "--log", "log"]] {
+            let place = directory();
+            let mut run = Run::new(mallow(), place.path()).args(role);
+            if matches!(role[0], "stat" | "record") {
+                run = run.args(["--json", "-o", "out"]);
+            }
+            let run = run.args(["--", "prlimit", limit, &busy, "0", "20"]).go();
+            let what = format!("{role:?} {limit}");
+            assert_eq!(run.status, 0, "{what}: {}", run.err());
+            let report = match role[0] {
+                "stat" => fs::read(place.path().join("out")).expect("the counts"),
+                "record" => Run::new(mallow(), place.path()).args(["report", "--json", "out"]).go().stdout,
+                _ => continue,
+            };
+            let json: serde_json::Value = serde_json::from_slice(&report).expect("JSON");
+            let counted = role[0] == "stat" || recorded;
+            assert_eq!(number(&json, "lost") == 0, counted, "{what}: {json:#}");
+            assert_eq!(number(&json, "allocations") >= 2000, counted, "{what}: {json:#}");
+        }
+    }
+}
+
 /// No room for the recording at all: the fault is told.
 #[test]
 fn full_disk() {

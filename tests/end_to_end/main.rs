@@ -32,6 +32,7 @@ mod interruptions;
 mod lifecycle;
 mod limits;
 mod list;
+mod liveness;
 mod merge;
 mod mixed_formats;
 mod oracle;

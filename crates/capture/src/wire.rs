@@ -123,6 +123,16 @@ pub mod control {
     pub const MAX_SLOTS: usize = 208;
     /// `max_ends`
     pub const MAX_ENDS: usize = 212;
+    /// `reader`
+    pub const READER: usize = 256;
+    /// `ping`
+    pub const PING: usize = 260;
+    /// `pong`
+    pub const PONG: usize = 264;
+    /// `reader_start`
+    pub const READER_START: usize = 272;
+    /// `silent`
+    pub const SILENT: usize = 280;
 }
 
 /// Byte offsets in `struct mallow_process`.
@@ -213,6 +223,8 @@ pub mod thread {
     pub const HEAD: usize = 8;
     /// `lost`
     pub const LOST: usize = 16;
+    /// `ring_words`
+    pub const RING_WORDS: usize = 24;
     /// `tail`
     pub const TAIL: usize = 64;
     /// `waiting`

@@ -100,6 +100,11 @@ fn table() -> Vec<(String, u64)> {
             ("stack_bytes", control::STACK_BYTES),
             ("max_slots", control::MAX_SLOTS),
             ("max_ends", control::MAX_ENDS),
+            ("reader", control::READER),
+            ("ping", control::PING),
+            ("pong", control::PONG),
+            ("reader_start", control::READER_START),
+            ("silent", control::SILENT),
         ],
     );
     layout(
@@ -216,6 +221,7 @@ fn table() -> Vec<(String, u64)> {
             ("tid", thread::TID),
             ("head", thread::HEAD),
             ("lost", thread::LOST),
+            ("ring_words", thread::RING_WORDS),
             ("tail", thread::TAIL),
             ("waiting", thread::WAITING),
             ("frees", thread::FREES),

@@ -1,5 +1,6 @@
 //! The run directory: private, on tmpfs where there is one, and readable later.
 
+use super::presence::Presence;
 use crate::wire::{self, Shared, control};
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -94,6 +95,8 @@ const STACK_BYTES: u64 = 8 << 20;
 pub struct RunDirectory {
     path: PathBuf,
     control: Shared,
+    /// None: left to the processes in it.
+    presence: Option<Presence>,
     began: Instant,
     keep: bool,
     left: bool,
@@ -134,10 +137,10 @@ impl RunDirectory {
                 about.push(0);
             }
             fs::write(path.join("about"), about)?;
-            Shared::map(&file, control::FILE_BYTES)
+            Ok::<_, io::Error>((Shared::map(&file, control::FILE_BYTES)?, Presence::begin(&file)?))
         })();
         drop(file);
-        let shared = made.inspect_err(|_| remove(&path))?;
+        let (shared, presence) = made.inspect_err(|_| remove(&path))?;
         shared.set32(control::VERSION, wire::VERSION);
         shared.set32(control::MODE, settings.mode.word());
         let children = if settings.children { 0 } else { wire::NO_CHILDREN };
@@ -158,7 +161,7 @@ impl RunDirectory {
         shared.set32(control::MAX_ENDS, MAX_ENDS);
         shared.set64(control::EPOCH, 1);
         shared.set32(control::MAGIC, wire::CONTROL_MAGIC);
-        Ok(Self { path, control: shared, began: Instant::now(), keep: false, left: false })
+        Ok(Self { path, control: shared, presence: Some(presence), began: Instant::now(), keep: false, left: false })
     }
 
     /// Its path.
@@ -203,9 +206,15 @@ impl RunDirectory {
         self.control.set32(control::MODE, mode.word());
     }
 
+    /// Says to the processes in it that nobody reads any more, or as yet.
+    pub fn read_no_more(&mut self) {
+        self.control.set32(control::READER_PID, 0);
+        self.presence = None;
+    }
+
     /// Leaves the directory to the processes in it, which go on as they are. Its path.
     pub fn leave(mut self) -> PathBuf {
-        self.control.set32(control::READER_PID, 0);
+        self.read_no_more();
         self.left = true;
         self.path.clone()
     }

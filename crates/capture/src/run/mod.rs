@@ -5,6 +5,7 @@ pub mod directory;
 pub mod drain;
 pub mod launch;
 pub mod left;
+pub(crate) mod presence;
 pub mod recover;
 pub mod results;
 pub mod session;

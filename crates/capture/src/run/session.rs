@@ -143,8 +143,8 @@ pub fn start_sampled(command: &[OsString], mode: Mode, period: u32) -> Result<(R
 /// Becomes `command`, as [`start_sampled`] starts it: no process of mallow's remains. Returns only where that could not be.
 pub fn become_sampled(command: &[OsString], mode: Mode, period: u32) -> RunError {
     match sampled(command, mode, period) {
-        Ok((run, library)) => {
-            run.control().set32(crate::wire::control::READER_PID, 0);
+        Ok((mut run, library)) => {
+            run.read_no_more();
             not_executed(command, launch::become_command(&run, &library, command))
         }
         Err(error) => error,

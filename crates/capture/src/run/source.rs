@@ -207,9 +207,11 @@ impl Source {
         }
     }
 
-    /// Size of ring `index` in words.
+    /// Size of ring `index` in words: a power of two, as the process says, or as many as it has room for.
     pub fn ring_words(&self, index: u32) -> u64 {
-        if index < wire::LARGE_RINGS { self.large_words } else { self.small_words }
+        let most = if index < wire::LARGE_RINGS { self.large_words } else { self.small_words };
+        let words = u64::from(self.shared.get32(self.thread_offset(index) + thread::RING_WORDS));
+        if words.is_power_of_two() && words < most { words } else { most }
     }
 
     fn ring_offset(&self, index: u32) -> usize {

@@ -17,6 +17,7 @@ use self::image::{Common, Image};
 use self::slots::Layout;
 use crate::run::directory::{self, About, about, monotonic_ns, tick_ns, unix_ms};
 use crate::run::left;
+use crate::run::presence::Presence;
 use crate::run::source;
 use crate::run::tables;
 use crate::run::writer::Writer;
@@ -130,6 +131,7 @@ pub struct Watch {
     control: Control,
     /// Somebody may write into the directory, and this reads all of it.
     live: bool,
+    presence: Option<Presence>,
     images: Vec<Image>,
     seen: FxHashSet<OsString>,
     common: Common,
@@ -145,7 +147,12 @@ pub struct Watch {
 impl Watch {
     /// The program that runs in this directory.
     pub fn open(directory: &Path) -> Result<Self, WatchError> {
-        let watch = Self::new(directory, true)?;
+        let failed = |error| WatchError::Directory { path: directory.to_owned(), error };
+        let mut watch = Self::new(directory, true)?;
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).custom_flags(libc::O_NOFOLLOW);
+        let presence = options.open(directory.join("control")).and_then(|file| Presence::begin(&file));
+        watch.presence = Some(presence.map_err(failed)?);
         watch.control.shared.set32(control::READER_PID, std::process::id());
         Ok(watch)
     }
@@ -174,6 +181,7 @@ impl Watch {
             about,
             control,
             live,
+            presence: None,
             images: Vec::new(),
             seen: FxHashSet::default(),
             common: Common::new(requests),
@@ -335,8 +343,9 @@ impl Watch {
     }
 
     /// Leaves the program running, and dormant.
-    pub fn leave(self) {
+    pub fn leave(mut self) {
         self.control.set_sampling(false);
         self.control.shared.set32(control::READER_PID, 0);
+        self.presence = None;
     }
 }
