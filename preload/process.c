@@ -82,7 +82,9 @@ static long file_create(uint32_t *serial) {
     return -17;
 }
 
+/* The lock comes before the mapping, so that a reader that finds the header finds the lock. */
 static struct mallow_process *file_map(long fd, uint64_t bytes, uint64_t sampling) {
+    uint32_t held = sys_lock_open_file((int)fd) == 0;
     if (sys_truncate((int)fd, bytes) != 0)
         return NULL;
     struct mallow_process *process = sys_map((int)fd, bytes, 1);
@@ -94,6 +96,7 @@ static struct mallow_process *file_map(long fd, uint64_t bytes, uint64_t samplin
         return NULL;
     }
     sys_keep_out_of_core(process, bytes);
+    process->held = held;
     return process;
 }
 

@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-#define MALLOW_WIRE_VERSION 3u
+#define MALLOW_WIRE_VERSION 4u
 
 #define MALLOW_CONTROL_MAGIC 0x434c414du /* "MALC" */
 #define MALLOW_PROCESS_MAGIC 0x504c414du /* "MALP" */
@@ -100,11 +100,22 @@ enum mallow_process_state {
     MALLOW_PROCESS_CLOSED = 2, /* written by mallow: it reads this file no more; the target stops recording */
 };
 
+enum mallow_setting {
+    MALLOW_SETTING_PYTHON_MALLOC = 1, /* PYTHONMALLOC is malloc or malloc_debug: no arenas of Python's own */
+    MALLOW_SETTING_ZEND_MALLOC = 2,   /* USE_ZEND_ALLOC is 0: no chunks of PHP's own */
+};
+
 enum mallow_origin {
     MALLOW_ORIGIN_EXEC = 1, /* this image began with exec: its heap began empty */
     MALLOW_ORIGIN_FORK = 2, /* it began with fork: it may free blocks that its parent allocated */
 };
 
+/*
+ * The lock of a process file (F_OFD_SETLK, for writing) belongs to the open file, and that to the image's mapping: the
+ * descriptor is closed. The kernel drops it when the image ends or execs, in whatever namespace. A forked child holds it
+ * as well, with the mapping that it inherits: a lock that is gone says that the image is, a lock that is there does not
+ * say that it lives.
+ */
 struct mallow_process {
     uint32_t magic;   /* MALLOW_PROCESS_MAGIC */
     uint32_t version; /* MALLOW_WIRE_VERSION */
@@ -130,7 +141,9 @@ struct mallow_process {
     uint32_t executable_len; /* bytes of path in text[] */
     uint32_t arguments_len;  /* bytes of NUL-separated arguments that follow it in text[] (cut to fit) */
     uint64_t sampling;       /* offset of struct mallow_sampling; 0: none */
-    char text[3968];
+    uint32_t held;           /* 1: the mapping of this file holds a lock on it; see below */
+    uint32_t settings;       /* enum mallow_setting, or-ed: what the image's environment says */
+    char text[3960];
 };
 
 #define MALLOW_MAX_MODULES 1024u

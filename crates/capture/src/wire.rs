@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// `MALLOW_WIRE_VERSION`
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// `MALLOW_CONTROL_MAGIC`
 pub const CONTROL_MAGIC: u32 = 0x434c_414d;
 /// `MALLOW_PROCESS_MAGIC`
@@ -44,6 +44,10 @@ pub const DEPTH_LIMIT: u32 = 4096;
 pub const PROCESS_READY: u32 = 1;
 /// `MALLOW_PROCESS_CLOSED`
 pub const PROCESS_CLOSED: u32 = 2;
+/// `MALLOW_SETTING_PYTHON_MALLOC`
+pub const SETTING_PYTHON_MALLOC: u32 = 1;
+/// `MALLOW_SETTING_ZEND_MALLOC`
+pub const SETTING_ZEND_MALLOC: u32 = 2;
 /// `MALLOW_ORIGIN_FORK`
 pub const ORIGIN_FORK: u32 = 2;
 /// `MALLOW_MODULE_WANTED`
@@ -171,8 +175,12 @@ pub mod process {
     pub const ARGUMENTS_LEN: usize = 116;
     /// `sampling`
     pub const SAMPLING: usize = 120;
+    /// `held`
+    pub const HELD: usize = 128;
+    /// `settings`
+    pub const SETTINGS: usize = 132;
     /// `text`
-    pub const TEXT: usize = 128;
+    pub const TEXT: usize = 136;
 }
 
 /// Byte offsets in `struct mallow_module`.

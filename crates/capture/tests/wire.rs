@@ -50,6 +50,8 @@ fn table() -> Vec<(String, u64)> {
     number("MALLOW_DEPTH_LIMIT", wire::DEPTH_LIMIT.into());
     number("MALLOW_PROCESS_READY", wire::PROCESS_READY.into());
     number("MALLOW_PROCESS_CLOSED", wire::PROCESS_CLOSED.into());
+    number("MALLOW_SETTING_PYTHON_MALLOC", wire::SETTING_PYTHON_MALLOC.into());
+    number("MALLOW_SETTING_ZEND_MALLOC", wire::SETTING_ZEND_MALLOC.into());
     number("MALLOW_ORIGIN_FORK", wire::ORIGIN_FORK.into());
     number("MALLOW_MODULE_WANTED", wire::MODULE_WANTED.into());
     number("MALLOW_MODULE_READY", wire::MODULE_READY.into());
@@ -127,6 +129,8 @@ fn table() -> Vec<(String, u64)> {
             ("executable_len", process::EXECUTABLE_LEN),
             ("arguments_len", process::ARGUMENTS_LEN),
             ("sampling", process::SAMPLING),
+            ("held", process::HELD),
+            ("settings", process::SETTINGS),
             ("text", process::TEXT),
         ],
     );
