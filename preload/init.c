@@ -82,8 +82,7 @@ static int find_directory(void) {
     }
     target.settings = (is_one_of(python, "malloc", "malloc_debug") ? MALLOW_SETTING_PYTHON_MALLOC : 0) |
                       (is_one_of(zend, "0", "0") ? MALLOW_SETTING_ZEND_MALLOC : 0);
-    return value != NULL && value[0] == '/' &&
-           text_copy(target.named, value, sizeof target.named) == strlen(value);
+    return value != NULL && value[0] == '/' && text_copy(target.named, value, sizeof target.named) == strlen(value);
 }
 
 static long control_in(const char *directory, int flags) {

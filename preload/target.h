@@ -17,7 +17,7 @@ struct target {
     struct mallow_thread *threads;  /* in the process file */
     char *rings;                    /* in the process file */
     uint32_t pid;
-    uint32_t settings;   /* enum mallow_setting, or-ed */
+    uint32_t settings;                /* enum mallow_setting, or-ed */
     char directory[MALLOW_DIRECTORY]; /* the run directory as this process reaches it, without a slash at the end */
     char named[MALLOW_DIRECTORY];     /* as the environment names it */
     char library[MALLOW_DIRECTORY];   /* libmallow.so as LD_PRELOAD names it; empty where that is not known */

@@ -76,8 +76,8 @@ fn no_program_in_a_mount_namespace_is_lost_without_a_word() {
         }
     }
     let bwrap = |options: &[&str]| {
-        let words = ["bwrap", "--dev-bind", "/", "/"].iter().chain(options).chain(&[busy, "2", "50"]);
-        words.map(|word| (*word).to_owned()).collect::<Vec<_>>()
+        let words = [&["bwrap", "--dev-bind", "/", "/"], options, &[busy, "2", "50"]].concat();
+        words.into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     if Run::new("bwrap", place.path()).args(["--dev-bind", "/", "/", "true"]).go().status == 0 {
         shapes.extend([
