@@ -83,7 +83,9 @@ static long file_create(uint32_t *serial) {
     return -17;
 }
 
+/* The lock comes before the mapping, so that a reader that finds the header finds the lock. */
 static struct mallow_process *file_map(long fd, uint64_t bytes, uint64_t sampling) {
+    uint32_t held = sys_lock_open_file((int)fd) == 0;
     if (sys_truncate((int)fd, bytes) != 0)
         return NULL;
     struct mallow_process *process = sys_map((int)fd, bytes, 1);
@@ -95,6 +97,7 @@ static struct mallow_process *file_map(long fd, uint64_t bytes, uint64_t samplin
         return NULL;
     }
     sys_keep_out_of_core(process, bytes);
+    process->held = held;
     return process;
 }
 
@@ -131,6 +134,7 @@ int process_open(void) {
     process->serial = serial;
     process->start_ns = sys_now_ns();
     process->file_bytes = layout.bytes;
+    process->settings = target.settings;
     process->modules_offset = sizeof *process;
     process->threads_offset = layout.threads;
     process->rings_offset = layout.rings;

@@ -100,6 +100,11 @@ long sys_truncate(int fd, uint64_t bytes) {
     return error;
 }
 
+long sys_lock_open_file(int fd) {
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    return CALL3(SYS_fcntl, fd, F_OFD_SETLK, &lock);
+}
+
 long sys_getpid(void) {
     return CALL1(SYS_getpid, 0);
 }

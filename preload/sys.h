@@ -27,6 +27,8 @@ long sys_size(int fd, uint64_t *bytes);
 long sys_readlink(const char *path, char *out, size_t bytes);
 long sys_getcwd(char *out, size_t bytes);
 long sys_truncate(int fd, uint64_t bytes);
+/* Locks an open file for writing, for as long as anything keeps it open: a mapping does, too. */
+long sys_lock_open_file(int fd);
 long sys_getpid(void);
 long sys_getppid(void);
 long sys_gettid(void);

@@ -43,6 +43,22 @@ enum mallow_control_flag {
 /* control.epoch: the recording is over; targets stop writing events and call the real allocator alone. */
 #define MALLOW_EPOCH_OVER UINT64_MAX
 
+#define MALLOW_MAX_UNREACHED 24u
+
+enum mallow_unreached_state {
+    MALLOW_UNREACHED_FREE = 0,
+    MALLOW_UNREACHED_BUSY = 1,  /* its name is being written */
+    MALLOW_UNREACHED_NOTED = 2, /* executed, or just about to be: an exec that fails gives the entry back */
+};
+
+/* A program that is executed in a mount namespace, below a root directory or with rights from where the run directory or the
+ * library cannot be opened. */
+struct mallow_unreached {
+    uint32_t state; /* enum mallow_unreached_state; release order; taken by compare-and-swap */
+    uint32_t pid;   /* in its own namespace */
+    char name[120]; /* as it was named to exec, from its end where it is longer; ends with NUL */
+};
+
 struct mallow_control {
     uint32_t magic;      /* MALLOW_CONTROL_MAGIC */
     uint32_t version;    /* MALLOW_WIRE_VERSION */
@@ -87,6 +103,10 @@ struct mallow_control {
     uint64_t silent;       /* the epoch as of which a target found that mallow is stopped: while epoch is the same,
                             * nobody waits; 0: never */
     uint64_t silent_pad[4];
+    /* Programs that were executed out of reach of this directory; written by targets. */
+    uint32_t unreached_more; /* without those in the list */
+    uint32_t unreached_pad;
+    struct mallow_unreached unreached[MALLOW_MAX_UNREACHED];
 };
 
 /* control.reader: FUTEX_OWNER_DIED. */
@@ -113,11 +133,22 @@ enum mallow_process_state {
     MALLOW_PROCESS_CLOSED = 2, /* written by mallow: it reads this file no more; the target stops recording */
 };
 
+enum mallow_setting {
+    MALLOW_SETTING_PYTHON_MALLOC = 1, /* PYTHONMALLOC is malloc or malloc_debug: no arenas of Python's own */
+    MALLOW_SETTING_ZEND_MALLOC = 2,   /* USE_ZEND_ALLOC is 0: no chunks of PHP's own */
+};
+
 enum mallow_origin {
     MALLOW_ORIGIN_EXEC = 1, /* this image began with exec: its heap began empty */
     MALLOW_ORIGIN_FORK = 2, /* it began with fork: it may free blocks that its parent allocated */
 };
 
+/*
+ * The lock of a process file (F_OFD_SETLK, for writing) belongs to the open file, and that to the image's mapping: the
+ * descriptor is closed. The kernel drops it when the image ends or execs, in whatever namespace. A forked child holds it
+ * as well, with the mapping that it inherits: a lock that is gone says that the image is, a lock that is there does not
+ * say that it lives.
+ */
 struct mallow_process {
     uint32_t magic;   /* MALLOW_PROCESS_MAGIC */
     uint32_t version; /* MALLOW_WIRE_VERSION */
@@ -143,7 +174,9 @@ struct mallow_process {
     uint32_t executable_len; /* bytes of path in text[] */
     uint32_t arguments_len;  /* bytes of NUL-separated arguments that follow it in text[] (cut to fit) */
     uint64_t sampling;       /* offset of struct mallow_sampling; 0: none */
-    char text[3968];
+    uint32_t held;           /* 1: the mapping of this file holds a lock on it; see below */
+    uint32_t settings;       /* enum mallow_setting, or-ed: what the image's environment says */
+    char text[3960];
 };
 
 #define MALLOW_MAX_MODULES 1024u
@@ -518,7 +551,7 @@ struct mallow_rule {
     int32_t offset[MALLOW_SAVED_COUNT];
 };
 
-_Static_assert(sizeof(struct mallow_control) == 320, "control layout");
+_Static_assert(sizeof(struct mallow_control) == 3400, "control layout");
 _Static_assert(sizeof(struct mallow_process) == 4096, "process header is a page");
 _Static_assert(sizeof(struct mallow_module) == 512, "module layout");
 _Static_assert(sizeof(struct mallow_thread) == 320, "thread layout: whole cache lines");

@@ -3,6 +3,7 @@
 mod agreement;
 mod bad_input;
 mod base;
+mod custom_allocators;
 mod diff;
 mod diff_pairing;
 mod diff_regressions;
@@ -35,6 +36,7 @@ mod list;
 mod liveness;
 mod merge;
 mod mixed_formats;
+mod namespaces;
 mod oracle;
 mod other_tools;
 mod packing;

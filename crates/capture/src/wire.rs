@@ -44,6 +44,10 @@ pub const DEPTH_LIMIT: u32 = 4096;
 pub const PROCESS_READY: u32 = 1;
 /// `MALLOW_PROCESS_CLOSED`
 pub const PROCESS_CLOSED: u32 = 2;
+/// `MALLOW_SETTING_PYTHON_MALLOC`
+pub const SETTING_PYTHON_MALLOC: u32 = 1;
+/// `MALLOW_SETTING_ZEND_MALLOC`
+pub const SETTING_ZEND_MALLOC: u32 = 2;
 /// `MALLOW_ORIGIN_FORK`
 pub const ORIGIN_FORK: u32 = 2;
 /// `MALLOW_MODULE_WANTED`
@@ -133,6 +137,26 @@ pub mod control {
     pub const READER_START: usize = 272;
     /// `silent`
     pub const SILENT: usize = 280;
+    /// `unreached_more`
+    pub const UNREACHED_MORE: usize = 320;
+    /// `unreached`
+    pub const UNREACHED: usize = 328;
+}
+
+/// Byte offsets in `struct mallow_unreached`.
+pub mod unreached {
+    /// Size of the struct.
+    pub const BYTES: usize = 128;
+    /// `MALLOW_MAX_UNREACHED`
+    pub const MAX: u32 = 24;
+    /// `MALLOW_UNREACHED_NOTED`
+    pub const NOTED: u32 = 2;
+    /// `state`
+    pub const STATE: usize = 0;
+    /// `pid`
+    pub const PID: usize = 4;
+    /// `name`
+    pub const NAME: usize = 8;
 }
 
 /// Byte offsets in `struct mallow_process`.
@@ -181,8 +205,12 @@ pub mod process {
     pub const ARGUMENTS_LEN: usize = 116;
     /// `sampling`
     pub const SAMPLING: usize = 120;
+    /// `held`
+    pub const HELD: usize = 128;
+    /// `settings`
+    pub const SETTINGS: usize = 132;
     /// `text`
-    pub const TEXT: usize = 128;
+    pub const TEXT: usize = 136;
 }
 
 /// Byte offsets in `struct mallow_module`.

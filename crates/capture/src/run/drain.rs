@@ -5,6 +5,7 @@ use super::directory::RunDirectory;
 use super::source::{self, Source};
 use super::spool::SpoolWriter;
 use super::tables::{self, Bases, Request};
+use super::writer::Writer;
 use crate::chunk::Chunk;
 use crate::wire::control;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -178,16 +179,21 @@ impl<'a> Drain<'a> {
 
     /// Ends the images whose process is gone or has become another image.
     fn census(&mut self) -> io::Result<()> {
-        // By their starts: a serial number is free again once its image is done with.
-        let mut newest: FxHashMap<u32, u64> = FxHashMap::default();
-        for image in &self.images {
-            let start = newest.entry(image.source.pid).or_default();
+        let (alive, mut over): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.images).into_iter().partition(|image| image.source.alive());
+        // By their starts: a serial number is free again once its image is done with. And by process: a pid may be that of
+        // several, each in a namespace of its own.
+        let mut newest: FxHashMap<Writer, u64> = FxHashMap::default();
+        for image in &alive {
+            let Some(writer) = image.source.writer() else { continue };
+            let start = newest.entry(writer).or_default();
             *start = (*start).max(image.source.start_ns());
         }
-        let (over, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut self.images)
-            .into_iter()
-            .partition(|i| newest.get(&i.source.pid).is_some_and(|&n| n > i.source.start_ns()) || !i.source.alive());
-        self.images = rest;
+        for image in alive {
+            let newest = image.source.writer().and_then(|writer| newest.get(&writer));
+            let replaced = newest.is_some_and(|&newest| newest > image.source.start_ns());
+            if replaced { &mut over } else { &mut self.images }.push(image);
+        }
         for image in &self.images {
             if image.source.threads() > 4 {
                 image.source.reclaim();

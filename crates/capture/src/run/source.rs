@@ -1,6 +1,6 @@
 //! One process file, read while its process writes it. Nothing in it is trusted.
 
-use super::writer::{Claim, Writer};
+use super::writer::{Claim, Owner, Writer, file_is_locked};
 use crate::chunk::{ModuleStart, ProcessStart};
 use crate::wire::{self, Segment, Shared, module, process, sampling, thread};
 use mallow_profile::FamilyCounts;
@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
@@ -21,9 +21,11 @@ pub struct Source {
     max_threads: u32,
     large_words: u64,
     small_words: u64,
-    name: OsString,
+    path: PathBuf,
     inode: u64,
-    writer: OnceLock<Option<Writer>>,
+    /// The image locked its file.
+    held: bool,
+    owner: OnceLock<Owner>,
     /// Process id, as the file says.
     pub pid: u32,
     /// Number in the file's name. Free again once mallow has removed the file.
@@ -83,9 +85,10 @@ impl Source {
             max_threads,
             large_words: large.into(),
             small_words: small.into(),
-            name: path.file_name().unwrap_or_default().to_owned(),
+            path: path.to_owned(),
             inode: metadata.ino(),
-            writer: OnceLock::new(),
+            held: shared.get32(process::HELD) != 0,
+            owner: OnceLock::new(),
             shared,
         }))
     }
@@ -112,6 +115,7 @@ impl Source {
             serial: self.serial,
             forked: self.shared.get32(process::ORIGIN) == wire::ORIGIN_FORK,
             start_ms: self.start_ns().saturating_sub(began_ns) / 1_000_000,
+            settings: self.shared.get32(process::SETTINGS),
             executable: String::from_utf8_lossy(&text(0, executable)).into_owned(),
             arguments: parts,
         }
@@ -252,7 +256,12 @@ impl Source {
 
     /// Gives the blocks of threads that no longer exist to new ones. Threads do so themselves at their end; those that
     /// allocate even later take a block again and cannot.
+    ///
+    /// Thread ids of another pid namespace cannot be looked up: there, threads alone give their blocks back.
     pub fn reclaim(&self) {
+        if !self.writer().is_some_and(|writer| writer.is_in_own_namespace_as(self.pid)) {
+            return;
+        }
         for index in 0..self.threads() {
             let at = self.thread_offset(index);
             let owner = self.shared.word32(at + thread::OWNER);
@@ -290,9 +299,16 @@ impl Source {
         (sum, self.shared.get64(process::UNRECORDED))
     }
 
-    /// The process that writes it; None where it was gone when this was asked first.
+    /// The process that writes it; None where it was gone when this was asked first, or cannot be found.
     pub fn writer(&self) -> Option<Writer> {
-        *self.writer.get_or_init(|| Writer::find(&self.claim()))
+        match self.owner() {
+            Owner::Found(writer) => Some(writer),
+            Owner::Gone | Owner::Hidden => None,
+        }
+    }
+
+    fn owner(&self) -> Owner {
+        *self.owner.get_or_init(|| Writer::find(&self.claim()))
     }
 
     /// Whether it is process `pid` that writes it.
@@ -301,12 +317,24 @@ impl Source {
     }
 
     fn claim(&self) -> Claim<'_> {
-        Claim { inode: self.inode, pid: self.pid, start_ns: self.start_ns(), name: self.name.as_encoded_bytes() }
+        let name = self.path.file_name().unwrap_or_default().as_encoded_bytes();
+        Claim { inode: self.inode, pid: self.pid, start_ns: self.start_ns(), name }
     }
 
-    /// True while the process that writes it exists and is no zombie.
+    /// True while the image that writes it lives: its process exists, is no zombie, and did not exec.
+    ///
+    /// A lock that is gone is the kernel's word for its end, in whatever namespace it was. One that is there may be held by a
+    /// child that was forked: then it is the process that counts, unless nobody may look at it.
     pub fn alive(&self) -> bool {
-        self.writer().is_some_and(Writer::alive)
+        let locked = self.held.then(|| file_is_locked(&self.path, self.inode)).flatten();
+        if locked == Some(false) {
+            return false;
+        }
+        match self.owner() {
+            Owner::Found(writer) => writer.alive(),
+            Owner::Gone => false,
+            Owner::Hidden => locked == Some(true),
+        }
     }
 }
 

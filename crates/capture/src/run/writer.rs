@@ -4,7 +4,9 @@ use super::directory::monotonic_ns;
 use crate::wire;
 use std::ffi::OsStr;
 use std::fs;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,6 +15,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Writer {
     pid: u32,
     start_ticks: u64,
+}
+
+/// What came of looking for the process that writes a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// It is this one.
+    Found(Writer),
+    /// It has ended, or has become something else by exec.
+    Gone,
+    /// A process that may be it cannot be looked into.
+    Hidden,
 }
 
 /// A file that some process says to write.
@@ -29,21 +42,43 @@ pub struct Claim<'a> {
 }
 
 impl Writer {
-    /// The living process that writes the file; None where it is gone, or has become something else by exec.
-    pub fn find(claim: &Claim<'_>) -> Option<Self> {
-        let elsewhere = || {
-            let all = foreign(claim.start_ns);
-            let of = all.iter().filter(|(_, own)| *own == claim.pid);
-            of.copied().find_map(|(pid, _)| Self::with_pid(pid, claim))
-        };
-        Self::with_pid(claim.pid, claim).or_else(elsewhere)
+    /// The living process that writes the file.
+    pub fn find(claim: &Claim<'_>) -> Owner {
+        let here = Self::if_it_is(claim.pid, claim);
+        if let Owner::Found(_) = here {
+            return here;
+        }
+        let all = foreign(claim.start_ns);
+        let elsewhere = all.iter().filter(|(_, own)| *own == claim.pid).map(|(pid, _)| Self::if_it_is(*pid, claim));
+        elsewhere.fold(here, |best, next| match (best, next) {
+            (Owner::Found(_), _) | (_, Owner::Gone) => best,
+            _ => next,
+        })
     }
 
-    /// The same, if it is this process.
+    /// The same, if it is this process. One that cannot be looked into is believed.
     pub fn with_pid(pid: u32, claim: &Claim<'_>) -> Option<Self> {
-        let start_ticks = start_ticks(pid)?;
-        let began_before = start_ticks <= ticks_since_boot(claim.start_ns);
-        (began_before && maps(pid, claim)).then_some(Self { pid, start_ticks })
+        match Self::if_it_is(pid, claim) {
+            Owner::Found(writer) => Some(writer),
+            Owner::Hidden => Some(Self { pid, start_ticks: start_ticks(pid)? }),
+            Owner::Gone => None,
+        }
+    }
+
+    fn if_it_is(pid: u32, claim: &Claim<'_>) -> Owner {
+        match start_ticks(pid) {
+            Some(start_ticks) if start_ticks <= ticks_since_boot(claim.start_ns) => match maps(pid, claim) {
+                Some(true) => Owner::Found(Self { pid, start_ticks }),
+                Some(false) => Owner::Gone,
+                None => Owner::Hidden,
+            },
+            _ => Owner::Gone,
+        }
+    }
+
+    /// Whether it has this pid in its own namespace, and that namespace is mallow's.
+    pub fn is_in_own_namespace_as(self, pid: u32) -> bool {
+        self.pid == pid && namespace(&pid.to_string()).is_some_and(|its| Some(its) == namespace("self"))
     }
 
     /// Whether it still runs, and is no zombie.
@@ -96,16 +131,37 @@ fn ticks_since_boot(monotonic: u64) -> u64 {
     monotonic.saturating_add(slept) / tick_ns
 }
 
-/// Whether the process has the file mapped. Of a process that does not tell, its pid and its start have to do.
-fn maps(pid: u32, claim: &Claim<'_>) -> bool {
-    let Ok(maps) = fs::read(format!("/proc/{pid}/maps")) else { return true };
+/// Whether something keeps a process file open that has locked it; None where the file cannot be opened any more, or another
+/// one has its name. Asks, and locks nothing.
+pub fn file_is_locked(path: &Path, inode: u64) -> Option<bool> {
+    let file = fs::OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path).ok()?;
+    if file.metadata().ok()?.ino() != inode {
+        return None;
+    }
+    // SAFETY: zero is a valid value of the struct, of which the fields that matter are set.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = libc::F_WRLCK as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    // SAFETY: the descriptor is open, and the struct lives until the call returns.
+    let asked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) };
+    (asked == 0).then_some(lock.l_type != libc::F_UNLCK as libc::c_short)
+}
+
+/// Whether the process has the file mapped; None: it cannot be looked into.
+fn maps(pid: u32, claim: &Claim<'_>) -> Option<bool> {
+    let maps = match fs::read(format!("/proc/{pid}/maps")) {
+        Ok(maps) => maps,
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return None,
+        // It ended meanwhile.
+        Err(_) => return Some(false),
+    };
     let inode = claim.inode.to_string();
-    maps.split(|&byte| byte == b'\n').any(|line| {
+    Some(maps.split(|&byte| byte == b'\n').any(|line| {
         // "ADDRESSES RIGHTS OFFSET DEVICE INODE PATH"; " (deleted)" may follow.
         let mut fields = line.split(|&byte| byte == b' ').filter(|field| !field.is_empty());
         let same = fields.nth(4) == Some(inode.as_bytes());
         same && line.windows(claim.name.len()).any(|part| part == claim.name)
-    })
+    }))
 }
 
 /// Processes of other pid namespaces, with the pids that they have there.
@@ -152,7 +208,6 @@ pub fn processes() -> impl Iterator<Item = u32> {
 mod tests {
     use super::*;
     use crate::wire::Shared;
-    use std::os::unix::fs::MetadataExt;
 
     /// A pid that comes again is another process, and so is one that is not mapping the file.
     #[test]
@@ -164,16 +219,16 @@ mod tests {
         file.set_len(4096).unwrap();
         let inode = file.metadata().unwrap().ino();
         let claim = |start_ns| Claim { inode, pid, start_ns, name: name.as_bytes() };
-        assert_eq!(Writer::find(&claim(monotonic_ns())), None, "not mapped");
+        assert_eq!(Writer::find(&claim(monotonic_ns())), Owner::Gone, "not mapped");
         assert_eq!(own_files(pid).unwrap(), [] as [PathBuf; 0]);
         let mapped = Shared::map(&file, 4096).unwrap();
         assert_eq!(own_files(pid).unwrap(), [path]);
-        let writer = Writer::find(&claim(monotonic_ns())).expect("this process");
+        let Owner::Found(writer) = Writer::find(&claim(monotonic_ns())) else { panic!("this process") };
         assert!(writer.alive() && writer.pid == pid);
-        assert_eq!(Writer::find(&claim(0)), None, "it is older than this process");
+        assert_eq!(Writer::find(&claim(0)), Owner::Gone, "it is older than this process");
         let later = Writer { start_ticks: writer.start_ticks + 1, ..writer };
         assert!(!later.alive(), "another one with this pid");
         drop(mapped);
-        assert_eq!(Writer::find(&claim(monotonic_ns())), None);
+        assert_eq!(Writer::find(&claim(monotonic_ns())), Owner::Gone);
     }
 }
