@@ -36,6 +36,7 @@ mod merge;
 mod mixed_formats;
 mod oracle;
 mod other_tools;
+mod output;
 mod packing;
 mod privileges;
 mod processes;

@@ -4,6 +4,7 @@ use super::directory::{About, about, bases, remove, unix_ms};
 use super::session::sources;
 use super::writer;
 use crate::wire::{self, control};
+use rustix::fs::{FlockOperation, flock};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -25,9 +26,19 @@ pub struct LeftBehind {
     pub still_running: u32,
 }
 
-/// Where the spool of a run directory lies, which is of no use without it.
-pub fn spool(directory: &Path) -> Option<PathBuf> {
-    fs::read_link(directory.join("spool")).ok()
+/// Links in a run directory: to its spool, and to the recording in the making.
+pub(super) const SPOOL: &str = "spool";
+pub(super) const PARTIAL: &str = "partial";
+
+/// Files that lie elsewhere and are of no use without the run directory: its spool, and the recording in the making, unless
+/// a later mallow has taken that over.
+pub fn files_elsewhere(directory: &Path) -> Vec<PathBuf> {
+    let link = |name| fs::read_link(directory.join(name)).ok().filter(|path| path.is_file());
+    let nobody_writes = |path: &PathBuf| {
+        let lock = FlockOperation::NonBlockingLockShared;
+        fs::File::open(path).is_ok_and(|file| flock(&file, lock) != Err(rustix::io::Errno::WOULDBLOCK))
+    };
+    link(SPOOL).into_iter().chain(link(PARTIAL).filter(nobody_writes)).collect()
 }
 
 /// What the control file of a run directory says, as far as it matters here.

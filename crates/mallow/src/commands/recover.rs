@@ -1,18 +1,19 @@
 //! `mallow recover`: a recording of what a killed `mallow record` left behind, or a list of what there is.
 
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use mallow_capture::recording::Writer;
 use mallow_capture::run::directory::unix_ms;
-use mallow_capture::run::left::{LeftBehind, left_behind, spool};
+use mallow_capture::run::left::{LeftBehind, files_elsewhere, left_behind};
 use mallow_capture::run::recover::recover;
 use mallow_capture::watch::{Control, Watch};
 use mallow_report::analysis::Which;
 use serde::Serialize;
 
 use super::record;
+use super::recording_file::RecordingFile;
 use super::watch::known::Known;
 use super::watch::session::{Moment, Session, Subject};
 use super::watch::text as watched;
@@ -32,18 +33,12 @@ pub fn run(flags: &RecoverFlags) -> Result<ExitCode> {
 
 /// Reads the run directory, writes the recording, and reports.
 fn one(dir: &Path, flags: &RecoverFlags) -> Result<ExitCode> {
-    let path = flags.output.clone().unwrap_or_else(|| PathBuf::from("recovered.mallow"));
-    let there_before = path.symlink_metadata().is_ok();
-    let recorded = match recover(dir, |options| Writer::create(&path, options)) {
-        Ok(recorded) => recorded,
-        Err(error) => {
-            if !there_before {
-                let _ = std::fs::remove_file(&path);
-            }
-            return Err(error.into());
-        }
-    };
-    record::finish(recorded, &path, None, Some(&flags.view))?;
+    let mut file = match &flags.output {
+        Some(path) => RecordingFile::named(path),
+        None => RecordingFile::usual(OsStr::new("recovered")),
+    }?;
+    let recorded = recover(dir, |options| file.writer(options))?;
+    record::finish(recorded, file, None, Some(&flags.view))?;
     output::say(&format!("when the recording is as you want it, remove what it was made of: {}", removal(dir)));
     Ok(exit::OK)
 }
@@ -76,8 +71,8 @@ fn samples(dir: &Path, flags: &RecoverFlags) -> Result<ExitCode> {
 
 /// A command that removes a run directory, and what lies elsewhere of it.
 fn removal(dir: &Path) -> String {
-    let spool = spool(dir).filter(|spool| spool.exists());
-    let words = [Some(dir.to_owned()), spool].into_iter().flatten().map(|path| quoted(&path.to_string_lossy()));
+    let all = std::iter::once(dir.to_owned()).chain(files_elsewhere(dir));
+    let words = all.map(|path| quoted(&path.to_string_lossy()));
     format!("rm -r {}", words.collect::<Vec<_>>().join(" "))
 }
 
