@@ -158,6 +158,8 @@ fn noexec_file_systems() {
 fn cache_of_somebody_else() {
     let Some(unshare) = mount_namespace("cache_of_somebody_else") else { return };
     let place = directory();
+    fs::set_permissions(place.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("opening the directory");
     let open = "mount -t tmpfs none /var/cache && mkdir -m 777 /var/cache/mallow && exec \"$@\"";
     let run = Run::new(unshare[0], place.path())
         .args(&unshare[1..])

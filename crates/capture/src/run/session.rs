@@ -7,7 +7,7 @@ use super::source::{Opened, Source};
 use super::spool::{SpoolReader, SpoolWriter};
 use super::unwatched::Unwatched;
 use super::{beforehand, launch, left, signals, tables};
-use crate::library::{self, LibraryError};
+use crate::library::{self, Library, LibraryError};
 use crate::replay::{End, EventSink, Options, Progress, Replay};
 use mallow_profile::{FamilyCounts, Profile};
 use std::ffi::OsString;
@@ -161,7 +161,7 @@ pub fn become_sampled(command: &[OsString], mode: Mode, period: u32) -> RunError
     }
 }
 
-fn sampled(command: &[OsString], mode: Mode, period: u32) -> Result<(RunDirectory, PathBuf), RunError> {
+fn sampled(command: &[OsString], mode: Mode, period: u32) -> Result<(RunDirectory, Library), RunError> {
     left::sweep();
     let program = command.first().map(OsString::as_os_str).unwrap_or_default();
     launch::find(program).map_err(|error| not_executed(command, error))?;
@@ -170,7 +170,7 @@ fn sampled(command: &[OsString], mode: Mode, period: u32) -> Result<(RunDirector
     run.sample(mode, period);
     let library = library::unpack(run.path())?;
     if mode == Mode::Sample {
-        beforehand::make(command, &library, run.path());
+        beforehand::make(command, &library.file, run.path());
     }
     Ok((run, library))
 }
@@ -342,7 +342,7 @@ fn not_executed(command: &[OsString], error: io::Error) -> RunError {
     }
 }
 
-fn spawn(run: &RunDirectory, library: &Path, command: &[OsString]) -> Result<Child, RunError> {
+fn spawn(run: &RunDirectory, library: &Library, command: &[OsString]) -> Result<Child, RunError> {
     signals::watch();
     let child = launch::launch(run, library, command).map_err(|error| not_executed(command, error))?;
     signals::pass_on_to(child.id() as i32);
