@@ -1,6 +1,7 @@
 /* See filter.h. */
 #include "filter.h"
 #include "arch.h"
+#include "ending.h"
 #include "sample.h"
 
 /* Not <unistd.h>, <signal.h> and <sys/prctl.h>: they declare prctl and syscall in another way. */
@@ -133,6 +134,8 @@ static long with_errno(long result) {
 EXPORT long syscall(long number, long a, long b, long c, long d, long e, long f) {
     if (UNLIKELY(number == SYS_seccomp) && (a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER))
         comes(a == SECCOMP_SET_MODE_FILTER, (const struct sock_fprog *)c);
+    if (UNLIKELY(number == SYS_exit_group))
+        ending_told(MALLOW_ENDING_AT_ONCE);
     if (LIKELY(next_syscall != NULL))
         return next_syscall(number, a, b, c, d, e, f);
     return with_errno(arch_syscall(number, a, b, c, d, e, f));

@@ -3,6 +3,7 @@
  *
  * The entry points start out at functions that initialise and then call again, so there is no test for it afterwards.
  */
+#include "ending.h"
 #include "entries.h"
 #include "exec.h"
 #include "measure.h"
@@ -187,6 +188,7 @@ COLD static int start(void) {
     real_resolve();
     /* More look-ups follow: what they allocate is the real allocator's by now, and not the arena's. */
     policy_install(&no_policy);
+    ending_setup();
     static const struct policy *const policies[] = {[MALLOW_MODE_COUNT] = &count_policy,
                                                     [MALLOW_MODE_TRACE] = &trace_policy,
                                                     [MALLOW_MODE_IDLE] = &no_policy,
@@ -238,8 +240,10 @@ __attribute__((constructor)) static void load(void) {
         pthread_atfork(before, after, in_child);
     /* The dynamic linker keeps its list locked while it is read. A child that is made meanwhile, by another thread, has
      * that lock for good: so it is read now, when there are none yet, and not at a first sample. */
-    if (sampled)
+    if (sampled) {
         modules_learn();
+        ending_watch();
+    }
     measure_check();
 }
 

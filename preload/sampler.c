@@ -219,11 +219,6 @@ COLD struct sampler *sampler_enter(void) {
     return s;
 }
 
-__attribute__((destructor)) static void image_exits(void) {
-    if (book != NULL && image_alive != 0)
-        __atomic_store_n(&book->exited, 1, __ATOMIC_RELAXED);
-}
-
 COLD int sampler_abandoned(struct sampler *s, uint64_t sp) {
     if (!unwind_owns(&s->begins.unwinder, sp) || !unwind_owns(&s->begins.unwinder, s->inside) || sp <= s->inside)
         return 0;

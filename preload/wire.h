@@ -271,6 +271,14 @@ enum mallow_over {
     MALLOW_OVER_FILTER = 2, /* a filter of system calls forbids what samples need */
 };
 
+/* How an image ended. One that was killed says nothing. */
+enum mallow_ending {
+    MALLOW_ENDING_NONE = 0,    /* it goes on, was killed, or became a program that Mallow does not see */
+    MALLOW_ENDING_EXIT = 1,    /* it runs its last destructors */
+    MALLOW_ENDING_AT_ONCE = 2, /* _exit, quick_exit or exit_group */
+    MALLOW_ENDING_EXEC = 3,    /* another image took its place, and says so */
+};
+
 struct mallow_sampling {
     uint64_t slots_offset;  /* of struct mallow_slot[max_slots] */
     uint64_t ends_offset;   /* of struct mallow_end[max_ends] */
@@ -278,7 +286,7 @@ struct mallow_sampling {
     uint64_t stacks_bytes;  /* its size */
     uint32_t max_slots;
     uint32_t max_ends; /* a power of two */
-    uint32_t exited;   /* 1: the image runs its last destructors; 0 in one that is gone: killed, _exit, or exec */
+    uint32_t exited;   /* enum mallow_ending */
     uint32_t over;     /* enum mallow_over */
     uint32_t pad[4];
     /* Written from here on. Each number only grows, but for mode and period. */

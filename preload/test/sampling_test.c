@@ -372,7 +372,8 @@ TEST(an_image_that_execs_is_another_one) {
     run("execs");
     CHECK(reading.images == 2 && reading.image[0].pid == reading.image[1].pid);
     CHECK_TEXT(samples_text(&reading.image[0]), "[malloc 5000]");
-    CHECK(samples_of(&reading.image[0])->exited == 0 && samples_of(&reading.image[1])->exited == 1);
+    CHECK(samples_of(&reading.image[0])->exited == MALLOW_ENDING_EXEC &&
+          samples_of(&reading.image[1])->exited == MALLOW_ENDING_EXIT);
     CHECK(samples_of(&reading.image[1])->begun == 4);
 }
 

@@ -132,7 +132,7 @@ fn killed() {
             let mut files: Vec<_> =
                 fs::read_dir(place.path()).expect("the place").flatten().map(|entry| entry.file_name()).collect();
             files.sort();
-            assert_eq!(files, ["begun", "ended", "out", "recovered"]);
+            assert_eq!(files, ["begun", "ended", "recovered"]);
         } else {
             assert_eq!(run.status, 1, "{}", run.err());
             assert!(run.err().contains("made by mallow stat"), "{}", run.err());

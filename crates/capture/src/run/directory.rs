@@ -236,7 +236,7 @@ impl Drop for RunDirectory {
 pub(crate) fn remove(path: &Path) {
     if fs::remove_dir_all(path).is_err() {
         let _ = fs::remove_dir(path.join("tables"));
-        for name in ["control", "about", "spool"] {
+        for name in ["control", "about", "spool", "partial"] {
             let _ = fs::remove_file(path.join(name));
         }
         let _ = fs::remove_dir_all(path).or_else(|_| fs::remove_dir(path));

@@ -1,6 +1,7 @@
 //! Starting the command as if mallow were not there.
 
 use super::directory::RunDirectory;
+use crate::library::Library;
 use crate::wire::{self, control};
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -58,23 +59,23 @@ pub fn find(program: &OsStr) -> io::Result<PathBuf> {
 }
 
 /// Starts `command` with the library loaded into it. Errors are those of exec: not found, not executable, ….
-pub fn launch(run: &RunDirectory, library: &Path, command: &[OsString]) -> io::Result<Child> {
+pub fn launch(run: &RunDirectory, library: &Library, command: &[OsString]) -> io::Result<Child> {
     prepared(run, library, command)?.spawn()
 }
 
 /// Becomes `command`, with the library loaded into it. Returns only where that could not be.
-pub fn become_command(run: &RunDirectory, library: &Path, command: &[OsString]) -> io::Error {
+pub fn become_command(run: &RunDirectory, library: &Library, command: &[OsString]) -> io::Error {
     match prepared(run, library, command) {
         Ok(mut command) => command.exec(),
         Err(error) => error,
     }
 }
 
-fn prepared(run: &RunDirectory, library: &Path, command: &[OsString]) -> io::Result<Command> {
+fn prepared(run: &RunDirectory, library: &Library, command: &[OsString]) -> io::Result<Command> {
     let Some((program, arguments)) = command.split_first() else {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     };
-    let mut preload = OsString::from(library);
+    let mut preload = OsString::from(&library.preload);
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
         preload.push(":");
         preload.push(others);

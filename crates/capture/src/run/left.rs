@@ -4,6 +4,7 @@ use super::directory::{About, about, bases, remove, unix_ms};
 use super::session::sources;
 use super::writer;
 use crate::wire::{self, control};
+use rustix::fs::{FlockOperation, flock};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -23,11 +24,23 @@ pub struct LeftBehind {
     pub sampled: bool,
     /// Processes that still go on.
     pub still_running: u32,
+    /// Of one that holds samples: all processes ended by themselves, or were never sampled.
+    pub in_order: bool,
 }
 
-/// Where the spool of a run directory lies, which is of no use without it.
-pub fn spool(directory: &Path) -> Option<PathBuf> {
-    fs::read_link(directory.join("spool")).ok()
+/// Links in a run directory: to its spool, and to the recording in the making.
+pub(super) const SPOOL: &str = "spool";
+pub(super) const PARTIAL: &str = "partial";
+
+/// Files that lie elsewhere and are of no use without the run directory: its spool, and the recording in the making, unless
+/// a later mallow has taken that over.
+pub fn files_elsewhere(directory: &Path) -> Vec<PathBuf> {
+    let link = |name| fs::read_link(directory.join(name)).ok().filter(|path| path.is_file());
+    let nobody_writes = |path: &PathBuf| {
+        let lock = FlockOperation::NonBlockingLockShared;
+        fs::File::open(path).is_ok_and(|file| flock(&file, lock) != Err(rustix::io::Errno::WOULDBLOCK))
+    };
+    link(SPOOL).into_iter().chain(link(PARTIAL).filter(nobody_writes)).collect()
 }
 
 /// What the control file of a run directory says, as far as it matters here.
@@ -77,31 +90,29 @@ fn candidates() -> Vec<PathBuf> {
 
 /// Directories of sampling runs stay when mallow leaves, so that it can come back; the next one that starts a run removes
 /// those in which nobody lives. What a crash left is kept for [`KEPT_MS`], and the latest [`KEPT_BYTES`] of it: somebody may
-/// want to look at it.
+/// want to look at it. What a killed `mallow stat` left is of no use, and goes as late.
 pub fn sweep() {
     let now_ms = unix_ms();
     let mut kept_bytes = 0;
     let all: Vec<LeftBehind> =
-        left_behind().into_iter().filter(|left| left.sampled && left.still_running == 0).collect();
+        left_behind().into_iter().filter(|left| !left.traced && left.still_running == 0).collect();
     let inhabited = if all.is_empty() { Vec::new() } else { inhabited() };
     for left in all.iter().rev() {
         let age_ms = now_ms.saturating_sub(left.about.started_unix_ms);
         if age_ms <= STARTING_MS || inhabited.contains(&left.path) {
             continue;
         }
-        let sources = sources(&left.path);
-        let nothing_to_tell = sources.iter().all(|source| source.ended_in_order() || source.samples() == 0);
-        kept_bytes += if nothing_to_tell { 0 } else { bytes(&left.path) };
-        if nothing_to_tell || age_ms > KEPT_MS || kept_bytes > KEPT_BYTES {
+        kept_bytes += if left.in_order { 0 } else { bytes(&left.path) };
+        if left.in_order || age_ms > KEPT_MS || kept_bytes > KEPT_BYTES {
             remove(&left.path);
         }
     }
 }
 
-/// A week.
-const KEPT_MS: u64 = 7 * 24 * 3600 * 1000;
+/// A day.
+const KEPT_MS: u64 = 24 * 3600 * 1000;
 /// They lie in memory.
-const KEPT_BYTES: u64 = 256 << 20;
+const KEPT_BYTES: u64 = 64 << 20;
 /// A command that was just started may not have made its file yet.
 const STARTING_MS: u64 = 10 * 1000;
 
@@ -132,15 +143,18 @@ fn left(path: &Path) -> Option<LeftBehind> {
     if reader(path, &control).is_some() {
         return None;
     }
-    let mut pids: Vec<u32> = sources(path).iter().filter(|s| s.alive()).map(|s| s.pid).collect();
+    let sources = sources(path);
+    let mut pids: Vec<u32> = sources.iter().filter(|s| s.alive()).map(|s| s.pid).collect();
     pids.sort_unstable();
     pids.dedup();
+    let sampled = matches!(control.mode, wire::MODE_SAMPLE | wire::MODE_DORMANT);
     Some(LeftBehind {
         path: path.to_owned(),
         about: about(path).ok()?,
         traced: control.mode == wire::MODE_TRACE,
-        sampled: matches!(control.mode, wire::MODE_SAMPLE | wire::MODE_DORMANT),
+        sampled,
         still_running: pids.len() as u32,
+        in_order: sampled && sources.iter().all(|source| source.ended_in_order() || source.samples() == 0),
     })
 }
 

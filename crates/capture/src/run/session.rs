@@ -7,12 +7,12 @@ use super::source::{Opened, Source};
 use super::spool::{SpoolReader, SpoolWriter};
 use super::unwatched::Unwatched;
 use super::{beforehand, launch, left, signals, tables};
-use crate::library::{self, LibraryError};
+use crate::library::{self, Library, LibraryError};
 use crate::replay::{End, EventSink, Options, Progress, Replay};
 use crate::sight;
 use mallow_profile::{CustomAllocator, FamilyCounts, Profile};
 use std::ffi::OsString;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::ExitStatusExt;
@@ -45,6 +45,16 @@ pub enum RunError {
     /// No spool.
     #[error("cannot write {0}: {1}; name another output with -o")]
     Spool(PathBuf, io::Error),
+    /// What the command did was not read to its end. The run directory and the spool stay.
+    #[error("the recording could not be completed: {error}; mallow recover {0} makes it of what was recorded", directory.display())]
+    Incomplete {
+        /// Why.
+        error: io::Error,
+        /// The run directory.
+        directory: PathBuf,
+        /// The command's, as a shell shows it. None: it still ran.
+        exit_status: Option<i32>,
+    },
     /// A signal came when the command had ended, and not all was replayed. The run directory and the spool stay.
     #[error("stopped before the recording was complete: mallow recover {0} makes it of what was recorded", directory.display())]
     Stopped {
@@ -160,7 +170,7 @@ pub fn become_sampled(command: &[OsString], mode: Mode, period: u32) -> RunError
     }
 }
 
-fn sampled(command: &[OsString], mode: Mode, period: u32) -> Result<(RunDirectory, PathBuf), RunError> {
+fn sampled(command: &[OsString], mode: Mode, period: u32) -> Result<(RunDirectory, Library), RunError> {
     left::sweep();
     let program = command.first().map(OsString::as_os_str).unwrap_or_default();
     launch::find(program).map_err(|error| not_executed(command, error))?;
@@ -169,7 +179,7 @@ fn sampled(command: &[OsString], mode: Mode, period: u32) -> Result<(RunDirector
     run.sample(mode, period);
     let library = library::unpack(run.path())?;
     if mode == Mode::Sample {
-        beforehand::make(command, &library, run.path());
+        beforehand::make(command, &library.file, run.path());
     }
     Ok((run, library))
 }
@@ -183,8 +193,10 @@ pub struct Recording<'a> {
     pub settings: Settings,
     /// Go on until all processes have ended.
     pub wait: bool,
-    /// Where the spool goes: beside the recording, on a disk.
+    /// Where the spool goes: beside the recording, on a disk. A suffix follows, so that the file is a new one.
     pub spool: &'a Path,
+    /// Where the recording lies until it is complete: what a killed mallow leaves, besides the run directory and the spool.
+    pub partial: Option<&'a Path>,
 }
 
 /// Runs `command` and records it into what `sink` makes. `tick` is called a few times a second.
@@ -200,19 +212,15 @@ pub fn record<S: EventSink + Send>(
     let mut run = RunDirectory::create(&how.settings, &words(command)).map_err(RunError::Directory)?;
     let library = library::unpack(run.path())?;
     let about = about(run.path()).map_err(RunError::Directory)?;
-    let spool_error = |error| RunError::Spool(how.spool.to_owned(), error);
-    let spool = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .custom_flags(libc::O_NOFOLLOW)
-        .open(how.spool)
-        .map_err(spool_error)?;
-    let spool_guard = Remove(how.spool);
-    std::os::unix::fs::symlink(how.spool.canonicalize().map_err(spool_error)?, run.path().join("spool"))
-        .map_err(RunError::Directory)?;
+    let (spool_guard, spool) = make_spool(how.spool)?;
+    let spool_error = |error| RunError::Spool(spool_guard.0.clone(), error);
+    let link = |to: &Path, name: &str| std::os::unix::fs::symlink(to, run.path().join(name));
+    let spool_again = spool.try_clone().map_err(spool_error)?;
+    link(&spool_guard.0.canonicalize().map_err(spool_error)?, left::SPOOL).map_err(RunError::Directory)?;
+    if let Some(partial) = how.partial {
+        let whole = std::path::absolute(partial).map_err(RunError::Directory)?;
+        link(&whole, left::PARTIAL).map_err(RunError::Directory)?;
+    }
     let options = options(&about);
     let sink = sink(&options).map_err(RunError::Recording)?;
     let mut child = spawn(&run, &library, command)?;
@@ -221,9 +229,10 @@ pub fn record<S: EventSink + Send>(
     let shown = Shown::default();
     let progress = Mutex::new(Progress::default());
     let replay = Replay::new(options, sink);
+    let mut command_status = None;
     let outcome = std::thread::scope(|scope| {
         let (send, receive) = std::sync::mpsc::channel();
-        let drain = Drain::new(&run, &shown, SpoolWriter::new(spool.try_clone()?), send, about.started_ns);
+        let drain = Drain::new(&run, &shown, SpoolWriter::new(spool_again), send, about.started_ns);
         let directory = run.path();
         scope.spawn(move || tables::serve(&receive, directory));
         let draining = scope.spawn(|| drain.work());
@@ -241,6 +250,7 @@ pub fn record<S: EventSink + Send>(
             signals::interrupts() >= 2 || draining.is_finished()
         };
         let mut exit_status = wait(&mut child, &mut unwatched, &run, &mut enough);
+        command_status = exit_status;
         while how.wait && exit_status.is_some() && shown.running.load(Ordering::Relaxed) > 0 && !enough() {
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -251,7 +261,11 @@ pub fn record<S: EventSink + Send>(
         let drained = draining.join().unwrap_or_else(|_| Err(io::Error::other("the drain failed")));
         // A thread that stood back cannot step forward again without privileges: another one does the rest.
         shown.drained.store(true, Ordering::Release);
-        let (replay, spool) = following.join().map_err(|_| io::Error::other("the replay failed"))??;
+        let followed = following.join().unwrap_or_else(|_| Err(io::Error::other("the replay failed")));
+        if followed.is_err() && exit_status.is_none() && drained.is_err() {
+            command_status = wait(&mut child, &mut unwatched, &mut || signals::interrupts() >= 2);
+        }
+        let (replay, spool) = followed?;
         let replaying = scope.spawn(|| follow_to_end(replay, spool, &shown, &progress));
         while !replaying.is_finished() {
             show(true, tick);
@@ -262,6 +276,7 @@ pub fn record<S: EventSink + Send>(
         if exit_status.is_none() && drained.is_err() {
             // The disk is full, not the command's life: it goes on unrecorded, and its status is still mallow's.
             exit_status = wait(&mut child, &mut unwatched, &run, &mut || signals::interrupts() >= 2);
+            command_status = exit_status;
         }
         let cut_short = drained.err().map(|error| format!("the spool could not be written: {error}"));
         Ok((replay, End { duration_ms, exit_status, cut_short }, still_running))
@@ -288,7 +303,7 @@ pub fn record<S: EventSink + Send>(
         Ok((None, ..)) => {
             RunError::Stopped { signal: signals::stop().unwrap_or_default(), directory: run.path().to_owned() }
         }
-        Err(error) => spool_error(error),
+        Err(error) => RunError::Incomplete { error, directory: run.path().to_owned(), exit_status: command_status },
     };
     run.keep();
     std::mem::forget(spool_guard);
@@ -296,11 +311,28 @@ pub fn record<S: EventSink + Send>(
 }
 
 /// Removes a file when dropped.
-struct Remove<'a>(&'a Path);
+struct Remove(PathBuf);
 
-impl Drop for Remove<'_> {
+impl Drop for Remove {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(self.0);
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// A new file: pids come again, and containers that share a directory have the same ones, while a spool that a killed mallow left
+/// is what its recording can be made of.
+fn make_spool(path: &Path) -> Result<(Remove, File), RunError> {
+    const MOST: u32 = 1000;
+    let mut number = 1;
+    loop {
+        let mut name = path.as_os_str().to_owned();
+        name.push(if number == 1 { ".spool".to_owned() } else { format!("-{number}.spool") });
+        let name = PathBuf::from(name);
+        match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&name) {
+            Ok(file) => return Ok((Remove(name), file)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < MOST => number += 1,
+            Err(error) => return Err(RunError::Spool(name, error)),
+        }
     }
 }
 
@@ -319,7 +351,7 @@ fn not_executed(command: &[OsString], error: io::Error) -> RunError {
     }
 }
 
-fn spawn(run: &RunDirectory, library: &Path, command: &[OsString]) -> Result<Child, RunError> {
+fn spawn(run: &RunDirectory, library: &Library, command: &[OsString]) -> Result<Child, RunError> {
     signals::watch();
     let child = launch::launch(run, library, command).map_err(|error| not_executed(command, error))?;
     signals::pass_on_to(child.id() as i32);

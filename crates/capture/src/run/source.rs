@@ -131,8 +131,8 @@ impl Source {
         self.shared.get64(process::START_NS)
     }
 
-    /// Whether an image of a sampling run ran to its end, with all that it does at exit; false of one that goes on, was
-    /// killed, or left without a word (`_exit`, exec).
+    /// Whether an image of a sampling run ended by itself: by exit or `_exit`, or by exec of a program that Mallow sees. False of
+    /// one that goes on, or that a signal killed.
     pub fn ended_in_order(&self) -> bool {
         let at = self.shared.get64(process::SAMPLING) as usize;
         at != 0 && self.shared.get32(at.saturating_add(sampling::EXITED)) != 0

@@ -1,7 +1,7 @@
 //! Whether this machine lets Mallow record: the same places are tried that a run uses, and left as a run leaves them.
 
 use super::{Finding, Status};
-use crate::library::{self, LibraryError};
+use crate::library::{self, Library, LibraryError};
 use crate::run::directory::{Mode, Regions, RunDirectory, Settings};
 use crate::table::TableCache;
 use crate::wire;
@@ -58,9 +58,19 @@ fn run_directory(path: &Path) -> Finding {
     Finding::works(CHECK, format!("{shown}, in memory, {} MB left", free / 1_000_000))
 }
 
-fn library(unpacked: &Result<std::path::PathBuf, LibraryError>) -> Finding {
+fn library(unpacked: &Result<Library, LibraryError>) -> Finding {
+    const CHECK: &str = "libmallow.so";
     match unpacked {
-        Ok(path) => Finding::works("libmallow.so", path.display().to_string()),
+        Ok(library) if rustix::process::geteuid().is_root() && !library.for_all => Finding::partly(
+            CHECK,
+            format!(
+                "{}, which root alone can read: a program that gives up root's rights and starts another makes the dynamic \
+                 linker complain into its standard error",
+                library.file.display()
+            ),
+            "make /var/cache writable, or set XDG_CACHE_HOME or TMPDIR to a directory that every user can read",
+        ),
+        Ok(library) => Finding::works(CHECK, library.file.display().to_string()),
         // It says what to do.
         Err(error) => Finding { check: "libmallow.so", status: Status::Fails, found: error.to_string(), remedy: None },
     }

@@ -11,9 +11,13 @@ use mallow_capture::sight::{self, Chain};
 use crate::text::units::of;
 use crate::{exit, output};
 
-/// A run that could not be: a command that cannot be executed has exit codes of its own, and a signal has that of one.
-pub fn failed(error: RunError) -> Result<ExitCode> {
+/// A run that could not be: a command that cannot be executed has exit codes of its own, and a signal has that of one. Where
+/// the command ran, its status is mallow's unless the user had it otherwise; see [`status_after`].
+pub fn failed(error: RunError, fail_on_write_error: bool) -> Result<ExitCode> {
     match &error {
+        &RunError::Incomplete { exit_status, .. } => {
+            Ok(status_after(exit_status, Err(error.into()), fail_on_write_error))
+        }
         RunError::Command { command, error } => {
             output::say(&format!("{command}: {}", refusal(error)));
             Ok(ExitCode::from(match error.kind() {
@@ -42,6 +46,18 @@ pub fn refusal(error: &Error) -> String {
 pub fn status(status: Option<i32>) -> ExitCode {
     const INTERRUPTED: u8 = 128 + 2;
     ExitCode::from(status.map_or(INTERRUPTED, |status| status as u8))
+}
+
+/// The same where mallow's own output may have failed: that is one line on standard error, and changes the status only where
+/// `fail_on_write_error` asks for it.
+pub fn status_after(ended: Option<i32>, output: Result<()>, fail_on_write_error: bool) -> ExitCode {
+    match output {
+        Ok(()) => status(ended),
+        Err(error) => {
+            output::say(&format!("{error:#}"));
+            if fail_on_write_error { ExitCode::from(exit::FAILED_AROUND_COMMAND) } else { status(ended) }
+        }
+    }
 }
 
 /// What was recorded of a command's processes, and what not.

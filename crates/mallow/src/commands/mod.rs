@@ -23,6 +23,7 @@ pub mod list_code;
 pub mod merge;
 pub mod pack;
 pub mod record;
+mod recording_file;
 pub mod recover;
 mod remote;
 pub mod report;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mallow_capture::recording::Writer;
 use mallow_capture::run::directory::{Mode, Settings};
@@ -15,9 +15,9 @@ use mallow_symbols::symbolize_jit_all;
 
 use super::launched::{self, Sight};
 use super::pack::{self, Sources};
+use super::recording_file::RecordingFile;
 use super::report::{self, How};
 use super::source;
-use super::written;
 use crate::flags::{RecordFlags, ViewFlags};
 use crate::output;
 use crate::text::Stream;
@@ -25,9 +25,11 @@ use crate::text::units::{bytes, count, span};
 
 /// Records, then shows the report on standard error: standard output is the command's.
 pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
-    let path = flags.output.clone().unwrap_or_else(|| default_output(flags.run.command.first()));
-    written::is_somewhere(&path)?;
-    let spool = beside(&path);
+    let mut file = match &flags.output {
+        Some(path) => RecordingFile::named(path),
+        None => RecordingFile::usual(name(flags.run.command.first())),
+    }?;
+    let (spool, partial) = (beside(file.path()), file.partial().map(Path::to_owned));
     let how = Recording {
         settings: Settings {
             mode: Mode::Trace,
@@ -37,20 +39,14 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
         },
         wait: flags.wait,
         spool: &spool,
+        partial: partial.as_deref(),
     };
     let line = StatusLine::new();
-    let there_before = path.symlink_metadata().is_ok();
-    let create = |options: &_| Writer::create(&path, options);
-    let recorded = match session::record(&flags.run.command, &how, create, &mut |tick| line.show(tick)) {
-        Ok(recorded) => recorded,
-        Err(error) => {
-            if !there_before {
-                // There is nothing in it.
-                let _ = std::fs::remove_file(&path);
-            }
-            return launched::failed(error);
-        }
-    };
+    let recorded =
+        match session::record(&flags.run.command, &how, |options| file.writer(options), &mut |tick| line.show(tick)) {
+            Ok(recorded) => recorded,
+            Err(error) => return launched::failed(error, flags.fail_on_write_error),
+        };
     line.clear();
     let exit_status = recorded.exit_status;
     let processes = &recorded.profile.processes;
@@ -66,8 +62,10 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     let embed = flags.embed_symbols.then_some(Embed { sources: !flags.no_sources });
     // Of a program that was out of sight there is nothing to report but that, in text.
     let report = !flags.no_report && (sight.seen > 0 || flags.view.json);
-    finish(recorded, &path, embed, report.then_some(&flags.view))?;
-    Ok(launched::status(exit_status))
+    let cut_short = recorded.profile.ending.cut_short.clone();
+    let written = finish(recorded, file, embed, report.then_some(&flags.view))
+        .and_then(|()| cut_short.map_or(Ok(()), |why| bail!("the recording is cut short: {why}")));
+    Ok(launched::status_after(exit_status, written, flags.fail_on_write_error))
 }
 
 /// What a recording is to carry, for other machines.
@@ -77,10 +75,15 @@ pub struct Embed {
     pub sources: bool,
 }
 
-/// Closes the recording, says where it is, and shows the report where there is to be one.
-pub fn finish(recorded: Recorded<Writer>, path: &Path, embed: Option<Embed>, view: Option<&ViewFlags>) -> Result<()> {
+/// Closes the recording, says where it is, and shows the report where there is to be one. Of what fails the rest is done all
+/// the same.
+pub fn finish(
+    recorded: Recorded<Writer>,
+    file: RecordingFile,
+    embed: Option<Embed>,
+    view: Option<&ViewFlags>,
+) -> Result<()> {
     let Recorded { mut profile, sink, .. } = recorded;
-    let shown = path.display();
     let (recording, closed, carries) = match embed {
         None => {
             // What a JIT made has names only as long as its map lies in /tmp: they are kept in the recording.
@@ -97,30 +100,24 @@ pub fn finish(recorded: Recorded<Writer>, path: &Path, embed: Option<Embed>, vie
             (Some(recording), closed, carries)
         }
     };
+    let shown = file.path().display().to_string();
+    let completed = file.complete();
+    let mut reported = Ok(());
     if let (Some(recording), Some(view)) = (&recording, view) {
         let how = How { view, stacks: false, least: None, stream: Stream::Err };
-        output::tell(&report::render(recording, &how)?);
+        reported = report::render(recording, &how).map(|text| output::tell(&text));
     }
-    match closed {
-        Ok(_) => {
-            output::say(&format!("recorded to {shown}{carries}"));
-            Ok(())
-        }
-        Err(error) => {
-            Err(error).with_context(|| format!("{shown} could not be written to its end; what it holds can be read"))
-        }
-    }
+    closed.with_context(|| format!("{shown} could not be written to its end; what it holds can be read"))?;
+    output::say(&format!("recorded to {}{carries}", completed?));
+    reported
 }
 
-/// NAME.mallow in the current directory, for a command NAME.
-fn default_output(program: Option<&std::ffi::OsString>) -> PathBuf {
-    let name = program.map(Path::new).and_then(Path::file_name).unwrap_or(OsStr::new("command"));
-    let mut output = name.to_owned();
-    output.push(".mallow");
-    PathBuf::from(output)
+/// The command's name, which its recording has unless the user names one.
+fn name(program: Option<&std::ffi::OsString>) -> &OsStr {
+    program.map(Path::new).and_then(Path::file_name).unwrap_or(OsStr::new("command"))
 }
 
-/// Where the spool of a recording goes: beside it, on a disk, unless it is a device, or there is little room and more
+/// Where the spool of a recording goes, without its suffix: beside it, on a disk, unless it is a device, or there is little room and more
 /// elsewhere.
 fn beside(path: &Path) -> PathBuf {
     const LITTLE: u64 = 1 << 30;
@@ -134,7 +131,7 @@ fn beside(path: &Path) -> PathBuf {
     };
     let here = room(directory);
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.spool", std::process::id()));
+    name.push(format!(".{}", std::process::id()));
     if here < LITTLE && here < room(&elsewhere) { elsewhere.join(name) } else { directory.join(name) }
 }
 

@@ -1,18 +1,19 @@
 //! `mallow recover`: a recording of what a killed `mallow record` left behind, or a list of what there is.
 
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use mallow_capture::recording::Writer;
 use mallow_capture::run::directory::unix_ms;
-use mallow_capture::run::left::{LeftBehind, left_behind, spool};
+use mallow_capture::run::left::{LeftBehind, files_elsewhere, left_behind};
 use mallow_capture::run::recover::recover;
 use mallow_capture::watch::{Control, Watch};
 use mallow_report::analysis::Which;
 use serde::Serialize;
 
 use super::record;
+use super::recording_file::RecordingFile;
 use super::watch::known::Known;
 use super::watch::session::{Moment, Session, Subject};
 use super::watch::text as watched;
@@ -32,18 +33,12 @@ pub fn run(flags: &RecoverFlags) -> Result<ExitCode> {
 
 /// Reads the run directory, writes the recording, and reports.
 fn one(dir: &Path, flags: &RecoverFlags) -> Result<ExitCode> {
-    let path = flags.output.clone().unwrap_or_else(|| PathBuf::from("recovered.mallow"));
-    let there_before = path.symlink_metadata().is_ok();
-    let recorded = match recover(dir, |options| Writer::create(&path, options)) {
-        Ok(recorded) => recorded,
-        Err(error) => {
-            if !there_before {
-                let _ = std::fs::remove_file(&path);
-            }
-            return Err(error.into());
-        }
-    };
-    record::finish(recorded, &path, None, Some(&flags.view))?;
+    let mut file = match &flags.output {
+        Some(path) => RecordingFile::named(path),
+        None => RecordingFile::usual(OsStr::new("recovered")),
+    }?;
+    let recorded = recover(dir, |options| file.writer(options))?;
+    record::finish(recorded, file, None, Some(&flags.view))?;
     output::say(&format!("when the recording is as you want it, remove what it was made of: {}", removal(dir)));
     Ok(exit::OK)
 }
@@ -76,8 +71,8 @@ fn samples(dir: &Path, flags: &RecoverFlags) -> Result<ExitCode> {
 
 /// A command that removes a run directory, and what lies elsewhere of it.
 fn removal(dir: &Path) -> String {
-    let spool = spool(dir).filter(|spool| spool.exists());
-    let words = [Some(dir.to_owned()), spool].into_iter().flatten().map(|path| quoted(&path.to_string_lossy()));
+    let all = std::iter::once(dir.to_owned()).chain(files_elsewhere(dir));
+    let words = all.map(|path| quoted(&path.to_string_lossy()));
     format!("rm -r {}", words.collect::<Vec<_>>().join(" "))
 }
 
@@ -100,6 +95,8 @@ struct Row {
     /// It was recorded or sampled, not only counted.
     recoverable: bool,
     still_running: u32,
+    /// It holds samples, and no events.
+    sampled: bool,
     #[serde(skip)]
     removal: String,
 }
@@ -112,6 +109,7 @@ impl Row {
             started_unix_ms: left.about.started_unix_ms,
             recoverable: left.traced || left.sampled,
             still_running: left.still_running,
+            sampled: left.sampled,
             removal: removal(&left.path),
         }
     }
@@ -123,7 +121,9 @@ fn list(flags: &RecoverFlags) -> Result<ExitCode> {
             "-o names a recording to make, so name the directory to make it of, too; mallow recover alone lists them"
         );
     }
-    let rows: Vec<Row> = left_behind().iter().map(Row::of).collect();
+    // A program that goes on was left by nobody: mallow watch joins it. What ended by itself goes with the next mallow run.
+    let was_left = |left: &&LeftBehind| !left.sampled || (left.still_running == 0 && !left.in_order);
+    let rows: Vec<Row> = left_behind().iter().filter(was_left).map(Row::of).collect();
     if flags.view.json {
         output::print(&output::json_value(&serde_json::json!({ "left_behind": rows }))?)?;
         return Ok(exit::OK);
@@ -134,28 +134,27 @@ fn list(flags: &RecoverFlags) -> Result<ExitCode> {
 
 fn text(rows: &[Row], now_unix_ms: u64, look: &Look) -> String {
     let mut page = Page::new(*look);
-    let (recorded, counted): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.recoverable);
-    if recorded.is_empty() {
+    let (sampled, others): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.sampled);
+    let (recorded, counted): (Vec<&Row>, Vec<&Row>) = others.into_iter().partition(|row| row.recoverable);
+    if recorded.is_empty() && sampled.is_empty() {
         page.line(Line::new().plain("Nothing to recover: no recording of yours was left behind."));
-    } else {
+    }
+    if !recorded.is_empty() {
         page.line(Line::new().strong("Recordings that a killed mallow left behind"));
-        let mut table = Table::new(&[Align::Left, Align::Right, Align::Left]);
-        for row in &recorded {
-            let ago = format!("{} ago", span(now_unix_ms.saturating_sub(row.started_unix_ms)));
-            let mut command = Line::new().plain(row.command.join(" "));
-            if row.still_running > 0 {
-                command = command.faint(format!(
-                    "; {} still {}",
-                    of(row.still_running.into(), "process"),
-                    if row.still_running == 1 { "runs" } else { "run" }
-                ));
-            }
-            table.row([Line::new().plain(&row.directory), Line::new().plain(ago), command]);
-        }
-        table.onto(&mut page);
+        rows_onto(&recorded, now_unix_ms, &mut page);
         page.gap();
         page.line(Line::new().plain("To make a recording of one:"));
         page.line(Line::new().plain("  mallow recover -o FILE.mallow DIRECTORY"));
+    }
+    if !sampled.is_empty() {
+        if !recorded.is_empty() {
+            page.gap();
+        }
+        page.line(Line::new().strong("Samples of programs that a signal ended, or that became another program"));
+        rows_onto(&sampled, now_unix_ms, &mut page);
+        page.gap();
+        page.line(Line::new().plain("To see what was live, and what was freed last:"));
+        page.line(Line::new().plain("  mallow recover DIRECTORY"));
     }
     if !counted.is_empty() {
         page.gap();
@@ -167,6 +166,23 @@ fn text(rows: &[Row], now_unix_ms: u64, look: &Look) -> String {
     page.into_text()
 }
 
+fn rows_onto(rows: &[&Row], now_unix_ms: u64, page: &mut Page) {
+    let mut table = Table::new(&[Align::Left, Align::Right, Align::Left]);
+    for row in rows {
+        let ago = format!("{} ago", span(now_unix_ms.saturating_sub(row.started_unix_ms)));
+        let mut command = Line::new().plain(row.command.join(" "));
+        if row.still_running > 0 {
+            command = command.faint(format!(
+                "; {} still {}",
+                of(row.still_running.into(), "process"),
+                if row.still_running == 1 { "runs" } else { "run" }
+            ));
+        }
+        table.row([Line::new().plain(&row.directory), Line::new().plain(ago), command]);
+    }
+    table.onto(page);
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Row, quoted, text};
@@ -176,13 +192,21 @@ mod tests {
         let directory = format!("/dev/shm/mallow-{number:07}-c0ffee");
         let command = vec!["redis-server".to_owned(), "--port\n0".to_owned()];
         let removal = format!("rm -r {directory}");
-        Row { directory, command, started_unix_ms: 1_000_000, recoverable, still_running, removal }
+        Row { directory, command, started_unix_ms: 1_000_000, recoverable, still_running, sampled: false, removal }
     }
 
     #[test]
     fn what_was_left_behind_and_what_to_type() {
         let rows = [row(4711, true, 0), row(12, false, 0), row(815, true, 2)];
         insta::assert_snapshot!(text(&rows, 8_303_000, &Look::default()));
+    }
+
+    #[test]
+    fn samples_are_no_recordings() {
+        let sampled = Row { sampled: true, ..row(4711, true, 0) };
+        let told = text(&[sampled], 8_303_000, &Look::default());
+        assert!(told.starts_with("Samples of programs that a signal ended"), "{told}");
+        assert!(!told.contains("killed mallow") && told.contains("  mallow recover DIRECTORY\n"), "{told}");
     }
 
     #[test]

@@ -12,5 +12,5 @@ use crate::flags::RunFlags;
 /// Returns only where the command could not be executed.
 pub fn run(flags: &RunFlags) -> Result<ExitCode> {
     let mode = if flags.sample { Mode::Sample } else { Mode::Dormant };
-    launched::failed(session::become_sampled(&flags.run.command, mode, flags.period))
+    launched::failed(session::become_sampled(&flags.run.command, mode, flags.period), false)
 }

@@ -26,7 +26,7 @@ pub fn run(flags: &StatFlags) -> Result<ExitCode> {
     let mode = if flags.no_hook { Mode::Idle } else { Mode::Count };
     let counted = match session::measure(&flags.run.command, mode, flags.regions.regions()) {
         Ok(counted) => counted,
-        Err(error) => return launched::failed(error),
+        Err(error) => return launched::failed(error, flags.fail_on_write_error),
     };
     if mode == Mode::Count {
         let command = counted.processes.iter().filter(|(process, ..)| process.pid == counted.command_pid).count();
@@ -57,15 +57,25 @@ pub fn run(flags: &StatFlags) -> Result<ExitCode> {
         regions: counted.results.into_iter().map(region).collect(),
     };
     let look = if file.is_some() { Look::default() } else { Look::of(Stream::Err) };
-    let text = stat_text::render(&stat, flags.per_process, flags.json, &look)?;
-    match (&mut file, &flags.output) {
-        (Some(file), Some(path)) => {
-            use std::io::Write;
-            file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
+    let written = stat_text::render(&stat, flags.per_process, flags.json, &look).and_then(|text| {
+        match (&mut file, &flags.output) {
+            (Some(file), Some(path)) => write(file, &text).with_context(|| format!("cannot write {}", path.display())),
+            _ => {
+                output::tell(&text);
+                Ok(())
+            }
         }
-        _ => output::tell(&text),
-    }
-    Ok(launched::status(counted.exit_status))
+    });
+    Ok(launched::status_after(counted.exit_status, written, flags.fail_on_write_error))
+}
+
+/// All of it or nothing: half of the counts would look like all.
+fn write(file: &mut File, text: &str) -> std::io::Result<()> {
+    use std::io::Write;
+    file.write_all(text.as_bytes()).inspect_err(|_| {
+        // A device has no length.
+        let _ = file.set_len(0);
+    })
 }
 
 fn region(result: RegionResult) -> RegionRow {

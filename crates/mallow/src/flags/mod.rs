@@ -61,7 +61,8 @@ const EXIT_CODES: &str = "\
 Exit status:
   stat, record and run exit as the command did: 128 + signal where one ended it;
   127 where it was not found, 126 where it could not be executed,
-  125 where Mallow itself failed.
+  125 where Mallow failed before that. What Mallow cannot write is a line on
+  standard error; --fail-on-write-error exits with 125 then.
   The others exit with 0; with 1 where Mallow failed; with 3 where
   leaks --fail-on-leak found leaks, diff --fail-above a larger change,
   or doctor something that fails.
@@ -188,6 +189,9 @@ pub struct StatFlags {
     /// Write to FILE, not to standard error
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Exit with 125 if mallow cannot write its own output
+    #[arg(long)]
+    pub fail_on_write_error: bool,
     /// Count nothing, and run the measured regions all the same
     #[arg(short = 'n', long)]
     pub no_hook: bool,
@@ -217,6 +221,9 @@ pub struct RecordFlags {
     /// With --embed-symbols: leave source files out
     #[arg(long, requires = "embed_symbols")]
     pub no_sources: bool,
+    /// Exit with 125 if mallow cannot write its own output
+    #[arg(long)]
+    pub fail_on_write_error: bool,
     /// Show no report at the end
     #[arg(long)]
     pub no_report: bool,

@@ -12,7 +12,7 @@ No process of mallow's remains: it becomes the command, which is sampled from wh
 like, until it leaves again. Up to then nothing is recorded. The processes that the command starts take part.
 
 What watch needs lies in a directory of your own in $XDG_RUNTIME_DIR, /dev/shm or $TMPDIR; the next mallow run or mallow
-watch removes those in which no process lives any more, and what a crash left after a week.
+watch removes those in which no process lives any more. What a crash left stays for a day, the latest 64 MiB of it.
 
 Examples:
   mallow run -- redis-server redis.conf

@@ -49,6 +49,9 @@ pub struct WatchFlags {
     /// Append reports to FILE [default: standard error, or standard output with -p]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Exit with 125 if the last reports cannot be written
+    #[arg(long, conflicts_with = "pid")]
+    pub fail_on_write_error: bool,
     /// Write what the command prints to FILE, and have the terminal for the live view
     #[arg(long, value_name = "FILE", conflicts_with = "pid")]
     pub log: Option<PathBuf>,

@@ -129,7 +129,7 @@ fn start(flags: &WatchFlags) -> Result<Result<(Watch, Option<Child>), ExitCode>>
     let started = runs::start_sampled(&flags.command, Mode::Sample, flags.period.unwrap_or(PERIOD));
     let (run, child) = match started {
         Ok(started) => started,
-        Err(error) => return launched::failed(error).map(Err),
+        Err(error) => return launched::failed(error, flags.fail_on_write_error).map(Err),
     };
     // This watch has signals of its own, of which not all are for the command.
     command_signals::unwatch();
@@ -199,11 +199,10 @@ impl Watcher<'_> {
                 }
             }
         }
-        reported?;
-        Ok(match (self.status, &self.flags.pid) {
-            (Some(status), None) => launched::status(Some(status)),
-            _ => exit::OK,
-        })
+        if self.status.is_some() {
+            return Ok(launched::status_after(self.status, reported, self.flags.fail_on_write_error));
+        }
+        reported.map(|()| exit::OK)
     }
 
     fn follow(&mut self) -> Result<End> {
@@ -213,7 +212,10 @@ impl Watcher<'_> {
         loop {
             self.session.poll(&mut self.watch);
             self.crashed |= self.flags.pid.is_some_and(|pid| self.watch.ended_abruptly(pid));
-            self.look_after_the_command();
+            if self.look_after_the_command() {
+                // It may have ended since the look above: nobody leaves a program that is over.
+                self.session.poll(&mut self.watch);
+            }
             seen |= self.watch.running() > 0;
             // A command that has not come to its first allocation has no file yet.
             let began = seen || self.flags.pid.is_some() || self.status.is_some();
@@ -242,8 +244,15 @@ impl Watcher<'_> {
                 next_drawing = Instant::now() + DRAW;
                 self.refresh();
             }
-            if let Some(end) = self.interact(&mut next_drawing)? {
-                return Ok(end);
+            match self.interact(&mut next_drawing) {
+                Ok(None) => {}
+                Ok(Some(end)) => return Ok(end),
+                // A terminal that is gone is no reason to leave a command whose status is mallow's.
+                Err(error) if self.command.is_some() => {
+                    drop(self.screen.take());
+                    self.go_on(Err(error));
+                }
+                Err(error) => return Err(error),
             }
         }
     }
@@ -265,10 +274,11 @@ impl Watcher<'_> {
         }
     }
 
-    fn look_after_the_command(&mut self) {
+    /// Whether it was found ended.
+    fn look_after_the_command(&mut self) -> bool {
         use std::os::unix::process::ExitStatusExt;
-        let Some(command) = &mut self.command else { return };
-        let Ok(ended) = command.try_wait() else { return };
+        let Some(command) = &mut self.command else { return false };
+        let ended = command.try_wait().ok().flatten();
         if let Some(status) = ended {
             self.signals.pass_on_to(0);
             self.status = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
@@ -278,6 +288,7 @@ impl Watcher<'_> {
                 output::say("the command has ended, and processes that it started go on: they are watched");
             }
         }
+        ended.is_some()
     }
 
     /// What keys ask for; drawn at once when something changes.
