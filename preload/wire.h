@@ -92,7 +92,9 @@ struct mallow_control {
     uint64_t stack_bytes; /* of a process's store of stacks */
     uint32_t max_slots;   /* live samples of a process at the most */
     uint32_t max_ends;    /* ends of samples that a process remembers: a power of two */
-    uint64_t sample_pad[5];
+    /* Measured regions again: how long the end of a measured run waits at the most until nothing of it is unfreed. */
+    uint32_t settle_ms;
+    uint32_t sample_pad[9];
     /* Its own cache line: does mallow read? Targets look at it before they wait, and at no other time. */
     uint32_t reader; /* a robust futex: id of the thread by whose life mallow reads; 0: nobody reads, nobody died;
                             * the kernel sets MALLOW_READER_DIED when that thread ends in any way */

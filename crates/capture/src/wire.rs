@@ -127,6 +127,8 @@ pub mod control {
     pub const MAX_SLOTS: usize = 208;
     /// `max_ends`
     pub const MAX_ENDS: usize = 212;
+    /// `settle_ms`
+    pub const SETTLE_MS: usize = 216;
     /// `reader`
     pub const READER: usize = 256;
     /// `ping`

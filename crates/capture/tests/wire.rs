@@ -1,0 +1,299 @@
+//! Both sides of the wire agree: every size, offset and number of `wire.rs` is what a C compiler makes of
+//! `preload/wire.h`.
+
+use mallow_capture::wire::{self, control, end, module, process, result, sampling, slot, stack, thread, unreached};
+use std::fmt::Write;
+use std::path::Path;
+use std::process::Command;
+
+/// A C expression, and what this side takes it for.
+fn table() -> Vec<(String, u64)> {
+    let mut rows: Vec<(String, u64)> = Vec::new();
+    let mut number = |expression: &str, value: u64| rows.push((expression.to_owned(), value));
+    number("MALLOW_WIRE_VERSION", wire::VERSION.into());
+    number("MALLOW_CONTROL_MAGIC", wire::CONTROL_MAGIC.into());
+    number("MALLOW_PROCESS_MAGIC", wire::PROCESS_MAGIC.into());
+    number("sizeof(MALLOW_DIR_VARIABLE) - 1", wire::DIR_VARIABLE.len() as u64);
+    number("MALLOW_MODE_COUNT", wire::MODE_COUNT.into());
+    number("MALLOW_MODE_TRACE", wire::MODE_TRACE.into());
+    number("MALLOW_MODE_IDLE", wire::MODE_IDLE.into());
+    number("MALLOW_MODE_SAMPLE", wire::MODE_SAMPLE.into());
+    number("MALLOW_OVER_LEFT", wire::OVER_LEFT.into());
+    number("MALLOW_OVER_FILTER", wire::OVER_FILTER.into());
+    number("MALLOW_MODE_DORMANT", wire::MODE_DORMANT.into());
+    number("MALLOW_SAMPLE_LOOK", wire::SAMPLE_LOOK);
+    number("MALLOW_PERIOD_MOST", wire::PERIOD_MOST);
+    number("MALLOW_FLAG_CUT", wire::FLAG_CUT.into());
+    number("MALLOW_EXACT_PC", wire::EXACT_PC);
+    number("MALLOW_SLOT_FREE", slot::STATE_FREE);
+    number("MALLOW_SLOT_BUSY", slot::STATE_BUSY);
+    number("MALLOW_SLOT_LIVE", slot::STATE_LIVE);
+    number("MALLOW_SAMPLE_INHERITED", slot::INHERITED.into());
+    number("MALLOW_END_FREED", end::FREED.into());
+    number("MALLOW_END_REALLOCATED", end::REALLOCATED.into());
+    number("MALLOW_SELF_CHECK", wire::SELF_CHECK.into());
+    number("MALLOW_RESULT_MAGIC", result::MAGIC_VALUE.into());
+    number("MALLOW_RESULT_BEGUN", result::BEGUN.into());
+    number("MALLOW_RESULT_WARMUP", result::WARMUP.into());
+    number("MALLOW_RESULT_RUN", result::MEASURED.into());
+    number("MALLOW_RESULT_CHECK", result::CHECK.into());
+    number("MALLOW_RESULT_PLANTED", result::PLANTED.into());
+    number("MALLOW_RESULT_THIS_THREAD", result::THIS_THREAD.into());
+    number("MALLOW_RESULT_RESTLESS", result::RESTLESS.into());
+    number("MALLOW_RESULT_NAME_CUT", result::NAME_CUT.into());
+    number("MALLOW_CHECK_ALLOCATIONS", result::CHECK_ALLOCATIONS);
+    number("MALLOW_CHECK_BYTES", result::CHECK_BYTES);
+    number("MALLOW_MAX_UNREACHED", unreached::MAX.into());
+    number("MALLOW_UNREACHED_NOTED", unreached::NOTED.into());
+    number("MALLOW_NO_CHILDREN", wire::NO_CHILDREN.into());
+    number("MALLOW_EPOCH_OVER", wire::EPOCH_OVER);
+    number("MALLOW_LARGE_RINGS", wire::LARGE_RINGS.into());
+    number("MALLOW_MAX_MODULES", wire::MAX_MODULES.into());
+    number("MALLOW_DEPTH_LIMIT", wire::DEPTH_LIMIT.into());
+    number("MALLOW_PROCESS_READY", wire::PROCESS_READY.into());
+    number("MALLOW_PROCESS_CLOSED", wire::PROCESS_CLOSED.into());
+    number("MALLOW_SETTING_PYTHON_MALLOC", wire::SETTING_PYTHON_MALLOC.into());
+    number("MALLOW_SETTING_ZEND_MALLOC", wire::SETTING_ZEND_MALLOC.into());
+    number("MALLOW_ORIGIN_FORK", wire::ORIGIN_FORK.into());
+    number("MALLOW_MODULE_WANTED", wire::MODULE_WANTED.into());
+    number("MALLOW_MODULE_READY", wire::MODULE_READY.into());
+    number("MALLOW_MODULE_WITHOUT", wire::MODULE_WITHOUT.into());
+    number("MALLOW_THREAD_FREE", wire::THREAD_FREE.into());
+    number("MALLOW_THREAD_OWNED", wire::THREAD_OWNED.into());
+    number("MALLOW_OP_PAD", wire::OP_PAD);
+    number("MALLOW_OP_STACK", wire::OP_STACK);
+    number("MALLOW_OP_REALLOC_DONE", wire::OP_REALLOC_DONE);
+    number("MALLOW_OP_ALLOC", wire::OP_ALLOC);
+    number("MALLOW_FLAG_WIDE_SIZE", wire::FLAG_WIDE_SIZE);
+    number("MALLOW_FLAG_SAME", wire::FLAG_SAME);
+    number("MALLOW_FAMILY_COUNT", wire::FAMILIES as u64);
+    for (i, family) in mallow_profile::FAMILIES.iter().enumerate() {
+        number(&format!("MALLOW_FAMILY_{}", family.to_uppercase()), i as u64);
+    }
+    let mut layout = |name: &str, bytes: Option<usize>, fields: &[(&str, usize)]| {
+        if let Some(bytes) = bytes {
+            rows.push((format!("sizeof(struct mallow_{name})"), bytes as u64));
+        }
+        for (field, offset) in fields {
+            rows.push((format!("offsetof(struct mallow_{name}, {field})"), *offset as u64));
+        }
+    };
+    layout(
+        "control",
+        None,
+        &[
+            ("magic", control::MAGIC),
+            ("version", control::VERSION),
+            ("mode", control::MODE),
+            ("flags", control::FLAGS),
+            ("max_depth", control::MAX_DEPTH),
+            ("reader_pid", control::READER_PID),
+            ("root_pid", control::ROOT_PID),
+            ("large_ring_words", control::LARGE_RING_WORDS),
+            ("small_ring_words", control::SMALL_RING_WORDS),
+            ("max_threads", control::MAX_THREADS),
+            ("failed_processes", control::FAILED_PROCESSES),
+            ("warmups", control::WARMUPS),
+            ("runs", control::RUNS),
+            ("operations", control::OPERATIONS),
+            ("quiet_ms", control::QUIET_MS),
+            ("epoch", control::EPOCH),
+            ("doorbell", control::DOORBELL),
+            ("asleep", control::ASLEEP),
+            ("period", control::PERIOD),
+            ("stack_bytes", control::STACK_BYTES),
+            ("max_slots", control::MAX_SLOTS),
+            ("max_ends", control::MAX_ENDS),
+            ("reader", control::READER),
+            ("ping", control::PING),
+            ("pong", control::PONG),
+            ("reader_start", control::READER_START),
+            ("silent", control::SILENT),
+            ("unreached_more", control::UNREACHED_MORE),
+            ("unreached", control::UNREACHED),
+            ("settle_ms", control::SETTLE_MS),
+        ],
+    );
+    layout(
+        "unreached",
+        Some(unreached::BYTES),
+        &[("state", unreached::STATE), ("pid", unreached::PID), ("name", unreached::NAME)],
+    );
+    layout(
+        "process",
+        Some(process::BYTES),
+        &[
+            ("magic", process::MAGIC),
+            ("version", process::VERSION),
+            ("state", process::STATE),
+            ("mode", process::MODE),
+            ("pid", process::PID),
+            ("parent_pid", process::PARENT_PID),
+            ("origin", process::ORIGIN),
+            ("serial", process::SERIAL),
+            ("start_ns", process::START_NS),
+            ("modules_offset", process::MODULES_OFFSET),
+            ("threads_offset", process::THREADS_OFFSET),
+            ("rings_offset", process::RINGS_OFFSET),
+            ("max_threads", process::MAX_THREADS),
+            ("large_ring_words", process::LARGE_RING_WORDS),
+            ("small_ring_words", process::SMALL_RING_WORDS),
+            ("modules", process::MODULES),
+            ("threads", process::THREADS),
+            ("unrecorded", process::UNRECORDED),
+            ("executable_len", process::EXECUTABLE_LEN),
+            ("arguments_len", process::ARGUMENTS_LEN),
+            ("sampling", process::SAMPLING),
+            ("held", process::HELD),
+            ("settings", process::SETTINGS),
+            ("text", process::TEXT),
+        ],
+    );
+    layout(
+        "sampling",
+        Some(sampling::BYTES),
+        &[
+            ("slots_offset", sampling::SLOTS_OFFSET),
+            ("ends_offset", sampling::ENDS_OFFSET),
+            ("stacks_offset", sampling::STACKS_OFFSET),
+            ("stacks_bytes", sampling::STACKS_BYTES),
+            ("max_slots", sampling::MAX_SLOTS),
+            ("max_ends", sampling::MAX_ENDS),
+            ("exited", sampling::EXITED),
+            ("over", sampling::OVER),
+            ("mode", sampling::MODE),
+            ("slots", sampling::SLOTS),
+            ("period", sampling::PERIOD),
+            ("stacks_used", sampling::STACKS_USED),
+            ("begun", sampling::BEGUN),
+            ("ended", sampling::ENDED),
+            ("without_slot", sampling::WITHOUT_SLOT),
+            ("without_stack", sampling::WITHOUT_STACK),
+            ("missed", sampling::MISSED),
+        ],
+    );
+    layout(
+        "slot",
+        Some(slot::BYTES),
+        &[
+            ("sequence", slot::SEQUENCE),
+            ("address", slot::ADDRESS),
+            ("size", slot::SIZE),
+            ("began_ns", slot::BEGAN_NS),
+            ("period", slot::PERIOD),
+            ("tid", slot::TID),
+            ("stack", slot::STACK),
+            ("family", slot::FAMILY),
+            ("flags", slot::FLAGS),
+            ("id", slot::ID),
+        ],
+    );
+    layout(
+        "end",
+        Some(end::BYTES),
+        &[
+            ("number", end::NUMBER),
+            ("sample", end::SAMPLE),
+            ("ended_ns", end::ENDED_NS),
+            ("moved_to", end::MOVED_TO),
+            ("tid", end::TID),
+            ("stack", end::STACK),
+            ("slot", end::SLOT),
+            ("kind", end::KIND),
+        ],
+    );
+    layout(
+        "stack",
+        Some(stack::BYTES),
+        &[
+            ("hash", stack::HASH),
+            ("depth", stack::DEPTH),
+            ("generation", stack::GENERATION),
+            ("flags", stack::FLAGS),
+            ("pc", stack::PC),
+        ],
+    );
+    layout(
+        "module",
+        Some(module::BYTES),
+        &[
+            ("start", module::START),
+            ("end", module::END),
+            ("generation", module::GENERATION),
+            ("status", module::STATUS),
+            ("build_id_len", module::BUILD_ID_LEN),
+            ("path_len", module::PATH_LEN),
+            ("build_id", module::BUILD_ID),
+            ("path", module::PATH),
+        ],
+    );
+    layout(
+        "thread",
+        Some(thread::BYTES),
+        &[
+            ("owner", thread::OWNER),
+            ("tid", thread::TID),
+            ("head", thread::HEAD),
+            ("lost", thread::LOST),
+            ("ring_words", thread::RING_WORDS),
+            ("tail", thread::TAIL),
+            ("waiting", thread::WAITING),
+            ("frees", thread::FREES),
+            ("realloc_frees", thread::REALLOC_FREES),
+            ("realloc_in_place", thread::REALLOC_IN_PLACE),
+            ("realloc_moved", thread::REALLOC_MOVED),
+            ("counter", thread::COUNTER),
+        ],
+    );
+    layout(
+        "result",
+        Some(result::BYTES),
+        &[
+            ("magic", result::MAGIC),
+            ("kind", result::KIND),
+            ("pid", result::PID),
+            ("tid", result::TID),
+            ("flags", result::FLAGS),
+            ("run", result::RUN),
+            ("number", result::NUMBER),
+            ("name_len", result::NAME_LEN),
+            ("operations", result::OPERATIONS),
+            ("allocations", result::ALLOCATIONS),
+            ("bytes", result::ALLOCATED_BYTES),
+            ("frees", result::FREES),
+            ("reallocs_in_place", result::REALLOCS_IN_PLACE),
+            ("reallocs_moved", result::REALLOCS_MOVED),
+            ("unrecorded", result::UNRECORDED),
+            ("descriptors_before", result::DESCRIPTORS_BEFORE),
+            ("descriptors_after", result::DESCRIPTORS_AFTER),
+            ("name", result::NAME),
+        ],
+    );
+    rows.push(("sizeof(((struct mallow_module *)0)->path)".to_owned(), module::PATH_BYTES as u64));
+    rows.push(("sizeof(((struct mallow_module *)0)->build_id)".to_owned(), module::BUILD_ID_BYTES as u64));
+    rows
+}
+
+#[test]
+fn every_number_is_the_headers() {
+    let rows = table();
+    let mut source = "#include \"wire.h\"\n#include <stddef.h>\n#include <stdio.h>\nint main(void) {\n".to_owned();
+    for (expression, _) in &rows {
+        writeln!(source, "printf(\"%llu\\n\", (unsigned long long)({expression}));").unwrap();
+    }
+    source.push_str("return 0;\n}\n");
+    let directory = tempfile::tempdir().unwrap();
+    let (file, program) = (directory.path().join("wire.c"), directory.path().join("wire"));
+    std::fs::write(&file, source).unwrap();
+    let preload = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../preload");
+    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    let status =
+        Command::new(compiler).arg("-std=c11").arg("-I").arg(preload).arg(&file).arg("-o").arg(&program).status();
+    assert!(status.unwrap().success(), "the header does not compile");
+    let output = Command::new(program).output().unwrap();
+    let values: Vec<u64> = String::from_utf8(output.stdout).unwrap().lines().map(|l| l.parse().unwrap()).collect();
+    assert_eq!(values.len(), rows.len());
+    for ((expression, here), there) in rows.iter().zip(values) {
+        assert_eq!(*here, there, "{expression}");
+    }
+}
