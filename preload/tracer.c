@@ -1,7 +1,6 @@
 /* See tracer.h. */
 #include "tracer.h"
 #include "modules.h"
-#include "reader.h"
 
 #include <errno.h>
 

@@ -5,6 +5,7 @@
 
 #include <limits.h>
 #include <pthread.h>
+#include <sys/resource.h>
 
 static struct reading reading;
 
@@ -118,6 +119,45 @@ TEST(trace_threads_without_a_block_are_told) {
         frees += story_count(&story, MALLOW_OP_FREE);
     }
     CHECK(allocations == 31 && frees == 31);
+}
+
+/* ---- without a block, for long ---- */
+
+#define PAIRS 300000
+
+static void *many_pairs(void *context) {
+    struct rusage before, after;
+    CHECK(getrusage(RUSAGE_THREAD, &before) == 0);
+    for (int i = 0; i < PAIRS; i++)
+        free(malloc(10));
+    CHECK(getrusage(RUSAGE_THREAD, &after) == 0);
+    /* Each event that asked in vain took six system calls: more than half a second of the kernel's time in all. */
+    long us =
+        (after.ru_stime.tv_sec - before.ru_stime.tv_sec) * 1000000 + after.ru_stime.tv_usec - before.ru_stime.tv_usec;
+    CHECK(us < 100000);
+    return context;
+}
+
+SCENARIO(a_thread_too_many) {
+    free(malloc(5));
+    thread_end(thread_start(many_pairs, NULL));
+}
+
+static void check_it_seldom_asks(enum mallow_mode mode) {
+    reading_make(&reading, mode);
+    reading.control->max_threads = 1;
+    reading_start(&reading, "a_thread_too_many", NULL);
+    reading_finish(&reading);
+    CHECK(reading.status == 0);
+    CHECK(reading_only(&reading)->process->unrecorded == 2 * PAIRS);
+}
+
+TEST(count_a_thread_without_a_block_seldom_asks_for_one) {
+    check_it_seldom_asks(MALLOW_MODE_COUNT);
+}
+
+TEST(trace_a_thread_without_a_block_seldom_asks_for_one) {
+    check_it_seldom_asks(MALLOW_MODE_TRACE);
 }
 
 /* ---- at a thread's end ---- */
