@@ -254,7 +254,7 @@ impl<'a> Reader<'a> {
             && !after.starts_with(" : ")
             && let Some(parameters) = after.find('(')
         {
-            labels(&mut self.out, &after[parameters..], self.whole, nesting)?;
+            labels(&mut self.out, &after[parameters..], self.whole)?;
         }
         let Some(at) = find(after, " in ") else { return Some("") };
         if !*in_closure {
@@ -331,7 +331,7 @@ impl<'a> Reader<'a> {
                     rest = &rest[end..];
                 }
                 Some('(') => {
-                    labels(&mut self.out, rest, self.whole, nesting)?;
+                    labels(&mut self.out, rest, self.whole)?;
                     return Some(&rest[group(rest)?..]);
                 }
                 Some('[') => {
@@ -388,7 +388,7 @@ fn is_operator(c: char) -> bool {
 }
 
 /// `(at: A, B)` as `(at:_:)`.
-fn labels(out: &mut String, text: &str, whole: bool, _nesting: u32) -> Option<()> {
+fn labels(out: &mut String, text: &str, whole: bool) -> Option<()> {
     let end = group(text)?;
     if !whole {
         out.push_str(&text[..end]);
