@@ -202,7 +202,7 @@ impl<'a> Reader<'a> {
             // What encloses a closure may be one too: it is passed over, with its type.
             if let Some(numbered) = after.strip_prefix('#') {
                 words.clear();
-                rest = self.numbered(word, numbered, &mut in_closure, nesting)?;
+                rest = self.numbered(word, numbered, &mut in_closure)?;
                 continue;
             }
             let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '@' | '-' | '$' | '_');
@@ -237,7 +237,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `closure #1 (A) -> B in …`, `inner #1 (at: A) -> B in …`, `variable #0 of …`: what is left behind it.
-    fn numbered(&mut self, word: &str, numbered: &'a str, in_closure: &mut bool, nesting: u32) -> Option<&'a str> {
+    fn numbered(&mut self, word: &str, numbered: &'a str, in_closure: &mut bool) -> Option<&'a str> {
         let digits = numbered.find(|c: char| !c.is_ascii_digit()).unwrap_or(numbered.len());
         let after = &numbered[digits..];
         if !*in_closure {
