@@ -68,7 +68,7 @@ fn names_are_whole_where_they_are_asked_for() {
     let directory = directory();
     let place = directory.path();
     recorded(place);
-    let whole = view(place, &["top", "--full-names", "--raw", "after.mallow"]);
+    let whole = view(place, &["tree", "--full-names", "--raw", "after.mallow"]);
     for name in [
         "generic specialization <Swift.Int> of Swift._ContiguousArrayBuffer._consumeAndCreateNew(bufferIsUnique: Swift.Bool",
         "app.serve(_: NIOish.Loop, rounds: Swift.Int, extra: Swift.Int) -> Swift.Int",

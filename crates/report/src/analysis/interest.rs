@@ -254,10 +254,10 @@ const RUNTIME_SOURCES: &[&str] = &["/include/c++/", "/libstdc++-v3/", "/rustlib/
 /// How near to the allocator a function is, by its demangled name, its source file and its module's path.
 pub fn interest(function: Option<&str>, file: Option<&str>, module: Option<&str>) -> Interest {
     if let Some(function) = function {
-        if let Some(swift) = names::swift::function(function) {
-            if swift.synthesized || swift.module.is_some_and(|module| SWIFT_MODULES.contains(&module)) {
-                return Interest::Runtime;
-            }
+        if names::swift::function(function).is_some_and(|swift| {
+            swift.synthesized || swift.module.is_some_and(|module| SWIFT_MODULES.contains(&module))
+        }) {
+            return Interest::Runtime;
         }
         let short = names::short(function);
         let bare = short.trim_start_matches('_');

@@ -202,7 +202,7 @@ impl<'a> Reader<'a> {
             // What encloses a closure may be one too: it is passed over, with its type.
             if let Some(numbered) = after.strip_prefix('#') {
                 words.clear();
-                rest = self.numbered(word, numbered, &mut in_closure, nesting)?;
+                rest = self.numbered(word, numbered, &mut in_closure)?;
                 continue;
             }
             let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '@' | '-' | '$' | '_');
@@ -237,7 +237,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `closure #1 (A) -> B in …`, `inner #1 (at: A) -> B in …`, `variable #0 of …`: what is left behind it.
-    fn numbered(&mut self, word: &str, numbered: &'a str, in_closure: &mut bool, nesting: u32) -> Option<&'a str> {
+    fn numbered(&mut self, word: &str, numbered: &'a str, in_closure: &mut bool) -> Option<&'a str> {
         let digits = numbered.find(|c: char| !c.is_ascii_digit()).unwrap_or(numbered.len());
         let after = &numbered[digits..];
         if !*in_closure {
@@ -254,7 +254,7 @@ impl<'a> Reader<'a> {
             && !after.starts_with(" : ")
             && let Some(parameters) = after.find('(')
         {
-            labels(&mut self.out, &after[parameters..], self.whole, nesting)?;
+            labels(&mut self.out, &after[parameters..], self.whole)?;
         }
         let Some(at) = find(after, " in ") else { return Some("") };
         if !*in_closure {
@@ -331,7 +331,7 @@ impl<'a> Reader<'a> {
                     rest = &rest[end..];
                 }
                 Some('(') => {
-                    labels(&mut self.out, rest, self.whole, nesting)?;
+                    labels(&mut self.out, rest, self.whole)?;
                     return Some(&rest[group(rest)?..]);
                 }
                 Some('[') => {
@@ -388,7 +388,7 @@ fn is_operator(c: char) -> bool {
 }
 
 /// `(at: A, B)` as `(at:_:)`.
-fn labels(out: &mut String, text: &str, whole: bool, _nesting: u32) -> Option<()> {
+fn labels(out: &mut String, text: &str, whole: bool) -> Option<()> {
     let end = group(text)?;
     if !whole {
         out.push_str(&text[..end]);
