@@ -402,16 +402,20 @@ fn runtime(path: &Path, facts: &Facts, set: &dyn Fn(&str) -> OsString) -> Option
 
 fn unwinding(path: &Path, bytes: &[u8]) -> Finding {
     let shown = path.display();
-    match table::build(bytes) {
+    match table::has_frames(bytes).and_then(|()| table::build(bytes)) {
         Ok(_) => Finding::works(UNWINDING, "the program has unwind tables"),
         Err(TableError::NoFrames) => Finding::partly(
             UNWINDING,
-            format!("{shown} has no unwind tables: stacks follow frame pointers, and are cut where there are none"),
+            format!(
+                "{shown} has no unwind tables: stacks follow its instructions, and are cut where these do not tell the caller"
+            ),
             "build it without -fno-asynchronous-unwind-tables, or with -fno-omit-frame-pointer",
         ),
         Err(error) => Finding::partly(
             UNWINDING,
-            format!("{shown} has unwind tables that cannot be read ({error}): stacks follow frame pointers"),
+            format!(
+                "{shown} has unwind tables that cannot be read ({error}): stacks follow frame pointers, and are marked as cut"
+            ),
             "build it again, or with -fno-omit-frame-pointer",
         ),
     }

@@ -78,6 +78,11 @@ impl State {
         kept && self.register[RSP] == Value::Cfa(-8)
     }
 
+    /// True where a return finds the return address.
+    pub fn returns(&self) -> bool {
+        self.register[RSP] == Value::Cfa(-8)
+    }
+
     /// True where a return would not find the return address: what was taken for the function's beginning is none.
     pub fn is_wrong_to_leave(&self) -> bool {
         !matches!(self.register[RSP], Value::Cfa(-8) | Value::Unknown)
