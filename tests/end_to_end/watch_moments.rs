@@ -4,8 +4,9 @@ use std::fs;
 use std::process::Command;
 
 use harness::{directory, mallow, program};
+use serde_json::Value;
 
-use crate::watching::{Alive, quiet, reports};
+use crate::watching::{Alive, quiet, reports, until};
 
 /// A block of the target: so large beside the period that each one is picked.
 const BYTES: f64 = 65_536.0;
@@ -28,8 +29,11 @@ fn a_report_is_of_what_was_live_at_its_time_stamp() {
     let (file, log) = (place.path().join("reports"), place.path().join("log"));
     let mut command = Command::new(mallow());
     command.args(["watch", "--json", "--period", "4KiB", "--every", "100ms", "--older-than", "0", "-o"]).arg(&file);
-    command.arg("--").arg(program("burst")).arg("3000").arg(&log);
+    command.arg("--").arg(program("burst")).arg(&log);
     let mut watched = Alive::start(quiet(&mut command));
+    let regular = |report: &Value| report["occasion"] == "every" && report["samples"].as_u64() > Some(0);
+    until("five reports", || (reports(&file).iter().filter(|report| regular(report)).count() >= 5).then_some(()));
+    watched.signal("TERM");
     assert_eq!(watched.end(), 0);
     let steps = steps(&fs::read(&log).expect("the target's log"));
     let began = steps[0].before;
@@ -38,7 +42,7 @@ fn a_report_is_of_what_was_live_at_its_time_stamp() {
         // Milliseconds are whole.
         let at = report["at_unix_ms"].as_u64().expect("a time") * 1_000_000;
         let (surely, perhaps) = (at - 1_000_000, at + 1_000_000);
-        if report["occasion"] != "every" || surely < began {
+        if !regular(&report) || surely < began {
             continue;
         }
         looked_at += 1;

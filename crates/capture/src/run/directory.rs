@@ -279,6 +279,12 @@ pub fn tick_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// The same tick in milliseconds since 1970.
+pub fn tick_unix_ms() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
+}
+
 /// The longest path that fits into `struct target` of preload/target.h with room for file names.
 const LONGEST: usize = 400;
 

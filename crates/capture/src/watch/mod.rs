@@ -15,7 +15,7 @@ mod tests;
 
 use self::image::{Common, Image};
 use self::slots::Layout;
-use crate::run::directory::{self, About, about, monotonic_ns, tick_ns, unix_ms};
+use crate::run::directory::{self, About, about, monotonic_ns, tick_ns, tick_unix_ms};
 use crate::run::left;
 use crate::run::presence::Presence;
 use crate::run::source;
@@ -118,10 +118,14 @@ pub struct Looked {
 }
 
 impl Looked {
-    /// The last tick.
+    /// The last tick, by both clocks: the kernel sets them at once.
     fn now() -> Self {
-        let (at_ns, now_ns, unix_ms) = (tick_ns(), monotonic_ns(), unix_ms());
-        Self { at_ns, unix_ms: unix_ms.saturating_sub(now_ns.saturating_sub(at_ns) / 1_000_000) }
+        loop {
+            let (at_ns, unix_ms) = (tick_ns(), tick_unix_ms());
+            if tick_ns() == at_ns {
+                return Self { at_ns, unix_ms };
+            }
+        }
     }
 }
 
