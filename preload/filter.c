@@ -6,6 +6,7 @@
 /* Not <unistd.h>, <signal.h> and <sys/prctl.h>: they declare prctl and syscall in another way. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/futex.h>
@@ -18,16 +19,17 @@
 #define PR_SET_SECCOMP_ 22
 
 uint32_t filter_state;
+uint32_t filter_forbids_files;
 
 typedef long system_call(long number, long a, long b, long c, long d, long e, long f);
 static system_call *next_syscall;
 
 /* What samples need, and what their threads do: with the arguments that filters look at. */
-static const struct seccomp_data needed[] = {
 #define NEEDED(call, ...)                                                                                              \
     {                                                                                                                  \
         .nr = SYS_##call, .arch = AUDIT_ARCH_X86_64, .args = { __VA_ARGS__ }                                           \
     }
+static const struct seccomp_data needed[] = {
     NEEDED(madvise, 4096, 4096, MADV_DONTNEED),
     NEEDED(madvise, 4096, 4096, 23 /* MADV_POPULATE_WRITE */),
     NEEDED(mprotect, 4096, 4096, PROT_READ | PROT_WRITE),
@@ -37,8 +39,15 @@ static const struct seccomp_data needed[] = {
     NEEDED(futex, 4096, FUTEX_WAIT, 2),
     NEEDED(futex, 4096, FUTEX_WAKE, 1),
     NEEDED(rt_sigprocmask, 2 /* SIG_SETMASK */, 4096, 4096, 8),
-#undef NEEDED
 };
+/* What exec.c looks with. */
+static const struct seccomp_data looks[] = {
+    NEEDED(openat, (uint64_t)(long)AT_FDCWD, 4096, O_PATH | O_CLOEXEC, 0),
+    NEEDED(openat, (uint64_t)(long)AT_FDCWD, 4096, O_PATH | O_CLOEXEC | O_NOFOLLOW, 0),
+    NEEDED(close, 3),
+    NEEDED(getpid, 0),
+};
+#undef NEEDED
 
 /* What the filter says of a call. Filters of libseccomp, of browsers and of servers are made of these instructions; one
  * with others counts as a refusal. */
@@ -83,11 +92,11 @@ static uint32_t verdict(const struct sock_fprog *filter, const struct seccomp_da
     return SECCOMP_RET_KILL_PROCESS;
 }
 
-static int is_lenient(const struct sock_fprog *filter) {
+static int is_lenient(const struct sock_fprog *filter, const struct seccomp_data *calls, size_t count) {
     if (filter == NULL || filter->filter == NULL)
         return 1; /* the kernel refuses it */
-    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
-        uint32_t action = verdict(filter, &needed[i]);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t action = verdict(filter, &calls[i]);
         if (action != SECCOMP_RET_ALLOW && action != SECCOMP_RET_LOG && action != SECCOMP_RET_ERRNO)
             return 0;
     }
@@ -96,11 +105,13 @@ static int is_lenient(const struct sock_fprog *filter) {
 
 /* Before it is installed. One that the kernel then refuses counts too. */
 COLD static void comes(int is_filter, const struct sock_fprog *filter) {
+    if (!is_filter || !is_lenient(filter, looks, sizeof looks / sizeof *looks))
+        __atomic_store_n(&filter_forbids_files, 1, __ATOMIC_RELAXED);
     if (next_syscall == NULL)
         return;
     if (filter_is_none())
         __atomic_store_n(&filter_state, FILTER_LENIENT, __ATOMIC_RELAXED);
-    if (is_filter && is_lenient(filter))
+    if (is_filter && is_lenient(filter, needed, sizeof needed / sizeof *needed))
         return;
     sample_over(MALLOW_OVER_FILTER);
     __atomic_store_n(&filter_state, FILTER_STRICT, __ATOMIC_RELAXED);

@@ -20,6 +20,9 @@ enum filter_state {
 /* Only rises. */
 extern uint32_t filter_state HIDDEN;
 
+/* 1: a filter came that would punish a look at a file, in any mode. */
+extern uint32_t filter_forbids_files HIDDEN;
+
 static inline int filter_is_strict(void) {
     return UNLIKELY(__atomic_load_n(&filter_state, __ATOMIC_RELAXED) == FILTER_STRICT);
 }

@@ -4,6 +4,7 @@
  * The entry points start out at functions that initialise and then call again, so there is no test for it afterwards.
  */
 #include "entries.h"
+#include "exec.h"
 #include "measure.h"
 #include "modules.h"
 #include "real.h"
@@ -59,26 +60,75 @@ static const char *setting(const char *at, const char *end, const char *name) {
     return NULL;
 }
 
-/* The run directory. A call can come before the C library has an environment: the kernel's copy serves then. */
+static int is_one_of(const char *value, const char *one, const char *other) {
+    return value != NULL && (strcmp(value, one) == 0 || strcmp(value, other) == 0);
+}
+
+/* The run directory, and what the environment says of allocators above malloc. A call can come before the C library has an
+ * environment: the kernel's copy serves then. */
 static int find_directory(void) {
     const char *value = getenv(MALLOW_DIR_VARIABLE);
+    const char *python = getenv("PYTHONMALLOC"), *zend = getenv("USE_ZEND_ALLOC");
     static char text[16384];
     if (value == NULL) {
         long fd = sys_open("/proc/self/environ", O_RDONLY, 0);
         long length = fd < 0 ? -1 : sys_read((int)fd, text, sizeof text - 1);
         if (fd >= 0)
             sys_close((int)fd);
-        value = length > 0 ? setting(text, text + length, MALLOW_DIR_VARIABLE) : NULL;
+        const char *end = length > 0 ? text + length : text;
+        value = setting(text, end, MALLOW_DIR_VARIABLE);
+        python = setting(text, end, "PYTHONMALLOC");
+        zend = setting(text, end, "USE_ZEND_ALLOC");
     }
-    return value != NULL && value[0] == '/' &&
-           text_copy(target.directory, value, sizeof target.directory) == strlen(value);
+    target.settings = (is_one_of(python, "malloc", "malloc_debug") ? MALLOW_SETTING_PYTHON_MALLOC : 0) |
+                      (is_one_of(zend, "0", "0") ? MALLOW_SETTING_ZEND_MALLOC : 0);
+    return value != NULL && value[0] == '/' && text_copy(target.named, value, sizeof target.named) == strlen(value);
+}
+
+static long control_in(const char *directory, int flags) {
+    char path[MALLOW_DIRECTORY + 16];
+    size_t length = text_copy(path, directory, MALLOW_DIRECTORY);
+    memcpy(path + length, "/control", 9);
+    return sys_open(path, flags | O_NOFOLLOW, 0);
+}
+
+/* A mount namespace may have a /dev/shm of its own. Where it has mallow's process in its /proc, and that may be looked into, the
+ * directory is below that process's root: its name tells the pid. */
+long target_open_control(char directory[MALLOW_DIRECTORY], int flags) {
+    text_copy(directory, target.named, MALLOW_DIRECTORY);
+    long fd = control_in(directory, flags);
+    if (fd != -2) /* ENOENT */
+        return fd;
+    static const char begin[] = "/mallow-";
+    const char *pid = strrchr(target.named, '/');
+    if (pid == NULL || strncmp(pid, begin, sizeof begin - 1) != 0)
+        return fd;
+    for (pid += sizeof begin - 1; *pid == '0';)
+        pid++;
+    size_t digits = strspn(pid, "0123456789");
+    if (digits == 0 || digits > 10 || strlen(target.named) + digits + 16 > MALLOW_DIRECTORY)
+        return fd;
+    char *at = directory + text_copy(directory, "/proc/", MALLOW_DIRECTORY);
+    memcpy(at, pid, digits);
+    at += digits;
+    memcpy(at, "/root", 5);
+    text_copy(at + 5, target.named, MALLOW_DIRECTORY - (size_t)(at + 5 - directory));
+    long other = control_in(directory, flags);
+    return other < 0 ? fd : other;
+}
+
+/* Mallow's is the first of LD_PRELOAD. */
+static void find_library(void) {
+    const char *value = getenv("LD_PRELOAD");
+    size_t length = value == NULL ? 0 : strcspn(value, ": ");
+    if (length >= sizeof target.library || length == 0 || value[0] != '/')
+        return;
+    memcpy(target.library, value, length);
+    target.library[length] = 0;
 }
 
 static struct mallow_control *open_control(void) {
-    char path[sizeof target.directory + 16];
-    size_t length = text_copy(path, target.directory, sizeof path);
-    memcpy(path + length, "/control", 9);
-    long fd = sys_open(path, O_RDWR | O_NOFOLLOW, 0);
+    long fd = target_open_control(target.directory, O_RDWR);
     if (fd < 0)
         return NULL;
     uint64_t bytes;
@@ -122,8 +172,10 @@ COLD static int start(void) {
                                                     [MALLOW_MODE_SAMPLE] = &sample_policy,
                                                     [MALLOW_MODE_DORMANT] = &sample_policy};
     const struct policy *chosen = &no_policy;
-    if (find_directory())
+    if (find_directory()) {
+        find_library();
         target.control = open_control();
+    }
     if (target.control != NULL) {
         modules_setup();
         sys_wipe_on_fork(&alive_page, sizeof alive_page);
@@ -154,6 +206,7 @@ static void in_child(void) {
 
 __attribute__((constructor)) static void load(void) {
     start();
+    exec_setup();
     if (target.control == NULL)
         return;
     thread_setup();

@@ -132,6 +132,7 @@ int process_open(void) {
     process->serial = serial;
     process->start_ns = sys_now_ns();
     process->file_bytes = layout.bytes;
+    process->settings = target.settings;
     process->modules_offset = sizeof *process;
     process->threads_offset = layout.threads;
     process->rings_offset = layout.rings;

@@ -8,6 +8,8 @@
 #include "sys.h"
 #include "wire.h"
 
+#define MALLOW_DIRECTORY 480u
+
 struct target {
     struct mallow_control *control; /* NULL: no recording; every call goes to the real allocator */
     struct mallow_process *process; /* NULL until the first event of this image */
@@ -15,7 +17,10 @@ struct target {
     struct mallow_thread *threads;  /* in the process file */
     char *rings;                    /* in the process file */
     uint32_t pid;
-    char directory[480]; /* the run directory, without a slash at the end */
+    uint32_t settings;                /* enum mallow_setting, or-ed */
+    char directory[MALLOW_DIRECTORY]; /* the run directory as this process reaches it, without a slash at the end */
+    char named[MALLOW_DIRECTORY];     /* as the environment names it */
+    char library[MALLOW_DIRECTORY];   /* libmallow.so as LD_PRELOAD names it; empty where that is not known */
 };
 
 extern struct target target HIDDEN;
@@ -34,6 +39,10 @@ extern uint32_t target_lock;
 void target_over(void);
 /* init.c: forgets the parent's file in a child; the next event makes the child's own. */
 void target_forked(void);
+
+/* init.c: opens DIR/control as a program that is executed now would, and writes the DIR that it is reached by. A descriptor,
+ * or -errno. */
+long target_open_control(char directory[MALLOW_DIRECTORY], int flags);
 
 /* process.c: makes the process file. 0, or -1 after target_over(). Call with target_lock held. */
 int process_open(void);

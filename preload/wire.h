@@ -43,6 +43,22 @@ enum mallow_control_flag {
 /* control.epoch: the recording is over; targets stop writing events and call the real allocator alone. */
 #define MALLOW_EPOCH_OVER UINT64_MAX
 
+#define MALLOW_MAX_UNREACHED 24u
+
+enum mallow_unreached_state {
+    MALLOW_UNREACHED_FREE = 0,
+    MALLOW_UNREACHED_BUSY = 1,  /* its name is being written */
+    MALLOW_UNREACHED_NOTED = 2, /* executed, or just about to be: an exec that fails gives the entry back */
+};
+
+/* A program that is executed in a mount namespace, below a root directory or with rights from where the run directory or the
+ * library cannot be opened. */
+struct mallow_unreached {
+    uint32_t state; /* enum mallow_unreached_state; release order; taken by compare-and-swap */
+    uint32_t pid;   /* in its own namespace */
+    char name[120]; /* as it was named to exec, from its end where it is longer; ends with NUL */
+};
+
 struct mallow_control {
     uint32_t magic;      /* MALLOW_CONTROL_MAGIC */
     uint32_t version;    /* MALLOW_WIRE_VERSION */
@@ -77,6 +93,10 @@ struct mallow_control {
     uint32_t max_slots;   /* live samples of a process at the most */
     uint32_t max_ends;    /* ends of samples that a process remembers: a power of two */
     uint64_t sample_pad[5];
+    /* Programs that were executed out of reach of this directory; written by targets. */
+    uint32_t unreached_more; /* without those in the list */
+    uint32_t unreached_pad;
+    struct mallow_unreached unreached[MALLOW_MAX_UNREACHED];
 };
 
 #define MALLOW_SAMPLE_LOOK (1ull << 20)
@@ -516,7 +536,7 @@ struct mallow_rule {
     int32_t offset[MALLOW_SAVED_COUNT];
 };
 
-_Static_assert(sizeof(struct mallow_control) == 256, "control layout");
+_Static_assert(sizeof(struct mallow_control) == 3336, "control layout");
 _Static_assert(sizeof(struct mallow_process) == 4096, "process header is a page");
 _Static_assert(sizeof(struct mallow_module) == 512, "module layout");
 _Static_assert(sizeof(struct mallow_thread) == 320, "thread layout: whole cache lines");

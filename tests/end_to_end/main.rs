@@ -3,6 +3,7 @@
 mod agreement;
 mod bad_input;
 mod base;
+mod custom_allocators;
 mod diff;
 mod diff_pairing;
 mod diff_regressions;
@@ -34,6 +35,7 @@ mod limits;
 mod list;
 mod merge;
 mod mixed_formats;
+mod namespaces;
 mod oracle;
 mod other_tools;
 mod packing;

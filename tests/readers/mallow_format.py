@@ -15,7 +15,7 @@ END = b"\nwollam\x89"
 WORD = (1 << 64) - 1
 
 OPENING, TABLES, EVENTS, COUNTS, PROCESSES, LINES, ENDING, INDEX, NAMES, SOURCES = range(1, 11)
-REGIONS, PATTERNS = 12, 13
+REGIONS, PATTERNS, ALLOCATORS = 12, 13, 14
 
 
 class Refused(Exception):
@@ -214,6 +214,7 @@ class Recording:
     ends: list = field(default_factory=list)
     """What the processes block has, process by process."""
     regions: list = field(default_factory=list)
+    allocators: list = field(default_factory=list)
     strings: list = field(default_factory=list)
     lines: dict = field(default_factory=dict)
     """Frame → its lines, the innermost inlined function first."""
@@ -244,6 +245,7 @@ def read(data, events=lambda decoder, block: None):
         PATTERNS: patterns,
         PROCESSES: processes,
         REGIONS: regions,
+        ALLOCATORS: allocators,
         LINES: lines,
         NAMES: names,
         SOURCES: sources,
@@ -356,6 +358,15 @@ def regions(recording, block):
         number, which, operations, name = column.number(), column.number(), column.number(), column.string()
         run = {"number": number, "first": bool(which & 1), "run": which >> 1, "operations": operations, "name": name}
         recording.regions.append(run)
+
+
+def allocators(recording, block):
+    (column,) = map(Column, block.columns)
+    while column.more():
+        allocator = {"process": column.number(), "found": column.string(), "remedy": column.string()}
+        if allocator["process"] >= len(recording.processes):
+            raise Damaged("an allocator of no process")
+        recording.allocators.append(allocator)
 
 
 def lines(recording, block):

@@ -51,6 +51,8 @@ pub struct ProcessStart {
     pub forked: bool,
     /// Milliseconds since the recording began.
     pub start_ms: u64,
+    /// What its environment says of allocators above malloc: `wire::SETTING_…`, or-ed.
+    pub settings: u32,
     /// Path of its executable.
     pub executable: String,
     /// Its arguments, the name first.

@@ -127,6 +127,26 @@ pub mod control {
     pub const MAX_SLOTS: usize = 208;
     /// `max_ends`
     pub const MAX_ENDS: usize = 212;
+    /// `unreached_more`
+    pub const UNREACHED_MORE: usize = 256;
+    /// `unreached`
+    pub const UNREACHED: usize = 264;
+}
+
+/// Byte offsets in `struct mallow_unreached`.
+pub mod unreached {
+    /// Size of the struct.
+    pub const BYTES: usize = 128;
+    /// `MALLOW_MAX_UNREACHED`
+    pub const MAX: u32 = 24;
+    /// `MALLOW_UNREACHED_NOTED`
+    pub const NOTED: u32 = 2;
+    /// `state`
+    pub const STATE: usize = 0;
+    /// `pid`
+    pub const PID: usize = 4;
+    /// `name`
+    pub const NAME: usize = 8;
 }
 
 /// Byte offsets in `struct mallow_process`.

@@ -1,7 +1,7 @@
 //! Both sides of the wire agree: every size, offset and number of `wire.rs` is what a C compiler makes of
 //! `preload/wire.h`.
 
-use mallow_capture::wire::{self, control, end, module, process, result, sampling, slot, stack, thread};
+use mallow_capture::wire::{self, control, end, module, process, result, sampling, slot, stack, thread, unreached};
 use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
@@ -43,6 +43,8 @@ fn table() -> Vec<(String, u64)> {
     number("MALLOW_RESULT_NAME_CUT", result::NAME_CUT.into());
     number("MALLOW_CHECK_ALLOCATIONS", result::CHECK_ALLOCATIONS);
     number("MALLOW_CHECK_BYTES", result::CHECK_BYTES);
+    number("MALLOW_MAX_UNREACHED", unreached::MAX.into());
+    number("MALLOW_UNREACHED_NOTED", unreached::NOTED.into());
     number("MALLOW_NO_CHILDREN", wire::NO_CHILDREN.into());
     number("MALLOW_EPOCH_OVER", wire::EPOCH_OVER);
     number("MALLOW_LARGE_RINGS", wire::LARGE_RINGS.into());
@@ -102,7 +104,14 @@ fn table() -> Vec<(String, u64)> {
             ("stack_bytes", control::STACK_BYTES),
             ("max_slots", control::MAX_SLOTS),
             ("max_ends", control::MAX_ENDS),
+            ("unreached_more", control::UNREACHED_MORE),
+            ("unreached", control::UNREACHED),
         ],
+    );
+    layout(
+        "unreached",
+        Some(unreached::BYTES),
+        &[("state", unreached::STATE), ("pid", unreached::PID), ("name", unreached::NAME)],
     );
     layout(
         "process",

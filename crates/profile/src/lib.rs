@@ -104,6 +104,17 @@ pub struct Process {
     pub lost: u64,
 }
 
+/// An allocator above malloc that a process uses: what it hands out is in no number.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CustomAllocator {
+    /// The process.
+    pub process: ProcessId,
+    /// What it serves, as a sentence without a full stop.
+    pub found: String,
+    /// What makes its blocks visible, as an imperative; may be empty.
+    pub remedy: String,
+}
+
 /// A thread, as far as a recording knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thread {
@@ -193,6 +204,8 @@ pub struct Profile {
     pub sites: Vec<Site>,
     /// Runs of measured regions, in the order of their ends.
     pub regions: Vec<Region>,
+    /// Allocators above malloc, by process; recordings of earlier versions have none.
+    pub custom_allocators: Vec<CustomAllocator>,
     /// What was found when the names of its frames were looked up, where the recording carries them. Then they are all
     /// there is: files of this machine may be other ones. None: names are to be looked up.
     pub names: Option<Summary>,

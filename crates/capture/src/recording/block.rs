@@ -43,12 +43,17 @@ pub enum Kind {
     Regions = 12,
     /// What sites do with their blocks, at the end.
     Patterns = 13,
+    /// Allocators above malloc.
+    Allocators = 14,
 }
 
 impl Kind {
     fn of(byte: u8) -> Option<Self> {
         use Kind::*;
-        let all = [Opening, Tables, Events, Counts, Processes, Lines, Ending, Index, Names, Sources, Regions, Patterns];
+        let all = [
+            Opening, Tables, Events, Counts, Processes, Lines, Ending, Index, Names, Sources, Regions, Patterns,
+            Allocators,
+        ];
         all.into_iter().find(|&kind| kind as u8 == byte)
     }
 }

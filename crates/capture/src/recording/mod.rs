@@ -5,6 +5,7 @@
 //! come the sums ([`summary`]), so that most questions are answered without reading an event, and what is carried along
 //! for other machines ([`embedded`]). [`Reader::pack`] adds that to a recording which has none.
 
+mod allocators;
 mod block;
 mod blocks;
 mod bytes;

@@ -9,9 +9,9 @@ use super::embedded::{self, Lines};
 use super::error::ReadError;
 use super::index::{self, Indexed};
 use super::living::Living;
-use super::regions;
 use super::summary;
 use super::tables;
+use super::{allocators, regions};
 use crate::replay::Ledger;
 use mallow_profile::{Event, Moment, Profile};
 use std::fs::File;
@@ -130,7 +130,7 @@ impl<R: Read + Seek> Reader<R> {
     fn read_whole(&mut self) -> Result<Profile, ReadError> {
         let mut contents = Contents::new(self.blocks.length());
         let (mut counted, mut watched, mut ending, mut lines, mut names) = (0, 0, None, Lines::default(), None);
-        let mut runs = Vec::new();
+        let (mut runs, mut custom_allocators) = (Vec::new(), Vec::new());
         let wanted = |kind| !matches!(kind, Kind::Events | Kind::Sources);
         while let Some(Block { kind, at, mut columns }) = self.blocks.next(wanted)? {
             let damaged = |Nonsense(what)| ReadError::Damaged { at, what };
@@ -145,6 +145,10 @@ impl<R: Read + Seek> Reader<R> {
                 Kind::Processes => summary::read_processes(&mut columns, ledger),
                 Kind::Lines => lines.read(&mut columns, ledger),
                 Kind::Regions => regions::read(&mut columns).map(|read| runs.extend(read)),
+                Kind::Allocators => {
+                    let read = allocators::read(&mut columns, ledger.processes.len());
+                    read.map(|read| custom_allocators.extend(read))
+                }
                 Kind::Ending => summary::read_ending(&mut columns).map(|end| ending = Some(end)),
                 Kind::Names => embedded::read_names(&mut columns, ledger, &mut names),
                 Kind::Index if self.blocks.index_at() != Some(at) => {
@@ -168,6 +172,7 @@ impl<R: Read + Seek> Reader<R> {
         profile.ending = end.ending;
         profile.peak_ms = end.peak_ms;
         profile.regions = runs;
+        profile.custom_allocators = custom_allocators;
         Ok(profile)
     }
 

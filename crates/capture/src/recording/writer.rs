@@ -5,10 +5,10 @@ use super::bytes::{put, put_bytes};
 use super::codec::{Encoded, Encoder};
 use super::embedded::{self, Source};
 use super::index::{self, Indexed};
-use super::regions;
 use super::summary;
 use super::tables::Mark;
 use super::{MAGIC, TRAILER_MAGIC, VERSION};
+use super::{allocators, regions};
 use crate::replay::{EventSink, Ledger, Options};
 use mallow_profile::{Event, Moment, Profile};
 use std::fs::File;
@@ -139,6 +139,9 @@ impl<W: Write> Blocks<W> {
         self.write(Kind::Processes, &summary::write_processes(&profile.processes))?;
         if !profile.regions.is_empty() {
             self.write(Kind::Regions, &regions::write(&profile.regions))?;
+        }
+        if !profile.custom_allocators.is_empty() {
+            self.write(Kind::Allocators, &allocators::write(&profile.custom_allocators))?;
         }
         embedded::write_lines(profile, &mut |columns| self.write(Kind::Lines, columns))?;
         if let Some(names) = &profile.names {

@@ -23,6 +23,7 @@ pub use live::{GRAIN_BITS, KEY_MAX, Live};
 pub use sink::EventSink;
 
 use crate::chunk::{Chunk, ProcessStart};
+use crate::sight;
 use mallow_profile::Profile;
 use process::{Process, Shared};
 use rustc_hash::FxHashMap;
@@ -77,6 +78,8 @@ pub struct Replay<S = ()> {
     running: Vec<u32>,
     /// Images that each pid had so far.
     images: FxHashMap<u32, u32>,
+    /// What each process's environment says of allocators above malloc.
+    settings: Vec<u32>,
     /// Why the sink takes no more.
     sink_failed: Option<(io::ErrorKind, String)>,
 }
@@ -85,8 +88,8 @@ impl<S: EventSink> Replay<S> {
     /// A replay of nothing so far.
     pub fn new(options: Options, sink: S) -> Self {
         let shared = Shared::new(sink);
-        let (processes, running, images) = Default::default();
-        Self { options, shared, processes, running, images, sink_failed: None }
+        let (processes, running, images, settings) = Default::default();
+        Self { options, shared, processes, running, images, settings, sink_failed: None }
     }
 
     /// Takes the next chunk. An error is the sink's; it comes once: from then on the replay goes on without the sink.
@@ -143,6 +146,9 @@ impl<S: EventSink> Replay<S> {
         profile.ending.exit_status = end.exit_status;
         profile.ending.cut_short = end.cut_short;
         profile.ending.damaged = damaged;
+        profile.custom_allocators = sight::custom_allocators(
+            profile.processes.iter().zip(&self.settings).map(|(p, &s)| (&*p.executable, &*p.arguments, s)),
+        );
         (profile, settled.map(|()| self.shared.sink))
     }
 
@@ -166,6 +172,7 @@ impl<S: EventSink> Replay<S> {
             ..Default::default()
         });
         self.processes.push(Process::new(number));
+        self.settings.push(start.settings);
         self.running.push(number);
     }
 

@@ -13,5 +13,6 @@ pub mod source;
 pub mod spool;
 pub mod steady;
 pub mod tables;
+pub mod unreached;
 mod unwatched;
 pub mod writer;

@@ -9,7 +9,8 @@ use super::unwatched::Unwatched;
 use super::{beforehand, launch, left, signals, tables};
 use crate::library::{self, LibraryError};
 use crate::replay::{End, EventSink, Options, Progress, Replay};
-use mallow_profile::{FamilyCounts, Profile};
+use crate::sight;
+use mallow_profile::{CustomAllocator, FamilyCounts, Profile};
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io;
@@ -68,6 +69,8 @@ pub struct Counted {
     pub exit_status: Option<i32>,
     /// Process images, in the order of their start: what they said, their counters, and calls that were not counted.
     pub processes: Vec<(crate::chunk::ProcessStart, FamilyCounts, u64)>,
+    /// Allocators above malloc; their processes are indices in `processes`.
+    pub custom_allocators: Vec<CustomAllocator>,
     /// Images that could not take part.
     pub failed_processes: u32,
     /// Why programs that the command started were out of sight, each a sentence.
@@ -113,7 +116,7 @@ pub fn measure(command: &[OsString], mode: Mode, regions: Regions) -> Result<Cou
     let start = Instant::now();
     let mut child = spawn(&run, &library, command)?;
     let mut unwatched = Unwatched::default();
-    let exit_status = wait(&mut child, &mut unwatched, &mut || signals::interrupts() >= 2);
+    let exit_status = wait(&mut child, &mut unwatched, &run, &mut || signals::interrupts() >= 2);
     let wall = start.elapsed();
     run.end();
     let mut processes: Vec<_> = sources(run.path())
@@ -124,12 +127,18 @@ pub fn measure(command: &[OsString], mode: Mode, regions: Regions) -> Result<Cou
         })
         .collect();
     processes.sort_by_key(|(process, ..)| (process.start_ms, process.pid, process.serial));
+    let custom_allocators = match mode {
+        Mode::Count => {
+            sight::custom_allocators(processes.iter().map(|(p, ..)| (&*p.executable, &*p.arguments, p.settings)))
+        }
+        _ => Vec::new(),
+    };
     let results = results::read(run.path());
     let (command_pid, failed_processes) = (child.id(), run.failed_processes());
+    let unwatched = unwatched.told(&run);
     drop(run);
     signals::unwatch();
-    let unwatched = unwatched.told();
-    Ok(Counted { command_pid, wall, exit_status, processes, failed_processes, unwatched, results })
+    Ok(Counted { command_pid, wall, exit_status, processes, custom_allocators, failed_processes, unwatched, results })
 }
 
 /// Starts `command` to be sampled, or to wait for it in [`Mode::Dormant`]. Its processes need nobody that reads: call
@@ -231,7 +240,7 @@ pub fn record<S: EventSink + Send>(
             show(false, tick);
             signals::interrupts() >= 2 || draining.is_finished()
         };
-        let mut exit_status = wait(&mut child, &mut unwatched, &mut enough);
+        let mut exit_status = wait(&mut child, &mut unwatched, &run, &mut enough);
         while how.wait && exit_status.is_some() && shown.running.load(Ordering::Relaxed) > 0 && !enough() {
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -252,7 +261,7 @@ pub fn record<S: EventSink + Send>(
         let replay = replaying.join().map_err(|_| io::Error::other("the replay failed"))??;
         if exit_status.is_none() && drained.is_err() {
             // The disk is full, not the command's life: it goes on unrecorded, and its status is still mallow's.
-            exit_status = wait(&mut child, &mut unwatched, &mut || signals::interrupts() >= 2);
+            exit_status = wait(&mut child, &mut unwatched, &run, &mut || signals::interrupts() >= 2);
         }
         let cut_short = drained.err().map(|error| format!("the spool could not be written: {error}"));
         Ok((replay, End { duration_ms, exit_status, cut_short }, still_running))
@@ -263,9 +272,9 @@ pub fn record<S: EventSink + Send>(
             let (mut profile, sink) = replay.finish(end);
             profile.regions = results::regions(run.path());
             let (command_pid, failed_processes) = (Some(child.id()), run.failed_processes());
+            let unwatched = unwatched.told(&run);
             drop((spool_guard, run));
             signals::unwatch();
-            let unwatched = unwatched.told();
             return Ok(Recorded {
                 profile,
                 sink,
@@ -319,7 +328,12 @@ fn spawn(run: &RunDirectory, library: &Path, command: &[OsString]) -> Result<Chi
 
 /// Waits for the command; `enough` is asked, and its processes are looked at, a few times a second. None: it said yes
 /// before the command ended.
-fn wait(child: &mut Child, unwatched: &mut Unwatched, enough: &mut dyn FnMut() -> bool) -> Option<i32> {
+fn wait(
+    child: &mut Child,
+    unwatched: &mut Unwatched,
+    run: &RunDirectory,
+    enough: &mut dyn FnMut() -> bool,
+) -> Option<i32> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let pid = rustix::process::Pid::from_child(child);
     let handle = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok();
@@ -337,7 +351,7 @@ fn wait(child: &mut Child, unwatched: &mut Unwatched, enough: &mut dyn FnMut() -
             signals::keep();
             return None;
         }
-        unwatched.look(child.id());
+        unwatched.look(child.id(), run);
         match &handle {
             // A signal ends the wait early, and that is what it is for.
             Some(handle) => drop(poll(&mut [PollFd::new(handle, PollFlags::IN)], Some(&pause))),

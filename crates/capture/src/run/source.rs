@@ -115,6 +115,7 @@ impl Source {
             serial: self.serial,
             forked: self.shared.get32(process::ORIGIN) == wire::ORIGIN_FORK,
             start_ms: self.start_ns().saturating_sub(began_ns) / 1_000_000,
+            settings: self.shared.get32(process::SETTINGS),
             executable: String::from_utf8_lossy(&text(0, executable)).into_owned(),
             arguments: parts,
         }

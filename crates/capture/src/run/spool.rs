@@ -53,7 +53,14 @@ impl SpoolWriter {
         let mut payload = Payload::default();
         let (kind, process, a, b) = match chunk {
             Chunk::Process(p) => {
-                payload.numbers(&[p.pid.into(), p.parent_pid.into(), p.serial.into(), p.forked.into(), p.start_ms]);
+                payload.numbers(&[
+                    p.pid.into(),
+                    p.parent_pid.into(),
+                    p.serial.into(),
+                    p.forked.into(),
+                    p.start_ms,
+                    p.settings.into(),
+                ]);
                 payload.bytes(p.executable.as_bytes());
                 payload.numbers(&[p.arguments.len() as u64]);
                 p.arguments.iter().for_each(|argument| payload.bytes(argument.as_bytes()));
@@ -256,6 +263,7 @@ fn decode(kind: u64, process: u64, a: u64, b: u64, words: &[u64]) -> Option<Chun
             serial: fields.small()?,
             forked: fields.number()? != 0,
             start_ms: fields.number()?,
+            settings: fields.small()?,
             executable: fields.text()?,
             arguments: {
                 let count = fields.number()?;
@@ -308,6 +316,7 @@ mod tests {
                 serial: 2,
                 forked: true,
                 start_ms: 9,
+                settings: 1,
                 executable: "/bin/true".into(),
                 arguments: vec!["true".into(), String::new(), "é".into()],
             }),

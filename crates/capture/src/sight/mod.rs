@@ -9,6 +9,8 @@ mod rights;
 pub use chain::{Chain, Step};
 pub use machine::machine;
 
+use mallow_profile::{CustomAllocator, ProcessId};
+use rustc_hash::FxHashMap;
 use std::path::Path;
 
 /// How much of what a check is about works.
@@ -80,6 +82,25 @@ pub fn why(chain: &Chain) -> Option<String> {
     let all = command(chain);
     let doubtful = |finding: &&Finding| finding.check == program::C_LIBRARY && finding.status == Status::Partly;
     all.iter().find(|finding| finding.is_fatal()).or_else(|| all.iter().find(doubtful)).map(Finding::sentence)
+}
+
+/// Allocators above malloc that process images use, as far as their executables say. Of each image, in the order of their
+/// numbers: its executable, its arguments, and what its environment says of allocators.
+pub(crate) fn custom_allocators<'a>(
+    images: impl Iterator<Item = (&'a str, &'a [String], u32)>,
+) -> Vec<CustomAllocator> {
+    let mut known: FxHashMap<&str, Option<program::Facts>> = FxHashMap::default();
+    let mut all = Vec::new();
+    for (number, (executable, arguments, settings)) in images.enumerate() {
+        let path = Path::new(executable);
+        let facts = known.entry(executable).or_insert_with(|| program::Facts::of_file(path));
+        let Some(facts) = facts else { continue };
+        for Finding { found, remedy, .. } in program::above_malloc(path, facts, arguments, settings) {
+            let remedy = remedy.unwrap_or_default();
+            all.push(CustomAllocator { process: ProcessId(number as u32), found, remedy });
+        }
+    }
+    all
 }
 
 /// Why nothing of a program that is running is seen, as far as that is sure.

@@ -1,8 +1,9 @@
 //! What an ELF file tells of the program that it is.
 
-use super::{Finding, rights};
+use super::{Finding, Status, rights};
 use crate::library;
 use crate::table::{self, TableError};
+use crate::wire;
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Endianness, Object, ObjectSymbol, elf};
 use rustc_hash::FxHashSet;
@@ -38,12 +39,49 @@ pub(super) fn check(path: &Path, settings: &[(OsString, OsString)]) -> Vec<Findi
                     all.push(finding);
                     let facts = Facts::of(&file);
                     all.extend([allocator(path, &facts), unwinding(path, &bytes)]);
-                    all.extend(runtime(path, &facts, settings));
+                    let set = |name: &str| {
+                        let here = settings.iter().rev().find(|(set, _)| set.as_os_str() == OsStr::new(name));
+                        here.map(|(_, value)| value.clone()).or_else(|| std::env::var_os(name)).unwrap_or_default()
+                    };
+                    all.extend(runtime(path, &facts, &set));
                 }
             }
         }
     }
     all
+}
+
+/// What a program that ran allocates past malloc, as [`check`] has it: all that is not wholly seen. `settings` is what its
+/// environment says, `arguments` may say that it does not look there.
+pub(super) fn above_malloc(path: &Path, facts: &Facts, arguments: &[String], settings: u32) -> Vec<Finding> {
+    let set = |name: &str| match name {
+        "PYTHONMALLOC" if settings & wire::SETTING_PYTHON_MALLOC != 0 && !ignores_environment(arguments) => {
+            "malloc".into()
+        }
+        "USE_ZEND_ALLOC" if settings & wire::SETTING_ZEND_MALLOC != 0 => "0".into(),
+        _ => OsString::new(),
+    };
+    let all = [Some(allocator(path, facts)), runtime(path, facts, &set)];
+    all.into_iter().flatten().filter(|finding| finding.status != Status::Works).collect()
+}
+
+/// Whether Python was told not to look at its variables, by -E or -I.
+fn ignores_environment(arguments: &[String]) -> bool {
+    for option in arguments.iter().skip(1) {
+        let Some(letters) = option.strip_prefix('-').filter(|letters| !letters.is_empty() && !letters.starts_with('-'))
+        else {
+            return false;
+        };
+        // What follows one of these letters is its value; c and m end the options.
+        let end = letters.find(['c', 'm', 'W', 'X']).unwrap_or(letters.len());
+        if letters[..end].contains(['E', 'I']) {
+            return true;
+        }
+        if letters[end..].starts_with(['c', 'm']) {
+            return false;
+        }
+    }
+    false
 }
 
 /// What hides a program that runs: as [`check`] has it, and nothing that is a matter of degree.
@@ -203,7 +241,7 @@ const TELLING: [&str; 15] = [
 ];
 
 /// What the tables of a program tell.
-struct Facts {
+pub(super) struct Facts {
     /// Of [`TELLING`], those that it defines.
     defines: FxHashSet<&'static str>,
     /// The libraries that it names.
@@ -212,6 +250,13 @@ struct Facts {
 }
 
 impl Facts {
+    /// None: it cannot be read, or is no ELF file.
+    pub(super) fn of_file(path: &Path) -> Option<Self> {
+        // A name that a target wrote may be that of a device.
+        let bytes = path.is_file().then(|| table::map(path).ok())??;
+        ElfFile64::<Endianness>::parse(&*bytes).ok().map(|file| Self::of(&file))
+    }
+
     fn of(file: &ElfFile64<'_, Endianness>) -> Self {
         let mut defines = FxHashSet::default();
         for symbol in file.dynamic_symbols().chain(file.symbols()).filter(|s| s.is_definition()) {
@@ -308,12 +353,10 @@ fn allocator_of(symbol: &str) -> &'static str {
 }
 
 /// A language that allocates past malloc.
-fn runtime(path: &Path, facts: &Facts, settings: &[(OsString, OsString)]) -> Option<Finding> {
+///
+/// `set` is the value of a variable in its environment.
+fn runtime(path: &Path, facts: &Facts, set: &dyn Fn(&str) -> OsString) -> Option<Finding> {
     let shown = path.display();
-    let set = |name: &str| {
-        let here = settings.iter().rev().find(|(set, _)| set.as_os_str() == OsStr::new(name));
-        here.map(|(_, value)| value.clone()).or_else(|| std::env::var_os(name)).unwrap_or_default()
-    };
     if facts.go {
         return Some(Finding::partly(
             RUNTIME,
@@ -328,8 +371,8 @@ fn runtime(path: &Path, facts: &Facts, settings: &[(OsString, OsString)]) -> Opt
         } else {
             Finding::partly(
                 RUNTIME,
-                "Python takes objects of up to 512 bytes from arenas of its own, which are seen as a whole",
-                "set PYTHONMALLOC=malloc to see each",
+                "Python allocates objects of up to 512 bytes in arenas of its own, by mmap: they are not recorded",
+                "set PYTHONMALLOC=malloc to record each",
             )
         });
     }
@@ -350,8 +393,8 @@ fn runtime(path: &Path, facts: &Facts, settings: &[(OsString, OsString)]) -> Opt
     if facts.defines(&["_emalloc"]).is_some() && set("USE_ZEND_ALLOC") != OsStr::new("0") {
         return Some(Finding::partly(
             RUNTIME,
-            "PHP takes memory in chunks of 2 MB, which are seen as a whole",
-            "set USE_ZEND_ALLOC=0 to see each allocation",
+            "PHP allocates in chunks of 2 MB of its own, by mmap: its blocks are not recorded",
+            "set USE_ZEND_ALLOC=0 to record each",
         ));
     }
     None

@@ -15,6 +15,7 @@ use crate::run::directory::{self, About, about, monotonic_ns};
 use crate::run::left;
 use crate::run::source;
 use crate::run::tables;
+use crate::run::unreached::Unreached;
 use crate::run::writer::Writer;
 use crate::wire::{self, Shared, control};
 use mallow_profile::{Lost, Process, ProcessId, Profile, SampleEvent};
@@ -211,9 +212,11 @@ impl Watch {
         }
         let duration_ms = now_ns.saturating_sub(self.about.started_ns) / 1_000_000;
         self.profile.duration_ms = duration_ms;
-        let failed = self.control.shared.get32(control::FAILED_PROCESSES);
-        if failed != self.failed {
-            let lost = Lost { unsampled: failed.saturating_sub(self.failed).into(), ..Lost::default() };
+        let unreached = Unreached::of(&self.control.shared).count();
+        let failed = self.control.shared.get32(control::FAILED_PROCESSES).saturating_add(unreached);
+        // An exec that failed takes its note back.
+        if failed > self.failed {
+            let lost = Lost { unsampled: (failed - self.failed).into(), ..Lost::default() };
             each(SampleEvent::Lost { process: None, lost });
             self.failed = failed;
         }
@@ -296,6 +299,11 @@ impl Watch {
             image.heir |= !pids.contains(&parent);
         }
         over
+    }
+
+    /// Why programs that were executed cannot be sampled: they are out of reach. Each a clause.
+    pub fn unreached(&self) -> Vec<String> {
+        Unreached::of(&self.control.shared).sentences()
     }
 
     /// Removes the directory of a program that has ended, and was read to its end.

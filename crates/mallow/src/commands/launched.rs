@@ -82,13 +82,7 @@ pub fn warn(command: &[OsString], sight: &Sight<'_>) {
             (None, _) => {}
         }
     }
-    for why in sight.unwatched.iter().take(UNWATCHED) {
-        output::say(&format!("started by the command, and not recorded: {why}"));
-    }
-    if sight.unwatched.len() > UNWATCHED {
-        let more = of((sight.unwatched.len() - UNWATCHED) as u64, "program");
-        output::say(&format!("and so were {more} more"));
-    }
+    warn_unwatched(sight.unwatched, "recorded");
     if failed > 0 {
         let processes = of(failed.into(), "process");
         output::say(&format!(
@@ -98,5 +92,16 @@ pub fn warn(command: &[OsString], sight: &Sight<'_>) {
     if still_running > 0 {
         let processes = of(still_running.into(), "process");
         output::say(&format!("{processes} went on after the recording ended; --wait records until all have ended"));
+    }
+}
+
+/// Names programs that the command started and that were out of sight. `how`: what they were not.
+pub fn warn_unwatched(unwatched: &[String], how: &str) {
+    for why in unwatched.iter().take(UNWATCHED) {
+        output::say(&format!("started by the command, and not {how}: {why}"));
+    }
+    if unwatched.len() > UNWATCHED {
+        let more = of((unwatched.len() - UNWATCHED) as u64, "program");
+        output::say(&format!("and so were {more} more"));
     }
 }

@@ -13,6 +13,7 @@ mod foreign;
 pub mod go;
 pub mod heap_at;
 pub mod import;
+mod incomplete;
 mod insights;
 pub mod lacking;
 pub mod launched;

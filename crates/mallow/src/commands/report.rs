@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::lacking::Lacking;
 use super::source::Recording;
-use super::{insights, told};
+use super::{incomplete, insights, told};
 use crate::flags::{ReportFlags, ViewFlags};
 use crate::output::Report;
 use crate::text::units::{bytes, count, of, percent, rate, span};
@@ -116,6 +116,7 @@ fn screen(look: &Look, more: usize) -> usize {
 fn text(account: &Account, look: &Look, stacks: bool, sums: bool) -> String {
     let Account { overview: report, insights, missing_names } = account;
     let mut page = Page::new(*look);
+    incomplete::show(&report.custom_allocators, report.processes.len(), &mut page);
     let command = report.command.join(" ");
     page.line(if command.is_empty() { Line::new().faint("(command unknown)") } else { Line::new().strong(command) });
     page.line(circumstances(report));

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use mallow_capture::run::directory::Mode;
 use mallow_capture::run::results::{Kind, RegionResult};
 use mallow_capture::run::session;
-use mallow_report::analysis::{RegionKind, RegionRow, Stat, StatProcess};
+use mallow_report::analysis::{RegionKind, RegionRow, Stat, StatProcess, custom_allocators};
 
 use super::launched::{self, Sight};
 use super::{stat_text, written};
@@ -38,6 +38,9 @@ pub fn run(flags: &StatFlags) -> Result<ExitCode> {
         command: flags.run.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         wall_ns: counted.wall.as_nanos() as u64,
         exit_status: counted.exit_status,
+        custom_allocators: custom_allocators(&counted.custom_allocators, |number| {
+            counted.processes.get(number).map(|(process, ..)| process.executable.as_str())
+        }),
         lost: counted.processes.iter().fold(0, |sum, p| sum.saturating_add(p.2)),
         processes: counted
             .processes

@@ -4,6 +4,7 @@ use anyhow::Result;
 use mallow_report::analysis::gate::{Figures, Measured, runs_by_region};
 use mallow_report::analysis::{RegionKind, Stat, StatReport, StatRow, stat};
 
+use super::incomplete;
 use crate::output;
 use crate::text::units::{count, of, percent, ratio, signed};
 use crate::text::{Align, Line, Look, Page, Table};
@@ -18,6 +19,7 @@ fn text(report: &StatReport, per_process: bool, look: &Look) -> String {
     let mut page = Page::new(*look);
     page.gap();
     page.line(Line::new().strong(format!("Allocations of {}", report.command.join(" "))));
+    incomplete::show(&report.custom_allocators, report.processes.len(), &mut page);
     page.gap();
     // Zeros would be told of a program that nobody saw.
     if !report.processes.is_empty() {
@@ -170,6 +172,7 @@ mod tests {
                 process(4711, false, &["program", "--rows"], families),
                 process(4712, true, &["program"], child),
             ],
+            custom_allocators: Vec::new(),
             lost: 0,
             regions: Vec::new(),
         }

@@ -2,6 +2,7 @@
 
 mod calls;
 mod changes;
+mod custom_allocators;
 pub mod diff;
 mod flame;
 mod functions;
@@ -25,6 +26,7 @@ mod tree;
 mod watched;
 
 pub use changes::{Both, Changed, Shown, difference};
+pub use custom_allocators::{CustomAllocatorRow, custom_allocators};
 pub use flame::{Flame, FlameBase, FlameBox, FlameFunction, FlameModule, FlameOptions, Label, flame, flame_changes};
 pub use functions::{Frame, Stack, stack_of};
 pub(crate) use functions::{Functions, place_name};

@@ -4,6 +4,7 @@ use mallow_profile::{Counts, FAMILIES, FamilyCounts, Origin, Process, Profile, S
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+use super::custom_allocators::{CustomAllocatorRow, custom_allocators};
 use super::functions::{Frame, FunctionId, Functions, Named, Stack};
 use super::numbers::{Ending, Least, LeftOut, Measure, Totals};
 
@@ -34,6 +35,9 @@ pub struct Overview {
     pub families: Vec<FamilyRow>,
     /// Process images, in order of their start.
     pub processes: Vec<ProcessRow>,
+    /// Allocators above malloc, whose blocks are missing; left out where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub custom_allocators: Vec<CustomAllocatorRow>,
     /// Sites, the same stack in several processes being one.
     pub sites: u64,
     /// The largest places by each measure that the profile tells.
@@ -190,6 +194,9 @@ pub fn overview(profile: &Profile, limit: usize) -> Overview {
         peak_ms: profile.peak_ms,
         families: family_rows(&families),
         processes: profile.processes.iter().map(process_row).collect(),
+        custom_allocators: custom_allocators(&profile.custom_allocators, |number| {
+            profile.processes.get(number).map(|process| process.executable.as_str())
+        }),
         sites,
         largest: measures.map(|by| largest(&functions, &groups, &totals, by, limit)).collect(),
     }

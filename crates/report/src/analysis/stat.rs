@@ -3,6 +3,7 @@
 use mallow_profile::FamilyCounts;
 use serde::{Deserialize, Serialize};
 
+use super::custom_allocators::CustomAllocatorRow;
 use super::overview::{FamilyRow, family_rows};
 
 /// The result of counting, as `stat` hands it in.
@@ -16,6 +17,8 @@ pub struct Stat {
     pub exit_status: Option<i32>,
     /// Process images, in order of their start.
     pub processes: Vec<StatProcess>,
+    /// Allocators above malloc, whose blocks are missing.
+    pub custom_allocators: Vec<CustomAllocatorRow>,
     /// Calls that could not be counted.
     pub lost: u64,
     /// What measured regions told, in the order of their ends.
@@ -55,6 +58,9 @@ pub struct StatReport {
     pub totals: StatRow,
     /// Process images, in order of their start.
     pub processes: Vec<StatProcessRow>,
+    /// Allocators above malloc, whose blocks are missing; left out where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub custom_allocators: Vec<CustomAllocatorRow>,
     /// What measured regions told, in the order of their ends; left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub regions: Vec<RegionRow>,
@@ -173,6 +179,7 @@ pub fn stat(stat: &Stat) -> StatReport {
         lost: stat.lost,
         totals: StatRow::from(&all),
         processes: stat.processes.iter().map(row).collect(),
+        custom_allocators: stat.custom_allocators.clone(),
         regions: stat.regions.clone(),
     }
 }

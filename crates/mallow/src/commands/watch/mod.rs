@@ -189,6 +189,7 @@ impl Watcher<'_> {
         let end = end?;
         self.session.poll(&mut self.watch);
         let reported = self.last_reports(&end);
+        launched::warn_unwatched(&self.watch.unreached(), "sampled");
         match end {
             End::Over => self.watch.remove(),
             End::Left => {

@@ -150,7 +150,7 @@ fn left_out(report: &Watched, page: &mut Page) {
         (lost.damaged, "record", "made no sense, and passed over"),
         (lost.left, "process", "sampled no more: a signal handler left Mallow's own work by longjmp"),
         (lost.filtered, "process", "sampled no more: a filter of system calls that it installed forbids it"),
-        (lost.unsampled, "process", "not sampled: no room for its file, or for samples"),
+        (lost.unsampled, "process", "not sampled: no room for its file or for samples, or out of reach"),
     ];
     for (n, noun, what) in losses.into_iter().filter(|(n, ..)| *n > 0) {
         page.gap();

@@ -1,0 +1,77 @@
+//! Programs that were executed out of reach of the run directory: in a mount namespace with a `/dev/shm` of its own, below
+//! another root directory, as another user. Whoever executed one noted it.
+
+use crate::wire::{Shared, control, unreached};
+use std::collections::BTreeMap;
+
+/// Their names as they were given to exec, and how often; and how many more there were.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unreached {
+    /// By name.
+    pub named: BTreeMap<String, u32>,
+    /// Without a name.
+    pub more: u32,
+}
+
+impl Unreached {
+    /// What the control file says so far.
+    pub fn of(shared: &Shared) -> Self {
+        let mut named = BTreeMap::new();
+        for index in 0..unreached::MAX as usize {
+            let at = control::UNREACHED + index * unreached::BYTES;
+            if shared.get32(at + unreached::STATE) != unreached::NOTED {
+                continue;
+            }
+            let name = shared.copy_bytes(at + unreached::NAME, unreached::BYTES - unreached::NAME);
+            let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+            *named.entry(String::from_utf8_lossy(name).into_owned()).or_default() += 1;
+        }
+        Self { named, more: shared.get32(control::UNREACHED_MORE) }
+    }
+
+    /// How many programs were executed so.
+    pub fn count(&self) -> u32 {
+        self.named.values().fold(self.more, |sum, &number| sum.saturating_add(number))
+    }
+
+    /// A clause for each name.
+    pub fn sentences(&self) -> Vec<String> {
+        let mut all: Vec<String> = self.named.iter().map(|(name, &times)| sentence(name, times)).collect();
+        if self.more > 0 {
+            all.push(sentence("other programs", self.more));
+        }
+        all
+    }
+}
+
+/// What is said of a program that cannot reach the run directory.
+pub fn sentence(name: &str, times: u32) -> String {
+    let often = if times > 1 { format!(" ({times} times)") } else { String::new() };
+    format!(
+        "{name}{often}, with each process that it started: a mount namespace, a root directory or a user of its own \
+         puts mallow's run directory or libmallow.so out of reach; run mallow inside of it"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_counted_and_what_is_under_way_is_not() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(control::FILE_BYTES as u64).unwrap();
+        let shared = Shared::map(&file, control::FILE_BYTES).unwrap();
+        assert_eq!(Unreached::of(&shared), Unreached::default());
+        for (index, state) in [(0, unreached::NOTED), (1, 1), (2, unreached::NOTED), (23, unreached::NOTED)] {
+            let at = control::UNREACHED + index * unreached::BYTES;
+            shared.set64(at + unreached::NAME, u64::from_le_bytes(*b"python3\0"));
+            shared.set32(at + unreached::STATE, state);
+        }
+        shared.set32(control::UNREACHED_MORE, 2);
+        let found = Unreached::of(&shared);
+        assert_eq!((found.named.get("python3"), found.count()), (Some(&3), 5));
+        let said = found.sentences();
+        assert!(said[0].starts_with("python3 (3 times), with each process") && said.len() == 2, "{said:?}");
+    }
+}

@@ -1,0 +1,58 @@
+//! Allocators above malloc that processes use, by executable.
+
+use mallow_profile::CustomAllocator;
+use serde::Serialize;
+
+/// One of them, of all processes that have it and run the same program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CustomAllocatorRow {
+    /// Path of the executable.
+    pub executable: String,
+    /// Process images.
+    pub processes: u64,
+    /// What it serves, as a sentence without a full stop.
+    pub found: String,
+    /// What makes its blocks visible.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub remedy: String,
+}
+
+/// In the order of the first process of each. `executable` names that of a process by its number.
+pub fn custom_allocators<'a>(
+    all: &[CustomAllocator],
+    executable: impl Fn(usize) -> Option<&'a str>,
+) -> Vec<CustomAllocatorRow> {
+    let mut rows: Vec<CustomAllocatorRow> = Vec::new();
+    for allocator in all {
+        let executable = executable(allocator.process.0 as usize).unwrap_or_default();
+        match rows.iter_mut().find(|row| row.executable == executable && row.found == allocator.found) {
+            Some(row) => row.processes += 1,
+            None => rows.push(CustomAllocatorRow {
+                executable: executable.to_owned(),
+                processes: 1,
+                found: allocator.found.clone(),
+                remedy: allocator.remedy.clone(),
+            }),
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mallow_profile::ProcessId;
+
+    #[test]
+    fn processes_of_one_program_are_one_row() {
+        let of = |process, found: &str| CustomAllocator {
+            process: ProcessId(process),
+            found: found.to_owned(),
+            remedy: "set it".to_owned(),
+        };
+        let all = [of(0, "arenas"), of(1, "arenas"), of(1, "jemalloc"), of(2, "arenas")];
+        let rows = custom_allocators(&all, |number| ["/bin/a", "/bin/a", "/bin/b"].get(number).copied());
+        let shown: Vec<_> = rows.iter().map(|r| (r.executable.as_str(), r.processes, r.found.as_str())).collect();
+        assert_eq!(shown, [("/bin/a", 2, "arenas"), ("/bin/a", 1, "jemalloc"), ("/bin/b", 1, "arenas")]);
+    }
+}

@@ -1,0 +1,70 @@
+//! Programs that allocate past malloc: the first line of each report says so, on any machine.
+
+use std::fs;
+
+use harness::{Case, Recorded, Run, directory, mallow, program_as, tool};
+
+const PYTHON: &str = "Incomplete: Python allocates objects of up to 512 bytes in arenas of its own, by mmap";
+
+fn python(arguments: &[&str]) -> Case {
+    Case::new("/usr/bin/python3").args(arguments)
+}
+
+/// The first line of the report, and what `--json` says.
+fn first(record: &Recorded) -> (String, serde_json::Value) {
+    let text = record.shown(&["report"]);
+    (text.lines().next().unwrap_or_default().to_owned(), record.told(&["report"])["custom_allocators"].clone())
+}
+
+#[test]
+fn a_python_program_is_incomplete_without_its_setting() {
+    let record = python(&["-c", "x = [str(i) for i in range(1000)]"]).env("PYTHONMALLOC", "").record();
+    let (line, json) = first(&record);
+    assert!(line.starts_with(PYTHON) && line.ends_with("set PYTHONMALLOC=malloc to record each"), "{line}");
+    assert_eq!((json[0]["processes"].as_u64(), json.as_array().map(Vec::len)), (Some(1), Some(1)), "{json:#}");
+    // It is in the file, and stays there.
+    let place = record.directory.path();
+    let packed = place.join("packed.mallow");
+    let pack = Run::new(mallow(), place).args(["pack", "-o"]).arg(&packed).arg(&record.file).go();
+    assert_eq!(pack.status, 0, "{}", pack.err());
+    let report = Run::new(mallow(), place).arg("report").arg(&packed).go();
+    assert!(report.out().starts_with(PYTHON), "{}", report.out());
+    // record and stat say the same at once.
+    for way in [&["record", "-o", "now.mallow"][..], &["stat"]] {
+        let run = Run::new(mallow(), place).args(way).args(["--", "/usr/bin/python3", "-c", "0"]);
+        let run = run.env("PYTHONMALLOC", None::<&str>).go();
+        assert!(run.err().contains(PYTHON), "{way:?}: {}", run.err());
+    }
+}
+
+#[test]
+fn what_is_set_for_a_process_counts_for_it_alone() {
+    let set = python(&["-c", "0"]).env("PYTHONMALLOC", "malloc").record();
+    assert!(!set.shown(&["report"]).contains("Incomplete"), "{}", set.shown(&["report"]));
+    // -I and -E leave the variables aside, and so does a value of the program's own arguments not.
+    for (arguments, incomplete) in
+        [(&["-I", "-c", "0"][..], true), (&["-BE", "-c", "0"], true), (&["-W", "Ignore", "-c", "0", "-E"], false)]
+    {
+        let record = python(arguments).env("PYTHONMALLOC", "malloc_debug").record();
+        assert_eq!(record.shown(&["report"]).starts_with(PYTHON), incomplete, "{arguments:?}");
+    }
+    let script = "PYTHONMALLOC=malloc /usr/bin/python3 -c 0; /usr/bin/python3 -c 0; exit 0";
+    let both = Case::new("sh").args(["-c", script]).env("PYTHONMALLOC", "").record();
+    let (line, _) = first(&both);
+    assert!(line.starts_with(PYTHON) && line.contains(", 1 of 3 processes)"), "{line}");
+}
+
+#[test]
+fn an_allocator_inside_is_named() {
+    let place = directory();
+    let source = place.path().join("inside.c");
+    let text = "#include <stdlib.h>\nvoid *je_malloc(size_t n) { return malloc(n); }\nint main(void) { return je_malloc(9) == 0; }\n";
+    fs::write(&source, text).expect("a source");
+    let built = Run::new(tool("cc"), place.path()).args(["-o", "inside", "inside.c"]).go();
+    assert_eq!(built.status, 0, "{}", built.err());
+    let record = Case::new(place.path().join("inside")).record();
+    let (line, _) = first(&record);
+    assert!(line.starts_with("Incomplete: ") && line.contains("inside has jemalloc inside"), "{line}");
+    let plain = Case::new(program_as("busy", "busy", "cc", &[])).args(["1", "1"]).record();
+    assert_eq!(first(&plain).1, serde_json::Value::Null);
+}

@@ -1,0 +1,126 @@
+//! Programs in pid and mount namespaces of their own: their ends are noticed, and what cannot be seen is named.
+
+use std::path::Path;
+use std::time::Duration;
+
+use harness::{Case, Outcome, Run, directory, mallow, mount_namespace, not_run, number, program, root};
+use serde_json::Value;
+
+/// The options of `unshare` for a pid namespace in which the command is process 1. None, and said so, where nobody but root
+/// may have one.
+fn pid_namespace(test: &str) -> Option<&'static [&'static str]> {
+    if root() {
+        return Some(&["unshare", "-p", "--fork"]);
+    }
+    // Whoever may have a mount namespace may have this one.
+    mount_namespace(test).map(|_| &["unshare", "-Urp", "--fork"][..])
+}
+
+fn under(place: &Path, way: &[&str], command: &[&str]) -> Outcome {
+    Run::new(mallow(), place).args(way).arg("--").args(command).limit(Duration::from_secs(60)).go()
+}
+
+/// Of pid 1 of a namespace, whom the system's own pid 1 must not be taken for.
+#[test]
+fn the_end_of_pid_1_of_a_namespace_is_noticed() {
+    let Some(unshare) = pid_namespace("the_end_of_pid_1_of_a_namespace_is_noticed") else { return };
+    let place = directory();
+    let command = [unshare, &["sh", "-c", "ls / > out; exit 3"]].concat();
+    for way in [
+        &["record", "--wait", "--no-report", "-o", "r.mallow"][..],
+        &["record", "--no-report", "-o", "r.mallow"],
+        &["watch", "-o", "w"],
+    ] {
+        let run = under(place.path(), way, &command);
+        assert_eq!(run.status, 3, "{way:?}: {}", run.err());
+        assert!(!run.err().contains("went on"), "{way:?}: {}", run.err());
+    }
+}
+
+/// Two processes with pid 1 at the same time: neither is taken for the next image of the other.
+#[test]
+fn two_namespaces_have_a_pid_1_each() {
+    let Some(unshare) = pid_namespace("two_namespaces_have_a_pid_1_each") else { return };
+    let busy = program("busy");
+    // More threads than thread ids of another namespace are looked at for.
+    let one = format!("{} {} 8 150", unshare.join(" "), busy.display());
+    let script = format!("{one} & sleep 0.2; {one} & wait; exit 4");
+    let case = Case::new("sh").args(["-c", &script]);
+    let (stat, record) = (case.stat(), case.record());
+    assert_eq!((stat.outcome.status, record.outcome.status), (4, 4));
+    assert_eq!(record.losses(), (0, 0));
+    assert_eq!(stat.counts(), record.counts());
+}
+
+/// Programs that allocate a lot, and how they are hidden: each is counted, or named.
+#[test]
+fn no_program_in_a_mount_namespace_is_lost_without_a_word() {
+    const TEST: &str = "no_program_in_a_mount_namespace_is_lost_without_a_word";
+    let Some(unshare) = mount_namespace(TEST) else { return };
+    let busy = program("busy");
+    let busy = busy.to_str().expect("a plain path");
+    let place = directory();
+    let bare = Case::new(busy).args(["2", "50"]).stat().counts().allocations;
+    let mount = "mount -t tmpfs none /dev/shm";
+    let hidden = "mount -t tmpfs none /proc";
+    let script = |before: &str, how: &str| format!("{before} && {{ {how}; }}");
+    let plain = format!("{busy} 2 50; exit $?");
+    let by_exec = format!("exec {busy} 2 50");
+    let by_spawn = format!("perl -e 'exit system({{\"{busy}\"}} \"busy\", 2, 50) >> 8'");
+    let by_env = format!("env A=1 {busy} 2 50");
+    let mut shapes: Vec<Vec<String>> = Vec::new();
+    for before in [mount.to_owned(), format!("{mount} && {hidden}"), "mount -t tmpfs none /dev".to_owned()] {
+        for how in [&plain, &by_exec, &by_spawn, &by_env] {
+            let words = unshare.iter().map(|word| (*word).to_owned());
+            shapes.push(words.chain(["sh".into(), "-c".into(), script(&before, how)]).collect());
+        }
+    }
+    let bwrap = |options: &[&str]| {
+        let words = [&["bwrap", "--dev-bind", "/", "/"], options, &[busy, "2", "50"]].concat();
+        words.into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    if Run::new("bwrap", place.path()).args(["--dev-bind", "/", "/", "true"]).go().status == 0 {
+        shapes.extend([
+            bwrap(&[]),
+            bwrap(&["--dev", "/dev"]),
+            bwrap(&["--tmpfs", "/dev/shm"]),
+            bwrap(&["--dev", "/dev", "--unshare-pid", "--proc", "/proc"]),
+            bwrap(&["--dev", "/dev", "--unshare-all"]),
+            bwrap(&["--dev", "/dev", "--unshare-user"]),
+        ]);
+    } else {
+        not_run(TEST, "bwrap may not make namespaces here: without it");
+    }
+    for shape in &shapes {
+        let shape: Vec<&str> = shape.iter().map(String::as_str).collect();
+        for way in [&["stat", "--json", "-o", "s"][..], &["record", "--no-report", "-o", "r.mallow"]] {
+            let run = under(place.path(), way, &shape);
+            assert_eq!(run.status, 0, "{way:?} {shape:?}: {}", run.err());
+            assert!(run.out().starts_with("2 threads: "), "{way:?} {shape:?}: {}", run.out());
+            let json = match way[0] {
+                "stat" => std::fs::read(place.path().join("s")).expect("what stat wrote"),
+                _ => Run::new(mallow(), place.path()).args(["report", "--json", "r.mallow"]).go().stdout,
+            };
+            let json: Value = serde_json::from_slice(&json).expect("JSON");
+            let seen = number(&json, "allocations") >= bare;
+            // By the program, or by the one that started it.
+            let of = ["busy", "perl", "env"];
+            let names = |line: &str| of.iter().any(|name| line.contains(&format!("{name}, with each process")));
+            let named = run.err().lines().any(|line| line.contains(" not recorded: ") && names(line));
+            assert!(seen != named, "{way:?} {shape:?}: seen {seen}, named {named}: {}", run.err());
+        }
+    }
+}
+
+/// A shell that looks for a program tries one directory after the other: what was not executed is not named.
+#[test]
+fn an_exec_that_fails_is_not_named() {
+    let Some(unshare) = mount_namespace("an_exec_that_fails_is_not_named") else { return };
+    let place = directory();
+    let script = "mount -t tmpfs none /dev/shm && mount -t tmpfs none /proc && \
+                  perl -e 'exec {\"/no/such/program\"} \"x\"; exit 6'";
+    let command = [unshare, &["sh", "-c", script]].concat();
+    let run = under(place.path(), &["stat", "-o", "s"], &command);
+    assert_eq!(run.status, 6, "{}", run.err());
+    assert!(run.err().contains("perl") && !run.err().contains("/no/such/program"), "{}", run.err());
+}
