@@ -29,6 +29,7 @@ struct reading {
     uint32_t run;
     uint32_t kind; /* enum mallow_result_kind of the record that ends it */
     uint32_t flags;
+    int32_t threads; /* of the process, when it began */
 };
 _Static_assert(sizeof(struct reading) <= sizeof((struct mallow_region *)0)->own, "the header leaves room for it");
 _Static_assert(sizeof(struct mallow_result) == 256, "one write, and whole records only");
@@ -130,6 +131,34 @@ static int wait_until_quiet(void) {
     return 0;
 }
 
+/* A look at the counters costs some microseconds; SwiftNIO looks every 50 ms. */
+#define SETTLE_STEP_MS 10u
+
+/* True where blocks of the run may still be freed without the calling thread: another thread lives, and some block is
+ * unfreed. Traced events are not counted here; there a thread that began in the run and still lives stands for them. */
+static int unsettled(const struct reading *reading) {
+    int threads = sys_entries("/proc/self/task");
+    if (threads <= 1)
+        return 0;
+    if (target.control->mode != MALLOW_MODE_COUNT)
+        return threads > reading->threads;
+    struct sums now = sums_now(MALLOW_WHOLE_PROCESS);
+    return (int64_t)((now.allocations - reading->before.allocations) - (now.frees - reading->before.frees)) > 0;
+}
+
+/* SwiftNIO's rule for the end of a measured run: nothing of it is unfreed, or settle_ms are over. A worker that goes
+ * when it was idle for some seconds, as libdispatch's, frees its blocks only then. 0 as wait_until_quiet. */
+static int wait_until_settled(const struct reading *reading) {
+    uint32_t settle_ms = target.control->settle_ms;
+    int quiet = wait_until_quiet();
+    if (settle_ms == 0 || reading->kind != MALLOW_RESULT_RUN || !unsettled(reading))
+        return quiet;
+    uint64_t until = sys_now_ns() + settle_ms * 1000000ull;
+    while (sys_now_ns() < until && unsettled(reading))
+        sleep_ms(SETTLE_STEP_MS);
+    return wait_until_quiet();
+}
+
 /* Traced: waits until mallow has read all that was written. It looks at all heads before it moves a tail, so what is
  * written from here on is read in a later round, and no doubt about the order is left. Mallow may be gone. */
 static void wait_until_read(void) {
@@ -224,6 +253,7 @@ static void region_begin(struct mallow_region *region, const char *name, uint32_
     result_write(&begun, name);
     mark(reading.number, 0, scope);
     reading.descriptors = open_descriptors();
+    reading.threads = scope == MALLOW_WHOLE_PROCESS ? sys_entries("/proc/self/task") : 1;
     reading.before = sums_now(scope);
     memcpy(region->own, &reading, sizeof reading);
     errno = saved_errno;
@@ -245,7 +275,7 @@ static void end(struct mallow_region *region, long operations) {
     memcpy(&reading, region->own, sizeof reading);
     /* A copy in a child of fork: the run is its parent's. */
     if (reading.pid == (uint32_t)sys_getpid()) {
-        if (region->scope == MALLOW_WHOLE_PROCESS && !wait_until_quiet())
+        if (region->scope == MALLOW_WHOLE_PROCESS && !wait_until_settled(&reading))
             reading.flags |= MALLOW_RESULT_RESTLESS;
         mark(reading.number, 1, region->scope);
         struct sums now = sums_now(region->scope);

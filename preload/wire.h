@@ -17,7 +17,7 @@
 
 #include <stdint.h>
 
-#define MALLOW_WIRE_VERSION 3u
+#define MALLOW_WIRE_VERSION 4u
 
 #define MALLOW_CONTROL_MAGIC 0x434c414du /* "MALC" */
 #define MALLOW_PROCESS_MAGIC 0x504c414du /* "MALP" */
@@ -76,7 +76,9 @@ struct mallow_control {
     uint64_t stack_bytes; /* of a process's store of stacks */
     uint32_t max_slots;   /* live samples of a process at the most */
     uint32_t max_ends;    /* ends of samples that a process remembers: a power of two */
-    uint64_t sample_pad[5];
+    /* Measured regions again: how long the end of a measured run waits at the most until nothing of it is unfreed. */
+    uint32_t settle_ms;
+    uint32_t sample_pad[9];
 };
 
 #define MALLOW_SAMPLE_LOOK (1ull << 20)

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/wait.h>
+#include <time.h>
 
 static struct reading reading;
 static struct mallow_result results[64];
@@ -257,6 +258,58 @@ TEST(waiting_for_quiet_is_given_up_and_told) {
     results_read();
     CHECK(reading.status == 0 && result_count == 2);
     CHECK(strstr(told(MALLOW_RESULT_RUN), "restless") != NULL);
+}
+
+/* As libdispatch's workers: asleep, and gone a while later. */
+static void *go_later(void *block) {
+    struct timespec a_while = {.tv_nsec = 300000000};
+    nanosleep(&a_while, NULL);
+    free(block);
+    return NULL;
+}
+
+static long leave_a_worker(void *keep) {
+    if (keep != NULL)
+        sink = malloc(5);
+    CHECK(pthread_create(&worker, NULL, go_later, malloc(7)) == 0);
+    pthread_detach(worker);
+    return 1;
+}
+
+/* The C library keeps what it allocated for a thread's stack, for the next one. */
+static void keep_a_stack(void) {
+    CHECK(pthread_create(&worker, NULL, go_later, NULL) == 0);
+    pthread_join(worker, NULL);
+}
+
+SCENARIO(idle_worker) {
+    keep_a_stack();
+    mallow_measure("worker", leave_a_worker, NULL);
+}
+
+SCENARIO(idle_worker_and_a_leak) {
+    keep_a_stack();
+    mallow_measure("worker", leave_a_worker, &reading);
+}
+
+/* What is left of the run: allocations without a free. */
+static unsigned long long unfreed(const char *scenario, uint32_t settle_ms) {
+    reading_make(&reading, MALLOW_MODE_COUNT);
+    reading.control->runs = 1;
+    reading.control->quiet_ms = 2000;
+    reading.control->settle_ms = settle_ms;
+    reading_start(&reading, scenario, NULL);
+    reading_finish(&reading);
+    results_read();
+    CHECK(reading.status == 0 && result_count == 2 && results[1].kind == MALLOW_RESULT_RUN);
+    return results[1].allocations - results[1].frees;
+}
+
+TEST(a_run_may_wait_until_nothing_is_unfreed) {
+    CHECK(unfreed("idle_worker", 0) > 0);
+    CHECK(unfreed("idle_worker", 10000) == 0);
+    /* A leak stays one, and the wait ends where nobody is left who could free it. */
+    CHECK(unfreed("idle_worker_and_a_leak", 600000) == 1);
 }
 
 /* ---- processes ---- */

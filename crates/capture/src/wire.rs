@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// `MALLOW_WIRE_VERSION`
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// `MALLOW_CONTROL_MAGIC`
 pub const CONTROL_MAGIC: u32 = 0x434c_414d;
 /// `MALLOW_PROCESS_MAGIC`
@@ -123,6 +123,8 @@ pub mod control {
     pub const MAX_SLOTS: usize = 208;
     /// `max_ends`
     pub const MAX_ENDS: usize = 212;
+    /// `settle_ms`
+    pub const SETTLE_MS: usize = 216;
 }
 
 /// Byte offsets in `struct mallow_process`.

@@ -100,6 +100,7 @@ fn table() -> Vec<(String, u64)> {
             ("stack_bytes", control::STACK_BYTES),
             ("max_slots", control::MAX_SLOTS),
             ("max_ends", control::MAX_ENDS),
+            ("settle_ms", control::SETTLE_MS),
         ],
     );
     layout(

@@ -64,6 +64,8 @@ pub struct Regions {
     pub operations: u32,
     /// How long the beginning and the end of a run wait for other threads at the most.
     pub quiet_ms: u32,
+    /// How long the end of a measured run waits at the most until nothing of it is unfreed; 0: not at all.
+    pub settle_ms: u32,
     /// Each process image proves at its start that it counts.
     pub self_check: bool,
 }
@@ -71,7 +73,7 @@ pub struct Regions {
 impl Default for Regions {
     /// Each region once, as without Mallow.
     fn default() -> Self {
-        Self { warmups: 0, runs: 1, operations: 0, quiet_ms: 1000, self_check: false }
+        Self { warmups: 0, runs: 1, operations: 0, quiet_ms: 1000, settle_ms: 0, self_check: false }
     }
 }
 
@@ -147,6 +149,7 @@ impl RunDirectory {
         shared.set32(control::RUNS, settings.regions.runs);
         shared.set32(control::OPERATIONS, settings.regions.operations);
         shared.set32(control::QUIET_MS, settings.regions.quiet_ms);
+        shared.set32(control::SETTLE_MS, settings.regions.settle_ms);
         shared.set32(control::MAX_DEPTH, settings.max_depth.clamp(1, wire::DEPTH_LIMIT));
         shared.set32(control::READER_PID, std::process::id());
         shared.set32(control::LARGE_RING_WORDS, LARGE_RING_WORDS);

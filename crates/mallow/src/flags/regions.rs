@@ -21,6 +21,9 @@ pub struct RegionFlags {
     /// Wait at most so long for other threads before and after a run: 500ms, 3s
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = quiet)]
     pub quiet: u32,
+    /// Wait at most so long after a run until nothing of it is unfreed
+    #[arg(long, value_name = "TIME", default_value = "0", hide_default_value = true, value_parser = quiet)]
+    pub settle: u32,
     /// Let each process prove at its start that its calls are counted
     #[arg(long)]
     pub self_check: bool,
@@ -34,6 +37,7 @@ impl RegionFlags {
             runs: self.runs,
             operations: self.ops,
             quiet_ms: self.quiet,
+            settle_ms: self.settle,
             self_check: self.self_check,
         }
     }
