@@ -22,6 +22,9 @@ func run(identifier: String) {
         }
         return length > 0 ? count : 0
     }
+    measure(identifier: identifier + ".fds", trackFDs: true) {
+        join(words).isEmpty ? 0 : 1
+    }
     measure(identifier: identifier + ".task") { () async -> Int in
         await Task { join(words).isEmpty ? 0 : 1 }.value
     }
