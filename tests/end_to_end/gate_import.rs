@@ -18,19 +18,20 @@ fn toml(project: &Project) -> String {
 
 #[test]
 fn thresholds_become_limits_that_hold_without_a_baseline() {
-    let project = Project::new(&format!("# kept as it is\n{}", Project::case(&["leak", "steady"], "")));
-    write(&project, "6.0.json", "{\n    \"leak\": 1,\n    \"steady\": 7999\n}\n");
+    let project = Project::new(&format!("# kept as it is\n{}", Project::case(&["unstable", "steady"], "")));
+    write(&project, "6.0.json", "{\n    \"unstable\": 10,\n    \"steady\": 7999\n}\n");
     let done = project.run(&["--import", "6.0.json"]);
     assert_eq!(done.status, 0, "{}", done.err());
     assert_eq!(done.out(), "mallow.toml: limits of 2 cases\n");
     let text = toml(&project);
     assert!(text.starts_with("# kept as it is\n[[case]]\n"), "{text}");
-    assert!(
-        text.ends_with(
-            "runs = 3\n\n[limits]\nleak = { total_allocations = 1 }\nsteady = { total_allocations = 7999 }\n"
-        ),
-        "{text}"
+    // With SwiftNIO's other gates: more than a thousand below, five blocks, one descriptor.
+    let gates = "remaining_allocations = { min = -4, max = 4 }, leaked_fds = 0 }";
+    let limits = format!(
+        "runs = 3\n\n[limits]\nsteady = {{ total_allocations = {{ min = 7000, max = 7999 }}, {gates}\n\
+         unstable = {{ total_allocations = 10, {gates}\n"
     );
+    assert!(text.ends_with(&limits), "{text}");
 
     let told = json(&project.run(&["--json", "--no-explain"]));
     let verdicts: Vec<_> = told["cases"].as_array().expect("cases").iter().map(|case| &case["verdict"]).collect();
@@ -46,13 +47,13 @@ fn thresholds_become_limits_that_hold_without_a_baseline() {
 
 #[test]
 fn a_limit_without_a_case_is_broken_and_a_name_may_lack_its_test() {
-    let project = Project::of_regions(&["leak"]);
-    write(&project, "6.0.json", "{\"leak\": 1, \"renamed\": 5}");
+    let project = Project::of_regions(&["unstable"]);
+    write(&project, "6.0.json", "{\"unstable\": 10, \"renamed\": 5}");
     assert_eq!(project.run(&["--import", "6.0.json"]).status, 0);
     let done = project.run(&[]);
     assert_eq!(done.status, BROKEN, "{}", done.out());
     assert!(done.out().contains("mallow.toml limits it, and nothing measured it"), "{}", done.out());
-    assert_eq!(project.run(&["leak"]).status, 0);
+    assert_eq!(project.run(&["unstable"]).status, 0);
 
     // SwiftNIO's limits leave out what all its tests' names begin with; so do its variables.
     let named = Project::new("[[case]]\nname = 'test_true'\ncommand = 'true'\nruns = 1\nwarmup = 0\n");
@@ -111,11 +112,15 @@ fn standard_input_will_do_without_a_file_of_cases() {
     assert_eq!(import.status, 0, "{}", import.err());
     let text = fs::read_to_string(dir.path().join("mallow.baseline.json")).expect("a baseline");
     assert!(text.contains("\"total_allocated_bytes\": 4138056"), "{text}");
-    // Limits need a file that they belong into.
+    // Limits make the usual file of cases, and no other one.
     fs::write(dir.path().join("6.0.json"), "{\"a\": 1}").expect("a file");
-    let limits = Run::new(mallow(), dir.path()).args(["test", "--import", "6.0.json"]).go();
-    assert_eq!(limits.status, USAGE);
-    assert!(limits.err().starts_with("mallow: mallow.toml: No such file"), "{}", limits.err());
+    let limits = |more: &[&str]| Run::new(mallow(), dir.path()).args(["test", "--import", "6.0.json"]).args(more).go();
+    let other = limits(&["-f", "other.toml"]);
+    assert_eq!(other.status, USAGE);
+    assert!(other.err().starts_with("mallow: other.toml: No such file"), "{}", other.err());
+    assert_eq!(limits(&[]).status, 0);
+    let text = fs::read_to_string(dir.path().join("mallow.toml")).expect("a file");
+    assert!(text.contains("command = \".build/release/test_a\"\nregions = [\"test_a\"]\n"), "{text}");
 }
 
 #[test]

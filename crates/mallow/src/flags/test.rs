@@ -44,15 +44,15 @@ pub struct TestFlags {
     /// Compare with the figures in FILE [default: what the cases' file says, or mallow.baseline.json beside it]
     #[arg(short, long, value_name = "FILE")]
     pub baseline: Option<PathBuf>,
-    /// Write the figures into the baseline, with the stacks behind them
+    /// Write the figures into the baseline, with the stacks behind them and the tolerance that runs need which disagree
     #[arg(long, conflicts_with_all = ["ratchet", "no_hook"])]
     pub update: bool,
     /// Lower the baseline where figures are lower; never raise it
     #[arg(long, conflicts_with = "no_hook")]
     pub ratchet: bool,
     /// Take over what SwiftNIO's tests are held to, of all cases or those of FILTER: thresholds in JSON and
-    /// MAX_ALLOCS_ALLOWED variables become limits in the cases' file, the lines of a run figures in the baseline; - reads
-    /// standard input
+    /// MAX_ALLOCS_ALLOWED variables become limits in the cases' file, which is made where there is none; the lines of a run become
+    /// figures in the baseline; - reads standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["update", "ratchet", "explain", "list", "no_hook", "json", "command"])]
     pub import: Option<PathBuf>,
     /// Tell which stacks changed, of cases that passed too; and which ones differ between runs, where runs disagree

@@ -2,7 +2,7 @@
 //!
 //! ```json
 //! {
-//!   "version": 1,
+//!   "version": 2,
 //!   "platforms": {
 //!     "linux-x86_64-glibc-2.36": {
 //!       "parse": {
@@ -11,34 +11,49 @@
 //!         "total_allocated_bytes": 4138056,
 //!         "leaked_fds": 0,
 //!         "operations": 1000,
-//!         "stacks": [ { "stack": ["read_row (parser.c:12)", "main (main.c:8)"], "allocations": 75000, … } ]
+//!         "tolerance": { "total_allocations": 12 },
+//!         "program": "build/allocations",
+//!         "frames": [ "main main (main.c:8)", "read_row read_row (parser.c:12)" ],
+//!         "stacks": [ "75000 4138000 0 main read_row" ],
+//!         "rest": { "stacks": 1, "allocations": 1, "allocated_bytes": 56, … }
 //!       }
 //!     }
 //!   }
 //! }
 //! ```
+//!
+//! `stack_table.rs` says what frames and stacks are. Version 1 had each stack as an object with all of its functions; it is
+//! read, and written as version 2.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use mallow_report::analysis::gate::{Figures, SiteCount};
+use mallow_report::analysis::gate::{Figures, Rest, SiteCount, Tolerance};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::aside;
+use super::stack_table::{self, StackTable};
 use super::unique::Unique;
 
 /// The version that is written.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// See the module's text.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Baseline {
     version: u32,
     #[serde(deserialize_with = "platforms")]
     platforms: BTreeMap<String, BTreeMap<String, Entry>>,
+}
+
+/// What is written, whichever version was read.
+#[derive(Serialize)]
+struct Written<'a> {
+    version: u32,
+    platforms: &'a BTreeMap<String, BTreeMap<String, Entry>>,
 }
 
 /// A case that is there twice, as after a merge, would be judged by one of them.
@@ -49,13 +64,77 @@ fn platforms<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, BTre
 
 /// One case on one platform.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Kept", into = "Kept")]
 pub struct Entry {
     /// What it is held to.
-    #[serde(flatten)]
     pub figures: Figures,
-    /// The stacks behind them; none where they were not recorded.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// What the runs behind them differed by.
+    pub tolerance: Tolerance,
+    /// The program that made the case, where it does not say beforehand which cases it makes.
+    pub program: Option<String>,
+    /// The stacks behind the figures; none where they were not recorded.
     pub stacks: Vec<SiteCount>,
+    /// The sum of those that are too small to be kept.
+    pub rest: Rest,
+}
+
+impl Entry {
+    /// With the stacks behind its figures, of which it keeps the largest.
+    pub fn with_stacks(self, sites: Vec<SiteCount>) -> Self {
+        let (stacks, rest) = stack_table::keep(sites);
+        Self { stacks, rest, ..self }
+    }
+}
+
+/// A case as it stands in the file.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    #[serde(flatten)]
+    figures: Figures,
+    #[serde(default, skip_serializing_if = "Tolerance::is_none")]
+    tolerance: Tolerance,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    program: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    frames: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    stacks: Vec<Stack>,
+    #[serde(default, skip_serializing_if = "Rest::is_none")]
+    rest: Rest,
+}
+
+/// Of version 2, or of version 1.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Stack {
+    Line(String),
+    Whole(SiteCount),
+}
+
+impl TryFrom<Kept> for Entry {
+    type Error = String;
+
+    fn try_from(kept: Kept) -> Result<Self, String> {
+        let mut table = StackTable { frames: kept.frames, stacks: Vec::new() };
+        let mut stacks = Vec::new();
+        for stack in kept.stacks {
+            match stack {
+                Stack::Line(line) => table.stacks.push(line),
+                Stack::Whole(site) => stacks.push(site),
+            }
+        }
+        stacks.extend(table.sites()?);
+        let Kept { figures, tolerance, program, rest, .. } = kept;
+        Ok(Self { figures, tolerance, program, stacks, rest })
+    }
+}
+
+impl From<Entry> for Kept {
+    fn from(entry: Entry) -> Self {
+        let StackTable { frames, stacks } = StackTable::of(&entry.stacks);
+        let Entry { figures, tolerance, program, rest, .. } = entry;
+        Self { figures, tolerance, program, frames, stacks: stacks.into_iter().map(Stack::Line).collect(), rest }
+    }
 }
 
 impl Default for Baseline {
@@ -85,9 +164,20 @@ impl Baseline {
         serde_json::from_str(&text).map_err(nonsense)
     }
 
+    /// True where the file is of an older version than what is written.
+    pub fn older(&self) -> bool {
+        self.version < VERSION
+    }
+
     /// The cases of a platform.
     pub fn cases(&self, platform: &str) -> Option<&BTreeMap<String, Entry>> {
         self.platforms.get(platform)
+    }
+
+    /// The cases that a program made, on whichever platform; each of them as often as platforms have it.
+    pub fn made_by(&self, program: &str) -> impl Iterator<Item = &str> {
+        let all = self.platforms.values().flatten();
+        all.filter(move |(_, entry)| entry.program.as_deref() == Some(program)).map(|(name, _)| name.as_str())
     }
 
     /// The platforms that it has.
@@ -113,9 +203,9 @@ impl Baseline {
         gone
     }
 
-    /// Writes it; the old one is not lost where that fails.
+    /// Writes it, of this version; the old one is not lost where that fails.
     pub fn write(&self, path: &Path) -> Result<(), String> {
-        let text = serde_json::to_string_pretty(self);
+        let text = serde_json::to_string_pretty(&Written { version: VERSION, platforms: &self.platforms });
         let mut text = text.map_err(|error| format!("cannot write {}: {error}", path.display()))?;
         text.push('\n');
         aside::write(path, &text)
@@ -151,7 +241,10 @@ mod tests {
     fn entry(allocations: i64) -> Entry {
         Entry {
             figures: Figures { total_allocations: allocations, leaked_fds: Some(0), ..Figures::default() },
+            tolerance: Tolerance { total_allocations: 7, total_allocated_bytes: 0 },
+            program: Some("./parse".to_owned()),
             stacks: vec![SiteCount { stack: vec!["f (a.c:1)".to_owned()], allocations: 3, allocated_bytes: 30 }],
+            rest: Rest { stacks: 2, allocations: 2, ..Rest::default() },
         }
     }
 
@@ -167,6 +260,8 @@ mod tests {
         let read = Baseline::read(&path).expect("a baseline");
         assert_eq!(read.cases("linux").and_then(|cases| cases.get("parse")), Some(&entry(5)));
         assert_eq!(read.platforms().collect::<Vec<_>>(), ["linux", "mac"]);
+        assert_eq!(read.made_by("./parse").collect::<Vec<_>>(), ["parse", "parse"]);
+        assert_eq!(read.made_by("parse").count(), 0);
         assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 1);
     }
 
@@ -174,10 +269,18 @@ mod tests {
     fn what_makes_no_sense_is_told_with_its_place() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("b.json");
+        let case = |more: &str| {
+            let figures = "\"remaining_allocations\": 0, \"total_allocations\": 1, \"total_allocated_bytes\": 8";
+            format!("{{\"version\": 2, \"platforms\": {{\"a\": {{\"b\": {{{figures}, {more}}}}}}}}}")
+        };
         for (text, expected) in [
             ("", "b.json:1: no baseline: "),
             ("{\n\"platforms\": {}}", "b.json:2: no baseline: missing field `version`"),
-            ("{\"version\": 2, \"else\": 1}", "b.json is from a newer mallow (version 2, known up to 1)"),
+            ("{\"version\": 3, \"else\": 1}", "b.json is from a newer mallow (version 3, known up to 2)"),
+            (
+                &case("\"frames\": [\"f f\"], \"stacks\": [\"1 8 1 f\"]"),
+                "b.json:1: no baseline: \"1 8 1 f\" is no stack",
+            ),
             ("{\"version\": 1,\n\"platforms\": [\n]}", "b.json:2: no baseline: invalid type"),
             ("{\"version\": 1, \"platforms\": {\"a\": {},\n\"a\": {}}}", "b.json:2: no baseline: a is there twice"),
         ] {

@@ -24,6 +24,7 @@
 //!
 //! [limits]                        # by case, whichever program measures it
 //! render = { total_allocations = 1200 }
+//! find = { remaining_allocations = { min = -4, max = 4 } }
 //! ```
 
 use std::collections::BTreeMap;
@@ -32,10 +33,11 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mallow_report::analysis::gate::{Limit, Limits, Metric, Slack};
+use mallow_report::analysis::gate::{Bounds, Limit, Limits, Metric};
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::bounds::{self, Fault, LimitWords, SlackWords};
 use super::go::Benchmarks;
 use crate::commands::sarif;
 
@@ -50,8 +52,8 @@ pub struct Config {
     pub label: Option<String>,
     /// Where paths of sources begin: the directory under version control, or that of the cases' file.
     pub root: PathBuf,
-    /// At most so many, by case.
-    pub limits: BTreeMap<String, Vec<(Metric, i64)>>,
+    /// Limits by case.
+    pub limits: BTreeMap<String, Vec<(Metric, Bounds)>>,
 }
 
 impl Config {
@@ -59,8 +61,8 @@ impl Config {
     pub fn limits_of(&self, program: &Program, case: &str) -> Limits {
         let mut limits = program.limits.clone();
         let own = answers_to(case).find_map(|name| self.limits.get(name)).map_or(&[][..], Vec::as_slice);
-        for &(metric, max) in own {
-            limits.set_max(metric, max);
+        for &(metric, bounds) in own {
+            limits.set_bounds(metric, bounds);
         }
         limits
     }
@@ -99,6 +101,8 @@ pub struct Program {
     pub timeout: Duration,
     /// How long other threads are waited for, before a run and after it.
     pub quiet: Duration,
+    /// How long the end of a measured run waits until nothing of it is unfreed.
+    pub settle: Duration,
     /// Exit status of a good run.
     pub exit_status: i32,
 }
@@ -129,8 +133,8 @@ pub enum Ops {
 
 /// Other threads are waited for so long, unless the file says otherwise.
 const QUIET_SECONDS: u64 = 1;
-/// The most that it may say.
-const LONGEST_QUIET: Duration = Duration::from_secs(600);
+/// The most that it may say of that, and of the wait until nothing is unfreed.
+const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
 /// Operations of a run of a benchmark, unless the file says otherwise.
 const OPERATIONS: u64 = 100;
@@ -153,7 +157,7 @@ struct File {
     #[serde(default, rename = "case")]
     cases: Vec<Spanned<Entry>>,
     #[serde(default)]
-    limits: BTreeMap<String, BTreeMap<Spanned<String>, i64>>,
+    limits: BTreeMap<String, LimitWords>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -170,14 +174,16 @@ struct Entry {
     warmup: Option<u32>,
     ops: Option<Spanned<OpsWord>>,
     #[serde(default)]
-    limits: BTreeMap<Spanned<String>, i64>,
+    limits: LimitWords,
     #[serde(default)]
-    slack: BTreeMap<Spanned<String>, Spanned<SlackWord>>,
+    slack: SlackWords,
+    judge: Option<Spanned<String>>,
     #[serde(default)]
     environment: BTreeMap<String, String>,
     directory: Option<PathBuf>,
     timeout: Option<Spanned<f64>>,
     quiet: Option<Spanned<f64>>,
+    settle: Option<Spanned<f64>>,
     exit_status: Option<i32>,
 }
 
@@ -201,30 +207,6 @@ enum OpsWord {
     Number(u64),
     Word(String),
     Pair([u32; 2]),
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
-enum SlackWord {
-    Number(u64),
-    Percent(String),
-    Both(BothWays),
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct BothWays {
-    #[serde(default)]
-    up: Option<OneWay>,
-    #[serde(default)]
-    down: Option<OneWay>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
-enum OneWay {
-    Number(u64),
-    Percent(String),
 }
 
 /// Reads the file of a project.
@@ -274,15 +256,11 @@ pub fn parse(text: &str, path: &Path) -> Result<Config, BadConfig> {
     let baseline = file.baseline.unwrap_or_else(|| PathBuf::from("mallow.baseline.json"));
     let mut limits = BTreeMap::new();
     for (case, of_case) in &file.limits {
-        let of_case = of_case.iter().map(|(key, max)| Ok((metric(key)?, *max)));
-        let of_case: Result<Vec<_>, Fault> = of_case.collect();
-        limits.insert(case.clone(), of_case.map_err(|(span, what)| at(Some(span), &what))?);
+        limits.insert(case.clone(), bounds::bounds(of_case).map_err(|(span, what)| at(Some(span), &what))?);
     }
     let baseline = path.parent().unwrap_or(Path::new("")).join(baseline);
     Ok(Config { programs, baseline, label: file.label, root: sarif::root(base), limits })
 }
-
-type Fault = (Range<usize>, String);
 
 fn program(entry: &Spanned<Entry>, defaults: &Entry, base: &Path) -> Result<Program, Fault> {
     let whole = entry.span();
@@ -323,9 +301,10 @@ fn program(entry: &Spanned<Entry>, defaults: &Entry, base: &Path) -> Result<Prog
     }
     let runs = runs(entry, defaults, 10)?;
     let timeout = seconds(&entry.timeout, &defaults.timeout, 600)?;
-    let quiet = seconds(&entry.quiet, &defaults.quiet, QUIET_SECONDS)?;
-    if let Some(long) = entry.quiet.as_ref().or(defaults.quiet.as_ref()).filter(|_| quiet > LONGEST_QUIET) {
-        return Err((long.span(), format!("quiet is at most {} s", LONGEST_QUIET.as_secs())));
+    let quiet = wait("quiet", &entry.quiet, &defaults.quiet, QUIET_SECONDS)?;
+    let settle = wait("settle", &entry.settle, &defaults.settle, 0)?;
+    if let Some(settle) = entry.settle.as_ref().filter(|_| regions == Regions::None) {
+        return Err((settle.span(), "settle is for measured regions; a whole command ends by itself".to_owned()));
     }
     Ok(Program {
         // Cases of regions have their own names.
@@ -341,6 +320,7 @@ fn program(entry: &Spanned<Entry>, defaults: &Entry, base: &Path) -> Result<Prog
         directory: base.join(entry.directory.as_ref().or(defaults.directory.as_ref()).unwrap_or(&PathBuf::new())),
         timeout,
         quiet,
+        settle,
         exit_status: entry.exit_status.or(defaults.exit_status).unwrap_or(0),
     })
 }
@@ -349,6 +329,20 @@ fn seconds(own: &Option<Spanned<f64>>, default: &Option<Spanned<f64>>, otherwise
     own.as_ref().or(default.as_ref()).map_or(Ok(Duration::from_secs(otherwise)), |seconds| {
         Duration::try_from_secs_f64(*seconds.get_ref()).map_err(|error| (seconds.span(), error.to_string()))
     })
+}
+
+/// A time that a run may wait.
+fn wait(
+    key: &str,
+    own: &Option<Spanned<f64>>,
+    default: &Option<Spanned<f64>>,
+    otherwise: u64,
+) -> Result<Duration, Fault> {
+    let wait = seconds(own, default, otherwise)?;
+    match own.as_ref().or(default.as_ref()).filter(|_| wait > LONGEST_WAIT) {
+        Some(long) => Err((long.span(), format!("{key} is at most {} s", LONGEST_WAIT.as_secs()))),
+        None => Ok(wait),
+    }
 }
 
 fn environment(entry: &Entry, defaults: &Entry) -> BTreeMap<String, String> {
@@ -371,6 +365,7 @@ fn benchmarks(entry: &Entry, defaults: &Entry, base: &Path, whole: &Range<usize>
         ("command", entry.command.is_some()),
         ("regions", entry.regions.is_some()),
         ("quiet", entry.quiet.is_some()),
+        ("settle", entry.settle.is_some()),
         ("exit_status", entry.exit_status.is_some()),
     ];
     if let Some((key, _)) = foreign.iter().find(|(_, there)| *there) {
@@ -402,6 +397,7 @@ fn benchmarks(entry: &Entry, defaults: &Entry, base: &Path, whole: &Range<usize>
         directory: base.join(entry.directory.as_ref().or(defaults.directory.as_ref()).unwrap_or(&PathBuf::new())),
         timeout: seconds(&entry.timeout, &defaults.timeout, 600)?,
         quiet: Duration::ZERO,
+        settle: Duration::ZERO,
         exit_status: 0,
     })
 }
@@ -424,51 +420,23 @@ fn ops(word: &Spanned<OpsWord>) -> Result<Ops, Fault> {
     }
 }
 
-fn metric(key: &Spanned<String>) -> Result<Metric, Fault> {
-    Metric::of_key(key.get_ref()).ok_or_else(|| {
-        let all = Metric::ALL.map(Metric::key).join(", ");
-        (key.span(), format!("{} is none of {all}", key.get_ref()))
-    })
-}
-
 fn limits(entry: &Entry, defaults: &Entry) -> Result<Limits, Fault> {
     let mut of: BTreeMap<Metric, Limit> = BTreeMap::new();
-    let standard = |metric| Limits::default().get(metric);
     for part in [defaults, entry] {
-        for (key, max) in &part.limits {
-            let metric = metric(key)?;
-            of.entry(metric).or_insert_with(|| standard(metric)).max = Some(*max);
+        for (metric, bounds) in bounds::bounds(&part.limits)? {
+            of.entry(metric).or_default().bounds = bounds;
         }
-        for (key, word) in &part.slack {
-            let metric = metric(key)?;
-            let limit = of.entry(metric).or_insert_with(|| standard(metric));
-            let fault = |what: &str| (word.span(), what.to_owned());
-            match word.get_ref() {
-                SlackWord::Number(n) => (limit.up, limit.down) = (Slack::Absolute(*n), Slack::Absolute(*n)),
-                SlackWord::Percent(text) => {
-                    let slack = percent(text).ok_or_else(|| fault("slack is a number or a share such as \"5%\""))?;
-                    (limit.up, limit.down) = (slack, slack);
-                }
-                SlackWord::Both(ways) => {
-                    let way = |way: &OneWay| match way {
-                        OneWay::Number(n) => Some(Slack::Absolute(*n)),
-                        OneWay::Percent(text) => percent(text),
-                    };
-                    for (way_word, side) in [(&ways.up, &mut limit.up), (&ways.down, &mut limit.down)] {
-                        if let Some(word) = way_word {
-                            *side = way(word).ok_or_else(|| fault("slack is a number or a share such as \"5%\""))?;
-                        }
-                    }
-                }
-            }
-        }
+        bounds::set_slack(&mut of, &part.slack)?;
     }
-    Ok(Limits { of: of.into_iter().collect(), outright: None })
-}
-
-fn percent(text: &str) -> Option<Slack> {
-    let number: f64 = text.trim().strip_suffix('%')?.trim().parse().ok()?;
-    (number.is_finite() && number >= 0.0).then_some(Slack::Percent(number))
+    let alone = match entry.judge.as_ref().or(defaults.judge.as_ref()) {
+        None => false,
+        Some(word) => match word.get_ref().as_str() {
+            "baseline" => false,
+            "limits" => true,
+            _ => return Err((word.span(), "judge is \"baseline\" or \"limits\"".to_owned())),
+        },
+    };
+    Ok(Limits { of: of.into_iter().collect(), outright: None, alone })
 }
 
 /// The one program of `mallow test -- COMMAND`.
@@ -487,6 +455,7 @@ pub fn of_command(command: &[OsString]) -> Config {
         directory: PathBuf::from("."),
         timeout: Duration::from_secs(600),
         quiet: Duration::from_secs(QUIET_SECONDS),
+        settle: Duration::ZERO,
         exit_status: 0,
     };
     let baseline = PathBuf::from("mallow.baseline.json");
@@ -501,6 +470,8 @@ pub fn of_command(command: &[OsString]) -> Config {
 
 #[cfg(test)]
 mod tests {
+    use mallow_report::analysis::gate::Slack;
+
     use super::*;
 
     fn read(text: &str) -> Result<Config, String> {
@@ -527,10 +498,14 @@ mod tests {
         let limit = |metric| two.limits.get(metric);
         assert_eq!(
             limit(Metric::TotalAllocations),
-            Limit { max: Some(9), up: Slack::Absolute(7), down: Slack::Absolute(7) }
+            Limit {
+                bounds: Bounds { min: None, max: Some(9) },
+                up: Some(Slack::Absolute(7)),
+                down: Some(Slack::Absolute(7))
+            }
         );
-        assert_eq!(limit(Metric::TotalAllocatedBytes).up, Slack::Percent(2.5));
-        assert_eq!(limit(Metric::LeakedFds).down, Slack::Percent(50.0));
+        assert_eq!(limit(Metric::TotalAllocatedBytes).up, Some(Slack::Percent(2.5)));
+        assert_eq!(limit(Metric::LeakedFds).down, Some(Slack::Percent(50.0)));
     }
 
     #[test]
@@ -540,10 +515,27 @@ mod tests {
              [limits]\na = { total_allocations = 5 }\ntest_b = { total_allocations = 6 }\n",
         )
         .expect("a config");
-        let max = |case, metric| config.limits_of(&config.programs[0], case).get(metric).max;
+        let max = |case, metric| config.limits_of(&config.programs[0], case).get(metric).bounds.max;
         let total = |case| max(case, Metric::TotalAllocations);
         assert_eq!((total("a"), total("test_a"), total("test_b"), total("b")), (Some(5), Some(5), Some(6), Some(9)));
         assert_eq!(max("a", Metric::LeakedFds), Some(3));
+    }
+
+    #[test]
+    fn a_limit_may_be_a_range_and_the_only_judge() {
+        let config = read(
+            "[defaults]\njudge = 'limits'\nsettle = 5\n[[case]]\ncommand = 'c'\nregions = 'all'\n\
+             limits = { remaining_allocations = { min = -4, max = 4 } }\n\
+             [[case]]\nname = 'd'\ncommand = 'd'\njudge = 'baseline'\n\
+             [limits]\na = { total_allocations = { min = 5 } }\n",
+        )
+        .expect("a config");
+        let [all, one] = &config.programs[..] else { panic!("two programs") };
+        assert!(all.limits.alone && !one.limits.alone);
+        assert_eq!((all.settle, one.settle), (Duration::from_secs(5), Duration::from_secs(5)));
+        let limits = config.limits_of(all, "a");
+        assert_eq!(limits.get(Metric::RemainingAllocations).bounds, Bounds { min: Some(-4), max: Some(4) });
+        assert_eq!(limits.get(Metric::TotalAllocations).bounds, Bounds { min: Some(5), max: None });
     }
 
     #[test]
@@ -556,6 +548,22 @@ mod tests {
             ("[[case]]\nname = 'a'\ncommand = 'a'\nruns = 0\n", "dir/mallow.toml:4: at least one run"),
             ("[[case]]\nname = 'a'\ncommand = 'a'\nops = 0\n", "dir/mallow.toml:4: at least one operation"),
             ("[[case]]\nname = 'a'\ncommand = 'a'\nquiet = 601\n", "dir/mallow.toml:4: quiet is at most 600 s"),
+            (
+                "[[case]]\nname = 'a'\ncommand = 'a'\nsettle = 1\n",
+                "dir/mallow.toml:4: settle is for measured regions; a whole command ends by itself",
+            ),
+            (
+                "[[case]]\nname = 'a'\ncommand = 'a'\njudge = 'me'\n",
+                "dir/mallow.toml:4: judge is \"baseline\" or \"limits\"",
+            ),
+            (
+                "[[case]]\nname = 'a'\ncommand = 'a'\nlimits = { leaked_fds = { min = 2, max = 1 } }\n",
+                "dir/mallow.toml:4: nothing is between 2 and 1",
+            ),
+            (
+                "[[case]]\nname = 'a'\ncommand = 'a'\nlimits = { leaked_fds = {} }\n",
+                "dir/mallow.toml:4: a limit without min and max",
+            ),
             ("[defaults]\nname = 'a'\n", "dir/mallow.toml:2: defaults have no name; it belongs to a [[case]]"),
             (
                 "[[case]]\nname = 'a'\ncommand = 'a'\n[[case]]\nname = 'a'\ncommand = 'b'\n",

@@ -6,7 +6,9 @@ use std::path::Path;
 
 use mallow_capture::recording::{Reader, Selection};
 use mallow_profile::Profile;
-use mallow_report::analysis::gate::{Difference, Figures, Place, SiteCount, difference, places, sites};
+use mallow_report::analysis::gate::{
+    Difference, Figures, Place, SiteCount, Smaller, difference, difference_with_rest, places, sites,
+};
 use serde::Serialize;
 use tempfile::TempPath;
 
@@ -120,6 +122,9 @@ impl Recorded {
 pub struct Explanation {
     /// Stacks whose numbers differ, the largest change first.
     pub differences: Vec<Difference>,
+    /// What became of the stacks that the baseline sums up; left out where it has all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub smaller: Option<Smaller>,
     /// Allocations more than the baseline, by the figures.
     pub change: i64,
     /// What the differences add up to.
@@ -140,18 +145,22 @@ pub struct Explanation {
 /// Compares `now` with the baseline's stacks.
 pub fn explanation(found: Found, before: Option<&Entry>, figures: &Figures) -> Explanation {
     let stacks = before.map_or(&[][..], |entry| &entry.stacks);
-    let differences = difference(stacks, &found.sites);
+    let rest = before.map(|entry| entry.rest).unwrap_or_default();
+    let (differences, smaller) = difference_with_rest(stacks, &rest, &found.sites);
     let more = |told: &Told| differences.iter().any(|one| one.stack == told.stack && one.now > one.before);
     let reasons = found.told.into_iter().filter(more).collect();
     let old = before.map(|entry| entry.figures).unwrap_or_default();
     Explanation {
         change: figures.total_allocations - old.total_allocations,
-        explained: differences.iter().map(Difference::allocations).sum(),
+        explained: differences.iter().map(Difference::allocations).sum::<i64>()
+            + smaller.as_ref().map_or(0, Smaller::allocations),
         change_bytes: figures.total_allocated_bytes - old.total_allocated_bytes,
-        explained_bytes: differences.iter().map(Difference::bytes).sum(),
+        explained_bytes: differences.iter().map(Difference::bytes).sum::<i64>()
+            + smaller.as_ref().map_or(0, Smaller::bytes),
         places: places(&differences),
         reasons,
-        without_baseline: stacks.is_empty() && before.is_none_or(|_| old.total_allocations != 0),
+        smaller,
+        without_baseline: stacks.is_empty() && rest.is_none() && before.is_none_or(|_| old.total_allocations != 0),
         differences,
     }
 }

@@ -5,10 +5,12 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use mallow_report::analysis::gate::Metric;
-use toml_edit::{DocumentMut, Item, Table, Value};
+use mallow_report::analysis::gate::{Bounds, Metric};
+use toml_edit::{DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
 use super::baseline::{self, Baseline, Entry};
+use super::config::{Config, Regions, answers_to};
+use super::package::{BUILT, Package};
 use super::{aside, config, nio, wanted};
 use crate::flags::TestFlags;
 use crate::text::units::count;
@@ -24,14 +26,24 @@ pub fn run(from: &Path, flags: &TestFlags) -> Result<String, String> {
         let line = fault.line.map(|line| format!(":{line}")).unwrap_or_default();
         format!("{}{line}: {}", from.display(), fault.what)
     })?;
-    let config = match told.limits.is_empty() && !flags.file.exists() {
-        // Figures alone need none.
-        true => None,
-        false => Some(config::read(&flags.file).map_err(|error| error.to_string())?),
+    // Figures alone need no file of cases; limits make one where there is none.
+    let config = match flags.file.exists() {
+        false if told.limits.is_empty() || flags.file.as_os_str() == TestFlags::FILE => None,
+        _ => Some(config::read(&flags.file).map_err(|error| error.to_string())?),
     };
-    let limited = match told.limits.is_empty() {
-        true => None,
-        false => Some(with_limits(&flags.file, &told.limits)?),
+    let mut package = None;
+    let limited = match (&config, told.limits.is_empty()) {
+        (_, true) => None,
+        (Some(config), false) => {
+            let text = config::text(&flags.file).map_err(|error| error.to_string())?;
+            let document = text.trim_end().parse().map_err(|error| format!("{}: {error}", flags.file.display()))?;
+            Some(with_limits(document, &flags.file, &told.limits, Some(config))?)
+        }
+        (None, false) => {
+            let home = flags.file.parent().unwrap_or(Path::new(""));
+            let found = package.insert(Package::of(told.limits.keys(), from, home));
+            Some(with_limits(found.cases(from), &flags.file, &told.limits, None)?)
+        }
     };
     let mut tale = String::new();
     if !told.figures.is_empty() {
@@ -45,8 +57,7 @@ pub fn run(from: &Path, flags: &TestFlags) -> Result<String, String> {
             let old = baseline.cases(&platform).and_then(|cases| cases.get(case)).cloned().unwrap_or_default();
             let figures = mallow_report::analysis::gate::Figures { operations: old.figures.operations, ..*figures };
             // Stacks are of the figures that they add up to.
-            let stacks = if old.figures == figures { old.stacks.clone() } else { Vec::new() };
-            let entry = Entry { figures, stacks };
+            let entry = if old.figures == figures { old.clone() } else { Entry { figures, ..Entry::default() } };
             changed += usize::from(entry != old);
             baseline.set(&platform, case, entry);
         }
@@ -61,6 +72,7 @@ pub fn run(from: &Path, flags: &TestFlags) -> Result<String, String> {
             aside::write(&flags.file, &text)?;
         }
         tale += &sentence("limits", told.limits.len(), changed, &flags.file);
+        tale += &package.map(|package| described(&package)).unwrap_or_default();
     }
     Ok(tale)
 }
@@ -87,29 +99,93 @@ fn read(from: &Path) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// What a new file of cases is about.
+fn described(package: &Package) -> String {
+    let programs = package.programs.len();
+    let plural = if programs == 1 { "program" } else { "programs" };
+    let sources = package.sources.as_ref().map(|place| format!(", from the tests in {}", place.display()));
+    let mut text = format!("It is new, for {programs} {plural} in {BUILT}{}\n", sources.unwrap_or_default());
+    if !package.assumed.is_empty() {
+        let assumed = package.assumed.join(", ");
+        text += &format!("Taken for programs of their own, as no source was found for {assumed}\n");
+    }
+    text + "Build them with swift build -c release; mallow test --update keeps their stacks, to compare with\n"
+}
+
+/// SwiftNIO's gates of a case with a threshold: above its threshold less a thousand the number of allocations passes, and so do
+/// five blocks more or less, exclusive; no descriptor stays.
+fn gates(limit: i64) -> [(Metric, Bounds); 3] {
+    let bounds = |min, max| Bounds { min, max: Some(max) };
+    [
+        (Metric::TotalAllocations, bounds(Some(limit - 999).filter(|min| *min > 0), limit)),
+        (Metric::RemainingAllocations, bounds(Some(-4), 4)),
+        (Metric::LeakedFds, bounds(None, 0)),
+    ]
+}
+
 /// The cases' file with these limits, everything else as it stands; and how many are new to it.
-fn with_limits(path: &Path, limits: &BTreeMap<String, i64>) -> Result<(String, usize), String> {
+fn with_limits(
+    mut document: DocumentMut,
+    path: &Path,
+    limits: &BTreeMap<String, i64>,
+    config: Option<&Config>,
+) -> Result<(String, usize), String> {
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let text = config::text(path).map_err(|error| error.to_string())?;
-    let mut document: DocumentMut = text.trim_end().parse().map_err(|error| failed(&error))?;
     let table = document.entry("limits").or_insert_with(|| {
         let mut table = Table::new();
         table.decor_mut().set_prefix("\n");
         Item::Table(table)
     });
     let table = table.as_table_like_mut().ok_or_else(|| failed(&"limits is no table"))?;
-    let key = Metric::TotalAllocations.key();
     let mut changed = 0;
     for (case, &limit) in limits {
         let of_case = table.entry(case).or_insert_with(|| Value::InlineTable(Default::default()).into());
         let of_case = of_case.as_table_like_mut().ok_or_else(|| failed(&format!("limits.{case} is no table")))?;
-        if of_case.get(key).and_then(Item::as_integer) != Some(limit) {
-            of_case.insert(key, toml_edit::value(limit));
-            changed += 1;
+        // What a whole command leaves behind at its end is not what SwiftNIO's gates are about.
+        let whole = config.is_some_and(|config| whole_command(config, case));
+        let mut new = false;
+        for (metric, bounds) in gates(limit) {
+            new |= match whole {
+                true if metric != Metric::TotalAllocations => false,
+                true => set(of_case, metric, Bounds { min: None, ..bounds }),
+                false => set(of_case, metric, bounds),
+            };
         }
+        changed += usize::from(new);
     }
     let text = format!("{}\n", document.to_string().trim_end());
     // What is written must be read again.
     config::parse(&text, path).map_err(|error| error.to_string())?;
     Ok((text, changed))
+}
+
+fn whole_command(config: &Config, limit: &str) -> bool {
+    let whole = config.programs.iter().filter(|program| program.regions == Regions::None);
+    let mut names = whole.filter_map(|program| program.name.as_deref());
+    names.any(|name| answers_to(name).any(|answer| answer == limit))
+}
+
+/// Sets a limit; true where it was another one.
+fn set(of_case: &mut dyn TableLike, metric: Metric, bounds: Bounds) -> bool {
+    let key = metric.key();
+    let there = of_case.get(key);
+    let inner = |name: &str| there.and_then(Item::as_table_like)?.get(name)?.as_integer();
+    let old = match there.and_then(Item::as_integer) {
+        Some(max) => Bounds { min: None, max: Some(max) },
+        None => Bounds { min: inner("min"), max: inner("max") },
+    };
+    if old == bounds {
+        return false;
+    }
+    let item = match bounds {
+        Bounds { min: Some(min), max: Some(max) } => {
+            let mut range = InlineTable::new();
+            range.insert("min", min.into());
+            range.insert("max", max.into());
+            toml_edit::value(range)
+        }
+        Bounds { max, .. } => toml_edit::value(max.unwrap_or_default()),
+    };
+    of_case.insert(key, item);
+    true
 }

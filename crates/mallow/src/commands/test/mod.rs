@@ -3,15 +3,20 @@
 mod again;
 mod aside;
 mod baseline;
+mod bounds;
 mod config;
 mod explain;
 mod go;
 mod import;
 mod nio;
 mod outputs;
+mod package;
 mod runner;
+mod selection;
+mod stack_table;
 mod text;
 mod unique;
+mod update;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -23,10 +28,12 @@ use anyhow::Result;
 use mallow_report::analysis::gate::{Check, Difference, Figures, Limits, Measured, Scale, Verdict, judge};
 use serde::Serialize;
 
-use self::baseline::{Baseline, Entry};
-use self::config::{Config, Program, Regions};
-use self::explain::{Explanation, Found};
+use self::baseline::Baseline;
+use self::config::Config;
+use self::explain::Explanation;
 use self::runner::{How, Ran};
+use self::selection::Selection;
+use self::update::Updated;
 use crate::flags::TestFlags;
 use crate::text::{Look, Stream};
 use crate::{exit, output};
@@ -59,6 +66,9 @@ pub struct Judged {
     /// Which stacks differ between runs; null where runs with stacks agree. Only where it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub between_runs: Option<Option<Vec<Difference>>>,
+    /// Its limits alone judge it; the baseline is what it is compared with.
+    #[serde(skip)]
+    alone: bool,
     #[serde(skip)]
     program: Option<usize>,
 }
@@ -123,7 +133,10 @@ fn status(flags: &TestFlags) -> Result<u8> {
         Err(error) => return Ok(told(&error, exit::BROKEN)),
     };
     let platform = baseline::platform(flags.label.as_deref().or(config.label.as_deref()));
-    let ran = run_all(&config, flags);
+    let selection = selection::select(&config, &baseline, &flags.filters);
+    let ran = run_all(&config, &selection, flags);
+    let update = again::with(flags, "--update", &[]);
+    selection.remarks(&config, &ran, &flags.filters, &update).iter().for_each(|remark| output::say(remark));
     let mut cases: Vec<Judged> = ran
         .into_iter()
         .filter(|ran| wanted(&flags.filters, &ran.name))
@@ -131,7 +144,8 @@ fn status(flags: &TestFlags) -> Result<u8> {
         .collect();
     let mut updated = Updated::default();
     if flags.update {
-        updated.removed = prune(&mut baseline, &cases, &platform, flags);
+        updated = update::prune(&mut baseline, &cases, &platform, flags);
+        update::measure_again(&mut cases, &config);
     }
     if !flags.no_hook {
         missing(&mut cases, &baseline, &platform, &config, flags);
@@ -144,9 +158,9 @@ fn status(flags: &TestFlags) -> Result<u8> {
     // What could not be written is told after what was measured, which took its time.
     let mut unwritten = Vec::new();
     if flags.update || flags.ratchet {
-        update(&mut baseline, &platform, &mut cases, &config, flags, &mut updated);
+        update::update(&mut baseline, &platform, &mut cases, &config, flags, &mut updated);
         match if updated.is_none() { Ok(()) } else { baseline.write(&path) } {
-            Ok(()) => output::say(&updated.told(&path)),
+            Ok(()) => updated.lines(&path).iter().for_each(|line| output::say(line)),
             Err(error) => unwritten.push(error),
         }
     } else if !flags.no_hook {
@@ -211,27 +225,17 @@ fn wanted(filters: &[String], name: &str) -> bool {
     filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()))
 }
 
-/// False where none of its cases can match: it need not run.
-fn may_match(filters: &[String], program: &Program) -> bool {
-    match &program.regions {
-        Regions::None => program.name.as_deref().is_none_or(|name| wanted(filters, name)),
-        Regions::Named(names) => names.iter().any(|name| wanted(filters, name)),
-        Regions::All | Regions::IfAny => true,
-    }
-}
-
 /// Runs the programs, as many side by side as the flags say; the cases come back in the programs' order.
-fn run_all(config: &Config, flags: &TestFlags) -> Vec<Ran> {
-    let chosen: Vec<(usize, &Program)> =
-        config.programs.iter().enumerate().filter(|(_, program)| may_match(&flags.filters, program)).collect();
+fn run_all(config: &Config, selection: &Selection, flags: &TestFlags) -> Vec<Ran> {
+    let chosen = &selection.chosen;
     let how = How { idle: flags.no_hook };
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, Vec<Ran>)>> = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..(flags.jobs as usize).min(chosen.len()) {
             scope.spawn(|| {
-                while let Some(&(index, program)) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let ran = runner::run(index, program, how);
+                while let Some(&index) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let ran = runner::run(index, &config.programs[index], how);
                     if let Ok(mut done) = done.lock() {
                         done.push((index, ran));
                     }
@@ -267,6 +271,7 @@ fn judged(ran: Ran, config: &Config, baseline: &Baseline, platform: &str, flags:
         warnings: ran.warnings,
         explanation: None,
         between_runs: None,
+        alone: limits.alone,
         program: Some(ran.program),
     };
     match ran.measured {
@@ -275,18 +280,25 @@ fn judged(ran: Ran, config: &Config, baseline: &Baseline, platform: &str, flags:
             if flags.no_hook {
                 case.verdict = Verdict::Passed;
             } else {
-                case.checks = judge(&measured.figures, case.baseline.as_ref(), &limits);
+                let tolerance = entry.map(|entry| entry.tolerance).unwrap_or_default();
+                case.checks = judge(&measured.figures, case.baseline.as_ref(), &tolerance, &limits);
                 case.verdict = case.checks.iter().map(|check| check.verdict).max().unwrap_or(Verdict::Broken);
                 let broken = case.checks.iter().find(|check| check.verdict == Verdict::Broken);
                 // A project that holds the case to a baseline elsewhere is not content with a limit here.
                 let elsewhere = limits.outright.is_none() && baseline.has(&case.name);
-                if case.baseline.is_none() && (elsewhere || !limits.absolute()) {
+                if limits.alone {
+                    if !limits.absolute() {
+                        case.verdict = Verdict::Broken;
+                        case.why = Some("its limits alone judge it, and it has none".to_owned());
+                    }
+                } else if case.baseline.is_none() && (elsewhere || !limits.absolute()) {
                     case.verdict = Verdict::Broken;
                     case.why = Some(format!(
                         "no baseline for {platform}; {} makes one",
                         again::with(flags, "--update", &flags.filters)
                     ));
-                } else if let Some(check) = broken {
+                }
+                if let (None, Some(check)) = (&case.why, broken) {
                     let why = check.why.as_deref().unwrap_or_default();
                     case.why = Some(format!("{}: {why}", check.metric.key()));
                 }
@@ -348,92 +360,9 @@ fn missing(cases: &mut Vec<Judged>, baseline: &Baseline, platform: &str, config:
             warnings: Vec::new(),
             explanation: None,
             between_runs: None,
+            alone: false,
             program: None,
         });
-    }
-}
-
-/// What becomes of a baseline: cases by what was done with them.
-#[derive(Debug, Default)]
-struct Updated {
-    added: Vec<String>,
-    changed: Vec<String>,
-    removed: Vec<String>,
-}
-
-impl Updated {
-    fn is_none(&self) -> bool {
-        self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty()
-    }
-
-    fn told(&self, path: &Path) -> String {
-        /// So many cases are named.
-        const NAMED: usize = 5;
-        if self.is_none() {
-            return format!("{} stays as it is", path.display());
-        }
-        let kinds = [("added", &self.added), ("changed", &self.changed), ("removed", &self.removed)];
-        let kinds = kinds.iter().filter(|(_, names)| !names.is_empty()).map(|(done, names)| {
-            let more = if names.len() > NAMED { format!(", and {} more", names.len() - NAMED) } else { String::new() };
-            format!("{done} {}{more}", names.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", "))
-        });
-        format!("wrote {}: {}", path.display(), kinds.collect::<Vec<_>>().join("; "))
-    }
-}
-
-/// Takes cases out of the baseline that are no more; returns their names. Only where all cases were measured: of a program
-/// that failed nobody knows which it has.
-fn prune(baseline: &mut Baseline, cases: &[Judged], platform: &str, flags: &TestFlags) -> Vec<String> {
-    let all = flags.command.is_empty() && flags.filters.is_empty() && cases.iter().all(|case| case.measured.is_some());
-    if !all || cases.is_empty() {
-        return Vec::new();
-    }
-    let there: BTreeSet<&str> = cases.iter().map(|case| case.name.as_str()).collect();
-    baseline.retain(platform, |case| there.contains(case))
-}
-
-/// Takes figures into the baseline. Broken cases stay as they are, and broken, unless all that they lacked was a baseline.
-fn update(
-    baseline: &mut Baseline,
-    platform: &str,
-    cases: &mut [Judged],
-    config: &Config,
-    flags: &TestFlags,
-    updated: &mut Updated,
-) {
-    for case in cases {
-        let (Some(measured), Some(program)) = (&case.measured, case.program) else { continue };
-        let old = baseline.cases(platform).and_then(|cases| cases.get(&case.name)).cloned();
-        let mut figures = measured.figures;
-        if figures.remaining_allocations < 0 || figures.leaked_fds.is_some_and(|n| n < 0) {
-            continue;
-        }
-        if flags.ratchet {
-            let Some(old) = &old else { continue };
-            for metric in mallow_report::analysis::gate::Metric::ALL {
-                if let (Some(old), Some(new)) = (old.figures.get(metric), figures.get(metric)) {
-                    figures.set(metric, Some(old.min(new)));
-                }
-            }
-            figures.operations = old.figures.operations;
-        }
-        // Figures that stay as they are keep their stacks, unless there are none.
-        let kept = old.as_ref().is_some_and(|old| old.figures == figures && (flags.ratchet || !old.stacks.is_empty()));
-        if !kept {
-            let found = explain::stacks(&config.programs[program], &case.name, &config.root).unwrap_or_else(|why| {
-                case.warnings.push(format!("{why}; the baseline has its figures alone"));
-                Found::default()
-            });
-            let stacks = found.sites;
-            baseline.set(platform, &case.name, Entry { figures, stacks });
-            if old.is_some() { &mut updated.changed } else { &mut updated.added }.push(case.name.clone());
-        }
-        if flags.update || case.verdict == Verdict::Improved {
-            case.baseline = Some(figures);
-            case.verdict = Verdict::Passed;
-            case.why = None;
-            case.checks.clear();
-        }
     }
 }
 

@@ -51,10 +51,56 @@ fn thresholds(text: &str, wanted: &dyn Fn(&str) -> bool) -> Result<Told, Fault> 
         let place = format!(" at line {} column {}", error.line(), error.column());
         Fault { line: Some(error.line()), what: what.strip_suffix(&place).unwrap_or(&what).to_owned() }
     };
+    if let Some(metric) = benchmark_metric(text) {
+        let what = format!(
+            "{metric} is a metric of package-benchmark, counted by its own harness with what that allocates: measure the \
+             benchmark's body with mallow_measure, and mallow test --update makes its baseline; SwiftNIO's limits of \
+             allocations are in IntegrationTests/…/Thresholds"
+        );
+        return Err(Fault { line: None, what });
+    }
     // Below zero is what is printed where nothing was measured.
     let Unique(limits) = serde_json::from_str::<Unique<u32>>(text).map_err(fault)?;
     let limits = limits.into_iter().filter(|(case, _)| wanted(case)).map(|(case, limit)| (case, limit.into()));
     Ok(Told { limits: limits.collect(), ..Told::default() })
+}
+
+/// The metric of a file of package-benchmark's, which has a value for each metric of one benchmark.
+fn benchmark_metric(text: &str) -> Option<String> {
+    const METRICS: &[&str] = &[
+        "cpuTotal",
+        "cpuUser",
+        "cpuSystem",
+        "wallClock",
+        "throughput",
+        "instructions",
+        "peakMemoryResident",
+        "peakMemoryResidentDelta",
+        "peakMemoryVirtual",
+        "allocatedResidentMemory",
+        "memoryLeaked",
+        "mallocCountSmall",
+        "mallocCountLarge",
+        "mallocCountTotal",
+        "mallocBytesCount",
+        "objectAllocCount",
+        "retainCount",
+        "releaseCount",
+        "retainReleaseDelta",
+        "syscalls",
+        "contextSwitches",
+        "threads",
+        "threadsRunning",
+        "readSyscalls",
+        "writeSyscalls",
+        "readBytesLogical",
+        "writeBytesLogical",
+        "readBytesPhysical",
+        "writeBytesPhysical",
+    ];
+    let object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text).ok()?;
+    let metrics = object.keys().all(|key| METRICS.contains(&key.as_str()));
+    object.into_iter().next().filter(|_| metrics).map(|(key, _)| key)
 }
 
 /// A name that a person can type, and that stays in its line.
@@ -250,6 +296,8 @@ mod tests {
             ("{\n\"a\": 1,\n\"b\": ", "3: EOF while parsing a value"),
             ("{\"a\": 1,\n\"a\": 1}", "2: a is there twice"),
             ("{\"a\": 1,\n\"b\": -1}", "2: invalid value: integer `-1`, expected u32"),
+            ("{\"mallocCountTotal\" : 100}", "mallocCountTotal is a metric of package-benchmark"),
+            ("{\"syscalls\": {\"p90\": 1}, \"threads\": 3}", "syscalls is a metric of package-benchmark"),
             ("{\"a\": 1.5}", "1: invalid type: floating point"),
             ("{\"a\": {\"b\": 1}}", "1: invalid type: map, expected u32"),
             ("{\"\\u001b[2J\": 1}", "1: a name that nobody can type"),

@@ -251,11 +251,13 @@ mod tests {
             warnings: Vec::new(),
             explanation: None,
             between_runs: None,
+            alone: false,
             program: Some(0),
         };
         let explanation = Explanation {
             places: places(std::slice::from_ref(&difference)),
             reasons: Vec::new(),
+            smaller: None,
             differences: vec![difference],
             change: 10,
             explained: 10,

@@ -248,7 +248,21 @@ fn of_regions(program: &Program, stats: &[Stat], how: How) -> Vec<Case> {
             }
         }
     }
+    if !program.settle.is_zero() {
+        cases.iter_mut().for_each(set_aside);
+    }
     cases
+}
+
+/// SwiftNIO's rule: a run that freed blocks of the run before it is none, as long as there are others.
+fn set_aside(case: &mut Case) {
+    let all = case.runs.len();
+    let sound = case.runs.iter().filter(|run| run.remaining_allocations >= 0).count();
+    if 0 < sound && sound < all {
+        case.runs.retain(|run| run.remaining_allocations >= 0);
+        let aside = all - sound;
+        case.warnings.push(format!("{aside} of {all} runs freed blocks of a run before them and do not count"));
+    }
 }
 
 /// One run of the command under `mallow stat`.
@@ -325,7 +339,9 @@ pub fn scratch(extension: &str) -> Result<tempfile::TempPath, String> {
 
 /// Runs this very program with `arguments` and the case's command.
 pub fn run_mallow(program: &Program, mut arguments: Vec<OsString>, ops: Option<u32>) -> Result<Done, String> {
-    arguments.extend(["--quiet".into(), format!("{}ms", program.quiet.as_millis()).into()]);
+    for (flag, wait) in [("--quiet", program.quiet), ("--settle", program.settle)] {
+        arguments.extend([flag.into(), format!("{}ms", wait.as_millis()).into()]);
+    }
     if let Some(ops) = ops {
         arguments.extend(["--ops".into(), ops.to_string().into()]);
     }

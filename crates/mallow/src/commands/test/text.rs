@@ -46,7 +46,7 @@ pub fn text(report: &Report, baseline: &Baseline, verbose: bool, look: &Look) ->
     }
     table(report).onto(&mut page);
     for case in &report.cases {
-        reasons(case, &report.update, verbose, look, &mut page);
+        reasons(case, report, verbose, look, &mut page);
     }
     page.gap();
     page.line(summary(report));
@@ -124,7 +124,7 @@ fn verdict(verdict: Verdict) -> Line {
 }
 
 /// What did not pass, and why.
-fn reasons(case: &Judged, update: &str, verbose: bool, look: &Look, page: &mut Page) {
+fn reasons(case: &Judged, report: &Report, verbose: bool, look: &Look, page: &mut Page) {
     let told = case.checks.iter().filter(|check| check.verdict != Verdict::Passed || check.why.is_some());
     if case.why.is_none() && told.clone().count() == 0 && !case.unstable && case.explanation.is_none() {
         return;
@@ -144,8 +144,13 @@ fn reasons(case: &Judged, update: &str, verbose: bool, look: &Look, page: &mut P
         let why = check.why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
         page.line(Line::new().plain(format!("  {}: {figure}{allowed}{why}", check.metric.key())));
     }
-    if case.verdict == Verdict::Improved {
-        page.line(Line::new().plain(format!("  lower the baseline: {update}, or --ratchet for what is lower alone")));
+    let by_limit = case.alone || case.baseline.is_none();
+    if case.verdict == Verdict::Improved && by_limit {
+        page.line(Line::new().plain(format!("  lower its limits in {}", report.file.display())));
+    } else if case.verdict == Verdict::Improved {
+        page.line(
+            Line::new().plain(format!("  lower the baseline: {}, or --ratchet for what is lower alone", report.update)),
+        );
     }
     if let (true, Some(measured)) = (case.unstable, &case.measured) {
         let (least, most) = (measured.figures, measured.most);
@@ -168,9 +173,14 @@ fn reasons(case: &Judged, update: &str, verbose: bool, look: &Look, page: &mut P
         )));
     }
     let operations = case.measured.as_ref().map_or(0, |measured| measured.figures.operations);
-    let mut stacks = Stacks { operations, verbose, look, page };
+    let mut stacks = Stacks { operations, verbose, compared: true, look, page };
     if let Some(explanation) = &case.explanation {
+        stacks.compared = !explanation.without_baseline;
+        if explanation.without_baseline {
+            nothing_to_compare_with(case, &report.update, stacks.page);
+        }
         stacks.of(explanation);
+        stacks.compared = true;
     }
     match &case.between_runs {
         Some(Some(differences)) => {
@@ -180,6 +190,23 @@ fn reasons(case: &Judged, update: &str, verbose: bool, look: &Look, page: &mut P
         Some(None) => stacks.page.line(Line::new().faint("  Run with stacks, all runs agree")),
         None => {}
     }
+}
+
+/// Stacks without others beside them: which of them are too many, nobody knows.
+fn nothing_to_compare_with(case: &Judged, update: &str, page: &mut Page) {
+    if case.baseline.is_some() {
+        page.line(Line::new().faint("  The baseline holds no stacks: these are all that allocate now"));
+        return;
+    }
+    let total = case.checks.iter().find(|check| check.metric == Metric::TotalAllocations);
+    let excess =
+        total.and_then(|check| Some(check.figure?.saturating_sub(check.highest?))).filter(|excess| *excess > 0);
+    let excess = match excess {
+        Some(excess) => format!("{} allocations above the limit; nothing", signed(excess)),
+        None => "Nothing".to_owned(),
+    };
+    page.line(Line::new().plain(format!("  {excess} to compare with: the stacks that allocate the most")));
+    page.line(Line::new().faint(format!("  {update} keeps the stacks of a good build, to compare with")));
 }
 
 /// Functions of a stack that are shown.
@@ -211,15 +238,16 @@ struct Stacks<'a> {
     operations: u64,
     /// All of them, and all of their functions.
     verbose: bool,
+    /// There are others beside them.
+    compared: bool,
     look: &'a Look,
     page: &'a mut Page,
 }
 
 impl Stacks<'_> {
     fn of(&mut self, explanation: &Explanation) {
-        if explanation.without_baseline {
-            self.page.line(Line::new().faint("  The baseline holds no stacks: these are all that allocate now"));
-        } else if explanation.differences.is_empty() {
+        let sum = explanation.smaller.filter(|smaller| smaller.allocations() != 0 || smaller.bytes() != 0);
+        if self.compared && explanation.differences.is_empty() && sum.is_none() {
             self.page.line(Line::new().plain("  No stack differs from the baseline's"));
         }
         // Stacks of one line, which everything goes through, are told first as what they are together.
@@ -229,6 +257,13 @@ impl Stacks<'_> {
             }
         }
         self.list(&explanation.differences);
+        if let Some(sum) = sum {
+            let (amount, unit) = amount(sum.allocations(), sum.bytes());
+            let (before, now) = (count(sum.stacks_before), count(sum.stacks_now));
+            self.page.line(Line::new().plain("  ").strong(amount).plain(format!(
+                " {unit} in stacks too small for the baseline to keep one by one, {before} → {now} stacks"
+            )));
+        }
         self.reasons(&explanation.reasons);
         if !explanation.without_baseline {
             let line = format!(
@@ -259,7 +294,10 @@ impl Stacks<'_> {
 
     fn place(&mut self, place: &Place) {
         let stacks = if place.stacks == 1 { "1 stack".to_owned() } else { format!("{} stacks", place.stacks) };
-        let amount = amount(place.allocations, place.bytes);
+        let mut amount = amount(place.allocations, place.bytes);
+        if !self.compared {
+            amount.0 = amount.0.trim_start_matches('+').to_owned();
+        }
         let line = Line::new().plain("  ").strong(format!("{:>8}", amount.0)).plain(format!(" {}, ", amount.1));
         self.page.line(line.plain(shown(&place.function, self.look)).faint(format!(", {stacks}")));
     }
@@ -289,11 +327,20 @@ impl Stacks<'_> {
             Change::Changed => "changed",
         };
         let (now, before) = (count(difference.now), count(difference.before));
+        if !self.compared {
+            let rest = format!(" allocations{}, {} bytes", per_op.replace('+', ""), count(difference.bytes_now));
+            self.page.line(Line::new().plain("  ").strong(count(difference.now)).plain(rest));
+            return self.steps(difference);
+        }
         let (first, rest) = match change {
             0 => (more(bytes), format!(" bytes in {now} allocations, ")),
             _ => (more(change), format!(" allocations{per_op}, {before} → {now}, {} bytes, ", more(bytes))),
         };
         self.page.line(Line::new().plain("  ").strong(first).plain(rest).strong(word));
+        self.steps(difference);
+    }
+
+    fn steps(&mut self, difference: &Difference) {
         if self.verbose {
             for step in &difference.stack {
                 self.page.line(Line::new().plain(format!("      {}", shown(step, self.look))));

@@ -123,6 +123,61 @@ impl Figures {
     }
 }
 
+/// How far the figures of an unchanged program may be from those of a baseline, because its own runs disagreed.
+///
+/// A block or a descriptor that stays is in every run, so the least of them is sharp: those have no tolerance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tolerance {
+    /// Allocations, both ways.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub total_allocations: u64,
+    /// Their requested bytes, both ways.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub total_allocated_bytes: u64,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+impl Tolerance {
+    /// What the runs differed by, and a quarter more, at least one: other runs may differ by a little more than these.
+    pub fn of(measured: &Measured) -> Self {
+        let of = |metric| {
+            let (least, most) = (measured.figures.get(metric), measured.most.get(metric));
+            match least.zip(most).map_or(0, |(least, most)| most.abs_diff(least)) {
+                0 => 0,
+                spread => spread.saturating_add((spread / 4).max(1)),
+            }
+        };
+        Self { total_allocations: of(Metric::TotalAllocations), total_allocated_bytes: of(Metric::TotalAllocatedBytes) }
+    }
+
+    /// That of one metric.
+    pub fn get(&self, metric: Metric) -> u64 {
+        match metric {
+            Metric::TotalAllocations => self.total_allocations,
+            Metric::TotalAllocatedBytes => self.total_allocated_bytes,
+            Metric::RemainingAllocations | Metric::LeakedFds => 0,
+        }
+    }
+
+    /// True where it tolerates nothing.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// True where two sets of figures differ by no more than it.
+    pub fn covers(&self, one: &Figures, other: &Figures) -> bool {
+        let within = |metric| match (one.get(metric), other.get(metric)) {
+            (Some(one), Some(other)) => one.abs_diff(other) <= self.get(metric),
+            (one, other) => one == other,
+        };
+        one.operations == other.operations && Metric::ALL.into_iter().all(within)
+    }
+}
+
 /// All runs of a case, and the figures that stand for them: of each metric the least that a run had. What is above
 /// it came from elsewhere, a cache that filled or a thread that woke.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -226,6 +281,25 @@ mod tests {
     fn descriptors_that_one_run_does_not_know_are_not_known() {
         let measured = Measured::of(&[run(5, 90, 1, Some(0)), run(5, 90, 1, None)]).expect("runs");
         assert_eq!(measured.figures.leaked_fds, None);
+    }
+
+    #[test]
+    fn what_runs_differ_by_is_tolerated_and_a_quarter_more() {
+        let tolerance = |runs: &[Run]| Tolerance::of(&Measured::of(runs).expect("runs"));
+        let one = run(1000, 500, 0, Some(0));
+        assert!(tolerance(&[one, one]).is_none());
+        let seen = tolerance(&[one, run(1065, 501, 3, Some(1))]);
+        assert_eq!((seen.total_allocations, seen.total_allocated_bytes), (81, 2));
+        let figures = |run: Run| Measured::of(&[run]).expect("a run").figures;
+        for (other, covered) in [
+            (run(919, 502, 0, Some(0)), true),
+            (run(918, 500, 0, Some(0)), false),
+            (run(1000, 503, 0, Some(0)), false),
+            (run(1000, 500, 1, Some(0)), false),
+            (run(1000, 500, 0, None), false),
+        ] {
+            assert_eq!(seen.covers(&figures(one), &figures(other)), covered, "{other:?}");
+        }
     }
 
     #[test]

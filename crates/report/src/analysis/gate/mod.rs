@@ -3,9 +3,11 @@
 //! What cannot be judged is never passed: it is *broken*, with the reason.
 
 mod figures;
+mod rest;
 mod stacks;
 mod verdict;
 
-pub use figures::{Figures, Measured, Metric, Run, Scale, runs_by_region};
-pub use stacks::{Change, Difference, Place, Shown, SiteCount, difference, places, sites, telling};
-pub use verdict::{Check, Limit, Limits, Slack, Verdict, judge};
+pub use figures::{Figures, Measured, Metric, Run, Scale, Tolerance, runs_by_region};
+pub use rest::{Rest, Smaller, difference_with_rest};
+pub use stacks::{Change, Difference, Place, Shown, SiteCount, difference, name_of, places, sites, telling};
+pub use verdict::{Bounds, Check, Limit, Limits, Slack, Verdict, judge};

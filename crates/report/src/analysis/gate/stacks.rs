@@ -42,7 +42,7 @@ fn function_of(step: &str) -> Option<Cow<'_, str>> {
 }
 
 /// The function of a step, without the place or the file that stands behind it.
-fn name_of(step: &str) -> &str {
+pub fn name_of(step: &str) -> &str {
     let place =
         |at: usize| step[at..step.len() - 1].rsplit_once(':').is_some_and(|(_, line)| line.parse::<u32>().is_ok());
     let open = step.ends_with(')').then(|| step.rfind(" (")).flatten().filter(|&at| place(at));

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::figures::{Figures, Metric};
+use super::figures::{Figures, Metric, Tolerance};
 
 /// How far a figure may be from its baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -23,21 +23,24 @@ impl Slack {
     }
 }
 
-/// What is allowed of one metric.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limit {
-    /// At most so many, whatever the baseline has.
+/// What a metric may be, whatever the baseline has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bounds {
+    /// At least so many. What is lower says that the limit is too high; of what may be below zero, that nothing was measured.
+    pub min: Option<i64>,
+    /// At most so many.
     pub max: Option<i64>,
-    /// So far above the baseline.
-    pub up: Slack,
-    /// So far below it; what is lower is an improvement that the baseline should have.
-    pub down: Slack,
 }
 
-impl Default for Limit {
-    fn default() -> Self {
-        Self { max: None, up: Slack::Absolute(0), down: Slack::Absolute(0) }
-    }
+/// What is allowed of one metric.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Limit {
+    /// Whatever the baseline has.
+    pub bounds: Bounds,
+    /// So far above the baseline; where nothing is set, what the metric allows by itself or the baseline tolerates.
+    pub up: Option<Slack>,
+    /// So far below it; what is lower is an improvement that the baseline should have.
+    pub down: Option<Slack>,
 }
 
 /// What is allowed of a case. Without an entry a metric is compared with the baseline exactly.
@@ -47,32 +50,40 @@ pub struct Limits {
     pub of: Vec<(Metric, Limit)>,
     /// A limit of `total_allocations` that stands above all others: where it came from, and the limit.
     pub outright: Option<(String, i64)>,
+    /// The limits alone judge; a baseline is there to be compared with.
+    pub alone: bool,
 }
 
 impl Limits {
-    /// Sets the most that a metric may have.
-    pub fn set_max(&mut self, metric: Metric, max: i64) {
-        let limit = Limit { max: Some(max), ..self.get(metric) };
+    /// Sets what a metric may be.
+    pub fn set_bounds(&mut self, metric: Metric, bounds: Bounds) {
         match self.of.iter_mut().find(|(of, _)| *of == metric) {
-            Some((_, own)) => *own = limit,
-            None => self.of.push((metric, limit)),
+            Some((_, own)) => own.bounds = bounds,
+            None => self.of.push((metric, Limit { bounds, ..Limit::default() })),
         }
     }
 
     /// True where a metric has one that needs no baseline.
     pub fn absolute(&self) -> bool {
-        self.outright.is_some() || self.of.iter().any(|(_, limit)| limit.max.is_some())
+        self.outright.is_some() || self.of.iter().any(|(_, limit)| limit.bounds != Bounds::default())
     }
 
-    /// Bytes may differ by 1 %: a path or a host name of another length is no regression.
+    /// What is allowed of a metric.
     pub fn get(&self, metric: Metric) -> Limit {
-        let own = self.of.iter().find(|(of, _)| *of == metric).map(|(_, limit)| *limit);
-        own.unwrap_or_else(|| match metric {
-            Metric::TotalAllocatedBytes => {
-                Limit { up: Slack::Percent(1.0), down: Slack::Percent(1.0), ..Limit::default() }
-            }
-            _ => Limit::default(),
-        })
+        self.of.iter().find(|(of, _)| *of == metric).map(|(_, limit)| *limit).unwrap_or_default()
+    }
+}
+
+/// Bytes may differ by 1 %: a path or a host name of another length is no regression. What the runs of the baseline
+/// differed by is no regression either. A slack that was set stands above both.
+fn slack(metric: Metric, set: Option<Slack>, baseline: i64, tolerance: &Tolerance) -> i64 {
+    let standard = match metric {
+        Metric::TotalAllocatedBytes => Slack::Percent(1.0),
+        _ => Slack::Absolute(0),
+    };
+    match set {
+        Some(slack) => slack.of(baseline),
+        None => standard.of(baseline).max(Slack::Absolute(tolerance.get(metric)).of(baseline)),
     }
 }
 
@@ -110,14 +121,21 @@ pub struct Check {
 }
 
 /// Judges all metrics of a case. The case's verdict is the worst of them. A case without a baseline that has a limit is
-/// judged by its limits alone.
-pub fn judge(figures: &Figures, baseline: Option<&Figures>, limits: &Limits) -> Vec<Check> {
-    Metric::ALL.into_iter().map(|metric| check(metric, figures, baseline, limits)).collect()
+/// judged by its limits alone, and so is one whose limits say so.
+pub fn judge(figures: &Figures, baseline: Option<&Figures>, tolerance: &Tolerance, limits: &Limits) -> Vec<Check> {
+    let baseline = baseline.filter(|_| !limits.alone);
+    Metric::ALL.into_iter().map(|metric| check(metric, figures, baseline, tolerance, limits)).collect()
 }
 
 const BELOW_ZERO: &str = "below zero: blocks or descriptors were released that were made outside of the region";
 
-fn check(metric: Metric, figures: &Figures, baseline: Option<&Figures>, limits: &Limits) -> Check {
+fn check(
+    metric: Metric,
+    figures: &Figures,
+    baseline: Option<&Figures>,
+    tolerance: &Tolerance,
+    limits: &Limits,
+) -> Check {
     let figure = figures.get(metric);
     let of_baseline = baseline.and_then(|baseline| baseline.get(metric));
     let limit = limits.get(metric);
@@ -125,13 +143,17 @@ fn check(metric: Metric, figures: &Figures, baseline: Option<&Figures>, limits: 
         metric,
         figure,
         baseline: of_baseline,
-        lowest: of_baseline.map(|n| n.saturating_sub(limit.down.of(n))),
-        highest: of_baseline.map(|n| n.saturating_add(limit.up.of(n))),
+        lowest: of_baseline.map(|n| n.saturating_sub(slack(metric, limit.down, n, tolerance))),
+        highest: of_baseline.map(|n| n.saturating_add(slack(metric, limit.up, n, tolerance))),
         verdict: Verdict::Passed,
         why: None,
     };
-    if let Some(max) = limit.max {
+    let Bounds { min, max } = limit.bounds;
+    if let Some(max) = max {
         check.highest = Some(check.highest.map_or(max, |highest| highest.min(max)));
+    }
+    if let Some(min) = min {
+        check.lowest = Some(check.lowest.map_or(min, |lowest| lowest.max(min)));
     }
     if let (Metric::TotalAllocations, Some((from, max))) = (metric, &limits.outright) {
         check.highest = Some(*max);
@@ -149,16 +171,22 @@ fn check(metric: Metric, figures: &Figures, baseline: Option<&Figures>, limits: 
             None => check,
         };
     };
+    // Where a limit goes below zero, frees of other runs' blocks are meant to pass.
+    let below_zero = figure < 0 && min.is_none_or(|min| figure < min);
     // Descriptors are told by newer baselines and not by importers; a leak is judged where there is something to compare.
     let Some(highest) = check.highest else {
         return match (metric, baseline) {
             (Metric::LeakedFds, Some(_)) => check,
-            (_, None) if figure < 0 => broken(check, BELOW_ZERO),
+            (_, None) if below_zero => broken(check, BELOW_ZERO),
+            (_, None) if check.lowest.is_some_and(|lowest| figure < lowest) => {
+                check.verdict = Verdict::Improved;
+                check
+            }
             (_, None) if limits.absolute() => check,
             _ => broken(check, "there is no baseline and no limit for it"),
         };
     };
-    if figure < 0 {
+    if below_zero {
         return broken(check, BELOW_ZERO);
     }
     if metric == Metric::TotalAllocations && figure == 0 && of_baseline.is_some_and(|n| n != 0) {
@@ -187,7 +215,7 @@ mod tests {
     }
 
     fn verdicts(figures: &Figures, baseline: Option<&Figures>, limits: &Limits) -> Vec<(Metric, Verdict)> {
-        let judged = judge(figures, baseline, limits);
+        let judged = judge(figures, baseline, &Tolerance::default(), limits);
         judged.iter().filter(|c| c.verdict != Verdict::Passed).map(|c| (c.metric, c.verdict)).collect()
     }
 
@@ -214,7 +242,10 @@ mod tests {
 
     #[test]
     fn slack_goes_both_ways_by_number_and_by_percent() {
-        let limit = |up, down| Limits { of: vec![(TotalAllocations, Limit { max: None, up, down })], outright: None };
+        let limit = |up, down| {
+            let limit = Limit { up: Some(up), down: Some(down), ..Limit::default() };
+            Limits { of: vec![(TotalAllocations, limit)], ..Limits::default() }
+        };
         let baseline = figures(1000, 1, 0);
         let cases = [
             (limit(Slack::Absolute(5), Slack::Absolute(3)), 997, 1005),
@@ -232,22 +263,70 @@ mod tests {
 
     #[test]
     fn a_limit_serves_without_a_baseline_and_caps_one() {
-        let limits = Limits {
-            of: Metric::ALL.map(|metric| (metric, Limit { max: Some(50), ..Limit::default() })).to_vec(),
-            outright: None,
-        };
+        let most = |max| Bounds { min: None, max: Some(max) };
+        let fifty = Limit { bounds: most(50), ..Limit::default() };
+        let limits = Limits { of: Metric::ALL.map(|metric| (metric, fifty)).to_vec(), ..Limits::default() };
         assert_eq!(verdicts(&figures(50, 50, 50), None, &limits), []);
         assert_eq!(verdicts(&figures(51, 50, 50), None, &limits), [(TotalAllocations, Regressed)]);
         let baseline = figures(60, 50, 50);
         assert_eq!(verdicts(&figures(60, 50, 50), Some(&baseline), &limits), [(TotalAllocations, Regressed)]);
         // One limit is enough: the others are told and not judged, but for what cannot be true.
         let mut one = Limits::default();
-        one.set_max(TotalAllocations, 50);
+        one.set_bounds(TotalAllocations, most(50));
         assert_eq!(verdicts(&figures(50, 99, 99), None, &one), []);
         assert_eq!(verdicts(&figures(51, 99, 99), None, &one), [(TotalAllocations, Regressed)]);
         assert_eq!(verdicts(&figures(50, 99, -1), None, &one), [(RemainingAllocations, Broken)]);
-        let outright = Limits { of: Vec::new(), outright: Some((String::new(), 50)) };
+        let outright = Limits { outright: Some((String::new(), 50)), ..Limits::default() };
         assert_eq!(verdicts(&figures(50, 99, 0), None, &outright), []);
+    }
+
+    #[test]
+    fn a_range_passes_below_zero_and_tells_of_a_loose_limit() {
+        let mut limits = Limits::default();
+        limits.set_bounds(TotalAllocations, Bounds { min: Some(901), max: Some(1900) });
+        limits.set_bounds(RemainingAllocations, Bounds { min: Some(-4), max: Some(4) });
+        for (now, expected) in [
+            (figures(901, 1, 4), vec![]),
+            (figures(1900, 1, -4), vec![]),
+            (figures(900, 1, 0), vec![(TotalAllocations, Improved)]),
+            (figures(1901, 1, 5), vec![(RemainingAllocations, Regressed), (TotalAllocations, Regressed)]),
+            (figures(1000, 1, -5), vec![(RemainingAllocations, Broken)]),
+        ] {
+            assert_eq!(verdicts(&now, None, &limits), expected, "{now:?}");
+        }
+        limits.of.retain(|(metric, _)| *metric == RemainingAllocations);
+        limits.set_bounds(TotalAllocations, Bounds { min: Some(10), max: None });
+        assert_eq!(verdicts(&figures(9, 1, 0), None, &limits), [(TotalAllocations, Improved)]);
+    }
+
+    #[test]
+    fn limits_alone_pass_over_the_baseline() {
+        let mut limits = Limits { alone: true, ..Limits::default() };
+        limits.set_bounds(TotalAllocations, Bounds { min: None, max: Some(50) });
+        assert_eq!(verdicts(&figures(50, 9, 9), Some(&figures(10, 1, 0)), &limits), []);
+        assert_eq!(verdicts(&figures(51, 9, 9), Some(&figures(99, 1, 0)), &limits), [(TotalAllocations, Regressed)]);
+    }
+
+    #[test]
+    fn a_tolerance_goes_both_ways_and_gives_way_to_a_slack() {
+        let baseline = figures(1000, 10_000, 0);
+        let tolerance = Tolerance { total_allocations: 12, total_allocated_bytes: 300 };
+        let verdict = |now: &Figures, limits: &Limits| {
+            judge(now, Some(&baseline), &tolerance, limits).iter().map(|check| check.verdict).max()
+        };
+        let mut set = Limits::default();
+        set.of.push((TotalAllocations, Limit { up: Some(Slack::Absolute(2)), ..Limit::default() }));
+        for (now, expected, with_slack) in [
+            (figures(1012, 10_300, 0), Passed, Regressed),
+            (figures(1002, 9_700, 0), Passed, Passed),
+            (figures(1013, 10_000, 0), Regressed, Regressed),
+            (figures(987, 10_000, 0), Improved, Improved),
+            (figures(1000, 10_301, 0), Regressed, Regressed),
+            (figures(1000, 10_000, 1), Regressed, Regressed),
+        ] {
+            assert_eq!(verdict(&now, &Limits::default()), Some(expected), "{now:?}");
+            assert_eq!(verdict(&now, &set), Some(with_slack), "{now:?}");
+        }
     }
 
     #[test]
@@ -269,12 +348,12 @@ mod tests {
 
     #[test]
     fn an_outright_limit_wins_and_says_so() {
-        let limits = Limits { of: vec![], outright: Some(("MAX_ALLOCS_ALLOWED_a=20".to_owned(), 20)) };
+        let limits = Limits { outright: Some(("MAX_ALLOCS_ALLOWED_a=20".to_owned(), 20)), ..Limits::default() };
         let baseline = figures(10, 10, 0);
         for (n, expected) in [(20, vec![]), (3, vec![]), (21, vec![(TotalAllocations, Regressed)])] {
             assert_eq!(verdicts(&figures(n, 10, 0), Some(&baseline), &limits), expected);
         }
-        let judged = judge(&figures(20, 10, 0), Some(&baseline), &limits);
+        let judged = judge(&figures(20, 10, 0), Some(&baseline), &Tolerance::default(), &limits);
         assert_eq!(judged[1].why.as_deref(), Some("the limit is MAX_ALLOCS_ALLOWED_a=20"));
     }
 
