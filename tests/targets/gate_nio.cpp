@@ -73,7 +73,7 @@ long worker(void *) {
     return 1;
 }
 
-/* Two thousand stacks of twenty functions. */
+/* Five hundred stacks of some forty functions. */
 constexpr int depth = 18;
 
 void next(unsigned path, int at);
@@ -95,14 +95,14 @@ __attribute__((noinline)) void next(unsigned path, int at) {
     } else {
         for (unsigned i = 0; i < (path % 50 == 0 ? 500 : 1 + path % 7); i++)
             free(malloc(24));
-        if (path == 777)
+        if (path == 333)
             planted(number("GATE_EXTRA", 0));
     }
     asm volatile("" ::: "memory");
 }
 
 long many(void *) {
-    for (unsigned path = 0; path < 2000; path++)
+    for (unsigned path = 0; path < 500; path++)
         next(path, 0);
     return 1;
 }

@@ -67,8 +67,8 @@ pub struct Judged {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub between_runs: Option<Option<Vec<Difference>>>,
     /// Its limits alone judge it; the baseline is what it is compared with.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub alone: bool,
+    #[serde(skip)]
+    alone: bool,
     #[serde(skip)]
     program: Option<usize>,
 }

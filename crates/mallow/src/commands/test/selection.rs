@@ -41,7 +41,10 @@ pub fn select(config: &Config, baseline: &Baseline, filters: &[String]) -> Selec
             Some(_) if !(open && new) => selection.passed_over += usize::from(open),
             _ => {
                 selection.chosen.push(index);
-                selection.unknown.insert(index);
+                // Go's benchmarks are not kept by program: the pattern of the file is what chooses them.
+                if program.benchmarks.is_none() {
+                    selection.unknown.insert(index);
+                }
             }
         }
     }
