@@ -6,6 +6,7 @@
 #include "entries.h"
 #include "measure.h"
 #include "modules.h"
+#include "order.h"
 #include "real.h"
 #include "sample.h"
 #include "target.h"
@@ -42,6 +43,7 @@ void target_forked(void) {
     target_lock = 0;
     modules_forked();
     thread_forked();
+    order_forked();
     if (sampled)
         sample_forked_child();
     target.process = NULL;
@@ -129,6 +131,8 @@ COLD static int start(void) {
         sys_wipe_on_fork(&alive_page, sizeof alive_page);
         image_alive = UINTPTR_MAX;
         chosen = policies[target.control->mode];
+        if (chosen == &trace_policy && real_sizes != REAL_SIZES_IN_HEADS)
+            chosen = &trace_policy_by_call;
         sampled = chosen == &sample_policy;
         if (sampled)
             sample_setup();
