@@ -57,11 +57,12 @@ struct policy {
 
 extern struct policy policy HIDDEN;
 
-extern const struct policy count_policy HIDDEN;  /* counters alone */
-extern const struct policy trace_policy HIDDEN;  /* events with stacks */
-extern const struct policy sample_policy HIDDEN; /* some, picked at random */
-extern const struct policy lost_policy HIDDEN;   /* counts events that can no longer be traced */
-extern const struct policy no_policy HIDDEN;     /* nothing: the allocator beneath alone */
+extern const struct policy count_policy HIDDEN;         /* counters alone */
+extern const struct policy trace_policy HIDDEN;         /* events with stacks; the allocator beneath is glibc's */
+extern const struct policy trace_policy_by_call HIDDEN; /* the same, over another allocator */
+extern const struct policy sample_policy HIDDEN;        /* some, picked at random */
+extern const struct policy lost_policy HIDDEN;          /* counts events that can no longer be traced */
+extern const struct policy no_policy HIDDEN;            /* nothing: the allocator beneath alone */
 
 /* Puts a policy in place. Each pointer is replaced by itself: all policies can serve at any moment. */
 void policy_install(const struct policy *from);

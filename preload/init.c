@@ -8,6 +8,7 @@
 #include "exec.h"
 #include "measure.h"
 #include "modules.h"
+#include "order.h"
 #include "reader.h"
 #include "real.h"
 #include "sample.h"
@@ -56,14 +57,20 @@ void target_lose(void) {
     policy_install(&lost_policy);
 }
 
+/* That of the allocator beneath. */
+static const struct policy *tracing(void) {
+    return real_sizes == REAL_SIZES_IN_HEADS ? &trace_policy : &trace_policy_by_call;
+}
+
 void target_forked(void) {
     target_lock = 0;
     if (losing && !over) {
         losing = 0;
-        policy_install(&trace_policy);
+        policy_install(tracing());
     }
     modules_forked();
     thread_forked();
+    order_forked();
     if (sampled)
         sample_forked_child();
     target.process = NULL;
@@ -204,6 +211,8 @@ COLD static int start(void) {
         sys_wipe_on_fork(&alive_page, sizeof alive_page);
         image_alive = UINTPTR_MAX;
         chosen = policies[target.control->mode];
+        if (chosen == &trace_policy)
+            chosen = tracing();
         sampled = chosen == &sample_policy;
         if (sampled)
             sample_setup();

@@ -128,6 +128,29 @@ static void *realloc_after_bootstrap(void *block, size_t size) {
     return move_out(block, size, beneath.malloc(size));
 }
 
+enum real_sizes real_sizes;
+
+/* No function of musl's. */
+extern const char *gnu_get_libc_version(void) __attribute__((weak));
+
+static const void *library_of(const void *function) {
+    Dl_info info;
+    return function != NULL && dladdr(function, &info) != 0 ? info.dli_fbase : NULL;
+}
+
+static enum real_sizes sizes_of(const struct allocator *found) {
+    const void *library, *of_sizes, *function;
+    memcpy(&function, &found->free, sizeof function);
+    library = library_of(function);
+    memcpy(&function, &found->malloc_usable_size, sizeof function);
+    of_sizes = library_of(function);
+    if (library == NULL || library != of_sizes)
+        return REAL_SIZES_UNKNOWN;
+    const char *(*version)(void) = gnu_get_libc_version;
+    memcpy(&function, &version, sizeof function);
+    return library == library_of(function) ? REAL_SIZES_IN_HEADS : REAL_SIZES_BY_CALL;
+}
+
 void real_resolve(void) {
     struct allocator found;
 #define X(name, result, parameters, arguments)                                                                         \
@@ -138,6 +161,7 @@ void real_resolve(void) {
     MALLOW_ENTRIES(X)
 #undef X
     beneath = found;
+    real_sizes = sizes_of(&found);
     if (arena_live != 0) {
         found.free = bootstrap_free;
         found.realloc = realloc_after_bootstrap;

@@ -80,7 +80,7 @@ COLD static struct tracer *tracer_make(struct mallow_thread *block) {
         if (t == NULL || !stacks_setup(&t->stacks, t + 1, limit))
             return NULL;
         t->ring.block = NULL;
-        __atomic_store_n(&tracers[index], t, __ATOMIC_RELAXED);
+        __atomic_store_n(&tracers[index], t, __ATOMIC_SEQ_CST);
     }
     t->inside = (uint64_t)__builtin_frame_address(0);
     if (t->ring.block != block) { /* new, or a parent's, copied by fork */
@@ -91,7 +91,21 @@ COLD static struct tracer *tracer_make(struct mallow_thread *block) {
     stacks_lose(&t->stacks);
     unwind_adopt(&t->stacks.unwinder);
     t->epoch = 0;
+    order_begin(&t->order);
     return t;
+}
+
+/* The second thread's first event: from here on all threads stamp, the first one at its next event. */
+static void tracers_share(void) {
+    uint32_t threads = __atomic_load_n(&target.process->threads, __ATOMIC_ACQUIRE);
+    if (threads < 2 || order_is_shared)
+        return;
+    order_share();
+    for (uint32_t i = 0; i < threads && i < target.process->max_threads; i++) {
+        struct tracer *t = __atomic_load_n(&tracers[i], __ATOMIC_SEQ_CST);
+        if (t != NULL)
+            __atomic_store_n(&t->order.quick_limit, 0, __ATOMIC_SEQ_CST);
+    }
 }
 
 static struct tracer *tracer_start(void) {
@@ -121,6 +135,7 @@ static struct tracer *tracer_start(void) {
         return NULL;
     room[0] = ring_word(MALLOW_OP_THREAD, 0, block->tid);
     ring_publish(&t->ring, 1);
+    tracers_share();
     own_tracer = t;
     return t;
 }
@@ -136,24 +151,17 @@ COLD struct tracer *tracer_enter(void) {
     return t;
 }
 
-/*
- * mallow's clock moved, or stopped for good, or many events went by. The process counts these moments: one shared
- * addition in 64 events, where a clock would need an instruction or a system call that a filter may forbid.
- */
 COLD int tracer_time_passed(struct tracer *t, uint64_t epoch) {
     if (epoch == MALLOW_EPOCH_OVER) {
         target_over();
         return 0;
     }
-    uint64_t *room = ring_room(&t->ring, 2), count = 0;
+    uint64_t *room = ring_room(&t->ring, 1);
     if (room == NULL)
         return 0;
-    if (epoch != t->epoch)
-        room[count++] = ring_word(MALLOW_OP_TIME, 0, epoch);
-    room[count++] = ring_word(MALLOW_OP_ORDER, 0, __atomic_add_fetch(&target.process->order, 1, __ATOMIC_SEQ_CST));
-    ring_publish(&t->ring, count);
+    room[0] = ring_word(MALLOW_OP_TIME, 0, epoch);
+    ring_publish(&t->ring, 1);
     t->epoch = epoch;
-    t->until_order = MALLOW_ORDER_EVENTS;
     return 1;
 }
 

@@ -7,6 +7,7 @@
 #define MALLOW_TRACER_H
 
 #include "caller.h"
+#include "order.h"
 #include "ring.h"
 #include "stacks.h"
 #include "target.h"
@@ -31,7 +32,7 @@ struct tracer {
     uint64_t inside;
     struct ring ring;
     uint64_t epoch;
-    uint32_t until_order; /* events until the next ORDER record */
+    struct order order;
     uint32_t pendings;
     struct stacks stacks;
     uint64_t packed; /* the last word of size and stack in the ring; PACKED_NONE: there is none */
@@ -42,7 +43,7 @@ struct tracer {
 /* A thread's first event: takes a block, and says so in its ring. No handler may leave this by longjmp. */
 COLD struct tracer *tracer_enter(void);
 
-/* mallow's clock moved, or stopped for good, or many events went by. 0: the recording is over. */
+/* mallow's clock moved, or stopped for good. 0: the recording is over. */
 COLD int tracer_time_passed(struct tracer *tracer, uint64_t epoch);
 
 /* Takes the number of the stack that was walked into use. 0: the recording is over. */
@@ -82,8 +83,8 @@ COLD void tracer_flush(struct tracer *tracer);
  */
 COLD int tracer_abandoned(struct tracer *tracer, uint64_t sp);
 
-/* Begins an event. NULL: nothing is to be written. */
-static inline struct tracer *event_begin(struct caller caller, uint64_t word, uint64_t size) {
+/* Begins an event that changes what is live by `change` bytes. NULL: nothing is to be written. */
+static inline struct tracer *event_begin(struct caller caller, uint64_t word, uint64_t size, int64_t change) {
     struct tracer *t = own_tracer;
     if (UNLIKELY(thread_block() == NULL)) {
         if ((t = tracer_enter()) == NULL)
@@ -99,7 +100,8 @@ static inline struct tracer *event_begin(struct caller caller, uint64_t word, ui
     t->inside = caller.sp;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     uint64_t epoch = __atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED);
-    if (UNLIKELY(epoch != t->epoch || --t->until_order == 0) && !tracer_time_passed(t, epoch)) {
+    if ((UNLIKELY(epoch != t->epoch) && !tracer_time_passed(t, epoch)) ||
+        UNLIKELY(!order_event(&t->order, &t->ring, change))) {
         t->inside = 0;
         return NULL;
     }

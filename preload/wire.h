@@ -168,11 +168,11 @@ struct mallow_process {
     uint32_t max_threads;    /* as in control */
     uint32_t large_ring_words;
     uint32_t small_ring_words;
-    uint32_t modules;        /* module entries in use; written with release order after the entry */
-    uint32_t threads;        /* thread blocks ever used; written with release order after the block */
-    uint32_t generation;     /* how often a module took the place of another; see MALLOW_OP_GENERATION */
-    uint64_t unrecorded;     /* events that found no thread block or no memory for one: lost, but counted */
-    uint64_t order;          /* ORDER records written */
+    uint32_t modules;    /* module entries in use; written with release order after the entry */
+    uint32_t threads;    /* thread blocks ever used; written with release order after the block */
+    uint32_t generation; /* how often a module took the place of another; see MALLOW_OP_GENERATION */
+    uint64_t unrecorded; /* events that found no thread block or no memory for one: lost, but counted */
+    uint64_t reserved;
     uint32_t executable_len; /* bytes of path in text[] */
     uint32_t arguments_len;  /* bytes of NUL-separated arguments that follow it in text[] (cut to fit) */
     uint64_t sampling;       /* offset of struct mallow_sampling; 0: none */
@@ -431,8 +431,11 @@ struct mallow_result {
  *                    ones. flag CUT: frames nearer to the root are missing. A return address of a signal frame's
  *                    interrupted function is exact: it has EXACT_PC (bit 63) set.
  * TIME               argument: milliseconds since the recording began; written when the epoch has changed
- * ORDER              argument: the next number of the process (mallow_process.order); written after each TIME and between
- *                    MALLOW_ORDER_EVENTS events. Events after it happened after all records before a lower number
+ * ORDER              argument: the next number of the process. The next event of the ring happened when the number was
+ *                    taken, and those after it until the ring's next ORDER happened later: after all events before a lower
+ *                    number, and before each event that has a higher number than the ring's next one. A thread that
+ *                    finds its own number to be the last one writes no new one. flags: so many words before this record
+ *                    it looked last and found that; 0: not known. None in a process with one thread
  * THREAD             argument: tid of the thread that owns the ring from here on
  * GENERATION         argument: process generation; addresses in STACK records that follow refer to the modules valid in
  *                    it. Stack numbers of the ring begin again at 0, and so does "the stack used last" (none: keep = 0).
@@ -447,8 +450,10 @@ struct mallow_result {
  * on it can be published by another thread (an allocation after the allocator returned and before the caller sees the
  * address; a free before the allocator is called).
  */
-/* Events between two ORDER records at the most. */
-#define MALLOW_ORDER_EVENTS 64u
+/* Words between two looks for the next ORDER number at the most, or a few more. */
+#define MALLOW_ORDER_WORDS 96u
+/* The flags of ORDER go that far. */
+#define MALLOW_SINCE_MOST 255u
 
 enum mallow_op {
     MALLOW_OP_PAD = 1,

@@ -30,6 +30,7 @@ mod go_modules;
 mod go_pprof;
 mod go_profile;
 mod habits;
+mod handover;
 mod hostile;
 mod install;
 mod interruptions;

@@ -8,7 +8,7 @@
 use rustc_hash::FxHashSet;
 
 /// A record that takes a block from an address or gives one to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Touch {
     /// Whose.
     pub lane: u32,
@@ -16,6 +16,10 @@ pub struct Touch {
     pub op: u32,
     /// When, about.
     pub time: u64,
+    /// The moment of the process that it came in or after.
+    pub from: u64,
+    /// The moment that it came before.
+    pub to: u64,
     /// It gives: the address must be free. Otherwise it takes: there must be a block.
     pub gives: bool,
     /// Whatever it depends on is there.
@@ -43,6 +47,7 @@ pub struct Merger {
     order: Vec<u32>,
     best: Vec<u32>,
     failed: FxHashSet<u64>,
+    steps_back: u64,
     sorted: Vec<Touch>,
 }
 
@@ -72,6 +77,11 @@ impl Merger {
         misfits(live, touches)
     }
 
+    /// How many steps back there were since this was asked last: what merging costs.
+    pub fn take_steps_back(&mut self) -> u64 {
+        std::mem::take(&mut self.steps_back)
+    }
+
     /// Looks for an order of all aged records and as many others as possible. Leaves it in `order`.
     fn search(&mut self, live: bool, touches: &[Touch]) -> bool {
         self.rewind();
@@ -85,8 +95,10 @@ impl Merger {
         // Candidates at or before this one were tried at the present position.
         let mut tried = None;
         loop {
+            let bound = self.bound(touches);
             let candidate = (self.lists.iter().enumerate())
                 .filter(|(_, list)| list.next < list.end && touches[list.next].gives != live)
+                .filter(|(_, list)| touches[list.next].from < bound)
                 .map(|(i, list)| (touches[list.next].time, i))
                 .filter(|&key| tried.is_none_or(|tried| key > tried))
                 .min();
@@ -115,6 +127,7 @@ impl Merger {
                 return found;
             };
             patience -= 1;
+            self.steps_back += 1;
             self.failed.insert(position);
             let list = &mut self.lists[last as usize];
             list.next -= 1;
@@ -127,16 +140,23 @@ impl Merger {
     fn by_time(&mut self, mut live: bool, touches: &[Touch]) {
         self.rewind();
         loop {
+            let bound = self.bound(touches);
             let heads = self.lists.iter().enumerate().filter(|(_, list)| list.next < list.end);
             let next = heads
                 .map(|(i, list)| (i, touches[list.next]))
                 .filter(|(_, head)| head.gives != live || head.aged)
-                .min_by_key(|(i, head)| (head.gives == live, head.time, *i));
+                .min_by_key(|(i, head)| (head.gives == live, head.from >= bound, head.time, *i));
             let Some((i, head)) = next else { return };
             self.lists[i].next += 1;
             self.order.push(i as u32);
             live = head.gives;
         }
+    }
+
+    /// Where what comes next must have begun: before the end of whatever is still to come.
+    fn bound(&self, touches: &[Touch]) -> u64 {
+        let heads = self.lists.iter().filter(|list| list.next < list.end);
+        heads.map(|list| touches[list.next].to).min().unwrap_or(u64::MAX)
     }
 
     fn rewind(&mut self) {
@@ -204,7 +224,8 @@ mod tests {
             let aged = text.find('|').unwrap_or(text.len());
             for (op, (at, _)) in (0..).zip(text.match_indices(['+', '-'])) {
                 let gives = text.as_bytes()[at] == b'+';
-                touches.push(Touch { lane: lane as u32, op, time: at as u64, gives, aged: at < aged });
+                let (from, to) = (0, u64::MAX);
+                touches.push(Touch { lane: lane as u32, op, time: at as u64, from, to, gives, aged: at < aged });
             }
         }
         touches
@@ -242,7 +263,10 @@ mod tests {
         #[test]
         fn what_was_in_order_is_put_in_order(lane in prop::collection::vec(0u32..5, 0..60), live: bool, slow in 1u64..9) {
             let mut touches: Vec<Touch> = (0..).zip(&lane)
-                .map(|(i, &lane)| Touch { lane, op: i, time: u64::from(i) / slow, gives: (i % 2 == 0) != live, aged: true })
+                .map(|(i, &lane)| {
+                    let (time, gives) = (u64::from(i) / slow, (i % 2 == 0) != live);
+                    Touch { lane, op: i, time, from: 0, to: u64::MAX, gives, aged: true }
+                })
                 .collect();
             touches.sort_by_key(|touch| (touch.lane, touch.op));
             let mut sorted = touches.clone();

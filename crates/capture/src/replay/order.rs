@@ -1,14 +1,22 @@
 //! The order between the rings of a process.
 //!
-//! Each ring is in its thread's order; between rings there are time stamps every few events, and one law: at an address
-//! allocations and frees alternate. Only addresses that two rings touch while their words wait can be out of order, so
-//! only records of such *contested* addresses are looked at, besides time stamps, which keep the rings in step.
+//! Each ring is in its thread's order; between rings there are stamps, numbers of the process, wherever a thread's part of
+//! what is live left a window, and one law: at an address allocations and frees alternate. Only addresses that two rings
+//! touch while their words wait can be out of order, so only records of such *contested* addresses are looked at, and
+//! stamps.
 //!
-//! First each contested address is put in order by itself ([`super::merge`]). Then the rings are run against these
-//! orders, always the one that is furthest back in time and can go on; between two stamps a ring's records are taken to be
-//! evenly spread. Where all wait for each other, the orders of some addresses contradict each other, and one of
+//! First each contested address is put in order by itself ([`super::merge`]); for that, a ring's records between two
+//! stamps are taken to be evenly spread. Then the rings are run against these orders. Stamps come in their order, and a ring
+//! rests before its next stamp: what a stamp begins comes at once, as far as it can. Whatever truly came before a record
+//! belongs to an earlier stamp than the next one of the record's ring, so no ring waits beyond that, and what is live is never
+//! further from the truth than the rings' windows are wide (docs/DESIGN.md, "The peak").
+//!
+//! Where all wait for each other, the orders of some addresses contradict each other, and one of
 //! them is made anew around a record that could come next. What still fits nowhere is taken as it comes: those blocks
 //! were allocated or freed where nobody saw it.
+//!
+//! A plan does what is two rounds old. What is one round old may come before it, where its stamp is earlier; what came in this
+//! round is only looked at, for addresses.
 //!
 //! Cost: about 10 ns for each word that waits, and 100 ns for each contested record. What deadlocks may cost in all is
 //! bounded ([`BUDGET`]); beyond that, the lane that is furthest back gets its turn as it is.
@@ -46,17 +54,21 @@ const BUDGET: u64 = 200_000;
 const BUDGET_SHARE: u64 = 20;
 /// Plans made for one round at the most.
 const ATTEMPTS: u64 = 12;
-/// [`Op::address`] of what can always go on: a time stamp, or the end of the aged words.
+/// [`Op::address`] of what can always go on: a stamp, or the begin of words of another age.
 const MARK: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 struct Op {
+    /// The last stamp of its ring: from there on it can come.
+    key: u64,
+    /// It came before this stamp of the process; 0: not known yet.
+    before: u64,
     /// When, as far as the ring tells.
     stamp: u64,
     /// When, as this attempt takes it.
     time: u64,
-    /// Waiting words up to the end of its record.
-    end: u32,
+    /// Waiting words before its record. It goes on to the next op.
+    begin: u32,
     /// Index of a contested address, or [`MARK`].
     address: u32,
     gives: bool,
@@ -67,7 +79,13 @@ struct Op {
 struct Lane {
     ring: u32,
     ops: Vec<Op>,
+    /// How many waiting words there are.
+    words: u32,
     /// How many ops must be done in this round.
+    due: u32,
+    /// How many ops may be done in this round.
+    open: u32,
+    /// How many ops have all that they depend on.
     aged: u32,
     next: u32,
     /// When the ops were done that the last attempt did, on its own clock.
@@ -79,8 +97,8 @@ impl Lane {
         self.ops.get(self.next as usize)
     }
 
-    fn is_aged(&self) -> bool {
-        self.next < self.aged
+    fn is_due(&self) -> bool {
+        self.next < self.due
     }
 }
 
@@ -106,8 +124,8 @@ pub struct Planner {
     order: Vec<Touch>,
     merger: Merger,
     scratch: Vec<Touch>,
-    /// Lanes that may be able to go on: aged ones first, then by time.
-    ready: BinaryHeap<Reverse<(bool, u64, u32)>>,
+    /// Lanes that may be able to go on, by key.
+    ready: BinaryHeap<Reverse<(u64, u32)>>,
     /// Lanes that wait for their turn at an address.
     waiting: Vec<(u32, u32)>,
     steps: Vec<Step>,
@@ -121,7 +139,7 @@ pub struct Planner {
 }
 
 impl Planner {
-    /// Plans all aged words of the rings, and what must come before them. `live` tells where a block is live now.
+    /// Plans all words of the rings that are due, and what must come before them. `live` tells where a block is live now.
     pub fn plan(&mut self, rings: &[Ring], live: impl Fn(u64) -> bool) {
         self.scan(rings, live);
         let ops = self.lanes.iter().map(|lane| lane.ops.len() as u64).sum::<u64>();
@@ -159,14 +177,18 @@ impl Planner {
         self.lanes.clear();
         self.ids.clear();
         self.addresses.clear();
+        let mut marks_region = false;
         let busy = || rings.iter().enumerate().filter(|(_, ring)| !ring.waiting().is_empty());
         for (index, ring) in busy() {
             let mine = index as u16 + 1;
-            touches(ring, |_, _, touch| {
-                if let Touched::Address(_, address) = touch {
+            let due = ring.due() as u32;
+            touches(ring, |begin, touch| match touch {
+                Touched::Address(_, address) => {
                     let slot = &mut self.filter[slot(address)];
                     *slot = if *slot == 0 || *slot == mine { mine } else { CONTESTED };
                 }
+                Touched::Region => marks_region |= begin < due,
+                Touched::Pause | Touched::Nothing | Touched::Order(..) => {}
             });
         }
         self.busy = busy().count() as u64;
@@ -174,38 +196,65 @@ impl Planner {
             let lane = self.lane(index as u32, ring, &live);
             self.lanes.push(lane);
         }
+        // A region's mark stands between rounds: nothing of a later one comes before it.
+        if marks_region {
+            self.lanes.iter_mut().for_each(|lane| lane.open = lane.due);
+        }
     }
 
     fn lane(&mut self, index: u32, ring: &Ring, live: &impl Fn(u64) -> bool) -> Lane {
-        let aged = ring.aged() as u32;
+        let words = ring.waiting().len() as u32;
+        let (due, mut open, aged) = (ring.due() as u32, ring.aged() as u32, ring.aged() as u32);
         let mut ops: Vec<Op> = Vec::new();
-        let mut aged_ops = None;
+        let (mut due_ops, mut open_ops, mut aged_ops) = (None, None, None);
         // The span between two ORDER records that is being filled: its begin, first op and word.
-        let (mut moment, mut first, mut begin) = (ring.order, 0, 0);
-        let (mut span, mut paused) = (1, false);
+        let (mut moment, mut first, mut from) = (ring.order, 0, 0);
+        let (mut span, mut paused, mut is_stamped) = (1, false, false);
         let lanes = self.busy.max(1);
-        let spread = |ops: &mut [Op], moment: u64, span: u64, begin: u32, end: u32| {
+        // Before `known` no other ring had a later moment: that is within one moment. The rest has the whole span.
+        let spread = |ops: &mut [Op], moment: u64, (span, next): (u64, u64), from: u32, known: u32, to: u32| {
+            let part = |at: u32, from: u32, to: u32, span: u64| {
+                (u64::from(at - from) << FRACTION_BITS) * span / u64::from(to - from + 1)
+            };
             for op in ops {
-                let part = (u64::from(op.end - begin) << FRACTION_BITS) * span;
-                op.stamp = (moment << FRACTION_BITS) + part / u64::from(end - begin + 1);
-                op.time = op.stamp;
+                let (after, before) = match op.begin < known {
+                    _ if op.before != 0 => (0, op.before),
+                    true => (part(op.begin, from, known, 1), moment + 1),
+                    false if known == from => (part(op.begin, from, to, span), next),
+                    false => ((1 << FRACTION_BITS) - 1 + part(op.begin, known, to, span - 1), next),
+                };
+                op.stamp = (moment << FRACTION_BITS) + after;
+                (op.time, op.before) = (op.stamp, before);
             }
         };
-        let mark = |end| Op { stamp: 0, time: 0, end, address: MARK, gives: false };
-        touches(ring, |begun, end, touched| {
-            if begun >= aged && aged_ops.is_none() {
-                ops.push(mark(aged));
-                aged_ops = Some(ops.len() as u32);
+        let op = |key, begin, address, gives| Op { key, before: 0, stamp: 0, time: 0, begin, address, gives };
+        let limit = |ops: &mut Vec<Op>, count: &mut Option<u32>, key, at: u32, begin: u32| {
+            if begin >= at && count.is_none() {
+                *count = Some(if at == 0 { 0 } else { ops.len() as u32 });
+                ops.push(op(key, at, MARK, false));
             }
+        };
+        ops.push(op(moment, 0, MARK, false));
+        touches(ring, |begin, touched| {
+            if matches!(touched, Touched::Region) && begin >= due {
+                open = open.min(begin);
+            }
+            limit(&mut ops, &mut due_ops, moment, due, begin);
+            limit(&mut ops, &mut open_ops, moment, open, begin);
+            limit(&mut ops, &mut aged_ops, moment, aged, begin);
             match touched {
                 Touched::Pause => paused = true,
-                Touched::Order(next) => {
+                Touched::Region => {}
+                Touched::Nothing => is_stamped = false,
+                Touched::Order(next, since) => {
                     // After a pause the ring begins a new moment: what came before the pause is not drawn out over it.
                     span = next.saturating_sub(moment).clamp(1, if paused { lanes } else { SPAN_MOST });
-                    spread(&mut ops[first..], moment, span, begin, end);
+                    let known = begin.checked_sub(since).filter(|known| since > 0 && *known > from).unwrap_or(from);
+                    spread(&mut ops[first..], moment, (span, next), from, known, begin);
+                    is_stamped = true;
                     paused = false;
-                    (moment, first, begin) = (next, ops.len(), end);
-                    ops.push(mark(end));
+                    (moment, first, from) = (next, ops.len(), begin);
+                    ops.push(op(moment, begin, MARK, false));
                 }
                 Touched::Address(gives, address) => {
                     if self.filter[slot(address)] == CONTESTED {
@@ -214,18 +263,20 @@ impl Planner {
                         if id == known {
                             self.addresses.push(Address { live_before: live(address), live: false, next: 0, end: 0 });
                         }
-                        ops.push(Op { stamp: 0, time: 0, end, address: id, gives });
+                        let before = if is_stamped { moment + 1 } else { 0 };
+                        ops.push(Op { before, ..op(moment, begin, id, gives) });
                     }
+                    is_stamped = false;
                 }
             }
         });
-        let aged_ops = aged_ops.unwrap_or_else(|| {
-            ops.push(mark(aged));
-            ops.len() as u32
-        });
+        for (count, at) in [(&mut due_ops, due), (&mut open_ops, open), (&mut aged_ops, aged)] {
+            limit(&mut ops, count, moment, at, words);
+        }
         // The last span is not over: it is taken to be as long as the one before it.
-        spread(&mut ops[first..], moment, span, begin, ring.waiting().len() as u32);
-        Lane { ring: index, ops, aged: if aged == 0 { 0 } else { aged_ops }, next: 0, done: Vec::new() }
+        spread(&mut ops[first..], moment, (span, u64::MAX), from, from, words);
+        let [due, open, aged] = [due_ops, open_ops, aged_ops].map(Option::unwrap_or_default);
+        Lane { ring: index, ops, words, due, open, aged, next: 0, done: Vec::new() }
     }
 
     /// New times for another attempt: in turn the order in which the last attempt could do the ops, and the stamps with
@@ -259,20 +310,24 @@ impl Planner {
             address.end = address.next;
         }
         self.order.clear();
-        self.order.resize(begin, Touch { lane: 0, op: 0, time: 0, gives: false, aged: false });
+        self.order.resize(begin, Touch::default());
         for (number, lane) in (0..).zip(&self.lanes) {
-            for (op, &Op { time, address, gives, .. }) in (0..).zip(&lane.ops).filter(|(_, op)| op.address != MARK) {
+            for (op, &Op { key, before, time, address, gives, .. }) in
+                (0..).zip(&lane.ops).filter(|(_, op)| op.address != MARK)
+            {
                 let Address { end, .. } = &mut self.addresses[address as usize];
-                self.order[*end] = Touch { lane: number, op, time, gives, aged: op < lane.aged };
+                let aged = op < lane.aged;
+                self.order[*end] = Touch { lane: number, op, time, from: key, to: before, gives, aged };
                 *end += 1;
             }
         }
         for &Address { live, next, end, .. } in &self.addresses {
             self.merger.merge(live, &mut self.order[next..end]);
         }
+        self.budget = self.budget.saturating_sub(self.merger.take_steps_back());
     }
 
-    /// Runs the lanes until all aged ops are done.
+    /// Runs the lanes until all ops that are due are done.
     fn run(&mut self) {
         self.steps.clear();
         (self.forced, self.clock) = (0, 0);
@@ -282,11 +337,11 @@ impl Planner {
         }
         self.ready.clear();
         self.waiting.clear();
-        let mut open = self.lanes.iter().filter(|lane| lane.aged > 0).count();
+        let mut open = self.lanes.iter().filter(|lane| lane.due > 0).count();
         (0..self.lanes.len() as u32).for_each(|lane| self.make_ready(lane));
         while open > 0 {
             let lane = match self.ready.pop() {
-                Some(Reverse((_, _, lane))) => lane,
+                Some(Reverse((_, lane))) => lane,
                 None => match self.give_way() {
                     Some(lane) => lane,
                     // Nothing waits, so nothing is left.
@@ -302,8 +357,10 @@ impl Planner {
 
     fn make_ready(&mut self, number: u32) {
         let lane = &self.lanes[number as usize];
-        if let Some(op) = lane.head() {
-            self.ready.push(Reverse((!lane.is_aged(), op.time, number)));
+        if lane.next < lane.open
+            && let Some(op) = lane.head()
+        {
+            self.ready.push(Reverse((op.key, number)));
         }
     }
 
@@ -314,19 +371,19 @@ impl Planner {
         let address = &self.addresses[op.address as usize];
         let turn = &self.order[address.next];
         let mine = turn.lane == number && turn.op == lane.next;
-        // Where the order knows no better than to put an aged record here, that is how it is taken.
-        (!mine || (op.gives == address.live && !lane.is_aged())).then_some(op.address)
+        // Where the order knows no better than to put a due record here, that is how it is taken.
+        (!mine || (op.gives == address.live && !lane.is_due())).then_some(op.address)
     }
 
-    /// Does the next op of a lane. True if it was the last aged one.
+    /// Does the next op of a lane. True if it was the last one that is due.
     fn advance(&mut self, number: u32) -> bool {
         let lane = &mut self.lanes[number as usize];
         let Some(&op) = lane.head() else { return false };
-        let begin = (lane.next as usize).checked_sub(1).map_or(0, |before| lane.ops[before].end);
         lane.next += 1;
+        let end = lane.head().map_or(lane.words, |next| next.begin);
         lane.done.push(self.clock);
         self.clock += 1;
-        let (ring, words, done) = (lane.ring, op.end - begin, lane.next == lane.aged);
+        let (ring, words, done) = (lane.ring, end - op.begin, lane.next == lane.due);
         match self.steps.last_mut() {
             Some(last) if last.ring == ring => last.words += words,
             _ => self.steps.push(Step { ring, words }),
@@ -358,7 +415,7 @@ impl Planner {
     /// among those the one furthest back.
     #[cold]
     fn give_way(&mut self) -> Option<u32> {
-        if !self.waiting.iter().any(|&(lane, _)| self.lanes[lane as usize].is_aged()) {
+        if !self.waiting.iter().any(|&(lane, _)| self.lanes[lane as usize].is_due()) {
             return None;
         }
         if self.budget == 0 {
@@ -367,7 +424,7 @@ impl Planner {
         let waiting = std::mem::take(&mut self.waiting);
         let best = waiting.iter().filter_map(|&(lane, _)| {
             let time = self.lanes[lane as usize].head()?.time;
-            let fresh = !self.lanes[lane as usize].is_aged();
+            let fresh = !self.lanes[lane as usize].is_due();
             let misfits = self.after_turn(lane)?;
             Some(((misfits.aged, misfits.fresh, fresh, time, lane), lane))
         });
@@ -386,7 +443,7 @@ impl Planner {
             let lane = &self.lanes[number as usize];
             let op = lane.head()?;
             let fits = op.gives != self.addresses[address as usize].live;
-            (fits || lane.is_aged()).then_some((!fits, !lane.is_aged(), op.time, number, address))
+            (fits || lane.is_due()).then_some((!fits, !lane.is_due(), op.time, number, address))
         };
         let (.., number, address) = self.waiting.iter().filter_map(turn).min()?;
         let Address { next, end, .. } = self.addresses[address as usize];
@@ -406,7 +463,7 @@ impl Planner {
         let rest = &self.order[next..end];
         let at = rest.iter().position(|touch| touch.lane == number && touch.op == lane.next)?;
         let misfit = op.gives == live;
-        if misfit && !lane.is_aged() {
+        if misfit && !lane.is_due() {
             return None;
         }
         let before = misfits(live, rest);
@@ -417,6 +474,7 @@ impl Planner {
         self.scratch.extend_from_slice(&rest[at + 1..]);
         self.scratch[1..].sort_by_key(|touch| (touch.lane, touch.op));
         let after = self.merger.merge(op.gives, &mut self.scratch[1..]);
+        self.budget = self.budget.saturating_sub(self.merger.take_steps_back());
         Some(Change {
             aged: after.aged as i64 + i64::from(misfit) - before.aged as i64,
             fresh: after.fresh as i64 - before.fresh as i64,
@@ -442,8 +500,12 @@ struct Change {
 enum Touched {
     /// Mallow's clock moved since the record before.
     Pause,
-    /// A moment of the process.
-    Order(u64),
+    /// An event at no address.
+    Nothing,
+    /// A region of all threads begins or ends.
+    Region,
+    /// A moment of the process, and how many words before it none of another ring had come.
+    Order(u64, u32),
     /// Whether it gives, and the address.
     Address(bool, u64),
 }
@@ -452,9 +514,9 @@ fn slot(address: u64) -> usize {
     ((address >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - FILTER_BITS)) as usize
 }
 
-/// Calls `f` with (begin, end, what) for each waiting record of an address or a time.
+/// Calls `f` with (begin, what) for each waiting record of an address or a time.
 #[inline]
-fn touches(ring: &Ring, mut f: impl FnMut(u32, u32, Touched)) {
+fn touches(ring: &Ring, mut f: impl FnMut(u32, Touched)) {
     let words = ring.waiting();
     let mut transit = ring.transit.map(|t| t.address);
     let mut at = 0;
@@ -475,16 +537,17 @@ fn touches(ring: &Ring, mut f: impl FnMut(u32, u32, Touched)) {
             }
             Record::ReallocFailed => match transit.take() {
                 Some(address) => Touched::Address(true, address),
-                None => continue,
+                None => Touched::Nothing,
             },
             Record::ReallocFreed => {
                 transit = None;
-                continue;
+                Touched::Nothing
             }
+            Record::Region { this_thread: false, .. } => Touched::Region,
             Record::Time { .. } => Touched::Pause,
-            Record::Order { number } => Touched::Order(number),
+            Record::Order { number, since } => Touched::Order(number, since),
             _ => continue,
         };
-        f(begin, at as u32, touch);
+        f(begin, touch);
     }
 }

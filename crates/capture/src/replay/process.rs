@@ -90,9 +90,10 @@ impl Process {
         self.rings[index].push(&words[..sound]);
     }
 
-    /// A round is over: the records of the round before it are replayed now, because all that they depend on is here.
+    /// A round is over: the records that are two rounds old are replayed now, because all that they depend on is here, and
+    /// all that came before them. Where one ring alone has any, those of the round before suffice.
     pub fn round<S: EventSink>(&mut self, shared: &mut Shared<S>) {
-        self.replay_aged(shared);
+        self.replay_due(shared);
         self.rings.iter_mut().for_each(Ring::age);
     }
 
@@ -101,8 +102,10 @@ impl Process {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
-        self.rings.iter_mut().for_each(Ring::age);
-        self.replay_aged(shared);
+        for _ in 0..2 {
+            self.rings.iter_mut().for_each(Ring::age);
+        }
+        self.replay_due(shared);
         self.settle_disorder(shared);
         // A block whose realloc was under way is as live as the rest, at one address or the other.
         let rings = std::mem::take(&mut self.rings);
@@ -112,7 +115,7 @@ impl Process {
         (self.sites, self.ring_index, self.places) = Default::default();
     }
 
-    fn replay_aged<S: EventSink>(&mut self, shared: &mut Shared<S>) {
+    fn replay_due<S: EventSink>(&mut self, shared: &mut Shared<S>) {
         let mut busy = (0..self.rings.len()).filter(|&i| !self.rings[i].waiting().is_empty());
         match (busy.next(), busy.next()) {
             (None, _) => {}
@@ -120,6 +123,7 @@ impl Process {
                 let end = self.rings[only].aged();
                 self.replay(shared, only, end);
             }
+            _ if self.rings.iter().all(|ring| ring.due() == 0) => {}
             _ => {
                 let mut planner = std::mem::take(&mut shared.planner);
                 planner.plan(&self.rings, |address| self.live.contains(address));
@@ -192,7 +196,7 @@ impl Process {
             }
             Record::Stack { keep, pcs, cut } => self.define(shared, index, keep, pcs, cut),
             Record::Time { ms } => self.rings[index].ms = ms,
-            Record::Order { number } => self.rings[index].order = number,
+            Record::Order { number, .. } => self.rings[index].order = number,
             other => self.apply_rare(shared, index, other),
         }
     }

@@ -55,8 +55,8 @@ pub enum Record<'a> {
     Stack { keep: u32, pcs: &'a [u64], cut: bool },
     /// Milliseconds since the recording began.
     Time { ms: u64 },
-    /// A moment of the process.
-    Order { number: u64 },
+    /// A moment of the process. `since`: so many words before, no other ring had a later moment; 0: not known.
+    Order { number: u64, since: u32 },
     /// Who owns the ring.
     Thread { tid: u32 },
     /// Which modules count.
@@ -118,7 +118,7 @@ pub fn decode(words: &[u64]) -> Option<(Record<'_>, usize)> {
             return Some((Record::Stack { keep, pcs, cut: flags & FLAG_CUT != 0 }, 1 + new));
         }
         OP_TIME if argument < TIME_LIMIT => Record::Time { ms: argument },
-        OP_ORDER if argument < ORDER_LIMIT => Record::Order { number: argument },
+        OP_ORDER if argument < ORDER_LIMIT => Record::Order { number: argument, since: flags as u32 },
         OP_THREAD => Record::Thread { tid: argument as u32 },
         OP_GENERATION => Record::Generation { generation: argument as u32 },
         OP_LOST => Record::Lost { events: argument },

@@ -29,6 +29,7 @@ pub struct Transit {
 pub struct Ring {
     words: Vec<u64>,
     start: usize,
+    due: usize,
     aged: usize,
     /// By stack number.
     pub stacks: Vec<Defined>,
@@ -53,6 +54,7 @@ impl Default for Ring {
         Self {
             words: Vec::new(),
             start: 0,
+            due: 0,
             aged: 0,
             stacks: Vec::new(),
             last: Stacks::ROOT,
@@ -75,6 +77,7 @@ impl Ring {
         if self.start == self.words.len() || (self.start >= COMPACT && self.start * 2 >= self.words.len()) {
             self.words.drain(..self.start);
             self.aged -= self.start;
+            self.due -= self.start;
             self.start = 0;
         }
         self.words.extend_from_slice(words);
@@ -85,13 +88,20 @@ impl Ring {
         &self.words[self.start..]
     }
 
+    /// How many of the waiting words are two rounds old: what they depend on is aged, and so is all that other rings wrote
+    /// before a number of the process that they hold was taken.
+    pub fn due(&self) -> usize {
+        self.due - self.start
+    }
+
     /// How many of the waiting words are from earlier rounds: whatever they depend on is here by now.
     pub fn aged(&self) -> usize {
         self.aged - self.start
     }
 
-    /// A round is over: what waits now is aged.
+    /// A round is over: what waits now is aged, and what was aged is due.
     pub fn age(&mut self) {
+        self.due = self.aged;
         self.aged = self.words.len();
     }
 
@@ -99,6 +109,7 @@ impl Ring {
     pub fn consume(&mut self, words: usize) {
         self.start += words;
         self.aged = self.aged.max(self.start);
+        self.due = self.due.max(self.start);
     }
 
     /// Takes the words out, so that they can be read while the ring changes; [`Ring::put_back`] returns them.

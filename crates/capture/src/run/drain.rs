@@ -66,8 +66,8 @@ pub struct Drain<'a> {
     seen: FxHashSet<OsString>,
     numbers: u32,
     bases: Bases,
-    /// The last pass found something: its round needs another one after it.
-    unsettled: bool,
+    /// Rounds that have to follow the last pass that found something.
+    unsettled: u32,
 }
 
 impl<'a> Drain<'a> {
@@ -89,7 +89,7 @@ impl<'a> Drain<'a> {
             seen: FxHashSet::default(),
             numbers: 0,
             bases: Bases::default(),
-            unsettled: false,
+            unsettled: 0,
         }
     }
 
@@ -236,10 +236,10 @@ impl<'a> Drain<'a> {
         }
         self.images = images;
         result?;
-        if fullest > 0 || self.unsettled {
+        if fullest > 0 || self.unsettled > 0 {
             self.append(&Chunk::Round { ms: self.run.elapsed_ms() })?;
         }
-        self.unsettled = fullest > 0;
+        self.unsettled = if fullest > 0 { 2 } else { self.unsettled.saturating_sub(1) };
         Ok(fullest)
     }
 

@@ -23,7 +23,8 @@ fn options() -> Options {
 fn run<S: EventSink>(sink: S, steps: usize) -> (Profile, io::Result<S>) {
     let mut replay = Replay::new(options(), sink);
     process(&mut replay, 0);
-    let setting = Setting { seed: 3, threads: 3, steps, reuse: Reuse::Owner, foreign: 20, round: 50, millisecond: 30 };
+    let setting =
+        Setting { seed: 3, threads: 3, steps, reuse: Reuse::Owner, foreign: 20, round: 50, millisecond: 30, stamp: 64 };
     Simulator::new(setting).run(&mut replay);
     process(&mut replay, 1);
     module(&mut replay, 1, "[vdso]", 0x20000..0x30000, 0);

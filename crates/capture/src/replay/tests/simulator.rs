@@ -25,6 +25,8 @@ pub struct Setting {
     pub round: u64,
     /// Steps of a millisecond, about.
     pub millisecond: u64,
+    /// Events from one ORDER record to the next.
+    pub stamp: u32,
 }
 
 /// What is true of a stack, by what the naive model counts.
@@ -129,7 +131,7 @@ impl Simulator {
             }
             self.step();
         }
-        for _ in 0..2 * self.threads.len() {
+        for _ in 0..3 * self.threads.len() {
             self.drain(replay, &mut reading);
         }
         self.settle();
@@ -311,7 +313,7 @@ impl Simulator {
                 self.write(t, |tape| tape.thread(50 + t as u64));
             }
             self.threads[t].ms = ms;
-            self.threads[t].until_order = 64;
+            self.threads[t].until_order = self.setting.stamp;
             self.order += 1;
             let order = self.order;
             self.write(t, |tape| if later { tape.time(ms) } else { tape }.order(order));

@@ -9,6 +9,7 @@ fn two(a: Tape, b: Tape) -> (Profile, u64) {
     words(&mut replay, 0, 1, b);
     round(&mut replay, 1);
     round(&mut replay, 2);
+    round(&mut replay, 3);
     let forced = replay.progress().forced;
     (profile(replay), forced)
 }
@@ -38,6 +39,7 @@ fn what_a_record_depends_on_may_come_one_round_later() {
     words(&mut replay, 0, 1, tape().free(0x10).alloc(0, 0x10, 1, 0));
     round(&mut replay, 2);
     round(&mut replay, 3);
+    round(&mut replay, 4);
     assert_eq!(replay.progress().forced, 0);
     let p = profile(replay);
     assert_eq!((p.totals.frees, p.processes[0].foreign_frees), (2, 0));
@@ -62,7 +64,8 @@ fn arenas_are_counted_exactly() {
     for seed in 0..400 {
         let threads = 1 + seed as usize % 4;
         let (steps, round, millisecond) = (seed as usize * 7 % 1500, 1 + seed * 13 % 400, 1 + seed * 29 % 500);
-        let setting = Setting { seed, threads, steps, reuse: Reuse::Owner, foreign: seed % 16, round, millisecond };
+        let setting =
+            Setting { seed, threads, steps, reuse: Reuse::Owner, foreign: seed % 16, round, millisecond, stamp: 64 };
         let (p, truth, peak, forced) = simulated(setting);
         assert_eq!((forced, p.processes[0].foreign_frees, p.ending.damaged), (0, 0, 0), "{setting:?}");
         assert_eq!(told(&p), truth, "{setting:?}");
@@ -86,6 +89,7 @@ fn thread_caches_are_summed_exactly_and_rarely_forced() {
             foreign: seed % 16,
             round: 300,
             millisecond: 100,
+            stamp: 64,
         };
         let (p, truth, _, forced) = simulated(setting);
         forced_in_all += forced;
@@ -104,4 +108,62 @@ fn thread_caches_are_summed_exactly_and_rarely_forced() {
         }
     }
     assert!(forced_in_all * 1000 < steps_in_all, "{forced_in_all} of {steps_in_all}");
+}
+
+/// Blocks of 1,000 bytes that one thread allocates and another frees before the next one comes, at addresses that never
+/// come again.
+fn handed_over(blocks: u64) -> (Tape, Tape) {
+    (0..blocks).fold((tape(), tape()), |(a, b), n| {
+        let address = 0x1000 * (n + 1);
+        (a.order(2 * n + 1).alloc(0, address, 1000, 0), b.order(2 * n + 2).free(address))
+    })
+}
+
+#[test]
+fn a_peak_of_blocks_handed_over_is_one_block() {
+    let (a, b) = handed_over(100);
+    let (p, forced) = two(a, b);
+    assert_eq!((p.totals.peak_bytes, p.totals.leaked, forced), (1000, 0, 0));
+}
+
+/// The drain looks at the rings one after another: what came earlier may be read later.
+#[test]
+fn a_ring_that_is_read_later_is_not_behind() {
+    let (a, b) = handed_over(100);
+    for late in 0..2 {
+        let mut replay = started();
+        let mut tapes = [a.clone(), b.clone()];
+        words(&mut replay, 0, 1 - late, std::mem::take(&mut tapes[1 - late as usize]));
+        round(&mut replay, 1);
+        words(&mut replay, 0, late, std::mem::take(&mut tapes[late as usize]));
+        (2..6).for_each(|ms| round(&mut replay, ms));
+        assert_eq!(replay.progress().peak_bytes, 1000, "ring {late} is late");
+        assert_eq!((replay.progress().live_bytes, replay.progress().forced), (0, 0));
+    }
+}
+
+/// What a stamp began may have gone on until the ring's next stamp, but no longer: an address that was free in between.
+#[test]
+fn an_order_of_addresses_keeps_to_the_stamps() {
+    // The address was in turn the first, the second, the third and the first ring's.
+    let mut replay = started();
+    words(&mut replay, 0, 0, tape().order(1).alloc(0, 0x10, 1, 0).order(7).free(0x10).order(8));
+    words(&mut replay, 0, 1, tape().order(2).free(0x10).order(3));
+    words(&mut replay, 0, 2, tape().order(4).alloc(0, 0x10, 5, 0).order(6));
+    (1..5).for_each(|ms| round(&mut replay, ms));
+    assert_eq!((replay.progress().peak_bytes, replay.progress().forced), (5, 0));
+}
+
+/// Where each event has its number, the order is the true one, however the rings are read.
+#[test]
+fn a_peak_with_a_stamp_at_each_event_is_exact() {
+    for seed in 0..200 {
+        let (threads, steps, round) = (2 + seed as usize % 5, 200 + seed as usize * 7 % 1500, 1 + seed * 13 % 400);
+        let foreign = seed * 7 % 100;
+        let reuse = if seed % 2 == 0 { Reuse::Owner } else { Reuse::Freer };
+        let setting = Setting { seed, threads, steps, reuse, foreign, round, millisecond: 100, stamp: 1 };
+        let (p, truth, peak, forced) = simulated(setting);
+        assert_eq!((p.totals.peak_bytes, forced), (peak, 0), "{setting:?}");
+        assert_eq!(told(&p), truth, "{setting:?}");
+    }
 }

@@ -1,0 +1,54 @@
+//! The peak where blocks go from thread to thread: against the program's own count of what was live.
+
+use harness::{Case, number};
+
+/// What the C library itself holds for so many threads.
+fn base(threads: &str) -> u64 {
+    number(&Case::target("handover").args(["idle", "0", threads, "1"]).record().json, "peak_bytes")
+}
+
+fn check(threads: &str, cases: &[[&str; 3]]) {
+    let base = base(threads);
+    for [how, work, rounds] in cases {
+        let record = Case::target("handover").args([how, work, threads, rounds]).record();
+        let out = record.outcome.out();
+        let figure = |name: &str| -> u64 {
+            let mut words = out.split_whitespace().skip_while(|word| *word != name);
+            words.nth(1).and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("{name}: {out}"))
+        };
+        let (truth, block) = (figure("peak"), figure("largest").min(4096));
+        let (told, slack) = (number(&record.json, "peak_bytes"), truth / 100 + figure("threads") * block);
+        let named = format!("{how} {work}, {threads} threads: a peak of {truth}, recorded as {told}");
+        assert!(told + slack >= truth && told <= truth + base + slack, "{named}");
+        assert_eq!((record.losses(), number(&record.json["processes"][0], "foreign_frees")), ((0, 0), 0), "{named}");
+    }
+}
+
+#[test]
+fn blocks_of_two_threads() {
+    let turns = [["spin", "small", "2000"], ["spin", "list", "300"], ["spin", "own", "2000"], ["pipe", "page", "500"]];
+    let queues = [["batches", "1000", "300"], ["swap", "4000", "2000"], ["capped", "1000", "300"]];
+    check("2", &turns);
+    check("2", &queues);
+    check("2", &[["pairs", "128", "20000"], ["lists", "1000", "300"], ["futex", "mapped", "100"]]);
+}
+
+#[test]
+fn blocks_of_eight_threads() {
+    let locks = [["mutex", "list", "50"], ["condition", "page", "100"], ["semaphore", "list", "50"]];
+    let kernel = [["pipe", "list", "50"], ["eventfd", "own", "200"], ["futex", "resize", "50"]];
+    let queues =
+        [["pool", "1000", "300"], ["pool", "2000000", "50"], ["batches", "100", "200"], ["stealing", "1000", "2000"]];
+    check("8", &locks);
+    check("8", &kernel);
+    check("8", &queues);
+    check("8", &[["swap", "500000", "300"], ["capped", "100", "200"], ["join", "100", "300"]]);
+}
+
+/// Never two blocks at a time: the kernel takes each back at once, so no address says what came first.
+#[test]
+fn large_blocks_of_many_threads() {
+    let turns = [["pipe", "mapped", "20"], ["futex", "large", "20"], ["eventfd", "large", "20"]];
+    check("33", &turns);
+    check("33", &[["condition", "mapped", "5"], ["join", "2000000", "100"]]);
+}
