@@ -357,7 +357,7 @@ fn nested_conversions_moved_slices_and_lines_of_other_files() {
     assert_eq!(moved, minor.expect("a version") >= 26, "{version}: {built:#?}");
     assert!(!moved || !format!("{built:?}").contains("beyond its capacity"), "{built:#?}");
 
-    let shown = module.mallow(&["bench", "--bench", "Keep", "--benchtime", "10x"]).text();
+    let shown = module.mallow(&["bench", "--bench", "Keep", "--benchtime", "10x"]).out();
     assert!(
         shown.contains("nested.go:21 nested.Keep, inlined at nested_test.go:24 of nested.BenchmarkKeep"),
         "{shown}"

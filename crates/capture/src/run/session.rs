@@ -263,7 +263,7 @@ pub fn record<S: EventSink + Send>(
         shown.drained.store(true, Ordering::Release);
         let followed = following.join().unwrap_or_else(|_| Err(io::Error::other("the replay failed")));
         if followed.is_err() && exit_status.is_none() && drained.is_err() {
-            command_status = wait(&mut child, &mut unwatched, &mut || signals::interrupts() >= 2);
+            command_status = wait(&mut child, &mut unwatched, &run, &mut || signals::interrupts() >= 2);
         }
         let (replay, spool) = followed?;
         let replaying = scope.spawn(|| follow_to_end(replay, spool, &shown, &progress));
