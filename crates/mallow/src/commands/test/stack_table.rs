@@ -125,8 +125,8 @@ fn short_name(frame: &str) -> String {
             _ => {}
         }
     }
-    let words = plain.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty());
-    let word = words.last().unwrap_or("frame");
+    let mut words = plain.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+    let word = words.next_back().unwrap_or("frame");
     word.chars().take(SHORT).collect()
 }
 

@@ -201,11 +201,16 @@ fn nothing_to_compare_with(case: &Judged, update: &str, page: &mut Page) {
     let total = case.checks.iter().find(|check| check.metric == Metric::TotalAllocations);
     let excess =
         total.and_then(|check| Some(check.figure?.saturating_sub(check.highest?))).filter(|excess| *excess > 0);
-    let excess = match excess {
-        Some(excess) => format!("{} allocations above the limit; nothing", signed(excess)),
-        None => "Nothing".to_owned(),
+    let line = match excess {
+        Some(excess) => {
+            let excess = signed(excess);
+            format!(
+                "  {excess} allocations above the limit; nothing to compare with: the stacks that allocate the most"
+            )
+        }
+        None => "  Nothing to compare with: these are all that allocate now".to_owned(),
     };
-    page.line(Line::new().plain(format!("  {excess} to compare with: the stacks that allocate the most")));
+    page.line(Line::new().plain(line));
     page.line(Line::new().faint(format!("  {update} keeps the stacks of a good build, to compare with")));
 }
 
