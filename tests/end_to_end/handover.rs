@@ -16,7 +16,10 @@ fn check(threads: &str, cases: &[[&str; 3]]) {
             let mut words = out.split_whitespace().skip_while(|word| *word != name);
             words.nth(1).and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("{name}: {out}"))
         };
-        let (truth, block) = (figure("peak"), figure("largest").min(4096));
+        // Where threads run at the same time, the program's own count lags behind: by a block that a thread has and did
+        // not count yet, or counts no more and did not free.
+        let in_turns = !matches!(*how, "pool" | "batches" | "stealing" | "swap" | "capped" | "lists" | "pairs");
+        let (truth, block) = (figure("peak"), figure("largest").min(if in_turns { 4096 } else { u64::MAX }));
         let (told, slack) = (number(&record.json, "peak_bytes"), truth / 100 + figure("threads") * block);
         let named = format!("{how} {work}, {threads} threads: a peak of {truth}, recorded as {told}");
         assert!(told + slack >= truth && told <= truth + base + slack, "{named}");
