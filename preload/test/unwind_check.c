@@ -72,6 +72,10 @@ struct checker {
 struct target target;
 uint32_t filter_state; /* no filter here */
 
+/* Nobody reads here, so nobody stops reading. */
+void target_lose(void) {}
+void target_over(void) {}
+
 static struct results *results;
 static uint64_t every = 1;
 static const struct shadow *shadow;

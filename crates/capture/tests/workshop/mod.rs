@@ -74,12 +74,20 @@ impl Workshop {
     }
 
     pub fn compile_library(&self, name: &str, more: &str) {
-        let sources =
-            ["test/unwind_check.c", "stacks.c", "numbers.c", "unwind.c", "unwind_full.c", "modules.c", "sys.c"]
-                .map(preload);
+        let sources = [
+            "test/unwind_check.c",
+            "stacks.c",
+            "numbers.c",
+            "unwind.c",
+            "unwind_full.c",
+            "modules.c",
+            "reader.c",
+            "sys.c",
+        ]
+        .map(preload);
         let flags = "-std=c11 -D_GNU_SOURCE -O2 -g1 -Wall -Wextra -Werror -fPIC -shared -fvisibility=hidden \
                      -fno-stack-protector -fno-plt -fno-tree-vectorize -fcf-protection=none \
-                     -fasynchronous-unwind-tables -Wl,-z,now -Wl,--build-id=sha1";
+                     -fasynchronous-unwind-tables -Wl,-z,now -Wl,-z,defs -Wl,--build-id=sha1";
         let mut cc = Command::new("cc");
         let flags = flags.split_whitespace().chain(more.split_whitespace());
         cc.args(flags).arg("-o").arg(self.path(name)).args(sources).arg("-lgcc_s");

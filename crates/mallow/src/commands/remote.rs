@@ -61,8 +61,8 @@ fn get(url: &str, patience: &Patience) -> Result<NamedTempFile> {
     }
     let mut file = tempfile::Builder::new().prefix("mallow-").tempfile().context("cannot make a file")?;
     let copied = std::io::copy(&mut answer.body_mut().as_reader().take(LARGEST + 1), &mut file);
-    let copied = copied.map_err(|error| match error.kind() {
-        std::io::ErrorKind::TimedOut => {
+    let copied = copied.map_err(|error| match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+        Some(ureq::Error::Timeout(_)) => {
             let arrived = file.as_file().metadata().map_or(0, |metadata| metadata.len());
             let seconds = patience.body.as_secs_f32();
             anyhow!("the profile was not whole after {seconds} s: {arrived} bytes arrived")

@@ -198,7 +198,8 @@ mod tests {
         // What is shown from 17 on, and is 17, may be anything; what is far above is what it is.
         let rare = 0.5f64.powi(18) * 1.01;
         let (low, high) = flow(17, 0).limits_of_growth(rare, 0.0, 0.5);
-        assert!(low <= 0.0 && (high - 2650.0).abs() < 150.0, "{low} {high}");
+        // 17 is at the threshold: no mean is too small for it, and the largest is below 27.2, which 17 alone would allow.
+        assert!(low < 1.0 && (2200.0..2700.0).contains(&high), "{low} {high}");
         let (low, _) = flow(20, 0).limits_of_growth(rare, 0.0, 0.5);
         assert!((500.0..1000.0).contains(&low), "{low}");
         let (low, _) = flow(60, 0).limits_of_growth(rare, 0.0, 0.5);
