@@ -136,7 +136,7 @@ fn aggregated_stacks_of_two_builds_differ_by_what_was_added() {
          Different numbers: +10.50 in 2 stacks\n\
          \x20 +10  10 → 20\n\
          \x20       swift_slowAlloc [libswiftCore.dylib]\n\
-         \x20       doRequests [test]\n\
+         \x20       doRequests(group:number:) [test]\n\
          \x20 and 1 more, +0.50\n\
          \n\
          1 stack without a difference.\n\

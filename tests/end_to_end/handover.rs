@@ -16,11 +16,14 @@ fn check(threads: &str, cases: &[[&str; 3]]) {
             let mut words = out.split_whitespace().skip_while(|word| *word != name);
             words.nth(1).and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("{name}: {out}"))
         };
-        // Where threads run at the same time, the program's own count lags behind: by a block that a thread has and did
-        // not count yet, or counts no more and did not free.
+        // Between stamps a thread's part may be off by a block of at most 4 KiB (docs/DESIGN.md, "The peak"). Where threads run
+        // at the same time, the program's own count lags behind, too: by a block that a thread has and did not count yet, or
+        // counts no more and did not free.
         let in_turns = !matches!(*how, "pool" | "batches" | "stealing" | "swap" | "capped" | "lists" | "pairs");
-        let (truth, block) = (figure("peak"), figure("largest").min(if in_turns { 4096 } else { u64::MAX }));
-        let (told, slack) = (number(&record.json, "peak_bytes"), truth / 100 + figure("threads") * block);
+        let (truth, block) = (figure("peak"), figure("largest"));
+        let (window, lag) = (block.min(4096), if in_turns { 0 } else { block });
+        let told = number(&record.json, "peak_bytes");
+        let slack = truth / 100 + figure("threads") * (window + lag);
         let named = format!("{how} {work}, {threads} threads: a peak of {truth}, recorded as {told}");
         assert!(told + slack >= truth && told <= truth + base + slack, "{named}");
         assert_eq!((record.losses(), number(&record.json["processes"][0], "foreign_frees")), ((0, 0), 0), "{named}");

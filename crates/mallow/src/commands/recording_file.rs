@@ -67,6 +67,9 @@ impl RecordingFile {
         written::is_somewhere(path)?;
         let shown = path.display();
         let place = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        if place.is_dir() {
+            bail!("cannot write {shown}: it is a directory; name another output with -o");
+        }
         // A device or a pipe is written to as it is, and so is what a dangling link names.
         let direct = place.symlink_metadata().is_ok_and(|there| !there.is_file());
         let partial = match direct {
