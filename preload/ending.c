@@ -51,7 +51,13 @@ __attribute__((destructor)) static void image_exits(void) {
         __atomic_store_n(&book->exited, MALLOW_ENDING_EXIT, __ATOMIC_RELAXED);
 }
 
-static void image_exits_quickly(void) {
+/* What at_quick_exit calls in glibc's part of each library. Weak: another C library has none, and its loader would not
+ * load a library that asks for it. */
+extern int __cxa_at_quick_exit(void (*function)(void *), void *library) __attribute__((weak));
+extern void *__dso_handle __attribute__((visibility("hidden")));
+
+static void image_exits_quickly(void *nothing) {
+    (void)nothing;
     ending_told(MALLOW_ENDING_AT_ONCE);
 }
 
@@ -134,6 +140,7 @@ COLD static void find_replaced(void) {
 }
 
 void ending_watch(void) {
-    at_quick_exit(image_exits_quickly);
+    if (__cxa_at_quick_exit != NULL)
+        __cxa_at_quick_exit(image_exits_quickly, &__dso_handle);
     find_replaced();
 }

@@ -21,6 +21,7 @@
 
 uint32_t filter_state;
 uint32_t filter_forbids_files;
+uint32_t filter_seen;
 
 typedef long system_call(long number, long a, long b, long c, long d, long e, long f);
 static system_call *next_syscall;
@@ -106,6 +107,7 @@ static int is_lenient(const struct sock_fprog *filter, const struct seccomp_data
 
 /* Before it is installed. One that the kernel then refuses counts too. */
 COLD static void comes(int is_filter, const struct sock_fprog *filter) {
+    __atomic_store_n(&filter_seen, 1, __ATOMIC_RELAXED);
     if (!is_filter || !is_lenient(filter, looks, sizeof looks / sizeof *looks))
         __atomic_store_n(&filter_forbids_files, 1, __ATOMIC_RELAXED);
     if (next_syscall == NULL)

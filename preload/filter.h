@@ -23,6 +23,13 @@ extern uint32_t filter_state HIDDEN;
 /* 1: a filter came that would punish a look at a file, in any mode. */
 extern uint32_t filter_forbids_files HIDDEN;
 
+/* 1: a filter came, in any mode. What can be done without, as a question to the kernel, is not done any more. */
+extern uint32_t filter_seen HIDDEN;
+
+static inline int filter_is_seen(void) {
+    return UNLIKELY(__atomic_load_n(&filter_seen, __ATOMIC_RELAXED));
+}
+
 static inline int filter_is_strict(void) {
     return UNLIKELY(__atomic_load_n(&filter_state, __ATOMIC_RELAXED) == FILTER_STRICT);
 }

@@ -110,7 +110,7 @@ static uint32_t ring_make(struct mallow_process *process, uint32_t index) {
     while (least / 2 > 2 * target.control->max_depth)
         least /= 2;
     /* Under a filter of system calls the question may be punished. */
-    if (filter_is_none() && sys_room(target.directory, &all, &left) == 0) {
+    if (!filter_is_seen() && sys_room(target.directory, &all, &left) == 0) {
         uint64_t reserve = all / LEFT_SHARE < LEFT_MOST ? all / LEFT_SHARE : LEFT_MOST;
         if (index >= MALLOW_LARGE_RINGS && left < reserve)
             return 0;

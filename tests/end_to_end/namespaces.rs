@@ -66,10 +66,13 @@ fn no_program_in_a_mount_namespace_is_lost_without_a_word() {
     let script = |before: &str, how: &str| format!("{before} && {{ {how}; }}");
     let plain = format!("{busy} 2 50; exit $?");
     let by_exec = format!("exec {busy} 2 50");
+    // Perl takes -e for a script whose file is /dev/null.
     let by_spawn = format!("perl -e 'exit system({{\"{busy}\"}} \"busy\", 2, 50) >> 8'");
     let by_env = format!("env A=1 {busy} 2 50");
     let mut shapes: Vec<Vec<String>> = Vec::new();
-    for before in [mount.to_owned(), format!("{mount} && {hidden}"), "mount -t tmpfs none /dev".to_owned()] {
+    for before in
+        [mount.to_owned(), format!("{mount} && {hidden}"), "mount -t tmpfs none /dev && : > /dev/null".to_owned()]
+    {
         for how in [&plain, &by_exec, &by_spawn, &by_env] {
             let words = unshare.iter().map(|word| (*word).to_owned());
             shapes.push(words.chain(["sh".into(), "-c".into(), script(&before, how)]).collect());
