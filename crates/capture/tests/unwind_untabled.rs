@@ -116,17 +116,16 @@ fn function(number: usize, dice: &mut Dice) -> String {
     } else {
         ""
     };
+    let (first, second) = (dice.below(FUNCTIONS), dice.below(FUNCTIONS));
     format!(
         "APART long f{number}(struct walk *w, long a, long b) {{\n{early}    long r = a * 3 + b;\n    ENTER;\n{before}    \
          ALLOCATE({size});\n{calls}{leave}{after}    LEAVE;\n    return r;\n}}\n\n\
          APART long variadic_{number}(struct walk *w, int n, ...) {{\n    ENTER;\n    va_list list;\n    va_start(list, n);\n    \
          long r = 0;\n    for (int i = 0; i < n; i++) r += va_arg(list, long);\n    ALLOCATE(r & 63);\n    \
-         if (GO(w)) r += {};\n    va_end(list);\n    LEAVE;\n    return r;\n}}\n\n\
+         if (GO(w)) r += f{first}(w, r, r + 1);\n    va_end(list);\n    LEAVE;\n    return r;\n}}\n\n\
          APART long many_{number}(struct walk *w, long a, long b, long c, long d, long e, long f, long g, long h, long i) {{\n    \
-         ENTER;\n    long r = a + b * 2 + c + d + e + f + g + h * 3;\n    ALLOCATE(r & 127);\n    if (GO(w)) r += {};\n    \
-         LEAVE;\n    return r ^ i;\n}}\n\n",
-        format!("f{}(w, r, r + 1)", dice.below(FUNCTIONS)),
-        format!("f{}(w, i, r)", dice.below(FUNCTIONS)),
+         ENTER;\n    long r = a + b * 2 + c + d + e + f + g + h * 3;\n    ALLOCATE(r & 127);\n    if (GO(w)) r += f{second}(w, i, r);\n    \
+         LEAVE;\n    return r ^ i;\n}}\n\n"
     )
 }
 

@@ -118,7 +118,7 @@ impl State {
                 (Value::Entry(register), _) if usize::from(register) == i => (SAVED_SAME, 0),
                 (_, Value::Cfa(offset)) => (SAVED_AT_CFA, offset),
                 (_, Value::Aligned(offset)) => {
-                    self.from_aligned(offset).map_or((SAVED_UNDEFINED, 0), |(reg, offset)| {
+                    self.aligned_source(offset).map_or((SAVED_UNDEFINED, 0), |(reg, offset)| {
                         (if reg == CFA_RSP { SAVED_AT_RSP } else { SAVED_AT_RBP }, offset)
                     })
                 }
@@ -132,12 +132,12 @@ impl State {
     /// The CFA as it was saved in the aligned part of the frame: register, offset from it, and what to add.
     fn by_memory(&self) -> Option<(u8, i32, i32)> {
         let (Value::Aligned(slot), Value::Cfa(value)) = (self.cfa_slot, self.cfa_value) else { return None };
-        let (register, offset) = self.from_aligned(slot)?;
+        let (register, offset) = self.aligned_source(slot)?;
         Some((register, offset, value.checked_neg()?))
     }
 
     /// An offset from the aligned stack pointer as one from rbp, or from rsp.
-    fn from_aligned(&self, offset: i32) -> Option<(u8, i32)> {
+    fn aligned_source(&self, offset: i32) -> Option<(u8, i32)> {
         [(RBP_NUMBER, RBP as u8), (RSP, CFA_RSP)].into_iter().find_map(|(number, reg)| match self.register[number] {
             Value::Aligned(base) => Some((reg, offset.checked_sub(base)?)),
             _ => None,

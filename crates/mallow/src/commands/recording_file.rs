@@ -145,10 +145,9 @@ impl Partial {
             let mut options = OpenOptions::new();
             let options = options.read(true).write(true).create(true).truncate(false).custom_flags(libc::O_NOFOLLOW);
             let file = options.open(&path)?;
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
-                // A file system without locks: there, two at once are one too many.
-                Ok(()) | Err(_) => {}
+            // A file system without locks: there, two at once are one too many.
+            if let Err(rustix::io::Errno::WOULDBLOCK) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                return Ok(None);
             }
             // It may have been renamed or removed by the one that had it, between the opening and the lock.
             let ours = file.metadata()?;

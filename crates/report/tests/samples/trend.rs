@@ -9,6 +9,9 @@ use crate::server::{EVEN, Habit, LEAK, Life, Lifetime, Load, MEBIBYTE, SECOND, S
 const LOOKS: [u64; 5] = [40, 80, 122, 300, 600];
 const CACHE: u32 = 30;
 
+/// Of one program: a row a look, and contradictions.
+type Outcome = ([Row; LOOKS.len()], Vec<String>);
+
 /// What was said at one of the looks, over all runs.
 #[derive(Clone, Copy, Default)]
 struct Row {
@@ -179,7 +182,7 @@ impl std::fmt::Display for Pool {
 /// Runs all programs and prints a table. What does not hold.
 pub fn measure(runs: u64) -> Vec<String> {
     let programs = programs();
-    let mut all: Vec<(usize, ([Row; LOOKS.len()], Vec<String>))> = std::thread::scope(|scope| {
+    let mut all: Vec<(usize, Outcome)> = std::thread::scope(|scope| {
         let work = |worker: usize| {
             let programs = &programs;
             scope.spawn(move || {
