@@ -19,7 +19,7 @@ SOURCES := Cargo.toml Cargo.lock $(shell find crates preload -type f)
 C_SOURCES = $(shell find preload bench examples tests -name '*.[ch]' -o -name '*.cpp')
 WARNINGS := -Wall -Wextra -Werror
 
-.PHONY: soak
+.PHONY: soak coverage
 .PHONY: build help examples bench-helpers demo test format-check bench bench-views install clean
 .DEFAULT_GOAL := build
 
@@ -58,6 +58,9 @@ bench-views: build build/examples/stacks ## views of large recordings; BENCH_EVE
 
 soak: build ## watch a program that churns, for SOAK_MINUTES (30): joins, leaves, kills of mallow
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) tests/soak/soak.py
+
+coverage: build ## how often watch's intervals cover the truth, in COVERAGE_RUNS (200) runs of a built program
+	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) tests/soak/coverage.py
 
 bench-helpers: $(BENCH_HELPERS:%=build/bench/%)
 
