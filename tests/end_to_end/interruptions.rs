@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::watching::until;
 use harness::{Run, RunDirectories, directory, mallow, nothing_left, number, program};
 
 /// A command under mallow that goes on for about two seconds after it wrote `begun`, and then writes `ended`.
@@ -213,6 +214,12 @@ fn left_by_a_signal_after_the_command(rounds: u64) -> bool {
     true
 }
 
+/// The letter that the kernel gives a process's state.
+fn state(pid: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
 /// Mallow is stopped for longer than the patience of a waiting thread: the command ends as ever, and what was not
 /// recorded is told.
 #[test]
@@ -220,10 +227,13 @@ fn stopped() {
     let place = directory();
     let mut command = Command::new(mallow());
     command.args(["record", "--no-report", "-o", "out", "--", "/bin/sh", "-c"]);
-    command.arg("echo > begun; sleep 0.3; \"$0\" 2 2000; echo > ended; exit 9").arg(program("busy"));
-    let child = command.current_dir(place.path()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("mallow");
+    command.arg("echo > begun; read go; \"$0\" 2 2000; echo > ended; exit 9").arg(program("busy"));
+    command.current_dir(place.path()).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("mallow");
     wait_for(&place.path().join("begun"));
     signal(&child.id().to_string(), "STOP");
+    until("the stop", || (state(child.id()) == Some('T')).then_some(()));
+    drop(child.stdin.take());
     wait_for(&place.path().join("ended"));
     signal(&child.id().to_string(), "CONT");
     let (status, err) = end(child);
