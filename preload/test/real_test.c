@@ -1,6 +1,6 @@
 /* The arena for calls made while the allocator beneath is looked for, and what
  * becomes of its blocks. */
-#include "../real.h"
+#include "base/real.h"
 #include "test.h"
 
 #include <dlfcn.h>

@@ -1,9 +1,9 @@
 /* The producer's end of a ring: laps, waiting, and what ends it. */
-#include "../filter.h"
-#include "../reader.h"
-#include "../ring.h"
-#include "../target.h"
+#include "base/filter.h"
+#include "base/reader.h"
+#include "base/target.h"
 #include "test.h"
+#include "trace/ring.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -1,0 +1,188 @@
+/*
+ * Thread blocks: taking one at a thread's first event, giving it back at its end.
+ *
+ * A block outlives its owner: the next thread without one takes it over and its sums go on. So nothing is folded or
+ * copied at a thread's end, and the blocks in use are as many as the threads that lived at one time.
+ */
+#include "base/filter.h"
+#include "base/lock.h"
+#include "base/target.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+
+_Thread_local struct mallow_thread *own_block __attribute__((tls_model("initial-exec")));
+_Thread_local struct mallow_thread *own_counters __attribute__((tls_model("initial-exec")));
+_Thread_local struct tracer *own_tracer __attribute__((tls_model("initial-exec")));
+
+/* Set while this thread is inside thread_enter: what the C library allocates for us there is not the target's. */
+static _Thread_local char entering __attribute__((tls_model("initial-exec")));
+/* How often the key's destructor has run for this thread. */
+static _Thread_local unsigned char destructions __attribute__((tls_model("initial-exec")));
+
+/* A thread that found no room asks again after a while, and then after twice the time: at each event it would cost six
+ * system calls. */
+static _Thread_local struct { uint64_t until_ns, pause_ns; } refused __attribute__((tls_model("initial-exec")));
+
+#define PAUSE_FIRST_NS (10ull * 1000000)
+#define PAUSE_MOST_NS  (10ull * 1000000000)
+
+/* A ring takes this share of what is left in the file system at the most, … */
+#define RING_SHARE 256u
+/* … and a process with many threads leaves a share of all of it, or as much as this, to others: to the target itself. */
+#define LEFT_SHARE 32u
+#define LEFT_MOST  (16u << 20)
+
+static pthread_key_t key;
+static int key_ready;
+
+/* Where the C library keeps a thread's id in its control block; 0 where that is not known. */
+static uint32_t tid_offset;
+
+/* A filter of system calls may allow a thread what its C library needs and nothing else: gettid is not needed. */
+uint32_t thread_id(void) {
+    if (tid_offset == 0)
+        return (uint32_t)sys_gettid();
+    return *(const uint32_t *)((const char *)pthread_self() + tid_offset);
+}
+
+/* glibc describes its control block to debuggers: size in bits, number of elements, offset. */
+static void find_thread_id(void) {
+    const uint32_t *field = dlsym(RTLD_DEFAULT, "_thread_db_pthread_tid");
+    if (field == NULL || field[0] != 32 || field[1] != 1 || field[2] >= 4096)
+        return;
+    tid_offset = field[2];
+    if (thread_id() != (uint32_t)sys_gettid())
+        tid_offset = 0;
+}
+
+/*
+ * Other keys' destructors may allocate too, so ours asks to be called again until the C library's last round. What
+ * allocates even later takes a block anew; mallow sees that its owner is gone and frees it.
+ */
+static void thread_exit(void *block) {
+    if (++destructions < PTHREAD_DESTRUCTOR_ITERATIONS) {
+        pthread_setspecific(key, block);
+        return;
+    }
+    struct mallow_thread *mine = thread_block();
+    if (mine == NULL)
+        return;
+    own_block = own_counters = NULL;
+    own_tracer = NULL;
+    __atomic_store_n(&mine->owner, MALLOW_THREAD_FREE, __ATOMIC_RELEASE);
+}
+
+void thread_setup(void) {
+    find_thread_id();
+    key_ready = pthread_key_create(&key, thread_exit) == 0;
+}
+
+void thread_forked(void) {
+    own_block = own_counters = NULL;
+    own_tracer = NULL;
+    entering = 0;
+    refused.until_ns = refused.pause_ns = 0;
+    /* A child made by a bare clone has its parent's id in its control block. */
+    if (tid_offset != 0 && filter_is_none() && thread_id() != (uint32_t)sys_gettid())
+        tid_offset = 0;
+}
+
+/* Invariant: a block is written by the thread that moved owner from FREE to OWNED, and by no other until FREE again. */
+static struct mallow_thread *block_reuse(struct mallow_process *process) {
+    uint32_t used = __atomic_load_n(&process->threads, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; i < used && i < process->max_threads; i++) {
+        uint32_t free_block = MALLOW_THREAD_FREE;
+        struct mallow_thread *block = &target.threads[i];
+        if (__atomic_load_n(&block->owner, __ATOMIC_RELAXED) == MALLOW_THREAD_FREE &&
+            __atomic_compare_exchange_n(&block->owner, &free_block, MALLOW_THREAD_OWNED, 0, __ATOMIC_ACQUIRE,
+                                        __ATOMIC_RELAXED))
+            return block;
+    }
+    return NULL;
+}
+
+/* Makes as much of a ring exist as there is room for. Returns its words, 0: none. */
+static uint32_t ring_make(struct mallow_process *process, uint32_t index) {
+    uint64_t words = ring_words_most(process, index), least = words, all, left;
+    while (least / 2 > 2 * target.control->max_depth)
+        least /= 2;
+    /* Under a filter of system calls the question may be punished. */
+    if (!filter_is_seen() && sys_room(target.directory, &all, &left) == 0) {
+        uint64_t reserve = all / LEFT_SHARE < LEFT_MOST ? all / LEFT_SHARE : LEFT_MOST;
+        if (index >= MALLOW_LARGE_RINGS && left < reserve)
+            return 0;
+        while (words > least && 8 * words > left / RING_SHARE)
+            words /= 2;
+    }
+    while (sys_populate(ring_start(index), 8 * words) != 0) {
+        if (words == least)
+            return 0;
+        words /= 2;
+    }
+    return (uint32_t)words;
+}
+
+/* Call with target_lock held. */
+static struct mallow_thread *block_new(struct mallow_process *process) {
+    uint32_t index = process->threads;
+    if (index >= process->max_threads)
+        return NULL;
+    struct mallow_thread *block = &target.threads[index];
+    if (sys_populate(block, sizeof *block) != 0)
+        return NULL;
+    if (process->mode == MALLOW_MODE_TRACE && (block->ring_words = ring_make(process, index)) == 0)
+        return NULL;
+    block->owner = MALLOW_THREAD_OWNED;
+    __atomic_store_n(&process->threads, index + 1, __ATOMIC_RELEASE);
+    return block;
+}
+
+COLD int thread_is_refused(void) {
+    if (refused.until_ns == 0 || entering || image_alive == 0 || sys_tick_ns() >= refused.until_ns)
+        return 0;
+    __atomic_fetch_add(&target.process->unrecorded, 1, __ATOMIC_RELAXED);
+    return 1;
+}
+
+static void refuse(void) {
+    uint64_t pause = refused.pause_ns;
+    refused.pause_ns = pause == 0 ? PAUSE_FIRST_NS : pause < PAUSE_MOST_NS ? 2 * pause : pause;
+    refused.until_ns = sys_tick_ns() + refused.pause_ns;
+}
+
+COLD struct mallow_thread *thread_enter(void) {
+    if (entering || target.control == NULL || thread_is_refused())
+        return NULL;
+    uint64_t mask = sys_block_signals();
+    entering = 1;
+    int saved_errno = errno;
+    if (image_alive == 0)
+        target_forked();
+    lock_acquire(&target_lock);
+    struct mallow_thread *block = NULL;
+    if (target.process != NULL || process_open() == 0) {
+        block = block_reuse(target.process);
+        if (block == NULL)
+            block = block_new(target.process);
+        if (block == NULL) {
+            __atomic_fetch_add(&target.process->unrecorded, 1, __ATOMIC_RELAXED);
+            refuse();
+        }
+    }
+    if (block != NULL) {
+        refused.until_ns = refused.pause_ns = 0;
+        block->tid = thread_id();
+        own_block = block;
+        image_alive = UINTPTR_MAX;
+    }
+    lock_release(&target_lock);
+    if (block != NULL && key_ready && destructions < PTHREAD_DESTRUCTOR_ITERATIONS)
+        pthread_setspecific(key, block);
+    errno = saved_errno;
+    entering = 0;
+    sys_restore_signals(mask);
+    return block;
+}

@@ -1,0 +1,91 @@
+/* See usdt.h. */
+#include "sample/usdt.h"
+
+#include <errno.h>
+
+PROBE_DEFINE(mallow, malloc);
+PROBE_DEFINE(mallow, calloc);
+PROBE_DEFINE(mallow, memalign);
+PROBE_DEFINE(mallow, realloc);
+PROBE_DEFINE(mallow, realloc_from_tracked);
+PROBE_DEFINE(mallow, realloc_to_regular);
+PROBE_DEFINE(mallow, free);
+PROBE_DEFINE(mallow, calloc_overflow);
+PROBE_DEFINE(mallow, mmap_failed);
+PROBE_DEFINE(otel_memory, alloc);
+PROBE_DEFINE(otel_memory, free);
+
+COLD uint64_t weighted_bytes(uint64_t size, uint32_t period) {
+    /* exp(-x) - 1 = e(x), by its series where x is small, and by e(2 x) = e(x) * (e(x) + 2) up to there. */
+    double x = (double)size / period;
+    if (x > 50)
+        return size;
+    int doublings = 0;
+    for (; x > 1.0 / 16; doublings++)
+        x /= 2;
+    double e = -x * (1 - x / 2 * (1 - x / 3 * (1 - x / 4 * (1 - x / 5 * (1 - x / 6 * (1 - x / 7))))));
+    while (doublings-- > 0)
+        e *= e + 2;
+    return (uint64_t)((double)size / -e + 0.5);
+}
+
+/* Not inlined: tools want a probe to be in one place. */
+static NOINLINE void otel_alloc(const void *block, uint64_t size, uint32_t period) {
+    if (PROBE_IS_ON(otel_memory, alloc))
+        PROBE3(otel_memory, alloc, block, size, weighted_bytes(size, period));
+}
+
+static NOINLINE void otel_free(const void *block) {
+    if (PROBE_IS_ON(otel_memory, free))
+        PROBE1(otel_memory, free, block);
+}
+
+COLD void probe_allocation_heard(const struct mallow_slot *s, size_t count, size_t size, size_t alignment) {
+    switch (s->family) {
+    case MALLOW_FAMILY_CALLOC:
+        if (PROBE_IS_ON(mallow, calloc))
+            PROBE5(mallow, calloc, count, size, s->id, s->address, s->size);
+        break;
+    case MALLOW_FAMILY_MALLOC:
+        if (PROBE_IS_ON(mallow, malloc))
+            PROBE3(mallow, malloc, s->id, s->address, s->size);
+        break;
+    default:
+        if (PROBE_IS_ON(mallow, memalign))
+            PROBE4(mallow, memalign, s->id, s->address, s->size, alignment);
+        break;
+    }
+    otel_alloc((const void *)s->address, s->size, s->period);
+}
+
+COLD void probe_free_heard(const struct mallow_slot *s) {
+    if (PROBE_IS_ON(mallow, free))
+        PROBE3(mallow, free, s->id, s->address, s->size);
+    otel_free((const void *)s->address);
+}
+
+NOINLINE void probe_realloc(struct told old, struct told new, uint32_t period) {
+    if (old.id == 0) {
+        if (PROBE_IS_ON(mallow, realloc))
+            PROBE5(mallow, realloc, old.block, old.size, new.id, new.block, new.size);
+    } else if (new.id != 0) {
+        if (PROBE_IS_ON(mallow, realloc_from_tracked))
+            PROBE6(mallow, realloc_from_tracked, old.id, old.block, old.size, new.id, new.block, new.size);
+    } else if (PROBE_IS_ON(mallow, realloc_to_regular)) {
+        PROBE5(mallow, realloc_to_regular, old.id, old.block, old.size, new.block, new.size);
+    }
+    if (old.id != 0)
+        otel_free(old.block);
+    if (new.id != 0)
+        otel_alloc(new.block, new.size, period);
+}
+
+COLD void probe_refused(size_t size, size_t alignment) {
+    if (PROBE_IS_ON(mallow, mmap_failed))
+        PROBE4(mallow, mmap_failed, size, alignment, (size + 4095) & ~4095ull, ENOMEM);
+}
+
+COLD void probe_overflow(size_t count, size_t size) {
+    if (PROBE_IS_ON(mallow, calloc_overflow))
+        PROBE2(mallow, calloc_overflow, count, size);
+}
