@@ -1,18 +1,20 @@
 #!/bin/sh
-# Builds libmallow.so: preload/build.sh OUTPUT [ROOM…]. Without rooms it is the whole library. The only thing it links is
-# the C library.
+# Builds libmallow.so: preload/build.sh OUTPUT [TABLE ROOM...]. TABLE is the file that lists the policies of the build; without
+# one it is the whole library. The only thing it links is the C library.
 set -e
 here=$(dirname "$0")
 output=$1
+table=${2:-$here/policies.c}
+[ $# -lt 2 ] || shift
 shift
+rooms=${*:-count walk trace sample measure}
 cc=${CC:-cc}
 processor=$("$cc" -dumpmachine | cut -d - -f 1)
-rooms=${*:-count walk trace sample measure}
-set --
-for room in $rooms; do
+set -- "$table"
+for room in base $rooms; do
     set -- "$@" "$here/$room"/*.c
 done
 exec "$cc" -std=c11 -D_GNU_SOURCE -O2 -g1 -Wall -Wextra -Werror -fPIC -shared -fvisibility=hidden \
     -fno-stack-protector -fno-plt -falign-functions=64 -fno-reorder-blocks-and-partition -fno-tree-vectorize -fcf-protection=none -fasynchronous-unwind-tables \
     -Wl,-z,now -Wl,-z,relro -Wl,-z,defs -Wl,-soname,libmallow.so -Wl,--build-id=sha1 -Wl,--hash-style=gnu \
-    -I "$here" -I "$here/arch/$processor" -o "$output" "$here"/base/*.c "$@"
+    -I "$here" -I "$here/arch/$processor" -o "$output" "$@"

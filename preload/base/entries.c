@@ -2,21 +2,23 @@
  * The exported functions, a few instructions each. A taken jump costs more than what is between two of them, so malloc
  * and free count in place; everything else is one jump away.
  *
- * Where allocations are sampled, a thread's countdown is not 0, and what is not picked goes on to the allocator beneath by
- * a jump: about 6 instructions with two tests. free knows by the address what was picked.
+ * Where a thread has an allowance, what it covers goes on to the allocator beneath by a jump: about 6 instructions with two
+ * tests. free knows by the address which blocks are the policy's own.
  */
 #include "base/entries.h"
 #include "base/target.h"
-#include "sample/sample.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
+_Thread_local uint64_t allowance __attribute__((tls_model("initial-exec")));
+struct owned_range owned_range;
+
 EXPORT void *malloc(size_t size) {
-    uint64_t left = countdown.left;
+    uint64_t left = allowance;
     if (UNLIKELY(left != 0)) {
         if (UNLIKELY(size >= left))
-            return sample_malloc(size);
-        countdown.left = left - size;
+            return policy.malloc_due(size);
+        allowance = left - size;
         return real.malloc(size);
     }
     void *block = real.malloc(size);
@@ -31,8 +33,8 @@ EXPORT void *malloc(size_t size) {
 }
 
 EXPORT void free(void *block) {
-    if (UNLIKELY(slot_holds(block))) {
-        sample_free(block);
+    if (UNLIKELY(is_owned(block))) {
+        policy.free_owned(block);
         return;
     }
     if (block == NULL)
@@ -47,8 +49,8 @@ EXPORT void free(void *block) {
 }
 
 EXPORT void *calloc(size_t count, size_t size) {
-    if (countdown.left != 0)
-        return sample_calloc(count, size);
+    if (allowance != 0)
+        return policy.calloc_due(count, size);
     void *block = real.calloc(count, size);
     if (UNLIKELY(block == NULL))
         return NULL;
@@ -68,13 +70,17 @@ MALLOW_OTHER(X)
 #undef X
 
 EXPORT size_t malloc_usable_size(void *block) {
-    return UNLIKELY(slot_holds(block)) ? sample_usable_size(block) : real.malloc_usable_size(block);
+    return UNLIKELY(is_owned(block)) ? policy.usable_size_owned(block) : real.malloc_usable_size(block);
 }
 
 void policy_install(const struct policy *from) {
 #define X(name, result, parameters, arguments) __atomic_store_n(&policy.name, from->name, __ATOMIC_RELEASE);
     X(malloc_done, , , )
     X(calloc_done, , , )
+    X(malloc_due, , , )
+    X(calloc_due, , , )
+    X(free_owned, , , )
+    X(usable_size_owned, , , )
     MALLOW_OTHER(X)
     __atomic_store_n(&policy.free, from->free != NULL ? from->free : real.free, __ATOMIC_RELEASE);
 #undef X

@@ -7,6 +7,9 @@
 #define MALLOW_ENTRIES_H
 
 #include "base/sys.h"
+#include "base/wire.h"
+
+struct file_layout;
 
 /* The three that programs call all the time; entries.c counts their calls in place. */
 #define MALLOW_HOT(X)                                                                                                  \
@@ -43,8 +46,11 @@ struct allocator {
 extern struct allocator real HIDDEN;
 
 /*
- * What a recording does. Each function runs in the frame of an exported one, by a jump: its return address is the
- * caller's, and its frame address where the stack begins.
+ * What a recording does, and what of the process's life it wants to know. One for each mode; policies.c lists them, and base
+ * knows none by name.
+ *
+ * Each entry function runs in the frame of an exported one, by a jump: its return address is the caller's, and its frame
+ * address where the stack begins.
  */
 struct policy {
     /* After malloc and calloc returned a block of `size` bytes; returns the block. */
@@ -53,18 +59,81 @@ struct policy {
     /* Instead of free on non-NULL; NULL: nothing is. */
     void (*free)(void *block);
     MALLOW_OTHER(MALLOW_MEMBER)
+    /* Where the thread's allowance is used up; NULL where no thread has one. */
+    void *(*malloc_due)(size_t size);
+    void *(*calloc_due)(size_t count, size_t size);
+    /* Of a block within owned_range; NULL where there is none. */
+    void (*free_owned)(void *block);
+    size_t (*usable_size_owned)(const void *block);
+
+    /* ---- hooks: each may be NULL ---- */
+
+    /* 1: it records also while no mallow reads. */
+    int reads_later;
+    /* This policy was chosen: before anything is recorded. Returns the one whose entry functions serve: itself, or a variant. */
+    const struct policy *(*setup)(void);
+    /* From the library's constructor. */
+    void (*loaded)(void);
+    /* Nothing more is to be recorded in this image. NULL: the allocator beneath is called directly from then on. */
+    void (*over)(enum mallow_over why);
+    /* Serves once events can be counted as lost alone. NULL: the recording goes on as it can. */
+    const struct policy *lost;
+    /* The image ends at once: by _exit or exit_group. */
+    void (*exit_at_once)(void);
+    /* Around fork: in the parent before it and after it, and in the child, also in one that a bare clone made. */
+    void (*fork_begins)(void);
+    void (*fork_ended)(void);
+    void (*forked)(void);
+    /* The process file: lays out the policy's part, from layout->bytes on, and moves that to its end; UINT64_MAX: it does not
+     * fit. */
+    void (*file_layout)(struct file_layout *layout);
+    /* Its part of the new file, which is mapped: makes what it needs exist. 0: there is no memory. With target_lock held. */
+    int (*file_mapped)(struct mallow_process *process, const struct file_layout *layout);
+    /* target.process is the new file. With target_lock held. */
+    void (*file_opened)(void);
+    /* A new thread block gets what it needs. 0: there is no memory. With target_lock held. */
+    int (*thread_start)(struct mallow_thread *block);
+    /* The calling thread ends: its block is given back after this. Only where thread_enter or thread_watch_end was called. */
+    void (*thread_end)(void);
+    /* A run of a measured region begins or ends. */
+    void (*region)(uint32_t number, int end, int this_thread);
 };
 
+/* The entry functions that serve. */
 extern struct policy policy HIDDEN;
 
-extern const struct policy count_policy HIDDEN;         /* counters alone */
-extern const struct policy trace_policy HIDDEN;         /* events with stacks; the allocator beneath is glibc's */
-extern const struct policy trace_policy_by_call HIDDEN; /* the same, over another allocator */
-extern const struct policy sample_policy HIDDEN;        /* some, picked at random */
-extern const struct policy lost_policy HIDDEN;          /* counts events that can no longer be traced */
-extern const struct policy no_policy HIDDEN;            /* nothing: the allocator beneath alone */
+/* That of the control page's mode, for its hooks; no_policy where nothing is recorded. */
+extern const struct policy *recording HIDDEN;
 
-/* Puts a policy in place. Each pointer is replaced by itself: all policies can serve at any moment. */
+/* policies.c: by enum mallow_mode; NULL: this build does not have it. */
+extern const struct policy *const policies[MALLOW_MODE_DORMANT + 1] HIDDEN;
+
+extern const struct policy no_policy HIDDEN; /* nothing: the allocator beneath alone */
+
+/* Puts a policy's entry functions in place. Each pointer is replaced by itself: all policies can serve at any moment. */
 void policy_install(const struct policy *from);
+
+/*
+ * Bytes that the thread may allocate before the policy is to see an allocation: entries.c counts down in place. 0 in a thread
+ * that did not allocate yet, and always where the policy gives none: then malloc_done and calloc_done see each one.
+ */
+extern _Thread_local uint64_t allowance __attribute__((tls_model("initial-exec"))) HIDDEN;
+
+/* Takes `size` bytes off it. 0: it does not cover them, and is as it was. */
+static inline int allowance_covers(size_t size) {
+    uint64_t left = allowance;
+    if (UNLIKELY(size >= left))
+        return 0;
+    allowance = left - size;
+    return 1;
+}
+
+/* The addresses of blocks that are the policy's own. bytes 0: there are none. Written once, before the first such block is
+ * given away. */
+extern struct owned_range { uintptr_t start, bytes; } owned_range HIDDEN;
+
+static inline int is_owned(const void *block) {
+    return (uintptr_t)block - owned_range.start < owned_range.bytes;
+}
 
 #endif

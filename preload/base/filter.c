@@ -1,8 +1,7 @@
 /* See filter.h. */
 #include "base/filter.h"
 #include "arch.h"
-#include "sample/image_end.h"
-#include "sample/sample.h"
+#include "base/entries.h"
 
 /* Not <unistd.h>, <signal.h> and <sys/prctl.h>: they declare prctl and syscall in another way. */
 #include <dlfcn.h>
@@ -116,7 +115,8 @@ COLD static void comes(int is_filter, const struct sock_fprog *filter) {
         __atomic_store_n(&filter_state, FILTER_LENIENT, __ATOMIC_RELAXED);
     if (is_filter && is_lenient(filter, needed, sizeof needed / sizeof *needed))
         return;
-    sample_over(MALLOW_OVER_FILTER);
+    if (recording->over != NULL)
+        recording->over(MALLOW_OVER_FILTER);
     __atomic_store_n(&filter_state, FILTER_STRICT, __ATOMIC_RELAXED);
 }
 
@@ -136,8 +136,8 @@ static long with_errno(long result) {
 EXPORT long syscall(long number, long a, long b, long c, long d, long e, long f) {
     if (UNLIKELY(number == SYS_seccomp) && (a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER))
         comes(a == SECCOMP_SET_MODE_FILTER, (const struct sock_fprog *)c);
-    if (UNLIKELY(number == SYS_exit_group))
-        ending_told(MALLOW_ENDING_AT_ONCE);
+    if (UNLIKELY(number == SYS_exit_group) && recording->exit_at_once != NULL)
+        recording->exit_at_once();
     if (LIKELY(next_syscall != NULL))
         return next_syscall(number, a, b, c, d, e, f);
     return with_errno(arch_syscall(number, a, b, c, d, e, f));

@@ -8,11 +8,6 @@
 #include "base/reader.h"
 #include "base/real.h"
 #include "base/target.h"
-#include "measure/measure.h"
-#include "sample/image_end.h"
-#include "sample/sample.h"
-#include "trace/order.h"
-#include "walk/modules.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -32,15 +27,17 @@ static _Alignas(PAGE) union {
 } alive_page;
 extern uintptr_t image_alive __attribute__((alias("alive_page")));
 
-/* Where allocations are sampled, some live in slots, and must be freed from there to the end. */
-static int sampled;
+const struct policy *recording = &no_policy;
+
+/* The policy whose entry functions serve while nothing is lost. */
+static const struct policy *serving = &no_policy;
 
 /* Events are counted as lost, and no more; or not even that. */
 static int losing, over;
 
 void target_over(void) {
-    if (sampled)
-        sample_over(MALLOW_OVER_NOT);
+    if (recording->over != NULL)
+        recording->over(MALLOW_OVER_NOT);
     else
         policy_install(&no_policy);
     __atomic_store_n(&over, 1, __ATOMIC_RELAXED);
@@ -51,28 +48,21 @@ int target_is_over(void) {
 }
 
 void target_lose(void) {
-    if (sampled || target_is_over())
+    if (recording->lost == NULL || target_is_over())
         return;
     __atomic_store_n(&losing, 1, __ATOMIC_RELAXED);
-    policy_install(&lost_policy);
-}
-
-/* That of the allocator beneath. */
-static const struct policy *tracing(void) {
-    return real_sizes == REAL_SIZES_IN_HEADS ? &trace_policy : &trace_policy_by_call;
+    policy_install(recording->lost);
 }
 
 void target_forked(void) {
     target_lock = 0;
     if (losing && !over) {
         losing = 0;
-        policy_install(tracing());
+        policy_install(serving);
     }
-    modules_forked();
     thread_forked();
-    order_forked();
-    if (sampled)
-        sample_forked_child();
+    if (recording->forked != NULL)
+        recording->forked();
     target.process = NULL;
     image_alive = 0;
 }
@@ -166,11 +156,11 @@ static struct mallow_control *open_control(void) {
     sys_close((int)fd);
     if (control == NULL)
         return NULL;
-    int is_sampled = control->mode == MALLOW_MODE_SAMPLE || control->mode == MALLOW_MODE_DORMANT;
     if (control->magic == MALLOW_CONTROL_MAGIC && control->version == MALLOW_WIRE_VERSION &&
         control->epoch != MALLOW_EPOCH_OVER && control->mode >= MALLOW_MODE_COUNT &&
-        control->mode <= MALLOW_MODE_DORMANT && control->max_depth > 0 && control->max_depth <= MALLOW_DEPTH_LIMIT &&
-        control->small_ring_words > 2 * control->max_depth && (is_sampled || !reader_is_gone(control)))
+        control->mode <= MALLOW_MODE_DORMANT && policies[control->mode] != NULL && control->max_depth > 0 &&
+        control->max_depth <= MALLOW_DEPTH_LIMIT && control->small_ring_words > 2 * control->max_depth &&
+        (policies[control->mode]->reads_later || !reader_is_gone(control)))
         return control;
     sys_unmap(control, PAGE);
     return NULL;
@@ -195,29 +185,18 @@ COLD static int start(void) {
     real_resolve();
     /* More look-ups follow: what they allocate is the real allocator's by now, and not the arena's. */
     policy_install(&no_policy);
-    ending_setup();
-    static const struct policy *const policies[] = {[MALLOW_MODE_COUNT] = &count_policy,
-                                                    [MALLOW_MODE_TRACE] = &trace_policy,
-                                                    [MALLOW_MODE_IDLE] = &no_policy,
-                                                    [MALLOW_MODE_SAMPLE] = &sample_policy,
-                                                    [MALLOW_MODE_DORMANT] = &sample_policy};
-    const struct policy *chosen = &no_policy;
     if (find_directory()) {
         find_library();
         target.control = open_control();
     }
     if (target.control != NULL) {
-        modules_setup();
         sys_wipe_on_fork(&alive_page, sizeof alive_page);
         image_alive = UINTPTR_MAX;
-        chosen = policies[target.control->mode];
-        if (chosen == &trace_policy)
-            chosen = tracing();
-        sampled = chosen == &sample_policy;
-        if (sampled)
-            sample_setup();
+        serving = recording = policies[target.control->mode];
+        if (recording->setup != NULL)
+            serving = recording->setup();
     }
-    policy_install(chosen);
+    policy_install(serving);
     starting = 0;
     __atomic_store_n(&started, 2, __ATOMIC_RELEASE);
     sys_futex_wake((uint32_t *)&started);
@@ -236,24 +215,19 @@ static void in_child(void) {
     target_forked();
 }
 
-__attribute__((constructor)) static void load(void) {
+/* Before the constructors of other rooms. */
+__attribute__((constructor(101))) static void load(void) {
     start();
     exec_setup();
     if (target.control == NULL)
         return;
     thread_setup();
-    void (*before)(void) = sampled ? sample_fork_begins : NULL, (*after)(void) = sampled ? sample_forked_parent : NULL;
     if (__register_atfork != NULL)
-        __register_atfork(before, after, in_child, &__dso_handle);
+        __register_atfork(recording->fork_begins, recording->fork_ended, in_child, &__dso_handle);
     else if (pthread_atfork != NULL)
-        pthread_atfork(before, after, in_child);
-    /* The dynamic linker keeps its list locked while it is read. A child that is made meanwhile, by another thread, has
-     * that lock for good: so it is read now, when there are none yet, and not at a first sample. */
-    if (sampled) {
-        modules_learn();
-        ending_watch();
-    }
-    measure_check();
+        pthread_atfork(recording->fork_begins, recording->fork_ended, in_child);
+    if (recording->loaded != NULL)
+        recording->loaded();
 }
 
 /* ---- until initialised ---- */

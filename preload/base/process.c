@@ -1,8 +1,7 @@
 /* The process file: its size, its header. preload/base/wire.h draws it. */
+#include "base/entries.h"
 #include "base/reader.h"
 #include "base/target.h"
-#include "sample/sample_log.h"
-#include "walk/modules.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -10,45 +9,25 @@
 
 #define PAGE 4096ul
 
-/* Where the parts of a process file begin. */
-struct layout {
-    uint64_t threads, rings, bytes;
-    uint32_t max_threads;
-    struct mallow_sampling sampling;
-};
-
-static int is_sampled(const struct mallow_control *control) {
-    return control->mode == MALLOW_MODE_SAMPLE || control->mode == MALLOW_MODE_DORMANT;
-}
-
-static struct layout layout_for(const struct mallow_control *control, uint32_t max_threads) {
-    struct layout l = {0};
-    l.max_threads = max_threads;
+struct file_layout file_layout(uint32_t max_threads, uint64_t most) {
+    struct file_layout l = {.max_threads = max_threads, .most = most};
     l.threads = sizeof(struct mallow_process) + MALLOW_MAX_MODULES * sizeof(struct mallow_module);
-    l.rings = (l.threads + max_threads * sizeof(struct mallow_thread) + PAGE - 1) & ~(PAGE - 1);
-    l.bytes = l.rings;
-    if (control->mode == MALLOW_MODE_TRACE) {
-        uint32_t large = max_threads < MALLOW_LARGE_RINGS ? max_threads : MALLOW_LARGE_RINGS;
-        l.bytes += 8ull * large * control->large_ring_words + 8ull * (max_threads - large) * control->small_ring_words;
-    }
+    l.part = l.bytes = (l.threads + max_threads * sizeof(struct mallow_thread) + PAGE - 1) & ~(PAGE - 1);
     return l;
 }
 
 /* The file is sparse, but its mapping counts against RLIMIT_AS, and its size against RLIMIT_FSIZE, where going over the
  * limit is a signal. So the number of threads shrinks until it fits well. */
-static int layout_fit(struct layout *layout) {
+static int layout_fit(struct file_layout *layout) {
     uint64_t space = sys_limit(RLIMIT_AS), size = sys_limit(RLIMIT_FSIZE);
     uint64_t most = space == UINT64_MAX ? space : space / 16;
     if (size < most)
         most = size;
-    if (is_sampled(target.control)) {
-        *layout = layout_for(target.control, 1);
-        layout->bytes = book_layout(&layout->sampling, layout->rings, most);
-        return layout->bytes != 0 ? 0 : -1;
-    }
     for (uint32_t threads = target.control->max_threads; threads > 0; threads /= 2) {
-        *layout = layout_for(target.control, threads);
-        if (layout->bytes <= most)
+        *layout = file_layout(threads, most);
+        if (recording->file_layout != NULL)
+            recording->file_layout(layout);
+        if (layout->bytes <= most && layout->bytes != UINT64_MAX)
             return 0;
     }
     return -1;
@@ -84,7 +63,8 @@ static long file_create(uint32_t *serial) {
 }
 
 /* The lock comes before the mapping, so that a reader that finds the header finds the lock. */
-static struct mallow_process *file_map(long fd, uint64_t bytes, uint64_t sampling) {
+static struct mallow_process *file_map(long fd, const struct file_layout *layout) {
+    uint64_t bytes = layout->bytes;
     uint32_t held = sys_lock_open_file((int)fd) == 0;
     if (sys_truncate((int)fd, bytes) != 0)
         return NULL;
@@ -92,7 +72,7 @@ static struct mallow_process *file_map(long fd, uint64_t bytes, uint64_t samplin
     if (process == NULL)
         return NULL;
     if (sys_populate(process, sizeof *process) != 0 ||
-        (sampling != 0 && sys_populate((char *)process + sampling, sizeof(struct mallow_sampling)) != 0)) {
+        (recording->file_mapped != NULL && !recording->file_mapped(process, layout))) {
         sys_unmap(process, bytes);
         return NULL;
     }
@@ -103,20 +83,20 @@ static struct mallow_process *file_map(long fd, uint64_t bytes, uint64_t samplin
 
 int process_open(void) {
     struct mallow_control *control = target.control;
-    struct layout layout;
+    struct file_layout layout;
     uint32_t serial = 0;
     /* A child that was forked says so: its copy of `pid` is its parent's. */
     uint32_t pid = (uint32_t)sys_getpid();
     int forked = target.pid != 0 && target.pid != pid;
     target.pid = pid;
 
-    int is_unread = !is_sampled(control) && reader_is_gone(control);
+    int is_unread = !recording->reads_later && reader_is_gone(control);
     if (is_unread || ((control->flags & MALLOW_NO_CHILDREN) && pid != control->root_pid)) {
         target_over();
         return -1;
     }
     long fd = layout_fit(&layout) == 0 ? file_create(&serial) : -1;
-    struct mallow_process *process = fd < 0 ? NULL : file_map(fd, layout.bytes, is_sampled(control) ? layout.rings : 0);
+    struct mallow_process *process = fd < 0 ? NULL : file_map(fd, &layout);
     if (fd >= 0)
         sys_close((int)fd);
     if (process == NULL) {
@@ -137,24 +117,18 @@ int process_open(void) {
     process->settings = target.settings;
     process->modules_offset = sizeof *process;
     process->threads_offset = layout.threads;
-    process->rings_offset = layout.rings;
+    process->rings_offset = layout.part;
     process->max_threads = layout.max_threads;
     process->large_ring_words = control->large_ring_words;
     process->small_ring_words = control->small_ring_words;
     header_text(process);
-    if (is_sampled(control)) {
-        process->sampling = layout.rings;
-        *(struct mallow_sampling *)((char *)process + process->sampling) = layout.sampling;
-    }
 
     target.modules = (struct mallow_module *)((char *)process + process->modules_offset);
     target.threads = (struct mallow_thread *)((char *)process + process->threads_offset);
-    target.rings = (char *)process + process->rings_offset;
+    target.part = (char *)process + process->rings_offset;
     __atomic_store_n(&target.process, process, __ATOMIC_RELEASE);
-    /* A child has its parent's modules, which nothing in it finds anew. */
-    modules_announce_all();
-    if (process->sampling != 0)
-        book_open();
+    if (recording->file_opened != NULL)
+        recording->file_opened();
     __atomic_store_n(&process->state, MALLOW_PROCESS_READY, __ATOMIC_RELEASE);
     doorbell_ring();
     return 0;

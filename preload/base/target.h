@@ -15,7 +15,7 @@ struct target {
     struct mallow_process *process; /* NULL until the first event of this image */
     struct mallow_module *modules;  /* in the process file */
     struct mallow_thread *threads;  /* in the process file */
-    char *rings;                    /* in the process file */
+    char *part;                     /* the policy's own part of the process file */
     uint32_t pid;
     uint32_t settings;                /* enum mallow_setting, or-ed */
     char directory[MALLOW_DIRECTORY]; /* the run directory as this process reaches it, without a slash at the end */
@@ -48,21 +48,18 @@ void target_forked(void);
  * or -errno. */
 long target_open_control(char directory[MALLOW_DIRECTORY], int flags);
 
+/* Where the parts of a process file begin. */
+struct file_layout {
+    uint64_t threads, part, bytes;
+    uint64_t most; /* bytes that the file may have */
+    uint32_t max_threads;
+};
+
+/* process.c: that of a file with so many thread blocks, and no part of the policy's. */
+struct file_layout file_layout(uint32_t max_threads, uint64_t most);
+
 /* process.c: makes the process file. 0, or -1 after target_over(). Call with target_lock held. */
 int process_open(void);
-
-/* Words that the ring of block `index` may have. */
-static inline uint64_t ring_words_most(const struct mallow_process *process, uint32_t index) {
-    return index < MALLOW_LARGE_RINGS ? process->large_ring_words : process->small_ring_words;
-}
-
-/* Where the ring of block `index` begins. */
-static inline uint64_t *ring_start(uint32_t index) {
-    const struct mallow_process *process = target.process;
-    uint64_t large = index < MALLOW_LARGE_RINGS ? index : MALLOW_LARGE_RINGS;
-    uint64_t words = large * process->large_ring_words + (index - large) * process->small_ring_words;
-    return (uint64_t *)(target.rings) + words;
-}
 
 static inline void doorbell_ring(void) {
     __atomic_fetch_add(&target.control->doorbell, 1, __ATOMIC_RELEASE);
@@ -78,18 +75,11 @@ static inline struct mallow_thread *thread_block(void) {
     return (struct mallow_thread *)((uintptr_t)own_block & image_alive);
 }
 
-/* The same in counting mode, where entries.c adds to it in place; NULL always in other modes. */
+/* The same where the policy lets entries.c count in place; NULL always under others. */
 extern _Thread_local struct mallow_thread *own_counters __attribute__((tls_model("initial-exec"))) HIDDEN;
 
 static inline struct mallow_thread *counting_block(void) {
     return (struct mallow_thread *)((uintptr_t)own_counters & image_alive);
-}
-
-/* The same in tracing mode: what trace.c keeps of the thread. */
-extern _Thread_local struct tracer *own_tracer __attribute__((tls_model("initial-exec"))) HIDDEN;
-
-static inline struct tracer *thread_tracer(void) {
-    return (struct tracer *)((uintptr_t)own_tracer & image_alive);
 }
 
 /*
@@ -104,8 +94,10 @@ static inline uint32_t thread_index(const struct mallow_thread *block) {
     return (uint32_t)(block - target.threads);
 }
 
-/* Prepares the key whose destructor gives blocks back. Once, from the constructor. */
+/* Prepares the key whose destructor gives blocks back. From the constructor, or before. */
 void thread_setup(void);
+/* The policy's thread_end is to be called when the calling thread ends. 0: it is too late for that. */
+int thread_watch_end(void);
 /* The calling thread's id. */
 uint32_t thread_id(void);
 /* In a forked child: this thread has no block. */

@@ -4,6 +4,7 @@
  * A block outlives its owner: the next thread without one takes it over and its sums go on. So nothing is folded or
  * copied at a thread's end, and the blocks in use are as many as the threads that lived at one time.
  */
+#include "base/entries.h"
 #include "base/filter.h"
 #include "base/lock.h"
 #include "base/target.h"
@@ -15,7 +16,6 @@
 
 _Thread_local struct mallow_thread *own_block __attribute__((tls_model("initial-exec")));
 _Thread_local struct mallow_thread *own_counters __attribute__((tls_model("initial-exec")));
-_Thread_local struct tracer *own_tracer __attribute__((tls_model("initial-exec")));
 
 /* Set while this thread is inside thread_enter: what the C library allocates for us there is not the target's. */
 static _Thread_local char entering __attribute__((tls_model("initial-exec")));
@@ -28,12 +28,6 @@ static _Thread_local struct { uint64_t until_ns, pause_ns; } refused __attribute
 
 #define PAUSE_FIRST_NS (10ull * 1000000)
 #define PAUSE_MOST_NS  (10ull * 1000000000)
-
-/* A ring takes this share of what is left in the file system at the most, … */
-#define RING_SHARE 256u
-/* … and a process with many threads leaves a share of all of it, or as much as this, to others: to the target itself. */
-#define LEFT_SHARE 32u
-#define LEFT_MOST  (16u << 20)
 
 static pthread_key_t key;
 static int key_ready;
@@ -62,27 +56,37 @@ static void find_thread_id(void) {
  * Other keys' destructors may allocate too, so ours asks to be called again until the C library's last round. What
  * allocates even later takes a block anew; mallow sees that its owner is gone and frees it.
  */
-static void thread_exit(void *block) {
+static void thread_exit(void *value) {
     if (++destructions < PTHREAD_DESTRUCTOR_ITERATIONS) {
-        pthread_setspecific(key, block);
+        pthread_setspecific(key, value);
         return;
     }
     struct mallow_thread *mine = thread_block();
-    if (mine == NULL)
-        return;
     own_block = own_counters = NULL;
-    own_tracer = NULL;
-    __atomic_store_n(&mine->owner, MALLOW_THREAD_FREE, __ATOMIC_RELEASE);
+    if (recording->thread_end != NULL)
+        recording->thread_end();
+    if (mine != NULL)
+        __atomic_store_n(&mine->owner, MALLOW_THREAD_FREE, __ATOMIC_RELEASE);
 }
 
 void thread_setup(void) {
+    static int done;
+    if (__atomic_exchange_n(&done, 1, __ATOMIC_RELAXED))
+        return;
     find_thread_id();
-    key_ready = pthread_key_create(&key, thread_exit) == 0;
+    __atomic_store_n(&key_ready, pthread_key_create(&key, thread_exit) == 0, __ATOMIC_RELEASE);
+}
+
+int thread_watch_end(void) {
+    if (destructions >= PTHREAD_DESTRUCTOR_ITERATIONS)
+        return 0;
+    if (__atomic_load_n(&key_ready, __ATOMIC_ACQUIRE))
+        pthread_setspecific(key, &key);
+    return 1;
 }
 
 void thread_forked(void) {
     own_block = own_counters = NULL;
-    own_tracer = NULL;
     entering = 0;
     refused.until_ns = refused.pause_ns = 0;
     /* A child made by a bare clone has its parent's id in its control block. */
@@ -104,27 +108,6 @@ static struct mallow_thread *block_reuse(struct mallow_process *process) {
     return NULL;
 }
 
-/* Makes as much of a ring exist as there is room for. Returns its words, 0: none. */
-static uint32_t ring_make(struct mallow_process *process, uint32_t index) {
-    uint64_t words = ring_words_most(process, index), least = words, all, left;
-    while (least / 2 > 2 * target.control->max_depth)
-        least /= 2;
-    /* Under a filter of system calls the question may be punished. */
-    if (!filter_is_seen() && sys_room(target.directory, &all, &left) == 0) {
-        uint64_t reserve = all / LEFT_SHARE < LEFT_MOST ? all / LEFT_SHARE : LEFT_MOST;
-        if (index >= MALLOW_LARGE_RINGS && left < reserve)
-            return 0;
-        while (words > least && 8 * words > left / RING_SHARE)
-            words /= 2;
-    }
-    while (sys_populate(ring_start(index), 8 * words) != 0) {
-        if (words == least)
-            return 0;
-        words /= 2;
-    }
-    return (uint32_t)words;
-}
-
 /* Call with target_lock held. */
 static struct mallow_thread *block_new(struct mallow_process *process) {
     uint32_t index = process->threads;
@@ -133,7 +116,7 @@ static struct mallow_thread *block_new(struct mallow_process *process) {
     struct mallow_thread *block = &target.threads[index];
     if (sys_populate(block, sizeof *block) != 0)
         return NULL;
-    if (process->mode == MALLOW_MODE_TRACE && (block->ring_words = ring_make(process, index)) == 0)
+    if (recording->thread_start != NULL && !recording->thread_start(block))
         return NULL;
     block->owner = MALLOW_THREAD_OWNED;
     __atomic_store_n(&process->threads, index + 1, __ATOMIC_RELEASE);
@@ -179,8 +162,8 @@ COLD struct mallow_thread *thread_enter(void) {
         image_alive = UINTPTR_MAX;
     }
     lock_release(&target_lock);
-    if (block != NULL && key_ready && destructions < PTHREAD_DESTRUCTOR_ITERATIONS)
-        pthread_setspecific(key, block);
+    if (block != NULL)
+        thread_watch_end();
     errno = saved_errno;
     entering = 0;
     sys_restore_signals(mask);

@@ -2,7 +2,7 @@
  * Counting: each thread adds to counters of its own, in memory that mallow reads when the process has ended. No atomic
  * instruction, no shared cache line. entries.c does it for malloc, calloc and free once a thread has its counters.
  */
-#include "base/entries.h"
+#include "count/count.h"
 #include "base/target.h"
 
 #include <errno.h>

@@ -46,20 +46,20 @@ COLD static void thread_begins(struct countdown *c) {
 /* In a child, opening makes all begin anew: what was drawn, and with which dice, stands. */
 COLD static void open_amid(struct countdown *c) {
     struct countdown drawn = *c;
+    uint64_t left = allowance;
     sampler_open();
     *c = drawn;
+    allowance = left;
 }
 
 NOINLINE uint32_t pick_slowly(size_t size) {
     struct countdown *c = &countdown;
-    if (UNLIKELY(c->left == 0))
+    if (UNLIKELY(allowance == 0))
         thread_begins(c);
     uint32_t drawn = c->period, now = period_now();
-    uint64_t total = c->left + c->rest;
-    if (size < c->left) {
-        c->left -= size;
+    uint64_t total = allowance + c->rest;
+    if (allowance_covers(size))
         return 0;
-    }
     if (drawn != 0 && size < total) {
         /* A look at the control page, and no more. A child makes its file now, that mallow knows what it inherited. */
         if (UNLIKELY(book == NULL) && now != 0)

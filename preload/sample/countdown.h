@@ -5,18 +5,16 @@
 #ifndef MALLOW_PICK_H
 #define MALLOW_PICK_H
 
+#include "base/entries.h"
 #include "base/target.h"
 #include "sample/exponential.h"
 
 /*
- * A thread's countdown. What entries.c does for each allocation: where `left` is larger than its size, subtract, and go on
- * to the allocator beneath.
- *
- * left is 0 in a thread that did not allocate yet, and always where nothing is sampled. left + rest is what was drawn; rest
- * is kept apart so that a thread looks at the control page now and then.
+ * A thread's countdown to its next picked byte. allowance + rest is what was drawn: rest is kept apart so that a thread looks
+ * at the control page now and then.
  */
 struct countdown {
-    uint64_t left, rest;
+    uint64_t rest;
     uint64_t exponent; /* of the next draw, made beforehand: its chain of products is 10 ns that nothing waits for */
     uint32_t period;   /* that this was drawn with; 0: dormant, nothing is picked */
     struct dice dice;
@@ -41,8 +39,9 @@ static inline int period_is(uint32_t period) {
 }
 
 static inline void count_down_from(struct countdown *c, uint64_t bytes) {
-    c->left = bytes < MALLOW_SAMPLE_LOOK ? bytes : MALLOW_SAMPLE_LOOK;
-    c->rest = bytes - c->left;
+    uint64_t left = bytes < MALLOW_SAMPLE_LOOK ? bytes : MALLOW_SAMPLE_LOOK;
+    allowance = left;
+    c->rest = bytes - left;
 }
 
 static inline uint64_t draw_next(struct countdown *c, uint32_t period) {
@@ -54,23 +53,14 @@ static inline uint64_t draw_next(struct countdown *c, uint32_t period) {
 /* pick, for a thread that begins, looks at the control page, or meets another period. */
 uint32_t pick_slowly(size_t size);
 
-/* Precondition: left is not larger than size. Returns the period that the allocation is picked with; 0: it is not. */
+/* Precondition: the allowance does not cover the size. Returns the period that the allocation is picked with; 0: it is not. */
 static inline uint32_t pick(size_t size) {
     struct countdown *c = &countdown;
     uint32_t drawn = c->period;
-    if (UNLIKELY(size < c->left + c->rest || drawn == 0 || !period_is(drawn)))
+    if (UNLIKELY(size < allowance + c->rest || drawn == 0 || !period_is(drawn)))
         return pick_slowly(size);
     count_down_from(c, draw_next(c, drawn));
     return drawn;
-}
-
-/* What entries.c does, for the functions that come here at once. */
-static inline int passes(size_t size) {
-    uint64_t left = countdown.left;
-    if (UNLIKELY(size >= left))
-        return 0;
-    countdown.left = left - size;
-    return 1;
 }
 
 #endif

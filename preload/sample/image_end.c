@@ -24,13 +24,21 @@ static int is_own_image(void) {
     return !filter_is_none() || (uint32_t)sys_getpid() == target.pid;
 }
 
-void ending_told(enum mallow_ending how) {
+void ending_at_once(void) {
     if (book != NULL && image_alive != 0 && is_own_image())
-        __atomic_store_n(&book->exited, how, __ATOMIC_RELAXED);
+        __atomic_store_n(&book->exited, MALLOW_ENDING_AT_ONCE, __ATOMIC_RELAXED);
+}
+
+/* _exit and _Exit are ours in every mode. A call may come from another library's constructor, before this one. */
+__attribute__((constructor)) static void look_up_exit(void) {
+    void *symbol = dlsym(RTLD_NEXT, "_exit");
+    memcpy(&next_exit, &symbol, sizeof symbol);
 }
 
 __attribute__((noreturn)) static void leave_at_once(int status) {
-    ending_told(MALLOW_ENDING_AT_ONCE);
+    ending_at_once();
+    if (next_exit == NULL)
+        look_up_exit();
     if (next_exit != NULL)
         next_exit(status);
     for (;;)
@@ -58,12 +66,7 @@ extern void *__dso_handle __attribute__((visibility("hidden")));
 
 static void image_exits_quickly(void *nothing) {
     (void)nothing;
-    ending_told(MALLOW_ENDING_AT_ONCE);
-}
-
-void ending_setup(void) {
-    void *symbol = dlsym(RTLD_NEXT, "_exit");
-    memcpy(&next_exit, &symbol, sizeof symbol);
+    ending_at_once();
 }
 
 /* When this process began, in hundredths of a second since the system did; 0: not known. Exec keeps it. */

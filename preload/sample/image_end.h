@@ -5,11 +5,9 @@
 #include "base/sys.h"
 #include "base/wire.h"
 
-/* Once, early, in each mode: _exit and _Exit are ours in all of them. */
-void ending_setup(void);
 /* Once, where allocations are sampled. An image that was replaced by this one is marked: it had no chance to do so. */
 void ending_watch(void);
-/* The image ends in this way, as far as the caller can tell: a child of vfork has its parent's memory. */
-void ending_told(enum mallow_ending how);
+/* The image ends by _exit or exit_group, as far as the caller can tell: a child of vfork has its parent's memory. */
+void ending_at_once(void);
 
 #endif

@@ -4,7 +4,7 @@
  * picked does not depend on it.
  */
 #include "sample/sample.h"
-#include "base/entries.h"
+#include "sample/image_end.h"
 #include "sample/sample_log.h"
 #include "sample/sampler.h"
 #include "sample/slot.h"
@@ -223,7 +223,7 @@ static inline ALWAYS_INLINE void end(void *block, uint32_t kind, const void *mov
 
 /* ---- the functions ---- */
 
-NOINLINE void *sample_malloc(size_t size) {
+static void *sample_malloc(size_t size) {
     uint32_t period = pick(size);
     void *block = period != 0 ? picked(size, period, CALLER) : NULL;
     return block != NULL ? block : real.malloc(size);
@@ -231,7 +231,7 @@ NOINLINE void *sample_malloc(size_t size) {
 
 /* Of a thread that has no countdown yet: the allocator beneath was asked first. */
 COLD static void *sample_malloc_done(void *block, size_t size) {
-    uint32_t period = passes(size) ? 0 : pick(size);
+    uint32_t period = allowance_covers(size) ? 0 : pick(size);
     struct wish wish = {size, size, 0, period, MALLOW_FAMILY_MALLOC};
     size_t stale;
     void *sampled = period != 0 ? begin(&wish, &stale, nothing, 0, CALLER) : NULL;
@@ -241,19 +241,19 @@ COLD static void *sample_malloc_done(void *block, size_t size) {
     return sampled;
 }
 
-NOINLINE void *sample_calloc(size_t count, size_t size) {
+static void *sample_calloc(size_t count, size_t size) {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes)) {
         probe_overflow(count, size);
         return real.calloc(count, size);
     }
-    uint32_t period = passes(bytes) ? 0 : pick(bytes);
+    uint32_t period = allowance_covers(bytes) ? 0 : pick(bytes);
     void *block = period != 0 ? picked_zeroed(count, size, period, CALLER) : NULL;
     return block != NULL ? block : real.calloc(count, size);
 }
 
 COLD static void *sample_calloc_done(void *block, size_t size) {
-    uint32_t period = passes(size) ? 0 : pick(size);
+    uint32_t period = allowance_covers(size) ? 0 : pick(size);
     void *sampled = period != 0 ? picked_zeroed(1, size, period, CALLER) : NULL;
     if (sampled == NULL)
         return block;
@@ -261,7 +261,7 @@ COLD static void *sample_calloc_done(void *block, size_t size) {
     return sampled;
 }
 
-NOINLINE void sample_free(void *block) {
+static void sample_free(void *block) {
     end(block, MALLOW_END_FREED, NULL, CALLER);
 }
 
@@ -321,7 +321,7 @@ static void *realloc_sampled(void *old, size_t size, enum mallow_family family, 
         return real.realloc(old, size); /* see free_other */
     struct told was = {slot->seen.id, old, slot->seen.size};
     size_t keep = smaller(slot->usable, size), stale;
-    uint32_t period = size == 0 || passes(size) ? 0 : pick(size);
+    uint32_t period = size == 0 || allowance_covers(size) ? 0 : pick(size);
     void *block = NULL;
     if (size == 0) {
         end(old, MALLOW_END_FREED, NULL, caller);
@@ -344,9 +344,9 @@ static void *realloc_sampled(void *old, size_t size, enum mallow_family family, 
 }
 
 static inline void *sample_realloc_as(enum mallow_family family, void *old, size_t size, struct caller caller) {
-    if (UNLIKELY(slot_holds(old)))
+    if (UNLIKELY(is_owned(old)))
         return realloc_sampled(old, size, family, caller);
-    if (LIKELY(passes(size) || (size == 0 && old != NULL)))
+    if (LIKELY(allowance_covers(size) || (size == 0 && old != NULL)))
         return real.realloc(old, size);
     uint32_t period = pick(size);
     void *block = period != 0 ? realloc_picked(old, size, period, family, caller) : NULL;
@@ -370,7 +370,7 @@ static void *sample_reallocarray(void *old, size_t count, size_t size) {
 /* NULL: the allocator beneath is to serve it. An alignment that is none is its business too. */
 static inline void *aligned(size_t alignment, size_t size, size_t bytes, enum mallow_family family,
                             struct caller caller) {
-    if (LIKELY(passes(size)) || alignment == 0 || (alignment & (alignment - 1)) != 0)
+    if (LIKELY(allowance_covers(size)) || alignment == 0 || (alignment & (alignment - 1)) != 0)
         return NULL;
     struct wish wish = {size, bytes, alignment, pick(size), family};
     size_t stale;
@@ -410,9 +410,44 @@ static void *sample_pvalloc(size_t size) {
     return block != NULL ? block : real.pvalloc(size);
 }
 
-size_t sample_usable_size(const void *block) {
+static size_t sample_usable_size(const void *block) {
     const struct slot *slot = live(block);
     return slot != NULL ? slot->usable : real.malloc_usable_size((void *)block);
+}
+
+/* ---- the policy ---- */
+
+static const struct policy *sample_setup(void) {
+    modules_setup();
+    draw_setup();
+    filter_setup();
+    modules_wait = 0;
+    return &sample_policy;
+}
+
+/* The dynamic linker keeps its list locked while it is read. A child that is made meanwhile, by another thread, has that lock
+ * for good: so it is read now, when there are none yet, and not at a first sample. */
+static void sample_loaded(void) {
+    modules_learn();
+    ending_watch();
+}
+
+/* Threads have no blocks: one is laid out, and never used. */
+static void sample_layout(struct file_layout *layout) {
+    *layout = file_layout(1, layout->most);
+    struct mallow_sampling sampling;
+    layout->bytes = book_layout(&sampling, layout);
+}
+
+static void sample_file_opened(void) {
+    /* A child has its parent's modules, which nothing in it finds anew. */
+    modules_announce_all();
+    book_open();
+}
+
+static void sample_forked(void) {
+    modules_forked();
+    sample_forked_child();
 }
 
 const struct policy sample_policy = {
@@ -425,10 +460,20 @@ const struct policy sample_policy = {
     .posix_memalign = sample_posix_memalign,
     .valloc = sample_valloc,
     .pvalloc = sample_pvalloc,
+    .malloc_due = sample_malloc,
+    .calloc_due = sample_calloc,
+    .free_owned = sample_free,
+    .usable_size_owned = sample_usable_size,
+    .reads_later = 1,
+    .setup = sample_setup,
+    .loaded = sample_loaded,
+    .over = sample_over,
+    .exit_at_once = ending_at_once,
+    .fork_begins = sample_fork_begins,
+    .fork_ended = sample_forked_parent,
+    .forked = sample_forked,
+    .file_layout = sample_layout,
+    .file_mapped = book_mapped,
+    .file_opened = sample_file_opened,
+    .thread_end = sampler_thread_end,
 };
-
-void sample_setup(void) {
-    draw_setup();
-    filter_setup();
-    modules_wait = 0;
-}

@@ -38,7 +38,7 @@ static uint64_t in_pages(uint64_t bytes) {
     return (bytes + PAGE - 1) & ~(PAGE - 1);
 }
 
-uint64_t book_layout(struct mallow_sampling *s, uint64_t start, uint64_t most) {
+uint64_t book_layout(struct mallow_sampling *s, const struct file_layout *layout) {
     const struct mallow_control *control = target.control;
     uint32_t max_ends = control->max_ends;
     for (int half = 0; half < 8; half++) {
@@ -47,14 +47,23 @@ uint64_t book_layout(struct mallow_sampling *s, uint64_t start, uint64_t most) {
             .max_ends = max_ends >> half,
             .stacks_bytes = control->stack_bytes >> half & ~7ull,
         };
-        s->slots_offset = in_pages(start + sizeof *s);
+        s->slots_offset = in_pages(layout->part + sizeof *s);
         s->ends_offset = s->slots_offset + in_pages((uint64_t)s->max_slots * sizeof(struct mallow_slot));
         s->stacks_offset = s->ends_offset + in_pages((uint64_t)s->max_ends * sizeof(struct mallow_end));
         uint64_t bytes = in_pages(s->stacks_offset + s->stacks_bytes);
-        if (bytes <= most && s->max_slots > 0 && s->max_ends > 0 && (max_ends & (max_ends - 1)) == 0)
+        if (bytes <= layout->most && s->max_slots > 0 && s->max_ends > 0 && (max_ends & (max_ends - 1)) == 0)
             return bytes;
     }
-    return 0;
+    return UINT64_MAX;
+}
+
+int book_mapped(struct mallow_process *process, const struct file_layout *layout) {
+    struct mallow_sampling *sampling = (struct mallow_sampling *)((char *)process + layout->part), laid_out;
+    if (book_layout(&laid_out, layout) == UINT64_MAX || sys_populate(sampling, sizeof *sampling) != 0)
+        return 0;
+    *sampling = laid_out;
+    process->sampling = layout->part;
+    return 1;
 }
 
 /* Makes the part's next piece exist, up to `bytes` at least. 0: there is no memory for it. */

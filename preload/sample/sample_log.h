@@ -11,9 +11,11 @@
 #include "sample/slot_pool.h"
 #include "walk/unwind.h"
 
-/* Lays out what follows `start` in a process file of at most `most` bytes. 0: it does not fit. */
-uint64_t book_layout(struct mallow_sampling *sampling, uint64_t start, uint64_t most);
+/* Lays out the policy's part of a process file. Returns its end; UINT64_MAX: it does not fit. */
+uint64_t book_layout(struct mallow_sampling *sampling, const struct file_layout *layout);
 
+/* Makes the head of a new file's part exist, laid out anew. 0: there is no memory. */
+int book_mapped(struct mallow_process *process, const struct file_layout *layout);
 /* The process file is there: begins its book. A forked child's begins with what its parent's had. */
 void book_open(void);
 /* In a forked child: nothing may be written to its parent's. */

@@ -5,8 +5,6 @@
 #include "walk/modules.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <pthread.h>
 
 /* One second: a thread that holds the lock was stopped. Then nobody waits for it, but for a moment once a second: what
  * is picked is served beneath, and what is freed is put aside, until it goes on. */
@@ -17,7 +15,6 @@ _Thread_local struct sampler *own_sampler __attribute__((tls_model("initial-exec
 
 /* Set while this thread is inside sampler_enter: what the C library allocates for us there is not the target's. */
 static _Thread_local char entering __attribute__((tls_model("initial-exec")));
-static _Thread_local unsigned char destructions __attribute__((tls_model("initial-exec")));
 
 static struct sampler *samplers; /* all that there are; they live as long as the image */
 uint32_t sample_lock_word, sample_asides;
@@ -26,8 +23,6 @@ static struct aside { struct aside *next; } * asides; /* blocks that were freed 
 static uint32_t broken;                               /* left by longjmp: nobody gives the lock back any more */
 static int forking;                                   /* the lock is held for the sake of a child */
 static int opened;                                    /* -1: cannot be */
-static pthread_key_t key;
-static int key_state; /* 0: none yet, 1: there is one, -1: cannot be had */
 
 /* ---- the lock ---- */
 
@@ -89,6 +84,7 @@ void sample_forked_child(void) {
     if (filter_is_none()) /* it calls the kernel; else nothing is drawn any more */
         dice_forked();
     countdown = (struct countdown){0};
+    allowance = 0;
     for (struct sampler *s = samplers; s != NULL; s = s->next) {
         if (s != own_sampler)
             s->owned = 0;
@@ -100,12 +96,7 @@ void sample_forked_child(void) {
 
 /* ---- threads ---- */
 
-/* As thread.c's: asks to be called again until the C library's last round. */
-static void thread_ends(void *sampler) {
-    if (++destructions < PTHREAD_DESTRUCTOR_ITERATIONS) {
-        pthread_setspecific(key, sampler);
-        return;
-    }
+void sampler_thread_end(void) {
     struct sampler *s = own_sampler;
     own_sampler = NULL;
     if (s != NULL)
@@ -152,7 +143,7 @@ static int open_locked(void) {
     if (opened != 0)
         return opened > 0;
     opened = -1;
-    if (slot_range.bytes == 0 && !slots_reserve(target.control->max_slots)) {
+    if (owned_range.bytes == 0 && !slots_reserve(target.control->max_slots)) {
         __atomic_fetch_add(&target.control->failed_processes, 1, __ATOMIC_RELAXED);
         sample_over(MALLOW_OVER_NOT);
         return 0;
@@ -163,8 +154,7 @@ static int open_locked(void) {
     sample_unlock(NULL);
     if (failed)
         return 0;
-    if (key_state == 0)
-        key_state = pthread_key_create(&key, thread_ends) == 0 ? 1 : -1;
+    thread_setup();
     opened = 1;
     return 1;
 }
@@ -201,8 +191,7 @@ COLD struct sampler *sampler_enter(void) {
     int saved_errno = errno;
     entering = 1;
     struct sampler *s = own_sampler; /* a child has its parent's */
-    int adopted = s != NULL;
-    if (s == NULL && destructions < PTHREAD_DESTRUCTOR_ITERATIONS && (s = sampler_reuse()) == NULL)
+    if (s == NULL && thread_watch_end() && (s = sampler_reuse()) == NULL)
         s = sampler_new();
     if (s != NULL) {
         s->inside = s->holds = s->pendings = 0;
@@ -210,8 +199,6 @@ COLD struct sampler *sampler_enter(void) {
         unwind_adopt(&s->begins.unwinder);
         unwind_adopt(&s->ends.unwinder);
         own_sampler = s;
-        if (!adopted && key_state > 0)
-            pthread_setspecific(key, s);
     }
     errno = saved_errno;
     entering = 0;

@@ -45,6 +45,8 @@ extern _Thread_local struct sampler *own_sampler __attribute__((tls_model("initi
 COLD int sampler_open(void);
 /* The calling thread's sampler, from its first sample on; NULL where there is none. */
 COLD struct sampler *sampler_enter(void);
+/* The calling thread ends, and leaves its sampler to others. */
+void sampler_thread_end(void);
 /* `inside` was left by longjmp out of a signal handler: nobody will finish it. */
 COLD int sampler_abandoned(struct sampler *sampler, uint64_t sp);
 /* Writes what signal handlers left. */

@@ -25,7 +25,7 @@ static inline uint64_t slot_in_pages(uint64_t bytes) {
 /* The slot that a block lies in, live or not; NULL for an address that no slot has had. Lock or not: of a block that the
  * caller owns. */
 static inline struct slot *slot_of(const void *block) {
-    uint64_t offset = (uint64_t)block - slot_range.start;
+    uint64_t offset = (uint64_t)block - owned_range.start;
     uint32_t which = (uint32_t)(offset >> slot_region_bits);
     uint64_t place = (offset & ((1ull << slot_region_bits) - 1)) >> (which + SLOT_SMALLEST);
     const struct slot_region *region = &slot_regions[which];

@@ -19,7 +19,6 @@ static uint64_t step_bytes(void) {
     return share < STEP ? share : STEP;
 }
 
-struct slot_range slot_range;
 _Static_assert(sizeof(struct slot) == 128, "a slot is two cache lines");
 
 struct slot_region slot_regions[SLOT_SIZES];
@@ -30,7 +29,7 @@ uint64_t slots_warm_bytes;
 uint64_t slots_looked_ns;
 
 static uint64_t region_start(uint32_t size) {
-    return slot_range.start + ((uint64_t)(size - SLOT_SMALLEST) << slot_region_bits);
+    return owned_range.start + ((uint64_t)(size - SLOT_SMALLEST) << slot_region_bits);
 }
 
 static uint64_t bytes_for(uint32_t bits) {
@@ -62,8 +61,8 @@ int slots_reserve(uint32_t slots_most) {
         sys_small_pages((void *)start, small);
         most = slots_most;
         slot_region_bits = bits;
-        slot_range.bytes = bytes;
-        __atomic_store_n(&slot_range.start, start, __ATOMIC_RELEASE);
+        owned_range.bytes = bytes;
+        __atomic_store_n(&owned_range.start, start, __ATOMIC_RELEASE);
         return 1;
     }
     return 0;

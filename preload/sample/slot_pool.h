@@ -15,7 +15,7 @@
 #ifndef MALLOW_SLOTS_H
 #define MALLOW_SLOTS_H
 
-#include "base/sys.h"
+#include "base/entries.h"
 #include "base/wire.h"
 
 #define SLOTS_WARM_BYTES (4ull << 20)
@@ -33,13 +33,6 @@ struct slot {
     uint8_t size;    /* 2^size bytes */
     uint64_t pad[3]; /* two cache lines: an index leads to its slot by a shift */
 };
-
-/* bytes 0: nothing is reserved. Written once, before the first block of it is given away. */
-extern struct slot_range { uintptr_t start, bytes; } slot_range HIDDEN;
-
-static inline int slot_holds(const void *block) {
-    return (uintptr_t)block - slot_range.start < slot_range.bytes;
-}
 
 #define SLOT_SMALLEST    12u
 #define SLOT_REGION_MOST 38u

@@ -39,8 +39,8 @@ void target_lose(void) {
 /* An empty ring after `position` words. */
 static struct ring ring_at(uint64_t position) {
     struct ring ring;
-    target = (struct target){
-        .control = &control, .process = &process, .threads = &block, .rings = (char *)(memory + MARGIN)};
+    target =
+        (struct target){.control = &control, .process = &process, .threads = &block, .part = (char *)(memory + MARGIN)};
     for (unsigned i = 0; i < sizeof memory / sizeof *memory; i++)
         memory[i] = UNTOUCHED;
     block.head = block.tail = position;

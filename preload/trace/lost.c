@@ -2,8 +2,8 @@
  * A traced process that can be recorded no more, because mallow is stopped or there is no memory: its events are counted,
  * so that the report says how many are missing. Each costs an addition, and no stack is walked.
  */
-#include "base/entries.h"
 #include "base/target.h"
+#include "trace/trace.h"
 
 #include <errno.h>
 

@@ -1,9 +1,59 @@
 /* See ring.h. */
 #include "trace/ring.h"
+#include "base/filter.h"
 #include "base/reader.h"
 #include "base/target.h"
 
 #define WAIT_MS 20
+
+/* A ring takes this share of what is left in the file system at the most, … */
+#define RING_SHARE 256u
+/* … and a process with many threads leaves a share of all of it, or as much as this, to others: to the target itself. */
+#define LEFT_SHARE 32u
+#define LEFT_MOST  (16u << 20)
+
+/* Words that the ring of block `index` may have. */
+static uint64_t ring_words_most(const struct mallow_process *process, uint32_t index) {
+    return index < MALLOW_LARGE_RINGS ? process->large_ring_words : process->small_ring_words;
+}
+
+static uint64_t words_before(uint32_t index, uint64_t large_words, uint64_t small_words) {
+    uint64_t large = index < MALLOW_LARGE_RINGS ? index : MALLOW_LARGE_RINGS;
+    return large * large_words + (index - large) * small_words;
+}
+
+uint64_t rings_bytes(uint32_t threads) {
+    return 8 * words_before(threads, target.control->large_ring_words, target.control->small_ring_words);
+}
+
+/* Where the ring of block `index` begins. */
+static uint64_t *ring_start(uint32_t index) {
+    const struct mallow_process *process = target.process;
+    return (uint64_t *)target.part + words_before(index, process->large_ring_words, process->small_ring_words);
+}
+
+int ring_create(struct mallow_thread *block) {
+    const struct mallow_process *process = target.process;
+    uint32_t index = thread_index(block);
+    uint64_t words = ring_words_most(process, index), least = words, all, left;
+    while (least / 2 > 2 * target.control->max_depth)
+        least /= 2;
+    /* Under a filter of system calls the question may be punished. */
+    if (!filter_is_seen() && sys_room(target.directory, &all, &left) == 0) {
+        uint64_t reserve = all / LEFT_SHARE < LEFT_MOST ? all / LEFT_SHARE : LEFT_MOST;
+        if (index >= MALLOW_LARGE_RINGS && left < reserve)
+            return 0;
+        while (words > least && 8 * words > left / RING_SHARE)
+            words /= 2;
+    }
+    while (sys_populate(ring_start(index), 8 * words) != 0) {
+        if (words == least)
+            return 0;
+        words /= 2;
+    }
+    block->ring_words = (uint32_t)words;
+    return 1;
+}
 
 void ring_open(struct ring *ring, struct mallow_thread *block) {
     uint32_t index = thread_index(block);

@@ -27,6 +27,13 @@ struct ring {
     struct mallow_thread *block;
 };
 
+/* Makes as much of the ring of a new thread block exist as there is room for, and notes its size in the block. 0: there is
+ * none. With target_lock held. */
+int ring_create(struct mallow_thread *block);
+
+/* What the rings of so many threads take in a process file. */
+uint64_t rings_bytes(uint32_t threads);
+
 void ring_open(struct ring *ring, struct mallow_thread *block);
 
 /* ring_room where the fast way does not do: begins the next lap, or waits for mallow. */

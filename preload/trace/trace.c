@@ -1,7 +1,6 @@
 /* Tracing: each allocation and free becomes a record in its thread's ring, with the whole stack of allocations. */
+#include "trace/trace.h"
 #include "arch.h"
-#include "base/entries.h"
-#include "measure/measure.h"
 #include "trace/tracer.h"
 #include "walk/modules.h"
 
@@ -248,28 +247,40 @@ static void *trace_pvalloc(size_t size) {
     return block;
 }
 
-const struct policy trace_policy = {
-    .malloc_done = trace_malloc_done,
-    .calloc_done = trace_calloc_done,
-    .free = trace_free,
-    .realloc = trace_realloc,
-    .reallocarray = trace_reallocarray,
-    .aligned_alloc = trace_aligned_alloc,
-    .memalign = trace_memalign,
-    .posix_memalign = trace_posix_memalign,
-    .valloc = trace_valloc,
-    .pvalloc = trace_pvalloc,
-};
+/* ---- the policy ---- */
 
-const struct policy trace_policy_by_call = {
-    .malloc_done = trace_malloc_done_by_call,
-    .calloc_done = trace_calloc_done_by_call,
-    .free = trace_free_by_call,
-    .realloc = trace_realloc,
-    .reallocarray = trace_reallocarray,
-    .aligned_alloc = trace_aligned_alloc,
-    .memalign = trace_memalign,
-    .posix_memalign = trace_posix_memalign,
-    .valloc = trace_valloc,
-    .pvalloc = trace_pvalloc,
-};
+static const struct policy *trace_setup(void);
+
+static void trace_layout(struct file_layout *layout) {
+    layout->bytes += rings_bytes(layout->max_threads);
+}
+
+static void trace_forked(void) {
+    modules_forked();
+    order_forked();
+    own_tracer = NULL;
+}
+
+static void trace_thread_end(void) {
+    own_tracer = NULL;
+}
+
+/* `way` is how the size of a block is known. Of the entries three differ by it, on the hot path. */
+#define TRACE_POLICY(way)                                                                                              \
+    {                                                                                                                  \
+        .malloc_done = trace_malloc_done##way, .calloc_done = trace_calloc_done##way, .free = trace_free##way,         \
+        .realloc = trace_realloc, .reallocarray = trace_reallocarray, .aligned_alloc = trace_aligned_alloc,            \
+        .memalign = trace_memalign, .posix_memalign = trace_posix_memalign, .valloc = trace_valloc,                    \
+        .pvalloc = trace_pvalloc, .setup = trace_setup, .lost = &lost_policy, .forked = trace_forked,                  \
+        .file_layout = trace_layout, .file_opened = modules_announce_all, .thread_start = ring_create,                 \
+        .thread_end = trace_thread_end, .region = trace_region,                                                        \
+    }
+
+/* The allocator beneath is glibc's; and any other. */
+const struct policy trace_policy = TRACE_POLICY();
+static const struct policy trace_policy_by_call = TRACE_POLICY(_by_call);
+
+static const struct policy *trace_setup(void) {
+    modules_setup();
+    return real_sizes == REAL_SIZES_IN_HEADS ? &trace_policy : &trace_policy_by_call;
+}

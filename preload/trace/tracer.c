@@ -6,6 +6,8 @@
 
 #define PAGE 4096ul
 
+_Thread_local struct tracer *own_tracer __attribute__((tls_model("initial-exec")));
+
 /* By block index. Entries live as long as the process image. */
 static struct tracer **tracers;
 

@@ -40,6 +40,14 @@ struct tracer {
     struct pending pending[PENDING_MOST];
 };
 
+/* The calling thread's, or NULL. */
+extern _Thread_local struct tracer *own_tracer __attribute__((tls_model("initial-exec"))) HIDDEN;
+
+/* The same; NULL also in a copied image. */
+static inline struct tracer *thread_tracer(void) {
+    return (struct tracer *)((uintptr_t)own_tracer & image_alive);
+}
+
 /* A thread's first event: takes a block, and says so in its ring. No handler may leave this by longjmp. */
 COLD struct tracer *tracer_enter(void);
 
