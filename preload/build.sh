@@ -10,7 +10,7 @@ shift
 rooms=${*:-count walk trace sample measure}
 cc=${CC:-cc}
 processor=$("$cc" -dumpmachine | cut -d - -f 1)
-set -- "$table"
+set -- "$table" "$here/arch/$processor"/*.c
 for room in base $rooms; do
     set -- "$@" "$here/$room"/*.c
 done

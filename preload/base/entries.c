@@ -72,16 +72,3 @@ MALLOW_OTHER(X)
 EXPORT size_t malloc_usable_size(void *block) {
     return UNLIKELY(is_owned(block)) ? policy.usable_size_owned(block) : real.malloc_usable_size(block);
 }
-
-void policy_install(const struct policy *from) {
-#define X(name, result, parameters, arguments) __atomic_store_n(&policy.name, from->name, __ATOMIC_RELEASE);
-    X(malloc_done, , , )
-    X(calloc_done, , , )
-    X(malloc_due, , , )
-    X(calloc_due, , , )
-    X(free_owned, , , )
-    X(usable_size_owned, , , )
-    MALLOW_OTHER(X)
-    __atomic_store_n(&policy.free, from->free != NULL ? from->free : real.free, __ATOMIC_RELEASE);
-#undef X
-}

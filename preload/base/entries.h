@@ -74,10 +74,10 @@ struct policy {
     const struct policy *(*setup)(void);
     /* From the library's constructor. */
     void (*loaded)(void);
-    /* Nothing more is to be recorded in this image. NULL: the allocator beneath is called directly from then on. */
+    /* Nothing more is to be recorded in this image. */
     void (*over)(enum mallow_over why);
-    /* Serves once events can be counted as lost alone. NULL: the recording goes on as it can. */
-    const struct policy *lost;
+    /* From here on events can be counted as lost alone. NULL: the recording goes on as it can. */
+    void (*lose)(void);
     /* The image ends at once: by _exit or exit_group. */
     void (*exit_at_once)(void);
     /* Around fork: in the parent before it and after it, and in the child, also in one that a bare clone made. */
@@ -102,7 +102,7 @@ struct policy {
 /* The entry functions that serve. */
 extern struct policy policy HIDDEN;
 
-/* That of the control page's mode, for its hooks; no_policy where nothing is recorded. */
+/* That of the control page's mode, for its hooks; one without any where nothing is recorded. */
 extern const struct policy *recording HIDDEN;
 
 /* policies.c: by enum mallow_mode; NULL: this build does not have it. */
@@ -112,6 +112,8 @@ extern const struct policy no_policy HIDDEN; /* nothing: the allocator beneath a
 
 /* Puts a policy's entry functions in place. Each pointer is replaced by itself: all policies can serve at any moment. */
 void policy_install(const struct policy *from);
+/* The `over` of policies that have nothing else to do: the allocator beneath is called directly from then on. */
+void policy_remove(enum mallow_over why);
 
 /*
  * Bytes that the thread may allocate before the policy is to see an allocation: entries.c counts down in place. 0 in a thread

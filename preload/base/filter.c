@@ -7,7 +7,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/futex.h>
 #include <linux/seccomp.h>
@@ -28,7 +27,7 @@ static system_call *next_syscall;
 /* What samples need, and what their threads do: with the arguments that filters look at. */
 #define NEEDED(call, ...)                                                                                              \
     {                                                                                                                  \
-        .nr = SYS_##call, .arch = AUDIT_ARCH_X86_64, .args = { __VA_ARGS__ }                                           \
+        .nr = SYS_##call, .arch = ARCH_AUDIT, .args = { __VA_ARGS__ }                                                  \
     }
 static const struct seccomp_data needed[] = {
     NEEDED(madvise, 4096, 4096, MADV_DONTNEED),

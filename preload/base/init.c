@@ -3,6 +3,7 @@
  *
  * The entry points start out at functions that initialise and then call again, so there is no test for it afterwards.
  */
+#include "arch.h"
 #include "base/entries.h"
 #include "base/exec.h"
 #include "base/reader.h"
@@ -14,58 +15,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define PAGE 4096
-
-struct target target;
-uint32_t target_lock;
-
-/* Alone on its page, see target.h. */
-static _Alignas(PAGE) union {
-    uintptr_t alive;
-    char page[PAGE];
-} alive_page;
-extern uintptr_t image_alive __attribute__((alias("alive_page")));
-
-const struct policy *recording = &no_policy;
-
-/* The policy whose entry functions serve while nothing is lost. */
-static const struct policy *serving = &no_policy;
-
-/* Events are counted as lost, and no more; or not even that. */
-static int losing, over;
-
-void target_over(void) {
-    if (recording->over != NULL)
-        recording->over(MALLOW_OVER_NOT);
-    else
-        policy_install(&no_policy);
-    __atomic_store_n(&over, 1, __ATOMIC_RELAXED);
-}
-
-int target_is_over(void) {
-    return __atomic_load_n(&over, __ATOMIC_RELAXED) || __atomic_load_n(&losing, __ATOMIC_RELAXED);
-}
-
-void target_lose(void) {
-    if (recording->lost == NULL || target_is_over())
-        return;
-    __atomic_store_n(&losing, 1, __ATOMIC_RELAXED);
-    policy_install(recording->lost);
-}
-
-void target_forked(void) {
-    target_lock = 0;
-    if (losing && !over) {
-        losing = 0;
-        policy_install(serving);
-    }
-    thread_forked();
-    if (recording->forked != NULL)
-        recording->forked();
-    target.process = NULL;
-    image_alive = 0;
-}
 
 /* Finds a variable in a block of NUL-terminated settings; NULL when it is not there. */
 static const char *setting(const char *at, const char *end, const char *name) {
@@ -103,38 +52,6 @@ static int find_directory(void) {
     return value != NULL && value[0] == '/' && text_copy(target.named, value, sizeof target.named) == strlen(value);
 }
 
-static long control_in(const char *directory, int flags) {
-    char path[MALLOW_DIRECTORY + 16];
-    size_t length = text_copy(path, directory, MALLOW_DIRECTORY);
-    memcpy(path + length, "/control", 9);
-    return sys_open(path, flags | O_NOFOLLOW, 0);
-}
-
-/* A mount namespace may have a /dev/shm of its own. Where it has mallow's process in its /proc, and that may be looked into, the
- * directory is below that process's root: its name tells the pid. */
-long target_open_control(char directory[MALLOW_DIRECTORY], int flags) {
-    text_copy(directory, target.named, MALLOW_DIRECTORY);
-    long fd = control_in(directory, flags);
-    if (fd != -2) /* ENOENT */
-        return fd;
-    static const char begin[] = "/mallow-";
-    const char *pid = strrchr(target.named, '/');
-    if (pid == NULL || strncmp(pid, begin, sizeof begin - 1) != 0)
-        return fd;
-    for (pid += sizeof begin - 1; *pid == '0';)
-        pid++;
-    size_t digits = strspn(pid, "0123456789");
-    if (digits == 0 || digits > 10 || strlen(target.named) + digits + 16 > MALLOW_DIRECTORY)
-        return fd;
-    char *at = directory + text_copy(directory, "/proc/", MALLOW_DIRECTORY);
-    memcpy(at, pid, digits);
-    at += digits;
-    memcpy(at, "/root", 5);
-    text_copy(at + 5, target.named, MALLOW_DIRECTORY - (size_t)(at + 5 - directory));
-    long other = control_in(directory, flags);
-    return other < 0 ? fd : other;
-}
-
 /* Mallow's is the first of LD_PRELOAD. */
 static void find_library(void) {
     const char *value = getenv("LD_PRELOAD");
@@ -152,7 +69,7 @@ static struct mallow_control *open_control(void) {
     uint64_t bytes;
     struct mallow_control *control = NULL;
     if (sys_size((int)fd, &bytes) == 0 && bytes >= sizeof *control)
-        control = sys_map((int)fd, PAGE, 1);
+        control = sys_map((int)fd, sizeof *control, 1);
     sys_close((int)fd);
     if (control == NULL)
         return NULL;
@@ -162,7 +79,7 @@ static struct mallow_control *open_control(void) {
         control->max_depth <= MALLOW_DEPTH_LIMIT && control->small_ring_words > 2 * control->max_depth &&
         (policies[control->mode]->reads_later || !reader_is_gone(control)))
         return control;
-    sys_unmap(control, PAGE);
+    sys_unmap(control, sizeof *control);
     return NULL;
 }
 
@@ -182,7 +99,7 @@ COLD static int start(void) {
     }
     starting = 1;
     int saved_errno = errno;
-    real_resolve();
+    real_resolve(&real);
     /* More look-ups follow: what they allocate is the real allocator's by now, and not the arena's. */
     policy_install(&no_policy);
     if (find_directory()) {
@@ -190,13 +107,11 @@ COLD static int start(void) {
         target.control = open_control();
     }
     if (target.control != NULL) {
-        sys_wipe_on_fork(&alive_page, sizeof alive_page);
+        sys_wipe_on_fork(&image_alive, ARCH_PAGE);
         image_alive = UINTPTR_MAX;
-        serving = recording = policies[target.control->mode];
-        if (recording->setup != NULL)
-            serving = recording->setup();
+        recording = policies[target.control->mode];
+        policy_install(recording->setup != NULL ? recording->setup() : recording);
     }
-    policy_install(serving);
     starting = 0;
     __atomic_store_n(&started, 2, __ATOMIC_RELEASE);
     sys_futex_wake((uint32_t *)&started);
@@ -211,10 +126,6 @@ extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (
 extern void *__dso_handle HIDDEN;
 #pragma weak pthread_atfork
 
-static void in_child(void) {
-    target_forked();
-}
-
 /* Before the constructors of other rooms. */
 __attribute__((constructor(101))) static void load(void) {
     start();
@@ -223,9 +134,9 @@ __attribute__((constructor(101))) static void load(void) {
         return;
     thread_setup();
     if (__register_atfork != NULL)
-        __register_atfork(recording->fork_begins, recording->fork_ended, in_child, &__dso_handle);
+        __register_atfork(recording->fork_begins, recording->fork_ended, target_forked, &__dso_handle);
     else if (pthread_atfork != NULL)
-        pthread_atfork(recording->fork_begins, recording->fork_ended, in_child);
+        pthread_atfork(recording->fork_begins, recording->fork_ended, target_forked);
     if (recording->loaded != NULL)
         recording->loaded();
 }
@@ -279,3 +190,21 @@ const struct policy no_policy = {.malloc_done = none_done,
                                  MALLOW_OTHER(X)
 #undef X
 };
+
+void policy_install(const struct policy *from) {
+#define X(name, result, parameters, arguments) __atomic_store_n(&policy.name, from->name, __ATOMIC_RELEASE);
+    X(malloc_done, , , )
+    X(calloc_done, , , )
+    X(malloc_due, , , )
+    X(calloc_due, , , )
+    X(free_owned, , , )
+    X(usable_size_owned, , , )
+    MALLOW_OTHER(X)
+    __atomic_store_n(&policy.free, from->free != NULL ? from->free : real.free, __ATOMIC_RELEASE);
+#undef X
+}
+
+void policy_remove(enum mallow_over why) {
+    (void)why;
+    policy_install(&no_policy);
+}

@@ -1,4 +1,5 @@
 /* The process file: its size, its header. preload/base/wire.h draws it. */
+#include "arch.h"
 #include "base/entries.h"
 #include "base/reader.h"
 #include "base/target.h"
@@ -7,12 +8,10 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#define PAGE 4096ul
-
 struct file_layout file_layout(uint32_t max_threads, uint64_t most) {
     struct file_layout l = {.max_threads = max_threads, .most = most};
     l.threads = sizeof(struct mallow_process) + MALLOW_MAX_MODULES * sizeof(struct mallow_module);
-    l.part = l.bytes = (l.threads + max_threads * sizeof(struct mallow_thread) + PAGE - 1) & ~(PAGE - 1);
+    l.part = l.bytes = (l.threads + max_threads * sizeof(struct mallow_thread) + ARCH_PAGE - 1) & ~(ARCH_PAGE - 1);
     return l;
 }
 

@@ -151,7 +151,7 @@ static enum real_sizes sizes_of(const struct allocator *found) {
     return library == library_of(function) ? REAL_SIZES_IN_HEADS : REAL_SIZES_BY_CALL;
 }
 
-void real_resolve(void) {
+void real_resolve(struct allocator *out) {
     struct allocator found;
 #define X(name, result, parameters, arguments)                                                                         \
     {                                                                                                                  \
@@ -167,5 +167,5 @@ void real_resolve(void) {
         found.realloc = realloc_after_bootstrap;
         found.malloc_usable_size = bootstrap_malloc_usable_size;
     }
-    real = found;
+    *out = found;
 }

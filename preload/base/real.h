@@ -4,8 +4,8 @@
 
 #include "base/entries.h"
 
-/* Fills `real`. Calls of the allocator that dlsym makes meanwhile must go to bootstrap. */
-void real_resolve(void);
+/* Finds the allocator beneath. Calls of the allocator that dlsym makes meanwhile must go to bootstrap. */
+void real_resolve(struct allocator *found);
 
 extern const struct allocator bootstrap HIDDEN;
 

@@ -21,8 +21,6 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-#define PAGE 4096ul
-
 #define CALL6(number, a, b, c, d, e, f)                                                                                \
     arch_syscall((number), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 #define CALL4(number, a, b, c, d) CALL6(number, a, b, c, d, 0, 0)
@@ -220,8 +218,8 @@ void sys_unmap(void *start, size_t bytes) {
 }
 
 long sys_populate(void *start, size_t bytes) {
-    uintptr_t first = (uintptr_t)start & ~(PAGE - 1);
-    uintptr_t end = ((uintptr_t)start + bytes + PAGE - 1) & ~(PAGE - 1);
+    uintptr_t first = (uintptr_t)start & ~(ARCH_PAGE - 1);
+    uintptr_t end = ((uintptr_t)start + bytes + ARCH_PAGE - 1) & ~(ARCH_PAGE - 1);
     long error;
     do
         error = CALL3(SYS_madvise, first, end - first, MADV_POPULATE_WRITE);
@@ -230,7 +228,7 @@ long sys_populate(void *start, size_t bytes) {
         return error;
     /* The kernel itself writes one byte a page: where it cannot, that is EFAULT and no signal. */
     long self = sys_getpid();
-    for (uintptr_t at = first; at < end; at += PAGE) {
+    for (uintptr_t at = first; at < end; at += ARCH_PAGE) {
         char zero = 0;
         struct {
             void *base;

@@ -35,16 +35,16 @@ extern uintptr_t image_alive HIDDEN;
  * code can run. */
 extern uint32_t target_lock;
 
-/* init.c: stops recording in this process for good: from here on calls go straight to the real allocator. */
+/* Stops recording in this process for good: from here on calls go straight to the real allocator. */
 void target_over(void);
-/* init.c: events of this process are counted as lost from here on; a forked child is recorded anew. */
+/* Events of this process are counted as lost from here on; a forked child is recorded anew. */
 void target_lose(void);
 /* Whether either was called. */
 int target_is_over(void);
-/* init.c: forgets the parent's file in a child; the next event makes the child's own. */
-void target_forked(void);
+/* In a forked child: 1 when events were counted as lost, and need not be any more. */
+int target_regains(void);
 
-/* init.c: opens DIR/control as a program that is executed now would, and writes the DIR that it is reached by. A descriptor,
+/* Opens DIR/control as a program that is executed now would, and writes the DIR that it is reached by. A descriptor,
  * or -errno. */
 long target_open_control(char directory[MALLOW_DIRECTORY], int flags);
 
@@ -100,7 +100,7 @@ void thread_setup(void);
 int thread_watch_end(void);
 /* The calling thread's id. */
 uint32_t thread_id(void);
-/* In a forked child: this thread has no block. */
-void thread_forked(void);
+/* In a child: forgets the parent's file and this thread's block; the next event makes the child's own. */
+void target_forked(void);
 
 #endif

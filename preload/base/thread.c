@@ -85,13 +85,18 @@ int thread_watch_end(void) {
     return 1;
 }
 
-void thread_forked(void) {
+void target_forked(void) {
+    target_lock = 0;
     own_block = own_counters = NULL;
     entering = 0;
     refused.until_ns = refused.pause_ns = 0;
     /* A child made by a bare clone has its parent's id in its control block. */
     if (tid_offset != 0 && filter_is_none() && thread_id() != (uint32_t)sys_gettid())
         tid_offset = 0;
+    if (recording->forked != NULL)
+        recording->forked();
+    target.process = NULL;
+    image_alive = 0;
 }
 
 /* Invariant: a block is written by the thread that moved owner from FREE to OWNED, and by no other until FREE again. */

@@ -111,4 +111,5 @@ const struct policy count_policy = {
     .posix_memalign = count_posix_memalign,
     .valloc = count_valloc,
     .pvalloc = count_pvalloc,
+    .over = policy_remove,
 };

@@ -4,14 +4,6 @@
 #include "sample/sampler.h"
 
 _Thread_local struct countdown countdown __attribute__((tls_model("initial-exec")));
-int sample_is_over;
-
-void sample_over(enum mallow_over why) {
-    __atomic_store_n(&sample_is_over, 1, __ATOMIC_RELAXED);
-    if (book != NULL && why != MALLOW_OVER_NOT)
-        __atomic_store_n(&book->over, why, __ATOMIC_RELAXED);
-}
-
 /* The period to draw with; 0: nothing is to be picked. */
 static uint32_t period_now(void) {
     const struct mallow_control *control = target.control;

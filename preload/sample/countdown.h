@@ -8,6 +8,7 @@
 #include "base/entries.h"
 #include "base/target.h"
 #include "sample/exponential.h"
+#include "sample/sample_log.h"
 
 /*
  * A thread's countdown to its next picked byte. allowance + rest is what was drawn: rest is kept apart so that a thread looks
@@ -21,11 +22,6 @@ struct countdown {
 };
 
 extern _Thread_local struct countdown countdown __attribute__((tls_model("initial-exec"))) HIDDEN;
-extern int sample_is_over HIDDEN;
-
-/* Nothing is picked from here on; slots are served to the end. */
-void sample_over(enum mallow_over why);
-
 static inline int is_sampling(const struct mallow_control *control) {
     return __atomic_load_n(&control->mode, __ATOMIC_RELAXED) == MALLOW_MODE_SAMPLE &&
            __atomic_load_n(&control->epoch, __ATOMIC_RELAXED) != MALLOW_EPOCH_OVER &&

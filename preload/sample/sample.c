@@ -4,6 +4,8 @@
  * picked does not depend on it.
  */
 #include "sample/sample.h"
+#include "arch.h"
+#include "sample/countdown.h"
 #include "sample/image_end.h"
 #include "sample/sample_log.h"
 #include "sample/sampler.h"
@@ -195,6 +197,11 @@ static inline ALWAYS_INLINE int end_here(void *block, uint32_t kind, const void 
 
 int sample_end(void *block, uint32_t kind, const void *moved_to, struct sampler *s) {
     return end_here(block, kind, moved_to, s);
+}
+
+COLD void sampler_flush(struct sampler *s) {
+    while (s->pendings > 0)
+        sample_end(s->pending[--s->pendings], MALLOW_END_FREED, NULL, NULL);
 }
 
 /* In a handler that interrupted our work, or where no sampler can be had. */
@@ -397,16 +404,14 @@ static int sample_posix_memalign(void **result, size_t alignment, size_t size) {
     return 0;
 }
 
-#define PAGE 4096ul
-
 static void *sample_valloc(size_t size) {
-    void *block = aligned(PAGE, size, size, MALLOW_FAMILY_VALLOC, CALLER);
+    void *block = aligned(ARCH_PAGE, size, size, MALLOW_FAMILY_VALLOC, CALLER);
     return block != NULL ? block : real.valloc(size);
 }
 
 static void *sample_pvalloc(size_t size) {
-    size_t bytes = (size + PAGE - 1) & ~(PAGE - 1);
-    void *block = bytes >= size ? aligned(PAGE, size, bytes, MALLOW_FAMILY_PVALLOC, CALLER) : NULL;
+    size_t bytes = (size + ARCH_PAGE - 1) & ~(ARCH_PAGE - 1);
+    void *block = bytes >= size ? aligned(ARCH_PAGE, size, bytes, MALLOW_FAMILY_PVALLOC, CALLER) : NULL;
     return block != NULL ? block : real.pvalloc(size);
 }
 
@@ -448,6 +453,10 @@ static void sample_file_opened(void) {
 static void sample_forked(void) {
     modules_forked();
     sample_forked_child();
+    if (filter_is_none()) /* it calls the kernel; else nothing is drawn any more */
+        dice_forked();
+    countdown = (struct countdown){0};
+    allowance = 0;
 }
 
 const struct policy sample_policy = {

@@ -1,11 +1,10 @@
 /* See sample_log.h. */
 #include "sample/sample_log.h"
+#include "arch.h"
 #include "base/filter.h"
 #include "base/target.h"
 
 #include <string.h>
-
-#define PAGE 4096ul
 
 /* Pages of the file are made to exist in pieces of these many bytes. */
 #define ENDS_PIECE   (64ul << 10)
@@ -35,7 +34,7 @@ static struct {
 #define KNOWN_FIRST 1024u
 
 static uint64_t in_pages(uint64_t bytes) {
-    return (bytes + PAGE - 1) & ~(PAGE - 1);
+    return (bytes + ARCH_PAGE - 1) & ~(ARCH_PAGE - 1);
 }
 
 uint64_t book_layout(struct mallow_sampling *s, const struct file_layout *layout) {
@@ -87,11 +86,19 @@ static int make(void *part, uint64_t *made, uint64_t bytes, uint64_t piece, uint
 
 static int make_slots(uint32_t slots) {
     uint64_t size = sizeof *book_slots;
-    return make(book_slots, &slots_made, slots * size, PAGE, book->max_slots * size);
+    return make(book_slots, &slots_made, slots * size, ARCH_PAGE, book->max_slots * size);
 }
 
 static int make_stacks(uint64_t bytes) {
     return bytes <= book->stacks_bytes && make(stacks, &stacks_made, bytes, STACKS_PIECE, book->stacks_bytes);
+}
+
+int sample_is_over;
+
+void sample_over(enum mallow_over why) {
+    __atomic_store_n(&sample_is_over, 1, __ATOMIC_RELAXED);
+    if (book != NULL && why != MALLOW_OVER_NOT)
+        __atomic_store_n(&book->over, why, __ATOMIC_RELAXED);
 }
 
 /* ---- stacks ---- */

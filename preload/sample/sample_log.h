@@ -27,6 +27,11 @@ uint32_t book_stack(const struct unwinder *unwinder, uint32_t generation);
 /* Numbers of the file, NULL before there is one. */
 extern struct mallow_sampling *book HIDDEN;
 
+extern int sample_is_over HIDDEN;
+
+/* Nothing is picked from here on; slots are served to the end. */
+void sample_over(enum mallow_over why);
+
 /* Its entries; of the ends, how many exist. */
 extern struct mallow_slot *book_slots HIDDEN;
 extern struct mallow_end *book_ends HIDDEN;

@@ -1,6 +1,5 @@
 /* See sampler.h. */
 #include "sample/sampler.h"
-#include "sample/sample.h"
 #include "sample/sample_log.h"
 #include "walk/modules.h"
 
@@ -81,10 +80,6 @@ void sample_forked_child(void) {
     forking = 0;
     entering = 0;
     opened = opened < 0 ? -1 : 0;
-    if (filter_is_none()) /* it calls the kernel; else nothing is drawn any more */
-        dice_forked();
-    countdown = (struct countdown){0};
-    allowance = 0;
     for (struct sampler *s = samplers; s != NULL; s = s->next) {
         if (s != own_sampler)
             s->owned = 0;
@@ -214,11 +209,6 @@ COLD int sampler_abandoned(struct sampler *s, uint64_t sp) {
     unwind_adopt(&s->begins.unwinder);
     unwind_adopt(&s->ends.unwinder);
     return 1;
-}
-
-COLD void sampler_flush(struct sampler *s) {
-    while (s->pendings > 0)
-        sample_end(s->pending[--s->pendings], MALLOW_END_FREED, NULL, NULL);
 }
 
 COLD static void tables_come(struct sampler *s) {

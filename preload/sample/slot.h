@@ -7,6 +7,7 @@
 #ifndef MALLOW_SLOT_H
 #define MALLOW_SLOT_H
 
+#include "arch.h"
 #include "sample/slot_pool.h"
 
 #include <string.h>
@@ -19,7 +20,7 @@
 #define SLOT_LARGE (64ull << 20)
 
 static inline uint64_t slot_in_pages(uint64_t bytes) {
-    return (bytes + 4095) & ~4095ull;
+    return (bytes + ARCH_PAGE - 1) & ~(ARCH_PAGE - 1);
 }
 
 /* The slot that a block lies in, live or not; NULL for an address that no slot has had. Lock or not: of a block that the

@@ -15,7 +15,7 @@
 #define STEP (1ull << 20)
 
 static uint64_t step_bytes(void) {
-    uint64_t share = sys_data_limit() / 256 & ~4095ull;
+    uint64_t share = sys_data_limit() / 256 & ~(ARCH_PAGE - 1);
     return share < STEP ? share : STEP;
 }
 

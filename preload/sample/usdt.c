@@ -1,5 +1,6 @@
 /* See usdt.h. */
 #include "sample/usdt.h"
+#include "arch.h"
 
 #include <errno.h>
 
@@ -82,7 +83,7 @@ NOINLINE void probe_realloc(struct told old, struct told new, uint32_t period) {
 
 COLD void probe_refused(size_t size, size_t alignment) {
     if (PROBE_IS_ON(mallow, mmap_failed))
-        PROBE4(mallow, mmap_failed, size, alignment, (size + 4095) & ~4095ull, ENOMEM);
+        PROBE4(mallow, mmap_failed, size, alignment, (size + ARCH_PAGE - 1) & ~(ARCH_PAGE - 1), ENOMEM);
 }
 
 COLD void probe_overflow(size_t count, size_t size) {

@@ -71,7 +71,7 @@ static void *lost_pvalloc(size_t size) {
     return allocated(real.pvalloc(size));
 }
 
-const struct policy lost_policy = {
+static const struct policy lost_policy = {
     .malloc_done = lost_malloc_done,
     .calloc_done = lost_malloc_done,
     .free = lost_free,
@@ -83,3 +83,7 @@ const struct policy lost_policy = {
     .valloc = lost_valloc,
     .pvalloc = lost_pvalloc,
 };
+
+void lost_begin(void) {
+    policy_install(&lost_policy);
+}

@@ -256,6 +256,8 @@ static void trace_layout(struct file_layout *layout) {
 }
 
 static void trace_forked(void) {
+    if (target_regains())
+        policy_install(trace_setup());
     modules_forked();
     order_forked();
     own_tracer = NULL;
@@ -271,9 +273,9 @@ static void trace_thread_end(void) {
         .malloc_done = trace_malloc_done##way, .calloc_done = trace_calloc_done##way, .free = trace_free##way,         \
         .realloc = trace_realloc, .reallocarray = trace_reallocarray, .aligned_alloc = trace_aligned_alloc,            \
         .memalign = trace_memalign, .posix_memalign = trace_posix_memalign, .valloc = trace_valloc,                    \
-        .pvalloc = trace_pvalloc, .setup = trace_setup, .lost = &lost_policy, .forked = trace_forked,                  \
-        .file_layout = trace_layout, .file_opened = modules_announce_all, .thread_start = ring_create,                 \
-        .thread_end = trace_thread_end, .region = trace_region,                                                        \
+        .pvalloc = trace_pvalloc, .setup = trace_setup, .over = policy_remove, .lose = lost_begin,                     \
+        .forked = trace_forked, .file_layout = trace_layout, .file_opened = modules_announce_all,                      \
+        .thread_start = ring_create, .thread_end = trace_thread_end, .region = trace_region,                           \
     }
 
 /* The allocator beneath is glibc's; and any other. */

@@ -5,8 +5,8 @@
 #include "base/entries.h"
 
 extern const struct policy trace_policy HIDDEN;
-/* Counts the events of a process that can no longer be traced. */
-extern const struct policy lost_policy HIDDEN;
+/* From here on events are counted as lost: the process can no longer be traced. */
+void lost_begin(void);
 
 /* Writes that a run of a measured region begins or ends. */
 void trace_region(uint32_t number, int end, int this_thread);

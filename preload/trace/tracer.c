@@ -1,10 +1,9 @@
 /* See tracer.h. */
 #include "trace/tracer.h"
+#include "arch.h"
 #include "walk/modules.h"
 
 #include <errno.h>
-
-#define PAGE 4096ul
 
 _Thread_local struct tracer *own_tracer __attribute__((tls_model("initial-exec")));
 
@@ -69,8 +68,8 @@ int tracer_stack(struct tracer *t) {
  * first: where they are equal, a load waits for a store that is not its own, and each event writes and reads both.
  */
 static struct tracer *tracer_memory(const struct mallow_thread *block, uint64_t bytes) {
-    char *page = sys_memory(bytes + PAGE);
-    return page == NULL ? NULL : (struct tracer *)(page + (((uint64_t)block + PAGE / 2) & (PAGE - 1)));
+    char *page = sys_memory(bytes + ARCH_PAGE);
+    return page == NULL ? NULL : (struct tracer *)(page + (((uint64_t)block + ARCH_PAGE / 2) & (ARCH_PAGE - 1)));
 }
 
 COLD static struct tracer *tracer_make(struct mallow_thread *block) {

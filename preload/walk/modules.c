@@ -1,5 +1,6 @@
 /* See modules.h. */
 #include "walk/modules.h"
+#include "arch.h"
 #include "base/filter.h"
 #include "base/lock.h"
 #include "base/reader.h"
@@ -11,8 +12,6 @@
 #include <link.h>
 #include <string.h>
 #include <sys/auxv.h>
-
-#define PAGE 4096ul
 
 uint32_t modules_generation;
 int modules_wait = 1;
@@ -72,7 +71,7 @@ static int search_module(struct dl_phdr_info *info, size_t size, void *context) 
     }
     if (search->pc < low || search->pc >= high)
         return 0;
-    search->found = (struct found){low & ~(PAGE - 1), high, info->dlpi_phdr, info->dlpi_name};
+    search->found = (struct found){low & ~(ARCH_PAGE - 1), high, info->dlpi_phdr, info->dlpi_name};
     return 1;
 }
 
@@ -90,7 +89,7 @@ static void mend_program(const struct link_map *map, struct found *found) {
         low = begin < low ? begin : low;
         high = end > high ? end : high;
     }
-    low &= ~(PAGE - 1);
+    low &= ~(ARCH_PAGE - 1);
     if (low <= found->start && found->end <= high) {
         found->start = low;
         found->end = high;
@@ -151,14 +150,14 @@ __attribute__((visibility("default"))) int dlclose(void *handle) {
 static uint32_t build_id(uint64_t start, uint64_t end, uint8_t *out, uint32_t size) {
     const ElfW(Ehdr) *elf = (const ElfW(Ehdr) *)start;
     if (memcmp(elf->e_ident, ELFMAG, SELFMAG) != 0 || elf->e_phentsize != sizeof(ElfW(Phdr)) ||
-        elf->e_phoff + elf->e_phnum * sizeof(ElfW(Phdr)) > PAGE)
+        elf->e_phoff + elf->e_phnum * sizeof(ElfW(Phdr)) > ARCH_PAGE)
         return 0;
     const ElfW(Phdr) *segments = (const ElfW(Phdr) *)(start + elf->e_phoff);
     uint64_t base = UINT64_MAX;
     for (int i = 0; i < elf->e_phnum; i++)
         if (segments[i].p_type == PT_LOAD && segments[i].p_vaddr < base)
             base = segments[i].p_vaddr;
-    base &= ~(PAGE - 1);
+    base &= ~(ARCH_PAGE - 1);
     for (int i = 0; i < elf->e_phnum; i++) {
         uint64_t at = start + segments[i].p_vaddr - base, stop = at + segments[i].p_memsz;
         if (segments[i].p_type != PT_NOTE || at < start || stop > end || stop < at)

@@ -1,18 +1,8 @@
 /* See unwind.h. */
 #include "walk/unwind.h"
+#include "arch.h"
 #include "base/sys.h"
 #include "walk/modules.h"
-
-#include <pthread.h>
-#include <sys/auxv.h>
-
-#define PAGE 4096ull
-
-/* The kernel keeps at least this much room below the top of the main thread's stack free of other mappings. */
-#define MAIN_STACK_ROOM (128ull << 20)
-
-/* As far a thread's stack may grow between two of its events. Beyond that it is walked as one that is not its own. */
-#define THREAD_STACK_STEP (8ull << 20)
 
 /*
  * Rules by pc, shared by all threads: pc << 16 | quick rule. One word an entry, so a reader sees a whole entry or
@@ -42,42 +32,6 @@ static const uint64_t no_return_address;
 uint64_t unwind_bytes(uint32_t limit) {
     return PLACES_BEFORE * sizeof(struct place) +
            (uint64_t)limit * 2 * (sizeof(struct place) + sizeof(struct state) + sizeof(struct check));
-}
-
-void unwind_adopt(struct unwinder *u) {
-    uint64_t here = (uint64_t)__builtin_frame_address(0);
-    u->depth = u->filled = 0;
-    u->forget = 1;
-    u->floor = 0;
-    /* The kernel puts the random bytes that AT_RANDOM points to above everything on the main stack. */
-    u->high = getauxval(AT_RANDOM) & ~7ull;
-    u->low = u->high - MAIN_STACK_ROOM;
-    if (here - u->low < u->high - u->low) {
-        u->floor = u->low;
-        return;
-    }
-    /* C libraries put a thread's control block on top of its stack, also of one that the program made. How far the
-     * stack reaches down is learned as it is used: to ask the library takes a lock that this thread may hold. */
-    u->low = u->high = (uint64_t)pthread_self() & ~7ull;
-}
-
-/* The thread is further down its stack than ever before, or on a stack of the program's own making: 1 when all pages
- * from sp up to the known part can be read. */
-COLD static int stack_grew(struct unwinder *u, uint64_t sp) {
-    if (sp >= u->low || sp < u->floor || u->low - sp > THREAD_STACK_STEP)
-        return 0;
-    uint64_t low = u->low & ~(PAGE - 1);
-    for (; low > sp; low -= PAGE)
-        if (!sys_readable(low - PAGE)) {
-            u->floor = low;
-            return 0;
-        }
-    u->low = low;
-    return 1;
-}
-
-int unwind_owns(struct unwinder *u, uint64_t address) {
-    return LIKELY(address - u->low < u->high - u->low) || stack_grew(u, address);
 }
 
 /* Programs that are counted alone, or have no room for it, do without. */
@@ -155,15 +109,6 @@ static inline uint64_t rule_key(uint64_t pc) {
 uint32_t unwind_rule(uint64_t pc) {
     uint32_t rule = rule_of(rule_key(pc));
     return rule == RULE_UNKNOWN ? FRAME_POINTER_RULE : rule;
-}
-
-int unwind_extend(uint64_t *high, uint64_t to) {
-    if (to - *high > 64 * PAGE)
-        return 0;
-    for (; *high < to; *high += PAGE)
-        if (!sys_readable(*high))
-            return 0;
-    return 1;
 }
 
 /* What a step out of a frame came to. */
@@ -259,7 +204,7 @@ COLD static enum step step_rule(struct unwinder *u, struct walk *w, struct state
         if (!rule->signal_frame)
             return STEP_CUT;
         w->foreign = !unwind_owns(u, cfa);
-        w->high = w->foreign ? (cfa | (PAGE - 1)) + 1 : u->high;
+        w->high = w->foreign ? (cfa | (ARCH_PAGE - 1)) + 1 : u->high;
         if (w->foreign && !sys_readable(cfa & ~7ull))
             return STEP_CUT;
         w->sp = cfa;
@@ -267,30 +212,6 @@ COLD static enum step step_rule(struct unwinder *u, struct walk *w, struct state
     }
     w->sp = cfa;
     return ra_slot == cfa - 8 ? STEP_ON : STEP_ONCE;
-}
-
-/*
- * Where there is no table, an address is taken for a return address if a call instruction ends there: e8 with 4 bytes,
- * or ff /2 with what its operand needs, 2 to 7 bytes in all. Code that is unmapped in between would be that of a frame
- * under way.
- */
-COLD int unwind_follows_call(uint64_t pc) {
-    uint8_t code[8];
-    if (pc < PAGE || pc >> 47 != 0 || !sys_readable(pc - sizeof code))
-        return 0;
-    memcpy(code, (const void *)(pc - sizeof code), sizeof code);
-    if (code[3] == 0xe8)
-        return 1;
-    for (unsigned length = 2; length <= 7; length++) {
-        const uint8_t *at = &code[sizeof code - length];
-        unsigned mode = at[1] >> 6, memory = at[1] & 7, has_index = mode != 3 && memory == 4;
-        unsigned displacement = mode == 1 ? 1 : mode == 2 || (mode == 0 && memory == 5) ? 4 : 0;
-        if (mode == 0 && has_index && length > 2 && (at[2] & 7) == 5)
-            displacement = 4;
-        if (at[0] == 0xff && (at[1] >> 3 & 7) == 2 && length == 2 + has_index + displacement)
-            return 1;
-    }
-    return 0;
 }
 
 /* Steps a frame that no table describes, as if it kept a frame pointer. It may not: the stack is cut for its readers,
@@ -303,7 +224,7 @@ COLD static enum step step_frame_pointer(struct walk *w, struct state *s) {
     if (pc == 0)
         return STEP_END;
     /* Where rbp was no frame pointer, what it led to is seldom code. */
-    if ((module_find(pc - 1) == NULL && pc - from + JIT_REACH > 2 * JIT_REACH) || !unwind_follows_call(pc))
+    if ((module_find(pc - 1) == NULL && pc - from + JIT_REACH > 2 * JIT_REACH) || !arch_follows_call(pc))
         return STEP_CUT;
     s->flags |= STATE_USES_RBP | STATE_UNSURE_STEP;
     s->rbp_slot = rbp;
@@ -318,7 +239,7 @@ COLD static enum step step_without_rule(struct walk *w, struct state *s) {
     const struct module *module = module_find(rule_key(w->pc));
     if (module != NULL && module->table != NULL)
         return STEP_CUT;
-    if (module == NULL && (w->pc & MALLOW_EXACT_PC) == 0 && !unwind_follows_call(w->pc))
+    if (module == NULL && (w->pc & MALLOW_EXACT_PC) == 0 && !arch_follows_call(w->pc))
         return STEP_STRAY;
     return step_frame_pointer(w, s);
 }
@@ -498,7 +419,7 @@ void unwind(struct unwinder *u, uint64_t first_pc, uint64_t first_sp, uint64_t f
     int foreign = 0;
     if (UNLIKELY(!unwind_owns(u, sp))) {
         foreign = 1;
-        high = (sp | (PAGE - 1)) + 1; /* the page is in use */
+        high = (sp | (ARCH_PAGE - 1)) + 1; /* the page is in use */
         candidate = places;
         forget = 1;
     }

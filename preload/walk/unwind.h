@@ -91,9 +91,6 @@ void unwind(struct unwinder *unwinder, uint64_t pc, uint64_t sp, uint64_t rbp);
 /* Whether a walk from this state would find the last one's stack, whole and unchanged. Then that is as if it was walked. */
 int unwind_same(struct unwinder *unwinder, uint64_t pc, uint64_t sp, uint64_t rbp);
 
-/* Whether an address is canonical and right behind a call instruction. Costs a system call. */
-int unwind_follows_call(uint64_t pc);
-
 /* The rule, in the quick form where it has one, of a frame with this pc. One that no table describes is stepped as if it
  * kept a frame pointer, and that is its rule. */
 uint32_t unwind_rule(uint64_t pc);

@@ -8,8 +8,7 @@
 #include "walk/modules.h"
 #include "walk/unwind.h"
 
-#define PAGE 4096ull
-#define RSP  MALLOW_CFA_RSP
+#define RSP MALLOW_CFA_RSP
 
 /* Registers, in the order of enum mallow_saved with rsp last; the "return address" is the pc. */
 struct registers {
@@ -116,14 +115,14 @@ static int step(struct unwinder *u, struct registers *r, const struct mallow_rul
             return -1;
         if (rule->signal_frame) {
             next.foreign = !unwind_owns(u, cfa);
-            next.high = next.foreign ? (cfa | (PAGE - 1)) + 1 : u->high;
+            next.high = next.foreign ? (cfa | (ARCH_PAGE - 1)) + 1 : u->high;
             if (next.foreign && !sys_readable(cfa & ~7ull))
                 return -1;
         }
     }
     if (next.value[MALLOW_RA] == 0)
         return 0;
-    if (rule == &frame_pointer_rule && !unwind_follows_call(next.value[MALLOW_RA]))
+    if (rule == &frame_pointer_rule && !arch_follows_call(next.value[MALLOW_RA]))
         return -1;
     if (rule->signal_frame)
         next.value[MALLOW_RA] |= MALLOW_EXACT_PC;
@@ -136,7 +135,7 @@ COLD uint32_t unwind_full(struct unwinder *u, uint64_t sp, uint8_t *cut) {
     arch_registers(r.value);
     r.foreign = !unwind_owns(u, r.value[RSP]);
     r.lost = 0;
-    r.high = r.foreign ? (r.value[RSP] | (PAGE - 1)) + 1 : u->high;
+    r.high = r.foreign ? (r.value[RSP] | (ARCH_PAGE - 1)) + 1 : u->high;
     uint64_t key = r.value[MALLOW_RA];
     uint32_t count = 0;
     *cut = 0;

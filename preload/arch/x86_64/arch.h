@@ -2,11 +2,19 @@
 #ifndef MALLOW_ARCH_H
 #define MALLOW_ARCH_H
 
+#include <linux/audit.h>
+#include <pthread.h>
 #include <stdint.h>
+#include <sys/auxv.h>
 
 #if !defined(__x86_64__) || !defined(__linux__)
 #error "libmallow supports Linux on x86-64; another system needs its own system calls, registers and unwind rules here"
 #endif
+
+/* A page of memory. Constant here; where it is not, as on aarch64, this is to be a variable: nothing but its largest value,
+ * for what the compiler lays out, needs to be a constant. */
+#define ARCH_PAGE      4096ull
+#define ARCH_PAGE_MOST 4096
 
 /* Linux x86-64 system call convention: number in rax, arguments in rdi rsi rdx r10 r8 r9; rcx and r11 are lost.
  * Returns the value or -errno. errno itself is never touched. */
@@ -43,6 +51,24 @@ static inline void arch_registers(uint64_t out[8]) {
                      : "a"(out)
                      : "rcx", "memory");
 }
+
+/* The first address above what the main thread's stack can hold: the kernel puts the random bytes that AT_RANDOM points to
+ * above everything on it. */
+static inline uint64_t arch_main_stack_top(void) {
+    return getauxval(AT_RANDOM) & ~7ull;
+}
+
+/* The same of the calling thread, another one: C libraries put a thread's control block on top of its stack, also of one that
+ * the program made. */
+static inline uint64_t arch_thread_stack_top(void) {
+    return (uint64_t)pthread_self() & ~7ull;
+}
+
+/* Whether an address is canonical and right behind a call instruction. Costs a system call. */
+int arch_follows_call(uint64_t pc);
+
+/* As a filter of system calls sees this processor. */
+#define ARCH_AUDIT AUDIT_ARCH_X86_64
 
 /* Where a static probe is put in. */
 #define ARCH_NOP "nop"

@@ -80,6 +80,8 @@ impl Workshop {
             "walk/numbers.c",
             "walk/unwind.c",
             "walk/unwind_full.c",
+            "walk/stack_bounds.c",
+            "arch/x86_64/call.c",
             "walk/modules.c",
             "base/reader.c",
             "base/sys.c",
