@@ -56,7 +56,7 @@ EXPORT void *calloc(size_t count, size_t size) {
         return NULL;
     struct mallow_thread *mine = counting_block();
     if (UNLIKELY(mine == NULL))
-        return policy.calloc_done(block, count * size); /* it succeeded: no overflow */
+        return policy.calloc_done(block, count, size); /* it succeeded: count * size does not overflow */
     mine->counter[MALLOW_FAMILY_CALLOC].allocations++;
     mine->counter[MALLOW_FAMILY_CALLOC].bytes += count * size;
     return block;

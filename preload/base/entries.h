@@ -53,9 +53,9 @@ extern struct allocator real HIDDEN;
  * address where the stack begins.
  */
 struct policy {
-    /* After malloc and calloc returned a block of `size` bytes; returns the block. */
+    /* After malloc and calloc returned a block; return the block. */
     void *(*malloc_done)(void *block, size_t size);
-    void *(*calloc_done)(void *block, size_t size);
+    void *(*calloc_done)(void *block, size_t count, size_t size);
     /* Instead of free on non-NULL; NULL: nothing is. */
     void (*free)(void *block);
     MALLOW_OTHER(MALLOW_MEMBER)
@@ -76,6 +76,8 @@ struct policy {
     void (*loaded)(void);
     /* Nothing more is to be recorded in this image. */
     void (*over)(enum mallow_over why);
+    /* The program shuts itself in by a filter of system calls that forbids what samples need. Before the filter is there. */
+    void (*filtered)(void);
     /* From here on events can be counted as lost alone. NULL: the recording goes on as it can. */
     void (*lose)(void);
     /* The image ends at once: by _exit or exit_group. */

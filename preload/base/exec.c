@@ -77,7 +77,7 @@ static int is_out_of_reach(long fd) {
 COLD static uint32_t *note(const char *program) {
     struct mallow_control *control = target.control;
     if (control == NULL || __atomic_load_n(&control->epoch, __ATOMIC_RELAXED) == MALLOW_EPOCH_OVER ||
-        __atomic_load_n(&filter_forbids_files, __ATOMIC_RELAXED))
+        filter_is(FILTER_FORBIDS_FILES))
         return NULL;
     uint32_t pid = (uint32_t)sys_getpid();
     if ((control->flags & MALLOW_NO_CHILDREN) && pid != control->root_pid)

@@ -12,34 +12,19 @@
 #include "base/sys.h"
 
 enum filter_state {
-    FILTER_NONE = 0,
-    FILTER_LENIENT = 1, /* what a sample needs is allowed, or refused with an error; other calls are not known to be */
-    FILTER_STRICT = 2,  /* nothing more may be called on behalf of samples */
+    FILTER_SEEN = 1, /* a filter came: what can be done without, as a question to the kernel, is not done any more */
+    FILTER_FORBIDS_FILES = 2,   /* it would punish to open a file */
+    FILTER_FORBIDS_SAMPLES = 4, /* nothing more may be called on behalf of samples */
 };
 
-/* Only rises. */
+/* Or-ed; bits are only added. */
 extern uint32_t filter_state HIDDEN;
 
-/* 1: a filter came that would punish a look at a file, in any mode. */
-extern uint32_t filter_forbids_files HIDDEN;
-
-/* 1: a filter came, in any mode. What can be done without, as a question to the kernel, is not done any more. */
-extern uint32_t filter_seen HIDDEN;
-
-static inline int filter_is_seen(void) {
-    return UNLIKELY(__atomic_load_n(&filter_seen, __ATOMIC_RELAXED));
+static inline int filter_is(enum filter_state state) {
+    return UNLIKELY((__atomic_load_n(&filter_state, __ATOMIC_RELAXED) & state) != 0);
 }
 
-static inline int filter_is_strict(void) {
-    return UNLIKELY(__atomic_load_n(&filter_state, __ATOMIC_RELAXED) == FILTER_STRICT);
-}
-
-/* Files may be opened: for modules that come, and for a child's own recording. */
-static inline int filter_is_none(void) {
-    return LIKELY(__atomic_load_n(&filter_state, __ATOMIC_RELAXED) == FILTER_NONE);
-}
-
-/* Once, early: where filters matter. */
+/* Finds what prctl and syscall lead to. Once, early. */
 void filter_setup(void);
 
 #endif

@@ -6,6 +6,7 @@
 #include "arch.h"
 #include "base/entries.h"
 #include "base/exec.h"
+#include "base/filter.h"
 #include "base/reader.h"
 #include "base/real.h"
 #include "base/target.h"
@@ -102,6 +103,7 @@ COLD static int start(void) {
     real_resolve(&real);
     /* More look-ups follow: what they allocate is the real allocator's by now, and not the arena's. */
     policy_install(&no_policy);
+    filter_setup();
     if (find_directory()) {
         find_library();
         target.control = open_control();
@@ -162,6 +164,12 @@ static void *none_done(void *block, size_t size) {
     return block;
 }
 
+static void *none_calloc_done(void *block, size_t count, size_t size) {
+    (void)count;
+    (void)size;
+    return block;
+}
+
 COLD static void first_free(void *block) {
     (start() ? policy.free : bootstrap.free)(block);
 }
@@ -177,7 +185,7 @@ MALLOW_OTHER(X)
 #undef X
 
 struct policy policy = {.malloc_done = none_done,
-                        .calloc_done = none_done,
+                        .calloc_done = none_calloc_done,
                         .free = first_free,
 #define X(name, result, parameters, arguments) .name = first_##name,
                         MALLOW_OTHER(X)
@@ -185,7 +193,7 @@ struct policy policy = {.malloc_done = none_done,
 };
 
 const struct policy no_policy = {.malloc_done = none_done,
-                                 .calloc_done = none_done,
+                                 .calloc_done = none_calloc_done,
 #define X(name, result, parameters, arguments) .name = none_##name,
                                  MALLOW_OTHER(X)
 #undef X

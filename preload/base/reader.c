@@ -19,7 +19,7 @@
 static char reader_state(const struct mallow_control *control) {
     char path[64], text[512];
     uint64_t start = control->reader_start;
-    if (start == 0 || filter_is_seen())
+    if (start == 0 || filter_is(FILTER_SEEN))
         return 0;
     memcpy(text_decimal(path + text_copy(path, "/proc/", sizeof path), control->reader & ~MALLOW_READER_DIED), "/stat",
            6);

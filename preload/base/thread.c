@@ -91,7 +91,7 @@ void target_forked(void) {
     entering = 0;
     refused.until_ns = refused.pause_ns = 0;
     /* A child made by a bare clone has its parent's id in its control block. */
-    if (tid_offset != 0 && filter_is_none() && thread_id() != (uint32_t)sys_gettid())
+    if (tid_offset != 0 && !filter_is(FILTER_SEEN) && thread_id() != (uint32_t)sys_gettid())
         tid_offset = 0;
     if (recording->forked != NULL)
         recording->forked();

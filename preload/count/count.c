@@ -31,8 +31,8 @@ COLD static void *count_malloc_done(void *block, size_t size) {
     return allocated(block, size, MALLOW_FAMILY_MALLOC);
 }
 
-COLD static void *count_calloc_done(void *block, size_t size) {
-    return allocated(block, size, MALLOW_FAMILY_CALLOC);
+COLD static void *count_calloc_done(void *block, size_t count, size_t size) {
+    return allocated(block, count * size, MALLOW_FAMILY_CALLOC);
 }
 
 COLD static void count_free(void *block) {

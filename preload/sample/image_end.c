@@ -21,7 +21,7 @@ static leave *next_exit;
 
 /* A filter may forbid to ask for the pid. A child of vfork that leaves under one speaks for its parent. */
 static int is_own_image(void) {
-    return !filter_is_none() || (uint32_t)sys_getpid() == target.pid;
+    return filter_is(FILTER_SEEN) || (uint32_t)sys_getpid() == target.pid;
 }
 
 void ending_at_once(void) {

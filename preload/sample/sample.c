@@ -5,6 +5,7 @@
  */
 #include "sample/sample.h"
 #include "arch.h"
+#include "base/real.h"
 #include "sample/countdown.h"
 #include "sample/image_end.h"
 #include "sample/sample_log.h"
@@ -70,7 +71,7 @@ COLD static void *missed(void) {
 }
 
 COLD static uint32_t stack_new(struct trail *trail) {
-    if (trail == NULL || filter_is_strict())
+    if (trail == NULL || filter_is(FILTER_FORBIDS_SAMPLES))
         return 0;
     trail->generation = modules_generation;
     return trail->stack = book_stack(&trail->unwinder, trail->generation);
@@ -178,9 +179,9 @@ static inline ALWAYS_INLINE int end_here(void *block, uint32_t kind, const void 
         if (kind == MALLOW_END_FREED)
             probe_free(&slot->seen);
         book_end(slot, now,
-                 s != NULL            ? s->tid
-                 : filter_is_strict() ? 0
-                                      : thread_id(),
+                 s != NULL                           ? s->tid
+                 : filter_is(FILTER_FORBIDS_SAMPLES) ? 0
+                                                     : thread_id(),
                  s != NULL ? stack_of(s) : 0, kind, moved_to);
         unclean = slot_put(slot) ? slot : NULL;
         unused = slots_cold(now);
@@ -259,9 +260,9 @@ static void *sample_calloc(size_t count, size_t size) {
     return block != NULL ? block : real.calloc(count, size);
 }
 
-COLD static void *sample_calloc_done(void *block, size_t size) {
-    uint32_t period = allowance_covers(size) ? 0 : pick(size);
-    void *sampled = period != 0 ? picked_zeroed(1, size, period, CALLER) : NULL;
+COLD static void *sample_calloc_done(void *block, size_t count, size_t size) {
+    uint32_t period = allowance_covers(count * size) ? 0 : pick(count * size);
+    void *sampled = period != 0 ? picked_zeroed(count, size, period, CALLER) : NULL;
     if (sampled == NULL)
         return block;
     real.free(block);
@@ -321,19 +322,34 @@ static int realloc_in_place(void *block, size_t size, uint32_t period, enum mall
     return done;
 }
 
+/*
+ * To no bytes. Whether that frees the block or gives another one is the allocator's to say: glibc's frees it. Another one is
+ * asked with a block of its own.
+ */
+COLD static void *realloc_to_zero(void *old, struct told was, struct caller caller) {
+    void *block = NULL;
+    if (real_sizes != REAL_SIZES_IN_HEADS) {
+        if ((block = real.malloc(1)) == NULL)
+            return NULL;
+        block = real.realloc(block, 0);
+    }
+    if (block != NULL)
+        probe_realloc(was, (struct told){0, block, 0}, 0);
+    end(old, block != NULL ? MALLOW_END_REALLOCATED : MALLOW_END_FREED, block, caller);
+    return block;
+}
+
 /* Out of its slot, into another one or to the allocator beneath. */
 static void *realloc_sampled(void *old, size_t size, enum mallow_family family, struct caller caller) {
     const struct slot *slot = live(old);
     if (slot == NULL)
         return real.realloc(old, size); /* see free_other */
     struct told was = {slot->seen.id, old, slot->seen.size};
+    if (size == 0)
+        return realloc_to_zero(old, was, caller);
     size_t keep = smaller(slot->usable, size), stale;
-    uint32_t period = size == 0 || allowance_covers(size) ? 0 : pick(size);
+    uint32_t period = allowance_covers(size) ? 0 : pick(size);
     void *block = NULL;
-    if (size == 0) {
-        end(old, MALLOW_END_FREED, NULL, caller);
-        return NULL;
-    }
     if (period != 0) {
         if (realloc_in_place(old, size, period, family, caller))
             return old;
@@ -425,7 +441,6 @@ static size_t sample_usable_size(const void *block) {
 static const struct policy *sample_setup(void) {
     modules_setup();
     draw_setup();
-    filter_setup();
     modules_wait = 0;
     return &sample_policy;
 }
@@ -450,10 +465,14 @@ static void sample_file_opened(void) {
     book_open();
 }
 
+static void sample_filtered(void) {
+    sample_over(MALLOW_OVER_FILTER);
+}
+
 static void sample_forked(void) {
     modules_forked();
     sample_forked_child();
-    if (filter_is_none()) /* it calls the kernel; else nothing is drawn any more */
+    if (!filter_is(FILTER_SEEN)) /* it calls the kernel; else nothing is drawn any more */
         dice_forked();
     countdown = (struct countdown){0};
     allowance = 0;
@@ -477,6 +496,7 @@ const struct policy sample_policy = {
     .setup = sample_setup,
     .loaded = sample_loaded,
     .over = sample_over,
+    .filtered = sample_filtered,
     .exit_at_once = ending_at_once,
     .fork_begins = sample_fork_begins,
     .fork_ended = sample_forked_parent,

@@ -72,7 +72,7 @@ static int make(void *part, uint64_t *made, uint64_t bytes, uint64_t piece, uint
     uint64_t end = (bytes + piece - 1) / piece * piece;
     end = end < in_pages(most) ? end : in_pages(most);
     uint64_t now = sys_tick_ns();
-    if (bytes > end || filter_is_strict() || now < full_until_ns)
+    if (bytes > end || filter_is(FILTER_FORBIDS_SAMPLES) || now < full_until_ns)
         return 0;
     if (sys_populate((char *)part + *made, end - *made) != 0) {
         full_ns = full_ns == 0 ? FULL_FIRST_NS : full_ns < FULL_MOST_NS ? 2 * full_ns : full_ns;

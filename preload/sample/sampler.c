@@ -165,7 +165,7 @@ static int may_go_on(void) {
 }
 
 COLD int sampler_open(void) {
-    if (entering || filter_is_strict() || (!filter_is_none() && !may_go_on()))
+    if (entering || filter_is(FILTER_FORBIDS_SAMPLES) || (filter_is(FILTER_SEEN) && !may_go_on()))
         return 0;
     uint64_t mask = sys_block_signals();
     int saved_errno = errno;
@@ -220,7 +220,7 @@ COLD static void tables_come(struct sampler *s) {
 void sampler_walk_anew(struct sampler *s, struct trail *trail, struct caller caller) {
     struct unwinder *into = &trail->unwinder;
     trail->stack = 0;
-    if (filter_is_strict()) {
+    if (filter_is(FILTER_FORBIDS_SAMPLES)) {
         s->walked = NULL;
         return;
     }

@@ -83,7 +83,7 @@ void sampler_walk_anew(struct sampler *sampler, struct trail *trail, struct call
 
 /* Tables come while mallow's clock ticks, and at no other time. */
 static inline int tables_may_come(const struct sampler *s) {
-    return UNLIKELY(modules_unanswered != 0) && filter_is_none() &&
+    return UNLIKELY(modules_unanswered != 0) && !filter_is(FILTER_SEEN) &&
            s->epoch != __atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED);
 }
 

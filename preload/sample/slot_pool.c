@@ -99,7 +99,7 @@ COLD struct slot *slot_carve(struct slot_region *region, uint32_t size) {
 }
 
 void slot_clean(struct slot *slot) {
-    if (!filter_is_strict() && sys_discard((void *)slot->start, slot_in_pages(slot->used)) == 0)
+    if (!filter_is(FILTER_FORBIDS_SAMPLES) && sys_discard((void *)slot->start, slot_in_pages(slot->used)) == 0)
         slot->used = 0;
 }
 

@@ -16,18 +16,34 @@ PROBE_DEFINE(mallow, mmap_failed);
 PROBE_DEFINE(otel_memory, alloc);
 PROBE_DEFINE(otel_memory, free);
 
+/* The high 64 bits of a product: both are fractions of 2^64. */
+static uint64_t times(uint64_t a, uint64_t b) {
+    return (uint64_t)((__uint128_t)a * b >> 64);
+}
+
 COLD uint64_t weighted_bytes(uint64_t size, uint32_t period) {
-    /* exp(-x) - 1 = e(x), by its series where x is small, and by e(2 x) = e(x) * (e(x) + 2) up to there. */
-    double x = (double)size / period;
-    if (x > 50)
+    /* With x = size / period. What is added beyond 50 is less than a byte of 2^64. */
+    if (size / period > 50)
         return size;
-    int doublings = 0;
-    for (; x > 1.0 / 16; doublings++)
-        x /= 2;
-    double e = -x * (1 - x / 2 * (1 - x / 3 * (1 - x / 4 * (1 - x / 5 * (1 - x / 6 * (1 - x / 7))))));
-    while (doublings-- > 0)
-        e *= e + 2;
-    return (uint64_t)((double)size / -e + 0.5);
+    uint64_t x = (uint64_t)(((__uint128_t)size << 58) / period); /* in units of 2^-58 */
+    if (x >> 54 == 0) {
+        /* Below 1/16: size / (1 - exp(-x)) = period * (1 + x / 2 + x^2 / 12 - x^4 / 720 + …) */
+        uint64_t square = times(x << 6, x << 6), fourth = times(square, square);
+        uint64_t rise = (x << 5) + square / 12 - fourth / 720;
+        return period + (uint64_t)(((__uint128_t)rise * period + (1ull << 63)) >> 64);
+    }
+    /* exp(-x) by its series where x is small, and by squares up to there. */
+    unsigned halvings = 0;
+    for (; x >> 54 != 0; halvings++)
+        x = (x + 1) / 2;
+    uint64_t y = x << 6, e = UINT64_MAX - y / 8;
+    for (unsigned term = 7; term >= 2; term--)
+        e = UINT64_MAX - times(y / term, e);
+    uint64_t rest = UINT64_MAX - times(y, e);
+    while (halvings-- > 0)
+        rest = times(rest, rest);
+    uint64_t share = UINT64_MAX - rest;
+    return (uint64_t)((((__uint128_t)size << 64) + share / 2) / share);
 }
 
 /* Not inlined: tools want a probe to be in one place. */

@@ -21,7 +21,7 @@
 
 struct target target;
 static struct mallow_control control = {.epoch = 1};
-uint32_t filter_state, filter_seen;
+uint32_t filter_state;
 static struct mallow_process process = {
     .state = MALLOW_PROCESS_READY, .large_ring_words = WORDS, .small_ring_words = WORDS, .max_threads = 1};
 static struct mallow_thread block;

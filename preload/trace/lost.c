@@ -27,6 +27,12 @@ static void *lost_malloc_done(void *block, size_t size) {
     return allocated(block);
 }
 
+static void *lost_calloc_done(void *block, size_t count, size_t size) {
+    (void)count;
+    (void)size;
+    return allocated(block);
+}
+
 static void lost_free(void *block) {
     lose(1);
     real.free(block);
@@ -73,7 +79,7 @@ static void *lost_pvalloc(size_t size) {
 
 static const struct policy lost_policy = {
     .malloc_done = lost_malloc_done,
-    .calloc_done = lost_malloc_done,
+    .calloc_done = lost_calloc_done,
     .free = lost_free,
     .realloc = lost_realloc,
     .reallocarray = lost_reallocarray,

@@ -39,7 +39,7 @@ int ring_create(struct mallow_thread *block) {
     while (least / 2 > 2 * target.control->max_depth)
         least /= 2;
     /* Under a filter of system calls the question may be punished. */
-    if (!filter_is_seen() && sys_room(target.directory, &all, &left) == 0) {
+    if (!filter_is(FILTER_SEEN) && sys_room(target.directory, &all, &left) == 0) {
         uint64_t reserve = all / LEFT_SHARE < LEFT_MOST ? all / LEFT_SHARE : LEFT_MOST;
         if (index >= MALLOW_LARGE_RINGS && left < reserve)
             return 0;

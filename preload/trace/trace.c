@@ -161,12 +161,12 @@ static void *trace_malloc_done_by_call(void *block, size_t size) {
     return quick_allocated(block, size, OP(MALLOC), CALLER, BY_CALL);
 }
 
-static void *trace_calloc_done(void *block, size_t size) {
-    return quick_allocated(block, size, OP(CALLOC), CALLER, BY_HEAD);
+static void *trace_calloc_done(void *block, size_t count, size_t size) {
+    return quick_allocated(block, count * size, OP(CALLOC), CALLER, BY_HEAD);
 }
 
-static void *trace_calloc_done_by_call(void *block, size_t size) {
-    return quick_allocated(block, size, OP(CALLOC), CALLER, BY_CALL);
+static void *trace_calloc_done_by_call(void *block, size_t count, size_t size) {
+    return quick_allocated(block, count * size, OP(CALLOC), CALLER, BY_CALL);
 }
 
 static void trace_free(void *block) {

@@ -374,7 +374,7 @@ const struct module *module_find(uint64_t pc) {
     const struct module *module = module_known(pc);
     if (module != NULL && module->identity == found.identity && module->start == found.start)
         return module;
-    if (!filter_is_none())
+    if (filter_is(FILTER_FORBIDS_FILES))
         return NULL;
     lock();
     /* Others may have added it meanwhile, or it was unloaded and comes back; what else covers its addresses is gone. */
