@@ -1,5 +1,5 @@
 /* Measured regions: what a run's record says. */
-#include "../include/mallow.h"
+#include "include/mallow.h"
 #include "reader.h"
 #include "story.h"
 #include "test.h"

@@ -1,6 +1,6 @@
 /* Stack numbers, and what a signal handler that leaves by siglongjmp does to their tables. */
-#include "../numbers.h"
 #include "test.h"
+#include "walk/numbers.h"
 
 #include <setjmp.h>
 #include <signal.h>

@@ -6,7 +6,7 @@
 #ifndef MALLOW_READER_H
 #define MALLOW_READER_H
 
-#include "../wire.h"
+#include "base/wire.h"
 
 #include <stddef.h>
 #include <sys/types.h>

@@ -1,6 +1,6 @@
 /* The arena for calls made while the allocator beneath is looked for, and what
  * becomes of its blocks. */
-#include "../real.h"
+#include "base/real.h"
 #include "test.h"
 
 #include <dlfcn.h>
@@ -91,7 +91,7 @@ static void *libc_symbol(const char *name) {
 }
 
 TEST(the_allocator_beneath_is_called_directly) {
-    real_resolve();
+    real_resolve(&real);
 #define X(name, result, parameters, arguments) CHECK((void *)real.name == libc_symbol(#name));
     MALLOW_ENTRIES(X)
 #undef X
@@ -99,7 +99,7 @@ TEST(the_allocator_beneath_is_called_directly) {
 
 TEST(blocks_of_the_arena_may_be_freed_later) {
     char *early = bootstrap.malloc(100);
-    real_resolve();
+    real_resolve(&real);
     real.free(early);
     real.free(NULL);
     char *block = real.malloc(100);
@@ -113,7 +113,7 @@ TEST(blocks_of_the_arena_may_be_reallocated_later) {
     memcpy(early, "early", 6);
     char *neighbour = bootstrap.malloc(6);
     memcpy(neighbour, "other", 6);
-    real_resolve();
+    real_resolve(&real);
     char *larger = real.realloc(early, 64 << 20);
     CHECK(larger != NULL && strcmp(larger, "early") == 0);
     char *smaller = real.realloc(neighbour, 2);

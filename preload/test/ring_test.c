@@ -1,9 +1,9 @@
 /* The producer's end of a ring: laps, waiting, and what ends it. */
-#include "../filter.h"
-#include "../reader.h"
-#include "../ring.h"
-#include "../target.h"
+#include "base/filter.h"
+#include "base/reader.h"
+#include "base/target.h"
 #include "test.h"
+#include "trace/ring.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -21,7 +21,7 @@
 
 struct target target;
 static struct mallow_control control = {.epoch = 1};
-uint32_t filter_state, filter_seen;
+uint32_t filter_state;
 static struct mallow_process process = {
     .state = MALLOW_PROCESS_READY, .large_ring_words = WORDS, .small_ring_words = WORDS, .max_threads = 1};
 static struct mallow_thread block;
@@ -39,8 +39,8 @@ void target_lose(void) {
 /* An empty ring after `position` words. */
 static struct ring ring_at(uint64_t position) {
     struct ring ring;
-    target = (struct target){
-        .control = &control, .process = &process, .threads = &block, .rings = (char *)(memory + MARGIN)};
+    target =
+        (struct target){.control = &control, .process = &process, .threads = &block, .part = (char *)(memory + MARGIN)};
     for (unsigned i = 0; i < sizeof memory / sizeof *memory; i++)
         memory[i] = UNTOUCHED;
     block.head = block.tail = position;

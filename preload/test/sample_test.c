@@ -179,6 +179,22 @@ CASE(realloc_to_zero, "malloc 100 freed") {
     CHECK(realloc(malloc(100), 0) == NULL);
 }
 
+/* The allocator beneath gives a block, as several do; glibc's frees, and gives none. */
+SCENARIO(realloc_to_zero_over_another) {
+    char *a = malloc(100), *b = realloc(a, 0);
+    CHECK(b != NULL && b != a);
+    free(b);
+}
+
+TEST(sample_realloc_to_zero_is_what_the_allocator_beneath_does) {
+    static struct reading reading;
+    samples_make(&reading, 1);
+    reading_start(&reading, "realloc_to_zero_over_another", getenv("TEST_BENEATH"));
+    reading_finish(&reading);
+    CHECK(reading.status == 0);
+    CHECK_TEXT(samples_text(reading_only(&reading)), "malloc 100 reallocated");
+}
+
 CASE(realloc_fails, "malloc 100 freed") {
     char *a = malloc(100);
     strcpy(a, "kept");

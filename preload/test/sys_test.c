@@ -1,5 +1,5 @@
 /* The raw system calls, as promised in sys.h. */
-#include "../sys.h"
+#include "base/sys.h"
 #include "test.h"
 
 #include <errno.h>

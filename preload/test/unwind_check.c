@@ -12,11 +12,11 @@
  * libgcc knows as little as the unwinder of code without call frame information. A program of such code exports
  * `shadow_stack`, in which it keeps its return addresses itself: its stacks are compared with that.
  */
-#include "../arch.h"
-#include "../filter.h"
-#include "../modules.h"
-#include "../stacks.h"
-#include "../target.h"
+#include "arch.h"
+#include "base/filter.h"
+#include "base/target.h"
+#include "walk/modules.h"
+#include "walk/stacks.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -70,7 +70,7 @@ struct checker {
 };
 
 struct target target;
-uint32_t filter_state, filter_seen; /* no filter here */
+uint32_t filter_state; /* no filter here */
 
 /* Nobody reads here, so nobody stops reading. */
 void target_lose(void) {}

@@ -123,7 +123,7 @@ fn files_of_earlier_processes_with_the_same_pids_are_not_taken_for_living_ones()
     let pid = server.pid();
     let own = fs::read(run.join(format!("p-{pid}-0"))).expect("the server's file");
     for (name, its) in [(format!("p-{pid}-9"), &server), (format!("p-{}-0", stranger.pid()), &stranger)] {
-        // `pid` and `start_ns` of the file's header; preload/wire.h draws it.
+        // `pid` and `start_ns` of the file's header; preload/base/wire.h draws it.
         let mut stale = own.clone();
         stale[16..20].copy_from_slice(&its.child.id().to_le_bytes());
         stale[32..40].copy_from_slice(&1u64.to_le_bytes());

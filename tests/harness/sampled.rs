@@ -59,7 +59,7 @@ pub fn live_samples(file: &Path) -> u64 {
     begun - ended
 }
 
-/// `begun` and `ended` of the file's `struct mallow_sampling`; `preload/wire.h` draws both.
+/// `begun` and `ended` of the file's `struct mallow_sampling`; `preload/base/wire.h` draws both.
 fn begun_and_ended(file: &Path) -> Option<(u64, u64)> {
     let bytes = fs::read(file).unwrap_or_default();
     let word = |at: usize| {

@@ -10,7 +10,7 @@ pub enum Chunk<'a> {
     Process(ProcessStart),
     /// A module became known: it comes before the first words that refer to it.
     Module(ModuleStart),
-    /// Words of one ring, whole records, in the ring's order, without PAD records. `preload/wire.h` describes them.
+    /// Words of one ring, whole records, in the ring's order, without PAD records. `preload/base/wire.h` describes them.
     Words {
         /// Number of the process, as in [`ProcessStart::process`].
         process: u32,

@@ -1,5 +1,5 @@
 //! Both sides of the wire agree: every size, offset and number of `wire.rs` is what a C compiler makes of
-//! `preload/wire.h`.
+//! `preload/base/wire.h`.
 
 use mallow_capture::wire::{self, control, end, module, process, result, sampling, slot, stack, thread, unreached};
 use std::fmt::Write;
@@ -277,7 +277,7 @@ fn table() -> Vec<(String, u64)> {
 #[test]
 fn every_number_is_the_headers() {
     let rows = table();
-    let mut source = "#include \"wire.h\"\n#include <stddef.h>\n#include <stdio.h>\nint main(void) {\n".to_owned();
+    let mut source = "#include \"base/wire.h\"\n#include <stddef.h>\n#include <stdio.h>\nint main(void) {\n".to_owned();
     for (expression, _) in &rows {
         writeln!(source, "printf(\"%llu\\n\", (unsigned long long)({expression}));").unwrap();
     }

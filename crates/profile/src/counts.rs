@@ -80,7 +80,7 @@ impl AddAssign for Counts {
     }
 }
 
-/// An allocating function, in the order of `enum mallow_family` in `preload/wire.h`.
+/// An allocating function, in the order of `enum mallow_family` in `preload/base/wire.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Family(pub u8);
 

@@ -1,4 +1,4 @@
-//! Records out of the words of a ring, as `preload/wire.h` lays them out. Nothing here trusts a word.
+//! Records out of the words of a ring, as `preload/base/wire.h` lays them out. Nothing here trusts a word.
 
 use mallow_profile::FAMILIES;
 
@@ -148,9 +148,9 @@ pub fn sound(words: &[u64]) -> usize {
 mod tests {
     use super::*;
 
-    /// The value that `preload/wire.h` gives to a name.
+    /// The value that `preload/base/wire.h` gives to a name.
     fn wire(name: &str) -> u64 {
-        let text = include_str!("../../../../preload/wire.h");
+        let text = include_str!("../../../../preload/base/wire.h");
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let value = |at: usize| {
             let value = text[at + name.len()..].trim_start_matches([' ', '=']);

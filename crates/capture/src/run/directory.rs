@@ -285,7 +285,7 @@ pub fn tick_unix_ms() -> u64 {
     now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
 }
 
-/// The longest path that fits into `struct target` of preload/target.h with room for file names.
+/// The longest path that fits into `struct target` of preload/base/target.h with room for file names.
 const LONGEST: usize = 400;
 
 /// Where run directories are made: in the first of these that works.

@@ -128,7 +128,7 @@ impl Limits {
     }
 }
 
-/// preload/process.c: the file of a process holds the rings of as many threads as fit into the limit of files, and into
+/// preload/base/process.c: the file of a process holds the rings of as many threads as fit into the limit of files, and into
 /// a sixteenth of the address space.
 const ADDRESS_SPACE_SHARE: u64 = 16;
 /// And this is for all of them.

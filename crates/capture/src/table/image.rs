@@ -1,4 +1,4 @@
-//! The file that the target maps: rows and rules laid out as `preload/wire.h` says.
+//! The file that the target maps: rows and rules laid out as `preload/base/wire.h` says.
 
 use super::layout::*;
 use super::rows::{Row, Rules};

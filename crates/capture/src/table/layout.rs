@@ -1,4 +1,4 @@
-//! The layout of a table file: the "unwind tables" part of `preload/wire.h`, which describes each field.
+//! The layout of a table file: the "unwind tables" part of `preload/base/wire.h`, which describes each field.
 
 /// `MALLOW_WIRE_VERSION`.
 pub const WIRE_VERSION: u32 = crate::wire::VERSION;
@@ -132,7 +132,7 @@ impl Rule {
         }
     }
 
-    /// True where every field has a value that `preload/wire.h` names.
+    /// True where every field has a value that `preload/base/wire.h` names.
     pub(super) fn is_valid(&self) -> bool {
         self.cfa_kind <= CFA_PLT && self.cfa_reg <= CFA_RSP && self.kind.iter().all(|&kind| kind <= SAVED_AT_RBP)
     }
@@ -145,7 +145,7 @@ mod tests {
 
     /// Values of `#define MALLOW_… n` and of `MALLOW_… = n` in wire.h.
     fn wire_values() -> HashMap<String, u64> {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../preload/wire.h");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../preload/base/wire.h");
         let text = std::fs::read_to_string(path).expect("wire.h");
         let mut values = HashMap::new();
         for line in text.lines() {

@@ -1,4 +1,4 @@
-//! A target played by the test: it writes a process file as `preload/wire.h` lays it out.
+//! A target played by the test: it writes a process file as `preload/base/wire.h` lays it out.
 
 use super::{Watch, WatchError};
 use crate::run::directory::{monotonic_ns, tick_ns};

@@ -76,19 +76,22 @@ impl Workshop {
     pub fn compile_library(&self, name: &str, more: &str) {
         let sources = [
             "test/unwind_check.c",
-            "stacks.c",
-            "numbers.c",
-            "unwind.c",
-            "unwind_full.c",
-            "modules.c",
-            "reader.c",
-            "sys.c",
+            "walk/stacks.c",
+            "walk/numbers.c",
+            "walk/unwind.c",
+            "walk/unwind_full.c",
+            "walk/stack_bounds.c",
+            "arch/x86_64/call.c",
+            "walk/modules.c",
+            "base/reader.c",
+            "base/sys.c",
         ]
         .map(preload);
         let flags = "-std=c11 -D_GNU_SOURCE -O2 -g1 -Wall -Wextra -Werror -fPIC -shared -fvisibility=hidden \
                      -fno-stack-protector -fno-plt -fno-tree-vectorize -fcf-protection=none \
                      -fasynchronous-unwind-tables -Wl,-z,now -Wl,-z,defs -Wl,--build-id=sha1";
         let mut cc = Command::new("cc");
+        cc.arg("-I").arg(preload("")).arg("-I").arg(preload("arch/x86_64"));
         let flags = flags.split_whitespace().chain(more.split_whitespace());
         cc.args(flags).arg("-o").arg(self.path(name)).args(sources).arg("-lgcc_s");
         succeed(&mut cc);

@@ -1,0 +1,185 @@
+/*
+ * The exec family. Each function leads to the C library's own; before that two files are opened and closed again, as the
+ * dynamic linker of the new image will do: the control file and the library. Where one cannot be, the program is noted in the
+ * control page, which this image has mapped.
+ *
+ * It runs between fork and exec, and after vfork in the parent's memory: it takes no lock and writes nothing but its stack and
+ * the control page.
+ */
+#include "base/exec.h"
+#include "base/filter.h"
+#include "base/target.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* The C library's, by name, parameters and arguments. */
+#define FAMILY(X)                                                                                                      \
+    X(execve, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp))                          \
+    X(execv, (const char *path, char *const argv[]), (path, argv))                                                     \
+    X(execvp, (const char *path, char *const argv[]), (path, argv))                                                    \
+    X(execvpe, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp))
+#define SPAWNS(X) X(posix_spawn) X(posix_spawnp)
+#define SPAWN_PARAMETERS                                                                                               \
+    (pid_t *restrict pid, const char *restrict path, const posix_spawn_file_actions_t *restrict actions,               \
+     const posix_spawnattr_t *restrict attributes, char *const argv[restrict], char *const envp[restrict])
+
+static struct {
+#define X(name, parameters, arguments) int(*name) parameters;
+    FAMILY(X)
+#undef X
+#define X(name) int(*name) SPAWN_PARAMETERS;
+    SPAWNS(X)
+#undef X
+    int (*fexecve)(int fd, char *const argv[], char *const envp[]);
+} next;
+
+static void look_up(void *pointer, const char *name) {
+    void *symbol = dlsym(RTLD_NEXT, name);
+    memcpy(pointer, &symbol, sizeof symbol);
+}
+
+void exec_setup(void) {
+#define X(name, parameters, arguments) look_up(&next.name, #name);
+    FAMILY(X)
+#undef X
+#define X(name) look_up(&next.name, #name);
+    SPAWNS(X)
+#undef X
+    look_up(&next.fexecve, "fexecve");
+}
+
+/* A call may come from another library's constructor, before this one's. */
+#define NEXT(name)                                                                                                     \
+    if (UNLIKELY(next.name == NULL)) {                                                                                 \
+        exec_setup();                                                                                                  \
+        if (next.name == NULL) {                                                                                       \
+            errno = ENOSYS;                                                                                            \
+            return -1;                                                                                                 \
+        }                                                                                                              \
+    }
+
+/* Errors that are no word on where the file is, as of a full table of descriptors, do not count. */
+static int is_out_of_reach(long fd) {
+    if (fd >= 0)
+        sys_close((int)fd);
+    return fd == -ENOENT || fd == -ENOTDIR || fd == -EACCES;
+}
+
+/* A note, or NULL. */
+COLD static uint32_t *note(const char *program) {
+    struct mallow_control *control = target.control;
+    if (control == NULL || __atomic_load_n(&control->epoch, __ATOMIC_RELAXED) == MALLOW_EPOCH_OVER ||
+        filter_is(FILTER_FORBIDS_FILES))
+        return NULL;
+    uint32_t pid = (uint32_t)sys_getpid();
+    if ((control->flags & MALLOW_NO_CHILDREN) && pid != control->root_pid)
+        return NULL;
+    char directory[MALLOW_DIRECTORY];
+    int lacks_library = target.library[0] != 0 && is_out_of_reach(sys_open(target.library, O_PATH, 0));
+    if (!lacks_library && !is_out_of_reach(target_open_control(directory, O_PATH)))
+        return NULL;
+    for (uint32_t i = 0; i < MALLOW_MAX_UNREACHED; i++) {
+        struct mallow_unreached *entry = &control->unreached[i];
+        uint32_t free_entry = MALLOW_UNREACHED_FREE;
+        if (!__atomic_compare_exchange_n(&entry->state, &free_entry, MALLOW_UNREACHED_BUSY, 0, __ATOMIC_ACQUIRE,
+                                         __ATOMIC_RELAXED))
+            continue;
+        size_t length = strlen(program), most = sizeof entry->name - 1;
+        text_copy(entry->name, length > most ? program + (length - most) : program, sizeof entry->name);
+        entry->pid = pid;
+        __atomic_store_n(&entry->state, MALLOW_UNREACHED_NOTED, __ATOMIC_RELEASE);
+        return &entry->state;
+    }
+    __atomic_fetch_add(&control->unreached_more, 1, __ATOMIC_RELAXED);
+    return &control->unreached_more;
+}
+
+/* The program was not executed. */
+COLD static void take_back(uint32_t *noted) {
+    if (noted == &target.control->unreached_more)
+        __atomic_fetch_sub(noted, 1, __ATOMIC_RELAXED);
+    else if (noted != NULL)
+        __atomic_store_n(noted, MALLOW_UNREACHED_FREE, __ATOMIC_RELEASE);
+}
+
+#define X(name, parameters, arguments)                                                                                 \
+    EXPORT int name parameters {                                                                                       \
+        NEXT(name)                                                                                                     \
+        uint32_t *noted = note(path);                                                                                  \
+        int result = next.name arguments;                                                                              \
+        if (noted != NULL)                                                                                             \
+            take_back(noted);                                                                                          \
+        return result;                                                                                                 \
+    }
+FAMILY(X)
+#undef X
+
+EXPORT int fexecve(int fd, char *const argv[], char *const envp[]) {
+    NEXT(fexecve)
+    char link[32] = "/proc/self/fd/", program[256];
+    *text_decimal(link + strlen(link), (uint32_t)fd) = 0;
+    long length = sys_readlink(link, program, sizeof program - 1);
+    program[length > 0 ? length : 0] = 0;
+    uint32_t *noted = note(program);
+    int result = next.fexecve(fd, argv, envp);
+    if (noted != NULL)
+        take_back(noted);
+    return result;
+}
+
+/* The child has its parent's namespaces. */
+#define X(name)                                                                                                        \
+    EXPORT int name SPAWN_PARAMETERS {                                                                                 \
+        if (next.name == NULL)                                                                                         \
+            exec_setup();                                                                                              \
+        if (next.name == NULL)                                                                                         \
+            return ENOSYS;                                                                                             \
+        uint32_t *noted = note(path);                                                                                  \
+        int result = next.name(pid, path, actions, attributes, argv, envp);                                            \
+        if (noted != NULL && result != 0)                                                                              \
+            take_back(noted);                                                                                          \
+        return result;                                                                                                 \
+    }
+SPAWNS(X)
+#undef X
+
+/* Arguments up to NULL, on the stack, as the C library does it. */
+#define COLLECT(first, count, argv)                                                                                    \
+    va_list given;                                                                                                     \
+    size_t count = 1;                                                                                                  \
+    va_start(given, first);                                                                                            \
+    while (va_arg(given, const char *) != NULL)                                                                        \
+        count++;                                                                                                       \
+    va_end(given);                                                                                                     \
+    char *argv[count + 1];                                                                                             \
+    memcpy(&argv[0], &first, sizeof argv[0]);                                                                          \
+    va_start(given, first);                                                                                            \
+    for (size_t i = 1; i <= count; i++)                                                                                \
+        argv[i] = va_arg(given, char *);
+
+EXPORT int execl(const char *path, const char *first, ...) {
+    COLLECT(first, count, argv)
+    va_end(given);
+    return execv(path, argv);
+}
+
+EXPORT int execlp(const char *path, const char *first, ...) {
+    COLLECT(first, count, argv)
+    va_end(given);
+    return execvp(path, argv);
+}
+
+EXPORT int execle(const char *path, const char *first, ...) {
+    COLLECT(first, count, argv)
+    char *const *environment = va_arg(given, char *const *);
+    va_end(given);
+    return execve(path, argv, environment);
+}

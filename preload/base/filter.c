@@ -1,0 +1,113 @@
+/* See filter.h. */
+#include "base/filter.h"
+#include "arch.h"
+#include "base/entries.h"
+#include "base/seccomp.h"
+
+/* Not <unistd.h>, <signal.h> and <sys/prctl.h>: they declare prctl and syscall in another way. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#define EXPORT          __attribute__((visibility("default")))
+#define PR_SET_SECCOMP_ 22
+
+uint32_t filter_state;
+
+typedef long system_call(long number, long a, long b, long c, long d, long e, long f);
+typedef int process_control(int option, long a, long b, long c, long d);
+static system_call *next_syscall;
+static process_control *next_prctl;
+
+/* What samples need, and what their threads do: with the arguments that filters look at. */
+#define NEEDED(call, ...)                                                                                              \
+    {                                                                                                                  \
+        .nr = SYS_##call, .arch = ARCH_AUDIT, .args = { __VA_ARGS__ }                                                  \
+    }
+static const struct seccomp_data needed[] = {
+    NEEDED(madvise, 4096, 4096, MADV_DONTNEED),
+    NEEDED(madvise, 4096, 4096, 23 /* MADV_POPULATE_WRITE */),
+    NEEDED(mprotect, 4096, 4096, PROT_READ | PROT_WRITE),
+    NEEDED(mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, UINT64_MAX, 0),
+    NEEDED(mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, UINT64_MAX, 0),
+    NEEDED(munmap, 4096, 4096),
+    NEEDED(futex, 4096, FUTEX_WAIT, 2),
+    NEEDED(futex, 4096, FUTEX_WAKE, 1),
+    NEEDED(rt_sigprocmask, 2 /* SIG_SETMASK */, 4096, 4096, 8),
+};
+/* What opens and closes files: exec.c's look at the control file, tables of modules, the file of a child. */
+static const struct seccomp_data files[] = {
+    NEEDED(openat, (uint64_t)(long)AT_FDCWD, 4096, O_PATH | O_CLOEXEC, 0),
+    NEEDED(openat, (uint64_t)(long)AT_FDCWD, 4096, O_PATH | O_CLOEXEC | O_NOFOLLOW, 0),
+    NEEDED(openat, (uint64_t)(long)AT_FDCWD, 4096, O_RDONLY | O_CLOEXEC, 0),
+    NEEDED(openat, (uint64_t)(long)AT_FDCWD, 4096, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600),
+    NEEDED(fstat, 3, 4096),
+    NEEDED(mmap, 0, 4096, PROT_READ, MAP_PRIVATE, 3, 0),
+    NEEDED(close, 3),
+    NEEDED(getpid, 0),
+};
+#undef NEEDED
+
+static int allows(const struct sock_fprog *filter, const struct seccomp_data *calls, size_t count) {
+    if (filter == NULL || filter->filter == NULL)
+        return 1; /* the kernel refuses it */
+    for (size_t i = 0; i < count; i++) {
+        uint32_t action = seccomp_action(filter, &calls[i]);
+        if (action != SECCOMP_RET_ALLOW && action != SECCOMP_RET_LOG && action != SECCOMP_RET_ERRNO)
+            return 0;
+    }
+    return 1;
+}
+
+/* Before it is installed. One that the kernel then refuses counts too. */
+COLD static void filter_added(int is_filter, const struct sock_fprog *filter) {
+    uint32_t state = FILTER_SEEN;
+    if (!is_filter || !allows(filter, files, sizeof files / sizeof *files))
+        state |= FILTER_FORBIDS_FILES;
+    if (!is_filter || !allows(filter, needed, sizeof needed / sizeof *needed))
+        state |= FILTER_FORBIDS_SAMPLES;
+    if ((state & FILTER_FORBIDS_SAMPLES) != 0 && recording->filtered != NULL)
+        recording->filtered();
+    __atomic_fetch_or(&filter_state, state, __ATOMIC_RELAXED);
+}
+
+void filter_setup(void) {
+    void *symbol = dlsym(RTLD_NEXT, "syscall");
+    memcpy(&next_syscall, &symbol, sizeof symbol);
+    symbol = dlsym(RTLD_NEXT, "prctl");
+    memcpy(&next_prctl, &symbol, sizeof symbol);
+}
+
+static long with_errno(long result) {
+    if (result >= 0 || result < -4095)
+        return result;
+    errno = (int)-result;
+    return -1;
+}
+
+/* Where nothing is to be seen to, the C library's own is jumped to: a call may return twice. */
+EXPORT long syscall(long number, long a, long b, long c, long d, long e, long f) {
+    if (UNLIKELY(number == SYS_seccomp) && (a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER))
+        filter_added(a == SECCOMP_SET_MODE_FILTER, (const struct sock_fprog *)c);
+    if (UNLIKELY(number == SYS_exit_group) && recording->exit_at_once != NULL)
+        recording->exit_at_once();
+    if (UNLIKELY(next_syscall == NULL)) /* another library's constructor, before ours */
+        filter_setup();
+    if (LIKELY(next_syscall != NULL))
+        return next_syscall(number, a, b, c, d, e, f);
+    return with_errno(arch_syscall(number, a, b, c, d, e, f));
+}
+
+EXPORT int prctl(int option, long a, long b, long c, long d) {
+    if (UNLIKELY(option == PR_SET_SECCOMP_) && (a == SECCOMP_MODE_STRICT || a == SECCOMP_MODE_FILTER))
+        filter_added(a == SECCOMP_MODE_FILTER, (const struct sock_fprog *)b);
+    if (UNLIKELY(next_prctl == NULL))
+        filter_setup();
+    if (LIKELY(next_prctl != NULL))
+        return next_prctl(option, a, b, c, d);
+    return (int)with_errno(arch_syscall(SYS_prctl, option, a, b, c, d, 0));
+}

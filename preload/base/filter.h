@@ -1,0 +1,30 @@
+/*
+ * Programs that shut themselves in by a filter of system calls (seccomp). A call that it forbids may kill the process, and
+ * there is no way to ask the kernel. So filters are looked at as they are installed: what Mallow calls at a sample is
+ * tried on the filter itself.
+ *
+ * Seen are filters that come by prctl() and syscall() of the C library. One that stood before exec is the business of
+ * who set it: the program starts under it, and so does Mallow.
+ */
+#ifndef MALLOW_FILTER_H
+#define MALLOW_FILTER_H
+
+#include "base/sys.h"
+
+enum filter_state {
+    FILTER_SEEN = 1, /* a filter came: what can be done without, as a question to the kernel, is not done any more */
+    FILTER_FORBIDS_FILES = 2,   /* it would punish to open a file */
+    FILTER_FORBIDS_SAMPLES = 4, /* nothing more may be called on behalf of samples */
+};
+
+/* Or-ed; bits are only added. */
+extern uint32_t filter_state HIDDEN;
+
+static inline int filter_is(enum filter_state state) {
+    return UNLIKELY((__atomic_load_n(&filter_state, __ATOMIC_RELAXED) & state) != 0);
+}
+
+/* Finds what prctl and syscall lead to. Once, early. */
+void filter_setup(void);
+
+#endif

@@ -1,0 +1,21 @@
+/* Finding the allocator beneath, and memory for calls made while finding it. */
+#ifndef MALLOW_REAL_H
+#define MALLOW_REAL_H
+
+#include "base/entries.h"
+
+/* Finds the allocator beneath. Calls of the allocator that dlsym makes meanwhile must go to bootstrap. */
+void real_resolve(struct allocator *found);
+
+extern const struct allocator bootstrap HIDDEN;
+
+/* How the usable size of one of its blocks can be known. */
+enum real_sizes {
+    REAL_SIZES_UNKNOWN,  /* it has no malloc_usable_size of its own */
+    REAL_SIZES_BY_CALL,  /* by malloc_usable_size */
+    REAL_SIZES_IN_HEADS, /* it is glibc's: in the word before the block, with three flags in the lowest bits */
+};
+
+extern enum real_sizes real_sizes HIDDEN;
+
+#endif

@@ -1,0 +1,13 @@
+/* How a sampled image ends. What it says of that is for whoever looks at it later: a crash says nothing. */
+#ifndef MALLOW_ENDING_H
+#define MALLOW_ENDING_H
+
+#include "base/sys.h"
+#include "base/wire.h"
+
+/* Once, where allocations are sampled. An image that was replaced by this one is marked: it had no chance to do so. */
+void ending_watch(void);
+/* The image ends by _exit or exit_group, as far as the caller can tell: a child of vfork has its parent's memory. */
+void ending_at_once(void);
+
+#endif

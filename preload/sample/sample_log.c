@@ -1,0 +1,220 @@
+/* See sample_log.h. */
+#include "sample/sample_log.h"
+#include "arch.h"
+#include "base/filter.h"
+#include "base/target.h"
+
+#include <string.h>
+
+/* Pages of the file are made to exist in pieces of these many bytes. */
+#define ENDS_PIECE   (64ul << 10)
+#define STACKS_PIECE (16ul << 10)
+
+struct mallow_sampling *book;
+struct mallow_slot *book_slots;
+struct mallow_end *book_ends;
+uint64_t book_ends_room, book_ids;
+static char *stacks;
+
+/* How far each part exists, in bytes. */
+static uint64_t slots_made, ends_made, stacks_made;
+/* The file system is full: nothing is asked for until then, and then after twice the time. */
+static uint64_t full_until_ns, full_ns;
+
+#define FULL_FIRST_NS (10ull * 1000000)
+#define FULL_MOST_NS  (10ull * 1000000000)
+static uint64_t stacks_used;
+
+/* Stacks by hash: their numbers, 0: none; linear probing, at most half full. What it points to lies in the file. */
+static struct {
+    uint32_t *number;
+    uint32_t size, used;
+} known;
+
+#define KNOWN_FIRST 1024u
+
+static uint64_t in_pages(uint64_t bytes) {
+    return (bytes + ARCH_PAGE - 1) & ~(ARCH_PAGE - 1);
+}
+
+uint64_t book_layout(struct mallow_sampling *s, const struct file_layout *layout) {
+    const struct mallow_control *control = target.control;
+    uint32_t max_ends = control->max_ends;
+    for (int half = 0; half < 8; half++) {
+        *s = (struct mallow_sampling){
+            .max_slots = control->max_slots >> half,
+            .max_ends = max_ends >> half,
+            .stacks_bytes = control->stack_bytes >> half & ~7ull,
+        };
+        s->slots_offset = in_pages(layout->part + sizeof *s);
+        s->ends_offset = s->slots_offset + in_pages((uint64_t)s->max_slots * sizeof(struct mallow_slot));
+        s->stacks_offset = s->ends_offset + in_pages((uint64_t)s->max_ends * sizeof(struct mallow_end));
+        uint64_t bytes = in_pages(s->stacks_offset + s->stacks_bytes);
+        if (bytes <= layout->most && s->max_slots > 0 && s->max_ends > 0 && (max_ends & (max_ends - 1)) == 0)
+            return bytes;
+    }
+    return UINT64_MAX;
+}
+
+int book_mapped(struct mallow_process *process, const struct file_layout *layout) {
+    struct mallow_sampling *sampling = (struct mallow_sampling *)((char *)process + layout->part), laid_out;
+    if (book_layout(&laid_out, layout) == UINT64_MAX || sys_populate(sampling, sizeof *sampling) != 0)
+        return 0;
+    *sampling = laid_out;
+    process->sampling = layout->part;
+    return 1;
+}
+
+/* Makes the part's next piece exist, up to `bytes` at least. 0: there is no memory for it. */
+static int make(void *part, uint64_t *made, uint64_t bytes, uint64_t piece, uint64_t most) {
+    if (LIKELY(bytes <= *made))
+        return 1;
+    uint64_t end = (bytes + piece - 1) / piece * piece;
+    end = end < in_pages(most) ? end : in_pages(most);
+    uint64_t now = sys_tick_ns();
+    if (bytes > end || filter_is(FILTER_FORBIDS_SAMPLES) || now < full_until_ns)
+        return 0;
+    if (sys_populate((char *)part + *made, end - *made) != 0) {
+        full_ns = full_ns == 0 ? FULL_FIRST_NS : full_ns < FULL_MOST_NS ? 2 * full_ns : full_ns;
+        full_until_ns = now + full_ns;
+        return 0;
+    }
+    full_until_ns = full_ns = 0;
+    *made = end;
+    return 1;
+}
+
+static int make_slots(uint32_t slots) {
+    uint64_t size = sizeof *book_slots;
+    return make(book_slots, &slots_made, slots * size, ARCH_PAGE, book->max_slots * size);
+}
+
+static int make_stacks(uint64_t bytes) {
+    return bytes <= book->stacks_bytes && make(stacks, &stacks_made, bytes, STACKS_PIECE, book->stacks_bytes);
+}
+
+int sample_is_over;
+
+void sample_over(enum mallow_over why) {
+    __atomic_store_n(&sample_is_over, 1, __ATOMIC_RELAXED);
+    if (book != NULL && why != MALLOW_OVER_NOT)
+        __atomic_store_n(&book->over, why, __ATOMIC_RELAXED);
+}
+
+/* ---- stacks ---- */
+
+static struct mallow_stack *stack_at(uint32_t number) {
+    return (struct mallow_stack *)(stacks + 8ull * number);
+}
+
+static uint64_t stack_bytes(uint32_t depth) {
+    return sizeof(struct mallow_stack) + 8ull * depth;
+}
+
+/* The entry of a known stack, or a free one for it. Precondition: there is one. */
+static uint32_t *entry_of(uint64_t hash, uint32_t depth) {
+    for (uint64_t at = hash;; at++) {
+        uint32_t *entry = &known.number[at & (known.size - 1)];
+        if (*entry == 0 || (stack_at(*entry)->hash == hash && stack_at(*entry)->depth == depth))
+            return entry;
+    }
+}
+
+static int known_grow(void) {
+    uint32_t *old = known.number, size = known.size, next = size != 0 ? 2 * size : KNOWN_FIRST;
+    uint32_t *number = sys_memory(next * sizeof *number);
+    if (number == NULL)
+        return 0;
+    known.number = number;
+    known.size = next;
+    for (uint32_t i = 0; i < size; i++)
+        if (old[i] != 0)
+            *entry_of(stack_at(old[i])->hash, stack_at(old[i])->depth) = old[i];
+    if (old != NULL)
+        sys_memory_free(old, size * sizeof *old);
+    return 1;
+}
+
+static uint32_t stack_add(const struct unwinder *u, uint64_t hash, uint32_t generation, uint32_t *entry) {
+    uint64_t at = stacks_used, bytes = stack_bytes(u->depth);
+    if (!make_stacks(at + bytes))
+        return 0;
+    struct mallow_stack *stack = (struct mallow_stack *)(stacks + at);
+    *stack = (struct mallow_stack){
+        .hash = hash, .depth = u->depth, .generation = generation, .flags = u->cut ? MALLOW_FLAG_CUT : 0};
+    for (uint32_t i = 0; i < u->depth; i++)
+        stack->pc[i] = u->places[i].pc;
+    stacks_used = at + bytes;
+    __atomic_store_n(&book->stacks_used, stacks_used, __ATOMIC_RELEASE);
+    known.used++;
+    return *entry = (uint32_t)(at / 8);
+}
+
+uint32_t book_stack(const struct unwinder *u, uint32_t generation) {
+    if (book == NULL)
+        return 0;
+    uint64_t hash = u->states[u->depth - 1].hash ^ generation * 0x9e3779b97f4a7c15ull;
+    uint32_t number = 0;
+    if (2 * known.used < known.size || known_grow()) {
+        uint32_t *entry = entry_of(hash, u->depth);
+        number = *entry != 0 ? *entry : stack_add(u, hash, generation, entry);
+    }
+    if (UNLIKELY(number == 0))
+        book->without_stack++;
+    return number;
+}
+
+/* ---- samples ---- */
+
+int book_makes_room(uint32_t at) {
+    return at < book->max_slots && make_slots(at + 1);
+}
+
+COLD int book_makes_end(uint64_t place) {
+    uint64_t bytes = (place + 1) * sizeof *book_ends;
+    int made = make(book_ends, &ends_made, bytes, ENDS_PIECE, book->max_ends * sizeof *book_ends);
+    book_ends_room = ends_made / sizeof *book_ends;
+    return made;
+}
+
+/* ---- a new file ---- */
+
+/* What the child of a fork has from its parent: it frees these blocks, and they are part of its heap. */
+static void inherit(const char *parents_stacks) {
+    if (stacks_used > sizeof(uint64_t) && make_stacks(stacks_used)) {
+        memcpy(stacks, parents_stacks, stacks_used);
+        __atomic_store_n(&book->stacks_used, stacks_used, __ATOMIC_RELEASE);
+    } else {
+        stacks_used = sizeof(uint64_t);
+        if (known.used != 0)
+            memset(known.number, 0, known.size * sizeof *known.number);
+        known.used = 0;
+    }
+    for (uint32_t i = 0; i < slots_count(); i++) {
+        struct slot *slot = slot_at(i);
+        int live = (slot->seen.sequence & 3) == MALLOW_SLOT_LIVE;
+        if (live)
+            slot->seen.flags |= MALLOW_SAMPLE_INHERITED;
+        if (live && stacks_used == sizeof(uint64_t))
+            slot->seen.stack = 0;
+        if (i < book->max_slots && make_slots(i + 1))
+            book_write(slot, &slot->seen);
+        else if (live)
+            book->without_slot++;
+    }
+}
+
+void book_forget(void) {
+    book = NULL;
+}
+
+void book_open(void) {
+    struct mallow_process *process = target.process;
+    const char *parents_stacks = stacks;
+    book = (struct mallow_sampling *)((char *)process + process->sampling);
+    book_slots = (struct mallow_slot *)((char *)process + book->slots_offset);
+    book_ends = (struct mallow_end *)((char *)process + book->ends_offset);
+    stacks = (char *)process + book->stacks_offset;
+    slots_made = ends_made = stacks_made = book_ends_room = 0;
+    inherit(parents_stacks);
+}

@@ -1,0 +1,236 @@
+/* See sampler.h. */
+#include "sample/sampler.h"
+#include "sample/sample_log.h"
+#include "walk/modules.h"
+
+#include <errno.h>
+
+/* One second: a thread that holds the lock was stopped. Then nobody waits for it, but for a moment once a second: what
+ * is picked is served beneath, and what is freed is put aside, until it goes on. */
+#define LOCK_TRIES 50u
+#define STUCK_NS   1000000000ull
+
+_Thread_local struct sampler *own_sampler __attribute__((tls_model("initial-exec")));
+
+/* Set while this thread is inside sampler_enter: what the C library allocates for us there is not the target's. */
+static _Thread_local char entering __attribute__((tls_model("initial-exec")));
+
+static struct sampler *samplers; /* all that there are; they live as long as the image */
+uint32_t sample_lock_word, sample_asides;
+static uint64_t stuck_ns;                             /* when somebody waited for the lock in vain; 0: not so */
+static struct aside { struct aside *next; } * asides; /* blocks that were freed meanwhile: lists of themselves */
+static uint32_t broken;                               /* left by longjmp: nobody gives the lock back any more */
+static int forking;                                   /* the lock is held for the sake of a child */
+static int opened;                                    /* -1: cannot be */
+
+/* ---- the lock ---- */
+
+static void lock_broken(void) {
+    __atomic_store_n(&broken, 1, __ATOMIC_RELAXED);
+    sample_over(MALLOW_OVER_LEFT);
+}
+
+COLD int sample_lock_slowly(struct sampler *s) {
+    uint64_t since = __atomic_load_n(&stuck_ns, __ATOMIC_RELAXED), now = sys_tick_ns();
+    if (!__atomic_load_n(&broken, __ATOMIC_RELAXED) && (since == 0 || now - since > STUCK_NS) &&
+        lock_quick_wait(&sample_lock_word, since == 0 ? LOCK_TRIES : 0)) {
+        __atomic_store_n(&stuck_ns, 0, __ATOMIC_RELAXED);
+        return 1;
+    }
+    if (s != NULL)
+        s->holds = 0;
+    if (since == 0 || now - since > STUCK_NS)
+        __atomic_store_n(&stuck_ns, sys_tick_ns(), __ATOMIC_RELAXED);
+    return 0;
+}
+
+COLD void sample_put_aside(void *block) {
+    struct aside *aside = block;
+    aside->next = __atomic_load_n(&asides, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&asides, &aside->next, aside, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        ;
+    __atomic_store_n(&sample_asides, 1, __ATOMIC_RELEASE);
+}
+
+COLD void *sample_take_aside(void) {
+    __atomic_store_n(&sample_asides, 0, __ATOMIC_RELAXED);
+    return __atomic_exchange_n(&asides, NULL, __ATOMIC_ACQUIRE);
+}
+
+/* ---- fork ---- */
+
+void sample_fork_begins(void) {
+    struct sampler *s = own_sampler;
+    if (s == NULL || !s->holds) /* a handler that forks inside of our work: the child goes without */
+        forking = sample_lock(NULL);
+}
+
+void sample_forked_parent(void) {
+    if (forking) {
+        forking = 0;
+        sample_unlock(NULL);
+    }
+}
+
+void sample_forked_child(void) {
+    book_forget();
+    if (sample_lock_word != 0 && !forking)
+        lock_broken(); /* a copy of what another thread was changing */
+    sample_lock_word = broken;
+    forking = 0;
+    entering = 0;
+    opened = opened < 0 ? -1 : 0;
+    for (struct sampler *s = samplers; s != NULL; s = s->next) {
+        if (s != own_sampler)
+            s->owned = 0;
+        s->begins.stack = s->ends.stack = 0;
+    }
+    if (own_sampler != NULL)
+        own_sampler->tid = thread_id();
+}
+
+/* ---- threads ---- */
+
+void sampler_thread_end(void) {
+    struct sampler *s = own_sampler;
+    own_sampler = NULL;
+    if (s != NULL)
+        __atomic_store_n(&s->owned, 0, __ATOMIC_RELEASE);
+}
+
+static struct sampler *sampler_reuse(void) {
+    for (struct sampler *s = __atomic_load_n(&samplers, __ATOMIC_ACQUIRE); s != NULL; s = s->next) {
+        uint32_t none = 0;
+        if (__atomic_load_n(&s->owned, __ATOMIC_RELAXED) == 0 &&
+            __atomic_compare_exchange_n(&s->owned, &none, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            return s;
+    }
+    return NULL;
+}
+
+static struct sampler *sampler_new(void) {
+    uint32_t limit = target.control->max_depth;
+    uint64_t bytes = sizeof(struct sampler) + 2 * unwind_bytes(limit);
+    struct sampler *s = sys_memory(bytes);
+    if (s == NULL)
+        return NULL;
+    s->owned = 1;
+    struct unwinder *begins = &s->begins.unwinder, *ends = &s->ends.unwinder;
+    if (!unwind_setup(begins, s + 1, limit) || !unwind_setup(ends, (char *)(s + 1) + unwind_bytes(limit), limit)) {
+        sys_memory_free(s, bytes);
+        return NULL;
+    }
+    /* Used during a walk alone. */
+    ends->fresh_places = begins->fresh_places;
+    ends->fresh_states = begins->fresh_states;
+    s->next = __atomic_load_n(&samplers, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&samplers, &s->next, s, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        ;
+    return s;
+}
+
+/* Call with signals blocked and target_lock held. */
+static int open_locked(void) {
+    if (image_alive == 0) { /* a child made by a bare clone */
+        target_forked();
+        image_alive = UINTPTR_MAX;
+    }
+    if (opened != 0)
+        return opened > 0;
+    opened = -1;
+    if (owned_range.bytes == 0 && !slots_reserve(target.control->max_slots)) {
+        __atomic_fetch_add(&target.control->failed_processes, 1, __ATOMIC_RELAXED);
+        sample_over(MALLOW_OVER_NOT);
+        return 0;
+    }
+    if (!sample_lock(NULL))
+        return 0;
+    int failed = process_open();
+    sample_unlock(NULL);
+    if (failed)
+        return 0;
+    thread_setup();
+    opened = 1;
+    return 1;
+}
+
+/* Under a filter: what is open stays so, but nothing is opened. */
+static int may_go_on(void) {
+    if (opened == 0 || image_alive == 0) {
+        __atomic_fetch_add(&target.control->failed_processes, 1, __ATOMIC_RELAXED);
+        opened = -1;
+        sample_over(MALLOW_OVER_FILTER);
+    }
+    return opened > 0;
+}
+
+COLD int sampler_open(void) {
+    if (entering || filter_is(FILTER_FORBIDS_SAMPLES) || (filter_is(FILTER_SEEN) && !may_go_on()))
+        return 0;
+    uint64_t mask = sys_block_signals();
+    int saved_errno = errno;
+    entering = 1;
+    lock_acquire(&target_lock);
+    int done = open_locked();
+    lock_release(&target_lock);
+    entering = 0;
+    errno = saved_errno;
+    sys_restore_signals(mask);
+    return done;
+}
+
+COLD struct sampler *sampler_enter(void) {
+    if (entering || !sampler_open())
+        return NULL;
+    uint64_t mask = sys_block_signals();
+    int saved_errno = errno;
+    entering = 1;
+    struct sampler *s = own_sampler; /* a child has its parent's */
+    if (s == NULL && thread_watch_end() && (s = sampler_reuse()) == NULL)
+        s = sampler_new();
+    if (s != NULL) {
+        s->inside = s->holds = s->pendings = 0;
+        s->tid = thread_id();
+        unwind_adopt(&s->begins.unwinder);
+        unwind_adopt(&s->ends.unwinder);
+        own_sampler = s;
+    }
+    errno = saved_errno;
+    entering = 0;
+    sys_restore_signals(mask);
+    return s;
+}
+
+COLD int sampler_abandoned(struct sampler *s, uint64_t sp) {
+    if (!unwind_owns(&s->begins.unwinder, sp) || !unwind_owns(&s->begins.unwinder, s->inside) || sp <= s->inside)
+        return 0;
+    if (s->holds) /* half of a change was done */
+        lock_broken();
+    unwind_adopt(&s->begins.unwinder);
+    unwind_adopt(&s->ends.unwinder);
+    return 1;
+}
+
+COLD static void tables_come(struct sampler *s) {
+    modules_await();
+    modules_fetch(unwind_flush);
+    s->epoch = __atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED);
+}
+
+void sampler_walk_anew(struct sampler *s, struct trail *trail, struct caller caller) {
+    struct unwinder *into = &trail->unwinder;
+    trail->stack = 0;
+    if (filter_is(FILTER_FORBIDS_SAMPLES)) {
+        s->walked = NULL;
+        return;
+    }
+    modules_learn();
+    if (tables_may_come(s))
+        tables_come(s);
+    uint32_t before = modules_unanswered;
+    unwind(into, caller_pc(caller), caller.sp, caller.rbp);
+    if (UNLIKELY(modules_unanswered > before)) {
+        tables_come(s);
+        unwind(into, caller_pc(caller), caller.sp, caller.rbp);
+    }
+}

@@ -1,0 +1,124 @@
+/*
+ * What a thread needs to record samples: an unwinder, and the guard that keeps a signal handler out of what it interrupted.
+ */
+#ifndef MALLOW_SAMPLER_H
+#define MALLOW_SAMPLER_H
+
+#include "base/filter.h"
+#include "base/lock.h"
+#include "base/target.h"
+#include "sample/slot_pool.h"
+#include "walk/caller.h"
+#include "walk/modules.h"
+#include "walk/unwind.h"
+
+#define PENDING_MOST 32u
+
+/* The stack of an allocation, or of a free, as it was walked last. */
+struct trail {
+    struct unwinder unwinder;
+    uint32_t stack;      /* its number in the book; 0: to be looked up */
+    uint32_t generation; /* modules_generation when it was */
+};
+
+/*
+ * Invariant: only its owner touches it. `inside` is the frame address of the work under way, 0 between; a signal handler
+ * that comes while it is not 0 touches pending and pendings alone.
+ */
+struct sampler {
+    uint64_t inside;
+    uint32_t owned; /* taken by compare-and-swap; 0: its thread has ended */
+    uint32_t tid;
+    uint32_t holds; /* the lock, or is about to */
+    uint32_t pendings;
+    uint64_t epoch; /* mallow's clock when tables were last asked for */
+    struct sampler *next;
+    struct trail *walked;        /* the last walk's; NULL: a filter forbade it */
+    struct trail begins;         /* an allocation's stack is most like the last allocation's, */
+    struct trail ends;           /* and a free's like the last free's */
+    void *pending[PENDING_MOST]; /* blocks that signal handlers freed */
+};
+
+extern _Thread_local struct sampler *own_sampler __attribute__((tls_model("initial-exec"))) HIDDEN;
+
+/* Makes this image's file and slots, once. 0: nothing can be recorded here. No handler may leave this by longjmp. */
+COLD int sampler_open(void);
+/* The calling thread's sampler, from its first sample on; NULL where there is none. */
+COLD struct sampler *sampler_enter(void);
+/* The calling thread ends, and leaves its sampler to others. */
+void sampler_thread_end(void);
+/* `inside` was left by longjmp out of a signal handler: nobody will finish it. */
+COLD int sampler_abandoned(struct sampler *sampler, uint64_t sp);
+/* Writes what signal handlers left. */
+COLD void sampler_flush(struct sampler *sampler);
+
+/* Begins what nobody may interrupt. NULL: the caller interrupted it itself, or has no sampler. */
+static inline struct sampler *sampler_begin(struct caller caller) {
+    struct sampler *s = (struct sampler *)((uintptr_t)own_sampler & image_alive);
+    if (UNLIKELY(s == NULL)) {
+        if ((s = sampler_enter()) == NULL)
+            return NULL;
+    } else if (UNLIKELY(s->inside != 0) && !sampler_abandoned(s, caller.sp)) {
+        return NULL;
+    }
+    s->inside = caller.sp;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    return s;
+}
+
+static inline void sampler_end(struct sampler *s) {
+    for (;;) {
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        *(volatile uint64_t *)&s->inside = 0;
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        if (LIKELY(*(volatile uint32_t *)&s->pendings == 0))
+            return;
+        s->inside = (uint64_t)__builtin_frame_address(0);
+        sampler_flush(s);
+    }
+}
+
+/* Walks the caller's stack along one of the trails; the first time a thread meets a module, it may wait for its table. */
+void sampler_walk_anew(struct sampler *sampler, struct trail *trail, struct caller caller);
+
+/* Tables come while mallow's clock ticks, and at no other time. */
+static inline int tables_may_come(const struct sampler *s) {
+    return UNLIKELY(modules_unanswered != 0) && !filter_is(FILTER_SEEN) &&
+           s->epoch != __atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED);
+}
+
+static inline void sampler_walk(struct sampler *s, struct trail *trail, struct caller caller) {
+    s->walked = trail;
+    if (tables_may_come(s) || !unwind_same(&trail->unwinder, caller_pc(caller), caller.sp, caller.rbp))
+        sampler_walk_anew(s, trail, caller);
+}
+
+/* Slots and book, for a moment: 0 where they cannot be had. Nobody holds it while the target's code can run, but a thread
+ * that a handler interrupts, or left by longjmp. */
+extern uint32_t sample_lock_word HIDDEN;
+COLD int sample_lock_slowly(struct sampler *sampler);
+
+static inline int sample_lock(struct sampler *s) {
+    if (s != NULL)
+        s->holds = 1;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    return LIKELY(lock_quick_try(&sample_lock_word)) || sample_lock_slowly(s);
+}
+
+static inline void sample_unlock(struct sampler *s) {
+    lock_quick_release(&sample_lock_word);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (s != NULL)
+        s->holds = 0;
+}
+
+/* What was freed while the lock could not be had, of 16 bytes at least: put in without it, and taken out by who has it
+ * next, as a list: the word at the start of each block leads to the next one. */
+extern uint32_t sample_asides HIDDEN;
+COLD void sample_put_aside(void *block);
+COLD void *sample_take_aside(void);
+
+/* sample.c: the block's sample ends here. 0: there is none. */
+int sample_end(void *block, uint32_t kind, const void *moved_to, struct sampler *sampler);
+
+#endif

@@ -1,0 +1,124 @@
+/* See slot_pool.h. */
+#include "base/filter.h"
+#include "sample/slot.h"
+
+#include <sys/resource.h>
+
+/* Regions are halved down to this where there is no room for larger ones. */
+#define SLOT_REGION_LEAST 20u
+
+/* Regions of slots that are smaller than a huge page must not get one for each. */
+#define HUGE_PAGE_BITS 21u
+
+/* A region is opened in steps of this, and not at once: mlockall would fill all that can be written to, and a system that
+ * promises no more memory than it has would refuse it. Smaller ones where RLIMIT_DATA is low, which counts them. */
+#define STEP (1ull << 20)
+
+static uint64_t step_bytes(void) {
+    uint64_t share = sys_data_limit() / 256 & ~(ARCH_PAGE - 1);
+    return share < STEP ? share : STEP;
+}
+
+_Static_assert(sizeof(struct slot) == 128, "a slot is two cache lines");
+
+struct slot_region slot_regions[SLOT_SIZES];
+uint32_t slot_region_bits;
+struct slot *slots;
+static uint32_t count, most;
+uint64_t slots_warm_bytes;
+uint64_t slots_looked_ns;
+
+static uint64_t region_start(uint32_t size) {
+    return owned_range.start + ((uint64_t)(size - SLOT_SMALLEST) << slot_region_bits);
+}
+
+static uint64_t bytes_for(uint32_t bits) {
+    return (uint64_t)(bits - SLOT_SMALLEST + 1) << bits;
+}
+
+int slots_reserve(uint32_t slots_most) {
+    uint64_t limit = sys_limit(RLIMIT_AS);
+    while (slots_most > 1 && slots_most * sizeof *slots > sys_data_limit() / 32)
+        slots_most /= 2;
+    for (uint32_t bits = SLOT_REGION_MOST; bits >= SLOT_REGION_LEAST; bits--) {
+        /* A slot is aligned to its size: the first region begins at a multiple of the largest one. */
+        uint64_t bytes = bytes_for(bits), start;
+        if (limit != UINT64_MAX && bytes > limit / 16)
+            continue;
+        char *at = sys_reserve(bytes + (1ull << bits));
+        if (at == NULL)
+            continue;
+        start = ((uint64_t)at + (1ull << bits) - 1) & ~((1ull << bits) - 1);
+        if (start > (uint64_t)at)
+            sys_unmap(at, start - (uint64_t)at);
+        sys_unmap((char *)start + bytes, (uint64_t)at + (1ull << bits) - start);
+        slots = sys_memory((uint64_t)slots_most * sizeof *slots);
+        if (slots == NULL) {
+            sys_unmap((void *)start, bytes);
+            return 0;
+        }
+        uint64_t small = bits < HUGE_PAGE_BITS ? bytes : (uint64_t)(HUGE_PAGE_BITS - SLOT_SMALLEST) << bits;
+        sys_small_pages((void *)start, small);
+        most = slots_most;
+        slot_region_bits = bits;
+        owned_range.bytes = bytes;
+        __atomic_store_n(&owned_range.start, start, __ATOMIC_RELEASE);
+        return 1;
+    }
+    return 0;
+}
+
+uint32_t slots_count(void) {
+    return count;
+}
+
+/* ---- taking and putting ---- */
+
+/* A slot that was never used. Its region may have to be opened further, and its index to be made. */
+COLD struct slot *slot_carve(struct slot_region *region, uint32_t size) {
+    uint64_t end = (uint64_t)(region->places + 1) << size;
+    if (count >= most || end > 1ull << slot_region_bits)
+        return NULL;
+    if (region->index == NULL && (region->index = sys_memory((uint64_t)most * sizeof *region->index)) == NULL)
+        return NULL;
+    if (end > region->open) {
+        uint64_t step = end - region->open > step_bytes() ? end - region->open : step_bytes();
+        if (region->open + step > 1ull << slot_region_bits)
+            step = (1ull << slot_region_bits) - region->open;
+        if (sys_open_memory((char *)region_start(size) + region->open, step) != 0)
+            return NULL;
+        region->open += step;
+    }
+    struct slot *slot = &slots[count];
+    slot->index = count;
+    slot->start = region_start(size) + end - (1ull << size);
+    slot->size = (uint8_t)size;
+    region->index[region->places] = count++;
+    __atomic_store_n(&region->places, region->places + 1, __ATOMIC_RELEASE);
+    return slot;
+}
+
+void slot_clean(struct slot *slot) {
+    if (!filter_is(FILTER_FORBIDS_SAMPLES) && sys_discard((void *)slot->start, slot_in_pages(slot->used)) == 0)
+        slot->used = 0;
+}
+
+void slot_put_clean(struct slot *slot) {
+    slot_push(&slot_regions[slot->size - SLOT_SMALLEST].cold, slot);
+}
+
+COLD struct slot *slots_cool(uint64_t now_ns) {
+    slots_looked_ns = now_ns;
+    uint32_t list = 0;
+    for (uint32_t i = 0; i < SLOT_SIZES; i++) {
+        while (slot_regions[i].warm != 0)
+            slot_push(&list, slot_pop(&slot_regions[i].warm));
+        slot_regions[i].warm_count = 0;
+    }
+    slots_warm_bytes = 0;
+    return list != 0 ? &slots[list - 1] : NULL;
+}
+
+struct slot *slot_next(const struct slot *slot) {
+    return slot->next != 0 ? &slots[slot->next - 1] : NULL;
+}

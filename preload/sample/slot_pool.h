@@ -1,0 +1,85 @@
+/*
+ * The addresses at which samples live: one reserved range, so that free knows them by a single comparison.
+ *
+ *   start                                                                                   start + bytes
+ *   | slots of 4 KiB | of 8 KiB | of 16 KiB | …                                  | one of a whole region |
+ *     2^region_bits    2^region_bits  …
+ *
+ * Slots of one size are a region. A block lies in its slot behind a header as glibc gives it to blocks that have a
+ * mapping of their own: code that reaches glibc's free behind our back, as in a library opened with RTLD_DEEPBIND, frees
+ * it as such, and all that happens is that its slot is not used again.
+ *
+ * Slots are never given back, their memory is: at once, but for a few of each size that are likely to be used again soon.
+ * So a sample costs no system call where samples come and go, and unused memory stays below SLOTS_WARM_BYTES.
+ */
+#ifndef MALLOW_SLOTS_H
+#define MALLOW_SLOTS_H
+
+#include "base/entries.h"
+#include "base/wire.h"
+
+#define SLOTS_WARM_BYTES (4ull << 20)
+#define SLOTS_WARM_EACH  16u
+
+/* What is known of a slot, in private memory: what mallow sees in the process file is a copy. By index of the file's
+ * slots[]; 0 is a slot as any other. */
+struct slot {
+    struct mallow_slot seen; /* its address is the block's while it is live */
+    uint64_t start;
+    uint64_t usable; /* bytes of the block that malloc_usable_size tells of; 0: no block */
+    uint64_t used;   /* bytes from start on that may hold something else than zeros */
+    uint32_t index;  /* in slots[] */
+    uint32_t next;   /* in its list: index + 1 */
+    uint8_t size;    /* 2^size bytes */
+    uint64_t pad[3]; /* two cache lines: an index leads to its slot by a shift */
+};
+
+#define SLOT_SMALLEST    12u
+#define SLOT_REGION_MOST 38u
+#define SLOT_SIZES       (SLOT_REGION_MOST - SLOT_SMALLEST + 1)
+
+/* All slots of one size. They have 2^SLOT_SMALLEST bytes at least; a region has 2^SLOT_REGION_MOST, where there is room for
+ * them: 256 GiB each, 7 TiB in all, of which nothing but addresses is used. */
+struct slot_region {
+    uint32_t *index; /* of slots, by their place; those below `places` are set */
+    uint32_t places;
+    uint32_t warm, warm_count, cold; /* lists: index + 1 */
+    uint64_t open;                   /* bytes from its start on that can be written to */
+};
+
+extern struct slot_region slot_regions[SLOT_SIZES] HIDDEN;
+extern uint32_t slot_region_bits HIDDEN;
+extern uint64_t slots_warm_bytes HIDDEN;
+extern struct slot *slots HIDDEN;
+
+/* All that follows: call with sample_lock held, unless told otherwise. slot.h has what each sample needs. */
+
+/* Reserves addresses, of at most `most` slots. 0: there are none. Lock or not: once in an image and its children. */
+int slots_reserve(uint32_t most);
+
+/* How many slots were ever used, and one of them. */
+uint32_t slots_count(void);
+static inline struct slot *slot_at(uint32_t index) {
+    return &slots[index];
+}
+static inline uint32_t slot_index(const struct slot *slot) {
+    return slot->index;
+}
+
+/* A slot that was never used, of 2^size bytes. NULL: none can be had. */
+struct slot *slot_carve(struct slot_region *region, uint32_t size);
+
+/* Gives back the memory of a slot that slot_put did not take, without the lock, and then puts it, with the lock. */
+void slot_clean(struct slot *slot);
+void slot_put_clean(struct slot *slot);
+
+/* Slots whose memory nobody needed for a second, as a list: to be cleaned and put like the one above. NULL: none. */
+#define SLOTS_COLD_NS 1000000000ull
+extern uint64_t slots_looked_ns HIDDEN;
+struct slot *slots_cool(uint64_t now_ns);
+static inline struct slot *slots_cold(uint64_t now_ns) {
+    return LIKELY(now_ns - slots_looked_ns < SLOTS_COLD_NS) ? NULL : slots_cool(now_ns);
+}
+struct slot *slot_next(const struct slot *slot);
+
+#endif

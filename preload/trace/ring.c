@@ -1,0 +1,112 @@
+/* See ring.h. */
+#include "trace/ring.h"
+#include "base/filter.h"
+#include "base/reader.h"
+#include "base/target.h"
+
+#define WAIT_MS 20
+
+/* A ring takes this share of what is left in the file system at the most, … */
+#define RING_SHARE 256u
+/* … and a process with many threads leaves a share of all of it, or as much as this, to others: to the target itself. */
+#define LEFT_SHARE 32u
+#define LEFT_MOST  (16u << 20)
+
+/* Words that the ring of block `index` may have. */
+static uint64_t ring_words_most(const struct mallow_process *process, uint32_t index) {
+    return index < MALLOW_LARGE_RINGS ? process->large_ring_words : process->small_ring_words;
+}
+
+static uint64_t words_before(uint32_t index, uint64_t large_words, uint64_t small_words) {
+    uint64_t large = index < MALLOW_LARGE_RINGS ? index : MALLOW_LARGE_RINGS;
+    return large * large_words + (index - large) * small_words;
+}
+
+uint64_t rings_bytes(uint32_t threads) {
+    return 8 * words_before(threads, target.control->large_ring_words, target.control->small_ring_words);
+}
+
+/* Where the ring of block `index` begins. */
+static uint64_t *ring_start(uint32_t index) {
+    const struct mallow_process *process = target.process;
+    return (uint64_t *)target.part + words_before(index, process->large_ring_words, process->small_ring_words);
+}
+
+int ring_create(struct mallow_thread *block) {
+    const struct mallow_process *process = target.process;
+    uint32_t index = thread_index(block);
+    uint64_t words = ring_words_most(process, index), least = words, all, left;
+    while (least / 2 > 2 * target.control->max_depth)
+        least /= 2;
+    /* Under a filter of system calls the question may be punished. */
+    if (!filter_is(FILTER_SEEN) && sys_room(target.directory, &all, &left) == 0) {
+        uint64_t reserve = all / LEFT_SHARE < LEFT_MOST ? all / LEFT_SHARE : LEFT_MOST;
+        if (index >= MALLOW_LARGE_RINGS && left < reserve)
+            return 0;
+        while (words > least && 8 * words > left / RING_SHARE)
+            words /= 2;
+    }
+    while (sys_populate(ring_start(index), 8 * words) != 0) {
+        if (words == least)
+            return 0;
+        words /= 2;
+    }
+    block->ring_words = (uint32_t)words;
+    return 1;
+}
+
+void ring_open(struct ring *ring, struct mallow_thread *block) {
+    uint32_t index = thread_index(block);
+    ring->words = ring_start(index);
+    ring->mask = block->ring_words - 1;
+    ring->head = block->head;
+    ring->limit = ring->head;
+    ring->block = block;
+}
+
+static int is_read_no_more(void) {
+    return reader_is_gone(target.control) ||
+           __atomic_load_n(&target.process->state, __ATOMIC_RELAXED) == MALLOW_PROCESS_CLOSED;
+}
+
+COLD uint64_t *ring_wait(struct ring *ring, uint64_t count) {
+    struct mallow_thread *block = ring->block;
+    uint64_t words = ring->mask + 1;
+    struct patience patience = {0};
+    for (;;) {
+        uint64_t tail = __atomic_load_n(&block->tail, __ATOMIC_ACQUIRE);
+        uint64_t lap_end = (ring->head | ring->mask) + 1;
+        uint64_t free_end = tail + words;
+        if (ring->head - tail > words) /* somebody wrote over tail */
+            break;
+        if (ring->head + count > lap_end && lap_end <= free_end) {
+            *ring_next(ring) = ring_word(MALLOW_OP_PAD, 0, 0);
+            ring_publish(ring, lap_end - ring->head);
+            continue;
+        }
+        if (ring->head + count <= lap_end && ring->head + count <= free_end) {
+            /* Comes back here four times a lap at least, to wake mallow long before the ring is full. */
+            uint64_t limit = lap_end < free_end ? lap_end : free_end, quarter = ring->head + words / 4;
+            ring->limit = limit < quarter ? limit : quarter;
+            if (ring->head - tail >= words / 4 && __atomic_load_n(&target.control->asleep, __ATOMIC_RELAXED))
+                doorbell_ring();
+            return ring_next(ring);
+        }
+        if (is_read_no_more())
+            break;
+        /* mallow moves tail, then looks at waiting; we set waiting, then look at tail: one of us sees the other. */
+        __atomic_store_n(&block->waiting, 1, __ATOMIC_SEQ_CST);
+        if (__atomic_load_n(&block->tail, __ATOMIC_SEQ_CST) != tail)
+            continue;
+        doorbell_ring();
+        if (!reader_wait(&patience, (uint32_t *)&block->tail, (uint32_t)tail, WAIT_MS) && !is_read_no_more()) {
+            /* Stopped: it may go on, and is then to say what is missing. */
+            block->lost++;
+            target_lose();
+            return NULL;
+        }
+    }
+    block->lost++;
+    target_over();
+    return NULL;
+}

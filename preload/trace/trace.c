@@ -1,0 +1,288 @@
+/* Tracing: each allocation and free becomes a record in its thread's ring, with the whole stack of allocations. */
+#include "trace/trace.h"
+#include "arch.h"
+#include "trace/tracer.h"
+#include "walk/modules.h"
+
+#include <errno.h>
+
+/* An allocation: after the allocator returned, before the caller sees the address. guess: see stacks_guess. */
+static inline void *allocation(void *block, size_t size, uint64_t op, struct caller caller, int guess, int64_t change) {
+    uint64_t word = ring_word(op & 0xff, op >> 8, (uint64_t)block);
+    struct tracer *t = event_begin(caller, word, size, change);
+    if (t == NULL)
+        return block;
+    struct stacks *stacks = &t->stacks;
+    int known = guess && stacks_guess(stacks, caller_pc(caller), caller.sp, caller.rbp);
+    if (!known)
+        stacks_walk(stacks, caller_pc(caller), caller.sp, caller.rbp);
+    if (known || tracer_stack(t))
+        tracer_allocation(t, word, size);
+    event_end(t);
+    return block;
+}
+
+NOINLINE static void *allocated(void *block, size_t size, uint64_t op, struct caller caller) {
+    return allocation(block, size, op, caller, 1, order_bytes(block));
+}
+
+NOINLINE static void *allocated_elsewhere(void *block, size_t size, uint64_t op, struct caller caller) {
+    return allocation(block, size, op, caller, 0, order_bytes(block));
+}
+
+NOINLINE static void *reallocated(void *block, size_t size, uint64_t op, struct caller caller, int64_t old_bytes) {
+    return allocation(block, size, op, caller, 1, order_bytes(block) - old_bytes);
+}
+
+/* A record of one word: before the allocator is called. */
+static inline void one_word(uint64_t word, struct caller caller, int64_t change) {
+    struct tracer *t = event_begin(caller, word, 0, change);
+    if (t == NULL)
+        return;
+    uint64_t *room = ring_room(&t->ring, 1);
+    if (LIKELY(room != NULL)) {
+        room[0] = word;
+        ring_publish(&t->ring, 1);
+    }
+    event_end(t);
+}
+
+/* Not inlined: the frame is its own. */
+COLD void trace_region(uint32_t number, int end, int this_thread) {
+    uint64_t flags = this_thread ? MALLOW_FLAG_THIS_THREAD : 0;
+    one_word(ring_word(MALLOW_OP_REGION, flags, (uint64_t)number << 1 | (end != 0)), CALLER, 0);
+}
+
+NOINLINE static void freed(void *block, struct caller caller) {
+    if (modules_is_linker(caller_pc(caller)))
+        modules_linker_freed();
+    one_word(ring_word(MALLOW_OP_FREE, 0, (uint64_t)block), caller, -order_bytes(block));
+    real.free(block);
+}
+
+/*
+ * The same where nothing but the record has to be written, as it mostly is. What is unusual is left to the above: so
+ * these call nothing but to end with it, and the compiler need not save registers. Over an allocator whose blocks have no
+ * heads they call malloc_usable_size, where threads share the process.
+ */
+
+enum { BY_HEAD, BY_CALL };
+
+ALWAYS_INLINE static inline int64_t quick_bytes(void *block, int how) {
+    return how == BY_HEAD ? order_bytes_in_head(block) : order_bytes(block);
+}
+
+/* Begins such an event, with a record of at most two words. NULL: it is none. */
+static inline struct tracer *quick_begin(struct caller caller) {
+    struct tracer *t = thread_tracer();
+    if (UNLIKELY(t == NULL || t->inside != 0))
+        return NULL;
+    t->inside = caller.sp;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (LIKELY(__atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED) == t->epoch &&
+               t->ring.head + 2 <= __atomic_load_n(&t->order.quick_limit, __ATOMIC_RELAXED)))
+        return t;
+    t->inside = 0;
+    return NULL;
+}
+
+/* Whether the thread's balance may become this without a stamp. */
+static inline int quick_balance(const struct tracer *t, int64_t balance) {
+    return (uint64_t)(balance - t->order.floor) <= t->order.width;
+}
+
+/* Ends it. 0: records of signal handlers are to be written. */
+static inline int quick_end(struct tracer *t, uint64_t words, int64_t balance) {
+    t->order.balance = balance;
+    ring_publish(&t->ring, words);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    *(volatile uint64_t *)&t->inside = 0;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    return *(volatile uint32_t *)&t->pendings == 0;
+}
+
+NOINLINE static void *quick_pending_block(void *block) {
+    event_end(own_tracer);
+    return block;
+}
+
+NOINLINE static void quick_pending_free(void *block) {
+    event_end(own_tracer);
+    real.free(block);
+}
+
+ALWAYS_INLINE static inline void *quick_allocated(void *block, size_t size, uint64_t op, struct caller caller,
+                                                  int how) {
+    struct tracer *t = quick_begin(caller);
+    if (UNLIKELY(t == NULL))
+        return allocated(block, size, op, caller);
+    int64_t balance = t->order.balance + quick_bytes(block, how);
+    if (UNLIKELY(!quick_balance(t, balance))) {
+        t->inside = 0;
+        return allocated(block, size, op, caller);
+    }
+    if (UNLIKELY(size >> MALLOW_SIZE_BITS != 0 ||
+                 !stacks_guess(&t->stacks, caller_pc(caller), caller.sp, caller.rbp))) {
+        t->inside = 0;
+        return allocated_elsewhere(block, size, op, caller);
+    }
+    uint64_t words = tracer_write(t, ring_next(&t->ring), ring_word(op, 0, (uint64_t)block), size);
+    return LIKELY(quick_end(t, words, balance)) ? block : quick_pending_block(block);
+}
+
+ALWAYS_INLINE static inline void quick_free(void *block, struct caller caller, int how) {
+    struct tracer *t;
+    if (UNLIKELY(modules_is_linker(caller_pc(caller)) || (t = quick_begin(caller)) == NULL)) {
+        freed(block, caller);
+        return;
+    }
+    int64_t balance = t->order.balance - quick_bytes(block, how);
+    if (UNLIKELY(!quick_balance(t, balance))) {
+        t->inside = 0;
+        freed(block, caller);
+        return;
+    }
+    *ring_next(&t->ring) = ring_word(MALLOW_OP_FREE, 0, (uint64_t)block);
+    if (LIKELY(quick_end(t, 1, balance)))
+        real.free(block);
+    else
+        quick_pending_free(block);
+}
+
+/* ---- the functions ---- */
+
+#define OP(name) (MALLOW_OP_ALLOC + MALLOW_FAMILY_##name)
+
+static void *trace_malloc_done(void *block, size_t size) {
+    return quick_allocated(block, size, OP(MALLOC), CALLER, BY_HEAD);
+}
+
+static void *trace_malloc_done_by_call(void *block, size_t size) {
+    return quick_allocated(block, size, OP(MALLOC), CALLER, BY_CALL);
+}
+
+static void *trace_calloc_done(void *block, size_t count, size_t size) {
+    return quick_allocated(block, count * size, OP(CALLOC), CALLER, BY_HEAD);
+}
+
+static void *trace_calloc_done_by_call(void *block, size_t count, size_t size) {
+    return quick_allocated(block, count * size, OP(CALLOC), CALLER, BY_CALL);
+}
+
+static void trace_free(void *block) {
+    quick_free(block, CALLER, BY_HEAD);
+}
+
+static void trace_free_by_call(void *block) {
+    quick_free(block, CALLER, BY_CALL);
+}
+
+static inline void *trace_realloc_as(uint64_t family_op, uint64_t done_op, void *old, size_t size,
+                                     struct caller caller) {
+    if (old == NULL) {
+        void *block = real.realloc(NULL, size);
+        if (block != NULL)
+            allocated(block, size, family_op, caller);
+        return block;
+    }
+    int64_t old_bytes = order_bytes(old);
+    one_word(ring_word(MALLOW_OP_REALLOC_BEGIN, 0, (uint64_t)old), caller, 0);
+    void *block = real.realloc(old, size);
+    if (block != NULL)
+        reallocated(block, size, done_op, caller, old_bytes);
+    else if (size == 0)
+        one_word(ring_word(MALLOW_OP_REALLOC_FREED, 0, 0), caller, -old_bytes);
+    else
+        one_word(ring_word(MALLOW_OP_REALLOC_FAILED, 0, 0), caller, 0);
+    return block;
+}
+
+static void *trace_realloc(void *old, size_t size) {
+    return trace_realloc_as(OP(REALLOC), MALLOW_OP_REALLOC_DONE, old, size, CALLER);
+}
+
+/* See count_reallocarray. */
+static void *trace_reallocarray(void *old, size_t count, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return trace_realloc_as(OP(REALLOCARRAY), MALLOW_OP_REALLOC_DONE | MALLOW_FLAG_REALLOCARRAY << 8, old, bytes,
+                            CALLER);
+}
+
+static void *trace_aligned_alloc(size_t alignment, size_t size) {
+    void *block = real.aligned_alloc(alignment, size);
+    if (block != NULL)
+        allocated(block, size, OP(ALIGNED_ALLOC), CALLER);
+    return block;
+}
+
+static void *trace_memalign(size_t alignment, size_t size) {
+    void *block = real.memalign(alignment, size);
+    if (block != NULL)
+        allocated(block, size, OP(MEMALIGN), CALLER);
+    return block;
+}
+
+static int trace_posix_memalign(void **result, size_t alignment, size_t size) {
+    int error = real.posix_memalign(result, alignment, size);
+    if (error == 0 && *result != NULL)
+        allocated(*result, size, OP(POSIX_MEMALIGN), CALLER);
+    return error;
+}
+
+static void *trace_valloc(size_t size) {
+    void *block = real.valloc(size);
+    if (block != NULL)
+        allocated(block, size, OP(VALLOC), CALLER);
+    return block;
+}
+
+static void *trace_pvalloc(size_t size) {
+    void *block = real.pvalloc(size);
+    if (block != NULL)
+        allocated(block, size, OP(PVALLOC), CALLER);
+    return block;
+}
+
+/* ---- the policy ---- */
+
+static const struct policy *trace_setup(void);
+
+static void trace_layout(struct file_layout *layout) {
+    layout->bytes += rings_bytes(layout->max_threads);
+}
+
+static void trace_forked(void) {
+    if (target_regains())
+        policy_install(trace_setup());
+    modules_forked();
+    order_forked();
+    own_tracer = NULL;
+}
+
+static void trace_thread_end(void) {
+    own_tracer = NULL;
+}
+
+/* `way` is how the size of a block is known. Of the entries three differ by it, on the hot path. */
+#define TRACE_POLICY(way)                                                                                              \
+    {                                                                                                                  \
+        .malloc_done = trace_malloc_done##way, .calloc_done = trace_calloc_done##way, .free = trace_free##way,         \
+        .realloc = trace_realloc, .reallocarray = trace_reallocarray, .aligned_alloc = trace_aligned_alloc,            \
+        .memalign = trace_memalign, .posix_memalign = trace_posix_memalign, .valloc = trace_valloc,                    \
+        .pvalloc = trace_pvalloc, .setup = trace_setup, .over = policy_remove, .lose = lost_begin,                     \
+        .forked = trace_forked, .file_layout = trace_layout, .file_opened = modules_announce_all,                      \
+        .thread_start = ring_create, .thread_end = trace_thread_end, .region = trace_region,                           \
+    }
+
+/* The allocator beneath is glibc's; and any other. */
+const struct policy trace_policy = TRACE_POLICY();
+static const struct policy trace_policy_by_call = TRACE_POLICY(_by_call);
+
+static const struct policy *trace_setup(void) {
+    modules_setup();
+    return real_sizes == REAL_SIZES_IN_HEADS ? &trace_policy : &trace_policy_by_call;
+}

@@ -1,0 +1,268 @@
+/* See stacks.h. */
+#include "walk/stacks.h"
+#include "base/sys.h"
+
+#include <string.h>
+
+/* Bytes that the guesses of all threads may take together, beside those that lie with the numbers. */
+#ifndef BYTES_MOST
+#define BYTES_MOST (8u << 20)
+#endif
+#define BYTES_FIRST 4096u
+
+/* Frames that are not the same in one guess; guesses at what follows one stack. */
+#define FRESH_MOST   120u
+#define GUESSES_MOST 64u
+
+static uint32_t bytes_taken;
+
+/* Fits no stack, and stays as it is. */
+static struct guess no_guess;
+
+/* Follows rbp through the frames of a guess, the last of which ends at `end`. 0: it does not lead where it should. */
+static int rbp_fits(const struct run *run, uint64_t sp, uint64_t rbp, uint64_t end) {
+    const uint64_t *word = run->word, *last = word + run->fresh;
+    for (; word < last; word++) {
+        uint64_t saved = *word >> WORD_SAVED_SHIFT & WORD_SAVED_MASK;
+        sp += word_bytes(*word);
+        if ((*word & WORD_RBP) != 0 && rbp != sp - 16)
+            return 0;
+        if (saved != 0)
+            rbp = load(sp - 8 * saved);
+    }
+    return (*word & WORD_RBP) == 0 || rbp == end - 16;
+}
+
+/* Adds what the frames of a guess that was taken need to be unchanged later. */
+static void rbp_checks(struct unwinder *u, const struct run *run, uint32_t keep) {
+    uint64_t needed = 0;
+    for (uint32_t i = run->fresh, state = keep - 1;; state++) {
+        uint64_t cfa = u->places[state - 1].sp, saved = run->word[i] >> WORD_SAVED_SHIFT & WORD_SAVED_MASK;
+        if (needed != 0 && saved != 0) {
+            u->check[u->checks++] = (struct check){state, cfa - 8 * saved, needed};
+            needed = 0;
+        }
+        if ((run->word[i] & WORD_RBP) != 0)
+            needed = cfa - 16;
+        if (i-- == 0)
+            break;
+    }
+}
+
+int guess_with_rbp(struct stacks *s, const struct guess *guess, uint64_t sp, uint64_t rbp) {
+    struct unwinder *u = &s->unwinder;
+    const struct run *run = run_at(s, guess->run);
+    uint32_t keep = guess->keep;
+    if (run->rbp && !rbp_fits(run, sp, rbp, u->places[keep - 2].sp))
+        return 0;
+    guess_take(s, guess, sp);
+    while (u->checks > 0 && u->check[u->checks - 1].state >= keep)
+        u->checks--;
+    if (run->rbp)
+        rbp_checks(u, run, keep);
+    return 1;
+}
+
+/* Memory for an array of twice the size. The caller copies what it holds. 0: there is none. */
+static int make_larger(const struct array *array, struct array *larger) {
+    uint32_t size = array->size != 0 ? 2 * array->size : BYTES_FIRST, more = size - array->size;
+    char *start = NULL;
+    if (__atomic_add_fetch(&bytes_taken, more, __ATOMIC_RELAXED) <= BYTES_MOST)
+        start = sys_memory(size);
+    if (start == NULL)
+        __atomic_sub_fetch(&bytes_taken, more, __ATOMIC_RELAXED);
+    *larger = (struct array){start, array->used, size};
+    return start != NULL;
+}
+
+static void replace(struct array *array, const struct array *larger) {
+    if (array->size != 0)
+        sys_memory_free(array->start, array->size);
+    *array = *larger;
+}
+
+/* As numbers.c says of its own. */
+COLD static void make_room(struct array *array) {
+    uint64_t mask = sys_block_signals();
+    struct array larger;
+    if (make_larger(array, &larger)) {
+        if (array->size != 0)
+            memcpy(larger.start, array->start, array->used);
+        replace(array, &larger);
+    }
+    sys_restore_signals(mask);
+}
+
+/* Makes room for so many bytes at the end of what is used. 0: there is no memory. */
+static int has_room(struct array *array, uint32_t bytes) {
+    if (array->used + bytes > array->size)
+        make_room(array);
+    return array->used + bytes <= array->size;
+}
+
+static void guesses_forget(struct stacks *s) {
+    for (uint32_t i = 0; i < s->numbers.count; i++)
+        s->numbers.after[i] = (struct guess){0};
+    if (s->known.used != 0)
+        memset(s->known.start, 0, s->known.size);
+    s->known.used = 0;
+    s->others.used = s->runs.used = ARRAY_FIRST;
+    s->after = &no_guess;
+}
+
+int stacks_forget(struct stacks *s) {
+    guesses_forget(s);
+    s->in_step = 0;
+    s->before = NUMBER_NONE;
+    return numbers_reset(&s->numbers);
+}
+
+void stacks_lose(struct stacks *s) {
+    s->unwinder.depth = s->unwinder.filled = s->unwinder.checks = 0;
+    s->unwinder.forget = 1;
+    s->after = &no_guess;
+    s->in_step = 0;
+}
+
+int stacks_setup(struct stacks *s, void *memory, uint32_t limit) {
+    return unwind_setup(&s->unwinder, memory, limit) && stacks_forget(s);
+}
+
+/* Writes the innermost frames of the unwinder's stack. 0: a rule is not of the kind that guesses are made of. */
+static int run_write(struct run *run, const struct unwinder *u, uint32_t keep) {
+    const struct place *place = &u->places[u->depth - 1];
+    run->fresh = u->depth - keep;
+    run->rbp = 0;
+    for (uint64_t *word = run->word, *last = word + run->fresh;; word++, place--) {
+        uint64_t rule = unwind_rule(place->pc), cfa = 8 * (rule & MALLOW_QUICK_CFA_MASK);
+        uint64_t bytes = place[-1].sp - place->sp, by_rbp = rule & MALLOW_QUICK_BASE_RBP;
+        if (place->pc > UINT64_MAX >> (WORD_PC_SHIFT + 1))
+            return 0;
+        *word = place->pc << WORD_PC_SHIFT;
+        if (word == last && (u->states[keep - 1].flags & STATE_NEEDS_RBP) == 0)
+            return 1; /* its callers stand, and it does not matter how they were found */
+        if ((rule & MALLOW_QUICK_RULE) != 0 || (by_rbp ? cfa != 16 : cfa != bytes))
+            return 0;
+        if (by_rbp) {
+            *word |= WORD_RBP;
+            run->rbp = 1;
+        }
+        if (word == last)
+            return by_rbp != 0;
+        if (bytes > 8 * WORD_SIZE_MASK)
+            return 0;
+        *word |= rule >> MALLOW_QUICK_RBP_SHIFT << WORD_SAVED_SHIFT | bytes / 8;
+    }
+}
+
+/* The entry of a run in the table, or a free one for it. Precondition: the table has one. */
+static uint64_t *run_entry(const struct stacks *s, const struct array *table, uint32_t hash, const struct run *run) {
+    uint64_t *entries = (uint64_t *)table->start, mask = table->size / 8 - 1;
+    for (uint64_t at = hash;; at++) {
+        uint64_t *entry = &entries[at & mask];
+        if (*entry == 0 ||
+            ((uint32_t)*entry == hash && run != NULL && run_at(s, (uint32_t)(*entry >> 32))->fresh == run->fresh &&
+             memcmp(run_at(s, (uint32_t)(*entry >> 32))->word, run->word, 8 * (run->fresh + 1)) == 0))
+            return entry;
+    }
+}
+
+/* As make_room, but entries have places of their own. */
+COLD static void make_entries(struct stacks *s) {
+    uint64_t mask = sys_block_signals();
+    struct array larger;
+    if (make_larger(&s->known, &larger)) {
+        for (uint32_t at = 0; at < s->known.size; at += 8) {
+            uint64_t entry = load((uint64_t)s->known.start + at);
+            if (entry != 0)
+                *run_entry(s, &larger, (uint32_t)entry, NULL) = entry;
+        }
+        replace(&s->known, &larger);
+    }
+    sys_restore_signals(mask);
+}
+
+/* Makes room in the table for one more run: it is at most half full. 0: there is no memory. */
+static int has_entry(struct stacks *s) {
+    if (2 * s->known.used >= s->known.size)
+        make_entries(s);
+    return 2 * s->known.used < s->known.size;
+}
+
+/* Where the run of the unwinder's innermost frames lies. 0: there is none. */
+static uint32_t run_find(struct stacks *s, uint32_t keep) {
+    uint32_t words = s->unwinder.depth - keep + 1, bytes = (uint32_t)sizeof(struct run) + 8 * words;
+    if (!has_room(&s->runs, bytes) || !has_entry(s)) {
+        guesses_forget(s);
+        if (!has_room(&s->runs, bytes) || !has_entry(s))
+            return 0;
+    }
+    struct run *run = run_at(s, s->runs.used);
+    if (!run_write(run, &s->unwinder, keep))
+        return 0;
+    uint64_t hash = 0;
+    for (uint32_t i = 0; i < words; i++)
+        hash = (hash ^ run->word[i]) * 0x9e3779b97f4a7c15ull;
+    uint64_t *entry = run_entry(s, &s->known, (uint32_t)(hash >> 32), run);
+    if (*entry == 0) {
+        *entry = (uint64_t)s->runs.used << 32 | hash >> 32;
+        s->runs.used += bytes;
+        s->known.used += 8;
+    }
+    return (uint32_t)(*entry >> 32);
+}
+
+/* The guess named so; 0 is the first one at what follows `before`. */
+static struct guess *guess_named(const struct stacks *s, uint32_t at) {
+    return at != 0 ? guess_at(s, at) : &s->numbers.after[s->before];
+}
+
+/* Remembers that the stack that was walked, `number`, followed `before`. */
+static void guess_learn(struct stacks *s, uint32_t number) {
+    const struct unwinder *u = &s->unwinder;
+    uint32_t keep = u->shared;
+    if (keep < 2 || u->depth - keep > FRESH_MOST)
+        return;
+    uint64_t span = (u->places[keep - 1].sp - u->places[u->depth - 1].sp) / 8;
+    uint32_t run = span > UINT16_MAX ? 0 : run_find(s, keep);
+    if (run == 0)
+        return;
+    /* A new one goes to the end, or where there is none to be had, into the last one's place. */
+    uint32_t last = 0, count = 1;
+    for (uint32_t other; (other = guess_named(s, last)->other) != 0; last = other)
+        count++;
+    if (guess_named(s, last)->run != 0 && count < GUESSES_MOST && has_room(&s->others, sizeof(struct guess))) {
+        guess_named(s, last)->other = s->others.used;
+        last = s->others.used;
+        s->others.used += sizeof(struct guess);
+    }
+    *guess_named(s, last) =
+        (struct guess){.number = number, .run = run, .keep = (uint16_t)keep, .span = (uint16_t)span};
+}
+
+void stacks_walk(struct stacks *s, uint64_t pc, uint64_t sp, uint64_t rbp) {
+    struct unwinder *u = &s->unwinder;
+    uint32_t changes = __atomic_load_n(&modules_linker.changes, __ATOMIC_ACQUIRE);
+    s->before = s->in_step && !u->forget ? s->numbers.last : NUMBER_NONE;
+    unwind(u, pc, sp, rbp);
+    if (UNLIKELY(s->unloads != u->unloads)) {
+        s->unloads = u->unloads;
+        guesses_forget(s);
+    }
+    s->changes = changes;
+}
+
+uint32_t stacks_number(const struct stacks *s) {
+    uint64_t hash = s->unwinder.states[s->unwinder.depth - 1].hash;
+    if (s->before != NUMBER_NONE && s->numbers.hash[s->before] == hash)
+        return s->before;
+    return numbers_find(&s->numbers, hash);
+}
+
+void stacks_use(struct stacks *s, uint32_t number) {
+    s->numbers.last = number;
+    s->in_step = 1;
+    if (s->before != NUMBER_NONE && !s->unwinder.forget)
+        guess_learn(s, number);
+    s->after = s->unwinder.forget ? &no_guess : &s->numbers.after[number];
+}
