@@ -25,7 +25,7 @@ pub fn failed(error: RunError, fail_on_write_error: bool) -> Result<ExitCode> {
                 _ => exit::NOT_EXECUTABLE,
             }))
         }
-        RunError::Stopped { signal, .. } => {
+        RunError::Stopped { signal, .. } | RunError::NotStarted(signal) => {
             output::say(&error.to_string());
             Ok(status(Some(128 + signal)))
         }
