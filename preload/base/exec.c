@@ -1,38 +1,42 @@
 /*
  * The exec family. Each function leads to the C library's own; before that two files are opened and closed again, as the
- * dynamic linker of the new image will do: the control file and the library. Where one cannot be, the program is noted in the
- * control page, which this image has mapped.
+ * dynamic linker of the new image will do: the control file and the library. Where one cannot be, or the environment leads to
+ * neither, the program is noted in the control page, which this image has mapped.
  *
  * It runs between fork and exec, and after vfork in the parent's memory: it takes no lock and writes nothing but its stack and
  * the control page.
  */
 #include "base/exec.h"
+#include "arch.h"
 #include "base/filter.h"
 #include "base/target.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* The C library's, by name, parameters and arguments. */
+/* The C library's, by name, parameters, arguments and environment. */
 #define FAMILY(X)                                                                                                      \
-    X(execve, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp))                          \
-    X(execv, (const char *path, char *const argv[]), (path, argv))                                                     \
-    X(execvp, (const char *path, char *const argv[]), (path, argv))                                                    \
-    X(execvpe, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp))
+    X(execve, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp), envp)                    \
+    X(execv, (const char *path, char *const argv[]), (path, argv), environ)                                            \
+    X(execvp, (const char *path, char *const argv[]), (path, argv), environ)                                           \
+    X(execvpe, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp), envp)
 #define SPAWNS(X) X(posix_spawn) X(posix_spawnp)
 #define SPAWN_PARAMETERS                                                                                               \
     (pid_t *restrict pid, const char *restrict path, const posix_spawn_file_actions_t *restrict actions,               \
      const posix_spawnattr_t *restrict attributes, char *const argv[restrict], char *const envp[restrict])
 
 static struct {
-#define X(name, parameters, arguments) int(*name) parameters;
+#define X(name, parameters, arguments, environment) int(*name) parameters;
     FAMILY(X)
 #undef X
 #define X(name) int(*name) SPAWN_PARAMETERS;
@@ -47,7 +51,7 @@ static void look_up(void *pointer, const char *name) {
 }
 
 void exec_setup(void) {
-#define X(name, parameters, arguments) look_up(&next.name, #name);
+#define X(name, parameters, arguments, environment) look_up(&next.name, #name);
     FAMILY(X)
 #undef X
 #define X(name) look_up(&next.name, #name);
@@ -73,8 +77,33 @@ static int is_out_of_reach(long fd) {
     return fd == -ENOENT || fd == -ENOTDIR || fd == -EACCES;
 }
 
+/* Whether an environment leads a new image to a run, this one or that of a mallow below, and to the library. */
+static int leads_to_a_run(char *const envp[]) {
+    static const char directory[] = MALLOW_DIR_VARIABLE "=", preload[] = "LD_PRELOAD=";
+    int has_directory = 0, has_library = target.library[0] == 0;
+    for (; envp != NULL && *envp != NULL && !(has_directory && has_library); envp++) {
+        has_directory |= strncmp(*envp, directory, sizeof directory - 1) == 0 && (*envp)[sizeof directory - 1] != 0;
+        has_library |= strncmp(*envp, preload, sizeof preload - 1) == 0 && strstr(*envp, target.library) != NULL;
+    }
+    return has_directory && has_library;
+}
+
+/* Whether the new image can open the control file. Capabilities by which another user than its owner may open it do not outlive
+ * the exec, but for ambient ones. */
+static int reaches_control(void) {
+    char directory[MALLOW_DIRECTORY];
+    long fd = target_open_control(directory, O_PATH);
+    if (fd < 0)
+        return !is_out_of_reach(fd);
+    uint32_t user = sys_geteuid(), owner;
+    int may = user == 0 || sys_owner((int)fd, &owner) != 0 || owner == user ||
+              arch_syscall(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, CAP_DAC_OVERRIDE, 0, 0, 0) == 1;
+    sys_close((int)fd);
+    return may;
+}
+
 /* A note, or NULL. */
-COLD static uint32_t *note(const char *program) {
+COLD static uint32_t *note(const char *program, char *const envp[]) {
     struct mallow_control *control = target.control;
     if (control == NULL || __atomic_load_n(&control->epoch, __ATOMIC_RELAXED) == MALLOW_EPOCH_OVER ||
         filter_is(FILTER_FORBIDS_FILES))
@@ -82,9 +111,10 @@ COLD static uint32_t *note(const char *program) {
     uint32_t pid = (uint32_t)sys_getpid();
     if ((control->flags & MALLOW_NO_CHILDREN) && pid != control->root_pid)
         return NULL;
-    char directory[MALLOW_DIRECTORY];
-    int lacks_library = target.library[0] != 0 && is_out_of_reach(sys_open(target.library, O_PATH, 0));
-    if (!lacks_library && !is_out_of_reach(target_open_control(directory, O_PATH)))
+    uint32_t state = MALLOW_UNREACHED_NOTED;
+    if (!leads_to_a_run(envp))
+        state = MALLOW_UNREACHED_WITHOUT;
+    else if (!(target.library[0] != 0 && is_out_of_reach(sys_open(target.library, O_PATH, 0))) && reaches_control())
         return NULL;
     for (uint32_t i = 0; i < MALLOW_MAX_UNREACHED; i++) {
         struct mallow_unreached *entry = &control->unreached[i];
@@ -95,7 +125,7 @@ COLD static uint32_t *note(const char *program) {
         size_t length = strlen(program), most = sizeof entry->name - 1;
         text_copy(entry->name, length > most ? program + (length - most) : program, sizeof entry->name);
         entry->pid = pid;
-        __atomic_store_n(&entry->state, MALLOW_UNREACHED_NOTED, __ATOMIC_RELEASE);
+        __atomic_store_n(&entry->state, state, __ATOMIC_RELEASE);
         return &entry->state;
     }
     __atomic_fetch_add(&control->unreached_more, 1, __ATOMIC_RELAXED);
@@ -110,10 +140,10 @@ COLD static void take_back(uint32_t *noted) {
         __atomic_store_n(noted, MALLOW_UNREACHED_FREE, __ATOMIC_RELEASE);
 }
 
-#define X(name, parameters, arguments)                                                                                 \
+#define X(name, parameters, arguments, environment)                                                                    \
     EXPORT int name parameters {                                                                                       \
         NEXT(name)                                                                                                     \
-        uint32_t *noted = note(path);                                                                                  \
+        uint32_t *noted = note(path, environment);                                                                     \
         int result = next.name arguments;                                                                              \
         if (noted != NULL)                                                                                             \
             take_back(noted);                                                                                          \
@@ -128,7 +158,7 @@ EXPORT int fexecve(int fd, char *const argv[], char *const envp[]) {
     *text_decimal(link + strlen(link), (uint32_t)fd) = 0;
     long length = sys_readlink(link, program, sizeof program - 1);
     program[length > 0 ? length : 0] = 0;
-    uint32_t *noted = note(program);
+    uint32_t *noted = note(program, envp);
     int result = next.fexecve(fd, argv, envp);
     if (noted != NULL)
         take_back(noted);
@@ -142,7 +172,7 @@ EXPORT int fexecve(int fd, char *const argv[], char *const envp[]) {
             exec_setup();                                                                                              \
         if (next.name == NULL)                                                                                         \
             return ENOSYS;                                                                                             \
-        uint32_t *noted = note(path);                                                                                  \
+        uint32_t *noted = note(path, envp);                                                                            \
         int result = next.name(pid, path, actions, attributes, argv, envp);                                            \
         if (noted != NULL && result != 0)                                                                              \
             take_back(noted);                                                                                          \

@@ -82,6 +82,17 @@ long sys_size(int fd, uint64_t *bytes) {
     return error;
 }
 
+long sys_owner(int fd, uint32_t *user) {
+    struct stat status;
+    long error = CALL2(SYS_fstat, fd, &status);
+    *user = error ? 0 : status.st_uid;
+    return error;
+}
+
+uint32_t sys_geteuid(void) {
+    return (uint32_t)CALL1(SYS_geteuid, 0);
+}
+
 long sys_readlink(const char *path, char *out, size_t bytes) {
     return CALL4(SYS_readlinkat, AT_FDCWD, path, out, bytes);
 }

@@ -24,6 +24,9 @@ long sys_write(int fd, const void *from, size_t bytes);
 /* Entries of a directory, without . and ..; below 0 where they cannot be read. */
 int sys_entries(const char *path);
 long sys_size(int fd, uint64_t *bytes);
+/* The user that owns an open file, and the one that this process acts as. */
+long sys_owner(int fd, uint32_t *user);
+uint32_t sys_geteuid(void);
 long sys_readlink(const char *path, char *out, size_t bytes);
 long sys_getcwd(char *out, size_t bytes);
 long sys_truncate(int fd, uint64_t bytes);

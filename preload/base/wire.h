@@ -47,12 +47,13 @@ enum mallow_control_flag {
 
 enum mallow_unreached_state {
     MALLOW_UNREACHED_FREE = 0,
-    MALLOW_UNREACHED_BUSY = 1,  /* its name is being written */
-    MALLOW_UNREACHED_NOTED = 2, /* executed, or just about to be: an exec that fails gives the entry back */
+    MALLOW_UNREACHED_BUSY = 1,    /* its name is being written */
+    MALLOW_UNREACHED_NOTED = 2,   /* executed, or just about to be: an exec that fails gives the entry back */
+    MALLOW_UNREACHED_WITHOUT = 3, /* the same, with an environment that names no run directory, or not the library */
 };
 
 /* A program that is executed in a mount namespace, below a root directory or with rights from where the run directory or the
- * library cannot be opened. */
+ * library cannot be opened; or without the variables that lead there. */
 struct mallow_unreached {
     uint32_t state; /* enum mallow_unreached_state; release order; taken by compare-and-swap */
     uint32_t pid;   /* in its own namespace */

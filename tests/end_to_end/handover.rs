@@ -1,6 +1,6 @@
 //! The peak where blocks go from thread to thread: against the program's own count of what was live.
 
-use harness::{Case, number};
+use harness::{Case, Recorded, number};
 
 /// What the C library itself holds for so many threads.
 fn base(threads: &str) -> u64 {
@@ -26,7 +26,29 @@ fn check(threads: &str, cases: &[[&str; 3]]) {
         let slack = truth / 100 + figure("threads") * (window + lag);
         let named = format!("{how} {work}, {threads} threads: a peak of {truth}, recorded as {told}");
         assert!(told + slack >= truth && told <= truth + base + slack, "{named}");
+        over_time(&record, told, &named);
         assert_eq!((record.losses(), number(&record.json["processes"][0], "foreign_frees")), ((0, 0), 0), "{named}");
+    }
+}
+
+/// Timelines go through the events of all threads by themselves, at every resolution, and so does what was live at a moment: the order
+/// is the same, so `peak` is the peak to the byte, and no point of a timeline is above it.
+fn over_time(record: &Recorded, peak: u64, named: &str) {
+    for count in ["1", "7", "300"] {
+        let timeline = record.told(&["timeline", "--points", count]);
+        let points = timeline["points"].as_array().expect("points");
+        let highest = points.iter().map(|point| number(point, "value")).max();
+        assert_eq!((number(&timeline, "total"), highest), (peak, Some(peak)), "{named}: {count} points");
+    }
+    let at_peak = record.told(&["timeline", "--at", "peak"]);
+    let of_places = at_peak["places"].as_array().expect("places").iter().map(|place| number(place, "live_bytes"));
+    assert_eq!((number(&at_peak, "live_bytes"), of_places.sum::<u64>()), (peak, peak), "{named}: --at peak");
+    // Within the peak's millisecond the maximum is shown, and at other moments nothing higher.
+    let peak_ms = number(&record.json, "peak_ms");
+    let duration_ms = number(&record.json, "duration_ms");
+    for ms in [peak_ms / 2, peak_ms, peak_ms.midpoint(duration_ms), duration_ms] {
+        let live = number(&record.told(&["timeline", "--at", &format!("{ms}ms")]), "live_bytes");
+        assert!(if ms == peak_ms { live == peak } else { live <= peak }, "{named}: {live} at {ms} ms");
     }
 }
 

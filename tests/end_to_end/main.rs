@@ -13,6 +13,7 @@ mod documents;
 mod ended_runs;
 mod endings;
 mod exact;
+mod explanations;
 mod export;
 mod faces;
 mod flame;

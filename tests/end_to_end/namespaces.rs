@@ -90,6 +90,10 @@ fn no_program_in_a_mount_namespace_is_lost_without_a_word() {
             bwrap(&["--dev", "/dev", "--unshare-pid", "--proc", "/proc"]),
             bwrap(&["--dev", "/dev", "--unshare-all"]),
             bwrap(&["--dev", "/dev", "--unshare-user"]),
+            bwrap(&["--clearenv"]),
+            bwrap(&["--dev", "/dev", "--clearenv"]),
+            bwrap(&["--unsetenv", "MALLOW_DIR"]),
+            bwrap(&["--unsetenv", "LD_PRELOAD"]),
         ]);
     } else {
         not_run(TEST, "bwrap may not make namespaces here: without it");

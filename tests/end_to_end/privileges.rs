@@ -86,10 +86,101 @@ fn changed_root() {
     assert!(three.stat.counts().allocations > 15_000 && three.record.counts().allocations > 15_000);
 }
 
+/// They have the library, and no right to the run directory. What the one that executes them may do is no matter: `setpriv` has
+/// all capabilities of root until then.
+#[test]
+fn children_of_another_user_are_named() {
+    const TEST: &str = "children_of_another_user_are_named";
+    if skipped(TEST) {
+        return;
+    }
+    let dir = directory();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("opening the directory");
+    let busy = dir.path().join("busy");
+    fs::copy(program("busy"), &busy).expect("a copy of the target");
+    let busy = busy.to_str().expect("a plain path");
+    let line = format!("{busy} 2 50");
+    let commands: [&[&str]; 4] = [
+        &["setpriv", "--reuid=65534", "--clear-groups", busy, "2", "50"],
+        &["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", busy, "2", "50"],
+        &["runuser", "-u", "nobody", "--", busy, "2", "50"],
+        &["su", "nobody", "-s", "/bin/sh", "-c", &line],
+    ];
+    for command in commands {
+        let bare = harness::Run::new(command[0], dir.path()).args(&command[1..]).go();
+        assert_eq!(bare.status, 0, "{command:?}: {}", bare.err());
+        for (way, what) in [
+            (&["stat", "-o", "s"][..], "recorded"),
+            (&["record", "--no-report", "-o", "r.mallow"], "recorded"),
+            (&["watch", "-o", "w"], "sampled"),
+        ] {
+            let run = harness::Run::new(harness::mallow(), dir.path()).args(way).arg("--").args(command).go();
+            assert_eq!((run.status, run.out()), (0, bare.out()), "{way:?} {command:?}: {}", run.err());
+            // su starts a shell, which starts the program.
+            let name = if command[0] == "su" { "/bin/sh" } else { busy };
+            let told = format!("started by the command, and not {what}: {name}, with each process that it started: ");
+            assert_eq!(run.err().matches(&told).count(), 1, "{way:?} {command:?}: {}", run.err());
+        }
+    }
+    // With a capability that outlives the exec it is seen, and not named.
+    let ambient = ["--inh-caps=+dac_override", "--ambient-caps=+dac_override"];
+    let command = [&["setpriv", "--reuid=65534", "--clear-groups"], &ambient[..], &[busy, "2", "50"]].concat();
+    let run =
+        harness::Run::new(harness::mallow(), dir.path()).args(["stat", "--json", "-o", "s", "--"]).args(command).go();
+    assert_eq!((run.status, run.err()), (0, String::new()));
+    let json: serde_json::Value = serde_json::from_slice(&fs::read(dir.path().join("s")).expect("it")).expect("JSON");
+    let alone = Case::new(busy).args(["2", "50"]).stat().counts().allocations;
+    assert!(harness::number(&json, "allocations") >= alone, "{json:#}");
+}
+
+const WITHOUT: &str = "with each process that it started: LD_PRELOAD or MALLOW_DIR was taken out of its environment";
+
+/// Whoever executes a program without Mallow's variables says which one it was, once.
+#[test]
+fn programs_without_the_variables_are_named() {
+    let busy = program("busy");
+    let busy = busy.to_str().expect("a plain path");
+    let by_python = format!("import os; os.execve('{busy}', ['busy', '2', '50'], {{'A': '1'}})");
+    let spawned = format!("import os; os.waitpid(os.posix_spawn('{busy}', ['busy', '2', '50'], {{}}), 0)");
+    let shell = format!("env -i {busy} 2 50; exit $?");
+    let commands: [&[&str]; 5] = [
+        &["sh", "-c", &shell],
+        &["env", "sh", "-c", "unset MALLOW_DIR; exec \"$0\" 2 50", busy],
+        &["env", "sh", "-c", "LD_PRELOAD= exec \"$0\" 2 50", busy],
+        &["/usr/bin/env", "python3", "-c", &by_python],
+        &["/usr/bin/env", "python3", "-c", &spawned],
+    ];
+    let place = directory();
+    for command in commands {
+        for (way, what) in [
+            (&["stat", "-o", "s"][..], "recorded"),
+            (&["record", "--no-report", "-o", "r.mallow"], "recorded"),
+            (&["watch", "-o", "w"], "sampled"),
+        ] {
+            let run = harness::Run::new(harness::mallow(), place.path()).args(way).arg("--").args(command).go();
+            assert_eq!(run.status, 0, "{way:?} {command:?}: {}", run.err());
+            let told = format!("started by the command, and not {what}: {busy}, {WITHOUT}");
+            assert_eq!(run.err().matches(&told).count(), 1, "{way:?} {command:?}: {}", run.err());
+        }
+    }
+    // Where the command itself is `env -i`, that is what mallow says, and says it once.
+    let run = harness::Run::new(harness::mallow(), place.path())
+        .args(["stat", "-o", "s", "--", "env", "-i", busy, "2", "50"]);
+    let run = run.go();
+    assert!(
+        run.err().contains("env takes LD_PRELOAD or MALLOW_DIR away") && run.err().lines().count() == 1,
+        "{}",
+        run.err()
+    );
+}
+
 #[test]
 fn emptied_environment() {
-    let three = Case::target("privileges").arg("environ").three_ways();
+    let three = Case::target("privileges").arg("environ").may_say(WITHOUT).three_ways();
     assert_eq!(three.bare.status, 6);
+    for outcome in [&three.stat.outcome, &three.record.outcome] {
+        assert!(outcome.err().contains(WITHOUT), "{}", outcome.err());
+    }
     assert!(three.stat.counts().allocations > 15_000 && three.record.counts().allocations > 15_000);
 }
 

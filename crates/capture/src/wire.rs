@@ -153,6 +153,8 @@ pub mod unreached {
     pub const MAX: u32 = 24;
     /// `MALLOW_UNREACHED_NOTED`
     pub const NOTED: u32 = 2;
+    /// `MALLOW_UNREACHED_WITHOUT`
+    pub const WITHOUT: u32 = 3;
     /// `state`
     pub const STATE: usize = 0;
     /// `pid`

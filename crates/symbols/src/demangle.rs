@@ -185,6 +185,19 @@ mod tests {
         }
     }
 
+    /// Names in names, and types without anything between them.
+    #[test]
+    fn parts_of_swift_names_as_swift_demangle_prints_them() {
+        let rows = include_str!("../../../tests/names/swift_parts.tsv").lines();
+        let rows: Vec<_> = rows.map(|row| row.split_once('\t').expect("a name and its long form")).collect();
+        assert_eq!(rows.len(), 24);
+        for (raw, whole) in rows {
+            assert_eq!(shown(raw), whole, "{raw}");
+        }
+        // A module whose name ends like that of Swift's library.
+        assert_eq!(swift::with_sugar("Argument Types : [MySwift.Array<A>]"), "Argument Types : [MySwift.Array<A>]");
+    }
+
     /// c++filt writes out what people call a string; what it leaves mangled is no name.
     fn abbreviated(name: &str) -> String {
         let mut name = name.to_owned();

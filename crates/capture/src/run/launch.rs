@@ -1,6 +1,7 @@
 //! Starting the command as if mallow were not there.
 
 use super::directory::RunDirectory;
+use super::signals;
 use crate::library::Library;
 use crate::wire::{self, control};
 use std::ffi::{OsStr, OsString};
@@ -60,13 +61,34 @@ pub fn find(program: &OsStr) -> io::Result<PathBuf> {
 
 /// Starts `command` with the library loaded into it. Errors are those of exec: not found, not executable, ….
 pub fn launch(run: &RunDirectory, library: &Library, command: &[OsString]) -> io::Result<Child> {
-    prepared(run, library, command)?.spawn()
+    let mut child = prepared(run, library, command)?;
+    // SAFETY: as in `prepared`: the closure makes system calls alone. A signal that came since the fork ends the child.
+    unsafe {
+        child.pre_exec(|| {
+            signals::unwatch();
+            if let Some(signal) = signals::stop() {
+                libc::kill(libc::getpid(), signal);
+            }
+            Ok(())
+        });
+    }
+    child.spawn()
 }
 
-/// Becomes `command`, with the library loaded into it. Returns only where that could not be.
+/// Becomes `command`, with the library loaded into it. Returns only where that could not be, or a watched signal came. One that
+/// comes in the few instructions between the last look and exec ends mallow, and the run directory stays: the next run removes it.
 pub fn become_command(run: &RunDirectory, library: &Library, command: &[OsString]) -> io::Error {
     match prepared(run, library, command) {
-        Ok(mut command) => command.exec(),
+        Ok(mut command) => {
+            // SAFETY: as in `prepared`: the closure makes system calls alone.
+            unsafe {
+                command.pre_exec(|| {
+                    signals::unwatch();
+                    signals::stop().map_or(Ok(()), |_| Err(io::Error::from_raw_os_error(libc::EINTR)))
+                });
+            }
+            command.exec()
+        }
         Err(error) => error,
     }
 }

@@ -63,6 +63,9 @@ pub enum RunError {
         /// The run directory.
         directory: PathBuf,
     },
+    /// A signal came before the command was started. Nothing is left of the run.
+    #[error("stopped by signal {0} before the command was started")]
+    NotStarted(i32),
     /// The directory is none that a run left behind.
     #[error("{0} is no recording that mallow left behind: {1}; mallow recover alone lists what there is")]
     NoRun(PathBuf, io::Error),
@@ -121,6 +124,7 @@ pub struct Tick {
 /// Runs `command` and counts, or does as if. Precondition: the mode is not [`Mode::Trace`].
 pub fn measure(command: &[OsString], mode: Mode, regions: Regions) -> Result<Counted, RunError> {
     let settings = Settings { mode, max_depth: 1, children: true, regions };
+    signals::watch();
     let run = RunDirectory::create(&settings, &words(command)).map_err(RunError::Directory)?;
     let library = library::unpack(run.path())?;
     let start = Instant::now();
@@ -164,7 +168,8 @@ pub fn become_sampled(command: &[OsString], mode: Mode, period: u32) -> RunError
     match sampled(command, mode, period) {
         Ok((mut run, library)) => {
             run.read_no_more();
-            not_executed(command, launch::become_command(&run, &library, command))
+            let error = launch::become_command(&run, &library, command);
+            signals::stop().map_or_else(|| not_executed(command, error), RunError::NotStarted)
         }
         Err(error) => error,
     }
@@ -175,6 +180,7 @@ fn sampled(command: &[OsString], mode: Mode, period: u32) -> Result<(RunDirector
     let program = command.first().map(OsString::as_os_str).unwrap_or_default();
     launch::find(program).map_err(|error| not_executed(command, error))?;
     let settings = Settings { mode, max_depth: SAMPLED_DEPTH, children: true, regions: Regions::default() };
+    signals::watch();
     let run = RunDirectory::create(&settings, &words(command)).map_err(RunError::Directory)?;
     run.sample(mode, period);
     let library = library::unpack(run.path())?;
@@ -209,6 +215,7 @@ pub fn record<S: EventSink + Send>(
     // Before anything is written: a name typed wrong must not cost a recording that was there.
     let program = command.first().map(OsString::as_os_str).unwrap_or_default();
     launch::find(program).map_err(|error| not_executed(command, error))?;
+    signals::watch();
     let mut run = RunDirectory::create(&how.settings, &words(command)).map_err(RunError::Directory)?;
     let library = library::unpack(run.path())?;
     let about = about(run.path()).map_err(RunError::Directory)?;
@@ -351,8 +358,11 @@ fn not_executed(command: &[OsString], error: io::Error) -> RunError {
     }
 }
 
+/// Precondition: signals are watched since before the run directory was made.
 fn spawn(run: &RunDirectory, library: &Library, command: &[OsString]) -> Result<Child, RunError> {
-    signals::watch();
+    if let Some(signal) = signals::stop() {
+        return Err(RunError::NotStarted(signal));
+    }
     let child = launch::launch(run, library, command).map_err(|error| not_executed(command, error))?;
     signals::pass_on_to(child.id() as i32);
     Ok(child)

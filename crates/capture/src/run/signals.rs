@@ -1,8 +1,8 @@
 //! Signals that reach mallow while the command runs, and until its recording is complete.
 //!
 //! A terminal sends Ctrl-C to the command too, so the first one only says that the end is near; the second one ends the
-//! recording without the command. A signal that somebody sent to mallow alone is passed on. After the command's end
-//! each is for mallow, which puts its work aside for `recover`.
+//! recording without the command. A signal that somebody sent to mallow alone is passed on. Before the command's start each
+//! ends mallow, once what it made is removed. After the command's end each is for mallow, which puts its work aside for `recover`.
 
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 static COMMAND: AtomicI32 = AtomicI32::new(NOT_YET);
 const NOT_YET: i32 = 0;
 const ENDED: i32 = -1;
-/// The last signal after its end; 0: none.
+/// The last signal before its start, or after its end; 0: none.
 static STOP: AtomicI32 = AtomicI32::new(0);
 static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
 
@@ -25,7 +25,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _context: 
         // SAFETY: kill is async-signal-safe; the command was not waited for yet, so the pid is its own.
         unsafe { libc::kill(command, signal) };
     }
-    if command == ENDED {
+    if command == ENDED || command == NOT_YET {
         STOP.store(signal, Ordering::Relaxed);
     }
 }
@@ -62,9 +62,14 @@ pub fn unwatch() {
     }
 }
 
-/// Signals are passed on to this process from here on.
+/// Signals are passed on to this process from here on, and one that came while it was started.
 pub fn pass_on_to(pid: i32) {
     COMMAND.store(pid, Ordering::Relaxed);
+    let signal = STOP.swap(0, Ordering::Relaxed);
+    if signal != 0 {
+        // SAFETY: sends a signal to a child that was not waited for yet.
+        unsafe { libc::kill(pid, signal) };
+    }
 }
 
 /// The command has ended, or is left alone: signals are mallow's.
@@ -72,7 +77,7 @@ pub fn keep() {
     COMMAND.store(ENDED, Ordering::Relaxed);
 }
 
-/// The signal that came since [`keep`].
+/// The signal that came since [`watch`], while there was no command, or since [`keep`].
 pub fn stop() -> Option<i32> {
     match STOP.load(Ordering::Relaxed) {
         0 => None,

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use mallow_capture::run::session::RunError;
+use mallow_capture::run::unreached::WITHOUT;
 use mallow_capture::sight::{self, Chain};
 
 use crate::text::units::of;
@@ -25,7 +26,7 @@ pub fn failed(error: RunError, fail_on_write_error: bool) -> Result<ExitCode> {
                 _ => exit::NOT_EXECUTABLE,
             }))
         }
-        RunError::Stopped { signal, .. } => {
+        RunError::Stopped { signal, .. } | RunError::NotStarted(signal) => {
             output::say(&error.to_string());
             Ok(status(Some(128 + signal)))
         }
@@ -81,6 +82,7 @@ const UNWATCHED: usize = 3;
 pub fn warn(command: &[OsString], sight: &Sight<'_>) {
     let &Sight { seen, failed, still_running, .. } = sight;
     let chain = Chain::of(command);
+    let mut unwatched = sight.unwatched.to_vec();
     if sight.command < chain.programs().count().max(1) && failed == 0 {
         let program = command.first().map(OsString::as_os_str).unwrap_or_default();
         let name = program.to_string_lossy();
@@ -88,6 +90,11 @@ pub fn warn(command: &[OsString], sight: &Sight<'_>) {
             (Some(why), 0) => output::say(&format!("nothing was recorded: {why}")),
             (Some(why), _) if sight.command > 0 => {
                 let last = chain.programs().last().map_or(name, |program| program.to_string_lossy());
+                // By the name that it was executed by: the same program, for the same reason.
+                let base = last.rsplit('/').next().unwrap_or(&last).to_owned();
+                let same =
+                    |told: &str| told.strip_suffix(WITHOUT).is_some_and(|it| it.rsplit('/').next() == Some(&base));
+                unwatched.retain(|told| !same(told));
                 output::say(&format!("{last} was not recorded, only what led to it: {why}"));
             }
             (Some(why), _) => output::say(&format!("{name} itself was not recorded, only what it started: {why}")),
@@ -98,7 +105,7 @@ pub fn warn(command: &[OsString], sight: &Sight<'_>) {
             (None, _) => {}
         }
     }
-    warn_unwatched(sight.unwatched, "recorded");
+    warn_unwatched(&unwatched, "recorded");
     if failed > 0 {
         let processes = of(failed.into(), "process");
         output::say(&format!(

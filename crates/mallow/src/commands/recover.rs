@@ -125,7 +125,10 @@ fn list(flags: &RecoverFlags) -> Result<ExitCode> {
     let was_left = |left: &&LeftBehind| !left.sampled || (left.still_running == 0 && !left.in_order);
     let rows: Vec<Row> = left_behind().iter().filter(was_left).map(Row::of).collect();
     if flags.view.json {
-        output::print(&output::json_value(&serde_json::json!({ "left_behind": rows }))?)?;
+        // SIGTERM is how services are stopped: nobody left behind what a signal ended.
+        let (ended_by_signal, left_behind): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.sampled);
+        let lists = serde_json::json!({ "left_behind": left_behind, "ended_by_signal": ended_by_signal });
+        output::print(&output::json_value(&lists)?)?;
         return Ok(exit::OK);
     }
     output::print(&text(&rows, unix_ms(), &flags.view.look(Stream::Out)))?;
@@ -150,7 +153,9 @@ fn text(rows: &[Row], now_unix_ms: u64, look: &Look) -> String {
         if !recorded.is_empty() {
             page.gap();
         }
-        page.line(Line::new().strong("Samples of programs that a signal ended, or that became another program"));
+        page.line(Line::new().strong(
+            "Samples of programs that a signal ended (SIGTERM, a crash, kill), or that became another program",
+        ));
         rows_onto(&sampled, now_unix_ms, &mut page);
         page.gap();
         page.line(Line::new().plain("To see what was live, and what was freed last:"));

@@ -24,8 +24,8 @@ pub(super) fn without_suffix(mut name: &str) -> &str {
 pub(super) fn with_parts(name: &str, demangle: impl Fn(&str) -> Option<String>) -> String {
     let mut out = String::with_capacity(name.len());
     let mut rest = name;
-    while let Some(at) = rest.find(PART) {
-        let (head, part) = rest.split_at(at + PART.len() - 2);
+    while let Some(at) = rest.find(MANGLED_PART) {
+        let (head, part) = rest.split_at(at + MANGLED_PART.len() - 2);
         out.push_str(head);
         let end = part.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '$')).unwrap_or(part.len());
         out.push_str(demangle(&part[..end]).as_deref().unwrap_or(&part[..end]));
@@ -34,7 +34,7 @@ pub(super) fn with_parts(name: &str, demangle: impl Fn(&str) -> Option<String>) 
     out + rest
 }
 
-const PART: &str = "Propagated : $s";
+const MANGLED_PART: &str = "Propagated : $s";
 
 /// Deeper nested types stay as they are.
 const MAX_NESTING: u32 = 64;
@@ -42,33 +42,97 @@ const MAX_NESTING: u32 = 64;
 /// `Swift.Array<Swift.Optional<A>>` as `[A?]`, as `swift demangle` writes it.
 pub(super) fn with_sugar(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
-    sugar(name, &mut out, MAX_NESTING);
+    sugar(name, &mut out, MAX_NESTING, false);
     out
 }
 
-fn sugar(text: &str, out: &mut String, nesting: u32) {
+/// Where types are `adjacent`, one may begin right behind the last letter of another one.
+fn sugar(text: &str, out: &mut String, nesting: u32, adjacent: bool) {
     let mut rest = text;
-    while let Some(at) = rest.find("Swift.") {
-        out.push_str(&rest[..at]);
-        let boundary = !out.ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '.'));
-        let of = &rest[at..];
-        rest = match of
-            .get("Swift.".len()..)
-            .filter(|_| boundary && nesting > 0)
-            .and_then(|of| generic(of, out, nesting - 1))
-        {
-            Some(after) => after,
-            None => {
-                out.push_str("Swift.");
-                &of["Swift.".len()..]
-            }
-        };
+    while let Some((at, part)) = Part::next(rest) {
+        let (head, tail) = rest.split_at(at);
+        out.push_str(head);
+        rest = part.write(tail, out, nesting, adjacent);
     }
     out.push_str(rest);
 }
 
+/// Parts of a name that `swift demangle` prints by rules of their own.
+#[derive(Clone, Copy)]
+enum Part {
+    /// `[Constant Propagated Function : f() -> Swift.Optional<A>]`: a name in a name has no short forms.
+    Function,
+    /// `Argument Types : [Swift.IntA?]`: no separator stands between the types.
+    Arguments,
+    /// `@substituted <A, B> (A) -> (B) for <Swift.IntA?>`: neither here.
+    Substitutions,
+    /// A type of Swift's library.
+    Type,
+}
+
+impl Part {
+    /// The first one of a text, and where it begins: a list with its bracket, a function behind it.
+    fn next(text: &str) -> Option<(usize, Self)> {
+        let marks = [
+            ("Propagated Function : ", 0, Self::Function),
+            ("Argument Types : [", "[".len(), Self::Arguments),
+            (" for <", "<".len(), Self::Substitutions),
+            ("Swift.", "Swift.".len(), Self::Type),
+        ];
+        let at = |(mark, back, part): (&str, usize, Self)| Some((text.find(mark)? + mark.len() - back, part));
+        marks.into_iter().filter_map(at).min_by_key(|&(at, _)| at)
+    }
+
+    /// Writes the part that a text begins with; what is left behind it.
+    fn write<'a>(self, text: &'a str, out: &mut String, nesting: u32, adjacent: bool) -> &'a str {
+        let Some(nesting) = nesting.checked_sub(1) else {
+            out.push_str(text);
+            return "";
+        };
+        match self {
+            Self::Function => {
+                // Operators are names too, so angle brackets are not counted.
+                let mut depth = 1u32;
+                let closes = |byte| {
+                    depth = match byte {
+                        b'[' => depth + 1,
+                        b']' => depth - 1,
+                        _ => depth,
+                    };
+                    depth == 0
+                };
+                let (function, rest) = text.split_at(text.bytes().position(closes).unwrap_or(text.len()));
+                out.push_str(function);
+                rest
+            }
+            Self::Arguments | Self::Substitutions => {
+                let (list, rest) = text.split_at(group(text).map_or(text.len(), |(end, _)| end));
+                sugar(list, out, nesting, true);
+                rest
+            }
+            Self::Type => generic(&text["Swift.".len()..], out, nesting, adjacent).unwrap_or_else(|| {
+                out.push_str("Swift.");
+                &text["Swift.".len()..]
+            }),
+        }
+    }
+}
+
+/// A whole type, and not the first half of a module's name: `Swift.Int`, `Any`, `A` or `B1`.
+fn is_type(word: &str) -> bool {
+    let parameter = word.trim_end_matches(|c: char| c.is_ascii_digit());
+    word.contains('.') && !word.ends_with('.')
+        || word == "Any"
+        || parameter.len() == 1 && parameter.chars().all(|c| c.is_ascii_uppercase())
+}
+
 /// Writes what a text begins with, if it is a type that has a shorter form; what is left behind it.
-fn generic<'a>(text: &'a str, out: &mut String, nesting: u32) -> Option<&'a str> {
+fn generic<'a>(text: &'a str, out: &mut String, nesting: u32, adjacent: bool) -> Option<&'a str> {
+    let word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
+    let before = &out[out.trim_end_matches(word).len()..];
+    if !(before.is_empty() || adjacent && is_type(before)) {
+        return None;
+    }
     let name = ["Optional", "Array", "Dictionary"].into_iter().find(|name| text.starts_with(name))?;
     let arguments = &text[name.len()..];
     let (end, comma) = group(arguments)?;
@@ -79,24 +143,25 @@ fn generic<'a>(text: &'a str, out: &mut String, nesting: u32) -> Option<&'a str>
     match (name, comma) {
         ("Array", None) => {
             out.push('[');
-            sugar(inner, out, nesting);
+            sugar(inner, out, nesting, false);
             out.push(']');
         }
         ("Dictionary", Some(comma)) => {
             out.push('[');
-            sugar(&arguments[1..comma], out, nesting);
+            sugar(&arguments[1..comma], out, nesting, false);
             out.push_str(" : ");
-            sugar(arguments[comma + 1..end - 1].trim_start(), out, nesting);
+            sugar(arguments[comma + 1..end - 1].trim_start(), out, nesting, false);
             out.push(']');
         }
         ("Optional", None) => {
             // A function or a protocol would take the question mark for its last type's.
-            let loose =
-                has(inner, " -> ") || inner.starts_with("any ") || inner.starts_with("some ") || has(inner, " & ");
+            // The arrow of a type that is local to a function stands behind the type's own name.
+            let function = find(inner, " -> ").is_some_and(|arrow| find(inner, " #").is_none_or(|local| arrow < local));
+            let loose = function || inner.starts_with("any ") || inner.starts_with("some ") || has(inner, " & ");
             if loose {
                 out.push('(');
             }
-            sugar(inner, out, nesting);
+            sugar(inner, out, nesting, false);
             out.push_str(if loose { ")?" } else { "?" });
         }
         _ => return None,
@@ -106,20 +171,25 @@ fn generic<'a>(text: &'a str, out: &mut String, nesting: u32) -> Option<&'a str>
 
 /// Is `part` in it, in no bracket?
 fn has(text: &str, part: &str) -> bool {
+    find(text, part).is_some()
+}
+
+/// Where `part`, which begins with a blank, is first, in no bracket.
+fn find(text: &str, part: &str) -> Option<usize> {
     let mut depth = 0i32;
     for (at, c) in text.char_indices() {
         match c {
             '<' | '(' | '[' => depth += 1,
             '>' if text[..at].ends_with('-') => {}
             '>' | ')' | ']' => depth -= 1,
-            ' ' if depth == 0 && text[at..].starts_with(part) => return true,
+            ' ' if depth == 0 && text[at..].starts_with(part) => return Some(at),
             _ => {}
         }
     }
-    false
+    None
 }
 
-/// Of the group in angle brackets that a text begins with its length, and the place of its first comma.
+/// Of the group in brackets that a text begins with its length, and the place of its first comma.
 fn group(text: &str) -> Option<(usize, Option<usize>)> {
     let (mut depth, mut comma, mut before) = (0i32, None, ' ');
     for (at, c) in text.char_indices() {

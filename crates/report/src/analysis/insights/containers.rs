@@ -31,6 +31,11 @@ pub(crate) enum Container {
     RustBTree,
     RustBox,
     RustShared,
+    SwiftArray,
+    SwiftDictionary,
+    SwiftSet,
+    SwiftString,
+    SwiftInterpolation,
 }
 
 use Container::*;
@@ -95,6 +100,33 @@ const NAMES: &[(&str, Container)] = &[
     ("alloc::rc::", RustShared),
 ];
 
+/// Beginnings of the paths of their functions in Swift's own module, underscores in front left out.
+const SWIFT_NAMES: &[(&str, Container)] = &[
+    ("Array.", SwiftArray),
+    ("ArraySlice.", SwiftArray),
+    ("ContiguousArray.", SwiftArray),
+    ("ArrayBuffer.", SwiftArray),
+    ("ContiguousArrayBuffer.", SwiftArray),
+    ("SliceBuffer.", SwiftArray),
+    ("UnsafePartiallyInitializedContiguousArrayBuffer.", SwiftArray),
+    ("ArrayProtocol.", SwiftArray),
+    ("ArrayBufferProtocol.", SwiftArray),
+    ("allocateUninitializedArray", SwiftArray),
+    ("copyCollectionToContiguousArray", SwiftArray),
+    ("copySequenceToContiguousArray", SwiftArray),
+    ("Dictionary.", SwiftDictionary),
+    ("NativeDictionary.", SwiftDictionary),
+    ("DictionaryStorage.", SwiftDictionary),
+    ("Set.", SwiftSet),
+    ("NativeSet.", SwiftSet),
+    ("SetStorage.", SwiftSet),
+    ("DefaultStringInterpolation.", SwiftInterpolation),
+    ("String.", SwiftString),
+    ("StringGuts.", SwiftString),
+    ("StringStorage.", SwiftString),
+    ("Substring.", SwiftString),
+];
+
 impl Container {
     /// As people call it.
     pub fn name(self) -> &'static str {
@@ -119,6 +151,11 @@ impl Container {
             RustBTree => "BTreeMap",
             RustBox => "Box",
             RustShared => "Arc or Rc",
+            SwiftArray => "Array",
+            SwiftDictionary => "Dictionary",
+            SwiftSet => "Set",
+            SwiftString => "String",
+            SwiftInterpolation => "interpolated String",
         }
     }
 
@@ -149,6 +186,15 @@ impl Container {
             RustBTree => "Where order is not needed a HashMap, where elements are few a sorted Vec.",
             RustBox => "Keep values where they are, or in a Vec, and pass references.",
             RustShared => "Clone the pointer and not the contents; where one owner is enough, a value.",
+            SwiftArray => {
+                "Keep one and removeAll(keepingCapacity: true); .lazy where an array is only passed on; a reference or \
+                 inout where a copy is made."
+            }
+            SwiftDictionary | SwiftSet => {
+                "Keep one and removeAll(keepingCapacity: true), or give it its minimumCapacity."
+            }
+            SwiftString => "Pass a Substring where a copy is made, and reserveCapacity(_:) where it is built up.",
+            SwiftInterpolation => "append(_:) to a String that is kept, with removeAll(keepingCapacity: true).",
         }
     }
 
@@ -157,7 +203,20 @@ impl Container {
         match self {
             CppString | CppVector | CppHash | CppUnorderedMap | CppUnorderedSet => "reserve() the final size",
             RustString | RustFormat | RustVec | RustHash => "Give it its final size with_capacity",
+            SwiftArray | SwiftDictionary | SwiftSet | SwiftString | SwiftInterpolation => {
+                "reserveCapacity(_:) with the final count"
+            }
             _ => "Allocate the final size at once",
+        }
+    }
+
+    /// How it is emptied without giving its memory back, where that takes more than the usual function.
+    pub fn clear(self) -> Option<&'static str> {
+        match self {
+            SwiftArray | SwiftDictionary | SwiftSet | SwiftString | SwiftInterpolation => {
+                Some("removeAll(keepingCapacity: true)")
+            }
+            _ => None,
         }
     }
 
@@ -166,6 +225,9 @@ impl Container {
         match self {
             CppString | CppVector | CppDeque => Some("shrink_to_fit()"),
             RustString | RustFormat | RustVec | RustHash => Some("shrink_to_fit()"),
+            SwiftArray | SwiftDictionary | SwiftSet | SwiftString | SwiftInterpolation => {
+                Some("a copy that reserves its own count")
+            }
             _ => None,
         }
     }
@@ -177,6 +239,7 @@ impl Container {
             | (CppHash, CppUnorderedMap | CppUnorderedSet)
             | (CppString, CppStream)
             | (RustVec, RustString)
+            | (SwiftString, SwiftInterpolation)
             | (RustVec | RustString, RustFormat) => outer,
             _ => self,
         }
@@ -213,10 +276,30 @@ impl<'a> Containers<'a> {
 }
 
 fn container(function: &str) -> Option<Container> {
+    if function.contains("Swift.")
+        && let Some(swift) = names::swift::function(function)
+    {
+        return swift_container(&swift);
+    }
     if !function.contains("std") && !function.contains("alloc") && !function.contains("hashbrown") {
         return None;
     }
     let short = names::short(function);
     let path = short.trim_start_matches('<');
     NAMES.iter().find(|(beginning, _)| path.starts_with(beginning)).map(|&(_, container)| container)
+}
+
+/// Of a function of the program's own that has a name like these, nothing is said.
+fn swift_container(function: &names::swift::Function<'_>) -> Option<Container> {
+    if function.module != Some("Swift") {
+        return None;
+    }
+    let mut path = function.short.as_str();
+    // Closures and local functions are their function's.
+    path = path.rsplit_once(" in ").map_or(path, |(_, outer)| outer);
+    for mark in ["partial apply for ", "specialized ", "static "] {
+        path = path.strip_prefix(mark).unwrap_or(path);
+    }
+    let path = path.trim_start_matches('_');
+    SWIFT_NAMES.iter().find(|(beginning, _)| path.starts_with(beginning)).map(|&(_, container)| container)
 }

@@ -30,8 +30,12 @@ pub(super) fn growth(way: &Way) -> Option<(Evidence, Savings, String)> {
             container,
         };
         let saves = Savings { allocations: c.allocations, copied_bytes: p.copied_bytes, ..Savings::default() };
-        let remedy = "Keep it from one time to the next and clear it: its memory stays.";
-        return Some((evidence, saves, remedy.to_owned()));
+        let clear = way
+            .container
+            .and_then(Container::clear)
+            .map_or("clear it".to_owned(), |how| format!("clear it with {how}"));
+        let remedy = format!("Keep it from one time to the next and {clear}: its memory stays.");
+        return Some((evidence, saves, remedy));
     }
     let doubling = steps_each <= geometric_steps(p.smallest, p.largest);
     let evidence = Evidence::GrownBuffer {

@@ -276,6 +276,87 @@ fn containers_that_stand_for_much_of_the_program() {
     assert!(matches!(found.evidence, Evidence::TemporaryBlock { container: Some("std::string"), .. }), "{found:?}");
 }
 
+/// What swiftc 6.0 makes of `append`, `d[k] = v`, `insert`, `+=` and `"\(i)"` in a release build, and libswiftCore, which has local
+/// functions without names.
+const SWIFT: &[(&[&str], &str, &str)] = &[
+    (
+        &[
+            "generic specialization <Swift.Int> of Swift._ContiguousArrayBuffer._consumeAndCreateNew(bufferIsUnique: Swift.Bool, minimumCapacity: Swift.Int, growForAppend: Swift.Bool) -> Swift._ContiguousArrayBuffer<A>",
+            "generic specialization <Swift.Int> of Swift.Array._createNewBuffer(bufferIsUnique: Swift.Bool, minimumCapacity: Swift.Int, growForAppend: Swift.Bool) -> ()",
+            "generic specialization <Swift.Int> of Swift.Array.append(__owned A) -> ()",
+        ],
+        "Array",
+        "specialized Array.append(_:)",
+    ),
+    (
+        &[
+            "+0x186e98!libswiftCore.so",
+            "generic specialization <Swift.Int, Swift.Int> of Swift._NativeDictionary._copyOrMoveAndResize(capacity: Swift.Int, moveElements: Swift.Bool) -> ()",
+            "generic specialization <Swift.Int, Swift.Int> of Swift.Dictionary.subscript.setter : (A) -> B?",
+        ],
+        "Dictionary",
+        "specialized Dictionary.subscript.setter",
+    ),
+    (
+        &[
+            "+0x1d7be3!libswiftCore.so",
+            "generic specialization <Swift.Int> of Swift._NativeSet.resize(capacity: Swift.Int) -> ()",
+            "generic specialization <Swift.Int> of Swift.Set.insert(__owned A) -> (inserted: Swift.Bool, memberAfterInsert: A)",
+        ],
+        "Set",
+        "specialized Set.insert(_:)",
+    ),
+    (
+        &[
+            "Swift._StringGuts.grow(Swift.Int) -> ()!libswiftCore.so",
+            "static Swift.String.+= infix(inout Swift.String, Swift.String) -> ()!libswiftCore.so",
+        ],
+        "String",
+        "static String.+= infix(_:_:)",
+    ),
+    (
+        &[
+            "Swift._StringGuts.grow(Swift.Int) -> ()!libswiftCore.so",
+            "static Swift.String._createEmpty(withInitialCapacity: Swift.Int) -> Swift.String!libswiftCore.so",
+            "Swift.DefaultStringInterpolation.init(literalCapacity: Swift.Int, interpolationCount: Swift.Int) -> Swift.DefaultStringInterpolation!libswiftCore.so",
+        ],
+        "interpolated String",
+        "DefaultStringInterpolation.init(literalCapacity:interpolationCount:)",
+    ),
+];
+
+fn swift(inner: &[&str], counts: Counts, patterns: Patterns) -> Insight {
+    let outer = ["app.fill(Swift.Int) -> Swift.Int@a.swift:5", "main@a.swift:9"];
+    let stack = [&["swift_slowAlloc!libswiftCore.so", "swift_allocObject!libswiftCore.so"], inner, &outer[..]].concat();
+    one(&beside(&stack, counts, patterns))
+}
+
+#[test]
+fn containers_of_swift() {
+    for (inner, name, through) in SWIFT {
+        let growth =
+            Patterns { growth_steps: 55_000, grown_buffers: 5_000, copied_bytes: 9_000_000, ..sizes(16, 16_384) };
+        let found = swift(inner, blocks(60_000, 100, 0, 0), growth);
+        let Evidence::GrownBuffer { container, .. } = found.evidence else { panic!("{found:?}") };
+        assert_eq!((container, found.remedy.as_str()), (Some(*name), "reserveCapacity(_:) with the final count."));
+        assert_eq!((found.frame.function.as_str(), found.frame.line), ("app.fill(Swift.Int) -> Swift.Int", Some(5)));
+        let short = found.through.as_deref().map(crate::names::short);
+        assert_eq!(short.as_deref(), Some(*through));
+        // removeAll() alone gives the memory back.
+        let rebuilt = Patterns { alternating: 5_000, ..growth };
+        let found = swift(inner, blocks(60_000, 100, 0, 0), rebuilt);
+        assert!(matches!(found.evidence, Evidence::RebuiltContainer { .. }), "{found:?}");
+        assert!(found.remedy.contains("clear it with removeAll(keepingCapacity: true)"), "{}", found.remedy);
+        let found = swift(inner, blocks(30_000, 64, 0, 0), Patterns { alternating: 30_000, ..sizes(64, 64) });
+        assert!(matches!(found.evidence, Evidence::TemporaryBlock { container, .. } if container == Some(name)));
+    }
+    // Types of the program's own, by the same names.
+    let own = "app.Array.append(A) -> ()@b.swift:7";
+    let growth = Patterns { growth_steps: 55_000, grown_buffers: 5_000, copied_bytes: 9_000_000, ..sizes(16, 16_384) };
+    let found = swift(&[own], blocks(60_000, 100, 0, 0), growth);
+    assert!(matches!(found.evidence, Evidence::GrownBuffer { container: None, .. }), "{found:?}");
+}
+
 #[test]
 fn insights_are_ranked_and_cut() {
     let profile = habits();
