@@ -10,12 +10,12 @@ mod flame;
 mod go;
 mod go_bench;
 mod go_escape;
-mod least;
 mod list;
 mod pack;
 mod regions;
 mod run;
 mod test;
+mod threshold;
 mod timeline;
 mod tree;
 mod views;
@@ -28,7 +28,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
-use crate::output;
+use crate::output::stdio;
 pub use base::BaseFlags;
 pub use diff::DiffFlags;
 pub use doctor::DoctorFlags;
@@ -37,12 +37,12 @@ pub use export::{ExportFlags, ExportFormat, MergeFlags, Table};
 pub use filters::{FilterFlags, When};
 pub use flame::FlameFlags;
 pub use go::{GoBenchFlags, GoCommand, GoEscapeFlags, GoFlags, GoHeapFlags, GoProfileFlags, GoToolFlags, GoWhyFlags};
-pub use least::LeastFlags;
 pub use list::ListFlags;
 pub use pack::PackFlags;
 pub use regions::RegionFlags;
 pub use run::RunFlags;
 pub use test::TestFlags;
+pub use threshold::LeastFlags;
 pub use timeline::{At, TimelineFlags};
 pub use tree::TreeFlags;
 pub use views::{By, RowFlags, SourceFlags, ViewFlags};
@@ -81,7 +81,7 @@ impl Flags {
                 ErrorKind::DisplayHelp
                 | ErrorKind::DisplayVersion
                 | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => drop(error.print()),
-                _ => output::say(&mistake(&error, std::env::args().nth(1).as_deref())),
+                _ => stdio::say(&mistake(&error, std::env::args().nth(1).as_deref())),
             }
             ExitCode::from(error.exit_code() as u8)
         })

@@ -8,7 +8,7 @@ use mallow_report::analysis::Measure;
 
 use super::LeastFlags;
 use super::filters::FilterFlags;
-use crate::text::{Look, Stream};
+use crate::output::text::{Look, Stream};
 
 /// Which recording a view shows.
 #[derive(Debug, Args)]

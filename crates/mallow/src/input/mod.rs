@@ -1,0 +1,9 @@
+//! What commands read: recordings and profiles of other tools, filters, names.
+
+pub mod embedded;
+pub mod filters;
+mod foreign;
+pub mod names;
+pub mod recording;
+mod remote;
+pub mod words;
