@@ -6,8 +6,9 @@ use std::str::FromStr;
 use clap::Args;
 use mallow_report::analysis::diff::Rule;
 
+use super::filters::FilterFlags;
 use super::filters::number;
-use super::{By, FilterFlags, ViewFlags};
+use super::views::{By, ViewFlags};
 
 /// Flags of `diff`.
 #[derive(Debug, Args)]

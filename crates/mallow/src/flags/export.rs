@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{By, SourceFlags};
+use super::views::{By, SourceFlags};
 
 /// Flags of `export`.
 #[derive(Debug, Args)]

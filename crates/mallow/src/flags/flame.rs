@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{BaseFlags, By, LeastFlags, SourceFlags};
+use super::base::BaseFlags;
+use super::threshold::LeastFlags;
+use super::views::{By, SourceFlags};
 
 /// Flags of `flame`.
 #[derive(Debug, Args)]

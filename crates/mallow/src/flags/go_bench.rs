@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{GoToolFlags, ViewFlags};
+use super::go_tool::GoToolFlags;
+use super::views::ViewFlags;
 
 const BENCH_STATUS: &str = "\
 Times are measured in an undisturbed run. Allocations are counted, each of

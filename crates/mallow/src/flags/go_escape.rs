@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::ViewFlags;
-use super::go::GoToolFlags;
+use super::go_tool::GoToolFlags;
+use super::views::ViewFlags;
 
 const ESCAPE_EXIT_CODES: &str = "\
 Exit status:

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use mallow_report::analysis::Pattern;
 
-use super::{BaseFlags, By, RowFlags};
+use super::base::BaseFlags;
+use super::views::{By, RowFlags};
 
 /// Flags of `list`.
 #[derive(Debug, Args)]

@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use super::CommandFlags;
 use super::filters::size;
+use super::program::CommandFlags;
 
 /// Flags of `run`.
 #[derive(Debug, Args)]

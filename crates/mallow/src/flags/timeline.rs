@@ -6,8 +6,8 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use mallow_report::analysis::{HeapMoment, Over, POINTS_MAX};
 
-use super::RowFlags;
 use super::filters::{Time, TimeSpan, time};
+use super::views::RowFlags;
 
 /// Flags of `timeline`.
 #[derive(Debug, Args)]

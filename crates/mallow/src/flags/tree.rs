@@ -2,7 +2,8 @@
 
 use clap::Args;
 
-use super::{BaseFlags, By, RowFlags};
+use super::base::BaseFlags;
+use super::views::{By, RowFlags};
 
 /// Flags of `tree`.
 #[derive(Debug, Args)]

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use mallow_report::analysis::Measure;
 
-use super::LeastFlags;
 use super::filters::FilterFlags;
+use super::threshold::LeastFlags;
 use crate::output::text::{Look, Stream};
 
 /// Which recording a view shows.

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::ViewFlags;
 use super::filters::duration;
 use super::run::period;
+use super::views::ViewFlags;
 
 /// Flags of `watch`.
 #[derive(Debug, Args)]

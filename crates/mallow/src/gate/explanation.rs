@@ -14,27 +14,19 @@ use tempfile::TempPath;
 
 use super::baseline::Entry;
 use super::config::{Ops, Program, Regions};
-use super::go_benchmarks::{self, Told};
+use super::go_benchmarks;
+use super::outcome::{CaseStacks, Reason};
 use super::runner;
 use crate::input::recording::Recording;
 
-/// The stacks of one run of a case.
-#[derive(Debug, Default)]
-pub struct Found {
-    /// Each with what it allocates.
-    pub sites: Vec<SiteCount>,
-    /// Why they allocate, where that is known.
-    pub told: Vec<Told>,
-}
-
 /// The stacks of one run of a case. Files below `root` are named by their way from there.
-pub fn stacks(program: &Program, case: &str, root: &Path) -> Result<Found, String> {
+pub fn stacks(program: &Program, case: &str, root: &Path) -> Result<CaseStacks, String> {
     if let Some(benchmarks) = &program.benchmarks {
         return go_benchmarks::stacks(program, benchmarks, case, root);
     }
     let recorded = Recorded::of(program, case, 1)?;
     // The first run that was measured: of a region that its program begins and ends itself there may be many.
-    Ok(Found { sites: recorded.stacks(0, root)?, told: Vec::new() })
+    Ok(CaseStacks { sites: recorded.stacks(0, root)?, reasons: Vec::new() })
 }
 
 /// The stacks that differ between the runs with the least and with the most allocations; None where runs with stacks
@@ -137,18 +129,18 @@ pub struct Explanation {
     pub places: Vec<Place>,
     /// Why what there is more of is allocated, where that is known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub reasons: Vec<Told>,
+    pub reasons: Vec<Reason>,
     /// The baseline holds no stacks: the differences are all stacks there are.
     pub without_baseline: bool,
 }
 
 /// Compares `now` with the baseline's stacks.
-pub fn explanation(found: Found, before: Option<&Entry>, figures: &Figures) -> Explanation {
+pub fn explanation(found: CaseStacks, before: Option<&Entry>, figures: &Figures) -> Explanation {
     let stacks = before.map_or(&[][..], |entry| &entry.stacks);
     let rest = before.map(|entry| entry.rest).unwrap_or_default();
     let (differences, smaller) = difference_with_rest(stacks, &rest, &found.sites);
-    let more = |told: &Told| differences.iter().any(|one| one.stack == told.stack && one.now > one.before);
-    let reasons = found.told.into_iter().filter(more).collect();
+    let more = |told: &Reason| differences.iter().any(|one| one.stack == told.stack && one.now > one.before);
+    let reasons = found.reasons.into_iter().filter(more).collect();
     let old = before.map(|entry| entry.figures).unwrap_or_default();
     Explanation {
         change: figures.total_allocations - old.total_allocations,

@@ -6,53 +6,11 @@ use anyhow::{Context, Result, bail};
 use mallow_golang::join::Explained;
 use mallow_golang::tool::{Go, Package, Timing, only};
 use mallow_report::analysis::gate::{Measured, Run, SiteCount};
-use serde::Serialize;
 
-use super::config::Program;
-use super::explanation::Found;
-use super::runner::Ran;
+use super::config::{Benchmarks, Program};
+use super::outcome::{CaseStacks, Ran, Reason};
 use crate::go::measurement::Measurer;
 use crate::output::progress::Working;
-
-/// What of a project is measured.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Benchmarks {
-    /// As the Go tool names them.
-    pub packages: Vec<String>,
-    /// Which benchmarks, as `go test -bench` understands it.
-    pub pattern: String,
-    /// Build tags.
-    pub tags: Option<String>,
-    /// Operations of a run: a fixed number, as what the first ones allocate more has a share in what is divided by them.
-    pub operations: u64,
-}
-
-impl Benchmarks {
-    /// As a name.
-    pub fn display(&self) -> String {
-        self.packages.join(" ")
-    }
-}
-
-/// An allocation of a benchmark, and why it is one.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Told {
-    /// Its stack in the explanation.
-    #[serde(skip)]
-    pub stack: Vec<String>,
-    /// `stream.go:26`.
-    pub place: String,
-    /// By operation.
-    pub allocations: f64,
-    /// What is allocated.
-    pub what: String,
-    /// Why; empty where nobody knows.
-    pub reason: String,
-    /// The way to the heap, a step each.
-    pub steps: Vec<String>,
-    /// What may be done.
-    pub suggestion: Option<String>,
-}
 
 /// Runs the benchmarks: each is a case, `example.com/elvis.BenchmarkOne`. What goes wrong breaks cases.
 pub fn run(index: usize, program: &Program, benchmarks: &Benchmarks) -> Vec<Ran> {
@@ -116,9 +74,9 @@ fn measured(go: &Go, package: &Package, program: &Program, benchmarks: &Benchmar
 }
 
 /// The lines that allocate in a case, with their reasons. Files below `root` are named by their way from there.
-pub fn stacks(program: &Program, benchmarks: &Benchmarks, case: &str, root: &Path) -> Result<Found, String> {
+pub fn stacks(program: &Program, benchmarks: &Benchmarks, case: &str, root: &Path) -> Result<CaseStacks, String> {
     let lines = lines(program, benchmarks, case).map_err(|error| format!("no lines: {error:#}"))?;
-    let mut found = Found::default();
+    let mut found = CaseStacks::default();
     for line in &lines {
         found.add(line, &root.to_string_lossy());
     }
@@ -145,15 +103,7 @@ fn split(case: &str) -> Option<(&str, &str)> {
     Some((&case[..at], &case[at + 1..]))
 }
 
-impl Told {
-    /// What is allocated, and why.
-    pub fn line(&self) -> String {
-        let reason = if self.reason.is_empty() { "nobody says why" } else { &self.reason };
-        format!("{}: {reason}", self.what)
-    }
-}
-
-impl Found {
+impl CaseStacks {
     /// An allocation as the stacks that lead to it from the project's own code. What is allocated stands on it as a function of its
     /// own, so that several of one function are told apart when stacks are compared without lines.
     fn add(&mut self, line: &Explained, root: &str) {
@@ -188,7 +138,7 @@ impl Found {
                 continue;
             }
             self.sites.push(site);
-            self.told.push(Told {
+            self.reasons.push(Reason {
                 stack,
                 place: at.clone(),
                 allocations,

@@ -11,7 +11,8 @@ use toml_edit::{DocumentMut, InlineTable, Item, Table, TableLike, Value};
 use super::baseline::{self, Baseline, Entry};
 use super::config::{Config, Regions, answers_to};
 use super::package::{BUILT, Package};
-use super::{config, replacement, swiftnio, wanted};
+use super::selection::wanted;
+use super::{config_file, replacement, swiftnio};
 use crate::flags::TestFlags;
 use crate::output::text::units::count;
 
@@ -29,13 +30,13 @@ pub fn run(from: &Path, flags: &TestFlags) -> Result<String, String> {
     // Figures alone need no file of cases; limits make one where there is none.
     let config = match flags.file.exists() {
         false if told.limits.is_empty() || flags.file.as_os_str() == TestFlags::FILE => None,
-        _ => Some(config::read(&flags.file).map_err(|error| error.to_string())?),
+        _ => Some(config_file::read(&flags.file).map_err(|error| error.to_string())?),
     };
     let mut package = None;
     let limited = match (&config, told.limits.is_empty()) {
         (_, true) => None,
         (Some(config), false) => {
-            let text = config::text(&flags.file).map_err(|error| error.to_string())?;
+            let text = config_file::text(&flags.file).map_err(|error| error.to_string())?;
             let document = text.trim_end().parse().map_err(|error| format!("{}: {error}", flags.file.display()))?;
             Some(with_limits(document, &flags.file, &told.limits, Some(config))?)
         }
@@ -155,7 +156,7 @@ fn with_limits(
     }
     let text = format!("{}\n", document.to_string().trim_end());
     // What is written must be read again.
-    config::parse(&text, path).map_err(|error| error.to_string())?;
+    config_file::parse(&text, path).map_err(|error| error.to_string())?;
     Ok((text, changed))
 }
 

@@ -8,9 +8,9 @@ use mallow_report::analysis::gate::{Check, Metric, Verdict, telling};
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
 use serde_json::Value;
 
-use super::go_benchmarks::Told;
+use super::judgement::{Judged, Report};
+use super::outcome::Reason;
 use super::text::{self, amount};
-use super::{Judged, Report};
 use crate::output::sarif::{self, Finding};
 use crate::output::text::markdown::cell;
 use crate::output::text::units::ratio;
@@ -149,7 +149,7 @@ fn changes<'a>(case: &'a Judged, root: &Path) -> Vec<Change<'a>> {
         let Some((file, line)) = place else { continue };
         let (allocations, bytes) = (difference.allocations(), difference.bytes());
         let told = case.explanation.iter().flat_map(|e| &e.reasons).filter(|told| told.stack == difference.stack);
-        let reasons = told.map(Told::line);
+        let reasons = told.map(Reason::line);
         match changes.iter_mut().find(|change| (change.file, change.line) == (file, line)) {
             Some(change) => {
                 change.allocations += allocations;

@@ -16,21 +16,7 @@ use serde::Deserialize;
 
 use super::config::{Ops, Program, Regions};
 use super::go_benchmarks;
-
-/// A case, run.
-#[derive(Debug)]
-pub struct Ran {
-    /// Its name.
-    pub name: String,
-    /// Index of its program.
-    pub program: usize,
-    /// What was counted, or why it cannot be judged.
-    pub measured: Result<Measured, String>,
-    /// What two numbers of operations tell.
-    pub scale: Option<Scale>,
-    /// What a reader of the figures must know.
-    pub warnings: Vec<String>,
-}
+use super::outcome::Ran;
 
 /// How to run.
 #[derive(Clone, Copy, Debug)]

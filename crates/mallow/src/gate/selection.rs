@@ -8,8 +8,8 @@ use std::ffi::OsString;
 
 use super::baseline::Baseline;
 use super::config::{Config, Program, Regions};
-use super::runner::{self, Ran};
-use super::wanted;
+use super::outcome::Ran;
+use super::runner;
 
 /// The programs of a file, by index.
 #[derive(Debug, Default)]
@@ -25,6 +25,11 @@ pub struct Selection {
 /// A program as the baseline has it.
 pub fn program_name(command: &[OsString]) -> String {
     command.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// True where a filter matches the name of a case, or where there is none.
+pub fn wanted(filters: &[String], name: &str) -> bool {
+    filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()))
 }
 
 /// Chooses the programs that can make a case that one of the filters matches.

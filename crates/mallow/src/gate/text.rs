@@ -3,10 +3,12 @@
 use mallow_report::analysis::gate::{Change, Difference, Figures, Metric, Place, Run, Verdict, telling};
 
 use super::baseline::Baseline;
-use super::config::{Config, Regions};
+use super::config::{Benchmarks, Config, Regions};
 use super::explanation::Explanation;
-use super::go_benchmarks::{Benchmarks, Told};
-use super::{Judged, Report, runner, wanted};
+use super::judgement::{Judged, Report};
+use super::outcome::Reason;
+use super::runner;
+use super::selection::wanted;
 use crate::output::text::units::{count, fixed, ratio, signed};
 use crate::output::text::{Align, Line, Look, Page, Table, function};
 
@@ -283,7 +285,7 @@ impl Stacks<'_> {
     }
 
     /// Why the compiler, or the runtime, allocates what there is more of.
-    fn reasons(&mut self, reasons: &[Told]) {
+    fn reasons(&mut self, reasons: &[Reason]) {
         for told in reasons.iter().take(if self.verbose { reasons.len() } else { STACKS }) {
             self.page.line(Line::new().plain("  ").plain(&told.place).plain("  ").strong(told.line()));
             for (label, text) in [

@@ -7,9 +7,11 @@ use mallow_report::analysis::gate::{Figures, Measured, Metric, Tolerance, Verdic
 
 use super::baseline::{Baseline, Entry};
 use super::config::{Config, Regions};
-use super::explanation::{self, Found};
+use super::explanation;
+use super::judgement::Judged;
+use super::outcome::CaseStacks;
 use super::runner::{self, How};
-use super::{Judged, selection};
+use super::selection;
 use crate::flags::TestFlags;
 use crate::output::text::units::{count, signed};
 
@@ -120,7 +122,7 @@ pub fn update(
             }
             let found = explanation::stacks(program, &case.name, &config.root).unwrap_or_else(|why| {
                 case.warnings.push(format!("{why}; the baseline has its figures alone"));
-                Found::default()
+                CaseStacks::default()
             });
             let entry = Entry { figures, tolerance, program: made_by, ..Entry::default() };
             baseline.set(platform, &case.name, entry.with_stacks(found.sites));

@@ -7,36 +7,15 @@ use anyhow::{Result, bail};
 use mallow_golang::tool::{Go, Timing};
 use mallow_report::analysis::Merger;
 use mallow_report::formats::pprof;
-use serde::Serialize;
 
+use super::bench_document::{GoBench, MeasuredPackage};
 use super::bench_text::text;
-use super::measurement::{Measured, Measurer};
+use super::measurement::Measurer;
 use crate::flags::GoBenchFlags;
 use crate::output::destination;
 use crate::output::progress::Working;
 use crate::output::text::Stream;
 use crate::output::{exit, stdio};
-
-/// What the benchmarks allocate.
-#[derive(Debug, Serialize)]
-pub struct GoBench {
-    /// The version of Go.
-    pub go: String,
-    /// Those that have benchmarks.
-    pub packages: Vec<MeasuredPackage>,
-}
-
-/// One package.
-#[derive(Debug, Serialize)]
-pub struct MeasuredPackage {
-    /// Its import path.
-    pub package: String,
-    /// Why it could not be measured.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// In their order.
-    pub benchmarks: Vec<Measured>,
-}
 
 /// Writes all that was counted as one profile.
 fn save(report: &GoBench, path: &Path) -> Result<()> {

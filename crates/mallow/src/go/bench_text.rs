@@ -2,7 +2,7 @@
 
 use mallow_golang::join::{Explained, Source};
 
-use super::bench::GoBench;
+use super::bench_document::GoBench;
 use super::measurement::Measured;
 use crate::flags::ViewFlags;
 use crate::output::text::units::{count, of};

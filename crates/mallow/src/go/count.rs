@@ -11,7 +11,7 @@ use mallow_profile::Profile;
 use mallow_report::formats;
 use mallow_symbols::TINY;
 
-use super::measurement::Own;
+use super::program_source::ProgramSource;
 
 /// Operations of which allocations are saved: what happens once in a thousand of them is still there.
 const SAVED: u64 = 1000;
@@ -36,7 +36,13 @@ pub struct Counted {
 }
 
 /// Counts the allocations of a benchmark. `program` is the one of which every allocation is seen.
-pub fn count(go: &Go, binary: &TestBinary, program: &Path, benchmark: &Benchmark, own: &Own) -> Result<Counted> {
+pub fn count(
+    go: &Go,
+    binary: &TestBinary,
+    program: &Path,
+    benchmark: &Benchmark,
+    own: &ProgramSource,
+) -> Result<Counted> {
     let says = Says::of(benchmark);
     let mut nearest: Option<(Split, Profile, Profile, u64, Option<Run>)> = None;
     for collecting in ROUNDS {
@@ -119,7 +125,7 @@ fn with_setup(
     (few, many): (&Profile, &Profile),
     run: &ExactRun,
     says: &Says,
-    own: &Own,
+    own: &ProgramSource,
 ) -> Result<Vec<Split>> {
     let before = profile(before)?;
     let runs = Runs { before: &before, few: (few, run.few.operations), many: (many, run.many.operations) };

@@ -5,35 +5,18 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use mallow_golang::escape::{Comparison, Escapes, Ranked, Site, VERSION, compare, name_of, rank};
+use mallow_golang::escape::{Escapes, VERSION, name_of, rank};
 use mallow_golang::read::{Diagnostics, read};
 use mallow_golang::tool::{Go, Unit};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
+use super::escape_document::EscapeDocument;
 use super::escape_text::text;
 use super::revision::Revision;
 use crate::flags::GoEscapeFlags;
 use crate::input::recording::Recording;
-use crate::output::sarif::{self, Finding};
 use crate::output::text::Stream;
 use crate::output::{exit, stdio};
-
-/// What is shown.
-#[derive(Debug, Serialize)]
-pub struct Shown {
-    /// What is in the heap.
-    #[serde(flatten)]
-    pub escapes: Escapes,
-    /// How much of a profile belongs to it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub profile: Option<Ranked>,
-    /// What is compared with: a revision, or a file.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub base: Option<String>,
-    /// What differs from that.
-    #[serde(flatten)]
-    pub comparison: Option<Comparison>,
-}
 
 /// Shows it.
 pub fn run(flags: &GoEscapeFlags) -> Result<ExitCode> {
@@ -46,7 +29,7 @@ pub fn run(flags: &GoEscapeFlags) -> Result<ExitCode> {
     let profile = flags.profile.as_deref().map(Recording::read).transpose()?;
     let mut escapes = of_directory(&here, flags)?;
     let ranked = profile.map(|recording| rank(&mut escapes.sites, &recording.profile));
-    let mut shown = Shown { escapes, profile: ranked, base: None, comparison: None };
+    let mut shown = EscapeDocument { escapes, profile: ranked, base: None, comparison: None };
     if let Some(base) = base {
         let name = flags.base.as_deref().unwrap_or(Path::new("")).display().to_string();
         shown.compare(&base, name);
@@ -111,46 +94,4 @@ fn read_base(path: &Path) -> Result<Escapes> {
         bail!("{name} is from a newer mallow (version {version}, known up to {VERSION})");
     }
     serde_json::from_slice(&text).with_context(nonsense)
-}
-
-impl Shown {
-    fn compare(&mut self, base: &Escapes, name: String) {
-        if base.go != self.escapes.go {
-            stdio::say(&format!(
-                "{name} was compiled by {}, and this by {}: compilers differ too",
-                base.go, self.escapes.go
-            ));
-        }
-        self.comparison = Some(compare(&base.sites, &self.escapes.sites));
-        self.base = Some(name);
-    }
-
-    /// What is told of most: what is new, or all.
-    pub fn told(&self) -> &[Site] {
-        self.comparison.as_ref().map_or(&self.escapes.sites, |comparison| &comparison.new)
-    }
-
-    /// For code scanning. Paths begin where the version control does.
-    fn sarif(&self, here: &Path) -> serde_json::Value {
-        let root = sarif::root(here);
-        let level = if self.comparison.is_some() { "warning" } else { "note" };
-        let findings: Vec<Finding> = self
-            .told()
-            .iter()
-            .map(|site| {
-                let file = here.join(&site.file);
-                let message =
-                    [Some(format!("{} is in the heap: {}", site.what, site.why)), site.way(), site.suggested()];
-                Finding {
-                    rule: site.reason.key(),
-                    level,
-                    message: message.into_iter().flatten().collect::<Vec<_>>().join("\n"),
-                    file: file.strip_prefix(&root).unwrap_or(&file).to_string_lossy().into_owned(),
-                    line: site.line,
-                    column: site.column,
-                }
-            })
-            .collect();
-        sarif::document(&sarif::rules(&findings, |rule| format!("In the heap: {}", rule.replace('_', " "))), &findings)
-    }
 }

@@ -3,12 +3,12 @@
 use mallow_golang::escape::Site;
 use mallow_golang::model::Kind;
 
-use super::escape::Shown;
+use super::escape_document::EscapeDocument;
 use crate::output::text::units::{bytes, count, of, percent};
 use crate::output::text::{Align, Line, Look, Page, Table, heading};
 
 /// Shows at most `limit` places.
-pub fn text(shown: &Shown, verbose: bool, limit: usize, look: &Look) -> String {
+pub fn text(shown: &EscapeDocument, verbose: bool, limit: usize, look: &Look) -> String {
     let mut page = Page::new(*look);
     let sites = shown.told();
     let count_of = |sites: &[Site]| of(sites.len() as u64, "place");

@@ -10,8 +10,8 @@ use mallow_golang::tool::{Go, TestBinary};
 use mallow_profile::{Counts, Profile, Word};
 use mallow_symbols::GoProgram;
 
-use super::measurement::{self, Own, package};
-use super::reasons::is_go;
+use super::measurement::{self, package};
+use super::program_source::ProgramSource;
 use crate::flags::GoHeapFlags;
 use crate::input::recording::Recording;
 use crate::output::progress::Working;
@@ -90,6 +90,12 @@ fn fits(program: &GoProgram, profile: &Profile) -> bool {
     right > 9 * wrong
 }
 
+/// Is it of a program of Go's, and tells where each allocation is?
+pub fn is_go(profile: &Profile) -> bool {
+    let is_source = |line: &mallow_profile::Line| line.file.is_some_and(|at| profile.strings.get(at).ends_with(".go"));
+    profile.origin.is_some() && profile.frames.iter().flat_map(|frame| &frame.lines).any(is_source)
+}
+
 impl Heap {
     /// Reads a profile; a file, or an address.
     pub fn read(path: &Path, flags: &GoHeapFlags, tags: Option<&str>) -> Result<Self> {
@@ -123,7 +129,7 @@ impl Heap {
         }
         let tests = tests(&go, tested, &mut notes)?;
         let program = program(profile, binary, &tests, &mut notes)?;
-        let own = Own { program: program.as_ref(), root: &go.root, directory: go.directory() };
+        let own = ProgramSource { program: program.as_ref(), root: &go.root, directory: go.directory() };
         let Listed { allocations, nowhere } = join::allocations(profile, &own);
         let sampled_bytes = profile.origin.as_ref().and_then(|origin| origin.sampled_bytes);
         Ok(Self { go, allocations, nowhere, sampled_bytes, notes, tests, mains })

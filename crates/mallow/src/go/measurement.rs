@@ -1,11 +1,10 @@
 //! Measuring the benchmarks of a package: times, every allocation, and reasons.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result};
-use mallow_golang::join::{self, Allocation, Call, Compiled, Explained, Place, Seen, Source, Type};
+use mallow_golang::join::{self, Allocation, Compiled, Explained, Source};
 use mallow_golang::model::Diagnostic;
 use mallow_golang::read::read;
 use mallow_golang::results::Benchmark;
@@ -15,6 +14,7 @@ use mallow_symbols::{GoProgram, TINY};
 use serde::Serialize;
 
 use super::count::{Counted, count};
+use super::program_source::ProgramSource;
 use crate::output::progress::Working;
 
 /// A benchmark, and every line that allocates.
@@ -102,7 +102,7 @@ impl Measurer<'_> {
         let program =
             GoProgram::open(&binary.path).with_context(|| format!("cannot read the test program of {name}"))?;
         let exact = binary.variant("exact", || program.exact()).context("cannot write to the cache")?;
-        let own = Own { program: Some(&program), root: &self.go.root, directory: &binary.directory };
+        let own = ProgramSource { program: Some(&program), root: &self.go.root, directory: &binary.directory };
         let program = exact.as_deref().unwrap_or(&binary.path);
         let all = allocating.len();
         let said =
@@ -259,43 +259,6 @@ fn share(lines: &mut [Explained], saved: f64) -> f64 {
         line.allocation.bytes *= 1.0 - part;
     }
     saved
-}
-
-/// What is the program's own, and what its code says.
-pub struct Own<'a> {
-    /// None: it is not here.
-    pub program: Option<&'a GoProgram>,
-    /// Where Go's standard library is.
-    pub root: &'a Path,
-    /// A directory of the program's own.
-    pub directory: &'a Path,
-}
-
-impl Seen for Own<'_> {
-    fn call(&self, frame: u64) -> (u64, Option<Call>) {
-        let Some(program) = self.program else { return (frame, None) };
-        let address = program.address(frame).unwrap_or(frame);
-        let of = |of: mallow_symbols::GoType| Type { name: of.name, size: of.size, pointers: of.pointers };
-        let call = program.call(address).map(|call| Call { callee: call.callee, of: call.of.map(of) });
-        (address, call)
-    }
-
-    fn is_runtime(&self, place: &Place) -> bool {
-        let runtime = ["runtime.", "internal/runtime/"].iter().any(|name| place.function.starts_with(name));
-        // Functions of the runtime that have names of other packages.
-        let inside = || {
-            let file = Path::new(&place.file).strip_prefix(self.root).ok();
-            file.is_some_and(|file| ["src/runtime", "src/internal/runtime"].iter().any(|part| file.starts_with(part)))
-        };
-        runtime || inside()
-    }
-
-    fn is_own(&self, place: &Place) -> bool {
-        const MODULES: &str = "/pkg/mod/";
-        let file = Path::new(&place.file);
-        let library = place.file.contains(MODULES) && !self.directory.to_string_lossy().contains(MODULES);
-        file.is_absolute() && !library && (!file.starts_with(self.root) || self.directory.starts_with(self.root))
-    }
 }
 
 #[cfg(test)]

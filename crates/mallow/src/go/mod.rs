@@ -1,15 +1,18 @@
 //! `mallow go`: what Go programs allocate, and why.
 
 mod bench;
-pub mod bench_text;
+mod bench_document;
+mod bench_text;
 mod count;
 mod escape;
+mod escape_document;
 mod escape_text;
 #[cfg(test)]
 mod fixture;
-mod heap;
+pub mod heap;
 pub mod measurement;
 mod profile;
+mod program_source;
 pub mod reasons;
 mod revision;
 mod why;

@@ -12,12 +12,6 @@ use super::heap::Heap;
 use crate::output::progress::Working;
 use crate::output::text::Look;
 
-/// Is it of a program of Go's, and tells where each allocation is?
-pub fn is_go(profile: &Profile) -> bool {
-    let is_source = |line: &mallow_profile::Line| line.file.is_some_and(|at| profile.strings.get(at).ends_with(".go"));
-    profile.origin.is_some() && profile.frames.iter().flat_map(|frame| &frame.lines).any(is_source)
-}
-
 /// Gives the lines of functions what is allocated there and why; says what is not known, and why.
 pub fn reasons<T>(profile: &Profile, functions: &mut [ListFunction<T>]) -> Result<Vec<String>> {
     let working = Working::new();

@@ -1,14 +1,12 @@
 //! Which files' names are missing, why, and what would bring them.
 
 use mallow_profile::Module;
-use mallow_symbols::{Found, ModuleSummary, Note, Packages, remedies};
+use mallow_symbols::{Found, ModuleSummary, Note, remedies};
 use serde::Serialize;
-
-use super::recording::Recording;
 
 /// A file of which functions or source lines are missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Lacking {
+pub struct MissingNames {
     /// Its path.
     pub module: String,
     /// True where functions have no names either.
@@ -21,13 +19,14 @@ pub struct Lacking {
     pub remedy: Option<String>,
 }
 
-impl Lacking {
+impl MissingNames {
     /// Of each module that lacks something; where a remedy was not looked up before, it is now.
     pub fn all<'a>(modules: impl IntoIterator<Item = (&'a Module, &'a ModuleSummary)>) -> Vec<Self> {
         Self::with(modules, remedies)
     }
 
-    fn with<'a>(
+    /// As [`MissingNames::all`], with remedies from elsewhere.
+    pub fn with<'a>(
         modules: impl IntoIterator<Item = (&'a Module, &'a ModuleSummary)>,
         remedies: impl FnOnce(&[(&Module, &ModuleSummary)]) -> Vec<Option<String>>,
     ) -> Vec<Self> {
@@ -56,8 +55,14 @@ impl Lacking {
     }
 }
 
-fn lacks(summary: &ModuleSummary) -> bool {
+/// True where source lines, or names of inlined functions, are missing.
+pub fn lacks(summary: &ModuleSummary) -> bool {
     summary.located == 0 || shared_file(summary).is_some()
+}
+
+/// True where names of inlined functions alone are missing.
+pub fn lacks_inlined(summary: &ModuleSummary) -> bool {
+    summary.located > 0 && shared_file(summary).is_some()
 }
 
 /// The file that is not here, and that holds what dwz took out of several files' debug information.
@@ -71,42 +76,6 @@ fn why(summary: &ModuleSummary) -> String {
         (Found::DebugInformation, Some(note)) => note.to_string(),
         (Found::DebugInformation, None) => "debug information of other parts of it alone".to_owned(),
         (found, _) => found.to_string(),
-    }
-}
-
-impl Recording {
-    /// Those of the modules with these paths that lack something, in the order of the paths.
-    pub fn lacking(&self, paths: &[&str]) -> Vec<Lacking> {
-        Lacking::all(self.summaries_of(paths))
-    }
-
-    /// Begins to look up what [`Recording::lacking_of`] may have to say.
-    pub fn ask_for_packages(&self) -> Packages {
-        let unknown = self.summaries().filter(|(_, summary)| lacks(summary) && summary.remedy.is_none());
-        Packages::ask(&unknown.collect::<Vec<_>>())
-    }
-
-    /// As [`Recording::lacking`], after a while in which something else was done.
-    pub fn lacking_of(&self, paths: &[&str], asked: Packages) -> Vec<Lacking> {
-        if paths.is_empty() {
-            return Vec::new();
-        }
-        Lacking::with(self.summaries_of(paths), |modules| asked.remedies(modules))
-    }
-
-    /// Paths of the modules whose inlined functions have no names.
-    pub fn without_inlined(&self) -> Vec<&str> {
-        let lacks = |summary: &ModuleSummary| summary.located > 0 && shared_file(summary).is_some();
-        self.summaries().filter(|(_, summary)| lacks(summary)).map(|(module, _)| module.path.as_str()).collect()
-    }
-
-    fn summaries(&self) -> impl Iterator<Item = (&Module, &ModuleSummary)> {
-        let modules = &self.profile.modules;
-        self.names.modules.iter().filter_map(|s| Some((modules.get(s.module.0 as usize)?, s)))
-    }
-
-    fn summaries_of(&self, paths: &[&str]) -> Vec<(&Module, &ModuleSummary)> {
-        paths.iter().filter_map(|path| self.summaries().find(|(module, _)| module.path == **path)).collect()
     }
 }
 
@@ -145,7 +114,8 @@ mod tests {
                 },
             ),
         ];
-        let lines: Vec<_> = Lacking::all(modules.iter().map(|(m, s)| (m, s))).iter().map(Lacking::line).collect();
+        let lines: Vec<_> =
+            MissingNames::all(modules.iter().map(|(m, s)| (m, s))).iter().map(MissingNames::line).collect();
         assert_eq!(
             lines,
             [

@@ -1,20 +1,25 @@
-//! Which recording a view shows, read and with names.
+//! A recording, or a profile of another tool, ready to be shown.
 
 use std::cell::RefCell;
-use std::io::ErrorKind;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
-use anyhow::{Context, Result, anyhow, bail};
-use mallow_capture::recording::{Chosen, ReadError, Reader};
-use mallow_profile::{Event, Moment, Profile, Word};
-use mallow_report::analysis::{Narrowed, narrow};
-use mallow_symbols::{Options, Summary, Symbolizer, symbolize_jit_all};
+use anyhow::{Context, Result, bail};
+use mallow_capture::recording::{Chosen, PackError, ReadError, Reader, Source};
+use mallow_profile::{Event, Module, Moment, Profile, Word};
+use mallow_report::analysis::{Measure, Narrowed, narrow};
+use mallow_symbols::{
+    ModuleSummary, Options, Packages, SourceError, SourceText, Summary, Symbolizer, remedies, source_text,
+    symbolize_jit_all,
+};
+use serde::Serialize;
 
-use super::embedded::Carried;
+use super::coverage::{self, Document, MEASURES};
+use super::embedded::Embedded;
+use super::file::{self, File, cannot_read};
 use super::filters::{self, Filters};
-use super::{foreign, remote};
-use crate::flags::{FilterFlags, SourceFlags};
+use super::names::{self, MissingNames};
+use crate::flags::{By, FilterFlags, SourceFlags};
 use crate::output::progress::Waiting;
 use crate::output::stdio;
 use crate::output::text::lacks;
@@ -31,8 +36,9 @@ pub struct Recording {
     /// The file that it was read from.
     path: PathBuf,
     /// Where its events are; None for one that was not read from a file, and for profiles of other tools.
-    pub(super) events: Option<RefCell<(Reader, Chosen)>>,
-    pub(super) carried: Carried,
+    events: Option<RefCell<(Reader, Chosen)>>,
+    /// What it carries so that it can be read on another machine.
+    embedded: Embedded,
 }
 
 impl Recording {
@@ -40,19 +46,19 @@ impl Recording {
     /// Not those of a recording that carries its names: files of this machine may be other ones.
     pub fn of(mut profile: Profile) -> Self {
         let names = profile.names.take();
-        let carried = Carried::of(names.is_some());
+        let embedded = Embedded::of(names.is_some());
         let names = names.unwrap_or_else(|| {
             let names = Symbolizer::new(Options::default()).symbolize_all(&mut profile);
             symbolize_jit_all(&mut profile);
             names
         });
-        Self { carried, ..Self::named(profile, names) }
+        Self { embedded, ..Self::named(profile, names) }
     }
 
     /// A profile whose names were looked up.
     fn named(profile: Profile, names: Summary) -> Self {
-        let (filters, carried) = (Filters::default(), Carried::default());
-        Self { profile, names, filters, path: PathBuf::new(), events: None, carried }
+        let (filters, embedded) = (Filters::default(), Embedded::default());
+        Self { profile, names, filters, path: PathBuf::new(), events: None, embedded }
     }
 
     /// The whole recording at this path.
@@ -70,7 +76,7 @@ impl Recording {
         match &flags.file {
             Some(path) => Ok(path.clone()),
             None => {
-                let newest = newest(Path::new("."))?;
+                let newest = file::newest(Path::new("."))?;
                 stdio::say(&format!("showing {}, the newest recording here", newest.display()));
                 Ok(newest)
             }
@@ -117,11 +123,11 @@ impl Recording {
 
     /// The part of a recording that the filters leave.
     fn open_at(path: &Path, flags: &FilterFlags) -> Result<Self> {
-        let (mut recording, mut events) = match read(path)? {
+        let (mut recording, mut events) = match file::read(path)? {
             File::Recording(mut reader, profile) => {
                 let filters = Filters::of(flags, profile.duration_ms);
                 let (profile, chosen) = match flags.selects() {
-                    true => select(path, &mut reader, profile, flags)?,
+                    true => file::select(path, &mut reader, profile, flags)?,
                     false => {
                         let all = Chosen::all(&profile);
                         (profile, all)
@@ -168,97 +174,171 @@ impl Recording {
         let (reader, chosen) = &mut *events.borrow_mut();
         reader.visit(chosen, &mut |progress| waiting.show(progress), each).with_context(|| cannot_read(&self.path))
     }
-}
 
-/// What a file is, after a look into it.
-enum File {
-    Recording(Reader, Profile),
-    Foreign(Profile, Summary),
-}
-
-fn read(named: &Path) -> Result<File> {
-    let fetched = remote::fetch(named)?;
-    let path = fetched.as_ref().map_or(named, |file| file.path());
-    let waiting = Waiting::of("reading");
-    let opened = Reader::open(path, &mut |progress| waiting.show(progress));
-    drop(waiting);
-    match opened {
-        Err(error) if may_be_foreign(&error) => {
-            let (profile, names) = foreign::read(path).with_context(|| cannot_read(named))?;
-            Ok(File::Foreign(profile, names))
-        }
-        opened => opened.map(|(reader, profile)| File::Recording(reader, profile)).with_context(|| cannot_read(named)),
-    }
-}
-
-/// Not a recording, and perhaps another tool's; a recording can be read from no pipe, but those can.
-fn may_be_foreign(error: &ReadError) -> bool {
-    match error {
-        ReadError::NotARecording => true,
-        ReadError::Io(error) => error.kind() == ErrorKind::NotSeekable,
-        ReadError::NewerVersion { .. } | ReadError::Damaged { .. } => false,
-    }
-}
-
-/// The blocks that the flags select.
-fn select(path: &Path, reader: &mut Reader, profile: Profile, flags: &FilterFlags) -> Result<(Profile, Chosen)> {
-    let selection = filters::selection(flags, &profile)?;
-    let waiting = Waiting::of("filtering");
-    let mut show = |progress| waiting.show(progress);
-    let (selected, chosen) = reader.select(profile, &selection, &mut show).with_context(|| cannot_read(path))?;
-    if selected.totals.allocations == 0 {
-        // The sums have been narrowed in place.
-        let (mut reader, profile) = Reader::open(path, &mut show).with_context(|| cannot_read(path))?;
-        let extent = reader.extent(&profile, &selection, &mut show).with_context(|| cannot_read(path))?;
-        bail!(filters::nothing_selected(flags, &extent));
-    }
-    Ok((selected, chosen))
-}
-
-fn cannot_read(path: &Path) -> String {
-    format!("cannot read {}", path.display())
-}
-
-/// The file of a directory that ends with `.mallow` and was written last.
-fn newest(dir: &Path) -> Result<PathBuf> {
-    let entries = std::fs::read_dir(dir).context("cannot look for recordings here; name one")?;
-    let mut best: Option<(SystemTime, PathBuf)> = None;
-    for entry in entries.flatten() {
-        let path = PathBuf::from(entry.file_name());
-        if path.extension().is_none_or(|e| e != "mallow") {
-            continue;
-        }
-        // A file that vanished meanwhile, or a directory, is no candidate.
-        let Some(written) =
-            std::fs::metadata(dir.join(&path)).ok().filter(|m| m.is_file()).and_then(|m| m.modified().ok())
-        else {
-            continue;
-        };
-        if best.as_ref().is_none_or(|b| *b < (written, path.clone())) {
-            best = Some((written, path));
+    /// What a view is to rank by: what was asked for, which must be told, or else the first that is told.
+    pub fn measure(&self, by: Option<By>) -> Result<Measure> {
+        let told: Vec<By> = MEASURES.into_iter().filter(|&by| self.profile.tells(Measure::from(by).word())).collect();
+        match by {
+            Some(by) => {
+                let names: Vec<_> = told.iter().map(By::to_string).collect();
+                let measure = Measure::from(by);
+                self.must_tell(measure.word(), &format!("there is --by {}", names.join(", ")))?;
+                Ok(measure)
+            }
+            None => match told.first() {
+                Some(&by) => Ok(by.into()),
+                None => bail!("this {} tells no measure that could be shown", self.kind()),
+            },
         }
     }
-    best.map(|(_, path)| path)
-        .ok_or_else(|| anyhow!("no recording (*.mallow) is here; name one, or make one: mallow record -- COMMAND"))
+
+    /// Fails where the word is not told, and says what can be done instead.
+    pub fn must_tell(&self, word: Word, instead: &str) -> Result<()> {
+        if !self.profile.tells(word) {
+            bail!("this {} tells no {word}; {instead}", self.kind());
+        }
+        Ok(())
+    }
+
+    /// What the file is, to people.
+    pub fn kind(&self) -> String {
+        self.profile.origin.as_ref().map_or("recording".to_owned(), coverage::kind)
+    }
+
+    /// The report as JSON. Of a profile of another tool, it names the format and leaves out what the profile lacks. Where filters
+    /// are on, it has them too.
+    pub fn json(&self, report: &impl Serialize) -> Result<String> {
+        stdio::json(&Document::of(report, &self.profile, &self.filters)?)
+    }
+
+    /// Prints the same without white space: a report of any size needs little memory.
+    pub fn print_json(&self, report: &impl Serialize) -> Result<()> {
+        stdio::print_json(&Document::of(report, &self.profile, &self.filters)?)
+    }
+
+    /// True for a recording that carries its names.
+    pub fn is_packed(&self) -> bool {
+        self.embedded.names
+    }
+
+    /// Has the profile carry its names from now on, with what would bring those that are missing: who reads it elsewhere
+    /// has no other way to know.
+    pub fn keep_names(&mut self) {
+        if !self.is_packed() {
+            let modules = &self.profile.modules;
+            let all = self.names.modules.iter();
+            let summaries: Vec<_> = all.filter_map(|s| Some((modules.get(s.module.0 as usize)?, s))).collect();
+            let found = remedies(&summaries);
+            self.names.modules.iter_mut().zip(found).for_each(|(summary, remedy)| summary.remedy = remedy);
+        }
+        self.profile.names = Some(self.names.clone());
+    }
+
+    /// Writes it anew, names, sources and all; see [`mallow_capture::recording::Reader::pack`]. Precondition: it is a
+    /// recording of mallow's, and nothing was filtered out.
+    pub fn pack<W: Write>(&self, sources: &mut dyn Iterator<Item = Source>, to: W) -> Result<W, PackError> {
+        let none = || PackError::Read(ReadError::NotARecording);
+        self.events.as_ref().ok_or_else(none)?.borrow_mut().0.pack(&self.profile, sources, to)
+    }
+
+    /// The sources that the recording carries.
+    pub fn embedded_sources(&self) -> Result<Vec<Source>> {
+        self.read_sources().with_context(|| format!("cannot read {}", self.path().display()))
+    }
+
+    fn read_sources(&self) -> Result<Vec<Source>, ReadError> {
+        self.events.as_ref().map_or(Ok(Vec::new()), |events| events.borrow_mut().0.sources())
+    }
+
+    /// The text of a source file, by its name in a frame's lines: what the recording carries, else what lies here.
+    /// `directories` are those that the user names, for sources that lie elsewhere than they did when the program was built.
+    pub fn source_text(&self, file: &str, directories: &[PathBuf]) -> Result<SourceText, SourceError> {
+        match self.embedded.source(file, || self.read_sources()) {
+            Ok(Some(found)) => Ok(found),
+            Ok(None) => source_text(file, directories),
+            Err(error) => Err(SourceError::Unreadable(self.path().to_owned(), io::Error::other(error.to_string()))),
+        }
+    }
+
+    /// Those of the modules with these paths that lack something, in the order of the paths.
+    pub fn lacking(&self, paths: &[&str]) -> Vec<MissingNames> {
+        MissingNames::all(self.summaries_of(paths))
+    }
+
+    /// Begins to look up what [`Recording::lacking_of`] may have to say.
+    pub fn ask_for_packages(&self) -> Packages {
+        let unknown = self.summaries().filter(|(_, summary)| names::lacks(summary) && summary.remedy.is_none());
+        Packages::ask(&unknown.collect::<Vec<_>>())
+    }
+
+    /// As [`Recording::lacking`], after a while in which something else was done.
+    pub fn lacking_of(&self, paths: &[&str], asked: Packages) -> Vec<MissingNames> {
+        if paths.is_empty() {
+            return Vec::new();
+        }
+        MissingNames::with(self.summaries_of(paths), |modules| asked.remedies(modules))
+    }
+
+    /// Paths of the modules whose inlined functions have no names.
+    pub fn without_inlined(&self) -> Vec<&str> {
+        self.summaries()
+            .filter(|(_, summary)| names::lacks_inlined(summary))
+            .map(|(module, _)| module.path.as_str())
+            .collect()
+    }
+
+    fn summaries(&self) -> impl Iterator<Item = (&Module, &ModuleSummary)> {
+        let modules = &self.profile.modules;
+        self.names.modules.iter().filter_map(|s| Some((modules.get(s.module.0 as usize)?, s)))
+    }
+
+    fn summaries_of(&self, paths: &[&str]) -> Vec<(&Module, &ModuleSummary)> {
+        paths.iter().filter_map(|path| self.summaries().find(|(module, _)| module.path == **path)).collect()
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
-    use std::time::{Duration, SystemTime};
+    use mallow_report::analysis::{Measure, overview};
+    use mallow_report::testing::parser;
 
-    use super::newest;
+    use mallow_profile::{Origin, Words};
+
+    use super::*;
+
+    fn heap_profile() -> Recording {
+        let mut profile = parser();
+        let tells = Words::of(&[Word::AllocatedBytes, Word::Leaked, Word::LeakedBytes]);
+        profile.origin = Some(Origin { format: "pprof", tells, sampled_bytes: Some(524_288) });
+        Recording::of(profile)
+    }
 
     #[test]
-    fn the_newest_recording_is_taken() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let error = newest(dir.path()).unwrap_err().to_string();
-        assert!(error.contains("mallow record -- COMMAND"), "{error}");
-        for (name, age) in [("old.mallow", 20), ("new.mallow", 10), ("newer.txt", 5)] {
-            let file = File::create(dir.path().join(name)).expect("a file");
-            file.set_modified(SystemTime::now() - Duration::from_secs(age)).expect("a time");
+    fn the_first_measure_that_is_told_is_the_default() {
+        let recording = heap_profile();
+        assert_eq!(recording.measure(None).expect("a measure"), Measure::Bytes);
+        assert_eq!(recording.measure(Some(By::Leaked)).expect("told"), Measure::Leaked);
+        assert_eq!(Recording::of(parser()).measure(None).expect("a measure"), Measure::Allocations);
+    }
+
+    #[test]
+    fn what_is_not_told_is_refused_with_what_is() {
+        let error = heap_profile().measure(Some(By::Temporary)).expect_err("not told").to_string();
+        assert_eq!(error, "this pprof profile tells no temporary allocations; there is --by bytes, leaked");
+    }
+
+    #[test]
+    fn json_leaves_out_what_is_not_told() {
+        let recording = heap_profile();
+        let text = recording.json(&overview(&recording.profile, 3)).expect("JSON");
+        let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!((json["format"].as_str(), json["sampled_bytes"].as_u64()), (Some("pprof"), Some(524_288)));
+        assert!(json["not_told"].as_array().is_some_and(|words| words.contains(&"temporary allocations".into())));
+        assert!(json["allocated_bytes"].is_u64() && json["leaked"].is_u64());
+        for key in ["allocations", "remaining", "temporary", "peak_bytes", "duration_ms", "families", "exit_status"] {
+            assert!(json.get(key).is_none(), "{key}");
         }
-        std::fs::create_dir(dir.path().join("dir.mallow")).expect("a directory");
-        assert_eq!(newest(dir.path()).expect("a recording").to_str(), Some("new.mallow"));
+        let site = &json["largest"][0]["largest"][0];
+        assert!(site["allocated_bytes"].is_u64() && site.get("allocations").is_none(), "{site}");
     }
 }

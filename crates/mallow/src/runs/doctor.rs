@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::launch::refusal;
 use crate::flags::DoctorFlags;
-use crate::input::names::Lacking;
+use crate::input::names::MissingNames;
 use crate::output::text::{Line, Look, Page, Stream};
 use crate::output::{exit, stdio};
 
@@ -105,9 +105,10 @@ fn names(path: &Path) -> Finding {
     if summary.found == Found::DebugInformation {
         return Finding::works(CHECK, "the program has debug information: functions, files and lines");
     }
-    let lacking = Lacking::all([(&module, &summary)]).pop();
+    let lacking = MissingNames::all([(&module, &summary)]).pop();
     let remedy = lacking.as_ref().and_then(|lacking| lacking.remedy.clone());
-    let found = lacking.map_or_else(|| summary.found.to_string(), |lacking| Lacking { remedy: None, ..lacking }.line());
+    let found =
+        lacking.map_or_else(|| summary.found.to_string(), |lacking| MissingNames { remedy: None, ..lacking }.line());
     Finding { check: CHECK, status: Status::Partly, found, remedy }
 }
 

@@ -10,8 +10,8 @@ use mallow_report::analysis::{Measure, Merged, Merger};
 use mallow_report::formats::pprof;
 
 use crate::flags::MergeFlags;
+use crate::input::coverage;
 use crate::input::recording::Recording;
-use crate::input::words;
 use crate::output::destination;
 use crate::output::text::units::{bytes, of};
 use crate::output::{exit, stdio};
@@ -46,7 +46,7 @@ pub fn run(flags: &MergeFlags) -> Result<ExitCode> {
     destination::stream(Some(&flags.output), Some("pprof"), |out| Ok(pprof::write(&profile, out)?))?;
     // What some files do not tell was told already.
     let carried = left_out.iter().fold(Words::of(&pprof::carries()), |all, (word, _)| all.with(*word));
-    let lost = words::lost(|word| some_tell.has(word), carried);
+    let lost = coverage::lost(|word| some_tell.has(word), carried);
     if !lost.is_empty() {
         stdio::say(&format!("a sum does not carry: {}", lost.join(", ")));
     }

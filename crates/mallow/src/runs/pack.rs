@@ -14,7 +14,7 @@ use mallow_symbols::{is_source_name, source_text};
 use tempfile::NamedTempFile;
 
 use crate::flags::PackFlags;
-use crate::input::names::Lacking;
+use crate::input::names::MissingNames;
 use crate::input::recording::Recording;
 use crate::output::destination;
 use crate::output::text::units::{bytes, count, of};
@@ -25,7 +25,7 @@ pub fn run(flags: &PackFlags) -> Result<ExitCode> {
     let mut recording = Recording::read(&flags.file)?;
     recording.must_tell(Word::Events, "only recordings of mallow can be packed")?;
     let had_names = recording.is_packed();
-    let carried = recording.carried_sources()?;
+    let carried = recording.embedded_sources()?;
     let in_place = flags.output.is_none();
     if had_names && in_place && (carried.is_empty() || !flags.no_sources) {
         stdio::say(&format!("{} is packed already", flags.file.display()));
@@ -52,7 +52,7 @@ pub fn tell_lacking(recording: &Recording) {
     const SHOWN: usize = 4;
     let summaries = recording.names.lacking();
     let modules = summaries.iter().filter_map(|s| Some((recording.profile.modules.get(s.module.0 as usize)?, *s)));
-    let lacking = Lacking::all(modules);
+    let lacking = MissingNames::all(modules);
     for file in lacking.iter().take(SHOWN) {
         stdio::say(&file.line());
     }

@@ -10,9 +10,9 @@ use serde::Serialize;
 use super::diff::measure;
 use super::diff_text::{Names, Reconciled, reconciled};
 use crate::flags::{BaseFlags, By, SourceFlags};
+use crate::input::coverage;
 use crate::input::filters::Filters;
 use crate::input::recording::Recording;
-use crate::input::words;
 use crate::output::stdio;
 use crate::output::text::{Line, Look, Page, amount, change, change_style, measured};
 
@@ -129,7 +129,7 @@ impl Pair {
             return stdio::print_json(&account);
         }
         let mut value = serde_json::to_value(&account)?;
-        words::strip_sides(&mut value, [&self.before.profile, &self.after.profile]);
+        coverage::strip_sides(&mut value, [&self.before.profile, &self.after.profile]);
         stdio::print_json(&value)
     }
 

@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use super::diff_text::{self, Names, Numbers};
 use crate::flags::{By, DiffFlags};
+use crate::input::coverage;
 use crate::input::filters::Filters;
 use crate::input::recording::Recording;
-use crate::input::words;
 use crate::output::exit::Usage;
 use crate::output::text::Stream;
 use crate::output::{exit, stdio};
@@ -74,22 +74,23 @@ pub fn run(flags: &DiffFlags) -> Result<ExitCode> {
 
 fn told_of(side: &DiffSide, recording: &Recording) -> Result<Value> {
     let mut value = serde_json::to_value(side)?;
-    words::strip_untold(&mut value, &recording.profile);
+    coverage::strip_untold(&mut value, &recording.profile);
     Ok(value)
 }
 
 /// What is compared: what was asked for, which both must tell, or else the first that both tell. Fails with what to do.
 pub(super) fn measure(before: &Recording, after: &Recording, by: Option<By>) -> Result<Measure, Usage> {
     let tells = |recording: &Recording, by: By| recording.profile.tells(Measure::from(by).word());
-    let told: Vec<By> = words::MEASURES.into_iter().filter(|&by| tells(before, by) && tells(after, by)).collect();
+    let told: Vec<By> = coverage::MEASURES.into_iter().filter(|&by| tells(before, by) && tells(after, by)).collect();
     let names = |told: &[By]| told.iter().map(By::to_string).collect::<Vec<_>>().join(", ");
     let both = match told.is_empty() {
         true => "there is nothing that both tell: record both with mallow, or with the same tool".to_owned(),
         false => format!("both tell --by {}", names(&told)),
     };
     let Some(by) = by else {
-        let all =
-            |recording: &Recording| words::MEASURES.into_iter().filter(|&by| tells(recording, by)).collect::<Vec<_>>();
+        let all = |recording: &Recording| {
+            coverage::MEASURES.into_iter().filter(|&by| tells(recording, by)).collect::<Vec<_>>()
+        };
         return told.first().map(|&by| by.into()).ok_or_else(|| {
             let what = |recording: &Recording| format!("a {} that tells {}", recording.kind(), names(&all(recording)));
             Usage(format!("BEFORE is {}, AFTER is {}; {both}", what(before), what(after)))

@@ -6,7 +6,7 @@ use mallow_profile::{Origin, Word};
 use mallow_report::analysis::diff::{Diff, DiffFrame, DiffList, DiffRow, DiffStack, Mark, Why};
 use mallow_report::analysis::{Measure, Totals};
 
-use crate::input::words::{self, provenance};
+use crate::input::coverage::{self, provenance};
 use crate::output::text::markdown::cell;
 use crate::output::text::units::{bytes, count, fixed, of, percent, ratio};
 use crate::output::text::{Align, Line, Look, Page, Table, change, change_style, framed, function, measured, signed};
@@ -191,7 +191,7 @@ fn totals(diff: &Diff, numbers: &Numbers) -> Table {
     let mut table = Table::new(&[Align::Left, Align::Right, Align::Right, Align::Right, Align::Right]);
     table.row(["", "before", "after", "change", ""].map(|title| Line::new().faint(title)));
     let sides = [&diff.before, &diff.after];
-    for by in words::MEASURES.map(Measure::from) {
+    for by in coverage::MEASURES.map(Measure::from) {
         if !sides.iter().all(|side| tells(&side.origin, by.word())) {
             continue;
         }

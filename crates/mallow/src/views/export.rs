@@ -8,8 +8,8 @@ use mallow_profile::{Word, Words};
 use mallow_report::formats::{dhat, folded, heaptrack, pictured, pprof, table, write_firefox, write_speedscope};
 
 use crate::flags::{ExportFlags, ExportFormat, Table};
+use crate::input::coverage;
 use crate::input::recording::Recording;
-use crate::input::words;
 use crate::output::destination;
 use crate::output::text::units::of;
 use crate::output::{exit, stdio};
@@ -117,6 +117,6 @@ fn left_out(recording: &Recording, flags: &ExportFlags) -> Result<Option<String>
     if let ([only], ExportFormat::Folded) = (carried.as_slice(), flags.format) {
         return Ok(Some(format!("folded stacks carry {only} alone")));
     }
-    let lost = words::lost(|word| profile.tells(word), Words::of(&carried));
+    let lost = coverage::lost(|word| profile.tells(word), Words::of(&carried));
     Ok((!lost.is_empty()).then(|| format!("{} does not carry: {}", flags.format.name(), lost.join(", "))))
 }

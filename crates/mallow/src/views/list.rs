@@ -11,7 +11,8 @@ use mallow_report::analysis::{
 use super::changes::{self, Pair};
 use super::list_code::{Block, Body, Finder, Row, around};
 use crate::flags::ListFlags;
-use crate::go::reasons::{is_go, reasons};
+use crate::go::heap::is_go;
+use crate::go::reasons::reasons;
 use crate::input::recording::Recording;
 use crate::output::text::units::{bytes, count, of, percent};
 use crate::output::text::{Align, Line, Look, Page, Stream, Table, amount, change, function, location, measured};

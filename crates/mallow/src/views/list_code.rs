@@ -9,7 +9,7 @@ use mallow_report::analysis::{ListFunction, ListInstruction, Measure, Shown};
 use mallow_symbols::{Code, CodeError, Instruction, Options, SourceError, SourceText, Symbolizer};
 
 use crate::flags::ListFlags;
-use crate::input::names::Lacking;
+use crate::input::names::MissingNames;
 use crate::input::recording::Recording;
 use crate::output::text::units::of;
 
@@ -97,7 +97,7 @@ impl<'a> Finder<'a> {
         }
         // What brings them is asked of the package manager, which takes its time.
         let modules: Vec<&str> = self.without_lines.iter().take(MODULES).map(String::as_str).collect();
-        self.notes.extend(self.recording.lacking(&modules).iter().map(Lacking::line));
+        self.notes.extend(self.recording.lacking(&modules).iter().map(MissingNames::line));
         self.notes
     }
 

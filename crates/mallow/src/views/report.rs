@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use super::{incomplete, insights};
 use crate::flags::{ReportFlags, ViewFlags};
-use crate::input::names::Lacking;
+use crate::input::coverage;
+use crate::input::names::MissingNames;
 use crate::input::recording::Recording;
-use crate::input::words;
 use crate::output::text::units::{bytes, count, of, percent, rate, span};
 use crate::output::text::{Align, Line, Look, Page, Stream, Table, amount, described, framed, heading, lacks};
 use crate::output::{exit, stdio};
@@ -27,7 +27,7 @@ pub struct Account {
     #[serde(flatten)]
     insights: Insights,
     /// Files of which a place is shown without its source line, and what would bring it.
-    missing_names: Vec<Lacking>,
+    missing_names: Vec<MissingNames>,
 }
 
 /// Shows the overview.
@@ -138,10 +138,10 @@ fn text(account: &Account, look: &Look, stacks: bool, sums: bool) -> String {
     insights::show(insights, look, &mut page);
     warnings(report, &mut page);
     page.gap();
-    if let Some(line) = report.origin.as_ref().and_then(words::missing) {
+    if let Some(line) = report.origin.as_ref().and_then(coverage::missing) {
         page.line(line);
     }
-    for hint in missing_names.iter().take(HINTS).map(Lacking::line) {
+    for hint in missing_names.iter().take(HINTS).map(MissingNames::line) {
         page.line(Line::new().faint(hint));
     }
     page.into_text()
@@ -172,8 +172,8 @@ fn circumstances(report: &Overview) -> Line {
     let said = [parts.join(", "), people.join(", ")].into_iter().filter(|s| !s.is_empty()).collect::<Vec<_>>();
     match &report.origin {
         None => Line::new().plain(said.join("; ")),
-        Some(origin) if said.is_empty() => words::provenance(origin),
-        Some(origin) => words::provenance(origin).plain("; ").plain(said.join("; ")),
+        Some(origin) if said.is_empty() => coverage::provenance(origin),
+        Some(origin) => coverage::provenance(origin).plain("; ").plain(said.join("; ")),
     }
 }
 
@@ -311,7 +311,7 @@ mod tests {
     use mallow_report::analysis::Merger;
     use mallow_report::testing::{Builder, blocks, parser};
 
-    use super::{Account, Lacking, Recording, screen, text};
+    use super::{Account, MissingNames, Recording, screen, text};
     use crate::output::text::Look;
 
     fn shown(profile: &Profile) -> String {
@@ -368,7 +368,7 @@ mod tests {
     fn modules_without_source_lines_are_told() {
         let recording = Recording::of(parser());
         let account = Account::of(&recording, |_| 5, 5);
-        let hints: Vec<_> = account.missing_names.iter().map(Lacking::line).collect();
+        let hints: Vec<_> = account.missing_names.iter().map(MissingNames::line).collect();
         assert_eq!(hints.len(), 2, "{hints:?}");
         let told =
             "No names of /usr/lib/libplugin.so: not readable: No such file or directory (os error 2); record --embed";

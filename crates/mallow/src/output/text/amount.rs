@@ -3,7 +3,7 @@
 use anstyle::{AnsiColor, Style};
 use mallow_report::analysis::Measure;
 
-use super::Look;
+use super::look::Look;
 use super::units::{bytes, count};
 
 /// The number, as the measure counts.

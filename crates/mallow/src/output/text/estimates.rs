@@ -2,7 +2,7 @@
 
 use mallow_report::analysis::sampled::{Estimate, Growth, Verdict};
 
-use super::Look;
+use super::look::Look;
 use super::units::{bytes, roughly};
 
 /// What stands where nothing can be said.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::clean;
+use super::page::clean;
 
 /// Text in a table's cell or a list: nothing in a name can end it.
 pub fn cell(text: &str) -> String {

@@ -2,7 +2,7 @@
 
 use mallow_report::names;
 
-use super::Look;
+use super::look::Look;
 
 /// A function's name: the qualified name alone, or all of it with `--full-names`.
 pub fn function(name: &str, look: &Look) -> String {

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use anstyle::{AnsiColor, Style};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::Look;
+use super::look::Look;
 
 /// A line, made of pieces with styles. Its text is harmless: no piece can hold a control character.
 #[derive(Clone, Debug, Default)]

@@ -2,8 +2,10 @@
 
 use mallow_report::analysis::{Frame, Stack};
 
+use super::look::Look;
+use super::names::{function, location};
+use super::page::{Line, Page};
 use super::units::{count, of};
-use super::{Line, Look, Page, function, location};
 
 /// A list's title, and how much of it is shown.
 pub fn heading(title: &str, shown: usize, all: u64) -> Line {

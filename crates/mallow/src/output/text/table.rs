@@ -1,6 +1,6 @@
 //! Columns.
 
-use super::{Line, Page};
+use super::page::{Line, Page};
 
 /// To which side a column's cells go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
