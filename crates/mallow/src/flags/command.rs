@@ -95,15 +95,15 @@ pub enum Command {
     Stat(StatFlags),
     /// Record every allocation of a command, and report
     Record(RecordFlags),
-    /// Run a command that mallow watch can join, and leave it alone
+    /// Run a command that mallow watch can join
     Run(RunFlags),
     /// Show the overview of a recording
     Report(ReportFlags),
     /// Show the functions that allocate most
     Top(TopFlags),
-    /// Show who calls whom to allocate
+    /// Show call paths to allocations as a tree
     Tree(TreeFlags),
-    /// Show functions line by line, with their sources or machine code
+    /// Show functions line by line, as sources or machine code
     List(ListFlags),
     /// Show what was live at the end
     Leaks(LeaksFlags),
@@ -111,30 +111,29 @@ pub enum Command {
     Flame(FlameFlags),
     /// Show the heap over time, or at one moment
     Timeline(TimelineFlags),
-    /// Compare two recordings, or profiles of other tools, stack by stack
+    /// Compare two recordings or profiles, stack by stack
     Diff(DiffFlags),
-    /// Add recordings and profiles up, of runs or of hosts
+    /// Add up recordings and profiles of runs or hosts
     Merge(MergeFlags),
     /// Write a recording in another tool's format
     Export(ExportFlags),
-    /// Hold the allocations of cases to a baseline
+    /// Compare the allocations of cases with a baseline
     Test(TestFlags),
-    /// Show what Go programs allocate, line by line, and why
     /// Show what Go code allocates, and why
     Go(GoFlags),
-    /// Watch a program in production: samples, estimates, what grows
+    /// Watch a program in production: samples, estimates, growth
     Watch(Box<WatchFlags>),
-    /// Report what perf or bpftrace wrote of a sampled program's probes
+    /// Report probe events that perf or bpftrace wrote
     Import(ImportFlags),
-    /// Put names and sources into a recording, to read it on another machine
+    /// Make a recording self-contained, for another machine
     Pack(PackFlags),
-    /// Make a recording of what an interrupted record left behind
+    /// Recover what an interrupted mallow left behind
     Recover(RecoverFlags),
-    /// Say what would not work on this machine, or for a command, and what to do
+    /// Check whether this machine can record a command
     Doctor(DoctorFlags),
     /// Print completions for a shell
     Completions(CompletionsFlags),
-    /// Print a manual page: mallow man record | man -l -
+    /// Print a manual page
     Man(ManFlags),
 }
 
@@ -147,6 +146,58 @@ mod tests {
     #[test]
     fn flags_are_consistent() {
         Flags::command().debug_assert();
+    }
+
+    /// Every flag and operand, those of subcommands too, with the command that has it.
+    fn flags(command: &clap::Command, name: &str) -> Vec<(String, clap::Arg)> {
+        let own = command.get_arguments().filter(|flag| !["help", "version"].contains(&flag.get_id().as_str()));
+        let mut all: Vec<_> = own.map(|flag| (name.to_owned(), flag.clone())).collect();
+        for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
+            all.extend(flags(inner, &format!("{name} {}", inner.get_name())));
+        }
+        all
+    }
+
+    /// `-h` is read at a glance; `--help` adds the reason, the unit, the default and an example.
+    #[test]
+    fn every_flag_has_a_short_and_a_long_help() {
+        const WORDS: usize = 8;
+        /// What one of several flags must give.
+        const NO_DEFAULT: [&str; 2] = ["mallow watch pid", "mallow test import"];
+        let mut whole = Flags::command();
+        whole.build();
+        let all = flags(&whole, "mallow");
+        assert!(all.len() > 150 && all.iter().any(|(name, _)| name == "mallow go escape"), "{} flags", all.len());
+        let mut faults = Vec::new();
+        for (command, flag) in all {
+            let name = format!("{command} {}", flag.get_id());
+            let [short, long] = [flag.get_help(), flag.get_long_help()].map(|help| help.map(ToString::to_string));
+            let (short, long) = (short.unwrap_or_default(), long.unwrap_or_default());
+            let words = short.split_whitespace().count();
+            if !(1..=WORDS).contains(&words) {
+                faults.push(format!("{name}: {words} words in {short:?}"));
+            }
+            if long.strip_prefix(&short).is_none_or(|more| more.split_whitespace().count() < 3) {
+                faults.push(format!("{name}: no more than the short help in {long:?}"));
+            }
+            let takes_value = flag.get_long().is_some() && flag.get_action().takes_values() && !flag.is_required_set();
+            let default = long.contains("Default") || !flag.get_default_values().is_empty();
+            if takes_value && !default && !NO_DEFAULT.contains(&&*name) {
+                faults.push(format!("{name}: no default in {long:?}"));
+            }
+        }
+        assert!(faults.is_empty(), "{faults:#?}");
+    }
+
+    #[test]
+    fn every_command_has_one_summary() {
+        let mut whole = Flags::command();
+        whole.build();
+        for command in whole.get_subcommands() {
+            let summary = command.get_about().map(ToString::to_string).unwrap_or_default();
+            let words = summary.split_whitespace().count();
+            assert!((1..=10).contains(&words), "mallow {}: {summary:?}", command.get_name());
+        }
     }
 
     #[test]

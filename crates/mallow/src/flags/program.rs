@@ -7,7 +7,9 @@ use clap::Args;
 /// The command that `stat` and `record` run. Its own flags stay its own.
 #[derive(Debug, Args)]
 pub struct CommandFlags {
-    /// The command to run, with its arguments
+    /// Command to run, with its arguments
+    ///
+    /// Everything after it belongs to the command, flags too. Example: mallow record -- ./program --its-flag.
     #[arg(
         required = true,
         trailing_var_arg = true,

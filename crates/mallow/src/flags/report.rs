@@ -10,7 +10,9 @@ use super::views::{By, RowFlags};
 /// Flags of `report`.
 #[derive(Debug, Args)]
 pub struct ReportFlags {
-    /// Show the whole stack of the largest site of each place
+    /// Show whole stacks
+    ///
+    /// Of the largest site of each entry. Default: functions alone.
     #[arg(long)]
     pub stacks: bool,
     /// What to show, and how.
@@ -21,13 +23,19 @@ pub struct ReportFlags {
 /// Flags of `top`.
 #[derive(Debug, Args)]
 pub struct TopFlags {
-    /// Sort and measure by this [default: allocations, or the first that another tool's file tells]
+    /// Measure to sort by and show
+    ///
+    /// Default: allocations, or the first measure that the profile of another tool has. Example: --by peak.
     #[arg(long, value_enum)]
     pub by: Option<By>,
-    /// Sort by what a function and all that it called allocated
+    /// Sort by the cumulative measure
+    ///
+    /// By what a function allocates including its callees. Default: by self, excluding callees.
     #[arg(long)]
     pub cum: bool,
-    /// Show allocating functions and containers as functions of their own, not as part of their callers
+    /// Show library frames as functions
+    ///
+    /// Allocating functions and containers are listed themselves. Default: they are part of their callers.
     #[arg(long)]
     pub raw: bool,
     /// What to show, and how.
@@ -41,13 +49,20 @@ pub struct TopFlags {
 /// Flags of `leaks`.
 #[derive(Debug, Args)]
 pub struct LeaksFlags {
-    /// Leave out what the patterns of FILE match; the format is LeakSanitizer's
+    /// File of leaks to leave out
+    ///
+    /// In LeakSanitizer's format: a line leak:PATTERN for each, which matches functions, files and modules. What was
+    /// left out is one line at the end. Default: nothing is left out. Example: --suppressions known.supp.
     #[arg(long, value_name = "FILE")]
     pub suppressions: Option<PathBuf>,
-    /// Exit with status 3 where something is reported
+    /// Fail if leaks are found
+    ///
+    /// For CI: exits with status 3 if a leak is reported. Default: status 0.
     #[arg(long)]
     pub fail_on_leak: bool,
     /// Show whole stacks
+    ///
+    /// Default: the innermost functions of each.
     #[arg(long)]
     pub stacks: bool,
     /// What to show, and how.

@@ -9,8 +9,10 @@ use super::filters::{number, size};
 #[derive(Clone, Copy, Debug, Default, Args)]
 #[command(next_help_heading = "Filters")]
 pub struct LeastFlags {
-    /// Leave out what has less of what is shown: 2% of the whole, or an amount as 1000 or 64k; what is left out is told as a
-    /// sum [default: nothing; 0.5% for tree]
+    /// Smallest amount to show
+    ///
+    /// A share of the whole (2%), or an amount of what is shown (1000, 64k). The rest is one sum, so that columns add
+    /// up. Default: 0.5% for tree, else everything. Example: --min 2%.
     #[arg(long, value_name = "N", value_parser = least)]
     pub min: Option<Least>,
 }
