@@ -1,19 +1,19 @@
 //! The `mallow` command: flags, commands, text, exit codes. It knows no wire layouts and no DWARF.
 
-mod commands;
-mod exit;
 mod flags;
+mod gate;
+mod go;
+mod input;
 mod output;
-mod picture;
-mod screen;
-mod text;
-mod waiting;
+mod runs;
+mod views;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 
 use flags::{Command, Flags};
+use output::{exit, stdio};
 
 fn main() -> ExitCode {
     let command = match Flags::from_command_line() {
@@ -21,34 +21,44 @@ fn main() -> ExitCode {
         Err(status) => return status,
     };
     run(&command).unwrap_or_else(|error| {
-        output::say(&format!("{error:#}"));
-        ExitCode::from(exit::of_failure(&command, &error))
+        stdio::say(&format!("{error:#}"));
+        ExitCode::from(of_failure(&command, &error))
     })
 }
 
 fn run(command: &Command) -> Result<ExitCode> {
     match command {
-        Command::Stat(flags) => commands::stat::run(flags),
-        Command::Record(flags) => commands::record::run(flags),
-        Command::Run(flags) => commands::run::run(flags),
-        Command::Report(flags) => commands::report::run(flags),
-        Command::Top(flags) => commands::top::run(flags),
-        Command::Tree(flags) => commands::tree::run(flags),
-        Command::List(flags) => commands::list::run(flags),
-        Command::Leaks(flags) => commands::leaks::run(flags),
-        Command::Flame(flags) => commands::flame::run(flags),
-        Command::Timeline(flags) => commands::timeline::run(flags),
-        Command::Diff(flags) => commands::diff::run(flags),
-        Command::Merge(flags) => commands::merge::run(flags),
-        Command::Export(flags) => commands::export::run(flags),
-        Command::Test(flags) => commands::test::run(flags),
-        Command::Go(flags) => commands::go::run(flags),
-        Command::Watch(flags) => commands::watch::run(flags),
-        Command::Import(flags) => commands::import::run(flags),
-        Command::Pack(flags) => commands::pack::run(flags),
-        Command::Recover(flags) => commands::recover::run(flags),
-        Command::Doctor(flags) => commands::doctor::run(flags),
-        Command::Completions(flags) => commands::documents::completions(flags),
-        Command::Man(flags) => commands::documents::man(flags),
+        Command::Stat(flags) => runs::stat::run(flags),
+        Command::Record(flags) => runs::record::run(flags),
+        Command::Run(flags) => runs::run::run(flags),
+        Command::Report(flags) => views::report::run(flags),
+        Command::Top(flags) => views::top::run(flags),
+        Command::Tree(flags) => views::tree::run(flags),
+        Command::List(flags) => views::list::run(flags),
+        Command::Leaks(flags) => views::leaks::run(flags),
+        Command::Flame(flags) => views::flame::run(flags),
+        Command::Timeline(flags) => views::timeline::run(flags),
+        Command::Diff(flags) => views::diff::run(flags),
+        Command::Merge(flags) => runs::merge::run(flags),
+        Command::Export(flags) => views::export::run(flags),
+        Command::Test(flags) => gate::run(flags),
+        Command::Go(flags) => go::run(flags),
+        Command::Watch(flags) => runs::watch::run(flags),
+        Command::Import(flags) => runs::import::run(flags),
+        Command::Pack(flags) => runs::pack::run(flags),
+        Command::Recover(flags) => runs::recover::run(flags),
+        Command::Doctor(flags) => runs::doctor::run(flags),
+        Command::Completions(flags) => views::manual::completions(flags),
+        Command::Man(flags) => views::manual::man(flags),
+    }
+}
+
+/// The code of a command that failed.
+fn of_failure(command: &Command, error: &anyhow::Error) -> u8 {
+    match command {
+        _ if error.is::<exit::Usage>() => exit::USAGE,
+        Command::Stat(_) | Command::Record(_) | Command::Run(_) => exit::FAILED_AROUND_COMMAND,
+        Command::Test(_) => exit::BROKEN,
+        _ => exit::FAILED,
     }
 }

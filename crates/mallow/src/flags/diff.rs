@@ -6,44 +6,71 @@ use std::str::FromStr;
 use clap::Args;
 use mallow_report::analysis::diff::Rule;
 
+use super::filters::FilterFlags;
 use super::filters::number;
-use super::{By, FilterFlags, ViewFlags};
+use super::views::{By, ViewFlags};
 
 /// Flags of `diff`.
 #[derive(Debug, Args)]
 #[command(after_long_help = RULES)]
 pub struct DiffFlags {
-    /// Compare this [default: allocations, or the first that both files tell]
+    /// Measure to compare
+    ///
+    /// What numbers, order and totals are of. Default: allocations, or the first measure that both files have.
+    /// Example: --by leaked.
     #[arg(long, value_enum)]
     pub by: Option<By>,
-    /// Leave out stacks that changed by less: 1000, 64k
+    /// Smallest change of a stack to show
+    ///
+    /// Stacks that changed by less are one sum at the end. An amount of what is compared: allocations, or bytes; k,
+    /// M, G and T are powers of 1000. Default: 0, every change. Example: --min 64k.
     #[arg(long, value_name = "N")]
     pub min: Option<Amount>,
-    /// Divide all numbers by this, as runs × operations; --min and --fail-above are divided amounts then
+    /// Divide all numbers by this
+    ///
+    /// For figures per operation: runs × operations of a benchmark. --min and --fail-above are divided amounts then.
+    /// Default: 1. Example: --per 11000 --min 1.
     #[arg(long, value_name = "N", value_parser = divisor)]
     pub per: Option<f64>,
-    /// Show at most N functions of each stack, and those that differ; 0: all
+    /// Functions to show of each stack
+    ///
+    /// Innermost functions come first. Functions that differ between the two sides are shown in any case. 0 shows
+    /// all.
     #[arg(long, value_name = "N", default_value_t = 6)]
     pub depth: usize,
-    /// Compare without these rules: addresses, clones, hashes, …
+    /// Match stacks without these rules
+    ///
+    /// For builds whose differences matter: each rule makes equal what compilers change from build to build. The
+    /// rules are listed below. Default: all rules are on. Example: --no-rule lines,files.
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
     pub no_rule: Vec<Rule>,
-    /// Exit with status 3 where AFTER has more than N more
+    /// Fail if AFTER has more than this
+    ///
+    /// For CI: exits with status 3 if AFTER has more than N more than BEFORE, in total, of what is compared. The
+    /// amount is divided where --per is given. Default: no limit. Example: --fail-above 1k.
     #[arg(long, value_name = "N")]
     pub fail_above: Option<Amount>,
-    /// Write Markdown, for a pull request
+    /// Write Markdown
+    ///
+    /// For a comment on a pull request: a table of the totals, and each list of stacks folded. Default: text.
     #[arg(long, conflicts_with = "json")]
     pub markdown: bool,
-    /// Changes nothing: names are always demangled. For those who are used to it
+    /// Accepted without effect
+    ///
+    /// Names are always demangled. The flag lets scripts that pass it to similar tools run unchanged.
     #[arg(long)]
     pub demangle: bool,
     /// How to show it.
     #[command(flatten)]
     pub view: ViewFlags,
-    /// The recording to compare with, or a profile of another tool
+    /// Recording or profile to compare with
+    ///
+    /// A recording of mallow, or a file of another tool in any format that mallow reads.
     #[arg(value_name = "BEFORE")]
     pub before: PathBuf,
-    /// The recording that is compared, or a profile of another tool
+    /// Recording or profile to compare
+    ///
+    /// A recording of mallow, or a file of another tool in any format that mallow reads.
     #[arg(value_name = "AFTER")]
     pub after: PathBuf,
     /// Which part of both.

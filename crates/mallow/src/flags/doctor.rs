@@ -14,9 +14,15 @@ Exit status:
   3  nothing would be recorded: something is marked `fails`")]
 pub struct DoctorFlags {
     /// Write JSON
+    ///
+    /// For scripts: the checks under machine and program, each with status, found and remedy, and the worst status as
+    /// verdict. Default: a table.
     #[arg(long)]
     pub json: bool,
-    /// The command to look at, with its arguments; it is not run [default: look at this machine alone]
+    /// Command to examine, with its arguments
+    ///
+    /// Its file is examined, and the interpreter where that is a script; it is not run. Default: this machine alone
+    /// is examined. Example: mallow doctor -- ./program.
     #[arg(
         trailing_var_arg = true,
         value_name = "COMMAND",

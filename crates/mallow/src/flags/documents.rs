@@ -7,7 +7,9 @@ use clap::{Args, ValueEnum};
 /// Flags of `completions`.
 #[derive(Debug, Args)]
 pub struct CompletionsFlags {
-    /// The shell
+    /// Shell to complete for
+    ///
+    /// The script goes to standard output. make install puts the scripts where shells look for them.
     #[arg(value_enum, value_name = "SHELL")]
     pub shell: Shell,
 }
@@ -26,10 +28,15 @@ pub enum Shell {
 /// Flags of `man`.
 #[derive(Debug, Args)]
 pub struct ManFlags {
-    /// Write all pages into the directory DIR
+    /// Write all pages into this directory
+    ///
+    /// For man without make install: one file for each command. Default: one page, on standard output. Example:
+    /// --into ~/.local/share/man/man1.
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
     pub into: Option<PathBuf>,
-    /// The command that the page is about [default: mallow as a whole]
+    /// Command that the page describes
+    ///
+    /// Default: mallow as a whole. Example: mallow man record | man -l -.
     #[arg(value_name = "COMMAND")]
     pub command: Option<String>,
 }

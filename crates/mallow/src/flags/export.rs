@@ -4,21 +4,30 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{By, SourceFlags};
+use super::views::{By, SourceFlags};
 
 /// Flags of `export`.
 #[derive(Debug, Args)]
 pub struct ExportFlags {
-    /// What to write
+    /// Format to write
+    ///
+    /// What a format cannot hold is reported on standard error.
     #[arg(long, value_enum)]
     pub format: ExportFormat,
-    /// Write to FILE, packed where its name ends with .gz or .zst [default: standard output]
+    /// File to write
+    ///
+    /// Compressed if its name ends with .gz or .zst. Default: standard output. Example: -o heap.pb.gz.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// For folded, which holds one measure: this one [default: allocations, or the first that another tool's file tells]
+    /// Measure to write as folded stacks
+    ///
+    /// Folded stacks hold one measure, the other formats all that they know. Default: allocations, or the first
+    /// measure that the profile of another tool has. Example: --by peak.
     #[arg(long, value_enum)]
     pub by: Option<By>,
-    /// For csv and parquet: a row for each of these
+    /// Rows of csv and parquet
+    ///
+    /// Sites have sums; events are every allocation and free, and make large files.
     #[arg(long, value_enum, default_value_t = Table::Sites)]
     pub table: Table,
     /// What to export.
@@ -71,10 +80,15 @@ pub enum Table {
 /// Flags of `merge`.
 #[derive(Debug, Args)]
 pub struct MergeFlags {
-    /// Recordings and other tools' profiles, in any mixture
+    /// Recordings and profiles to add up
+    ///
+    /// Of any formats that mallow reads, mixed as you like. What one of them lacks is left out of the sum, and
+    /// reported.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Write the sum to FILE, a pprof profile that all views read; - is standard output
+    /// File to write, as pprof
+    ///
+    /// Every view reads it, and so does go tool pprof. Compressed; - is standard output. Example: -o week.pb.gz.
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
 }

@@ -10,19 +10,35 @@ use mallow_report::analysis::{Narrowing, Pattern};
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Filters")]
 pub struct FilterFlags {
-    /// Only what these processes allocated, by id or by the name of the program
+    /// Processes whose allocations to show
+    ///
+    /// By process id, or by the name of the program. Several are separated by commas. Default: all. Example:
+    /// --process worker,4711.
     #[arg(long, value_name = "PID|NAME", value_delimiter = ',')]
     pub process: Vec<String>,
-    /// Only what these threads allocated, by id
+    /// Threads whose allocations to show
+    ///
+    /// By thread id, as in /proc and debuggers. Several are separated by commas. Default: all. Example: --thread
+    /// 4712.
     #[arg(long, value_name = "TID", value_delimiter = ',')]
     pub thread: Vec<u32>,
-    /// Only what was allocated within the measured runs of these regions
+    /// Measured regions whose allocations to show
+    ///
+    /// Names of regions that the program measures with mallow.h; warm-up runs do not count. Several are separated by
+    /// commas. Default: the whole program. Example: --region parse.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub region: Vec<String>,
-    /// Only blocks of a time: 1.5s..2s, ..200ms, 40%.. of the run
+    /// Part of the run to show
+    ///
+    /// From the first moment up to the second, since the recording began: with a unit (ms, s, m, h), or in percent of
+    /// the run. Either end may be missing. --when selects which blocks belong to it. Default: all of the run.
+    /// Example: --time 1.5s..2s, or --time 40%.. up to the end.
     #[arg(long, value_name = "FROM..TO")]
     pub time: Option<TimeSpan>,
-    /// What happened to them within that time
+    /// Event that must lie within --time
+    ///
+    /// Blocks count if they were allocated, were live, or were freed within the time. Default with --time: allocated.
+    /// Example: --time 2s.. --when live.
     #[arg(
         long,
         value_enum,
@@ -30,19 +46,34 @@ pub struct FilterFlags {
         default_value_if("time", clap::builder::ArgPredicate::IsPresent, "allocated")
     )]
     pub when: Option<When>,
-    /// Only blocks of A bytes or more and less than B: 64..128, 4k.., ..1M, 24
+    /// Block sizes to show
+    ///
+    /// Requested bytes, from A up to but without B; one number is that size alone. k, M, G are powers of 1000, Ki,
+    /// Mi, Gi of 1024. Default: all sizes. Example: --size 64..128, or --size 64Ki.. for large ones.
     #[arg(long, value_name = "A..B")]
     pub size: Option<SizeSpan>,
-    /// Only blocks that lived for A or longer and less than B: ..1ms, 10s..
+    /// Lifetimes of blocks to show
+    ///
+    /// Time from allocation to free, from A up to but without B, with a unit (ms, s, m, h). A block that was never
+    /// freed lived until the end of the run. Default: all. Example: --lifetime ..1ms.
     #[arg(long, value_name = "A..B")]
     pub lifetime: Option<LifetimeSpan>,
-    /// Only stacks with a function, file or module that this matches
+    /// Show only stacks that match
+    ///
+    /// A regular expression that must match a function, a file or a module of the stack. Default: all stacks.
+    /// Example: --focus 'Parser::'.
     #[arg(long, value_name = "REGEX")]
     pub focus: Option<Pattern>,
-    /// No stacks with a function, file or module that this matches
+    /// Leave out stacks that match
+    ///
+    /// A regular expression on functions, files and modules of the stack; what matches is not counted. Default: none.
+    /// Example: --ignore 'test_.*'.
     #[arg(long, value_name = "REGEX")]
     pub ignore: Option<Pattern>,
-    /// Stacks without the functions, files and modules that this matches
+    /// Remove matching frames from stacks
+    ///
+    /// A regular expression on functions, files and modules. The stacks stay, and so do their numbers, with the rest
+    /// of their frames. Default: none. Example: --hide '^std::'.
     #[arg(long, value_name = "REGEX")]
     pub hide: Option<Pattern>,
 }

@@ -4,21 +4,34 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{BaseFlags, By, LeastFlags, SourceFlags};
+use super::base::BaseFlags;
+use super::threshold::LeastFlags;
+use super::views::{By, SourceFlags};
 
 /// Flags of `flame`.
 #[derive(Debug, Args)]
 pub struct FlameFlags {
-    /// Write the picture to FILE; -: to standard output [default: NAME-MEASURE.svg, for the recording NAME.mallow]
+    /// Picture to write
+    ///
+    /// An SVG file for a browser; - is standard output. Default: NAME-MEASURE.svg in the current directory, for the
+    /// recording NAME.mallow. Example: -o peak.svg.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Make boxes as wide as this says [default: allocations, or the first that another tool's file tells]
+    /// Measure that the widths show
+    ///
+    /// Default: allocations, or the first measure that the profile of another tool has. Example: --by peak.
     #[arg(long, value_enum)]
     pub by: Option<By>,
-    /// Begin with the functions that allocate; below each are those that called it
+    /// Start from the functions that allocate
+    ///
+    /// The picture is inverted: callers stand on the functions that allocate. Default: from main up to the functions
+    /// that allocate.
     #[arg(long)]
     pub callers: bool,
-    /// Show each call: of allocating functions and containers, of functions without a name, and of functions by themselves
+    /// Show every frame
+    ///
+    /// Allocating functions, containers, functions without a name and recursion are frames of their own. Default:
+    /// they are folded into their callers.
     #[arg(long)]
     pub raw: bool,
     /// What to show.

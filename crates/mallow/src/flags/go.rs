@@ -4,8 +4,8 @@ use std::ffi::OsString;
 
 use clap::{Args, Subcommand};
 
-pub use super::go_bench::{GoBenchFlags, GoHeapFlags, GoProfileFlags, GoWhyFlags};
-pub use super::go_escape::GoEscapeFlags;
+use super::go_bench::{GoBenchFlags, GoProfileFlags, GoWhyFlags};
+use super::go_escape::GoEscapeFlags;
 
 /// Flags of `go`.
 #[derive(Debug, Args)]
@@ -26,14 +26,6 @@ pub enum GoCommand {
     Profile(GoProfileFlags),
     /// Show every allocation in the heap that the compiler sees, and why; and which ones are new
     Escape(GoEscapeFlags),
-}
-
-/// What the Go tool is told.
-#[derive(Clone, Debug, Default, Args)]
-pub struct GoToolFlags {
-    /// Build with these tags too
-    #[arg(long, value_name = "TAGS")]
-    pub tags: Option<String>,
 }
 
 /// Flags that the Go tool knows with one dash, which is how its users write them.

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{GoToolFlags, ViewFlags};
+use super::go_tool::GoToolFlags;
+use super::views::ViewFlags;
 
 const BENCH_STATUS: &str = "\
 Times are measured in an undisturbed run. Allocations are counted, each of
@@ -20,10 +21,15 @@ Exit status:
 #[derive(Debug, Args)]
 #[command(after_long_help = BENCH_STATUS)]
 pub struct GoBenchFlags {
-    /// The packages, as the Go tool names them
+    /// Packages to run, in the Go tool's syntax
+    ///
+    /// Those of the module in the current directory. Example: mallow go bench ./... for all.
     #[arg(value_name = "PACKAGES", default_value = ".")]
     pub packages: Vec<String>,
-    /// Write what 1,000 operations of each benchmark allocate to FILE, as pprof: for mallow diff and all other views
+    /// File for the counted allocations, as pprof
+    ///
+    /// Holds what 1,000 operations of each benchmark allocate, for mallow diff and all other views. Default: nothing
+    /// is written. Example: --save before.pb.gz.
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
     /// How the benchmarks are run.
@@ -37,13 +43,19 @@ pub struct GoBenchFlags {
 /// Which benchmarks, and how.
 #[derive(Clone, Debug, Args)]
 pub struct GoRunFlags {
-    /// Run the benchmarks that match, as go test -bench does
+    /// Benchmarks to run
+    ///
+    /// A regular expression, as for go test -bench. Example: -bench 'Decode|Encode'.
     #[arg(long, value_name = "REGEX", default_value = ".")]
     pub bench: String,
-    /// Measure the time of each benchmark so often, and show the median
+    /// Timed runs of each benchmark
+    ///
+    /// The median of their times is shown. More runs make it steadier; allocations are counted in further runs.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub count: u32,
-    /// Measure the time of so many operations (100x), or for so long (2s) [default: 1s]
+    /// Length of a timed run
+    ///
+    /// A number of operations (100x), or a time (2s). Default: 1s, as go test has it. Example: -benchtime 100x.
     #[arg(long, value_name = "N", value_parser = bench_time)]
     pub benchtime: Option<String>,
     /// What the Go tool is told.
@@ -63,16 +75,25 @@ fn bench_time(text: &str) -> Result<String, String> {
 /// Flags of `go why`.
 #[derive(Debug, Args)]
 pub struct GoWhyFlags {
-    /// FILE:LINE, or a function: its name, or the end of it (One, (*Buffer).grow, elvis.One)
+    /// Source line or function to explain
+    ///
+    /// FILE:LINE, or a function by its name or the end of it. Example: stream.go:26, One, (*Buffer).grow, elvis.One.
     #[arg(value_name = "PLACE")]
     pub place: String,
-    /// The packages whose benchmarks lead there
+    /// Packages whose benchmarks lead there
+    ///
+    /// As the Go tool names them. Example: ./... for all.
     #[arg(value_name = "PACKAGES", default_value = ".")]
     pub packages: Vec<String>,
-    /// Run the benchmarks that match, as go test -bench does
+    /// Benchmarks to run
+    ///
+    /// A regular expression, as for go test -bench. Example: -bench Stream.
     #[arg(long, value_name = "REGEX", default_value = ".", conflicts_with = "profile")]
     pub bench: String,
-    /// Run nothing: look into this heap profile, of pprof; http://HOST:PORT/debug/pprof/heap is one too
+    /// Heap profile to read; runs no benchmark
+    ///
+    /// A file of pprof, or an address of net/http/pprof. Default: benchmarks are run. Example: --profile
+    /// http://localhost:6060/debug/pprof/heap.
     #[arg(long, value_name = "FILE|URL")]
     pub profile: Option<PathBuf>,
     /// What it takes to read that.
@@ -100,7 +121,10 @@ Exit status:
 #[derive(Debug, Args)]
 #[command(after_long_help = PROFILE_STATUS)]
 pub struct GoProfileFlags {
-    /// The heap profile: a file of pprof (go test -memprofile, pprof.WriteHeapProfile), or http://HOST:PORT/debug/pprof/heap
+    /// Heap profile to explain
+    ///
+    /// A file of pprof, as go test -memprofile and pprof.WriteHeapProfile write it, or an address of net/http/pprof.
+    /// Example: http://localhost:6060/debug/pprof/heap.
     #[arg(value_name = "FILE|URL")]
     pub profile: PathBuf,
     /// What it takes to read it.
@@ -117,10 +141,15 @@ pub struct GoProfileFlags {
 /// How a heap profile is read.
 #[derive(Debug, Default, Args)]
 pub struct GoHeapFlags {
-    /// The program that the profile is of [default: where the profile says that it was]
+    /// Program that the profile is of
+    ///
+    /// Functions and types of the runtime's calls are read from it; it must be the same build. Default: the path that
+    /// the profile has. Example: --binary ./server.
     #[arg(long, value_name = "FILE", requires = "profile")]
     pub binary: Option<PathBuf>,
-    /// Show what was live when the profile was taken, in the place of all that was allocated
+    /// Show live memory instead of all allocations
+    ///
+    /// What was live when the profile was taken. Default: everything that was allocated since the program started.
     #[arg(long, requires = "profile")]
     pub live: bool,
 }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::ViewFlags;
-use super::go::GoToolFlags;
+use super::go_tool::GoToolFlags;
+use super::views::ViewFlags;
 
 const ESCAPE_EXIT_CODES: &str = "\
 Exit status:
@@ -18,25 +18,43 @@ Exit status:
 #[derive(Debug, Args)]
 #[command(after_long_help = ESCAPE_EXIT_CODES)]
 pub struct GoEscapeFlags {
-    /// The packages, as the Go tool names them
+    /// Packages to analyse, in the Go tool's syntax
+    ///
+    /// Those of the module in the current directory. Example: mallow go escape ./... for all.
     #[arg(value_name = "PACKAGES", default_value = ".")]
     pub packages: Vec<String>,
-    /// Sort by what a heap profile says: a file of pprof, or what another format tells by line
+    /// Profile to rank the lines by
+    ///
+    /// A heap profile of pprof, or any format that has numbers by line: the lines that cost most come first. Default:
+    /// in the order of the sources. Example: --profile heap.pb.gz.
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
-    /// Show what is in the heap now and was not in this revision of git; its files are looked at beside, and nothing of yours is touched
+    /// Show only what is new since a revision
+    ///
+    /// A revision of git. Its files are checked out in a temporary directory; your working tree stays as it is.
+    /// Default: everything is shown. Example: --diff main.
     #[arg(long, value_name = "REV", conflicts_with = "base")]
     pub diff: Option<String>,
-    /// The same, compared with what --json wrote before
+    /// Show only what is new since FILE
+    ///
+    /// FILE is what --json wrote before. Default: everything is shown. Example: --base before.json.
     #[arg(long, value_name = "FILE")]
     pub base: Option<PathBuf>,
-    /// Exit with status 3 where something is new
+    /// Fail if something new escapes
+    ///
+    /// For CI: exits with status 3. Needs --diff or --base. Default: status 0.
     #[arg(long)]
     pub fail_on_new: bool,
-    /// Show the way to the heap of each, and what may be done; of what is new it is always shown
+    /// Show each path to the heap
+    ///
+    /// Each step from the value to the heap, and a suggestion where there is one. What is new always has them.
+    /// Default: one line for each.
     #[arg(short, long)]
     pub verbose: bool,
-    /// Write SARIF 2.1.0 to FILE: of what is new where something is compared, else of all
+    /// SARIF file to write
+    ///
+    /// For code scanning, in version 2.1.0: what is new where something is compared, else everything. Default:
+    /// nothing is written. Example: --sarif escapes.sarif.
     #[arg(long, value_name = "FILE")]
     pub sarif: Option<PathBuf>,
     /// What the Go tool is told.

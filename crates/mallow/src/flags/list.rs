@@ -5,27 +5,43 @@ use std::path::PathBuf;
 use clap::Args;
 use mallow_report::analysis::Pattern;
 
-use super::{BaseFlags, By, RowFlags};
+use super::base::BaseFlags;
+use super::views::{By, RowFlags};
 
 /// Flags of `list`.
 #[derive(Debug, Args)]
 pub struct ListFlags {
-    /// Sort functions by this, and show it [default: allocations, or the first that another tool's file tells]
+    /// Measure to sort by and show
+    ///
+    /// Default: allocations, or the first measure that the profile of another tool has. Example: --by peak.
     #[arg(long, value_enum)]
     pub by: Option<By>,
-    /// Show machine code, not sources
+    /// Show machine code instead of sources
+    ///
+    /// Each instruction that allocates, or that calls a function that does, with its numbers. Default: source lines.
     #[arg(long, conflicts_with = "base")]
     pub asm: bool,
-    /// Show allocating functions and containers as functions of their own, not as part of their callers
+    /// Show library frames as functions
+    ///
+    /// Allocating functions and containers are listed themselves. Default: they are part of their callers.
     #[arg(long)]
     pub raw: bool,
-    /// Look for sources below DIR too: for the end of their path that is there; may be given several times
+    /// Directories to search for sources
+    ///
+    /// For sources that are not where the compiler saw them: the longest end of their path that exists below DIR is
+    /// taken. May be given several times. Default: the paths of the debug information. Example: --source-path
+    /// ~/src/program.
     #[arg(long, alias = "source-dir", value_name = "DIR[:DIR]", value_delimiter = ':')]
     pub source_path: Vec<PathBuf>,
-    /// Look for sources with TO where their path begins with FROM; may be given several times
+    /// Replace the start of source paths
+    ///
+    /// Paths that begin with FROM are read below TO. May be given several times. Default: none. Example: --source-map
+    /// /build=/home/me/src.
     #[arg(long, value_name = "FROM=TO", value_parser = SourceMap::parse)]
     pub source_map: Vec<SourceMap>,
-    /// Show the functions whose names this regular expression matches
+    /// Functions to show
+    ///
+    /// A regular expression on their names. Example: mallow list 'Parser::'.
     #[arg(value_name = "REGEX")]
     pub regex: Pattern,
     /// What to show, and how.

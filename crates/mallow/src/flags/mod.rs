@@ -1,6 +1,7 @@
 //! The command line: each flag with its documentation.
 
 mod base;
+mod command;
 mod diff;
 mod doctor;
 mod documents;
@@ -10,341 +11,41 @@ mod flame;
 mod go;
 mod go_bench;
 mod go_escape;
-mod least;
+mod go_tool;
 mod list;
 mod pack;
+mod program;
+mod record;
 mod regions;
+mod report;
 mod run;
+mod stat;
 mod test;
+mod threshold;
 mod timeline;
 mod tree;
 mod views;
 mod watch;
 
-use std::ffi::OsString;
-use std::path::PathBuf;
-use std::process::ExitCode;
-
-use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, Parser, Subcommand};
-
-use crate::output;
 pub use base::BaseFlags;
+pub use command::{Command, Flags};
 pub use diff::DiffFlags;
 pub use doctor::DoctorFlags;
 pub use documents::{CompletionsFlags, ManFlags, Shell};
 pub use export::{ExportFlags, ExportFormat, MergeFlags, Table};
 pub use filters::{FilterFlags, When};
 pub use flame::FlameFlags;
-pub use go::{GoBenchFlags, GoCommand, GoEscapeFlags, GoFlags, GoHeapFlags, GoProfileFlags, GoToolFlags, GoWhyFlags};
-pub use least::LeastFlags;
+pub use go::{GoCommand, GoFlags};
+pub use go_bench::{GoBenchFlags, GoHeapFlags, GoProfileFlags, GoWhyFlags};
+pub use go_escape::GoEscapeFlags;
 pub use list::ListFlags;
 pub use pack::PackFlags;
-pub use regions::RegionFlags;
+pub use record::{RecordFlags, RecoverFlags};
+pub use report::{LeaksFlags, ReportFlags, TopFlags};
 pub use run::RunFlags;
+pub use stat::StatFlags;
 pub use test::TestFlags;
 pub use timeline::{At, TimelineFlags};
 pub use tree::TreeFlags;
-pub use views::{By, RowFlags, SourceFlags, ViewFlags};
+pub use views::{By, SourceFlags, ViewFlags};
 pub use watch::{ImportFlags, KnownFlags, WatchFlags};
-
-/// Allocation debugging for native programs: who allocates, what was live at the peak, what leaked.
-#[derive(Debug, Parser)]
-#[command(name = "mallow", version, max_term_width = 110, after_long_help = EXIT_CODES)]
-pub struct Flags {
-    /// What to do.
-    #[command(subcommand)]
-    pub command: Command,
-}
-
-const EXIT_CODES: &str = "\
-Exit status:
-  stat, record and run exit as the command did: 128 + signal where one ended it;
-  127 where it was not found, 126 where it could not be executed,
-  125 where Mallow failed before that. What Mallow cannot write is a line on
-  standard error; --fail-on-write-error exits with 125 then.
-  The others exit with 0; with 1 where Mallow failed; with 3 where
-  leaks --fail-on-leak found leaks, diff --fail-above a larger change,
-  or doctor something that fails.
-  All exit with 2 where the command line makes no sense.
-
-Environment:
-  NO_COLOR  no colours on terminals; in pipes and files there are none";
-
-impl Flags {
-    /// Reads the command line. Help and version are printed, mistakes are told in one line; both end here, with the
-    /// status to exit with.
-    pub fn from_command_line() -> Result<Self, ExitCode> {
-        Self::try_parse_from(go::as_written(std::env::args_os())).map_err(|error| {
-            match error.kind() {
-                // A closed pipe or a full disk: there is nobody to tell.
-                ErrorKind::DisplayHelp
-                | ErrorKind::DisplayVersion
-                | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => drop(error.print()),
-                _ => output::say(&mistake(&error, std::env::args().nth(1).as_deref())),
-            }
-            ExitCode::from(error.exit_code() as u8)
-        })
-    }
-}
-
-/// clap's paragraphs, without those that repeat the usage, as one line. `first` is the line's first word: the command, if
-/// there is one of that name.
-fn mistake(error: &clap::Error, first: Option<&str>) -> String {
-    let command = first
-        .filter(|name| Flags::command().find_subcommand(name).is_some())
-        .map(|name| format!(" {name}"))
-        .unwrap_or_default();
-    let text = error.to_string();
-    let paragraphs = text.split("\n\n").map(|p| p.split_whitespace().collect::<Vec<_>>().join(" "));
-    let useful =
-        paragraphs.filter(|p| !p.is_empty() && !p.starts_with("Usage:") && !p.starts_with("For more information"));
-    let mut told = useful.collect::<Vec<_>>().join("; ");
-    for (theirs, ours) in NUMBERS {
-        told = told.replace(theirs, ours);
-    }
-    format!("{}; mallow{command} --help shows what there is", told.strip_prefix("error: ").unwrap_or(&told))
-}
-
-/// What Rust says of a text that is no number, and what a person wants to hear.
-const NUMBERS: [(&str, &str); 3] = [
-    (": invalid digit found in string", ": a whole number is wanted"),
-    (": cannot parse integer from empty string", ": a whole number is wanted"),
-    (": number too large to fit in target type", ": the number is too large"),
-];
-
-/// What to do.
-#[derive(Debug, Subcommand)]
-pub enum Command {
-    /// Count the allocations of a command, by function and process
-    Stat(StatFlags),
-    /// Record every allocation of a command, and report
-    Record(RecordFlags),
-    /// Run a command that mallow watch can join, and leave it alone
-    Run(RunFlags),
-    /// Show the overview of a recording
-    Report(ReportFlags),
-    /// Show the functions that allocate most
-    Top(TopFlags),
-    /// Show who calls whom to allocate
-    Tree(TreeFlags),
-    /// Show functions line by line, with their sources or machine code
-    List(ListFlags),
-    /// Show what was live at the end
-    Leaks(LeaksFlags),
-    /// Draw a flame graph, for a browser
-    Flame(FlameFlags),
-    /// Show the heap over time, or at one moment
-    Timeline(TimelineFlags),
-    /// Compare two recordings, or profiles of other tools, stack by stack
-    Diff(DiffFlags),
-    /// Add recordings and profiles up, of runs or of hosts
-    Merge(MergeFlags),
-    /// Write a recording in another tool's format
-    Export(ExportFlags),
-    /// Hold the allocations of cases to a baseline
-    Test(TestFlags),
-    /// Show what Go programs allocate, line by line, and why
-    /// Show what Go code allocates, and why
-    Go(GoFlags),
-    /// Watch a program in production: samples, estimates, what grows
-    Watch(Box<WatchFlags>),
-    /// Report what perf or bpftrace wrote of a sampled program's probes
-    Import(ImportFlags),
-    /// Put names and sources into a recording, to read it on another machine
-    Pack(PackFlags),
-    /// Make a recording of what an interrupted record left behind
-    Recover(RecoverFlags),
-    /// Say what would not work on this machine, or for a command, and what to do
-    Doctor(DoctorFlags),
-    /// Print completions for a shell
-    Completions(CompletionsFlags),
-    /// Print a manual page: mallow man record | man -l -
-    Man(ManFlags),
-}
-
-/// The command that `stat` and `record` run. Its own flags stay its own.
-#[derive(Debug, Args)]
-pub struct CommandFlags {
-    /// The command to run, with its arguments
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        value_name = "COMMAND",
-        value_hint = clap::ValueHint::CommandWithArguments,
-        help_heading = None::<&str>
-    )]
-    pub command: Vec<OsString>,
-}
-
-/// Flags of `stat`.
-#[derive(Debug, Args)]
-pub struct StatFlags {
-    /// Show each process too
-    #[arg(long)]
-    pub per_process: bool,
-    /// Write JSON
-    #[arg(long)]
-    pub json: bool,
-    /// Write to FILE, not to standard error
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// Exit with 125 if mallow cannot write its own output
-    #[arg(long)]
-    pub fail_on_write_error: bool,
-    /// Count nothing, and run the measured regions all the same
-    #[arg(short = 'n', long)]
-    pub no_hook: bool,
-    /// How regions run.
-    #[command(flatten)]
-    pub regions: RegionFlags,
-    /// What to run.
-    #[command(flatten)]
-    pub run: CommandFlags,
-}
-
-/// Flags of `record`.
-#[derive(Debug, Args)]
-pub struct RecordFlags {
-    /// Write the recording to FILE [default: COMMAND.mallow]
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// Keep at most N frames of each stack, those nearest to the allocation
-    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub max_depth: u32,
-    /// Record the command alone, not the processes that it starts
-    #[arg(long)]
-    pub no_children: bool,
-    /// Put names and sources into the recording, as pack does
-    #[arg(long)]
-    pub embed_symbols: bool,
-    /// With --embed-symbols: leave source files out
-    #[arg(long, requires = "embed_symbols")]
-    pub no_sources: bool,
-    /// Exit with 125 if mallow cannot write its own output
-    #[arg(long)]
-    pub fail_on_write_error: bool,
-    /// Show no report at the end
-    #[arg(long)]
-    pub no_report: bool,
-    /// Go on until all processes have ended, not the command alone
-    #[arg(long)]
-    pub wait: bool,
-    /// How to show the report.
-    #[command(flatten)]
-    pub view: ViewFlags,
-    /// How regions run.
-    #[command(flatten)]
-    pub regions: RegionFlags,
-    /// What to run.
-    #[command(flatten)]
-    pub run: CommandFlags,
-}
-
-/// Flags of `report`.
-#[derive(Debug, Args)]
-pub struct ReportFlags {
-    /// Show the whole stack of the largest site of each place
-    #[arg(long)]
-    pub stacks: bool,
-    /// What to show, and how.
-    #[command(flatten)]
-    pub rows: RowFlags,
-}
-
-/// Flags of `top`.
-#[derive(Debug, Args)]
-pub struct TopFlags {
-    /// Sort and measure by this [default: allocations, or the first that another tool's file tells]
-    #[arg(long, value_enum)]
-    pub by: Option<By>,
-    /// Sort by what a function and all that it called allocated
-    #[arg(long)]
-    pub cum: bool,
-    /// Show allocating functions and containers as functions of their own, not as part of their callers
-    #[arg(long)]
-    pub raw: bool,
-    /// What to show, and how.
-    #[command(flatten)]
-    pub rows: RowFlags,
-    /// What it is compared with.
-    #[command(flatten)]
-    pub base: BaseFlags,
-}
-
-/// Flags of `leaks`.
-#[derive(Debug, Args)]
-pub struct LeaksFlags {
-    /// Leave out what the patterns of FILE match; the format is LeakSanitizer's
-    #[arg(long, value_name = "FILE")]
-    pub suppressions: Option<PathBuf>,
-    /// Exit with status 3 where something is reported
-    #[arg(long)]
-    pub fail_on_leak: bool,
-    /// Show whole stacks
-    #[arg(long)]
-    pub stacks: bool,
-    /// What to show, and how.
-    #[command(flatten)]
-    pub rows: RowFlags,
-}
-
-/// Flags of `recover`.
-#[derive(Debug, Args)]
-pub struct RecoverFlags {
-    /// Write the recording to FILE [default: recovered.mallow]
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// How to show the report.
-    #[command(flatten)]
-    pub view: ViewFlags,
-    /// The run directory that was left behind [default: list those that there are]
-    #[arg(value_name = "DIR")]
-    pub dir: Option<PathBuf>,
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::{CommandFactory, Parser};
-
-    use super::{Command, Flags, mistake};
-
-    #[test]
-    fn flags_are_consistent() {
-        Flags::command().debug_assert();
-    }
-
-    #[test]
-    fn a_mistake_is_one_line_that_helps() {
-        for (line, expected) in [
-            (
-                "mallow top --cun",
-                "unexpected argument '--cun' found; tip: a similar argument exists: '--cum'; mallow top",
-            ),
-            ("mallow record", "the following required arguments were not provided: <COMMAND>...; mallow record"),
-            ("mallow top --limit ten", "invalid value 'ten' for '--limit <N>': a whole number is wanted; mallow top"),
-            (
-                "mallow top --limit 99999999999999999999",
-                "invalid value '99999999999999999999' for '--limit <N>': the number is too large; mallow top",
-            ),
-            ("mallow diff --depth= a b", "invalid value '' for '--depth <N>': a whole number is wanted; mallow diff"),
-            (
-                "mallow record --max-depth x a",
-                "invalid value 'x' for '--max-depth <N>': a whole number is wanted; mallow record",
-            ),
-            ("mallow tap", "unrecognized subcommand 'tap'; tip: some similar subcommands exist: 'stat', 'top'; mallow"),
-        ] {
-            let told = mistake(&Flags::try_parse_from(line.split(' ')).unwrap_err(), line.split(' ').nth(1));
-            assert_eq!(told, format!("{expected} --help shows what there is"));
-        }
-    }
-
-    #[test]
-    fn the_commands_own_flags_stay_its_own() {
-        for line in ["mallow record -o f -- prog -o g --json", "mallow record -o f prog -o g --json"] {
-            let Command::Record(flags) = Flags::parse_from(line.split(' ')).command else { panic!("not record") };
-            assert_eq!(flags.run.command, ["prog", "-o", "g", "--json"]);
-            assert_eq!((flags.output, flags.view.json, flags.max_depth), (Some("f".into()), false, 512));
-        }
-    }
-}

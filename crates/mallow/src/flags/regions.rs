@@ -9,22 +9,36 @@ use super::filters::duration;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Measured regions")]
 pub struct RegionFlags {
-    /// Run each measured function N times
+    /// Measured runs of each region
+    ///
+    /// Functions that the program passes to mallow_measure run so often. Each run is reported.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub runs: u32,
-    /// Run it N times before that
+    /// Runs before the measured ones
+    ///
+    /// Warm-up runs fill caches and lazily built tables; they are not counted.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=100_000))]
     pub warmup: u32,
-    /// Operations that a run is to perform, for programs that ask [default: as the program likes]
+    /// Operations per run
+    ///
+    /// For programs that ask with mallow_operations. Default: the program decides. Example: --ops 1000.
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub ops: u32,
-    /// Wait at most so long for other threads before and after a run: 500ms, 3s
+    /// Longest wait for other threads
+    ///
+    /// Before and after each measured run mallow waits until no other thread allocates, for at most this time, with a
+    /// unit (ms, s, m); at most 600s. Example: --quiet 500ms.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = quiet)]
     pub quiet: u32,
-    /// Wait at most so long after a run until nothing of it is unfreed
+    /// Longest wait for late frees
+    ///
+    /// After each measured run mallow waits until as much was freed as was allocated, for at most this time, with a
+    /// unit; at most 600s. For frees that other threads do later. Default: 0, no wait. Example: --settle 5s.
     #[arg(long, value_name = "TIME", default_value = "0", hide_default_value = true, value_parser = quiet)]
     pub settle: u32,
-    /// Let each process prove at its start that its calls are counted
+    /// Verify at start that calls are counted
+    ///
+    /// Each process makes a few known calls and compares the counters. mallow test always does. Default: off.
     #[arg(long)]
     pub self_check: bool,
 }

@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use super::CommandFlags;
 use super::filters::size;
+use super::program::CommandFlags;
 
 /// Flags of `run`.
 #[derive(Debug, Args)]
@@ -18,10 +18,15 @@ Examples:
   mallow run -- redis-server redis.conf
   mallow watch -p $(pidof redis-server)")]
 pub struct RunFlags {
-    /// Pick one allocation in so many bytes, on average, unless watch says otherwise
+    /// Bytes between samples, on average
+    ///
+    /// About one allocation in so many allocated bytes is sampled; k, M are powers of 1000, Ki, Mi of 1024. Smaller
+    /// periods see smaller sites and cost more. mallow watch can change it. Example: --period 64KiB.
     #[arg(long, value_name = "SIZE", default_value = "512KiB", value_parser = period)]
     pub period: u32,
-    /// Sample from the start, and not only once watch joins
+    /// Sample from the start
+    ///
+    /// Default: nothing is sampled until mallow watch joins.
     #[arg(long)]
     pub sample: bool,
     /// What to run.

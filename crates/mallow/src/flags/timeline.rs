@@ -6,25 +6,38 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use mallow_report::analysis::{HeapMoment, Over, POINTS_MAX};
 
-use super::RowFlags;
 use super::filters::{Time, TimeSpan, time};
+use super::views::RowFlags;
 
 /// Flags of `timeline`.
 #[derive(Debug, Args)]
 pub struct TimelineFlags {
-    /// Draw a picture for a browser, an SVG file; -: to standard output
+    /// Picture to write
+    ///
+    /// An SVG file for a browser or a printer; - is standard output. Default: a chart in the terminal. Example: -o
+    /// heap.svg.
     #[arg(short, long, value_name = "FILE", conflicts_with = "json")]
     pub output: Option<PathBuf>,
-    /// Show this over time
+    /// Quantity to show over time
+    ///
+    /// Each point has the most that was live within its time, so the highest point is the peak.
     #[arg(long, value_enum, default_value_t = OverTime::LiveBytes)]
     pub by: OverTime,
-    /// Show this part of the time alone, the larger: 1.5s..2s, ..200ms, 40%..
+    /// Part of the run to enlarge
+    ///
+    /// From the first moment up to the second, with a unit (ms, s, m, h) or in percent. Either end may be missing.
+    /// Default: all of the run. Example: --zoom 1.5s..2s.
     #[arg(long, value_name = "FROM..TO")]
     pub zoom: Option<TimeSpan>,
-    /// Cut the time into at most N points [default: the columns of the terminal; 500 in JSON and pictures]
+    /// Most points to divide the run into
+    ///
+    /// 1 to 2000. Default: the columns of the terminal; 500 in JSON and pictures. Example: --points 200.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=POINTS_MAX as i64))]
     pub points: Option<u16>,
-    /// Show what was live at one moment, by place: 950ms, 1.5s, 40%, peak or end
+    /// Show the heap at one moment
+    ///
+    /// What was live then, by function: a time with a unit, a percentage of the run, peak or end. Default: the heap
+    /// over time. Example: --at 950ms, --at peak.
     #[arg(long, value_name = "TIME", conflicts_with_all = ["output", "by", "zoom", "points"])]
     pub at: Option<At>,
     /// What to show, and how.

@@ -2,21 +2,31 @@
 
 use clap::Args;
 
-use super::{BaseFlags, By, RowFlags};
+use super::base::BaseFlags;
+use super::views::{By, RowFlags};
 
 /// Flags of `tree`.
 #[derive(Debug, Args)]
 pub struct TreeFlags {
-    /// Sort and measure by this [default: allocations, or the first that another tool's file tells]
+    /// Measure to sort by and show
+    ///
+    /// Default: allocations, or the first measure that the profile of another tool has. Example: --by peak.
     #[arg(long, value_enum)]
     pub by: Option<By>,
-    /// Begin with the functions that allocate; below each are those that called it
+    /// Start from the functions that allocate
+    ///
+    /// Below each function stand its callers. Default: from main down to the functions that allocate.
     #[arg(long)]
     pub callers: bool,
-    /// Show at most N rows below one another [default: as many as there are; 60 in JSON]
+    /// Levels of the tree to show
+    ///
+    /// 1 to 1000. Default: all in text, 60 in JSON. Example: --depth 5.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub depth: Option<u16>,
-    /// Show each call: of allocating functions and containers, of functions without a name, and of functions by themselves
+    /// Show every frame
+    ///
+    /// Allocating functions, containers, functions without a name and recursion are rows of their own. Default: they
+    /// are folded into their callers.
     #[arg(long)]
     pub raw: bool,
     /// What to show, and how.

@@ -6,14 +6,17 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use mallow_report::analysis::Measure;
 
-use super::LeastFlags;
 use super::filters::FilterFlags;
-use crate::text::{Look, Stream};
+use super::threshold::LeastFlags;
+use crate::output::text::{Look, Stream};
 
 /// Which recording a view shows.
 #[derive(Debug, Args)]
 pub struct SourceFlags {
-    /// The recording, or a profile of another tool [default: the newest *.mallow here]
+    /// Recording or profile to show
+    ///
+    /// A recording of mallow, or a file of another tool in any format that mallow reads. Default: the newest *.mallow
+    /// in the current directory.
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// Which part of it.
@@ -24,16 +27,24 @@ pub struct SourceFlags {
 /// How a view looks.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ViewFlags {
-    /// Write JSON, with exact numbers
+    /// Write JSON
+    ///
+    /// For scripts: exact numbers, under the words of DEFINITIONS. Default: text.
     #[arg(long)]
     pub json: bool,
-    /// Show at most N entries of each list; 0: all [default: one screen; all in JSON, 20 for report]
+    /// Most entries of each list
+    ///
+    /// 0 shows all. Default: what fits on one screen; all in JSON, 20 for report. Example: --limit 50.
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
     /// Show bytes to the last digit
+    ///
+    /// Default: three digits and a unit, powers of 1000. Example: 1,234,567 B instead of 1.23 MB.
     #[arg(long)]
     pub exact: bool,
-    /// Show names with arguments and templates, and paths with directories
+    /// Show whole names and paths
+    ///
+    /// Functions with arguments and template arguments, files with directories. Default: short names.
     #[arg(long)]
     pub full_names: bool,
 }

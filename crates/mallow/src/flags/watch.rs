@@ -5,66 +5,103 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::ViewFlags;
 use super::filters::duration;
 use super::run::period;
+use super::views::ViewFlags;
 
 /// Flags of `watch`.
 #[derive(Debug, Args)]
 #[command(after_long_help = KEYS_AND_SIGNALS)]
 pub struct WatchFlags {
-    /// Join a program that was started by `mallow run` or `mallow watch`, with the processes that it started
+    /// Process to join
+    ///
+    /// A program that mallow run or mallow watch started, and the processes that it started. Example: -p $(pidof
+    /// server).
     #[arg(short, long, value_name = "PID", conflicts_with = "command", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Option<u32>,
-    /// Pick about one allocation in so many allocated bytes; with -p it changes while the program runs
-    /// [default: 512KiB, or what it was]
+    /// Bytes between samples, on average
+    ///
+    /// About one allocation in so many allocated bytes is sampled; k, M are powers of 1000, Ki, Mi of 1024. With -p
+    /// it changes while the program runs. Default: 512KiB, or with -p what it was. Example: --period 64KiB.
     #[arg(long, value_name = "SIZE", value_parser = period)]
     pub period: Option<u32>,
-    /// With -p: change --period and leave at once
+    /// Change --period and leave
+    ///
+    /// For scripts; needs -p. Nothing is reported. Example: mallow watch -p 4711 --period 64KiB --set.
     #[arg(long, requires = "pid", requires = "period", conflicts_with_all = ["stop", "command"])]
     pub set: bool,
-    /// With -p: stop sampling and leave at once; the program goes on, and --set or watch -p begin again
+    /// Stop sampling and leave
+    ///
+    /// For scripts; needs -p. The program continues; --set or another watch -p start sampling again. Example: mallow
+    /// watch -p 4711 --stop.
     #[arg(long, requires = "pid", conflicts_with_all = ["period", "command"])]
     pub stop: bool,
-    /// Report so often
+    /// Interval between reports
+    ///
+    /// With a unit (ms, s, m, h), at least 100ms. Example: --every 1m.
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time_above_0)]
     pub every: Duration,
-    /// Report what was allocated longer ago than this and is still live
+    /// Age from which live blocks are reported
+    ///
+    /// Younger blocks may still be freed; sites that grow are reported whatever their age. With a unit (ms, s, m, h).
+    /// Example: --older-than 1h.
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time)]
     pub older_than: Duration,
-    /// Call nothing growing before it has grown for so long: until then a cache may still fill up. Shorter growth is listed
-    /// below as growing so far
+    /// Shortest growth to report as a leak
+    ///
+    /// A site that has grown for less time is listed as growing so far: a cache may still fill up. With a unit (ms,
+    /// s, m, h). Example: --warm-up 30m.
     #[arg(long, value_name = "TIME", default_value = "3m", value_parser = time)]
     pub warm_up: Duration,
-    /// Keep what was live when most was, and report it at the end
+    /// Report the peak at the end
+    ///
+    /// Keeps a copy of what was live when most was, which costs memory in mallow. Default: off.
     #[arg(long)]
     pub track_peak: bool,
     /// What is known, and not to be reported.
     #[command(flatten)]
     pub known: KnownFlags,
-    /// Write what is live to DIR as a pprof file with each report: all of the last hour stay, one an hour of the last day,
-    /// one a day of the last month
+    /// Directory for pprof files of live memory
+    ///
+    /// One file with each report. All of the last hour stay, one an hour of the last day, one a day of the last
+    /// month. Default: nothing is written. Example: --snapshots heap/.
     #[arg(long, value_name = "DIR")]
     pub snapshots: Option<PathBuf>,
-    /// Append reports to FILE [default: standard error, or standard output with -p]
+    /// File to append reports to
+    ///
+    /// Each report is written whole or not at all. Default: standard error, or standard output with -p. Example: -o
+    /// reports.jsonl --json.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Exit with 125 if the last reports cannot be written
+    /// Exit with 125 if writing fails
+    ///
+    /// If the last reports cannot be written, as on a full disk. Default: one line on standard error, and the
+    /// command's own status.
     #[arg(long, conflicts_with = "pid")]
     pub fail_on_write_error: bool,
-    /// Write what the command prints to FILE, and have the terminal for the live view
+    /// File for the command's output
+    ///
+    /// Leaves the terminal to the live view. Default: the command keeps the terminal, and reports are lines. Example:
+    /// --log server.log.
     #[arg(long, value_name = "FILE", conflicts_with = "pid")]
     pub log: Option<PathBuf>,
-    /// Write lines, on a terminal too
+    /// Write reports as lines
+    ///
+    /// On a terminal, too. Default: the live view, where the terminal is free for it.
     #[arg(long)]
     pub lines: bool,
     /// Show whole stacks
+    ///
+    /// Default: the innermost functions of each site.
     #[arg(long)]
     pub stacks: bool,
     /// How reports look.
     #[command(flatten)]
     pub view: ViewFlags,
-    /// The command to run, with its arguments
+    /// Command to run, with its arguments
+    ///
+    /// Everything after it belongs to the command, flags too. It continues after mallow has left. Example: mallow
+    /// watch --every 1m -- ./server.
     #[arg(
         required_unless_present = "pid",
         trailing_var_arg = true,
@@ -79,25 +116,37 @@ pub struct WatchFlags {
 #[derive(Debug, Args)]
 #[command(after_long_help = PROBES)]
 pub struct ImportFlags {
-    /// The sampling period that the program had
+    /// Bytes between samples, on average
+    ///
+    /// Must be the period that the program was sampled with, or all estimates are off by the same factor. Example:
+    /// --period 64KiB.
     #[arg(long, value_name = "SIZE", default_value = "512KiB", value_parser = period)]
     pub period: u32,
-    /// Report what was allocated longer than this before the end and is still live then; 0: all that is live
+    /// Age from which live blocks are reported
+    ///
+    /// Before the end of the events, with a unit (ms, s, m, h); 0 reports all that is live then. Example:
+    /// --older-than 5m.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = time)]
     pub older_than: Duration,
     /// What is known, and not to be reported.
     #[command(flatten)]
     pub known: KnownFlags,
-    /// Write what is live at the end to FILE, as pprof, for every other view
+    /// File for live memory, as pprof
+    ///
+    /// What is live at the end, for every other view. Default: nothing is written. Example: -o live.pb.gz.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Show whole stacks
+    ///
+    /// Default: the innermost functions of each site.
     #[arg(long)]
     pub stacks: bool,
     /// How the report looks.
     #[command(flatten)]
     pub view: ViewFlags,
-    /// The text that perf script, perf trace or bpftrace wrote; -: standard input
+    /// Text of the probes' events
+    ///
+    /// As perf script, perf trace or bpftrace write it; - is standard input.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 }
@@ -105,10 +154,16 @@ pub struct ImportFlags {
 /// What is not to be reported.
 #[derive(Debug, Args)]
 pub struct KnownFlags {
-    /// Leave out what the patterns of FILE match; the format is LeakSanitizer's
+    /// File of sites to leave out
+    ///
+    /// In LeakSanitizer's format: a line leak:PATTERN for each, which matches functions, files and modules. Default:
+    /// nothing is left out. Example: --suppressions known.supp.
     #[arg(long, value_name = "FILE")]
     pub suppressions: Option<PathBuf>,
-    /// Leave out what was live in FILE, a snapshot or a recording, unless it has grown since beyond doubt
+    /// Leave out what was already live
+    ///
+    /// In FILE, a snapshot or a recording. A site is reported again if it has grown significantly since. Default:
+    /// nothing is left out. Example: --baseline snapshots/heap-20261121T060000.pb.gz.
     #[arg(long, value_name = "FILE")]
     pub baseline: Option<PathBuf>,
 }

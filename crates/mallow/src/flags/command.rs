@@ -1,0 +1,236 @@
+//! The command line: what to do.
+
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
+
+use super::diff::DiffFlags;
+use super::doctor::DoctorFlags;
+use super::documents::{CompletionsFlags, ManFlags};
+use super::export::{ExportFlags, MergeFlags};
+use super::flame::FlameFlags;
+use super::go;
+use super::go::GoFlags;
+use super::list::ListFlags;
+use super::pack::PackFlags;
+use super::record::{RecordFlags, RecoverFlags};
+use super::report::{LeaksFlags, ReportFlags, TopFlags};
+use super::run::RunFlags;
+use super::stat::StatFlags;
+use super::test::TestFlags;
+use super::timeline::TimelineFlags;
+use super::tree::TreeFlags;
+use super::watch::{ImportFlags, WatchFlags};
+use crate::output::stdio;
+/// Allocation debugging for native programs: who allocates, what was live at the peak, what leaked.
+#[derive(Debug, Parser)]
+#[command(name = "mallow", version, max_term_width = 110, after_long_help = EXIT_CODES)]
+pub struct Flags {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit status:
+  stat, record and run exit as the command did: 128 + signal where one ended it;
+  127 where it was not found, 126 where it could not be executed,
+  125 where Mallow failed before that. What Mallow cannot write is a line on
+  standard error; --fail-on-write-error exits with 125 then.
+  The others exit with 0; with 1 where Mallow failed; with 3 where
+  leaks --fail-on-leak found leaks, diff --fail-above a larger change,
+  or doctor something that fails.
+  All exit with 2 where the command line makes no sense.
+
+Environment:
+  NO_COLOR  no colours on terminals; in pipes and files there are none";
+
+impl Flags {
+    /// Reads the command line. Help and version are printed, mistakes are told in one line; both end here, with the
+    /// status to exit with.
+    pub fn from_command_line() -> Result<Self, ExitCode> {
+        Self::try_parse_from(go::as_written(std::env::args_os())).map_err(|error| {
+            match error.kind() {
+                // A closed pipe or a full disk: there is nobody to tell.
+                ErrorKind::DisplayHelp
+                | ErrorKind::DisplayVersion
+                | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => drop(error.print()),
+                _ => stdio::say(&mistake(&error, std::env::args().nth(1).as_deref())),
+            }
+            ExitCode::from(error.exit_code() as u8)
+        })
+    }
+}
+
+/// clap's paragraphs, without those that repeat the usage, as one line. `first` is the line's first word: the command, if
+/// there is one of that name.
+fn mistake(error: &clap::Error, first: Option<&str>) -> String {
+    let command = first
+        .filter(|name| Flags::command().find_subcommand(name).is_some())
+        .map(|name| format!(" {name}"))
+        .unwrap_or_default();
+    let text = error.to_string();
+    let paragraphs = text.split("\n\n").map(|p| p.split_whitespace().collect::<Vec<_>>().join(" "));
+    let useful =
+        paragraphs.filter(|p| !p.is_empty() && !p.starts_with("Usage:") && !p.starts_with("For more information"));
+    let mut told = useful.collect::<Vec<_>>().join("; ");
+    for (theirs, ours) in NUMBERS {
+        told = told.replace(theirs, ours);
+    }
+    format!("{}; mallow{command} --help shows what there is", told.strip_prefix("error: ").unwrap_or(&told))
+}
+
+/// What Rust says of a text that is no number, and what a person wants to hear.
+const NUMBERS: [(&str, &str); 3] = [
+    (": invalid digit found in string", ": a whole number is wanted"),
+    (": cannot parse integer from empty string", ": a whole number is wanted"),
+    (": number too large to fit in target type", ": the number is too large"),
+];
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Count the allocations of a command, by function and process
+    Stat(StatFlags),
+    /// Record every allocation of a command, and report
+    Record(RecordFlags),
+    /// Run a command that mallow watch can join
+    Run(RunFlags),
+    /// Show the overview of a recording
+    Report(ReportFlags),
+    /// Show the functions that allocate most
+    Top(TopFlags),
+    /// Show call paths to allocations as a tree
+    Tree(TreeFlags),
+    /// Show functions line by line, as sources or machine code
+    List(ListFlags),
+    /// Show what was live at the end
+    Leaks(LeaksFlags),
+    /// Draw a flame graph, for a browser
+    Flame(FlameFlags),
+    /// Show the heap over time, or at one moment
+    Timeline(TimelineFlags),
+    /// Compare two recordings or profiles, stack by stack
+    Diff(DiffFlags),
+    /// Add up recordings and profiles of runs or hosts
+    Merge(MergeFlags),
+    /// Write a recording in another tool's format
+    Export(ExportFlags),
+    /// Compare the allocations of cases with a baseline
+    Test(TestFlags),
+    /// Show what Go code allocates, and why
+    Go(GoFlags),
+    /// Watch a program in production: samples, estimates, growth
+    Watch(Box<WatchFlags>),
+    /// Report probe events that perf or bpftrace wrote
+    Import(ImportFlags),
+    /// Make a recording self-contained, for another machine
+    Pack(PackFlags),
+    /// Recover what an interrupted mallow left behind
+    Recover(RecoverFlags),
+    /// Check whether this machine can record a command
+    Doctor(DoctorFlags),
+    /// Print completions for a shell
+    Completions(CompletionsFlags),
+    /// Print a manual page
+    Man(ManFlags),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use super::{Command, Flags, mistake};
+
+    #[test]
+    fn flags_are_consistent() {
+        Flags::command().debug_assert();
+    }
+
+    /// Every flag and operand, those of subcommands too, with the command that has it.
+    fn flags(command: &clap::Command, name: &str) -> Vec<(String, clap::Arg)> {
+        let own = command.get_arguments().filter(|flag| !["help", "version"].contains(&flag.get_id().as_str()));
+        let mut all: Vec<_> = own.map(|flag| (name.to_owned(), flag.clone())).collect();
+        for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
+            all.extend(flags(inner, &format!("{name} {}", inner.get_name())));
+        }
+        all
+    }
+
+    /// `-h` is read at a glance; `--help` adds the reason, the unit, the default and an example.
+    #[test]
+    fn every_flag_has_a_short_and_a_long_help() {
+        const WORDS: usize = 8;
+        /// What one of several flags must give.
+        const NO_DEFAULT: [&str; 2] = ["mallow watch pid", "mallow test import"];
+        let mut whole = Flags::command();
+        whole.build();
+        let all = flags(&whole, "mallow");
+        assert!(all.len() > 150 && all.iter().any(|(name, _)| name == "mallow go escape"), "{} flags", all.len());
+        let mut faults = Vec::new();
+        for (command, flag) in all {
+            let name = format!("{command} {}", flag.get_id());
+            let [short, long] = [flag.get_help(), flag.get_long_help()].map(|help| help.map(ToString::to_string));
+            let (short, long) = (short.unwrap_or_default(), long.unwrap_or_default());
+            let words = short.split_whitespace().count();
+            if !(1..=WORDS).contains(&words) {
+                faults.push(format!("{name}: {words} words in {short:?}"));
+            }
+            if long.strip_prefix(&short).is_none_or(|more| more.split_whitespace().count() < 3) {
+                faults.push(format!("{name}: no more than the short help in {long:?}"));
+            }
+            let takes_value = flag.get_long().is_some() && flag.get_action().takes_values() && !flag.is_required_set();
+            let default = long.contains("Default") || !flag.get_default_values().is_empty();
+            if takes_value && !default && !NO_DEFAULT.contains(&&*name) {
+                faults.push(format!("{name}: no default in {long:?}"));
+            }
+        }
+        assert!(faults.is_empty(), "{faults:#?}");
+    }
+
+    #[test]
+    fn every_command_has_one_summary() {
+        let mut whole = Flags::command();
+        whole.build();
+        for command in whole.get_subcommands() {
+            let summary = command.get_about().map(ToString::to_string).unwrap_or_default();
+            let words = summary.split_whitespace().count();
+            assert!((1..=10).contains(&words), "mallow {}: {summary:?}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn a_mistake_is_one_line_that_helps() {
+        for (line, expected) in [
+            (
+                "mallow top --cun",
+                "unexpected argument '--cun' found; tip: a similar argument exists: '--cum'; mallow top",
+            ),
+            ("mallow record", "the following required arguments were not provided: <COMMAND>...; mallow record"),
+            ("mallow top --limit ten", "invalid value 'ten' for '--limit <N>': a whole number is wanted; mallow top"),
+            (
+                "mallow top --limit 99999999999999999999",
+                "invalid value '99999999999999999999' for '--limit <N>': the number is too large; mallow top",
+            ),
+            ("mallow diff --depth= a b", "invalid value '' for '--depth <N>': a whole number is wanted; mallow diff"),
+            (
+                "mallow record --max-depth x a",
+                "invalid value 'x' for '--max-depth <N>': a whole number is wanted; mallow record",
+            ),
+            ("mallow tap", "unrecognized subcommand 'tap'; tip: some similar subcommands exist: 'stat', 'top'; mallow"),
+        ] {
+            let told = mistake(&Flags::try_parse_from(line.split(' ')).unwrap_err(), line.split(' ').nth(1));
+            assert_eq!(told, format!("{expected} --help shows what there is"));
+        }
+    }
+
+    #[test]
+    fn the_commands_own_flags_stay_its_own() {
+        for line in ["mallow record -o f -- prog -o g --json", "mallow record -o f prog -o g --json"] {
+            let Command::Record(flags) = Flags::parse_from(line.split(' ')).command else { panic!("not record") };
+            assert_eq!(flags.run.command, ["prog", "-o", "g", "--json"]);
+            assert_eq!((flags.output, flags.view.json, flags.max_depth), (Some("f".into()), false, 512));
+        }
+    }
+}

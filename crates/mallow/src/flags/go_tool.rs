@@ -1,0 +1,13 @@
+//! Flags that the Go tool gets.
+
+use clap::Args;
+
+/// What the Go tool is told.
+#[derive(Clone, Debug, Default, Args)]
+pub struct GoToolFlags {
+    /// Build tags of the Go tool
+    ///
+    /// Passed to go build and go test, as -tags is. Separated by commas. Default: none. Example: -tags integration.
+    #[arg(long, value_name = "TAGS")]
+    pub tags: Option<String>,
+}

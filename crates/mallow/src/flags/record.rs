@@ -1,0 +1,87 @@
+//! Flags of `record` and `recover`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::program::CommandFlags;
+use super::regions::RegionFlags;
+use super::views::ViewFlags;
+
+/// Flags of `record`.
+#[derive(Debug, Args)]
+pub struct RecordFlags {
+    /// Recording to write
+    ///
+    /// Default: COMMAND.mallow in the current directory; the latest recording replaces the one before. Example: -o
+    /// before.mallow.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Frames to keep of each stack
+    ///
+    /// The innermost ones are kept: those nearest to the allocation. Deeper stacks cost time in the target. 1 to
+    /// 4096.
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub max_depth: u32,
+    /// Record only the command's own process
+    ///
+    /// Processes that it starts are not recorded. Default: all of them are, through fork, posix_spawn and exec.
+    #[arg(long)]
+    pub no_children: bool,
+    /// Make the recording self-contained
+    ///
+    /// Puts names and sources into it, as mallow pack does, so that it can be read on another machine. Default: names
+    /// are looked up when it is shown.
+    #[arg(long)]
+    pub embed_symbols: bool,
+    /// Leave source files out
+    ///
+    /// Of what --embed-symbols puts into the recording. Default: the sources of functions on recorded stacks are in
+    /// it.
+    #[arg(long, requires = "embed_symbols")]
+    pub no_sources: bool,
+    /// Exit with 125 if writing fails
+    ///
+    /// If mallow cannot write its own output, as on a full disk. Default: one line on standard error, and the
+    /// command's own status.
+    #[arg(long)]
+    pub fail_on_write_error: bool,
+    /// Print no report at the end
+    ///
+    /// For scripts that read the recording later. Default: the report goes to standard output when the command ends.
+    #[arg(long)]
+    pub no_report: bool,
+    /// Record until all processes have ended
+    ///
+    /// For programs that become daemons. Default: until the command has ended.
+    #[arg(long)]
+    pub wait: bool,
+    /// How to show the report.
+    #[command(flatten)]
+    pub view: ViewFlags,
+    /// How regions run.
+    #[command(flatten)]
+    pub regions: RegionFlags,
+    /// What to run.
+    #[command(flatten)]
+    pub run: CommandFlags,
+}
+
+/// Flags of `recover`.
+#[derive(Debug, Args)]
+pub struct RecoverFlags {
+    /// Recording to write
+    ///
+    /// Default: recovered.mallow in the current directory. Example: -o crash.mallow.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// How to show the report.
+    #[command(flatten)]
+    pub view: ViewFlags,
+    /// Run directory to recover
+    ///
+    /// A directory that an interrupted mallow left behind. Default: list those that exist. Example: mallow recover
+    /// /dev/shm/mallow-0004711-c0ffee.
+    #[arg(value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+}

@@ -1,0 +1,71 @@
+//! Flags of `report`, `top` and `leaks`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::base::BaseFlags;
+use super::views::{By, RowFlags};
+
+/// Flags of `report`.
+#[derive(Debug, Args)]
+pub struct ReportFlags {
+    /// Show whole stacks
+    ///
+    /// Of the largest site of each entry. Default: functions alone.
+    #[arg(long)]
+    pub stacks: bool,
+    /// What to show, and how.
+    #[command(flatten)]
+    pub rows: RowFlags,
+}
+
+/// Flags of `top`.
+#[derive(Debug, Args)]
+pub struct TopFlags {
+    /// Measure to sort by and show
+    ///
+    /// Default: allocations, or the first measure that the profile of another tool has. Example: --by peak.
+    #[arg(long, value_enum)]
+    pub by: Option<By>,
+    /// Sort by the cumulative measure
+    ///
+    /// By what a function allocates including its callees. Default: by self, excluding callees.
+    #[arg(long)]
+    pub cum: bool,
+    /// Show library frames as functions
+    ///
+    /// Allocating functions and containers are listed themselves. Default: they are part of their callers.
+    #[arg(long)]
+    pub raw: bool,
+    /// What to show, and how.
+    #[command(flatten)]
+    pub rows: RowFlags,
+    /// What it is compared with.
+    #[command(flatten)]
+    pub base: BaseFlags,
+}
+
+/// Flags of `leaks`.
+#[derive(Debug, Args)]
+pub struct LeaksFlags {
+    /// File of leaks to leave out
+    ///
+    /// In LeakSanitizer's format: a line leak:PATTERN for each, which matches functions, files and modules. What was
+    /// left out is one line at the end. Default: nothing is left out. Example: --suppressions known.supp.
+    #[arg(long, value_name = "FILE")]
+    pub suppressions: Option<PathBuf>,
+    /// Fail if leaks are found
+    ///
+    /// For CI: exits with status 3 if a leak is reported. Default: status 0.
+    #[arg(long)]
+    pub fail_on_leak: bool,
+    /// Show whole stacks
+    ///
+    /// Default: the innermost functions of each.
+    #[arg(long)]
+    pub stacks: bool,
+    /// What to show, and how.
+    #[command(flatten)]
+    pub rows: RowFlags,
+}

@@ -1,0 +1,204 @@
+//! `mallow test`: runs the cases, judges them, and writes what was asked for.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::Result;
+use mallow_report::analysis::gate::Verdict;
+
+use super::baseline::Baseline;
+use super::config::Config;
+use super::judgement::{Judged, Report, judged, missing};
+use super::outcome::Ran;
+use super::runner::How;
+use super::selection::{Selection, wanted};
+use super::update::Updated;
+use super::{baseline, config, config_file, explanation, import, outputs, rerun, runner, selection, text, update};
+use crate::flags::TestFlags;
+use crate::output::text::{Look, Stream};
+use crate::output::{exit, stdio};
+
+/// What `--header` prints.
+const HEADER: &str = include_str!("../../../../preload/include/mallow.h");
+
+/// Runs the cases and judges them.
+pub fn run(flags: &TestFlags) -> Result<ExitCode> {
+    let code = status(flags)?;
+    Ok(ExitCode::from(match code {
+        exit::USAGE | exit::BROKEN if flags.bisect => exit::BISECT_SKIPS,
+        exit::IMPROVED if flags.bisect => exit::PASSED,
+        code => code,
+    }))
+}
+
+/// The exit status, as scripts know it.
+fn status(flags: &TestFlags) -> Result<u8> {
+    if flags.header {
+        return stdio::print(HEADER).map(|()| exit::PASSED);
+    }
+    if let Some(from) = &flags.import {
+        return match import::run(from, flags) {
+            Ok(tale) => stdio::print(&tale).map(|()| exit::PASSED),
+            Err(error) => Ok(told(&error, exit::USAGE)),
+        };
+    }
+    let config = match read_config(flags) {
+        Ok(config) => config,
+        Err(error) => return Ok(told(&error, exit::USAGE)),
+    };
+    if flags.list {
+        stdio::print(&text::list(&config, &flags.filters))?;
+        return Ok(exit::PASSED);
+    }
+    let path = flags.baseline.clone().unwrap_or_else(|| config.baseline.clone());
+    let mut baseline = match Baseline::read(&path) {
+        Ok(baseline) => baseline,
+        Err(error) => return Ok(told(&error, exit::BROKEN)),
+    };
+    let platform = baseline::platform(flags.label.as_deref().or(config.label.as_deref()));
+    let selection = selection::select(&config, &baseline, &flags.filters);
+    let ran = run_all(&config, &selection, flags);
+    let update = rerun::with(flags, "--update", &[]);
+    selection.remarks(&config, &ran, &flags.filters, &update).iter().for_each(|remark| stdio::say(remark));
+    let mut cases: Vec<Judged> = ran
+        .into_iter()
+        .filter(|ran| wanted(&flags.filters, &ran.name))
+        .map(|ran| judged(ran, &config, &baseline, &platform, flags))
+        .collect();
+    let mut updated = Updated::default();
+    if flags.update {
+        updated = update::prune(&mut baseline, &cases, &platform, flags);
+        update::measure_again(&mut cases, &config);
+    }
+    if !flags.no_hook {
+        missing(&mut cases, &baseline, &platform, &config, flags);
+    }
+    if cases.is_empty() {
+        let filters = flags.filters.join(", ");
+        let list = rerun::with(flags, "--list", &[]);
+        return Ok(told(&format!("no case matches {filters}; {list} names the cases"), exit::USAGE));
+    }
+    // What could not be written is told after what was measured, which took its time.
+    let mut unwritten = Vec::new();
+    if flags.update || flags.ratchet {
+        update::update(&mut baseline, &platform, &mut cases, &config, flags, &mut updated);
+        match if updated.is_none() { Ok(()) } else { baseline.write(&path) } {
+            Ok(()) => updated.lines(&path).iter().for_each(|line| stdio::say(line)),
+            Err(error) => unwritten.push(error),
+        }
+    } else if !flags.no_hook {
+        explain_all(&mut cases, &config, &baseline, &platform, flags);
+    }
+    let verdict = cases.iter().map(|case| case.verdict).max().unwrap_or(Verdict::Broken);
+    let file = below(&config.root, &flags.file);
+    let update = rerun::with(flags, "--update", &flags.filters);
+    let report = Report { platform, verdict, idle: flags.no_hook, cases, file, root: config.root, update };
+    unwritten.extend(write_files(&report, flags).err());
+    let look = Look::of(Stream::Out);
+    stdio::print(&if flags.json {
+        stdio::json(&report)?
+    } else {
+        text::text(&report, &baseline, flags.verbose, &look)
+    })?;
+    unwritten.iter().for_each(|error| stdio::say(error));
+    Ok(if unwritten.is_empty() { exit::of_verdict(verdict) } else { exit::BROKEN })
+}
+
+/// Writes what other programs read.
+fn write_files(report: &Report, flags: &TestFlags) -> Result<(), String> {
+    let write = |path: &Option<PathBuf>, text: &dyn Fn() -> Result<String, String>| match path {
+        Some(path) => {
+            std::fs::write(path, text()?).map_err(|error| format!("cannot write {}: {error}", path.display()))
+        }
+        None => Ok(()),
+    };
+    write(&flags.junit, &|| outputs::junit(report))?;
+    write(&flags.markdown, &|| Ok(outputs::markdown(report)))?;
+    write(&flags.sarif, &|| Ok(format!("{:#}\n", outputs::sarif(report))))?;
+    if flags.github {
+        stdio::print(&outputs::github(report)).map_err(|error| format!("{error:#}"))?;
+    }
+    Ok(())
+}
+
+/// A file by its way from a directory that it lies below.
+fn below(root: &Path, file: &Path) -> PathBuf {
+    let whole = file.canonicalize().unwrap_or_default();
+    whole.strip_prefix(root).map_or_else(|_| file.to_owned(), Path::to_owned)
+}
+
+fn told(error: &str, code: u8) -> u8 {
+    stdio::say(error);
+    code
+}
+
+fn read_config(flags: &TestFlags) -> Result<Config, String> {
+    let mut config = match flags.command.is_empty() {
+        true => config_file::read(&flags.file).map_err(|error| error.to_string())?,
+        false => config::of_command(&flags.command),
+    };
+    for program in &mut config.programs {
+        program.runs = flags.runs.unwrap_or(program.runs);
+        program.warmup = flags.warmup.unwrap_or(program.warmup);
+    }
+    Ok(config)
+}
+
+/// Runs the programs, as many side by side as the flags say; the cases come back in the programs' order.
+fn run_all(config: &Config, selection: &Selection, flags: &TestFlags) -> Vec<Ran> {
+    let chosen = &selection.chosen;
+    let how = How { idle: flags.no_hook };
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<(usize, Vec<Ran>)>> = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..(flags.jobs as usize).min(chosen.len()) {
+            scope.spawn(|| {
+                while let Some(&index) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let ran = runner::run(index, &config.programs[index], how);
+                    if let Ok(mut done) = done.lock() {
+                        done.push((index, ran));
+                    }
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_default();
+    done.sort_by_key(|(index, _)| *index);
+    let mut ran: Vec<Ran> = done.into_iter().flat_map(|(_, ran)| ran).collect();
+    // Names in the file are unique; those that programs give to their regions need not be.
+    let mut programs: BTreeMap<String, usize> = BTreeMap::new();
+    for case in &mut ran {
+        if *programs.entry(case.name.clone()).or_insert(case.program) != case.program {
+            case.measured = Err("another case of this name was measured before".to_owned());
+        }
+    }
+    ran
+}
+
+/// Looks at the stacks of what did not pass, or of all where the flags say so; there also at those that differ between runs.
+fn explain_all(cases: &mut [Judged], config: &Config, baseline: &Baseline, platform: &str, flags: &TestFlags) {
+    for case in cases {
+        let failed = matches!(case.verdict, Verdict::Regressed | Verdict::Improved);
+        let (Some(measured), Some(program)) = (&case.measured, case.program) else { continue };
+        if flags.no_explain || !(failed || flags.explain) {
+            continue;
+        }
+        let program = &config.programs[program];
+        let before = baseline.cases(platform).and_then(|cases| cases.get(&case.name));
+        match explanation::stacks(program, &case.name, &config.root) {
+            Ok(now) => {
+                case.explanation = Some(explanation::explanation(now, before, &measured.figures));
+            }
+            Err(why) => case.warnings.push(why),
+        }
+        if flags.explain && case.unstable {
+            match explanation::between_runs(program, &case.name, &config.root) {
+                Ok(differences) => case.between_runs = Some(differences),
+                Err(why) => case.warnings.push(why),
+            }
+        }
+    }
+}

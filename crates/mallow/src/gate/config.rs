@@ -1,0 +1,152 @@
+//! What a project tests: programs, the cases that they make, limits.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use mallow_report::analysis::gate::{Bounds, Limits, Metric};
+
+use crate::output::sarif;
+
+/// What a project tests.
+#[derive(Debug)]
+pub struct Config {
+    /// The cases, in their order.
+    pub programs: Vec<Program>,
+    /// Where the baseline is.
+    pub baseline: PathBuf,
+    /// See the module's text.
+    pub label: Option<String>,
+    /// Where paths of sources begin: the directory under version control, or that of the cases' file.
+    pub root: PathBuf,
+    /// Limits by case.
+    pub limits: BTreeMap<String, Vec<(Metric, Bounds)>>,
+}
+
+impl Config {
+    /// What is allowed of a case of this program.
+    pub fn limits_of(&self, program: &Program, case: &str) -> Limits {
+        let mut limits = program.limits.clone();
+        let own = answers_to(case).find_map(|name| self.limits.get(name)).map_or(&[][..], Vec::as_slice);
+        for &(metric, bounds) in own {
+            limits.set_bounds(metric, bounds);
+        }
+        limits
+    }
+}
+
+/// The names under which a case is looked for where limits are: its own, and without the `test_` that SwiftNIO's limits
+/// leave out.
+pub fn answers_to(case: &str) -> impl Iterator<Item = &str> {
+    std::iter::once(case).chain(case.strip_prefix("test_"))
+}
+
+/// One command, and the cases that it makes.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Of the one case, where the whole command is one.
+    pub name: Option<String>,
+    /// Program and arguments; none where these are benchmarks.
+    pub command: Vec<OsString>,
+    /// Benchmarks of Go, in the place of a command.
+    pub benchmarks: Option<Benchmarks>,
+    /// Which regions are cases.
+    pub regions: Regions,
+    /// Measured runs.
+    pub runs: u32,
+    /// Runs before that.
+    pub warmup: u32,
+    /// Operations of a run.
+    pub ops: Ops,
+    /// What is allowed.
+    pub limits: Limits,
+    /// Added to the environment.
+    pub environment: BTreeMap<String, String>,
+    /// Where it runs.
+    pub directory: PathBuf,
+    /// A run that takes longer is broken.
+    pub timeout: Duration,
+    /// How long other threads are waited for, before a run and after it.
+    pub quiet: Duration,
+    /// How long the end of a measured run waits until nothing of it is unfreed.
+    pub settle: Duration,
+    /// Exit status of a good run.
+    pub exit_status: i32,
+}
+
+/// The measured regions that are cases.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Regions {
+    /// None: the whole command is the case.
+    None,
+    /// All that the program measures.
+    All,
+    /// These.
+    Named(Vec<String>),
+    /// All that the program measures; where it measures none, the whole command.
+    IfAny,
+}
+
+/// Operations of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ops {
+    /// As the program tells, if it does.
+    Told,
+    /// So many, whatever the program tells.
+    Fixed(u64),
+    /// Measured with both numbers, so that what an operation costs is told apart from what comes before.
+    Scale(u32, u32),
+}
+
+/// What of a project is measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Benchmarks {
+    /// As the Go tool names them.
+    pub packages: Vec<String>,
+    /// Which benchmarks, as `go test -bench` understands it.
+    pub pattern: String,
+    /// Build tags.
+    pub tags: Option<String>,
+    /// Operations of a run: a fixed number, as what the first ones allocate more has a share in what is divided by them.
+    pub operations: u64,
+}
+
+impl Benchmarks {
+    /// As a name.
+    pub fn display(&self) -> String {
+        self.packages.join(" ")
+    }
+}
+
+/// Other threads are waited for so long, unless the file says otherwise.
+pub const QUIET_SECONDS: u64 = 1;
+
+/// The one program of `mallow test -- COMMAND`.
+pub fn of_command(command: &[OsString]) -> Config {
+    let name = command.first().map(Path::new).and_then(Path::file_name).unwrap_or_default();
+    let program = Program {
+        name: Some(name.to_string_lossy().into_owned()),
+        command: command.to_vec(),
+        benchmarks: None,
+        regions: Regions::IfAny,
+        runs: 10,
+        warmup: 1,
+        ops: Ops::Told,
+        limits: Limits::default(),
+        environment: BTreeMap::new(),
+        directory: PathBuf::from("."),
+        timeout: Duration::from_secs(600),
+        quiet: Duration::from_secs(QUIET_SECONDS),
+        settle: Duration::ZERO,
+        exit_status: 0,
+    };
+    let baseline = PathBuf::from("mallow.baseline.json");
+    Config {
+        programs: vec![program],
+        baseline,
+        label: None,
+        root: sarif::root(Path::new(".")),
+        limits: BTreeMap::new(),
+    }
+}

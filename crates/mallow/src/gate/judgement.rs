@@ -1,0 +1,183 @@
+//! Cases, judged: figures beside limits and the baseline.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use mallow_report::analysis::gate::{Check, Difference, Figures, Limits, Measured, Scale, Verdict, judge};
+use serde::Serialize;
+
+use super::baseline::Baseline;
+use super::config::{self, Config};
+use super::explanation::Explanation;
+use super::outcome::Ran;
+use super::rerun;
+use super::selection::wanted;
+use crate::flags::TestFlags;
+
+/// A case, judged.
+#[derive(Clone, Debug, Serialize)]
+pub struct Judged {
+    /// Its name.
+    pub name: String,
+    /// How it came out.
+    pub verdict: Verdict,
+    /// Why it is broken; null for others.
+    pub why: Option<String>,
+    /// What was counted; null where nothing could be.
+    pub measured: Option<Measured>,
+    /// The baseline's figures.
+    pub baseline: Option<Figures>,
+    /// Each metric.
+    pub checks: Vec<Check>,
+    /// The runs disagree.
+    pub unstable: bool,
+    /// What two numbers of operations tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scale: Option<Scale>,
+    /// What a reader must know.
+    pub warnings: Vec<String>,
+    /// Which stacks changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<Explanation>,
+    /// Which stacks differ between runs; null where runs with stacks agree. Only where it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub between_runs: Option<Option<Vec<Difference>>>,
+    /// Its limits alone judge it; the baseline is what it is compared with.
+    #[serde(skip)]
+    pub alone: bool,
+    #[serde(skip)]
+    pub program: Option<usize>,
+}
+
+/// All cases, judged.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// What the figures depend on.
+    pub platform: String,
+    /// The worst of the cases.
+    pub verdict: Verdict,
+    /// Nothing was counted.
+    pub idle: bool,
+    /// The cases, in their order.
+    pub cases: Vec<Judged>,
+    /// Paths of sources begin here.
+    #[serde(skip)]
+    pub root: PathBuf,
+    /// Where the cases are, by the way from there.
+    #[serde(skip)]
+    pub file: PathBuf,
+    /// What takes the figures into the baseline.
+    #[serde(skip)]
+    pub update: String,
+}
+
+/// Judges a case that ran.
+pub fn judged(ran: Ran, config: &Config, baseline: &Baseline, platform: &str, flags: &TestFlags) -> Judged {
+    let entry = baseline.cases(platform).and_then(|cases| cases.get(&ran.name));
+    let limits = limits(&ran.name, config.limits_of(&config.programs[ran.program], &ran.name));
+    let mut case = Judged {
+        name: ran.name,
+        verdict: Verdict::Broken,
+        why: None,
+        measured: None,
+        baseline: entry.map(|entry| entry.figures),
+        checks: Vec::new(),
+        unstable: false,
+        scale: ran.scale,
+        warnings: ran.warnings,
+        explanation: None,
+        between_runs: None,
+        alone: limits.alone,
+        program: Some(ran.program),
+    };
+    match ran.measured {
+        Err(why) => case.why = Some(why),
+        Ok(measured) => {
+            if flags.no_hook {
+                case.verdict = Verdict::Passed;
+            } else {
+                let tolerance = entry.map(|entry| entry.tolerance).unwrap_or_default();
+                case.checks = judge(&measured.figures, case.baseline.as_ref(), &tolerance, &limits);
+                case.verdict = case.checks.iter().map(|check| check.verdict).max().unwrap_or(Verdict::Broken);
+                let broken = case.checks.iter().find(|check| check.verdict == Verdict::Broken);
+                // A project that holds the case to a baseline elsewhere is not content with a limit here.
+                let elsewhere = limits.outright.is_none() && baseline.has(&case.name);
+                if limits.alone {
+                    if !limits.absolute() {
+                        case.verdict = Verdict::Broken;
+                        case.why = Some("its limits alone judge it, and it has none".to_owned());
+                    }
+                } else if case.baseline.is_none() && (elsewhere || !limits.absolute()) {
+                    case.verdict = Verdict::Broken;
+                    case.why = Some(format!(
+                        "no baseline for {platform}; {} makes one",
+                        rerun::with(flags, "--update", &flags.filters)
+                    ));
+                }
+                if let (None, Some(check)) = (&case.why, broken) {
+                    let why = check.why.as_deref().unwrap_or_default();
+                    case.why = Some(format!("{}: {why}", check.metric.key()));
+                }
+            }
+            case.unstable = measured.unstable();
+            case.measured = Some(measured);
+        }
+    }
+    case
+}
+
+/// The limits of a case, with the one that the environment sets.
+fn limits(name: &str, mut limits: Limits) -> Limits {
+    let set = config::answers_to(name).find_map(|name| {
+        let variable = format!("MAX_ALLOCS_ALLOWED_{name}");
+        std::env::var(&variable).ok().map(|value| (variable, value))
+    });
+    if let Some((variable, value)) = set {
+        match value.trim().parse() {
+            Ok(max) => limits.outright = Some((format!("{variable}={value}"), max)),
+            // A limit that cannot be read must not be one that passes.
+            Err(_) => limits.outright = Some((format!("{variable}={value}, which is no number"), i64::MIN)),
+        }
+    }
+    limits
+}
+
+/// Cases that the baseline has, or the file limits, and that did not run: something took them away.
+pub fn missing(cases: &mut Vec<Judged>, baseline: &Baseline, platform: &str, config: &Config, flags: &TestFlags) {
+    if !flags.command.is_empty() {
+        return;
+    }
+    let there: BTreeSet<String> = cases.iter().map(|case| case.name.clone()).collect();
+    let of_baseline = baseline.cases(platform).into_iter().flatten();
+    let gone = of_baseline.filter(|(name, _)| !there.contains(*name)).map(|(name, entry)| {
+        let update = rerun::with(flags, "--update", &[]);
+        let why = format!("the baseline has it, and nothing measured it; {update} takes it out if that is meant");
+        (name, why, Some(entry.figures))
+    });
+    let unlimited = config.limits.keys().filter(|name| {
+        let answers = |case: &String| config::answers_to(case).any(|answer| answer == *name);
+        !there.iter().any(answers) && !baseline.cases(platform).into_iter().flatten().any(|(case, _)| answers(case))
+    });
+    let unlimited = unlimited.map(|name| {
+        let file = flags.file.display();
+        (name, format!("{file} limits it, and nothing measured it; remove it there if that is meant"), None)
+    });
+    let gone: Vec<_> = gone.chain(unlimited).filter(|(name, ..)| wanted(&flags.filters, name)).collect();
+    for (name, why, figures) in gone {
+        cases.push(Judged {
+            name: name.clone(),
+            verdict: Verdict::Broken,
+            why: Some(why),
+            measured: None,
+            baseline: figures,
+            checks: Vec::new(),
+            unstable: false,
+            scale: None,
+            warnings: Vec::new(),
+            explanation: None,
+            between_runs: None,
+            alone: false,
+            program: None,
+        });
+    }
+}

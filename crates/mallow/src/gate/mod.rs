@@ -1,0 +1,25 @@
+//! `mallow test`: a gate on allocations.
+
+mod baseline;
+mod bounds;
+mod command;
+mod config;
+mod config_file;
+mod explanation;
+mod go_benchmarks;
+mod import;
+mod judgement;
+mod outcome;
+mod outputs;
+mod package;
+mod replacement;
+mod rerun;
+mod runner;
+mod selection;
+mod stack_table;
+mod swiftnio;
+mod text;
+mod unique_map;
+mod update;
+
+pub use command::run;

@@ -1,0 +1,56 @@
+//! What running a case brings: its figures, its stacks and their reasons.
+
+use mallow_report::analysis::gate::{Measured, Scale, SiteCount};
+use serde::Serialize;
+
+/// A case, run.
+#[derive(Debug)]
+pub struct Ran {
+    /// Its name.
+    pub name: String,
+    /// Index of its program.
+    pub program: usize,
+    /// What was counted, or why it cannot be judged.
+    pub measured: Result<Measured, String>,
+    /// What two numbers of operations tell.
+    pub scale: Option<Scale>,
+    /// What a reader of the figures must know.
+    pub warnings: Vec<String>,
+}
+
+/// The stacks of one run of a case.
+#[derive(Debug, Default)]
+pub struct CaseStacks {
+    /// Each with what it allocates.
+    pub sites: Vec<SiteCount>,
+    /// Why they allocate, where that is known.
+    pub reasons: Vec<Reason>,
+}
+
+/// An allocation of a benchmark, and why it is one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Reason {
+    /// Its stack in the explanation.
+    #[serde(skip)]
+    pub stack: Vec<String>,
+    /// `stream.go:26`.
+    pub place: String,
+    /// By operation.
+    pub allocations: f64,
+    /// What is allocated.
+    pub what: String,
+    /// Why; empty where nobody knows.
+    pub reason: String,
+    /// The way to the heap, a step each.
+    pub steps: Vec<String>,
+    /// What may be done.
+    pub suggestion: Option<String>,
+}
+
+impl Reason {
+    /// What is allocated, and why.
+    pub fn line(&self) -> String {
+        let reason = if self.reason.is_empty() { "nobody says why" } else { &self.reason };
+        format!("{}: {reason}", self.what)
+    }
+}

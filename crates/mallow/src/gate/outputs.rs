@@ -1,0 +1,333 @@
+//! What `mallow test` writes for other programs: JUnit XML, Markdown, GitHub annotations, SARIF.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use mallow_report::analysis::gate::{Check, Metric, Verdict, telling};
+use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
+use serde_json::Value;
+
+use super::judgement::{Judged, Report};
+use super::outcome::Reason;
+use super::text::{self, amount};
+use crate::output::sarif::{self, Finding};
+use crate::output::text::markdown::cell;
+use crate::output::text::units::ratio;
+use crate::output::text::{Look, clean};
+
+/// One line that says why a case did not pass.
+fn reason(case: &Judged) -> String {
+    if let Some(why) = &case.why {
+        return why.clone();
+    }
+    let failed = case.checks.iter().filter(|check| check.verdict == case.verdict);
+    failed.map(told).collect::<Vec<_>>().join("; ")
+}
+
+fn told(check: &Check) -> String {
+    let figure = check.figure.map(|n| n.to_string()).unwrap_or_default();
+    let bound = if check.verdict == Verdict::Improved { check.lowest } else { check.highest };
+    match bound {
+        Some(bound) => format!("{}: {figure}, allowed {bound}", check.metric.key()),
+        None => format!("{}: {figure}", check.metric.key()),
+    }
+}
+
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Passed => "passed",
+        Verdict::Improved => "improved",
+        Verdict::Regressed => "regressed",
+        Verdict::Broken => "broken",
+    }
+}
+
+/// The stacks that changed, one after another.
+fn stacks(case: &Judged) -> String {
+    let mut out = String::new();
+    for difference in case.explanation.iter().flat_map(|e| &e.differences).take(20) {
+        // Writing into a string cannot fail.
+        let _ = writeln!(out, "{:+} allocations, {:+} bytes", difference.allocations(), difference.bytes());
+        for shown in telling(&difference.stack) {
+            let _ = writeln!(out, "    {}", clean(shown.step));
+        }
+    }
+    out
+}
+
+/// A report that CI servers read: <https://github.com/testmoapp/junitxml> describes it.
+pub fn junit(report: &Report) -> Result<String, String> {
+    let mut suite = TestSuite::new(format!("mallow on {}", report.platform));
+    for case in &report.cases {
+        let mut status = match case.verdict {
+            Verdict::Passed => TestCaseStatus::success(),
+            Verdict::Broken => TestCaseStatus::non_success(NonSuccessKind::Error),
+            Verdict::Improved | Verdict::Regressed => TestCaseStatus::non_success(NonSuccessKind::Failure),
+        };
+        if case.verdict != Verdict::Passed {
+            status.set_message(clean(&reason(case)).into_owned());
+            status.set_type(word(case.verdict));
+            status.set_description(stacks(case));
+        }
+        let mut test = TestCase::new(clean(&case.name).into_owned(), status);
+        test.set_classname("mallow");
+        test.set_time(Duration::ZERO);
+        if let Some(measured) = &case.measured {
+            let lines = Metric::ALL.into_iter().filter_map(|metric| {
+                Some(format!("{}.{}: {}", clean(&case.name), metric.key(), measured.figures.get(metric)?))
+            });
+            test.set_system_out(lines.collect::<Vec<_>>().join("\n"));
+        }
+        suite.add_test_case(test);
+    }
+    let mut junit = quick_junit::Report::new("mallow test");
+    junit.add_test_suite(suite);
+    junit.to_string().map_err(|error| error.to_string())
+}
+
+/// A summary for a pull request or a job.
+pub fn markdown(report: &Report) -> String {
+    let mut out = format!("### Allocations: {}\n\n", word(report.verdict));
+    out.push_str("| | case | allocations | baseline | change | per op |\n| --- | --- | ---: | ---: | ---: | ---: |\n");
+    for case in &report.cases {
+        let now = case.measured.as_ref().map(|measured| measured.figures);
+        let number = |n: Option<i64>| n.map(|n| n.to_string()).unwrap_or_default();
+        let change = now.zip(case.baseline).map(|(now, before)| now.total_allocations - before.total_allocations);
+        let per_op = case.scale.map(|scale| scale.allocations_per_op);
+        let per_op = per_op.or(now.and_then(|figures| figures.allocations_per_op()));
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | {} |",
+            word(case.verdict),
+            cell(&case.name),
+            number(now.map(|figures| figures.total_allocations)),
+            number(case.baseline.map(|figures| figures.total_allocations)),
+            change.filter(|n| *n != 0).map(|n| format!("{n:+}")).unwrap_or_default(),
+            per_op.map(ratio).unwrap_or_default(),
+        );
+    }
+    for case in report.cases.iter().filter(|case| case.verdict != Verdict::Passed) {
+        let _ = writeln!(out, "\n**{}** {}: {}", cell(&case.name), word(case.verdict), cell(&reason(case)));
+        for difference in case.explanation.iter().flat_map(|e| &e.differences).take(10) {
+            let steps = telling(&difference.stack);
+            let steps: Vec<_> =
+                steps.iter().take(6).map(|step| cell(&text::shown(step.step, &Look::default()))).collect();
+            let (amount, unit) = amount(difference.allocations(), difference.bytes());
+            let _ = writeln!(out, "- {amount} {unit}: {}", steps.join(" ← "));
+        }
+    }
+    let _ = writeln!(out, "\n{}", cell(&report.platform));
+    out
+}
+
+/// A line of a source of the project, and what its stacks have more than before.
+struct Change<'a> {
+    file: &'a str,
+    line: u32,
+    allocations: i64,
+    bytes: i64,
+    reasons: Vec<String>,
+}
+
+impl Change<'_> {
+    fn told(&self, case: &str) -> String {
+        let (amount, unit) = amount(self.allocations, self.bytes);
+        let reasons = if self.reasons.is_empty() { String::new() } else { format!(": {}", self.reasons.join("; ")) };
+        format!("{amount} {unit} in {case}{reasons}")
+    }
+}
+
+/// What changed in a case, by line: of each stack the first one that lies in the project. The largest first.
+fn changes<'a>(case: &'a Judged, root: &Path) -> Vec<Change<'a>> {
+    let mut changes: Vec<Change> = Vec::new();
+    for difference in case.explanation.iter().flat_map(|e| &e.differences) {
+        let place = difference.stack.iter().find_map(|step| {
+            let (file, line) = step.strip_suffix(')')?.rsplit_once(" (")?.1.rsplit_once(':')?;
+            root.join(file).is_file().then_some((file, line.parse().ok()?))
+        });
+        let Some((file, line)) = place else { continue };
+        let (allocations, bytes) = (difference.allocations(), difference.bytes());
+        let told = case.explanation.iter().flat_map(|e| &e.reasons).filter(|told| told.stack == difference.stack);
+        let reasons = told.map(Reason::line);
+        match changes.iter_mut().find(|change| (change.file, change.line) == (file, line)) {
+            Some(change) => {
+                change.allocations += allocations;
+                change.bytes += bytes;
+                change.reasons.extend(reasons);
+            }
+            None => changes.push(Change { file, line, allocations, bytes, reasons: reasons.collect() }),
+        }
+    }
+    changes.sort_by_key(|change| std::cmp::Reverse((change.allocations.abs(), change.bytes.abs())));
+    changes.truncate(10);
+    changes
+}
+
+/// Workflow commands: GitHub shows them at their lines.
+pub fn github(report: &Report) -> String {
+    // https://docs.github.com/actions/reference/workflow-commands-for-github-actions: % and line ends are escaped, and
+    // in properties : and , too.
+    let data = |text: &str| clean(text).replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
+    let property = |text: &str| data(text).replace(':', "%3A").replace(',', "%2C");
+    let mut out = String::new();
+    for case in report.cases.iter().filter(|case| case.verdict != Verdict::Passed) {
+        let command = if case.verdict == Verdict::Improved { "notice" } else { "error" };
+        let title = property(&format!("{} {}", case.name, word(case.verdict)));
+        let _ = writeln!(out, "::{command} title={title}::{}", data(&reason(case)));
+        for change in changes(case, &report.root) {
+            let (file, line, text) = (property(change.file), change.line, data(&change.told(&case.name)));
+            let _ = writeln!(out, "::{command} file={file},line={line},title={title}::{text}");
+        }
+    }
+    out
+}
+
+/// SARIF, for code scanning.
+pub fn sarif(report: &Report) -> Value {
+    let cases = report.file.to_string_lossy();
+    let finding = |case: &Judged, message: String, (file, line): (&str, u32)| Finding {
+        rule: word(case.verdict),
+        level: if case.verdict == Verdict::Improved { "note" } else { "error" },
+        message,
+        file: file.to_owned(),
+        line,
+        column: 0,
+    };
+    let failed = report.cases.iter().filter(|case| case.verdict != Verdict::Passed);
+    let findings = failed.flat_map(|case| {
+        let changes = changes(case, &report.root);
+        // What has no place of its own is where the cases are.
+        let first = changes.first().map_or((&*cases, 1), |change| (change.file, change.line));
+        let whole = finding(case, format!("{}: {}", case.name, reason(case)), first);
+        let placed = changes.iter().map(|at| finding(case, at.told(&case.name), (at.file, at.line)));
+        std::iter::once(whole).chain(placed).collect::<Vec<_>>()
+    });
+    let findings: Vec<Finding> = findings.collect();
+    let rules = [Verdict::Improved, Verdict::Regressed, Verdict::Broken]
+        .map(|verdict| (word(verdict), format!("A case {}", word(verdict))));
+    sarif::document(&rules, &findings)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use mallow_report::analysis::gate::{Change, Difference, Figures, Measured, Run, places};
+
+    use super::*;
+    use crate::gate::explanation::Explanation;
+
+    fn report() -> Report {
+        let figures = |n| Figures { total_allocations: n, operations: 10, ..Figures::default() };
+        let measured = Measured { figures: figures(30), most: figures(30), runs: vec![Run::default()] };
+        let check = Check {
+            metric: Metric::TotalAllocations,
+            figure: Some(30),
+            baseline: Some(20),
+            lowest: Some(20),
+            highest: Some(20),
+            verdict: Verdict::Regressed,
+            why: None,
+        };
+        let difference = Difference {
+            change: Change::New,
+            stack: vec!["operator new".into(), "f<int> (Cargo.toml:7)".into(), "main (nowhere.c:3)".into()],
+            before: 0,
+            now: 10,
+            bytes_before: 0,
+            bytes_now: 80,
+            why: Vec::new(),
+        };
+        let case = |name: &str, verdict| Judged {
+            name: name.into(),
+            verdict,
+            why: None,
+            measured: Some(measured.clone()),
+            baseline: Some(figures(20)),
+            checks: vec![Check { verdict, ..check.clone() }],
+            unstable: false,
+            scale: None,
+            warnings: Vec::new(),
+            explanation: None,
+            between_runs: None,
+            alone: false,
+            program: Some(0),
+        };
+        let explanation = Explanation {
+            places: places(std::slice::from_ref(&difference)),
+            reasons: Vec::new(),
+            smaller: None,
+            differences: vec![difference],
+            change: 10,
+            explained: 10,
+            change_bytes: 80,
+            explained_bytes: 80,
+            without_baseline: false,
+        };
+        let broken = Judged {
+            why: Some("it | ended\nbadly: 50%".into()),
+            measured: None,
+            checks: Vec::new(),
+            ..case("b,c", Verdict::Broken)
+        };
+        let regressed = Judged { explanation: Some(explanation), ..case("a<b>", Verdict::Regressed) };
+        let cases = vec![case("fine", Verdict::Passed), regressed, broken];
+        Report {
+            platform: "linux".into(),
+            verdict: Verdict::Broken,
+            idle: false,
+            cases,
+            root: PathBuf::from("."),
+            file: "my cases.toml".into(),
+            update: "mallow test --update".into(),
+        }
+    }
+
+    #[test]
+    fn github_shows_failures_at_their_lines() {
+        insta::assert_snapshot!(github(&report()));
+    }
+
+    #[test]
+    fn stacks_through_one_line_are_one_annotation() {
+        let mut report = report();
+        let explanation = report.cases[1].explanation.as_mut().expect("an explanation");
+        let other = Difference {
+            stack: vec!["g (Cargo.toml:7)".into()],
+            now: 3,
+            bytes_now: 9,
+            ..explanation.differences[0].clone()
+        };
+        let bytes =
+            Difference { stack: vec!["h (Cargo.toml:1)".into()], before: 4, now: 4, bytes_now: 9, ..other.clone() };
+        explanation.differences.extend([other, bytes]);
+        let told = github(&report);
+        let lines: Vec<_> = told.lines().filter(|line| line.contains("file=")).collect();
+        let of = |line, text| format!("::error file=Cargo.toml,line={line},title=a<b> regressed::{text} in a<b>");
+        assert_eq!(lines, [of(7, "+13 allocations"), of(1, "+9 bytes")]);
+    }
+
+    #[test]
+    fn markdown_is_a_table_that_no_name_can_leave() {
+        insta::assert_snapshot!(markdown(&report()));
+    }
+
+    #[test]
+    fn junit_has_a_test_for_each_case() {
+        insta::assert_snapshot!(junit(&report()).expect("XML").replace(env!("CARGO_PKG_VERSION"), "X"));
+    }
+
+    #[test]
+    fn sarif_has_a_result_for_each_failure_and_each_line() {
+        let sarif = sarif(&report());
+        let results = sarif["runs"][0]["results"].as_array().expect("results");
+        let place = |r: &Value| {
+            let place = &r["locations"][0]["physicalLocation"];
+            let file = place["artifactLocation"]["uri"].as_str().unwrap_or_default();
+            format!("{} {file}:{}", r["ruleId"].as_str().unwrap_or_default(), place["region"]["startLine"])
+        };
+        let told: Vec<_> = results.iter().map(place).collect();
+        assert_eq!(told, ["regressed Cargo.toml:7", "regressed Cargo.toml:7", "broken my%20cases.toml:1"]);
+    }
+}

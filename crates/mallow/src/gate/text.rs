@@ -1,0 +1,392 @@
+//! What `mallow test` prints: the lines that scripts know, and a table for people.
+
+use mallow_report::analysis::gate::{Change, Difference, Figures, Metric, Place, Run, Verdict, telling};
+
+use super::baseline::Baseline;
+use super::config::{Benchmarks, Config, Regions};
+use super::explanation::Explanation;
+use super::judgement::{Judged, Report};
+use super::outcome::Reason;
+use super::runner;
+use super::selection::wanted;
+use crate::output::text::units::{count, fixed, ratio, signed};
+use crate::output::text::{Align, Line, Look, Page, Table, function};
+
+/// The names of the cases, as far as the file tells them.
+pub fn list(config: &Config, filters: &[String]) -> String {
+    let mut out = String::new();
+    for program in &config.programs {
+        let names = match &program.regions {
+            Regions::Named(names) => names.clone(),
+            Regions::None => program.name.iter().cloned().collect(),
+            _ if program.benchmarks.is_some() => {
+                let benchmarks = program.benchmarks.as_ref().map(Benchmarks::display).unwrap_or_default();
+                vec![format!("(the benchmarks of {benchmarks})")]
+            }
+            Regions::All | Regions::IfAny => vec![format!("(the regions of {})", runner::display(&program.command))],
+        };
+        for name in names.iter().filter(|name| wanted(filters, name)) {
+            out.push_str(&crate::output::text::clean(name));
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// All of it.
+pub fn text(report: &Report, baseline: &Baseline, verbose: bool, look: &Look) -> String {
+    // Lines for scripts are never cut to a terminal's width.
+    let mut page = Page::new(Look { width: None, ..*look });
+    for case in &report.cases {
+        lines(case, verbose, &mut page);
+    }
+    let mut page = Page::from_text(page.into_text(), *look);
+    page.gap();
+    if report.idle {
+        page.line(Line::new().warning("Nothing was counted (--no-hook): the figures mean nothing"));
+        return page.into_text();
+    }
+    table(report).onto(&mut page);
+    for case in &report.cases {
+        reasons(case, report, verbose, look, &mut page);
+    }
+    page.gap();
+    page.line(summary(report));
+    if report.cases.iter().all(|case| case.baseline.is_none()) {
+        let others: Vec<_> = baseline.platforms().filter(|platform| *platform != report.platform).collect();
+        if !others.is_empty() {
+            page.line(Line::new().faint(format!("The baseline has {}", others.join(", "))));
+        }
+    }
+    page.into_text()
+}
+
+/// `NAME.total_allocations: 75001` and its like.
+fn lines(case: &Judged, verbose: bool, page: &mut Page) {
+    if let Some(measured) = &case.measured {
+        for metric in Metric::ALL {
+            if let Some(figure) = measured.figures.get(metric) {
+                page.line(Line::new().plain(format!("{}.{}: {figure}", case.name, metric.key())));
+            }
+        }
+        if verbose {
+            let runs: Vec<_> = measured.runs.iter().map(debug_run).collect();
+            page.line(Line::new().plain(format!("DEBUG: [{}]", runs.join(", "))));
+        }
+    }
+    for warning in &case.warnings {
+        page.line(Line::new().warning(format!("WARNING: {}: {warning}", case.name)));
+    }
+}
+
+fn debug_run(run: &Run) -> String {
+    let fds = run.leaked_fds.map(|n| format!(", \"leaked_fds\": {n}")).unwrap_or_default();
+    format!(
+        "[\"remaining_allocations\": {}, \"total_allocations\": {}, \"total_allocated_bytes\": {}{fds}]",
+        run.remaining_allocations, run.total_allocations, run.total_allocated_bytes
+    )
+}
+
+fn table(report: &Report) -> Table {
+    let columns = [Align::Left, Align::Right, Align::Right, Align::Right, Align::Right, Align::Right, Align::Left];
+    let mut table = Table::new(&columns);
+    table.row(["", "allocations", "per op", "baseline", "change", "runs", "case"].map(|t| Line::new().faint(t)));
+    for case in &report.cases {
+        let figures = case.measured.as_ref().map(|measured| measured.figures);
+        let total = |figures: &Figures| figures.total_allocations;
+        let change = figures.zip(case.baseline).map(|(now, before)| total(&now) - total(&before));
+        let per_op = case.scale.map(|scale| scale.allocations_per_op);
+        let per_op = per_op.or(figures.and_then(|figures| figures.allocations_per_op()));
+        let runs = case.measured.as_ref().map(|measured| {
+            let spread = total(&measured.most) - total(&measured.figures);
+            let spread = if spread > 0 { format!(" ±{}", signed(spread)) } else { String::new() };
+            format!("{}{spread}", measured.runs.len())
+        });
+        let text = |text: Option<String>| Line::new().plain(text.unwrap_or_default());
+        table.row([
+            verdict(case.verdict),
+            text(figures.map(|figures| signed(total(&figures)))),
+            text(per_op.map(ratio)),
+            text(case.baseline.map(|figures| signed(total(&figures)))),
+            text(change.filter(|n| *n != 0).map(|n| if n > 0 { format!("+{}", count(n as u64)) } else { signed(n) })),
+            text(runs),
+            Line::new().strong(&case.name),
+        ]);
+    }
+    table
+}
+
+fn verdict(verdict: Verdict) -> Line {
+    match verdict {
+        Verdict::Passed => Line::new().plain("passed"),
+        Verdict::Improved => Line::new().warning("improved"),
+        Verdict::Regressed => Line::new().warning("regressed"),
+        Verdict::Broken => Line::new().warning("broken"),
+    }
+}
+
+/// What did not pass, and why.
+fn reasons(case: &Judged, report: &Report, verbose: bool, look: &Look, page: &mut Page) {
+    let told = case.checks.iter().filter(|check| check.verdict != Verdict::Passed || check.why.is_some());
+    if case.why.is_none() && told.clone().count() == 0 && !case.unstable && case.explanation.is_none() {
+        return;
+    }
+    page.gap();
+    page.line(Line::new().strong(&case.name).plain(" ").then(verdict(case.verdict)));
+    if let Some(why) = &case.why {
+        page.line(Line::new().plain(format!("  {why}")));
+    }
+    for check in told.filter(|check| check.verdict != Verdict::Broken) {
+        let figure = check.figure.map(signed).unwrap_or_default();
+        let allowed = match (check.lowest, check.highest) {
+            (Some(low), Some(high)) if low < high => format!(", allowed {} to {}", signed(low), signed(high)),
+            (_, Some(high)) => format!(", allowed {}", signed(high)),
+            _ => String::new(),
+        };
+        let why = check.why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+        page.line(Line::new().plain(format!("  {}: {figure}{allowed}{why}", check.metric.key())));
+    }
+    let by_limit = case.alone || case.baseline.is_none();
+    if case.verdict == Verdict::Improved && by_limit {
+        page.line(Line::new().plain(format!("  lower its limits in {}", report.file.display())));
+    } else if case.verdict == Verdict::Improved {
+        page.line(
+            Line::new().plain(format!("  lower the baseline: {}, or --ratchet for what is lower alone", report.update)),
+        );
+    }
+    if let (true, Some(measured)) = (case.unstable, &case.measured) {
+        let (least, most) = (measured.figures, measured.most);
+        let differ = Metric::ALL.into_iter().filter(|&m| least.get(m) != most.get(m)).map(|m| {
+            let number = |figures: &Figures| signed(figures.get(m).unwrap_or_default());
+            format!("{} {} to {}", m.key(), number(&least), number(&most))
+        });
+        let differ: Vec<_> = differ.collect();
+        page.line(Line::new().plain("  ").warning(format!("unstable: runs disagree: {}", differ.join(", "))));
+        if case.between_runs.is_none() {
+            page.line(Line::new().faint("  --explain shows the stacks that differ between runs"));
+        }
+    }
+    if let Some(scale) = case.scale {
+        page.line(Line::new().plain(format!(
+            "  {} allocations and {} bytes per op, {} allocations before the first",
+            ratio(scale.allocations_per_op),
+            fixed(scale.bytes_per_op, 1),
+            fixed(scale.setup_allocations, 0)
+        )));
+    }
+    let operations = case.measured.as_ref().map_or(0, |measured| measured.figures.operations);
+    let mut stacks = Stacks { operations, verbose, compared: true, look, page };
+    if let Some(explanation) = &case.explanation {
+        stacks.compared = !explanation.without_baseline;
+        if explanation.without_baseline {
+            nothing_to_compare_with(case, &report.update, stacks.page);
+        }
+        stacks.of(explanation);
+        stacks.compared = true;
+    }
+    match &case.between_runs {
+        Some(Some(differences)) => {
+            stacks.page.line(Line::new().faint("  From the run with the fewest allocations to the one with the most:"));
+            stacks.list(differences);
+        }
+        Some(None) => stacks.page.line(Line::new().faint("  Run with stacks, all runs agree")),
+        None => {}
+    }
+}
+
+/// Stacks without others beside them: which of them are too many, nobody knows.
+fn nothing_to_compare_with(case: &Judged, update: &str, page: &mut Page) {
+    if case.baseline.is_some() {
+        page.line(Line::new().faint("  The baseline holds no stacks: these are all that allocate now"));
+        return;
+    }
+    let total = case.checks.iter().find(|check| check.metric == Metric::TotalAllocations);
+    let excess =
+        total.and_then(|check| Some(check.figure?.saturating_sub(check.highest?))).filter(|excess| *excess > 0);
+    let line = match excess {
+        Some(excess) => {
+            let excess = signed(excess);
+            format!(
+                "  {excess} allocations above the limit; nothing to compare with: the stacks that allocate the most"
+            )
+        }
+        None => "  Nothing to compare with: these are all that allocate now".to_owned(),
+    };
+    page.line(Line::new().plain(line));
+    page.line(Line::new().faint(format!("  {update} keeps the stacks of a good build, to compare with")));
+}
+
+/// Functions of a stack that are shown.
+const FRAMES: usize = 8;
+/// Stacks that are shown.
+const STACKS: usize = 10;
+/// Lines of the program that are shown before them.
+const PLACES: usize = 5;
+
+fn plus(n: i64) -> &'static str {
+    if n > 0 { "+" } else { "" }
+}
+
+/// A number with its sign.
+fn more(n: i64) -> String {
+    format!("{}{}", plus(n), signed(n))
+}
+
+/// How much more, and of what: bytes where allocations are as many.
+pub fn amount(allocations: i64, bytes: i64) -> (String, &'static str) {
+    match allocations {
+        0 => (more(bytes), "bytes"),
+        _ => (more(allocations), "allocations"),
+    }
+}
+
+/// Shows the stacks of a case.
+struct Stacks<'a> {
+    operations: u64,
+    /// All of them, and all of their functions.
+    verbose: bool,
+    /// There are others beside them.
+    compared: bool,
+    look: &'a Look,
+    page: &'a mut Page,
+}
+
+impl Stacks<'_> {
+    fn of(&mut self, explanation: &Explanation) {
+        let sum = explanation.smaller.filter(|smaller| smaller.allocations() != 0 || smaller.bytes() != 0);
+        if self.compared && explanation.differences.is_empty() && sum.is_none() {
+            self.page.line(Line::new().plain("  No stack differs from the baseline's"));
+        }
+        // Stacks of one line, which everything goes through, are told first as what they are together.
+        if explanation.places.iter().any(|place| place.stacks > 1) {
+            for place in explanation.places.iter().take(PLACES) {
+                self.place(place);
+            }
+        }
+        self.list(&explanation.differences);
+        if let Some(sum) = sum {
+            let (amount, unit) = amount(sum.allocations(), sum.bytes());
+            let (before, now) = (count(sum.stacks_before), count(sum.stacks_now));
+            self.page.line(Line::new().plain("  ").strong(amount).plain(format!(
+                " {unit} in stacks too small for the baseline to keep one by one, {before} → {now} stacks"
+            )));
+        }
+        self.reasons(&explanation.reasons);
+        if !explanation.without_baseline {
+            let line = format!(
+                "  The stacks explain {} of {} allocations, {} of {} bytes",
+                signed(explanation.explained),
+                signed(explanation.change),
+                signed(explanation.explained_bytes),
+                signed(explanation.change_bytes),
+            );
+            self.page.line(Line::new().faint(line));
+        }
+    }
+
+    /// Why the compiler, or the runtime, allocates what there is more of.
+    fn reasons(&mut self, reasons: &[Reason]) {
+        for told in reasons.iter().take(if self.verbose { reasons.len() } else { STACKS }) {
+            self.page.line(Line::new().plain("  ").plain(&told.place).plain("  ").strong(told.line()));
+            for (label, text) in [
+                ("way", Some(told.steps.join(" → ")).filter(|way| !way.is_empty())),
+                ("suggestion", told.suggestion.clone()),
+            ] {
+                if let Some(text) = text {
+                    self.page.hanging(Line::new().faint(format!("      {label:<12}")), &text);
+                }
+            }
+        }
+    }
+
+    fn place(&mut self, place: &Place) {
+        let stacks = if place.stacks == 1 { "1 stack".to_owned() } else { format!("{} stacks", place.stacks) };
+        let mut amount = amount(place.allocations, place.bytes);
+        if !self.compared {
+            amount.0 = amount.0.trim_start_matches('+').to_owned();
+        }
+        let line = Line::new().plain("  ").strong(format!("{:>8}", amount.0)).plain(format!(" {}, ", amount.1));
+        self.page.line(line.plain(shown(&place.function, self.look)).faint(format!(", {stacks}")));
+    }
+
+    fn list(&mut self, differences: &[Difference]) {
+        let limit = if self.verbose { differences.len() } else { STACKS };
+        for difference in differences.iter().take(limit) {
+            self.one(difference);
+        }
+        if differences.len() > limit {
+            let rest = &differences[limit..];
+            let sum: i64 = rest.iter().map(Difference::allocations).sum();
+            let text = format!("  and {} more stacks, {} allocations; -v shows them", rest.len(), signed(sum));
+            self.page.line(Line::new().faint(text));
+        }
+    }
+
+    fn one(&mut self, difference: &Difference) {
+        let (change, bytes) = (difference.allocations(), difference.bytes());
+        let per_op = match self.operations {
+            0 => String::new(),
+            operations => format!(" ({}{} per op)", plus(change), ratio(change as f64 / operations as f64)),
+        };
+        let word = match difference.change {
+            Change::New => "new",
+            Change::Gone => "gone",
+            Change::Changed => "changed",
+        };
+        let (now, before) = (count(difference.now), count(difference.before));
+        if !self.compared {
+            let rest = format!(" allocations{}, {} bytes", per_op.replace('+', ""), count(difference.bytes_now));
+            self.page.line(Line::new().plain("  ").strong(count(difference.now)).plain(rest));
+            return self.steps(difference);
+        }
+        let (first, rest) = match change {
+            0 => (more(bytes), format!(" bytes in {now} allocations, ")),
+            _ => (more(change), format!(" allocations{per_op}, {before} → {now}, {} bytes, ", more(bytes))),
+        };
+        self.page.line(Line::new().plain("  ").strong(first).plain(rest).strong(word));
+        self.steps(difference);
+    }
+
+    fn steps(&mut self, difference: &Difference) {
+        if self.verbose {
+            for step in &difference.stack {
+                self.page.line(Line::new().plain(format!("      {}", shown(step, self.look))));
+            }
+            return;
+        }
+        let steps = telling(&difference.stack);
+        for step in steps.iter().take(FRAMES) {
+            let mut line = Line::new().plain(format!("      {}", shown(step.step, self.look)));
+            if step.within > 0 {
+                line = line.faint(format!(" and {} within it", step.within));
+            }
+            if step.times > 1 {
+                line = line.faint(format!(" ×{}", step.times));
+            }
+            self.page.line(line);
+        }
+        if steps.len() > FRAMES {
+            self.page.line(Line::new().faint(format!("      … {} more", steps.len() - FRAMES)));
+        }
+    }
+}
+
+/// A step with a name that people read.
+pub fn shown(step: &str, look: &Look) -> String {
+    match step.strip_suffix(')').and_then(|_| step.rfind(" (")) {
+        Some(at) if step[at..].contains(':') => format!("{}{}", function(&step[..at], look), &step[at..]),
+        _ => function(step, look),
+    }
+}
+
+fn summary(report: &Report) -> Line {
+    let of = |verdict| report.cases.iter().filter(|case| case.verdict == verdict).count();
+    let told = [
+        (Verdict::Passed, "passed"),
+        (Verdict::Improved, "improved"),
+        (Verdict::Regressed, "regressed"),
+        (Verdict::Broken, "broken"),
+    ];
+    let parts: Vec<_> = told.iter().filter(|(v, _)| of(*v) > 0).map(|(v, word)| format!("{} {word}", of(*v))).collect();
+    Line::new().strong(parts.join(", ")).faint(format!("  on {}", report.platform))
+}

@@ -1,0 +1,197 @@
+//! `mallow test --update` and `--ratchet`: figures, their tolerance and stacks become the baseline.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use mallow_report::analysis::gate::{Figures, Measured, Metric, Tolerance, Verdict};
+
+use super::baseline::{Baseline, Entry};
+use super::config::{Config, Regions};
+use super::explanation;
+use super::judgement::Judged;
+use super::outcome::CaseStacks;
+use super::runner::{self, How};
+use super::selection;
+use crate::flags::TestFlags;
+use crate::output::text::units::{count, signed};
+
+/// What becomes of a baseline: cases by what was done with them.
+#[derive(Debug, Default)]
+pub struct Updated {
+    added: Vec<String>,
+    changed: Vec<String>,
+    removed: Vec<String>,
+    tolerances: Vec<String>,
+    /// It was of an older version.
+    rewritten: bool,
+}
+
+impl Updated {
+    /// True where there is nothing to write.
+    pub fn is_none(&self) -> bool {
+        self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty() && !self.rewritten
+    }
+
+    /// What was written, in one line or a few.
+    pub fn lines(&self, path: &Path) -> Vec<String> {
+        /// So many cases are named.
+        const NAMED: usize = 5;
+        if self.is_none() {
+            return vec![format!("{} stays as it is", path.display())];
+        }
+        let kinds = [("added", &self.added), ("changed", &self.changed), ("removed", &self.removed)];
+        let kinds = kinds.iter().filter(|(_, names)| !names.is_empty()).map(|(done, names)| {
+            let more = if names.len() > NAMED { format!(", and {} more", names.len() - NAMED) } else { String::new() };
+            format!("{done} {}{more}", names.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", "))
+        });
+        let mut kinds: Vec<String> = kinds.collect();
+        if self.rewritten {
+            kinds.push("in the form of this version".to_owned());
+        }
+        let first = format!("wrote {}: {}", path.display(), kinds.join("; "));
+        std::iter::once(first).chain(self.tolerances.iter().cloned()).collect()
+    }
+}
+
+/// Takes cases out of the baseline that are no more. Only where all cases were measured: of a program that failed nobody
+/// knows which it has.
+pub fn prune(baseline: &mut Baseline, cases: &[Judged], platform: &str, flags: &TestFlags) -> Updated {
+    let all = flags.command.is_empty() && flags.filters.is_empty() && cases.iter().all(|case| case.measured.is_some());
+    let mut updated = Updated { rewritten: baseline.older(), ..Updated::default() };
+    if all && !cases.is_empty() {
+        let there: BTreeSet<&str> = cases.iter().map(|case| case.name.as_str()).collect();
+        updated.removed = baseline.retain(platform, |case| there.contains(case));
+    }
+    updated
+}
+
+/// Measures once more the programs of which runs disagreed: what differs from process to process is seen only so.
+pub fn measure_again(cases: &mut [Judged], config: &Config) {
+    let unstable: BTreeSet<usize> = cases.iter().filter(|case| case.unstable).filter_map(|case| case.program).collect();
+    for index in unstable {
+        let program = &config.programs[index];
+        // Runs of a whole command are processes of their own.
+        if program.benchmarks.is_some() || program.regions == Regions::None {
+            continue;
+        }
+        for again in runner::run(index, program, How { idle: false }) {
+            let same = |case: &&mut Judged| case.program == Some(index) && case.name == again.name;
+            let Some(case) = cases.iter_mut().find(same) else { continue };
+            if let (Some(measured), Ok(again)) = (&mut case.measured, again.measured)
+                && let Some(both) = Measured::of(&[&measured.runs[..], &again.runs[..]].concat())
+            {
+                *measured = both;
+            }
+        }
+    }
+}
+
+/// Takes figures into the baseline. Broken cases stay as they are, and broken, unless all that they lacked was a baseline.
+pub fn update(
+    baseline: &mut Baseline,
+    platform: &str,
+    cases: &mut [Judged],
+    config: &Config,
+    flags: &TestFlags,
+    updated: &mut Updated,
+) {
+    for case in cases {
+        let (Some(measured), Some(program)) = (&case.measured, case.program) else { continue };
+        let program = &config.programs[program];
+        let old = baseline.cases(platform).and_then(|cases| cases.get(&case.name)).cloned();
+        let mut figures = measured.figures;
+        if figures.remaining_allocations < 0 || figures.leaked_fds.is_some_and(|n| n < 0) {
+            continue;
+        }
+        let mut tolerance = Tolerance::of(measured);
+        let made_by = (program.regions == Regions::All && program.benchmarks.is_none())
+            .then(|| selection::program_name(&program.command));
+        if flags.ratchet {
+            let Some(old) = &old else { continue };
+            figures = lower(&old.figures, &figures, &old.tolerance);
+            tolerance = old.tolerance;
+        }
+        let kept = old.as_ref().is_some_and(|old| match flags.ratchet {
+            true => old.figures == figures,
+            // Figures that stay as they are keep their stacks, unless there are none.
+            false => stays(old, &figures, &tolerance) && old.program == made_by && !old.stacks.is_empty(),
+        });
+        if !kept {
+            if !tolerance.is_none() && !flags.ratchet {
+                updated.tolerances.push(tolerance_line(&case.name, measured, &tolerance));
+            }
+            let found = explanation::stacks(program, &case.name, &config.root).unwrap_or_else(|why| {
+                case.warnings.push(format!("{why}; the baseline has its figures alone"));
+                CaseStacks::default()
+            });
+            let entry = Entry { figures, tolerance, program: made_by, ..Entry::default() };
+            baseline.set(platform, &case.name, entry.with_stacks(found.sites));
+            if old.is_some() { &mut updated.changed } else { &mut updated.added }.push(case.name.clone());
+        }
+        // Limits that alone judge are not those of the baseline.
+        if !case.alone && (flags.update || case.verdict == Verdict::Improved) {
+            case.baseline = Some(figures);
+            case.verdict = Verdict::Passed;
+            case.why = None;
+            case.checks.clear();
+        }
+    }
+}
+
+/// True where an entry says of these runs all that there is to say: an update that changes nothing is nothing to review.
+fn stays(old: &Entry, figures: &Figures, tolerance: &Tolerance) -> bool {
+    let covered = !tolerance.is_none()
+        && Metric::ALL.into_iter().all(|metric| tolerance.get(metric) <= old.tolerance.get(metric))
+        && old.tolerance.covers(&old.figures, figures);
+    covered || (old.figures == *figures && old.tolerance == *tolerance)
+}
+
+/// The lower of each figure; what is within the tolerance is as low as it was.
+fn lower(old: &Figures, new: &Figures, tolerance: &Tolerance) -> Figures {
+    let mut figures = *old;
+    for metric in Metric::ALL {
+        if let (Some(old), Some(new)) = (old.get(metric), new.get(metric)) {
+            let most = i64::try_from(tolerance.get(metric)).unwrap_or(i64::MAX);
+            figures.set(metric, Some(if new < old.saturating_sub(most) { new } else { old }));
+        }
+    }
+    if old.leaked_fds.is_none() {
+        figures.leaked_fds = new.leaked_fds;
+    }
+    figures
+}
+
+/// What is tolerated, and why.
+fn tolerance_line(case: &str, measured: &Measured, tolerance: &Tolerance) -> String {
+    let of = |metric: Metric| {
+        let [least, most] = [&measured.figures, &measured.most].map(|figures| figures.get(metric).unwrap_or_default());
+        let (key, least, most) = (metric.key(), signed(least), signed(most));
+        format!("{key} {least} ±{} (runs {least} to {most})", count(tolerance.get(metric)))
+    };
+    let metrics = Metric::ALL.into_iter().filter(|metric| tolerance.get(*metric) > 0).map(of);
+    format!("tolerance of {case}: {}", metrics.collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratchet_lowers_what_is_below_the_tolerance() {
+        let figures = |allocations, remaining, fds| Figures {
+            total_allocations: allocations,
+            remaining_allocations: remaining,
+            leaked_fds: fds,
+            ..Figures::default()
+        };
+        let tolerance = Tolerance { total_allocations: 5, total_allocated_bytes: 0 };
+        let old = figures(100, 2, None);
+        for (new, expected) in [
+            (figures(95, 3, Some(1)), figures(100, 2, Some(1))),
+            (figures(94, 1, None), figures(94, 1, None)),
+            (figures(101, 0, None), figures(100, 0, None)),
+        ] {
+            assert_eq!(lower(&old, &new, &tolerance), expected);
+        }
+    }
+}

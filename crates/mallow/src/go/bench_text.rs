@@ -1,0 +1,231 @@
+//! `mallow go bench` for people.
+
+use mallow_golang::join::{Explained, Source};
+
+use super::bench_document::GoBench;
+use super::measurement::Measured;
+use crate::flags::ViewFlags;
+use crate::output::text::units::{count, of};
+use crate::output::text::{Align, Line, Look, Page, Table};
+
+/// Lines of a benchmark, where the number is not said.
+const LINES: usize = 12;
+/// Callers of a line in a library.
+const CALLERS: usize = 2;
+/// What is less often than once in so many operations is noise.
+const LEAST: f64 = 0.005;
+
+pub fn text(report: &GoBench, view: &ViewFlags, look: &Look) -> String {
+    let mut page = Page::new(*look);
+    page.line(
+        Line::new().strong("Benchmarks").plain(format!(" with {}; each line that allocates, by operation", report.go)),
+    );
+    for package in &report.packages {
+        page.gap();
+        page.line(Line::new().strong(&package.package));
+        let mut table = Table::new(&[Align::Left, Align::Right, Align::Right, Align::Right]);
+        for measured in &package.benchmarks {
+            table.row([
+                Line::new().strong(&measured.name),
+                Line::new().plain(format!("{} ns/op", time(measured.ns_per_op))),
+                Line::new().plain(format!("{} B/op", number(measured.bytes_per_op))),
+                Line::new().plain(format!("{} allocs/op", number(measured.allocs_per_op))),
+            ]);
+        }
+        table.onto(&mut page);
+        for measured in package.benchmarks.iter().filter(|measured| is_told(measured)) {
+            page.gap();
+            page.line(Line::new().plain("  ").strong(&measured.name));
+            benchmark(measured, view.limit(LINES), look, &mut page);
+        }
+        if let Some(error) = &package.error {
+            page.line(Line::new().plain("  ").warning(error));
+        }
+    }
+    page.into_text()
+}
+
+/// There is more to say of it than its figures.
+fn is_told(measured: &Measured) -> bool {
+    measured.error.is_some() || measured.allocs_per_op >= 1.0 || measured.lines.iter().any(is_seen)
+}
+
+/// It happens often enough, or has bytes enough.
+fn is_seen(line: &Explained) -> bool {
+    line.allocation.allocations >= LEAST || line.allocation.bytes >= 1.0
+}
+
+fn benchmark(measured: &Measured, limit: usize, look: &Look, page: &mut Page) {
+    if let Some(error) = &measured.error {
+        page.line(Line::new().plain("    ").warning(format!("its allocations could not be counted: {error}")));
+        return;
+    }
+    let shown: Vec<&Explained> = measured.lines.iter().filter(|line| is_seen(line)).take(limit).collect();
+    let cells = |line: &Explained| [number(line.allocation.allocations), number(line.allocation.bytes)];
+    let indent = match shown.is_empty() {
+        true => 0,
+        false => rows(shown.iter().copied(), ["allocs/op", "B/op"], cells, look, page),
+    };
+    let rest = &measured.lines[shown.len().min(measured.lines.len())..];
+    let sum: f64 = rest.iter().map(|line| line.allocation.allocations).sum();
+    if sum >= LEAST {
+        let more = if rest.len() + shown.len() > limit { "; --limit 0 shows all" } else { "" };
+        page.line(Line::new().faint(format!(
+            "{}and {} more, {} allocs/op{more}",
+            " ".repeat(indent),
+            of(rest.len() as u64, "line"),
+            number(sum)
+        )));
+    }
+    for told in reconciled(measured) {
+        page.hanging(Line::new().plain("  "), &told);
+    }
+}
+
+/// Lines with their numbers, what is allocated there, and why. Says how wide the numbers are.
+pub fn rows<'a, const N: usize>(
+    lines: impl IntoIterator<Item = &'a Explained>,
+    titles: [&str; N],
+    cells: impl Fn(&Explained) -> [String; N],
+    look: &Look,
+    page: &mut Page,
+) -> usize {
+    let rows: Vec<(&Explained, [String; N])> = lines.into_iter().map(|line| (line, cells(line))).collect();
+    let width = |column: usize| {
+        let of_rows = rows.iter().map(|(_, cells)| cells[column].chars().count());
+        of_rows.chain([titles[column].len()]).max().unwrap_or(0)
+    };
+    let widths: [usize; N] = std::array::from_fn(width);
+    let row = |cells: [&str; N]| {
+        let padded = cells.iter().zip(widths).map(|(cell, width)| format!("  {cell:>width$}"));
+        padded.collect::<String>() + "  "
+    };
+    page.line(Line::new().faint(row(titles)));
+    let indent = row([""; N]).len();
+    for (line, cells) in &rows {
+        page.line(Line::new().plain(row(cells.each_ref().map(String::as_str))).then(place(line, look)));
+        explanation(line, indent + 2, look, page);
+    }
+    indent
+}
+
+/// `stream.go:9  bytes.NewBuffer, inlined into elvis.One`, and what is allocated.
+pub fn place(line: &Explained, look: &Look) -> Line {
+    let chain = &line.allocation.chain;
+    let (Some(inner), Some(outer)) = (chain.first(), chain.last()) else { return Line::new() };
+    let mut text = Line::new().strong(at(&inner.file, inner.line)).plain(" ").plain(short(&inner.function, look));
+    if chain.len() > 1 {
+        let sites: Vec<String> = chain[1..].iter().map(|place| at(&place.file, place.line)).collect();
+        text = text.faint(format!(", inlined at {} of {}", sites.join(", "), short(&outer.function, look)));
+    }
+    let once = if line.allocation.setup { " (set-up, once)" } else { "" };
+    text.plain(": ").plain(&line.explanation.what).faint(once)
+}
+
+fn explanation(line: &Explained, indent: usize, look: &Look, page: &mut Page) {
+    let told = &line.explanation;
+    let before = || Line::new().plain(" ".repeat(indent));
+    match told.source {
+        Source::None => {
+            page.line(before().warning("no reason is known: neither the compiler nor the runtime's call tells"))
+        }
+        _ => {
+            let sure = if told.one_of > 1 {
+                format!(" (the likeliest of {} on this line)", told.one_of)
+            } else {
+                String::new()
+            };
+            page.hanging(before(), &format!("{}{sure}", told.reason));
+        }
+    }
+    // One step alone is the reason again.
+    if told.steps.len() > 1 || told.source == Source::Runtime && !told.steps.is_empty() {
+        page.hanging(before(), &told.steps.join(" → "));
+    }
+    let callers: Vec<String> = line
+        .allocation
+        .callers
+        .iter()
+        .take(CALLERS)
+        .map(|caller| {
+            let place = &caller.place;
+            format!("{} {} ({})", at(&place.file, place.line), short(&place.function, look), number(caller.allocations))
+        })
+        .collect();
+    if !callers.is_empty() {
+        let more = line.allocation.callers.len().saturating_sub(CALLERS);
+        let more = if more > 0 { format!(" and {} more", count(more as u64)) } else { String::new() };
+        page.hanging(before(), &format!("called from {}{more}", callers.join(", ")));
+    }
+    if let Some(remedy) = &told.remedy {
+        page.hanging(before(), &format!("suggestion: {remedy}"));
+    }
+}
+
+/// How the lines add up to what the benchmark says.
+fn reconciled(measured: &Measured) -> Vec<String> {
+    let sums = &measured.sums;
+    let mut told = Vec::new();
+    let off = sums.counted - measured.allocs_per_op;
+    let nowhere = sums.counted - sums.on_lines;
+    let mut sum = format!("{} allocs/op on these lines", number(sums.on_lines));
+    if nowhere >= LEAST {
+        sum += &format!(", {} by the runtime for itself (goroutines, timers), on no line", number(nowhere));
+    }
+    if sums.unseen >= LEAST {
+        sum += &format!(", {} in blocks that small objects share, which no profile sees", number(sums.unseen));
+    } else if off.abs() >= 1.0 && off.abs() > 0.01 * measured.allocs_per_op {
+        sum += &format!(
+            "; the benchmark says {}: {}",
+            number(measured.allocs_per_op),
+            match off > 0.0 {
+                true => "the rest happens while its timer is stopped, or less often in longer runs",
+                false => "the rest happens once in many operations, or in other runs",
+            }
+        );
+    }
+    if sums.setup > 0.0 {
+        sum += &format!(
+            "; set-up while the timer runs, {} in all, is shared out to all operations: b.ResetTimer() after it leaves it out",
+            number(sums.setup)
+        );
+    }
+    told.push(sum);
+    if sums.shared_bytes >= 1.0 {
+        told.push(format!(
+            "{} B/op less than the blocks have: objects below 16 bytes without pointers share blocks",
+            number(sums.shared_bytes)
+        ));
+    }
+    told
+}
+
+fn at(file: &str, line: u32) -> String {
+    format!("{}:{line}", file.rsplit('/').next().unwrap_or(file))
+}
+
+/// A function without the directories of its package, unless whole names are asked for.
+pub fn short(function: &str, look: &Look) -> String {
+    if look.full_names {
+        return function.to_owned();
+    }
+    let (name, arguments) = function.split_once('[').map_or((function, ""), |(name, _)| (name, "[…]"));
+    format!("{}{arguments}", name.rsplit('/').next().unwrap_or(name))
+}
+
+/// With two digits behind the point where it is no whole number.
+pub fn number(value: f64) -> String {
+    if value.round() >= 1000.0 || (value - value.round()).abs() < 0.005 {
+        return count(value.round().max(0.0) as u64);
+    }
+    format!("{value:.2}")
+}
+
+/// Nanoseconds with three digits that matter.
+fn time(ns: f64) -> String {
+    match ns {
+        ns if ns >= 100.0 => count(ns.round() as u64),
+        ns if ns >= 10.0 => format!("{ns:.1}"),
+        ns => format!("{ns:.2}"),
+    }
+}

@@ -1,0 +1,69 @@
+//! What `mallow go escape` shows: as JSON, SARIF and text.
+
+use std::path::Path;
+
+use mallow_golang::escape::{Comparison, Escapes, Ranked, Site, compare};
+use serde::Serialize;
+
+use crate::output::sarif::{self, Finding};
+use crate::output::stdio;
+
+/// What is shown.
+#[derive(Debug, Serialize)]
+pub struct EscapeDocument {
+    /// What is in the heap.
+    #[serde(flatten)]
+    pub escapes: Escapes,
+    /// How much of a profile belongs to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Ranked>,
+    /// What is compared with: a revision, or a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
+    /// What differs from that.
+    #[serde(flatten)]
+    pub comparison: Option<Comparison>,
+}
+
+impl EscapeDocument {
+    /// Compares it with what the compiler put into the heap before.
+    pub fn compare(&mut self, base: &Escapes, name: String) {
+        if base.go != self.escapes.go {
+            stdio::say(&format!(
+                "{name} was compiled by {}, and this by {}: compilers differ too",
+                base.go, self.escapes.go
+            ));
+        }
+        self.comparison = Some(compare(&base.sites, &self.escapes.sites));
+        self.base = Some(name);
+    }
+
+    /// What is told of most: what is new, or all.
+    pub fn told(&self) -> &[Site] {
+        self.comparison.as_ref().map_or(&self.escapes.sites, |comparison| &comparison.new)
+    }
+
+    /// For code scanning. Paths begin where the version control does.
+    pub fn sarif(&self, here: &Path) -> serde_json::Value {
+        let root = sarif::root(here);
+        let level = if self.comparison.is_some() { "warning" } else { "note" };
+        let findings: Vec<Finding> = self
+            .told()
+            .iter()
+            .map(|site| {
+                let file = here.join(&site.file);
+                let message =
+                    [Some(format!("{} is in the heap: {}", site.what, site.why)), site.way(), site.suggested()];
+                Finding {
+                    rule: site.reason.key(),
+                    level,
+                    message: message.into_iter().flatten().collect::<Vec<_>>().join("\n"),
+                    file: file.strip_prefix(&root).unwrap_or(&file).to_string_lossy().into_owned(),
+                    line: site.line,
+                    column: site.column,
+                }
+            })
+            .collect();
+        sarif::document(&sarif::rules(&findings, |rule| format!("In the heap: {}", rule.replace('_', " "))), &findings)
+    }
+}

@@ -1,0 +1,280 @@
+//! Measuring the benchmarks of a package: times, every allocation, and reasons.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context, Result};
+use mallow_golang::join::{self, Allocation, Compiled, Explained, Source};
+use mallow_golang::model::Diagnostic;
+use mallow_golang::read::read;
+use mallow_golang::results::Benchmark;
+use mallow_golang::tool::{Go, Input, Package, TestBinary, Timing};
+use mallow_profile::Profile;
+use mallow_symbols::{GoProgram, TINY};
+use serde::Serialize;
+
+use super::count::{Counted, count};
+use super::program_source::ProgramSource;
+use crate::output::progress::Working;
+
+/// A benchmark, and every line that allocates.
+#[derive(Debug, Serialize)]
+pub struct Measured {
+    /// Its name.
+    pub name: String,
+    /// Operations of the undisturbed runs, added up.
+    pub operations: u64,
+    /// So many undisturbed runs.
+    pub runs: u64,
+    /// The median of the undisturbed runs.
+    pub ns_per_op: f64,
+    /// The same, as the benchmark says.
+    pub bytes_per_op: f64,
+    /// The same, as the benchmark says.
+    pub allocs_per_op: f64,
+    /// Operations of which every allocation was counted; 0 where there are none.
+    pub counted_operations: u64,
+    /// How what was counted and what the benchmark says agree.
+    pub sums: Sums,
+    /// The most allocations first.
+    pub lines: Vec<Explained>,
+    /// Why its lines are not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// What [`SAVED`] operations allocate.
+    #[serde(skip)]
+    pub profile: Option<Profile>,
+}
+
+/// How what was counted and what a benchmark says agree; by operation.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Sums {
+    /// Allocations that were counted.
+    pub counted: f64,
+    /// Of these, on a line.
+    pub on_lines: f64,
+    /// Of these, with a reason.
+    pub with_reason: f64,
+    /// Bytes that blocks would have if small objects shared none.
+    pub block_bytes: f64,
+    /// Bytes that they save because small objects without pointers share blocks.
+    pub shared_bytes: f64,
+    /// Allocations that share a block, where the profile cannot see them.
+    pub unseen: f64,
+    /// Allocations once, while the timer runs: set-up, which the benchmark divides by its operations.
+    pub setup: f64,
+    /// Every allocation was seen, those in shared blocks too.
+    pub exact: bool,
+}
+
+/// Measures one package.
+pub struct Measurer<'a> {
+    /// The tool.
+    pub go: &'a Go,
+    /// What.
+    pub package: &'a Package,
+    /// What a person sees meanwhile.
+    pub working: &'a Working,
+}
+
+impl Measurer<'_> {
+    /// The benchmarks that match, each with its lines; and what the compiler said.
+    pub fn measure(&self, timing: &Timing) -> Result<(Vec<Measured>, Compiled)> {
+        if let Some(broken) = &self.package.broken {
+            anyhow::bail!("{}: {broken}", self.package.import_path);
+        }
+        let name = &self.package.import_path;
+        self.working.at(&format!("building the tests of {name}"));
+        let binary = self.go.test_binary(self.package)?;
+        self.working.at(&format!("running the benchmarks of {name}"));
+        let times = self.go.time(&binary, timing)?;
+        self.explain(&binary, times)
+    }
+
+    /// Counts and explains the allocations of benchmarks.
+    fn explain(&self, binary: &TestBinary, times: Vec<Benchmark>) -> Result<(Vec<Measured>, Compiled)> {
+        let name = &self.package.import_path;
+        let allocating: Vec<Benchmark> = times
+            .iter()
+            .filter(|b| b.runs.iter().any(|run| run.bytes > 0.0 || run.allocations > 0.0))
+            .cloned()
+            .collect();
+        let program =
+            GoProgram::open(&binary.path).with_context(|| format!("cannot read the test program of {name}"))?;
+        let exact = binary.variant("exact", || program.exact()).context("cannot write to the cache")?;
+        let own = ProgramSource { program: Some(&program), root: &self.go.root, directory: &binary.directory };
+        let program = exact.as_deref().unwrap_or(&binary.path);
+        let all = allocating.len();
+        let said =
+            |done: usize| self.working.at(&format!("counting allocations of {name}: {done} of {all} benchmarks"));
+        said(0);
+        let counted = side_by_side(&allocating, &said, |benchmark| count(self.go, binary, program, benchmark, &own));
+        let counted: Vec<(Benchmark, Result<Counted>)> = allocating.into_iter().zip(counted).collect();
+        self.working.at("asking the compiler for reasons");
+        let allocations = counted
+            .iter()
+            .flat_map(|(_, counted)| counted.as_ref().ok())
+            .flat_map(|c| c.allocations.iter().chain(&c.setup));
+        let compiled = self.compiled(binary, allocations)?;
+        let mut counted = counted.into_iter();
+        let mut next = counted.next();
+        let mut measured = Vec::new();
+        for benchmark in times {
+            let mine = match &next {
+                Some((other, _)) if other.name == benchmark.name => std::mem::replace(&mut next, counted.next()),
+                _ => None,
+            };
+            measured.push(self::measured(benchmark, mine.map(|(_, counted)| counted), &compiled, exact.is_some()));
+        }
+        Ok((measured, compiled))
+    }
+
+    /// What the compiler said of the packages that allocate.
+    fn compiled<'a>(&self, binary: &TestBinary, all: impl Iterator<Item = &'a Allocation>) -> Result<Compiled> {
+        let functions = all.filter_map(|allocation| allocation.chain.last()).map(|place| place.function.as_str());
+        let mut packages: BTreeSet<String> = functions.map(package).collect();
+        packages.insert(binary.package.clone());
+        Ok(Compiled::new(diagnostics(self.go, binary, packages)?))
+    }
+}
+
+/// What the compiler said of some of the packages that a test program is made of.
+pub fn diagnostics(go: &Go, binary: &TestBinary, packages: BTreeSet<String>) -> Result<Vec<Diagnostic>> {
+    let of_test = |input: &&Input| input.for_test.is_some();
+    let mut wanted: Vec<Input> = Vec::new();
+    for package in packages {
+        let inputs = || binary.inputs.iter().filter(|input| input.package == package);
+        // The variant for the test takes the place of the package.
+        wanted.extend(inputs().find(of_test).or_else(|| inputs().next()).cloned());
+    }
+    let mut list = Vec::new();
+    for unit in go.diagnose_test(binary, &wanted)? {
+        list.extend(read(&unit.package, &unit.directory, &unit.json, &unit.text)?.list);
+    }
+    Ok(list)
+}
+
+/// `github.com/a/b` of `github.com/a/b.(*T).m[…]`; the linker writes a dot of the last part as `%2e`.
+pub fn package(function: &str) -> String {
+    let name = function.split('[').next().unwrap_or(function);
+    let last = name.rfind('/').map_or(0, |at| at + 1);
+    let end = name[last..].find('.').map_or(name.len(), |at| last + at);
+    name[..end].replace("%2e", ".")
+}
+
+/// Does something for each, one on each processor: no times are measured meanwhile. `done` is told how many are done.
+fn side_by_side<T: Sync, R: Send>(all: &[T], done: &(dyn Fn(usize) + Sync), each: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let (next, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(all.len());
+    let work = || {
+        let mut mine = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = all.get(index) else { return mine };
+            mine.push((index, each(item)));
+            done(finished.fetch_add(1, Ordering::Relaxed) + 1);
+        }
+    };
+    let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        let joined = |thread: std::thread::ScopedJoinHandle<_>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        threads.into_iter().flat_map(joined).collect()
+    });
+    results.sort_by_key(|(index, _)| *index);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+fn measured(benchmark: Benchmark, counted: Option<Result<Counted>>, compiled: &Compiled, exact: bool) -> Measured {
+    let (counted, error) = match counted {
+        Some(Ok(counted)) => (Some(counted), None),
+        Some(Err(error)) => (None, Some(format!("{error:#}"))),
+        None => (None, None),
+    };
+    let mut it = Measured {
+        operations: benchmark.runs.iter().map(|run| run.operations).sum(),
+        runs: benchmark.runs.len() as u64,
+        ns_per_op: benchmark.median(|run| run.nanoseconds),
+        bytes_per_op: benchmark.median(|run| run.bytes),
+        allocs_per_op: benchmark.median(|run| run.allocations),
+        counted_operations: 0,
+        sums: Sums { exact, ..Sums::default() },
+        lines: Vec::new(),
+        error,
+        profile: None,
+        name: benchmark.name,
+    };
+    let Some(counted) = counted else { return it };
+    it.counted_operations = counted.operations;
+    it.profile = Some(counted.profile);
+    let mut lines = join::explain(counted.allocations, compiled);
+    lines.extend(join::explain(counted.setup, compiled));
+    let mut lines = join::merge(lines);
+    let sum = |of: &dyn Fn(&Explained) -> f64| lines.iter().map(of).sum::<f64>();
+    it.sums.on_lines = sum(&|line| line.allocation.allocations);
+    it.sums.counted = it.sums.on_lines + counted.nowhere.allocations;
+    let reason = |line: &Explained| match line.explanation.source {
+        Source::None => 0.0,
+        _ => line.allocation.allocations,
+    };
+    it.sums.with_reason = sum(&reason);
+    it.sums.block_bytes = sum(&|line| line.allocation.bytes) + counted.nowhere.bytes;
+    let timed = it.operations as f64 / it.runs.max(1) as f64;
+    let setup = |of: &dyn Fn(&Explained) -> f64| {
+        lines.iter().filter(|line| line.allocation.setup).map(of).fold(0.0, |sum, n| sum + n) * timed
+    };
+    let setup_bytes = setup(&|line| line.allocation.bytes);
+    it.sums.setup = setup(&|line| line.allocation.allocations);
+    match counted.said.filter(|_| exact) {
+        // The benchmark itself says what both runs' operations have, to the byte.
+        Some(said) => {
+            let of_setup = |operations: f64| setup_bytes / operations.max(1.0);
+            let bytes = said.bytes - of_setup(said.operations as f64) + of_setup(timed);
+            it.sums.shared_bytes = share(&mut lines, bytes - it.bytes_per_op);
+        }
+        None => it.sums.unseen = (it.allocs_per_op - it.sums.counted).max(0.0),
+    }
+    it.lines = lines;
+    it
+}
+
+/// Takes what small objects save by sharing blocks off the lines that allocate them, in equal parts. So much it may be.
+fn share(lines: &mut [Explained], saved: f64) -> f64 {
+    let plain = |line: &&Explained| {
+        let call = line.allocation.call.as_ref();
+        call.is_none_or(|call| call.of.as_ref().is_none_or(|of| !of.pointers) && call.callee != "runtime.convTstring")
+    };
+    // An object of a byte saves all but that.
+    let most: f64 = lines.iter().filter(plain).map(|line| line.allocation.allocations).sum();
+    let saved = saved.clamp(0.0, most * (TINY - 1) as f64);
+    let small = |line: &Explained| {
+        let allocation = &line.allocation;
+        let size = allocation.bytes / allocation.allocations;
+        plain(&line) && allocation.call.is_some() && (size - TINY as f64).abs() < 1e-6
+    };
+    let all: f64 = lines.iter().filter(|line| small(line)).map(|line| line.allocation.bytes).sum();
+    let part = if all > 0.0 { (saved / all).min(1.0) } else { 0.0 };
+    for line in lines.iter_mut().filter(|line| small(line)) {
+        line.allocation.bytes *= 1.0 - part;
+    }
+    saved
+}
+
+#[cfg(test)]
+mod tests {
+    use super::package;
+
+    #[test]
+    fn packages_of_functions() {
+        for (function, expected) in [
+            ("github.com/a/b.(*T).m", "github.com/a/b"),
+            ("main.main", "main"),
+            ("gopkg.in/yaml%2ev3.(*decoder).scalar", "gopkg.in/yaml.v3"),
+            ("example.com/x.g[go.shape.struct { example.com/x.a int }]", "example.com/x"),
+            ("example.com/x.two.func1", "example.com/x"),
+        ] {
+            assert_eq!(package(function), expected);
+        }
+    }
+}

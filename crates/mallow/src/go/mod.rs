@@ -1,0 +1,34 @@
+//! `mallow go`: what Go programs allocate, and why.
+
+mod bench;
+mod bench_document;
+mod bench_text;
+mod count;
+mod escape;
+mod escape_document;
+mod escape_text;
+#[cfg(test)]
+mod fixture;
+pub mod heap;
+pub mod measurement;
+mod profile;
+mod program_source;
+pub mod reasons;
+mod revision;
+mod why;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use crate::flags::{GoCommand, GoFlags};
+
+/// Does what is asked for.
+pub fn run(flags: &GoFlags) -> Result<ExitCode> {
+    match &flags.command {
+        GoCommand::Bench(flags) => bench::run(flags),
+        GoCommand::Why(flags) => why::run(flags),
+        GoCommand::Profile(flags) => profile::run(flags),
+        GoCommand::Escape(flags) => escape::run(flags),
+    }
+}

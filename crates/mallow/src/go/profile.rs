@@ -1,0 +1,152 @@
+//! `mallow go profile`: every line that allocates in a heap profile, and why.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use mallow_golang::join::{Explained, Source};
+use serde::Serialize;
+
+use super::bench_text::rows;
+use super::heap::Heap;
+use crate::flags::{GoProfileFlags, ViewFlags};
+use crate::output::progress::Working;
+use crate::output::text::units::{bytes, count, percent};
+use crate::output::text::{Line, Look, Page, Stream};
+use crate::output::{exit, stdio};
+
+/// Lines that are shown, where the number is not said.
+const LINES: usize = 12;
+
+/// What a heap profile tells.
+#[derive(Debug, Serialize)]
+pub struct GoProfile {
+    /// The version of Go whose compiler was asked.
+    pub go: String,
+    /// The profile, as it was named.
+    pub profile: String,
+    /// What is counted is what was live when the profile was taken.
+    pub live: bool,
+    /// One allocation in about so many bytes is in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampled_bytes: Option<u64>,
+    /// How much of it has a line and a reason.
+    pub sums: ProfileSums,
+    /// The most bytes first.
+    pub lines: Vec<Explained>,
+    /// What is not known, and why.
+    pub notes: Vec<String>,
+}
+
+/// Sums over a profile.
+#[derive(Debug, Default, Serialize)]
+pub struct ProfileSums {
+    /// All of it.
+    pub allocations: f64,
+    /// All of it.
+    pub bytes: f64,
+    /// Of the allocations, those on a line.
+    pub on_lines: f64,
+    /// Of these, with a reason.
+    pub with_reason: f64,
+}
+
+/// Shows it.
+pub fn run(flags: &GoProfileFlags) -> Result<ExitCode> {
+    let working = Working::new();
+    let mut heap = Heap::read(&flags.profile, &flags.heap, flags.tool.tags.as_deref())?;
+    let (mut lines, _) = heap.explain(&[], &working, |_| true)?;
+    drop(working);
+    lines.sort_by(|a, b| b.allocation.bytes.total_cmp(&a.allocation.bytes));
+    let sum = |of: &dyn Fn(&Explained) -> f64| lines.iter().map(of).sum::<f64>();
+    let on_lines = sum(&|line| line.allocation.allocations);
+    let known = |line: &Explained| line.explanation.source != Source::None;
+    let sums = ProfileSums {
+        allocations: on_lines + heap.nowhere.allocations,
+        bytes: sum(&|line| line.allocation.bytes) + heap.nowhere.bytes,
+        on_lines,
+        with_reason: sum(&|line| if known(line) { line.allocation.allocations } else { 0.0 }),
+    };
+    let report = GoProfile {
+        go: heap.version().to_owned(),
+        profile: flags.profile.display().to_string(),
+        live: flags.heap.live,
+        sampled_bytes: heap.sampled_bytes,
+        sums,
+        lines,
+        notes: heap.notes,
+    };
+    let look = flags.view.look(Stream::Out);
+    stdio::print(&match flags.view.json {
+        true => stdio::json(&report)?,
+        false => text(&report, &flags.view, &look),
+    })?;
+    Ok(exit::OK)
+}
+
+fn text(report: &GoProfile, view: &ViewFlags, look: &Look) -> String {
+    let mut page = Page::new(*look);
+    let what = if report.live { "is live" } else { "allocates" };
+    page.line(
+        Line::new()
+            .strong(format!("Lines of {}", report.profile))
+            .plain(format!(" by bytes, what {what} there and why, by {}", report.go)),
+    );
+    let sums = &report.sums;
+    let whole = |number: f64| number.round().max(0.0) as u64;
+    let size = |number: f64| bytes(whole(number), look.exact);
+    let sampled = report.sampled_bytes.map(|n| format!("; estimates, from one in {}", bytes(n, false)));
+    page.line(Line::new().plain(format!(
+        "{} allocations, {} in all{}",
+        count(whole(sums.allocations)),
+        size(sums.bytes),
+        sampled.unwrap_or_default()
+    )));
+    page.gap();
+    let cells = |line: &Explained| {
+        let allocation = &line.allocation;
+        let share = percent(whole(allocation.bytes), whole(sums.bytes));
+        [count(whole(allocation.allocations)), size(allocation.bytes), share]
+    };
+    let limit = view.limit(LINES).min(report.lines.len());
+    rows(&report.lines[..limit], ["allocations", "bytes", ""], cells, look, &mut page);
+    let rest: f64 = report.lines[limit..].iter().map(|line| line.allocation.bytes).sum();
+    if limit < report.lines.len() {
+        let more = crate::output::text::units::of((report.lines.len() - limit) as u64, "line");
+        page.line(Line::new().faint(format!("and {more} more, {}; --limit 0 shows all", size(rest))));
+    }
+    page.gap();
+    for note in &report.notes {
+        page.hanging(Line::new().warning("note: "), note);
+    }
+    page.into_text()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::go::fixture;
+
+    fn report(live: bool) -> GoProfile {
+        GoProfile {
+            go: "go1.26.8".to_owned(),
+            profile: "mem.out".to_owned(),
+            live,
+            sampled_bytes: (!live).then_some(512 << 10),
+            sums: ProfileSums { allocations: 1260.0, bytes: 64_200.0, on_lines: 1254.0, with_reason: 1251.0 },
+            lines: fixture::lines(),
+            notes: vec!["the program of the profile, /tmp/x.test, is not here: calls are not known".to_owned()],
+        }
+    }
+
+    #[test]
+    fn lines_with_their_reasons_and_what_is_not_known() {
+        insta::assert_snapshot!(text(&report(false), &ViewFlags::default(), &Look::default()));
+    }
+
+    #[test]
+    fn few_of_what_is_live_with_exact_numbers() {
+        let view = ViewFlags { limit: Some(1), ..ViewFlags::default() };
+        let look = Look { width: Some(72), exact: true, full_names: true, ..Look::default() };
+        insta::assert_snapshot!(text(&GoProfile { notes: Vec::new(), ..report(true) }, &view, &look));
+    }
+}

@@ -1,0 +1,378 @@
+//! `mallow go why`: all that is known of one place.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use mallow_golang::join::{Allocation, Compiled, Explained, Place};
+use mallow_golang::model::{Diagnostic, Position, Verdict};
+use mallow_golang::tool::{Go, Timing};
+use serde::Serialize;
+
+use super::bench_text::{number, place, short};
+use super::heap::Heap;
+use super::measurement::Measurer;
+use crate::flags::GoWhyFlags;
+use crate::output::progress::Working;
+use crate::output::text::units::{bytes, count, percent};
+use crate::output::text::{Align, Line, Look, Page, Stream, Table};
+use crate::output::{exit, stdio};
+
+/// Lines of source around one that matters.
+const AROUND: u32 = 2;
+
+/// Steps of the way to the heap that say nothing beside the source.
+const SMALL: [&str; 7] = ["spill", "assign", "assign-pair", "slice", "dot", "address-of", "reference"];
+
+/// What was asked for.
+#[derive(Debug, PartialEq)]
+enum Wanted {
+    Line(String, u32),
+    Function(String),
+}
+
+impl Wanted {
+    fn of(text: &str) -> Self {
+        match text.rsplit_once(':').and_then(|(file, line)| Some((file, line.parse().ok()?))) {
+            Some((file, line)) if !file.is_empty() => Self::Line(file.trim_start_matches("./").to_owned(), line),
+            _ => Self::Function(text.to_owned()),
+        }
+    }
+
+    fn is(&self, place: &Place) -> bool {
+        match self {
+            Self::Line(file, line) => place.line == *line && ends(&place.file, file, &['/']),
+            Self::Function(name) => ends(&place.function, name, &['/', '.']),
+        }
+    }
+
+    fn is_at(&self, position: &Position, function: Option<&str>) -> bool {
+        match self {
+            Self::Line(file, line) => position.line == *line && ends(&position.file, file, &['/']),
+            Self::Function(name) => {
+                function.is_some_and(|function| ends(function, name, &['.']) || ends(name, function, &['.']))
+            }
+        }
+    }
+}
+
+/// Does it end with whole parts?
+fn ends(whole: &str, end: &str, between: &[char]) -> bool {
+    whole.strip_suffix(end).is_some_and(|before| before.is_empty() || before.ends_with(between))
+}
+
+/// All that is known of a place.
+#[derive(Debug, Serialize)]
+pub struct GoWhy {
+    /// What was asked for.
+    pub place: String,
+    /// What a heap profile has there; none where benchmarks were run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<InProfile>,
+    /// Benchmarks that allocate there.
+    pub benchmarks: Vec<Leading>,
+    /// What the compiler says of allocations there, whether they happen or not.
+    pub compiler: Vec<Diagnostic>,
+}
+
+/// A benchmark that leads there.
+#[derive(Debug, Serialize)]
+pub struct Leading {
+    /// Its package.
+    pub package: String,
+    /// Its name.
+    pub name: String,
+    /// What it allocates in all.
+    pub allocs_per_op: f64,
+    /// What it allocates there.
+    pub lines: Vec<Explained>,
+}
+
+/// What a heap profile has there.
+#[derive(Debug, Serialize)]
+pub struct InProfile {
+    /// The profile, as it was named.
+    pub file: String,
+    /// All its allocations.
+    pub allocations: f64,
+    /// There.
+    pub lines: Vec<Explained>,
+    /// What is not known, and why.
+    pub notes: Vec<String>,
+}
+
+/// Shows it.
+pub fn run(flags: &GoWhyFlags) -> Result<ExitCode> {
+    let wanted = Wanted::of(&flags.place);
+    let report = match &flags.profile {
+        Some(path) => in_profile(path, flags, &wanted)?,
+        None => in_benchmarks(flags, &wanted)?,
+    };
+    let look = flags.view.look(Stream::Out);
+    stdio::print(&match flags.view.json {
+        true => stdio::json(&report)?,
+        false => text(&report, &look),
+    })?;
+    Ok(exit::OK)
+}
+
+/// What the compiler says of the place.
+fn said(compiled: &Compiled, wanted: &Wanted) -> Vec<Diagnostic> {
+    let is = |d: &&Diagnostic| {
+        let positions = std::iter::once(&d.position).chain(&d.inlined_at);
+        d.verdict != Verdict::DoesNotEscape && { positions }.any(|at| wanted.is_at(at, d.function.as_deref()))
+    };
+    compiled.all().iter().filter(is).cloned().collect()
+}
+
+fn in_profile(path: &Path, flags: &GoWhyFlags, wanted: &Wanted) -> Result<GoWhy> {
+    let working = Working::new();
+    let mut heap = Heap::read(path, &flags.heap, flags.tool.tags.as_deref())?;
+    let all: f64 = heap.allocations.iter().map(|allocation| allocation.allocations).sum();
+    let there = |allocation: &Allocation| allocation.chain.iter().any(|place| wanted.is(place));
+    let (lines, compiled) = heap.explain(&flags.packages, &working, there)?;
+    let compiler = said(&compiled, wanted);
+    let file = path.display().to_string();
+    if lines.is_empty() && compiler.is_empty() {
+        heap.notes.iter().for_each(|note| stdio::say(note));
+        bail!(
+            "nothing is allocated at {}, neither in {file} nor by what the compiler says of {}",
+            flags.place,
+            flags.packages.join(" ")
+        );
+    }
+    let allocations = all + heap.nowhere.allocations;
+    let profile = InProfile { file, allocations, lines, notes: heap.notes };
+    Ok(GoWhy { place: flags.place.clone(), profile: Some(profile), benchmarks: Vec::new(), compiler })
+}
+
+fn in_benchmarks(flags: &GoWhyFlags, wanted: &Wanted) -> Result<GoWhy> {
+    let working = Working::new();
+    let go = Go::find(Path::new("."), flags.tool.tags.as_deref())?;
+    let packages = go.packages(&flags.packages)?;
+    // Times are of no interest.
+    let timing = Timing { pattern: flags.bench.clone(), count: 1, time: Some("20x".to_owned()) };
+    let mut report = GoWhy { place: flags.place.clone(), profile: None, benchmarks: Vec::new(), compiler: Vec::new() };
+    let mut run = 0;
+    for package in packages.iter().filter(|package| package.broken.is_some() || package.may_have_benchmarks()) {
+        let measurer = Measurer { go: &go, package, working: &working };
+        let (measured, compiled) = measurer.measure(&timing)?;
+        run += measured.len();
+        for benchmark in measured {
+            let there = |line: &Explained| line.allocation.chain.iter().any(|place| wanted.is(place));
+            let lines: Vec<Explained> = benchmark.lines.into_iter().filter(there).collect();
+            if !lines.is_empty() {
+                let (package, name) = (package.import_path.clone(), benchmark.name);
+                report.benchmarks.push(Leading { package, name, allocs_per_op: benchmark.allocs_per_op, lines });
+            }
+        }
+        report.compiler.extend(said(&compiled, wanted));
+    }
+    drop(working);
+    if report.benchmarks.is_empty() && report.compiler.is_empty() {
+        let packages = flags.packages.join(" ");
+        match run {
+            0 => bail!("no benchmark of {packages} matches {:?}", flags.bench),
+            _ => bail!(
+                "nothing is allocated at {}, neither by these benchmarks nor by what the compiler says of {packages}",
+                flags.place
+            ),
+        }
+    }
+    Ok(report)
+}
+
+fn text(report: &GoWhy, look: &Look) -> String {
+    let mut page = Page::new(*look);
+    let mut marks = Marks::default();
+    // Benchmarks that lead there in the same way are told once.
+    let mut told: Vec<(&Explained, Vec<String>)> = Vec::new();
+    for benchmark in &report.benchmarks {
+        for line in &benchmark.lines {
+            let name = format!("{} ({} allocs/op)", benchmark.name, number(line.allocation.allocations));
+            let same = |known: &Explained| {
+                known.allocation.chain == line.allocation.chain && known.explanation == line.explanation
+            };
+            match told.iter_mut().find(|(known, _)| same(known)) {
+                Some((_, names)) => names.push(name),
+                None => told.push((line, vec![name])),
+            }
+        }
+    }
+    let lines = report.profile.iter().flat_map(|profile| &profile.lines);
+    told.extend(lines.map(|line| (line, vec![of_profile(report, line, look)])));
+    for (line, names) in &told {
+        page.gap();
+        page.line(place(line, look));
+        page.hanging(Line::new().plain("  in "), &names.join(", "));
+        let allocation = &line.allocation;
+        if let Some(call) = &allocation.call {
+            let of = call.of.as_ref().map_or(String::new(), |of| format!(" of {} ({} B)", of.name, of.size));
+            page.line(Line::new().plain("  by ").plain(&call.callee).plain(of));
+        }
+        let why = if line.explanation.reason.is_empty() { "not known" } else { &line.explanation.reason };
+        page.hanging(Line::new().plain("  why: "), why);
+        for step in &line.explanation.steps {
+            page.hanging(Line::new().plain("    → "), step);
+        }
+        for caller in &allocation.callers {
+            let at = format!("{}:{}", caller.place.file, caller.place.line);
+            page.line(
+                Line::new().plain("  called from ").plain(short(&caller.place.function, look)).plain(format!(" {at}")),
+            );
+        }
+        if let Some(remedy) = &line.explanation.remedy {
+            page.hanging(Line::new().plain("  suggestion: "), remedy);
+        }
+        marks.allocation(line);
+    }
+    if told.is_empty() {
+        let who = report
+            .profile
+            .as_ref()
+            .map_or("No benchmark allocates".to_owned(), |profile| format!("In {} nothing is allocated", profile.file));
+        page.line(Line::new().plain(format!("{who} at {}. The compiler says of it:", report.place)));
+        for diagnostic in &report.compiler {
+            page.gap();
+            let at = diagnostic.inlined_at.last().unwrap_or(&diagnostic.position);
+            page.line(Line::new().strong(format!("{}:{}", at.file, at.line)).plain(": ").plain(&diagnostic.what));
+            page.hanging(Line::new().plain("  why: "), &diagnostic.reason.words());
+            for step in diagnostic.chain() {
+                page.hanging(Line::new().plain("    → "), &step);
+            }
+            marks.diagnostic(diagnostic, "allocated here");
+        }
+    }
+    marks.onto(&mut page);
+    for note in report.profile.iter().flat_map(|profile| &profile.notes) {
+        page.gap();
+        page.hanging(Line::new().warning("note: "), note);
+    }
+    page.into_text()
+}
+
+/// `heap.pb.gz (1,200 allocations, 3.2 MB, 12.5 % of all allocations)`.
+fn of_profile(report: &GoWhy, line: &Explained, look: &Look) -> String {
+    let (file, all) = report.profile.as_ref().map_or(("", 0.0), |profile| (profile.file.as_str(), profile.allocations));
+    let [allocations, size, all] = [line.allocation.allocations, line.allocation.bytes, all].map(|n| n.round() as u64);
+    format!(
+        "{file} ({} allocations, {}, {} of all allocations)",
+        count(allocations),
+        bytes(size, look.exact),
+        percent(allocations, all)
+    )
+}
+
+/// What stands in the margin of the source.
+#[derive(Default)]
+struct Marks(BTreeMap<String, BTreeMap<u32, Vec<String>>>);
+
+impl Marks {
+    fn add(&mut self, file: &str, line: u32, note: String) {
+        let notes = self.0.entry(file.to_owned()).or_default().entry(line).or_default();
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+
+    fn allocation(&mut self, line: &Explained) {
+        for (at, place) in line.allocation.chain.iter().enumerate() {
+            let note = match at {
+                0 => format!("allocates {}: {}", line.explanation.what, line.explanation.reason),
+                _ => format!("{} is inlined here", short_name(&line.allocation.chain[at - 1].function)),
+            };
+            self.add(&place.file, place.line, note);
+        }
+        if let Some(diagnostic) = &line.explanation.diagnostic {
+            self.flow(diagnostic);
+        }
+    }
+
+    fn diagnostic(&mut self, diagnostic: &Diagnostic, note: &str) {
+        let at = diagnostic.inlined_at.last().unwrap_or(&diagnostic.position);
+        self.add(&at.file, at.line, format!("{}: {note}", diagnostic.what));
+        self.flow(diagnostic);
+    }
+
+    fn flow(&mut self, diagnostic: &Diagnostic) {
+        for step in diagnostic.flow.iter().filter(|step| !SMALL.contains(&step.how.as_str())) {
+            let at = step.inlined_at.last().unwrap_or(&step.position);
+            self.add(&at.file, at.line, step.how.clone());
+        }
+    }
+
+    /// The sources, with the notes beside the lines.
+    fn onto(self, page: &mut Page) {
+        for (file, notes) in self.0 {
+            let Ok(source) = std::fs::read_to_string(&file) else {
+                page.gap();
+                page.line(Line::new().faint(format!("{file} cannot be read: its source is not shown")));
+                continue;
+            };
+            page.gap();
+            page.line(Line::new().strong(&file));
+            let mut table = Table::new(&[Align::Right, Align::Left]);
+            let near = |n: u32| notes.range(n.saturating_sub(AROUND)..=n + AROUND).next().is_some();
+            let mut last = 0;
+            for (number, text) in (1..).zip(source.lines()).filter(|(number, _)| near(*number)) {
+                if last > 0 && number > last + 1 {
+                    table.row([Line::new().faint("…")]);
+                }
+                last = number;
+                let text = text.replace('\t', "    ");
+                let Some(notes) = notes.get(&number) else {
+                    table.row([Line::new().faint(number.to_string()), Line::new().faint(text)]);
+                    continue;
+                };
+                let indent = text.len() - text.trim_start().len();
+                table.row([Line::new().plain(number.to_string()), Line::new().plain(text)]);
+                table.row([Line::new(), Line::new().strong(format!("{}↑ {}", " ".repeat(indent), notes.join("; ")))]);
+            }
+            table.onto(page);
+        }
+    }
+}
+
+fn short_name(function: &str) -> &str {
+    function.rsplit('/').next().unwrap_or(function)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::go::fixture;
+    use mallow_golang::join::Place;
+
+    #[test]
+    fn a_place_in_a_profile() {
+        let lines = fixture::lines();
+        let notes = vec!["no source of example.com/b is here".to_owned()];
+        let profile = InProfile { file: "mem.out".to_owned(), allocations: 2000.0, lines, notes };
+        let report = GoWhy {
+            place: "stream.go:9".to_owned(),
+            profile: Some(profile),
+            benchmarks: Vec::new(),
+            compiler: Vec::new(),
+        };
+        insta::assert_snapshot!(text(&report, &Look::default()));
+    }
+
+    #[test]
+    fn places_are_named_by_their_ends() {
+        let place = |function: &str, file: &str, line| Place { function: function.into(), file: file.into(), line };
+        let grow = place("bytes.(*Buffer).grow", "/go/src/bytes/buffer.go", 151);
+        for (text, is) in [
+            ("buffer.go:151", true),
+            ("./bytes/buffer.go:151", true),
+            ("uffer.go:151", false),
+            ("buffer.go:15", false),
+            ("(*Buffer).grow", true),
+            ("grow", true),
+            ("bytes.(*Buffer).grow", true),
+            ("row", false),
+        ] {
+            assert_eq!(Wanted::of(text).is(&grow), is, "{text}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What a file covers: profiles of other tools lack some of Mallow's quantities. What is missing is left out, never shown as 0.
+
+use anyhow::Result;
+use mallow_profile::{Origin, Profile, Word, Words};
+use mallow_report::analysis::keys;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::filters::Filters;
+use crate::flags::By;
+use crate::output::text::Line;
+use crate::output::text::units::bytes;
+
+/// The measures that a view offers, as it calls them.
+pub const MEASURES: [By; 5] = [By::Allocations, By::Bytes, By::Peak, By::Leaked, By::Temporary];
+
+/// A report as JSON.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub enum Document<'a, R: Serialize> {
+    /// Of a recording: all of the report.
+    Whole(FilteredReport<'a, R>),
+    /// Of a profile of another tool: the format, what the profile lacks, and the rest of the report.
+    Covered(Value),
+}
+
+/// A report, and the filters where some are on.
+#[derive(Serialize)]
+pub struct FilteredReport<'a, R: Serialize> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    filters: Option<&'a Filters>,
+    #[serde(flatten)]
+    report: &'a R,
+}
+
+impl<'a, R: Serialize> Document<'a, R> {
+    /// The report of a profile.
+    pub fn of(report: &'a R, profile: &Profile, filters: &'a Filters) -> Result<Self> {
+        let report = FilteredReport { filters: Some(filters).filter(|filters| !filters.is_none()), report };
+        let Some(origin) = &profile.origin else { return Ok(Self::Whole(report)) };
+        let missing: Vec<Word> = profile.untold().collect();
+        let left_out: Vec<&str> = missing.iter().flat_map(|&word| keys(word)).copied().collect();
+        let mut value = serde_json::to_value(report)?;
+        strip(&mut value, &left_out);
+        let mut whole = serde_json::Map::new();
+        whole.insert("format".to_owned(), origin.format.into());
+        if let Some(period) = origin.sampled_bytes {
+            whole.insert("sampled_bytes".to_owned(), period.into());
+        }
+        whole.insert("not_told".to_owned(), missing.iter().map(Word::to_string).collect());
+        if let Value::Object(rest) = value {
+            whole.extend(rest);
+        }
+        Ok(Self::Covered(Value::Object(whole)))
+    }
+}
+
+/// `heaptrack profile`.
+pub fn kind(origin: &Origin) -> String {
+    format!("{} profile", origin.format)
+}
+
+/// Whose profile it is, and whether its numbers are estimates.
+pub fn provenance(origin: &Origin) -> Line {
+    let line = Line::new().plain(kind(origin));
+    match origin.sampled_bytes {
+        None => line,
+        Some(period) => line.warning(format!(", sampled: estimates from one allocation in {}", bytes(period, false))),
+    }
+}
+
+/// What people look for. What is missing of the rest goes with one of these, or is looked for by nobody.
+const LOOKED_FOR: [Word; 8] = [
+    Word::Allocations,
+    Word::AllocatedBytes,
+    Word::Frees,
+    Word::Temporary,
+    Word::PeakBytes,
+    Word::LeakedBytes,
+    Word::Reallocs,
+    Word::Times,
+];
+
+/// What a person would look for in it in vain, as one line; None where nothing of that is missing.
+pub fn missing(origin: &Origin) -> Option<Line> {
+    let words: Vec<_> =
+        LOOKED_FOR.into_iter().filter(|&word| !origin.tells.has(word)).map(|word| word.to_string()).collect();
+    (!words.is_empty()).then(|| Line::new().faint(format!("Not told by this {}: {}", kind(origin), words.join(", "))))
+}
+
+/// Takes out of a part of JSON what the profile does not tell.
+pub fn strip_untold(value: &mut Value, profile: &Profile) {
+    let left_out: Vec<&str> = profile.untold().flat_map(keys).copied().collect();
+    strip(value, &left_out);
+}
+
+/// The same of two profiles: under `before` what the first does not tell, under `after` the second.
+pub fn strip_sides(value: &mut Value, profiles: [&Profile; 2]) {
+    let left_out = profiles.map(|profile| profile.untold().flat_map(keys).copied().collect::<Vec<_>>());
+    let mut waiting = vec![value];
+    while let Some(value) = waiting.pop() {
+        match value {
+            Value::Object(map) => {
+                for (side, left_out) in ["before", "after"].into_iter().zip(&left_out) {
+                    map.get_mut(side).into_iter().for_each(|numbers| strip(numbers, left_out));
+                }
+                waiting.extend(map.values_mut());
+            }
+            Value::Array(all) => waiting.extend(all),
+            _ => {}
+        }
+    }
+}
+
+/// What a person would look for in vain in what is written: words that are known, and that are not carried.
+pub fn lost(known: impl Fn(Word) -> bool, carried: Words) -> Vec<String> {
+    let more = [Word::Processes, Word::Threads, Word::Events];
+    let words = LOOKED_FOR.into_iter().chain(more);
+    words.filter(|&word| known(word) && !carried.has(word)).map(|word| word.to_string()).collect()
+}
+
+fn strip(value: &mut Value, left_out: &[&str]) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|key, _| !left_out.contains(&key.as_str()));
+            map.values_mut().for_each(|value| strip(value, left_out));
+        }
+        Value::Array(all) => all.iter_mut().for_each(|value| strip(value, left_out)),
+        _ => {}
+    }
+}

@@ -1,0 +1,324 @@
+//! The filters that are on: what they mean for a recording, how views tell them, and what is said where they leave nothing.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use mallow_capture::recording::{Extent, Selection, Span};
+use mallow_profile::{Process, Profile};
+use mallow_report::analysis::{Measure, Pattern, TopOptions, top};
+use serde::Serialize;
+
+use crate::flags::{FilterFlags, When};
+use crate::output::text::units::{bytes, count, of, span};
+use crate::output::text::{Line, Look, Page};
+
+/// Filters, as views tell them. What is not there is not filtered by.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Filters {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    process: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    thread: Vec<u32>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    region: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time: Option<TimeFilter>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<Bounds>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lifetime_ms: Option<Bounds>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    focus: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ignore: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hide: Option<String>,
+    /// For people, in the order of the flags.
+    #[serde(skip)]
+    told: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct TimeFilter {
+    when: &'static str,
+    from_ms: u64,
+    to_ms: Option<u64>,
+}
+
+/// From the first number, up to the second; null: without an end.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Bounds {
+    from: u64,
+    to: Option<u64>,
+}
+
+impl From<Span> for Bounds {
+    fn from(Span { from, to }: Span) -> Self {
+        Self { from, to }
+    }
+}
+
+impl Filters {
+    /// What the flags mean for a recording that took so long.
+    pub fn of(flags: &FilterFlags, duration_ms: u64) -> Self {
+        let mut told = Vec::new();
+        if !flags.process.is_empty() {
+            told.push(format!("process {}", flags.process.join(", ")));
+        }
+        if !flags.thread.is_empty() {
+            let threads: Vec<_> = flags.thread.iter().map(u32::to_string).collect();
+            told.push(format!("thread {}", threads.join(", ")));
+        }
+        if !flags.region.is_empty() {
+            told.push(format!("region {}", flags.region.join(", ")));
+        }
+        let when = match flags.when.unwrap_or_default() {
+            When::Allocated => "allocated",
+            When::Live => "live",
+            When::Freed => "freed",
+        };
+        let time = flags.time.as_ref().map(|time| {
+            told.push(format!("{when} within {}", time.text));
+            let Span { from, to } = time.of(duration_ms);
+            TimeFilter { when, from_ms: from, to_ms: to }
+        });
+        let texts = [
+            ("size", flags.size.as_ref().map(|size| &size.text)),
+            ("lifetime", flags.lifetime.as_ref().map(|l| &l.text)),
+        ];
+        let pattern = |pattern: &Option<Pattern>| pattern.as_ref().map(|p| p.as_str().to_owned());
+        let (focus, ignore, hide) = (pattern(&flags.focus), pattern(&flags.ignore), pattern(&flags.hide));
+        told.extend(texts.iter().filter_map(|(name, text)| text.map(|text| format!("{name} {text}"))));
+        let named = [("focus", &focus), ("ignore", &ignore), ("hide", &hide)];
+        told.extend(named.iter().filter_map(|(name, text)| text.as_ref().map(|text| format!("{name} {text}"))));
+        Self {
+            process: flags.process.clone(),
+            thread: flags.thread.clone(),
+            region: flags.region.clone(),
+            time,
+            size: flags.size.as_ref().map(|size| size.span.into()),
+            lifetime_ms: flags.lifetime.as_ref().map(|lifetime| lifetime.span.into()),
+            focus,
+            ignore,
+            hide,
+            told,
+        }
+    }
+
+    /// True where none is on.
+    pub fn is_none(&self) -> bool {
+        self.told.is_empty()
+    }
+
+    /// The filters in words; None where none is on.
+    pub fn told(&self) -> Option<String> {
+        (!self.is_none()).then(|| format!("Filtered by {}", self.told.join("; ")))
+    }
+
+    /// The text of a view, below a line that tells the filters.
+    pub fn above(&self, text: String, look: &Look) -> String {
+        let Some(told) = self.told() else { return text };
+        let mut page = Page::new(*look);
+        page.line(Line::new().faint(told));
+        page.into_text() + &text
+    }
+}
+
+/// Which blocks of a recording the flags select. Fails where there is no such process or thread, or no such time.
+pub fn selection(flags: &FilterFlags, profile: &Profile) -> Result<Selection> {
+    let mut selection = Selection {
+        sizes: flags.size.as_ref().map(|size| size.span),
+        lifetimes: flags.lifetime.as_ref().map(|lifetime| lifetime.span),
+        ..Selection::default()
+    };
+    if !flags.process.is_empty() {
+        let mut numbers = Vec::new();
+        for wanted in &flags.process {
+            let before = numbers.len();
+            numbers.extend((0..).zip(&profile.processes).filter(|(_, p)| is(p, wanted)).map(|(number, _)| number));
+            if numbers.len() == before {
+                bail!("--process {wanted}: there is no such process; {}", processes(profile, wanted));
+            }
+        }
+        selection.processes = Some(numbers);
+    }
+    if !flags.thread.is_empty() {
+        let mut indexes = Vec::new();
+        for &wanted in &flags.thread {
+            let before = indexes.len();
+            indexes.extend((0..).zip(&profile.threads).filter(|(_, t)| t.tid == wanted).map(|(index, _)| index));
+            if indexes.len() == before {
+                bail!("--thread {wanted}: there is no such thread; {}", threads(profile));
+            }
+        }
+        selection.threads = Some(indexes);
+    }
+    if !flags.region.is_empty() {
+        let mut numbers = Vec::new();
+        for wanted in &flags.region {
+            let before = numbers.len();
+            let runs = profile.regions.iter().filter(|region| region.name == *wanted && !region.warmup);
+            numbers.extend(runs.map(|region| region.number));
+            if numbers.len() == before {
+                bail!("--region {wanted}: no run of such a region was measured; {}", regions(profile));
+            }
+        }
+        selection.regions = Some(numbers);
+    }
+    if let Some(time) = &flags.time {
+        let within = time.of(profile.duration_ms);
+        if within.to.is_some_and(|to| to <= within.from) {
+            let ran = span(profile.duration_ms);
+            bail!("--time {}: that is no time of this run, which took {ran} and is told in milliseconds", time.text);
+        }
+        selection.time = Some((flags.when.unwrap_or_default().into(), within));
+    }
+    Ok(selection)
+}
+
+/// A process is known by its id, and by the name of its program.
+fn is(process: &Process, wanted: &str) -> bool {
+    process.pid.to_string() == wanted
+        || [Some(&process.executable), process.arguments.first()].into_iter().flatten().any(|path| name(path) == wanted)
+}
+
+fn name(path: &str) -> &str {
+    Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or(path)
+}
+
+/// How many of a list are named.
+const NAMED: usize = 6;
+
+fn listed(mut all: Vec<String>) -> String {
+    let more = all.len().saturating_sub(NAMED);
+    all.truncate(NAMED);
+    if more > 0 {
+        all.push(format!("and {} more", count(more as u64)));
+    }
+    all.join(", ")
+}
+
+/// The processes that there are: each where an id was asked for, else the names of their programs.
+fn processes(profile: &Profile, wanted: &str) -> String {
+    if profile.processes.is_empty() {
+        return "the recording has none".to_owned();
+    }
+    let program = |process: &Process| name(process.arguments.first().unwrap_or(&process.executable)).to_owned();
+    if wanted.parse::<u32>().is_ok() {
+        let mut order: Vec<&Process> = profile.processes.iter().collect();
+        order.sort_by_key(|process| std::cmp::Reverse(process.totals.allocations));
+        let each = |process: &&Process| format!("{} {}", process.pid, program(process)).trim_end().to_owned();
+        return format!("there are {}", listed(order.iter().map(each).collect()));
+    }
+    let mut names: BTreeMap<String, u64> = BTreeMap::new();
+    for process in &profile.processes {
+        *names.entry(program(process)).or_default() += 1;
+    }
+    let mut order: Vec<_> = names.into_iter().collect();
+    order.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
+    let each = |(name, number): (String, u64)| if number == 1 { name } else { format!("{name} ({})", count(number)) };
+    format!("there are {}", listed(order.into_iter().map(each).collect()))
+}
+
+fn threads(profile: &Profile) -> String {
+    let mut all: Vec<u32> = profile.threads.iter().map(|thread| thread.tid).filter(|&tid| tid != 0).collect();
+    all.sort_unstable();
+    all.dedup();
+    match all.is_empty() {
+        true => "the recording knows no threads by their ids".to_owned(),
+        false => format!("there are {}", listed(all.iter().map(u32::to_string).collect())),
+    }
+}
+
+fn regions(profile: &Profile) -> String {
+    let mut names: Vec<String> = profile.regions.iter().map(|region| region.name.clone()).collect();
+    names.sort_unstable();
+    names.dedup();
+    match names.is_empty() {
+        true => "the program measured none with mallow.h".to_owned(),
+        false => format!("there are {}", listed(names)),
+    }
+}
+
+/// What is said where no block is selected. `extent`: what there is of the chosen processes and threads.
+pub fn nothing_selected(flags: &FilterFlags, extent: &Extent) -> String {
+    let mut on = Vec::new();
+    let mut there = Vec::new();
+    if !flags.process.is_empty() {
+        on.push(format!("--process {}", flags.process.join(",")));
+    }
+    if !flags.thread.is_empty() {
+        let threads: Vec<_> = flags.thread.iter().map(u32::to_string).collect();
+        on.push(format!("--thread {}", threads.join(",")));
+    }
+    if !flags.region.is_empty() {
+        on.push(format!("--region {}", flags.region.join(",")));
+        there.push("regions that allocated nothing then".to_owned());
+    }
+    if extent.allocations == 0 {
+        return format!(
+            "nothing was allocated by {}",
+            if on.is_empty() { "this command".to_owned() } else { on.join(" ") }
+        );
+    }
+    let between = |(least, most): (u64, u64), show: &dyn Fn(u64) -> String| match least == most {
+        true => show(least),
+        false => format!("{} to {}", show(least), show(most)),
+    };
+    if let Some(time) = &flags.time {
+        let when = flags.when.unwrap_or_default();
+        on.push(format!("--time {}", time.text));
+        if when != When::Allocated {
+            on.push(format!("--when {}", if when == When::Live { "live" } else { "freed" }));
+        }
+        if when != When::Freed {
+            there.push(format!("allocations at {}", between(extent.allocated_ms, &span)));
+        }
+        if when != When::Allocated {
+            there.push(match extent.freed_ms {
+                Some(freed) => format!("frees at {}", between(freed, &span)),
+                None => "no frees".to_owned(),
+            });
+        }
+    }
+    if let Some(size) = &flags.size {
+        on.push(format!("--size {}", size.text));
+        there.push(format!("sizes {}", between(extent.sizes, &|size| bytes(size, true))));
+    }
+    if let Some(lifetime) = &flags.lifetime {
+        on.push(format!("--lifetime {}", lifetime.text));
+        there.push(format!("lifetimes {}", between(extent.lifetimes, &span)));
+    }
+    let all = of(extent.allocations, "block");
+    format!("no block matches {}; of {all}: {}", on.join(" "), there.join(", "))
+}
+
+/// What is said where no stack is left.
+pub fn nothing_left(flags: &FilterFlags, before: &Profile, focused: bool) -> String {
+    let text = |pattern: &Option<Pattern>| pattern.as_ref().map_or(String::new(), |p| p.as_str().to_owned());
+    if focused {
+        let focus = flags.focus.as_ref().map_or(String::new(), |focus| format!("--focus {} ", focus.as_str()));
+        return format!("nothing is left by {focus}--ignore {}", text(&flags.ignore));
+    }
+    let options = TopOptions { by: Measure::Bytes, cum: false, raw: false, limit: 3 };
+    let names: Vec<_> =
+        top(before, options).functions.iter().map(|f| mallow_report::names::short(&f.function)).collect();
+    let there = if names.is_empty() {
+        "no stack is known".to_owned()
+    } else {
+        format!("most is allocated by {}", names.join(", "))
+    };
+    format!("--focus {}: no function, file or module is called so; {there}", text(&flags.focus))
+}
+
+/// What is said of patterns that change nothing.
+pub fn unmatched(flags: &FilterFlags, matched: [bool; 3]) -> Vec<String> {
+    let patterns = [("ignore", &flags.ignore, matched[1]), ("hide", &flags.hide, matched[2])];
+    let lacking = patterns.into_iter().filter(|(_, _, matched)| !matched);
+    lacking
+        .filter_map(|(name, pattern, _)| {
+            pattern.as_ref().map(|p| format!("--{name} {}: no function, file or module is called so", p.as_str()))
+        })
+        .collect()
+}

@@ -1,0 +1,42 @@
+//! Profiles of other tools, made into what a recording is to views.
+
+use std::fs::File;
+use std::path::Path;
+
+use anyhow::Result;
+use mallow_capture::recording::Progress;
+use mallow_profile::Profile;
+use mallow_report::formats::{self, Addresses, Foreign, Format};
+use mallow_symbols::{Options, Summary, Symbolizer, adopt, rename};
+
+use crate::output::progress::Waiting;
+use crate::output::stdio;
+
+/// Reads a profile of another tool, and looks up the names that it lacks. What a person has to know of it is told on
+/// standard error.
+pub fn read(path: &Path) -> Result<(Profile, Summary)> {
+    let file = File::open(path)?;
+    // A pipe has no length, and neither has a file of the kernel's.
+    let length = file.metadata().ok().map(|metadata| metadata.len()).filter(|&length| length > 0);
+    let waiting = Waiting::of("reading");
+    let show = &mut |progress: formats::Progress| {
+        if let Some(all) = progress.all {
+            waiting.show(Progress { done: progress.done, all });
+        }
+    };
+    let Foreign { mut profile, addresses, remarks } = formats::read(file, length, show)?;
+    drop(waiting);
+    for remark in remarks {
+        stdio::say(&remark);
+    }
+    let mut names = Summary::default();
+    if addresses != Addresses::Opaque {
+        adopt(&mut profile, addresses == Addresses::FileOffsets);
+        names = Symbolizer::new(Options::default()).symbolize_all(&mut profile);
+    }
+    // Go's names are whole, and Go's profiles are pprof's.
+    let pprof = profile.origin.as_ref().is_some_and(|origin| origin.format == Format::Pprof.name());
+    rename(&mut profile, pprof);
+    formats::trim(&mut profile);
+    Ok((profile, names))
+}

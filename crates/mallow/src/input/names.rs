@@ -1,0 +1,129 @@
+//! Which files' names are missing, why, and what would bring them.
+
+use mallow_profile::Module;
+use mallow_symbols::{Found, ModuleSummary, Note, remedies};
+use serde::Serialize;
+
+/// A file of which functions or source lines are missing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MissingNames {
+    /// Its path.
+    pub module: String,
+    /// True where functions have no names either.
+    pub without_functions: bool,
+    /// True where the names of inlined functions alone are missing: they are in a file that several modules share.
+    pub without_inlined: bool,
+    /// What was found, in words.
+    pub found: String,
+    /// What would bring the rest, if anything does.
+    pub remedy: Option<String>,
+}
+
+impl MissingNames {
+    /// Of each module that lacks something; where a remedy was not looked up before, it is now.
+    pub fn all<'a>(modules: impl IntoIterator<Item = (&'a Module, &'a ModuleSummary)>) -> Vec<Self> {
+        Self::with(modules, remedies)
+    }
+
+    /// As [`MissingNames::all`], with remedies from elsewhere.
+    pub fn with<'a>(
+        modules: impl IntoIterator<Item = (&'a Module, &'a ModuleSummary)>,
+        remedies: impl FnOnce(&[(&Module, &ModuleSummary)]) -> Vec<Option<String>>,
+    ) -> Vec<Self> {
+        let lacking: Vec<_> = modules.into_iter().filter(|(_, summary)| lacks(summary)).collect();
+        let asked: Vec<_> = lacking.iter().copied().filter(|(_, summary)| summary.remedy.is_none()).collect();
+        let mut found = remedies(&asked).into_iter();
+        let of = |(module, summary): (&Module, &ModuleSummary)| Self {
+            module: module.path.clone(),
+            without_functions: summary.named == 0,
+            without_inlined: summary.located > 0,
+            found: why(summary),
+            remedy: summary.remedy.clone().or_else(|| found.next().flatten()),
+        };
+        lacking.into_iter().map(of).collect()
+    }
+
+    /// As one line.
+    pub fn line(&self) -> String {
+        let what = match (self.without_functions, self.without_inlined) {
+            (_, true) => "names of inlined functions",
+            (true, _) => "names",
+            (false, _) => "source lines",
+        };
+        let remedy = self.remedy.iter().flat_map(|remedy| ["; ", remedy]).collect::<String>();
+        format!("No {what} of {}: {}{remedy}", self.module, self.found)
+    }
+}
+
+/// True where source lines, or names of inlined functions, are missing.
+pub fn lacks(summary: &ModuleSummary) -> bool {
+    summary.located == 0 || shared_file(summary).is_some()
+}
+
+/// True where names of inlined functions alone are missing.
+pub fn lacks_inlined(summary: &ModuleSummary) -> bool {
+    summary.located > 0 && shared_file(summary).is_some()
+}
+
+/// The file that is not here, and that holds what dwz took out of several files' debug information.
+fn shared_file(summary: &ModuleSummary) -> Option<&Note> {
+    summary.notes.iter().find(|note| matches!(note, Note::SupplementaryMissing(_)))
+}
+
+fn why(summary: &ModuleSummary) -> String {
+    match (&summary.found, shared_file(summary).or(summary.notes.first())) {
+        // What it has is not what was asked for.
+        (Found::DebugInformation, Some(note)) => note.to_string(),
+        (Found::DebugInformation, None) => "debug information of other parts of it alone".to_owned(),
+        (found, _) => found.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mallow_profile::ModuleId;
+
+    use super::*;
+
+    #[test]
+    fn a_line_says_what_is_missing_and_what_brings_it() {
+        let module = |path: &str| Module { path: path.to_owned(), build_id: Vec::new() };
+        let summary = |found, named, located, remedy: Option<&str>| ModuleSummary {
+            module: ModuleId(0),
+            found,
+            debug_file: None,
+            notes: Vec::new(),
+            frames: 9,
+            named,
+            located,
+            remedy: remedy.map(str::to_owned),
+        };
+        let modules = [
+            (module("/a"), summary(Found::SymbolTable, 9, 0, Some("this brings them"))),
+            (module("/b"), summary(Found::DebugInformation, 9, 1, None)),
+            (module("/c"), summary(Found::Unreadable("an object file".to_owned()), 0, 0, None)),
+            (module("/d"), summary(Found::DynamicSymbols, 1, 0, None)),
+            (
+                module("/e"),
+                ModuleSummary {
+                    notes: vec![
+                        Note::DebugFileDiffers("/e.debug".into()),
+                        Note::SupplementaryMissing("../e.dwz".into()),
+                    ],
+                    ..summary(Found::DebugInformation, 9, 9, None)
+                },
+            ),
+        ];
+        let lines: Vec<_> =
+            MissingNames::all(modules.iter().map(|(m, s)| (m, s))).iter().map(MissingNames::line).collect();
+        assert_eq!(
+            lines,
+            [
+                "No source lines of /a: symbol table, no debug information; this brings them",
+                "No names of /c: not readable: an object file",
+                "No source lines of /d: dynamic symbols alone; a build with -g that is not stripped afterwards brings them",
+                "No names of inlined functions of /e: no supplementary debug file ../e.dwz; ../e.dwz brings them",
+            ]
+        );
+    }
+}

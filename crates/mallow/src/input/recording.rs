@@ -1,0 +1,344 @@
+//! A recording, or a profile of another tool, ready to be shown.
+
+use std::cell::RefCell;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use mallow_capture::recording::{Chosen, PackError, ReadError, Reader, Source};
+use mallow_profile::{Event, Module, Moment, Profile, Word};
+use mallow_report::analysis::{Measure, Narrowed, narrow};
+use mallow_symbols::{
+    ModuleSummary, Options, Packages, SourceError, SourceText, Summary, Symbolizer, remedies, source_text,
+    symbolize_jit_all,
+};
+use serde::Serialize;
+
+use super::coverage::{self, Document, MEASURES};
+use super::embedded::Embedded;
+use super::file::{self, File, cannot_read};
+use super::filters::{self, Filters};
+use super::names::{self, MissingNames};
+use crate::flags::{By, FilterFlags, SourceFlags};
+use crate::output::progress::Waiting;
+use crate::output::stdio;
+use crate::output::text::lacks;
+
+/// A recording, ready to be shown.
+#[derive(Debug)]
+pub struct Recording {
+    /// What it says. Frames have their names, as far as they can be had here.
+    pub profile: Profile,
+    /// What lacks names, and why.
+    pub names: Summary,
+    /// Which part of the recording this is.
+    pub filters: Filters,
+    /// The file that it was read from.
+    path: PathBuf,
+    /// Where its events are; None for one that was not read from a file, and for profiles of other tools.
+    events: Option<RefCell<(Reader, Chosen)>>,
+    /// What it carries so that it can be read on another machine.
+    embedded: Embedded,
+}
+
+impl Recording {
+    /// Looks up the names of a profile's frames, in the files that its processes had loaded and in what JITs left behind.
+    /// Not those of a recording that carries its names: files of this machine may be other ones.
+    pub fn of(mut profile: Profile) -> Self {
+        let names = profile.names.take();
+        let embedded = Embedded::of(names.is_some());
+        let names = names.unwrap_or_else(|| {
+            let names = Symbolizer::new(Options::default()).symbolize_all(&mut profile);
+            symbolize_jit_all(&mut profile);
+            names
+        });
+        Self { embedded, ..Self::named(profile, names) }
+    }
+
+    /// A profile whose names were looked up.
+    fn named(profile: Profile, names: Summary) -> Self {
+        let (filters, embedded) = (Filters::default(), Embedded::default());
+        Self { profile, names, filters, path: PathBuf::new(), events: None, embedded }
+    }
+
+    /// The whole recording at this path.
+    pub fn read(path: &Path) -> Result<Self> {
+        Self::open_at(path, &FilterFlags::default())
+    }
+
+    /// The recording that the flags name, or the newest one here, which is then told on standard error.
+    pub fn open(flags: &SourceFlags) -> Result<Self> {
+        Self::open_at(&Self::path_of(flags)?, &flags.filters)
+    }
+
+    /// Its path.
+    pub fn path_of(flags: &SourceFlags) -> Result<PathBuf> {
+        match &flags.file {
+            Some(path) => Ok(path.clone()),
+            None => {
+                let newest = file::newest(Path::new("."))?;
+                stdio::say(&format!("showing {}, the newest recording here", newest.display()));
+                Ok(newest)
+            }
+        }
+    }
+
+    /// Says on standard error what the recording lacks: for views that have no line for it.
+    pub fn tell_lacks(&self) {
+        let ending = &self.profile.ending;
+        for text in lacks(ending.cut_short.as_deref(), ending.lost, ending.damaged) {
+            stdio::say(&format!("{}: {text}", self.path.display()));
+        }
+    }
+
+    /// Two recordings, to compare them. One that a filter on stacks leaves nothing of is empty; where that is so of both,
+    /// it is a mistake.
+    pub fn pair(paths: [&Path; 2], flags: &FilterFlags) -> Result<[Self; 2]> {
+        let blocks = FilterFlags { focus: None, ignore: None, hide: None, ..flags.clone() };
+        let [before, after] = paths;
+        let mut pair = [Self::open_at(before, &blocks)?, Self::open_at(after, &blocks)?];
+        let narrowing = flags.narrowing();
+        if narrowing.is_none() {
+            return Ok(pair);
+        }
+        let mut matched = [false; 3];
+        let mut left = false;
+        for recording in &mut pair {
+            let whole = std::mem::take(&mut recording.profile);
+            let duration_ms = whole.duration_ms;
+            let narrowed = narrow(whole, &narrowing);
+            for (any, this) in matched.iter_mut().zip(narrowed.matched) {
+                *any |= this;
+            }
+            left |= !narrowed.profile.sites.is_empty();
+            recording.filters = Filters::of(flags, duration_ms);
+            recording.profile = narrowed.profile;
+        }
+        if !left {
+            bail!(filters::nothing_left(flags, &Self::open_at(after, &blocks)?.profile, matched[0]));
+        }
+        filters::unmatched(flags, matched).iter().for_each(|text| stdio::say(text));
+        Ok(pair)
+    }
+
+    /// The part of a recording that the filters leave.
+    fn open_at(path: &Path, flags: &FilterFlags) -> Result<Self> {
+        let (mut recording, mut events) = match file::read(path)? {
+            File::Recording(mut reader, profile) => {
+                let filters = Filters::of(flags, profile.duration_ms);
+                let (profile, chosen) = match flags.selects() {
+                    true => file::select(path, &mut reader, profile, flags)?,
+                    false => {
+                        let all = Chosen::all(&profile);
+                        (profile, all)
+                    }
+                };
+                (Self { filters, ..Self::of(profile) }, Some((reader, chosen)))
+            }
+            File::Foreign(profile, names) => {
+                let filters = Filters::of(flags, profile.duration_ms);
+                let recording = Self { filters, ..Self::named(profile, names) };
+                if flags.selects() {
+                    recording.must_tell(Word::Events, "--focus, --ignore and --hide choose stacks")?;
+                }
+                (recording, None)
+            }
+        };
+        let narrowing = flags.narrowing();
+        if !narrowing.is_none() {
+            let Narrowed { profile, sites, matched } = narrow(recording.profile, &narrowing);
+            if profile.sites.is_empty() {
+                let blocks = FilterFlags { focus: None, ignore: None, hide: None, ..flags.clone() };
+                bail!(filters::nothing_left(flags, &Self::open_at(path, &blocks)?.profile, matched[0]));
+            }
+            filters::unmatched(flags, matched).iter().for_each(|text| stdio::say(text));
+            if let Some((_, chosen)) = &mut events {
+                chosen.narrow(&sites, narrowing.focus.is_none() && narrowing.ignore.is_none());
+            }
+            recording.profile = profile;
+        }
+        Ok(Self { path: path.to_owned(), events: events.map(RefCell::new), ..recording })
+    }
+
+    /// The file's path; empty where it was not read from one.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Calls `each` with every event, in their order. Sites, processes and threads are named by their numbers in
+    /// [`Recording::profile`]; a process that the recording did not see end has no [`Event::EndProcess`].
+    pub fn events(&self, each: impl FnMut(Moment, Event)) -> Result<()> {
+        self.must_tell(Word::Events, "only recordings of mallow hold them")?;
+        let events = self.events.as_ref().context("the events are in the recording's file: name it")?;
+        let waiting = Waiting::of("reading events");
+        let (reader, chosen) = &mut *events.borrow_mut();
+        reader.visit(chosen, &mut |progress| waiting.show(progress), each).with_context(|| cannot_read(&self.path))
+    }
+
+    /// What a view is to rank by: what was asked for, which must be told, or else the first that is told.
+    pub fn measure(&self, by: Option<By>) -> Result<Measure> {
+        let told: Vec<By> = MEASURES.into_iter().filter(|&by| self.profile.tells(Measure::from(by).word())).collect();
+        match by {
+            Some(by) => {
+                let names: Vec<_> = told.iter().map(By::to_string).collect();
+                let measure = Measure::from(by);
+                self.must_tell(measure.word(), &format!("there is --by {}", names.join(", ")))?;
+                Ok(measure)
+            }
+            None => match told.first() {
+                Some(&by) => Ok(by.into()),
+                None => bail!("this {} tells no measure that could be shown", self.kind()),
+            },
+        }
+    }
+
+    /// Fails where the word is not told, and says what can be done instead.
+    pub fn must_tell(&self, word: Word, instead: &str) -> Result<()> {
+        if !self.profile.tells(word) {
+            bail!("this {} tells no {word}; {instead}", self.kind());
+        }
+        Ok(())
+    }
+
+    /// What the file is, to people.
+    pub fn kind(&self) -> String {
+        self.profile.origin.as_ref().map_or("recording".to_owned(), coverage::kind)
+    }
+
+    /// The report as JSON. Of a profile of another tool, it names the format and leaves out what the profile lacks. Where filters
+    /// are on, it has them too.
+    pub fn json(&self, report: &impl Serialize) -> Result<String> {
+        stdio::json(&Document::of(report, &self.profile, &self.filters)?)
+    }
+
+    /// Prints the same without white space: a report of any size needs little memory.
+    pub fn print_json(&self, report: &impl Serialize) -> Result<()> {
+        stdio::print_json(&Document::of(report, &self.profile, &self.filters)?)
+    }
+
+    /// True for a recording that carries its names.
+    pub fn is_packed(&self) -> bool {
+        self.embedded.names
+    }
+
+    /// Has the profile carry its names from now on, with what would bring those that are missing: who reads it elsewhere
+    /// has no other way to know.
+    pub fn keep_names(&mut self) {
+        if !self.is_packed() {
+            let modules = &self.profile.modules;
+            let all = self.names.modules.iter();
+            let summaries: Vec<_> = all.filter_map(|s| Some((modules.get(s.module.0 as usize)?, s))).collect();
+            let found = remedies(&summaries);
+            self.names.modules.iter_mut().zip(found).for_each(|(summary, remedy)| summary.remedy = remedy);
+        }
+        self.profile.names = Some(self.names.clone());
+    }
+
+    /// Writes it anew, names, sources and all; see [`mallow_capture::recording::Reader::pack`]. Precondition: it is a
+    /// recording of mallow's, and nothing was filtered out.
+    pub fn pack<W: Write>(&self, sources: &mut dyn Iterator<Item = Source>, to: W) -> Result<W, PackError> {
+        let none = || PackError::Read(ReadError::NotARecording);
+        self.events.as_ref().ok_or_else(none)?.borrow_mut().0.pack(&self.profile, sources, to)
+    }
+
+    /// The sources that the recording carries.
+    pub fn embedded_sources(&self) -> Result<Vec<Source>> {
+        self.read_sources().with_context(|| format!("cannot read {}", self.path().display()))
+    }
+
+    fn read_sources(&self) -> Result<Vec<Source>, ReadError> {
+        self.events.as_ref().map_or(Ok(Vec::new()), |events| events.borrow_mut().0.sources())
+    }
+
+    /// The text of a source file, by its name in a frame's lines: what the recording carries, else what lies here.
+    /// `directories` are those that the user names, for sources that lie elsewhere than they did when the program was built.
+    pub fn source_text(&self, file: &str, directories: &[PathBuf]) -> Result<SourceText, SourceError> {
+        match self.embedded.source(file, || self.read_sources()) {
+            Ok(Some(found)) => Ok(found),
+            Ok(None) => source_text(file, directories),
+            Err(error) => Err(SourceError::Unreadable(self.path().to_owned(), io::Error::other(error.to_string()))),
+        }
+    }
+
+    /// Those of the modules with these paths that lack something, in the order of the paths.
+    pub fn lacking(&self, paths: &[&str]) -> Vec<MissingNames> {
+        MissingNames::all(self.summaries_of(paths))
+    }
+
+    /// Begins to look up what [`Recording::lacking_of`] may have to say.
+    pub fn ask_for_packages(&self) -> Packages {
+        let unknown = self.summaries().filter(|(_, summary)| names::lacks(summary) && summary.remedy.is_none());
+        Packages::ask(&unknown.collect::<Vec<_>>())
+    }
+
+    /// As [`Recording::lacking`], after a while in which something else was done.
+    pub fn lacking_of(&self, paths: &[&str], asked: Packages) -> Vec<MissingNames> {
+        if paths.is_empty() {
+            return Vec::new();
+        }
+        MissingNames::with(self.summaries_of(paths), |modules| asked.remedies(modules))
+    }
+
+    /// Paths of the modules whose inlined functions have no names.
+    pub fn without_inlined(&self) -> Vec<&str> {
+        self.summaries()
+            .filter(|(_, summary)| names::lacks_inlined(summary))
+            .map(|(module, _)| module.path.as_str())
+            .collect()
+    }
+
+    fn summaries(&self) -> impl Iterator<Item = (&Module, &ModuleSummary)> {
+        let modules = &self.profile.modules;
+        self.names.modules.iter().filter_map(|s| Some((modules.get(s.module.0 as usize)?, s)))
+    }
+
+    fn summaries_of(&self, paths: &[&str]) -> Vec<(&Module, &ModuleSummary)> {
+        paths.iter().filter_map(|path| self.summaries().find(|(module, _)| module.path == **path)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mallow_report::analysis::{Measure, overview};
+    use mallow_report::testing::parser;
+
+    use mallow_profile::{Origin, Words};
+
+    use super::*;
+
+    fn heap_profile() -> Recording {
+        let mut profile = parser();
+        let tells = Words::of(&[Word::AllocatedBytes, Word::Leaked, Word::LeakedBytes]);
+        profile.origin = Some(Origin { format: "pprof", tells, sampled_bytes: Some(524_288) });
+        Recording::of(profile)
+    }
+
+    #[test]
+    fn the_first_measure_that_is_told_is_the_default() {
+        let recording = heap_profile();
+        assert_eq!(recording.measure(None).expect("a measure"), Measure::Bytes);
+        assert_eq!(recording.measure(Some(By::Leaked)).expect("told"), Measure::Leaked);
+        assert_eq!(Recording::of(parser()).measure(None).expect("a measure"), Measure::Allocations);
+    }
+
+    #[test]
+    fn what_is_not_told_is_refused_with_what_is() {
+        let error = heap_profile().measure(Some(By::Temporary)).expect_err("not told").to_string();
+        assert_eq!(error, "this pprof profile tells no temporary allocations; there is --by bytes, leaked");
+    }
+
+    #[test]
+    fn json_leaves_out_what_is_not_told() {
+        let recording = heap_profile();
+        let text = recording.json(&overview(&recording.profile, 3)).expect("JSON");
+        let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!((json["format"].as_str(), json["sampled_bytes"].as_u64()), (Some("pprof"), Some(524_288)));
+        assert!(json["not_told"].as_array().is_some_and(|words| words.contains(&"temporary allocations".into())));
+        assert!(json["allocated_bytes"].is_u64() && json["leaked"].is_u64());
+        for key in ["allocations", "remaining", "temporary", "peak_bytes", "duration_ms", "families", "exit_status"] {
+            assert!(json.get(key).is_none(), "{key}");
+        }
+        let site = &json["largest"][0]["largest"][0];
+        assert!(site["allocated_bytes"].is_u64() && site.get("allocations").is_none(), "{site}");
+    }
+}

@@ -1,0 +1,61 @@
+//! Exit codes. Scripts rely on them: they do not change. The command line's own errors exit
+//! with 2, by clap.
+
+use std::error::Error;
+use std::fmt;
+use std::process::ExitCode;
+
+use mallow_report::analysis::gate::Verdict;
+
+/// All went well.
+pub const OK: ExitCode = ExitCode::SUCCESS;
+/// Mallow failed, in a command that runs no command.
+pub const FAILED: u8 = 1;
+/// `leaks --fail-on-leak` found leaks.
+pub const LEAKS_FOUND: u8 = 3;
+/// `diff --fail-above` found a larger change.
+pub const CHANGED: u8 = 3;
+/// `doctor`: nothing would be recorded.
+pub const WOULD_FAIL: u8 = 3;
+/// Mallow failed before the command ran, or could not write its own output and `--fail-on-write-error` asks for that, in `stat`,
+/// `record`, `run` and `watch`, whose other codes are the command's; as `env` and `timeout` have it.
+pub const FAILED_AROUND_COMMAND: u8 = 125;
+/// The command could not be executed.
+pub const NOT_EXECUTABLE: u8 = 126;
+/// The command was not found.
+pub const NOT_FOUND: u8 = 127;
+
+/// The command line, or a file that it names, makes no sense.
+pub const USAGE: u8 = 2;
+/// `test`: all cases passed.
+pub const PASSED: u8 = 0;
+/// `test`: a case regressed.
+pub const REGRESSED: u8 = 1;
+/// `test`: a case improved beyond its slack.
+pub const IMPROVED: u8 = 3;
+/// `test`: a case could not be judged.
+pub const BROKEN: u8 = 4;
+/// `git bisect run` passes over a commit.
+pub const BISECT_SKIPS: u8 = 125;
+
+/// The code of `test` whose worst case came out so.
+pub fn of_verdict(verdict: Verdict) -> u8 {
+    match verdict {
+        Verdict::Passed => PASSED,
+        Verdict::Regressed => REGRESSED,
+        Verdict::Improved => IMPROVED,
+        Verdict::Broken => BROKEN,
+    }
+}
+
+/// What was asked for makes no sense for the files that are named: why, and what does. Exits with [`USAGE`].
+#[derive(Debug)]
+pub struct Usage(pub String);
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Usage {}

@@ -1,0 +1,86 @@
+//! What a person sees while something takes long.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use mallow_capture::recording::Progress;
+
+/// What is over before this is not worth a bar.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A bar on the terminal, once something takes longer than a second; nothing elsewhere. It vanishes when dropped.
+#[derive(Debug)]
+pub struct Waiting {
+    bar: Option<ProgressBar>,
+    since: Instant,
+    what: &'static str,
+}
+
+impl Waiting {
+    /// For what is going to be done.
+    pub fn of(what: &'static str) -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        let hidden = || ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        Self { bar: terminal.then(hidden), since: Instant::now(), what }
+    }
+
+    /// So much is done.
+    pub fn show(&self, progress: Progress) {
+        let Some(bar) = &self.bar else { return };
+        if bar.is_hidden() {
+            if self.since.elapsed() < PATIENCE {
+                return;
+            }
+            bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
+            let style = ProgressStyle::with_template("mallow: {msg} [{bar:30}] {percent} %, {eta} left");
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
+            bar.set_message(self.what);
+        }
+        bar.set_length(progress.all);
+        bar.set_position(progress.done);
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// What is being done, on the terminal, once it takes longer than a second; nothing elsewhere. It vanishes when dropped.
+#[derive(Debug)]
+pub struct Working {
+    bar: Option<ProgressBar>,
+}
+
+impl Working {
+    /// For what is going to be done.
+    pub fn new() -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        let hidden = || ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        Self { bar: terminal.then(hidden) }
+    }
+
+    /// This is being done now.
+    pub fn at(&self, what: &str) {
+        let Some(bar) = &self.bar else { return };
+        if bar.is_hidden() {
+            let style = ProgressStyle::with_template("mallow: {msg}, {elapsed}");
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+            bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
+            bar.enable_steady_tick(Duration::from_millis(200));
+        }
+        bar.set_message(crate::output::text::clean(what).into_owned());
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Estimates as people read them: `1.20 GB ±8 %`, `900 MB to 1.70 GB`, `not enough samples`.
+
+use mallow_report::analysis::sampled::{Estimate, Growth, Verdict};
+
+use super::look::Look;
+use super::units::{bytes, roughly};
+
+/// What stands where nothing can be said.
+pub const NOT_ENOUGH: &str = "not enough samples";
+
+/// Bytes, with the interval.
+pub fn estimated_bytes(estimate: &Estimate, look: &Look) -> String {
+    told(estimate, look, |n| bytes(n, look.exact))
+}
+
+/// A count, with the interval.
+pub fn estimated_count(estimate: &Estimate, look: &Look) -> String {
+    told(estimate, look, roughly)
+}
+
+fn told(estimate: &Estimate, look: &Look, amount: impl Fn(u64) -> String) -> String {
+    let Some((low, high)) = estimate.interval() else { return NOT_ENOUGH.to_owned() };
+    let amount = |n: f64| format!("{}{}", if n <= -0.5 { "-" } else { "" }, amount(n.abs().round() as u64));
+    let value = estimate.value;
+    let (below, above) = (value - low, high - value);
+    if below + above <= f64::EPSILON * value.abs() {
+        return amount(value);
+    }
+    let deviation = (below + above) / 2.0 / value.abs();
+    // An interval that is not even has its ends told, and so has one of what may be twice as much or next to nothing.
+    if (above - below).abs() <= 0.2 * (above + below) && deviation < 0.5 {
+        let sign = if look.ascii { "+-" } else { "±" };
+        return format!("{} {sign}{:.0} %", amount(value), (deviation * 100.0).max(1.0));
+    }
+    format!("{} to {}", amount(low), amount(high))
+}
+
+/// How a site grows: `+12.1 MB ±9 %`, `steady`, or that it cannot be told.
+pub fn growth(growth: &Growth, look: &Look) -> String {
+    match growth.verdict {
+        Verdict::Unknown => NOT_ENOUGH.to_owned(),
+        Verdict::Steady => "steady".to_owned(),
+        Verdict::Shrinking => "shrinking".to_owned(),
+        Verdict::Undecided => "undecided".to_owned(),
+        Verdict::Uneven => "uneven".to_owned(),
+        Verdict::Slowing => "slowing down".to_owned(),
+        Verdict::SoFar | Verdict::Growing => format!("+{}", estimated_bytes(&growth.bytes_per_hour, look)),
+    }
+}
+
+/// The same with what the words leave open: `undecided, 1.20 MB to 30.0 MB an hour`.
+pub fn growth_in_full(said: &Growth, look: &Look) -> String {
+    let words = growth(said, look);
+    let rate = estimated_bytes(&said.bytes_per_hour, look);
+    match said.verdict {
+        Verdict::Unknown | Verdict::Steady | Verdict::Uneven | Verdict::Slowing => words,
+        Verdict::Shrinking | Verdict::Undecided => format!("{words}, {rate} an hour"),
+        Verdict::SoFar => format!("{words} an hour so far"),
+        Verdict::Growing => format!("{words} an hour"),
+    }
+}
+
+/// How much is sampled, or that nothing is.
+pub fn period(period_bytes: Option<u64>, look: &Look) -> String {
+    match period_bytes {
+        Some(period) => format!("a sample in {} on average", bytes(period, look.exact)),
+        None => "dormant: nothing more is sampled".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mallow_report::analysis::sampled::{Estimate, Growth, Verdict};
+
+    use super::{estimated_bytes, estimated_count, growth, growth_in_full, period};
+    use crate::output::text::Look;
+
+    #[test]
+    fn estimates_tell_how_sure_they_are() {
+        let look = Look::default();
+        let of = |value, low, high| Estimate { value, low: Some(low), high: Some(high), samples: 30 };
+        let few = Estimate { value: 5.0, low: None, high: None, samples: 1 };
+        let grows = |verdict| {
+            let bytes_per_hour = of(1e6, 9e5, 1.1e6);
+            growth(&Growth { verdict, bytes_per_hour, ..Growth::default() }, &look)
+        };
+        let in_full = |verdict, low, high| {
+            let bytes_per_hour = of((low + high) / 2.0, low, high);
+            growth_in_full(&Growth { verdict, bytes_per_hour, ..Growth::default() }, &look)
+        };
+        for (told, expected) in [
+            (in_full(Verdict::Undecided, 1e6, 3e7), "undecided, 1.00 MB to 30.0 MB an hour"),
+            (in_full(Verdict::Shrinking, -3e7, -1e6), "shrinking, -30.0 MB to -1.00 MB an hour"),
+            (in_full(Verdict::SoFar, 9e5, 1.1e6), "+1.00 MB ±10 % an hour so far"),
+            (in_full(Verdict::Growing, 9e5, 1.1e6), "+1.00 MB ±10 % an hour"),
+            (in_full(Verdict::Steady, -1e6, 1e6), "steady"),
+            (estimated_bytes(&of(1.2e9, 1.104e9, 1.296e9), &look), "1.20 GB ±8 %"),
+            (estimated_bytes(&of(1000.0, 999.0, 1001.0), &look), "1.00 kB ±1 %"),
+            (estimated_bytes(&of(1e6, 4e5, 2.6e6), &look), "400 kB to 2.60 MB"),
+            (estimated_bytes(&of(1e6, 1e5, 1.9e6), &look), "100 kB to 1.90 MB"),
+            (estimated_bytes(&of(512.0, 512.0, 512.0), &look), "512 B"),
+            (estimated_bytes(&of(0.0, 0.0, 0.0), &look), "0 B"),
+            (estimated_bytes(&of(0.0, 0.0, 5e3), &look), "0 B to 5.00 kB"),
+            (estimated_bytes(&few, &look), "not enough samples"),
+            (estimated_count(&of(2e6, 1.8e6, 2.2e6), &look), "2.00 M ±10 %"),
+            (period(Some(524_288), &look), "a sample in 524 kB on average"),
+            (grows(Verdict::Growing), "+1.00 MB ±10 %"),
+            (grows(Verdict::SoFar), "+1.00 MB ±10 %"),
+            (grows(Verdict::Slowing), "slowing down"),
+            (grows(Verdict::Steady), "steady"),
+            (grows(Verdict::Unknown), "not enough samples"),
+            (estimated_bytes(&of(f64::NAN, f64::NAN, f64::NAN), &look), "0 B to 0 B"),
+        ] {
+            assert_eq!(told, expected);
+        }
+        let ascii = Look { ascii: true, ..look };
+        assert_eq!(estimated_bytes(&of(1e6, 9e5, 1.1e6), &ascii), "1.00 MB +-10 %");
+    }
+}

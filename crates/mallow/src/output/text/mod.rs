@@ -1,0 +1,25 @@
+//! Text for people: columns, units, widths, colours, names.
+//!
+//! Every word that comes from a recording goes through [`Line`], which makes it harmless.
+
+mod amount;
+pub mod chart;
+pub mod estimates;
+mod gaps;
+mod look;
+pub mod markdown;
+mod names;
+mod page;
+mod place;
+mod table;
+pub mod time_axis;
+pub mod units;
+pub mod utc;
+
+pub use amount::{amount, change, change_style, measured, signed};
+pub use gaps::lacks;
+pub use look::{Look, Stream};
+pub use names::{function, location};
+pub use page::{Line, Page, clean};
+pub use place::{STACK_LINES, called, described, framed, heading, stacked};
+pub use table::{Align, Table};

@@ -1,0 +1,96 @@
+//! Places as lines of text: a function, where it is, and who called it.
+
+use mallow_report::analysis::{Frame, Stack};
+
+use super::look::Look;
+use super::names::{function, location};
+use super::page::{Line, Page};
+use super::units::{count, of};
+
+/// A list's title, and how much of it is shown.
+pub fn heading(title: &str, shown: usize, all: u64) -> Line {
+    let line = Line::new().strong(title);
+    if (shown as u64) < all { line.faint(format!("  (the largest {shown} of {})", count(all))) } else { line }
+}
+
+/// A function and where it is.
+pub fn framed(frame: &Frame, look: &Look) -> Line {
+    let name = function(&frame.function, look);
+    let at = location(&frame.function, frame.file.as_deref(), frame.line, frame.module.as_deref(), look);
+    let line = if frame.looked_past { Line::new().faint(name) } else { Line::new().strong(name) };
+    if at.is_empty() { line } else { line.plain(" ").plain(at) }
+}
+
+/// `parse_row parser.cc:212 (2 sites) via std::string::_M_create ← load ← main`
+pub fn described(frame: Option<&Frame>, sites: u64, through: Option<&str>, stack: &Stack, look: &Look) -> Line {
+    const CALLERS: usize = 4;
+    const WIDE: usize = 120;
+    let Some(frame) = frame else { return Line::new().faint("(no stack is known)") };
+    let mut line = framed(frame, look);
+    // Where there is little room, callers tell more.
+    if sites > 1 && look.width.is_none_or(|w| w >= WIDE) {
+        line = line.faint(format!(" ({})", of(sites, "site")));
+    }
+    if let Some(through) = through {
+        line = line.faint(format!(" via {}", function(through, look)));
+    }
+    called(line, frame, stack, CALLERS, look)
+}
+
+/// The line, and who called the function that it names: ` ← load ← main`, at most `limit` of them.
+pub fn called(mut line: Line, frame: &Frame, stack: &Stack, limit: usize, look: &Look) -> Line {
+    let mut last = frame.function.as_str();
+    let mut callers = 0;
+    for caller in stack.callers_of(frame) {
+        // Recursion reads as one call.
+        if caller.function == last {
+            continue;
+        }
+        last = &caller.function;
+        callers += 1;
+        if callers > limit {
+            line = line.faint(" ← …");
+            break;
+        }
+        line = line.faint(format!(" ← {}", function(last, look)));
+    }
+    line
+}
+
+/// Functions of the program's own that are shown of a stack, where not all are.
+const FRAMES: usize = 5;
+/// And of those between them and the allocator: sites may differ in nothing else.
+const INNER_FRAMES: usize = 3;
+/// Lines that a stack takes at the most, where not all of it is shown.
+pub const STACK_LINES: usize = FRAMES + INNER_FRAMES;
+
+/// Puts a stack onto the page, one function a line; `all` of them, or those that tell most.
+pub fn stacked(stack: &Stack, look: &Look, stacks: bool, page: &mut Page) {
+    if stack.frames.is_empty() {
+        page.line(Line::new().faint("    (no stack is known)"));
+    }
+    let own = stack.frames.iter().position(|f| !f.looked_past).unwrap_or(stack.frames.len());
+    let (inner, outer) = stack.frames.split_at(own);
+    let outer: Vec<_> = outer.iter().filter(|f| stacks || !f.looked_past).collect();
+    let inner: Vec<_> = inner.iter().collect();
+    let all = |frames: &[_]| if stacks { frames.len() } else { 0 };
+    part(&inner, INNER_FRAMES.max(all(&inner)), look, page);
+    part(&outer, FRAMES.max(all(&outer)), look, page);
+    if stack.cut {
+        page.line(Line::new().faint("    … outer frames are missing"));
+    }
+}
+
+/// Some frames of a stack, at most `limit` lines of them; the last one always.
+fn part(frames: &[&Frame], limit: usize, look: &Look, page: &mut Page) {
+    let hidden = if frames.len() > limit { frames.len() + 1 - limit } else { 0 };
+    let (first, last) = (frames.len().saturating_sub(hidden + 1), frames.len().saturating_sub(1));
+    for (index, frame) in frames.iter().enumerate() {
+        if hidden > 0 && index == first {
+            page.line(Line::new().faint(format!("    … {hidden} more; --stacks shows all")));
+        }
+        if hidden == 0 || index < first || index == last {
+            page.line(Line::new().plain("    ").then(framed(frame, look)));
+        }
+    }
+}

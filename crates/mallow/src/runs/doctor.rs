@@ -1,0 +1,195 @@
+//! `mallow doctor`: what would not work on this machine, or for a command, and what to do about it.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use mallow_capture::sight::{self, Chain, Finding, Status, Step};
+use mallow_symbols::{Found, survey};
+use serde::Serialize;
+
+use super::launch::refusal;
+use crate::flags::DoctorFlags;
+use crate::input::names::MissingNames;
+use crate::output::text::{Line, Look, Page, Stream};
+use crate::output::{exit, stdio};
+
+/// What the view tells.
+#[derive(Debug, Serialize)]
+pub struct Diagnosis {
+    /// The worst of all checks.
+    verdict: &'static str,
+    /// The command that was looked at.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    command: Vec<String>,
+    /// The files that it leads to: scripts, their interpreters, and what `env` executes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    files: Vec<String>,
+    machine: Vec<Check>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    program: Vec<Check>,
+}
+
+#[derive(Debug, Serialize)]
+struct Check {
+    check: &'static str,
+    status: &'static str,
+    found: String,
+    remedy: Option<String>,
+    #[serde(skip)]
+    how: Status,
+}
+
+impl From<Finding> for Check {
+    fn from(Finding { check, status, found, remedy }: Finding) -> Self {
+        Self { check, status: word(status), found, remedy, how: status }
+    }
+}
+
+fn word(status: Status) -> &'static str {
+    match status {
+        Status::Works => "works",
+        Status::Partly => "partly",
+        Status::Fails => "fails",
+    }
+}
+
+/// Looks, and tells.
+pub fn run(flags: &DoctorFlags) -> Result<ExitCode> {
+    let chain = Chain::of(&flags.command);
+    let mut diagnosis = Diagnosis {
+        verdict: "",
+        command: flags.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        files: files(&chain),
+        machine: sight::machine().into_iter().map(Check::from).collect(),
+        program: program(&chain).into_iter().map(Check::from).collect(),
+    };
+    let worst = diagnosis.worst();
+    diagnosis.verdict = word(worst);
+    stdio::print(&match flags.json {
+        true => stdio::json(&diagnosis)?,
+        false => text(&diagnosis, &Look::of(Stream::Out)),
+    })?;
+    Ok(if worst == Status::Fails { ExitCode::from(exit::WOULD_FAIL) } else { exit::OK })
+}
+
+impl Diagnosis {
+    fn worst(&self) -> Status {
+        self.machine.iter().chain(&self.program).map(|check| check.how).max().unwrap_or(Status::Works)
+    }
+}
+
+fn files(chain: &Chain) -> Vec<String> {
+    let path = |step: &Step| match step {
+        Step::Script(path) | Step::Program(path) => path.display().to_string(),
+    };
+    let missing = chain.missing.iter().map(|(word, _)| word.to_string_lossy().into_owned());
+    chain.steps.iter().map(path).chain(missing).collect()
+}
+
+fn program(chain: &Chain) -> Vec<Finding> {
+    let mut all = sight::command(chain);
+    if let Some((word, error)) = &chain.missing {
+        let found = format!("{}: {}", word.display(), refusal(error));
+        all.push(Finding { check: "command", status: Status::Fails, found, remedy: None });
+    } else if all.iter().all(|finding| finding.status != Status::Fails) {
+        all.extend(chain.programs().last().map(names));
+    }
+    all
+}
+
+/// What names its functions would have.
+fn names(path: &Path) -> Finding {
+    const CHECK: &str = "names";
+    let (module, summary) = survey(path);
+    if summary.found == Found::DebugInformation {
+        return Finding::works(CHECK, "the program has debug information: functions, files and lines");
+    }
+    let lacking = MissingNames::all([(&module, &summary)]).pop();
+    let remedy = lacking.as_ref().and_then(|lacking| lacking.remedy.clone());
+    let found =
+        lacking.map_or_else(|| summary.found.to_string(), |lacking| MissingNames { remedy: None, ..lacking }.line());
+    Finding { check: CHECK, status: Status::Partly, found, remedy }
+}
+
+fn text(diagnosis: &Diagnosis, look: &Look) -> String {
+    let mut page = Page::new(*look);
+    page.line(Line::new().strong("This machine"));
+    checks(&diagnosis.machine, look, &mut page);
+    if !diagnosis.files.is_empty() {
+        page.gap();
+        page.line(Line::new().strong(diagnosis.files.join(if look.ascii { " -> " } else { " → " })));
+        checks(&diagnosis.program, look, &mut page);
+    }
+    page.gap();
+    let remarks = diagnosis.machine.iter().chain(&diagnosis.program).filter(|c| c.how == Status::Partly).count();
+    page.line(match (diagnosis.worst(), remarks) {
+        (Status::Fails, _) => Line::new().warning("Nothing would be recorded: see what fails."),
+        (Status::Partly, 1) => Line::new().strong("It can be recorded, but for what is said above."),
+        (Status::Partly, _) => Line::new().strong(format!("It can be recorded, but for the {remarks} things above.")),
+        (Status::Works, _) => Line::new().strong("Everything works."),
+    });
+    page.into_text()
+}
+
+fn checks(checks: &[Check], look: &Look, page: &mut Page) {
+    const STATUS: usize = 6;
+    const NAME: usize = 13;
+    for check in checks {
+        let status = match check.how {
+            Status::Works => Line::new().faint(check.status),
+            Status::Partly => Line::new().strong(check.status),
+            Status::Fails => Line::new().warning(check.status),
+        };
+        let gap = " ".repeat(STATUS.saturating_sub(status.width()));
+        let first = Line::new().plain("  ").then(status).plain(gap).plain(format!("  {:NAME$}  ", check.check));
+        let indent = " ".repeat(first.width());
+        page.hanging(first, &check.found);
+        if let Some(remedy) = &check.remedy {
+            let arrow = if look.ascii { "-> " } else { "→ " };
+            page.hanging(Line::new().plain(indent).plain(arrow), remedy);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn diagnosis(program: Vec<Finding>) -> Diagnosis {
+        let checks = |findings: Vec<Finding>| findings.into_iter().map(Check::from).collect();
+        let machine = vec![
+            Finding::works("run directory", "/dev/shm, in memory, 1000 MB left"),
+            Finding::partly("cache", "unwind tables are made anew for each run: it is\x1b[31m full", "make room"),
+        ];
+        Diagnosis {
+            verdict: "",
+            command: vec!["./größe".to_owned()],
+            files: vec!["./größe".to_owned(), "/usr/bin/env".to_owned(), "/usr/bin/python3".to_owned()],
+            machine: checks(machine),
+            program: checks(program),
+        }
+    }
+
+    #[test]
+    fn checks_are_a_table_that_is_broken_at_the_terminals_end() {
+        let found = "./größe has an allocator of its own, which its calls never leave";
+        let remedy = "build it without that, or link the allocator as a shared library, which Mallow sees";
+        let diagnosis = diagnosis(vec![Finding::fails("allocator", found, remedy)]);
+        insta::assert_snapshot!(text(&diagnosis, &Look { width: Some(72), ..Look::default() }));
+    }
+
+    #[test]
+    fn the_worst_check_is_the_verdict() {
+        let last = |program| {
+            let told = text(&diagnosis(program), &Look::default());
+            told.lines().last().unwrap_or_default().to_owned()
+        };
+        assert_eq!(last(Vec::new()), "It can be recorded, but for what is said above.");
+        assert_eq!(
+            last(vec![Finding::partly("names", "none", "-g")]),
+            "It can be recorded, but for the 2 things above."
+        );
+        assert_eq!(last(vec![Finding::fails("rights", "setuid", "no")]), "Nothing would be recorded: see what fails.");
+    }
+}

@@ -1,0 +1,88 @@
+//! `mallow import`: the report of `watch`, of what perf or bpftrace wrote of the probes.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use mallow_capture::recording::Progress;
+use mallow_capture::run::directory::unix_ms;
+use mallow_report::analysis::Which;
+use mallow_report::analysis::sampled::snapshot;
+
+use mallow_report::formats::{self, pprof, probes};
+
+use super::watch::exclusions::Known;
+use super::watch::session::{Moment, Session, Subject};
+use super::watch::text;
+use crate::flags::ImportFlags;
+use crate::output::progress::Waiting;
+use crate::output::text::Stream;
+use crate::output::text::units::{count, of};
+use crate::output::{exit, stdio};
+
+/// Imports.
+pub fn run(flags: &ImportFlags) -> Result<ExitCode> {
+    let mut session = Session::new(Known::read(&flags.known)?, false);
+    let name = flags.file.display();
+    let waiting = Waiting::of("reading");
+    let show = &mut |progress: formats::Progress| {
+        if let Some(all) = progress.all {
+            waiting.show(Progress { done: progress.done, all });
+        }
+    };
+    let (file, length) = open(&flags.file).with_context(|| format!("cannot read {name}"))?;
+    let book = &mut session.book;
+    let read = probes::read(file, length, flags.period.into(), show, &mut |event| book.feed(&event));
+    drop(waiting);
+    let mut probes = read.with_context(|| format!("cannot read {name}"))?;
+    session.book.advance(probes.end_ns);
+    for remark in &probes.remarks {
+        stdio::say(remark);
+    }
+    stdio::say(&format!(
+        "{} read{}{}",
+        of(probes.events, "event"),
+        told(probes.unseen, "freed what had been allocated before"),
+        told(probes.damaged, "made no sense"),
+    ));
+    if probes.profile.command.is_empty() {
+        probes.profile.command = probes.profile.processes.first().map(|p| p.executable.clone()).into_iter().collect();
+    }
+    let moment = Moment {
+        now_ns: probes.end_ns,
+        began_ns: probes.end_ns.saturating_sub(probes.profile.duration_ms.saturating_mul(1_000_000)),
+        unix_ms: unix_ms(),
+        period_bytes: Some(flags.period.into()),
+    };
+    let older_than_ms = flags.older_than.as_millis() as u64;
+    let which = if older_than_ms > 0 { Which::Old } else { Which::Live };
+    let limit = flags.view.limit(if flags.view.json { usize::MAX } else { 10 });
+    let subject = Subject { occasion: "import", which, older_than_ms, limit };
+    let report = session.report(&probes.profile, &moment, &|_| true, &subject);
+    stdio::print(&match flags.view.json {
+        true => stdio::json_line(&report)?,
+        false => text::report(&report, &flags.view.look(Stream::Out), flags.stacks, report.sites.len() == limit),
+    })?;
+    if let Some(path) = &flags.output {
+        let profile = snapshot(&session.book, &probes.profile, moment.now_ns, moment.unix_ms);
+        let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        pprof::write(&profile, file).with_context(|| format!("cannot write {}", path.display()))?;
+        stdio::say(&format!("wrote what is live at the end to {}", path.display()));
+    }
+    Ok(exit::OK)
+}
+
+fn told(n: u64, what: &str) -> String {
+    if n > 0 { format!(", {} {what}", count(n)) } else { String::new() }
+}
+
+fn open(path: &Path) -> std::io::Result<(Box<dyn Read + Send>, Option<u64>)> {
+    if path == Path::new("-") {
+        return Ok((Box::new(std::io::stdin()), None));
+    }
+    let file = File::open(path)?;
+    let length = file.metadata()?.len();
+    Ok((Box::new(file), Some(length).filter(|&length| length > 0)))
+}

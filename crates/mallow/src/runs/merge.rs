@@ -1,0 +1,82 @@
+//! `mallow merge`: recordings and profiles of other tools, added up.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use mallow_profile::{Profile, Word, Words};
+use mallow_report::analysis::{Measure, Merged, Merger};
+use mallow_report::formats::pprof;
+
+use crate::flags::MergeFlags;
+use crate::input::coverage;
+use crate::input::recording::Recording;
+use crate::output::destination;
+use crate::output::text::units::{bytes, of};
+use crate::output::{exit, stdio};
+
+/// Writes the sum, and says what it is not.
+pub fn run(flags: &MergeFlags) -> Result<ExitCode> {
+    destination::may_be_written(&flags.output)?;
+    for (at, path) in flags.files.iter().enumerate() {
+        if flags.files[..at].contains(path) {
+            bail!("{} is named twice: it would count twice", path.display());
+        }
+    }
+    let mut merger = Merger::default();
+    for path in &flags.files {
+        let recording = Recording::read(path)?;
+        let name = path.display().to_string();
+        if let Some(why) = &recording.profile.ending.cut_short {
+            stdio::say(&format!("{name} is not whole: {why}"));
+        }
+        for inside in sources(&recording.profile).filter(|inside| flags.files.iter().any(|file| file == inside)) {
+            stdio::say(&format!("{} is in {name} already, and counts twice", inside.display()));
+        }
+        merger.add(&name, &recording.profile);
+    }
+    let Merged { profile, peak_of, left_out, some_tell } = merger.finish();
+    if !Measure::ALL.iter().any(|measure| profile.tells(measure.word())) {
+        bail!("there is nothing that all of these files tell: {}", lacking(&left_out));
+    }
+    if !left_out.is_empty() {
+        stdio::say(&format!("left out: {}", lacking(&left_out)));
+    }
+    destination::stream(Some(&flags.output), Some("pprof"), |out| Ok(pprof::write(&profile, out)?))?;
+    // What some files do not tell was told already.
+    let carried = left_out.iter().fold(Words::of(&pprof::carries()), |all, (word, _)| all.with(*word));
+    let lost = coverage::lost(|word| some_tell.has(word), carried);
+    if !lost.is_empty() {
+        stdio::say(&format!("a sum does not carry: {}", lost.join(", ")));
+    }
+    if let Some(name) = peak_of {
+        let peak = bytes(profile.totals.peak_bytes, false);
+        stdio::say(&format!("the peak is that of {name}, {peak}, the highest: peaks of different runs do not add up"));
+    }
+    stdio::say(&format!(
+        "added up {}: {}",
+        of(flags.files.len() as u64, "file"),
+        of(profile.processes.len() as u64, "process")
+    ));
+    Ok(exit::OK)
+}
+
+/// The files that were merged into it.
+fn sources(profile: &Profile) -> impl Iterator<Item = &Path> {
+    let all: BTreeSet<_> = profile.processes.iter().map(|process| process.source.as_str()).collect();
+    all.into_iter().filter(|source| !source.is_empty()).map(Path::new)
+}
+
+/// `leaked blocks, leaked bytes (not told by heap.txt); frees (not told by b.pb.gz)`
+fn lacking(left_out: &[(Word, String)]) -> String {
+    let mut files: Vec<(&str, Vec<String>)> = Vec::new();
+    for (word, file) in left_out {
+        match files.iter_mut().find(|(known, _)| known == file) {
+            Some((_, words)) => words.push(word.to_string()),
+            None => files.push((file, vec![word.to_string()])),
+        }
+    }
+    let parts = files.iter().map(|(file, words)| format!("{} (not told by {file})", words.join(", ")));
+    parts.collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,15 @@
+//! Commands that run programs, and that make, keep and mend recordings.
+
+pub mod doctor;
+pub mod import;
+mod launch;
+pub mod merge;
+pub mod pack;
+pub mod record;
+mod recording_file;
+pub mod recover;
+pub mod run;
+mod screen;
+pub mod stat;
+mod stat_text;
+pub mod watch;

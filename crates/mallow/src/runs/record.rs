@@ -1,0 +1,178 @@
+//! `mallow record`: runs a command, records all it allocates, and reports.
+
+use std::ffi::OsStr;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use mallow_capture::recording::Writer;
+use mallow_capture::run::directory::{Mode, Settings};
+use mallow_capture::run::session::{self, Recorded, Recording, Tick};
+use mallow_symbols::symbolize_jit_all;
+
+use super::launch::{self, Sight};
+use super::pack::{self, Sources};
+use super::recording_file::RecordingFile;
+use crate::flags::{RecordFlags, ViewFlags};
+use crate::input::recording;
+use crate::output::stdio;
+use crate::output::text::Stream;
+use crate::output::text::units::{bytes, count, span};
+use crate::views::report::{self, How};
+
+/// Records, then shows the report on standard error: standard output is the command's.
+pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
+    let mut file = match &flags.output {
+        Some(path) => RecordingFile::named(path),
+        None => RecordingFile::usual(name(flags.run.command.first())),
+    }?;
+    let (spool, partial) = (beside(file.path()), file.partial().map(Path::to_owned));
+    let how = Recording {
+        settings: Settings {
+            mode: Mode::Trace,
+            max_depth: flags.max_depth,
+            children: !flags.no_children,
+            regions: flags.regions.regions(),
+        },
+        wait: flags.wait,
+        spool: &spool,
+        partial: partial.as_deref(),
+    };
+    let line = StatusLine::new();
+    let recorded =
+        match session::record(&flags.run.command, &how, |options| file.writer(options), &mut |tick| line.show(tick)) {
+            Ok(recorded) => recorded,
+            Err(error) => return launch::failed(error, flags.fail_on_write_error),
+        };
+    line.clear();
+    let exit_status = recorded.exit_status;
+    let processes = &recorded.profile.processes;
+    let sight = Sight {
+        seen: processes.len(),
+        command: processes.iter().filter(|process| Some(process.pid) == recorded.command_pid).count(),
+        failed: recorded.failed_processes,
+        still_running: recorded.still_running,
+        // Children were not to be recorded.
+        unwatched: if flags.no_children { &[] } else { &recorded.unwatched },
+    };
+    launch::warn(&flags.run.command, &sight);
+    let embed = flags.embed_symbols.then_some(Embed { sources: !flags.no_sources });
+    // Of a program that was out of sight there is nothing to report but that, in text.
+    let report = !flags.no_report && (sight.seen > 0 || flags.view.json);
+    let cut_short = recorded.profile.ending.cut_short.clone();
+    let written = finish(recorded, file, embed, report.then_some(&flags.view))
+        .and_then(|()| cut_short.map_or(Ok(()), |why| bail!("the recording is cut short: {why}")));
+    Ok(launch::status_after(exit_status, written, flags.fail_on_write_error))
+}
+
+/// What a recording is to carry, for other machines.
+#[derive(Clone, Copy, Debug)]
+pub struct Embed {
+    /// Sources, too.
+    pub sources: bool,
+}
+
+/// Closes the recording, says where it is, and shows the report where there is to be one. Of what fails the rest is done all
+/// the same.
+pub fn finish(
+    recorded: Recorded<Writer>,
+    file: RecordingFile,
+    embed: Option<Embed>,
+    view: Option<&ViewFlags>,
+) -> Result<()> {
+    let Recorded { mut profile, sink, .. } = recorded;
+    let (recording, closed, carries) = match embed {
+        None => {
+            // What a JIT made has names only as long as its map lies in /tmp: they are kept in the recording.
+            symbolize_jit_all(&mut profile);
+            let closed = sink.and_then(|writer| writer.finish(&profile));
+            (view.map(|_| recording::Recording::of(profile)), closed, String::new())
+        }
+        Some(embed) => {
+            let mut recording = recording::Recording::of(profile);
+            recording.keep_names();
+            let sources = if embed.sources { Sources::of(&recording.profile, &[]) } else { Sources::default() };
+            let carries = format!(", with {}", pack::contents(&recording.profile, &sources));
+            let closed = sink.and_then(|writer| writer.finish_with(&recording.profile, &mut sources.found.into_iter()));
+            (Some(recording), closed, carries)
+        }
+    };
+    let shown = file.path().display().to_string();
+    let completed = file.complete();
+    let mut reported = Ok(());
+    if let (Some(recording), Some(view)) = (&recording, view) {
+        let how = How { view, stacks: false, least: None, stream: Stream::Err };
+        reported = report::render(recording, &how).map(|text| stdio::tell(&text));
+    }
+    closed.with_context(|| format!("{shown} could not be written to its end; what it holds can be read"))?;
+    stdio::say(&format!("recorded to {}{carries}", completed?));
+    reported
+}
+
+/// The command's name, which its recording has unless the user names one.
+fn name(program: Option<&std::ffi::OsString>) -> &OsStr {
+    program.map(Path::new).and_then(Path::file_name).unwrap_or(OsStr::new("command"))
+}
+
+/// Where the spool of a recording goes, without its suffix: beside it, on a disk, unless it is a device, or there is little room and more
+/// elsewhere.
+fn beside(path: &Path) -> PathBuf {
+    const LITTLE: u64 = 1 << 30;
+    let room = |path: &Path| rustix::fs::statvfs(path).map_or(0, |disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+    let elsewhere = std::env::temp_dir();
+    let directory = match path.parent() {
+        _ if path.metadata().is_ok_and(|there| !there.is_file()) => &elsewhere,
+        Some(directory) if directory.as_os_str().is_empty() => Path::new("."),
+        Some(directory) => directory,
+        None => &elsewhere,
+    };
+    let here = room(directory);
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    if here < LITTLE && here < room(&elsewhere) { elsewhere.join(name) } else { directory.join(name) }
+}
+
+/// One line on the terminal, while the command runs; nothing elsewhere.
+struct StatusLine(Option<ProgressBar>);
+
+impl StatusLine {
+    fn new() -> Self {
+        if !std::io::stderr().is_terminal() {
+            return Self(None);
+        }
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
+        bar.set_style(ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        Self(Some(bar))
+    }
+
+    fn show(&self, tick: Tick) {
+        let Some(bar) = &self.0 else { return };
+        // A command that is over at once is not worth a line.
+        if tick.elapsed < Duration::from_millis(500) {
+            return;
+        }
+        let p = tick.progress;
+        let mut text = format!(
+            "mallow: {}{}  {} allocations  live {}  peak {}",
+            if tick.ended { "reading what is left; ran " } else { "" },
+            span(tick.elapsed.as_millis() as u64),
+            count(p.allocations),
+            bytes(p.live_bytes, false),
+            bytes(p.peak_bytes, false),
+        );
+        if p.lost > 0 {
+            text.push_str(&format!("  {} events lost", count(p.lost)));
+        }
+        bar.set_message(text);
+        bar.tick();
+    }
+
+    fn clear(&self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The file of a recording in the making: written aside under a lock, renamed when it is complete.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use mallow_capture::recording::Writer;
+use mallow_capture::replay::Options;
+use rustix::fs::{FlockOperation, flock};
+
+use crate::output::destination;
+
+/// Removed when dropped, unless it was completed: what was there before stays until then.
+#[derive(Debug)]
+pub struct RecordingFile {
+    /// Where the recording will be, as the user calls it.
+    path: PathBuf,
+    /// The same without links.
+    place: PathBuf,
+    partial: Option<Partial>,
+    /// The usual name, which another mallow is writing to.
+    taken: Option<PathBuf>,
+}
+
+/// Where it is written until then. Its lock says that somebody does, and ends with that process however it ends.
+#[derive(Debug)]
+struct Partial {
+    path: PathBuf,
+    file: File,
+    /// What it held before, if anything, is gone.
+    emptied: bool,
+    /// It is where it belongs.
+    completed: bool,
+}
+
+impl RecordingFile {
+    /// One that the user named. Fails where another mallow is writing to it.
+    pub fn named(path: &Path) -> Result<Self> {
+        match Self::claim(path, true)? {
+            Some(file) => Ok(file),
+            None => bail!("another mallow is recording to {} right now; name another file with -o", path.display()),
+        }
+    }
+
+    /// NAME.mallow in the current directory; NAME.2.mallow and so on while another mallow is writing to that.
+    pub fn usual(name: &OsStr) -> Result<Self> {
+        const MOST: u32 = 10_000;
+        let numbered = |number: u32| {
+            let mut file = name.to_owned();
+            file.push(if number == 1 { ".mallow".to_owned() } else { format!(".{number}.mallow") });
+            PathBuf::from(file)
+        };
+        for number in 1..=MOST {
+            // The usual name is the latest recording's, and may be replaced. The others were made so that nothing is lost.
+            if let Some(file) = Self::claim(&numbered(number), number == 1)? {
+                return Ok(Self { taken: (number > 1).then(|| numbered(1)), ..file });
+            }
+        }
+        bail!("{MOST} recordings of {} are here; name another file with -o", name.display())
+    }
+
+    /// None: another mallow is writing to it, or it is there and may not be replaced.
+    fn claim(path: &Path, replace: bool) -> Result<Option<Self>> {
+        destination::is_somewhere(path)?;
+        let shown = path.display();
+        let place = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        if place.is_dir() {
+            bail!("cannot write {shown}: it is a directory; name another output with -o");
+        }
+        // A device or a pipe is written to as it is, and so is what a dangling link names.
+        let direct = place.symlink_metadata().is_ok_and(|there| !there.is_file());
+        let partial = match direct {
+            true => None,
+            false => match Partial::claim(&place).with_context(|| format!("cannot write {shown}"))? {
+                Some(partial) => Some(partial),
+                None => return Ok(None),
+            },
+        };
+        let file = Self { path: path.to_owned(), place, partial, taken: None };
+        Ok((replace || file.place.symlink_metadata().is_err()).then_some(file))
+    }
+
+    /// Where it is written, if not at its own place.
+    pub fn partial(&self) -> Option<&Path> {
+        self.partial.as_ref().map(|partial| &*partial.path)
+    }
+
+    /// Where the recording will be.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The recording's beginning is written.
+    pub fn writer(&mut self, options: &Options) -> io::Result<Writer> {
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display()));
+        match &mut self.partial {
+            None => Writer::create(&self.place, options),
+            Some(partial) => {
+                partial.emptied = true;
+                partial
+                    .file
+                    .set_len(0)
+                    .and_then(|()| partial.file.try_clone())
+                    .map_err(named)
+                    .and_then(|file| Writer::new(file, options).map_err(named))
+            }
+        }
+    }
+
+    /// Puts it where it belongs, complete or as far as it could be written. What to say of its name.
+    pub fn complete(mut self) -> Result<String> {
+        if let Some(partial) = self.partial.take() {
+            let shown = partial.path.display().to_string();
+            partial.complete(&self.place).with_context(|| {
+                format!("the recording is {shown}, and cannot be renamed to {}", self.path.display())
+            })?;
+        }
+        let shown = self.path.display();
+        Ok(match &self.taken {
+            Some(taken) => format!("{shown}, as another mallow was recording to {}", taken.display()),
+            None => shown.to_string(),
+        })
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        let unused = || self.file.metadata().is_ok_and(|metadata| metadata.len() == 0);
+        if !self.completed && (self.emptied || unused()) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl Partial {
+    /// One name for each recording, so that a killed mallow leaves one such file, which the next recording takes over.
+    fn claim(place: &Path) -> io::Result<Option<Self>> {
+        let mut name = OsString::from(place);
+        name.push(".partial");
+        let path = PathBuf::from(name);
+        loop {
+            let mut options = OpenOptions::new();
+            let options = options.read(true).write(true).create(true).truncate(false).custom_flags(libc::O_NOFOLLOW);
+            let file = options.open(&path)?;
+            // A file system without locks: there, two at once are one too many.
+            if let Err(rustix::io::Errno::WOULDBLOCK) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                return Ok(None);
+            }
+            // It may have been renamed or removed by the one that had it, between the opening and the lock.
+            let ours = file.metadata()?;
+            if path.symlink_metadata().is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())) {
+                return Ok(Some(Self { path, file, emptied: false, completed: false }));
+            }
+        }
+    }
+
+    fn complete(mut self, place: &Path) -> io::Result<()> {
+        if let Ok(before) = place.metadata() {
+            // Whoever was let to read the old one, and nobody else. Where it is another user's, its mode is that user's affair.
+            let _ = self.file.set_permissions(before.permissions());
+        }
+        // It holds what could be recorded, wherever it will be.
+        self.completed = true;
+        if fs::rename(&self.path, place).is_ok() {
+            return Ok(());
+        }
+        // Something is mounted at the place, or the partial file was removed: its contents are still there.
+        self.file.rewind()?;
+        io::copy(&mut self.file, &mut File::create(place)?)?;
+        self.completed = false;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_one_writer() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("x.mallow");
+        let first = RecordingFile::named(&path).expect("nobody writes it");
+        let told = RecordingFile::named(&path).expect_err("somebody does").to_string();
+        assert!(told.contains("another mallow is recording to"), "{told}");
+        drop(first);
+        assert!(RecordingFile::named(&path).is_ok());
+        assert_eq!(fs::read_dir(dir.path()).expect("it").count(), 0, "nothing was recorded");
+    }
+
+    #[test]
+    fn what_a_killed_mallow_left_is_taken_over_and_not_lost_before() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (path, partial) = (dir.path().join("x.mallow"), dir.path().join("x.mallow.partial"));
+        fs::write(&partial, "half").expect("a file");
+        drop(RecordingFile::named(&path).expect("nobody writes it"));
+        assert_eq!(fs::read(&partial).expect("it stays"), b"half");
+        let mut file = RecordingFile::named(&path).expect("nobody writes it");
+        let options = Options { command: Vec::new(), started_unix_ms: 0 };
+        drop(file.writer(&options).expect("a writer"));
+        assert!(!path.exists());
+        file.complete().expect("room");
+        assert!(path.exists() && !partial.exists());
+    }
+
+    #[test]
+    fn a_partial_file_that_was_removed_is_written_all_the_same() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("x.mallow");
+        let mut file = RecordingFile::named(&path).expect("nobody writes it");
+        let options = Options { command: vec!["a command".to_owned()], started_unix_ms: 0 };
+        drop(file.writer(&options).expect("a writer"));
+        fs::remove_file(dir.path().join("x.mallow.partial")).expect("it is there");
+        file.complete().expect("room");
+        assert!(fs::metadata(&path).expect("a file").len() > 0);
+    }
+}

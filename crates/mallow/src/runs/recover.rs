@@ -1,0 +1,230 @@
+//! `mallow recover`: a recording of what a killed `mallow record` left behind, or a list of what there is.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use mallow_capture::run::directory::unix_ms;
+use mallow_capture::run::left::{LeftBehind, files_elsewhere, left_behind};
+use mallow_capture::run::recover::recover;
+use mallow_capture::watch::{Control, Watch};
+use mallow_report::analysis::Which;
+use serde::Serialize;
+
+use super::record;
+use super::recording_file::RecordingFile;
+use super::watch::exclusions::Known;
+use super::watch::session::{Moment, Session, Subject};
+use super::watch::text as watched;
+use crate::flags::RecoverFlags;
+use crate::output::text::units::{of, span};
+use crate::output::text::{Align, Line, Look, Page, Stream, Table};
+use crate::output::{exit, stdio};
+
+/// Recovers the run directory that the flags name, or lists those that there are.
+pub fn run(flags: &RecoverFlags) -> Result<ExitCode> {
+    match &flags.dir {
+        Some(dir) if Control::open(dir).is_ok() => samples(dir, flags),
+        Some(dir) => one(dir, flags),
+        None => list(flags),
+    }
+}
+
+/// Reads the run directory, writes the recording, and reports.
+fn one(dir: &Path, flags: &RecoverFlags) -> Result<ExitCode> {
+    let mut file = match &flags.output {
+        Some(path) => RecordingFile::named(path),
+        None => RecordingFile::usual(OsStr::new("recovered")),
+    }?;
+    let recorded = recover(dir, |options| file.writer(options))?;
+    record::finish(recorded, file, None, Some(&flags.view))?;
+    stdio::say(&format!("when the recording is as you want it, remove what it was made of: {}", removal(dir)));
+    Ok(exit::OK)
+}
+
+/// Reports what a sampled program left behind: what was live, and what it freed last.
+fn samples(dir: &Path, flags: &RecoverFlags) -> Result<ExitCode> {
+    if flags.output.is_some() {
+        bail!("{} holds samples and no recording: -o is for recordings, and there is a report", dir.display());
+    }
+    let mut watch = Watch::left(dir)?;
+    let mut session = Session::new(Known::default(), false);
+    session.poll(&mut watch);
+    session.name(watch.profile_mut());
+    let moment = Moment::of(&watch);
+    let limit = flags.view.limit(if flags.view.json { usize::MAX } else { 10 });
+    let subject = Subject { occasion: "recover", which: Which::Live, older_than_ms: 0, limit };
+    let report = session.report(watch.profile(), &moment, &|_| false, &subject);
+    let recent = session.recent(watch.profile(), moment.now_ns);
+    if flags.view.json {
+        stdio::print(&stdio::json_line(&report)?)?;
+        stdio::print(&stdio::json_line(&serde_json::json!({ "occasion": "recent", "recent": recent }))?)?;
+    } else {
+        let look = flags.view.look(Stream::Out);
+        stdio::print(&watched::report(&report, &look, true, report.sites.len() == limit))?;
+        stdio::print(&watched::recent(&recent, &look, true))?;
+    }
+    stdio::say(&format!("when you have seen enough, remove what it was made of: {}", removal(dir)));
+    Ok(exit::OK)
+}
+
+/// A command that removes a run directory, and what lies elsewhere of it.
+fn removal(dir: &Path) -> String {
+    let all = std::iter::once(dir.to_owned()).chain(files_elsewhere(dir));
+    let words = all.map(|path| quoted(&path.to_string_lossy()));
+    format!("rm -r {}", words.collect::<Vec<_>>().join(" "))
+}
+
+/// A word as a shell wants it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/-_.,:=@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// A run directory, as it is listed.
+#[derive(Debug, Serialize)]
+struct Row {
+    directory: String,
+    command: Vec<String>,
+    started_unix_ms: u64,
+    /// It was recorded or sampled, not only counted.
+    recoverable: bool,
+    still_running: u32,
+    /// It holds samples, and no events.
+    sampled: bool,
+    #[serde(skip)]
+    removal: String,
+}
+
+impl Row {
+    fn of(left: &LeftBehind) -> Self {
+        Self {
+            directory: left.path.to_string_lossy().into_owned(),
+            command: left.about.command.clone(),
+            started_unix_ms: left.about.started_unix_ms,
+            recoverable: left.traced || left.sampled,
+            still_running: left.still_running,
+            sampled: left.sampled,
+            removal: removal(&left.path),
+        }
+    }
+}
+
+fn list(flags: &RecoverFlags) -> Result<ExitCode> {
+    if flags.output.is_some() {
+        bail!(
+            "-o names a recording to make, so name the directory to make it of, too; mallow recover alone lists them"
+        );
+    }
+    // A program that goes on was left by nobody: mallow watch joins it. What ended by itself goes with the next mallow run.
+    let was_left = |left: &&LeftBehind| !left.sampled || (left.still_running == 0 && !left.in_order);
+    let rows: Vec<Row> = left_behind().iter().filter(was_left).map(Row::of).collect();
+    if flags.view.json {
+        // SIGTERM is how services are stopped: nobody left behind what a signal ended.
+        let (ended_by_signal, left_behind): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.sampled);
+        let lists = serde_json::json!({ "left_behind": left_behind, "ended_by_signal": ended_by_signal });
+        stdio::print(&stdio::json_value(&lists)?)?;
+        return Ok(exit::OK);
+    }
+    stdio::print(&text(&rows, unix_ms(), &flags.view.look(Stream::Out)))?;
+    Ok(exit::OK)
+}
+
+fn text(rows: &[Row], now_unix_ms: u64, look: &Look) -> String {
+    let mut page = Page::new(*look);
+    let (sampled, others): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.sampled);
+    let (recorded, counted): (Vec<&Row>, Vec<&Row>) = others.into_iter().partition(|row| row.recoverable);
+    if recorded.is_empty() && sampled.is_empty() {
+        page.line(Line::new().plain("Nothing to recover: no recording of yours was left behind."));
+    }
+    if !recorded.is_empty() {
+        page.line(Line::new().strong("Recordings that a killed mallow left behind"));
+        rows_onto(&recorded, now_unix_ms, &mut page);
+        page.gap();
+        page.line(Line::new().plain("To make a recording of one:"));
+        page.line(Line::new().plain("  mallow recover -o FILE.mallow DIRECTORY"));
+    }
+    if !sampled.is_empty() {
+        if !recorded.is_empty() {
+            page.gap();
+        }
+        page.line(Line::new().strong(
+            "Samples of programs that a signal ended (SIGTERM, a crash, kill), or that became another program",
+        ));
+        rows_onto(&sampled, now_unix_ms, &mut page);
+        page.gap();
+        page.line(Line::new().plain("To see what was live, and what was freed last:"));
+        page.line(Line::new().plain("  mallow recover DIRECTORY"));
+    }
+    if !counted.is_empty() {
+        page.gap();
+        page.line(Line::new().plain("Left by mallow stat, with nothing to recover:"));
+        for row in counted {
+            page.line(Line::new().plain("  ").plain(&row.removal));
+        }
+    }
+    page.into_text()
+}
+
+fn rows_onto(rows: &[&Row], now_unix_ms: u64, page: &mut Page) {
+    let mut table = Table::new(&[Align::Left, Align::Right, Align::Left]);
+    for row in rows {
+        let ago = format!("{} ago", span(now_unix_ms.saturating_sub(row.started_unix_ms)));
+        let mut command = Line::new().plain(row.command.join(" "));
+        if row.still_running > 0 {
+            command = command.faint(format!(
+                "; {} still {}",
+                of(row.still_running.into(), "process"),
+                if row.still_running == 1 { "runs" } else { "run" }
+            ));
+        }
+        table.row([Line::new().plain(&row.directory), Line::new().plain(ago), command]);
+    }
+    table.onto(page);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Row, quoted, text};
+    use crate::output::text::Look;
+
+    fn row(number: u32, recoverable: bool, still_running: u32) -> Row {
+        let directory = format!("/dev/shm/mallow-{number:07}-c0ffee");
+        let command = vec!["redis-server".to_owned(), "--port\n0".to_owned()];
+        let removal = format!("rm -r {directory}");
+        Row { directory, command, started_unix_ms: 1_000_000, recoverable, still_running, sampled: false, removal }
+    }
+
+    #[test]
+    fn what_was_left_behind_and_what_to_type() {
+        let rows = [row(4711, true, 0), row(12, false, 0), row(815, true, 2)];
+        insta::assert_snapshot!(text(&rows, 8_303_000, &Look::default()));
+    }
+
+    #[test]
+    fn samples_are_no_recordings() {
+        let sampled = Row { sampled: true, ..row(4711, true, 0) };
+        let told = text(&[sampled], 8_303_000, &Look::default());
+        assert!(told.starts_with("Samples of programs that a signal ended"), "{told}");
+        assert!(!told.contains("killed mallow") && told.contains("  mallow recover DIRECTORY\n"), "{told}");
+    }
+
+    #[test]
+    fn nothing_was_left_behind() {
+        let told = text(&[row(12, false, 0)], 8_303_000, &Look::default());
+        assert!(told.starts_with("Nothing to recover: no recording of yours was left behind.\n"), "{told}");
+        assert!(told.contains("\n  rm -r /dev/shm/mallow-0000012-c0ffee\n"), "{told}");
+    }
+
+    #[test]
+    fn words_for_a_shell() {
+        for (word, expected) in [("/a/b-1.c", "/a/b-1.c"), ("", "''"), ("a b", "'a b'"), ("it's", r"'it'\''s'")] {
+            assert_eq!(quoted(word), expected);
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! `mallow run`: becomes a command that `mallow watch` can join.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use mallow_capture::run::directory::Mode;
+use mallow_capture::run::session;
+
+use super::launch;
+use crate::flags::RunFlags;
+
+/// Returns only where the command could not be executed.
+pub fn run(flags: &RunFlags) -> Result<ExitCode> {
+    let mode = if flags.sample { Mode::Sample } else { Mode::Dormant };
+    launch::failed(session::become_sampled(&flags.run.command, mode, flags.period), false)
+}

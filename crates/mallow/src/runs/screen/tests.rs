@@ -1,0 +1,229 @@
+use mallow_report::analysis::sampled::{Estimate, Growth, Verdict};
+use mallow_report::analysis::{Frame, Stack, WatchLosses, Watched, WatchedProcess, WatchedSite, Which};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::draw::draw;
+use super::state::{Asked, Sort, State};
+use crate::output::text::Look;
+
+fn frame(function: &str, file: Option<&str>, line: u32) -> Frame {
+    Frame {
+        function: function.to_owned(),
+        file: file.map(str::to_owned),
+        line: file.map(|_| line),
+        module: Some("/usr/bin/server".to_owned()),
+        address: "0x1000".to_owned(),
+        inlined: false,
+        looked_past: false,
+        named: true,
+    }
+}
+
+fn figure(value: f64, percent: f64) -> Estimate {
+    let part = value.abs() * percent / 100.0;
+    Estimate { value, low: Some(value - part), high: Some(value + part), samples: 120 }
+}
+
+fn site(id: u64, function: &str, bytes: f64, growth: Estimate) -> WatchedSite {
+    let frames = vec![
+        frame(function, Some("/src/server.c"), 35),
+        frame("serve", None, 0),
+        frame("main", Some("/src/main.c"), 9),
+    ];
+    WatchedSite {
+        live_bytes: figure(bytes, 9.0),
+        live: figure(bytes / 100.0, 9.0),
+        samples: 120 / id,
+        growth: Growth { verdict: verdict(&growth), bytes_per_hour: growth, ..Growth::default() },
+        oldest_ms: 7_500_000 / id,
+        youngest_ms: 1_000,
+        byte_seconds: figure(bytes * 50.0, 20.0),
+        freed_by_others: Some(0.25),
+        pids: vec![4711],
+        id,
+        stack: Stack { frames, cut: id == 3 },
+    }
+}
+
+fn verdict(growth: &Estimate) -> Verdict {
+    match growth.low {
+        None => Verdict::Unknown,
+        Some(low) if low > 0.0 => Verdict::Growing,
+        Some(_) => Verdict::Steady,
+    }
+}
+
+/// A server that leaks, with a cache.
+pub fn report() -> Watched {
+    let mut few = site(3, "load\x1b[2Jconfig", 4e3, Estimate::default());
+    (few.live_bytes, few.live, few.byte_seconds, few.samples) = Default::default();
+    few.samples = 2;
+    Watched {
+        occasion: "every".to_owned(),
+        which: Which::Old,
+        older_than_ms: 300_000,
+        at_unix_ms: 1_795_283_283_000,
+        watched_ms: 7_640_000,
+        command: ["server", "--port", "80"].map(str::to_owned).to_vec(),
+        processes: vec![
+            WatchedProcess { pid: 4711, executable: "/usr/bin/server".to_owned(), running: true },
+            WatchedProcess { pid: 4800, executable: "/usr/bin/server".to_owned(), running: false },
+        ],
+        period_bytes: Some(524_288),
+        live_bytes: figure(1.3e9, 8.0),
+        live: figure(2.1e6, 9.0),
+        samples: 312,
+        reported_bytes: figure(1.25e9, 8.0),
+        reported_samples: 280,
+        growing: 1,
+        sites: vec![
+            site(1, "handle_request", 2e7, figure(1.21e7, 20.0)),
+            site(2, "cache_put", 1.2e9, figure(5e3, 1e5)),
+            few,
+        ],
+        sites_in_all: 3,
+        hidden: None,
+        muted_samples: 4,
+        suppressed_samples: 0,
+        known_samples: 17,
+        unused_suppressions: vec!["nobody".to_owned()],
+        lost: WatchLosses { picks: 3, ..WatchLosses::default() },
+    }
+}
+
+fn state() -> State {
+    let mut state = State { history: (0..200).map(|n| 1_000_000 + n * 10_000).collect(), ..State::default() };
+    state.show(report());
+    state
+}
+
+fn drawn(state: &mut State, width: u16, height: u16, look: Look) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
+    terminal.draw(|frame| draw(frame, state, &look)).expect("a drawing");
+    terminal.backend().to_string()
+}
+
+fn press(state: &mut State, keys: &str) -> Asked {
+    keys.chars().map(|c| state.key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE))).last().expect("a key")
+}
+
+fn key(state: &mut State, code: KeyCode) -> Asked {
+    state.key(KeyEvent::new(code, KeyModifiers::NONE))
+}
+
+#[test]
+fn sites_with_their_figures() {
+    insta::assert_snapshot!(drawn(&mut state(), 130, 20, Look::default()));
+}
+
+#[test]
+fn a_usual_terminal() {
+    insta::assert_snapshot!(drawn(&mut state(), 80, 24, Look::default()));
+}
+
+#[test]
+fn letters_alone_where_there_are_no_others() {
+    let look = Look { ascii: true, ..Look::default() };
+    let text = drawn(&mut state(), 80, 16, look);
+    assert!(text.contains("handle_request server.c:35 <- serve"), "{text}");
+    assert!(text.contains('#') && !text.contains('█'), "{text}");
+}
+
+#[test]
+fn the_stack_of_the_chosen_site() {
+    let mut state = state();
+    press(&mut state, "jj");
+    key(&mut state, KeyCode::Enter);
+    insta::assert_snapshot!(drawn(&mut state, 80, 20, Look::default()));
+    key(&mut state, KeyCode::Esc);
+    assert!(!state.detail);
+}
+
+#[test]
+fn no_size_of_a_terminal_is_too_much() {
+    for width in (1..60).chain([200, 1000]) {
+        for height in (1..12).chain([100]) {
+            let mut state = state();
+            drawn(&mut state, width, height, Look::default());
+            press(&mut state, "j");
+            key(&mut state, KeyCode::Enter);
+            drawn(&mut state, width, height, Look::default());
+            drawn(&mut State::default(), width, height, Look::default());
+        }
+    }
+}
+
+#[test]
+fn names_are_data() {
+    let text = drawn(&mut state(), 130, 20, Look { colour: true, ..Look::default() });
+    assert!(text.contains("load\\u{1b}[2Jconfig") && !text.contains('\x1b'), "{text}");
+}
+
+#[test]
+fn keys_sort_and_search() {
+    let mut state = state();
+    let order = |state: &State| state.rows().iter().map(|site| site.id).collect::<Vec<_>>();
+    assert_eq!(order(&state), [1, 2, 3]);
+    press(&mut state, "s");
+    assert_eq!((state.sort, order(&state)), (Sort::Bytes, vec![2, 1, 3]));
+    press(&mut state, "s");
+    assert_eq!((state.sort, order(&state)), (Sort::Growth, vec![1, 2, 3]));
+    press(&mut state, "ss");
+    assert_eq!((state.sort, order(&state)), (Sort::ByteSeconds, vec![2, 1, 3]));
+    assert_eq!(press(&mut state, "/CACHEq"), Asked::Nothing);
+    assert_eq!(state.search, "CACHEq");
+    key(&mut state, KeyCode::Backspace);
+    assert_eq!((order(&state), state.chosen), (vec![2], Some(2)));
+    key(&mut state, KeyCode::Enter);
+    assert!(!state.searching);
+    key(&mut state, KeyCode::Esc);
+    assert_eq!(order(&state).len(), 3);
+    press(&mut state, "/nobody");
+    assert_eq!((order(&state).len(), state.chosen), (0, None));
+    assert!(drawn(&mut state, 80, 20, Look::default()).contains("no site has that"));
+}
+
+#[test]
+fn keys_ask_the_watch() {
+    let mut state = state();
+    for (keys, asked) in [
+        ("+", Asked::More),
+        ("=", Asked::More),
+        ("-", Asked::Less),
+        ("d", Asked::Toggle),
+        ("u", Asked::Unmute),
+        ("r", Asked::Report),
+        ("o", Asked::Which),
+        ("q", Asked::Leave),
+        ("x", Asked::Nothing),
+    ] {
+        assert_eq!(press(&mut state, keys), asked, "{keys}");
+    }
+    assert_eq!(state.key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)), Asked::Interrupt);
+    press(&mut state, "j");
+    assert_eq!(press(&mut state, "m"), Asked::Mute(2));
+    assert_eq!(state.chosen, Some(3), "the next one is chosen");
+    assert_eq!(press(&mut state, "m"), Asked::Mute(3));
+    assert_eq!(state.chosen, Some(2));
+}
+
+#[test]
+fn what_is_chosen_stays_chosen() {
+    let mut state = state();
+    press(&mut state, "j");
+    let mut next = report();
+    next.sites.swap(0, 1);
+    state.show(next);
+    assert_eq!(state.choice().map(|(at, site)| (at, site.id)), Some((0, 2)));
+    let mut next = report();
+    next.sites.remove(1);
+    state.show(next);
+    assert_eq!(state.chosen, Some(1), "it is gone");
+    key(&mut state, KeyCode::End);
+    assert_eq!(state.chosen, Some(3));
+    key(&mut state, KeyCode::PageUp);
+    key(&mut state, KeyCode::Home);
+    assert_eq!(state.chosen, Some(1));
+}

@@ -1,0 +1,39 @@
+//! What is not to be reported, from files.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use mallow_profile::Word;
+use mallow_report::analysis::{Baseline, Suppressions};
+
+use crate::flags::KnownFlags;
+use crate::input::recording::Recording;
+use crate::views::leaks;
+
+/// What is known.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// Patterns.
+    pub suppressions: Suppressions,
+    /// Sites of an earlier time.
+    pub baseline: Option<Baseline>,
+}
+
+impl Known {
+    /// Reads what the flags name.
+    pub fn read(flags: &KnownFlags) -> Result<Self> {
+        let suppressions = flags.suppressions.as_deref().map(leaks::read).transpose()?.unwrap_or_default();
+        Ok(Self { suppressions, baseline: flags.baseline.as_deref().map(baseline).transpose()? })
+    }
+}
+
+fn baseline(path: &Path) -> Result<Baseline> {
+    let recording = Recording::read(path)?;
+    if !recording.profile.tells(Word::LeakedBytes) {
+        bail!(
+            "{} does not tell what was live: a snapshot of mallow watch does, and so does a recording",
+            path.display()
+        );
+    }
+    Ok(Baseline::of(&recording.profile))
+}

@@ -1,0 +1,173 @@
+//! A watched program: its events in the books, names, what is muted; reports of it.
+
+use std::collections::HashSet;
+
+use mallow_capture::watch::Watch;
+use mallow_profile::{FrameId, ProcessId, Profile, SampleEvent, SampleKey};
+use mallow_report::analysis::sampled::{Book, Ended};
+use mallow_report::analysis::{Recent, WatchOptions, WatchState, Watched, Which, stack_of, watched};
+use mallow_symbols::{Options, Symbolizer};
+
+use super::exclusions::Known;
+
+/// Frees that are told at the most.
+const RECENT: usize = 20;
+
+/// Events in the books, and what a report leaves out.
+pub struct Session {
+    /// What happened.
+    pub book: Book,
+    known: Known,
+    muted_sites: HashSet<u64>,
+    muted_samples: HashSet<SampleKey>,
+    symbolizer: Symbolizer,
+    /// Frames whose names were looked up.
+    named: usize,
+}
+
+/// What a report is to be about.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// Why it is made.
+    pub occasion: &'a str,
+    /// Of which samples.
+    pub which: Which,
+    /// With [`Which::Old`].
+    pub older_than_ms: u64,
+    /// Sites at the most.
+    pub limit: usize,
+}
+
+/// The moment that a report is about, and what else it needs.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// CLOCK_MONOTONIC.
+    pub now_ns: u64,
+    /// When the watching began.
+    pub began_ns: u64,
+    /// Milliseconds since 1970.
+    pub unix_ms: u64,
+    /// None: nothing is sampled.
+    pub period_bytes: Option<u64>,
+}
+
+impl Moment {
+    /// That of the latest look: what the books hold.
+    pub fn of(watch: &Watch) -> Self {
+        let looked = watch.looked();
+        Self {
+            now_ns: looked.at_ns,
+            began_ns: watch.began_ns(),
+            unix_ms: looked.unix_ms,
+            period_bytes: watch.control().sampling().then(|| watch.control().period()),
+        }
+    }
+}
+
+impl Session {
+    /// Nothing has happened.
+    pub fn new(known: Known, track_peak: bool) -> Self {
+        let mut book = Book::new();
+        if track_peak {
+            book.track_peak();
+        }
+        Self {
+            book,
+            known,
+            muted_sites: HashSet::new(),
+            muted_samples: HashSet::new(),
+            symbolizer: Symbolizer::new(Options::default()),
+            named: 0,
+        }
+    }
+
+    /// Takes what happened since the last look.
+    pub fn poll(&mut self, watch: &mut Watch) {
+        let (book, muted) = (&mut self.book, &mut self.muted_samples);
+        watch.poll(&mut |event| {
+            if let SampleEvent::Freed { key, .. }
+            | SampleEvent::Reallocated { key, .. }
+            | SampleEvent::Gone { key, .. } = event
+            {
+                muted.remove(&key);
+            }
+            book.feed(&event);
+        });
+        self.book.advance(watch.looked().at_ns);
+    }
+
+    /// Looks up the names of frames that are new.
+    pub fn name(&mut self, profile: &mut Profile) {
+        let all = profile.frames.len();
+        if self.named < all {
+            let new = self.named as u32..all as u32;
+            self.symbolizer.symbolize(profile, &mut new.map(FrameId));
+            self.named = all;
+        }
+    }
+
+    /// A report. The profile's frames have their names.
+    pub fn report(
+        &self,
+        profile: &Profile,
+        moment: &Moment,
+        runs: &dyn Fn(ProcessId) -> bool,
+        subject: &Subject<'_>,
+    ) -> Watched {
+        let state = WatchState {
+            profile,
+            book: &self.book,
+            now_ns: moment.now_ns,
+            began_ns: moment.began_ns,
+            at_unix_ms: moment.unix_ms,
+            period_bytes: moment.period_bytes,
+            runs,
+        };
+        let muted = |key: SampleKey, site: u64| self.muted_sites.contains(&site) || self.muted_samples.contains(&key);
+        let options = WatchOptions {
+            occasion: subject.occasion,
+            which: subject.which,
+            older_than_ms: subject.older_than_ms,
+            suppressions: &self.known.suppressions,
+            baseline: self.known.baseline.as_ref(),
+            muted: &muted,
+            limit: subject.limit,
+        };
+        watched(&state, &options)
+    }
+
+    /// The latest frees and reallocs, the last one first. The profile's frames have their names.
+    pub fn recent(&self, profile: &Profile, now_ns: u64) -> Vec<Recent> {
+        let ms = |from: u64, to: u64| to.saturating_sub(from) / 1_000_000;
+        let of = |ended: &Ended| Recent {
+            pid: profile.processes.get(ended.sample.process.0 as usize).map_or(0, |process| process.pid),
+            how: if ended.reallocated { "realloc" } else { "free" },
+            address: format!("{:#x}", ended.sample.address),
+            size: ended.sample.size,
+            ago_ms: ms(ended.release.at_ns, now_ns),
+            lived_ms: ms(ended.sample.at_ns, ended.release.at_ns),
+            freed_by: ended.release.thread,
+            allocated_by: ended.sample.thread,
+            freed: stack_of(profile, ended.release.stack),
+            allocated: stack_of(profile, ended.sample.stack),
+        };
+        self.book.recent().rev().take(RECENT).map(of).collect()
+    }
+
+    /// Mutes a site.
+    pub fn mute_site(&mut self, site: u64) {
+        self.muted_sites.insert(site);
+    }
+
+    /// Mutes the live samples that were allocated before a moment.
+    pub fn mute_older(&mut self, before_ns: u64) {
+        let old = self.book.live().filter(|(_, sample)| sample.at_ns <= before_ns).map(|(key, _)| key);
+        self.muted_samples.extend(old);
+    }
+
+    /// Mutes nothing any more.
+    pub fn unmute(&mut self) {
+        self.muted_sites.clear();
+        self.muted_samples.clear();
+    }
+}

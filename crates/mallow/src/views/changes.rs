@@ -1,0 +1,179 @@
+//! What views show of two recordings, or profiles of other tools: `--base`.
+
+use std::path::Path;
+
+use anyhow::Result;
+use mallow_report::analysis::diff::{Rule, Rules};
+use mallow_report::analysis::{Both, Changed, Least, Measure, Shown, Totals};
+use serde::Serialize;
+
+use super::diff::measure;
+use super::diff_text::{Names, Reconciled, reconciled};
+use crate::flags::{BaseFlags, By, SourceFlags};
+use crate::input::coverage;
+use crate::input::filters::Filters;
+use crate::input::recording::Recording;
+use crate::output::stdio;
+use crate::output::text::{Line, Look, Page, amount, change, change_style, measured};
+
+/// Two recordings, compared.
+pub struct Pair {
+    before: Recording,
+    /// The one whose functions, sources and stacks are shown.
+    pub after: Recording,
+    /// What is compared.
+    pub by: Measure,
+    /// Both of them as one.
+    pub both: Both,
+    files: [String; 2],
+    rules_off: Vec<Rule>,
+    totals: Changed,
+}
+
+/// Sums that a view shows, those that it leaves out, and what is in neither.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Sums {
+    /// Changes of what is shown.
+    pub shown: i64,
+    /// Changes of what is not.
+    pub hidden: i64,
+    /// What is in the totals and in no stack.
+    pub elsewhere: i64,
+    /// Rows that are not shown.
+    #[serde(skip)]
+    pub rows: u64,
+}
+
+#[derive(Serialize)]
+struct Account<'a, R> {
+    files: &'a [String; 2],
+    formats: [Option<&'static str>; 2],
+    rules_off: &'a [Rule],
+    #[serde(skip_serializing_if = "Filters::is_none")]
+    filters: &'a Filters,
+    #[serde(flatten)]
+    report: &'a R,
+    #[serde(flatten)]
+    sums: Option<Sums>,
+}
+
+impl Pair {
+    /// Reads both. What is compared is what both tell.
+    pub fn open(before: &Path, flags: &BaseFlags, source: &SourceFlags, by: Option<By>) -> Result<Self> {
+        let after = Recording::path_of(source)?;
+        let [before, after] = Recording::pair([before, &after], &source.filters)?;
+        let by = measure(&before, &after, by)?;
+        Ok(Self::of(before, after, by, &flags.no_rule))
+    }
+
+    fn of(before: Recording, after: Recording, by: Measure, rules_off: &[Rule]) -> Self {
+        let both = Both::new(&before.profile, &after.profile, by, Rules::without(rules_off));
+        let files = [&before, &after].map(|recording| recording.path().display().to_string());
+        let totals = both.totals(by);
+        Self { before, after, by, both, files, rules_off: rules_off.to_vec(), totals }
+    }
+
+    /// The least that gets a row: a share is one of all that changed.
+    pub fn least(&self, least: Option<Least>) -> u64 {
+        least.map_or(0, |least| least.of(self.both.moved()))
+    }
+
+    /// What rows, and those left out, add up to.
+    pub fn sums(&self, shown: impl Iterator<Item = Changed>, hidden: Option<(u64, Changed)>) -> Sums {
+        let shown = shown.fold(0i64, |sum, row| sum.saturating_add(row.change));
+        let (rows, hidden) = hidden.map_or((0, 0), |(rows, sums)| (rows, sums.change));
+        let elsewhere = self.totals.change.saturating_sub(shown).saturating_sub(hidden);
+        Sums { shown, hidden, elsewhere, rows }
+    }
+
+    /// `Functions by allocations, a.mallow → b.mallow; flat: …; 1,610 → 2,410, +800 in all`
+    pub fn heading(&self, what: &str, order: &str, look: &Look) -> Line {
+        let names = Names::of(&self.files);
+        let Changed { before, after, .. } = &self.totals;
+        let [was, is] = [before, after].map(|totals| amount(self.by, self.by.of(totals), look));
+        let change = change(self.by, self.totals.change, look);
+        Line::new()
+            .strong(format!("{what} by {}", measured(self.by)))
+            .plain(format!(", {} → {}{order}; {was} → {is}, {change} in all", names.before, names.after))
+    }
+
+    /// What is compared with, in a line of its own, for a picture.
+    pub fn told(&self) -> String {
+        let names = Names::of(&self.files);
+        format!("{} compared with {}", names.after, names.before)
+    }
+
+    /// The line at the end, which adds up.
+    pub fn total(&self, sums: &Sums, noun: &str, page: &mut Page) {
+        let sums = Reconciled {
+            by: self.by,
+            shown: sums.shown,
+            hidden: (sums.hidden, sums.rows),
+            elsewhere: sums.elsewhere,
+            change: self.totals.change,
+        };
+        page.line(Line::new().strong(reconciled(&sums, noun)));
+    }
+
+    /// Prints text below the filters.
+    pub fn print(&self, text: String, look: &Look) -> Result<()> {
+        stdio::print(&self.after.filters.above(text, look))
+    }
+
+    /// Prints JSON, without what a side does not tell.
+    pub fn print_json(&self, report: &impl Serialize, sums: Option<Sums>) -> Result<()> {
+        let formats = [&self.before, &self.after].map(|r| r.profile.origin.as_ref().map(|origin| origin.format));
+        let (files, rules_off, filters) = (&self.files, &self.rules_off[..], &self.after.filters);
+        let account = Account { files, formats, rules_off, filters, report, sums };
+        if [&self.before, &self.after].iter().all(|recording| recording.profile.untold().next().is_none()) {
+            return stdio::print_json(&account);
+        }
+        let mut value = serde_json::to_value(&account)?;
+        coverage::strip_sides(&mut value, [&self.before.profile, &self.after.profile]);
+        stdio::print_json(&value)
+    }
+
+    /// Says what the recordings lack.
+    pub fn tell_lacks(&self) {
+        self.before.tell_lacks();
+        self.after.tell_lacks();
+    }
+}
+
+/// Columns of numbers before and after, and of the change.
+pub fn cells(by: Measure, numbers: &Changed, look: &Look) -> [Line; 3] {
+    let value = |totals: &Totals| match by.of(totals) {
+        0 => Line::new().faint("."),
+        n => Line::new().plain(amount(by, n, look)),
+    };
+    [value(&numbers.before), value(&numbers.after), cell(by, numbers, look)]
+}
+
+/// A column of the change alone.
+pub fn cell(by: Measure, numbers: &Changed, look: &Look) -> Line {
+    match numbers.rank(by) {
+        0 => Line::new().faint("."),
+        _ => Line::new().styled(change_style(numbers.change), change(by, numbers.change, look)),
+    }
+}
+
+#[cfg(test)]
+pub mod testing {
+    use mallow_profile::Profile;
+    use mallow_report::analysis::Measure;
+    use mallow_report::testing::{parser, parser_later};
+
+    use super::{Pair, Recording};
+
+    /// Two profiles, compared.
+    pub fn pair(before: Profile, after: Profile, by: Measure) -> Pair {
+        let mut pair = Pair::of(Recording::of(before), Recording::of(after), by, &[]);
+        pair.files = ["old/run.mallow", "new/other.mallow"].map(str::to_owned);
+        pair
+    }
+
+    /// Rows are parsed twice as often, and a way to reload is gone.
+    pub fn parsers(by: Measure) -> Pair {
+        pair(parser(), parser_later(), by)
+    }
+}

@@ -1,0 +1,108 @@
+//! `mallow diff`: two recordings, or profiles of other tools, stack by stack.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use mallow_report::analysis::Measure;
+use mallow_report::analysis::diff::{Diff, DiffOptions, DiffSide, Rule, Rules, diff};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::diff_text::{self, Names, Numbers};
+use crate::flags::{By, DiffFlags};
+use crate::input::coverage;
+use crate::input::filters::Filters;
+use crate::input::recording::Recording;
+use crate::output::exit::Usage;
+use crate::output::text::Stream;
+use crate::output::{exit, stdio};
+
+/// What the view tells.
+#[derive(Debug, Serialize)]
+pub struct Account<'a> {
+    /// The files.
+    pub files: [String; 2],
+    /// Numbers are not divided by this; who reads them may.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per: Option<f64>,
+    /// Rules that were switched off.
+    pub rules_off: Vec<Rule>,
+    #[serde(skip_serializing_if = "Filters::is_none")]
+    pub filters: &'a Filters,
+    /// What the files tell of themselves, and nothing that they do not tell.
+    pub before: Value,
+    pub after: Value,
+    #[serde(flatten)]
+    pub diff: &'a Diff,
+}
+
+/// Compares.
+pub fn run(flags: &DiffFlags) -> Result<ExitCode> {
+    let [before, after] = Recording::pair([&flags.before, &flags.after], &flags.filters)?;
+    let by = measure(&before, &after, flags.by)?;
+    let look = flags.view.look(Stream::Out);
+    let screen = match look.height {
+        _ if flags.view.json => usize::MAX,
+        None => 10,
+        Some(height) => (height / 12).clamp(3, 10),
+    };
+    let options = DiffOptions {
+        by,
+        rules: Rules::without(&flags.no_rule),
+        min: flags.min.map_or(0, |least| least.times(flags.per)),
+        limit: flags.view.limit(screen),
+    };
+    let diff = diff(&before.profile, &after.profile, options);
+    let files = [&before, &after].map(|recording| recording.path().display().to_string());
+    if flags.view.json {
+        let (filters, rules_off) = (&after.filters, flags.no_rule.clone());
+        let [before, after] = [told_of(&diff.before, &before)?, told_of(&diff.after, &after)?];
+        stdio::print_json(&Account { files, per: flags.per, rules_off, filters, before, after, diff: &diff })?;
+    } else {
+        let names = Names::of(&files);
+        let numbers = Numbers { by, per: flags.per, more: options.limit, look };
+        stdio::print(&match flags.markdown {
+            true => diff_text::markdown(&diff, &names, &numbers, flags.depth),
+            false => after.filters.above(diff_text::text(&diff, &names, &numbers, flags.depth), &look),
+        })?;
+    }
+    before.tell_lacks();
+    after.tell_lacks();
+    let above = flags.fail_above.is_some_and(|most| diff.change as f64 / flags.per.unwrap_or(1.0) > most.0);
+    Ok(if above { ExitCode::from(exit::CHANGED) } else { exit::OK })
+}
+
+fn told_of(side: &DiffSide, recording: &Recording) -> Result<Value> {
+    let mut value = serde_json::to_value(side)?;
+    coverage::strip_untold(&mut value, &recording.profile);
+    Ok(value)
+}
+
+/// What is compared: what was asked for, which both must tell, or else the first that both tell. Fails with what to do.
+pub(super) fn measure(before: &Recording, after: &Recording, by: Option<By>) -> Result<Measure, Usage> {
+    let tells = |recording: &Recording, by: By| recording.profile.tells(Measure::from(by).word());
+    let told: Vec<By> = coverage::MEASURES.into_iter().filter(|&by| tells(before, by) && tells(after, by)).collect();
+    let names = |told: &[By]| told.iter().map(By::to_string).collect::<Vec<_>>().join(", ");
+    let both = match told.is_empty() {
+        true => "there is nothing that both tell: record both with mallow, or with the same tool".to_owned(),
+        false => format!("both tell --by {}", names(&told)),
+    };
+    let Some(by) = by else {
+        let all = |recording: &Recording| {
+            coverage::MEASURES.into_iter().filter(|&by| tells(recording, by)).collect::<Vec<_>>()
+        };
+        return told.first().map(|&by| by.into()).ok_or_else(|| {
+            let what = |recording: &Recording| format!("a {} that tells {}", recording.kind(), names(&all(recording)));
+            Usage(format!("BEFORE is {}, AFTER is {}; {both}", what(before), what(after)))
+        });
+    };
+    let measure = Measure::from(by);
+    for (side, recording) in [("BEFORE", before), ("AFTER", after)] {
+        if !tells(recording, by) {
+            let file = recording.path().display();
+            let what = recording.kind();
+            return Err(Usage(format!("{side}, {file}, is a {what} and tells no {}; {both}", measure.word())));
+        }
+    }
+    Ok(measure)
+}

@@ -1,0 +1,122 @@
+//! `mallow export`: recordings and profiles in other tools' formats.
+
+use std::io::{BufWriter, Write};
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use mallow_profile::{Word, Words};
+use mallow_report::formats::{dhat, folded, heaptrack, pictured, pprof, table, write_firefox, write_speedscope};
+
+use crate::flags::{ExportFlags, ExportFormat, Table};
+use crate::input::coverage;
+use crate::input::recording::Recording;
+use crate::output::destination;
+use crate::output::text::units::of;
+use crate::output::{exit, stdio};
+
+const MALLOW: &str = concat!("mallow ", env!("CARGO_PKG_VERSION"));
+
+/// Writes the file.
+pub fn run(flags: &ExportFlags) -> Result<ExitCode> {
+    let recording = Recording::open(&flags.source)?;
+    let format = flags.format;
+    if flags.by.is_some() && format != ExportFormat::Folded {
+        bail!("--by is for folded stacks alone: {} holds all measures that it knows", format.name());
+    }
+    if flags.table == Table::Events && !matches!(format, ExportFormat::Csv | ExportFormat::Parquet) {
+        bail!("--table is for csv and parquet alone");
+    }
+    let told = left_out(&recording, flags)?;
+    let binary = format.is_binary().then(|| format.name());
+    destination::stream(flags.output.as_deref(), binary.as_deref(), |out| write(&recording, flags, out))?;
+    if let Some(told) = told {
+        stdio::say(&told);
+    }
+    recording.tell_lacks();
+    Ok(exit::OK)
+}
+
+fn write(recording: &Recording, flags: &ExportFlags, out: impl Write + Send) -> Result<()> {
+    let profile = &recording.profile;
+    let mut out = BufWriter::with_capacity(1 << 16, out);
+    match (flags.format, flags.table) {
+        (ExportFormat::Pprof, _) => pprof::write(profile, &mut out)?,
+        (ExportFormat::Folded, _) => folded::write(profile, recording.measure(flags.by)?.word(), &mut out)?,
+        (ExportFormat::Dhat, _) => dhat::write(profile, lives(recording)?.as_ref(), &mut out)?,
+        (ExportFormat::Speedscope, _) => write_speedscope(profile, MALLOW, &mut out)?,
+        (ExportFormat::Firefox, _) => write_firefox(profile, MALLOW, &mut out)?,
+        (ExportFormat::Heaptrack, _) => {
+            one_process(recording)?;
+            let mut writer = heaptrack::Writer::new(profile, &mut out)?;
+            recording.events(|at, event| writer.add(at, event))?;
+            writer.finish()?;
+        }
+        (ExportFormat::Csv, Table::Sites) => {
+            table::write_sites(profile, table::Csv::new(&table::SITES, &mut out)?)?;
+        }
+        (ExportFormat::Csv, Table::Events) => {
+            write_events(recording, table::Csv::new(&table::EVENTS, &mut out)?)?;
+        }
+        (ExportFormat::Parquet, Table::Sites) => {
+            table::write_sites(profile, table::Parquet::new("sites", &table::SITES, &mut out)?)?;
+        }
+        (ExportFormat::Parquet, Table::Events) => {
+            write_events(recording, table::Parquet::new("events", &table::EVENTS, &mut out)?)?;
+        }
+    }
+    Ok(out.flush()?)
+}
+
+fn write_events(recording: &Recording, rows: impl table::Rows) -> Result<()> {
+    let mut events = table::Events::new(&recording.profile, rows);
+    recording.events(|at, event| events.add(at, event))?;
+    Ok(events.finish()?)
+}
+
+/// What DHAT wants to know of blocks, where there are events that tell it.
+fn lives(recording: &Recording) -> Result<Option<dhat::Lives>> {
+    if !recording.profile.tells(Word::Events) {
+        return Ok(None);
+    }
+    let mut lives = dhat::Lives::new(&recording.profile);
+    recording.events(|at, event| lives.add(at, event))?;
+    lives.finish();
+    Ok(Some(lives))
+}
+
+fn one_process(recording: &Recording) -> Result<()> {
+    let profile = &recording.profile;
+    let mut processes: Vec<_> = profile.sites.iter().map(|site| site.process).collect();
+    processes.sort_unstable();
+    processes.dedup();
+    if processes.len() > 1 {
+        let there = of(processes.len() as u64, "process");
+        bail!("a file of heaptrack's is of one process, and here are {there} that allocate; choose one with --process");
+    }
+    Ok(())
+}
+
+/// What the recording tells and the format does not carry, in one line.
+fn left_out(recording: &Recording, flags: &ExportFlags) -> Result<Option<String>> {
+    let profile = &recording.profile;
+    let carried = match flags.format {
+        ExportFormat::Pprof => pprof::carries(),
+        ExportFormat::Folded => vec![recording.measure(flags.by)?.word()],
+        ExportFormat::Dhat => dhat::carries(profile.tells(Word::Events)),
+        ExportFormat::Speedscope | ExportFormat::Firefox => pictured(),
+        ExportFormat::Heaptrack => {
+            recording.must_tell(Word::Events, "heaptrack's files are made of them")?;
+            heaptrack::CARRIES.to_vec()
+        }
+        ExportFormat::Csv | ExportFormat::Parquet if flags.table == Table::Events => {
+            recording.must_tell(Word::Events, "there is --table sites")?;
+            return Ok(None);
+        }
+        ExportFormat::Csv | ExportFormat::Parquet => table::SITES_TELL.to_vec(),
+    };
+    if let ([only], ExportFormat::Folded) = (carried.as_slice(), flags.format) {
+        return Ok(Some(format!("folded stacks carry {only} alone")));
+    }
+    let lost = coverage::lost(|word| profile.tells(word), Words::of(&carried));
+    Ok((!lost.is_empty()).then(|| format!("{} does not carry: {}", flags.format.name(), lost.join(", "))))
+}

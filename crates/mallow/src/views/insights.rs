@@ -1,0 +1,237 @@
+//! The insights of a report, in words.
+
+use mallow_report::analysis::{Evidence, Insight, Insights, Outside};
+
+use crate::output::text::units::{bytes, count, of, share};
+use crate::output::text::{Align, Line, Look, Page, Table, called, framed, heading};
+
+/// Insights, where all of the report is to fit onto the terminal.
+pub fn screen(look: &Look) -> usize {
+    const SHOWN: usize = 5;
+    const ROWS_EACH: usize = 16;
+    look.height.map_or(SHOWN, |height| (height / ROWS_EACH).clamp(1, SHOWN))
+}
+
+/// Lines that they take on most terminals.
+pub fn lines(insights: &Insights) -> usize {
+    const EACH: usize = 3;
+    const TITLE: usize = 2;
+    match insights.insights.len() {
+        0 => 0,
+        shown => TITLE + EACH * shown,
+    }
+}
+
+/// Shows them: nothing where there are none.
+pub fn show(insights: &Insights, look: &Look, page: &mut Page) {
+    const INDENT: usize = 10;
+    if insights.insights.is_empty() {
+        return;
+    }
+    page.gap();
+    let title = heading("Insights", insights.insights.len(), insights.insights_in_all);
+    page.line(title.faint("  share of the cost of allocating, or of the peak, that each may save"));
+    for insight in &insights.insights {
+        let mut table = Table::new(&[Align::Right, Align::Left]);
+        let part = share(insight.share);
+        let part = Line::new().plain(format!("{part:>WIDTH$}", WIDTH = INDENT - 4));
+        table.row([part, place(insight, look)]);
+        table.onto(page);
+        page.paragraph(INDENT, &format!("{} {}", evidence(&insight.evidence, look), insight.remedy));
+    }
+}
+
+fn place(insight: &Insight, look: &Look) -> Line {
+    const CALLERS: usize = 3;
+    let mut line = framed(&insight.frame, look);
+    if let Some(through) = &insight.through {
+        line = line.faint(format!(" via {}", crate::output::text::function(through, look)));
+    }
+    called(line, &insight.frame, &insight.largest_site, CALLERS, look)
+}
+
+/// What the program does, in one sentence.
+fn evidence(evidence: &Evidence, look: &Look) -> String {
+    let size = |n: u64| bytes(n, look.exact);
+    let mean = |all: u64, n: u64| size(all.checked_div(n).unwrap_or(0));
+    match evidence {
+        Evidence::GrownBuffer {
+            grown_buffers,
+            growth_steps,
+            copied_bytes,
+            smallest_bytes,
+            largest_bytes,
+            doubling: _,
+            container,
+        } => {
+            let of_container = container.map(|c| format!(" of {c}")).unwrap_or_default();
+            let steps = steps(*growth_steps, *grown_buffers);
+            let grew = format!("{}{of_container} grew in {steps}", of(*grown_buffers, "buffer"));
+            let copied = copied(*copied_bytes, *largest_bytes, look);
+            format!("{grew}, {} to {}; {copied}.", size(*smallest_bytes), size(*largest_bytes))
+        }
+        Evidence::RebuiltContainer { times, growth_steps, copied_bytes, largest_bytes, container } => {
+            let what = container.map(|c| format!("A {c}")).unwrap_or("A buffer".to_owned());
+            let copied = copied(*copied_bytes, *largest_bytes, look);
+            let steps = steps(*growth_steps, *times);
+            format!(
+                "{what} is built anew {} times, in {steps}, up to {}; {copied}.",
+                count(*times),
+                size(*largest_bytes)
+            )
+        }
+        Evidence::TemporaryBlock {
+            allocations,
+            freed_before_next,
+            smallest_bytes,
+            largest_bytes,
+            allocated_bytes,
+            container,
+        } => {
+            let sizes = match (smallest_bytes, largest_bytes) {
+                (a, b) if a == b => size(*a),
+                (a, b) if *b / 4 > allocated_bytes / (*allocations).max(1) => {
+                    format!("{} to {} ({} on average)", size(*a), size(*b), mean(*allocated_bytes, *allocations))
+                }
+                (a, b) => format!("{} to {}", size(*a), size(*b)),
+            };
+            let each = if freed_before_next >= allocations { "each" } else { "nearly each" };
+            let used = container.map(|c| format!(" for a {c}")).unwrap_or_default();
+            format!(
+                "{} of {sizes}{used}, {each} freed before its call path allocates again.",
+                of(*allocations, "block")
+            )
+        }
+        Evidence::OneLifetime { allocations, allocated_bytes, freed_in_runs: _, runs, overhead_bytes, places } => {
+            let overhead = match overhead_bytes {
+                0 => String::new(),
+                n => format!("; headers and padding took {} at the peak", size(*n)),
+            };
+            let blocks = of(*allocations, "block");
+            let mean = mean(*allocated_bytes, *allocations);
+            let runs = of(*runs, "run");
+            format!("{blocks} of {mean} on average{}, freed together in {runs}{overhead}.", elsewhere(*places))
+        }
+        Evidence::FreedByOthers { allocations, freed_by_others, places } => {
+            let blocks = of(*allocations, "block");
+            let blocks = match freed_by_others >= allocations {
+                true => blocks,
+                false => format!("{} of {blocks}", count(*freed_by_others)),
+            };
+            format!("{blocks} are freed by another thread than allocated them{}.", elsewhere(*places))
+        }
+        Evidence::KeptSlack { kept, kept_bytes, kept_slack } => {
+            let (blocks, all, slack) = (of(*kept, "large block"), size(*kept_bytes), size(*kept_slack));
+            let (grew, were) = if *kept == 1 { ("it", "was") } else { ("they", "were") };
+            format!(
+                "{blocks} of {all}: {grew} grew by {slack} in the last step, of which some may be unused, and {were} kept."
+            )
+        }
+        Evidence::BeforeMain(outside) => outside_of_main(outside, "before main", look),
+        Evidence::AfterMain(outside) => outside_of_main(outside, "after main", look),
+        Evidence::PopularContainer { container, allocations, allocated_bytes } => {
+            let (n, all) = (of(*allocations, "allocation"), size(*allocated_bytes));
+            format!("{n} for {container}, {all}.")
+        }
+    }
+}
+
+/// `12 steps each`, `one step`.
+fn steps(steps: u64, buffers: u64) -> String {
+    match (steps / buffers.max(1), buffers) {
+        (0 | 1, 1) => "one step".to_owned(),
+        (0 | 1, _) => "one step each".to_owned(),
+        (each, 1) => format!("{} steps", count(each)),
+        (each, _) => format!("{} steps each", count(each)),
+    }
+}
+
+fn copied(copied: u64, largest: u64, look: &Look) -> String {
+    /// From this size on, the C library may have moved the pages instead.
+    const PAGES: u64 = 128 << 10;
+    match copied {
+        0 => "nothing was copied".to_owned(),
+        n if largest >= PAGES => format!("up to {} copied", bytes(n, look.exact)),
+        n => format!("{} copied", bytes(n, look.exact)),
+    }
+}
+
+fn elsewhere(places: u64) -> String {
+    match places {
+        0 | 1 => String::new(),
+        n => format!(", here and at {}", of(n - 1, "other place")),
+    }
+}
+
+fn outside_of_main(outside: &Outside, when: &str, look: &Look) -> String {
+    let base = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+    let name = |path: &str| if look.full_names { path.to_owned() } else { base(path) };
+    let told: u64 = outside.modules.iter().fold(0, |sum, m| sum.saturating_add(m.allocations));
+    let by = of(outside.functions, "function");
+    let by = match &outside.modules[..] {
+        [only] if told >= outside.allocations => format!("{by} of {}", name(&only.module)),
+        modules => {
+            let modules: Vec<_> =
+                modules.iter().map(|m| format!("{} ({})", name(&m.module), count(m.allocations))).collect();
+            let others = if told < outside.allocations { " and others" } else { "" };
+            format!("{by}, of {}{others}", modules.join(", "))
+        }
+    };
+    let size = bytes(outside.allocated_bytes, look.exact);
+    format!("{}, {size}, {when}, by {by}.", of(outside.allocations, "allocation"))
+}
+
+#[cfg(test)]
+mod tests {
+    use mallow_report::analysis::{Insights, insights};
+    use mallow_report::testing::habits;
+
+    use super::{lines, screen, show};
+    use crate::output::stdio;
+    use crate::output::text::{Look, Page};
+    use crate::views::report::Account;
+
+    fn shown(insights: &Insights, look: Look) -> String {
+        let mut page = Page::new(look);
+        show(insights, &look, &mut page);
+        page.into_text()
+    }
+
+    #[test]
+    fn all_kinds_in_words() {
+        insta::assert_snapshot!(shown(&insights(&habits(), usize::MAX), Look::default()));
+    }
+
+    #[test]
+    fn narrow_terminals_and_exact_numbers() {
+        let look = Look { width: Some(72), exact: true, ..Look::default() };
+        insta::assert_snapshot!(shown(&insights(&habits(), 2), look));
+    }
+
+    #[test]
+    fn all_kinds_in_json() {
+        let json = stdio::json(&Account::without_hints(&habits(), |_| 0, usize::MAX)).expect("JSON");
+        let mut json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        for insight in json["insights"].as_array_mut().expect("insights") {
+            assert!(insight["largest_site"]["frames"].as_array().is_some_and(|frames| !frames.is_empty()));
+            insight.as_object_mut().expect("an object").remove("largest_site");
+        }
+        let told = serde_json::json!({"insights_in_all": json["insights_in_all"], "insights": json["insights"]});
+        insta::assert_snapshot!(serde_json::to_string_pretty(&told).expect("JSON"));
+    }
+
+    #[test]
+    fn nothing_is_said_where_there_is_nothing() {
+        assert_eq!((shown(&Insights::default(), Look::default()), lines(&Insights::default())), (String::new(), 0));
+    }
+
+    #[test]
+    fn lines_are_foreseen() {
+        for height in 24..100 {
+            let look = Look { height: Some(height), width: Some(120), ..Look::default() };
+            let told = insights(&habits(), screen(&look));
+            let some = shown(&told, look).lines().count();
+            assert!((1..=5).contains(&told.insights.len()) && some <= lines(&told) + told.insights.len(), "{height}");
+        }
+    }
+}

@@ -1,0 +1,521 @@
+//! `mallow list`: functions line by line, with their sources or machine code.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use mallow_profile::Word;
+use mallow_report::analysis::{
+    Changed, List, ListFunction, ListLine, ListOptions, Measure, Shown, Totals, list, list_changes,
+};
+
+use super::changes::{self, Pair};
+use super::list_code::{Block, Body, Finder, Row, around};
+use crate::flags::ListFlags;
+use crate::go::heap::is_go;
+use crate::go::reasons::reasons;
+use crate::input::recording::Recording;
+use crate::output::text::units::{bytes, count, of, percent};
+use crate::output::text::{Align, Line, Look, Page, Stream, Table, amount, change, function, location, measured};
+use crate::output::{exit, stdio};
+
+/// Functions shown, where the number is not said.
+const FUNCTIONS: usize = 10;
+
+/// Things that are missing, told at the end.
+const NOTES: usize = 4;
+
+/// Shows the functions.
+pub fn run(flags: &ListFlags) -> Result<ExitCode> {
+    if let Some(forgotten) = forgotten(flags) {
+        stdio::say(&forgotten);
+        return Ok(ExitCode::from(exit::USAGE));
+    }
+    let look = flags.rows.view.look(Stream::Out);
+    let limit = flags.rows.view.limit(if flags.rows.view.json { usize::MAX } else { FUNCTIONS });
+    if let Some(before) = &flags.base.base {
+        return run_changes(flags, &Pair::open(before, &flags.base, &flags.rows.source, flags.by)?, limit, &look);
+    }
+    let recording = Recording::open(&flags.rows.source)?;
+    let by = recording.measure(flags.by)?;
+    let options = ListOptions { by, raw: flags.raw, limit };
+    let mut report = list(&recording.profile, &flags.regex, options);
+    if report.functions.is_empty() {
+        bail!("{}", nothing(&report, flags.regex.as_str(), unnamed(&recording), &look));
+    }
+    if let Some(least) = flags.rows.least.min {
+        report.leave_out(least.of(by.of(&report.totals)));
+    }
+    let mut finder = Finder::new(&recording, flags, by);
+    let bodies: Vec<Body> = report.functions.iter_mut().map(|function| finder.body(function)).collect();
+    let mut more = Vec::new();
+    if !flags.asm && !flags.raw && is_go(&recording.profile) {
+        more = reasons(&recording.profile, &mut report.functions)
+            .unwrap_or_else(|error| vec![format!("No reasons: {error:#}")]);
+    }
+    let columns = columns(by, &look, &|word| recording.profile.tells(word));
+    let columns = Columns::of(&columns, &report, &look);
+    report.notes = finder.notes();
+    report.notes.extend(more);
+    stdio::print(&if flags.rows.view.json {
+        recording.json(&report)?
+    } else {
+        let heading = heading(&report, &look);
+        recording
+            .filters
+            .above(text(&report, heading, &bodies, &columns, &look, report.functions.len() == limit), &look)
+    })?;
+    recording.tell_lacks();
+    Ok(exit::OK)
+}
+
+/// Where a file is named and no function: a file's name is a regular expression, too, which no function matches.
+fn forgotten(flags: &ListFlags) -> Option<String> {
+    let name = flags.regex.as_str();
+    let is_file = flags.rows.source.file.is_none() && std::path::Path::new(name).is_file();
+    is_file.then(|| format!("{name} is a file; which functions? mallow list REGEX {name}, where . matches all"))
+}
+
+/// The same of two recordings.
+fn run_changes(flags: &ListFlags, pair: &Pair, limit: usize, look: &Look) -> Result<ExitCode> {
+    let by = pair.by;
+    let mut report = list_changes(&pair.both, &flags.regex, ListOptions { by, raw: flags.raw, limit });
+    if report.functions.is_empty() {
+        if !report.without.is_empty() {
+            let names: Vec<_> = report.without.iter().map(|name| function(name, look)).collect();
+            bail!("the {} of {} have not changed", measured(by), names.join(", "));
+        }
+        bail!("{}", nothing(&report, flags.regex.as_str(), unnamed(&pair.after), look));
+    }
+    report.leave_out(pair.least(flags.rows.least.min));
+    let mut finder = Finder::new(&pair.after, flags, by);
+    let bodies: Vec<Body> = report.functions.iter_mut().map(|function| finder.body(function)).collect();
+    report.notes = finder.notes();
+    if flags.rows.view.json {
+        pair.print_json(&report, None)?;
+    } else {
+        pair.print(changed(&report, pair, &bodies, look, report.functions.len() == limit), look)?;
+    }
+    pair.tell_lacks();
+    Ok(exit::OK)
+}
+
+fn changed(report: &List<Changed>, pair: &Pair, bodies: &[Body], look: &Look, more: bool) -> String {
+    let by = pair.by;
+    let cells = |numbers: Option<(&Changed, &Changed)>| match numbers {
+        Some((flat, cum)) => {
+            Vec::from(changes::cells(by, flat, look)).into_iter().chain([changes::cell(by, cum, look)]).collect()
+        }
+        None => vec![Line::new(); 4],
+    };
+    let columns = Columns {
+        titles: vec!["before", "after", "change", "cum change"],
+        cells: Box::new(cells),
+        flat: Box::new(|sums| change(by, sums.change, look)),
+        share: Box::new(|_| String::new()),
+    };
+    let heading = pair.heading("Lines", "; flat: by a line itself, cum: with all that it called", look);
+    text(report, heading, bodies, &columns, look, more)
+}
+
+/// Why there is nothing to show, and what to do.
+fn nothing<T: Shown>(report: &List<T>, regex: &str, unnamed: Option<String>, look: &Look) -> String {
+    let named = |names: &[String]| names.iter().map(|name| function(name, look)).collect::<Vec<_>>().join(", ");
+    if !report.without.is_empty() {
+        return format!("there are no {} in {}", measured(report.by), named(&report.without));
+    }
+    if !report.looked_past.is_empty() {
+        let names = named(&report.looked_past);
+        return format!("what {names} allocated is shown at the lines that called it; --raw shows the function itself");
+    }
+    let unnamed = unnamed.map_or(String::new(), |why| format!("; {why}"));
+    format!("no function of the recording matches {regex:?}; mallow top --cum --limit 0 shows all{unnamed}")
+}
+
+/// The module that has the most functions without a name, and why.
+fn unnamed(recording: &Recording) -> Option<String> {
+    let summary = recording.names.lacking().into_iter().find(|summary| summary.named < summary.frames)?;
+    let module = recording.profile.modules.get(summary.module.0 as usize)?;
+    Some(format!("functions of {} have no names: {}", module.path, summary.found))
+}
+
+/// A pair of columns: flat and cum of a number.
+struct Column {
+    titles: [&'static str; 2],
+    of: fn(&Totals) -> u64,
+    bytes: bool,
+}
+
+/// How often and how much, of what the measure counts: both where there is room and both are told.
+fn columns(by: Measure, look: &Look, tells: &dyn Fn(Word) -> bool) -> Vec<Column> {
+    type Number = (Word, fn(&Totals) -> u64);
+    let (blocks, size): (Number, Number) = match by {
+        Measure::Allocations | Measure::Bytes => {
+            ((Word::Allocations, |t| t.allocations), (Word::AllocatedBytes, |t| t.allocated_bytes))
+        }
+        Measure::Peak => ((Word::Peak, |t| t.peak), (Word::PeakBytes, |t| t.peak_bytes)),
+        Measure::Leaked => ((Word::Leaked, |t| t.leaked), (Word::LeakedBytes, |t| t.leaked_bytes)),
+        Measure::Temporary => ((Word::Temporary, |t| t.temporary), (Word::TemporaryBytes, |t| t.temporary_bytes)),
+    };
+    const WIDE: usize = 100;
+    let narrow = look.width.is_some_and(|width| width < WIDE);
+    let mut columns = Vec::new();
+    if tells(blocks.0) && (!by.is_bytes() || !narrow) {
+        columns.push(Column { titles: ["flat", "cum"], of: blocks.1, bytes: false });
+    }
+    if tells(size.0) && (by.is_bytes() || !narrow) {
+        columns.push(Column { titles: ["flat bytes", "cum bytes"], of: size.1, bytes: true });
+    }
+    columns
+}
+
+/// What is shown.
+fn heading(report: &List, look: &Look) -> Line {
+    let total = report.by.of(&report.totals);
+    Line::new().strong(format!("Lines by {}", measured(report.by))).plain(format!(
+        ", flat: by a line itself, cum: with all that it called; {} in all",
+        amount(report.by, total, look)
+    ))
+}
+
+/// Numbers of rows, as columns.
+struct Columns<'a, T> {
+    titles: Vec<&'static str>,
+    /// Of flat and cum; empty ones where there are none.
+    cells: Box<Cells<'a, T>>,
+    /// The flat of rows that are left out, in words.
+    flat: Box<dyn Fn(&T) -> String + 'a>,
+    /// How much of the whole a function's cum is, in words.
+    share: Box<dyn Fn(&T) -> String + 'a>,
+}
+
+type Cells<'a, T> = dyn Fn(Option<(&T, &T)>) -> Vec<Line> + 'a;
+
+impl<'a> Columns<'a, Totals> {
+    fn of(columns: &'a [Column], report: &List, look: &'a Look) -> Self {
+        let by = report.by;
+        let total = by.of(&report.totals);
+        let cell = |column: &Column, totals: &Totals| match (column.of)(totals) {
+            0 => Line::new().faint("."),
+            n if column.bytes => Line::new().plain(bytes(n, look.exact)),
+            n => Line::new().plain(count(n)),
+        };
+        let cells = move |numbers: Option<(&Totals, &Totals)>| {
+            let cells = columns.iter().map(|column| match numbers {
+                Some((flat, cum)) => [cell(column, flat), cell(column, cum)],
+                None => [Line::new(), Line::new()],
+            });
+            cells.flatten().collect()
+        };
+        let titles = columns.iter().flat_map(|c| c.titles).collect();
+        let flat = move |sums: &Totals| amount(by, by.of(sums), look);
+        let share = move |cum: &Totals| format!(" cum {}", percent(by.of(cum), total));
+        Self { titles, cells: Box::new(cells), flat: Box::new(flat), share: Box::new(share) }
+    }
+}
+
+/// `more`: a higher limit would show more functions.
+fn text<T: Shown>(
+    report: &List<T>,
+    heading: Line,
+    bodies: &[Body],
+    columns: &Columns<'_, T>,
+    look: &Look,
+    more: bool,
+) -> String {
+    let mut page = Page::new(*look);
+    page.line(heading);
+    let mut align = vec![Align::Right; columns.titles.len() + 1];
+    align.push(Align::Left);
+    let mut sheet = Sheet { by: report.by, table: Table::new(&align), columns, look };
+    let titles = columns.titles.iter().copied().chain(["", ""]);
+    sheet.table.row(titles.map(|t| Line::new().faint(t)));
+    for (index, (function, body)) in report.functions.iter().zip(bodies).enumerate() {
+        if index > 0 {
+            sheet.table.row([]);
+        }
+        sheet.function(function);
+        match body {
+            Body::Source(lines) => sheet.source(function, lines),
+            Body::Code(blocks) => sheet.code(function, blocks),
+            Body::Lines => sheet.lines(&function.lines),
+        }
+    }
+    sheet.table.onto(&mut page);
+    page.gap();
+    if report.functions.iter().any(|f| f.counts_lines_twice(report.by)) {
+        page.line(Line::new().faint("↻ calls itself: what it allocates then counts at each line that led there"));
+    }
+    if let Some(hidden) = &report.hidden {
+        let flat = (columns.flat)(&hidden.sums);
+        let all = if more { "; --limit 0 shows all" } else { "" };
+        page.line(Line::new().faint(format!("and {} more, {flat} flat{all}", of(hidden.rows, "function"))));
+    }
+    for note in report.notes.iter().take(NOTES) {
+        page.line(Line::new().warning(note));
+    }
+    if report.notes.len() > NOTES {
+        page.line(Line::new().faint(format!("and {} more like that", report.notes.len() - NOTES)));
+    }
+    let text = page.into_text();
+    format!("{}\n", text.trim_end_matches('\n'))
+}
+
+/// The rows under construction.
+struct Sheet<'a, T> {
+    by: Measure,
+    table: Table,
+    columns: &'a Columns<'a, T>,
+    look: &'a Look,
+}
+
+impl<T: Shown> Sheet<'_, T> {
+    fn row(&mut self, numbers: Option<(&T, &T)>, place: Line, text: Line) {
+        let mut cells = (self.columns.cells)(numbers);
+        cells.extend([place, text]);
+        self.table.row(cells);
+    }
+
+    fn gap(&mut self) {
+        self.row(None, Line::new().faint("…"), Line::new());
+    }
+
+    /// The row of the function itself.
+    fn function(&mut self, f: &ListFunction<T>) {
+        let mut name = Line::new().strong(function(&f.function, self.look));
+        if f.counts_lines_twice(self.by) {
+            name = name.faint(" ↻");
+        }
+        let at = location(&f.function, f.file.as_deref(), None, f.module.as_deref(), self.look);
+        if !at.is_empty() {
+            name = name.plain(" ").faint(at);
+        }
+        let share = (self.columns.share)(&f.cum);
+        self.row(Some((&f.flat, &f.cum)), Line::new(), name.faint(share));
+    }
+
+    fn source(&mut self, f: &ListFunction<T>, source: &[String]) {
+        let has = |line: &ListLine<T>| !line.gone && line.line.is_some_and(|n| n as usize <= source.len());
+        let (known, bare): (Vec<_>, Vec<_>) = f.lines.iter().cloned().partition(has);
+        self.lines(&bare);
+        let known: Vec<_> = known.into_iter().filter(|line| self.counts(line)).collect();
+        let numbers: Vec<usize> = known.iter().filter_map(|line| line.line).map(|n| n as usize).collect();
+        let blank = |n: usize| source[n - 1].trim().is_empty();
+        let parts: Vec<_> = around(&numbers, 1, source.len() + 1)
+            .into_iter()
+            .map(|mut part| {
+                // The lines with numbers stay, blank or not.
+                let counted = |n: usize| numbers.binary_search(&n).is_ok();
+                while part.start < part.end && blank(part.start) && !counted(part.start) {
+                    part.start += 1;
+                }
+                while part.start < part.end && blank(part.end - 1) && !counted(part.end - 1) {
+                    part.end -= 1;
+                }
+                part
+            })
+            .collect();
+        // Code that is nested deeply has its room to the left.
+        let shown = || parts.iter().flat_map(|part| part.clone()).map(|n| source[n - 1].as_str());
+        let blanks = |text: &str| text.len() - text.trim_start_matches(' ').len();
+        let margin = shown().filter(|text| !text.trim().is_empty()).map(blanks).min().unwrap_or(0);
+        let mut known = known.into_iter().peekable();
+        for (index, part) in parts.iter().enumerate() {
+            if index > 0 {
+                self.gap();
+            }
+            for number in part.clone() {
+                let text = source[number - 1].get(margin..).unwrap_or_default();
+                let place = Line::new().faint(number.to_string());
+                match known.next_if(|line| line.line == Some(number as u32)) {
+                    Some(line) => {
+                        self.row(Some((&line.flat, &line.cum)), place, Line::new().plain(text));
+                        let indent = text.len() - text.trim_start().len();
+                        for reason in &line.reasons {
+                            self.row(
+                                None,
+                                Line::new(),
+                                Line::new().strong(format!("{}↑ {reason}", " ".repeat(indent))),
+                            );
+                        }
+                    }
+                    None => self.row(None, place, Line::new().faint(text)),
+                }
+            }
+        }
+    }
+
+    /// It has something to show.
+    fn counts(&self, line: &ListLine<T>) -> bool {
+        line.cum.rank(self.by) > 0 || line.flat.rank(self.by) > 0
+    }
+
+    fn lines(&mut self, lines: &[ListLine<T>]) {
+        let counted: Vec<_> = lines.iter().filter(|line| self.counts(line)).collect();
+        for line in counted {
+            let (place, text) = match line.line {
+                Some(number) if line.gone => (number.to_string(), "(a line of BEFORE)"),
+                Some(number) => (number.to_string(), ""),
+                None => ("?".to_owned(), "(no line is known)"),
+            };
+            self.row(Some((&line.flat, &line.cum)), Line::new().faint(place), Line::new().faint(text));
+        }
+    }
+
+    fn code(&mut self, f: &ListFunction<T>, blocks: &[Block]) {
+        for block in blocks {
+            if let Some(inside) = &block.inside {
+                let inside = function(inside, self.look);
+                self.row(None, Line::new(), Line::new().faint(format!("in {inside}:")));
+            }
+            for row in &block.rows {
+                match row {
+                    Row::Gap => self.gap(),
+                    Row::Instruction { address, text, target, counted } => {
+                        let place = Line::new().faint(address);
+                        let target = target.as_ref().map(|name| format!(" <{}>", function(name, self.look)));
+                        let target = target.unwrap_or_default();
+                        let Some(i) = counted.and_then(|index| f.instructions.get(index)) else {
+                            self.row(None, place, Line::new().faint(text).faint(target));
+                            continue;
+                        };
+                        let line = i.line.map(|_| location("", f.file.as_deref(), i.line, None, self.look));
+                        let line = line.map_or(String::new(), |line| format!("  # {line}"));
+                        self.row(Some((&i.flat, &i.cum)), place, Line::new().plain(text).plain(target).faint(line));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mallow_profile::{Profile, Word};
+    use mallow_report::analysis::{List, ListOptions, Measure, list, list_changes};
+    use mallow_report::testing::{Builder, blocks};
+
+    use super::{Columns, changed, columns, heading, nothing, text};
+    use crate::output::text::Look;
+    use crate::views::changes;
+    use crate::views::list_code::{Block, Body, Row};
+
+    /// A function that calls itself, has a line that an inlined function is in, and an allocation that no line has.
+    fn profile() -> Profile {
+        let mut b = Builder::default();
+        let p = b.process(1, &["a"], 10);
+        let new = "operator new(unsigned long)!libstdc++.so.6";
+        b.site(
+            p,
+            &[new, "copy(char const*)@/src/a.cc:3 | walk(int)@/src/a.cc:12", "main@/src/a.cc:30"],
+            blocks(500, 100, 0, 1),
+        );
+        b.site(
+            p,
+            &[new, "walk(int)@/src/a.cc:13", "walk(int)@/src/a.cc:25", "main@/src/a.cc:30"],
+            blocks(40, 100, 0, 0),
+        );
+        b.site(p, &[new, "walk(int)@/src/a.cc:0", "main@/src/a.cc:30"], blocks(3, 100, 0, 0));
+        b.site(p, &["strdup!libc.so.6", "load@/src/b.cc:400", "main@/src/a.cc:31"], blocks(7, 10, 0, 0));
+        b.profile
+    }
+
+    fn report(profile: &Profile, names: &[&str], by: Measure) -> List {
+        let pattern = format!("^({})", names.join("|")).parse().expect("a pattern");
+        list(profile, &pattern, ListOptions { by, raw: false, limit: usize::MAX })
+    }
+
+    fn source() -> Body {
+        let line = |n: usize| match n {
+            11 => "    int walk(int depth) {".to_owned(),
+            12 => "        names.push_back(copy(name));".to_owned(),
+            14 | 22 => String::new(),
+            25 => "        return walk(depth - 1); \u{1b}[31m".to_owned(),
+            n => format!("        line {n};"),
+        };
+        Body::Source((1..=31).map(line).collect())
+    }
+
+    fn shown(report: &List, bodies: &[Body], look: &Look) -> String {
+        let columns = columns(report.by, look, &|_| true);
+        text(report, heading(report, look), bodies, &Columns::of(&columns, report, look), look, true)
+    }
+
+    #[test]
+    fn sources_with_numbers_and_what_surrounds_them() {
+        let report = report(&profile(), &["walk", "load"], Measure::Allocations);
+        insta::assert_snapshot!(shown(&report, &[source(), source()], &Look::default()));
+    }
+
+    #[test]
+    fn narrow_terminals_show_what_was_asked_for() {
+        let mut report = report(&profile(), &["walk"], Measure::Leaked);
+        report.notes = (1..=6).map(|n| format!("There is no /src/{n}.cc: say where it is")).collect();
+        let look = Look { width: Some(60), exact: true, ..Look::default() };
+        insta::assert_snapshot!(shown(&report, &[source()], &look));
+    }
+
+    #[test]
+    fn machine_code_and_bare_lines() {
+        let report = report(&profile(), &["walk", "load"], Measure::Bytes);
+        let counted = |at: usize| Row::Instruction {
+            address: format!("4{at}00"),
+            text: "call 0x1010".to_owned(),
+            target: Some("operator new(unsigned long)".to_owned()),
+            counted: Some(at),
+        };
+        let plain = Row::Instruction {
+            address: "4005".to_owned(),
+            text: "mov %rax, %rdi".to_owned(),
+            target: None,
+            counted: None,
+        };
+        let all = report.functions[0].instructions.len();
+        let code = vec![
+            Block { inside: None, rows: vec![Row::Gap, plain, counted(0)] },
+            Block { inside: Some("main(int, char**)".to_owned()), rows: (1..all).map(counted).collect() },
+        ];
+        insta::assert_snapshot!(shown(&report, &[Body::Code(code), Body::Lines], &Look::default()));
+    }
+
+    #[test]
+    fn numbers_that_are_not_told_have_no_columns() {
+        let report = report(&profile(), &["load"], Measure::Bytes);
+        let columns = columns(Measure::Bytes, &Look::default(), &|word| word == Word::AllocatedBytes);
+        let look = Look::default();
+        let text =
+            text(&report, heading(&report, &look), &[Body::Lines], &Columns::of(&columns, &report, &look), &look, true);
+        assert!(text.contains("\n  flat bytes  cum bytes\n        70 B       70 B       load b.cc"), "{text}");
+    }
+
+    #[test]
+    fn lines_that_changed_and_lines_that_are_gone() {
+        let before = profile();
+        let mut after = Builder::default();
+        let p = after.process(1, &["a"], 10);
+        after.site(
+            p,
+            &["copy(char const*)@/src/a.cc:3 | walk(int)@/src/a.cc:25", "main@/src/a.cc:30"],
+            blocks(900, 9, 0, 0),
+        );
+        let pair = changes::testing::pair(before, after.profile, Measure::Allocations);
+        let pattern = "^walk".parse().expect("a pattern");
+        let by = Measure::Allocations;
+        let report = list_changes(&pair.both, &pattern, ListOptions { by, raw: false, limit: 9 });
+        let look = Look::default();
+        insta::assert_snapshot!(changed(&report, &pair, &[source()], &look, true));
+    }
+
+    #[test]
+    fn why_there_is_nothing() {
+        let (profile, look) = (profile(), Look::default());
+        let told = |names: &[&str], by| nothing(&report(&profile, names, by), "^x", None, &look);
+        assert_eq!(told(&["load"], Measure::Leaked), "there are no leaked bytes in load");
+        let new = "what operator new allocated is shown at the lines that called it; --raw shows the function itself";
+        assert_eq!(told(&["operator new"], Measure::Bytes), new);
+        let none = "no function of the recording matches \"^x\"; mallow top --cum --limit 0 shows all";
+        assert_eq!(told(&["x"], Measure::Bytes), none);
+        let unnamed = Some("functions of /a have no names: no symbols".to_owned());
+        let told = nothing(&report(&profile, &["x"], Measure::Bytes), "^x", unnamed, &look);
+        assert_eq!(told, format!("{none}; functions of /a have no names: no symbols"));
+    }
+}

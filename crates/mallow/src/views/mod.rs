@@ -1,0 +1,19 @@
+//! Commands that show a recording. One file a view, its text apart where it is long.
+
+mod changes;
+pub mod diff;
+mod diff_text;
+pub mod export;
+pub mod flame;
+mod heap_moment;
+pub mod incomplete;
+mod insights;
+pub mod leaks;
+pub mod list;
+mod list_code;
+pub mod manual;
+pub mod report;
+pub mod timeline;
+mod timeline_text;
+pub mod top;
+pub mod tree;

@@ -1,0 +1,92 @@
+//! `mallow timeline`: the heap over time, as text, as a picture, and at one moment.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use mallow_profile::Word;
+use mallow_report::analysis::{HeapAt, HeapAtBuilder, Timeline, TimelineBuilder, TimelineOptions};
+
+use super::heap_moment;
+use super::timeline_text::{self, text};
+use crate::flags::{At, TimelineFlags};
+use crate::input::recording::Recording;
+use crate::output::destination::Destination;
+use crate::output::picture;
+use crate::output::text::Stream;
+use crate::output::text::units::span;
+use crate::output::{exit, stdio};
+
+/// Shows it.
+pub fn run(flags: &TimelineFlags) -> Result<ExitCode> {
+    let recording = Recording::open(&flags.rows.source)?;
+    recording.must_tell(Word::Events, "mallow report shows what it tells")?;
+    let look = flags.rows.view.look(Stream::Out);
+    if let Some(at) = &flags.at {
+        let screen =
+            if flags.rows.view.json { usize::MAX } else { look.height.map_or(20, |h| h.saturating_sub(5).max(5)) };
+        let limit = flags.rows.view.limit(screen);
+        let mut report = heap_at(&recording, at, limit)?;
+        if let Some(least) = flags.rows.least.min {
+            report.leave_out(least);
+        }
+        stdio::print(&match flags.rows.view.json {
+            true => recording.json(&report)?,
+            false => recording.filters.above(heap_moment::text(&report, &look, report.places.len() == limit), &look),
+        })?;
+        return Ok(exit::OK);
+    }
+    if let Some(path) = &flags.output {
+        let report = timeline(&recording, flags, picture::timeline::POINTS, picture::timeline::BANDS)?;
+        let picture = picture::timeline::draw(&report, recording.filters.told().as_deref());
+        Destination::of(Some(path), recording.path(), "").write(&picture, picture::MARK)?;
+        recording.tell_lacks();
+        return Ok(exit::OK);
+    }
+    if flags.rows.view.json {
+        let report = timeline(&recording, flags, 500, 20)?;
+        stdio::print(&recording.json(&report)?)?;
+        return Ok(exit::OK);
+    }
+    let report = timeline(&recording, flags, timeline_text::columns(&look), timeline_text::BANDS)?;
+    stdio::print(&recording.filters.above(text(&report, &look), &look))?;
+    Ok(exit::OK)
+}
+
+/// The timeline, with so many points and bands unless the flags say otherwise.
+fn timeline(recording: &Recording, flags: &TimelineFlags, points: usize, bands: usize) -> Result<Timeline> {
+    let duration_ms = recording.profile.duration_ms;
+    let window = flags.zoom.as_ref().map(|zoom| zoom.of(duration_ms));
+    if let (Some(window), Some(zoom)) = (window, &flags.zoom)
+        && (window.from > duration_ms || window.to.is_some_and(|to| to <= window.from))
+    {
+        let ran = span(duration_ms);
+        bail!("--zoom {}: that is no time of this run, which took {ran} and is told in milliseconds", zoom.text);
+    }
+    let options = TimelineOptions {
+        by: flags.by.into(),
+        window: window.map_or((0, None), |window| (window.from, window.to)),
+        points: flags.points.map_or(points, usize::from),
+        bands: flags.rows.view.limit(bands),
+    };
+    let mut builder = TimelineBuilder::new(&recording.profile, options);
+    if builder.wants_counting() {
+        recording.events(|at, _| builder.count(at))?;
+        builder.counted();
+    }
+    recording.events(|at, event| builder.event(at, &event))?;
+    let mut report = builder.finish();
+    if let Some(least) = flags.rows.least.min {
+        report.leave_out(least);
+    }
+    Ok(report)
+}
+
+fn heap_at(recording: &Recording, at: &At, limit: usize) -> Result<HeapAt> {
+    let duration_ms = recording.profile.duration_ms;
+    let Some(moment) = at.of(duration_ms) else {
+        bail!("--at {}: the run took {}", at.text, span(duration_ms));
+    };
+    let mut builder = HeapAtBuilder::new(&recording.profile, moment);
+    recording.events(|at, event| builder.event(at, &event))?;
+    Ok(builder.finish(limit))
+}

@@ -1,0 +1,177 @@
+//! `mallow top`: functions, flat and cum.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use mallow_report::analysis::{Changed, Top, TopOptions, top, top_changes};
+
+use super::changes::{self, Pair, Sums};
+use crate::flags::TopFlags;
+use crate::input::recording::Recording;
+use crate::output::text::units::{count, percent};
+use crate::output::text::{Align, Line, Look, Page, Stream, Table, amount, function, location, measured};
+use crate::output::{exit, stdio};
+
+/// Shows the functions.
+pub fn run(flags: &TopFlags) -> Result<ExitCode> {
+    let look = flags.rows.view.look(Stream::Out);
+    let screen = if flags.rows.view.json { usize::MAX } else { look.height.map_or(20, |h| h.saturating_sub(5).max(5)) };
+    let limit = flags.rows.view.limit(screen);
+    let options = |by| TopOptions { by, cum: flags.cum, raw: flags.raw, limit };
+    if let Some(before) = &flags.base.base {
+        let pair = Pair::open(before, &flags.base, &flags.rows.source, flags.by)?;
+        let mut report = top_changes(&pair.both, options(pair.by));
+        report.leave_out(pair.least(flags.rows.least.min));
+        let hidden = report.hidden.map(|hidden| (hidden.rows, hidden.sums));
+        let sums = pair.sums(report.functions.iter().map(|f| f.flat), hidden);
+        if flags.rows.view.json {
+            pair.print_json(&report, Some(sums))?;
+        } else {
+            pair.print(changed(&report, &pair, &sums, &look, report.functions.len() == limit), &look)?;
+        }
+        pair.tell_lacks();
+        return Ok(exit::OK);
+    }
+    let recording = Recording::open(&flags.rows.source)?;
+    let options = options(recording.measure(flags.by)?);
+    let mut report = top(&recording.profile, options);
+    if let Some(least) = flags.rows.least.min {
+        report.leave_out(least.of(options.by.of(&report.totals)));
+    }
+    stdio::print(&if flags.rows.view.json {
+        recording.json(&report)?
+    } else {
+        recording.filters.above(text(&report, &look, report.functions.len() == options.limit), &look)
+    })?;
+    recording.tell_lacks();
+    Ok(exit::OK)
+}
+
+/// `more`: a higher limit would show more functions.
+fn text(report: &Top, look: &Look, more: bool) -> String {
+    let mut page = Page::new(*look);
+    let by = report.by;
+    let amount = |n: u64| amount(by, n, look);
+    let measure = measured(by);
+    let total = by.of(&report.totals);
+    let order = if report.cum { "cum: by a function and all that it called" } else { "flat: by a function itself" };
+    page.line(
+        Line::new().strong(format!("Functions by {measure}")).plain(format!(", {order}; {} in all", amount(total))),
+    );
+    if report.functions_in_all == 0 {
+        page.line(Line::new().plain("  none"));
+        return page.into_text();
+    }
+    let mut table = Table::new(&[Align::Right, Align::Right, Align::Right, Align::Right, Align::Left]);
+    table.row(["flat", "flat %", "cum", "cum %", "function"].map(|t| Line::new().faint(t)));
+    for f in &report.functions {
+        let (flat, cum) = (by.of(&f.flat), by.of(&f.cum));
+        let at = location(&f.function, f.file.as_deref(), None, f.module.as_deref(), look);
+        table.row([
+            Line::new().plain(amount(flat)),
+            Line::new().plain(percent(flat, total)),
+            Line::new().plain(amount(cum)),
+            Line::new().plain(percent(cum, total)),
+            Line::new().strong(function(&f.function, look)).plain(" ").faint(at),
+        ]);
+    }
+    if let Some(hidden) = &report.hidden {
+        let flat = by.of(&hidden.sums);
+        let cells =
+            [amount(flat), percent(flat, total), String::new(), String::new()].map(|text| Line::new().plain(text));
+        table.row(cells.into_iter().chain([Line::new().faint(format!("… {} more", count(hidden.rows)))]));
+    }
+    table.onto(&mut page);
+    if report.hidden.is_some() && more {
+        page.line(Line::new().faint("  --limit 0 shows all"));
+    }
+    page.into_text()
+}
+
+/// The same of two recordings.
+fn changed(report: &Top<Changed>, pair: &Pair, sums: &Sums, look: &Look, more: bool) -> String {
+    let mut page = Page::new(*look);
+    let (by, cum) = (report.by, report.cum);
+    let order = if cum { "; cum: by a function and all that it called" } else { "; flat: by a function itself" };
+    page.line(pair.heading("Functions", order, look));
+    let mut table = Table::new(&[Align::Right, Align::Right, Align::Right, Align::Right, Align::Left]);
+    let other = if cum { "flat change" } else { "cum change" };
+    table.row(["before", "after", "change", other, "function"].map(|t| Line::new().faint(t)));
+    for f in &report.functions {
+        let at = location(&f.function, f.file.as_deref(), None, f.module.as_deref(), look);
+        let (shown, other) = if cum { (&f.cum, &f.flat) } else { (&f.flat, &f.cum) };
+        let name = Line::new().strong(function(&f.function, look)).plain(" ").faint(at);
+        table.row(changes::cells(by, shown, look).into_iter().chain([changes::cell(by, other, look), name]));
+    }
+    if let Some(hidden) = &report.hidden {
+        // Flat alone adds up.
+        let [before, after, change] = changes::cells(by, &hidden.sums, look);
+        let none = || Line::new();
+        let cells = if cum { [none(), none(), none(), change] } else { [before, after, change, none()] };
+        table.row(cells.into_iter().chain([Line::new().faint(format!("… {} more", count(hidden.rows)))]));
+    }
+    if report.functions_in_all > 0 {
+        table.onto(&mut page);
+    }
+    pair.total(sums, "function", &mut page);
+    if report.hidden.is_some() && more {
+        page.line(Line::new().faint("  --limit 0 shows all"));
+    }
+    page.into_text()
+}
+
+#[cfg(test)]
+mod tests {
+    use mallow_report::analysis::{Measure, TopOptions, top, top_changes};
+    use mallow_report::testing::parser;
+
+    use super::{changed, text};
+    use crate::output::text::Look;
+    use crate::views::changes;
+
+    #[test]
+    fn functions_flat_and_cum() {
+        let options = TopOptions { by: Measure::Allocations, cum: false, raw: false, limit: 20 };
+        insta::assert_snapshot!(text(&top(&parser(), options), &Look::default(), true));
+    }
+
+    #[test]
+    fn functions_by_bytes_with_all_that_they_call_and_to_the_letter() {
+        let options = TopOptions { by: Measure::Bytes, cum: true, raw: true, limit: 6 };
+        insta::assert_snapshot!(text(&top(&parser(), options), &Look { full_names: true, ..Look::default() }, true));
+    }
+
+    #[test]
+    fn functions_that_are_left_out_are_a_sum() {
+        let options = TopOptions { by: Measure::Allocations, cum: false, raw: false, limit: 20 };
+        let mut report = top(&parser(), options);
+        report.leave_out(10);
+        insta::assert_snapshot!(text(&report, &Look::default(), false));
+    }
+
+    #[test]
+    fn functions_that_changed_and_a_line_that_adds_up() {
+        let shown = |by, cum, limit, look: &Look| {
+            let pair = changes::testing::parsers(by);
+            let report = top_changes(&pair.both, TopOptions { by, cum, raw: false, limit });
+            let hidden = report.hidden.map(|hidden| (hidden.rows, hidden.sums));
+            let sums = pair.sums(report.functions.iter().map(|f| f.flat), hidden);
+            changed(&report, &pair, &sums, look, true)
+        };
+        let colour = Look { colour: true, exact: true, ..Look::default() };
+        let texts = [
+            shown(Measure::Allocations, false, 20, &Look::default()),
+            shown(Measure::Bytes, true, 2, &Look::default()),
+            shown(Measure::Bytes, true, 2, &colour).replace('\u{1b}', "ESC"),
+            shown(Measure::Leaked, false, 20, &Look::default()),
+        ];
+        insta::assert_snapshot!(texts.join("\n"));
+    }
+
+    #[test]
+    fn nothing_is_said_to_be_nothing() {
+        let options = TopOptions { by: Measure::Leaked, cum: false, raw: false, limit: 6 };
+        let text = text(&top(&mallow_profile::Profile::default(), options), &Look::default(), true);
+        assert_eq!(text, "Functions by leaked bytes, flat: by a function itself; 0 B in all\n  none\n");
+    }
+}
