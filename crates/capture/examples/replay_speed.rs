@@ -3,9 +3,10 @@
 //! `replay_speed [FILE…]`: each FILE holds the words of one ring (`preload/wire.h`), little-endian. Without files, a
 //! made-up program: loops over a few hundred stacks, most blocks short-lived, a million live at the end.
 
+use mallow_capture::accounts::EventSink;
 use mallow_capture::chunk::{Chunk, ProcessStart};
 use mallow_capture::recording::{Chosen, Reader, Writer};
-use mallow_capture::replay::{End, EventSink, Options, Replay};
+use mallow_capture::replay::{End, Options, Replay};
 use mallow_profile::Profile;
 use std::io;
 use std::path::Path;

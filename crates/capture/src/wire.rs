@@ -392,6 +392,7 @@ pub mod stack {
     pub const PC: usize = 24;
 }
 
+pub(crate) mod record;
 pub mod result;
 
 /// A shared mapping of a file that another process writes at the same time.
@@ -411,7 +412,7 @@ impl Shared {
     /// Maps the first `bytes` of `file`, which must be that long; where it is cut short later, it reads as zeros.
     pub fn map(file: &std::fs::File, bytes: usize) -> std::io::Result<Self> {
         use rustix::mm::{MapFlags, ProtFlags, mmap};
-        crate::run::steady::steady();
+        crate::rundir::faults::steady();
         if bytes == 0 || file.metadata()?.len() < bytes as u64 {
             return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof));
         }

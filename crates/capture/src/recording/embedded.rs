@@ -11,7 +11,7 @@
 
 use super::block::COLUMN;
 use super::bytes::{Cursor, Nonsense, put, put_bytes};
-use crate::replay::Ledger;
+use crate::accounts::Ledger;
 use mallow_profile::{Found, Line, ModuleId, ModuleSummary, Note, Profile, StringId, Strings, Summary};
 use std::path::{Path, PathBuf};
 

@@ -12,7 +12,7 @@ use super::living::Living;
 use super::summary;
 use super::tables;
 use super::{allocators, regions};
-use crate::replay::Ledger;
+use crate::accounts::Ledger;
 use mallow_profile::{Event, Moment, Profile};
 use std::fs::File;
 use std::io::{Read, Seek};

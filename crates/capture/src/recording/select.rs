@@ -11,7 +11,7 @@ use super::error::ReadError;
 use super::reader::Reader;
 use super::selection::{Judge, Running, Selection, Span, When};
 use super::waiting::{self, Waiting};
-use crate::replay::Ledger;
+use crate::accounts::Ledger;
 use mallow_profile::{Block, Event, Moment, Profile};
 use std::io::{Read, Seek};
 

@@ -17,7 +17,7 @@
 //! and of cut stacks, are not written.
 
 use super::bytes::{Cursor, Nonsense, fold, put, put_bytes, unfold};
-use crate::replay::Ledger;
+use crate::accounts::Ledger;
 use mallow_profile::{Frame, FrameId, Module, ModuleId, Process, StackId, Stacks};
 
 const COLUMNS: usize = 10;

@@ -1,29 +1,20 @@
 //! From what the drain saw to exact counts.
 //!
-//! The words of each ring are decoded ([`record`]), put in order with those of the other rings of their process
-//! ([`order`], [`merge`]), applied to the process's live blocks ([`process`], [`live`]) and posted in the books ([`ledger`]). The
+//! The words of each ring are decoded ([`crate::wire::record`]), put in order with those of the other rings of their process
+//! ([`order`], [`merge`]), applied to the process's live blocks ([`process`]) and posted in the books ([`crate::accounts`]). The
 //! same events go to a sink: the recording file, or nothing.
 //!
 //! Words wait for one round, because what they depend on may come with the next one; a process with one busy ring needs
 //! no order, and its words are copied once and otherwise replayed as they are.
 
-pub(crate) mod ledger;
-mod live;
 mod merge;
 mod order;
-mod patterns;
-pub(crate) mod places;
 mod process;
-mod record;
 mod ring;
-mod sink;
 
-pub use ledger::Ledger;
-pub use live::{GRAIN_BITS, KEY_MAX, Live};
-pub use sink::EventSink;
-
+use crate::accounts::EventSink;
 use crate::chunk::{Chunk, ProcessStart};
-use crate::sight;
+use crate::preflight;
 use mallow_profile::Profile;
 use process::{Process, Shared};
 use rustc_hash::FxHashMap;
@@ -146,7 +137,7 @@ impl<S: EventSink> Replay<S> {
         profile.ending.exit_status = end.exit_status;
         profile.ending.cut_short = end.cut_short;
         profile.ending.damaged = damaged;
-        profile.custom_allocators = sight::custom_allocators(
+        profile.custom_allocators = preflight::custom_allocators(
             profile.processes.iter().zip(&self.settings).map(|(p, &s)| (&*p.executable, &*p.arguments, s)),
         );
         (profile, settled.map(|()| self.shared.sink))

@@ -1,12 +1,10 @@
 //! One process image: its live blocks, its sites, its modules, and what a record does to them.
 
-use super::ledger::Ledger;
-use super::live::Live;
 use super::order::{self, Planner};
-use super::places::{Interner, Places};
-use super::record::{self, Record, What};
 use super::ring::{Defined, NO_SITE, Ring, Transit};
-use super::sink::EventSink;
+use crate::accounts::addresses::{Interner, Places};
+use crate::accounts::{EventSink, Ledger, Live};
+use crate::wire::record::{self, Record, What};
 use mallow_profile::{Block, Call, Event, Moment};
 use mallow_profile::{StackId, Stacks};
 use rustc_hash::FxHashMap;

@@ -2,10 +2,10 @@
 
 use super::later::Later;
 use super::slots::{Counters, Ended, Held, Layout, Slot};
-use crate::replay::ledger::Ledger;
-use crate::replay::places::{Interner, Places};
-use crate::run::source::Source;
-use crate::run::tables::{self, Bases, Request};
+use crate::accounts::addresses::{Interner, Places};
+use crate::accounts::ledger::Ledger;
+use crate::drain::requests::{self, Bases, Request};
+use crate::rundir::process_file::Source;
 use crate::wire;
 use mallow_profile::{Lost, ProcessId, Release, Sample, SampleEvent, SampleKey, StackId, Stacks};
 use rustc_hash::FxHashMap;
@@ -288,7 +288,7 @@ impl Image {
             let mut module = self.source.module(self.id.0, index);
             module.base_svma = common.bases.of(&module, self.source.pid);
             self.places.add(&mut common.interner, &mut common.ledger, &module);
-            tables::ask_if_wanted(&common.tables, &self.source, index, module);
+            requests::ask_if_wanted(&common.tables, &self.source, index, module);
             self.modules += 1;
         }
     }

@@ -15,13 +15,13 @@ mod tests;
 
 use self::image::{Common, Image};
 use self::slots::Layout;
-use crate::run::directory::{self, About, about, monotonic_ns, tick_ns, tick_unix_ms};
-use crate::run::left;
-use crate::run::presence::Presence;
-use crate::run::source;
-use crate::run::tables;
-use crate::run::unreached::Unreached;
-use crate::run::writer::Writer;
+use crate::drain::requests;
+use crate::rundir::directory::{self, About, about, monotonic_ns, tick_ns, tick_unix_ms};
+use crate::rundir::leftovers;
+use crate::rundir::outsiders::Unreached;
+use crate::rundir::owner::Writer;
+use crate::rundir::presence::Presence;
+use crate::rundir::process_file;
 use crate::wire::{self, Shared, control};
 use mallow_profile::{Lost, Process, ProcessId, Profile, SampleEvent};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -170,15 +170,15 @@ impl Watch {
     fn new(directory: &Path, live: bool) -> Result<Self, WatchError> {
         let failed = |error| WatchError::Directory { path: directory.to_owned(), error };
         let control = Control::open(directory)?;
-        let known = left::control(directory).map_err(failed)?;
-        if let Some(pid) = left::reader(directory, &known).filter(|&pid| pid != std::process::id()) {
+        let known = leftovers::control(directory).map_err(failed)?;
+        if let Some(pid) = leftovers::reader(directory, &known).filter(|&pid| pid != std::process::id()) {
             return Err(WatchError::Busy(pid));
         }
         let about = about(directory).map_err(failed)?;
         let (requests, wishes) = channel();
         let place = directory.to_owned();
         // It ends when the watch does, which has the other end of the channel.
-        std::thread::spawn(move || tables::serve(&wishes, &place));
+        std::thread::spawn(move || requests::serve(&wishes, &place));
         let profile =
             Profile { command: about.command.clone(), started_unix_ms: about.started_unix_ms, ..Profile::default() };
         Ok(Self {
@@ -299,7 +299,7 @@ impl Watch {
 
     /// Looks for new process files.
     fn discover(&mut self) {
-        for (name, source) in source::unseen(&self.directory, &self.seen) {
+        for (name, source) in process_file::unseen(&self.directory, &self.seen) {
             self.seen.insert(name.clone());
             let Some((source, layout)) = source.and_then(|source| Layout::of(&source).map(|layout| (source, layout)))
             else {

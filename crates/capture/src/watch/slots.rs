@@ -1,6 +1,6 @@
 //! The samples in one process file: slots, ends and stacks. Nothing in them is trusted.
 
-use crate::run::source::Source;
+use crate::rundir::process_file::Source;
 use crate::wire::{self, Shared, end, process, sampling, slot, stack};
 use mallow_profile::Family;
 use std::sync::atomic::{Ordering, fence};

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use mallow_capture::run::directory::unix_ms;
-use mallow_capture::run::left::{LeftBehind, files_elsewhere, left_behind};
-use mallow_capture::run::recover::recover;
+use mallow_capture::rundir::directory::unix_ms;
+use mallow_capture::rundir::leftovers::{LeftBehind, files_elsewhere, left_behind};
+use mallow_capture::session::recover;
 use mallow_capture::watch::{Control, Watch};
 use mallow_report::analysis::Which;
 use serde::Serialize;

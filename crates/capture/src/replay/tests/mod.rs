@@ -5,7 +5,8 @@ mod patterns;
 pub mod simulator;
 mod threads;
 
-pub use super::{End, EventSink, Ledger, Options, Replay};
+pub use super::{End, Options, Replay};
+pub use crate::accounts::{EventSink, Ledger};
 use crate::chunk::{Chunk, ModuleStart, ProcessStart};
 pub use mallow_profile::{Block, Call, Event, Moment};
 use mallow_profile::{Profile, Site, StackId};

@@ -2,8 +2,8 @@
 
 use super::{Finding, Status};
 use crate::library::{self, Library, LibraryError};
-use crate::run::directory::{Mode, Regions, RunDirectory, Settings};
-use crate::table::TableCache;
+use crate::rundir::directory::{Mode, Regions, RunDirectory, Settings};
+use crate::tables::TableCache;
 use crate::wire;
 use rustix::fs::Access;
 use rustix::process::{Resource, getrlimit};
@@ -48,7 +48,7 @@ fn run_directory(path: &Path) -> Finding {
             "make room there, or set XDG_RUNTIME_DIR to a tmpfs of your own",
         );
     }
-    if !crate::run::directory::is_tmpfs(base) {
+    if !crate::rundir::directory::is_tmpfs(base) {
         return Finding::partly(
             CHECK,
             format!("{shown} is not in memory: events go through the disk, which takes longer"),

@@ -1,8 +1,8 @@
 //! Run directories that a killed mallow left behind.
 
 use super::directory::{About, about, bases, remove, unix_ms};
-use super::session::sources;
-use super::writer;
+use super::owner;
+use super::process_file::sources;
 use crate::wire::{self, control};
 use rustix::fs::{FlockOperation, flock};
 use std::fs;
@@ -29,8 +29,8 @@ pub struct LeftBehind {
 }
 
 /// Links in a run directory: to its spool, and to the recording in the making.
-pub(super) const SPOOL: &str = "spool";
-pub(super) const PARTIAL: &str = "partial";
+pub(crate) const SPOOL: &str = "spool";
+pub(crate) const PARTIAL: &str = "partial";
 
 /// Files that lie elsewhere and are of no use without the run directory: its spool, and the recording in the making, unless
 /// a later mallow has taken that over.
@@ -118,7 +118,7 @@ const STARTING_MS: u64 = 10 * 1000;
 
 /// Run directories that some process would take part in, or hand on: one that has no file in it as yet, or is static.
 fn inhabited() -> Vec<PathBuf> {
-    writer::processes().filter_map(|pid| writer::directory_told_to(pid).ok().flatten()).collect()
+    owner::processes().filter_map(|pid| owner::directory_told_to(pid).ok().flatten()).collect()
 }
 
 /// What the files of a directory, which may be sparse, take.
@@ -160,8 +160,8 @@ fn left(path: &Path) -> Option<LeftBehind> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::directory::{Mode, Regions, RunDirectory, Settings};
     use super::*;
+    use crate::rundir::directory::{Mode, Regions, RunDirectory, Settings};
 
     fn run(mode: Mode) -> RunDirectory {
         let settings = Settings { mode, max_depth: 8, children: true, regions: Regions::default() };

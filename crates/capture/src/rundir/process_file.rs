@@ -1,6 +1,6 @@
 //! One process file, read while its process writes it. Nothing in it is trusted.
 
-use super::writer::{Claim, Owner, Writer, file_is_locked};
+use super::owner::{Claim, Owner, Writer, file_is_locked};
 use crate::chunk::{ModuleStart, ProcessStart};
 use crate::wire::{self, Segment, Shared, module, process, sampling, thread};
 use mallow_profile::FamilyCounts;
@@ -336,6 +336,19 @@ impl Source {
             Owner::Hidden => locked == Some(true),
         }
     }
+}
+
+/// Process files of a run directory.
+pub fn sources(directory: &Path) -> Vec<Source> {
+    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+    entries
+        .flatten()
+        .filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"p-"))
+        .filter_map(|entry| match Source::open(&entry.path()) {
+            Ok(Opened::Ready(source)) => Some(source),
+            _ => None,
+        })
+        .collect()
 }
 
 /// Process files of a run directory that are not among `seen`, by the start of their images; None: it is none of this

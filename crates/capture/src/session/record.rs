@@ -1,15 +1,18 @@
 //! A whole run, from starting the command to what it did.
 
-use super::directory::{About, Mode, Regions, RunDirectory, Settings, about};
-use super::drain::{Drain, Shown};
-use super::results::{self, RegionResult};
-use super::source::{Opened, Source};
-use super::spool::{SpoolReader, SpoolWriter};
-use super::unwatched::Unwatched;
-use super::{beforehand, launch, left, signals, tables};
+use crate::accounts::EventSink;
+use crate::drain::requests;
+use crate::drain::rings::{Drain, Shown};
+use crate::drain::spool::{SpoolReader, SpoolWriter};
+use crate::launch::blind_spots::Unwatched;
+use crate::launch::{command as launch, preparation, signals};
 use crate::library::{self, Library, LibraryError};
-use crate::replay::{End, EventSink, Options, Progress, Replay};
-use crate::sight;
+use crate::preflight;
+use crate::replay::{End, Options, Progress, Replay};
+use crate::rundir::directory::{About, Mode, Regions, RunDirectory, Settings, about};
+use crate::rundir::leftovers;
+use crate::rundir::process_file::sources;
+use crate::rundir::results::{self, RegionResult};
 use mallow_profile::{CustomAllocator, FamilyCounts, Profile};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -139,7 +142,7 @@ pub fn measure(command: &[OsString], mode: Mode, regions: Regions) -> Result<Cou
     processes.sort_by_key(|(process, ..)| (process.start_ms, process.pid, process.serial));
     let custom_allocators = match mode {
         Mode::Count => {
-            sight::custom_allocators(processes.iter().map(|(p, ..)| (&*p.executable, &*p.arguments, p.settings)))
+            preflight::custom_allocators(processes.iter().map(|(p, ..)| (&*p.executable, &*p.arguments, p.settings)))
         }
         _ => Vec::new(),
     };
@@ -171,7 +174,7 @@ pub fn become_sampled(command: &[OsString], mode: Mode, period: u32) -> RunError
 }
 
 fn sampled(command: &[OsString], mode: Mode, period: u32) -> Result<(RunDirectory, Library), RunError> {
-    left::sweep();
+    leftovers::sweep();
     let program = command.first().map(OsString::as_os_str).unwrap_or_default();
     launch::find(program).map_err(|error| not_executed(command, error))?;
     let settings = Settings { mode, max_depth: SAMPLED_DEPTH, children: true, regions: Regions::default() };
@@ -179,7 +182,7 @@ fn sampled(command: &[OsString], mode: Mode, period: u32) -> Result<(RunDirector
     run.sample(mode, period);
     let library = library::unpack(run.path())?;
     if mode == Mode::Sample {
-        beforehand::make(command, &library.file, run.path());
+        preparation::make(command, &library.file, run.path());
     }
     Ok((run, library))
 }
@@ -216,10 +219,10 @@ pub fn record<S: EventSink + Send>(
     let spool_error = |error| RunError::Spool(spool_guard.0.clone(), error);
     let link = |to: &Path, name: &str| std::os::unix::fs::symlink(to, run.path().join(name));
     let spool_again = spool.try_clone().map_err(spool_error)?;
-    link(&spool_guard.0.canonicalize().map_err(spool_error)?, left::SPOOL).map_err(RunError::Directory)?;
+    link(&spool_guard.0.canonicalize().map_err(spool_error)?, leftovers::SPOOL).map_err(RunError::Directory)?;
     if let Some(partial) = how.partial {
         let whole = std::path::absolute(partial).map_err(RunError::Directory)?;
-        link(&whole, left::PARTIAL).map_err(RunError::Directory)?;
+        link(&whole, leftovers::PARTIAL).map_err(RunError::Directory)?;
     }
     let options = options(&about);
     let sink = sink(&options).map_err(RunError::Recording)?;
@@ -234,7 +237,7 @@ pub fn record<S: EventSink + Send>(
         let (send, receive) = std::sync::mpsc::channel();
         let drain = Drain::new(&run, &shown, SpoolWriter::new(spool_again), send, about.started_ns);
         let directory = run.path();
-        scope.spawn(move || tables::serve(&receive, directory));
+        scope.spawn(move || requests::serve(&receive, directory));
         let draining = scope.spawn(|| drain.work());
         let following = scope.spawn(|| {
             stand_back();
@@ -390,19 +393,6 @@ fn wait(
             None => std::thread::sleep(Duration::from_millis(5)),
         }
     }
-}
-
-/// Process files of a run directory.
-pub(super) fn sources(directory: &Path) -> Vec<Source> {
-    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
-    entries
-        .flatten()
-        .filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"p-"))
-        .filter_map(|entry| match Source::open(&entry.path()) {
-            Ok(Opened::Ready(source)) => Some(source),
-            _ => None,
-        })
-        .collect()
 }
 
 fn running(run: &RunDirectory) -> u32 {

@@ -118,7 +118,7 @@ pub struct About {
 impl RunDirectory {
     /// Makes the directory and its control file.
     pub fn create(settings: &Settings, command: &[String]) -> io::Result<Self> {
-        super::steady::steady();
+        crate::rundir::faults::steady();
         let path = make_private_directory()?;
         let file = OpenOptions::new()
             .read(true)
@@ -289,7 +289,7 @@ pub fn tick_unix_ms() -> u64 {
 const LONGEST: usize = 400;
 
 /// Where run directories are made: in the first of these that works.
-pub(super) fn bases() -> impl Iterator<Item = PathBuf> {
+pub(crate) fn bases() -> impl Iterator<Item = PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|p| is_own_tmpfs(p));
     let memory = Some(PathBuf::from("/dev/shm")).filter(|p| is_tmpfs(p));
     let all = [runtime, memory, Some(std::env::temp_dir())];

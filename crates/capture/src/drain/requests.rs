@@ -1,8 +1,8 @@
 //! Serving unwind tables: a target that meets a module waits until its table lies in `DIR/tables`.
 
-use super::source::Source;
 use crate::chunk::ModuleStart;
-use crate::table::{self, TableCache};
+use crate::rundir::process_file::Source;
+use crate::tables::{self, TableCache};
 use memmap2::Mmap;
 use rustc_hash::FxHashMap;
 use std::fs::File;
@@ -45,7 +45,7 @@ fn provide(request: &Request, tables: &Path, cache: Option<&TableCache>) -> Opti
     let module = &request.module;
     if module.build_id.is_empty() {
         let elf = module_file(&module.path, request.source.pid)?;
-        return table::build_to(&elf, &tables.join(format!("{}-{}", request.source.pid, request.index))).ok();
+        return tables::build_to(&elf, &tables.join(format!("{}-{}", request.source.pid, request.index))).ok();
     }
     if module.path == "[vdso]" {
         return put(&module.build_id, Elf::Image(vdso()?), tables, cache);
@@ -54,13 +54,13 @@ fn provide(request: &Request, tables: &Path, cache: Option<&TableCache>) -> Opti
 }
 
 /// What a table is made of.
-pub(super) enum Elf<'a> {
+pub(crate) enum Elf<'a> {
     File(&'a Path),
     Image(&'a [u8]),
 }
 
 /// Puts the table of an ELF file into `tables`, by way of the cache where there is one.
-pub(super) fn put(build_id: &[u8], elf: Elf, tables: &Path, cache: Option<&TableCache>) -> Option<()> {
+pub(crate) fn put(build_id: &[u8], elf: Elf, tables: &Path, cache: Option<&TableCache>) -> Option<()> {
     let name: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
     let target = tables.join(name);
     if target.exists() {
@@ -74,8 +74,8 @@ pub(super) fn put(build_id: &[u8], elf: Elf, tables: &Path, cache: Option<&Table
         return std::os::unix::fs::symlink(cached, target).ok();
     }
     match elf {
-        Elf::Image(elf) => table::write_table(&target, &table::build(elf).ok()?).ok(),
-        Elf::File(path) => table::build_to(path, &target).ok(),
+        Elf::Image(elf) => tables::write_table(&target, &tables::build(elf).ok()?).ok(),
+        Elf::File(path) => tables::build_to(path, &target).ok(),
     }
 }
 
@@ -87,7 +87,7 @@ fn module_file(path: &str, pid: u32) -> Option<PathBuf> {
 }
 
 /// This process's own vdso: the kernel maps the same one into all. It lives as long as the process.
-pub(super) fn vdso() -> Option<&'static [u8]> {
+pub(crate) fn vdso() -> Option<&'static [u8]> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
     let (start, end) = line.split_whitespace().next()?.split_once('-')?;
@@ -109,7 +109,7 @@ impl Bases {
                 // SAFETY: read only, and only its headers are looked at; a file that changes meanwhile yields other
                 // numbers. One that is truncated meanwhile could raise SIGBUS: loaded files are busy or replaced whole.
                 .and_then(|file| unsafe { Mmap::map(&file).ok() });
-            map.map_or(0, |elf| table::base_svma(&elf))
+            map.map_or(0, |elf| tables::base_svma(&elf))
         })
     }
 }

@@ -1,13 +1,14 @@
 //! Reading a run directory that a killed mallow left behind: its spool, and what the rings still hold.
 
-use super::directory::about;
-use super::left;
-use super::session::{Recorded, RunError, options, sources};
-use super::source::Source;
-use super::spool::SpoolReader;
-use super::tables::Bases;
+use super::record::{Recorded, RunError, options};
+use crate::accounts::EventSink;
 use crate::chunk::Chunk;
-use crate::replay::{End, EventSink, Options, Replay};
+use crate::drain::requests::Bases;
+use crate::drain::spool::SpoolReader;
+use crate::replay::{End, Options, Replay};
+use crate::rundir::directory::about;
+use crate::rundir::leftovers;
+use crate::rundir::process_file::{Source, sources};
 use rustc_hash::FxHashMap;
 use std::fs::File;
 use std::io;
@@ -31,7 +32,7 @@ pub fn recover<S: EventSink>(
 ) -> Result<Recorded<S>, RunError> {
     let no_run = |error| RunError::NoRun(directory.to_owned(), error);
     let about = about(directory).map_err(no_run)?;
-    left::check(directory).map_err(no_run)?;
+    leftovers::check(directory).map_err(no_run)?;
     let options = options(&about);
     let sink = sink(&options).map_err(RunError::Recording)?;
     let mut replay = Replay::new(options, sink);
@@ -85,7 +86,7 @@ pub fn recover<S: EventSink>(
     }
     let cut_short = Some("mallow was killed while it recorded; this is what it left behind".to_owned());
     let (mut profile, sink) = replay.finish(End { duration_ms: last_ms, exit_status: None, cut_short });
-    profile.regions = super::results::regions(directory);
+    profile.regions = crate::rundir::results::regions(directory);
     Ok(Recorded {
         profile,
         sink,

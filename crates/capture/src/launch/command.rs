@@ -1,7 +1,7 @@
 //! Starting the command as if mallow were not there.
 
-use super::directory::RunDirectory;
 use crate::library::Library;
+use crate::rundir::directory::RunDirectory;
 use crate::wire::{self, control};
 use std::ffi::{OsStr, OsString};
 use std::io;

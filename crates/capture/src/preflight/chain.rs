@@ -1,7 +1,7 @@
 //! Which files a command leads to: scripts, their interpreters, and what `env` executes.
 
 use super::Finding;
-use crate::run::launch;
+use crate::launch::command as launch;
 use crate::wire;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

@@ -12,8 +12,8 @@
 //! kind 5 ProcessEnd  a: ms, b: lost
 //! ```
 
-use super::source::drop_pad;
 use crate::chunk::{Chunk, ModuleStart, ProcessStart};
+use crate::rundir::process_file::drop_pad;
 use crate::wire::Segment;
 use std::fs::File;
 use std::io;

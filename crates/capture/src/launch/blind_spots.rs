@@ -2,10 +2,10 @@
 //! live longer than the time between two looks, all are found; what is told of one is certain. Those that cannot reach the run
 //! directory were noted by whoever executed them, as far as that was a process that mallow sees.
 
-use super::directory::RunDirectory;
-use super::unreached::{self, Unreached};
-use super::writer;
-use crate::sight;
+use crate::preflight;
+use crate::rundir::directory::RunDirectory;
+use crate::rundir::outsiders::{self, Unreached};
+use crate::rundir::owner;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fs;
 use std::io::ErrorKind;
@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(80);
 
 /// What was seen so far.
 #[derive(Default)]
-pub(super) struct Unwatched {
+pub(crate) struct Unwatched {
     /// By executable, and mount namespace: why it is out of sight, if it is.
     known: FxHashMap<(PathBuf, Option<PathBuf>), Option<Why>>,
     /// Processes that did not reach the run directory at the last look: they may just have been executed.
@@ -80,7 +80,7 @@ impl Unwatched {
             Why::Program(why) => Some(why),
             // The same ones, by other names; or what they started.
             Why::Unreached(_) if noted.count() > 0 => None,
-            Why::Unreached(program) => Some(unreached::sentence(&program, 1)),
+            Why::Unreached(program) => Some(outsiders::sentence(&program, 1)),
         }));
         all.sort_unstable();
         all.dedup();
@@ -97,9 +97,9 @@ fn why(pid: u32, program: &Path, run: &Path) -> Option<Why> {
         let there = below_root(&run.join("control")).symlink_metadata();
         !there.is_err_and(|error| error.kind() == ErrorKind::NotFound) || maps_control(pid, run)
     };
-    match sight::why_program(&file) {
+    match preflight::why_program(&file) {
         Some(why) => Some(Why::Program(why)),
-        None if writer::directory_told_to(pid).is_ok_and(|told| told.as_deref() == Some(run)) && !reachable() => {
+        None if owner::directory_told_to(pid).is_ok_and(|told| told.as_deref() == Some(run)) && !reachable() => {
             Some(Why::Unreached(program.display().to_string()))
         }
         None => None,

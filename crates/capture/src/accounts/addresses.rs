@@ -1,8 +1,8 @@
 //! Return addresses to frames. Frames are relative to modules, so that all processes share them.
 
 use super::ledger::Ledger;
-use super::record::EXACT_PC;
 use crate::chunk::ModuleStart;
+use crate::wire::record::EXACT_PC;
 use mallow_profile::{Frame, FrameId, Module, ModuleId};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;

@@ -1,12 +1,12 @@
 //! The drain: empties the rings of all processes into the spool, keeps the clock that they read, and notices processes
 //! and modules that come and go. It must never be slow: threads wait for it.
 
-use super::directory::RunDirectory;
-use super::source::{self, Source};
+use super::requests::{self, Bases, Request};
 use super::spool::SpoolWriter;
-use super::tables::{self, Bases, Request};
-use super::writer::Writer;
 use crate::chunk::Chunk;
+use crate::rundir::directory::RunDirectory;
+use crate::rundir::owner::Writer;
+use crate::rundir::process_file::{self, Source};
 use crate::wire::control;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ffi::OsString;
@@ -154,7 +154,7 @@ impl<'a> Drain<'a> {
 
     /// Looks for new process files.
     fn discover(&mut self) {
-        for (name, source) in source::unseen(self.run.path(), &self.seen) {
+        for (name, source) in process_file::unseen(self.run.path(), &self.seen) {
             self.seen.insert(name.clone());
             let Some(source) = source else { continue };
             let number = self.numbers;
@@ -283,7 +283,7 @@ impl<'a> Drain<'a> {
             let mut module = image.source.module(image.number, index);
             module.base_svma = self.bases.of(&module, image.source.pid);
             self.append(&Chunk::Module(module.clone()))?;
-            tables::ask_if_wanted(&self.tables, &image.source, index, module);
+            requests::ask_if_wanted(&self.tables, &image.source, index, module);
             image.modules += 1;
         }
         Ok(())

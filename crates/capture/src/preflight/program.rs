@@ -2,7 +2,7 @@
 
 use super::{Finding, Status, rights};
 use crate::library;
-use crate::table::{self, TableError};
+use crate::tables::{self, TableError};
 use crate::wire;
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Endianness, Object, ObjectSymbol, elf};
@@ -22,7 +22,7 @@ const UNWINDING: &str = "stacks";
 pub(super) fn check(path: &Path, settings: &[(OsString, OsString)]) -> Vec<Finding> {
     let mut all: Vec<Finding> = rights::check(path).into_iter().collect();
     let shown = path.display();
-    let bytes = match table::map(path) {
+    let bytes = match tables::map(path) {
         Ok(bytes) => bytes,
         Err(error) => {
             all.push(Finding::partly(PROGRAM, format!("{shown} cannot be looked into: {error}"), "let it be read"));
@@ -86,7 +86,7 @@ fn ignores_environment(arguments: &[String]) -> bool {
 
 /// What hides a program that runs: as [`check`] has it, and nothing that is a matter of degree.
 pub(super) fn out_of_sight(path: &Path) -> Option<Finding> {
-    let bytes = table::map(path).ok()?;
+    let bytes = tables::map(path).ok()?;
     let seen = || match dynamic_program(path, &bytes) {
         Err(finding) => Some(finding),
         Ok((file, _)) => Some(allocator(path, &Facts::of(&file))).filter(Finding::is_fatal),
@@ -161,7 +161,7 @@ fn c_library(path: &Path, linker: &Path) -> Finding {
         );
     };
     // glibc's linker looks there first of all that is not configured.
-    let Ok(libc) = table::map(&real.with_file_name("libc.so.6")) else {
+    let Ok(libc) = tables::map(&real.with_file_name("libc.so.6")) else {
         return Finding::works(C_LIBRARY, format!("loaded by {}", linker.display()));
     };
     let offered = offered_versions(&libc);
@@ -253,7 +253,7 @@ impl Facts {
     /// None: it cannot be read, or is no ELF file.
     pub(super) fn of_file(path: &Path) -> Option<Self> {
         // A name that a target wrote may be that of a device.
-        let bytes = path.is_file().then(|| table::map(path).ok())??;
+        let bytes = path.is_file().then(|| tables::map(path).ok())??;
         ElfFile64::<Endianness>::parse(&*bytes).ok().map(|file| Self::of(&file))
     }
 
@@ -402,7 +402,7 @@ fn runtime(path: &Path, facts: &Facts, set: &dyn Fn(&str) -> OsString) -> Option
 
 fn unwinding(path: &Path, bytes: &[u8]) -> Finding {
     let shown = path.display();
-    match table::has_frames(bytes).and_then(|()| table::build(bytes)) {
+    match tables::has_frames(bytes).and_then(|()| tables::build(bytes)) {
         Ok(_) => Finding::works(UNWINDING, "the program has unwind tables"),
         Err(TableError::NoFrames) => Finding::partly(
             UNWINDING,

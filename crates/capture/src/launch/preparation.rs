@@ -1,8 +1,8 @@
 //! Unwind tables made before a command starts, for runs in which nobody may be there to make them.
 
-use super::tables;
-use crate::sight::Chain;
-use crate::table::{self, TableCache};
+use crate::drain::requests;
+use crate::preflight::Chain;
+use crate::tables::{self, TableCache};
 use object::Endianness;
 use object::elf::FileHeader64;
 use object::read::elf::{ElfFile, ProgramHeader};
@@ -21,12 +21,12 @@ pub fn make(command: &[OsString], library: &Path, run: &Path) {
         files.extend(loaded(program));
     }
     for file in files {
-        let Some(id) = table::map(&file).ok().and_then(|elf| table::build_id(&elf)) else { continue };
+        let Some(id) = tables::map(&file).ok().and_then(|elf| tables::build_id(&elf)) else { continue };
         // One that is there already, or cannot be: nothing is lost.
-        let _ = tables::put(&id, tables::Elf::File(&file), &run.join("tables"), cache.as_ref());
+        let _ = requests::put(&id, requests::Elf::File(&file), &run.join("tables"), cache.as_ref());
     }
-    if let Some((id, elf)) = tables::vdso().and_then(|elf| Some((table::build_id(elf)?, elf))) {
-        let _ = tables::put(&id, tables::Elf::Image(elf), &run.join("tables"), cache.as_ref());
+    if let Some((id, elf)) = requests::vdso().and_then(|elf| Some((tables::build_id(elf)?, elf))) {
+        let _ = requests::put(&id, requests::Elf::Image(elf), &run.join("tables"), cache.as_ref());
     }
 }
 
@@ -44,7 +44,7 @@ fn loaded(program: &Path) -> Vec<PathBuf> {
 }
 
 fn linker(program: &Path) -> Option<PathBuf> {
-    let bytes = table::map(program).ok()?;
+    let bytes = tables::map(program).ok()?;
     let file = ElfFile::<FileHeader64<Endianness>>::parse(&*bytes).ok()?;
     let endian = file.endian();
     let path = file.elf_program_headers().iter().find_map(|s| s.interpreter(endian, &*bytes).ok().flatten())?;
@@ -65,12 +65,12 @@ mod tests {
         make(&[script.into()], Path::new("/no/such/library"), place.path());
         let shell = Path::new("/bin/sh").canonicalize().unwrap();
         let name = |path: &Path| -> String {
-            table::build_id(&table::map(path).unwrap()).unwrap().iter().map(|byte| format!("{byte:02x}")).collect()
+            tables::build_id(&tables::map(path).unwrap()).unwrap().iter().map(|byte| format!("{byte:02x}")).collect()
         };
         let libc = loaded(&shell).into_iter().find(|path| path.to_string_lossy().contains("libc.so")).unwrap();
         for file in [&shell, &libc] {
             let table = std::fs::read(place.path().join("tables").join(name(file))).unwrap();
-            assert!(table::TableView::parse(&table).is_ok(), "{}", file.display());
+            assert!(tables::TableView::parse(&table).is_ok(), "{}", file.display());
         }
     }
 }
