@@ -1,8 +1,8 @@
 //! Return addresses to frames. Frames are relative to modules, so that all processes share them.
 
-use super::ledger::Ledger;
+use super::catalog::Catalog;
 use crate::chunk::ModuleStart;
-use crate::wire::record::EXACT_PC;
+use crate::wire::EXACT_PC;
 use mallow_profile::{Frame, FrameId, Module, ModuleId};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -16,32 +16,32 @@ const VIEWS: usize = 8;
 #[derive(Debug, Default)]
 pub struct Interner {
     modules: FxHashMap<Module, ModuleId>,
-    frames: FxHashMap<(Owner, u64, bool), FrameId>,
+    frames: FxHashMap<(Space, u64, bool), FrameId>,
 }
 
 /// Whose address it is. The same address outside of modules is not the same place in two processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Owner {
+enum Space {
     Module(ModuleId),
     Process(u32),
 }
 
 impl Interner {
-    fn module(&mut self, ledger: &mut Ledger, module: Module) -> ModuleId {
+    fn module(&mut self, catalog: &mut Catalog, module: Module) -> ModuleId {
         *self.modules.entry(module).or_insert_with_key(|module| {
-            ledger.modules.push(module.clone());
-            ModuleId((ledger.modules.len() - 1) as u32)
+            catalog.modules.push(module.clone());
+            ModuleId((catalog.modules.len() - 1) as u32)
         })
     }
 
-    fn frame(&mut self, ledger: &mut Ledger, owner: Owner, address: u64, exact: bool) -> FrameId {
+    fn frame(&mut self, catalog: &mut Catalog, owner: Space, address: u64, exact: bool) -> FrameId {
         *self.frames.entry((owner, address, exact)).or_insert_with(|| {
             let module = match owner {
-                Owner::Module(module) => Some(module),
-                Owner::Process(_) => None,
+                Space::Module(module) => Some(module),
+                Space::Process(_) => None,
             };
-            ledger.frames.push(Frame { module, address, exact, lines: Vec::new() });
-            FrameId((ledger.frames.len() - 1) as u32)
+            catalog.frames.push(Frame { module, address, exact, lines: Vec::new() });
+            FrameId((catalog.frames.len() - 1) as u32)
         })
     }
 }
@@ -94,16 +94,16 @@ impl View {
 
 /// The modules of one process over time.
 #[derive(Debug, Default)]
-pub struct Places {
+pub struct AddressMap {
     /// By generation.
     mappings: Vec<Mapping>,
     views: Vec<View>,
 }
 
-impl Places {
+impl AddressMap {
     /// Adds a module.
-    pub fn add(&mut self, interner: &mut Interner, ledger: &mut Ledger, module: &ModuleStart) {
-        let id = interner.module(ledger, Module { path: module.path.clone(), build_id: module.build_id.clone() });
+    pub fn add(&mut self, interner: &mut Interner, catalog: &mut Catalog, module: &ModuleStart) {
+        let id = interner.module(catalog, Module { path: module.path.clone(), build_id: module.build_id.clone() });
         let &ModuleStart { start, end, base_svma, generation, .. } = module;
         if start >= end {
             return;
@@ -126,7 +126,7 @@ impl Places {
     pub fn frame(
         &mut self,
         interner: &mut Interner,
-        ledger: &mut Ledger,
+        catalog: &mut Catalog,
         process: u32,
         generation: u32,
         pc: u64,
@@ -141,9 +141,9 @@ impl Places {
         let frame = match view.find(if exact { address } else { address.saturating_sub(1) }) {
             Some(m) => {
                 let svma = address.wrapping_sub(m.start).wrapping_add(m.base_svma);
-                interner.frame(ledger, Owner::Module(m.module), svma, exact)
+                interner.frame(catalog, Space::Module(m.module), svma, exact)
             }
-            None => interner.frame(ledger, Owner::Process(process), address, exact),
+            None => interner.frame(catalog, Space::Process(process), address, exact),
         };
         view.frames.insert(pc, frame);
         frame

@@ -7,11 +7,10 @@
 //! counts still are its counts at the peak, and the next event of the site takes the snapshot before it changes them.
 //! The end of its process takes the last one: where a peak is set after that, nothing of the site was live then.
 
+use super::catalog::Catalog;
 use super::patterns::{Release, Tracker};
 use crate::prefetch::prefetch;
-use mallow_profile::{
-    Block, Call, Ending, Frame, Module, Moment, Process, ProcessId, Profile, Site, StackId, Stacks, Strings, Thread,
-};
+use mallow_profile::{Block, Call, Ending, Moment, Process, ProcessId, Profile, Site, StackId, Strings, Thread};
 
 /// What else is kept of a process while it is counted.
 #[derive(Clone, Debug, Default)]
@@ -26,12 +25,8 @@ struct Running {
 /// See the module's text.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    /// Loaded files.
-    pub modules: Vec<Module>,
-    /// Places.
-    pub frames: Vec<Frame>,
-    /// Stacks.
-    pub stacks: Stacks,
+    /// What sites refer to.
+    pub catalog: Catalog,
     /// Threads of all processes.
     pub threads: Vec<Thread>,
     /// Processes. Their totals are made at the end.
@@ -320,9 +315,9 @@ impl Ledger {
             },
             peak_ms: self.peak_ms,
             strings: Strings::default(),
-            modules: self.modules,
-            frames: self.frames,
-            stacks: self.stacks,
+            modules: self.catalog.modules,
+            frames: self.catalog.frames,
+            stacks: self.catalog.stacks,
             processes: self.processes,
             threads: self.threads,
             sites: self.sites,

@@ -1,12 +1,13 @@
 //! The drain: empties the rings of all processes into the spool, keeps the clock that they read, and notices processes
 //! and modules that come and go. It must never be slow: threads wait for it.
 
-use super::requests::{self, Bases, Request};
+use super::requests::{self, Request};
 use super::spool::SpoolWriter;
 use crate::chunk::Chunk;
 use crate::rundir::directory::RunDirectory;
-use crate::rundir::owner::Writer;
-use crate::rundir::process_file::{self, Source};
+use crate::rundir::owner::Owner;
+use crate::rundir::process_file::{self, ProcessFile};
+use crate::tables::supply::Bases;
 use crate::wire::control;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ffi::OsString;
@@ -46,7 +47,7 @@ const BUSY_PERCENT: u64 = 20;
 const CENSUS: Duration = Duration::from_millis(50);
 
 struct Image {
-    source: Arc<Source>,
+    source: Arc<ProcessFile>,
     number: u32,
     name: OsString,
     modules: u32,
@@ -183,7 +184,7 @@ impl<'a> Drain<'a> {
             std::mem::take(&mut self.images).into_iter().partition(|image| image.source.alive());
         // By their starts: a serial number is free again once its image is done with. And by process: a pid may be that of
         // several, each in a namespace of its own.
-        let mut newest: FxHashMap<Writer, u64> = FxHashMap::default();
+        let mut newest: FxHashMap<Owner, u64> = FxHashMap::default();
         for image in &alive {
             let Some(writer) = image.source.writer() else { continue };
             let start = newest.entry(writer).or_default();

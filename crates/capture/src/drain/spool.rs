@@ -13,8 +13,8 @@
 //! ```
 
 use crate::chunk::{Chunk, ModuleStart, ProcessStart};
-use crate::rundir::process_file::drop_pad;
 use crate::wire::Segment;
+use crate::wire::record::drop_pad;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -289,6 +289,7 @@ fn decode(kind: u64, process: u64, a: u64, b: u64, words: &[u64]) -> Option<Chun
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::record::{FLAG_SAME, OP_ALLOC, OP_FREE, OP_PAD, OP_THREAD, head};
 
     fn spool(chunks: &[Chunk]) -> File {
         let file = tempfile::tempfile().unwrap();
@@ -297,7 +298,7 @@ mod tests {
             match chunk {
                 Chunk::Words { process, ring, words } => {
                     // As they lie in a ring that ends after a PAD record and a word that is not used.
-                    let before = [words[0], 1 << 56, 99];
+                    let before = [words[0], head(OP_PAD, 0, 0), 99];
                     let segments = [Segment::of(&before), Segment::of(&words[1..])];
                     writer.append_words(*process, *ring, i as u64, segments).unwrap();
                 }
@@ -306,6 +307,8 @@ mod tests {
         }
         file
     }
+
+    const WORDS: &[u64] = &[head(OP_ALLOC, FLAG_SAME, 4096), head(OP_FREE, 0, 8192), head(OP_THREAD, 0, 0)];
 
     fn sample() -> Vec<Chunk<'static>> {
         vec![
@@ -329,7 +332,7 @@ mod tests {
                 build_id: vec![1, 2, 3],
                 path: "/lib/x.so".into(),
             }),
-            Chunk::Words { process: 3, ring: 7, words: &[16 << 56 | 16 << 48 | 4096, 7 << 56 | 8192, 3 << 56] },
+            Chunk::Words { process: 3, ring: 7, words: WORDS },
             Chunk::Round { ms: 12 },
             Chunk::ProcessEnd { process: 3, ms: 13, lost: 5 },
         ]

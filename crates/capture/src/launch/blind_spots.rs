@@ -4,7 +4,7 @@
 
 use crate::preflight;
 use crate::rundir::directory::RunDirectory;
-use crate::rundir::outsiders::{self, Unreached};
+use crate::rundir::outsiders::{self, Outsiders};
 use crate::rundir::owner;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fs;
@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(80);
 
 /// What was seen so far.
 #[derive(Default)]
-pub(crate) struct Unwatched {
+pub(crate) struct BlindSpots {
     /// By executable, and mount namespace: why it is out of sight, if it is.
     known: FxHashMap<(PathBuf, Option<PathBuf>), Option<Why>>,
     /// Processes that did not reach the run directory at the last look: they may just have been executed.
@@ -36,7 +36,7 @@ enum Why {
     Unreached(String),
 }
 
-impl Unwatched {
+impl BlindSpots {
     /// Looks at the processes that descend from `command`. Costs a few system calls for each.
     pub fn look(&mut self, command: u32, run: &RunDirectory) {
         if self.last.is_some_and(|last| last.elapsed() < PAUSE) {
@@ -73,8 +73,8 @@ impl Unwatched {
     }
 
     /// Why each of them could not be watched, in the order of their names.
-    pub fn told(self, run: &RunDirectory) -> Vec<String> {
-        let noted = Unreached::of(run.control());
+    pub fn sentences(self, run: &RunDirectory) -> Vec<String> {
+        let noted = Outsiders::of(run.control());
         let mut all = noted.sentences();
         all.extend(self.known.into_values().flatten().filter_map(|why| match why {
             Why::Program(why) => Some(why),

@@ -1,7 +1,7 @@
 //! Unwind tables made before a command starts, for runs in which nobody may be there to make them.
 
-use crate::drain::requests;
 use crate::preflight::Chain;
+use crate::tables::supply::{TableInput, put, vdso};
 use crate::tables::{self, TableCache};
 use object::Endianness;
 use object::elf::FileHeader64;
@@ -23,10 +23,10 @@ pub fn make(command: &[OsString], library: &Path, run: &Path) {
     for file in files {
         let Some(id) = tables::map(&file).ok().and_then(|elf| tables::build_id(&elf)) else { continue };
         // One that is there already, or cannot be: nothing is lost.
-        let _ = requests::put(&id, requests::Elf::File(&file), &run.join("tables"), cache.as_ref());
+        let _ = put(&id, TableInput::File(&file), &run.join("tables"), cache.as_ref());
     }
-    if let Some((id, elf)) = requests::vdso().and_then(|elf| Some((tables::build_id(elf)?, elf))) {
-        let _ = requests::put(&id, requests::Elf::Image(elf), &run.join("tables"), cache.as_ref());
+    if let Some((id, elf)) = vdso().and_then(|elf| Some((tables::build_id(elf)?, elf))) {
+        let _ = put(&id, TableInput::Image(elf), &run.join("tables"), cache.as_ref());
     }
 }
 

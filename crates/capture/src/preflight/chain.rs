@@ -1,7 +1,7 @@
 //! Which files a command leads to: scripts, their interpreters, and what `env` executes.
 
-use super::Finding;
-use crate::launch::command as launch;
+use super::finding::Finding;
+use super::search::find;
 use crate::wire;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -46,7 +46,7 @@ impl Chain {
             if chain.steps.len() >= MOST {
                 break;
             }
-            let path = match launch::find(&word) {
+            let path = match find(&word) {
                 Ok(path) => path,
                 Err(error) => {
                     chain.missing = Some((word, error));

@@ -1,6 +1,6 @@
 //! Whether this machine lets Mallow record: the same places are tried that a run uses, and left as a run leaves them.
 
-use super::{Finding, Status};
+use super::finding::{Finding, Status};
 use crate::library::{self, Library, LibraryError};
 use crate::rundir::directory::{Mode, Regions, RunDirectory, Settings};
 use crate::tables::TableCache;

@@ -1,6 +1,7 @@
 //! What an ELF file tells of the program that it is.
 
-use super::{Finding, Status, rights};
+use super::finding::{Finding, Status};
+use super::rights;
 use crate::library;
 use crate::tables::{self, TableError};
 use crate::wire;

@@ -1,6 +1,6 @@
 //! Programs that run with other rights than their caller's: the dynamic linker loads no foreign library into them.
 
-use super::Finding;
+use super::finding::Finding;
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use rustix::process::{getegid, geteuid, getuid};
 use std::fs;

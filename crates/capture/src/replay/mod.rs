@@ -12,22 +12,13 @@ mod order;
 mod process;
 mod ring;
 
-use crate::accounts::EventSink;
+use crate::accounts::{EventSink, Options};
 use crate::chunk::{Chunk, ProcessStart};
 use crate::preflight;
 use mallow_profile::Profile;
 use process::{Process, Shared};
 use rustc_hash::FxHashMap;
 use std::io;
-
-/// What is known before the first chunk.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
-    /// The command line that is recorded.
-    pub command: Vec<String>,
-    /// Wall clock at the start, milliseconds since 1970 UTC.
-    pub started_unix_ms: u64,
-}
 
 /// What is known after the last chunk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,7 +79,9 @@ impl<S: EventSink> Replay<S> {
         match chunk {
             Chunk::Process(start) => self.start(start),
             Chunk::Module(module) => match self.processes.get_mut(module.process as usize) {
-                Some(process) => process.places.add(&mut self.shared.interner, &mut self.shared.ledger, module),
+                Some(process) => {
+                    process.addresses.add(&mut self.shared.interner, &mut self.shared.ledger.catalog, module)
+                }
                 None => self.shared.damaged += 1,
             },
             Chunk::Words { process, ring, words } => match self.processes.get_mut(*process as usize) {

@@ -1,6 +1,7 @@
 //! The run directory: private, on tmpfs where there is one, and readable later.
 
 use super::presence::Presence;
+use crate::accounts::Options;
 use crate::wire::{self, Shared, control};
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -115,10 +116,17 @@ pub struct About {
     pub started_ns: u64,
 }
 
+impl About {
+    /// As a recording knows it.
+    pub fn options(&self) -> Options {
+        Options { command: self.command.clone(), started_unix_ms: self.started_unix_ms }
+    }
+}
+
 impl RunDirectory {
     /// Makes the directory and its control file.
     pub fn create(settings: &Settings, command: &[String]) -> io::Result<Self> {
-        crate::rundir::faults::steady();
+        crate::rundir::faults::survive();
         let path = make_private_directory()?;
         let file = OpenOptions::new()
             .read(true)

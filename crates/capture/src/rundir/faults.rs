@@ -33,7 +33,7 @@ extern "C" fn missing_page(signal: libc::c_int, info: *mut libc::siginfo_t, _con
 extern "C" fn too_large(_: libc::c_int) {}
 
 /// From here on neither ends mallow.
-pub fn steady() {
+pub fn survive() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // SAFETY: plain sigaction calls with valid pointers; zero is a valid value of the struct; see the handlers.
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_file_cut_short_under_its_mapping_reads_as_zeros() {
-        super::steady();
+        super::survive();
         let file = tempfile::tempfile().unwrap();
         file.set_len(8192).unwrap();
         let shared = Shared::map(&file, 8192).unwrap();

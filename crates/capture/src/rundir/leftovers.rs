@@ -2,7 +2,7 @@
 
 use super::directory::{About, about, bases, remove, unix_ms};
 use super::owner;
-use super::process_file::sources;
+use super::process_file::process_files;
 use crate::wire::{self, control};
 use rustix::fs::{FlockOperation, flock};
 use std::fs;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// A run directory without a mallow that reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftBehind {
+pub struct Leftover {
     /// Where it is.
     pub path: PathBuf,
     /// What it says about the run.
@@ -94,8 +94,7 @@ fn candidates() -> Vec<PathBuf> {
 pub fn sweep() {
     let now_ms = unix_ms();
     let mut kept_bytes = 0;
-    let all: Vec<LeftBehind> =
-        left_behind().into_iter().filter(|left| !left.traced && left.still_running == 0).collect();
+    let all: Vec<Leftover> = leftovers().into_iter().filter(|left| !left.traced && left.still_running == 0).collect();
     let inhabited = if all.is_empty() { Vec::new() } else { inhabited() };
     for left in all.iter().rev() {
         let age_ms = now_ms.saturating_sub(left.about.started_unix_ms);
@@ -128,13 +127,13 @@ fn bytes(directory: &Path) -> u64 {
 }
 
 /// This user's run directories that no mallow reads any more, the oldest first.
-pub fn left_behind() -> Vec<LeftBehind> {
-    let mut all: Vec<LeftBehind> = candidates().iter().filter_map(|path| left(path)).collect();
+pub fn leftovers() -> Vec<Leftover> {
+    let mut all: Vec<Leftover> = candidates().iter().filter_map(|path| left(path)).collect();
     all.sort_by(|a, b| (a.about.started_unix_ms, &a.path).cmp(&(b.about.started_unix_ms, &b.path)));
     all
 }
 
-fn left(path: &Path) -> Option<LeftBehind> {
+fn left(path: &Path) -> Option<Leftover> {
     let status = fs::symlink_metadata(path).ok()?;
     if !status.is_dir() || status.uid() != rustix::process::geteuid().as_raw() {
         return None;
@@ -143,12 +142,12 @@ fn left(path: &Path) -> Option<LeftBehind> {
     if reader(path, &control).is_some() {
         return None;
     }
-    let sources = sources(path);
+    let sources = process_files(path);
     let mut pids: Vec<u32> = sources.iter().filter(|s| s.alive()).map(|s| s.pid).collect();
     pids.sort_unstable();
     pids.dedup();
     let sampled = matches!(control.mode, wire::MODE_SAMPLE | wire::MODE_DORMANT);
-    Some(LeftBehind {
+    Some(Leftover {
         path: path.to_owned(),
         about: about(path).ok()?,
         traced: control.mode == wire::MODE_TRACE,
@@ -173,7 +172,7 @@ mod tests {
     fn what_is_read_is_not_left_behind() {
         for (mode, recovered) in [(Mode::Trace, true), (Mode::Count, false)] {
             let run = run(mode);
-            assert!(left_behind().iter().all(|left| left.path != run.path()));
+            assert!(leftovers().iter().all(|left| left.path != run.path()));
             let told = check(run.path()).unwrap_err().to_string();
             assert!(told.contains(&format!("process {} still records", std::process::id())), "{told}");
 
@@ -182,7 +181,7 @@ mod tests {
             for name in ["control", "about"] {
                 fs::copy(run.path().join(name), copy.path().join(name)).unwrap();
             }
-            let all = left_behind();
+            let all = leftovers();
             let found = all.iter().find(|left| left.path == copy.path()).expect("the copy");
             assert_eq!((found.about.command.join(" ").as_str(), found.traced), ("command argument", recovered));
             assert_eq!((check(copy.path()).is_ok(), found.still_running), (recovered, 0));

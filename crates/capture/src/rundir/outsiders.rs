@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 
 /// Their names as they were given to exec, and how often; and how many more there were.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Unreached {
+pub struct Outsiders {
     /// By name.
     pub named: BTreeMap<String, u32>,
     /// Without a name.
     pub more: u32,
 }
 
-impl Unreached {
+impl Outsiders {
     /// What the control file says so far.
     pub fn of(shared: &Shared) -> Self {
         let mut named = BTreeMap::new();
@@ -62,14 +62,14 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         file.set_len(control::FILE_BYTES as u64).unwrap();
         let shared = Shared::map(&file, control::FILE_BYTES).unwrap();
-        assert_eq!(Unreached::of(&shared), Unreached::default());
+        assert_eq!(Outsiders::of(&shared), Outsiders::default());
         for (index, state) in [(0, unreached::NOTED), (1, 1), (2, unreached::NOTED), (23, unreached::NOTED)] {
             let at = control::UNREACHED + index * unreached::BYTES;
             shared.set64(at + unreached::NAME, u64::from_le_bytes(*b"python3\0"));
             shared.set32(at + unreached::STATE, state);
         }
         shared.set32(control::UNREACHED_MORE, 2);
-        let found = Unreached::of(&shared);
+        let found = Outsiders::of(&shared);
         assert_eq!((found.named.get("python3"), found.count()), (Some(&3), 5));
         let said = found.sentences();
         assert!(said[0].starts_with("python3 (3 times), with each process") && said.len() == 2, "{said:?}");

@@ -12,16 +12,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A process that runs: by its pid as mallow sees it, and the time of its start, which exec keeps and a fork does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Writer {
+pub struct Owner {
     pid: u32,
     start_ticks: u64,
 }
 
 /// What came of looking for the process that writes a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
+pub enum OwnerSearch {
     /// It is this one.
-    Found(Writer),
+    Found(Owner),
     /// It has ended, or has become something else by exec.
     Gone,
     /// A process that may be it cannot be looked into.
@@ -41,17 +41,17 @@ pub struct Claim<'a> {
     pub name: &'a [u8],
 }
 
-impl Writer {
+impl Owner {
     /// The living process that writes the file.
-    pub fn find(claim: &Claim<'_>) -> Owner {
+    pub fn find(claim: &Claim<'_>) -> OwnerSearch {
         let here = Self::if_it_is(claim.pid, claim);
-        if let Owner::Found(_) = here {
+        if let OwnerSearch::Found(_) = here {
             return here;
         }
         let all = foreign(claim.start_ns);
         let elsewhere = all.iter().filter(|(_, own)| *own == claim.pid).map(|(pid, _)| Self::if_it_is(*pid, claim));
         elsewhere.fold(here, |best, next| match (best, next) {
-            (Owner::Found(_), _) | (_, Owner::Gone) => best,
+            (OwnerSearch::Found(_), _) | (_, OwnerSearch::Gone) => best,
             _ => next,
         })
     }
@@ -59,20 +59,20 @@ impl Writer {
     /// The same, if it is this process. One that cannot be looked into is believed.
     pub fn with_pid(pid: u32, claim: &Claim<'_>) -> Option<Self> {
         match Self::if_it_is(pid, claim) {
-            Owner::Found(writer) => Some(writer),
-            Owner::Hidden => Some(Self { pid, start_ticks: start_ticks(pid)? }),
-            Owner::Gone => None,
+            OwnerSearch::Found(writer) => Some(writer),
+            OwnerSearch::Hidden => Some(Self { pid, start_ticks: start_ticks(pid)? }),
+            OwnerSearch::Gone => None,
         }
     }
 
-    fn if_it_is(pid: u32, claim: &Claim<'_>) -> Owner {
+    fn if_it_is(pid: u32, claim: &Claim<'_>) -> OwnerSearch {
         match start_ticks(pid) {
             Some(start_ticks) if start_ticks <= ticks_since_boot(claim.start_ns) => match maps(pid, claim) {
-                Some(true) => Owner::Found(Self { pid, start_ticks }),
-                Some(false) => Owner::Gone,
-                None => Owner::Hidden,
+                Some(true) => OwnerSearch::Found(Self { pid, start_ticks }),
+                Some(false) => OwnerSearch::Gone,
+                None => OwnerSearch::Hidden,
             },
-            _ => Owner::Gone,
+            _ => OwnerSearch::Gone,
         }
     }
 
@@ -219,16 +219,16 @@ mod tests {
         file.set_len(4096).unwrap();
         let inode = file.metadata().unwrap().ino();
         let claim = |start_ns| Claim { inode, pid, start_ns, name: name.as_bytes() };
-        assert_eq!(Writer::find(&claim(monotonic_ns())), Owner::Gone, "not mapped");
+        assert_eq!(Owner::find(&claim(monotonic_ns())), OwnerSearch::Gone, "not mapped");
         assert_eq!(own_files(pid).unwrap(), [] as [PathBuf; 0]);
         let mapped = Shared::map(&file, 4096).unwrap();
         assert_eq!(own_files(pid).unwrap(), [path]);
-        let Owner::Found(writer) = Writer::find(&claim(monotonic_ns())) else { panic!("this process") };
+        let OwnerSearch::Found(writer) = Owner::find(&claim(monotonic_ns())) else { panic!("this process") };
         assert!(writer.alive() && writer.pid == pid);
-        assert_eq!(Writer::find(&claim(0)), Owner::Gone, "it is older than this process");
-        let later = Writer { start_ticks: writer.start_ticks + 1, ..writer };
+        assert_eq!(Owner::find(&claim(0)), OwnerSearch::Gone, "it is older than this process");
+        let later = Owner { start_ticks: writer.start_ticks + 1, ..writer };
         assert!(!later.alive(), "another one with this pid");
         drop(mapped);
-        assert_eq!(Writer::find(&claim(monotonic_ns())), Owner::Gone);
+        assert_eq!(Owner::find(&claim(monotonic_ns())), OwnerSearch::Gone);
     }
 }

@@ -1,7 +1,8 @@
 //! One process file, read while its process writes it. Nothing in it is trusted.
 
-use super::owner::{Claim, Owner, Writer, file_is_locked};
+use super::owner::{Claim, Owner, OwnerSearch, file_is_locked};
 use crate::chunk::{ModuleStart, ProcessStart};
+use crate::wire::record::drop_pad;
 use crate::wire::{self, Segment, Shared, module, process, sampling, thread};
 use mallow_profile::FamilyCounts;
 use rustc_hash::FxHashSet;
@@ -14,7 +15,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
 /// A mapped process file, with the layout that was checked when it was opened.
-pub struct Source {
+pub struct ProcessFile {
     shared: Shared,
     threads_offset: usize,
     rings_offset: usize,
@@ -25,7 +26,7 @@ pub struct Source {
     inode: u64,
     /// The image locked its file.
     held: bool,
-    owner: OnceLock<Owner>,
+    owner: OnceLock<OwnerSearch>,
     /// Process id, as the file says.
     pub pid: u32,
     /// Number in the file's name. Free again once mallow has removed the file.
@@ -35,14 +36,14 @@ pub struct Source {
 /// What opening a process file can come to.
 pub enum Opened {
     /// It can be read.
-    Ready(Source),
+    Ready(ProcessFile),
     /// Its process has not finished the header: look again.
     Filling,
     /// It is no process file of this version.
     Foreign,
 }
 
-impl Source {
+impl ProcessFile {
     /// Opens a process file.
     pub fn open(path: &Path) -> io::Result<Opened> {
         let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
@@ -300,20 +301,20 @@ impl Source {
     }
 
     /// The process that writes it; None where it was gone when this was asked first, or cannot be found.
-    pub fn writer(&self) -> Option<Writer> {
+    pub fn writer(&self) -> Option<Owner> {
         match self.owner() {
-            Owner::Found(writer) => Some(writer),
-            Owner::Gone | Owner::Hidden => None,
+            OwnerSearch::Found(writer) => Some(writer),
+            OwnerSearch::Gone | OwnerSearch::Hidden => None,
         }
     }
 
-    fn owner(&self) -> Owner {
-        *self.owner.get_or_init(|| Writer::find(&self.claim()))
+    fn owner(&self) -> OwnerSearch {
+        *self.owner.get_or_init(|| Owner::find(&self.claim()))
     }
 
     /// Whether it is process `pid` that writes it.
     pub fn is_written_by(&self, pid: u32) -> bool {
-        Writer::with_pid(pid, &self.claim()).is_some()
+        Owner::with_pid(pid, &self.claim()).is_some()
     }
 
     fn claim(&self) -> Claim<'_> {
@@ -331,20 +332,20 @@ impl Source {
             return false;
         }
         match self.owner() {
-            Owner::Found(writer) => writer.alive(),
-            Owner::Gone => false,
-            Owner::Hidden => locked == Some(true),
+            OwnerSearch::Found(writer) => writer.alive(),
+            OwnerSearch::Gone => false,
+            OwnerSearch::Hidden => locked == Some(true),
         }
     }
 }
 
 /// Process files of a run directory.
-pub fn sources(directory: &Path) -> Vec<Source> {
+pub fn process_files(directory: &Path) -> Vec<ProcessFile> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     entries
         .flatten()
         .filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"p-"))
-        .filter_map(|entry| match Source::open(&entry.path()) {
+        .filter_map(|entry| match ProcessFile::open(&entry.path()) {
             Ok(Opened::Ready(source)) => Some(source),
             _ => None,
         })
@@ -353,39 +354,17 @@ pub fn sources(directory: &Path) -> Vec<Source> {
 
 /// Process files of a run directory that are not among `seen`, by the start of their images; None: it is none of this
 /// version. Those that are not complete yet are left for another look.
-pub fn unseen(directory: &Path, seen: &FxHashSet<OsString>) -> Vec<(OsString, Option<Source>)> {
+pub fn unseen(directory: &Path, seen: &FxHashSet<OsString>) -> Vec<(OsString, Option<ProcessFile>)> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let mut found: Vec<_> = entries
         .filter_map(|entry| entry.ok().map(|entry| entry.file_name()))
         .filter(|name| name.as_encoded_bytes().starts_with(b"p-") && !seen.contains(name))
-        .filter_map(|name| match Source::open(&directory.join(&name)) {
+        .filter_map(|name| match ProcessFile::open(&directory.join(&name)) {
             Ok(Opened::Ready(source)) => Some((name, Some(source))),
             Ok(Opened::Foreign) => Some((name, None)),
             Ok(Opened::Filling) | Err(_) => None,
         })
         .collect();
-    found.sort_by_key(|(_, source)| source.as_ref().map_or(0, Source::start_ns));
+    found.sort_by_key(|(_, source)| source.as_ref().map_or(0, ProcessFile::start_ns));
     found
-}
-
-/// A lap that could not hold the next record ends with a PAD record and unused words. Removes them from the `count`
-/// words that begin at `from` and reach to the end of a lap, or not so far.
-pub fn drop_pad(words: &mut Vec<u64>, from: usize, count: usize) {
-    let end = (from + count).min(words.len());
-    let mut at = from;
-    while at < end {
-        let head = words[at];
-        let op = head >> 56;
-        at += match op {
-            wire::OP_PAD => {
-                words.drain(at..end);
-                return;
-            }
-            wire::OP_STACK => 1 + (head & 0xffff) as usize,
-            _ if op == wire::OP_REALLOC_DONE || op >= wire::OP_ALLOC => {
-                2 + (head >> 48 & wire::FLAG_WIDE_SIZE) as usize - usize::from(head >> 48 & wire::FLAG_SAME != 0)
-            }
-            _ => 1,
-        };
-    }
 }

@@ -1,7 +1,14 @@
 //! A whole run, from starting the command to what it did.
 
-mod record;
+mod command;
+mod counting;
+mod error;
+mod recording;
 mod recovery;
+mod sampling;
 
-pub use record::{Counted, Recorded, Recording, RunError, Tick, become_sampled, measure, record, start_sampled};
+pub use counting::{Counted, measure};
+pub use error::RunError;
+pub use recording::{Recorded, Recording, Tick, record};
 pub use recovery::recover;
+pub use sampling::{become_sampled, start_sampled};

@@ -1,14 +1,15 @@
 //! Reading a run directory that a killed mallow left behind: its spool, and what the rings still hold.
 
-use super::record::{Recorded, RunError, options};
-use crate::accounts::EventSink;
+use super::error::RunError;
+use super::recording::Recorded;
+use crate::accounts::{EventSink, Options};
 use crate::chunk::Chunk;
-use crate::drain::requests::Bases;
 use crate::drain::spool::SpoolReader;
-use crate::replay::{End, Options, Replay};
+use crate::replay::{End, Replay};
 use crate::rundir::directory::about;
 use crate::rundir::leftovers;
-use crate::rundir::process_file::{Source, sources};
+use crate::rundir::process_file::{ProcessFile, process_files};
+use crate::tables::supply::Bases;
 use rustc_hash::FxHashMap;
 use std::fs::File;
 use std::io;
@@ -33,7 +34,7 @@ pub fn recover<S: EventSink>(
     let no_run = |error| RunError::NoRun(directory.to_owned(), error);
     let about = about(directory).map_err(no_run)?;
     leftovers::check(directory).map_err(no_run)?;
-    let options = options(&about);
+    let options = about.options();
     let sink = sink(&options).map_err(RunError::Recording)?;
     let mut replay = Replay::new(options, sink);
     // By pid and serial, which are in the names of the process files too. A name comes again once its image is done with:
@@ -57,7 +58,7 @@ pub fn recover<S: EventSink>(
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(no_run(error)),
     }
-    let mut left = sources(directory);
+    let mut left = process_files(directory);
     left.sort_by_key(|source| (source.process(0, about.started_ns).start_ms, source.pid, source.serial));
     let mut still_running = 0;
     for source in &left {
@@ -129,7 +130,7 @@ fn note(
 }
 
 /// Replays what the process wrote after what was spooled.
-fn read<S: EventSink>(source: &Source, known: &Known, replay: &mut Replay<S>) {
+fn read<S: EventSink>(source: &ProcessFile, known: &Known, replay: &mut Replay<S>) {
     let mut bases = Bases::default();
     for index in known.modules..source.modules() {
         let mut module = source.module(known.number, index);

@@ -3,9 +3,10 @@
 //! The target trusts tables, so a directory into which somebody else can write is refused, and a file that was there
 //! before is checked in whole before it is used.
 
+use super::builder::{build, build_file, build_id, map};
+use super::error::TableError;
 use super::layout::WIRE_VERSION;
 use super::view::TableView;
-use super::{TableError, build, build_id, map};
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -103,7 +104,7 @@ impl TableCache {
 
 /// Builds the table of a module that has no build-id, into the file `to`.
 pub fn build_to(elf: &Path, to: &Path) -> Result<(), CacheError> {
-    let image = super::build_file(elf).map_err(|e| CacheError::Table(elf.to_owned(), e))?;
+    let image = build_file(elf).map_err(|e| CacheError::Table(elf.to_owned(), e))?;
     write_table(to, &image)
 }
 
@@ -164,7 +165,7 @@ mod tests {
         let (path, id) = own_executable();
         let table = cache.get_or_build(&id, &path).expect("table");
         let image = fs::read(&table).expect("file");
-        assert_eq!(image, super::super::build_file(&path).expect("table"));
+        assert_eq!(image, build_file(&path).expect("table"));
         let first = fs::metadata(&table).expect("file").ino();
         assert_eq!(cache.get_or_build(&id, Path::new("/nowhere")).expect("cached"), table);
         assert_eq!(fs::metadata(&table).expect("file").ino(), first);

@@ -1,7 +1,7 @@
 //! The parts of an ELF file that unwind tables are made of.
 
-use super::TableError;
 use super::code::{Bytes, Starts};
+use super::error::TableError;
 use gimli::BaseAddresses;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};

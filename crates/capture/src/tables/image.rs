@@ -1,8 +1,9 @@
 //! The file that the target maps: rows and rules laid out as `preload/wire.h` says.
 
+use super::error::TableError;
 use super::layout::*;
 use super::rows::{Row, Rules};
-use super::{TableError, TableStats};
+use super::stats::TableStats;
 
 /// The whole file. Rows whose rule got no number that the quick form can hold count as unrepresentable.
 pub(super) fn lay_out(

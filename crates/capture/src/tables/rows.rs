@@ -2,9 +2,10 @@
 
 use super::code;
 use super::elf::Elf;
+use super::error::TableError;
 use super::layout::{RULE_END, RULE_NONE, Rule};
 use super::row::{Converter, Reader, Storage};
-use super::{TableError, TableStats};
+use super::stats::TableStats;
 use gimli::{BaseAddresses, CieOrFde, CommonInformationEntry, FrameDescriptionEntry, UnwindContext, UnwindSection};
 use rustc_hash::FxHashMap;
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! Reading a table file, with every bound checked.
 
-use super::TableError;
+use super::error::TableError;
 use super::layout::*;
 
 /// A table file.

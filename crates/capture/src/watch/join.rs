@@ -2,7 +2,7 @@
 
 use super::WatchError;
 use crate::rundir::owner;
-use crate::rundir::process_file::{Opened, Source};
+use crate::rundir::process_file::{Opened, ProcessFile};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,8 @@ pub fn directory_of(pid: u32) -> Result<PathBuf, WatchError> {
     // Its process file is mapped, whatever became of its environment. A mallow that looks at what others left, and has not
     // become the command yet, may have one mapped that was written by somebody with its pid.
     let mapped = owner::own_files(pid).map_err(refused)?;
-    let written = |path: &&PathBuf| matches!(Source::open(path), Ok(Opened::Ready(file)) if file.is_written_by(pid));
+    let written =
+        |path: &&PathBuf| matches!(ProcessFile::open(path), Ok(Opened::Ready(file)) if file.is_written_by(pid));
     if let Some(directory) = mapped.iter().filter(written).find_map(|path| run_directory(path)) {
         return Ok(directory);
     }

@@ -6,9 +6,9 @@
 //! A look has a moment, and reports what was so at that moment. A target goes on while it is read, so what it did since
 //! then is seen in part; it waits for the next look.
 
+mod backlog;
 mod image;
 mod join;
-mod later;
 mod slots;
 #[cfg(test)]
 mod tests;
@@ -18,8 +18,8 @@ use self::slots::Layout;
 use crate::drain::requests;
 use crate::rundir::directory::{self, About, about, monotonic_ns, tick_ns, tick_unix_ms};
 use crate::rundir::leftovers;
-use crate::rundir::outsiders::Unreached;
-use crate::rundir::owner::Writer;
+use crate::rundir::outsiders::Outsiders;
+use crate::rundir::owner::Owner;
 use crate::rundir::presence::Presence;
 use crate::rundir::process_file;
 use crate::wire::{self, Shared, control};
@@ -252,7 +252,7 @@ impl Watch {
         }
         let duration_ms = now_ns.saturating_sub(self.about.started_ns) / 1_000_000;
         self.profile.duration_ms = duration_ms;
-        let unreached = Unreached::of(&self.control.shared).count();
+        let unreached = Outsiders::of(&self.control.shared).count();
         let failed = self.control.shared.get32(control::FAILED_PROCESSES).saturating_add(unreached);
         // An exec that failed takes its note back.
         if failed > self.failed {
@@ -289,12 +289,12 @@ impl Watch {
         self.exchange();
     }
 
-    /// Modules, frames and stacks are the profile's between looks, and the ledger's within.
+    /// Modules, frames and stacks are the profile's between looks, and the catalog's within.
     fn exchange(&mut self) {
-        let (profile, ledger) = (&mut self.profile, &mut self.common.ledger);
-        swap(&mut profile.modules, &mut ledger.modules);
-        swap(&mut profile.frames, &mut ledger.frames);
-        swap(&mut profile.stacks, &mut ledger.stacks);
+        let (profile, catalog) = (&mut self.profile, &mut self.common.catalog);
+        swap(&mut profile.modules, &mut catalog.modules);
+        swap(&mut profile.frames, &mut catalog.frames);
+        swap(&mut profile.stacks, &mut catalog.stacks);
     }
 
     /// Looks for new process files.
@@ -324,7 +324,7 @@ impl Watch {
     /// The images whose process is gone or has become another one; all, where nobody writes any more. The others inherit
     /// what their parents have left them, where those are gone.
     fn over(&mut self) -> Vec<ProcessId> {
-        let mut newest: FxHashMap<Writer, u64> = FxHashMap::default();
+        let mut newest: FxHashMap<Owner, u64> = FxHashMap::default();
         for image in &self.images {
             let Some(writer) = image.source.writer() else { continue };
             let start = newest.entry(writer).or_default();
@@ -346,7 +346,7 @@ impl Watch {
 
     /// Why programs that were executed cannot be sampled: they are out of reach. Each a clause.
     pub fn unreached(&self) -> Vec<String> {
-        Unreached::of(&self.control.shared).sentences()
+        Outsiders::of(&self.control.shared).sentences()
     }
 
     /// Removes the directory of a program that has ended, and was read to its end.

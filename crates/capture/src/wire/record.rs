@@ -1,45 +1,65 @@
-//! Records out of the words of a ring, as `preload/wire.h` lays them out. Nothing here trusts a word.
+//! The records of a ring, as `preload/wire.h` lays them out: the one place on this side that knows their words. Nothing
+//! here trusts a word.
 
 use mallow_profile::FAMILIES;
 
-const OP_TIME: u64 = 2;
-const OP_THREAD: u64 = 3;
-const OP_GENERATION: u64 = 4;
-const OP_LOST: u64 = 5;
-const OP_STACK: u64 = 6;
-const OP_FREE: u64 = 7;
-const OP_REALLOC_BEGIN: u64 = 8;
-const OP_REALLOC_DONE: u64 = 9;
-const OP_REALLOC_FREED: u64 = 10;
-const OP_REALLOC_FAILED: u64 = 11;
-const OP_ORDER: u64 = 12;
-const OP_REGION: u64 = 13;
-const OP_ALLOC: u64 = 16;
+/// `MALLOW_OP_PAD`
+pub const OP_PAD: u64 = 1;
+/// `MALLOW_OP_TIME`
+pub const OP_TIME: u64 = 2;
+/// `MALLOW_OP_THREAD`
+pub const OP_THREAD: u64 = 3;
+/// `MALLOW_OP_GENERATION`
+pub const OP_GENERATION: u64 = 4;
+/// `MALLOW_OP_LOST`
+pub const OP_LOST: u64 = 5;
+/// `MALLOW_OP_STACK`
+pub const OP_STACK: u64 = 6;
+/// `MALLOW_OP_FREE`
+pub const OP_FREE: u64 = 7;
+/// `MALLOW_OP_REALLOC_BEGIN`
+pub const OP_REALLOC_BEGIN: u64 = 8;
+/// `MALLOW_OP_REALLOC_DONE`
+pub const OP_REALLOC_DONE: u64 = 9;
+/// `MALLOW_OP_REALLOC_FREED`
+pub const OP_REALLOC_FREED: u64 = 10;
+/// `MALLOW_OP_REALLOC_FAILED`
+pub const OP_REALLOC_FAILED: u64 = 11;
+/// `MALLOW_OP_ORDER`
+pub const OP_ORDER: u64 = 12;
+/// `MALLOW_OP_REGION`
+pub const OP_REGION: u64 = 13;
+/// `MALLOW_OP_ALLOC`
+pub const OP_ALLOC: u64 = 16;
 const OP_ALLOC_LAST: u64 = OP_ALLOC + FAMILIES.len() as u64 - 1;
 
-const FLAG_WIDE_SIZE: u64 = 1;
-const FLAG_REALLOCARRAY: u64 = 2;
-const FLAG_CUT: u64 = 4;
-const FLAG_THIS_THREAD: u64 = 8;
-const FLAG_SAME: u64 = 16;
+/// `MALLOW_FLAG_WIDE_SIZE`
+pub const FLAG_WIDE_SIZE: u64 = 1;
+/// `MALLOW_FLAG_REALLOCARRAY`
+pub const FLAG_REALLOCARRAY: u64 = 2;
+/// `MALLOW_FLAG_CUT`
+pub const FLAG_CUT: u64 = super::FLAG_CUT as u64;
+/// `MALLOW_FLAG_THIS_THREAD`
+pub const FLAG_THIS_THREAD: u64 = 8;
+/// `MALLOW_FLAG_SAME`
+pub const FLAG_SAME: u64 = 16;
 
 const REALLOC: u8 = 2;
 const REALLOCARRAY: u8 = 3;
 
 const ARGUMENT: u64 = (1 << 48) - 1;
-const STACK_BITS: u32 = 24;
+/// `MALLOW_STACK_BITS`
+pub const STACK_BITS: u32 = 24;
 /// Frames that one STACK record may bring.
-const DEPTH_LIMIT: usize = 4096;
+const DEPTH_LIMIT: usize = super::DEPTH_LIMIT as usize;
 /// Time stamps end here (35 years), so that sums of them cannot overflow.
 const TIME_LIMIT: u64 = 1 << 40;
 /// So do the moments of a process: 9e15 events.
 const ORDER_LIMIT: u64 = 1 << 47;
 
-/// Set in a pc that is the very instruction.
-pub const EXACT_PC: u64 = 1 << 63;
-
 /// A record, with the numbers that the target wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
 pub enum Record<'a> {
     /// A block was allocated; `realloc`: it concludes a REALLOC_BEGIN.
     Alloc { address: u64, what: What, family: u8, realloc: bool },
@@ -69,6 +89,7 @@ pub enum Record<'a> {
 
 /// Size and stack of an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
 pub enum What {
     /// In one word, which later records of the ring may mean.
     Packed { size: u64, stack: u32 },
@@ -135,6 +156,38 @@ pub fn decode(words: &[u64]) -> Option<(Record<'_>, usize)> {
     Some((record, 1))
 }
 
+/// The first word of a record.
+pub const fn head(op: u64, flags: u64, argument: u64) -> u64 {
+    op << 56 | flags << 48 | argument
+}
+
+/// Words of the record that begins with `head`, which need not be a sound one: [`decode`] finds that out. PAD, which ends a
+/// lap, has no length of its own: 1.
+pub fn length(head: u64) -> usize {
+    let (op, flags) = (head >> 56, head >> 48 & 0xff);
+    match op {
+        OP_STACK => 1 + (head & 0xffff) as usize,
+        _ if op == OP_REALLOC_DONE || op >= OP_ALLOC => {
+            2 + usize::from(flags & FLAG_WIDE_SIZE != 0) - usize::from(flags & FLAG_SAME != 0)
+        }
+        _ => 1,
+    }
+}
+
+/// A lap that could not hold the next record ends with a PAD record and unused words. Removes them from the `count`
+/// words that begin at `from` and reach to the end of a lap, or not so far.
+pub fn drop_pad(words: &mut Vec<u64>, from: usize, count: usize) {
+    let end = (from + count).min(words.len());
+    let mut at = from;
+    while at < end {
+        if words[at] >> 56 == OP_PAD {
+            words.drain(at..end);
+            return;
+        }
+        at += length(words[at]);
+    }
+}
+
 /// How many of the words are whole records that make sense.
 pub fn sound(words: &[u64]) -> usize {
     let mut at = 0;
@@ -164,6 +217,7 @@ mod tests {
     #[test]
     fn numbers_are_those_of_the_wire() {
         for (name, value) in [
+            ("MALLOW_OP_PAD", OP_PAD),
             ("MALLOW_OP_TIME", OP_TIME),
             ("MALLOW_OP_THREAD", OP_THREAD),
             ("MALLOW_OP_GENERATION", OP_GENERATION),
@@ -188,6 +242,18 @@ mod tests {
             assert_eq!(wire(name), value, "{name}");
         }
         assert_eq!((FAMILIES[usize::from(REALLOC)], FAMILIES[usize::from(REALLOCARRAY)]), ("realloc", "reallocarray"));
+    }
+
+    #[test]
+    fn a_length_is_that_of_the_record() {
+        for op in 0..=255 {
+            for flags in 0..=31 {
+                let words = [head(op, flags, 3), 1, 2, 3];
+                if let Some((_, used)) = decode(&words) {
+                    assert_eq!(length(words[0]), used, "op {op}, flags {flags}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow, bail};
-use mallow_capture::recording::{Chosen, ReadError, Reader};
+use mallow_capture::recording::{Choice, ReadError, Reader};
 use mallow_profile::{Event, Moment, Profile, Word};
 use mallow_report::analysis::{Narrowed, narrow};
 use mallow_symbols::{Options, Summary, Symbolizer, symbolize_jit_all};
@@ -31,7 +31,7 @@ pub struct Recording {
     /// The file that it was read from.
     path: PathBuf,
     /// Where its events are; None for one that was not read from a file, and for profiles of other tools.
-    pub(super) events: Option<RefCell<(Reader, Chosen)>>,
+    pub(super) events: Option<RefCell<(Reader, Choice)>>,
     pub(super) carried: Carried,
 }
 
@@ -123,7 +123,7 @@ impl Recording {
                 let (profile, chosen) = match flags.selects() {
                     true => select(path, &mut reader, profile, flags)?,
                     false => {
-                        let all = Chosen::all(&profile);
+                        let all = Choice::all(&profile);
                         (profile, all)
                     }
                 };
@@ -201,7 +201,7 @@ fn may_be_foreign(error: &ReadError) -> bool {
 }
 
 /// The blocks that the flags select.
-fn select(path: &Path, reader: &mut Reader, profile: Profile, flags: &FilterFlags) -> Result<(Profile, Chosen)> {
+fn select(path: &Path, reader: &mut Reader, profile: Profile, flags: &FilterFlags) -> Result<(Profile, Choice)> {
     let selection = filtered::selection(flags, &profile)?;
     let waiting = Waiting::of("filtering");
     let mut show = |progress| waiting.show(progress);

@@ -90,7 +90,7 @@ impl Lines {
         let known = |number: u64| self.numbers.get(number as usize).copied().ok_or(Nonsense("no such string"));
         for _ in 0..count.number()? {
             self.frame = self.frame.checked_add(frames.number()?).ok_or(Nonsense("no such frame"))?;
-            let frame = usize::try_from(self.frame).ok().and_then(|frame| ledger.frames.get_mut(frame));
+            let frame = usize::try_from(self.frame).ok().and_then(|frame| ledger.catalog.frames.get_mut(frame));
             let frame = frame.ok_or(Nonsense("no such frame"))?;
             for _ in 0..frames.number()? {
                 let function = known(frames.number()?)?;
@@ -176,7 +176,7 @@ pub fn read_names(columns: &mut [Cursor], ledger: &Ledger, names: &mut Option<Su
     names.without_module = column.small()?;
     names.without_module_named = column.small()?;
     while !column.is_empty() {
-        names.modules.push(read_module(column, ledger.modules.len())?);
+        names.modules.push(read_module(column, ledger.catalog.modules.len())?);
     }
     Ok(())
 }

@@ -2,17 +2,18 @@
 //!
 //! The events of the selected blocks are posted into new books, so that sums, peaks and leaks are theirs. Where a block's
 //! allocation does not tell whether it is selected, a pass over the events before that decides for each allocation, or the
-//! events wait ([`super::waiting`]).
+//! events wait ([`super::queue`]).
 
 use super::blocks::Progress;
-use super::chosen::{Bits, Chosen};
+use super::choice::{Bits, Choice};
 use super::decoder::Decoder;
 use super::error::ReadError;
+use super::posting::Posting;
+use super::queue::{self, EventQueue};
 use super::reader::Reader;
 use super::selection::{Judge, Running, Selection, Span, When};
-use super::waiting::{self, Waiting};
 use crate::accounts::Ledger;
-use mallow_profile::{Block, Event, Moment, Profile};
+use mallow_profile::{Block, Event, Profile};
 use std::io::{Read, Seek};
 
 /// What there is to select from.
@@ -38,11 +39,11 @@ impl<R: Read + Seek> Reader<R> {
         mut profile: Profile,
         selection: &Selection,
         progress: &mut dyn FnMut(Progress),
-    ) -> Result<(Profile, Chosen), ReadError> {
+    ) -> Result<(Profile, Choice), ReadError> {
         let mut books = Ledger::again(&profile);
         profile.sites = Vec::new();
         let judge = Judge::new(selection);
-        let bound = waiting::bound(selection, &self.index);
+        let bound = queue::bound(selection, &self.index);
         let passes = if bound.is_none() && selection.asks_the_future() { 2 } else { 1 };
         let ends: Vec<u64> = profile.processes.iter().map(|process| process.end_ms).collect();
         let mut decided = Bits::default();
@@ -65,15 +66,15 @@ impl<R: Read + Seek> Reader<R> {
         let live;
         if let Some(bound) = bound {
             let known = selection.fates_known();
-            let mut waiting = Waiting::new(posting, &judge, &ends, bound, &self.index);
+            let mut waiting = EventQueue::new(posting, &judge, &ends, bound, &self.index);
             self.pass(
                 &mut decoder,
                 progress,
-                |waiting: &Waiting<'_>, from| {
+                |waiting: &EventQueue<'_>, from| {
                     known.is_some_and(|known| from.is_some_and(|from| from >= known)) && waiting.is_idle()
                 },
                 &mut waiting,
-                Waiting::event,
+                EventQueue::event,
             )?;
             live = left(&mut decoder);
             posting = waiting.finish(&live);
@@ -113,7 +114,7 @@ impl<R: Read + Seek> Reader<R> {
         if let Some((When::Allocated, Span { from, to })) = selection.time {
             profile.window_ms = Some(from..to.unwrap_or(u64::MAX).min(profile.duration_ms));
         }
-        let chosen = Chosen::of(bits, foreign, &mut profile);
+        let chosen = Choice::of(bits, foreign, &mut profile);
         Ok((profile, chosen))
     }
 
@@ -256,89 +257,4 @@ impl Seen {
 fn widen(span: &mut Option<(u64, u64)>, number: u64) {
     let (least, most) = span.unwrap_or((number, number));
     *span = Some((least.min(number), most.max(number)));
-}
-
-/// Posts the events of chosen blocks.
-pub(super) struct Posting<'a> {
-    judge: &'a Judge<'a>,
-    pub books: &'a mut Ledger,
-    pub chosen: Bits,
-    /// `chosen` is filled here; else others do that before.
-    decide: bool,
-    /// Chosen blocks that are still to be allocated, where that is known.
-    left: u64,
-    /// Chosen blocks that are live.
-    pub live: u64,
-    /// Frees of blocks that were not seen allocated are posted too.
-    foreign: bool,
-}
-
-impl Posting<'_> {
-    #[inline]
-    fn born(&mut self, at: Moment, size: u64) -> bool {
-        if self.decide {
-            self.chosen.push(self.judge.allocated(at.process, at.thread, at.ms, size));
-        }
-        let chosen = self.chosen.get(self.books.allocations());
-        self.live += u64::from(chosen);
-        self.left -= u64::from(chosen && !self.decide);
-        chosen
-    }
-
-    /// The block if it is chosen, and gone now.
-    #[inline]
-    fn gone(&mut self, block: Option<Block>) -> Option<Block> {
-        let block = block.filter(|block| self.chosen.get(block.sequence));
-        self.live -= u64::from(block.is_some());
-        block
-    }
-
-    #[inline]
-    pub fn post(&mut self, at: Moment, event: Event, leaked: impl FnOnce() -> Vec<Block>) {
-        let foreign = self.foreign && self.judge.process(at.process);
-        match event {
-            Event::Allocate(call) => match self.born(at, call.size) {
-                true => drop(self.books.allocate(at, call)),
-                false => self.books.pass(at),
-            },
-            Event::Free(block) => {
-                let gone = self.gone(block);
-                if gone.is_some() || (block.is_none() && foreign) {
-                    self.books.free(at, gone.as_ref());
-                }
-            }
-            Event::Reallocate { call, old, moved } => {
-                let gone = self.gone(old);
-                let released = gone.is_some() || (old.is_none() && foreign);
-                match (released, self.born(at, call.size)) {
-                    (true, true) => drop(self.books.reallocate(at, gone.as_ref(), call, moved)),
-                    (false, true) => drop(self.books.reallocated(at, call, moved)),
-                    (released, false) => {
-                        if released {
-                            self.books.realloc_free(at, gone.as_ref());
-                        }
-                        self.books.pass(at);
-                    }
-                }
-            }
-            Event::ReallocFree(block) => {
-                let gone = self.gone(block);
-                if gone.is_some() || (block.is_none() && foreign) {
-                    self.books.realloc_free(at, gone.as_ref());
-                }
-            }
-            Event::UnseenFree(block) => {
-                if let Some(block) = self.gone(Some(block)) {
-                    self.books.unseen_free(at, &block);
-                }
-            }
-            Event::Region { .. } => {}
-            Event::EndProcess => {
-                let mut leaked = leaked();
-                leaked.retain(|block| self.chosen.get(block.sequence));
-                self.live -= leaked.len() as u64;
-                self.books.end_process(at.process, at.ms, leaked.into_iter());
-            }
-        }
-    }
 }

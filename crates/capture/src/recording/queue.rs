@@ -4,10 +4,10 @@
 //! order of the file, until that is known of the blocks that they allocate. Lifetimes that are asked about are short as a
 //! rule, and then few events wait; where many would, a pass before decides, which reads everything twice.
 
-use super::chosen::Bits;
+use super::choice::Bits;
 use super::index::{self, Indexed};
-use super::living::Living;
-use super::select::Posting;
+use super::live_blocks::LiveBlocks;
+use super::posting::Posting;
 use super::selection::{Judge, Selection, When};
 use mallow_profile::{Block, Event, Moment};
 use std::collections::VecDeque;
@@ -26,7 +26,7 @@ struct Chunk {
 }
 
 /// What waits, and where it goes.
-pub(super) struct Waiting<'a> {
+pub(super) struct EventQueue<'a> {
     posting: Posting<'a>,
     judge: &'a Judge<'a>,
     /// When each process ended.
@@ -69,7 +69,7 @@ fn most_waiting(index: &[Indexed], bound: u64) -> u64 {
     most
 }
 
-impl<'a> Waiting<'a> {
+impl<'a> EventQueue<'a> {
     /// With nothing that waits. The posting has chosen no block yet.
     pub fn new(posting: Posting<'a>, judge: &'a Judge<'a>, ends: &'a [u64], bound: u64, index: &[Indexed]) -> Self {
         let earliest = index::earliest(index);
@@ -103,7 +103,7 @@ impl<'a> Waiting<'a> {
     }
 
     /// The next event of the recording.
-    pub fn event(&mut self, living: &mut Living, at: Moment, event: Event) {
+    pub fn event(&mut self, living: &mut LiveBlocks, at: Moment, event: Event) {
         let Some(chunk) = self.chunks.back_mut() else { return };
         let (chosen, alive) = (&mut self.posting.chosen, &mut self.alive);
         let mut gone = |chosen: &mut Bits, block: &Block, freed| {

@@ -5,13 +5,13 @@ use rustc_hash::FxHashSet;
 
 /// Events that wait for the next look, in the order in which they were read. They are few: what a target does while it is read.
 #[derive(Default)]
-pub struct Later {
+pub struct Backlog {
     events: Vec<SampleEvent>,
     /// Samples whose beginning waits: what else is told of them waits, too.
     begins: FxHashSet<SampleKey>,
 }
 
-impl Later {
+impl Backlog {
     /// Tells what waited, as far as it happened before `until_ns`.
     pub fn tell(&mut self, until_ns: u64, each: &mut dyn FnMut(SampleEvent)) {
         self.begins.clear();

@@ -31,7 +31,7 @@ const EMPTY: Young = Young { size: 0, site: NONE, process: 0, ms: 0, thread: 0 }
 
 /// See the module's text.
 #[derive(Debug)]
-pub struct Living {
+pub struct LiveBlocks {
     young: Box<[Young]>,
     /// Number of the next block.
     next: u64,
@@ -40,13 +40,13 @@ pub struct Living {
     count: usize,
 }
 
-impl Default for Living {
+impl Default for LiveBlocks {
     fn default() -> Self {
         Self { young: vec![EMPTY; YOUNG].into(), next: 0, old: Vec::new(), count: 0 }
     }
 }
 
-impl Living {
+impl LiveBlocks {
     /// The number that the next block is going to have.
     #[inline]
     pub fn next(&self) -> u64 {
@@ -285,7 +285,7 @@ mod tests {
         fn behaves_as_a_map(
             steps in prop::collection::vec((1u64..9000, 0u32..3, prop::option::of((0u64..40_000, 1u64..30))), 1..12),
         ) {
-            let mut living = Living::default();
+            let mut living = LiveBlocks::default();
             let mut model: BTreeMap<(u32, u64), Block> = BTreeMap::new();
             for (times, process, free) in steps {
                 for n in 0..times {
@@ -316,7 +316,7 @@ mod tests {
     /// What was freed does not stay in memory.
     #[test]
     fn the_dead_are_cleared_away() {
-        let mut living = Living::default();
+        let mut living = LiveBlocks::default();
         let all = 40 * YOUNG as u64;
         for number in 0..all {
             living.born(0, block(number, 0, 8)).unwrap();

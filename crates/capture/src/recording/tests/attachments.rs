@@ -1,6 +1,6 @@
 //! What recordings carry for other machines, and packing it into them.
 
-use super::super::embedded::Source;
+use super::super::attachments::Source;
 use super::*;
 use mallow_profile::{Found, ModuleId, ModuleSummary, Note, Summary};
 use std::path::PathBuf;

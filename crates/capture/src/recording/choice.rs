@@ -66,7 +66,7 @@ fn keep<T>(all: &mut Vec<T>, numbers: &[u32]) {
 
 /// The blocks of a selection: which events belong to it, and how they name its sites, processes and threads.
 #[derive(Debug)]
-pub struct Chosen {
+pub struct Choice {
     /// None: all.
     blocks: Option<Bits>,
     /// The new number of each site of the recording, or [`NONE`].
@@ -79,7 +79,7 @@ pub struct Chosen {
     sequence: u64,
 }
 
-impl Chosen {
+impl Choice {
     /// All of a profile.
     pub fn all(profile: &Profile) -> Self {
         let all = |length: usize| (0..length as u32).collect();

@@ -1,96 +1,28 @@
-//! A whole run, from starting the command to what it did.
+//! Runs that record.
 
-use crate::accounts::EventSink;
+use super::command::{spawn, wait, words};
+use super::error::{RunError, not_executed};
+use crate::accounts::{EventSink, Options};
 use crate::drain::requests;
 use crate::drain::rings::{Drain, Shown};
 use crate::drain::spool::{SpoolReader, SpoolWriter};
-use crate::launch::blind_spots::Unwatched;
-use crate::launch::{command as launch, preparation, signals};
-use crate::library::{self, Library, LibraryError};
-use crate::preflight;
-use crate::replay::{End, Options, Progress, Replay};
-use crate::rundir::directory::{About, Mode, Regions, RunDirectory, Settings, about};
-use crate::rundir::leftovers;
-use crate::rundir::process_file::sources;
-use crate::rundir::results::{self, RegionResult};
-use mallow_profile::{CustomAllocator, FamilyCounts, Profile};
+use crate::launch::blind_spots::BlindSpots;
+use crate::launch::signals;
+use crate::library;
+use crate::preflight::search;
+use crate::replay::{End, Progress, Replay};
+use crate::rundir::directory::{RunDirectory, Settings, about};
+use crate::rundir::process_file::process_files;
+use crate::rundir::{leftovers, results};
+use mallow_profile::Profile;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Child;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
-/// Why a run could not be. The messages name their causes: none is a `source` as well, which would be told again.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// No directory for the run.
-    #[error("cannot make a private directory for the run: {0}; set TMPDIR to a directory that you can write to")]
-    Directory(io::Error),
-    /// No library to load into the command.
-    #[error(transparent)]
-    Library(#[from] LibraryError),
-    /// The command could not be executed.
-    #[error("{command}: {error}")]
-    Command {
-        /// Its name.
-        command: String,
-        /// What exec said.
-        error: io::Error,
-    },
-    /// No recording.
-    #[error("cannot write {0}; name another output with -o")]
-    Recording(io::Error),
-    /// No spool.
-    #[error("cannot write {0}: {1}; name another output with -o")]
-    Spool(PathBuf, io::Error),
-    /// What the command did was not read to its end. The run directory and the spool stay.
-    #[error("the recording could not be completed: {error}; mallow recover {0} makes it of what was recorded", directory.display())]
-    Incomplete {
-        /// Why.
-        error: io::Error,
-        /// The run directory.
-        directory: PathBuf,
-        /// The command's, as a shell shows it. None: it still ran.
-        exit_status: Option<i32>,
-    },
-    /// A signal came when the command had ended, and not all was replayed. The run directory and the spool stay.
-    #[error("stopped before the recording was complete: mallow recover {0} makes it of what was recorded", directory.display())]
-    Stopped {
-        /// Which signal.
-        signal: i32,
-        /// The run directory.
-        directory: PathBuf,
-    },
-    /// The directory is none that a run left behind.
-    #[error("{0} is no recording that mallow left behind: {1}; mallow recover alone lists what there is")]
-    NoRun(PathBuf, io::Error),
-}
-
-/// What a counting run came to.
-#[derive(Clone, Debug, Default)]
-pub struct Counted {
-    /// The command's process id.
-    pub command_pid: u32,
-    /// From start to end of the command.
-    pub wall: Duration,
-    /// As a shell shows it. None: it still ran when counting ended.
-    pub exit_status: Option<i32>,
-    /// Process images, in the order of their start: what they said, their counters, and calls that were not counted.
-    pub processes: Vec<(crate::chunk::ProcessStart, FamilyCounts, u64)>,
-    /// Allocators above malloc; their processes are indices in `processes`.
-    pub custom_allocators: Vec<CustomAllocator>,
-    /// Images that could not take part.
-    pub failed_processes: u32,
-    /// Why programs that the command started were out of sight, each a sentence.
-    pub unwatched: Vec<String>,
-    /// What measured regions wrote, in the order of their ends.
-    pub results: Vec<RegionResult>,
-}
+use std::time::Duration;
 
 /// What a tracing run came to.
 pub struct Recorded<S> {
@@ -121,75 +53,6 @@ pub struct Tick {
     pub ended: bool,
 }
 
-/// Runs `command` and counts, or does as if. Precondition: the mode is not [`Mode::Trace`].
-pub fn measure(command: &[OsString], mode: Mode, regions: Regions) -> Result<Counted, RunError> {
-    let settings = Settings { mode, max_depth: 1, children: true, regions };
-    let run = RunDirectory::create(&settings, &words(command)).map_err(RunError::Directory)?;
-    let library = library::unpack(run.path())?;
-    let start = Instant::now();
-    let mut child = spawn(&run, &library, command)?;
-    let mut unwatched = Unwatched::default();
-    let exit_status = wait(&mut child, &mut unwatched, &run, &mut || signals::interrupts() >= 2);
-    let wall = start.elapsed();
-    run.end();
-    let mut processes: Vec<_> = sources(run.path())
-        .into_iter()
-        .map(|source| {
-            let (families, lost) = source.counters();
-            (source.process(0, 0), families, lost)
-        })
-        .collect();
-    processes.sort_by_key(|(process, ..)| (process.start_ms, process.pid, process.serial));
-    let custom_allocators = match mode {
-        Mode::Count => {
-            preflight::custom_allocators(processes.iter().map(|(p, ..)| (&*p.executable, &*p.arguments, p.settings)))
-        }
-        _ => Vec::new(),
-    };
-    let results = results::read(run.path());
-    let (command_pid, failed_processes) = (child.id(), run.failed_processes());
-    let unwatched = unwatched.told(&run);
-    drop(run);
-    signals::unwatch();
-    Ok(Counted { command_pid, wall, exit_status, processes, custom_allocators, failed_processes, unwatched, results })
-}
-
-/// Starts `command` to be sampled, or to wait for it in [`Mode::Dormant`]. Its processes need nobody that reads: call
-/// [`RunDirectory::leave`] to let them go on alone.
-pub fn start_sampled(command: &[OsString], mode: Mode, period: u32) -> Result<(RunDirectory, Child), RunError> {
-    let (run, library) = sampled(command, mode, period)?;
-    let child = spawn(&run, &library, command)?;
-    Ok((run, child))
-}
-
-/// Becomes `command`, as [`start_sampled`] starts it: no process of mallow's remains. Returns only where that could not be.
-pub fn become_sampled(command: &[OsString], mode: Mode, period: u32) -> RunError {
-    match sampled(command, mode, period) {
-        Ok((mut run, library)) => {
-            run.read_no_more();
-            not_executed(command, launch::become_command(&run, &library, command))
-        }
-        Err(error) => error,
-    }
-}
-
-fn sampled(command: &[OsString], mode: Mode, period: u32) -> Result<(RunDirectory, Library), RunError> {
-    leftovers::sweep();
-    let program = command.first().map(OsString::as_os_str).unwrap_or_default();
-    launch::find(program).map_err(|error| not_executed(command, error))?;
-    let settings = Settings { mode, max_depth: SAMPLED_DEPTH, children: true, regions: Regions::default() };
-    let run = RunDirectory::create(&settings, &words(command)).map_err(RunError::Directory)?;
-    run.sample(mode, period);
-    let library = library::unpack(run.path())?;
-    if mode == Mode::Sample {
-        preparation::make(command, &library.file, run.path());
-    }
-    Ok((run, library))
-}
-
-/// Frames that a sample's stack keeps at the most: those nearest to the allocation.
-const SAMPLED_DEPTH: u32 = 512;
-
 /// How to record.
 pub struct Recording<'a> {
     /// See [`Settings`].
@@ -211,7 +74,7 @@ pub fn record<S: EventSink + Send>(
 ) -> Result<Recorded<S>, RunError> {
     // Before anything is written: a name typed wrong must not cost a recording that was there.
     let program = command.first().map(OsString::as_os_str).unwrap_or_default();
-    launch::find(program).map_err(|error| not_executed(command, error))?;
+    search::find(program).map_err(|error| not_executed(command, error))?;
     let mut run = RunDirectory::create(&how.settings, &words(command)).map_err(RunError::Directory)?;
     let library = library::unpack(run.path())?;
     let about = about(run.path()).map_err(RunError::Directory)?;
@@ -224,10 +87,10 @@ pub fn record<S: EventSink + Send>(
         let whole = std::path::absolute(partial).map_err(RunError::Directory)?;
         link(&whole, leftovers::PARTIAL).map_err(RunError::Directory)?;
     }
-    let options = options(&about);
+    let options = about.options();
     let sink = sink(&options).map_err(RunError::Recording)?;
     let mut child = spawn(&run, &library, command)?;
-    let mut unwatched = Unwatched::default();
+    let mut blind_spots = BlindSpots::default();
 
     let shown = Shown::default();
     let progress = Mutex::new(Progress::default());
@@ -252,7 +115,7 @@ pub fn record<S: EventSink + Send>(
             show(false, tick);
             signals::interrupts() >= 2 || draining.is_finished()
         };
-        let mut exit_status = wait(&mut child, &mut unwatched, &run, &mut enough);
+        let mut exit_status = wait(&mut child, &mut blind_spots, &run, &mut enough);
         command_status = exit_status;
         while how.wait && exit_status.is_some() && shown.running.load(Ordering::Relaxed) > 0 && !enough() {
             std::thread::sleep(Duration::from_millis(20));
@@ -266,7 +129,7 @@ pub fn record<S: EventSink + Send>(
         shown.drained.store(true, Ordering::Release);
         let followed = following.join().unwrap_or_else(|_| Err(io::Error::other("the replay failed")));
         if followed.is_err() && exit_status.is_none() && drained.is_err() {
-            command_status = wait(&mut child, &mut unwatched, &run, &mut || signals::interrupts() >= 2);
+            command_status = wait(&mut child, &mut blind_spots, &run, &mut || signals::interrupts() >= 2);
         }
         let (replay, spool) = followed?;
         let replaying = scope.spawn(|| follow_to_end(replay, spool, &shown, &progress));
@@ -278,7 +141,7 @@ pub fn record<S: EventSink + Send>(
         let replay = replaying.join().map_err(|_| io::Error::other("the replay failed"))??;
         if exit_status.is_none() && drained.is_err() {
             // The disk is full, not the command's life: it goes on unrecorded, and its status is still mallow's.
-            exit_status = wait(&mut child, &mut unwatched, &run, &mut || signals::interrupts() >= 2);
+            exit_status = wait(&mut child, &mut blind_spots, &run, &mut || signals::interrupts() >= 2);
             command_status = exit_status;
         }
         let cut_short = drained.err().map(|error| format!("the spool could not be written: {error}"));
@@ -290,7 +153,7 @@ pub fn record<S: EventSink + Send>(
             let (mut profile, sink) = replay.finish(end);
             profile.regions = results::regions(run.path());
             let (command_pid, failed_processes) = (Some(child.id()), run.failed_processes());
-            let unwatched = unwatched.told(&run);
+            let unwatched = blind_spots.sentences(&run);
             drop((spool_guard, run));
             signals::unwatch();
             return Ok(Recorded {
@@ -339,64 +202,8 @@ fn make_spool(path: &Path) -> Result<(Remove, File), RunError> {
     }
 }
 
-pub(super) fn options(about: &About) -> Options {
-    Options { command: about.command.clone(), started_unix_ms: about.started_unix_ms }
-}
-
-fn words(command: &[OsString]) -> Vec<String> {
-    command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
-}
-
-fn not_executed(command: &[OsString], error: io::Error) -> RunError {
-    RunError::Command {
-        command: command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
-        error,
-    }
-}
-
-fn spawn(run: &RunDirectory, library: &Library, command: &[OsString]) -> Result<Child, RunError> {
-    signals::watch();
-    let child = launch::launch(run, library, command).map_err(|error| not_executed(command, error))?;
-    signals::pass_on_to(child.id() as i32);
-    Ok(child)
-}
-
-/// Waits for the command; `enough` is asked, and its processes are looked at, a few times a second. None: it said yes
-/// before the command ended.
-fn wait(
-    child: &mut Child,
-    unwatched: &mut Unwatched,
-    run: &RunDirectory,
-    enough: &mut dyn FnMut() -> bool,
-) -> Option<i32> {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let pid = rustix::process::Pid::from_child(child);
-    let handle = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok();
-    let pause = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => {
-                signals::keep();
-                return status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-            }
-            Ok(None) => {}
-            Err(_) => return None,
-        }
-        if enough() {
-            signals::keep();
-            return None;
-        }
-        unwatched.look(child.id(), run);
-        match &handle {
-            // A signal ends the wait early, and that is what it is for.
-            Some(handle) => drop(poll(&mut [PollFd::new(handle, PollFlags::IN)], Some(&pause))),
-            None => std::thread::sleep(Duration::from_millis(5)),
-        }
-    }
-}
-
 fn running(run: &RunDirectory) -> u32 {
-    let mut pids: Vec<u32> = sources(run.path()).iter().filter(|s| s.alive()).map(|s| s.pid).collect();
+    let mut pids: Vec<u32> = process_files(run.path()).iter().filter(|s| s.alive()).map(|s| s.pid).collect();
     pids.sort_unstable();
     pids.dedup();
     pids.len() as u32
