@@ -1,4 +1,5 @@
-/* See reader.h. */
+/* See reader.h. This reader knows the layout of records by itself, on purpose: it is an oracle that shares no code with
+ * crates/capture/src/wire/record.rs, and the two are compared through what the library writes. */
 #include "reader.h"
 #include "test.h"
 

@@ -3,9 +3,11 @@
 //! `replay_speed [FILE…]`: each FILE holds the words of one ring (`preload/base/wire.h`), little-endian. Without files, a
 //! made-up program: loops over a few hundred stacks, most blocks short-lived, a million live at the end.
 
+use mallow_capture::accounts::{EventSink, Options};
 use mallow_capture::chunk::{Chunk, ProcessStart};
-use mallow_capture::recording::{Chosen, Reader, Writer};
-use mallow_capture::replay::{End, EventSink, Options, Replay};
+use mallow_capture::recording::{Choice, Reader, Writer};
+use mallow_capture::replay::{End, Replay};
+use mallow_capture::wire::record;
 use mallow_profile::Profile;
 use std::io;
 use std::path::Path;
@@ -48,7 +50,7 @@ fn measure(name: &str, words: &[u64]) -> io::Result<()> {
     assert_eq!(again.totals, profile.totals);
     let start = cpu();
     let mut count = 0u64;
-    reader.visit(&mut Chosen::all(&again), &mut |_| {}, |_, _| count += 1).map_err(io::Error::other)?;
+    reader.visit(&mut Choice::all(&again), &mut |_| {}, |_, _| count += 1).map_err(io::Error::other)?;
     let decoding = cpu() - start;
     std::fs::remove_file(path)?;
 
@@ -78,12 +80,7 @@ fn replay<S: EventSink>(words: &[u64], sink: S) -> io::Result<(Profile, S)> {
     replay.feed(&Chunk::Process(ProcessStart::default()))?;
     let (mut begin, mut at) = (0, 0);
     while at < words.len() {
-        at += match words[at] >> 56 {
-            // The flag SAME: no second word.
-            9 | 16..=24 => 2 - (words[at] >> 52 & 1) as usize,
-            6 => 1 + (words[at] & 0xffff) as usize,
-            _ => 1,
-        };
+        at += record::length(words[at]);
         if at - begin >= CHUNK || at >= words.len() {
             replay.feed(&Chunk::Words { process: 0, ring: 0, words: &words[begin..at.min(words.len())] })?;
             replay.feed(&Chunk::Round { ms: 0 })?;
@@ -95,7 +92,7 @@ fn replay<S: EventSink>(words: &[u64], sink: S) -> io::Result<(Profile, S)> {
 }
 
 fn made_up(allocations: u64) -> Vec<u64> {
-    let mut words = vec![3 << 56 | 1];
+    let mut words = vec![record::head(record::OP_THREAD, 0, 1)];
     let mut live: Vec<u64> = Vec::new();
     let mut cached: Vec<u64> = Vec::new();
     let (mut fresh, mut dice) = (0x5555_0000_0000u64, 1u64);
@@ -104,22 +101,23 @@ fn made_up(allocations: u64) -> Vec<u64> {
         let stack = if n % 400 < 300 { n % 400 } else { (dice >> 33) % 400 };
         if n < 400 {
             // Twenty frames, four of them new.
-            words.push(6 << 56 | if n == 0 { 20 } else { 16 << 32 | 4 });
+            words.push(record::head(record::OP_STACK, 0, if n == 0 { 20 } else { 16 << 32 | 4 }));
             words.extend((0..if n == 0 { 20 } else { 4 }).map(|depth| 0x40_0000 + 64 * n + depth));
         }
         if n % 4000 == 0 {
-            words.push(2 << 56 | (1 + n / 4000));
+            words.push(record::head(record::OP_TIME, 0, 1 + n / 4000));
         }
         let address = cached.pop().unwrap_or_else(|| {
             fresh += 48;
             fresh
         });
-        words.extend([16 << 56 | address, (16 + stack) << 24 | if n < 400 { n } else { stack }]);
+        let what = (16 + stack) << record::STACK_BITS | if n < 400 { n } else { stack };
+        words.extend([record::head(record::OP_ALLOC, 0, address), what]);
         live.push(address);
         while dice >> 60 != 0 && (live.len() as u64) > n / 5 {
             let at = live.len() - 1 - (dice >> 40) as usize % live.len().min(30);
             let address = live.swap_remove(at);
-            words.push(7 << 56 | address);
+            words.push(record::head(record::OP_FREE, 0, address));
             cached.push(address);
         }
     }

@@ -60,18 +60,6 @@ pub const MODULE_WITHOUT: u32 = 3;
 pub const THREAD_FREE: u32 = 0;
 /// `MALLOW_THREAD_OWNED`
 pub const THREAD_OWNED: u32 = 1;
-/// `MALLOW_OP_PAD`
-pub const OP_PAD: u64 = 1;
-/// `MALLOW_OP_STACK`
-pub const OP_STACK: u64 = 6;
-/// `MALLOW_OP_REALLOC_DONE`
-pub const OP_REALLOC_DONE: u64 = 9;
-/// `MALLOW_OP_ALLOC`
-pub const OP_ALLOC: u64 = 16;
-/// `MALLOW_FLAG_WIDE_SIZE`
-pub const FLAG_WIDE_SIZE: u64 = 1;
-/// `MALLOW_FLAG_SAME`
-pub const FLAG_SAME: u64 = 16;
 /// `MALLOW_FLAG_CUT`
 pub const FLAG_CUT: u32 = 4;
 /// `MALLOW_EXACT_PC`
@@ -394,6 +382,7 @@ pub mod stack {
     pub const PC: usize = 24;
 }
 
+pub mod record;
 pub mod result;
 
 /// A shared mapping of a file that another process writes at the same time.
@@ -413,7 +402,7 @@ impl Shared {
     /// Maps the first `bytes` of `file`, which must be that long; where it is cut short later, it reads as zeros.
     pub fn map(file: &std::fs::File, bytes: usize) -> std::io::Result<Self> {
         use rustix::mm::{MapFlags, ProtFlags, mmap};
-        crate::run::steady::steady();
+        crate::rundir::faults::survive();
         if bytes == 0 || file.metadata()?.len() < bytes as u64 {
             return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof));
         }

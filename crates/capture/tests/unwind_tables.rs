@@ -4,7 +4,7 @@ use gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, LittleEndian, Register, RegisterRule, UnwindContext,
     UnwindSection, X86_64,
 };
-use mallow_capture::table::{self, Rule, TableError, TableView};
+use mallow_capture::tables::{self, Rule, TableError, TableView};
 use object::{Object, ObjectSection};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -118,7 +118,7 @@ impl<'data> Reference<'data> {
 
 fn check(path: &Path) {
     let data = std::fs::read(path).expect("file");
-    let (image, stats) = table::build_with_stats(&data).expect("table");
+    let (image, stats) = tables::build_with_stats(&data).expect("table");
     let table = TableView::parse(&image).expect("header");
     table.check().expect("sound");
     assert_eq!(stats.unreadable_functions, 0, "{stats:?}");
@@ -178,7 +178,7 @@ fn python() {
 #[test]
 fn the_signal_trampoline_restores_registers_from_the_stack() {
     let data = std::fs::read(mapped("libc.so.6").or_else(|| mapped("ld-musl")).expect("a C library")).expect("file");
-    let image = table::build(&data).expect("table");
+    let image = tables::build(&data).expect("table");
     let table = TableView::parse(&image).expect("header");
     let addresses = Reference::new(&data).addresses();
     let signal = addresses.iter().filter_map(|&at| table.rule_at(at)).find(|rule| rule.signal_frame == 1);
@@ -203,8 +203,8 @@ fn the_vdso_has_a_table() {
     let mut image = vec![0; (end - start) as usize];
     let memory = std::fs::File::open("/proc/self/mem").expect("memory");
     std::os::unix::fs::FileExt::read_exact_at(&memory, &mut image, start).expect("vdso");
-    assert!(table::build_id(&image).is_some());
-    let table = table::build(&image).expect("table");
+    assert!(tables::build_id(&image).is_some());
+    let table = tables::build(&image).expect("table");
     assert!(TableView::parse(&table).expect("header").rows() > 2);
 }
 
@@ -216,14 +216,14 @@ fn library() -> &'static [u8] {
 
 #[test]
 fn files_that_are_no_elf_file_of_this_machine() {
-    assert!(matches!(table::build(b""), Err(TableError::NotElf)));
-    assert!(matches!(table::build(b"#!/bin/sh\n"), Err(TableError::NotElf)));
-    assert!(matches!(table::build(b"\x7fELF"), Err(TableError::OtherMachine(_))));
+    assert!(matches!(tables::build(b""), Err(TableError::NotElf)));
+    assert!(matches!(tables::build(b"#!/bin/sh\n"), Err(TableError::NotElf)));
+    assert!(matches!(tables::build(b"\x7fELF"), Err(TableError::OtherMachine(_))));
     let mut other = library().to_vec();
     other[18] = 183;
-    let error = table::build(&other).expect_err("aarch64");
+    let error = tables::build(&other).expect_err("aarch64");
     assert_eq!(error.to_string(), "unwind tables are made for x86-64 only, not for aarch64");
-    assert!(matches!(table::build_file(Path::new("/dev/null")), Err(TableError::NotElf)));
+    assert!(matches!(tables::build_file(Path::new("/dev/null")), Err(TableError::NotElf)));
 }
 
 #[test]
@@ -232,9 +232,9 @@ fn section_headers_are_not_needed() {
     let mut stripped = whole.to_vec();
     stripped[40..48].fill(0); // e_shoff
     stripped[60..64].fill(0); // e_shnum, e_shstrndx
-    assert_eq!(table::build(&stripped).expect("by program header"), table::build(whole).expect("by section"));
-    assert_eq!(table::build_id(&stripped), table::build_id(whole));
-    assert!(table::build_id(whole).is_some());
+    assert_eq!(tables::build(&stripped).expect("by program header"), tables::build(whole).expect("by section"));
+    assert_eq!(tables::build_id(&stripped), tables::build_id(whole));
+    assert!(tables::build_id(whole).is_some());
 }
 
 proptest! {
@@ -256,8 +256,8 @@ proptest! {
                 *place = byte;
             }
         }
-        let _ = (table::build_id(&data), table::base_svma(&data));
-        if let Ok(image) = table::build(&data) {
+        let _ = (tables::build_id(&data), tables::base_svma(&data));
+        if let Ok(image) = tables::build(&data) {
             TableView::parse(&image).expect("header").check().expect("sound");
         }
     }
@@ -268,7 +268,7 @@ proptest! {
         at in any::<u64>(),
     ) {
         static TABLE: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
-        let mut image = TABLE.get_or_init(|| table::build(library()).expect("table")).clone();
+        let mut image = TABLE.get_or_init(|| tables::build(library()).expect("table")).clone();
         for (index, byte) in flips {
             // The header is small and decides most: it gets half of the damage.
             let place = if byte & 1 == 0 { index.index(64) } else { index.index(image.len()) };

@@ -1,7 +1,9 @@
 //! Both sides of the wire agree: every size, offset and number of `wire.rs` is what a C compiler makes of
 //! `preload/base/wire.h`.
 
-use mallow_capture::wire::{self, control, end, module, process, result, sampling, slot, stack, thread, unreached};
+use mallow_capture::wire::{
+    self, control, end, module, process, record, result, sampling, slot, stack, thread, unreached,
+};
 use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
@@ -61,12 +63,12 @@ fn table() -> Vec<(String, u64)> {
     number("MALLOW_MODULE_WITHOUT", wire::MODULE_WITHOUT.into());
     number("MALLOW_THREAD_FREE", wire::THREAD_FREE.into());
     number("MALLOW_THREAD_OWNED", wire::THREAD_OWNED.into());
-    number("MALLOW_OP_PAD", wire::OP_PAD);
-    number("MALLOW_OP_STACK", wire::OP_STACK);
-    number("MALLOW_OP_REALLOC_DONE", wire::OP_REALLOC_DONE);
-    number("MALLOW_OP_ALLOC", wire::OP_ALLOC);
-    number("MALLOW_FLAG_WIDE_SIZE", wire::FLAG_WIDE_SIZE);
-    number("MALLOW_FLAG_SAME", wire::FLAG_SAME);
+    number("MALLOW_OP_PAD", record::OP_PAD);
+    number("MALLOW_OP_STACK", record::OP_STACK);
+    number("MALLOW_OP_REALLOC_DONE", record::OP_REALLOC_DONE);
+    number("MALLOW_OP_ALLOC", record::OP_ALLOC);
+    number("MALLOW_FLAG_WIDE_SIZE", record::FLAG_WIDE_SIZE);
+    number("MALLOW_FLAG_SAME", record::FLAG_SAME);
     number("MALLOW_FAMILY_COUNT", wire::FAMILIES as u64);
     for (i, family) in mallow_profile::FAMILIES.iter().enumerate() {
         number(&format!("MALLOW_FAMILY_{}", family.to_uppercase()), i as u64);

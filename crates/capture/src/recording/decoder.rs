@@ -2,7 +2,7 @@
 
 use super::bytes::{Cursor, Nonsense, unfold};
 use super::codec::*;
-use super::living::Living;
+use super::live_blocks::LiveBlocks;
 use mallow_profile::{Block, Call, Event, Moment};
 
 /// Events of one block: a writer makes no more.
@@ -32,7 +32,7 @@ struct Used {
 pub struct Decoder {
     model: Model,
     used: Vec<Used>,
-    living: Living,
+    living: LiveBlocks,
 }
 
 /// The columns of a block.
@@ -51,7 +51,7 @@ impl Decoder {
         &mut self,
         columns: Vec<Cursor>,
         known: &Known,
-        mut each: impl FnMut(&mut Living, Moment, Event),
+        mut each: impl FnMut(&mut LiveBlocks, Moment, Event),
     ) -> Result<(), Nonsense> {
         let columns: [Cursor; COLUMNS] =
             columns.try_into().map_err(|_| Nonsense("an event block has another number of columns"))?;
@@ -76,7 +76,7 @@ impl Decoder {
     }
 
     /// What is live.
-    pub fn living(&mut self) -> &mut Living {
+    pub fn living(&mut self) -> &mut LiveBlocks {
         &mut self.living
     }
 

@@ -6,33 +6,34 @@
 //! for other machines ([`embedded`]). [`Reader::pack`] adds that to a recording which has none.
 
 mod allocators;
+mod attachments;
 mod block;
 mod blocks;
 mod bytes;
-mod chosen;
+mod choice;
 mod codec;
 mod decoder;
-mod embedded;
 mod error;
 mod index;
-mod living;
+mod live_blocks;
 mod pack;
+mod posting;
+mod queue;
 mod reader;
+mod recount;
 mod regions;
-mod select;
 mod selection;
 mod summary;
 mod tables;
-mod waiting;
 mod writer;
 
+pub use attachments::Source;
 pub use blocks::Progress;
-pub use chosen::Chosen;
-pub use embedded::Source;
+pub use choice::Choice;
 pub use error::ReadError;
 pub use pack::PackError;
 pub use reader::{Reader, read};
-pub use select::Extent;
+pub use recount::Extent;
 pub use selection::{Selection, Span, When};
 pub use writer::Writer;
 

@@ -1,10 +1,10 @@
 //! Writing a recording again, with what it needs to be read on another machine.
 
+use super::attachments::{Source, read_sources};
 use super::block::{Head, Kind};
 use super::blocks::Block;
 use super::bytes::Nonsense;
 use super::decoder::Decoder;
-use super::embedded::{Source, read_sources};
 use super::error::ReadError;
 use super::index::Indexed;
 use super::reader::{Reader, decode};

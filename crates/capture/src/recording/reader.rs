@@ -1,18 +1,18 @@
 //! Reading a recording, whole or cut short.
 
+use super::attachments::{self, Lines};
 use super::block::Kind;
 use super::blocks::{Block, Blocks, Progress};
 use super::bytes::{Cursor, Nonsense};
-use super::chosen::Chosen;
+use super::choice::Choice;
 use super::decoder::{Decoder, Known};
-use super::embedded::{self, Lines};
 use super::error::ReadError;
 use super::index::{self, Indexed};
-use super::living::Living;
+use super::live_blocks::LiveBlocks;
 use super::summary;
 use super::tables;
 use super::{allocators, regions};
-use crate::replay::Ledger;
+use crate::accounts::Ledger;
 use mallow_profile::{Event, Moment, Profile};
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -62,7 +62,7 @@ impl<R: Read + Seek> Reader<R> {
     /// short, these are the events that its profile counts.
     pub fn visit(
         &mut self,
-        chosen: &mut Chosen,
+        chosen: &mut Choice,
         progress: &mut dyn FnMut(Progress),
         mut each: impl FnMut(Moment, Event),
     ) -> Result<(), ReadError> {
@@ -90,7 +90,7 @@ impl<R: Read + Seek> Reader<R> {
         progress: &mut dyn FnMut(Progress),
         enough: impl Fn(&T, Option<u64>) -> bool,
         with: &mut T,
-        mut each: impl FnMut(&mut T, &mut Living, Moment, Event),
+        mut each: impl FnMut(&mut T, &mut LiveBlocks, Moment, Event),
     ) -> Result<Option<u64>, ReadError> {
         self.blocks.rewind()?;
         let earliest = index::earliest(&self.index);
@@ -150,7 +150,7 @@ impl<R: Read + Seek> Reader<R> {
                     read.map(|read| custom_allocators.extend(read))
                 }
                 Kind::Ending => summary::read_ending(&mut columns).map(|end| ending = Some(end)),
-                Kind::Names => embedded::read_names(&mut columns, ledger, &mut names),
+                Kind::Names => attachments::read_names(&mut columns, ledger, &mut names),
                 Kind::Index if self.blocks.index_at() != Some(at) => {
                     Err(Nonsense("the file's end names another index"))
                 }
@@ -227,7 +227,7 @@ pub(super) fn decode(
     decoder: &mut Decoder,
     known: &Known,
     block: &mut Block,
-    each: impl FnMut(&mut Living, Moment, Event),
+    each: impl FnMut(&mut LiveBlocks, Moment, Event),
 ) -> Result<(), ReadError> {
     let decoded = decoder.block(std::mem::take(&mut block.columns), known, each);
     decoded.map_err(|Nonsense(what)| ReadError::Damaged { at: block.at, what })
@@ -274,7 +274,7 @@ impl Contents {
         Ok(())
     }
 
-    fn post(&mut self, living: &mut Living, at: Moment, event: Event) {
+    fn post(&mut self, living: &mut LiveBlocks, at: Moment, event: Event) {
         let ledger = &mut self.ledger;
         match event {
             Event::Allocate(call) => {

@@ -8,7 +8,7 @@
 //! | ending | 0: duration, exit status + 1 folded or 0, cut short: 0 or 1 and why, lost, damaged, peak in ms, number of sites |
 
 use super::bytes::{Cursor, Nonsense, fold, put, put_bytes, unfold};
-use crate::replay::Ledger;
+use crate::accounts::Ledger;
 use mallow_profile::{Ending, Process, Profile, Site};
 
 /// The fields of a site, one column each.

@@ -17,7 +17,7 @@
 //! and of cut stacks, are not written.
 
 use super::bytes::{Cursor, Nonsense, fold, put, put_bytes, unfold};
-use crate::replay::Ledger;
+use crate::accounts::Ledger;
 use mallow_profile::{Frame, FrameId, Module, ModuleId, Process, StackId, Stacks};
 
 const COLUMNS: usize = 10;
@@ -57,9 +57,9 @@ impl Mark {
         Self {
             processes: ledger.processes.len(),
             threads: ledger.threads.len(),
-            modules: ledger.modules.len(),
-            frames: ledger.frames.len(),
-            stacks: ledger.stacks.len(),
+            modules: ledger.catalog.modules.len(),
+            frames: ledger.catalog.frames.len(),
+            stacks: ledger.catalog.stacks.len(),
             sites: ledger.sites.len(),
         }
     }
@@ -105,19 +105,19 @@ impl Mark {
             put(&mut columns[THREADS], thread.process.0.into());
             put(&mut columns[THREADS], thread.tid.into());
         }
-        for module in &ledger.modules[self.modules..to.modules] {
+        for module in &ledger.catalog.modules[self.modules..to.modules] {
             put_bytes(&mut columns[MODULES], module.path.as_bytes());
             put_bytes(&mut columns[MODULES], &module.build_id);
         }
-        let mut before = last(&ledger.frames, self.frames).map_or(0, |frame| frame.address);
-        for frame in &ledger.frames[self.frames..to.frames] {
+        let mut before = last(&ledger.catalog.frames, self.frames).map_or(0, |frame| frame.address);
+        for frame in &ledger.catalog.frames[self.frames..to.frames] {
             let owner = frame.module.map_or(0, |module| u64::from(module.0) + 1);
             put(&mut columns[FRAME_OWNERS], owner << 1 | u64::from(frame.exact));
             put(&mut columns[FRAME_ADDRESSES], fold(frame.address, before));
             before = frame.address;
         }
         for number in self.stacks..to.stacks {
-            if let Some((frame, caller)) = ledger.stacks.top(StackId(number as u32)) {
+            if let Some((frame, caller)) = ledger.catalog.stacks.top(StackId(number as u32)) {
                 put(&mut columns[STACK_CALLERS], number as u64 - u64::from(caller.0));
                 put(&mut columns[STACK_FRAMES], to.frames as u64 - u64::from(frame.0));
             }
@@ -188,7 +188,7 @@ pub fn read(columns: &mut [Cursor], ledger: &mut Ledger) -> Result<(), Nonsense>
     for _ in 0..modules {
         let path = columns[MODULES].string()?;
         let build_id = columns[MODULES].bytes()?.to_vec();
-        ledger.modules.push(Module { path, build_id });
+        ledger.catalog.modules.push(Module { path, build_id });
     }
     read_frames(columns, ledger, frames)?;
     read_stacks(columns, ledger, stacks)?;
@@ -196,7 +196,7 @@ pub fn read(columns: &mut [Cursor], ledger: &mut Ledger) -> Result<(), Nonsense>
     for _ in 0..sites {
         let process = unfold(columns[SITE_PROCESSES].number()?, before.0.into());
         let stack = unfold(columns[SITE_STACKS].number()?, before.1.into());
-        if process >= ledger.processes.len() as u64 || stack >= ledger.stacks.len() as u64 {
+        if process >= ledger.processes.len() as u64 || stack >= ledger.catalog.stacks.len() as u64 {
             return Err(Nonsense("a site of no process or no stack"));
         }
         before = (process as u32, stack as u32);
@@ -209,32 +209,32 @@ pub fn read(columns: &mut [Cursor], ledger: &mut Ledger) -> Result<(), Nonsense>
 }
 
 fn read_frames(columns: &mut [Cursor], ledger: &mut Ledger, frames: u64) -> Result<(), Nonsense> {
-    let mut before = ledger.frames.last().map_or(0, |frame| frame.address);
+    let mut before = ledger.catalog.frames.last().map_or(0, |frame| frame.address);
     for _ in 0..frames {
         let owner = columns[FRAME_OWNERS].number()?;
         let module = match owner >> 1 {
             0 => None,
-            module if module > ledger.modules.len() as u64 => return Err(Nonsense("a frame of no module")),
+            module if module > ledger.catalog.modules.len() as u64 => return Err(Nonsense("a frame of no module")),
             module => Some(ModuleId((module - 1) as u32)),
         };
         before = unfold(columns[FRAME_ADDRESSES].number()?, before);
-        ledger.frames.push(Frame { module, address: before, exact: owner & 1 != 0, lines: Vec::new() });
+        ledger.catalog.frames.push(Frame { module, address: before, exact: owner & 1 != 0, lines: Vec::new() });
     }
     Ok(())
 }
 
 fn read_stacks(columns: &mut [Cursor], ledger: &mut Ledger, stacks: u64) -> Result<(), Nonsense> {
     for _ in 0..stacks {
-        let number = ledger.stacks.len() as u64;
+        let number = ledger.catalog.stacks.len() as u64;
         let caller = number.checked_sub(columns[STACK_CALLERS].number()?);
-        let frame = (ledger.frames.len() as u64).checked_sub(columns[STACK_FRAMES].number()?);
+        let frame = (ledger.catalog.frames.len() as u64).checked_sub(columns[STACK_FRAMES].number()?);
         let (Some(caller), Some(frame)) = (caller, frame) else {
             return Err(Nonsense("a stack of no caller or no frame"));
         };
-        if number >= u64::from(u32::MAX) || caller == number || frame == ledger.frames.len() as u64 {
+        if number >= u64::from(u32::MAX) || caller == number || frame == ledger.catalog.frames.len() as u64 {
             return Err(Nonsense("a stack of no caller or no frame"));
         }
-        let id = ledger.stacks.push(StackId(caller as u32), FrameId(frame as u32));
+        let id = ledger.catalog.stacks.push(StackId(caller as u32), FrameId(frame as u32));
         if u64::from(id.0) != number {
             return Err(Nonsense("a stack comes twice"));
         }

@@ -1,15 +1,15 @@
 //! Writing a recording while it happens.
 
+use super::attachments::{self, Source};
 use super::block::{Kind, Packer};
 use super::bytes::{put, put_bytes};
 use super::codec::{Encoded, Encoder};
-use super::embedded::{self, Source};
 use super::index::{self, Indexed};
 use super::summary;
 use super::tables::Mark;
 use super::{MAGIC, TRAILER_MAGIC, VERSION};
 use super::{allocators, regions};
-use crate::replay::{EventSink, Ledger, Options};
+use crate::accounts::{EventSink, Ledger, Options};
 use mallow_profile::{Event, Moment, Profile};
 use std::fs::File;
 use std::io::{self, Write};
@@ -143,11 +143,11 @@ impl<W: Write> Blocks<W> {
         if !profile.custom_allocators.is_empty() {
             self.write(Kind::Allocators, &allocators::write(&profile.custom_allocators))?;
         }
-        embedded::write_lines(profile, &mut |columns| self.write(Kind::Lines, columns))?;
+        attachments::write_lines(profile, &mut |columns| self.write(Kind::Lines, columns))?;
         if let Some(names) = &profile.names {
-            embedded::write_names(names, &mut |columns| self.write(Kind::Names, columns))?;
+            attachments::write_names(names, &mut |columns| self.write(Kind::Names, columns))?;
         }
-        embedded::write_sources(sources, &mut |columns| self.write(Kind::Sources, columns))?;
+        attachments::write_sources(sources, &mut |columns| self.write(Kind::Sources, columns))?;
         self.write(Kind::Ending, &summary::write_ending(profile))?;
         let at = self.written;
         self.write(Kind::Index, &index::write(&self.index))?;

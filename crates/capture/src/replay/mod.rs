@@ -1,42 +1,24 @@
 //! From what the drain saw to exact counts.
 //!
-//! The words of each ring are decoded ([`record`]), put in order with those of the other rings of their process
-//! ([`order`], [`merge`]), applied to the process's live blocks ([`process`], [`live`]) and posted in the books ([`ledger`]). The
+//! The words of each ring are decoded ([`crate::wire::record`]), put in order with those of the other rings of their process
+//! ([`order`], [`merge`]), applied to the process's live blocks ([`process`]) and posted in the books ([`crate::accounts`]). The
 //! same events go to a sink: the recording file, or nothing.
 //!
 //! Words wait for one round, because what they depend on may come with the next one; a process with one busy ring needs
 //! no order, and its words are copied once and otherwise replayed as they are.
 
-pub(crate) mod ledger;
-mod live;
 mod merge;
 mod order;
-mod patterns;
-pub(crate) mod places;
 mod process;
-mod record;
 mod ring;
-mod sink;
 
-pub use ledger::Ledger;
-pub use live::{GRAIN_BITS, KEY_MAX, Live};
-pub use sink::EventSink;
-
+use crate::accounts::{EventSink, Options};
 use crate::chunk::{Chunk, ProcessStart};
-use crate::sight;
+use crate::preflight;
 use mallow_profile::Profile;
 use process::{Process, Shared};
 use rustc_hash::FxHashMap;
 use std::io;
-
-/// What is known before the first chunk.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
-    /// The command line that is recorded.
-    pub command: Vec<String>,
-    /// Wall clock at the start, milliseconds since 1970 UTC.
-    pub started_unix_ms: u64,
-}
 
 /// What is known after the last chunk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -97,7 +79,9 @@ impl<S: EventSink> Replay<S> {
         match chunk {
             Chunk::Process(start) => self.start(start),
             Chunk::Module(module) => match self.processes.get_mut(module.process as usize) {
-                Some(process) => process.places.add(&mut self.shared.interner, &mut self.shared.ledger, module),
+                Some(process) => {
+                    process.addresses.add(&mut self.shared.interner, &mut self.shared.ledger.catalog, module)
+                }
                 None => self.shared.damaged += 1,
             },
             Chunk::Words { process, ring, words } => match self.processes.get_mut(*process as usize) {
@@ -146,7 +130,7 @@ impl<S: EventSink> Replay<S> {
         profile.ending.exit_status = end.exit_status;
         profile.ending.cut_short = end.cut_short;
         profile.ending.damaged = damaged;
-        profile.custom_allocators = sight::custom_allocators(
+        profile.custom_allocators = preflight::custom_allocators(
             profile.processes.iter().zip(&self.settings).map(|(p, &s)| (&*p.executable, &*p.arguments, s)),
         );
         (profile, settled.map(|()| self.shared.sink))

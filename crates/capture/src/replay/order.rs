@@ -22,8 +22,8 @@
 //! bounded ([`BUDGET`]); beyond that, the lane that is furthest back gets its turn as it is.
 
 use super::merge::{Merger, Touch, misfits};
-use super::record::{Record, decode};
 use super::ring::Ring;
+use crate::wire::record::{Record, decode};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

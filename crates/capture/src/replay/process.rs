@@ -1,12 +1,10 @@
 //! One process image: its live blocks, its sites, its modules, and what a record does to them.
 
-use super::ledger::Ledger;
-use super::live::Live;
 use super::order::{self, Planner};
-use super::places::{Interner, Places};
-use super::record::{self, Record, What};
 use super::ring::{Defined, NO_SITE, Ring, Transit};
-use super::sink::EventSink;
+use crate::accounts::addresses::{AddressMap, Interner};
+use crate::accounts::{EventSink, Ledger, Live};
+use crate::wire::record::{self, Record, What};
 use mallow_profile::{Block, Call, Event, Moment};
 use mallow_profile::{StackId, Stacks};
 use rustc_hash::FxHashMap;
@@ -54,8 +52,8 @@ impl<S> Shared<S> {
 pub struct Process {
     /// Its number in the ledger.
     pub number: u32,
-    /// Its modules.
-    pub places: Places,
+    /// What lies at its addresses.
+    pub addresses: AddressMap,
     live: Live,
     sites: FxHashMap<StackId, u32>,
     rings: Vec<Ring>,
@@ -112,7 +110,7 @@ impl Process {
         let in_transit = rings.iter().filter_map(|ring| ring.transit?.block);
         shared.sink.event(Moment { process: self.number, thread: 0, ms }, Event::EndProcess);
         shared.ledger.end_process(self.number, ms, self.live.drain().chain(in_transit));
-        (self.sites, self.ring_index, self.places) = Default::default();
+        (self.sites, self.ring_index, self.addresses) = Default::default();
     }
 
     fn replay_due<S: EventSink>(&mut self, shared: &mut Shared<S>) {
@@ -367,23 +365,23 @@ impl Process {
         let Shared { ledger, interner, .. } = shared;
         let ring = &mut self.rings[index];
         let mut stack = ring.last;
-        let depth = ledger.stacks.depth(stack);
+        let depth = ledger.catalog.stacks.depth(stack);
         // The costs follow what changed: from the last stack up to what is kept of it, then down the new frames.
         for _ in keep..depth {
-            stack = ledger.stacks.top(stack).map_or(Stacks::ROOT, |(_, parent)| parent);
+            stack = ledger.catalog.stacks.top(stack).map_or(Stacks::ROOT, |(_, parent)| parent);
         }
         if keep > depth || ring.stacks.len() >= STACKS {
             // The number has to be taken all the same, or all later ones would be wrong.
             shared.damaged += 1;
             stack = Stacks::CUT_ROOT;
-        } else if ledger.stacks.is_cut(stack) != cut {
-            let kept: Vec<_> = ledger.stacks.frames(stack).collect();
+        } else if ledger.catalog.stacks.is_cut(stack) != cut {
+            let kept: Vec<_> = ledger.catalog.stacks.frames(stack).collect();
             stack = if cut { Stacks::CUT_ROOT } else { Stacks::ROOT };
-            stack = kept.into_iter().rev().fold(stack, |stack, frame| ledger.stacks.push(stack, frame));
+            stack = kept.into_iter().rev().fold(stack, |stack, frame| ledger.catalog.stacks.push(stack, frame));
         }
         for &pc in pcs {
-            let frame = self.places.frame(interner, ledger, self.number, ring.generation, pc);
-            stack = ledger.stacks.push(stack, frame);
+            let frame = self.addresses.frame(interner, &mut ledger.catalog, self.number, ring.generation, pc);
+            stack = ledger.catalog.stacks.push(stack, frame);
         }
         ring.last = stack;
         if ring.stacks.len() < STACKS {

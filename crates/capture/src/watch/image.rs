@@ -1,11 +1,12 @@
 //! One process image of a watched program: what changed in its file since the last look.
 
-use super::later::Later;
+use super::backlog::Backlog;
 use super::slots::{Counters, Ended, Held, Layout, Slot};
-use crate::replay::ledger::Ledger;
-use crate::replay::places::{Interner, Places};
-use crate::run::source::Source;
-use crate::run::tables::{self, Bases, Request};
+use crate::accounts::Catalog;
+use crate::accounts::addresses::{AddressMap, Interner};
+use crate::drain::requests::{self, Request};
+use crate::rundir::process_file::ProcessFile;
+use crate::tables::supply::Bases;
 use crate::wire;
 use mallow_profile::{Lost, ProcessId, Release, Sample, SampleEvent, SampleKey, StackId, Stacks};
 use rustc_hash::FxHashMap;
@@ -21,7 +22,7 @@ const NODES: usize = 16 << 20;
 /// What all images share.
 pub struct Common {
     /// Modules, frames and stacks.
-    pub ledger: Ledger,
+    pub catalog: Catalog,
     pub interner: Interner,
     pub bases: Bases,
     /// Who makes tables that targets wait for.
@@ -33,7 +34,7 @@ impl Common {
     /// Nothing is known yet.
     pub fn new(tables: Sender<Request>) -> Self {
         Self {
-            ledger: Ledger::default(),
+            catalog: Catalog::default(),
             interner: Interner::default(),
             bases: Bases::default(),
             tables,
@@ -59,11 +60,11 @@ struct Leaving {
 
 /// See the module.
 pub struct Image {
-    pub source: Arc<Source>,
+    pub source: Arc<ProcessFile>,
     pub id: ProcessId,
     pub name: OsString,
     layout: Layout,
-    places: Places,
+    addresses: AddressMap,
     modules: u32,
     stacks: FxHashMap<u32, StackId>,
     slots: Vec<Told>,
@@ -72,7 +73,7 @@ pub struct Image {
     ends: u64,
     counters: Counters,
     looked_ns: u64,
-    later: Later,
+    backlog: Backlog,
     begun: bool,
     /// Inherited samples are its own: whoever allocated them is gone.
     pub heir: bool,
@@ -82,13 +83,13 @@ pub struct Image {
 
 impl Image {
     /// An image whose samples lie as `layout` says.
-    pub fn new(source: Source, layout: Layout, id: ProcessId, name: OsString) -> Self {
+    pub fn new(source: ProcessFile, layout: Layout, id: ProcessId, name: OsString) -> Self {
         Self {
             source: Arc::new(source),
             id,
             name,
             layout,
-            places: Places::default(),
+            addresses: AddressMap::default(),
             modules: 0,
             stacks: FxHashMap::default(),
             slots: Vec::new(),
@@ -96,7 +97,7 @@ impl Image {
             ends: 0,
             counters: Counters::default(),
             looked_ns: 0,
-            later: Later::default(),
+            backlog: Backlog::default(),
             begun: false,
             heir: false,
             replaced: false,
@@ -105,11 +106,11 @@ impl Image {
 
     /// Tells what happened before `at_ns` since the last look. `last`: nobody writes any more, and all of it is told.
     pub fn look(&mut self, common: &mut Common, at_ns: u64, last: bool, each: &mut dyn FnMut(SampleEvent)) {
-        let mut later = std::mem::take(&mut self.later);
+        let mut backlog = std::mem::take(&mut self.backlog);
         let until_ns = if last { u64::MAX } else { at_ns };
-        later.tell(until_ns, each);
-        self.read(common, at_ns, last, &mut |event| later.pass(event, until_ns, each));
-        self.later = later;
+        backlog.tell(until_ns, each);
+        self.read(common, at_ns, last, &mut |event| backlog.pass(event, until_ns, each));
+        self.backlog = backlog;
     }
 
     fn read(&mut self, common: &mut Common, now_ns: u64, last: bool, each: &mut dyn FnMut(SampleEvent)) {
@@ -266,12 +267,12 @@ impl Image {
         pcs.clear();
         let found = self.layout.stack(source.shared(), number, &mut pcs);
         let id = match found {
-            Some(found) if common.ledger.stacks.len() < NODES => {
+            Some(found) if common.catalog.stacks.len() < NODES => {
                 let root = if found.cut { Stacks::CUT_ROOT } else { Stacks::ROOT };
                 pcs.iter().fold(root, |parent, &pc| {
-                    let Common { ledger, interner, .. } = common;
-                    let frame = self.places.frame(interner, ledger, self.id.0, found.generation, pc);
-                    ledger.stacks.push(parent, frame)
+                    let Common { catalog, interner, .. } = common;
+                    let frame = self.addresses.frame(interner, catalog, self.id.0, found.generation, pc);
+                    catalog.stacks.push(parent, frame)
                 })
             }
             _ => Stacks::ROOT,
@@ -287,8 +288,8 @@ impl Image {
             let index = self.modules;
             let mut module = self.source.module(self.id.0, index);
             module.base_svma = common.bases.of(&module, self.source.pid);
-            self.places.add(&mut common.interner, &mut common.ledger, &module);
-            tables::ask_if_wanted(&common.tables, &self.source, index, module);
+            self.addresses.add(&mut common.interner, &mut common.catalog, &module);
+            requests::ask_if_wanted(&common.tables, &self.source, index, module);
             self.modules += 1;
         }
     }

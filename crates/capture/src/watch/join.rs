@@ -1,8 +1,8 @@
 //! Finding the run directory of a program that runs.
 
 use super::WatchError;
-use crate::run::source::{Opened, Source};
-use crate::run::writer;
+use crate::rundir::owner;
+use crate::rundir::process_file::{Opened, ProcessFile};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -15,12 +15,13 @@ pub fn directory_of(pid: u32) -> Result<PathBuf, WatchError> {
     };
     // Its process file is mapped, whatever became of its environment. A mallow that looks at what others left, and has not
     // become the command yet, may have one mapped that was written by somebody with its pid.
-    let mapped = writer::own_files(pid).map_err(refused)?;
-    let written = |path: &&PathBuf| matches!(Source::open(path), Ok(Opened::Ready(file)) if file.is_written_by(pid));
+    let mapped = owner::own_files(pid).map_err(refused)?;
+    let written =
+        |path: &&PathBuf| matches!(ProcessFile::open(path), Ok(Opened::Ready(file)) if file.is_written_by(pid));
     if let Some(directory) = mapped.iter().filter(written).find_map(|path| run_directory(path)) {
         return Ok(directory);
     }
-    let told = writer::directory_told_to(pid).map_err(refused)?;
+    let told = owner::directory_told_to(pid).map_err(refused)?;
     told.filter(|path| path.join("control").is_file()).ok_or(WatchError::NotOurs(pid))
 }
 

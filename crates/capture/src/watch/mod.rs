@@ -6,22 +6,22 @@
 //! A look has a moment, and reports what was so at that moment. A target goes on while it is read, so what it did since
 //! then is seen in part; it waits for the next look.
 
+mod backlog;
 mod image;
 mod join;
-mod later;
 mod slots;
 #[cfg(test)]
 mod tests;
 
 use self::image::{Common, Image};
 use self::slots::Layout;
-use crate::run::directory::{self, About, about, monotonic_ns, tick_ns, tick_unix_ms};
-use crate::run::left;
-use crate::run::presence::Presence;
-use crate::run::source;
-use crate::run::tables;
-use crate::run::unreached::Unreached;
-use crate::run::writer::Writer;
+use crate::drain::requests;
+use crate::rundir::directory::{self, About, about, monotonic_ns, tick_ns, tick_unix_ms};
+use crate::rundir::leftovers;
+use crate::rundir::outsiders::Outsiders;
+use crate::rundir::owner::Owner;
+use crate::rundir::presence::Presence;
+use crate::rundir::process_file;
 use crate::wire::{self, Shared, control};
 use mallow_profile::{Lost, Process, ProcessId, Profile, SampleEvent};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -170,15 +170,15 @@ impl Watch {
     fn new(directory: &Path, live: bool) -> Result<Self, WatchError> {
         let failed = |error| WatchError::Directory { path: directory.to_owned(), error };
         let control = Control::open(directory)?;
-        let known = left::control(directory).map_err(failed)?;
-        if let Some(pid) = left::reader(directory, &known).filter(|&pid| pid != std::process::id()) {
+        let known = leftovers::control(directory).map_err(failed)?;
+        if let Some(pid) = leftovers::reader(directory, &known).filter(|&pid| pid != std::process::id()) {
             return Err(WatchError::Busy(pid));
         }
         let about = about(directory).map_err(failed)?;
         let (requests, wishes) = channel();
         let place = directory.to_owned();
         // It ends when the watch does, which has the other end of the channel.
-        std::thread::spawn(move || tables::serve(&wishes, &place));
+        std::thread::spawn(move || requests::serve(&wishes, &place));
         let profile =
             Profile { command: about.command.clone(), started_unix_ms: about.started_unix_ms, ..Profile::default() };
         Ok(Self {
@@ -252,7 +252,7 @@ impl Watch {
         }
         let duration_ms = now_ns.saturating_sub(self.about.started_ns) / 1_000_000;
         self.profile.duration_ms = duration_ms;
-        let unreached = Unreached::of(&self.control.shared).count();
+        let unreached = Outsiders::of(&self.control.shared).count();
         let failed = self.control.shared.get32(control::FAILED_PROCESSES).saturating_add(unreached);
         // An exec that failed takes its note back.
         if failed > self.failed {
@@ -289,17 +289,17 @@ impl Watch {
         self.exchange();
     }
 
-    /// Modules, frames and stacks are the profile's between looks, and the ledger's within.
+    /// Modules, frames and stacks are the profile's between looks, and the catalog's within.
     fn exchange(&mut self) {
-        let (profile, ledger) = (&mut self.profile, &mut self.common.ledger);
-        swap(&mut profile.modules, &mut ledger.modules);
-        swap(&mut profile.frames, &mut ledger.frames);
-        swap(&mut profile.stacks, &mut ledger.stacks);
+        let (profile, catalog) = (&mut self.profile, &mut self.common.catalog);
+        swap(&mut profile.modules, &mut catalog.modules);
+        swap(&mut profile.frames, &mut catalog.frames);
+        swap(&mut profile.stacks, &mut catalog.stacks);
     }
 
     /// Looks for new process files.
     fn discover(&mut self) {
-        for (name, source) in source::unseen(&self.directory, &self.seen) {
+        for (name, source) in process_file::unseen(&self.directory, &self.seen) {
             self.seen.insert(name.clone());
             let Some((source, layout)) = source.and_then(|source| Layout::of(&source).map(|layout| (source, layout)))
             else {
@@ -324,7 +324,7 @@ impl Watch {
     /// The images whose process is gone or has become another one; all, where nobody writes any more. The others inherit
     /// what their parents have left them, where those are gone.
     fn over(&mut self) -> Vec<ProcessId> {
-        let mut newest: FxHashMap<Writer, u64> = FxHashMap::default();
+        let mut newest: FxHashMap<Owner, u64> = FxHashMap::default();
         for image in &self.images {
             let Some(writer) = image.source.writer() else { continue };
             let start = newest.entry(writer).or_default();
@@ -346,7 +346,7 @@ impl Watch {
 
     /// Why programs that were executed cannot be sampled: they are out of reach. Each a clause.
     pub fn unreached(&self) -> Vec<String> {
-        Unreached::of(&self.control.shared).sentences()
+        Outsiders::of(&self.control.shared).sentences()
     }
 
     /// Removes the directory of a program that has ended, and was read to its end.

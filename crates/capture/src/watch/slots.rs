@@ -1,6 +1,6 @@
 //! The samples in one process file: slots, ends and stacks. Nothing in them is trusted.
 
-use crate::run::source::Source;
+use crate::rundir::process_file::ProcessFile;
 use crate::wire::{self, Shared, end, process, sampling, slot, stack};
 use mallow_profile::Family;
 use std::sync::atomic::{Ordering, fence};
@@ -81,7 +81,7 @@ pub struct Counters {
 
 impl Layout {
     /// The layout; None where there are no samples, or where it does not fit the file.
-    pub fn of(source: &Source) -> Option<Self> {
+    pub fn of(source: &ProcessFile) -> Option<Self> {
         let shared = source.shared();
         let at = usize::try_from(shared.get64(process::SAMPLING)).ok()?;
         let header = |field: usize| at.checked_add(field);

@@ -1,7 +1,7 @@
 //! A target played by the test: it writes a process file as `preload/base/wire.h` lays it out.
 
 use super::{Watch, WatchError};
-use crate::run::directory::{monotonic_ns, tick_ns};
+use crate::rundir::directory::{monotonic_ns, tick_ns};
 use crate::wire::{self, Shared, control, end, module, process, sampling, slot, stack};
 use mallow_profile::{Lost, SampleEvent};
 use std::fs::{self, File, OpenOptions};

@@ -4,7 +4,7 @@
 // Each test program uses a part of it.
 #![allow(dead_code)]
 
-use mallow_capture::table::{TableCache, build_id};
+use mallow_capture::tables::{TableCache, build_id};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;

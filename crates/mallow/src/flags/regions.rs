@@ -1,7 +1,7 @@
 //! Flags of commands that run programs with measured regions.
 
 use clap::Args;
-use mallow_capture::run::directory::Regions;
+use mallow_capture::rundir::directory::Regions;
 
 use super::filters::duration;
 

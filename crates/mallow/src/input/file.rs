@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow, bail};
-use mallow_capture::recording::{Chosen, ReadError, Reader};
+use mallow_capture::recording::{Choice, ReadError, Reader};
 use mallow_profile::Profile;
 use mallow_symbols::Summary;
 
@@ -47,7 +47,7 @@ fn may_be_foreign(error: &ReadError) -> bool {
 }
 
 /// The blocks that the flags select.
-pub fn select(path: &Path, reader: &mut Reader, profile: Profile, flags: &FilterFlags) -> Result<(Profile, Chosen)> {
+pub fn select(path: &Path, reader: &mut Reader, profile: Profile, flags: &FilterFlags) -> Result<(Profile, Choice)> {
     let selection = filters::selection(flags, &profile)?;
     let waiting = Waiting::of("filtering");
     let mut show = |progress| waiting.show(progress);

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use mallow_capture::recording::{Chosen, PackError, ReadError, Reader, Source};
+use mallow_capture::recording::{Choice, PackError, ReadError, Reader, Source};
 use mallow_profile::{Event, Module, Moment, Profile, Word};
 use mallow_report::analysis::{Measure, Narrowed, narrow};
 use mallow_symbols::{
@@ -36,7 +36,7 @@ pub struct Recording {
     /// The file that it was read from.
     path: PathBuf,
     /// Where its events are; None for one that was not read from a file, and for profiles of other tools.
-    events: Option<RefCell<(Reader, Chosen)>>,
+    events: Option<RefCell<(Reader, Choice)>>,
     /// What it carries so that it can be read on another machine.
     embedded: Embedded,
 }
@@ -129,7 +129,7 @@ impl Recording {
                 let (profile, chosen) = match flags.selects() {
                     true => file::select(path, &mut reader, profile, flags)?,
                     false => {
-                        let all = Chosen::all(&profile);
+                        let all = Choice::all(&profile);
                         (profile, all)
                     }
                 };

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use mallow_capture::sight::{self, Chain, Finding, Status, Step};
+use mallow_capture::preflight::{self, Chain, Finding, Status, Step};
 use mallow_symbols::{Found, survey};
 use serde::Serialize;
 
@@ -61,7 +61,7 @@ pub fn run(flags: &DoctorFlags) -> Result<ExitCode> {
         verdict: "",
         command: flags.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         files: files(&chain),
-        machine: sight::machine().into_iter().map(Check::from).collect(),
+        machine: preflight::machine().into_iter().map(Check::from).collect(),
         program: program(&chain).into_iter().map(Check::from).collect(),
     };
     let worst = diagnosis.worst();
@@ -88,7 +88,7 @@ fn files(chain: &Chain) -> Vec<String> {
 }
 
 fn program(chain: &Chain) -> Vec<Finding> {
-    let mut all = sight::command(chain);
+    let mut all = preflight::command(chain);
     if let Some((word, error)) = &chain.missing {
         let found = format!("{}: {}", word.display(), refusal(error));
         all.push(Finding { check: "command", status: Status::Fails, found, remedy: None });

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use mallow_capture::recording::Progress;
-use mallow_capture::run::directory::unix_ms;
+use mallow_capture::rundir::directory::unix_ms;
 use mallow_report::analysis::Which;
 use mallow_report::analysis::sampled::snapshot;
 

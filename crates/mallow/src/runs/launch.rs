@@ -5,9 +5,9 @@ use std::io::{Error, ErrorKind};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use mallow_capture::run::session::RunError;
-use mallow_capture::run::unreached::WITHOUT;
-use mallow_capture::sight::{self, Chain};
+use mallow_capture::session::RunError;
+use mallow_capture::rundir::outsiders::WITHOUT;
+use mallow_capture::preflight::{self, Chain};
 
 use crate::output::text::units::of;
 use crate::output::{exit, stdio};
@@ -86,7 +86,7 @@ pub fn warn(command: &[OsString], sight: &Sight<'_>) {
     if sight.command < chain.programs().count().max(1) && failed == 0 {
         let program = command.first().map(OsString::as_os_str).unwrap_or_default();
         let name = program.to_string_lossy();
-        match (sight::why(&chain), seen) {
+        match (preflight::why(&chain), seen) {
             (Some(why), 0) => stdio::say(&format!("nothing was recorded: {why}")),
             (Some(why), _) if sight.command > 0 => {
                 let last = chain.programs().last().map_or(name, |program| program.to_string_lossy());

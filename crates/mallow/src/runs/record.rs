@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mallow_capture::recording::Writer;
-use mallow_capture::run::directory::{Mode, Settings};
-use mallow_capture::run::session::{self, Recorded, Recording, Tick};
+use mallow_capture::rundir::directory::{Mode, Settings};
+use mallow_capture::session::{self, Recorded, Recording, Tick};
 use mallow_symbols::symbolize_jit_all;
 
 use super::launch::{self, Sight};

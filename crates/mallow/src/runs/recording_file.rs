@@ -7,8 +7,8 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use mallow_capture::accounts::Options;
 use mallow_capture::recording::Writer;
-use mallow_capture::replay::Options;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::output::destination;

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use mallow_capture::run::directory::unix_ms;
-use mallow_capture::run::left::{LeftBehind, files_elsewhere, left_behind};
-use mallow_capture::run::recover::recover;
+use mallow_capture::rundir::directory::unix_ms;
+use mallow_capture::rundir::leftovers::{Leftover, files_elsewhere, leftovers};
+use mallow_capture::session::recover;
 use mallow_capture::watch::{Control, Watch};
 use mallow_report::analysis::Which;
 use serde::Serialize;
@@ -102,7 +102,7 @@ struct Row {
 }
 
 impl Row {
-    fn of(left: &LeftBehind) -> Self {
+    fn of(left: &Leftover) -> Self {
         Self {
             directory: left.path.to_string_lossy().into_owned(),
             command: left.about.command.clone(),
@@ -122,8 +122,8 @@ fn list(flags: &RecoverFlags) -> Result<ExitCode> {
         );
     }
     // A program that goes on was left by nobody: mallow watch joins it. What ended by itself goes with the next mallow run.
-    let was_left = |left: &&LeftBehind| !left.sampled || (left.still_running == 0 && !left.in_order);
-    let rows: Vec<Row> = left_behind().iter().filter(was_left).map(Row::of).collect();
+    let was_left = |left: &&Leftover| !left.sampled || (left.still_running == 0 && !left.in_order);
+    let rows: Vec<Row> = leftovers().iter().filter(was_left).map(Row::of).collect();
     if flags.view.json {
         // SIGTERM is how services are stopped: nobody left behind what a signal ended.
         let (ended_by_signal, left_behind): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.sampled);

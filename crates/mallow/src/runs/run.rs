@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use mallow_capture::run::directory::Mode;
-use mallow_capture::run::session;
+use mallow_capture::rundir::directory::Mode;
+use mallow_capture::session;
 
 use super::launch;
 use crate::flags::RunFlags;

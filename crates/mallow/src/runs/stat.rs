@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use mallow_capture::run::directory::Mode;
-use mallow_capture::run::results::{Kind, RegionResult};
-use mallow_capture::run::session;
+use mallow_capture::rundir::directory::Mode;
+use mallow_capture::rundir::results::{Kind, RegionResult};
+use mallow_capture::session;
 use mallow_report::analysis::{RegionKind, RegionRow, Stat, StatProcess, custom_allocators};
 
 use super::launch::{self, Sight};

@@ -1,6 +1,6 @@
 //! Recordings of simulated programs: whole, cut, damaged, and on a full disk.
 
-mod embedded;
+mod attachments;
 mod regions;
 mod selections;
 mod story;
@@ -44,8 +44,8 @@ fn recorded(steps: usize) -> (Profile, Vec<u8>) {
     profile.frames[1].lines =
         vec![Line { function: f, file: Some(file), line: 7 }, Line { function: file, file: None, line: 0 }];
     profile.frames[3].lines = vec![Line { function: f, file: None, line: 1 }];
-    profile.names = Some(embedded::names());
-    let bytes = writer.unwrap().finish_with(&profile, &mut embedded::sources().into_iter()).unwrap();
+    profile.names = Some(attachments::names());
+    let bytes = writer.unwrap().finish_with(&profile, &mut attachments::sources().into_iter()).unwrap();
     (profile, bytes)
 }
 
@@ -63,7 +63,7 @@ fn reader(bytes: &[u8]) -> Result<Reader<Cursor<&[u8]>>, ReadError> {
 fn events(bytes: &[u8]) -> Result<Vec<(Moment, Event)>, ReadError> {
     let (mut reader, profile) = Reader::new(Cursor::new(bytes), &mut |_| {})?;
     let mut all = Vec::new();
-    reader.visit(&mut Chosen::all(&profile), &mut |_| {}, |at, event| all.push((at, event)))?;
+    reader.visit(&mut Choice::all(&profile), &mut |_| {}, |at, event| all.push((at, event)))?;
     Ok(all)
 }
 
@@ -131,7 +131,7 @@ fn events_are_visited_up_to_a_cut_again_and_again() {
     let (_, bytes) = recorded(3000);
     let all = events(&bytes).unwrap();
     let (mut reader, profile) = Reader::new(Cursor::new(&bytes), &mut |_| {}).unwrap();
-    let mut chosen = Chosen::all(&profile);
+    let mut chosen = Choice::all(&profile);
     for _ in 0..2 {
         let (mut visited, mut seen) = (Vec::new(), Vec::new());
         reader.visit(&mut chosen, &mut |progress| seen.push(progress), |at, event| visited.push((at, event))).unwrap();

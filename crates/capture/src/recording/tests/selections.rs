@@ -250,7 +250,7 @@ fn ask(bytes: &[u8], selection: &Selection) {
         Ok(selected) => vec![selected],
         Err(error) => return assert!(!error.to_string().contains('\n')),
     };
-    parts.push((whole.clone(), Chosen::all(&whole)));
+    parts.push((whole.clone(), Choice::all(&whole)));
     for (profile, mut chosen) in parts {
         assert!(profile.sites.iter().all(|site| (site.process.0 as usize) < profile.processes.len()));
         assert!(profile.totals.allocations <= told.as_ref().map_or(u64::MAX, |&all| all.max(whole.totals.allocations)));

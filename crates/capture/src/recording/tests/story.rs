@@ -109,8 +109,8 @@ pub fn tell(steps: &[Step], close: bool, events: u64) -> Story {
         teller.ledger.add_thread(thread % PROCESSES, 1000 + thread);
     }
     let frame = |address| Frame { module: None, address, exact: false, lines: Vec::new() };
-    teller.ledger.frames = (0..PLACES).map(|place| frame(place.into())).collect();
-    teller.stacks = (0..PLACES).map(|place| teller.ledger.stacks.push(Stacks::ROOT, FrameId(place))).collect();
+    teller.ledger.catalog.frames = (0..PLACES).map(|place| frame(place.into())).collect();
+    teller.stacks = (0..PLACES).map(|place| teller.ledger.catalog.stacks.push(Stacks::ROOT, FrameId(place))).collect();
     steps.iter().for_each(|step| teller.step(step));
     let last = teller.story.events.iter().map(|(at, _)| at.ms).fold(u64::from(PROCESSES) - 1, u64::max);
     for process in 0..PROCESSES {

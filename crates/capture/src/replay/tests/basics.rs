@@ -155,7 +155,7 @@ fn nonsense_is_counted_and_passed_over() {
     words(&mut replay, 0, 0, Tape::default().alloc_wide(0x50, 1 << 60, 0)); // absurd size
     words(&mut replay, 0, 0, Tape::default().stack(4000, &[1; 200]));
     words(&mut replay, 9, 0, Tape::default().alloc(0, 0x50, 1, 0)); // no such process
-    words(&mut replay, 0, 0, Tape(vec![16 << 56 | 0x60])); // half a record
+    words(&mut replay, 0, 0, Tape(vec![record::head(record::OP_ALLOC, 0, 0x60)])); // half a record
     let p = profile(replay);
     assert_eq!(p.ending.damaged, 8);
     assert_eq!((p.totals.allocations, p.totals.leaked), (3, 3));

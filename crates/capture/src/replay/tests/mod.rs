@@ -5,8 +5,10 @@ mod patterns;
 pub mod simulator;
 mod threads;
 
-pub use super::{End, EventSink, Ledger, Options, Replay};
+pub use super::{End, Replay};
+pub use crate::accounts::{EventSink, Ledger, Options};
 use crate::chunk::{Chunk, ModuleStart, ProcessStart};
+use crate::wire::record;
 pub use mallow_profile::{Block, Call, Event, Moment};
 use mallow_profile::{Profile, Site, StackId};
 use std::io;
@@ -17,32 +19,36 @@ pub struct Tape(pub Vec<u64>);
 
 impl Tape {
     fn word(mut self, op: u64, flags: u64, argument: u64) -> Self {
-        self.0.push(op << 56 | flags << 48 | argument);
+        self.0.push(record::head(op, flags, argument));
         self
     }
 
     pub fn time(self, ms: u64) -> Self {
-        self.word(2, 0, ms)
+        self.word(record::OP_TIME, 0, ms)
     }
 
     pub fn order(self, number: u64) -> Self {
-        self.word(12, 0, number)
+        self.word(record::OP_ORDER, 0, number)
     }
 
     pub fn region(self, number: u64, end: bool, this_thread: bool) -> Self {
-        self.word(13, if this_thread { 8 } else { 0 }, number << 1 | u64::from(end))
+        self.word(
+            record::OP_REGION,
+            if this_thread { record::FLAG_THIS_THREAD } else { 0 },
+            number << 1 | u64::from(end),
+        )
     }
 
     pub fn thread(self, tid: u64) -> Self {
-        self.word(3, 0, tid)
+        self.word(record::OP_THREAD, 0, tid)
     }
 
     pub fn generation(self, generation: u64) -> Self {
-        self.word(4, 0, generation)
+        self.word(record::OP_GENERATION, 0, generation)
     }
 
     pub fn lost(self, events: u64) -> Self {
-        self.word(5, 0, events)
+        self.word(record::OP_LOST, 0, events)
     }
 
     pub fn stack(self, keep: u64, pcs: &[u64]) -> Self {
@@ -50,47 +56,47 @@ impl Tape {
     }
 
     pub fn stack_flags(self, flags: u64, keep: u64, pcs: &[u64]) -> Self {
-        let mut tape = self.word(6, flags, keep << 32 | pcs.len() as u64);
+        let mut tape = self.word(record::OP_STACK, flags, keep << 32 | pcs.len() as u64);
         tape.0.extend(pcs);
         tape
     }
 
     pub fn alloc(self, family: u64, address: u64, size: u64, stack: u64) -> Self {
-        let mut tape = self.word(16 + family, 0, address);
-        tape.0.push(size << 24 | stack);
+        let mut tape = self.word(record::OP_ALLOC + family, 0, address);
+        tape.0.push(size << record::STACK_BITS | stack);
         tape
     }
 
     pub fn alloc_wide(self, address: u64, size: u64, stack: u64) -> Self {
-        let mut tape = self.word(16, 1, address);
+        let mut tape = self.word(record::OP_ALLOC, record::FLAG_WIDE_SIZE, address);
         tape.0.extend([size, stack]);
         tape
     }
 
     pub fn alloc_same(self, family: u64, address: u64) -> Self {
-        self.word(16 + family, 16, address)
+        self.word(record::OP_ALLOC + family, record::FLAG_SAME, address)
     }
 
     pub fn free(self, address: u64) -> Self {
-        self.word(7, 0, address)
+        self.word(record::OP_FREE, 0, address)
     }
 
     pub fn begin(self, address: u64) -> Self {
-        self.word(8, 0, address)
+        self.word(record::OP_REALLOC_BEGIN, 0, address)
     }
 
     pub fn done(self, address: u64, size: u64, stack: u64) -> Self {
-        let mut tape = self.word(9, 0, address);
-        tape.0.push(size << 24 | stack);
+        let mut tape = self.word(record::OP_REALLOC_DONE, 0, address);
+        tape.0.push(size << record::STACK_BITS | stack);
         tape
     }
 
     pub fn freed(self) -> Self {
-        self.word(10, 0, 0)
+        self.word(record::OP_REALLOC_FREED, 0, 0)
     }
 
     pub fn failed(self) -> Self {
-        self.word(11, 0, 0)
+        self.word(record::OP_REALLOC_FAILED, 0, 0)
     }
 }
 

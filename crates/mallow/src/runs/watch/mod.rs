@@ -14,8 +14,9 @@ use std::process::{Child, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use mallow_capture::run::directory::{Mode, PERIOD};
-use mallow_capture::run::{session as runs, signals as command_signals};
+use mallow_capture::launch::signals as command_signals;
+use mallow_capture::rundir::directory::{Mode, PERIOD};
+use mallow_capture::session as runs;
 use mallow_capture::watch::{Control, Watch, directory_of};
 use mallow_report::analysis::sampled::snapshot;
 use mallow_report::analysis::{Watched, Which};

@@ -1,0 +1,331 @@
+//! The books: everything a profile is made of, and the one place where events become sums.
+//!
+//! The replay fills it from rings, the recording's reader from event blocks; both post the same operations.
+//!
+//! The state of every site at the peak is kept without touching all sites when a peak is set. Peaks have generations;
+//! a site whose snapshot is older than the current generation has not changed since that peak was set, so its live
+//! counts still are its counts at the peak, and the next event of the site takes the snapshot before it changes them.
+//! The end of its process takes the last one: where a peak is set after that, nothing of the site was live then.
+
+use super::catalog::Catalog;
+use super::patterns::{Release, Tracker};
+use crate::prefetch::prefetch;
+use mallow_profile::{Block, Call, Ending, Moment, Process, ProcessId, Profile, Site, StackId, Strings, Thread};
+
+/// What else is kept of a process while it is counted.
+#[derive(Clone, Debug, Default)]
+struct Running {
+    /// Blocks that went without a call of free.
+    unseen_frees: u64,
+    sites: Vec<u32>,
+    live_bytes: u64,
+    ended: bool,
+}
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    /// What sites refer to.
+    pub catalog: Catalog,
+    /// Threads of all processes.
+    pub threads: Vec<Thread>,
+    /// Processes. Their totals are made at the end.
+    pub processes: Vec<Process>,
+    /// Sites. The `peak` of one is valid if its snapshot is, see the module's text.
+    pub sites: Vec<Site>,
+    tracker: Tracker,
+    running: Vec<Running>,
+    snapshots: Vec<u64>,
+    last_allocation: Vec<u64>,
+    sequence: u64,
+    frees: u64,
+    live_bytes: u64,
+    peak_bytes: u64,
+    peak_ms: u64,
+    peak_generation: u64,
+}
+
+impl Ledger {
+    /// New books for the same processes, threads and sites, to count some of their events again. Modules, frames and
+    /// stacks stay with the profile.
+    pub fn again(profile: &Profile) -> Self {
+        let mut ledger = Self::default();
+        for process in &profile.processes {
+            ledger.add_process(Process {
+                threads: 0,
+                totals: Default::default(),
+                own_peak_bytes: 0,
+                own_peak_ms: 0,
+                families: Default::default(),
+                foreign_frees: 0,
+                ..process.clone()
+            });
+        }
+        for thread in &profile.threads {
+            ledger.add_thread(thread.process.0, thread.tid);
+        }
+        for site in &profile.sites {
+            ledger.add_site(site.process.0, site.stack);
+        }
+        ledger
+    }
+
+    /// Adds a process and returns its number.
+    pub fn add_process(&mut self, process: Process) -> u32 {
+        self.processes.push(process);
+        self.running.push(Running::default());
+        (self.processes.len() - 1) as u32
+    }
+
+    /// Adds a thread to a process and returns its index. Precondition: the process exists.
+    pub fn add_thread(&mut self, process: u32, tid: u32) -> u32 {
+        self.threads.push(Thread { process: ProcessId(process), tid });
+        self.last_allocation.push(u64::MAX);
+        self.processes[process as usize].threads += 1;
+        (self.threads.len() - 1) as u32
+    }
+
+    /// Adds a site that is not there yet and returns its index. Precondition: the process exists.
+    pub fn add_site(&mut self, process: u32, stack: StackId) -> u32 {
+        let site = self.sites.len() as u32;
+        self.sites.push(Site {
+            process: ProcessId(process),
+            stack,
+            counts: Default::default(),
+            patterns: Default::default(),
+            leaked_oldest_ms: 0,
+            leaked_youngest_ms: 0,
+        });
+        self.snapshots.push(self.peak_generation);
+        self.running[process as usize].sites.push(site);
+        site
+    }
+
+    /// Posts an allocation. Precondition, here and below: process, thread and site exist and belong together.
+    #[inline]
+    pub fn allocate(&mut self, at: Moment, call: Call) -> Block {
+        let block = self.count_allocation(at, call);
+        self.tracker.allocated(at, &block);
+        block
+    }
+
+    #[inline]
+    fn count_allocation(&mut self, at: Moment, call: Call) -> Block {
+        let thread = Block::thread_mark(at.thread);
+        let block = Block { sequence: self.sequence, site: call.site, size: call.size, ms: at.ms, thread };
+        self.sequence += 1;
+        self.last_allocation[at.thread as usize] = block.sequence;
+
+        self.snapshot(call.site);
+        let counts = &mut self.sites[call.site as usize].counts;
+        counts.allocations += 1;
+        counts.allocated_bytes = counts.allocated_bytes.saturating_add(call.size);
+
+        let process = &mut self.processes[at.process as usize];
+        let calls = &mut process.families.calls[call.family as usize];
+        calls.0 += 1;
+        calls.1 = calls.1.saturating_add(call.size);
+        let running = &mut self.running[at.process as usize];
+        running.live_bytes = running.live_bytes.saturating_add(call.size);
+        if running.live_bytes > process.own_peak_bytes {
+            process.own_peak_bytes = running.live_bytes;
+            process.own_peak_ms = at.ms;
+        }
+        self.live_bytes = self.live_bytes.saturating_add(call.size);
+        if self.live_bytes > self.peak_bytes {
+            self.peak_bytes = self.live_bytes;
+            self.peak_ms = at.ms;
+            self.peak_generation += 1;
+        }
+        block
+    }
+
+    /// Passes over an allocation that is not counted. It has its number, and what is temporary stays so.
+    #[inline]
+    pub fn pass(&mut self, at: Moment) {
+        self.last_allocation[at.thread as usize] = self.sequence;
+        self.sequence += 1;
+        self.tracker.passed(at);
+    }
+
+    /// Posts a call of free; None is a block that was not seen allocated.
+    #[inline]
+    pub fn free(&mut self, at: Moment, block: Option<&Block>) {
+        let process = &mut self.processes[at.process as usize];
+        process.families.frees += 1;
+        process.foreign_frees += u64::from(block.is_none());
+        self.frees += 1;
+        if let Some(block) = block {
+            self.release(at, block, Release::Free);
+        }
+    }
+
+    /// Posts a realloc to size 0 that freed.
+    pub fn realloc_free(&mut self, at: Moment, block: Option<&Block>) {
+        self.realloc_released(at, block, Release::Free);
+    }
+
+    /// Posts the release of a block whose free was not seen: its address was handed out again. If the call of free comes
+    /// at another time, when it fits no block, the two are one free.
+    pub fn unseen_free(&mut self, at: Moment, block: &Block) {
+        self.running[at.process as usize].unseen_frees += 1;
+        self.release(at, block, Release::Unseen);
+    }
+
+    /// Posts a realloc that succeeded.
+    pub fn reallocate(&mut self, at: Moment, old: Option<&Block>, call: Call, moved: bool) -> Block {
+        self.realloc_released(at, old, Release::Realloc);
+        let block = self.count_reallocation(at, call, moved);
+        self.tracker.reallocated(at, old, &block, moved);
+        block
+    }
+
+    /// Posts the second half of a realloc that succeeded: the old block is not counted.
+    pub fn reallocated(&mut self, at: Moment, call: Call, moved: bool) -> Block {
+        let block = self.count_reallocation(at, call, moved);
+        self.tracker.reallocated(at, None, &block, moved);
+        block
+    }
+
+    fn count_reallocation(&mut self, at: Moment, call: Call, moved: bool) -> Block {
+        let block = self.count_allocation(at, call);
+        let families = &mut self.processes[at.process as usize].families;
+        let counts = &mut self.sites[call.site as usize].counts;
+        if moved {
+            families.reallocs_moved += 1;
+            counts.reallocs_moved += 1;
+        } else {
+            families.reallocs_in_place += 1;
+            counts.reallocs_in_place += 1;
+        }
+        block
+    }
+
+    fn realloc_released(&mut self, at: Moment, old: Option<&Block>, why: Release) {
+        let process = &mut self.processes[at.process as usize];
+        process.families.realloc_frees += 1;
+        process.foreign_frees += u64::from(old.is_none());
+        self.frees += 1;
+        if let Some(block) = old {
+            self.release(at, block, why);
+        }
+    }
+
+    /// Temporary is what the allocating thread frees itself: whether another thread's free came before the next
+    /// allocation of this one is not something that the rings could tell twice in the same way.
+    #[inline]
+    fn release(&mut self, at: Moment, block: &Block, why: Release) {
+        self.snapshot(block.site);
+        let counts = &mut self.sites[block.site as usize].counts;
+        counts.frees += 1;
+        counts.freed_bytes = counts.freed_bytes.saturating_add(block.size);
+        if self.last_allocation[at.thread as usize] == block.sequence {
+            counts.temporary += 1;
+            counts.temporary_bytes = counts.temporary_bytes.saturating_add(block.size);
+        }
+        let running = &mut self.running[at.process as usize];
+        running.live_bytes = running.live_bytes.saturating_sub(block.size);
+        self.live_bytes = self.live_bytes.saturating_sub(block.size);
+        self.tracker.released(at, block, why, self.processes[at.process as usize].start_ms);
+    }
+
+    /// Asks for the memory that the next event of a site needs.
+    #[inline]
+    pub fn prefetch(&self, site: u32) {
+        let site = site as usize;
+        prefetch(&self.sites, site);
+        prefetch(&self.snapshots, site);
+        self.tracker.prefetch(site);
+    }
+
+    #[inline]
+    fn snapshot(&mut self, site: u32) {
+        let snapshot = &mut self.snapshots[site as usize];
+        if *snapshot < self.peak_generation {
+            *snapshot = self.peak_generation;
+            let counts = &mut self.sites[site as usize].counts;
+            counts.peak = counts.allocations.wrapping_sub(counts.frees);
+            counts.peak_bytes = counts.allocated_bytes.wrapping_sub(counts.freed_bytes);
+        }
+    }
+
+    /// Ends a process: what is still live leaked.
+    pub fn end_process(&mut self, process: u32, ms: u64, live: impl Iterator<Item = Block>) {
+        let running = &mut self.running[process as usize];
+        if running.ended {
+            return;
+        }
+        running.ended = true;
+        self.live_bytes = self.live_bytes.saturating_sub(running.live_bytes);
+        running.live_bytes = 0;
+        let ended = &mut self.processes[process as usize];
+        ended.end_ms = ms;
+        let start_ms = ended.start_ms;
+        ended.foreign_frees = ended.foreign_frees.saturating_sub(running.unseen_frees);
+        for site in std::mem::take(&mut running.sites) {
+            self.snapshot(site);
+        }
+        for block in live {
+            self.tracker.leaked(&block, ms, start_ms);
+            let site = &mut self.sites[block.site as usize];
+            if site.counts.leaked == 0 {
+                site.leaked_oldest_ms = block.ms;
+                site.leaked_youngest_ms = block.ms;
+            }
+            site.counts.leaked += 1;
+            site.counts.leaked_bytes = site.counts.leaked_bytes.saturating_add(block.size);
+            site.leaked_oldest_ms = site.leaked_oldest_ms.min(block.ms);
+            site.leaked_youngest_ms = site.leaked_youngest_ms.max(block.ms);
+        }
+    }
+
+    /// Allocations so far; the next one's sequence number.
+    pub fn allocations(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Frees so far, foreign ones included.
+    pub fn frees(&self) -> u64 {
+        self.frees
+    }
+
+    /// Requested bytes that are live now, over all processes.
+    pub fn live_bytes(&self) -> u64 {
+        self.live_bytes
+    }
+
+    /// The highest `live_bytes` so far.
+    pub fn peak_bytes(&self) -> u64 {
+        self.peak_bytes
+    }
+
+    /// Closes the books. Precondition: all processes have ended.
+    pub fn close(mut self) -> Profile {
+        self.tracker.close(&mut self.sites);
+        for (site, snapshot) in self.sites.iter_mut().zip(&self.snapshots) {
+            if *snapshot < self.peak_generation {
+                (site.counts.peak, site.counts.peak_bytes) = (0, 0);
+            }
+            self.processes[site.process.0 as usize].totals += site.counts;
+        }
+        let mut profile = Profile {
+            ending: Ending {
+                lost: self.processes.iter().fold(0, |sum, p| sum.saturating_add(p.lost)),
+                ..Ending::default()
+            },
+            peak_ms: self.peak_ms,
+            strings: Strings::default(),
+            modules: self.catalog.modules,
+            frames: self.catalog.frames,
+            stacks: self.catalog.stacks,
+            processes: self.processes,
+            threads: self.threads,
+            sites: self.sites,
+            ..Profile::default()
+        };
+        for process in &profile.processes {
+            profile.totals += process.totals;
+        }
+        profile
+    }
+}

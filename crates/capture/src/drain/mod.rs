@@ -1,0 +1,5 @@
+//! Emptying rings while a command runs: into the spool, with the tables that targets wait for.
+
+pub mod requests;
+pub mod rings;
+pub mod spool;

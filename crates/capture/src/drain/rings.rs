@@ -1,0 +1,298 @@
+//! The drain: empties the rings of all processes into the spool, keeps the clock that they read, and notices processes
+//! and modules that come and go. It must never be slow: threads wait for it.
+
+use super::requests::{self, Request};
+use super::spool::SpoolWriter;
+use crate::chunk::Chunk;
+use crate::rundir::directory::RunDirectory;
+use crate::rundir::owner::Owner;
+use crate::rundir::process_file::{self, ProcessFile};
+use crate::tables::supply::Bases;
+use crate::wire::control;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::ffi::OsString;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+/// What others may know of a drain while it works.
+#[derive(Default)]
+pub struct Shown {
+    /// Bytes of whole chunks in the spool.
+    pub spooled: AtomicU64,
+    /// Processes seen.
+    pub processes: AtomicU32,
+    /// Processes that have not ended.
+    pub running: AtomicU32,
+    /// Set by others: read what is left, then end.
+    pub finish: AtomicBool,
+    /// Set by others once the drain has ended: nothing more comes into the spool.
+    pub drained: AtomicBool,
+    /// Set by others: replay no more.
+    pub stop: AtomicBool,
+    /// Bytes of the spool that were replayed: set by the replay.
+    pub replayed: AtomicU64,
+}
+
+/// How far the replay may lag behind, in bytes of spool, before targets are made to wait.
+const LAG_MOST: u64 = 4 << 30;
+/// How often the drain looks while events come, and when they have not for a while.
+const BUSY_SLEEP: Duration = Duration::from_millis(1);
+const IDLE_SLEEP: Duration = Duration::from_millis(5);
+/// From what filling of the fullest ring on the drain does not sleep at all.
+const BUSY_PERCENT: u64 = 20;
+/// How often it looks which processes and threads have ended.
+const CENSUS: Duration = Duration::from_millis(50);
+
+struct Image {
+    source: Arc<ProcessFile>,
+    number: u32,
+    name: OsString,
+    modules: u32,
+    /// Position up to which each ring was spooled.
+    tails: Vec<u64>,
+    heads: Vec<u64>,
+}
+
+/// See the module.
+pub struct Drain<'a> {
+    run: &'a RunDirectory,
+    shown: &'a Shown,
+    spool: SpoolWriter,
+    tables: Sender<Request>,
+    began_ns: u64,
+    images: Vec<Image>,
+    seen: FxHashSet<OsString>,
+    numbers: u32,
+    bases: Bases,
+    /// Rounds that have to follow the last pass that found something.
+    unsettled: u32,
+}
+
+impl<'a> Drain<'a> {
+    /// A drain of `run` that writes to `spool` and sends requests for tables to `tables`.
+    pub fn new(
+        run: &'a RunDirectory,
+        shown: &'a Shown,
+        spool: SpoolWriter,
+        tables: Sender<Request>,
+        began_ns: u64,
+    ) -> Self {
+        Self {
+            run,
+            shown,
+            spool,
+            tables,
+            began_ns,
+            images: Vec::new(),
+            seen: FxHashSet::default(),
+            numbers: 0,
+            bases: Bases::default(),
+            unsettled: 0,
+        }
+    }
+
+    /// Works until `Shown::finish` is set and everything is read. An error is the spool's: the recording ends there.
+    pub fn work(mut self) -> io::Result<()> {
+        let result = self.watch();
+        self.run.end();
+        let finished = result.and_then(|()| self.finish());
+        for image in &self.images {
+            image.source.close();
+        }
+        finished
+    }
+
+    fn watch(&mut self) -> io::Result<()> {
+        let control = self.run.control();
+        let mut last_bell = u32::MAX;
+        let mut last_census = Instant::now();
+        let mut idle = 0u32;
+        while !self.shown.finish.load(Ordering::Acquire) {
+            control.set64(control::EPOCH, self.run.elapsed_ms());
+            let bell = control.get32(control::DOORBELL);
+            if bell != last_bell {
+                last_bell = bell;
+                self.discover();
+            }
+            if last_census.elapsed() >= CENSUS {
+                last_census = Instant::now();
+                self.census()?;
+            }
+            let fullest = self.pass()?;
+            idle = if fullest == 0 { idle.saturating_add(1) } else { 0 };
+            let lag = self.spool.written().saturating_sub(self.shown.replayed.load(Ordering::Relaxed));
+            if lag > LAG_MOST {
+                std::thread::sleep(Duration::from_millis(50));
+            } else if fullest < BUSY_PERCENT {
+                control.set32(control::ASLEEP, 1);
+                control.futex_wait(control::DOORBELL, bell, if idle > 50 { IDLE_SLEEP } else { BUSY_SLEEP });
+                control.set32(control::ASLEEP, 0);
+            }
+        }
+        Ok(())
+    }
+
+    /// The command has ended: reads what is left until nothing comes any more.
+    fn finish(&mut self) -> io::Result<()> {
+        self.discover();
+        let mut quiet = 0;
+        // Processes that live on see the end at their next event. One that never stops is left after a while.
+        for _ in 0..1000 {
+            quiet = if self.pass()? == 0 { quiet + 1 } else { 0 };
+            if quiet == 3 {
+                break;
+            }
+        }
+        let ms = self.run.elapsed_ms();
+        for image in std::mem::take(&mut self.images) {
+            self.end(image, ms)?;
+        }
+        Ok(())
+    }
+
+    /// Looks for new process files.
+    fn discover(&mut self) {
+        for (name, source) in process_file::unseen(self.run.path(), &self.seen) {
+            self.seen.insert(name.clone());
+            let Some(source) = source else { continue };
+            let number = self.numbers;
+            self.numbers += 1;
+            let process = source.process(number, self.began_ns);
+            // A spool that takes no more shows at the next pass, with the words that it lacks.
+            if self.append(&Chunk::Process(process)).is_err() {
+                continue;
+            }
+            self.shown.processes.fetch_add(1, Ordering::Relaxed);
+            self.shown.running.fetch_add(1, Ordering::Relaxed);
+            self.images.push(Image {
+                source: Arc::new(source),
+                number,
+                name,
+                modules: 0,
+                tails: Vec::new(),
+                heads: Vec::new(),
+            });
+        }
+    }
+
+    /// Ends the images whose process is gone or has become another image.
+    fn census(&mut self) -> io::Result<()> {
+        let (alive, mut over): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.images).into_iter().partition(|image| image.source.alive());
+        // By their starts: a serial number is free again once its image is done with. And by process: a pid may be that of
+        // several, each in a namespace of its own.
+        let mut newest: FxHashMap<Owner, u64> = FxHashMap::default();
+        for image in &alive {
+            let Some(writer) = image.source.writer() else { continue };
+            let start = newest.entry(writer).or_default();
+            *start = (*start).max(image.source.start_ns());
+        }
+        for image in alive {
+            let newest = image.source.writer().and_then(|writer| newest.get(&writer));
+            let replaced = newest.is_some_and(|&newest| newest > image.source.start_ns());
+            if replaced { &mut over } else { &mut self.images }.push(image);
+        }
+        for image in &self.images {
+            if image.source.threads() > 4 {
+                image.source.reclaim();
+            }
+        }
+        let ms = self.run.elapsed_ms();
+        for mut image in over {
+            // Nobody writes it any more: what it holds now is all.
+            self.read(&mut image)?;
+            self.end(image, ms)?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, image: Image, ms: u64) -> io::Result<()> {
+        let lost = image.source.lost();
+        image.source.close();
+        self.append(&Chunk::ProcessEnd { process: image.number, ms, lost })?;
+        self.shown.running.fetch_sub(1, Ordering::Relaxed);
+        if std::fs::remove_file(self.run.path().join(&image.name)).is_ok() {
+            // A later image of this pid may take the name.
+            self.seen.remove(&image.name);
+        }
+        Ok(())
+    }
+
+    /// Reads every ring once. Returns how full the fullest was, in percent, 1 at least where there was anything.
+    fn pass(&mut self) -> io::Result<u64> {
+        let mut fullest = 0;
+        let mut images = std::mem::take(&mut self.images);
+        let mut result = Ok(());
+        for image in &mut images {
+            match self.read(image) {
+                Ok(percent) => fullest = fullest.max(percent),
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            }
+        }
+        self.images = images;
+        result?;
+        if fullest > 0 || self.unsettled > 0 {
+            self.append(&Chunk::Round { ms: self.run.elapsed_ms() })?;
+        }
+        self.unsettled = if fullest > 0 { 2 } else { self.unsettled.saturating_sub(1) };
+        Ok(fullest)
+    }
+
+    /// Spools what one image has written. Heads are read before modules, and modules before words: a module that a
+    /// word refers to is always known.
+    fn read(&mut self, image: &mut Image) -> io::Result<u64> {
+        let source = Arc::clone(&image.source);
+        let threads = source.threads();
+        image.heads.clear();
+        for index in 0..threads {
+            image.heads.push(source.head(index));
+        }
+        while image.tails.len() < threads as usize {
+            image.tails.push(source.tail(image.tails.len() as u32));
+        }
+        self.modules(image)?;
+        let mut fullest = 0;
+        for index in 0..threads {
+            let (head, tail) = (image.heads[index as usize], image.tails[index as usize]);
+            let size = source.ring_words(index);
+            let count = head.wrapping_sub(tail);
+            if count == 0 {
+                continue;
+            }
+            fullest = fullest.max((100 * count.min(size) / size).max(1));
+            if let Some(words) = source.ring_segments(index, tail, head).filter(|_| count <= size) {
+                self.spool.append_words(image.number, index, head, words)?;
+                self.shown.spooled.store(self.spool.written(), Ordering::Release);
+            }
+            // A head that ran away was written over: what lies between makes no sense, so it is passed over.
+            image.tails[index as usize] = head;
+            source.set_tail(index, head);
+        }
+        Ok(fullest)
+    }
+
+    fn modules(&mut self, image: &mut Image) -> io::Result<()> {
+        let count = image.source.modules();
+        while image.modules < count {
+            let index = image.modules;
+            let mut module = image.source.module(image.number, index);
+            module.base_svma = self.bases.of(&module, image.source.pid);
+            self.append(&Chunk::Module(module.clone()))?;
+            requests::ask_if_wanted(&self.tables, &image.source, index, module);
+            image.modules += 1;
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, chunk: &Chunk) -> io::Result<()> {
+        self.spool.append(chunk)?;
+        self.shown.spooled.store(self.spool.written(), Ordering::Release);
+        Ok(())
+    }
+}

@@ -1,0 +1,122 @@
+//! Programs that a command starts and that cannot be watched: found by looking at its processes now and then. Of those that
+//! live longer than the time between two looks, all are found; what is told of one is certain. Those that cannot reach the run
+//! directory were noted by whoever executed them, as far as that was a process that mallow sees.
+
+use crate::preflight;
+use crate::rundir::directory::RunDirectory;
+use crate::rundir::outsiders::{self, Outsiders};
+use crate::rundir::owner;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// So many processes are looked at: 2 ms of system calls.
+const MOST: usize = 500;
+
+/// Between two looks, at least.
+const PAUSE: Duration = Duration::from_millis(80);
+
+/// What was seen so far.
+#[derive(Default)]
+pub(crate) struct BlindSpots {
+    /// By executable, and mount namespace: why it is out of sight, if it is.
+    known: FxHashMap<(PathBuf, Option<PathBuf>), Option<Why>>,
+    /// Processes that did not reach the run directory at the last look: they may just have been executed.
+    suspects: FxHashSet<(u32, PathBuf)>,
+    last: Option<Instant>,
+}
+
+/// Why nothing of a program is seen.
+enum Why {
+    /// A sentence.
+    Program(String),
+    /// It cannot reach the run directory.
+    Unreached(String),
+}
+
+impl BlindSpots {
+    /// Looks at the processes that descend from `command`. Costs a few system calls for each.
+    pub fn look(&mut self, command: u32, run: &RunDirectory) {
+        if self.last.is_some_and(|last| last.elapsed() < PAUSE) {
+            return;
+        }
+        self.last = Some(Instant::now());
+        let executable = |pid: u32| fs::read_link(format!("/proc/{pid}/exe")).ok();
+        let own = executable(command);
+        let before = std::mem::take(&mut self.suspects);
+        let mut processes = vec![command];
+        let mut next = 0;
+        while let Some(&pid) = processes.get(next).filter(|_| next < MOST) {
+            next += 1;
+            processes.extend(children(pid));
+            // The command's own program is told of by whoever knows its name. What is gone by now, or another user's, is not.
+            if let Some(program) = executable(pid).filter(|program| own.as_ref() != Some(program)) {
+                let namespace = fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
+                let key = (program, namespace);
+                if self.known.contains_key(&key) {
+                    continue;
+                }
+                let why = why(pid, &key.0, run.path());
+                if let Some(Why::Unreached(_)) = why {
+                    let suspect = (pid, key.0.clone());
+                    let again = before.contains(&suspect);
+                    self.suspects.insert(suspect);
+                    if !again {
+                        continue;
+                    }
+                }
+                self.known.insert(key, why);
+            }
+        }
+    }
+
+    /// Why each of them could not be watched, in the order of their names.
+    pub fn sentences(self, run: &RunDirectory) -> Vec<String> {
+        let noted = Outsiders::of(run.control());
+        let mut all = noted.sentences();
+        all.extend(self.known.into_values().flatten().filter_map(|why| match why {
+            Why::Program(why) => Some(why),
+            // The same ones, by other names; or what they started.
+            Why::Unreached(_) if noted.count() > 0 => None,
+            Why::Unreached(program) => Some(outsiders::sentence(&program, 1)),
+        }));
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
+/// The file may be in a file system that only the process has.
+fn why(pid: u32, program: &Path, run: &Path) -> Option<Why> {
+    let root = PathBuf::from(format!("/proc/{pid}/root"));
+    let below_root = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
+    let file = if program.is_file() { program.to_owned() } else { below_root(program) };
+    let reachable = || {
+        let there = below_root(&run.join("control")).symlink_metadata();
+        !there.is_err_and(|error| error.kind() == ErrorKind::NotFound) || maps_control(pid, run)
+    };
+    match preflight::why_program(&file) {
+        Some(why) => Some(Why::Program(why)),
+        None if owner::directory_told_to(pid).is_ok_and(|told| told.as_deref() == Some(run)) && !reachable() => {
+            Some(Why::Unreached(program.display().to_string()))
+        }
+        None => None,
+    }
+}
+
+/// Whether the process reached the control file while it could.
+fn maps_control(pid: u32, run: &Path) -> bool {
+    let Ok(maps) = fs::read(format!("/proc/{pid}/maps")) else { return true };
+    let mut control = run.file_name().unwrap_or_default().as_encoded_bytes().to_vec();
+    control.extend_from_slice(b"/control");
+    maps.split(|&byte| byte == b'\n').any(|line| line.ends_with(&control))
+}
+
+/// Processes that its threads have started.
+fn children(pid: u32) -> Vec<u32> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let lists = threads.flatten().filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>()).collect()
+}

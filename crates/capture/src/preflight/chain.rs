@@ -1,0 +1,208 @@
+//! Which files a command leads to: scripts, their interpreters, and what `env` executes.
+
+use super::finding::Finding;
+use super::search::find;
+use crate::wire;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// Interpreters of interpreters: the kernel follows five, and nobody has as many `env` in a row.
+const MOST: usize = 12;
+
+/// What the kernel reads of a script to find its interpreter.
+const FIRST_LINE: u64 = 256;
+
+/// A file on the way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Read by the program that follows.
+    Script(PathBuf),
+    /// Executed; by the one before it, if there is one.
+    Program(PathBuf),
+}
+
+/// The files that a command leads to, in their order.
+#[derive(Debug, Default)]
+pub struct Chain {
+    /// The files.
+    pub steps: Vec<Step>,
+    /// What is executed next, and is not there or cannot be executed.
+    pub missing: Option<(OsString, io::Error)>,
+    /// Variables that `env` sets.
+    pub settings: Vec<(OsString, OsString)>,
+    /// `env` takes away what Mallow puts into the environment.
+    emptied: bool,
+}
+
+impl Chain {
+    /// Of a command with its arguments.
+    pub fn of(command: &[OsString]) -> Self {
+        let mut chain = Self::default();
+        let mut words = command.to_vec();
+        while let Some(word) = words.first().cloned() {
+            if chain.steps.len() >= MOST {
+                break;
+            }
+            let path = match find(&word) {
+                Ok(path) => path,
+                Err(error) => {
+                    chain.missing = Some((word, error));
+                    break;
+                }
+            };
+            let begin = beginning(&path);
+            // As execvp has it, what the kernel does not know is a shell's.
+            let foreign = !begin.is_empty() && !begin.starts_with(b"\x7fELF");
+            if let Some(mut interpreter) = interpreter(&begin).or_else(|| foreign.then(|| vec!["/bin/sh".into()])) {
+                words[0] = path.clone().into_os_string();
+                interpreter.append(&mut words);
+                words = interpreter;
+                chain.steps.push(Step::Script(path));
+            } else {
+                let is_env = Path::new(&word).file_name() == Some(OsStr::new("env"));
+                chain.steps.push(Step::Program(path));
+                words = if is_env { chain.env(words.split_off(1)) } else { Vec::new() };
+            }
+        }
+        chain
+    }
+
+    /// The programs among the files.
+    pub fn programs(&self) -> impl Iterator<Item = &Path> {
+        self.steps.iter().filter_map(|step| match step {
+            Step::Program(path) => Some(path.as_path()),
+            Step::Script(_) => None,
+        })
+    }
+
+    /// What there is to say of the way itself.
+    pub(super) fn findings(&self) -> Vec<Finding> {
+        let mut all = Vec::new();
+        if let (Some(Step::Script(script)), Some(program)) = (self.steps.first(), self.programs().last()) {
+            let (script, program) = (script.display(), program.display());
+            let found =
+                format!("{script} is read by {program}; what it starts is recorded too, and is not looked at here");
+            all.push(Finding::works("script", found));
+        }
+        if self.emptied {
+            all.push(Finding::fails(
+                "environment",
+                "env takes LD_PRELOAD or MALLOW_DIR away from the program, which is not followed then",
+                "leave both there; set a library of your own before mallow: LD_PRELOAD=x.so mallow record program",
+            ));
+        }
+        all
+    }
+
+    /// What `env` executes with these arguments.
+    fn env(&mut self, mut arguments: Vec<OsString>) -> Vec<OsString> {
+        let ours = |name: &[u8]| name == b"LD_PRELOAD" || name == wire::DIR_VARIABLE.as_bytes();
+        while !arguments.is_empty() {
+            let word = arguments[0].as_bytes().to_vec();
+            let mut takes_next = false;
+            match &word[..] {
+                b"-" | b"-i" | b"--ignore-environment" => self.emptied = true,
+                b"-u" | b"--unset" => {
+                    self.emptied |= arguments.get(1).is_some_and(|name| ours(name.as_bytes()));
+                    takes_next = true;
+                }
+                b"-C" | b"--chdir" => takes_next = true,
+                b"-S" | b"--split-string" => {
+                    let text = arguments.get(1).cloned().unwrap_or_default();
+                    arguments.splice(..arguments.len().min(2), split(text.as_bytes()));
+                    continue;
+                }
+                _ if word.starts_with(b"-S") => {
+                    arguments.splice(..1, split(&word[2..]));
+                    continue;
+                }
+                _ if word.starts_with(b"-") => {
+                    let unset = word.strip_prefix(b"--unset=").or_else(|| word.strip_prefix(b"-u"));
+                    self.emptied |= unset.is_some_and(ours);
+                }
+                _ => match word.iter().position(|&b| b == b'=') {
+                    Some(at) => {
+                        self.emptied |= ours(&word[..at]);
+                        let [name, value] =
+                            [&word[..at], &word[at + 1..]].map(|text| OsStr::from_bytes(text).to_owned());
+                        self.settings.push((name, value));
+                    }
+                    None => return arguments,
+                },
+            }
+            arguments.drain(..arguments.len().min(1 + usize::from(takes_next)));
+        }
+        Vec::new()
+    }
+}
+
+/// Words of a `-S` string, without its quotes and escapes: names of programs seldom have them.
+fn split(text: &[u8]) -> Vec<OsString> {
+    text.split(u8::is_ascii_whitespace)
+        .filter(|word| !word.is_empty())
+        .map(|w| OsString::from_vec(w.to_vec()))
+        .collect()
+}
+
+fn beginning(path: &Path) -> Vec<u8> {
+    let mut begin = Vec::new();
+    // What cannot be read is told when the program is looked at.
+    let _ = File::open(path).and_then(|file| file.take(FIRST_LINE).read_to_end(&mut begin));
+    begin
+}
+
+/// The program that the first line of a script names, with its argument: there is one at the most, spaces and all.
+fn interpreter(script: &[u8]) -> Option<Vec<OsString>> {
+    let line = script.strip_prefix(b"#!")?.split(|&b| b == b'\n').next()?.trim_ascii();
+    let end = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
+    let words = [&line[..end], line[end..].trim_ascii()];
+    let words: Vec<_> = words.into_iter().filter(|w| !w.is_empty()).map(|w| OsStr::from_bytes(w).to_owned()).collect();
+    (!words.is_empty()).then_some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_names_the_interpreter() {
+        for (script, program) in [
+            ("#!/bin/sh\necho\n", Some(&["/bin/sh"][..])),
+            ("#! /usr/bin/env -S python3 -u \n", Some(&["/usr/bin/env", "-S python3 -u"])),
+            ("#!/bin/sh", Some(&["/bin/sh"])),
+            ("#!\n/bin/sh\n", None),
+            ("echo\n", None),
+        ] {
+            let found = interpreter(script.as_bytes());
+            assert_eq!(found, program.map(|words| words.iter().map(OsString::from).collect()), "{script:?}");
+        }
+    }
+
+    #[test]
+    fn env_leads_to_what_it_executes() {
+        let of = |line: &str| {
+            let mut chain = Chain::default();
+            let rest = chain.env(line.split(' ').map(OsString::from).collect());
+            let words: Vec<_> = rest.iter().map(|word| word.to_str().expect("plain")).collect();
+            let settings: Vec<_> = chain.settings.iter().map(|(n, v)| format!("{n:?}={v:?}")).collect();
+            (words.join(" "), settings.join(" "), chain.emptied)
+        };
+        let told = |words: &str, settings: &str, emptied| (words.to_owned(), settings.to_owned(), emptied);
+        assert_eq!(of("A=1 B= prog -i C=2"), told("prog -i C=2", "\"A\"=\"1\" \"B\"=\"\"", false));
+        assert_eq!(of("-u HOME -C / prog"), told("prog", "", false));
+        assert_eq!(of("-i prog"), told("prog", "", true));
+        assert_eq!(of("-u LD_PRELOAD prog"), told("prog", "", true));
+        assert_eq!(of("LD_PRELOAD=x.so prog"), told("prog", "\"LD_PRELOAD\"=\"x.so\"", true));
+        assert_eq!(of("-S prog x"), told("prog x", "", false));
+        assert_eq!(of("-i"), told("", "", true));
+        let mut chain = Chain::default();
+        assert_eq!(
+            chain.env(vec!["-S PYTHONMALLOC=malloc python3 -u".into(), "script".into()]),
+            ["python3", "-u", "script"]
+        );
+        assert_eq!(chain.settings, [("PYTHONMALLOC".into(), "malloc".into())]);
+    }
+}

@@ -1,0 +1,53 @@
+//! What one check came to.
+
+/// How much of what a check is about works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Status {
+    /// All of it.
+    Works,
+    /// Something of it is not seen, or costs more than it should.
+    Partly,
+    /// Nothing would be recorded.
+    Fails,
+}
+
+/// What a check came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What was looked at.
+    pub check: &'static str,
+    /// How much works.
+    pub status: Status,
+    /// What was found, and what that means.
+    pub found: String,
+    /// What to do about it.
+    pub remedy: Option<String>,
+}
+
+impl Finding {
+    /// All is well.
+    pub fn works(check: &'static str, found: impl Into<String>) -> Self {
+        Self { check, status: Status::Works, found: found.into(), remedy: None }
+    }
+
+    /// Something is not.
+    pub fn partly(check: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { check, status: Status::Partly, found: found.into(), remedy: Some(remedy.into()) }
+    }
+
+    /// Nothing is.
+    pub fn fails(check: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { check, status: Status::Fails, found: found.into(), remedy: Some(remedy.into()) }
+    }
+
+    /// Nothing would be recorded.
+    pub(super) fn is_fatal(&self) -> bool {
+        self.status == Status::Fails
+    }
+
+    /// As one sentence.
+    pub(super) fn sentence(&self) -> String {
+        let remedy = self.remedy.iter().map(|remedy| format!("; {remedy}")).collect::<String>();
+        format!("{}{remedy}", self.found)
+    }
+}

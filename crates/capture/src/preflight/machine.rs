@@ -1,0 +1,230 @@
+//! Whether this machine lets Mallow record: the same places are tried that a run uses, and left as a run leaves them.
+
+use super::finding::{Finding, Status};
+use crate::library::{self, Library, LibraryError};
+use crate::rundir::directory::{Mode, Regions, RunDirectory, Settings};
+use crate::tables::TableCache;
+use crate::wire;
+use rustix::fs::Access;
+use rustix::process::{Resource, getrlimit};
+use std::path::Path;
+
+/// What a process with a few threads takes of the run directory.
+const ENOUGH: u64 = 16 << 20;
+
+/// All checks of the machine.
+pub fn machine() -> Vec<Finding> {
+    let mut all = Vec::new();
+    let settings = Settings { mode: Mode::Trace, max_depth: 1, children: true, regions: Regions::default() };
+    match RunDirectory::create(&settings, &[]) {
+        Err(error) => all.push(Finding::fails(
+            "run directory",
+            format!("a private directory for the run cannot be made: {error}"),
+            "set TMPDIR to a directory that you can write to",
+        )),
+        Ok(run) => {
+            all.push(run_directory(run.path()));
+            all.push(self::library(&library::unpack(run.path())));
+        }
+    }
+    all.extend([cache(), recording()]);
+    all.push(limits(&Limits::now()));
+    all.push(preloaded(&std::env::var("LD_PRELOAD").unwrap_or_default()));
+    all
+}
+
+fn run_directory(path: &Path) -> Finding {
+    const CHECK: &str = "run directory";
+    let base = path.parent().unwrap_or(path);
+    let shown = base.display();
+    let free = free(base);
+    if free < ENOUGH {
+        return Finding::partly(
+            CHECK,
+            format!(
+                "{shown} has {} kB left: each thread needs 256 kB of it, and what does not fit is not recorded",
+                free / 1000
+            ),
+            "make room there, or set XDG_RUNTIME_DIR to a tmpfs of your own",
+        );
+    }
+    if !crate::rundir::directory::is_tmpfs(base) {
+        return Finding::partly(
+            CHECK,
+            format!("{shown} is not in memory: events go through the disk, which takes longer"),
+            "mount a tmpfs at /dev/shm, or set XDG_RUNTIME_DIR to one of your own",
+        );
+    }
+    Finding::works(CHECK, format!("{shown}, in memory, {} MB left", free / 1_000_000))
+}
+
+fn library(unpacked: &Result<Library, LibraryError>) -> Finding {
+    const CHECK: &str = "libmallow.so";
+    match unpacked {
+        Ok(library) if rustix::process::geteuid().is_root() && !library.for_all => Finding::partly(
+            CHECK,
+            format!(
+                "{}, which root alone can read: a program that gives up root's rights and starts another makes the dynamic \
+                 linker complain into its standard error",
+                library.file.display()
+            ),
+            "make /var/cache writable, or set XDG_CACHE_HOME or TMPDIR to a directory that every user can read",
+        ),
+        Ok(library) => Finding::works(CHECK, library.file.display().to_string()),
+        // It says what to do.
+        Err(error) => Finding { check: "libmallow.so", status: Status::Fails, found: error.to_string(), remedy: None },
+    }
+}
+
+fn cache() -> Finding {
+    match TableCache::for_user() {
+        Ok(cache) => Finding::works("cache", cache.directory().display().to_string()),
+        Err(error) => Finding::partly(
+            "cache",
+            format!("unwind tables are not kept, but made anew for each run: {error}"),
+            "set XDG_CACHE_HOME to a directory of your own",
+        ),
+    }
+}
+
+/// The current directory, where recordings go.
+fn recording() -> Finding {
+    const CHECK: &str = "recording";
+    const ROOM: u64 = 1 << 30;
+    let here = std::env::current_dir().map_or_else(|_| ".".to_owned(), |path| path.display().to_string());
+    if rustix::fs::access(".", Access::WRITE_OK | Access::EXEC_OK).is_err() {
+        let found = format!("{here}, where recordings go, cannot be written to");
+        return Finding::partly(CHECK, found, "name another place: mallow record -o FILE");
+    }
+    match free(Path::new(".")) {
+        free if free < ROOM => Finding::partly(
+            CHECK,
+            format!("{here} has {} MB left: a recording in the making takes about 12 bytes an event", free / 1_000_000),
+            "make room there, or name another place: mallow record -o FILE",
+        ),
+        _ => Finding::works(CHECK, format!("{here} has room for it")),
+    }
+}
+
+fn free(path: &Path) -> u64 {
+    rustix::fs::statvfs(path).map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
+/// Limits that matter, in their units; MAX: none.
+struct Limits {
+    descriptors: u64,
+    file_size: u64,
+    address_space: u64,
+}
+
+impl Limits {
+    fn now() -> Self {
+        let soft = |resource| getrlimit(resource).current.unwrap_or(u64::MAX);
+        Self {
+            descriptors: soft(Resource::Nofile),
+            file_size: soft(Resource::Fsize),
+            address_space: soft(Resource::As),
+        }
+    }
+}
+
+/// preload/base/process.c: the file of a process holds the rings of as many threads as fit into the limit of files, and into
+/// a sixteenth of the address space.
+const ADDRESS_SPACE_SHARE: u64 = 16;
+/// And this is for all of them.
+const ALL_THREADS: u64 = 300 << 20;
+
+fn limits(limits: &Limits) -> Finding {
+    const CHECK: &str = "limits";
+    const MALLOWS_OWN: u64 = 64;
+    let smallest = (wire::process::BYTES + wire::MAX_MODULES as usize * wire::module::BYTES + (260 << 10)) as u64;
+    let mib = |bytes: u64| bytes >> 20;
+    if limits.file_size < smallest || limits.address_space / ADDRESS_SPACE_SHARE < smallest {
+        let (which, limit, enough) = match limits.file_size < smallest {
+            true => ("the size of files (ulimit -f)", limits.file_size, smallest),
+            false => ("address space (ulimit -v)", limits.address_space, smallest * ADDRESS_SPACE_SHARE),
+        };
+        let found = format!("{which} is limited to {} MiB: programs go unrecorded", mib(limit));
+        return Finding::fails(CHECK, found, format!("raise it to {} MiB at least", mib(enough) + 1));
+    }
+    let mut low = Vec::new();
+    if limits.descriptors < MALLOWS_OWN {
+        low.push(format!("{} descriptors (ulimit -n): mallow may run out of them", limits.descriptors));
+    }
+    if limits.file_size < ALL_THREADS {
+        low.push(format!("files of {} MiB (ulimit -f): the recording ends there", mib(limits.file_size)));
+    }
+    if limits.address_space / ADDRESS_SPACE_SHARE < ALL_THREADS {
+        let space = mib(limits.address_space);
+        low.push(format!("{space} MiB of address space (ulimit -v): of many threads, some go unrecorded"));
+    }
+    match low.is_empty() {
+        true => Finding::works(CHECK, "none is low"),
+        false => Finding::partly(CHECK, low.join("; "), "raise them in the shell that starts mallow"),
+    }
+}
+
+/// What is loaded into every program already.
+fn preloaded(value: &str) -> Finding {
+    const CHECK: &str = "LD_PRELOAD";
+    let names: Vec<&str> = value.split([':', ' ']).filter(|name| !name.is_empty()).collect();
+    let named = |begins: &[&str]| {
+        let file =
+            |name: &&&str| name.rsplit('/').next().is_some_and(|file| begins.iter().any(|b| file.starts_with(b)));
+        names.iter().find(file).copied()
+    };
+    if let Some(library) = named(&["libasan", "libhwasan", "libclang_rt.asan"]) {
+        return Finding::fails(
+            CHECK,
+            format!("{library} ends programs where another library is loaded before it"),
+            "unset LD_PRELOAD",
+        );
+    }
+    if let Some(library) = named(&["libheaptrack", "libmallow", "vgpreload", "libbytehound", "libmemray"]) {
+        return Finding::partly(
+            CHECK,
+            format!("{library} records allocations, too: both see those of the other"),
+            "unset LD_PRELOAD, and record with one at a time",
+        );
+    }
+    match names.is_empty() {
+        true => Finding::works(CHECK, "empty"),
+        false => Finding::works(CHECK, format!("{}, which comes after libmallow.so", names.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: Limits = Limits { descriptors: 1024, file_size: u64::MAX, address_space: u64::MAX };
+
+    #[test]
+    fn low_limits_are_told() {
+        assert_eq!(limits(&NONE).status, Status::Works);
+        for (low, status, told) in [
+            (Limits { descriptors: 16, ..NONE }, Status::Partly, "16 descriptors"),
+            (Limits { file_size: 100 << 20, ..NONE }, Status::Partly, "files of 100 MiB"),
+            (Limits { file_size: 65536, ..NONE }, Status::Fails, "the size of files (ulimit -f) is limited to 0 MiB"),
+            (Limits { address_space: 1 << 30, ..NONE }, Status::Partly, "1024 MiB of address space"),
+            (Limits { address_space: 8 << 20, ..NONE }, Status::Fails, "address space (ulimit -v) is limited to 8 MiB"),
+        ] {
+            let finding = limits(&low);
+            assert_eq!(finding.status, status, "{finding:?}");
+            assert!(finding.found.contains(told) && finding.remedy.is_some(), "{finding:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_preloaded_is_told() {
+        for (value, status) in [
+            ("", Status::Works),
+            ("/usr/lib/libjemalloc.so.2", Status::Works),
+            ("/a/libx.so:/usr/lib/libasan.so.8", Status::Fails),
+            ("/usr/lib/heaptrack/libheaptrack_preload.so libx.so", Status::Partly),
+            ("/opt/libasan/libx.so", Status::Works),
+        ] {
+            assert_eq!(preloaded(value).status, status, "{value}");
+        }
+    }
+}

@@ -1,0 +1,423 @@
+//! What an ELF file tells of the program that it is.
+
+use super::finding::{Finding, Status};
+use super::rights;
+use crate::library;
+use crate::tables::{self, TableError};
+use crate::wire;
+use object::read::elf::{ElfFile64, ProgramHeader};
+use object::{Endianness, Object, ObjectSymbol, elf};
+use rustc_hash::FxHashSet;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+const PROGRAM: &str = "program";
+pub(super) const C_LIBRARY: &str = "C library";
+const ALLOCATOR: &str = "allocator";
+const RUNTIME: &str = "runtime";
+const UNWINDING: &str = "stacks";
+
+/// All checks of a program, up to the first one after which others make no sense. `settings` are variables that are set
+/// for it alone.
+pub(super) fn check(path: &Path, settings: &[(OsString, OsString)]) -> Vec<Finding> {
+    let mut all: Vec<Finding> = rights::check(path).into_iter().collect();
+    let shown = path.display();
+    let bytes = match tables::map(path) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            all.push(Finding::partly(PROGRAM, format!("{shown} cannot be looked into: {error}"), "let it be read"));
+            return all;
+        }
+    };
+    match dynamic_program(path, &bytes) {
+        Err(finding) => all.push(finding),
+        Ok((file, linker)) => {
+            all.push(Finding::works(PROGRAM, format!("{shown}, x86-64, dynamically linked")));
+            match c_library(path, &linker) {
+                finding if finding.is_fatal() => all.push(finding),
+                finding => {
+                    all.push(finding);
+                    let facts = Facts::of(&file);
+                    all.extend([allocator(path, &facts), unwinding(path, &bytes)]);
+                    let set = |name: &str| {
+                        let here = settings.iter().rev().find(|(set, _)| set.as_os_str() == OsStr::new(name));
+                        here.map(|(_, value)| value.clone()).or_else(|| std::env::var_os(name)).unwrap_or_default()
+                    };
+                    all.extend(runtime(path, &facts, &set));
+                }
+            }
+        }
+    }
+    all
+}
+
+/// What a program that ran allocates past malloc, as [`check`] has it: all that is not wholly seen. `settings` is what its
+/// environment says, `arguments` may say that it does not look there.
+pub(super) fn above_malloc(path: &Path, facts: &Facts, arguments: &[String], settings: u32) -> Vec<Finding> {
+    let set = |name: &str| match name {
+        "PYTHONMALLOC" if settings & wire::SETTING_PYTHON_MALLOC != 0 && !ignores_environment(arguments) => {
+            "malloc".into()
+        }
+        "USE_ZEND_ALLOC" if settings & wire::SETTING_ZEND_MALLOC != 0 => "0".into(),
+        _ => OsString::new(),
+    };
+    let all = [Some(allocator(path, facts)), runtime(path, facts, &set)];
+    all.into_iter().flatten().filter(|finding| finding.status != Status::Works).collect()
+}
+
+/// Whether Python was told not to look at its variables, by -E or -I.
+fn ignores_environment(arguments: &[String]) -> bool {
+    for option in arguments.iter().skip(1) {
+        let Some(letters) = option.strip_prefix('-').filter(|letters| !letters.is_empty() && !letters.starts_with('-'))
+        else {
+            return false;
+        };
+        // What follows one of these letters is its value; c and m end the options.
+        let end = letters.find(['c', 'm', 'W', 'X']).unwrap_or(letters.len());
+        if letters[..end].contains(['E', 'I']) {
+            return true;
+        }
+        if letters[end..].starts_with(['c', 'm']) {
+            return false;
+        }
+    }
+    false
+}
+
+/// What hides a program that runs: as [`check`] has it, and nothing that is a matter of degree.
+pub(super) fn out_of_sight(path: &Path) -> Option<Finding> {
+    let bytes = tables::map(path).ok()?;
+    let seen = || match dynamic_program(path, &bytes) {
+        Err(finding) => Some(finding),
+        Ok((file, _)) => Some(allocator(path, &Facts::of(&file))).filter(Finding::is_fatal),
+    };
+    rights::check(path).or_else(seen)
+}
+
+/// A program that libmallow.so can be loaded into as far as its headers tell, and its dynamic linker.
+fn dynamic_program<'a>(path: &Path, bytes: &'a [u8]) -> Result<(ElfFile64<'a, Endianness>, PathBuf), Finding> {
+    let shown = path.display();
+    let fails = |found: String, remedy: &str| Err(Finding::fails(PROGRAM, found, remedy));
+    if bytes.is_empty() {
+        return fails(format!("{shown} is an empty file"), "build or install it again");
+    }
+    if bytes.get(4) == Some(&1) {
+        return fails(
+            format!("{shown} is a 32-bit program; Mallow knows x86-64 alone so far"),
+            "build it without -m32",
+        );
+    }
+    let parsed = ElfFile64::<Endianness>::parse(bytes).map_err(|error| {
+        Finding::fails(PROGRAM, format!("{shown} is a damaged ELF file: {error}"), "build or install it again")
+    })?;
+    let (endian, header) = (parsed.endian(), parsed.elf_header());
+    let machine = header.e_machine.get(endian);
+    if machine != elf::EM_X86_64 {
+        let what = match machine {
+            elf::EM_AARCH64 => " (aarch64)",
+            elf::EM_RISCV => " (RISC-V)",
+            elf::EM_PPC64 => " (PowerPC)",
+            elf::EM_S390 => " (s390x)",
+            elf::EM_LOONGARCH => " (LoongArch)",
+            _ => "",
+        };
+        let found = format!("{shown} is built for another processor{what}; Mallow knows x86-64 alone so far");
+        return fails(found, "build it for x86-64");
+    }
+    let linker = parsed.elf_program_headers().iter().find_map(|s| s.interpreter(endian, bytes).ok().flatten());
+    match linker {
+        Some(linker) => Ok((parsed, PathBuf::from(OsStr::from_bytes(linker)))),
+        None if is_go(&parsed) => fails(
+            format!("{shown} is a Go program, statically linked: Go's heap is its own, not malloc's"),
+            "use runtime/pprof, whose heap profiles mallow report reads",
+        ),
+        None => fails(
+            format!("{shown} is statically linked: its allocator is inside it, out of reach"),
+            "link it dynamically (without -static)",
+        ),
+    }
+}
+
+fn is_go(file: &ElfFile64<'_, Endianness>) -> bool {
+    file.section_by_name(".go.buildinfo").is_some()
+}
+
+/// Whether the C library that the dynamic linker comes with is one that libmallow.so can be loaded beside.
+fn c_library(path: &Path, linker: &Path) -> Finding {
+    let shown = path.display();
+    if linker.as_os_str().as_bytes().windows(7).any(|w| w == b"ld-musl") {
+        // Which of its functions libmallow.so finds there differs from version to version.
+        return Finding::partly(
+            C_LIBRARY,
+            format!("{shown} runs on musl, and this libmallow.so is built for glibc: it may not be loaded"),
+            "build the program for glibc",
+        );
+    }
+    let Ok(real) = linker.canonicalize() else {
+        return Finding::fails(
+            C_LIBRARY,
+            format!("{shown} needs the dynamic linker {}, which is not here", linker.display()),
+            "install the C library that it was built for",
+        );
+    };
+    // glibc's linker looks there first of all that is not configured.
+    let Ok(libc) = tables::map(&real.with_file_name("libc.so.6")) else {
+        return Finding::works(C_LIBRARY, format!("loaded by {}", linker.display()));
+    };
+    let offered = offered_versions(&libc);
+    let newest = |versions: &[String]| versions.iter().filter_map(|v| glibc(v)).max().map(|(a, b)| format!("{a}.{b}"));
+    let missing: Vec<_> = needed_versions(library::LIBRARY).into_iter().filter(|v| !offered.contains(v)).collect();
+    let here = newest(&offered).unwrap_or_else(|| "of unknown version".to_owned());
+    match newest(&missing) {
+        None => Finding::works(C_LIBRARY, format!("glibc {here}")),
+        Some(needed) => Finding::fails(
+            C_LIBRARY,
+            format!("{shown} runs on glibc {here}, and this libmallow.so needs {needed}"),
+            "build Mallow on the older system: what it makes there works on newer ones, too",
+        ),
+    }
+}
+
+/// `GLIBC_2.36`
+fn glibc(version: &str) -> Option<(u32, u32)> {
+    let (major, minor) = version.strip_prefix("GLIBC_")?.split_once('.')?;
+    let minor = minor.split('.').next()?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// Versions of symbols that a library asks its libraries for.
+fn needed_versions(bytes: &[u8]) -> Vec<String> {
+    let read = || -> object::Result<Vec<String>> {
+        let file = ElfFile64::<Endianness>::parse(bytes)?;
+        let (sections, endian) = (file.elf_section_table(), file.endian());
+        let mut all = Vec::new();
+        let Some((mut needs, link)) = sections.gnu_verneed(endian, bytes)? else { return Ok(all) };
+        let strings = sections.strings(endian, bytes, link)?;
+        while let Some((_, mut versions)) = needs.next()? {
+            while let Some(version) = versions.next()? {
+                all.push(String::from_utf8_lossy(version.name(endian, strings)?).into_owned());
+            }
+        }
+        Ok(all)
+    };
+    read().unwrap_or_default()
+}
+
+/// Versions of symbols that a library has.
+fn offered_versions(bytes: &[u8]) -> Vec<String> {
+    let read = || -> object::Result<Vec<String>> {
+        let file = ElfFile64::<Endianness>::parse(bytes)?;
+        let (sections, endian) = (file.elf_section_table(), file.endian());
+        let mut all = Vec::new();
+        let Some((mut definitions, link)) = sections.gnu_verdef(endian, bytes)? else { return Ok(all) };
+        let strings = sections.strings(endian, bytes, link)?;
+        while let Some((_, mut names)) = definitions.next()? {
+            if let Some(name) = names.next()? {
+                all.push(String::from_utf8_lossy(name.name(endian, strings)?).into_owned());
+            }
+        }
+        Ok(all)
+    };
+    read().unwrap_or_default()
+}
+
+/// Symbols that tell whose code is in a program.
+const TELLING: [&str; 15] = [
+    "malloc",
+    "mallctl",
+    "je_malloc",
+    "_rjem_malloc",
+    "mi_malloc",
+    "tc_malloc",
+    "TCMallocInternalMalloc",
+    "__asan_init",
+    "__tsan_init",
+    "__msan_init",
+    "__hwasan_init",
+    "__lsan_init",
+    "Py_BytesMain",
+    "napi_create_object",
+    "_emalloc",
+];
+
+/// What the tables of a program tell.
+pub(super) struct Facts {
+    /// Of [`TELLING`], those that it defines.
+    defines: FxHashSet<&'static str>,
+    /// The libraries that it names.
+    needs: Vec<String>,
+    go: bool,
+}
+
+impl Facts {
+    /// None: it cannot be read, or is no ELF file.
+    pub(super) fn of_file(path: &Path) -> Option<Self> {
+        // A name that a target wrote may be that of a device.
+        let bytes = path.is_file().then(|| tables::map(path).ok())??;
+        ElfFile64::<Endianness>::parse(&*bytes).ok().map(|file| Self::of(&file))
+    }
+
+    fn of(file: &ElfFile64<'_, Endianness>) -> Self {
+        let mut defines = FxHashSet::default();
+        for symbol in file.dynamic_symbols().chain(file.symbols()).filter(|s| s.is_definition()) {
+            defines.extend(symbol.name().ok().and_then(|name| TELLING.into_iter().find(|told| *told == name)));
+        }
+        let mut needs = Vec::new();
+        if let Ok(table) = file.elf_dynamic_table() {
+            for entry in table.iter().filter(|entry| entry.tag == elf::DT_NEEDED) {
+                needs.extend(table.string(entry).ok().map(|name| String::from_utf8_lossy(name).into_owned()));
+            }
+        }
+        Self { defines, needs, go: is_go(file) }
+    }
+
+    /// The first of these symbols that it defines.
+    fn defines(&self, names: &[&'static str]) -> Option<&'static str> {
+        names.iter().copied().find(|name| self.defines.contains(name))
+    }
+
+    /// The library that it names and that begins so.
+    fn needs(&self, begin: &str) -> Option<&str> {
+        self.needs.iter().map(String::as_str).find(|name| name.starts_with(begin))
+    }
+}
+
+const SANITIZERS: [&str; 5] = ["__asan_init", "__hwasan_init", "__msan_init", "__tsan_init", "__lsan_init"];
+
+fn sanitizer_of(symbol: &str) -> &'static str {
+    match symbol {
+        "__asan_init" => "AddressSanitizer",
+        "__hwasan_init" => "HWAddressSanitizer",
+        "__msan_init" => "MemorySanitizer",
+        "__tsan_init" => "ThreadSanitizer",
+        _ => "LeakSanitizer",
+    }
+}
+
+/// Whose malloc the program calls.
+fn allocator(path: &Path, facts: &Facts) -> Finding {
+    let shown = path.display();
+    // It ends the program where another library comes before it, and where it comes first, nobody else sees a call.
+    if let Some(library) = ["libasan.so", "libhwasan.so"].iter().find_map(|name| facts.needs(name)) {
+        return Finding::fails(
+            ALLOCATOR,
+            format!(
+                "{shown} is built with a sanitizer ({library}), which ends it where another library is loaded first"
+            ),
+            "build it without -fsanitize=address",
+        );
+    }
+    let sanitizer = facts.defines(&SANITIZERS).map(sanitizer_of);
+    let inside = sanitizer.or_else(|| {
+        let known = ["mallctl", "je_malloc", "_rjem_malloc", "mi_malloc", "tc_malloc", "TCMallocInternalMalloc"];
+        facts.defines(&known).map(allocator_of)
+    });
+    // The dynamic linker looks there first.
+    if facts.defines.contains("malloc") {
+        let name = inside.map(|name| format!(" ({name})")).unwrap_or_default();
+        let remedy = match sanitizer {
+            Some(_) => "build it without -fsanitize",
+            None => "build it without that, or link the allocator as a shared library, which Mallow sees",
+        };
+        return Finding::fails(
+            ALLOCATOR,
+            format!("{shown} has an allocator of its own{name}, which its calls never leave"),
+            remedy,
+        );
+    }
+    if let (Some(name), None) = (inside, sanitizer) {
+        return Finding::partly(
+            ALLOCATOR,
+            format!(
+                "{shown} has {name} inside under names of its own: calls of malloc are seen, those of {name} are not"
+            ),
+            "build it without that, or link the allocator as a shared library, which Mallow sees",
+        );
+    }
+    let shared = ["libjemalloc", "libtcmalloc", "libmimalloc", "libtsan", "liblsan"];
+    Finding::works(
+        ALLOCATOR,
+        match shared.iter().find_map(|name| facts.needs(name)) {
+            Some(library) => format!("{library}, a shared library, which Mallow sees"),
+            None => "none in the program: malloc is that of a shared library, which Mallow sees".to_owned(),
+        },
+    )
+}
+
+fn allocator_of(symbol: &str) -> &'static str {
+    match symbol {
+        "mi_malloc" => "mimalloc",
+        "tc_malloc" | "TCMallocInternalMalloc" => "tcmalloc",
+        _ => "jemalloc",
+    }
+}
+
+/// A language that allocates past malloc.
+///
+/// `set` is the value of a variable in its environment.
+fn runtime(path: &Path, facts: &Facts, set: &dyn Fn(&str) -> OsString) -> Option<Finding> {
+    let shown = path.display();
+    if facts.go {
+        return Some(Finding::partly(
+            RUNTIME,
+            format!("{shown} is a Go program: Go's heap is its own, not malloc's; what its C code allocates is seen"),
+            "use runtime/pprof for the rest, whose heap profiles mallow report reads",
+        ));
+    }
+    if facts.defines(&["Py_BytesMain"]).is_some() || facts.needs("libpython").is_some() {
+        let value = set("PYTHONMALLOC");
+        return Some(if ["malloc", "malloc_debug"].iter().any(|direct| value == OsStr::new(direct)) {
+            Finding::works(RUNTIME, format!("Python, with PYTHONMALLOC={}", value.display()))
+        } else {
+            Finding::partly(
+                RUNTIME,
+                "Python allocates objects of up to 512 bytes in arenas of its own, by mmap: they are not recorded",
+                "set PYTHONMALLOC=malloc to record each",
+            )
+        });
+    }
+    if facts.needs("libjli.so").is_some() {
+        return Some(Finding::partly(
+            RUNTIME,
+            "Java's heap is the virtual machine's own; what native code allocates is seen",
+            "use -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit for the names of compiled methods",
+        ));
+    }
+    if facts.defines(&["napi_create_object"]).is_some() || facts.needs("libnode.so").is_some() {
+        return Some(Finding::partly(
+            RUNTIME,
+            "JavaScript's heap is V8's own; what native code allocates is seen",
+            "use --perf-basic-prof for the names of compiled functions",
+        ));
+    }
+    if facts.defines(&["_emalloc"]).is_some() && set("USE_ZEND_ALLOC") != OsStr::new("0") {
+        return Some(Finding::partly(
+            RUNTIME,
+            "PHP allocates in chunks of 2 MB of its own, by mmap: its blocks are not recorded",
+            "set USE_ZEND_ALLOC=0 to record each",
+        ));
+    }
+    None
+}
+
+fn unwinding(path: &Path, bytes: &[u8]) -> Finding {
+    let shown = path.display();
+    match tables::has_frames(bytes).and_then(|()| tables::build(bytes)) {
+        Ok(_) => Finding::works(UNWINDING, "the program has unwind tables"),
+        Err(TableError::NoFrames) => Finding::partly(
+            UNWINDING,
+            format!(
+                "{shown} has no unwind tables: stacks follow its instructions, and are cut where these do not tell the caller"
+            ),
+            "build it without -fno-asynchronous-unwind-tables, or with -fno-omit-frame-pointer",
+        ),
+        Err(error) => Finding::partly(
+            UNWINDING,
+            format!(
+                "{shown} has unwind tables that cannot be read ({error}): stacks follow frame pointers, and are marked as cut"
+            ),
+            "build it again, or with -fno-omit-frame-pointer",
+        ),
+    }
+}

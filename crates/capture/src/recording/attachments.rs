@@ -1,0 +1,274 @@
+//! What a recording carries so that it can be read on another machine: functions and lines of frames, what was found
+//! when they were looked up, and the sources that they are in.
+//!
+//! | block | columns |
+//! | --- | --- |
+//! | lines | 0: how many frames; 1: new strings; 2: for each frame its number − that of the one before, how many lines, and for each line function, file + 1 or 0, line |
+//! | names | 0: frames in no module, those with a name; for each module its number, what was found as a number and words, debug file, notes, frames, named, located, remedy |
+//! | sources | 0: how many pieces; 1: for each piece 1 if it goes on with the one before, else 0, name, path, when written; 2: bytes |
+//!
+//! Blocks are split by size: one name may have 32 kB, and a generated source 10 MB.
+
+use super::block::COLUMN;
+use super::bytes::{Cursor, Nonsense, put, put_bytes};
+use crate::accounts::Ledger;
+use mallow_profile::{Found, Line, ModuleId, ModuleSummary, Note, Profile, StringId, Strings, Summary};
+use std::path::{Path, PathBuf};
+
+/// Frames of one block of lines.
+const FRAMES: u64 = 1 << 14;
+/// A column that has grown to this is written.
+const FULL: usize = COLUMN / 2;
+
+/// Writes one block; see [`super::block::Kind`].
+pub type Put<'a> = &'a mut dyn FnMut(&[Vec<u8>]) -> std::io::Result<()>;
+
+/// Writes blocks of the lines of those frames that have any. Strings are numbered as they first appear in these blocks.
+pub fn write_lines(profile: &Profile, write: Put) -> std::io::Result<()> {
+    let mut numbers = rustc_hash::FxHashMap::default();
+    let mut columns = vec![Vec::new(); 3];
+    let (mut frames, mut before) = (0, 0);
+    let mut entry = Vec::new();
+    for (number, frame) in profile.frames.iter().enumerate().filter(|(_, frame)| !frame.lines.is_empty()) {
+        let mut reference = |id: StringId, columns: &mut Vec<Vec<u8>>, frames: &mut u64| {
+            let next = numbers.len() as u64;
+            if let Some(&known) = numbers.get(&id) {
+                return Ok(known);
+            }
+            numbers.insert(id, next);
+            let text = profile.strings.get(id).as_bytes();
+            if columns[1].len() + text.len() > FULL {
+                write_frames(columns, frames, write)?;
+            }
+            put_bytes(&mut columns[1], text);
+            std::io::Result::Ok(next)
+        };
+        entry.clear();
+        put(&mut entry, (number - before) as u64);
+        before = number;
+        put(&mut entry, frame.lines.len() as u64);
+        for line in &frame.lines {
+            put(&mut entry, reference(line.function, &mut columns, &mut frames)?);
+            let file = line.file.map(|file| reference(file, &mut columns, &mut frames)).transpose()?;
+            put(&mut entry, file.map_or(0, |file| file + 1));
+            put(&mut entry, line.line.into());
+        }
+        columns[2].extend_from_slice(&entry);
+        frames += 1;
+        if frames == FRAMES || columns[2].len() > FULL {
+            write_frames(&mut columns, &mut frames, write)?;
+        }
+    }
+    if columns[1].is_empty() && frames == 0 { Ok(()) } else { write_frames(&mut columns, &mut frames, write) }
+}
+
+fn write_frames(columns: &mut [Vec<u8>], frames: &mut u64, write: Put) -> std::io::Result<()> {
+    put(&mut columns[0], *frames);
+    write(columns)?;
+    *frames = 0;
+    columns.iter_mut().for_each(Vec::clear);
+    Ok(())
+}
+
+/// Lines as they are read: ids of strings by their number in the file, and the frame that was last.
+#[derive(Debug, Default)]
+pub struct Lines {
+    strings: Strings,
+    numbers: Vec<StringId>,
+    frame: u64,
+}
+
+impl Lines {
+    /// Sets the lines of frames.
+    pub fn read(&mut self, columns: &mut [Cursor], ledger: &mut Ledger) -> Result<(), Nonsense> {
+        let [count, strings, frames] = columns else {
+            return Err(Nonsense("a block of lines has another number of columns"));
+        };
+        while !strings.is_empty() {
+            self.numbers.push(self.strings.intern(&strings.string()?));
+        }
+        let known = |number: u64| self.numbers.get(number as usize).copied().ok_or(Nonsense("no such string"));
+        for _ in 0..count.number()? {
+            self.frame = self.frame.checked_add(frames.number()?).ok_or(Nonsense("no such frame"))?;
+            let frame = usize::try_from(self.frame).ok().and_then(|frame| ledger.catalog.frames.get_mut(frame));
+            let frame = frame.ok_or(Nonsense("no such frame"))?;
+            for _ in 0..frames.number()? {
+                let function = known(frames.number()?)?;
+                let file = match frames.number()? {
+                    0 => None,
+                    file => Some(known(file - 1)?),
+                };
+                frame.lines.push(Line { function, file, line: frames.small()? });
+            }
+        }
+        Ok(())
+    }
+
+    /// All strings.
+    pub fn into_strings(self) -> Strings {
+        self.strings
+    }
+}
+
+/// Writes blocks of what was found: one at least, which says that it was looked for.
+pub fn write_names(names: &Summary, write: Put) -> std::io::Result<()> {
+    let begin = || {
+        let mut column = Vec::new();
+        put(&mut column, names.without_module.into());
+        put(&mut column, names.without_module_named.into());
+        column
+    };
+    let mut column = begin();
+    for (index, module) in names.modules.iter().enumerate() {
+        write_module(&mut column, module);
+        if column.len() > FULL && index + 1 < names.modules.len() {
+            write(&[std::mem::replace(&mut column, begin())])?;
+        }
+    }
+    write(&[column])
+}
+
+fn write_module(out: &mut Vec<u8>, module: &ModuleSummary) {
+    let text = |out: &mut Vec<u8>, text: &str| put_bytes(out, clip(text).as_bytes());
+    let path = |out: &mut Vec<u8>, path: &Path| text(out, &path.to_string_lossy());
+    put(out, module.module.0.into());
+    let (kind, words): (u8, &[u8]) = match &module.found {
+        Found::DebugInformation => (0, b""),
+        Found::SymbolTable => (1, b""),
+        Found::DynamicSymbols => (2, b""),
+        Found::Nothing => (3, b""),
+        Found::FileGone(why) => (4, clip(why).as_bytes()),
+        Found::BuildIdDiffers { now } => (5, now),
+        Found::Unreadable(why) => (6, clip(why).as_bytes()),
+        Found::WrittenSince => (7, b""),
+    };
+    put(out, kind.into());
+    put_bytes(out, words);
+    path(out, module.debug_file.as_deref().unwrap_or(Path::new("")));
+    put(out, module.notes.len() as u64);
+    for note in &module.notes {
+        let (kind, of): (u8, &Path) = match note {
+            Note::DebugFileMissing(of) => (0, of),
+            Note::DebugFileDiffers(of) => (1, of),
+            Note::SupplementaryMissing(of) => (2, of),
+            Note::SplitMissing(of) => (3, of),
+            Note::Damaged(why) => (4, Path::new(why)),
+        };
+        put(out, kind.into());
+        path(out, of);
+    }
+    for number in [module.frames, module.named, module.located] {
+        put(out, number.into());
+    }
+    text(out, module.remedy.as_deref().unwrap_or(""));
+}
+
+/// No path or message is longer, unless somebody made it so.
+fn clip(text: &str) -> &str {
+    let end = (0..=text.len().min(4096)).rev().find(|&end| text.is_char_boundary(end));
+    &text[..end.unwrap_or(0)]
+}
+
+/// Adds what a block says was found.
+pub fn read_names(columns: &mut [Cursor], ledger: &Ledger, names: &mut Option<Summary>) -> Result<(), Nonsense> {
+    let [column] = columns else { return Err(Nonsense("a block of names has another number of columns")) };
+    let names = names.get_or_insert_default();
+    names.without_module = column.small()?;
+    names.without_module_named = column.small()?;
+    while !column.is_empty() {
+        names.modules.push(read_module(column, ledger.catalog.modules.len())?);
+    }
+    Ok(())
+}
+
+fn read_module(column: &mut Cursor, modules: usize) -> Result<ModuleSummary, Nonsense> {
+    let some = |text: String| (!text.is_empty()).then_some(text);
+    let module = ModuleId(column.small()?);
+    if module.0 as usize >= modules {
+        return Err(Nonsense("no such module"));
+    }
+    let kind = column.number()?;
+    let words = column.bytes()?.to_vec();
+    let text = |words: Vec<u8>| String::from_utf8_lossy(&words).into_owned();
+    let found = match kind {
+        0 => Found::DebugInformation,
+        1 => Found::SymbolTable,
+        2 => Found::DynamicSymbols,
+        3 => Found::Nothing,
+        4 => Found::FileGone(text(words)),
+        5 => Found::BuildIdDiffers { now: words },
+        6 => Found::Unreadable(text(words)),
+        7 => Found::WrittenSince,
+        _ => return Err(Nonsense("names were found in no known way")),
+    };
+    let debug_file = some(column.string()?).map(PathBuf::from);
+    let mut notes = Vec::new();
+    for _ in 0..column.number()? {
+        let (kind, of) = (column.number()?, column.string()?);
+        notes.push(match kind {
+            0 => Note::DebugFileMissing(of.into()),
+            1 => Note::DebugFileDiffers(of.into()),
+            2 => Note::SupplementaryMissing(of.into()),
+            3 => Note::SplitMissing(of.into()),
+            4 => Note::Damaged(of),
+            _ => return Err(Nonsense("a note of no known kind")),
+        });
+    }
+    let [frames, named, located] = [column.small()?, column.small()?, column.small()?];
+    Ok(ModuleSummary { module, found, debug_file, notes, frames, named, located, remedy: some(column.string()?) })
+}
+
+/// A source file that a recording carries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// Its name in the lines of frames.
+    pub name: String,
+    /// The file that it was read from.
+    pub path: String,
+    /// When that was written last, milliseconds since 1970 UTC.
+    pub written_unix_ms: u64,
+    /// What it says.
+    pub text: Vec<u8>,
+}
+
+/// Writes blocks of sources.
+pub fn write_sources(sources: &mut dyn Iterator<Item = Source>, write: Put) -> std::io::Result<()> {
+    let mut columns = vec![Vec::new(); 3];
+    let mut pieces = 0;
+    for source in sources {
+        let mut rest = &source.text[..];
+        let mut first = true;
+        while first || !rest.is_empty() {
+            put(&mut columns[1], u64::from(!first));
+            if first {
+                put_bytes(&mut columns[1], clip(&source.name).as_bytes());
+                put_bytes(&mut columns[1], clip(&source.path).as_bytes());
+                put(&mut columns[1], source.written_unix_ms);
+            }
+            let (piece, more) = rest.split_at(rest.len().min(FULL - columns[2].len().min(FULL)));
+            put_bytes(&mut columns[2], piece);
+            (rest, first) = (more, false);
+            pieces += 1;
+            if columns[1].len() > FULL || columns[2].len() >= FULL {
+                write_frames(&mut columns, &mut pieces, write)?;
+            }
+        }
+    }
+    if pieces == 0 { Ok(()) } else { write_frames(&mut columns, &mut pieces, write) }
+}
+
+/// Adds the sources of a block.
+pub fn read_sources(columns: &mut [Cursor], sources: &mut Vec<Source>) -> Result<(), Nonsense> {
+    let [count, heads, texts] = columns else {
+        return Err(Nonsense("a block of sources has another number of columns"));
+    };
+    for _ in 0..count.number()? {
+        if heads.number()? == 0 {
+            let (name, path, written_unix_ms) = (heads.string()?, heads.string()?, heads.number()?);
+            sources.push(Source { name, path, written_unix_ms, text: Vec::new() });
+        }
+        let source = sources.last_mut().ok_or(Nonsense("a piece of no source"))?;
+        source.text.extend_from_slice(texts.bytes()?);
+    }
+    Ok(())
+}

@@ -1,0 +1,260 @@
+//! Counting a part of a recording again.
+//!
+//! The events of the selected blocks are posted into new books, so that sums, peaks and leaks are theirs. Where a block's
+//! allocation does not tell whether it is selected, a pass over the events before that decides for each allocation, or the
+//! events wait ([`super::queue`]).
+
+use super::blocks::Progress;
+use super::choice::{Bits, Choice};
+use super::decoder::Decoder;
+use super::error::ReadError;
+use super::posting::Posting;
+use super::queue::{self, EventQueue};
+use super::reader::Reader;
+use super::selection::{Judge, Running, Selection, Span, When};
+use crate::accounts::Ledger;
+use mallow_profile::{Block, Event, Profile};
+use std::io::{Read, Seek};
+
+/// What there is to select from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// How many blocks.
+    pub allocations: u64,
+    /// Their requested bytes; here and below, the last number is in the span.
+    pub sizes: (u64, u64),
+    /// When they were allocated, in ms since the recording began.
+    pub allocated_ms: (u64, u64),
+    /// When they were freed; None if none was.
+    pub freed_ms: Option<(u64, u64)>,
+    /// How long they lived, in ms.
+    pub lifetimes: (u64, u64),
+}
+
+impl<R: Read + Seek> Reader<R> {
+    /// The part of the recording that is selected, with the sites and processes alone of which there is something.
+    /// `profile` is what [`Reader::open`] told, perhaps with lines of frames filled in.
+    pub fn select(
+        &mut self,
+        mut profile: Profile,
+        selection: &Selection,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(Profile, Choice), ReadError> {
+        let mut books = Ledger::again(&profile);
+        profile.sites = Vec::new();
+        let judge = Judge::new(selection);
+        let bound = queue::bound(selection, &self.index);
+        let passes = if bound.is_none() && selection.asks_the_future() { 2 } else { 1 };
+        let ends: Vec<u64> = profile.processes.iter().map(|process| process.end_ms).collect();
+        let mut decided = Bits::default();
+        if passes == 2 {
+            decided = self.decide(selection, &judge, &ends, &mut |at| progress(at.part(0, 2)))?;
+        }
+        let mut posting = Posting {
+            judge: &judge,
+            books: &mut books,
+            decide: passes == 1 && bound.is_none(),
+            left: if passes == 1 { u64::MAX } else { decided.ones() },
+            chosen: decided,
+            live: 0,
+            foreign: selection.asks_for_processes_alone(),
+        };
+        let mut decoder = Decoder::default();
+        let left = |decoder: &mut Decoder| -> Vec<Vec<Block>> {
+            (0..ends.len() as u32).map(|process| decoder.living().drain(process).collect()).collect()
+        };
+        let live;
+        if let Some(bound) = bound {
+            let known = selection.fates_known();
+            let mut waiting = EventQueue::new(posting, &judge, &ends, bound, &self.index);
+            self.pass(
+                &mut decoder,
+                progress,
+                |waiting: &EventQueue<'_>, from| {
+                    known.is_some_and(|known| from.is_some_and(|from| from >= known)) && waiting.is_idle()
+                },
+                &mut waiting,
+                EventQueue::event,
+            )?;
+            live = left(&mut decoder);
+            posting = waiting.finish(&live);
+        } else {
+            let last = selection.allocations_end().filter(|_| passes == 1);
+            self.pass(
+                &mut decoder,
+                &mut |at| progress(at.part(passes - 1, passes)),
+                |posting: &Posting<'_>, from| {
+                    let none_to_come =
+                        posting.left == 0 || last.is_some_and(|last| from.is_some_and(|from| from >= last));
+                    none_to_come && posting.live == 0
+                },
+                &mut posting,
+                |posting, living, at, event| posting.post(at, event, || living.drain(at.process).collect()),
+            )?;
+            live = left(&mut decoder);
+        }
+        let Posting { chosen: bits, foreign, .. } = posting;
+        for ((process, &end), live) in (0..).zip(&ends).zip(live) {
+            books.end_process(process, end, live.into_iter().filter(|block| bits.get(block.sequence)));
+        }
+        let mut counted = books.close();
+        for (process, &end) in counted.processes.iter_mut().zip(&ends) {
+            process.end_ms = end;
+            process.threads = 0;
+        }
+        for (thread, index) in profile.threads.iter().zip(0..) {
+            if judge.thread(index) {
+                counted.processes[thread.process.0 as usize].threads += 1;
+            }
+        }
+        profile.sites = counted.sites;
+        profile.processes = counted.processes;
+        profile.totals = counted.totals;
+        profile.peak_ms = counted.peak_ms;
+        if let Some((When::Allocated, Span { from, to })) = selection.time {
+            profile.window_ms = Some(from..to.unwrap_or(u64::MAX).min(profile.duration_ms));
+        }
+        let chosen = Choice::of(bits, foreign, &mut profile);
+        Ok((profile, chosen))
+    }
+
+    /// Decides for each allocation, with what is known of it later.
+    fn decide(
+        &mut self,
+        selection: &Selection,
+        judge: &Judge<'_>,
+        ends: &[u64],
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Bits, ReadError> {
+        let mut decoder = Decoder::default();
+        let known = selection.fates_known();
+        let mut running = Running::default();
+        let mut bits = Bits::default();
+        let stopped = self.pass(
+            &mut decoder,
+            progress,
+            |_, from| known.is_some_and(|known| from.is_some_and(|from| from >= known)),
+            &mut bits,
+            |bits, living, at, event| {
+                let gone = |bits: &mut Bits, block: &Block, freed| {
+                    if !judge.gone(block.ms, at.ms, freed) {
+                        bits.clear(block.sequence);
+                    }
+                };
+                let within = judge.within(&running, at);
+                let allocated = |size| within && judge.allocated(at.process, at.thread, at.ms, size);
+                match event {
+                    Event::Allocate(call) => bits.push(allocated(call.size)),
+                    Event::Reallocate { call, old, .. } => {
+                        old.iter().for_each(|block| gone(bits, block, true));
+                        bits.push(allocated(call.size));
+                    }
+                    Event::Free(block) | Event::ReallocFree(block) => {
+                        block.iter().for_each(|block| gone(bits, block, true));
+                    }
+                    Event::UnseenFree(block) => gone(bits, &block, true),
+                    Event::Region { number, end, this_thread } => {
+                        judge.region(&mut running, at, number, end, this_thread);
+                    }
+                    Event::EndProcess => {
+                        living.drain(at.process).for_each(|block| gone(bits, &block, false));
+                    }
+                }
+            },
+        )?;
+        for (process, &end) in (0..).zip(ends) {
+            for block in decoder.living().drain(process) {
+                // Where reading stopped early, all that is asked is whether it was live then.
+                if !judge.gone(block.ms, stopped.unwrap_or(end), false) {
+                    bits.clear(block.sequence);
+                }
+            }
+        }
+        Ok(bits)
+    }
+
+    /// What there is to select from, of some processes and threads.
+    pub fn extent(
+        &mut self,
+        profile: &Profile,
+        selection: &Selection,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Extent, ReadError> {
+        let whose = Selection {
+            processes: selection.processes.clone(),
+            threads: selection.threads.clone(),
+            ..Selection::default()
+        };
+        let judge = Judge::new(&whose);
+        let mut decoder = Decoder::default();
+        let mut seen = Seen::default();
+        self.pass(
+            &mut decoder,
+            progress,
+            |_, _| false,
+            &mut seen,
+            |seen, living, at, event| {
+                let born = |seen: &mut Seen, size| {
+                    let mine = judge.allocated(at.process, at.thread, at.ms, size);
+                    seen.bits.push(mine);
+                    if mine {
+                        seen.allocations += 1;
+                        widen(&mut seen.sizes, size);
+                        widen(&mut seen.allocated_ms, at.ms);
+                    }
+                };
+                match event {
+                    Event::Allocate(call) => born(seen, call.size),
+                    Event::Reallocate { call, old, .. } => {
+                        old.iter().for_each(|block| seen.gone(block, at.ms, true));
+                        born(seen, call.size);
+                    }
+                    Event::Free(block) | Event::ReallocFree(block) => {
+                        block.iter().for_each(|block| seen.gone(block, at.ms, true));
+                    }
+                    Event::UnseenFree(block) => seen.gone(&block, at.ms, true),
+                    Event::Region { .. } => {}
+                    Event::EndProcess => {
+                        living.drain(at.process).for_each(|block| seen.gone(&block, at.ms, false));
+                    }
+                }
+            },
+        )?;
+        for (process, end) in (0..).zip(&profile.processes) {
+            decoder.living().drain(process).for_each(|block| seen.gone(&block, end.end_ms, false));
+        }
+        Ok(Extent {
+            allocations: seen.allocations,
+            sizes: seen.sizes.unwrap_or_default(),
+            allocated_ms: seen.allocated_ms.unwrap_or_default(),
+            freed_ms: seen.freed_ms,
+            lifetimes: seen.lifetimes.unwrap_or_default(),
+        })
+    }
+}
+
+#[derive(Default)]
+struct Seen {
+    bits: Bits,
+    allocations: u64,
+    sizes: Option<(u64, u64)>,
+    allocated_ms: Option<(u64, u64)>,
+    freed_ms: Option<(u64, u64)>,
+    lifetimes: Option<(u64, u64)>,
+}
+
+impl Seen {
+    fn gone(&mut self, block: &Block, ms: u64, freed: bool) {
+        if self.bits.get(block.sequence) {
+            widen(&mut self.lifetimes, ms.saturating_sub(block.ms));
+            if freed {
+                widen(&mut self.freed_ms, ms);
+            }
+        }
+    }
+}
+
+fn widen(span: &mut Option<(u64, u64)>, number: u64) {
+    let (least, most) = span.unwrap_or((number, number));
+    *span = Some((least.min(number), most.max(number)));
+}

@@ -1,0 +1,338 @@
+//! The run directory: private, on tmpfs where there is one, and readable later.
+
+use super::presence::Presence;
+use crate::accounts::Options;
+use crate::wire::{self, Shared, control};
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// What a run counts or traces.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What is told of the command.
+    pub mode: Mode,
+    /// Frames that a stack keeps at the most.
+    pub max_depth: u32,
+    /// Follow the processes that the command starts.
+    pub children: bool,
+    /// How measured regions run.
+    pub regions: Regions,
+}
+
+/// What is told of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Counters alone.
+    Count,
+    /// Events with stacks.
+    Trace,
+    /// Nothing, but measured regions run as they do when counted.
+    Idle,
+    /// Allocations picked at random, with stacks.
+    Sample,
+    /// Nothing is picked until the mode changes to [`Mode::Sample`].
+    Dormant,
+}
+
+impl Mode {
+    fn word(self) -> u32 {
+        match self {
+            Self::Count => wire::MODE_COUNT,
+            Self::Trace => wire::MODE_TRACE,
+            Self::Idle => wire::MODE_IDLE,
+            Self::Sample => wire::MODE_SAMPLE,
+            Self::Dormant => wire::MODE_DORMANT,
+        }
+    }
+
+    /// Whether it is one of the two that may take each other's place while the command runs.
+    fn is_sampled(self) -> bool {
+        matches!(self, Self::Sample | Self::Dormant)
+    }
+}
+
+/// How measured regions run; `preload/include/mallow.h` tells what they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Regions {
+    /// Runs that come first.
+    pub warmups: u32,
+    /// Measured runs.
+    pub runs: u32,
+    /// Operations that a run is to perform; 0: as the program likes.
+    pub operations: u32,
+    /// How long the beginning and the end of a run wait for other threads at the most.
+    pub quiet_ms: u32,
+    /// How long the end of a measured run waits at the most until nothing of it is unfreed; 0: not at all.
+    pub settle_ms: u32,
+    /// Each process image proves at its start that it counts.
+    pub self_check: bool,
+}
+
+impl Default for Regions {
+    /// Each region once, as without Mallow.
+    fn default() -> Self {
+        Self { warmups: 0, runs: 1, operations: 0, quiet_ms: 1000, settle_ms: 0, self_check: false }
+    }
+}
+
+/// Words of the rings: the first few threads of a process have large ones. Small enough to stay in the caches, large
+/// enough for the reader to sleep a millisecond while a thread allocates at full speed.
+const LARGE_RING_WORDS: u32 = 32 * 1024;
+const SMALL_RING_WORDS: u32 = 16 * 1024;
+const TRACE_THREADS: u32 = 2048;
+const COUNT_THREADS: u32 = 16384;
+
+/// Bytes from one sample to the next, on average, unless told otherwise.
+pub const PERIOD: u32 = 512 << 10;
+/// Of a process in sampling mode. Its file is sparse: this bounds what it can come to. Slots for a heap of 128 GiB in small
+/// blocks, the last few thousand ends, and some ten thousand stacks.
+const MAX_SLOTS: u32 = 1 << 18;
+const MAX_ENDS: u32 = 1 << 13;
+const STACK_BYTES: u64 = 8 << 20;
+
+/// A run directory of ours, removed when dropped.
+pub struct RunDirectory {
+    path: PathBuf,
+    control: Shared,
+    /// None: left to the processes in it.
+    presence: Option<Presence>,
+    began: Instant,
+    keep: bool,
+    left: bool,
+}
+
+/// What a run directory says about the run, for those who read it later.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// The command line.
+    pub command: Vec<String>,
+    /// Wall clock at the start, milliseconds since 1970 UTC.
+    pub started_unix_ms: u64,
+    /// CLOCK_MONOTONIC at the start, nanoseconds.
+    pub started_ns: u64,
+}
+
+impl About {
+    /// As a recording knows it.
+    pub fn options(&self) -> Options {
+        Options { command: self.command.clone(), started_unix_ms: self.started_unix_ms }
+    }
+}
+
+impl RunDirectory {
+    /// Makes the directory and its control file.
+    pub fn create(settings: &Settings, command: &[String]) -> io::Result<Self> {
+        crate::rundir::faults::survive();
+        let path = make_private_directory()?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path.join("control"))
+            .inspect_err(|_| remove(&path))?;
+        let began_ns = monotonic_ns();
+        let made = (|| {
+            // Written, not only extended: on a full file system this fails here, and not as a SIGBUS later.
+            (&file).write_all(&[0; control::FILE_BYTES])?;
+            DirBuilder::new().mode(0o700).create(path.join("tables"))?;
+            let mut about = Vec::new();
+            writeln!(about, "{} {began_ns}", unix_ms())?;
+            for argument in command {
+                about.extend_from_slice(argument.as_bytes());
+                about.push(0);
+            }
+            fs::write(path.join("about"), about)?;
+            Ok::<_, io::Error>((Shared::map(&file, control::FILE_BYTES)?, Presence::begin(&file)?))
+        })();
+        drop(file);
+        let (shared, presence) = made.inspect_err(|_| remove(&path))?;
+        shared.set32(control::VERSION, wire::VERSION);
+        shared.set32(control::MODE, settings.mode.word());
+        let children = if settings.children { 0 } else { wire::NO_CHILDREN };
+        let self_check = if settings.regions.self_check { wire::SELF_CHECK } else { 0 };
+        shared.set32(control::FLAGS, children | self_check);
+        shared.set32(control::WARMUPS, settings.regions.warmups);
+        shared.set32(control::RUNS, settings.regions.runs);
+        shared.set32(control::OPERATIONS, settings.regions.operations);
+        shared.set32(control::QUIET_MS, settings.regions.quiet_ms);
+        shared.set32(control::SETTLE_MS, settings.regions.settle_ms);
+        shared.set32(control::MAX_DEPTH, settings.max_depth.clamp(1, wire::DEPTH_LIMIT));
+        shared.set32(control::READER_PID, std::process::id());
+        shared.set32(control::LARGE_RING_WORDS, LARGE_RING_WORDS);
+        shared.set32(control::SMALL_RING_WORDS, SMALL_RING_WORDS);
+        shared.set32(control::MAX_THREADS, if settings.mode == Mode::Trace { TRACE_THREADS } else { COUNT_THREADS });
+        shared.set64(control::PERIOD, PERIOD.into());
+        shared.set64(control::STACK_BYTES, STACK_BYTES);
+        shared.set32(control::MAX_SLOTS, MAX_SLOTS);
+        shared.set32(control::MAX_ENDS, MAX_ENDS);
+        shared.set64(control::EPOCH, 1);
+        shared.set32(control::MAGIC, wire::CONTROL_MAGIC);
+        Ok(Self { path, control: shared, presence: Some(presence), began: Instant::now(), keep: false, left: false })
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The control page.
+    pub fn control(&self) -> &Shared {
+        &self.control
+    }
+
+    /// Milliseconds since it was made, from 1 on: what the epoch counts.
+    pub fn elapsed_ms(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64 + 1
+    }
+
+    /// When it was made.
+    pub fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// Images that could not make their file and went unrecorded.
+    pub fn failed_processes(&self) -> u32 {
+        self.control.get32(control::FAILED_PROCESSES)
+    }
+
+    /// Tells all targets to stop recording. For good.
+    pub fn end(&self) {
+        self.control.set64(control::EPOCH, wire::EPOCH_OVER);
+    }
+
+    /// Leaves the directory behind when dropped.
+    pub fn keep(&mut self) {
+        self.keep = true;
+    }
+
+    /// In a run that samples: with which period from now on, or not. Threads see it about a mebibyte of allocations later.
+    pub fn sample(&self, mode: Mode, period: u32) {
+        debug_assert!(mode.is_sampled());
+        self.control.set64(control::PERIOD, period.max(1).into());
+        self.control.set32(control::MODE, mode.word());
+    }
+
+    /// Says to the processes in it that nobody reads any more, or as yet.
+    pub fn read_no_more(&mut self) {
+        self.control.set32(control::READER_PID, 0);
+        self.presence = None;
+    }
+
+    /// Leaves the directory to the processes in it, which go on as they are. Its path.
+    pub fn leave(mut self) -> PathBuf {
+        self.read_no_more();
+        self.left = true;
+        self.path.clone()
+    }
+}
+
+impl Drop for RunDirectory {
+    fn drop(&mut self) {
+        if self.left {
+            return;
+        }
+        self.end();
+        if !self.keep {
+            remove(&self.path);
+        }
+    }
+}
+
+/// Removes a run directory. Where no descriptor is left to read a directory by, what is surely in it goes by name.
+pub(crate) fn remove(path: &Path) {
+    if fs::remove_dir_all(path).is_err() {
+        let _ = fs::remove_dir(path.join("tables"));
+        for name in ["control", "about", "spool", "partial"] {
+            let _ = fs::remove_file(path.join(name));
+        }
+        let _ = fs::remove_dir_all(path).or_else(|_| fs::remove_dir(path));
+    }
+}
+
+/// Reads what `create` wrote about the run.
+pub fn about(directory: &Path) -> io::Result<About> {
+    let bytes = fs::read(directory.join("about"))?;
+    let invalid = || io::Error::new(io::ErrorKind::InvalidData, "the file `about` is damaged");
+    let line = bytes.iter().position(|&b| b == b'\n').ok_or_else(invalid)?;
+    let text = std::str::from_utf8(&bytes[..line]).map_err(|_| invalid())?;
+    let mut numbers = text.split(' ').map(str::parse::<u64>);
+    let mut number = || numbers.next().and_then(Result::ok).ok_or_else(invalid);
+    let (started_unix_ms, started_ns) = (number()?, number()?);
+    let mut command: Vec<String> =
+        bytes[line + 1..].split(|&b| b == 0).map(|part| String::from_utf8_lossy(part).into_owned()).collect();
+    command.pop();
+    Ok(About { command, started_unix_ms, started_ns })
+}
+
+/// Milliseconds since 1970.
+pub fn unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis() as u64)
+}
+
+/// CLOCK_MONOTONIC now, in nanoseconds.
+pub fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// The same as of the kernel's last tick, which is what samples are stamped with: all that was stamped before it had begun by
+/// then.
+pub fn tick_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// The same tick in milliseconds since 1970.
+pub fn tick_unix_ms() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
+}
+
+/// The longest path that fits into `struct target` of preload/base/target.h with room for file names.
+const LONGEST: usize = 400;
+
+/// Where run directories are made: in the first of these that works.
+pub(crate) fn bases() -> impl Iterator<Item = PathBuf> {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|p| is_own_tmpfs(p));
+    let memory = Some(PathBuf::from("/dev/shm")).filter(|p| is_tmpfs(p));
+    let all = [runtime, memory, Some(std::env::temp_dir())];
+    all.into_iter().flatten().map(|base| base.canonicalize().unwrap_or(base))
+}
+
+fn make_private_directory() -> io::Result<PathBuf> {
+    let mut refused = io::Error::from(io::ErrorKind::NotFound);
+    for base in bases() {
+        for attempt in 0..1000u32 {
+            let seed = monotonic_ns() ^ u64::from(attempt) << 48;
+            let path = base.join(format!("mallow-{:07}-{:06x}", std::process::id(), seed & 0xff_ffff));
+            if path.as_os_str().as_bytes().len() > LONGEST {
+                break;
+            }
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(path),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => {
+                    refused = io::Error::new(error.kind(), format!("{}: {error}", base.display()));
+                    break;
+                }
+            }
+        }
+    }
+    Err(refused)
+}
+
+pub(crate) fn is_tmpfs(path: &Path) -> bool {
+    const TMPFS_MAGIC: i64 = 0x0102_1994;
+    rustix::fs::statfs(path).is_ok_and(|fs| fs.f_type == TMPFS_MAGIC)
+}
+
+fn is_own_tmpfs(path: &Path) -> bool {
+    path.is_absolute()
+        && is_tmpfs(path)
+        && fs::metadata(path).is_ok_and(|m| m.uid() == rustix::process::geteuid().as_raw() && m.mode() & 0o022 == 0)
+}

@@ -1,0 +1,199 @@
+//! Run directories that a killed mallow left behind.
+
+use super::directory::{About, about, bases, remove, unix_ms};
+use super::owner;
+use super::process_file::process_files;
+use crate::wire::{self, control};
+use rustix::fs::{FlockOperation, flock};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A run directory without a mallow that reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leftover {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it says about the run.
+    pub about: About,
+    /// It holds events, not counters alone: there is something to recover.
+    pub traced: bool,
+    /// It holds samples, which `mallow recover` reports.
+    pub sampled: bool,
+    /// Processes that still go on.
+    pub still_running: u32,
+    /// Of one that holds samples: all processes ended by themselves, or were never sampled.
+    pub in_order: bool,
+}
+
+/// Links in a run directory: to its spool, and to the recording in the making.
+pub(crate) const SPOOL: &str = "spool";
+pub(crate) const PARTIAL: &str = "partial";
+
+/// Files that lie elsewhere and are of no use without the run directory: its spool, and the recording in the making, unless
+/// a later mallow has taken that over.
+pub fn files_elsewhere(directory: &Path) -> Vec<PathBuf> {
+    let link = |name| fs::read_link(directory.join(name)).ok().filter(|path| path.is_file());
+    let nobody_writes = |path: &PathBuf| {
+        let lock = FlockOperation::NonBlockingLockShared;
+        fs::File::open(path).is_ok_and(|file| flock(&file, lock) != Err(rustix::io::Errno::WOULDBLOCK))
+    };
+    link(SPOOL).into_iter().chain(link(PARTIAL).filter(nobody_writes)).collect()
+}
+
+/// What the control file of a run directory says, as far as it matters here.
+pub(crate) struct Control {
+    pub mode: u32,
+    pub reader_pid: u32,
+}
+
+pub(crate) fn control(directory: &Path) -> io::Result<Control> {
+    let bytes = fs::read(directory.join("control"))?;
+    let word = |at: usize| bytes.get(at..at + 4).map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]]));
+    match (word(control::MAGIC), word(control::MODE), word(control::READER_PID)) {
+        (Some(wire::CONTROL_MAGIC), Some(mode), Some(reader_pid)) => Ok(Control { mode, reader_pid }),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the file `control` is damaged")),
+    }
+}
+
+/// The mallow that still reads a run directory. Its pid alone does not tell, as pids come again: it has the control file
+/// mapped.
+pub(crate) fn reader(directory: &Path, control: &Control) -> Option<u32> {
+    let directory = directory.canonicalize().ok()?;
+    let file = directory.join("control");
+    let maps = fs::read(format!("/proc/{}/maps", control.reader_pid)).ok()?;
+    let mut lines = maps.split(|&b| b == b'\n');
+    lines.any(|line| line.ends_with(file.as_os_str().as_bytes())).then_some(control.reader_pid)
+}
+
+/// Whether there is something to recover in a run directory: its mallow is gone, and it recorded.
+pub fn check(directory: &Path) -> io::Result<()> {
+    let control = control(directory)?;
+    if let Some(pid) = reader(directory, &control) {
+        return Err(io::Error::other(format!("process {pid} still records into it, and will finish the recording")));
+    }
+    if control.mode != wire::MODE_TRACE {
+        return Err(io::Error::other("it was made by mallow stat, which leaves nothing to recover"));
+    }
+    Ok(())
+}
+
+/// Places that look like run directories.
+fn candidates() -> Vec<PathBuf> {
+    let mut places: Vec<PathBuf> = bases().collect();
+    places.dedup();
+    let entries = places.iter().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
+    entries.filter(|entry| entry.file_name().as_bytes().starts_with(b"mallow-")).map(|entry| entry.path()).collect()
+}
+
+/// Directories of sampling runs stay when mallow leaves, so that it can come back; the next one that starts a run removes
+/// those in which nobody lives. What a crash left is kept for [`KEPT_MS`], and the latest [`KEPT_BYTES`] of it: somebody may
+/// want to look at it. What a killed `mallow stat` left is of no use, and goes as late.
+pub fn sweep() {
+    let now_ms = unix_ms();
+    let mut kept_bytes = 0;
+    let all: Vec<Leftover> = leftovers().into_iter().filter(|left| !left.traced && left.still_running == 0).collect();
+    let inhabited = if all.is_empty() { Vec::new() } else { inhabited() };
+    for left in all.iter().rev() {
+        let age_ms = now_ms.saturating_sub(left.about.started_unix_ms);
+        if age_ms <= STARTING_MS || inhabited.contains(&left.path) {
+            continue;
+        }
+        kept_bytes += if left.in_order { 0 } else { bytes(&left.path) };
+        if left.in_order || age_ms > KEPT_MS || kept_bytes > KEPT_BYTES {
+            remove(&left.path);
+        }
+    }
+}
+
+/// A day.
+const KEPT_MS: u64 = 24 * 3600 * 1000;
+/// They lie in memory.
+const KEPT_BYTES: u64 = 64 << 20;
+/// A command that was just started may not have made its file yet.
+const STARTING_MS: u64 = 10 * 1000;
+
+/// Run directories that some process would take part in, or hand on: one that has no file in it as yet, or is static.
+fn inhabited() -> Vec<PathBuf> {
+    owner::processes().filter_map(|pid| owner::directory_told_to(pid).ok().flatten()).collect()
+}
+
+/// What the files of a directory, which may be sparse, take.
+fn bytes(directory: &Path) -> u64 {
+    let files = fs::read_dir(directory).into_iter().flatten().flatten();
+    files.filter_map(|file| file.metadata().ok()).map(|file| file.blocks() * 512).sum()
+}
+
+/// This user's run directories that no mallow reads any more, the oldest first.
+pub fn leftovers() -> Vec<Leftover> {
+    let mut all: Vec<Leftover> = candidates().iter().filter_map(|path| left(path)).collect();
+    all.sort_by(|a, b| (a.about.started_unix_ms, &a.path).cmp(&(b.about.started_unix_ms, &b.path)));
+    all
+}
+
+fn left(path: &Path) -> Option<Leftover> {
+    let status = fs::symlink_metadata(path).ok()?;
+    if !status.is_dir() || status.uid() != rustix::process::geteuid().as_raw() {
+        return None;
+    }
+    let control = control(path).ok()?;
+    if reader(path, &control).is_some() {
+        return None;
+    }
+    let sources = process_files(path);
+    let mut pids: Vec<u32> = sources.iter().filter(|s| s.alive()).map(|s| s.pid).collect();
+    pids.sort_unstable();
+    pids.dedup();
+    let sampled = matches!(control.mode, wire::MODE_SAMPLE | wire::MODE_DORMANT);
+    Some(Leftover {
+        path: path.to_owned(),
+        about: about(path).ok()?,
+        traced: control.mode == wire::MODE_TRACE,
+        sampled,
+        still_running: pids.len() as u32,
+        in_order: sampled && sources.iter().all(|source| source.ended_in_order() || source.samples() == 0),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rundir::directory::{Mode, Regions, RunDirectory, Settings};
+
+    fn run(mode: Mode) -> RunDirectory {
+        let settings = Settings { mode, max_depth: 8, children: true, regions: Regions::default() };
+        RunDirectory::create(&settings, &["command".to_owned(), "argument".to_owned()]).unwrap()
+    }
+
+    /// What is read is read by this process, so nothing of it is left behind; a copy is nobody's.
+    #[test]
+    fn what_is_read_is_not_left_behind() {
+        for (mode, recovered) in [(Mode::Trace, true), (Mode::Count, false)] {
+            let run = run(mode);
+            assert!(leftovers().iter().all(|left| left.path != run.path()));
+            let told = check(run.path()).unwrap_err().to_string();
+            assert!(told.contains(&format!("process {} still records", std::process::id())), "{told}");
+
+            let base = run.path().parent().unwrap();
+            let copy = tempfile::Builder::new().prefix("mallow-test-").tempdir_in(base).unwrap();
+            for name in ["control", "about"] {
+                fs::copy(run.path().join(name), copy.path().join(name)).unwrap();
+            }
+            let all = leftovers();
+            let found = all.iter().find(|left| left.path == copy.path()).expect("the copy");
+            assert_eq!((found.about.command.join(" ").as_str(), found.traced), ("command argument", recovered));
+            assert_eq!((check(copy.path()).is_ok(), found.still_running), (recovered, 0));
+        }
+    }
+
+    #[test]
+    fn what_is_damaged_is_no_run_directory() {
+        let place = tempfile::tempdir().unwrap();
+        assert!(check(place.path()).is_err());
+        fs::write(place.path().join("control"), b"MALC").unwrap();
+        assert!(check(place.path()).unwrap_err().to_string().contains("damaged"));
+        assert_eq!(left(place.path()), None);
+    }
+}

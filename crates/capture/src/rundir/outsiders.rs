@@ -1,0 +1,95 @@
+//! Programs that were executed out of reach of the run directory: in a mount namespace with a `/dev/shm` of its own, below
+//! another root directory, as another user, without Mallow's variables. Whoever executed one noted it.
+
+use crate::wire::{Shared, control, unreached};
+use std::collections::BTreeMap;
+
+/// Their names as they were given to exec, and how often; and how many more there were.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outsiders {
+    /// By name, and whether it was executed without the variables that lead to the run directory and the library.
+    pub named: BTreeMap<(String, bool), u32>,
+    /// Without a name.
+    pub more: u32,
+}
+
+impl Outsiders {
+    /// What the control file says so far.
+    pub fn of(shared: &Shared) -> Self {
+        let mut named = BTreeMap::new();
+        for index in 0..unreached::MAX as usize {
+            let at = control::UNREACHED + index * unreached::BYTES;
+            let without = match shared.get32(at + unreached::STATE) {
+                unreached::NOTED => false,
+                unreached::WITHOUT => true,
+                _ => continue,
+            };
+            let name = shared.copy_bytes(at + unreached::NAME, unreached::BYTES - unreached::NAME);
+            let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+            *named.entry((String::from_utf8_lossy(name).into_owned(), without)).or_default() += 1;
+        }
+        Self { named, more: shared.get32(control::UNREACHED_MORE) }
+    }
+
+    /// How many programs were executed so.
+    pub fn count(&self) -> u32 {
+        self.named.values().fold(self.more, |sum, &number| sum.saturating_add(number))
+    }
+
+    /// A clause for each name.
+    pub fn sentences(&self) -> Vec<String> {
+        let told = |((name, without), &times): (&(String, bool), &u32)| match without {
+            true => format!("{}{}{WITHOUT}", name, often(times)),
+            false => sentence(name, times),
+        };
+        let mut all: Vec<String> = self.named.iter().map(told).collect();
+        if self.more > 0 {
+            all.push(sentence("other programs", self.more));
+        }
+        all
+    }
+}
+
+/// What is said of a program that was executed without Mallow's variables.
+pub const WITHOUT: &str = ", with each process that it started: LD_PRELOAD or MALLOW_DIR was taken out of its environment; leave \
+                           both in it, or run mallow inside of it";
+
+fn often(times: u32) -> String {
+    if times > 1 { format!(" ({times} times)") } else { String::new() }
+}
+
+/// What is said of a program that cannot reach the run directory.
+pub fn sentence(name: &str, times: u32) -> String {
+    let often = often(times);
+    format!(
+        "{name}{often}, with each process that it started: a mount namespace, a root directory or a user of its own \
+         puts mallow's run directory or libmallow.so out of reach; run mallow inside of it"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_counted_and_what_is_under_way_is_not() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(control::FILE_BYTES as u64).unwrap();
+        let shared = Shared::map(&file, control::FILE_BYTES).unwrap();
+        assert_eq!(Outsiders::of(&shared), Outsiders::default());
+        for (index, state) in [(0, unreached::NOTED), (1, 1), (2, unreached::NOTED), (23, unreached::NOTED)] {
+            let at = control::UNREACHED + index * unreached::BYTES;
+            shared.set64(at + unreached::NAME, u64::from_le_bytes(*b"python3\0"));
+            shared.set32(at + unreached::STATE, state);
+        }
+        let at = control::UNREACHED + 5 * unreached::BYTES;
+        shared.set64(at + unreached::NAME, u64::from_le_bytes(*b"python3\0"));
+        shared.set32(at + unreached::STATE, unreached::WITHOUT);
+        shared.set32(control::UNREACHED_MORE, 2);
+        let found = Outsiders::of(&shared);
+        assert_eq!((found.named.get(&("python3".to_owned(), false)), found.count()), (Some(&3), 6));
+        let said = found.sentences();
+        assert!(said[0].starts_with("python3 (3 times), with each process") && said.len() == 3, "{said:?}");
+        assert!(said[1].starts_with("python3, with") && said[1].contains("MALLOW_DIR was taken out"), "{said:?}");
+    }
+}

@@ -1,0 +1,234 @@
+//! The process that writes a process file, told from others that have its pid: before it, after it, or in another namespace.
+
+use super::directory::monotonic_ns;
+use crate::wire;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A process that runs: by its pid as mallow sees it, and the time of its start, which exec keeps and a fork does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Owner {
+    pid: u32,
+    start_ticks: u64,
+}
+
+/// What came of looking for the process that writes a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnerSearch {
+    /// It is this one.
+    Found(Owner),
+    /// It has ended, or has become something else by exec.
+    Gone,
+    /// A process that may be it cannot be looked into.
+    Hidden,
+}
+
+/// A file that some process says to write.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim<'a> {
+    /// The file's inode.
+    pub inode: u64,
+    /// Its pid, in its own namespace.
+    pub pid: u32,
+    /// When its image began, on CLOCK_MONOTONIC.
+    pub start_ns: u64,
+    /// The file's name.
+    pub name: &'a [u8],
+}
+
+impl Owner {
+    /// The living process that writes the file.
+    pub fn find(claim: &Claim<'_>) -> OwnerSearch {
+        let here = Self::if_it_is(claim.pid, claim);
+        if let OwnerSearch::Found(_) = here {
+            return here;
+        }
+        let all = foreign(claim.start_ns);
+        let elsewhere = all.iter().filter(|(_, own)| *own == claim.pid).map(|(pid, _)| Self::if_it_is(*pid, claim));
+        elsewhere.fold(here, |best, next| match (best, next) {
+            (OwnerSearch::Found(_), _) | (_, OwnerSearch::Gone) => best,
+            _ => next,
+        })
+    }
+
+    /// The same, if it is this process. One that cannot be looked into is believed.
+    pub fn with_pid(pid: u32, claim: &Claim<'_>) -> Option<Self> {
+        match Self::if_it_is(pid, claim) {
+            OwnerSearch::Found(writer) => Some(writer),
+            OwnerSearch::Hidden => Some(Self { pid, start_ticks: start_ticks(pid)? }),
+            OwnerSearch::Gone => None,
+        }
+    }
+
+    fn if_it_is(pid: u32, claim: &Claim<'_>) -> OwnerSearch {
+        match start_ticks(pid) {
+            Some(start_ticks) if start_ticks <= ticks_since_boot(claim.start_ns) => match maps(pid, claim) {
+                Some(true) => OwnerSearch::Found(Self { pid, start_ticks }),
+                Some(false) => OwnerSearch::Gone,
+                None => OwnerSearch::Hidden,
+            },
+            _ => OwnerSearch::Gone,
+        }
+    }
+
+    /// Whether it has this pid in its own namespace, and that namespace is mallow's.
+    pub fn is_in_own_namespace_as(self, pid: u32) -> bool {
+        self.pid == pid && namespace(&pid.to_string()).is_some_and(|its| Some(its) == namespace("self"))
+    }
+
+    /// Whether it still runs, and is no zombie.
+    pub fn alive(self) -> bool {
+        start_ticks(self.pid) == Some(self.start_ticks)
+    }
+}
+
+/// Files that are mapped into process `pid` and have the name of its own process file.
+pub fn own_files(pid: u32) -> std::io::Result<Vec<PathBuf>> {
+    let maps = fs::read(format!("/proc/{pid}/maps"))?;
+    let prefix = format!("p-{}-", innermost_pid(pid).unwrap_or(pid));
+    let file = |line: &[u8]| {
+        let at = line.iter().position(|&byte| byte == b'/')?;
+        let path = Path::new(OsStr::from_bytes(&line[at..]));
+        path.file_name()?.as_bytes().starts_with(prefix.as_bytes()).then(|| path.to_owned())
+    };
+    Ok(maps.split(|&byte| byte == b'\n').filter_map(file).collect())
+}
+
+/// The run directory that the environment of process `pid` names.
+pub fn directory_told_to(pid: u32) -> std::io::Result<Option<PathBuf>> {
+    let environment = fs::read(format!("/proc/{pid}/environ"))?;
+    let prefix = [wire::DIR_VARIABLE.as_bytes(), b"="].concat();
+    let mut variables = environment.split(|&byte| byte == 0);
+    let told = variables.find_map(|variable| variable.strip_prefix(&prefix[..]));
+    Ok(told.map(|path| PathBuf::from(OsStr::from_bytes(path))))
+}
+
+/// When a process started, in clock ticks since the system did; None where there is none, or a zombie.
+fn start_ticks(pid: u32) -> Option<u64> {
+    let status = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // "PID (NAME) STATE …": the name may hold anything, so the state follows the last ')'.
+    let name_ends = status.iter().rposition(|&byte| byte == b')')?;
+    let mut fields = status.get(name_ends + 2..)?.split(|&byte| byte == b' ');
+    if matches!(fields.next()?, b"Z" | b"X" | b"x") {
+        return None;
+    }
+    // proc_pid_stat(5): the state is field 3, the start field 22.
+    std::str::from_utf8(fields.nth(18)?).ok()?.parse().ok()
+}
+
+/// A time on CLOCK_MONOTONIC, as /proc counts. It stands still while the system sleeps: what was before a sleep seems to have
+/// been later, so that no living process is taken for gone.
+fn ticks_since_boot(monotonic: u64) -> u64 {
+    let now = monotonic_ns();
+    let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let slept = (boot.tv_sec as u64 * 1_000_000_000 + boot.tv_nsec as u64).saturating_sub(now);
+    let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
+    monotonic.saturating_add(slept) / tick_ns
+}
+
+/// Whether something keeps a process file open that has locked it; None where the file cannot be opened any more, or another
+/// one has its name. Asks, and locks nothing.
+pub fn file_is_locked(path: &Path, inode: u64) -> Option<bool> {
+    let file = fs::OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path).ok()?;
+    if file.metadata().ok()?.ino() != inode {
+        return None;
+    }
+    // SAFETY: zero is a valid value of the struct, of which the fields that matter are set.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = libc::F_WRLCK as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    // SAFETY: the descriptor is open, and the struct lives until the call returns.
+    let asked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) };
+    (asked == 0).then_some(lock.l_type != libc::F_UNLCK as libc::c_short)
+}
+
+/// Whether the process has the file mapped; None: it cannot be looked into.
+fn maps(pid: u32, claim: &Claim<'_>) -> Option<bool> {
+    let maps = match fs::read(format!("/proc/{pid}/maps")) {
+        Ok(maps) => maps,
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return None,
+        // It ended meanwhile.
+        Err(_) => return Some(false),
+    };
+    let inode = claim.inode.to_string();
+    Some(maps.split(|&byte| byte == b'\n').any(|line| {
+        // "ADDRESSES RIGHTS OFFSET DEVICE INODE PATH"; " (deleted)" may follow.
+        let mut fields = line.split(|&byte| byte == b' ').filter(|field| !field.is_empty());
+        let same = fields.nth(4) == Some(inode.as_bytes());
+        same && line.windows(claim.name.len()).any(|part| part == claim.name)
+    }))
+}
+
+/// Processes of other pid namespaces, with the pids that they have there.
+struct Foreign {
+    processes: Arc<Vec<(u32, u32)>>,
+    /// When they were looked for, on CLOCK_MONOTONIC.
+    looked_ns: u64,
+}
+
+/// Those that may write a file whose image began then. They are looked for anew only where that was after the last look:
+/// the drain asks for each process that is gone, of which there are thousands in a build, and threads wait for it.
+fn foreign(start_ns: u64) -> Arc<Vec<(u32, u32)>> {
+    static KNOWN: Mutex<Option<Foreign>> = Mutex::new(None);
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = known.as_ref().filter(|known| start_ns < known.looked_ns) {
+        return Arc::clone(&known.processes);
+    }
+    let looked_ns = monotonic_ns();
+    let own = namespace("self");
+    let elsewhere = processes().filter(|pid| namespace(&pid.to_string()).is_some_and(|its| Some(its) != own));
+    let processes = Arc::new(elsewhere.filter_map(|pid| Some((pid, innermost_pid(pid)?))).collect());
+    *known = Some(Foreign { processes: Arc::clone(&processes), looked_ns });
+    processes
+}
+
+fn namespace(process: &str) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{process}/ns/pid")).ok()
+}
+
+/// The pid that a process has in its own namespace.
+fn innermost_pid(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    line.split_whitespace().last()?.parse().ok()
+}
+
+/// All of them.
+pub fn processes() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Shared;
+
+    /// A pid that comes again is another process, and so is one that is not mapping the file.
+    #[test]
+    fn a_pid_alone_is_no_process() {
+        let place = tempfile::tempdir().unwrap();
+        let pid = std::process::id();
+        let (path, name) = (place.path().join(format!("p-{pid}-0")), format!("p-{pid}-0"));
+        let file = fs::OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
+        file.set_len(4096).unwrap();
+        let inode = file.metadata().unwrap().ino();
+        let claim = |start_ns| Claim { inode, pid, start_ns, name: name.as_bytes() };
+        assert_eq!(Owner::find(&claim(monotonic_ns())), OwnerSearch::Gone, "not mapped");
+        assert_eq!(own_files(pid).unwrap(), [] as [PathBuf; 0]);
+        let mapped = Shared::map(&file, 4096).unwrap();
+        assert_eq!(own_files(pid).unwrap(), [path]);
+        let OwnerSearch::Found(writer) = Owner::find(&claim(monotonic_ns())) else { panic!("this process") };
+        assert!(writer.alive() && writer.pid == pid);
+        assert_eq!(Owner::find(&claim(0)), OwnerSearch::Gone, "it is older than this process");
+        let later = Owner { start_ticks: writer.start_ticks + 1, ..writer };
+        assert!(!later.alive(), "another one with this pid");
+        drop(mapped);
+        assert_eq!(Owner::find(&claim(monotonic_ns())), OwnerSearch::Gone);
+    }
+}

@@ -1,0 +1,370 @@
+//! One process file, read while its process writes it. Nothing in it is trusted.
+
+use super::owner::{Claim, Owner, OwnerSearch, file_is_locked};
+use crate::chunk::{ModuleStart, ProcessStart};
+use crate::wire::record::drop_pad;
+use crate::wire::{self, Segment, Shared, module, process, sampling, thread};
+use mallow_profile::FamilyCounts;
+use rustc_hash::FxHashSet;
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
+
+/// A mapped process file, with the layout that was checked when it was opened.
+pub struct ProcessFile {
+    shared: Shared,
+    threads_offset: usize,
+    rings_offset: usize,
+    max_threads: u32,
+    large_words: u64,
+    small_words: u64,
+    path: PathBuf,
+    inode: u64,
+    /// The image locked its file.
+    held: bool,
+    owner: OnceLock<OwnerSearch>,
+    /// Process id, as the file says.
+    pub pid: u32,
+    /// Number in the file's name. Free again once mallow has removed the file.
+    pub serial: u32,
+}
+
+/// What opening a process file can come to.
+pub enum Opened {
+    /// It can be read.
+    Ready(ProcessFile),
+    /// Its process has not finished the header: look again.
+    Filling,
+    /// It is no process file of this version.
+    Foreign,
+}
+
+impl ProcessFile {
+    /// Opens a process file.
+    pub fn open(path: &Path) -> io::Result<Opened> {
+        let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
+        let metadata = file.metadata()?;
+        let length = metadata.len();
+        if length < process::BYTES as u64 {
+            return Ok(Opened::Filling);
+        }
+        let shared = Shared::map(&file, usize::try_from(length).map_err(io::Error::other)?)?;
+        match shared.get32(process::STATE) {
+            wire::PROCESS_READY | wire::PROCESS_CLOSED => {}
+            _ => return Ok(Opened::Filling),
+        }
+        if shared.get32(process::MAGIC) != wire::PROCESS_MAGIC || shared.get32(process::VERSION) != wire::VERSION {
+            return Ok(Opened::Foreign);
+        }
+        let (threads_offset, rings_offset) =
+            (shared.get64(process::THREADS_OFFSET), shared.get64(process::RINGS_OFFSET));
+        let max_threads = shared.get32(process::MAX_THREADS);
+        let (large, small) = (shared.get32(process::LARGE_RING_WORDS), shared.get32(process::SMALL_RING_WORDS));
+        let modules_end = process::BYTES as u64 + u64::from(wire::MAX_MODULES) * module::BYTES as u64;
+        let threads_end = threads_offset.checked_add(u64::from(max_threads) * thread::BYTES as u64);
+        let sound = shared.get64(process::MODULES_OFFSET) == process::BYTES as u64
+            && threads_offset >= modules_end
+            && threads_offset.is_multiple_of(64)
+            && rings_offset.is_multiple_of(4096)
+            && threads_end.is_some_and(|end| end <= rings_offset)
+            && rings_offset <= length
+            && large.is_power_of_two()
+            && small.is_power_of_two()
+            && max_threads > 0;
+        if !sound {
+            return Ok(Opened::Foreign);
+        }
+        Ok(Opened::Ready(Self {
+            pid: shared.get32(process::PID),
+            serial: shared.get32(process::SERIAL),
+            threads_offset: threads_offset as usize,
+            rings_offset: rings_offset as usize,
+            max_threads,
+            large_words: large.into(),
+            small_words: small.into(),
+            path: path.to_owned(),
+            inode: metadata.ino(),
+            held: shared.get32(process::HELD) != 0,
+            owner: OnceLock::new(),
+            shared,
+        }))
+    }
+
+    /// What the process says of itself. `began_ns` is the start of the recording on CLOCK_MONOTONIC.
+    pub fn process(&self, number: u32, began_ns: u64) -> ProcessStart {
+        let text = |offset: usize, length: usize| {
+            self.shared.copy_bytes(process::TEXT + offset, length.min(process::BYTES - process::TEXT - offset))
+        };
+        let most = process::BYTES - process::TEXT;
+        let executable = (self.shared.get32(process::EXECUTABLE_LEN) as usize).min(most);
+        let arguments = (self.shared.get32(process::ARGUMENTS_LEN) as usize).min(most - executable);
+        let mut parts: Vec<String> = text(executable, arguments)
+            .split(|&b| b == 0)
+            .map(|part| String::from_utf8_lossy(part).into_owned())
+            .collect();
+        if parts.last().is_some_and(String::is_empty) {
+            parts.pop();
+        }
+        ProcessStart {
+            process: number,
+            pid: self.pid,
+            parent_pid: self.shared.get32(process::PARENT_PID),
+            serial: self.serial,
+            forked: self.shared.get32(process::ORIGIN) == wire::ORIGIN_FORK,
+            start_ms: self.start_ns().saturating_sub(began_ns) / 1_000_000,
+            settings: self.shared.get32(process::SETTINGS),
+            executable: String::from_utf8_lossy(&text(0, executable)).into_owned(),
+            arguments: parts,
+        }
+    }
+
+    /// The mapping.
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// When the image began, on CLOCK_MONOTONIC.
+    pub fn start_ns(&self) -> u64 {
+        self.shared.get64(process::START_NS)
+    }
+
+    /// Whether an image of a sampling run ended by itself: by exit or `_exit`, or by exec of a program that Mallow sees. False of
+    /// one that goes on, or that a signal killed.
+    pub fn ended_in_order(&self) -> bool {
+        let at = self.shared.get64(process::SAMPLING) as usize;
+        at != 0 && self.shared.get32(at.saturating_add(sampling::EXITED)) != 0
+    }
+
+    /// Samples that ever began in an image of a sampling run.
+    pub fn samples(&self) -> u64 {
+        let at = self.shared.get64(process::SAMPLING) as usize;
+        if at == 0 { 0 } else { self.shared.get64(at.saturating_add(sampling::BEGUN)) }
+    }
+
+    /// Modules announced so far.
+    pub fn modules(&self) -> u32 {
+        self.shared.get32(process::MODULES).min(wire::MAX_MODULES)
+    }
+
+    /// Module `index`, below `modules()`. `base_svma` is not in the file: it is 0.
+    pub fn module(&self, number: u32, index: u32) -> ModuleStart {
+        let at = Self::module_offset(index);
+        let id = (self.shared.get32(at + module::BUILD_ID_LEN) as usize).min(module::BUILD_ID_BYTES);
+        let path = (self.shared.get32(at + module::PATH_LEN) as usize).min(module::PATH_BYTES);
+        ModuleStart {
+            process: number,
+            start: self.shared.get64(at + module::START),
+            end: self.shared.get64(at + module::END),
+            base_svma: 0,
+            generation: self.shared.get32(at + module::GENERATION),
+            build_id: self.shared.copy_bytes(at + module::BUILD_ID, id),
+            path: String::from_utf8_lossy(&self.shared.copy_bytes(at + module::PATH, path)).into_owned(),
+        }
+    }
+
+    fn module_offset(index: u32) -> usize {
+        process::BYTES + index as usize * module::BYTES
+    }
+
+    /// Whether the process waits for the table of module `index`.
+    pub fn module_wanted(&self, index: u32) -> bool {
+        self.shared.get32(Self::module_offset(index) + module::STATUS) == wire::MODULE_WANTED
+    }
+
+    /// Answers that wish.
+    pub fn module_answer(&self, index: u32, ready: bool) {
+        let at = Self::module_offset(index) + module::STATUS;
+        self.shared.set32(at, if ready { wire::MODULE_READY } else { wire::MODULE_WITHOUT });
+        self.shared.futex_wake(at);
+    }
+
+    /// Thread blocks used so far.
+    pub fn threads(&self) -> u32 {
+        self.shared.get32(process::THREADS).min(self.max_threads)
+    }
+
+    fn thread_offset(&self, index: u32) -> usize {
+        self.threads_offset + index as usize * thread::BYTES
+    }
+
+    /// Words that the owner of ring `index` has written, since the ring began.
+    pub fn head(&self, index: u32) -> u64 {
+        self.shared.get64(self.thread_offset(index) + thread::HEAD)
+    }
+
+    /// Words that were read.
+    pub fn tail(&self, index: u32) -> u64 {
+        self.shared.get64(self.thread_offset(index) + thread::TAIL)
+    }
+
+    /// Gives the words below `tail` back to the owner, and wakes it if it waits.
+    pub fn set_tail(&self, index: u32, tail: u64) {
+        let at = self.thread_offset(index);
+        self.shared.word64(at + thread::TAIL).store(tail, Ordering::SeqCst);
+        let waiting = self.shared.word32(at + thread::WAITING);
+        // The owner sets `waiting`, then looks at tail; we set tail, then look at `waiting`.
+        if waiting.load(Ordering::SeqCst) != 0 && waiting.swap(0, Ordering::SeqCst) != 0 {
+            self.shared.futex_wake(at + thread::TAIL);
+        }
+    }
+
+    /// Size of ring `index` in words: a power of two, as the process says, or as many as it has room for.
+    pub fn ring_words(&self, index: u32) -> u64 {
+        let most = if index < wire::LARGE_RINGS { self.large_words } else { self.small_words };
+        let words = u64::from(self.shared.get32(self.thread_offset(index) + thread::RING_WORDS));
+        if words.is_power_of_two() && words < most { words } else { most }
+    }
+
+    fn ring_offset(&self, index: u32) -> usize {
+        let large = u64::from(index.min(wire::LARGE_RINGS));
+        let words = large * self.large_words + (u64::from(index) - large) * self.small_words;
+        self.rings_offset + words as usize * 8
+    }
+
+    /// The words between `from` and `to` (`from <= to <= from + ring_words`), in two pieces where the ring ends between
+    /// them. None where the file is too small for its own layout.
+    pub fn ring_segments(&self, index: u32, from: u64, to: u64) -> Option<[Segment<'_>; 2]> {
+        let size = self.ring_words(index);
+        let start = self.ring_offset(index);
+        let first = (size - (from & (size - 1))).min(to - from);
+        Some([
+            self.shared.segment(start + (from & (size - 1)) as usize * 8, first as usize)?,
+            self.shared.segment(start, (to - from - first) as usize)?,
+        ])
+    }
+
+    /// Copies the records between `from` and `to`, as above, without PAD.
+    pub fn read_ring(&self, index: u32, from: u64, to: u64, words: &mut Vec<u64>) {
+        let size = self.ring_words(index);
+        let start = self.ring_offset(index);
+        let first = (size - (from & (size - 1))).min(to - from);
+        let kept = words.len();
+        self.shared.copy_words(start + (from & (size - 1)) as usize * 8, first as usize, words);
+        drop_pad(words, kept, first as usize);
+        self.shared.copy_words(start, (to - from - first) as usize, words);
+    }
+
+    /// Events lost over all threads, and those that found no thread block.
+    pub fn lost(&self) -> u64 {
+        (0..self.threads())
+            .map(|i| self.shared.get64(self.thread_offset(i) + thread::LOST))
+            .fold(self.shared.get64(process::UNRECORDED), u64::saturating_add)
+    }
+
+    /// Gives the blocks of threads that no longer exist to new ones. Threads do so themselves at their end; those that
+    /// allocate even later take a block again and cannot.
+    ///
+    /// Thread ids of another pid namespace cannot be looked up: there, threads alone give their blocks back.
+    pub fn reclaim(&self) {
+        if !self.writer().is_some_and(|writer| writer.is_in_own_namespace_as(self.pid)) {
+            return;
+        }
+        for index in 0..self.threads() {
+            let at = self.thread_offset(index);
+            let owner = self.shared.word32(at + thread::OWNER);
+            let tid = self.shared.get32(at + thread::TID);
+            if owner.load(Ordering::Acquire) == wire::THREAD_OWNED
+                && tid != 0
+                && !Path::new(&format!("/proc/{}/task/{tid}", self.pid)).exists()
+            {
+                let _ =
+                    owner.compare_exchange(wire::THREAD_OWNED, wire::THREAD_FREE, Ordering::AcqRel, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Tells the process that nobody reads its file any more.
+    pub fn close(&self) {
+        self.shared.set32(process::STATE, wire::PROCESS_CLOSED);
+    }
+
+    /// Counting mode: the sums over all threads, and the events that were not counted.
+    pub fn counters(&self) -> (FamilyCounts, u64) {
+        let mut sum = FamilyCounts::default();
+        for index in 0..self.threads() {
+            let at = self.thread_offset(index);
+            let word = |offset: usize| self.shared.get64(at + offset);
+            for (family, counter) in sum.calls.iter_mut().enumerate() {
+                counter.0 = counter.0.wrapping_add(word(thread::COUNTER + 16 * family));
+                counter.1 = counter.1.wrapping_add(word(thread::COUNTER + 16 * family + 8));
+            }
+            sum.frees = sum.frees.wrapping_add(word(thread::FREES));
+            sum.realloc_frees = sum.realloc_frees.wrapping_add(word(thread::REALLOC_FREES));
+            sum.reallocs_in_place = sum.reallocs_in_place.wrapping_add(word(thread::REALLOC_IN_PLACE));
+            sum.reallocs_moved = sum.reallocs_moved.wrapping_add(word(thread::REALLOC_MOVED));
+        }
+        (sum, self.shared.get64(process::UNRECORDED))
+    }
+
+    /// The process that writes it; None where it was gone when this was asked first, or cannot be found.
+    pub fn writer(&self) -> Option<Owner> {
+        match self.owner() {
+            OwnerSearch::Found(writer) => Some(writer),
+            OwnerSearch::Gone | OwnerSearch::Hidden => None,
+        }
+    }
+
+    fn owner(&self) -> OwnerSearch {
+        *self.owner.get_or_init(|| Owner::find(&self.claim()))
+    }
+
+    /// Whether it is process `pid` that writes it.
+    pub fn is_written_by(&self, pid: u32) -> bool {
+        Owner::with_pid(pid, &self.claim()).is_some()
+    }
+
+    fn claim(&self) -> Claim<'_> {
+        let name = self.path.file_name().unwrap_or_default().as_encoded_bytes();
+        Claim { inode: self.inode, pid: self.pid, start_ns: self.start_ns(), name }
+    }
+
+    /// True while the image that writes it lives: its process exists, is no zombie, and did not exec.
+    ///
+    /// A lock that is gone is the kernel's word for its end, in whatever namespace it was. One that is there may be held by a
+    /// child that was forked: then it is the process that counts, unless nobody may look at it.
+    pub fn alive(&self) -> bool {
+        let locked = self.held.then(|| file_is_locked(&self.path, self.inode)).flatten();
+        if locked == Some(false) {
+            return false;
+        }
+        match self.owner() {
+            OwnerSearch::Found(writer) => writer.alive(),
+            OwnerSearch::Gone => false,
+            OwnerSearch::Hidden => locked == Some(true),
+        }
+    }
+}
+
+/// Process files of a run directory.
+pub fn process_files(directory: &Path) -> Vec<ProcessFile> {
+    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+    entries
+        .flatten()
+        .filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"p-"))
+        .filter_map(|entry| match ProcessFile::open(&entry.path()) {
+            Ok(Opened::Ready(source)) => Some(source),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Process files of a run directory that are not among `seen`, by the start of their images; None: it is none of this
+/// version. Those that are not complete yet are left for another look.
+pub fn unseen(directory: &Path, seen: &FxHashSet<OsString>) -> Vec<(OsString, Option<ProcessFile>)> {
+    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+    let mut found: Vec<_> = entries
+        .filter_map(|entry| entry.ok().map(|entry| entry.file_name()))
+        .filter(|name| name.as_encoded_bytes().starts_with(b"p-") && !seen.contains(name))
+        .filter_map(|name| match ProcessFile::open(&directory.join(&name)) {
+            Ok(Opened::Ready(source)) => Some((name, Some(source))),
+            Ok(Opened::Foreign) => Some((name, None)),
+            Ok(Opened::Filling) | Err(_) => None,
+        })
+        .collect();
+    found.sort_by_key(|(_, source)| source.as_ref().map_or(0, ProcessFile::start_ns));
+    found
+}

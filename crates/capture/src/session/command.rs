@@ -1,0 +1,61 @@
+//! The command of a run: started, waited for.
+
+use super::error::{RunError, not_executed};
+use crate::launch::blind_spots::BlindSpots;
+use crate::launch::{command as launch, signals};
+use crate::library::Library;
+use crate::rundir::directory::RunDirectory;
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Child;
+use std::time::Duration;
+
+/// Its words as text.
+pub(super) fn words(command: &[OsString]) -> Vec<String> {
+    command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+/// Starts it with the library in it; signals go to it from here on. Precondition: signals are watched since before the run
+/// directory was made.
+pub(super) fn spawn(run: &RunDirectory, library: &Library, command: &[OsString]) -> Result<Child, RunError> {
+    if let Some(signal) = signals::stop() {
+        return Err(RunError::NotStarted(signal));
+    }
+    let child = launch::launch(run, library, command).map_err(|error| not_executed(command, error))?;
+    signals::pass_on_to(child.id() as i32);
+    Ok(child)
+}
+
+/// Waits for the command; `enough` is asked, and its processes are looked at, a few times a second. None: it said yes
+/// before the command ended.
+pub(super) fn wait(
+    child: &mut Child,
+    blind_spots: &mut BlindSpots,
+    run: &RunDirectory,
+    enough: &mut dyn FnMut() -> bool,
+) -> Option<i32> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let pid = rustix::process::Pid::from_child(child);
+    let handle = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok();
+    let pause = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => {
+                signals::keep();
+                return status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+            }
+            Ok(None) => {}
+            Err(_) => return None,
+        }
+        if enough() {
+            signals::keep();
+            return None;
+        }
+        blind_spots.look(child.id(), run);
+        match &handle {
+            // A signal ends the wait early, and that is what it is for.
+            Some(handle) => drop(poll(&mut [PollFd::new(handle, PollFlags::IN)], Some(&pause))),
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! A whole run, from starting the command to what it did.
+
+mod command;
+mod counting;
+mod error;
+mod recording;
+mod recovery;
+mod sampling;
+
+pub use counting::{Counted, measure};
+pub use error::RunError;
+pub use recording::{Recorded, Recording, Tick, record};
+pub use recovery::recover;
+pub use sampling::{become_sampled, start_sampled};

@@ -1,0 +1,49 @@
+//! Runs that sample. Their processes need nobody that reads.
+
+use super::command::{spawn, words};
+use super::error::{RunError, not_executed};
+use crate::launch::{command as launch, preparation, signals};
+use crate::library::{self, Library};
+use crate::preflight::search;
+use crate::rundir::directory::{Mode, Regions, RunDirectory, Settings};
+use crate::rundir::leftovers;
+use std::ffi::OsString;
+use std::process::Child;
+
+/// Starts `command` to be sampled, or to wait for it in [`Mode::Dormant`]. Its processes need nobody that reads: call
+/// [`RunDirectory::leave`] to let them go on alone.
+pub fn start_sampled(command: &[OsString], mode: Mode, period: u32) -> Result<(RunDirectory, Child), RunError> {
+    let (run, library) = sampled(command, mode, period)?;
+    let child = spawn(&run, &library, command)?;
+    Ok((run, child))
+}
+
+/// Becomes `command`, as [`start_sampled`] starts it: no process of mallow's remains. Returns only where that could not be.
+pub fn become_sampled(command: &[OsString], mode: Mode, period: u32) -> RunError {
+    match sampled(command, mode, period) {
+        Ok((mut run, library)) => {
+            run.read_no_more();
+            let error = launch::become_command(&run, &library, command);
+            signals::stop().map_or_else(|| not_executed(command, error), RunError::NotStarted)
+        }
+        Err(error) => error,
+    }
+}
+
+fn sampled(command: &[OsString], mode: Mode, period: u32) -> Result<(RunDirectory, Library), RunError> {
+    leftovers::sweep();
+    let program = command.first().map(OsString::as_os_str).unwrap_or_default();
+    search::find(program).map_err(|error| not_executed(command, error))?;
+    let settings = Settings { mode, max_depth: SAMPLED_DEPTH, children: true, regions: Regions::default() };
+    signals::watch();
+    let run = RunDirectory::create(&settings, &words(command)).map_err(RunError::Directory)?;
+    run.sample(mode, period);
+    let library = library::unpack(run.path())?;
+    if mode == Mode::Sample {
+        preparation::make(command, &library.file, run.path());
+    }
+    Ok((run, library))
+}
+
+/// Frames that a sample's stack keeps at the most: those nearest to the allocation.
+const SAMPLED_DEPTH: u32 = 512;

@@ -1,0 +1,20 @@
+//! What a table holds, and what it could not.
+
+/// What a table holds, and what could not be put into it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableStats {
+    /// Functions with rows.
+    pub functions: usize,
+    /// Rows, after merging.
+    pub rows: usize,
+    /// Different rules.
+    pub rules: usize,
+    /// Rows that the layout has no rule for: NONE stands there.
+    pub unrepresentable_rows: usize,
+    /// Functions whose call frame instructions are damaged from some point on: NONE stands there.
+    pub unreadable_functions: usize,
+    /// Functions outside of executable segments: dropped by the linker.
+    pub functions_elsewhere: usize,
+    /// Instructions without call frame information that have a rule all the same.
+    pub analyzed_instructions: usize,
+}

@@ -1,0 +1,72 @@
+//! Putting tables where targets look for them, and finding the files that they are made of.
+
+use super::builder::{base_svma, build};
+use super::cache::{TableCache, build_to, write_table};
+use crate::chunk::ModuleStart;
+use memmap2::Mmap;
+use rustc_hash::FxHashMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// What a table is made of.
+pub enum TableInput<'a> {
+    /// A file.
+    File(&'a Path),
+    /// A file's bytes, in memory.
+    Image(&'a [u8]),
+}
+
+/// Puts the table of an ELF file into `tables`, by way of the cache where there is one.
+pub fn put(build_id: &[u8], elf: TableInput, tables: &Path, cache: Option<&TableCache>) -> Option<()> {
+    let name: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let target = tables.join(name);
+    if target.exists() {
+        return Some(());
+    }
+    let cached = cache.and_then(|cache| match &elf {
+        TableInput::Image(elf) => cache.get_or_build_image(build_id, elf).ok(),
+        TableInput::File(path) => cache.get_or_build(build_id, path).ok(),
+    });
+    if let Some(cached) = cached {
+        return std::os::unix::fs::symlink(cached, target).ok();
+    }
+    match elf {
+        TableInput::Image(elf) => write_table(&target, &build(elf).ok()?).ok(),
+        TableInput::File(path) => build_to(path, &target).ok(),
+    }
+}
+
+/// The file of a module: as the process names it, or below its own root directory.
+pub fn module_file(path: &str, pid: u32) -> Option<PathBuf> {
+    let plain = PathBuf::from(path);
+    let inside = PathBuf::from(format!("/proc/{pid}/root{path}"));
+    [plain, inside].into_iter().find(|p| p.is_file())
+}
+
+/// This process's own vdso: the kernel maps the same one into all. It lives as long as the process.
+pub fn vdso() -> Option<&'static [u8]> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
+    let (start, end) = line.split_whitespace().next()?.split_once('-')?;
+    let (start, end) = (usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?);
+    // SAFETY: the kernel maps these pages for the life of the process, and nothing writes to them.
+    Some(unsafe { std::slice::from_raw_parts(start as *const u8, end.checked_sub(start)?) })
+}
+
+/// Link-time addresses of modules' first pages, remembered by path.
+#[derive(Default)]
+pub struct Bases(FxHashMap<(String, Vec<u8>), u64>);
+
+impl Bases {
+    /// `base_svma` of a module of the process `pid`; 0 where its file cannot be read.
+    pub fn of(&mut self, module: &ModuleStart, pid: u32) -> u64 {
+        *self.0.entry((module.path.clone(), module.build_id.clone())).or_insert_with(|| {
+            let map = module_file(&module.path, pid)
+                .and_then(|path| File::open(path).ok())
+                // SAFETY: read only, and only its headers are looked at; a file that changes meanwhile yields other
+                // numbers. One that is truncated meanwhile could raise SIGBUS: loaded files are busy or replaced whole.
+                .and_then(|file| unsafe { Mmap::map(&file).ok() });
+            map.map_or(0, |elf| base_svma(&elf))
+        })
+    }
+}

@@ -1,0 +1,45 @@
+//! Events from after a look's moment, which were read in it all the same.
+
+use mallow_profile::{SampleEvent, SampleKey};
+use rustc_hash::FxHashSet;
+
+/// Events that wait for the next look, in the order in which they were read. They are few: what a target does while it is read.
+#[derive(Default)]
+pub struct Backlog {
+    events: Vec<SampleEvent>,
+    /// Samples whose beginning waits: what else is told of them waits, too.
+    begins: FxHashSet<SampleKey>,
+}
+
+impl Backlog {
+    /// Tells what waited, as far as it happened before `until_ns`.
+    pub fn tell(&mut self, until_ns: u64, each: &mut dyn FnMut(SampleEvent)) {
+        self.begins.clear();
+        for event in std::mem::take(&mut self.events) {
+            self.pass(event, until_ns, each);
+        }
+    }
+
+    /// Tells an event that happened before `until_ns`, and keeps one that did not. Losses have no time.
+    pub fn pass(&mut self, event: SampleEvent, until_ns: u64, each: &mut dyn FnMut(SampleEvent)) {
+        let waits = match event {
+            SampleEvent::Allocated { key, sample } => {
+                let waits = sample.at_ns >= until_ns;
+                if waits {
+                    self.begins.insert(key);
+                }
+                waits
+            }
+            SampleEvent::Freed { key, release } | SampleEvent::Reallocated { key, release, .. } => {
+                release.at_ns >= until_ns || self.begins.contains(&key)
+            }
+            SampleEvent::Gone { key, .. } => self.begins.contains(&key),
+            SampleEvent::ProcessBegan { .. } | SampleEvent::ProcessEnded { .. } | SampleEvent::Lost { .. } => false,
+        };
+        if waits {
+            self.events.push(event);
+        } else {
+            each(event);
+        }
+    }
+}
