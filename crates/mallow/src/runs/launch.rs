@@ -5,9 +5,9 @@ use std::io::{Error, ErrorKind};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use mallow_capture::session::RunError;
-use mallow_capture::rundir::outsiders::WITHOUT;
 use mallow_capture::preflight::{self, Chain};
+use mallow_capture::rundir::outsiders::WITHOUT;
+use mallow_capture::session::RunError;
 
 use crate::output::text::units::of;
 use crate::output::{exit, stdio};
