@@ -326,8 +326,8 @@ fn duckdb_reads_tables() {
         answers.push(seen);
     }
     // The columns are those of the guide, in Parquet with their types.
-    let guide = fs::read_to_string(workspace().join("docs/GUIDE.md")).expect("the guide");
-    for (table, title) in [("sites", "### The table of sites"), ("events", "### The table of events")] {
+    let guide = fs::read_to_string(workspace().join("docs/guide/tables.md")).expect("the guide");
+    for (table, title) in [("sites", "## The table of sites"), ("events", "## The table of events")] {
         let part = guide.split(title).nth(1).unwrap_or_else(|| panic!("no {title:?} in the guide"));
         let rows = part.lines().skip_while(|line| !line.starts_with("| `")).take_while(|line| line.starts_with("| `"));
         let told: Vec<(String, String)> = rows
