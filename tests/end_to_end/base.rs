@@ -144,7 +144,7 @@ fn either_side_may_be_of_any_format() {
     let flat = &top["functions"][0]["flat"];
     assert!(flat["before"].get("leaked").is_none() && flat["after"]["leaked"].is_u64(), "{top:#}");
     let wrong = Run::new(mallow(), place).args(["top", "--by", "peak", "--base", "before.folded", "after.mallow"]).go();
-    assert!(wrong.status == 2 && wrong.err().contains("tells no bytes live at the peak"), "{}", wrong.err());
+    assert!(wrong.status == 2 && wrong.err().contains("has no bytes live at the peak"), "{}", wrong.err());
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn what_one_side_does_not_tell_is_a_usage_error_in_every_view() {
     std::fs::write(place.join("leaked"), "# mallow: leaked_bytes\nmain;f 64\n").expect("a file");
     std::fs::write(place.join("counted"), "@[\n    f+18\n    main+9\n]: 3\n").expect("a file");
     for by in [&["--by", "leaked"][..], &[]] {
-        let told = if by.is_empty() { "there is nothing that both tell" } else { "tells no leaked bytes" };
+        let told = if by.is_empty() { "both have no measure in common" } else { "has no leaked bytes" };
         for view in
             [&["diff"][..], &["top", "--base"], &["tree", "--base"], &["list", ".", "--base"], &["flame", "--base"]]
         {

@@ -157,7 +157,7 @@ fn what_one_side_does_not_tell_is_said_by_name() {
     for (arguments, told) in [
         (
             &["--by", "leaked", path(&record), "after.txt"][..],
-            "AFTER, after.txt, is a dtrace profile and tells no leaked bytes; both tell --by allocations",
+            "AFTER, after.txt, is a dtrace profile and has no leaked bytes; both have --by allocations",
         ),
         (&["--by", "weight", path(&record), "after.txt"], "invalid value 'weight'"),
         (&["--no-rule", "names", path(&record), "after.txt"], "the rules are addresses, clones"),

@@ -1,4 +1,4 @@
-//! The examples of README.md and docs/GUIDE.md print what stands there. Times differ, and are not compared.
+//! The examples of README.md and docs/guide/*.md print what the document shows. Times differ, and are not compared.
 
 use std::fs;
 
@@ -97,7 +97,17 @@ fn every_example_of_the_readme() {
 /// Those that start from a program of `examples/`.
 #[test]
 fn examples_of_the_guide() {
-    check("docs/GUIDE.md", |command| command.contains("build/examples/leak") || command.contains("leak.mallow"));
+    let chapters: Vec<String> = fs::read_dir(workspace().join("docs/guide"))
+        .expect("the guide")
+        .map(|entry| entry.expect("a chapter").file_name().into_string().expect("UTF-8"))
+        .filter(|name| name.ends_with(".md"))
+        .collect();
+    assert!(chapters.len() >= 20, "the guide has the chapters {chapters:?}");
+    for chapter in chapters {
+        check(&format!("docs/guide/{chapter}"), |command| {
+            command.contains("build/examples/leak") || command.contains("leak.mallow")
+        });
+    }
 }
 
 #[test]

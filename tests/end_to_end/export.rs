@@ -326,8 +326,8 @@ fn duckdb_reads_tables() {
         answers.push(seen);
     }
     // The columns are those of the guide, in Parquet with their types.
-    let guide = fs::read_to_string(workspace().join("docs/GUIDE.md")).expect("the guide");
-    for (table, title) in [("sites", "### The table of sites"), ("events", "### The table of events")] {
+    let guide = fs::read_to_string(workspace().join("docs/guide/tables.md")).expect("the guide");
+    for (table, title) in [("sites", "## The table of sites"), ("events", "## The table of events")] {
         let part = guide.split(title).nth(1).unwrap_or_else(|| panic!("no {title:?} in the guide"));
         let rows = part.lines().skip_while(|line| !line.starts_with("| `")).take_while(|line| line.starts_with("| `"));
         let told: Vec<(String, String)> = rows
@@ -382,8 +382,8 @@ fn what_cannot_be_exported_is_refused_in_one_line() {
         (&["--format", "heaptrack", file][..], "choose one with --process"),
         (&["--format", "pprof", "--by", "peak", file], "--by is for folded stacks alone"),
         (&["--format", "dhat", "--table", "events", file], "--table is for csv and parquet alone"),
-        (&["--format", "csv", "--table", "events", "stacks"], "tells no single events; there is --table sites"),
-        (&["--format", "heaptrack", "stacks"], "tells no single events"),
+        (&["--format", "csv", "--table", "events", "stacks"], "has no single events; there is --table sites"),
+        (&["--format", "heaptrack", "stacks"], "has no single events"),
         (&["--format", "folded", "--by", "peak", "stacks"], "there is --by allocations"),
         (&["--format", "csv", "-o", "other.mallow", file], "is the name of a recording"),
         (&["--format", "csv", "-o", "/no/such/directory/x", file], "cannot write /no/such/directory/x"),

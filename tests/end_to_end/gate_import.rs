@@ -141,7 +141,7 @@ fn a_bad_import_is_one_line_and_changes_nothing() {
         (&format!("{figures}{}", figures.replace("7", "8")), "x:5: total_allocations of a is 8 here and 7 in line 2"),
         (
             &format!("{figures}DEBUG: [[\"total_allocations\": 9]]\n"),
-            "x:4: the least total_allocations of a is 9 here and 7 in line 2",
+            "x:4: the minimum total_allocations of a is 9 here and 7 in line 2",
         ),
         (&figures.replace("7", "0"), "x: no case has an allocation: nothing was counted in this run"),
     ] {

@@ -118,7 +118,7 @@ fn a_revision_is_compared_and_nothing_is_touched() {
         shown.starts_with("New in the heap since HEAD: 1 place of example.com/stream, 0 no longer; 2 as before\n"),
         "{shown}"
     );
-    assert!(shown.contains("way         stored in last at 19\n"), "{shown}");
+    assert!(shown.contains("path        stored in last at 19\n"), "{shown}");
     let after = (module.git(&["status", "--porcelain"]), fs::read(module.path().join(".git/index")).expect("an index"));
     assert_eq!(after, before);
     assert_eq!(module.git(&["worktree", "list"]).lines().count(), 1);

@@ -131,7 +131,7 @@ fn sources_are_found_where_they_are_said_to_be() {
         code.iter().any(|(f, c, line)| f == "9" && c == "9" && line.contains("call ") && line.contains("malloc")),
         "{gone}"
     );
-    let note = "calls.c: --source-path DIR or --source-map FROM=TO says where to look";
+    let note = "calls.c: --source-path DIR or --source-map FROM=TO names the directory";
     assert!(!gone.contains(HOT) && gone.contains(note), "{gone}");
 
     let moved = |path: &str| root.join(path).display().to_string();

@@ -93,7 +93,7 @@ fn any_mixture_of_formats() {
     fs::write(place.join("leaked"), "# mallow: leaked_bytes\nmain;f 30\n").expect("a file");
     ran(Run::new(tool("heaptrack"), place).args(["-o", "data", "sqlite3", ":memory:", SQL]));
     let said = merge(place, &[path(&one), "stacks", "data.zst", "-o", "sum.pb.gz"]).err();
-    assert!(said.contains("left out: allocated bytes, ") && said.contains("(not told by stacks)"), "{said}");
+    assert!(said.contains("left out: allocated bytes, ") && said.contains("(missing in stacks)"), "{said}");
     assert!(!said.contains("the peak is that of"), "{said}");
     let sum = report(place, "sum.pb.gz");
     let theirs = number(&report(place, "data.zst"), "allocations");
@@ -104,7 +104,7 @@ fn any_mixture_of_formats() {
     let sources: Vec<&Value> = sum["processes"].as_array().expect("processes").iter().map(|p| &p["source"]).collect();
     assert_eq!(sources.len(), 3, "{sources:?}");
     for (arguments, expected) in [
-        (&["stacks", "leaked", "-o", "x"][..], "there is nothing that all of these files tell"),
+        (&["stacks", "leaked", "-o", "x"][..], "no measure is in all of these files"),
         (&["stacks", "stacks", "-o", "x"], "stacks is named twice"),
         (&["stacks", "-o", "x.mallow"], "is the name of a recording"),
         (&["stacks", "nothing", "-o", "x"], "cannot read nothing"),

@@ -67,7 +67,7 @@ fn change(outcome: &Outcome, what: &str) -> (i64, Value) {
 /// One line, that names this.
 fn refused(outcome: &Outcome, status: i32, names: &[&str], what: &str) {
     let err = outcome.err();
-    let own: Vec<_> = err.lines().filter(|line| line.contains("both tell")).collect();
+    let own: Vec<_> = err.lines().filter(|line| line.contains("both have")).collect();
     assert_eq!((outcome.status, outcome.out().as_str(), own.len()), (status, "", 1), "{what}: {err}");
     assert!(names.iter().all(|name| own[0].contains(name)), "{what}: {err}");
 }
@@ -81,8 +81,8 @@ fn two_files(place: &Path, one: File, other: File, top: bool, more: bool) {
     let view: &[&str] = if top { &["top", "--json", "--base"] } else { &["tree", "--json", "--base"] };
     let based = compared(place, view, after, before);
     let (Some(&first), Some(&last)) = (both.first(), both.last()) else {
-        refused(&diff, 2, &[before_is, after_is, "nothing that both tell"], &what);
-        refused(&based, 2, &[before_is, after_is, "nothing that both tell"], &what);
+        refused(&diff, 2, &[before_is, after_is, "both have no measure in common"], &what);
+        refused(&based, 2, &[before_is, after_is, "both have no measure in common"], &what);
         return;
     };
     let (all, report) = change(&diff, &what);
@@ -101,7 +101,7 @@ fn two_files(place: &Path, one: File, other: File, top: bool, more: bool) {
     let amounts = sums.split(", ").filter_map(|part| digits(part.split(" in ").next().unwrap_or(part)));
     assert_eq!(Some(amounts.sum::<i64>()), digits(net), "{what}: {line}");
     if let Some(lacks) = (0..MEASURES.len()).find(|m| !both.contains(m)) {
-        let names = [if before_tells[lacks] { after } else { before }, "both tell --by "];
+        let names = [if before_tells[lacks] { after } else { before }, "both have --by "];
         refused(&compared(place, &["diff", "--by", MEASURES[lacks]], before, after), 2, &names, &what);
     }
 }

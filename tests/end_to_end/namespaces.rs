@@ -33,7 +33,7 @@ fn the_end_of_pid_1_of_a_namespace_is_noticed() {
     ] {
         let run = under(place.path(), way, &command);
         assert_eq!(run.status, 3, "{way:?}: {}", run.err());
-        assert!(!run.err().contains("went on"), "{way:?}: {}", run.err());
+        assert!(!run.err().contains("continued after"), "{way:?}: {}", run.err());
     }
 }
 

@@ -256,6 +256,6 @@ fn views_of_other_tools_files() {
         let refused = Run::new(mallow(), place.path()).args(arguments).go();
         let err = refused.err();
         assert!(refused.status == 1 && err.lines().count() == 1, "{err}");
-        assert!(err.contains("this dtrace profile tells no"), "{err}");
+        assert!(err.contains("this dtrace profile has no"), "{err}");
     }
 }

@@ -10,20 +10,20 @@ fn calls_of_a_program_that_can_be_counted_by_hand() {
     let record = Case::target("calls").record();
     assert_eq!(
         record.shown(&["tree"]),
-        "Calls by allocations, own: without what it called; 17 in all\n\
-         \x20 cum    cum %  own  function\n\
-         \x20  17  100.0 %    2  main calls.c\n\
-         \x20   6   35.3 %    6  ├ left → shared calls.c\n\
-         \x20   5   29.4 %    5  ├ descend ↻ calls.c\n\
-         \x20   4   23.5 %    .  └ right calls.c\n\
-         \x20   3   17.6 %    3    ├ shared calls.c\n\
-         \x20   1    5.9 %    1    └ fresh calls.c\n\
+        "Calls by allocations, self: excluding callees; 17 in all\n\
+         \x20 cum    cum %  self  function\n\
+         \x20  17  100.0 %     2  main calls.c\n\
+         \x20   6   35.3 %     6  ├ left → shared calls.c\n\
+         \x20   5   29.4 %     5  ├ descend ↻ calls.c\n\
+         \x20   4   23.5 %     .  └ right calls.c\n\
+         \x20   3   17.6 %     3    ├ shared calls.c\n\
+         \x20   1    5.9 %     1    └ fresh calls.c\n\
          \x20 ↻ calls itself, maybe through others; --raw shows each call\n"
     );
     assert_eq!(
         record.shown(&["tree", "--callers", "--by", "bytes", "--limit", "4"]),
         "Callers by allocated bytes, each below what it called; 1.60 kB in all\n\
-         \x20    flat  flat %  function\n\
+         \x20    self  self %  function\n\
          \x20 1.00 kB  62.3 %  fresh calls.c ← right ← main\n\
          \x20   500 B  31.2 %  descend ↻ calls.c ← main\n\
          \x20    90 B   5.6 %  shared calls.c (2 more)\n\

@@ -502,7 +502,7 @@ fn what_cannot_be_watched_is_told_in_a_line() {
         (vec!["--suppressions", garbage, "--", "true"], 1, "suppression"),
         (vec!["--baseline", garbage, "--", "true"], 1, "garbage"),
         (vec!["--", "/nowhere/nobody"], 127, "not found"),
-        (vec!["--every", "0", "--", "true"], 2, "100ms at the least"),
+        (vec!["--every", "0", "--", "true"], 2, "at least 100ms"),
     ] {
         let output = watch(&arguments);
         let told = String::from_utf8_lossy(&output.stderr).into_owned();

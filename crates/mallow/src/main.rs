@@ -21,7 +21,7 @@ fn main() -> ExitCode {
         Err(status) => return status,
     };
     run(&command).unwrap_or_else(|error| {
-        stdio::say(&format!("{error:#}"));
+        stdio::notify(&format!("{error:#}"));
         ExitCode::from(of_failure(&command, &error))
     })
 }
@@ -56,7 +56,7 @@ fn run(command: &Command) -> Result<ExitCode> {
 /// The code of a command that failed.
 fn of_failure(command: &Command, error: &anyhow::Error) -> u8 {
     match command {
-        _ if error.is::<exit::Usage>() => exit::USAGE,
+        _ if error.is::<exit::UsageError>() => exit::USAGE,
         Command::Stat(_) | Command::Record(_) | Command::Run(_) => exit::FAILED_AROUND_COMMAND,
         Command::Test(_) => exit::BROKEN,
         _ => exit::FAILED,

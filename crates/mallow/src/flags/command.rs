@@ -56,7 +56,7 @@ impl Flags {
                 ErrorKind::DisplayHelp
                 | ErrorKind::DisplayVersion
                 | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => drop(error.print()),
-                _ => stdio::say(&mistake(&error, std::env::args().nth(1).as_deref())),
+                _ => stdio::notify(&mistake(&error, std::env::args().nth(1).as_deref())),
             }
             ExitCode::from(error.exit_code() as u8)
         })
@@ -73,7 +73,7 @@ fn mistake(error: &clap::Error, first: Option<&str>) -> String {
     let text = error.to_string();
     let paragraphs = text.split("\n\n").map(|p| p.split_whitespace().collect::<Vec<_>>().join(" "));
     let useful =
-        paragraphs.filter(|p| !p.is_empty() && !p.starts_with("Usage:") && !p.starts_with("For more information"));
+        paragraphs.filter(|p| !p.is_empty() && !p.starts_with("UsageError:") && !p.starts_with("For more information"));
     let mut told = useful.collect::<Vec<_>>().join("; ");
     for (theirs, ours) in NUMBERS {
         told = told.replace(theirs, ours);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::base::BaseFlags;
-use super::threshold::LeastFlags;
+use super::threshold::ThresholdFlags;
 use super::views::{By, SourceFlags};
 
 /// Flags of `flame`.
@@ -39,7 +39,7 @@ pub struct FlameFlags {
     pub source: SourceFlags,
     /// What is worth a row.
     #[command(flatten)]
-    pub least: LeastFlags,
+    pub least: ThresholdFlags,
     /// What it is compared with.
     #[command(flatten)]
     pub base: BaseFlags,

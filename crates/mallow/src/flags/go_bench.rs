@@ -70,7 +70,7 @@ fn bench_time(text: &str) -> Result<String, String> {
         Some(times) => number(times),
         None => text.ends_with(['s', 'm', 'h']) && text.starts_with(|c: char| c.is_ascii_digit()),
     };
-    if good { Ok(text.to_owned()) } else { Err("say how many operations (100x) or how long (2s)".to_owned()) }
+    if good { Ok(text.to_owned()) } else { Err("give a number of operations (100x) or a time (2s)".to_owned()) }
 }
 /// Flags of `go why`.
 #[derive(Debug, Args)]

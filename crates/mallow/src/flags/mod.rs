@@ -48,4 +48,4 @@ pub use test::TestFlags;
 pub use timeline::{At, TimelineFlags};
 pub use tree::TreeFlags;
 pub use views::{By, SourceFlags, ViewFlags};
-pub use watch::{ImportFlags, KnownFlags, WatchFlags};
+pub use watch::{ExclusionFlags, ImportFlags, WatchFlags};

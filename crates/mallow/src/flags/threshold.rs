@@ -8,7 +8,7 @@ use super::filters::{number, size};
 /// What is worth a row, or a part of a picture. It changes no number: what is left out is told as a sum.
 #[derive(Clone, Copy, Debug, Default, Args)]
 #[command(next_help_heading = "Filters")]
-pub struct LeastFlags {
+pub struct ThresholdFlags {
     /// Smallest amount to show
     ///
     /// A share of the whole (2%), or an amount of what is shown (1000, 64k). The rest is one sum, so that columns add

@@ -71,11 +71,11 @@ impl From<OverTime> for Over {
 pub struct At {
     /// As it was written.
     pub text: String,
-    what: Known,
+    what: AtMoment,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Known {
+enum AtMoment {
     Time(Time),
     Peak,
     End,
@@ -85,9 +85,9 @@ impl At {
     /// Which moment that is of a run that took so long; None for one after its end.
     pub fn of(&self, duration_ms: u64) -> Option<HeapMoment> {
         match self.what {
-            Known::Peak => Some(HeapMoment::Peak),
-            Known::End => Some(HeapMoment::End),
-            Known::Time(time) => {
+            AtMoment::Peak => Some(HeapMoment::Peak),
+            AtMoment::End => Some(HeapMoment::End),
+            AtMoment::Time(time) => {
                 Some(HeapMoment::Ms(time.ms(duration_ms))).filter(|_| time.ms(duration_ms) <= duration_ms)
             }
         }
@@ -99,9 +99,9 @@ impl FromStr for At {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let what = match text.trim() {
-            "peak" => Known::Peak,
-            "end" => Known::End,
-            text => Known::Time(time(text)?),
+            "peak" => AtMoment::Peak,
+            "end" => AtMoment::End,
+            text => AtMoment::Time(time(text)?),
         };
         Ok(Self { text: text.to_owned(), what })
     }

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use mallow_report::analysis::Measure;
 
 use super::filters::FilterFlags;
-use super::threshold::LeastFlags;
+use super::threshold::ThresholdFlags;
 use crate::output::text::{Look, Stream};
 
 /// Which recording a view shows.
@@ -76,7 +76,7 @@ pub struct RowFlags {
     pub source: SourceFlags,
     /// What is worth a row.
     #[command(flatten)]
-    pub least: LeastFlags,
+    pub least: ThresholdFlags,
 }
 
 /// What `top` sorts by.

@@ -60,7 +60,7 @@ pub struct WatchFlags {
     pub track_peak: bool,
     /// What is known, and not to be reported.
     #[command(flatten)]
-    pub known: KnownFlags,
+    pub known: ExclusionFlags,
     /// Directory for pprof files of live memory
     ///
     /// One file with each report. All of the last hour stay, one an hour of the last day, one a day of the last
@@ -130,7 +130,7 @@ pub struct ImportFlags {
     pub older_than: Duration,
     /// What is known, and not to be reported.
     #[command(flatten)]
-    pub known: KnownFlags,
+    pub known: ExclusionFlags,
     /// File for live memory, as pprof
     ///
     /// What is live at the end, for every other view. Default: nothing is written. Example: -o live.pb.gz.
@@ -153,7 +153,7 @@ pub struct ImportFlags {
 
 /// What is not to be reported.
 #[derive(Debug, Args)]
-pub struct KnownFlags {
+pub struct ExclusionFlags {
     /// File of sites to leave out
     ///
     /// In LeakSanitizer's format: a line leak:PATTERN for each, which matches functions, files and modules. Default:
@@ -221,7 +221,7 @@ fn time(text: &str) -> Result<Duration, String> {
 fn time_above_0(text: &str) -> Result<Duration, String> {
     match time(text)? {
         time if time >= Duration::from_millis(100) => Ok(time),
-        _ => Err("100ms at the least".to_owned()),
+        _ => Err("at least 100ms".to_owned()),
     }
 }
 

@@ -35,7 +35,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::replacement;
 use super::stack_table::{self, StackTable};
-use super::unique_map::Unique;
+use super::unique_map::UniqueMap;
 
 /// The version that is written.
 const VERSION: u32 = 2;
@@ -51,20 +51,20 @@ pub struct Baseline {
 
 /// What is written, whichever version was read.
 #[derive(Serialize)]
-struct Written<'a> {
+struct BaselineFile<'a> {
     version: u32,
     platforms: &'a BTreeMap<String, BTreeMap<String, Entry>>,
 }
 
 /// A case that is there twice, as after a merge, would be judged by one of them.
 fn platforms<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, BTreeMap<String, Entry>>, D::Error> {
-    let Unique(platforms) = Unique::<Unique<Entry>>::deserialize(from)?;
-    Ok(platforms.into_iter().map(|(platform, Unique(cases))| (platform, cases)).collect())
+    let UniqueMap(platforms) = UniqueMap::<UniqueMap<Entry>>::deserialize(from)?;
+    Ok(platforms.into_iter().map(|(platform, UniqueMap(cases))| (platform, cases)).collect())
 }
 
 /// One case on one platform.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Kept", into = "Kept")]
+#[serde(try_from = "StoredEntry", into = "StoredEntry")]
 pub struct Entry {
     /// What it is held to.
     pub figures: Figures,
@@ -88,7 +88,7 @@ impl Entry {
 
 /// A case as it stands in the file.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct StoredEntry {
     #[serde(flatten)]
     figures: Figures,
     #[serde(default, skip_serializing_if = "Tolerance::is_none")]
@@ -111,10 +111,10 @@ enum Stack {
     Whole(SiteCount),
 }
 
-impl TryFrom<Kept> for Entry {
+impl TryFrom<StoredEntry> for Entry {
     type Error = String;
 
-    fn try_from(kept: Kept) -> Result<Self, String> {
+    fn try_from(kept: StoredEntry) -> Result<Self, String> {
         let mut table = StackTable { frames: kept.frames, stacks: Vec::new() };
         let mut stacks = Vec::new();
         for stack in kept.stacks {
@@ -124,12 +124,12 @@ impl TryFrom<Kept> for Entry {
             }
         }
         stacks.extend(table.sites()?);
-        let Kept { figures, tolerance, program, rest, .. } = kept;
+        let StoredEntry { figures, tolerance, program, rest, .. } = kept;
         Ok(Self { figures, tolerance, program, stacks, rest })
     }
 }
 
-impl From<Entry> for Kept {
+impl From<Entry> for StoredEntry {
     fn from(entry: Entry) -> Self {
         let StackTable { frames, stacks } = StackTable::of(&entry.stacks);
         let Entry { figures, tolerance, program, rest, .. } = entry;
@@ -205,7 +205,7 @@ impl Baseline {
 
     /// Writes it, of this version; the old one is not lost where that fails.
     pub fn write(&self, path: &Path) -> Result<(), String> {
-        let text = serde_json::to_string_pretty(&Written { version: VERSION, platforms: &self.platforms });
+        let text = serde_json::to_string_pretty(&BaselineFile { version: VERSION, platforms: &self.platforms });
         let mut text = text.map_err(|error| format!("cannot write {}: {error}", path.display()))?;
         text.push('\n');
         replacement::write(path, &text)

@@ -36,21 +36,21 @@ pub struct RangeWord {
 pub enum SlackWord {
     Number(u64),
     Percent(String),
-    Both(BothWays),
+    Both(SlackRange),
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct BothWays {
+pub struct SlackRange {
     #[serde(default)]
-    up: Option<OneWay>,
+    up: Option<SlackAmount>,
     #[serde(default)]
-    down: Option<OneWay>,
+    down: Option<SlackAmount>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
-enum OneWay {
+enum SlackAmount {
     Number(u64),
     Percent(String),
 }
@@ -94,8 +94,8 @@ pub fn set_slack(of: &mut BTreeMap<Metric, Limit>, words: &SlackWords) -> Result
             SlackWord::Both(ways) => {
                 for (way, side) in [(&ways.up, &mut limit.up), (&ways.down, &mut limit.down)] {
                     match way {
-                        Some(OneWay::Number(n)) => *side = Some(Slack::Absolute(*n)),
-                        Some(OneWay::Percent(text)) => *side = Some(percent(text).ok_or_else(fault)?),
+                        Some(SlackAmount::Number(n)) => *side = Some(Slack::Absolute(*n)),
+                        Some(SlackAmount::Percent(text)) => *side = Some(percent(text).ok_or_else(fault)?),
                         None => {}
                     }
                 }

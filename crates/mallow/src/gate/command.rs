@@ -11,15 +11,15 @@ use mallow_report::analysis::gate::Verdict;
 
 use super::baseline::Baseline;
 use super::config::Config;
-use super::judgement::{Judged, Report, judged, missing};
-use super::outcome::Ran;
-use super::runner::How;
+use super::judgement::{JudgedCase, Report, judged, missing};
+use super::outcome::CaseRun;
+use super::runner::RunOptions;
 use super::selection::{Selection, wanted};
-use super::update::Updated;
+use super::update::BaselineChanges;
 use super::{baseline, config, config_file, explanation, import, outputs, rerun, runner, selection, text, update};
 use crate::flags::TestFlags;
 use crate::output::text::{Look, Stream};
-use crate::output::{exit, stdio};
+use crate::output::{exit, json, stdio};
 
 /// What `--header` prints.
 const HEADER: &str = include_str!("../../../../preload/include/mallow.h");
@@ -62,13 +62,13 @@ fn status(flags: &TestFlags) -> Result<u8> {
     let selection = selection::select(&config, &baseline, &flags.filters);
     let ran = run_all(&config, &selection, flags);
     let update = rerun::with(flags, "--update", &[]);
-    selection.remarks(&config, &ran, &flags.filters, &update).iter().for_each(|remark| stdio::say(remark));
-    let mut cases: Vec<Judged> = ran
+    selection.remarks(&config, &ran, &flags.filters, &update).iter().for_each(|remark| stdio::notify(remark));
+    let mut cases: Vec<JudgedCase> = ran
         .into_iter()
         .filter(|ran| wanted(&flags.filters, &ran.name))
         .map(|ran| judged(ran, &config, &baseline, &platform, flags))
         .collect();
-    let mut updated = Updated::default();
+    let mut updated = BaselineChanges::default();
     if flags.update {
         updated = update::prune(&mut baseline, &cases, &platform, flags);
         update::measure_again(&mut cases, &config);
@@ -86,7 +86,7 @@ fn status(flags: &TestFlags) -> Result<u8> {
     if flags.update || flags.ratchet {
         update::update(&mut baseline, &platform, &mut cases, &config, flags, &mut updated);
         match if updated.is_none() { Ok(()) } else { baseline.write(&path) } {
-            Ok(()) => updated.lines(&path).iter().for_each(|line| stdio::say(line)),
+            Ok(()) => updated.lines(&path).iter().for_each(|line| stdio::notify(line)),
             Err(error) => unwritten.push(error),
         }
     } else if !flags.no_hook {
@@ -99,11 +99,11 @@ fn status(flags: &TestFlags) -> Result<u8> {
     unwritten.extend(write_files(&report, flags).err());
     let look = Look::of(Stream::Out);
     stdio::print(&if flags.json {
-        stdio::json(&report)?
+        json::document(&report)?
     } else {
         text::text(&report, &baseline, flags.verbose, &look)
     })?;
-    unwritten.iter().for_each(|error| stdio::say(error));
+    unwritten.iter().for_each(|error| stdio::notify(error));
     Ok(if unwritten.is_empty() { exit::of_verdict(verdict) } else { exit::BROKEN })
 }
 
@@ -131,7 +131,7 @@ fn below(root: &Path, file: &Path) -> PathBuf {
 }
 
 fn told(error: &str, code: u8) -> u8 {
-    stdio::say(error);
+    stdio::notify(error);
     code
 }
 
@@ -148,11 +148,11 @@ fn read_config(flags: &TestFlags) -> Result<Config, String> {
 }
 
 /// Runs the programs, as many side by side as the flags say; the cases come back in the programs' order.
-fn run_all(config: &Config, selection: &Selection, flags: &TestFlags) -> Vec<Ran> {
+fn run_all(config: &Config, selection: &Selection, flags: &TestFlags) -> Vec<CaseRun> {
     let chosen = &selection.chosen;
-    let how = How { idle: flags.no_hook };
+    let how = RunOptions { idle: flags.no_hook };
     let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<(usize, Vec<Ran>)>> = Mutex::new(Vec::new());
+    let done: Mutex<Vec<(usize, Vec<CaseRun>)>> = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..(flags.jobs as usize).min(chosen.len()) {
             scope.spawn(|| {
@@ -167,7 +167,7 @@ fn run_all(config: &Config, selection: &Selection, flags: &TestFlags) -> Vec<Ran
     });
     let mut done = done.into_inner().unwrap_or_default();
     done.sort_by_key(|(index, _)| *index);
-    let mut ran: Vec<Ran> = done.into_iter().flat_map(|(_, ran)| ran).collect();
+    let mut ran: Vec<CaseRun> = done.into_iter().flat_map(|(_, ran)| ran).collect();
     // Names in the file are unique; those that programs give to their regions need not be.
     let mut programs: BTreeMap<String, usize> = BTreeMap::new();
     for case in &mut ran {
@@ -179,7 +179,7 @@ fn run_all(config: &Config, selection: &Selection, flags: &TestFlags) -> Vec<Ran
 }
 
 /// Looks at the stacks of what did not pass, or of all where the flags say so; there also at those that differ between runs.
-fn explain_all(cases: &mut [Judged], config: &Config, baseline: &Baseline, platform: &str, flags: &TestFlags) {
+fn explain_all(cases: &mut [JudgedCase], config: &Config, baseline: &Baseline, platform: &str, flags: &TestFlags) {
     for case in cases {
         let failed = matches!(case.verdict, Verdict::Regressed | Verdict::Improved);
         let (Some(measured), Some(program)) = (&case.measured, case.program) else { continue };

@@ -92,7 +92,7 @@ pub enum Regions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ops {
     /// As the program tells, if it does.
-    Told,
+    Reported,
     /// So many, whatever the program tells.
     Fixed(u64),
     /// Measured with both numbers, so that what an operation costs is told apart from what comes before.
@@ -132,7 +132,7 @@ pub fn of_command(command: &[OsString]) -> Config {
         regions: Regions::IfAny,
         runs: 10,
         warmup: 1,
-        ops: Ops::Told,
+        ops: Ops::Reported,
         limits: Limits::default(),
         environment: BTreeMap::new(),
         directory: PathBuf::from("."),

@@ -53,7 +53,7 @@ const SCALE: (u32, u32) = (10, 110);
 /// A file that makes no sense, in one line that names the place.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct BadConfig(String);
+pub struct ConfigError(String);
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -118,23 +118,23 @@ enum OpsWord {
 }
 
 /// Reads the file of a project.
-pub fn read(path: &Path) -> Result<Config, BadConfig> {
+pub fn read(path: &Path) -> Result<Config, ConfigError> {
     parse(&text(path)?, path)
 }
 
 /// What is in it.
-pub fn text(path: &Path) -> Result<String, BadConfig> {
+pub fn text(path: &Path) -> Result<String, ConfigError> {
     std::fs::read_to_string(path).map_err(|error| {
-        BadConfig(format!("{}: {error}; mallow test -- COMMAND tests one without a file", path.display()))
+        ConfigError(format!("{}: {error}; mallow test -- COMMAND tests one without a file", path.display()))
     })
 }
 
 /// What its text says; `path` is where it belongs.
-pub fn parse(text: &str, path: &Path) -> Result<Config, BadConfig> {
+pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
     let at = |span: Option<Range<usize>>, what: &str| {
         let line = span.map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
         let line = line.map(|line| format!(":{line}")).unwrap_or_default();
-        BadConfig(format!("{}{line}: {what}", path.display()))
+        ConfigError(format!("{}{line}: {what}", path.display()))
     };
     let file: File =
         toml::from_str(text).map_err(|error| at(error.span(), error.message().lines().next().unwrap_or_default()))?;
@@ -212,7 +212,7 @@ fn program(entry: &Spanned<Entry>, defaults: &Entry, base: &Path) -> Result<Prog
     let quiet = wait("quiet", &entry.quiet, &defaults.quiet, QUIET_SECONDS)?;
     let settle = wait("settle", &entry.settle, &defaults.settle, 0)?;
     if let Some(settle) = entry.settle.as_ref().filter(|_| regions == Regions::None) {
-        return Err((settle.span(), "settle is for measured regions; a whole command ends by itself".to_owned()));
+        return Err((settle.span(), "settle is for measured regions; a whole command has an end".to_owned()));
     }
     Ok(Program {
         // Cases of regions have their own names.
@@ -222,7 +222,7 @@ fn program(entry: &Spanned<Entry>, defaults: &Entry, base: &Path) -> Result<Prog
         regions,
         runs,
         warmup: entry.warmup.or(defaults.warmup).unwrap_or(1),
-        ops: entry.ops.as_ref().or(defaults.ops.as_ref()).map_or(Ok(Ops::Told), ops)?,
+        ops: entry.ops.as_ref().or(defaults.ops.as_ref()).map_or(Ok(Ops::Reported), ops)?,
         limits: limits(entry, defaults)?,
         environment: environment(entry, defaults),
         directory: base.join(entry.directory.as_ref().or(defaults.directory.as_ref()).unwrap_or(&PathBuf::new())),
@@ -299,7 +299,7 @@ fn benchmarks(entry: &Entry, defaults: &Entry, base: &Path, whole: &Range<usize>
         regions: Regions::All,
         runs: runs(entry, defaults, 3)?,
         warmup: entry.warmup.or(defaults.warmup).unwrap_or(1),
-        ops: Ops::Told,
+        ops: Ops::Reported,
         limits: limits(entry, defaults)?,
         environment: environment(entry, defaults),
         directory: base.join(entry.directory.as_ref().or(defaults.directory.as_ref()).unwrap_or(&PathBuf::new())),
@@ -429,7 +429,7 @@ mod tests {
             ("[[case]]\nname = 'a'\ncommand = 'a'\nquiet = 601\n", "dir/mallow.toml:4: quiet is at most 600 s"),
             (
                 "[[case]]\nname = 'a'\ncommand = 'a'\nsettle = 1\n",
-                "dir/mallow.toml:4: settle is for measured regions; a whole command ends by itself",
+                "dir/mallow.toml:4: settle is for measured regions; a whole command has an end",
             ),
             (
                 "[[case]]\nname = 'a'\ncommand = 'a'\njudge = 'me'\n",

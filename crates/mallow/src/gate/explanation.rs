@@ -33,7 +33,7 @@ pub fn stacks(program: &Program, case: &str, root: &Path) -> Result<CaseStacks, 
 /// agree.
 pub fn between_runs(program: &Program, case: &str, root: &Path) -> Result<Option<Vec<Difference>>, String> {
     if program.benchmarks.is_some() {
-        return Err("Go does not tell the stacks of one run of a benchmark".to_owned());
+        return Err("Go does not report the stacks of one run of a benchmark".to_owned());
     }
     let mut least: Option<(u64, Vec<SiteCount>)> = None;
     let mut most: Option<(u64, Vec<SiteCount>)> = None;
@@ -74,7 +74,7 @@ impl Recorded {
         arguments.extend(["-o".into(), out.as_os_str().to_owned()]);
         let ops = match program.ops {
             Ops::Scale(_, many) => Some(many),
-            Ops::Told | Ops::Fixed(_) => None,
+            Ops::Reported | Ops::Fixed(_) => None,
         };
         let last_words = runner::run_mallow(program, arguments, ops)?.last_words();
         let mut recorded = Self { out, runs: Vec::new(), last_words };

@@ -8,13 +8,13 @@ use mallow_golang::tool::{Go, Package, Timing, only};
 use mallow_report::analysis::gate::{Measured, Run, SiteCount};
 
 use super::config::{Benchmarks, Program};
-use super::outcome::{CaseStacks, Ran, Reason};
+use super::outcome::{CaseRun, CaseStacks, Reason};
 use crate::go::measurement::Measurer;
-use crate::output::progress::Working;
+use crate::output::progress::Spinner;
 
 /// Runs the benchmarks: each is a case, `example.com/elvis.BenchmarkOne`. What goes wrong breaks cases.
-pub fn run(index: usize, program: &Program, benchmarks: &Benchmarks) -> Vec<Ran> {
-    let ran = |name: String, measured| Ran { name, program: index, measured, scale: None, warnings: Vec::new() };
+pub fn run(index: usize, program: &Program, benchmarks: &Benchmarks) -> Vec<CaseRun> {
+    let ran = |name: String, measured| CaseRun { name, program: index, measured, scale: None, warnings: Vec::new() };
     let (go, packages) = match packages(program, benchmarks, &benchmarks.packages) {
         Ok(found) => found,
         Err(error) => return vec![ran(benchmarks.display(), Err(format!("{error:#}")))],
@@ -88,7 +88,7 @@ fn lines(program: &Program, benchmarks: &Benchmarks, case: &str) -> Result<Vec<E
     let (go, packages) = packages(program, benchmarks, &[import_path.to_owned()])?;
     let package = packages.first().context("its package is gone")?;
     let timing = Timing { pattern: only(name), count: 1, time: Some(format!("{}x", benchmarks.operations)) };
-    let working = Working::new();
+    let working = Spinner::new();
     let (measured, _) = Measurer { go: &go, package, working: &working }.measure(&timing)?;
     let measured = measured.into_iter().find(|measured| measured.name == name).context("it did not run again")?;
     match measured.error {

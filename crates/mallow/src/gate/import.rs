@@ -108,7 +108,7 @@ fn described(package: &Package) -> String {
     let mut text = format!("It is new, for {programs} {plural} in {BUILT}{}\n", sources.unwrap_or_default());
     if !package.assumed.is_empty() {
         let assumed = package.assumed.join(", ");
-        text += &format!("Taken for programs of their own, as no source was found for {assumed}\n");
+        text += &format!("Treated as separate programs, as no source was found for {assumed}\n");
     }
     text + "Build them with swift build -c release; mallow test --update keeps their stacks, to compare with\n"
 }

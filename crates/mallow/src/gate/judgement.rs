@@ -9,14 +9,14 @@ use serde::Serialize;
 use super::baseline::Baseline;
 use super::config::{self, Config};
 use super::explanation::Explanation;
-use super::outcome::Ran;
+use super::outcome::CaseRun;
 use super::rerun;
 use super::selection::wanted;
 use crate::flags::TestFlags;
 
 /// A case, judged.
 #[derive(Clone, Debug, Serialize)]
-pub struct Judged {
+pub struct JudgedCase {
     /// Its name.
     pub name: String,
     /// How it came out.
@@ -59,7 +59,7 @@ pub struct Report {
     /// Nothing was counted.
     pub idle: bool,
     /// The cases, in their order.
-    pub cases: Vec<Judged>,
+    pub cases: Vec<JudgedCase>,
     /// Paths of sources begin here.
     #[serde(skip)]
     pub root: PathBuf,
@@ -72,10 +72,10 @@ pub struct Report {
 }
 
 /// Judges a case that ran.
-pub fn judged(ran: Ran, config: &Config, baseline: &Baseline, platform: &str, flags: &TestFlags) -> Judged {
+pub fn judged(ran: CaseRun, config: &Config, baseline: &Baseline, platform: &str, flags: &TestFlags) -> JudgedCase {
     let entry = baseline.cases(platform).and_then(|cases| cases.get(&ran.name));
     let limits = limits(&ran.name, config.limits_of(&config.programs[ran.program], &ran.name));
-    let mut case = Judged {
+    let mut case = JudgedCase {
         name: ran.name,
         verdict: Verdict::Broken,
         why: None,
@@ -143,7 +143,7 @@ fn limits(name: &str, mut limits: Limits) -> Limits {
 }
 
 /// Cases that the baseline has, or the file limits, and that did not run: something took them away.
-pub fn missing(cases: &mut Vec<Judged>, baseline: &Baseline, platform: &str, config: &Config, flags: &TestFlags) {
+pub fn missing(cases: &mut Vec<JudgedCase>, baseline: &Baseline, platform: &str, config: &Config, flags: &TestFlags) {
     if !flags.command.is_empty() {
         return;
     }
@@ -164,7 +164,7 @@ pub fn missing(cases: &mut Vec<Judged>, baseline: &Baseline, platform: &str, con
     });
     let gone: Vec<_> = gone.chain(unlimited).filter(|(name, ..)| wanted(&flags.filters, name)).collect();
     for (name, why, figures) in gone {
-        cases.push(Judged {
+        cases.push(JudgedCase {
             name: name.clone(),
             verdict: Verdict::Broken,
             why: Some(why),

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 /// A case, run.
 #[derive(Debug)]
-pub struct Ran {
+pub struct CaseRun {
     /// Its name.
     pub name: String,
     /// Index of its program.
@@ -50,7 +50,7 @@ pub struct Reason {
 impl Reason {
     /// What is allocated, and why.
     pub fn line(&self) -> String {
-        let reason = if self.reason.is_empty() { "nobody says why" } else { &self.reason };
+        let reason = if self.reason.is_empty() { "no reason is known" } else { &self.reason };
         format!("{}: {reason}", self.what)
     }
 }

@@ -16,17 +16,17 @@ use serde::Deserialize;
 
 use super::config::{Ops, Program, Regions};
 use super::go_benchmarks;
-use super::outcome::Ran;
+use super::outcome::CaseRun;
 
 /// How to run.
 #[derive(Clone, Copy, Debug)]
-pub struct How {
+pub struct RunOptions {
     /// Count nothing.
     pub idle: bool,
 }
 
 /// Runs one program: all of its cases. Never fails as a whole: what goes wrong breaks the cases.
-pub fn run(index: usize, program: &Program, how: How) -> Vec<Ran> {
+pub fn run(index: usize, program: &Program, how: RunOptions) -> Vec<CaseRun> {
     if let Some(benchmarks) = &program.benchmarks {
         return go_benchmarks::run(index, program, benchmarks);
     }
@@ -35,7 +35,7 @@ pub fn run(index: usize, program: &Program, how: How) -> Vec<Ran> {
             let many = measure(program, Some(many), how)?;
             Ok((many, Some(few)))
         }),
-        Ops::Told | Ops::Fixed(_) => measure(program, None, how).map(|cases| (cases, None)),
+        Ops::Reported | Ops::Fixed(_) => measure(program, None, how).map(|cases| (cases, None)),
     };
     let wanted = match &program.regions {
         Regions::Named(names) => names.clone(),
@@ -46,12 +46,12 @@ pub fn run(index: usize, program: &Program, how: How) -> Vec<Ran> {
         Err(why) => {
             let names = if wanted.is_empty() { vec![display(&program.command)] } else { wanted };
             let broken =
-                |name| Ran { name, program: index, measured: Err(why.clone()), scale: None, warnings: Vec::new() };
+                |name| CaseRun { name, program: index, measured: Err(why.clone()), scale: None, warnings: Vec::new() };
             return names.into_iter().map(broken).collect();
         }
     };
     let measured: Vec<String> = cases.iter().map(|case| case.name.clone()).collect();
-    let mut ran: Vec<Ran> = Vec::new();
+    let mut ran: Vec<CaseRun> = Vec::new();
     for case in cases {
         if matches!(&program.regions, Regions::Named(names) if !names.contains(&case.name)) {
             continue;
@@ -61,7 +61,7 @@ pub fn run(index: usize, program: &Program, how: How) -> Vec<Ran> {
             let few = few.iter().find(|few| few.name == case.name)?.measured().ok()?;
             Scale::of(&few.figures, &measured.as_ref().ok()?.figures)
         });
-        ran.push(Ran { name: case.name, program: index, measured, scale, warnings: case.warnings });
+        ran.push(CaseRun { name: case.name, program: index, measured, scale, warnings: case.warnings });
     }
     if let Regions::Named(names) = &program.regions {
         for name in names.iter().filter(|name| !ran.iter().any(|ran| ran.name == **name)).collect::<Vec<_>>() {
@@ -70,13 +70,19 @@ pub fn run(index: usize, program: &Program, how: How) -> Vec<Ran> {
                 false => format!("but {}", measured.join(", ")),
             };
             let why = format!("{} measured no region of this name, {there}", display(&program.command));
-            ran.push(Ran { name: name.clone(), program: index, measured: Err(why), scale: None, warnings: Vec::new() });
+            ran.push(CaseRun {
+                name: name.clone(),
+                program: index,
+                measured: Err(why),
+                scale: None,
+                warnings: Vec::new(),
+            });
         }
     }
     if ran.is_empty() {
         let why =
             "it measured no region: does it call mallow_measure? A whole command is a case with a name and no regions";
-        ran.push(Ran {
+        ran.push(CaseRun {
             name: display(&program.command),
             program: index,
             measured: Err(why.to_owned()),
@@ -125,7 +131,7 @@ struct StatProcess {
 }
 
 /// All runs with one number of operations.
-fn measure(program: &Program, ops: Option<u32>, how: How) -> Result<Vec<Case>, String> {
+fn measure(program: &Program, ops: Option<u32>, how: RunOptions) -> Result<Vec<Case>, String> {
     let whole_command = program.regions == Regions::None;
     let first = execute(program, if whole_command { 0 } else { program.warmup }, ops, how)?;
     let regions = runs_by_region(&first.regions);
@@ -146,7 +152,7 @@ fn measure(program: &Program, ops: Option<u32>, how: How) -> Result<Vec<Case>, S
 }
 
 /// The case of a whole command. `first` is its first warm-up, or run.
-fn whole(program: &Program, first: Stat, ops: Option<u32>, how: How) -> Result<Case, String> {
+fn whole(program: &Program, first: Stat, ops: Option<u32>, how: RunOptions) -> Result<Case, String> {
     let mut case = Case {
         name: program.name.clone().unwrap_or_else(|| display(&program.command)),
         runs: Vec::new(),
@@ -181,7 +187,7 @@ fn whole(program: &Program, first: Stat, ops: Option<u32>, how: How) -> Result<C
 }
 
 /// The cases of regions.
-fn of_regions(program: &Program, stats: &[Stat], how: How) -> Vec<Case> {
+fn of_regions(program: &Program, stats: &[Stat], how: RunOptions) -> Vec<Case> {
     let mut cases: Vec<Case> = Vec::new();
     for stat in stats {
         for (name, mut runs) in runs_by_region(&stat.regions) {
@@ -252,7 +258,7 @@ fn set_aside(case: &mut Case) {
 }
 
 /// One run of the command under `mallow stat`.
-fn execute(program: &Program, warmup: u32, ops: Option<u32>, how: How) -> Result<Stat, String> {
+fn execute(program: &Program, warmup: u32, ops: Option<u32>, how: RunOptions) -> Result<Stat, String> {
     let mut arguments: Vec<OsString> = vec!["stat".into(), "--self-check".into()];
     if how.idle {
         arguments.push("--no-hook".into());
@@ -283,7 +289,7 @@ fn execute(program: &Program, warmup: u32, ops: Option<u32>, how: How) -> Result
 /// Each process image must have shown that its calls are counted, and that one more is seen.
 fn proven(stat: &Stat) -> Result<(), String> {
     if stat.regions.iter().any(|row| row.kind == RegionKind::FailedProof) {
-        return Err("known calls were counted wrongly: does the program bring an allocator of its own?".to_owned());
+        return Err("known calls were counted wrongly: does the program have its own allocator?".to_owned());
     }
     if stat.processes.is_empty() {
         return Err(
@@ -303,12 +309,12 @@ fn proven(stat: &Stat) -> Result<(), String> {
 
 /// A `mallow` of this program's, ended.
 #[derive(Debug)]
-pub struct Done {
+pub struct EndedRun {
     /// What it and its command printed.
     output: String,
 }
 
-impl Done {
+impl EndedRun {
     /// The last line that was printed.
     pub fn last_words(&self) -> String {
         let line = self.output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it printed nothing");
@@ -324,7 +330,7 @@ pub fn scratch(extension: &str) -> Result<tempfile::TempPath, String> {
 }
 
 /// Runs this very program with `arguments` and the case's command.
-pub fn run_mallow(program: &Program, mut arguments: Vec<OsString>, ops: Option<u32>) -> Result<Done, String> {
+pub fn run_mallow(program: &Program, mut arguments: Vec<OsString>, ops: Option<u32>) -> Result<EndedRun, String> {
     for (flag, wait) in [("--quiet", program.quiet), ("--settle", program.settle)] {
         arguments.extend([flag.into(), format!("{}ms", wait.as_millis()).into()]);
     }
@@ -344,7 +350,7 @@ fn with_ops(word: &OsStr, ops: Option<u32>) -> OsString {
     }
 }
 
-fn run_within(program: &Program, arguments: &[OsString]) -> Result<Done> {
+fn run_within(program: &Program, arguments: &[OsString]) -> Result<EndedRun> {
     let mut output: File = tempfile::tempfile().context("cannot make a file for what the command prints")?;
     let own = std::env::current_exe().context("cannot find this program's own file")?;
     let mut command = Command::new(own);
@@ -365,7 +371,7 @@ fn run_within(program: &Program, arguments: &[OsString]) -> Result<Done> {
     let length = output.metadata()?.len() as i64;
     output.seek(SeekFrom::Start((length - TAIL).max(0) as u64))?;
     output.read_to_end(&mut bytes)?;
-    Ok(Done { output: String::from_utf8_lossy(&bytes).into_owned() })
+    Ok(EndedRun { output: String::from_utf8_lossy(&bytes).into_owned() })
 }
 
 /// A command as a name.

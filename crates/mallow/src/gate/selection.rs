@@ -8,7 +8,7 @@ use std::ffi::OsString;
 
 use super::baseline::Baseline;
 use super::config::{Config, Program, Regions};
-use super::outcome::Ran;
+use super::outcome::CaseRun;
 use super::runner;
 
 /// The programs of a file, by index.
@@ -91,7 +91,7 @@ pub fn begins_with(limit: &str, program: &str) -> bool {
 
 impl Selection {
     /// What a person should know who waits; in one line each.
-    pub fn remarks(&self, config: &Config, ran: &[Ran], filters: &[String], update: &str) -> Vec<String> {
+    pub fn remarks(&self, config: &Config, ran: &[CaseRun], filters: &[String], update: &str) -> Vec<String> {
         let mut remarks = Vec::new();
         if filters.is_empty() {
             return remarks;
@@ -110,7 +110,7 @@ impl Selection {
         if in_vain > 0 && !matched.is_empty() {
             let programs = if in_vain == 1 { "1 program" } else { &format!("{in_vain} programs") };
             remarks.push(format!(
-                "{programs} ran for nothing: which cases they make is not known beforehand; {update} keeps that in the baseline"
+                "{programs} ran for nothing: which cases they make is not known before they run; {update} keeps that in the baseline"
             ));
         }
         remarks

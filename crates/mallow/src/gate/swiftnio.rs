@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 
 use mallow_report::analysis::gate::{Figures, Metric};
 
-use super::unique_map::Unique;
+use super::unique_map::UniqueMap;
 
 /// What a file tells, by case.
 #[derive(Debug, Default, PartialEq)]
-pub struct Told {
+pub struct SwiftNioValues {
     /// At most so many allocations.
     pub limits: BTreeMap<String, i64>,
     /// What a run counted.
@@ -34,18 +34,18 @@ const NOTHING: &str = "neither limits (a JSON object of cases and numbers, or MA
 const CUT: &str = "is the file cut short?";
 
 /// Reads a text of either kind. Cases that are not `wanted` are not looked at.
-pub fn read(text: &str, wanted: &dyn Fn(&str) -> bool) -> Result<Told, Fault> {
+pub fn read(text: &str, wanted: &dyn Fn(&str) -> bool) -> Result<SwiftNioValues, Fault> {
     let told = match text.trim_start().chars().next() {
         Some('{' | '[') => thresholds(text, wanted)?,
         _ => Lines::default().read(text, wanted)?,
     };
-    if told == Told::default() {
+    if told == SwiftNioValues::default() {
         return Err(Fault { line: None, what: NOTHING.to_owned() });
     }
     Ok(told)
 }
 
-fn thresholds(text: &str, wanted: &dyn Fn(&str) -> bool) -> Result<Told, Fault> {
+fn thresholds(text: &str, wanted: &dyn Fn(&str) -> bool) -> Result<SwiftNioValues, Fault> {
     let fault = |error: serde_json::Error| {
         let what = error.to_string();
         let place = format!(" at line {} column {}", error.line(), error.column());
@@ -60,9 +60,9 @@ fn thresholds(text: &str, wanted: &dyn Fn(&str) -> bool) -> Result<Told, Fault> 
         return Err(Fault { line: None, what });
     }
     // Below zero is what is printed where nothing was measured.
-    let Unique(limits) = serde_json::from_str::<Unique<u32>>(text).map_err(fault)?;
+    let UniqueMap(limits) = serde_json::from_str::<UniqueMap<u32>>(text).map_err(fault)?;
     let limits = limits.into_iter().filter(|(case, _)| wanted(case)).map(|(case, limit)| (case, limit.into()));
-    Ok(Told { limits: limits.collect(), ..Told::default() })
+    Ok(SwiftNioValues { limits: limits.collect(), ..SwiftNioValues::default() })
 }
 
 /// The metric of a file of package-benchmark's, which has a value for each metric of one benchmark.
@@ -118,7 +118,7 @@ struct Lines {
 }
 
 impl Lines {
-    fn read(mut self, text: &str, wanted: &dyn Fn(&str) -> bool) -> Result<Told, Fault> {
+    fn read(mut self, text: &str, wanted: &dyn Fn(&str) -> bool) -> Result<SwiftNioValues, Fault> {
         for (index, line) in text.lines().enumerate() {
             let number = index + 1;
             let fault = |what: String| Fault { line: Some(number), what };
@@ -176,14 +176,14 @@ impl Lines {
             let (figure, of) = *figures.entry(metric).or_insert((least, line));
             if figure != least {
                 let key = metric.key();
-                return fault(format!("the least {key} of {case} is {least} here and {figure} in line {of}"));
+                return fault(format!("the minimum {key} of {case} is {least} here and {figure} in line {of}"));
             }
         }
         Ok(())
     }
 
-    fn told(self) -> Result<Told, Fault> {
-        let mut told = Told::default();
+    fn told(self) -> Result<SwiftNioValues, Fault> {
+        let mut told = SwiftNioValues::default();
         told.limits.extend(self.limits.into_iter().map(|(case, (limit, _))| (case, limit)));
         for (case, of_case) in self.figures {
             let mut figures = Figures::default();
@@ -240,7 +240,7 @@ fn variable(line: &str) -> Option<(String, &str)> {
 mod tests {
     use super::*;
 
-    fn all(text: &str) -> Result<Told, String> {
+    fn all(text: &str) -> Result<SwiftNioValues, String> {
         read(text, &|_| true).map_err(|fault| match fault.line {
             Some(line) => format!("{line}: {}", fault.what),
             None => fault.what,
@@ -322,7 +322,7 @@ mod tests {
             assert!(error.starts_with(expected), "{text:?}: {error}");
         }
         let other = all(&format!("{RUN}DEBUG: [[\"total_allocations\": 75002]]\n")).expect_err("other runs");
-        assert_eq!(other, "4: the least total_allocations of test_a is 75002 here and 75001 in line 2");
+        assert_eq!(other, "4: the minimum total_allocations of test_a is 75002 here and 75001 in line 2");
         let cut = all(&format!("{RUN}DEBUG: [[\"total_allocations\": 75001], [\"tot\n")).expect_err("a cut");
         assert_eq!(cut, "4: runs without an end: is the file cut short?");
     }

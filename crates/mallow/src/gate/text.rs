@@ -5,7 +5,7 @@ use mallow_report::analysis::gate::{Change, Difference, Figures, Metric, Place, 
 use super::baseline::Baseline;
 use super::config::{Benchmarks, Config, Regions};
 use super::explanation::Explanation;
-use super::judgement::{Judged, Report};
+use super::judgement::{JudgedCase, Report};
 use super::outcome::Reason;
 use super::runner;
 use super::selection::wanted;
@@ -62,7 +62,7 @@ pub fn text(report: &Report, baseline: &Baseline, verbose: bool, look: &Look) ->
 }
 
 /// `NAME.total_allocations: 75001` and its like.
-fn lines(case: &Judged, verbose: bool, page: &mut Page) {
+fn lines(case: &JudgedCase, verbose: bool, page: &mut Page) {
     if let Some(measured) = &case.measured {
         for metric in Metric::ALL {
             if let Some(figure) = measured.figures.get(metric) {
@@ -126,7 +126,7 @@ fn verdict(verdict: Verdict) -> Line {
 }
 
 /// What did not pass, and why.
-fn reasons(case: &Judged, report: &Report, verbose: bool, look: &Look, page: &mut Page) {
+fn reasons(case: &JudgedCase, report: &Report, verbose: bool, look: &Look, page: &mut Page) {
     let told = case.checks.iter().filter(|check| check.verdict != Verdict::Passed || check.why.is_some());
     if case.why.is_none() && told.clone().count() == 0 && !case.unstable && case.explanation.is_none() {
         return;
@@ -195,7 +195,7 @@ fn reasons(case: &Judged, report: &Report, verbose: bool, look: &Look, page: &mu
 }
 
 /// Stacks without others beside them: which of them are too many, nobody knows.
-fn nothing_to_compare_with(case: &Judged, update: &str, page: &mut Page) {
+fn nothing_to_compare_with(case: &JudgedCase, update: &str, page: &mut Page) {
     if case.baseline.is_some() {
         page.line(Line::new().faint("  The baseline holds no stacks: these are all that allocate now"));
         return;
@@ -289,7 +289,7 @@ impl Stacks<'_> {
         for told in reasons.iter().take(if self.verbose { reasons.len() } else { STACKS }) {
             self.page.line(Line::new().plain("  ").plain(&told.place).plain("  ").strong(told.line()));
             for (label, text) in [
-                ("way", Some(told.steps.join(" → ")).filter(|way| !way.is_empty())),
+                ("path", Some(told.steps.join(" → ")).filter(|way| !way.is_empty())),
                 ("suggestion", told.suggestion.clone()),
             ] {
                 if let Some(text) = text {

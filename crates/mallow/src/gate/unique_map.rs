@@ -8,9 +8,9 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
 /// Keeps what a map would swallow: a name that is there twice, as after a merge, is refused.
 #[derive(Debug)]
-pub struct Unique<V>(pub BTreeMap<String, V>);
+pub struct UniqueMap<V>(pub BTreeMap<String, V>);
 
-impl<'de, V: Deserialize<'de>> Deserialize<'de> for Unique<V> {
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for UniqueMap<V> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(Names(PhantomData))
     }
@@ -19,7 +19,7 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Unique<V> {
 struct Names<V>(PhantomData<V>);
 
 impl<'de, V: Deserialize<'de>> Visitor<'de> for Names<V> {
-    type Value = Unique<V>;
+    type Value = UniqueMap<V>;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("an object")
@@ -37,6 +37,6 @@ impl<'de, V: Deserialize<'de>> Visitor<'de> for Names<V> {
             }
             all.insert(name, value);
         }
-        Ok(Unique(all))
+        Ok(UniqueMap(all))
     }
 }

@@ -8,16 +8,16 @@ use mallow_report::analysis::gate::{Figures, Measured, Metric, Tolerance, Verdic
 use super::baseline::{Baseline, Entry};
 use super::config::{Config, Regions};
 use super::explanation;
-use super::judgement::Judged;
+use super::judgement::JudgedCase;
 use super::outcome::CaseStacks;
-use super::runner::{self, How};
+use super::runner::{self, RunOptions};
 use super::selection;
 use crate::flags::TestFlags;
 use crate::output::text::units::{count, signed};
 
 /// What becomes of a baseline: cases by what was done with them.
 #[derive(Debug, Default)]
-pub struct Updated {
+pub struct BaselineChanges {
     added: Vec<String>,
     changed: Vec<String>,
     removed: Vec<String>,
@@ -26,7 +26,7 @@ pub struct Updated {
     rewritten: bool,
 }
 
-impl Updated {
+impl BaselineChanges {
     /// True where there is nothing to write.
     pub fn is_none(&self) -> bool {
         self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty() && !self.rewritten
@@ -55,9 +55,9 @@ impl Updated {
 
 /// Takes cases out of the baseline that are no more. Only where all cases were measured: of a program that failed nobody
 /// knows which it has.
-pub fn prune(baseline: &mut Baseline, cases: &[Judged], platform: &str, flags: &TestFlags) -> Updated {
+pub fn prune(baseline: &mut Baseline, cases: &[JudgedCase], platform: &str, flags: &TestFlags) -> BaselineChanges {
     let all = flags.command.is_empty() && flags.filters.is_empty() && cases.iter().all(|case| case.measured.is_some());
-    let mut updated = Updated { rewritten: baseline.older(), ..Updated::default() };
+    let mut updated = BaselineChanges { rewritten: baseline.older(), ..BaselineChanges::default() };
     if all && !cases.is_empty() {
         let there: BTreeSet<&str> = cases.iter().map(|case| case.name.as_str()).collect();
         updated.removed = baseline.retain(platform, |case| there.contains(case));
@@ -66,7 +66,7 @@ pub fn prune(baseline: &mut Baseline, cases: &[Judged], platform: &str, flags: &
 }
 
 /// Measures once more the programs of which runs disagreed: what differs from process to process is seen only so.
-pub fn measure_again(cases: &mut [Judged], config: &Config) {
+pub fn measure_again(cases: &mut [JudgedCase], config: &Config) {
     let unstable: BTreeSet<usize> = cases.iter().filter(|case| case.unstable).filter_map(|case| case.program).collect();
     for index in unstable {
         let program = &config.programs[index];
@@ -74,8 +74,8 @@ pub fn measure_again(cases: &mut [Judged], config: &Config) {
         if program.benchmarks.is_some() || program.regions == Regions::None {
             continue;
         }
-        for again in runner::run(index, program, How { idle: false }) {
-            let same = |case: &&mut Judged| case.program == Some(index) && case.name == again.name;
+        for again in runner::run(index, program, RunOptions { idle: false }) {
+            let same = |case: &&mut JudgedCase| case.program == Some(index) && case.name == again.name;
             let Some(case) = cases.iter_mut().find(same) else { continue };
             if let (Some(measured), Ok(again)) = (&mut case.measured, again.measured)
                 && let Some(both) = Measured::of(&[&measured.runs[..], &again.runs[..]].concat())
@@ -90,10 +90,10 @@ pub fn measure_again(cases: &mut [Judged], config: &Config) {
 pub fn update(
     baseline: &mut Baseline,
     platform: &str,
-    cases: &mut [Judged],
+    cases: &mut [JudgedCase],
     config: &Config,
     flags: &TestFlags,
-    updated: &mut Updated,
+    updated: &mut BaselineChanges,
 ) {
     for case in cases {
         let (Some(measured), Some(program)) = (&case.measured, case.program) else { continue };

@@ -13,9 +13,9 @@ use super::bench_text::text;
 use super::measurement::Measurer;
 use crate::flags::GoBenchFlags;
 use crate::output::destination;
-use crate::output::progress::Working;
+use crate::output::progress::Spinner;
 use crate::output::text::Stream;
-use crate::output::{exit, stdio};
+use crate::output::{exit, json, stdio};
 
 /// Writes all that was counted as one profile.
 fn save(report: &GoBench, path: &Path) -> Result<()> {
@@ -32,7 +32,7 @@ fn save(report: &GoBench, path: &Path) -> Result<()> {
 
 /// Runs the benchmarks, and shows them.
 pub fn run(flags: &GoBenchFlags) -> Result<ExitCode> {
-    let working = Working::new();
+    let working = Spinner::new();
     let go = Go::find(Path::new("."), flags.run.tool.tags.as_deref())?;
     working.at("looking for packages");
     let packages = go.packages(&flags.packages)?;
@@ -64,12 +64,12 @@ pub fn run(flags: &GoBenchFlags) -> Result<ExitCode> {
     }
     let look = flags.view.look(Stream::Out);
     stdio::print(&match flags.view.json {
-        true => stdio::json(&report)?,
+        true => json::document(&report)?,
         false => text(&report, &flags.view, &look),
     })?;
     for package in &report.packages {
         if let Some(error) = &package.error {
-            stdio::say(error);
+            stdio::notify(error);
         }
     }
     Ok(if failed { ExitCode::from(exit::FAILED) } else { exit::OK })

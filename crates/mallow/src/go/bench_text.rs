@@ -18,7 +18,7 @@ const LEAST: f64 = 0.005;
 pub fn text(report: &GoBench, view: &ViewFlags, look: &Look) -> String {
     let mut page = Page::new(*look);
     page.line(
-        Line::new().strong("Benchmarks").plain(format!(" with {}; each line that allocates, by operation", report.go)),
+        Line::new().strong("Benchmarks").plain(format!(" with {}; each line that allocates, per operation", report.go)),
     );
     for package in &report.packages {
         page.gap();
@@ -127,7 +127,7 @@ fn explanation(line: &Explained, indent: usize, look: &Look, page: &mut Page) {
     let before = || Line::new().plain(" ".repeat(indent));
     match told.source {
         Source::None => {
-            page.line(before().warning("no reason is known: neither the compiler nor the runtime's call tells"))
+            page.line(before().warning("no reason is known: neither the compiler nor the runtime's call explains it"))
         }
         _ => {
             let sure = if told.one_of > 1 {

@@ -20,7 +20,7 @@ const SAVED: u64 = 1000;
 const ROUNDS: [bool; 3] = [true, false, true];
 
 /// What was counted of a benchmark.
-pub struct Counted {
+pub struct CountedBenchmark {
     /// By operation.
     pub allocations: Vec<Allocation>,
     /// Set-up, divided by the operations of the undisturbed run.
@@ -42,8 +42,8 @@ pub fn count(
     program: &Path,
     benchmark: &Benchmark,
     own: &ProgramSource,
-) -> Result<Counted> {
-    let says = Says::of(benchmark);
+) -> Result<CountedBenchmark> {
+    let says = BenchmarkFigures::of(benchmark);
     let mut nearest: Option<(Split, Profile, Profile, u64, Option<Run>)> = None;
     for collecting in ROUNDS {
         let run = go.exact(binary, program, benchmark, collecting)?;
@@ -65,7 +65,7 @@ pub fn count(
     join::difference(&few, &mut many, operations, SAVED);
     let nowhere = split.each.nowhere.plus(split.setup.nowhere);
     let (allocations, setup) = (split.each.allocations, split.setup.allocations);
-    Ok(Counted { allocations, setup, nowhere, operations, said, profile: many })
+    Ok(CountedBenchmark { allocations, setup, nowhere, operations, said, profile: many })
 }
 
 /// Allocations by operation, and set-up divided by the operations of the undisturbed run.
@@ -81,13 +81,13 @@ impl Split {
 }
 
 /// What the benchmark says of its undisturbed run.
-struct Says {
+struct BenchmarkFigures {
     operations: f64,
     allocations: f64,
     bytes: f64,
 }
 
-impl Says {
+impl BenchmarkFigures {
     fn of(benchmark: &Benchmark) -> Self {
         Self {
             operations: benchmark.median(|run| run.operations as f64),
@@ -124,7 +124,7 @@ fn with_setup(
     before: &Profiled,
     (few, many): (&Profile, &Profile),
     run: &ExactRun,
-    says: &Says,
+    says: &BenchmarkFigures,
     own: &ProgramSource,
 ) -> Result<Vec<Split>> {
     let before = profile(before)?;

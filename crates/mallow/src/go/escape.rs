@@ -16,7 +16,7 @@ use super::revision::Revision;
 use crate::flags::GoEscapeFlags;
 use crate::input::recording::Recording;
 use crate::output::text::Stream;
-use crate::output::{exit, stdio};
+use crate::output::{exit, json, stdio};
 
 /// Shows it.
 pub fn run(flags: &GoEscapeFlags) -> Result<ExitCode> {
@@ -44,7 +44,7 @@ pub fn run(flags: &GoEscapeFlags) -> Result<ExitCode> {
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
     stdio::print(&match flags.view.json {
-        true => stdio::json(&shown)?,
+        true => json::document(&shown)?,
         false => text(&shown, flags.verbose, flags.view.limit(usize::MAX), &look),
     })?;
     let new = shown.comparison.as_ref().is_some_and(|comparison| !comparison.new.is_empty());

@@ -29,7 +29,7 @@ impl EscapeDocument {
     /// Compares it with what the compiler put into the heap before.
     pub fn compare(&mut self, base: &Escapes, name: String) {
         if base.go != self.escapes.go {
-            stdio::say(&format!(
+            stdio::notify(&format!(
                 "{name} was compiled by {}, and this by {}: compilers differ too",
                 base.go, self.escapes.go
             ));

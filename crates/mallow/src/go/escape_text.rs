@@ -102,7 +102,7 @@ fn whole(site: &Site, look: &Look, page: &mut Page) {
     let label = |text: &str| Line::new().faint(format!("    {text:<12}"));
     page.hanging(label("why"), &shortened(&site.why, look));
     if let Some(way) = site.way() {
-        page.hanging(label("way"), &shortened(&way, look));
+        page.hanging(label("path"), &shortened(&way, look));
     }
     if let Some(suggestion) = &site.suggestion {
         page.hanging(label("suggestion"), suggestion);

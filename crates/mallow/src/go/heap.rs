@@ -14,7 +14,7 @@ use super::measurement::{self, package};
 use super::program_source::ProgramSource;
 use crate::flags::GoHeapFlags;
 use crate::input::recording::Recording;
-use crate::output::progress::Working;
+use crate::output::progress::Spinner;
 use crate::output::text::units::of;
 
 /// Packages that are named where several cannot be looked at.
@@ -64,7 +64,7 @@ fn program(
                 format!("{} is not the program of the profile any more, or has no symbols", path.display())
             }
             Some(path) => format!("the program of the profile, {}, is not here", path.display()),
-            None => "the profile does not tell its program".to_owned(),
+            None => "the profile does not name its program".to_owned(),
         };
         let advice = "mallow go profile --binary FILE names it";
         notes.push(format!(
@@ -107,7 +107,7 @@ impl Heap {
         if flags.live {
             live(&mut profile);
         } else if !profile.tells(Word::Allocations) {
-            bail!("{} tells what is live alone: --live shows it", path.display());
+            bail!("{} holds only what is live: --live shows it", path.display());
         }
         Self::of(&profile, flags.binary.as_deref(), tags)
     }
@@ -144,7 +144,7 @@ impl Heap {
     pub fn explain(
         &mut self,
         more: &[String],
-        working: &Working,
+        working: &Spinner,
         leave: impl Fn(&Allocation) -> bool,
     ) -> Result<(Vec<Explained>, Compiled)> {
         let mut allocations = std::mem::take(&mut self.allocations);

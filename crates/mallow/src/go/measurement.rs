@@ -13,9 +13,9 @@ use mallow_profile::Profile;
 use mallow_symbols::{GoProgram, TINY};
 use serde::Serialize;
 
-use super::count::{Counted, count};
+use super::count::{CountedBenchmark, count};
 use super::program_source::ProgramSource;
-use crate::output::progress::Working;
+use crate::output::progress::Spinner;
 
 /// A benchmark, and every line that allocates.
 #[derive(Debug, Serialize)]
@@ -35,7 +35,7 @@ pub struct Measured {
     /// Operations of which every allocation was counted; 0 where there are none.
     pub counted_operations: u64,
     /// How what was counted and what the benchmark says agree.
-    pub sums: Sums,
+    pub sums: Reconciliation,
     /// The most allocations first.
     pub lines: Vec<Explained>,
     /// Why its lines are not known.
@@ -48,7 +48,7 @@ pub struct Measured {
 
 /// How what was counted and what a benchmark says agree; by operation.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Sums {
+pub struct Reconciliation {
     /// Allocations that were counted.
     pub counted: f64,
     /// Of these, on a line.
@@ -74,7 +74,7 @@ pub struct Measurer<'a> {
     /// What.
     pub package: &'a Package,
     /// What a person sees meanwhile.
-    pub working: &'a Working,
+    pub working: &'a Spinner,
 }
 
 impl Measurer<'_> {
@@ -109,7 +109,7 @@ impl Measurer<'_> {
             |done: usize| self.working.at(&format!("counting allocations of {name}: {done} of {all} benchmarks"));
         said(0);
         let counted = side_by_side(&allocating, &said, |benchmark| count(self.go, binary, program, benchmark, &own));
-        let counted: Vec<(Benchmark, Result<Counted>)> = allocating.into_iter().zip(counted).collect();
+        let counted: Vec<(Benchmark, Result<CountedBenchmark>)> = allocating.into_iter().zip(counted).collect();
         self.working.at("asking the compiler for reasons");
         let allocations = counted
             .iter()
@@ -186,7 +186,12 @@ fn side_by_side<T: Sync, R: Send>(all: &[T], done: &(dyn Fn(usize) + Sync), each
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-fn measured(benchmark: Benchmark, counted: Option<Result<Counted>>, compiled: &Compiled, exact: bool) -> Measured {
+fn measured(
+    benchmark: Benchmark,
+    counted: Option<Result<CountedBenchmark>>,
+    compiled: &Compiled,
+    exact: bool,
+) -> Measured {
     let (counted, error) = match counted {
         Some(Ok(counted)) => (Some(counted), None),
         Some(Err(error)) => (None, Some(format!("{error:#}"))),
@@ -199,7 +204,7 @@ fn measured(benchmark: Benchmark, counted: Option<Result<Counted>>, compiled: &C
         bytes_per_op: benchmark.median(|run| run.bytes),
         allocs_per_op: benchmark.median(|run| run.allocations),
         counted_operations: 0,
-        sums: Sums { exact, ..Sums::default() },
+        sums: Reconciliation { exact, ..Reconciliation::default() },
         lines: Vec::new(),
         error,
         profile: None,

@@ -9,10 +9,10 @@ use serde::Serialize;
 use super::bench_text::rows;
 use super::heap::Heap;
 use crate::flags::{GoProfileFlags, ViewFlags};
-use crate::output::progress::Working;
+use crate::output::progress::Spinner;
 use crate::output::text::units::{bytes, count, percent};
 use crate::output::text::{Line, Look, Page, Stream};
-use crate::output::{exit, stdio};
+use crate::output::{exit, json, stdio};
 
 /// Lines that are shown, where the number is not said.
 const LINES: usize = 12;
@@ -52,7 +52,7 @@ pub struct ProfileSums {
 
 /// Shows it.
 pub fn run(flags: &GoProfileFlags) -> Result<ExitCode> {
-    let working = Working::new();
+    let working = Spinner::new();
     let mut heap = Heap::read(&flags.profile, &flags.heap, flags.tool.tags.as_deref())?;
     let (mut lines, _) = heap.explain(&[], &working, |_| true)?;
     drop(working);
@@ -77,7 +77,7 @@ pub fn run(flags: &GoProfileFlags) -> Result<ExitCode> {
     };
     let look = flags.view.look(Stream::Out);
     stdio::print(&match flags.view.json {
-        true => stdio::json(&report)?,
+        true => json::document(&report)?,
         false => text(&report, &flags.view, &look),
     })?;
     Ok(exit::OK)

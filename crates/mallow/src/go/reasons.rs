@@ -9,12 +9,12 @@ use mallow_report::analysis::ListFunction;
 
 use super::bench_text::short;
 use super::heap::Heap;
-use crate::output::progress::Working;
+use crate::output::progress::Spinner;
 use crate::output::text::Look;
 
 /// Gives the lines of functions what is allocated there and why; says what is not known, and why.
 pub fn reasons<T>(profile: &Profile, functions: &mut [ListFunction<T>]) -> Result<Vec<String>> {
-    let working = Working::new();
+    let working = Spinner::new();
     let mut heap = Heap::of(profile, None, None)?;
     let is_shown = |allocation: &Allocation| {
         allocation.chain.iter().any(|place| functions.iter().any(|function| function.function == place.function))

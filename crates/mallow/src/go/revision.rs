@@ -53,5 +53,5 @@ fn git<'a>(directory: &Path, index: Option<&Path>, arguments: impl IntoIterator<
         let said = String::from_utf8_lossy(&output.stderr);
         bail!("git: {}", said.lines().next().unwrap_or("it failed without a word"));
     }
-    String::from_utf8(output.stdout).context("git says something that is no text")
+    String::from_utf8(output.stdout).context("the output of git is not text")
 }

@@ -14,10 +14,10 @@ use super::bench_text::{number, place, short};
 use super::heap::Heap;
 use super::measurement::Measurer;
 use crate::flags::GoWhyFlags;
-use crate::output::progress::Working;
+use crate::output::progress::Spinner;
 use crate::output::text::units::{bytes, count, percent};
 use crate::output::text::{Align, Line, Look, Page, Stream, Table};
-use crate::output::{exit, stdio};
+use crate::output::{exit, json, stdio};
 
 /// Lines of source around one that matters.
 const AROUND: u32 = 2;
@@ -27,12 +27,12 @@ const SMALL: [&str; 7] = ["spill", "assign", "assign-pair", "slice", "dot", "add
 
 /// What was asked for.
 #[derive(Debug, PartialEq)]
-enum Wanted {
+enum Target {
     Line(String, u32),
     Function(String),
 }
 
-impl Wanted {
+impl Target {
     fn of(text: &str) -> Self {
         match text.rsplit_once(':').and_then(|(file, line)| Some((file, line.parse().ok()?))) {
             Some((file, line)) if !file.is_empty() => Self::Line(file.trim_start_matches("./").to_owned(), line),
@@ -69,16 +69,16 @@ pub struct GoWhy {
     pub place: String,
     /// What a heap profile has there; none where benchmarks were run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub profile: Option<InProfile>,
+    pub profile: Option<ProfileShare>,
     /// Benchmarks that allocate there.
-    pub benchmarks: Vec<Leading>,
+    pub benchmarks: Vec<LeadingCall>,
     /// What the compiler says of allocations there, whether they happen or not.
     pub compiler: Vec<Diagnostic>,
 }
 
 /// A benchmark that leads there.
 #[derive(Debug, Serialize)]
-pub struct Leading {
+pub struct LeadingCall {
     /// Its package.
     pub package: String,
     /// Its name.
@@ -91,7 +91,7 @@ pub struct Leading {
 
 /// What a heap profile has there.
 #[derive(Debug, Serialize)]
-pub struct InProfile {
+pub struct ProfileShare {
     /// The profile, as it was named.
     pub file: String,
     /// All its allocations.
@@ -104,21 +104,21 @@ pub struct InProfile {
 
 /// Shows it.
 pub fn run(flags: &GoWhyFlags) -> Result<ExitCode> {
-    let wanted = Wanted::of(&flags.place);
+    let wanted = Target::of(&flags.place);
     let report = match &flags.profile {
         Some(path) => in_profile(path, flags, &wanted)?,
         None => in_benchmarks(flags, &wanted)?,
     };
     let look = flags.view.look(Stream::Out);
     stdio::print(&match flags.view.json {
-        true => stdio::json(&report)?,
+        true => json::document(&report)?,
         false => text(&report, &look),
     })?;
     Ok(exit::OK)
 }
 
 /// What the compiler says of the place.
-fn said(compiled: &Compiled, wanted: &Wanted) -> Vec<Diagnostic> {
+fn said(compiled: &Compiled, wanted: &Target) -> Vec<Diagnostic> {
     let is = |d: &&Diagnostic| {
         let positions = std::iter::once(&d.position).chain(&d.inlined_at);
         d.verdict != Verdict::DoesNotEscape && { positions }.any(|at| wanted.is_at(at, d.function.as_deref()))
@@ -126,8 +126,8 @@ fn said(compiled: &Compiled, wanted: &Wanted) -> Vec<Diagnostic> {
     compiled.all().iter().filter(is).cloned().collect()
 }
 
-fn in_profile(path: &Path, flags: &GoWhyFlags, wanted: &Wanted) -> Result<GoWhy> {
-    let working = Working::new();
+fn in_profile(path: &Path, flags: &GoWhyFlags, wanted: &Target) -> Result<GoWhy> {
+    let working = Spinner::new();
     let mut heap = Heap::read(path, &flags.heap, flags.tool.tags.as_deref())?;
     let all: f64 = heap.allocations.iter().map(|allocation| allocation.allocations).sum();
     let there = |allocation: &Allocation| allocation.chain.iter().any(|place| wanted.is(place));
@@ -135,7 +135,7 @@ fn in_profile(path: &Path, flags: &GoWhyFlags, wanted: &Wanted) -> Result<GoWhy>
     let compiler = said(&compiled, wanted);
     let file = path.display().to_string();
     if lines.is_empty() && compiler.is_empty() {
-        heap.notes.iter().for_each(|note| stdio::say(note));
+        heap.notes.iter().for_each(|note| stdio::notify(note));
         bail!(
             "nothing is allocated at {}, neither in {file} nor by what the compiler says of {}",
             flags.place,
@@ -143,12 +143,12 @@ fn in_profile(path: &Path, flags: &GoWhyFlags, wanted: &Wanted) -> Result<GoWhy>
         );
     }
     let allocations = all + heap.nowhere.allocations;
-    let profile = InProfile { file, allocations, lines, notes: heap.notes };
+    let profile = ProfileShare { file, allocations, lines, notes: heap.notes };
     Ok(GoWhy { place: flags.place.clone(), profile: Some(profile), benchmarks: Vec::new(), compiler })
 }
 
-fn in_benchmarks(flags: &GoWhyFlags, wanted: &Wanted) -> Result<GoWhy> {
-    let working = Working::new();
+fn in_benchmarks(flags: &GoWhyFlags, wanted: &Target) -> Result<GoWhy> {
+    let working = Spinner::new();
     let go = Go::find(Path::new("."), flags.tool.tags.as_deref())?;
     let packages = go.packages(&flags.packages)?;
     // Times are of no interest.
@@ -164,7 +164,7 @@ fn in_benchmarks(flags: &GoWhyFlags, wanted: &Wanted) -> Result<GoWhy> {
             let lines: Vec<Explained> = benchmark.lines.into_iter().filter(there).collect();
             if !lines.is_empty() {
                 let (package, name) = (package.import_path.clone(), benchmark.name);
-                report.benchmarks.push(Leading { package, name, allocs_per_op: benchmark.allocs_per_op, lines });
+                report.benchmarks.push(LeadingCall { package, name, allocs_per_op: benchmark.allocs_per_op, lines });
             }
         }
         report.compiler.extend(said(&compiled, wanted));
@@ -348,7 +348,7 @@ mod tests {
     fn a_place_in_a_profile() {
         let lines = fixture::lines();
         let notes = vec!["no source of example.com/b is here".to_owned()];
-        let profile = InProfile { file: "mem.out".to_owned(), allocations: 2000.0, lines, notes };
+        let profile = ProfileShare { file: "mem.out".to_owned(), allocations: 2000.0, lines, notes };
         let report = GoWhy {
             place: "stream.go:9".to_owned(),
             profile: Some(profile),
@@ -372,7 +372,7 @@ mod tests {
             ("bytes.(*Buffer).grow", true),
             ("row", false),
         ] {
-            assert_eq!(Wanted::of(text).is(&grow), is, "{text}");
+            assert_eq!(Target::of(text).is(&grow), is, "{text}");
         }
     }
 }

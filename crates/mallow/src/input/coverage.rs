@@ -47,7 +47,7 @@ impl<'a, R: Serialize> Document<'a, R> {
         if let Some(period) = origin.sampled_bytes {
             whole.insert("sampled_bytes".to_owned(), period.into());
         }
-        whole.insert("not_told".to_owned(), missing.iter().map(Word::to_string).collect());
+        whole.insert("missing".to_owned(), missing.iter().map(Word::to_string).collect());
         if let Value::Object(rest) = value {
             whole.extend(rest);
         }
@@ -85,7 +85,7 @@ const LOOKED_FOR: [Word; 8] = [
 pub fn missing(origin: &Origin) -> Option<Line> {
     let words: Vec<_> =
         LOOKED_FOR.into_iter().filter(|&word| !origin.tells.has(word)).map(|word| word.to_string()).collect();
-    (!words.is_empty()).then(|| Line::new().faint(format!("Not told by this {}: {}", kind(origin), words.join(", "))))
+    (!words.is_empty()).then(|| Line::new().faint(format!("Missing in this {}: {}", kind(origin), words.join(", "))))
 }
 
 /// Takes out of a part of JSON what the profile does not tell.

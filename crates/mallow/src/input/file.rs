@@ -11,7 +11,7 @@ use mallow_symbols::Summary;
 
 use super::{filters, foreign, remote};
 use crate::flags::FilterFlags;
-use crate::output::progress::Waiting;
+use crate::output::progress::Bar;
 
 /// What a file is, after a look into it.
 pub enum File {
@@ -25,7 +25,7 @@ pub enum File {
 pub fn read(named: &Path) -> Result<File> {
     let fetched = remote::fetch(named)?;
     let path = fetched.as_ref().map_or(named, |file| file.path());
-    let waiting = Waiting::of("reading");
+    let waiting = Bar::of("reading");
     let opened = Reader::open(path, &mut |progress| waiting.show(progress));
     drop(waiting);
     match opened {
@@ -49,7 +49,7 @@ fn may_be_foreign(error: &ReadError) -> bool {
 /// The blocks that the flags select.
 pub fn select(path: &Path, reader: &mut Reader, profile: Profile, flags: &FilterFlags) -> Result<(Profile, Choice)> {
     let selection = filters::selection(flags, &profile)?;
-    let waiting = Waiting::of("filtering");
+    let waiting = Bar::of("filtering");
     let mut show = |progress| waiting.show(progress);
     let (selected, chosen) = reader.select(profile, &selection, &mut show).with_context(|| cannot_read(path))?;
     if selected.totals.allocations == 0 {

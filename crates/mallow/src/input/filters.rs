@@ -170,7 +170,7 @@ pub fn selection(flags: &FilterFlags, profile: &Profile) -> Result<Selection> {
         let within = time.of(profile.duration_ms);
         if within.to.is_some_and(|to| to <= within.from) {
             let ran = span(profile.duration_ms);
-            bail!("--time {}: that is no time of this run, which took {ran} and is told in milliseconds", time.text);
+            bail!("--time {}: outside this run, which took {ran}; its clock ticks in milliseconds", time.text);
         }
         selection.time = Some((flags.when.unwrap_or_default().into(), within));
     }

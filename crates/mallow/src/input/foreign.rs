@@ -9,7 +9,7 @@ use mallow_profile::Profile;
 use mallow_report::formats::{self, Addresses, Foreign, Format};
 use mallow_symbols::{Options, Summary, Symbolizer, adopt, rename};
 
-use crate::output::progress::Waiting;
+use crate::output::progress::Bar;
 use crate::output::stdio;
 
 /// Reads a profile of another tool, and looks up the names that it lacks. What a person has to know of it is told on
@@ -18,7 +18,7 @@ pub fn read(path: &Path) -> Result<(Profile, Summary)> {
     let file = File::open(path)?;
     // A pipe has no length, and neither has a file of the kernel's.
     let length = file.metadata().ok().map(|metadata| metadata.len()).filter(|&length| length > 0);
-    let waiting = Waiting::of("reading");
+    let waiting = Bar::of("reading");
     let show = &mut |progress: formats::Progress| {
         if let Some(all) = progress.all {
             waiting.show(Progress { done: progress.done, all });
@@ -27,7 +27,7 @@ pub fn read(path: &Path) -> Result<(Profile, Summary)> {
     let Foreign { mut profile, addresses, remarks } = formats::read(file, length, show)?;
     drop(waiting);
     for remark in remarks {
-        stdio::say(&remark);
+        stdio::notify(&remark);
     }
     let mut names = Summary::default();
     if addresses != Addresses::Opaque {

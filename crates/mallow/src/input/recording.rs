@@ -20,9 +20,9 @@ use super::file::{self, File, cannot_read};
 use super::filters::{self, Filters};
 use super::names::{self, MissingNames};
 use crate::flags::{By, FilterFlags, SourceFlags};
-use crate::output::progress::Waiting;
-use crate::output::stdio;
+use crate::output::progress::Bar;
 use crate::output::text::lacks;
+use crate::output::{json, stdio};
 
 /// A recording, ready to be shown.
 #[derive(Debug)]
@@ -77,17 +77,17 @@ impl Recording {
             Some(path) => Ok(path.clone()),
             None => {
                 let newest = file::newest(Path::new("."))?;
-                stdio::say(&format!("showing {}, the newest recording here", newest.display()));
+                stdio::notify(&format!("showing {}, the newest recording here", newest.display()));
                 Ok(newest)
             }
         }
     }
 
     /// Says on standard error what the recording lacks: for views that have no line for it.
-    pub fn tell_lacks(&self) {
+    pub fn warn_of_gaps(&self) {
         let ending = &self.profile.ending;
         for text in lacks(ending.cut_short.as_deref(), ending.lost, ending.damaged) {
-            stdio::say(&format!("{}: {text}", self.path.display()));
+            stdio::notify(&format!("{}: {text}", self.path.display()));
         }
     }
 
@@ -117,7 +117,7 @@ impl Recording {
         if !left {
             bail!(filters::nothing_left(flags, &Self::open_at(after, &blocks)?.profile, matched[0]));
         }
-        filters::unmatched(flags, matched).iter().for_each(|text| stdio::say(text));
+        filters::unmatched(flags, matched).iter().for_each(|text| stdio::notify(text));
         Ok(pair)
     }
 
@@ -139,7 +139,7 @@ impl Recording {
                 let filters = Filters::of(flags, profile.duration_ms);
                 let recording = Self { filters, ..Self::named(profile, names) };
                 if flags.selects() {
-                    recording.must_tell(Word::Events, "--focus, --ignore and --hide choose stacks")?;
+                    recording.require(Word::Events, "--focus, --ignore and --hide choose stacks")?;
                 }
                 (recording, None)
             }
@@ -151,7 +151,7 @@ impl Recording {
                 let blocks = FilterFlags { focus: None, ignore: None, hide: None, ..flags.clone() };
                 bail!(filters::nothing_left(flags, &Self::open_at(path, &blocks)?.profile, matched[0]));
             }
-            filters::unmatched(flags, matched).iter().for_each(|text| stdio::say(text));
+            filters::unmatched(flags, matched).iter().for_each(|text| stdio::notify(text));
             if let Some((_, chosen)) = &mut events {
                 chosen.narrow(&sites, narrowing.focus.is_none() && narrowing.ignore.is_none());
             }
@@ -168,9 +168,9 @@ impl Recording {
     /// Calls `each` with every event, in their order. Sites, processes and threads are named by their numbers in
     /// [`Recording::profile`]; a process that the recording did not see end has no [`Event::EndProcess`].
     pub fn events(&self, each: impl FnMut(Moment, Event)) -> Result<()> {
-        self.must_tell(Word::Events, "only recordings of mallow hold them")?;
+        self.require(Word::Events, "only recordings of mallow hold them")?;
         let events = self.events.as_ref().context("the events are in the recording's file: name it")?;
-        let waiting = Waiting::of("reading events");
+        let waiting = Bar::of("reading events");
         let (reader, chosen) = &mut *events.borrow_mut();
         reader.visit(chosen, &mut |progress| waiting.show(progress), each).with_context(|| cannot_read(&self.path))
     }
@@ -182,20 +182,20 @@ impl Recording {
             Some(by) => {
                 let names: Vec<_> = told.iter().map(By::to_string).collect();
                 let measure = Measure::from(by);
-                self.must_tell(measure.word(), &format!("there is --by {}", names.join(", ")))?;
+                self.require(measure.word(), &format!("there is --by {}", names.join(", ")))?;
                 Ok(measure)
             }
             None => match told.first() {
                 Some(&by) => Ok(by.into()),
-                None => bail!("this {} tells no measure that could be shown", self.kind()),
+                None => bail!("this {} has no measure to show", self.kind()),
             },
         }
     }
 
     /// Fails where the word is not told, and says what can be done instead.
-    pub fn must_tell(&self, word: Word, instead: &str) -> Result<()> {
+    pub fn require(&self, word: Word, instead: &str) -> Result<()> {
         if !self.profile.tells(word) {
-            bail!("this {} tells no {word}; {instead}", self.kind());
+            bail!("this {} has no {word}; {instead}", self.kind());
         }
         Ok(())
     }
@@ -208,12 +208,12 @@ impl Recording {
     /// The report as JSON. Of a profile of another tool, it names the format and leaves out what the profile lacks. Where filters
     /// are on, it has them too.
     pub fn json(&self, report: &impl Serialize) -> Result<String> {
-        stdio::json(&Document::of(report, &self.profile, &self.filters)?)
+        json::document(&Document::of(report, &self.profile, &self.filters)?)
     }
 
     /// Prints the same without white space: a report of any size needs little memory.
     pub fn print_json(&self, report: &impl Serialize) -> Result<()> {
-        stdio::print_json(&Document::of(report, &self.profile, &self.filters)?)
+        json::print(&Document::of(report, &self.profile, &self.filters)?)
     }
 
     /// True for a recording that carries its names.
@@ -322,18 +322,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_told_is_refused_with_what_is() {
+    fn what_is_missing_is_refused_with_what_is() {
         let error = heap_profile().measure(Some(By::Temporary)).expect_err("not told").to_string();
-        assert_eq!(error, "this pprof profile tells no temporary allocations; there is --by bytes, leaked");
+        assert_eq!(error, "this pprof profile has no temporary allocations; there is --by bytes, leaked");
     }
 
     #[test]
-    fn json_leaves_out_what_is_not_told() {
+    fn json_leaves_out_what_is_missing() {
         let recording = heap_profile();
         let text = recording.json(&overview(&recording.profile, 3)).expect("JSON");
         let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!((json["format"].as_str(), json["sampled_bytes"].as_u64()), (Some("pprof"), Some(524_288)));
-        assert!(json["not_told"].as_array().is_some_and(|words| words.contains(&"temporary allocations".into())));
+        assert!(json["missing"].as_array().is_some_and(|words| words.contains(&"temporary allocations".into())));
         assert!(json["allocated_bytes"].is_u64() && json["leaked"].is_u64());
         for key in ["allocations", "remaining", "temporary", "peak_bytes", "duration_ms", "families", "exit_status"] {
             assert!(json.get(key).is_none(), "{key}");

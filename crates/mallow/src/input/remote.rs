@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use tempfile::NamedTempFile;
 use ureq::Agent;
 
-use crate::output::progress::Working;
+use crate::output::progress::Spinner;
 
 /// How long each step of a request may take.
 struct Patience {
@@ -36,7 +36,7 @@ pub fn fetch(path: &Path) -> Result<Option<NamedTempFile>> {
 }
 
 fn get(url: &str, patience: &Patience) -> Result<NamedTempFile> {
-    let working = Working::new();
+    let working = Spinner::new();
     working.at(&format!("waiting for {url}"));
     // No redirects and no proxy: what answers is what was named.
     let agent: Agent = Agent::config_builder()

@@ -49,7 +49,7 @@ impl Destination {
             bail!("{shown} is there already, and not Mallow's; name a file with -o");
         }
         std::fs::write(path, text).with_context(|| format!("cannot write {shown}"))?;
-        stdio::say(&format!("wrote {shown}, {}", bytes(text.len() as u64, false)));
+        stdio::notify(&format!("wrote {shown}, {}", bytes(text.len() as u64, false)));
         Ok(())
     }
 }
@@ -103,7 +103,7 @@ pub fn stream(
     }
     written.with_context(|| format!("cannot write {shown}"))?;
     let length = path.metadata().map_or(0, |metadata| metadata.len());
-    stdio::say(&format!("wrote {shown}, {}", bytes(length, false)));
+    stdio::notify(&format!("wrote {shown}, {}", bytes(length, false)));
     Ok(())
 }
 

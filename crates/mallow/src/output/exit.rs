@@ -50,12 +50,12 @@ pub fn of_verdict(verdict: Verdict) -> u8 {
 
 /// What was asked for makes no sense for the files that are named: why, and what does. Exits with [`USAGE`].
 #[derive(Debug)]
-pub struct Usage(pub String);
+pub struct UsageError(pub String);
 
-impl fmt::Display for Usage {
+impl fmt::Display for UsageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl Error for Usage {}
+impl Error for UsageError {}

@@ -2,6 +2,7 @@
 
 pub mod destination;
 pub mod exit;
+pub mod json;
 pub mod picture;
 pub mod progress;
 pub mod sarif;

@@ -11,13 +11,13 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A bar on the terminal, once something takes longer than a second; nothing elsewhere. It vanishes when dropped.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct Bar {
     bar: Option<ProgressBar>,
     since: Instant,
     what: &'static str,
 }
 
-impl Waiting {
+impl Bar {
     /// For what is going to be done.
     pub fn of(what: &'static str) -> Self {
         let terminal = std::io::stderr().is_terminal();
@@ -42,7 +42,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for Bar {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -52,11 +52,11 @@ impl Drop for Waiting {
 
 /// What is being done, on the terminal, once it takes longer than a second; nothing elsewhere. It vanishes when dropped.
 #[derive(Debug)]
-pub struct Working {
+pub struct Spinner {
     bar: Option<ProgressBar>,
 }
 
-impl Working {
+impl Spinner {
     /// For what is going to be done.
     pub fn new() -> Self {
         let terminal = std::io::stderr().is_terminal();
@@ -77,7 +77,7 @@ impl Working {
     }
 }
 
-impl Drop for Working {
+impl Drop for Spinner {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

@@ -12,7 +12,7 @@ use super::launch::refusal;
 use crate::flags::DoctorFlags;
 use crate::input::names::MissingNames;
 use crate::output::text::{Line, Look, Page, Stream};
-use crate::output::{exit, stdio};
+use crate::output::{exit, json, stdio};
 
 /// What the view tells.
 #[derive(Debug, Serialize)]
@@ -67,7 +67,7 @@ pub fn run(flags: &DoctorFlags) -> Result<ExitCode> {
     let worst = diagnosis.worst();
     diagnosis.verdict = word(worst);
     stdio::print(&match flags.json {
-        true => stdio::json(&diagnosis)?,
+        true => json::document(&diagnosis)?,
         false => text(&diagnosis, &Look::of(Stream::Out)),
     })?;
     Ok(if worst == Status::Fails { ExitCode::from(exit::WOULD_FAIL) } else { exit::OK })
@@ -125,7 +125,7 @@ fn text(diagnosis: &Diagnosis, look: &Look) -> String {
     let remarks = diagnosis.machine.iter().chain(&diagnosis.program).filter(|c| c.how == Status::Partly).count();
     page.line(match (diagnosis.worst(), remarks) {
         (Status::Fails, _) => Line::new().warning("Nothing would be recorded: see what fails."),
-        (Status::Partly, 1) => Line::new().strong("It can be recorded, but for what is said above."),
+        (Status::Partly, 1) => Line::new().strong("Mallow can record it, with the limits above."),
         (Status::Partly, _) => Line::new().strong(format!("It can be recorded, but for the {remarks} things above.")),
         (Status::Works, _) => Line::new().strong("Everything works."),
     });
@@ -185,7 +185,7 @@ mod tests {
             let told = text(&diagnosis(program), &Look::default());
             told.lines().last().unwrap_or_default().to_owned()
         };
-        assert_eq!(last(Vec::new()), "It can be recorded, but for what is said above.");
+        assert_eq!(last(Vec::new()), "Mallow can record it, with the limits above.");
         assert_eq!(
             last(vec![Finding::partly("names", "none", "-g")]),
             "It can be recorded, but for the 2 things above."

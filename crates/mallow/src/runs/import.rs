@@ -13,20 +13,20 @@ use mallow_report::analysis::sampled::snapshot;
 
 use mallow_report::formats::{self, pprof, probes};
 
-use super::watch::exclusions::Known;
+use super::watch::exclusions::Exclusions;
 use super::watch::session::{Moment, Session, Subject};
 use super::watch::text;
 use crate::flags::ImportFlags;
-use crate::output::progress::Waiting;
+use crate::output::progress::Bar;
 use crate::output::text::Stream;
 use crate::output::text::units::{count, of};
-use crate::output::{exit, stdio};
+use crate::output::{exit, json, stdio};
 
 /// Imports.
 pub fn run(flags: &ImportFlags) -> Result<ExitCode> {
-    let mut session = Session::new(Known::read(&flags.known)?, false);
+    let mut session = Session::new(Exclusions::read(&flags.known)?, false);
     let name = flags.file.display();
-    let waiting = Waiting::of("reading");
+    let waiting = Bar::of("reading");
     let show = &mut |progress: formats::Progress| {
         if let Some(all) = progress.all {
             waiting.show(Progress { done: progress.done, all });
@@ -39,9 +39,9 @@ pub fn run(flags: &ImportFlags) -> Result<ExitCode> {
     let mut probes = read.with_context(|| format!("cannot read {name}"))?;
     session.book.advance(probes.end_ns);
     for remark in &probes.remarks {
-        stdio::say(remark);
+        stdio::notify(remark);
     }
-    stdio::say(&format!(
+    stdio::notify(&format!(
         "{} read{}{}",
         of(probes.events, "event"),
         told(probes.unseen, "freed what had been allocated before"),
@@ -62,14 +62,14 @@ pub fn run(flags: &ImportFlags) -> Result<ExitCode> {
     let subject = Subject { occasion: "import", which, older_than_ms, limit };
     let report = session.report(&probes.profile, &moment, &|_| true, &subject);
     stdio::print(&match flags.view.json {
-        true => stdio::json_line(&report)?,
+        true => json::line(&report)?,
         false => text::report(&report, &flags.view.look(Stream::Out), flags.stacks, report.sites.len() == limit),
     })?;
     if let Some(path) = &flags.output {
         let profile = snapshot(&session.book, &probes.profile, moment.now_ns, moment.unix_ms);
         let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
         pprof::write(&profile, file).with_context(|| format!("cannot write {}", path.display()))?;
-        stdio::say(&format!("wrote what is live at the end to {}", path.display()));
+        stdio::notify(&format!("wrote what is live at the end to {}", path.display()));
     }
     Ok(exit::OK)
 }

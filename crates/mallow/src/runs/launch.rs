@@ -20,14 +20,14 @@ pub fn failed(error: RunError, fail_on_write_error: bool) -> Result<ExitCode> {
             Ok(status_after(exit_status, Err(error.into()), fail_on_write_error))
         }
         RunError::Command { command, error } => {
-            stdio::say(&format!("{command}: {}", refusal(error)));
+            stdio::notify(&format!("{command}: {}", refusal(error)));
             Ok(ExitCode::from(match error.kind() {
                 ErrorKind::NotFound => exit::NOT_FOUND,
                 _ => exit::NOT_EXECUTABLE,
             }))
         }
         RunError::Stopped { signal, .. } | RunError::NotStarted(signal) => {
-            stdio::say(&error.to_string());
+            stdio::notify(&error.to_string());
             Ok(status(Some(128 + signal)))
         }
         _ => Err(error.into()),
@@ -55,14 +55,14 @@ pub fn status_after(ended: Option<i32>, output: Result<()>, fail_on_write_error:
     match output {
         Ok(()) => status(ended),
         Err(error) => {
-            stdio::say(&format!("{error:#}"));
+            stdio::notify(&format!("{error:#}"));
             if fail_on_write_error { ExitCode::from(exit::FAILED_AROUND_COMMAND) } else { status(ended) }
         }
     }
 }
 
 /// What was recorded of a command's processes, and what not.
-pub struct Sight<'a> {
+pub struct ObservedProcesses<'a> {
     /// Process images.
     pub seen: usize,
     /// Those of the command itself: what it executes in its own place is another one.
@@ -79,15 +79,15 @@ pub struct Sight<'a> {
 const UNWATCHED: usize = 3;
 
 /// Tells what was out of sight.
-pub fn warn(command: &[OsString], sight: &Sight<'_>) {
-    let &Sight { seen, failed, still_running, .. } = sight;
+pub fn warn(command: &[OsString], sight: &ObservedProcesses<'_>) {
+    let &ObservedProcesses { seen, failed, still_running, .. } = sight;
     let chain = Chain::of(command);
     let mut unwatched = sight.unwatched.to_vec();
     if sight.command < chain.programs().count().max(1) && failed == 0 {
         let program = command.first().map(OsString::as_os_str).unwrap_or_default();
         let name = program.to_string_lossy();
         match (preflight::why(&chain), seen) {
-            (Some(why), 0) => stdio::say(&format!("nothing was recorded: {why}")),
+            (Some(why), 0) => stdio::notify(&format!("nothing was recorded: {why}")),
             (Some(why), _) if sight.command > 0 => {
                 let last = chain.programs().last().map_or(name, |program| program.to_string_lossy());
                 // By the name that it was executed by: the same program, for the same reason.
@@ -95,10 +95,10 @@ pub fn warn(command: &[OsString], sight: &Sight<'_>) {
                 let same =
                     |told: &str| told.strip_suffix(WITHOUT).is_some_and(|it| it.rsplit('/').next() == Some(&base));
                 unwatched.retain(|told| !same(told));
-                stdio::say(&format!("{last} was not recorded, only what led to it: {why}"));
+                stdio::notify(&format!("{last} was not recorded, only what led to it: {why}"));
             }
-            (Some(why), _) => stdio::say(&format!("{name} itself was not recorded, only what it started: {why}")),
-            (None, 0) => stdio::say(&format!(
+            (Some(why), _) => stdio::notify(&format!("{name} itself was not recorded, only what it started: {why}")),
+            (None, 0) => stdio::notify(&format!(
                 "nothing was recorded: {name} allocated nothing; what it started without LD_PRELOAD and MALLOW_DIR is not seen"
             )),
             // It allocated nothing, and what it started did.
@@ -108,23 +108,23 @@ pub fn warn(command: &[OsString], sight: &Sight<'_>) {
     warn_unwatched(&unwatched, "recorded");
     if failed > 0 {
         let processes = of(failed.into(), "process");
-        stdio::say(&format!(
+        stdio::notify(&format!(
             "{processes} went unrecorded for want of memory, file size or permission (ulimit -v, ulimit -f, a change of user or root directory)"
         ));
     }
     if still_running > 0 {
         let processes = of(still_running.into(), "process");
-        stdio::say(&format!("{processes} went on after the recording ended; --wait records until all have ended"));
+        stdio::notify(&format!("{processes} continued after the recording ended; --wait records until all have ended"));
     }
 }
 
 /// Names programs that the command started and that were out of sight. `how`: what they were not.
 pub fn warn_unwatched(unwatched: &[String], how: &str) {
     for why in unwatched.iter().take(UNWATCHED) {
-        stdio::say(&format!("started by the command, and not {how}: {why}"));
+        stdio::notify(&format!("started by the command, and not {how}: {why}"));
     }
     if unwatched.len() > UNWATCHED {
         let more = of((unwatched.len() - UNWATCHED) as u64, "program");
-        stdio::say(&format!("and so were {more} more"));
+        stdio::notify(&format!("and so were {more} more"));
     }
 }

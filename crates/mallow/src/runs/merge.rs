@@ -29,32 +29,34 @@ pub fn run(flags: &MergeFlags) -> Result<ExitCode> {
         let recording = Recording::read(path)?;
         let name = path.display().to_string();
         if let Some(why) = &recording.profile.ending.cut_short {
-            stdio::say(&format!("{name} is not whole: {why}"));
+            stdio::notify(&format!("{name} is not whole: {why}"));
         }
         for inside in sources(&recording.profile).filter(|inside| flags.files.iter().any(|file| file == inside)) {
-            stdio::say(&format!("{} is in {name} already, and counts twice", inside.display()));
+            stdio::notify(&format!("{} is in {name} already, and counts twice", inside.display()));
         }
         merger.add(&name, &recording.profile);
     }
     let Merged { profile, peak_of, left_out, some_tell } = merger.finish();
     if !Measure::ALL.iter().any(|measure| profile.tells(measure.word())) {
-        bail!("there is nothing that all of these files tell: {}", lacking(&left_out));
+        bail!("no measure is in all of these files: {}", lacking(&left_out));
     }
     if !left_out.is_empty() {
-        stdio::say(&format!("left out: {}", lacking(&left_out)));
+        stdio::notify(&format!("left out: {}", lacking(&left_out)));
     }
     destination::stream(Some(&flags.output), Some("pprof"), |out| Ok(pprof::write(&profile, out)?))?;
     // What some files do not tell was told already.
     let carried = left_out.iter().fold(Words::of(&pprof::carries()), |all, (word, _)| all.with(*word));
     let lost = coverage::lost(|word| some_tell.has(word), carried);
     if !lost.is_empty() {
-        stdio::say(&format!("a sum does not carry: {}", lost.join(", ")));
+        stdio::notify(&format!("a sum does not carry: {}", lost.join(", ")));
     }
     if let Some(name) = peak_of {
         let peak = bytes(profile.totals.peak_bytes, false);
-        stdio::say(&format!("the peak is that of {name}, {peak}, the highest: peaks of different runs do not add up"));
+        stdio::notify(&format!(
+            "the peak is that of {name}, {peak}, the highest: peaks of different runs do not add up"
+        ));
     }
-    stdio::say(&format!(
+    stdio::notify(&format!(
         "added up {}: {}",
         of(flags.files.len() as u64, "file"),
         of(profile.processes.len() as u64, "process")
@@ -68,7 +70,7 @@ fn sources(profile: &Profile) -> impl Iterator<Item = &Path> {
     all.into_iter().filter(|source| !source.is_empty()).map(Path::new)
 }
 
-/// `leaked blocks, leaked bytes (not told by heap.txt); frees (not told by b.pb.gz)`
+/// `leaked blocks, leaked bytes (missing in heap.txt); frees (missing in b.pb.gz)`
 fn lacking(left_out: &[(Word, String)]) -> String {
     let mut files: Vec<(&str, Vec<String>)> = Vec::new();
     for (word, file) in left_out {
@@ -77,6 +79,6 @@ fn lacking(left_out: &[(Word, String)]) -> String {
             None => files.push((file, vec![word.to_string()])),
         }
     }
-    let parts = files.iter().map(|(file, words)| format!("{} (not told by {file})", words.join(", ")));
+    let parts = files.iter().map(|(file, words)| format!("{} (missing in {file})", words.join(", ")));
     parts.collect::<Vec<_>>().join("; ")
 }

@@ -23,12 +23,12 @@ use crate::output::{exit, stdio};
 /// Packs, and says what is in it now and what is not.
 pub fn run(flags: &PackFlags) -> Result<ExitCode> {
     let mut recording = Recording::read(&flags.file)?;
-    recording.must_tell(Word::Events, "only recordings of mallow can be packed")?;
+    recording.require(Word::Events, "only recordings of mallow can be packed")?;
     let had_names = recording.is_packed();
     let carried = recording.embedded_sources()?;
     let in_place = flags.output.is_none();
     if had_names && in_place && (carried.is_empty() || !flags.no_sources) {
-        stdio::say(&format!("{} is packed already", flags.file.display()));
+        stdio::notify(&format!("{} is packed already", flags.file.display()));
         return Ok(exit::OK);
     }
     let sources = match (flags.no_sources, had_names) {
@@ -41,23 +41,23 @@ pub fn run(flags: &PackFlags) -> Result<ExitCode> {
     let to = flags.output.as_ref().unwrap_or(&flags.file);
     let told = contents(&recording.profile, &sources);
     let length = write(&recording, sources, &flags.file, to)?;
-    stdio::say(&format!("packed {}: {told}; {} in all", to.display(), bytes(length, false)));
-    tell_lacking(&recording);
-    recording.tell_lacks();
+    stdio::notify(&format!("packed {}: {told}; {} in all", to.display(), bytes(length, false)));
+    warn_of_missing_names(&recording);
+    recording.warn_of_gaps();
     Ok(exit::OK)
 }
 
 /// Names the files of which nothing better than this could be put in.
-pub fn tell_lacking(recording: &Recording) {
+pub fn warn_of_missing_names(recording: &Recording) {
     const SHOWN: usize = 4;
     let summaries = recording.names.lacking();
     let modules = summaries.iter().filter_map(|s| Some((recording.profile.modules.get(s.module.0 as usize)?, *s)));
     let lacking = MissingNames::all(modules);
     for file in lacking.iter().take(SHOWN) {
-        stdio::say(&file.line());
+        stdio::notify(&file.line());
     }
     if lacking.len() > SHOWN {
-        stdio::say(&format!("{} more lack source lines", of((lacking.len() - SHOWN) as u64, "file")));
+        stdio::notify(&format!("{} more lack source lines", of((lacking.len() - SHOWN) as u64, "file")));
     }
 }
 

@@ -13,7 +13,7 @@ use mallow_capture::rundir::directory::{Mode, Settings};
 use mallow_capture::session::{self, Recorded, Recording, Tick};
 use mallow_symbols::symbolize_jit_all;
 
-use super::launch::{self, Sight};
+use super::launch::{self, ObservedProcesses};
 use super::pack::{self, Sources};
 use super::recording_file::RecordingFile;
 use crate::flags::{RecordFlags, ViewFlags};
@@ -21,7 +21,7 @@ use crate::input::recording;
 use crate::output::stdio;
 use crate::output::text::Stream;
 use crate::output::text::units::{bytes, count, span};
-use crate::views::report::{self, How};
+use crate::views::report::{self, ReportOptions};
 
 /// Records, then shows the report on standard error: standard output is the command's.
 pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
@@ -50,7 +50,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     line.clear();
     let exit_status = recorded.exit_status;
     let processes = &recorded.profile.processes;
-    let sight = Sight {
+    let sight = ObservedProcesses {
         seen: processes.len(),
         command: processes.iter().filter(|process| Some(process.pid) == recorded.command_pid).count(),
         failed: recorded.failed_processes,
@@ -59,7 +59,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
         unwatched: if flags.no_children { &[] } else { &recorded.unwatched },
     };
     launch::warn(&flags.run.command, &sight);
-    let embed = flags.embed_symbols.then_some(Embed { sources: !flags.no_sources });
+    let embed = flags.embed_symbols.then_some(Embedding { sources: !flags.no_sources });
     // Of a program that was out of sight there is nothing to report but that, in text.
     let report = !flags.no_report && (sight.seen > 0 || flags.view.json);
     let cut_short = recorded.profile.ending.cut_short.clone();
@@ -70,7 +70,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
 
 /// What a recording is to carry, for other machines.
 #[derive(Clone, Copy, Debug)]
-pub struct Embed {
+pub struct Embedding {
     /// Sources, too.
     pub sources: bool,
 }
@@ -80,7 +80,7 @@ pub struct Embed {
 pub fn finish(
     recorded: Recorded<Writer>,
     file: RecordingFile,
-    embed: Option<Embed>,
+    embed: Option<Embedding>,
     view: Option<&ViewFlags>,
 ) -> Result<()> {
     let Recorded { mut profile, sink, .. } = recorded;
@@ -104,11 +104,11 @@ pub fn finish(
     let completed = file.complete();
     let mut reported = Ok(());
     if let (Some(recording), Some(view)) = (&recording, view) {
-        let how = How { view, stacks: false, least: None, stream: Stream::Err };
-        reported = report::render(recording, &how).map(|text| stdio::tell(&text));
+        let how = ReportOptions { view, stacks: false, least: None, stream: Stream::Err };
+        reported = report::render(recording, &how).map(|text| stdio::write_error(&text));
     }
     closed.with_context(|| format!("{shown} could not be written to its end; what it holds can be read"))?;
-    stdio::say(&format!("recorded to {}{carries}", completed?));
+    stdio::notify(&format!("recorded to {}{carries}", completed?));
     reported
 }
 

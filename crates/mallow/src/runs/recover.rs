@@ -14,13 +14,13 @@ use serde::Serialize;
 
 use super::record;
 use super::recording_file::RecordingFile;
-use super::watch::exclusions::Known;
+use super::watch::exclusions::Exclusions;
 use super::watch::session::{Moment, Session, Subject};
 use super::watch::text as watched;
 use crate::flags::RecoverFlags;
 use crate::output::text::units::{of, span};
 use crate::output::text::{Align, Line, Look, Page, Stream, Table};
-use crate::output::{exit, stdio};
+use crate::output::{exit, json, stdio};
 
 /// Recovers the run directory that the flags name, or lists those that there are.
 pub fn run(flags: &RecoverFlags) -> Result<ExitCode> {
@@ -39,7 +39,7 @@ fn one(dir: &Path, flags: &RecoverFlags) -> Result<ExitCode> {
     }?;
     let recorded = recover(dir, |options| file.writer(options))?;
     record::finish(recorded, file, None, Some(&flags.view))?;
-    stdio::say(&format!("when the recording is as you want it, remove what it was made of: {}", removal(dir)));
+    stdio::notify(&format!("when the recording is as you want it, remove what it was made of: {}", removal(dir)));
     Ok(exit::OK)
 }
 
@@ -49,7 +49,7 @@ fn samples(dir: &Path, flags: &RecoverFlags) -> Result<ExitCode> {
         bail!("{} holds samples and no recording: -o is for recordings, and there is a report", dir.display());
     }
     let mut watch = Watch::left(dir)?;
-    let mut session = Session::new(Known::default(), false);
+    let mut session = Session::new(Exclusions::default(), false);
     session.poll(&mut watch);
     session.name(watch.profile_mut());
     let moment = Moment::of(&watch);
@@ -58,14 +58,14 @@ fn samples(dir: &Path, flags: &RecoverFlags) -> Result<ExitCode> {
     let report = session.report(watch.profile(), &moment, &|_| false, &subject);
     let recent = session.recent(watch.profile(), moment.now_ns);
     if flags.view.json {
-        stdio::print(&stdio::json_line(&report)?)?;
-        stdio::print(&stdio::json_line(&serde_json::json!({ "occasion": "recent", "recent": recent }))?)?;
+        stdio::print(&json::line(&report)?)?;
+        stdio::print(&json::line(&serde_json::json!({ "occasion": "recent", "recent": recent }))?)?;
     } else {
         let look = flags.view.look(Stream::Out);
         stdio::print(&watched::report(&report, &look, true, report.sites.len() == limit))?;
         stdio::print(&watched::recent(&recent, &look, true))?;
     }
-    stdio::say(&format!("when you have seen enough, remove what it was made of: {}", removal(dir)));
+    stdio::notify(&format!("when you have seen enough, remove what it was made of: {}", removal(dir)));
     Ok(exit::OK)
 }
 
@@ -128,7 +128,7 @@ fn list(flags: &RecoverFlags) -> Result<ExitCode> {
         // SIGTERM is how services are stopped: nobody left behind what a signal ended.
         let (ended_by_signal, left_behind): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.sampled);
         let lists = serde_json::json!({ "left_behind": left_behind, "ended_by_signal": ended_by_signal });
-        stdio::print(&stdio::json_value(&lists)?)?;
+        stdio::print(&json::document(&lists)?)?;
         return Ok(exit::OK);
     }
     stdio::print(&text(&rows, unix_ms(), &flags.view.look(Stream::Out)))?;

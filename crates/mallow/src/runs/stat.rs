@@ -10,7 +10,7 @@ use mallow_capture::rundir::results::{Kind, RegionResult};
 use mallow_capture::session;
 use mallow_report::analysis::{RegionKind, RegionRow, Stat, StatProcess, custom_allocators};
 
-use super::launch::{self, Sight};
+use super::launch::{self, ObservedProcesses};
 use super::stat_text;
 use crate::flags::StatFlags;
 use crate::output::destination;
@@ -33,7 +33,7 @@ pub fn run(flags: &StatFlags) -> Result<ExitCode> {
         let command = counted.processes.iter().filter(|(process, ..)| process.pid == counted.command_pid).count();
         let (seen, failed) = (counted.processes.len(), counted.failed_processes);
         let unwatched = &counted.unwatched;
-        launch::warn(&flags.run.command, &Sight { seen, command, failed, still_running: 0, unwatched });
+        launch::warn(&flags.run.command, &ObservedProcesses { seen, command, failed, still_running: 0, unwatched });
     }
     let stat = Stat {
         command: flags.run.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
@@ -62,7 +62,7 @@ pub fn run(flags: &StatFlags) -> Result<ExitCode> {
         match (&mut file, &flags.output) {
             (Some(file), Some(path)) => write(file, &text).with_context(|| format!("cannot write {}", path.display())),
             _ => {
-                stdio::tell(&text);
+                stdio::write_error(&text);
                 Ok(())
             }
         }

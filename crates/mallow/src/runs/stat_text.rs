@@ -4,7 +4,7 @@ use anyhow::Result;
 use mallow_report::analysis::gate::{Figures, Measured, runs_by_region};
 use mallow_report::analysis::{RegionKind, Stat, StatReport, StatRow, stat};
 
-use crate::output::stdio;
+use crate::output::json;
 use crate::output::text::units::{count, of, percent, ratio, signed};
 use crate::output::text::{Align, Line, Look, Page, Table};
 use crate::views::incomplete;
@@ -12,7 +12,7 @@ use crate::views::incomplete;
 /// What was counted, as JSON or as text. Numbers are exact in both: they are there to be compared.
 pub fn render(counted: &Stat, per_process: bool, json: bool, look: &Look) -> Result<String> {
     let report = stat(counted);
-    if json { stdio::json(&report) } else { Ok(text(&report, per_process, look)) }
+    if json { json::document(&report) } else { Ok(text(&report, per_process, look)) }
 }
 
 fn text(report: &StatReport, per_process: bool, look: &Look) -> String {

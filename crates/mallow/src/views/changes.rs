@@ -13,8 +13,8 @@ use crate::flags::{BaseFlags, By, SourceFlags};
 use crate::input::coverage;
 use crate::input::filters::Filters;
 use crate::input::recording::Recording;
-use crate::output::stdio;
 use crate::output::text::{Line, Look, Page, amount, change, change_style, measured};
+use crate::output::{json, stdio};
 
 /// Two recordings, compared.
 pub struct Pair {
@@ -32,7 +32,7 @@ pub struct Pair {
 
 /// Sums that a view shows, those that it leaves out, and what is in neither.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Sums {
+pub struct RowSums {
     /// Changes of what is shown.
     pub shown: i64,
     /// Changes of what is not.
@@ -45,7 +45,7 @@ pub struct Sums {
 }
 
 #[derive(Serialize)]
-struct Account<'a, R> {
+struct ChangesDocument<'a, R> {
     files: &'a [String; 2],
     formats: [Option<&'static str>; 2],
     rules_off: &'a [Rule],
@@ -54,7 +54,7 @@ struct Account<'a, R> {
     #[serde(flatten)]
     report: &'a R,
     #[serde(flatten)]
-    sums: Option<Sums>,
+    sums: Option<RowSums>,
 }
 
 impl Pair {
@@ -79,11 +79,11 @@ impl Pair {
     }
 
     /// What rows, and those left out, add up to.
-    pub fn sums(&self, shown: impl Iterator<Item = Changed>, hidden: Option<(u64, Changed)>) -> Sums {
+    pub fn sums(&self, shown: impl Iterator<Item = Changed>, hidden: Option<(u64, Changed)>) -> RowSums {
         let shown = shown.fold(0i64, |sum, row| sum.saturating_add(row.change));
         let (rows, hidden) = hidden.map_or((0, 0), |(rows, sums)| (rows, sums.change));
         let elsewhere = self.totals.change.saturating_sub(shown).saturating_sub(hidden);
-        Sums { shown, hidden, elsewhere, rows }
+        RowSums { shown, hidden, elsewhere, rows }
     }
 
     /// `Functions by allocations, a.mallow → b.mallow; flat: …; 1,610 → 2,410, +800 in all`
@@ -104,7 +104,7 @@ impl Pair {
     }
 
     /// The line at the end, which adds up.
-    pub fn total(&self, sums: &Sums, noun: &str, page: &mut Page) {
+    pub fn total(&self, sums: &RowSums, noun: &str, page: &mut Page) {
         let sums = Reconciled {
             by: self.by,
             shown: sums.shown,
@@ -121,22 +121,22 @@ impl Pair {
     }
 
     /// Prints JSON, without what a side does not tell.
-    pub fn print_json(&self, report: &impl Serialize, sums: Option<Sums>) -> Result<()> {
+    pub fn print_json(&self, report: &impl Serialize, sums: Option<RowSums>) -> Result<()> {
         let formats = [&self.before, &self.after].map(|r| r.profile.origin.as_ref().map(|origin| origin.format));
         let (files, rules_off, filters) = (&self.files, &self.rules_off[..], &self.after.filters);
-        let account = Account { files, formats, rules_off, filters, report, sums };
+        let account = ChangesDocument { files, formats, rules_off, filters, report, sums };
         if [&self.before, &self.after].iter().all(|recording| recording.profile.untold().next().is_none()) {
-            return stdio::print_json(&account);
+            return json::print(&account);
         }
         let mut value = serde_json::to_value(&account)?;
         coverage::strip_sides(&mut value, [&self.before.profile, &self.after.profile]);
-        stdio::print_json(&value)
+        json::print(&value)
     }
 
     /// Says what the recordings lack.
-    pub fn tell_lacks(&self) {
-        self.before.tell_lacks();
-        self.after.tell_lacks();
+    pub fn warn_of_gaps(&self) {
+        self.before.warn_of_gaps();
+        self.after.warn_of_gaps();
     }
 }
 

@@ -13,13 +13,13 @@ use crate::flags::{By, DiffFlags};
 use crate::input::coverage;
 use crate::input::filters::Filters;
 use crate::input::recording::Recording;
-use crate::output::exit::Usage;
+use crate::output::exit::UsageError;
 use crate::output::text::Stream;
-use crate::output::{exit, stdio};
+use crate::output::{exit, json, stdio};
 
 /// What the view tells.
 #[derive(Debug, Serialize)]
-pub struct Account<'a> {
+pub struct DiffDocument<'a> {
     /// The files.
     pub files: [String; 2],
     /// Numbers are not divided by this; who reads them may.
@@ -57,7 +57,7 @@ pub fn run(flags: &DiffFlags) -> Result<ExitCode> {
     if flags.view.json {
         let (filters, rules_off) = (&after.filters, flags.no_rule.clone());
         let [before, after] = [told_of(&diff.before, &before)?, told_of(&diff.after, &after)?];
-        stdio::print_json(&Account { files, per: flags.per, rules_off, filters, before, after, diff: &diff })?;
+        json::print(&DiffDocument { files, per: flags.per, rules_off, filters, before, after, diff: &diff })?;
     } else {
         let names = Names::of(&files);
         let numbers = Numbers { by, per: flags.per, more: options.limit, look };
@@ -66,8 +66,8 @@ pub fn run(flags: &DiffFlags) -> Result<ExitCode> {
             false => after.filters.above(diff_text::text(&diff, &names, &numbers, flags.depth), &look),
         })?;
     }
-    before.tell_lacks();
-    after.tell_lacks();
+    before.warn_of_gaps();
+    after.warn_of_gaps();
     let above = flags.fail_above.is_some_and(|most| diff.change as f64 / flags.per.unwrap_or(1.0) > most.0);
     Ok(if above { ExitCode::from(exit::CHANGED) } else { exit::OK })
 }
@@ -79,21 +79,21 @@ fn told_of(side: &DiffSide, recording: &Recording) -> Result<Value> {
 }
 
 /// What is compared: what was asked for, which both must tell, or else the first that both tell. Fails with what to do.
-pub(super) fn measure(before: &Recording, after: &Recording, by: Option<By>) -> Result<Measure, Usage> {
+pub(super) fn measure(before: &Recording, after: &Recording, by: Option<By>) -> Result<Measure, UsageError> {
     let tells = |recording: &Recording, by: By| recording.profile.tells(Measure::from(by).word());
     let told: Vec<By> = coverage::MEASURES.into_iter().filter(|&by| tells(before, by) && tells(after, by)).collect();
     let names = |told: &[By]| told.iter().map(By::to_string).collect::<Vec<_>>().join(", ");
     let both = match told.is_empty() {
-        true => "there is nothing that both tell: record both with mallow, or with the same tool".to_owned(),
-        false => format!("both tell --by {}", names(&told)),
+        true => "both have no measure in common: record both with mallow, or with the same tool".to_owned(),
+        false => format!("both have --by {}", names(&told)),
     };
     let Some(by) = by else {
         let all = |recording: &Recording| {
             coverage::MEASURES.into_iter().filter(|&by| tells(recording, by)).collect::<Vec<_>>()
         };
         return told.first().map(|&by| by.into()).ok_or_else(|| {
-            let what = |recording: &Recording| format!("a {} that tells {}", recording.kind(), names(&all(recording)));
-            Usage(format!("BEFORE is {}, AFTER is {}; {both}", what(before), what(after)))
+            let what = |recording: &Recording| format!("a {} that has {}", recording.kind(), names(&all(recording)));
+            UsageError(format!("BEFORE is {}, AFTER is {}; {both}", what(before), what(after)))
         });
     };
     let measure = Measure::from(by);
@@ -101,7 +101,7 @@ pub(super) fn measure(before: &Recording, after: &Recording, by: Option<By>) -> 
         if !tells(recording, by) {
             let file = recording.path().display();
             let what = recording.kind();
-            return Err(Usage(format!("{side}, {file}, is a {what} and tells no {}; {both}", measure.word())));
+            return Err(UsageError(format!("{side}, {file}, is a {what} and has no {}; {both}", measure.word())));
         }
     }
     Ok(measure)

@@ -226,7 +226,7 @@ fn reason(why: &Why, look: &Look) -> String {
     match why {
         Why::Renamed { from, to } => format!("{} is called {} now", name(from), name(to)),
         Why::Moved { function, from, to } => format!("{} has moved from {from} to {to}", name(function)),
-        Why::Gone { function } => format!("{} is not on the way any more: inlined, perhaps", name(function)),
+        Why::Gone { function } => format!("{} is no longer on the call path: inlined, perhaps", name(function)),
         Why::New { function } => format!("{} has come in between: no longer inlined, perhaps", name(function)),
         Why::Split => "one stack has become several".to_owned(),
         Why::Merged => "several stacks have become one".to_owned(),

@@ -30,9 +30,9 @@ pub fn run(flags: &ExportFlags) -> Result<ExitCode> {
     let binary = format.is_binary().then(|| format.name());
     destination::stream(flags.output.as_deref(), binary.as_deref(), |out| write(&recording, flags, out))?;
     if let Some(told) = told {
-        stdio::say(&told);
+        stdio::notify(&told);
     }
-    recording.tell_lacks();
+    recording.warn_of_gaps();
     Ok(exit::OK)
 }
 
@@ -105,11 +105,11 @@ fn left_out(recording: &Recording, flags: &ExportFlags) -> Result<Option<String>
         ExportFormat::Dhat => dhat::carries(profile.tells(Word::Events)),
         ExportFormat::Speedscope | ExportFormat::Firefox => pictured(),
         ExportFormat::Heaptrack => {
-            recording.must_tell(Word::Events, "heaptrack's files are made of them")?;
+            recording.require(Word::Events, "heaptrack's files are made of them")?;
             heaptrack::CARRIES.to_vec()
         }
         ExportFormat::Csv | ExportFormat::Parquet if flags.table == Table::Events => {
-            recording.must_tell(Word::Events, "there is --table sites")?;
+            recording.require(Word::Events, "there is --table sites")?;
             return Ok(None);
         }
         ExportFormat::Csv | ExportFormat::Parquet => table::SITES_TELL.to_vec(),

@@ -21,13 +21,13 @@ pub fn run(flags: &FlameFlags) -> Result<ExitCode> {
         let pair = Pair::open(before, &flags.base, &flags.source, flags.by)?;
         let told = [Some(pair.told()), pair.after.filters.told()].into_iter().flatten().collect::<Vec<_>>();
         write(flags, &flame_changes(&pair.both, options(pair.by)), &pair.after, "-change", Some(told.join("; ")))?;
-        pair.tell_lacks();
+        pair.warn_of_gaps();
         return Ok(exit::OK);
     }
     let recording = Recording::open(&flags.source)?;
     let by = recording.measure(flags.by)?;
     write(flags, &flame(&recording.profile, options(by)), &recording, "", recording.filters.told())?;
-    recording.tell_lacks();
+    recording.warn_of_gaps();
     Ok(exit::OK)
 }
 

@@ -187,9 +187,9 @@ mod tests {
     use mallow_report::testing::habits;
 
     use super::{lines, screen, show};
-    use crate::output::stdio;
+    use crate::output::json;
     use crate::output::text::{Look, Page};
-    use crate::views::report::Account;
+    use crate::views::report::ReportDocument;
 
     fn shown(insights: &Insights, look: Look) -> String {
         let mut page = Page::new(look);
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn all_kinds_in_json() {
-        let json = stdio::json(&Account::without_hints(&habits(), |_| 0, usize::MAX)).expect("JSON");
+        let json = json::document(&ReportDocument::without_hints(&habits(), |_| 0, usize::MAX)).expect("JSON");
         let mut json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
         for insight in json["insights"].as_array_mut().expect("insights") {
             assert!(insight["largest_site"]["frames"].as_array().is_some_and(|frames| !frames.is_empty()));

@@ -17,7 +17,7 @@ use crate::output::{exit, stdio};
 pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
     let suppressions = flags.suppressions.as_deref().map(read).transpose()?.unwrap_or_default();
     let recording = Recording::open(&flags.rows.source)?;
-    recording.must_tell(Word::LeakedBytes, "mallow report shows what it tells")?;
+    recording.require(Word::LeakedBytes, "mallow report shows what it has")?;
     let look = flags.rows.view.look(Stream::Out);
     let screen = match look.height {
         _ if flags.rows.view.json => usize::MAX,

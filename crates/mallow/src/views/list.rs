@@ -27,7 +27,7 @@ const NOTES: usize = 4;
 /// Shows the functions.
 pub fn run(flags: &ListFlags) -> Result<ExitCode> {
     if let Some(forgotten) = forgotten(flags) {
-        stdio::say(&forgotten);
+        stdio::notify(&forgotten);
         return Ok(ExitCode::from(exit::USAGE));
     }
     let look = flags.rows.view.look(Stream::Out);
@@ -64,7 +64,7 @@ pub fn run(flags: &ListFlags) -> Result<ExitCode> {
             .filters
             .above(text(&report, heading, &bodies, &columns, &look, report.functions.len() == limit), &look)
     })?;
-    recording.tell_lacks();
+    recording.warn_of_gaps();
     Ok(exit::OK)
 }
 
@@ -95,7 +95,7 @@ fn run_changes(flags: &ListFlags, pair: &Pair, limit: usize, look: &Look) -> Res
     } else {
         pair.print(changed(&report, pair, &bodies, look, report.functions.len() == limit), look)?;
     }
-    pair.tell_lacks();
+    pair.warn_of_gaps();
     Ok(exit::OK)
 }
 
@@ -113,7 +113,7 @@ fn changed(report: &List<Changed>, pair: &Pair, bodies: &[Body], look: &Look, mo
         flat: Box::new(|sums| change(by, sums.change, look)),
         share: Box::new(|_| String::new()),
     };
-    let heading = pair.heading("Lines", "; flat: by a line itself, cum: with all that it called", look);
+    let heading = pair.heading("Lines", "; self: excluding callees, cum: including callees", look);
     text(report, heading, bodies, &columns, look, more)
 }
 
@@ -160,10 +160,10 @@ fn columns(by: Measure, look: &Look, tells: &dyn Fn(Word) -> bool) -> Vec<Column
     let narrow = look.width.is_some_and(|width| width < WIDE);
     let mut columns = Vec::new();
     if tells(blocks.0) && (!by.is_bytes() || !narrow) {
-        columns.push(Column { titles: ["flat", "cum"], of: blocks.1, bytes: false });
+        columns.push(Column { titles: ["self", "cum"], of: blocks.1, bytes: false });
     }
     if tells(size.0) && (by.is_bytes() || !narrow) {
-        columns.push(Column { titles: ["flat bytes", "cum bytes"], of: size.1, bytes: true });
+        columns.push(Column { titles: ["self bytes", "cum bytes"], of: size.1, bytes: true });
     }
     columns
 }
@@ -171,10 +171,9 @@ fn columns(by: Measure, look: &Look, tells: &dyn Fn(Word) -> bool) -> Vec<Column
 /// What is shown.
 fn heading(report: &List, look: &Look) -> Line {
     let total = report.by.of(&report.totals);
-    Line::new().strong(format!("Lines by {}", measured(report.by))).plain(format!(
-        ", flat: by a line itself, cum: with all that it called; {} in all",
-        amount(report.by, total, look)
-    ))
+    Line::new()
+        .strong(format!("Lines by {}", measured(report.by)))
+        .plain(format!(", self: excluding callees, cum: including callees; {} in all", amount(report.by, total, look)))
 }
 
 /// Numbers of rows, as columns.
@@ -248,7 +247,7 @@ fn text<T: Shown>(
     if let Some(hidden) = &report.hidden {
         let flat = (columns.flat)(&hidden.sums);
         let all = if more { "; --limit 0 shows all" } else { "" };
-        page.line(Line::new().faint(format!("and {} more, {flat} flat{all}", of(hidden.rows, "function"))));
+        page.line(Line::new().faint(format!("and {} more, {flat} self{all}", of(hidden.rows, "function"))));
     }
     for note in report.notes.iter().take(NOTES) {
         page.line(Line::new().warning(note));
@@ -449,7 +448,7 @@ mod tests {
     #[test]
     fn narrow_terminals_show_what_was_asked_for() {
         let mut report = report(&profile(), &["walk"], Measure::Leaked);
-        report.notes = (1..=6).map(|n| format!("There is no /src/{n}.cc: say where it is")).collect();
+        report.notes = (1..=6).map(|n| format!("There is no /src/{n}.cc: name its directory")).collect();
         let look = Look { width: Some(60), exact: true, ..Look::default() };
         insta::assert_snapshot!(shown(&report, &[source()], &look));
     }
@@ -478,13 +477,13 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_not_told_have_no_columns() {
+    fn numbers_that_are_missing_have_no_columns() {
         let report = report(&profile(), &["load"], Measure::Bytes);
         let columns = columns(Measure::Bytes, &Look::default(), &|word| word == Word::AllocatedBytes);
         let look = Look::default();
         let text =
             text(&report, heading(&report, &look), &[Body::Lines], &Columns::of(&columns, &report, &look), &look, true);
-        assert!(text.contains("\n  flat bytes  cum bytes\n        70 B       70 B       load b.cc"), "{text}");
+        assert!(text.contains("\n  self bytes  cum bytes\n        70 B       70 B       load b.cc"), "{text}");
     }
 
     #[test]

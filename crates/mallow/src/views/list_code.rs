@@ -92,7 +92,7 @@ impl<'a> Finder<'a> {
                 0 => String::new(),
                 n => format!(" and {}", of(n as u64, "other source")),
             };
-            let advice = "--source-path DIR or --source-map FROM=TO says where to look";
+            let advice = "--source-path DIR or --source-map FROM=TO names the directory";
             self.notes.insert(0, format!("There is no {first}{others}: {advice}"));
         }
         // What brings them is asked of the package manager, which takes its time.

@@ -21,7 +21,7 @@ const HINTS: usize = 2;
 
 /// What the view tells.
 #[derive(Debug, Serialize)]
-pub struct Account {
+pub struct ReportDocument {
     #[serde(flatten)]
     overview: Overview,
     #[serde(flatten)]
@@ -33,13 +33,18 @@ pub struct Account {
 /// Shows the overview.
 pub fn run(flags: &ReportFlags) -> Result<ExitCode> {
     let recording = Recording::open(&flags.rows.source)?;
-    let how = How { view: &flags.rows.view, stacks: flags.stacks, least: flags.rows.least.min, stream: Stream::Out };
+    let how = ReportOptions {
+        view: &flags.rows.view,
+        stacks: flags.stacks,
+        least: flags.rows.least.min,
+        stream: Stream::Out,
+    };
     stdio::print(&render(&recording, &how)?)?;
     Ok(exit::OK)
 }
 
 /// How the report is shown.
-pub struct How<'a> {
+pub struct ReportOptions<'a> {
     /// What all views know.
     pub view: &'a ViewFlags,
     /// With the whole stack of the largest site of each place.
@@ -51,10 +56,10 @@ pub struct How<'a> {
 }
 
 /// The report of a recording: text, or JSON where the flags say so.
-pub fn render(recording: &Recording, how: &How<'_>) -> Result<String> {
-    let &How { view, stacks, least, stream } = how;
+pub fn render(recording: &Recording, how: &ReportOptions<'_>) -> Result<String> {
+    let &ReportOptions { view, stacks, least, stream } = how;
     let account = |places: &dyn Fn(&Insights) -> usize, insights| {
-        let mut account = Account::of(recording, places, insights);
+        let mut account = ReportDocument::of(recording, places, insights);
         let lists = account.overview.largest.iter_mut();
         lists.for_each(|list| least.into_iter().for_each(|least| list.leave_out(least)));
         account
@@ -68,7 +73,7 @@ pub fn render(recording: &Recording, how: &How<'_>) -> Result<String> {
     Ok(recording.filters.above(text(&account, &look, stacks, least.is_some()), &look))
 }
 
-impl Account {
+impl ReportDocument {
     /// At most so many places in each list, which may depend on the insights, and so many insights.
     fn of(recording: &Recording, places: impl Fn(&Insights) -> usize, insights: usize) -> Self {
         let asked = recording.ask_for_packages();
@@ -82,7 +87,7 @@ impl Account {
         account
     }
 
-    /// As [`Account::of`], of a profile alone.
+    /// As [`ReportDocument::of`], of a profile alone.
     pub fn without_hints(profile: &Profile, places: impl Fn(&Insights) -> usize, insights: usize) -> Self {
         let insights = analysis::insights(profile, insights);
         Self { overview: overview(profile, places(&insights)), insights, missing_names: Vec::new() }
@@ -116,8 +121,8 @@ fn screen(look: &Look, more: usize) -> usize {
 }
 
 /// `sums`: what is not shown of a list is told as one row.
-fn text(account: &Account, look: &Look, stacks: bool, sums: bool) -> String {
-    let Account { overview: report, insights, missing_names } = account;
+fn text(account: &ReportDocument, look: &Look, stacks: bool, sums: bool) -> String {
+    let ReportDocument { overview: report, insights, missing_names } = account;
     let mut page = Page::new(*look);
     incomplete::show(&report.custom_allocators, report.processes.len(), &mut page);
     let command = report.command.join(" ");
@@ -311,11 +316,11 @@ mod tests {
     use mallow_report::analysis::Merger;
     use mallow_report::testing::{Builder, blocks, parser};
 
-    use super::{Account, MissingNames, Recording, screen, text};
+    use super::{MissingNames, Recording, ReportDocument, screen, text};
     use crate::output::text::Look;
 
     fn shown(profile: &Profile) -> String {
-        text(&Account::without_hints(profile, |_| 5, 5), &Look::default(), false, false)
+        text(&ReportDocument::without_hints(profile, |_| 5, 5), &Look::default(), false, false)
     }
 
     #[test]
@@ -337,7 +342,7 @@ mod tests {
     #[test]
     fn narrow_terminals_exact_numbers_and_whole_stacks() {
         let look = Look { width: Some(72), exact: true, ..Look::default() };
-        insta::assert_snapshot!(text(&Account::without_hints(&parser(), |_| 1, 1), &look, true, false));
+        insta::assert_snapshot!(text(&ReportDocument::without_hints(&parser(), |_| 1, 1), &look, true, false));
     }
 
     #[test]
@@ -367,7 +372,7 @@ mod tests {
     #[test]
     fn modules_without_source_lines_are_told() {
         let recording = Recording::of(parser());
-        let account = Account::of(&recording, |_| 5, 5);
+        let account = ReportDocument::of(&recording, |_| 5, 5);
         let hints: Vec<_> = account.missing_names.iter().map(MissingNames::line).collect();
         assert_eq!(hints.len(), 2, "{hints:?}");
         let told =
@@ -387,7 +392,8 @@ mod tests {
             for line in 1..20 {
                 b.site(process, &[&format!("f@a.c:{line}")], blocks(4, 8, 1, 1));
             }
-            let lines = text(&Account::without_hints(&b.profile, |_| limit, 5), &look, false, false).lines().count();
+            let lines =
+                text(&ReportDocument::without_hints(&b.profile, |_| limit, 5), &look, false, false).lines().count();
             assert!(lines <= height || limit == 2, "{lines} lines on {height}");
         }
     }

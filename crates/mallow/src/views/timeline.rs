@@ -19,7 +19,7 @@ use crate::output::{exit, stdio};
 /// Shows it.
 pub fn run(flags: &TimelineFlags) -> Result<ExitCode> {
     let recording = Recording::open(&flags.rows.source)?;
-    recording.must_tell(Word::Events, "mallow report shows what it tells")?;
+    recording.require(Word::Events, "mallow report shows what it has")?;
     let look = flags.rows.view.look(Stream::Out);
     if let Some(at) = &flags.at {
         let screen =
@@ -39,7 +39,7 @@ pub fn run(flags: &TimelineFlags) -> Result<ExitCode> {
         let report = timeline(&recording, flags, picture::timeline::POINTS, picture::timeline::BANDS)?;
         let picture = picture::timeline::draw(&report, recording.filters.told().as_deref());
         Destination::of(Some(path), recording.path(), "").write(&picture, picture::MARK)?;
-        recording.tell_lacks();
+        recording.warn_of_gaps();
         return Ok(exit::OK);
     }
     if flags.rows.view.json {
@@ -60,7 +60,7 @@ fn timeline(recording: &Recording, flags: &TimelineFlags, points: usize, bands: 
         && (window.from > duration_ms || window.to.is_some_and(|to| to <= window.from))
     {
         let ran = span(duration_ms);
-        bail!("--zoom {}: that is no time of this run, which took {ran} and is told in milliseconds", zoom.text);
+        bail!("--zoom {}: outside this run, which took {ran}; its clock ticks in milliseconds", zoom.text);
     }
     let options = TimelineOptions {
         by: flags.by.into(),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use mallow_report::analysis::{Changed, Top, TopOptions, top, top_changes};
 
-use super::changes::{self, Pair, Sums};
+use super::changes::{self, Pair, RowSums};
 use crate::flags::TopFlags;
 use crate::input::recording::Recording;
 use crate::output::text::units::{count, percent};
@@ -29,7 +29,7 @@ pub fn run(flags: &TopFlags) -> Result<ExitCode> {
         } else {
             pair.print(changed(&report, &pair, &sums, &look, report.functions.len() == limit), &look)?;
         }
-        pair.tell_lacks();
+        pair.warn_of_gaps();
         return Ok(exit::OK);
     }
     let recording = Recording::open(&flags.rows.source)?;
@@ -43,7 +43,7 @@ pub fn run(flags: &TopFlags) -> Result<ExitCode> {
     } else {
         recording.filters.above(text(&report, &look, report.functions.len() == options.limit), &look)
     })?;
-    recording.tell_lacks();
+    recording.warn_of_gaps();
     Ok(exit::OK)
 }
 
@@ -54,7 +54,7 @@ fn text(report: &Top, look: &Look, more: bool) -> String {
     let amount = |n: u64| amount(by, n, look);
     let measure = measured(by);
     let total = by.of(&report.totals);
-    let order = if report.cum { "cum: by a function and all that it called" } else { "flat: by a function itself" };
+    let order = if report.cum { "cum: including callees" } else { "self: excluding callees" };
     page.line(
         Line::new().strong(format!("Functions by {measure}")).plain(format!(", {order}; {} in all", amount(total))),
     );
@@ -63,7 +63,7 @@ fn text(report: &Top, look: &Look, more: bool) -> String {
         return page.into_text();
     }
     let mut table = Table::new(&[Align::Right, Align::Right, Align::Right, Align::Right, Align::Left]);
-    table.row(["flat", "flat %", "cum", "cum %", "function"].map(|t| Line::new().faint(t)));
+    table.row(["self", "self %", "cum", "cum %", "function"].map(|t| Line::new().faint(t)));
     for f in &report.functions {
         let (flat, cum) = (by.of(&f.flat), by.of(&f.cum));
         let at = location(&f.function, f.file.as_deref(), None, f.module.as_deref(), look);
@@ -89,13 +89,13 @@ fn text(report: &Top, look: &Look, more: bool) -> String {
 }
 
 /// The same of two recordings.
-fn changed(report: &Top<Changed>, pair: &Pair, sums: &Sums, look: &Look, more: bool) -> String {
+fn changed(report: &Top<Changed>, pair: &Pair, sums: &RowSums, look: &Look, more: bool) -> String {
     let mut page = Page::new(*look);
     let (by, cum) = (report.by, report.cum);
-    let order = if cum { "; cum: by a function and all that it called" } else { "; flat: by a function itself" };
+    let order = if cum { "; cum: including callees" } else { "; self: excluding callees" };
     page.line(pair.heading("Functions", order, look));
     let mut table = Table::new(&[Align::Right, Align::Right, Align::Right, Align::Right, Align::Left]);
-    let other = if cum { "flat change" } else { "cum change" };
+    let other = if cum { "self change" } else { "cum change" };
     table.row(["before", "after", "change", other, "function"].map(|t| Line::new().faint(t)));
     for f in &report.functions {
         let at = location(&f.function, f.file.as_deref(), None, f.module.as_deref(), look);
@@ -172,6 +172,6 @@ mod tests {
     fn nothing_is_said_to_be_nothing() {
         let options = TopOptions { by: Measure::Leaked, cum: false, raw: false, limit: 6 };
         let text = text(&top(&mallow_profile::Profile::default(), options), &Look::default(), true);
-        assert_eq!(text, "Functions by leaked bytes, flat: by a function itself; 0 B in all\n  none\n");
+        assert_eq!(text, "Functions by leaked bytes, self: excluding callees; 0 B in all\n  none\n");
     }
 }

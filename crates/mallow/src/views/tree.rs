@@ -7,7 +7,7 @@ use mallow_report::analysis::{
     Changed, Hidden, Least, Shown, Totals, Tree, TreeFunction, TreeOptions, TreeRow, tree, tree_changes,
 };
 
-use super::changes::{self, Pair, Sums};
+use super::changes::{self, Pair, RowSums};
 use crate::flags::TreeFlags;
 use crate::input::recording::Recording;
 use crate::output::text::units::{count, percent};
@@ -47,7 +47,7 @@ pub fn run(flags: &TreeFlags) -> Result<ExitCode> {
         } else {
             pair.print(changed(&report, &pair, &sums, &look, more), &look)?;
         }
-        pair.tell_lacks();
+        pair.warn_of_gaps();
         return Ok(exit::OK);
     }
     let recording = Recording::open(&flags.rows.source)?;
@@ -58,7 +58,7 @@ pub fn run(flags: &TreeFlags) -> Result<ExitCode> {
     } else {
         stdio::print(&recording.filters.above(text(&report, &look, more), &look))?;
     }
-    recording.tell_lacks();
+    recording.warn_of_gaps();
     Ok(exit::OK)
 }
 
@@ -77,7 +77,7 @@ fn text(report: &Tree, look: &Look, more: bool) -> String {
         return page.into_text();
     }
     let (by, callers) = (report.by, report.callers);
-    let titles: &[&str] = if callers { &["flat", "flat %", "function"] } else { &["cum", "cum %", "own", "function"] };
+    let titles: &[&str] = if callers { &["self", "self %", "function"] } else { &["cum", "cum %", "self", "function"] };
     let cells = |value: &Totals, own: Option<&Totals>| {
         let value = by.of(value);
         let mut cells = vec![Line::new().plain(amount(by, value, look)), Line::new().plain(percent(value, total))];
@@ -95,14 +95,14 @@ fn text(report: &Tree, look: &Look, more: bool) -> String {
 }
 
 /// The same of two recordings.
-fn changed(report: &Tree<Changed>, pair: &Pair, sums: &Sums, look: &Look, more: bool) -> String {
+fn changed(report: &Tree<Changed>, pair: &Pair, sums: &RowSums, look: &Look, more: bool) -> String {
     let mut page = Page::new(*look);
     let (by, callers) = (report.by, report.callers);
     let (what, order) = titles(callers);
     page.line(pair.heading(what, &format!("; {order}"), look));
     let titles: &[&str] = match callers {
         true => &["before", "after", "change", "function"],
-        false => &["before", "after", "change", "own change", "function"],
+        false => &["before", "after", "change", "self change", "function"],
     };
     let cells = |value: &Changed, own: Option<&Changed>| {
         let mut cells = Vec::from(changes::cells(by, value, look));
@@ -121,7 +121,7 @@ fn changed(report: &Tree<Changed>, pair: &Pair, sums: &Sums, look: &Look, more: 
 fn titles(callers: bool) -> (&'static str, &'static str) {
     match callers {
         true => ("Callers", "each below what it called"),
-        false => ("Calls", "own: without what it called"),
+        false => ("Calls", "self: excluding callees"),
     }
 }
 
@@ -409,7 +409,7 @@ mod tests {
         let report = tree(&Profile::default(), TreeOptions { by: Measure::Leaked, ..ALL });
         assert_eq!(
             text(&report, &Look::default(), true),
-            "Calls by leaked bytes, own: without what it called; 0 B in all\n  none\n"
+            "Calls by leaked bytes, self: excluding callees; 0 B in all\n  none\n"
         );
     }
 }

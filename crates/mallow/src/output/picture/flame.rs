@@ -348,7 +348,7 @@ impl Legend {
     fn changes(&mut self, flame: &Flame) {
         let told = |n: i64| change(flame.by, n, &Look::default());
         let what = match flame.callers {
-            true => "how what was allocated this way has changed:",
+            true => "how allocations by this call path have changed:",
             false => "how what a function allocated itself has changed:",
         };
         self.add(None, what.to_owned());

@@ -103,7 +103,7 @@ fn heading(report: &Watched, state: &State, look: &Look) -> Vec<Line<'static>> {
         )),
     ];
     let mut third = match report.growing {
-        0 => vec![Span::raw("no site grows beyond doubt")],
+        0 => vec![Span::raw("no site grows significantly")],
         n => vec![Span::styled(format!("{} growing", of(n, "site")), warning(look))],
     };
     let shown = match report.which {
@@ -219,7 +219,7 @@ fn detail(frame: &mut Frame, area: Rect, state: &mut State, look: &Look) {
         Line::from(format!(
             "growth    {}{}",
             growth_in_full(&site.growth, look),
-            if site.growth.verdict == Verdict::Growing { ", beyond doubt" } else { "" }
+            if site.growth.verdict == Verdict::Growing { ", significant" } else { "" }
         )),
         Line::from(format!("age       {} to {}", span(site.youngest_ms), span(site.oldest_ms))),
         Line::from(format!("held      {} byte·seconds since it is watched", estimated_count(&site.byte_seconds, look))),

@@ -17,7 +17,7 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
 
-pub use state::{Asked, State};
+pub use state::{Request, State};
 
 use crate::output::text::Look;
 
@@ -71,15 +71,15 @@ impl Screen {
     }
 
     /// Waits for a key, at most so long. Other events than keys ask for nothing but a new drawing.
-    pub fn wait(&mut self, state: &mut State, at_most: Duration) -> io::Result<Asked> {
+    pub fn wait(&mut self, state: &mut State, at_most: Duration) -> io::Result<Request> {
         match event::poll(at_most) {
-            Ok(false) => Ok(Asked::Nothing),
+            Ok(false) => Ok(Request::Nothing),
             Ok(true) => match event::read()? {
                 Event::Key(key) if key.kind != KeyEventKind::Release => Ok(state.key(key)),
-                _ => Ok(Asked::Nothing),
+                _ => Ok(Request::Nothing),
             },
             // A signal came; who asked for it looks at it.
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Asked::Nothing),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Request::Nothing),
             Err(error) => Err(error),
         }
     }

@@ -44,7 +44,7 @@ impl Sort {
 
 /// What a key asks of the watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum Request {
     /// Nothing beyond the screen.
     Nothing,
     /// Mute this site.
@@ -157,10 +157,10 @@ impl State {
     }
 
     /// Does what a key says to the screen, and returns what it asks of the watch.
-    pub fn key(&mut self, key: KeyEvent) -> Asked {
+    pub fn key(&mut self, key: KeyEvent) -> Request {
         self.message = None;
         if key.modifiers.contains(KeyModifiers::CONTROL) {
-            return if key.code == KeyCode::Char('c') { Asked::Interrupt } else { Asked::Nothing };
+            return if key.code == KeyCode::Char('c') { Request::Interrupt } else { Request::Nothing };
         }
         if self.searching {
             match key.code {
@@ -175,7 +175,7 @@ impl State {
                 _ => {}
             }
             self.keep_choice();
-            return Asked::Nothing;
+            return Request::Nothing;
         }
         let page = isize::try_from(self.page.max(2) - 1).unwrap_or(1);
         match key.code {
@@ -207,18 +207,18 @@ impl State {
                     let rows = self.rows();
                     let next = rows.get(at + 1).or_else(|| rows.get(at.checked_sub(1)?)).map(|site| site.id);
                     self.chosen = next;
-                    return Asked::Mute(id);
+                    return Request::Mute(id);
                 }
             }
-            KeyCode::Char('u') => return Asked::Unmute,
-            KeyCode::Char('+' | '=') => return Asked::More,
-            KeyCode::Char('-') => return Asked::Less,
-            KeyCode::Char('d') => return Asked::Toggle,
-            KeyCode::Char('r') => return Asked::Report,
-            KeyCode::Char('o') => return Asked::Which,
-            KeyCode::Char('q') => return Asked::Leave,
+            KeyCode::Char('u') => return Request::Unmute,
+            KeyCode::Char('+' | '=') => return Request::More,
+            KeyCode::Char('-') => return Request::Less,
+            KeyCode::Char('d') => return Request::Toggle,
+            KeyCode::Char('r') => return Request::Report,
+            KeyCode::Char('o') => return Request::Which,
+            KeyCode::Char('q') => return Request::Leave,
             _ => {}
         }
-        Asked::Nothing
+        Request::Nothing
     }
 }

@@ -5,7 +5,7 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::draw::draw;
-use super::state::{Asked, Sort, State};
+use super::state::{Request, Sort, State};
 use crate::output::text::Look;
 
 fn frame(function: &str, file: Option<&str>, line: u32) -> Frame {
@@ -105,11 +105,11 @@ fn drawn(state: &mut State, width: u16, height: u16, look: Look) -> String {
     terminal.backend().to_string()
 }
 
-fn press(state: &mut State, keys: &str) -> Asked {
+fn press(state: &mut State, keys: &str) -> Request {
     keys.chars().map(|c| state.key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE))).last().expect("a key")
 }
 
-fn key(state: &mut State, code: KeyCode) -> Asked {
+fn key(state: &mut State, code: KeyCode) -> Request {
     state.key(KeyEvent::new(code, KeyModifiers::NONE))
 }
 
@@ -172,7 +172,7 @@ fn keys_sort_and_search() {
     assert_eq!((state.sort, order(&state)), (Sort::Growth, vec![1, 2, 3]));
     press(&mut state, "ss");
     assert_eq!((state.sort, order(&state)), (Sort::ByteSeconds, vec![2, 1, 3]));
-    assert_eq!(press(&mut state, "/CACHEq"), Asked::Nothing);
+    assert_eq!(press(&mut state, "/CACHEq"), Request::Nothing);
     assert_eq!(state.search, "CACHEq");
     key(&mut state, KeyCode::Backspace);
     assert_eq!((order(&state), state.chosen), (vec![2], Some(2)));
@@ -189,23 +189,23 @@ fn keys_sort_and_search() {
 fn keys_ask_the_watch() {
     let mut state = state();
     for (keys, asked) in [
-        ("+", Asked::More),
-        ("=", Asked::More),
-        ("-", Asked::Less),
-        ("d", Asked::Toggle),
-        ("u", Asked::Unmute),
-        ("r", Asked::Report),
-        ("o", Asked::Which),
-        ("q", Asked::Leave),
-        ("x", Asked::Nothing),
+        ("+", Request::More),
+        ("=", Request::More),
+        ("-", Request::Less),
+        ("d", Request::Toggle),
+        ("u", Request::Unmute),
+        ("r", Request::Report),
+        ("o", Request::Which),
+        ("q", Request::Leave),
+        ("x", Request::Nothing),
     ] {
         assert_eq!(press(&mut state, keys), asked, "{keys}");
     }
-    assert_eq!(state.key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)), Asked::Interrupt);
+    assert_eq!(state.key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)), Request::Interrupt);
     press(&mut state, "j");
-    assert_eq!(press(&mut state, "m"), Asked::Mute(2));
+    assert_eq!(press(&mut state, "m"), Request::Mute(2));
     assert_eq!(state.chosen, Some(3), "the next one is chosen");
-    assert_eq!(press(&mut state, "m"), Asked::Mute(3));
+    assert_eq!(press(&mut state, "m"), Request::Mute(3));
     assert_eq!(state.chosen, Some(2));
 }
 

@@ -6,22 +6,22 @@ use anyhow::{Result, bail};
 use mallow_profile::Word;
 use mallow_report::analysis::{Baseline, Suppressions};
 
-use crate::flags::KnownFlags;
+use crate::flags::ExclusionFlags;
 use crate::input::recording::Recording;
 use crate::views::leaks;
 
 /// What is known.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct Exclusions {
     /// Patterns.
     pub suppressions: Suppressions,
     /// Sites of an earlier time.
     pub baseline: Option<Baseline>,
 }
 
-impl Known {
+impl Exclusions {
     /// Reads what the flags name.
-    pub fn read(flags: &KnownFlags) -> Result<Self> {
+    pub fn read(flags: &ExclusionFlags) -> Result<Self> {
         let suppressions = flags.suppressions.as_deref().map(leaks::read).transpose()?.unwrap_or_default();
         Ok(Self { suppressions, baseline: flags.baseline.as_deref().map(baseline).transpose()? })
     }
@@ -31,7 +31,7 @@ fn baseline(path: &Path) -> Result<Baseline> {
     let recording = Recording::read(path)?;
     if !recording.profile.tells(Word::LeakedBytes) {
         bail!(
-            "{} does not tell what was live: a snapshot of mallow watch does, and so does a recording",
+            "{} does not hold what was live; a snapshot of mallow watch does, and so does a recording",
             path.display()
         );
     }

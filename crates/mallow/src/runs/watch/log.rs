@@ -10,11 +10,11 @@ use rustix::io::fcntl_dupfd_cloexec;
 use rustix::stdio;
 
 /// The standard streams are elsewhere, for a command to inherit them so. Dropped, they are back.
-pub struct Elsewhere {
+pub struct LogFile {
     streams: [OwnedFd; 3],
 }
 
-impl Elsewhere {
+impl LogFile {
     /// Nothing to read, and output goes to the end of a file.
     pub fn to(path: &Path) -> Result<Self> {
         let told = || format!("cannot write what the command prints to {}", path.display());
@@ -37,7 +37,7 @@ impl Elsewhere {
     }
 }
 
-impl Drop for Elsewhere {
+impl Drop for LogFile {
     fn drop(&mut self) {
         let [input, output, error] = &self.streams;
         // They were there a moment ago.

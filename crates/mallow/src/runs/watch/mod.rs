@@ -21,19 +21,19 @@ use mallow_capture::watch::{Control, Watch, directory_of};
 use mallow_report::analysis::sampled::snapshot;
 use mallow_report::analysis::{Watched, Which};
 
-use self::exclusions::Known;
-use self::log::Elsewhere;
-use self::report_stream::Out;
+use self::exclusions::Exclusions;
+use self::log::LogFile;
+use self::report_stream::ReportStream;
 use self::session::{Moment, Session, Subject};
 use self::signals::{Signal, Signals};
 use self::snapshots::Snapshots;
 use super::launch;
-use super::screen::{Asked, Screen, State};
+use super::screen::{Request, Screen, State};
 use crate::flags::WatchFlags;
 use crate::output::text::estimates::period;
 use crate::output::text::units::span;
 use crate::output::text::{Look, Stream};
-use crate::output::{exit, stdio};
+use crate::output::{exit, json, stdio};
 
 /// How often it looks. Targets that load a library wait for its table, but not longer than this is short.
 const LOOK: Duration = Duration::from_millis(50);
@@ -47,13 +47,13 @@ pub fn run(flags: &WatchFlags) -> Result<ExitCode> {
     if let Some(pid) = flags.pid.filter(|_| flags.set || flags.stop) {
         return steer(pid, flags);
     }
-    let known = Known::read(&flags.known)?;
+    let known = Exclusions::read(&flags.known)?;
     let snapshots = flags.snapshots.as_deref().map(Snapshots::open).transpose()?;
     let stream = if flags.pid.is_some() { Stream::Out } else { Stream::Err };
     let out = match &flags.output {
-        Some(path) => Out::file(path)?,
-        None if flags.pid.is_some() => Out::Standard,
-        None => Out::Error,
+        Some(path) => ReportStream::file(path)?,
+        None if flags.pid.is_some() => ReportStream::Standard,
+        None => ReportStream::Error,
     };
     // Files are as wide as they are, whatever this terminal is.
     let look = match &flags.output {
@@ -61,7 +61,7 @@ pub fn run(flags: &WatchFlags) -> Result<ExitCode> {
         None => flags.view.look(stream),
     };
     let live_view = live_view(flags);
-    let elsewhere = flags.log.as_deref().map(Elsewhere::to).transpose()?;
+    let elsewhere = flags.log.as_deref().map(LogFile::to).transpose()?;
     let started = start(flags);
     drop(elsewhere);
     let (watch, command) = match started? {
@@ -113,7 +113,7 @@ fn steer(pid: u32, flags: &WatchFlags) -> Result<ExitCode> {
     }
     control.set_sampling(!flags.stop);
     let now = period(control.sampling().then(|| control.period()), &flags.view.look(Stream::Err));
-    stdio::say(&format!("process {pid} from now on: {now}"));
+    stdio::notify(&format!("process {pid} from now on: {now}"));
     Ok(exit::OK)
 }
 
@@ -144,9 +144,9 @@ fn tell_beginning(watch: &Watch, flags: &WatchFlags) {
         None => flags.command.first().map_or(String::new(), |name| name.to_string_lossy().into_owned()),
     };
     let sampled = period(Some(watch.control().period()), &Look::default());
-    stdio::say(&format!("watching {who}, {sampled}; a report every {}", span(flags.every.as_millis() as u64)));
+    stdio::notify(&format!("watching {who}, {sampled}; a report every {}", span(flags.every.as_millis() as u64)));
     if flags.pid.is_none() && std::io::stdout().is_terminal() && !flags.lines && !flags.view.json {
-        stdio::say(
+        stdio::notify(
             "for the live view, have what the command prints elsewhere: --log FILE; or join it: mallow watch -p PID",
         );
     }
@@ -167,7 +167,7 @@ struct Watcher<'a> {
     command: Option<Child>,
     status: Option<i32>,
     signals: Signals,
-    out: Out,
+    out: ReportStream,
     look: Look,
     flags: &'a WatchFlags,
     snapshots: Option<Snapshots>,
@@ -196,7 +196,7 @@ impl Watcher<'_> {
             End::Left => {
                 self.watch.leave();
                 if self.command.is_some() || self.flags.pid.is_some() {
-                    stdio::say("left; the program goes on, dormant: mallow watch -p PID joins it again");
+                    stdio::notify("left; the program continues, dormant: mallow watch -p PID joins it again");
                 }
             }
         }
@@ -269,7 +269,7 @@ impl Watcher<'_> {
         if self.trouble.as_ref() != Some(&told) {
             match &self.screen {
                 Some(_) => self.state.message = Some(told.clone()),
-                None => stdio::say(&format!("{told}; the watching goes on")),
+                None => stdio::notify(&format!("{told}; watching continues")),
             }
             self.trouble = Some(told);
         }
@@ -286,7 +286,7 @@ impl Watcher<'_> {
             self.crashed |= status.signal().is_some();
             self.command = None;
             if self.watch.running() > 1 {
-                stdio::say("the command has ended, and processes that it started go on: they are watched");
+                stdio::notify("the command has ended; processes that it started continue, and are watched");
             }
         }
         ended.is_some()
@@ -299,24 +299,24 @@ impl Watcher<'_> {
         let asked = screen.wait(&mut self.state, LOOK).context("cannot read from this terminal")?;
         let control = self.watch.control();
         match asked {
-            Asked::Nothing => return Ok(None),
-            Asked::Mute(site) => self.session.mute_site(site),
-            Asked::Unmute => self.session.unmute(),
-            Asked::More => control.set_period((control.period() / 2).max(LEAST_PERIOD)),
-            Asked::Less => control.set_period(control.period().saturating_mul(2)),
-            Asked::Toggle => control.set_sampling(!control.sampling()),
-            Asked::Which => self.which = if self.which == Which::Old { Which::Live } else { Which::Old },
-            Asked::Report if self.flags.output.is_some() => {
+            Request::Nothing => return Ok(None),
+            Request::Mute(site) => self.session.mute_site(site),
+            Request::Unmute => self.session.unmute(),
+            Request::More => control.set_period((control.period() / 2).max(LEAST_PERIOD)),
+            Request::Less => control.set_period(control.period().saturating_mul(2)),
+            Request::Toggle => control.set_sampling(!control.sampling()),
+            Request::Which => self.which = if self.which == Which::Old { Which::Live } else { Which::Old },
+            Request::Report if self.flags.output.is_some() => {
                 self.report("key", self.which)?;
                 self.state.message = Some("reported".to_owned());
             }
-            Asked::Report => self.state.message = Some("reports go to a file: mallow watch -o FILE".to_owned()),
-            Asked::Leave => return Ok(Some(End::Left)),
-            Asked::Interrupt => match &self.command {
+            Request::Report => self.state.message = Some("reports go to a file: mallow watch -o FILE".to_owned()),
+            Request::Leave => return Ok(Some(End::Left)),
+            Request::Interrupt => match &self.command {
                 Some(command) => {
                     // SAFETY: plain kill; the command was not waited for yet, so the pid is its own.
                     unsafe { libc::kill(command.id() as i32, libc::SIGINT) };
-                    self.state.message = Some("told the command to end; q leaves it running".to_owned());
+                    self.state.message = Some("asked the command to end; q leaves it running".to_owned());
                 }
                 None => return Ok(Some(End::Left)),
             },
@@ -359,7 +359,7 @@ impl Watcher<'_> {
         let report = self.made(&subject);
         let more = report.sites.len() == subject.limit;
         let text = match self.flags.view.json {
-            true => stdio::json_line(&report)?,
+            true => json::line(&report)?,
             false => text::report(&report, &self.look, self.flags.stacks, more),
         };
         self.write(&text)
@@ -369,7 +369,7 @@ impl Watcher<'_> {
         self.look_again();
         let recent = self.session.recent(self.watch.profile(), Moment::of(&self.watch).now_ns);
         let text = match self.flags.view.json {
-            true => stdio::json_line(&serde_json::json!({ "occasion": "recent", "recent": recent }))?,
+            true => json::line(&serde_json::json!({ "occasion": "recent", "recent": recent }))?,
             false => text::recent(&recent, &self.look, self.flags.stacks),
         };
         self.write(&text)
@@ -382,7 +382,7 @@ impl Watcher<'_> {
             _ => self.out.write(text).inspect_err(|_| {
                 // There is no later one.
                 if self.last {
-                    stdio::tell(text);
+                    stdio::write_error(text);
                 }
             }),
         }
@@ -423,7 +423,7 @@ impl Watcher<'_> {
             done = done.and(self.report("peak", Which::Peak));
         }
         if self.crashed {
-            stdio::say("a process ended by a signal, or without its exit handlers; what it freed last:");
+            stdio::notify("a process ended by a signal, or without its exit handlers; what it freed last:");
             done = done.and(self.recent());
         }
         done.and(self.snapshot())

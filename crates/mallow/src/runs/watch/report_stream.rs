@@ -10,7 +10,7 @@ use crate::output::stdio;
 
 /// Where reports go.
 #[derive(Debug)]
-pub enum Out {
+pub enum ReportStream {
     /// To the end of a file.
     File(File, PathBuf),
     /// Standard output: there is no command that it belongs to.
@@ -30,7 +30,7 @@ fn whole(file: &mut File, text: &[u8]) -> io::Result<()> {
     })
 }
 
-impl Out {
+impl ReportStream {
     /// A file to append to.
     pub fn file(path: &Path) -> Result<Self> {
         let file = OpenOptions::new().append(true).create(true).open(path);
@@ -45,7 +45,7 @@ impl Out {
             }
             Self::Standard => stdio::print(text),
             Self::Error => {
-                stdio::tell(text);
+                stdio::write_error(text);
                 Ok(())
             }
         }

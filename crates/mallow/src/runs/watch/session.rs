@@ -8,7 +8,7 @@ use mallow_report::analysis::sampled::{Book, Ended};
 use mallow_report::analysis::{Recent, WatchOptions, WatchState, Watched, Which, stack_of, watched};
 use mallow_symbols::{Options, Symbolizer};
 
-use super::exclusions::Known;
+use super::exclusions::Exclusions;
 
 /// Frees that are told at the most.
 const RECENT: usize = 20;
@@ -17,7 +17,7 @@ const RECENT: usize = 20;
 pub struct Session {
     /// What happened.
     pub book: Book,
-    known: Known,
+    known: Exclusions,
     muted_sites: HashSet<u64>,
     muted_samples: HashSet<SampleKey>,
     symbolizer: Symbolizer,
@@ -66,7 +66,7 @@ impl Moment {
 
 impl Session {
     /// Nothing has happened.
-    pub fn new(known: Known, track_peak: bool) -> Self {
+    pub fn new(known: Exclusions, track_peak: bool) -> Self {
         let mut book = Book::new();
         if track_peak {
             book.track_peak();

@@ -23,7 +23,7 @@ const ENDS: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGQUIT];
 
 /// What came and was not looked at yet.
 #[derive(Default)]
-struct Came {
+struct Arrivals {
     /// By place in [`REPORTS`]; several of one kind are one.
     reports: [AtomicU32; 3],
     ends: AtomicU32,
@@ -34,13 +34,13 @@ struct Came {
 
 /// Signals that came and were not looked at yet.
 pub struct Signals {
-    came: Arc<Came>,
+    came: Arc<Arrivals>,
 }
 
 impl Signals {
     /// Watches for them from here on.
     pub fn watch() -> Result<Self> {
-        let came = Arc::new(Came::default());
+        let came = Arc::new(Arrivals::default());
         for (at, (signal, _)) in REPORTS.into_iter().enumerate() {
             let came = came.clone();
             register(signal, move |_| {

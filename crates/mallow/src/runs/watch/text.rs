@@ -35,7 +35,7 @@ pub fn report(report: &Watched, look: &Look, stacks: bool, more: bool) -> String
         page.line(told("reported", of_them));
     }
     let with = |verdict| report.sites.iter().filter(move |site| site.growth.verdict == verdict);
-    section("Growing, beyond doubt", with(Verdict::Growing), look, stacks, &mut page);
+    section("Growing significantly", with(Verdict::Growing), look, stacks, &mut page);
     section("Growing so far; too early to say whether it ends", with(Verdict::SoFar), look, stacks, &mut page);
     let title = match report.which {
         Which::Old => "Old, and still live",
@@ -141,11 +141,11 @@ fn left_out(report: &Watched, page: &mut Page) {
     }
     let lost = report.lost;
     let losses = [
-        (lost.picks, "allocation", "picked and found no place: the true numbers are higher"),
+        (lost.picks, "allocation", "sampled without room for them: the true numbers are higher"),
         (lost.events, "end", "lost of samples: who freed them is not known, what is live is"),
-        (lost.stacks, "stack", "found no place"),
-        (lost.damaged, "record", "made no sense, and passed over"),
-        (lost.left, "process", "sampled no more: a signal handler left Mallow's own work by longjmp"),
+        (lost.stacks, "stack", "without room"),
+        (lost.damaged, "record", "unreadable, and skipped"),
+        (lost.left, "process", "no longer sampled: a signal handler left Mallow by longjmp"),
         (lost.filtered, "process", "sampled no more: a filter of system calls that it installed forbids it"),
         (lost.unsampled, "process", "not sampled: no room for its file or for samples, or out of reach"),
     ];

@@ -10,7 +10,7 @@ const fn column(name: &'static str, kind: Kind) -> Column {
     Column { name, kind }
 }
 
-/// The columns, in their order. `docs/GUIDE.md` says what they hold.
+/// The columns, in their order. `docs/guide/tables.md` says what they hold.
 pub const COLUMNS: [Column; 14] = [
     column("event", Kind::Number),
     column("ms", Kind::Number),

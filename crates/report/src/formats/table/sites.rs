@@ -12,7 +12,7 @@ const fn column(name: &'static str, kind: Kind) -> Column {
     Column { name, kind }
 }
 
-/// The columns, in their order. `docs/GUIDE.md` says what they hold.
+/// The columns, in their order. `docs/guide/tables.md` says what they hold.
 pub const COLUMNS: [Column; 25] = [
     column("site", Kind::Number),
     column("pid", Kind::Number),
