@@ -1,5 +1,4 @@
-/* See reader.h. This reader knows the layout of records by itself, on purpose: it is an oracle that shares no code with
- * crates/capture/src/wire/record.rs, and the two are compared through what the library writes. */
+/* See reader.h. An oracle of its own: it shares no code with crates/capture/src/wire/record.rs. */
 #include "reader.h"
 #include "test.h"
 

@@ -382,6 +382,7 @@ pub mod stack {
     pub const PC: usize = 24;
 }
 
+pub(crate) mod faults;
 pub mod record;
 pub mod result;
 
@@ -402,7 +403,7 @@ impl Shared {
     /// Maps the first `bytes` of `file`, which must be that long; where it is cut short later, it reads as zeros.
     pub fn map(file: &std::fs::File, bytes: usize) -> std::io::Result<Self> {
         use rustix::mm::{MapFlags, ProtFlags, mmap};
-        crate::rundir::faults::survive();
+        faults::survive();
         if bytes == 0 || file.metadata()?.len() < bytes as u64 {
             return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof));
         }

@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::reason::Reason;
-
 /// A place in a source file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Position {
@@ -112,4 +110,59 @@ pub struct Diagnostic {
     pub flow: Vec<Step>,
     /// What that comes to.
     pub reason: Reason,
+}
+
+/// Why it is in the heap: what the compiler's explanation comes to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "reason", rename_all = "snake_case")]
+pub enum Reason {
+    /// It is larger than what a stack may hold.
+    TooLarge,
+    /// Its size is not a constant.
+    UnknownSize,
+    /// It is aligned to more than a stack is.
+    Aligned,
+    /// The caller gets it.
+    Returned,
+    /// A function literal that lives longer refers to the variable.
+    Captured,
+    /// It goes through a channel.
+    Sent,
+    /// It is a key or a value of a map.
+    InMap,
+    /// It is an element of a slice that grows.
+    Appended,
+    /// A function gets it and lets it live longer.
+    Passed {
+        /// The call's function, as the compiler names it.
+        callee: String,
+        /// Inside of an interface.
+        interface: bool,
+    },
+    /// A method of an interface, or a function value, gets it: nobody knows which.
+    PassedToUnknown {
+        /// What is called.
+        callee: String,
+    },
+    /// It is assigned to something that is in the heap, or global.
+    Stored {
+        /// What it is assigned to.
+        place: String,
+    },
+    /// An interface that is in the heap has it, or a pointer to it.
+    InInterface,
+    /// Something refers to it that is in the heap.
+    PartOf {
+        /// What.
+        whole: String,
+    },
+    /// A variable refers to it that lives longer, such as one outside of a loop.
+    Outlived {
+        /// The variable.
+        variable: String,
+    },
+    /// A goroutine is started with it.
+    Goroutine,
+    /// The compiler does not say.
+    Unknown,
 }

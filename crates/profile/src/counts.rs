@@ -2,34 +2,43 @@
 
 use std::ops::AddAssign;
 
-/// Sums of one site, function, process or recording. `docs/DEFINITIONS.md` defines each word.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Successful calls of the allocating functions.
-    pub allocations: u64,
-    /// Requested bytes of all allocations.
-    pub allocated_bytes: u64,
-    /// Frees of blocks allocated here.
-    pub frees: u64,
-    /// Requested bytes of the blocks freed.
-    pub freed_bytes: u64,
-    /// Allocations freed before their own thread allocated again.
-    pub temporary: u64,
-    /// Their requested bytes.
-    pub temporary_bytes: u64,
-    /// Blocks live when their process, or the recording, ended.
-    pub leaked: u64,
-    /// Their requested bytes.
-    pub leaked_bytes: u64,
-    /// Blocks live at the recording's peak.
-    pub peak: u64,
-    /// Their requested bytes.
-    pub peak_bytes: u64,
-    /// Successful reallocs of non-NULL that kept the address. They are allocations too.
-    pub reallocs_in_place: u64,
-    /// Successful reallocs of non-NULL that moved the block. They are allocations too.
-    pub reallocs_moved: u64,
+use crate::words::Word;
+
+/// One of the [`Counts`].
+#[derive(Clone, Copy, Debug)]
+pub struct Count {
+    /// Its name in JSON, in tables and in the code.
+    pub key: &'static str,
+    /// The word that a profile has to tell for it.
+    pub word: Word,
+    /// Its number.
+    pub of: fn(&Counts) -> u64,
 }
+
+macro_rules! define_counts {
+    ($($word:ident $name:literal { $($(#[$doc:meta])* $field:ident,)+ })+) => {
+        /// Sums of one site, function, process or recording. `docs/DEFINITIONS.md` defines each word.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Counts {
+            $($($(#[$doc])* pub $field: u64,)+)+
+        }
+
+        impl Count {
+            /// All of them, in the order of the fields.
+            pub const ALL: [Self; [$($(stringify!($field)),+),+].len()] =
+                [$($(Self { key: stringify!($field), word: Word::$word, of: |counts| counts.$field }),+),+];
+        }
+
+        impl Counts {
+            /// Each number, in the order of the fields and of [`Count::ALL`].
+            pub fn numbers_mut(&mut self) -> [&mut u64; Count::ALL.len()] {
+                [$($(&mut self.$field),+),+]
+            }
+        }
+    };
+}
+
+count_table!(define_counts);
 
 impl Counts {
     /// Allocations minus frees; below 0 where blocks were freed that were allocated elsewhere.
@@ -38,98 +47,11 @@ impl Counts {
     }
 }
 
-impl Counts {
-    /// Each number, in the order of the fields.
-    pub fn numbers_mut(&mut self) -> [&mut u64; 12] {
-        let Self {
-            allocations,
-            allocated_bytes,
-            frees,
-            freed_bytes,
-            temporary,
-            temporary_bytes,
-            leaked,
-            leaked_bytes,
-            peak,
-            peak_bytes,
-            reallocs_in_place,
-            reallocs_moved,
-        } = self;
-        [
-            allocations,
-            allocated_bytes,
-            frees,
-            freed_bytes,
-            temporary,
-            temporary_bytes,
-            leaked,
-            leaked_bytes,
-            peak,
-            peak_bytes,
-            reallocs_in_place,
-            reallocs_moved,
-        ]
-    }
-}
-
 impl AddAssign for Counts {
     fn add_assign(&mut self, mut other: Self) {
         for (sum, number) in self.numbers_mut().into_iter().zip(other.numbers_mut()) {
             *sum = sum.saturating_add(*number);
         }
-    }
-}
-
-/// An allocating function, in the order of `enum mallow_family` in `preload/base/wire.h`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Family(pub u8);
-
-/// Names of the families.
-pub const FAMILIES: [&str; 9] =
-    ["malloc", "calloc", "realloc", "reallocarray", "aligned_alloc", "memalign", "posix_memalign", "valloc", "pvalloc"];
-
-/// Calls by the function that was called.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FamilyCounts {
-    /// Successful calls and requested bytes, by family.
-    pub calls: [(u64, u64); FAMILIES.len()],
-    /// Calls of `free` on non-NULL.
-    pub frees: u64,
-    /// Releases implied by successful reallocs of non-NULL, and reallocs to 0.
-    pub realloc_frees: u64,
-    /// Successful reallocs of non-NULL that kept the address.
-    pub reallocs_in_place: u64,
-    /// Successful reallocs of non-NULL that moved the block.
-    pub reallocs_moved: u64,
-}
-
-impl FamilyCounts {
-    /// Allocations over all families.
-    pub fn allocations(&self) -> u64 {
-        self.calls.iter().fold(0, |sum, c| sum.saturating_add(c.0))
-    }
-
-    /// Requested bytes over all families.
-    pub fn allocated_bytes(&self) -> u64 {
-        self.calls.iter().fold(0, |sum, c| sum.saturating_add(c.1))
-    }
-
-    /// All frees.
-    pub fn all_frees(&self) -> u64 {
-        self.frees.saturating_add(self.realloc_frees)
-    }
-}
-
-impl AddAssign for FamilyCounts {
-    fn add_assign(&mut self, other: Self) {
-        for (mine, theirs) in self.calls.iter_mut().zip(other.calls) {
-            mine.0 = mine.0.saturating_add(theirs.0);
-            mine.1 = mine.1.saturating_add(theirs.1);
-        }
-        self.frees = self.frees.saturating_add(other.frees);
-        self.realloc_frees = self.realloc_frees.saturating_add(other.realloc_frees);
-        self.reallocs_in_place = self.reallocs_in_place.saturating_add(other.reallocs_in_place);
-        self.reallocs_moved = self.reallocs_moved.saturating_add(other.reallocs_moved);
     }
 }
 
@@ -174,27 +96,11 @@ mod tests {
         ]
     }
 
-    fn family_counts(first: u64) -> FamilyCounts {
-        FamilyCounts {
-            calls: std::array::from_fn(|n| (first + 2 * n as u64, first + 2 * n as u64 + 1)),
-            frees: first + 100,
-            realloc_frees: first + 101,
-            reallocs_in_place: first + 102,
-            reallocs_moved: first + 103,
-        }
-    }
-
     #[test]
     fn each_field_is_added_to_itself() {
         let mut sum = counts(1000);
         sum += counts(50);
         assert_eq!(each(&sum), std::array::from_fn(|n| 1050 + 2 * n as u64));
-        let mut sum = family_counts(1000);
-        sum += family_counts(0);
-        let calls = std::array::from_fn(|n| (1000 + 4 * n as u64, 1002 + 4 * n as u64));
-        let expected =
-            FamilyCounts { calls, frees: 1200, realloc_frees: 1202, reallocs_in_place: 1204, reallocs_moved: 1206 };
-        assert_eq!(sum, expected);
     }
 
     #[test]
@@ -202,18 +108,15 @@ mod tests {
         let mut sum = counts(u64::MAX - 11);
         sum += counts(11);
         assert_eq!(each(&sum), [u64::MAX; 12]);
-        let mut sum = family_counts(u64::MAX - 103);
-        sum += family_counts(103);
-        let greatest = u64::MAX;
-        let expected = FamilyCounts {
-            calls: [(greatest, greatest); FAMILIES.len()],
-            frees: greatest,
-            realloc_frees: greatest,
-            reallocs_in_place: greatest,
-            reallocs_moved: greatest,
-        };
-        assert_eq!(sum, expected);
-        assert_eq!((sum.allocations(), sum.allocated_bytes(), sum.all_frees()), (greatest, greatest, greatest));
+    }
+
+    #[test]
+    fn the_table_names_the_fields_in_their_order() {
+        let sum = counts(1);
+        assert_eq!(Count::ALL.map(|count| (count.of)(&sum)), each(&sum));
+        assert_eq!(Count::ALL.map(|count| count.key)[..3], ["allocations", "allocated_bytes", "frees"]);
+        let words: Vec<Word> = Count::ALL.iter().map(|count| count.word).collect();
+        assert!(Word::COUNTS.iter().all(|word| words.contains(word)));
     }
 
     #[test]

@@ -3,7 +3,9 @@
 //! Each byte that a thread asks for is as likely as any other to be picked, so an allocation of `size` bytes is a sample with
 //! probability `1 - exp(-size / period)`, on its own. What follows from that is the analyses' work.
 
-use crate::{Family, ProcessId, StackId};
+use crate::families::Family;
+use crate::process::ProcessId;
+use crate::stacks::StackId;
 
 /// Which sampled block. A slot is used again and again; its generation tells the uses apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -3,92 +3,74 @@
 
 use std::fmt;
 
-/// Something that a profile may tell. `docs/DEFINITIONS.md` defines each word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)]
-pub enum Word {
-    Allocations,
-    AllocatedBytes,
-    Frees,
-    FreedBytes,
-    Temporary,
-    TemporaryBytes,
-    Leaked,
-    LeakedBytes,
-    Peak,
-    PeakBytes,
-    /// Reallocs, in place and moved.
-    Reallocs,
-    /// Which of the allocating functions was called.
-    Families,
-    /// How long it took, and when the peak was.
-    Times,
-    /// When leaked blocks were allocated.
-    Ages,
-    /// What the wall clock showed at the start.
-    Started,
-    /// Process ids, and which process allocated what.
-    Processes,
-    /// How many threads there were.
-    Threads,
-    /// How the command ended.
-    ExitStatus,
-    /// What sites do with their blocks.
-    Patterns,
-    /// Each allocation and free for itself.
-    Events,
+macro_rules! define_words {
+    ($($word:ident $name:literal { $($(#[$doc:meta])* $field:ident,)+ })+) => {
+        /// Something that a profile may tell. `docs/DEFINITIONS.md` defines each word.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[allow(missing_docs)]
+        pub enum Word {
+            $($word,)+
+            /// Which of the allocating functions was called.
+            Families,
+            /// How long it took, and when the peak was.
+            Times,
+            /// When leaked blocks were allocated.
+            Ages,
+            /// What the wall clock showed at the start.
+            Started,
+            /// Process ids, and which process allocated what.
+            Processes,
+            /// How many threads there were.
+            Threads,
+            /// How the command ended.
+            ExitStatus,
+            /// What sites do with their blocks.
+            Patterns,
+            /// Each allocation and free for itself.
+            Events,
+        }
+
+        impl Word {
+            /// Those that [`crate::Counts`] has numbers of.
+            pub const COUNTS: [Self; [$($name),+].len()] = [$(Self::$word),+];
+
+            /// All of them.
+            pub const ALL: [Self; Self::COUNTS.len() + 9] = [
+                $(Self::$word,)+
+                Self::Families,
+                Self::Times,
+                Self::Ages,
+                Self::Started,
+                Self::Processes,
+                Self::Threads,
+                Self::ExitStatus,
+                Self::Patterns,
+                Self::Events,
+            ];
+
+            fn name(self) -> &'static str {
+                match self {
+                    $(Self::$word => $name,)+
+                    Self::Families => "functions called",
+                    Self::Times => "times",
+                    Self::Ages => "ages of leaks",
+                    Self::Started => "wall clock",
+                    Self::Processes => "process ids",
+                    Self::Threads => "threads",
+                    Self::ExitStatus => "exit status",
+                    Self::Patterns => "patterns",
+                    Self::Events => "single events",
+                }
+            }
+        }
+    };
 }
 
-impl Word {
-    /// All of them.
-    pub const ALL: [Self; 20] = [
-        Self::Allocations,
-        Self::AllocatedBytes,
-        Self::Frees,
-        Self::FreedBytes,
-        Self::Temporary,
-        Self::TemporaryBytes,
-        Self::Leaked,
-        Self::LeakedBytes,
-        Self::Peak,
-        Self::PeakBytes,
-        Self::Reallocs,
-        Self::Families,
-        Self::Times,
-        Self::Ages,
-        Self::Started,
-        Self::Processes,
-        Self::Threads,
-        Self::ExitStatus,
-        Self::Patterns,
-        Self::Events,
-    ];
-}
+count_table!(define_words);
 
 impl fmt::Display for Word {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::Allocations => "allocations",
-            Self::AllocatedBytes => "allocated bytes",
-            Self::Frees => "frees",
-            Self::FreedBytes => "freed bytes",
-            Self::Temporary => "temporary allocations",
-            Self::TemporaryBytes => "temporary bytes",
-            Self::Leaked => "leaked blocks",
-            Self::LeakedBytes => "leaked bytes",
-            Self::Peak => "blocks live at the peak",
-            Self::PeakBytes => "bytes live at the peak",
-            Self::Reallocs => "reallocs",
-            Self::Families => "functions called",
-            Self::Times => "times",
-            Self::Ages => "ages of leaks",
-            Self::Started => "wall clock",
-            Self::Processes => "process ids",
-            Self::Threads => "threads",
-            Self::ExitStatus => "exit status",
-            Self::Patterns => "patterns",
-            Self::Events => "single events",
-        })
+        out.write_str(self.name())
     }
 }
 

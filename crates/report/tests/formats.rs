@@ -12,7 +12,9 @@ fn foreign(bytes: &[u8]) -> Result<Foreign, FormatError> {
 }
 
 fn read_file(bytes: &[u8]) -> Foreign {
-    foreign(bytes).unwrap_or_else(|error| panic!("{error}"))
+    let foreign = foreign(bytes).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(foreign.profile.check(), Ok(()));
+    foreign
 }
 
 fn of_text(text: &str) -> Foreign {

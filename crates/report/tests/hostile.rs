@@ -114,6 +114,8 @@ proptest! {
 
     #[test]
     fn no_profile_makes_a_report_panic(profile in profile(), raw: bool, cum: bool) {
+        let sound = profile.check().is_ok();
+        prop_assert!(!sound || profile.sites.iter().all(|site| (site.stack.0 as usize) < profile.stacks.len()));
         let report = overview(&profile, 3);
         prop_assert!(report.largest.iter().all(|l| l.largest.len() <= 3));
         let leaked: u64 = profile.sites.iter().map(|s| s.counts.leaked).sum();
@@ -134,9 +136,11 @@ proptest! {
     fn no_profile_makes_a_filter_panic(profile in profile(), narrowing in narrowing(), raw: bool, cum: bool) {
         let sites = profile.sites.len();
         let all = profile.totals.allocations;
+        let sound = profile.check().is_ok();
         let narrowed = narrow(profile, &narrowing);
         prop_assert_eq!(narrowed.sites.len(), sites);
         let profile = narrowed.profile;
+        prop_assert!(!sound || profile.check().is_ok());
         prop_assert!(narrowed.sites.iter().flatten().all(|&site| (site as usize) < profile.sites.len()));
         prop_assert!(profile.totals.allocations <= all.max(profile.sites.iter().map(|s| s.counts.allocations).sum()));
         overview(&profile, 3);

@@ -51,7 +51,9 @@ fn every_format_is_here() {
 fn survive(bytes: &[u8]) -> Option<Foreign> {
     match foreign(bytes) {
         Ok(mut foreign) => {
+            assert_eq!(foreign.profile.check(), Ok(()));
             trim(&mut foreign.profile);
+            assert_eq!(foreign.profile.check(), Ok(()), "trimmed");
             let report = overview(&foreign.profile, 10);
             leaks(&foreign.profile, &Suppressions::default(), 10);
             assert!(report.sites <= foreign.profile.sites.len() as u64);

@@ -70,6 +70,7 @@ fn alone(test: &str, cases: impl FnOnce() -> Vec<Case>) {
                 assert!(error.contains(expected) && error.lines().count() == 1, "{what}: {error}");
             }
             (Ok(foreign), None) => {
+                assert_eq!(foreign.profile.check(), Ok(()), "{what}");
                 let stacks = &foreign.profile.stacks;
                 let deepest = foreign.profile.sites.iter().map(|s| stacks.depth(s.stack)).max();
                 assert!(deepest <= Some(DEEPEST), "{what}: {deepest:?}");

@@ -9,7 +9,7 @@
 
 use super::bytes::{Cursor, Nonsense, fold, put, put_bytes, unfold};
 use crate::accounts::Ledger;
-use mallow_profile::{Ending, Process, Profile, Site};
+use mallow_profile::{Count, Ending, Process, Profile, Site};
 
 /// The fields of a site, one column each.
 const FIELDS: [fn(&mut Site) -> &mut u64; 14] = [
@@ -28,6 +28,9 @@ const FIELDS: [fn(&mut Site) -> &mut u64; 14] = [
     |s| &mut s.leaked_oldest_ms,
     |s| &mut s.leaked_youngest_ms,
 ];
+
+// A count more is a column more: a new version of the format.
+const _: () = assert!(FIELDS.len() == Count::ALL.len() + 2);
 
 /// What a site does with its blocks, one column each.
 const PATTERNS: [fn(&mut Site) -> &mut u64; 12] = [

@@ -126,7 +126,7 @@ impl About {
 impl RunDirectory {
     /// Makes the directory and its control file.
     pub fn create(settings: &Settings, command: &[String]) -> io::Result<Self> {
-        crate::rundir::faults::survive();
+        wire::faults::survive();
         let path = make_private_directory()?;
         let file = OpenOptions::new()
             .read(true)

@@ -3,8 +3,9 @@
 use serde::Deserialize;
 
 use super::block::{Block, Subject, innermost};
+use super::diagnostics::{ReadError, UnknownLines};
 use super::line::{self, Line};
-use super::{Counted, ReadError, paths};
+use super::paths;
 use crate::model::{Position, Step};
 
 /// The version that is known.
@@ -62,7 +63,7 @@ pub struct Json {
 }
 
 /// Reads one file into `found`.
-pub fn read(text: &str, found: &mut Json, counted: &mut Counted) -> Result<(), ReadError> {
+pub fn read(text: &str, found: &mut Json, counted: &mut UnknownLines) -> Result<(), ReadError> {
     let mut lines = text.lines().enumerate();
     let (_, first) = lines.next().ok_or_else(|| ReadError::new(0, "it is empty"))?;
     let header: Header = serde_json::from_str(first).map_err(|error| ReadError::new(1, &error))?;
@@ -80,7 +81,7 @@ pub fn read(text: &str, found: &mut Json, counted: &mut Counted) -> Result<(), R
     Ok(())
 }
 
-fn take(entry: Entry, file: &str, found: &mut Json, counted: &mut Counted) {
+fn take(entry: Entry, file: &str, found: &mut Json, counted: &mut UnknownLines) {
     let outermost = entry.range.start.at(file.to_owned());
     match entry.code.as_str() {
         "escape" | "escapes" if entry.message.is_empty() => found.decided.push(positions(outermost, &entry.related).0),

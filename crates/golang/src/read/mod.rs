@@ -6,6 +6,7 @@
 //! positions. Where there is no text, the JSON is read alone.
 
 mod block;
+mod diagnostics;
 mod json;
 mod kind;
 mod line;
@@ -14,97 +15,20 @@ mod text;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use serde::Serialize;
-
 use self::block::{Block, Subject};
+use self::diagnostics::UnknownLines;
 use self::json::Json;
 use self::text::{Batch, Last, Text};
 use crate::chain;
 use crate::model::{Diagnostic, Kind, Position, Reason, Step, Verdict};
 
+pub use self::diagnostics::{Diagnostics, InlinedCall, Leak, ReadError};
 pub use self::paths::{absolute, before_cgo};
-
-/// What is kept of lines that are not known, to be shown.
-const EXAMPLES: usize = 5;
-
-/// What the compiler says of a package.
-#[derive(Debug, Default)]
-pub struct Diagnostics {
-    /// Each allocation once, and what is not in the heap.
-    pub list: Vec<Diagnostic>,
-    /// Where parameters go to.
-    pub leaks: Vec<Leak>,
-    /// Calls whose bodies are inside of their callers.
-    pub inlined: Vec<InlinedCall>,
-    /// Lines that are not known.
-    pub passed_over: u64,
-    /// A few of them.
-    pub examples: Vec<String>,
-}
-
-/// A parameter that outlives its call.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Leak {
-    /// Import path of the package.
-    pub package: String,
-    /// The function that has it, as the compiler names it.
-    pub function: Option<String>,
-    /// The parameter's name.
-    pub parameter: String,
-    /// `{heap}`, a result's name, or `{storage for …}`.
-    pub to: String,
-    /// 0: itself; 1: what it refers to; and so on.
-    pub derefs: u32,
-    /// The parameter's own.
-    pub position: Position,
-    /// How it gets there.
-    pub flow: Vec<Step>,
-}
-
-/// A call whose body is inside of its caller.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct InlinedCall {
-    /// The outermost one: code that is inlined twice is at the outer call.
-    pub position: Position,
-    /// The function, as the compiler names it.
-    pub callee: String,
-}
-
-/// JSON that cannot be read.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the compiler's JSON makes no sense at line {line}: {what}")]
-pub struct ReadError {
-    line: usize,
-    what: String,
-}
-
-impl ReadError {
-    fn new(line: usize, what: &(impl ToString + ?Sized)) -> Self {
-        Self { line, what: what.to_string() }
-    }
-}
-
-/// Lines that are not known.
-#[derive(Default)]
-struct Counted {
-    passed_over: u64,
-    examples: Vec<String>,
-}
-
-impl Counted {
-    fn pass_over(&mut self, line: &str) {
-        const LONGEST: usize = 200;
-        self.passed_over += 1;
-        if self.examples.len() < EXAMPLES {
-            self.examples.push(line.chars().take(LONGEST).collect());
-        }
-    }
-}
 
 /// Reads what was said of `package`. Names of files in `text` start at `directory`, which is absolute; `json` holds the
 /// content of each file.
 pub fn read(package: &str, directory: &str, json: &[String], text: &str) -> Result<Diagnostics, ReadError> {
-    let mut counted = Counted::default();
+    let mut counted = UnknownLines::default();
     let mut placed = Json::default();
     for file in json {
         json::read(file, &mut placed, &mut counted)?;

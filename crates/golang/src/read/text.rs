@@ -1,8 +1,9 @@
 //! What `-m=2` prints.
 
 use super::block::{Block, Subject};
+use super::diagnostics::{InlinedCall, UnknownLines};
 use super::line::{self, Line};
-use super::{Counted, InlinedCall, paths};
+use super::paths;
 use crate::model::{Position, Step, Verdict};
 
 /// What is known of an allocation, or a variable, in the end.
@@ -29,7 +30,7 @@ pub struct Text {
 }
 
 /// Reads it. Relative names start at `directory`.
-pub fn read(text: &str, directory: &str, counted: &mut Counted) -> Text {
+pub fn read(text: &str, directory: &str, counted: &mut UnknownLines) -> Text {
     let mut found = Text::default();
     let mut batch = Batch::default();
     let mut flow = String::new();

@@ -39,7 +39,7 @@ impl<'a, R: Serialize> Document<'a, R> {
         let report = FilteredReport { filters: Some(filters).filter(|filters| !filters.is_none()), report };
         let Some(origin) = &profile.origin else { return Ok(Self::Whole(report)) };
         let missing: Vec<Word> = profile.untold().collect();
-        let left_out: Vec<&str> = missing.iter().flat_map(|&word| keys(word)).copied().collect();
+        let left_out: Vec<&str> = missing.iter().flat_map(|&word| keys(word)).collect();
         let mut value = serde_json::to_value(report)?;
         strip(&mut value, &left_out);
         let mut whole = serde_json::Map::new();
@@ -90,13 +90,13 @@ pub fn missing(origin: &Origin) -> Option<Line> {
 
 /// Takes out of a part of JSON what the profile does not tell.
 pub fn strip_untold(value: &mut Value, profile: &Profile) {
-    let left_out: Vec<&str> = profile.untold().flat_map(keys).copied().collect();
+    let left_out: Vec<&str> = profile.untold().flat_map(keys).collect();
     strip(value, &left_out);
 }
 
 /// The same of two profiles: under `before` what the first does not tell, under `after` the second.
 pub fn strip_sides(value: &mut Value, profiles: [&Profile; 2]) {
-    let left_out = profiles.map(|profile| profile.untold().flat_map(keys).copied().collect::<Vec<_>>());
+    let left_out = profiles.map(|profile| profile.untold().flat_map(keys).collect::<Vec<_>>());
     let mut waiting = vec![value];
     while let Some(value) = waiting.pop() {
         match value {

@@ -112,7 +112,7 @@ fn left_out(recording: &Recording, flags: &ExportFlags) -> Result<Option<String>
             recording.require(Word::Events, "there is --table sites")?;
             return Ok(None);
         }
-        ExportFormat::Csv | ExportFormat::Parquet => table::SITES_TELL.to_vec(),
+        ExportFormat::Csv | ExportFormat::Parquet => table::sites_tell(),
     };
     if let ([only], ExportFormat::Folded) = (carried.as_slice(), flags.format) {
         return Ok(Some(format!("folded stacks carry {only} alone")));

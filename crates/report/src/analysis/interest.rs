@@ -5,6 +5,8 @@
 //! program's own (or of a library that the program chose): everything that only passes the request on is looked past.
 //! The rules go by name, source file and module, so that they hold with debug information and without.
 
+use mallow_profile::FAMILIES;
+
 use crate::names;
 
 /// How near to the allocator a function is.
@@ -18,17 +20,8 @@ pub enum Interest {
     Own,
 }
 
-/// Whole names of functions that hand out memory. Underscores in front are ignored.
+/// Whole names of functions that hand out memory, besides [`FAMILIES`]. Underscores in front are ignored.
 const ALLOCATORS: &[&str] = &[
-    "malloc",
-    "calloc",
-    "realloc",
-    "reallocarray",
-    "aligned_alloc",
-    "memalign",
-    "posix_memalign",
-    "valloc",
-    "pvalloc",
     "strdup",
     "strndup",
     "wcsdup",
@@ -263,7 +256,8 @@ pub fn interest(function: Option<&str>, file: Option<&str>, module: Option<&str>
         let bare = short.trim_start_matches('_');
         // Rust's inherent methods may be written `<alloc::vec::Vec<…>>::push`.
         let path = short.trim_start_matches('<');
-        if ALLOCATORS.contains(&bare) || ALLOCATOR_PATHS.iter().any(|p| path.starts_with(p)) {
+        if FAMILIES.contains(&bare) || ALLOCATORS.contains(&bare) || ALLOCATOR_PATHS.iter().any(|p| path.starts_with(p))
+        {
             return Interest::Allocator;
         }
         let library = match trait_impl(&short) {

@@ -8,21 +8,6 @@ use rustc_hash::FxHashMap;
 
 use super::narrow::add_up;
 
-/// What adds up. The peak does not, and is told all the same: see [`Merger::finish`].
-const ADDED: [Word; 11] = [
-    Word::Allocations,
-    Word::AllocatedBytes,
-    Word::Frees,
-    Word::FreedBytes,
-    Word::Temporary,
-    Word::TemporaryBytes,
-    Word::Leaked,
-    Word::LeakedBytes,
-    Word::Peak,
-    Word::PeakBytes,
-    Word::Reallocs,
-];
-
 /// What stands between commands.
 const BETWEEN: &str = "; ";
 
@@ -184,8 +169,8 @@ impl Merger {
             let lacking = self.inputs.iter().find(|input| !has(input, word));
             some_tell = if some { some_tell.with(word) } else { some_tell };
             match lacking {
-                None if ADDED.contains(&word) || word == Word::Started => tells = tells.with(word),
-                Some(lacking) if some && ADDED.contains(&word) => left_out.push((word, lacking.name.clone())),
+                None if Word::COUNTS.contains(&word) || word == Word::Started => tells = tells.with(word),
+                Some(lacking) if some && Word::COUNTS.contains(&word) => left_out.push((word, lacking.name.clone())),
                 _ => {}
             }
         }
@@ -207,7 +192,9 @@ mod tests {
     fn merged(all: &[(&str, &Profile)]) -> Merged {
         let mut merger = Merger::default();
         all.iter().for_each(|(name, profile)| merger.add(name, profile));
-        merger.finish()
+        let merged = merger.finish();
+        assert_eq!(merged.profile.check(), Ok(()));
+        merged
     }
 
     #[test]

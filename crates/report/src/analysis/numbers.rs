@@ -1,12 +1,12 @@
 //! Counts with the names that JSON and people see, and the measures by which things are ranked.
 
-use std::ops::AddAssign;
+use std::ops::{AddAssign, Deref};
 
-use mallow_profile::{Counts, Profile, Word};
-use serde::Serialize;
+use mallow_profile::{Count, Counts, Profile, Word};
+use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 /// What a list is sorted by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
     /// Number of allocations.
@@ -74,7 +74,7 @@ impl Least {
 }
 
 /// Rows of a list that are not shown, for want of room or because they are small: what they add up to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct LeftOut<T> {
     /// How many.
     pub rows: u64,
@@ -115,81 +115,58 @@ impl<T: Copy + Default + AddAssign> LeftOut<T> {
     }
 }
 
-/// Counts as reports show them; `docs/DEFINITIONS.md` defines each word.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[allow(missing_docs)]
+/// Counts as reports show them, and what remains; `docs/DEFINITIONS.md` defines each word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    pub allocations: u64,
-    pub allocated_bytes: u64,
-    pub frees: u64,
-    pub freed_bytes: u64,
+    counts: Counts,
     /// Allocations minus frees.
     pub remaining: i64,
-    pub temporary: u64,
-    pub temporary_bytes: u64,
-    pub leaked: u64,
-    pub leaked_bytes: u64,
-    /// Blocks live at the recording's peak.
-    pub peak: u64,
-    pub peak_bytes: u64,
-    pub reallocs_in_place: u64,
-    pub reallocs_moved: u64,
+}
+
+impl Deref for Totals {
+    type Target = Counts;
+
+    fn deref(&self) -> &Counts {
+        &self.counts
+    }
 }
 
 impl From<Counts> for Totals {
-    fn from(c: Counts) -> Self {
-        Self {
-            allocations: c.allocations,
-            allocated_bytes: c.allocated_bytes,
-            frees: c.frees,
-            freed_bytes: c.freed_bytes,
-            remaining: c.remaining(),
-            temporary: c.temporary,
-            temporary_bytes: c.temporary_bytes,
-            leaked: c.leaked,
-            leaked_bytes: c.leaked_bytes,
-            peak: c.peak,
-            peak_bytes: c.peak_bytes,
-            reallocs_in_place: c.reallocs_in_place,
-            reallocs_moved: c.reallocs_moved,
-        }
+    fn from(counts: Counts) -> Self {
+        Self { remaining: counts.remaining(), counts }
     }
 }
 
 impl AddAssign for Totals {
     /// Sums stay at their highest where a damaged recording drives them beyond.
     fn add_assign(&mut self, other: Self) {
-        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
-        add(&mut self.allocations, other.allocations);
-        add(&mut self.allocated_bytes, other.allocated_bytes);
-        add(&mut self.frees, other.frees);
-        add(&mut self.freed_bytes, other.freed_bytes);
+        self.counts += other.counts;
         self.remaining = self.remaining.saturating_add(other.remaining);
-        add(&mut self.temporary, other.temporary);
-        add(&mut self.temporary_bytes, other.temporary_bytes);
-        add(&mut self.leaked, other.leaked);
-        add(&mut self.leaked_bytes, other.leaked_bytes);
-        add(&mut self.peak, other.peak);
-        add(&mut self.peak_bytes, other.peak_bytes);
-        add(&mut self.reallocs_in_place, other.reallocs_in_place);
-        add(&mut self.reallocs_moved, other.reallocs_moved);
+    }
+}
+
+impl Serialize for Totals {
+    /// A key for each count; what remains follows the frees.
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut object = to.serialize_struct("Totals", Count::ALL.len() + 1)?;
+        for count in Count::ALL {
+            object.serialize_field(count.key, &(count.of)(&self.counts))?;
+            if count.word == Word::FreedBytes {
+                object.serialize_field("remaining", &self.remaining)?;
+            }
+        }
+        object.end()
     }
 }
 
 /// The keys under which reports show what a word means. Where a profile does not tell it, these are left out.
-pub fn keys(word: Word) -> &'static [&'static str] {
-    match word {
-        Word::Allocations => &["allocations", "remaining"],
-        Word::AllocatedBytes => &["allocated_bytes"],
-        Word::Frees => &["frees", "remaining", "foreign_frees"],
-        Word::FreedBytes => &["freed_bytes"],
-        Word::Temporary => &["temporary"],
-        Word::TemporaryBytes => &["temporary_bytes"],
-        Word::Leaked => &["leaked", "reported", "suppressed"],
-        Word::LeakedBytes => &["leaked_bytes", "reported_bytes", "suppressed_bytes"],
-        Word::Peak => &["peak"],
-        Word::PeakBytes => &["peak_bytes", "own_peak_bytes"],
-        Word::Reallocs => &["reallocs_in_place", "reallocs_moved"],
+pub fn keys(word: Word) -> impl Iterator<Item = &'static str> {
+    let more: &[&str] = match word {
+        Word::Allocations => &["remaining"],
+        Word::Frees => &["remaining", "foreign_frees"],
+        Word::Leaked => &["reported", "suppressed"],
+        Word::LeakedBytes => &["reported_bytes", "suppressed_bytes"],
+        Word::PeakBytes => &["own_peak_bytes"],
         Word::Families => &["families"],
         Word::Started => &["started_unix_ms"],
         Word::Times => &["duration_ms", "peak_ms", "own_peak_bytes", "own_peak_ms", "start_ms", "end_ms"],
@@ -197,13 +174,15 @@ pub fn keys(word: Word) -> &'static [&'static str] {
         Word::Processes => &["processes", "pids"],
         Word::Threads => &["threads"],
         Word::ExitStatus => &["exit_status"],
-        Word::Events => &[],
         Word::Patterns => &["insights", "insights_in_all"],
-    }
+        // Its counts alone, or nothing.
+        _ => &[],
+    };
+    Count::ALL.into_iter().filter(move |count| count.word == word).map(|count| count.key).chain(more.iter().copied())
 }
 
 /// How the recording ended, and what it lacks.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Ending {
     /// As a shell shows it; null where the command still ran or it is not known.
     pub exit_status: Option<i32>,

@@ -14,6 +14,7 @@ use crate::testing::Builder;
 
 fn back(bytes: &[u8]) -> Profile {
     let Foreign { profile, .. } = read(bytes, Some(bytes.len() as u64), &mut |_| {}).expect("readable");
+    assert_eq!(profile.check(), Ok(()));
     profile
 }
 

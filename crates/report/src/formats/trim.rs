@@ -1,6 +1,6 @@
 //! Takes the allocating function itself off stacks: those of a recording begin at its caller.
 
-use mallow_profile::{Frame, Profile, StackId, Stacks};
+use mallow_profile::{FAMILIES, Frame, Profile, StackId, Stacks};
 use rustc_hash::FxHashMap;
 
 use crate::names;
@@ -8,18 +8,9 @@ use crate::names;
 /// So many frames may lie between the program and the place where a tool took the stack.
 const INNERMOST: usize = 16;
 
-/// Names of functions that allocate, without what allocators put in front.
-const ALLOCATING: [&str; 17] = [
-    "malloc",
-    "calloc",
-    "realloc",
-    "reallocarray",
+/// Names of functions that allocate besides [`FAMILIES`], without what allocators put in front.
+const OTHERS: [&str; 8] = [
     "reallocf",
-    "aligned_alloc",
-    "memalign",
-    "posix_memalign",
-    "valloc",
-    "pvalloc",
     "mallocx",
     "rallocx",
     "malloc_zone_malloc",
@@ -78,7 +69,7 @@ fn is_allocator(profile: &Profile, frame: &Frame) -> bool {
     let function = frame.lines.last().map(|line| names::short(profile.strings.get(line.function)));
     if let Some(function) = &function {
         let bare = PREFIXES.iter().find_map(|prefix| function.strip_prefix(prefix)).unwrap_or(function);
-        if ALLOCATING.contains(&bare) || ALLOCATING.contains(&function.as_str()) {
+        if [bare, function.as_str()].iter().any(|name| FAMILIES.contains(name) || OTHERS.contains(name)) {
             return true;
         }
         if function.starts_with("operator new") {

@@ -52,16 +52,25 @@ fn recorded(steps: usize) -> (Profile, Vec<u8>) {
 /// A recording that many tests damage.
 static SMALL: LazyLock<Vec<u8>> = LazyLock::new(|| recorded(300).1);
 
+/// Opens a recording, whole or damaged. What can be read keeps what the model promises.
+fn open(bytes: &[u8]) -> Result<(Reader<Cursor<&[u8]>>, Profile), ReadError> {
+    let opened = Reader::new(Cursor::new(bytes), &mut |_| {});
+    if let Ok((_, profile)) = &opened {
+        assert_eq!(profile.check(), Ok(()));
+    }
+    opened
+}
+
 fn read_bytes(bytes: &[u8]) -> Result<Profile, ReadError> {
-    Reader::new(Cursor::new(bytes), &mut |_| {}).map(|(_, profile)| profile)
+    open(bytes).map(|(_, profile)| profile)
 }
 
 fn reader(bytes: &[u8]) -> Result<Reader<Cursor<&[u8]>>, ReadError> {
-    Reader::new(Cursor::new(bytes), &mut |_| {}).map(|(reader, _)| reader)
+    open(bytes).map(|(reader, _)| reader)
 }
 
 fn events(bytes: &[u8]) -> Result<Vec<(Moment, Event)>, ReadError> {
-    let (mut reader, profile) = Reader::new(Cursor::new(bytes), &mut |_| {})?;
+    let (mut reader, profile) = open(bytes)?;
     let mut all = Vec::new();
     reader.visit(&mut Choice::all(&profile), &mut |_| {}, |at, event| all.push((at, event)))?;
     Ok(all)
@@ -348,7 +357,7 @@ fn read_all_ways(bytes: &[u8]) {
     let _ = events(bytes);
     // What can be read can be packed, unless its index is wrong. Of what was cut amid nonsense, half a block may count.
     for (bytes, whole) in [(bytes, true), (&bytes[..bytes.len().saturating_sub(16)], false)] {
-        let Ok((mut reader, profile)) = Reader::new(Cursor::new(bytes), &mut |_| {}) else { continue };
+        let Ok((mut reader, profile)) = open(bytes) else { continue };
         let sources = reader.sources().unwrap_or_default();
         let Ok(packed) = reader.pack(&profile, &mut sources.into_iter(), Vec::new()) else { continue };
         match read_bytes(&packed) {

@@ -195,6 +195,7 @@ fn select(bytes: &[u8], selection: &Selection) -> (Profile, Vec<(Moment, Event)>
         last = now;
     };
     let (profile, mut chosen) = reader.select(profile, selection, &mut progress).unwrap();
+    assert_eq!(profile.check(), Ok(()), "{selection:?}");
     let mut events = Vec::new();
     reader.visit(&mut chosen, &mut |_| {}, |at, event| events.push((at, event))).unwrap();
     (profile, events)

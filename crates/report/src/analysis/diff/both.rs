@@ -7,8 +7,8 @@
 use mallow_profile::{Counts, Frame, FrameId, Line, ModuleId, Profile, StackId, Stacks};
 use rustc_hash::FxHashMap;
 
+use super::likeness::{Comparison, numbers};
 use super::normalise::Rules;
-use super::pairing::{self, Told};
 use super::stacks::{AFTER, BEFORE, Group, Joint, NodeId, Token};
 use super::{Compared, compared};
 use crate::analysis::changes::{Both, Change};
@@ -118,7 +118,7 @@ impl Joint<'_> {
         &self,
         before: &[(StackId, Counts, bool)],
         after: &[(StackId, Counts)],
-        told: Told,
+        told: Comparison,
     ) -> Vec<Option<StackId>> {
         if let ([_], [(only, _)]) = (before, after) {
             return vec![Some(*only)];
@@ -141,7 +141,7 @@ impl Joint<'_> {
         // Numbers count, and unchanged lines a little: as much as a tie needs.
         let alike = |i: usize, j: usize| {
             let ((lines, a), (now, b)) = (&was[i], &is[j]);
-            let near = pairing::numbers(&before[*a].1, &after[*b].1, told);
+            let near = numbers(&before[*a].1, &after[*b].1, told);
             0.05 + near + if lines == now { 0.25 } else { 0.0 }
         };
         let width = is.len() + 1;

@@ -8,6 +8,7 @@ mod assign;
 mod both;
 mod candidates;
 mod items;
+mod likeness;
 mod moved;
 mod normalise;
 mod pairing;
@@ -24,9 +25,10 @@ use rustc_hash::FxHashMap;
 use super::changes::difference;
 use super::numbers::Measure;
 use super::overview::by_stack;
+use likeness::Comparison;
 use moved::Moved;
 pub use normalise::{Rule, Rules, function};
-use pairing::{Pairing, Told, pair};
+use pairing::{Pairing, pair};
 pub use report::{Diff, DiffFrame, DiffList, DiffRow, DiffSide, DiffStack, Mark, Why};
 use rows::{Match, numbers, row, value};
 pub(crate) use stacks::{AFTER, BEFORE};
@@ -110,7 +112,7 @@ struct Compared<'a> {
     joint: Joint<'a>,
     groups: Vec<Group>,
     pairing: Option<Pairing>,
-    told: Told,
+    told: Comparison,
 }
 
 fn compared<'a>(before: &'a Profile, after: &'a Profile, by: Measure, rules: Rules) -> Compared<'a> {
@@ -119,7 +121,7 @@ fn compared<'a>(before: &'a Profile, after: &'a Profile, by: Measure, rules: Rul
     groups.retain(|group| [BEFORE, AFTER].iter().any(|&side| value(group, side, by) > 0));
     groups.sort_unstable_by(|a, b| joint.compare(a.node, b.node));
     let told = |word: Word| before.tells(word) && after.tells(word);
-    let told = Told {
+    let told = Comparison {
         allocations: told(Word::Allocations),
         bytes: told(Word::AllocatedBytes),
         leaked: !told(Word::AllocatedBytes) && told(Word::LeakedBytes),

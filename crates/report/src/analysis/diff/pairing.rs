@@ -12,13 +12,13 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use mallow_profile::Counts;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::align::{Costs, Op};
 use super::assign::{Edge, assign};
 use super::candidates::{Effort, Entry, Index, MANY};
 use super::items::{Item, Learnt, Weights, items};
+use super::likeness::{Comparison, NUMBERS, numbers};
 use super::normalise::{Rule, Rules};
 use super::report::Why;
 use super::rows::Match;
@@ -29,8 +29,6 @@ use super::stacks::{AFTER, BEFORE, Group, Joint, Token};
 pub(super) const LEAST: f32 = 0.6;
 /// However equal the numbers: stacks that are less alike are no pair.
 pub(super) const LEAST_ALIKE: f32 = 0.45;
-/// What the numbers count, beside the functions.
-pub(super) const NUMBERS: f32 = 0.25;
 /// A pair with a rival that is as good is less sure.
 const RIVAL: f32 = 0.1;
 /// A pair above this is not searched on for.
@@ -72,14 +70,6 @@ impl Pairing {
     }
 }
 
-/// What is compared of numbers: those that both profiles tell.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Told {
-    pub allocations: bool,
-    pub bytes: bool,
-    pub leaked: bool,
-}
-
 /// One side's stacks, and the same as the other side would call them.
 struct SideItems {
     items: Vec<Item>,
@@ -97,7 +87,7 @@ impl SideItems {
 }
 
 /// Pairs what only one side has. `matches` of the result are those alone.
-pub(super) fn pair(joint: &Joint, groups: &[Group], rules: Rules, told: Told) -> Pairing {
+pub(super) fn pair(joint: &Joint, groups: &[Group], rules: Rules, told: Comparison) -> Pairing {
     let weights = Weights::of(joint, groups);
     let mut learnt = Learnt::default();
     let inlining = rules.has(Rule::Inlining);
@@ -147,7 +137,7 @@ struct Search {
 fn edges(
     sides: &[SideItems; 2],
     costs: &Costs<'_>,
-    told: Told,
+    told: Comparison,
     Search { sample, learning, work }: Search,
 ) -> (Vec<Edge>, Vec<Edge>) {
     let entry = |side: usize, at: usize| {
@@ -223,29 +213,11 @@ pub(super) fn alike(before: &Item, after: &Item, costs: &Costs<'_>) -> Option<f3
     Some(if all > 0.0 { (1.0 - cost / all).max(0.0) } else { 0.0 })
 }
 
-fn edge(sides: &[SideItems; 2], before: usize, after: usize, costs: &Costs<'_>, told: Told) -> Option<Edge> {
+fn edge(sides: &[SideItems; 2], before: usize, after: usize, costs: &Costs<'_>, told: Comparison) -> Option<Edge> {
     let (was, is) = (&sides[BEFORE].items[before], &sides[AFTER].items[after]);
     let alike = alike(was, is, costs).filter(|alike| *alike >= LEAST_ALIKE)?;
     let score = alike * (1.0 - NUMBERS) + NUMBERS * numbers(&was.counts, &is.counts, told);
     Some(Edge { before, after, alike, score })
-}
-
-/// How near numbers are, from 0 to 1. Small ones are equal by chance.
-pub(super) fn numbers(was: &Counts, is: &Counts, told: Told) -> f32 {
-    let near = |a: u64, b: u64| a.min(b) as f64 / a.max(b).max(1) as f64;
-    let all = [
-        (told.allocations, near(was.allocations, is.allocations)),
-        (told.bytes, near(was.allocated_bytes, is.allocated_bytes)),
-        (told.leaked, near(was.leaked_bytes, is.leaked_bytes)),
-    ];
-    // What neither has tells nothing.
-    let mut known: Vec<f64> = all.iter().filter(|(told, near)| *told && *near > 0.0).map(|(_, near)| *near).collect();
-    if told.allocations && !known.is_empty() {
-        let larger = was.allocations.max(is.allocations) as f64;
-        let sure = (larger + 1.0) / (larger + 4.0);
-        known.iter_mut().for_each(|near| *near *= sure);
-    }
-    if known.is_empty() { 0.0 } else { (known.iter().sum::<f64>() / known.len() as f64) as f32 }
 }
 
 fn chosen(edges: &[Edge], sides: &[SideItems; 2]) -> Vec<usize> {
@@ -325,7 +297,7 @@ fn learn(sides: &[SideItems; 2], pairs: &[Edge], costs: &Costs<'_>) -> Learnt {
 }
 
 /// Why two stacks are one, in the order of their functions.
-fn why(sides: &[SideItems; 2], pair: &Edge, costs: &Costs<'_>, told: Told) -> Vec<Why> {
+fn why(sides: &[SideItems; 2], pair: &Edge, costs: &Costs<'_>, told: Comparison) -> Vec<Why> {
     let (was, is) = (&sides[BEFORE].items[pair.before], &sides[AFTER].items[pair.after]);
     let (mut before, mut after) = (was.tokens.iter(), is.tokens.iter());
     let mut whys = Vec::new();
@@ -388,7 +360,7 @@ mod tests {
         let weights = Weights::of(&joint, &groups);
         let sides = [BEFORE, AFTER].map(|side| SideItems::of(&joint, &groups, &weights, side));
         let learnt = Learnt::default();
-        let told = Told { allocations: true, bytes: true, leaked: false };
+        let told = Comparison { allocations: true, bytes: true, leaked: false };
         let searched = |work: u64| {
             let costs = Costs::new(&joint, &weights, &learnt, true);
             let search = Search { sample: usize::MAX, learning: false, work };

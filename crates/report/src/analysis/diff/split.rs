@@ -7,7 +7,7 @@ use mallow_profile::Counts;
 
 use super::assign::Edge;
 use super::items::Item;
-use super::pairing::{NUMBERS, Told};
+use super::likeness::{Comparison, NUMBERS};
 use super::report::Why;
 use super::rows::Match;
 use super::stacks::{AFTER, BEFORE};
@@ -28,7 +28,7 @@ pub(super) fn matches(
     pairs: &[(Edge, f32)],
     rests: &[Edge],
     all: &[Edge],
-    told: Told,
+    told: Comparison,
     why: impl Fn(&Edge) -> Vec<Why>,
 ) -> Vec<Match> {
     let mut free = [BEFORE, AFTER].map(|side| items[side].iter().map(|item| !item.rest).collect::<Vec<bool>>());
@@ -128,7 +128,14 @@ fn minus(a: &Counts, b: &Counts) -> Option<Counts> {
 }
 
 /// Those of the stacks, the most alike first, that together have what is left over.
-fn parts(left: &Counts, edges: &[Edge], others: &[Item], side: usize, told: Told, least: usize) -> Option<Vec<Edge>> {
+fn parts(
+    left: &Counts,
+    edges: &[Edge],
+    others: &[Item],
+    side: usize,
+    told: Comparison,
+    least: usize,
+) -> Option<Vec<Edge>> {
     let measure = |counts: &Counts| if told.allocations { counts.allocations } else { counts.allocated_bytes };
     let whole = measure(left);
     if whole < ENOUGH {

@@ -6,6 +6,7 @@
 
 mod containers;
 mod growth;
+mod insight;
 mod lifetimes;
 mod outside;
 mod popular;
@@ -13,189 +14,14 @@ mod search;
 mod ways;
 mod worth;
 
-use mallow_profile::{Profile, StackId, Word};
-use serde::Serialize;
+use mallow_profile::{Profile, Word};
 
-use super::functions::{Frame, FunctionId, Functions, Stack, Step};
+use super::functions::Functions;
 use containers::Containers;
+use insight::Finding;
+pub use insight::{Evidence, Insight, Insights, Outside, OutsideModule, Savings};
 use ways::Ways;
 use worth::Whole;
-
-/// The insights of a recording.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Insights {
-    /// How many there are, shown here or not.
-    pub insights_in_all: u64,
-    /// Those that would save most first.
-    pub insights: Vec<Insight>,
-}
-
-/// One habit in one place.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Insight {
-    /// What the program does, in numbers.
-    #[serde(flatten)]
-    pub evidence: Evidence,
-    /// What could be done about it.
-    pub remedy: String,
-    /// What that would save at the most.
-    pub saves: Savings,
-    /// The larger one of two shares, 0 to 1: of the program's cost of allocating, estimated; of the bytes live at its peak.
-    pub share: f64,
-    /// The function that does it.
-    #[serde(flatten)]
-    pub frame: Frame,
-    /// What it called to get its memory, where that is more than an allocating function.
-    pub through: Option<String>,
-    /// How many sites do it, and the stack of the one with the most allocations.
-    pub sites: u64,
-    /// See `sites`.
-    pub largest_site: Stack,
-}
-
-/// What a program does. In JSON, the name is the `kind`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "kind", content = "evidence", rename_all = "snake_case")]
-pub enum Evidence {
-    /// Buffers grow step by step, by realloc or by an allocation, a copy and a free.
-    GrownBuffer {
-        /// How many grew.
-        grown_buffers: u64,
-        /// Their steps in all.
-        growth_steps: u64,
-        /// What the steps copied. At the most: the C library may move the pages of large blocks instead.
-        copied_bytes: u64,
-        /// Sizes that were asked for.
-        smallest_bytes: u64,
-        /// See `smallest_bytes`.
-        largest_bytes: u64,
-        /// Each step is a good part of the buffer.
-        doubling: bool,
-        /// What kind of container they are.
-        container: Option<&'static str>,
-    },
-    /// A container grows from small to large again and again, the last one being gone by then.
-    RebuiltContainer {
-        /// How often.
-        times: u64,
-        /// Steps in all.
-        growth_steps: u64,
-        /// What the steps copied.
-        copied_bytes: u64,
-        /// The largest size.
-        largest_bytes: u64,
-        /// What kind of container it is.
-        container: Option<&'static str>,
-    },
-    /// Blocks that are freed before the next one is allocated at their site.
-    TemporaryBlock {
-        /// Allocations.
-        allocations: u64,
-        /// Those that were freed before the next one there, or the thread's next one anywhere.
-        freed_before_next: u64,
-        /// Sizes that were asked for.
-        smallest_bytes: u64,
-        /// See `smallest_bytes`.
-        largest_bytes: u64,
-        /// Requested bytes of all.
-        allocated_bytes: u64,
-        /// What kind of container they are for.
-        container: Option<&'static str>,
-    },
-    /// Small blocks, allocated one by one, that are freed together.
-    OneLifetime {
-        /// Allocations.
-        allocations: u64,
-        /// Their requested bytes.
-        allocated_bytes: u64,
-        /// Frees in runs, in which nothing else was allocated.
-        freed_in_runs: u64,
-        /// How many runs; where sites share one, it counts for each.
-        runs: u64,
-        /// What headers and padding of those live at the peak take, in the C library's allocator.
-        overhead_bytes: u64,
-        /// Calls in the source that do it; the one shown is the largest.
-        places: u64,
-    },
-    /// Blocks that another thread frees than allocated them.
-    FreedByOthers {
-        /// Allocations.
-        allocations: u64,
-        /// Those that another thread freed.
-        freed_by_others: u64,
-        /// Calls in the source that do it; the one shown is the largest.
-        places: u64,
-    },
-    /// Large blocks that had just grown when they were complete, and were then kept.
-    KeptSlack {
-        /// How many.
-        kept: u64,
-        /// Their requested bytes.
-        kept_bytes: u64,
-        /// What they had grown by in their last step.
-        kept_slack: u64,
-    },
-    /// Allocations before `main` begins.
-    BeforeMain(Outside),
-    /// Allocations when `main` is over, or `exit` was called.
-    AfterMain(Outside),
-    /// A container of the language's library that stands for a good part of all allocations.
-    PopularContainer {
-        /// Which.
-        container: &'static str,
-        /// Allocations for it in this function.
-        allocations: u64,
-        /// Their requested bytes.
-        allocated_bytes: u64,
-    },
-}
-
-/// What is allocated outside of `main`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Outside {
-    /// How much.
-    pub allocations: u64,
-    /// Requested bytes.
-    pub allocated_bytes: u64,
-    /// How many functions do it: initialisers, destructors or handlers.
-    pub functions: u64,
-    /// The files that they are in, the one with the most allocations first.
-    pub modules: Vec<OutsideModule>,
-}
-
-/// A file whose functions allocate outside of `main`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct OutsideModule {
-    /// Its path.
-    pub module: String,
-    /// How much.
-    pub allocations: u64,
-}
-
-/// What a remedy would save.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Savings {
-    /// Allocations, each with its free.
-    pub allocations: u64,
-    /// Bytes that are copied from an old block to a new one.
-    pub copied_bytes: u64,
-    /// Frees by other threads.
-    pub freed_by_others: u64,
-    /// Bytes at the peak.
-    pub peak_bytes: u64,
-}
-
-/// An insight before it is put into words.
-struct Finding {
-    evidence: Evidence,
-    remedy: String,
-    saves: Savings,
-    /// Where. The stack has this step.
-    step: Step,
-    through: Option<FunctionId>,
-    sites: u64,
-    largest: StackId,
-}
 
 /// All insights, at most `limit` of them in full. None where the profile does not tell patterns.
 pub fn insights(profile: &Profile, limit: usize) -> Insights {

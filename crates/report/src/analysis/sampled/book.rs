@@ -6,7 +6,6 @@ use mallow_profile::{Lost, ProcessId, Release, Sample, SampleEvent, SampleKey, S
 use rustc_hash::FxHashMap;
 
 use super::estimate::{Estimate, Sum};
-use super::feeding::began;
 use super::growth::{Asked, Growth, Lives, Said, Verdict, WARM_UP_NS};
 use super::history::History;
 use super::lives::{CLOCKS, Clock, Traffic};
@@ -105,6 +104,14 @@ pub struct Peak {
     pub live_bytes: u64,
     /// The samples.
     pub live: Vec<(SampleKey, Sample)>,
+}
+
+/// When what the event tells of began.
+fn began(event: &SampleEvent) -> Option<u64> {
+    match event {
+        SampleEvent::Allocated { sample, .. } => Some(sample.at_ns),
+        _ => None,
+    }
 }
 
 impl Book {

@@ -13,14 +13,6 @@ const SITES: usize = 16 << 10;
 /// Whose the sums of processes are that ended.
 const FORMER: ProcessId = ProcessId(u32::MAX);
 
-/// When what the event tells of began.
-pub fn began(event: &SampleEvent) -> Option<u64> {
-    match event {
-        SampleEvent::Allocated { sample, .. } => Some(sample.at_ns),
-        _ => None,
-    }
-}
-
 impl Book {
     pub(super) fn apply(&mut self, event: &SampleEvent, clocks: &[Clock; CLOCKS]) {
         match *event {

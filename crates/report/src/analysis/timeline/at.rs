@@ -10,8 +10,7 @@ use super::super::functions::{Frame, Functions, Stack};
 use super::super::numbers::{Ending, Least, LeftOut, Measure};
 use super::super::overview::{Place, places};
 use super::change::{Change, changes};
-use super::levels::Levels;
-use super::sites_by_process;
+use super::levels::{Levels, sites_by_process};
 
 /// What was live at a moment, by place.
 #[derive(Clone, Debug, Serialize)]

@@ -4,6 +4,9 @@
 //! level whose copy is older than the current generation has not changed since, so it still is what it was then, and its
 //! next change copies it first. Each change costs the same, however many levels there are.
 
+use mallow_profile::Profile;
+use rustc_hash::FxHashMap;
+
 /// See the module's text. Levels are named by their index. Beside each level there is a number that goes along with it.
 #[derive(Debug)]
 pub(super) struct Levels {
@@ -85,6 +88,15 @@ impl Levels {
         let (generation, copy) = self.copies[level];
         if generation == self.generation { copy } else { self.now[level] }
     }
+}
+
+/// Indices of the sites of each process.
+pub(super) fn sites_by_process(profile: &Profile) -> FxHashMap<u32, Vec<u32>> {
+    let mut sites: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
+    for (index, site) in profile.sites.iter().enumerate() {
+        sites.entry(site.process.0).or_default().push(index as u32);
+    }
+    sites
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use serde::Serialize;
 pub use at::{HeapAt, HeapAtBuilder, HeapMoment, Live, LivePlace, LiveSite};
 use change::{Change, changes};
 use cut::{Cut, Window};
-use levels::Levels;
+use levels::{Levels, sites_by_process};
 
 use super::functions::{FunctionId, Functions};
 use super::numbers::{Ending, Least};
@@ -403,14 +403,6 @@ impl<'a> TimelineBuilder<'a> {
         let others = self.values.iter().enumerate().map(rest).collect();
         (bands, others, bands_in_all)
     }
-}
-
-fn sites_by_process(profile: &Profile) -> FxHashMap<u32, Vec<u32>> {
-    let mut sites: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
-    for (index, site) in profile.sites.iter().enumerate() {
-        sites.entry(site.process.0).or_default().push(index as u32);
-    }
-    sites
 }
 
 /// The level of each site, and the function of each level but the last one, which is that of all other functions.

@@ -4,9 +4,10 @@ use mallow_profile::{Process, ProcessId, StackId, Stacks};
 use prost::Message;
 use rustc_hash::FxHashMap;
 
+use super::fields::{Fields, damaged};
 use super::kinds::label;
 use super::messages::Label;
-use super::read::{Fields, Tables, damaged};
+use super::tables::Tables;
 use crate::formats::FormatError;
 use crate::formats::builder::Builder;
 

@@ -1,9 +1,11 @@
 //! pprof's protocol buffers, plain or gzipped.
 
+mod fields;
 mod kinds;
 mod labels;
 mod messages;
 mod read;
+mod tables;
 mod write;
 
 pub use read::{looks_like, read};

@@ -3,15 +3,16 @@
 
 use mallow_profile::{Counts, Frame, FrameId, Line, ModuleId, ProcessId, Stacks, StringId, Word, Words};
 use prost::Message;
-use prost::encoding::{WireType, decode_key, decode_varint};
 use rustc_hash::FxHashMap;
 
-use super::kinds::{self, CALLS, COMMAND, Kind};
+use super::fields::{Field, Fields, Value, damaged, unusable};
+use super::kinds::{CALLS, Kind};
 use super::labels::Labels;
-use super::messages::{self, Function, Location, Mapping, ValueType, Values, field};
+use super::messages::{self, Function, Location, Mapping, Values, field};
+use super::tables::Tables;
 use crate::formats::builder::Builder;
-use crate::formats::input::{Input, name};
-use crate::formats::{Addresses, At, Foreign, Format, FormatError};
+use crate::formats::input::Input;
+use crate::formats::{Addresses, Foreign, Format, FormatError};
 
 /// Does this begin as a profile does? Its fields have the numbers and types of one, and what is a message in them is that
 /// message: text may look like fields for some bytes.
@@ -129,119 +130,6 @@ fn count(values: &[i64], kinds: &[Option<&'static Kind>]) -> Result<Counts, Form
     Ok(counts)
 }
 
-fn unusable(what: impl Into<String>) -> FormatError {
-    FormatError::Unusable { format: Format::Pprof, what: what.into() }
-}
-
-pub fn damaged(all: &[u8], at: &[u8], what: &str) -> FormatError {
-    let offset = at.as_ptr() as usize - all.as_ptr() as usize;
-    FormatError::Damaged { format: Format::Pprof, at: At::Byte(offset as u64), what: what.to_owned() }
-}
-
-/// What the first pass found.
-pub struct Tables<'a> {
-    pub all: &'a [u8],
-    strings: Vec<&'a [u8]>,
-    functions: FxHashMap<u64, (i64, i64)>,
-    mappings: Vec<Mapping>,
-    sample_types: Vec<ValueType>,
-    period_type: ValueType,
-    period: i64,
-    time_nanos: i64,
-    duration_nanos: i64,
-    comments: Vec<i64>,
-}
-
-impl<'a> Tables<'a> {
-    fn read(all: &'a [u8]) -> Result<Self, FormatError> {
-        let mut it = Self {
-            all,
-            strings: Vec::new(),
-            functions: FxHashMap::default(),
-            mappings: Vec::new(),
-            sample_types: Vec::new(),
-            period_type: ValueType::default(),
-            period: 0,
-            time_nanos: 0,
-            duration_nanos: 0,
-            comments: Vec::new(),
-        };
-        for field in Fields::of(all) {
-            let Field { number, value } = field?;
-            match number {
-                field::STRING_TABLE => it.strings.push(value.bytes()?),
-                field::SAMPLE_TYPE => it.sample_types.push(it.message(value)?),
-                field::MAPPING => it.mappings.push(it.message(value)?),
-                field::FUNCTION => {
-                    let function: Function = it.message(value)?;
-                    let name = if function.name != 0 { function.name } else { function.system_name };
-                    it.functions.insert(function.id, (name, function.filename));
-                }
-                field::PERIOD_TYPE => it.period_type = it.message(value)?,
-                field::PERIOD => it.period = value.number()? as i64,
-                field::TIME_NANOS => it.time_nanos = value.number()? as i64,
-                field::DURATION_NANOS => it.duration_nanos = value.number()? as i64,
-                field::COMMENT => it.comments.extend(value.number().ok().map(|index| index as i64)),
-                _ => {}
-            }
-        }
-        Ok(it)
-    }
-
-    fn message<M: Message + Default>(&self, value: Value<'a>) -> Result<M, FormatError> {
-        let bytes = value.bytes()?;
-        M::decode(bytes).map_err(|error| damaged(self.all, bytes, &error.to_string()))
-    }
-
-    /// The command, where a comment tells it.
-    fn command(&self) -> Option<String> {
-        self.comments.iter().find_map(|&index| Some(self.text(index).strip_prefix(COMMAND)?.to_owned()))
-    }
-
-    pub fn text(&self, index: i64) -> std::borrow::Cow<'a, str> {
-        name(usize::try_from(index).ok().and_then(|index| self.strings.get(index)).copied().unwrap_or_default())
-    }
-
-    /// For each value of a sample, what it means.
-    fn kinds(&self) -> Result<Vec<Option<&'static Kind>>, FormatError> {
-        let mut seen: Vec<&Kind> = Vec::new();
-        let all: Vec<_> = self
-            .sample_types
-            .iter()
-            .map(|t| {
-                // A second one of the same would count everything twice.
-                let kind = kinds::of(&self.text(t.r#type), &self.text(t.unit))?;
-                if seen.iter().any(|known| std::ptr::eq(*known, kind)) {
-                    return None;
-                }
-                seen.push(kind);
-                Some(kind)
-            })
-            .collect();
-        if all.iter().all(Option::is_none) {
-            let held = match self.other_kinds() {
-                none if none.is_empty() => "no numbers at all".to_owned(),
-                some => some.join(", "),
-            };
-            return Err(unusable(format!(
-                "holds {held}, no allocations: give one of the heap (alloc_objects, inuse_space, …)"
-            )));
-        }
-        Ok(all)
-    }
-
-    fn other_kinds(&self) -> Vec<String> {
-        let types = self.sample_types.iter().map(|t| (self.text(t.r#type), self.text(t.unit)));
-        let others = types.filter(|(name, unit)| kinds::of(name, unit).is_none());
-        others.map(|(name, unit)| format!("{name}/{unit}")).take(8).collect()
-    }
-
-    fn sampled_bytes(&self) -> Option<u64> {
-        let of_bytes = self.text(self.period_type.unit) == "bytes";
-        u64::try_from(self.period).ok().filter(|&period| of_bytes && period > 1)
-    }
-}
-
 /// Frames, by the ids of locations.
 struct Locations<'t, 'a> {
     tables: &'t Tables<'a>,
@@ -337,110 +225,5 @@ fn unhex(text: &str) -> Vec<u8> {
             digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect()
         }
         _ => Vec::new(),
-    }
-}
-
-/// The fields of a message, in their order.
-pub struct Fields<'a> {
-    all: &'a [u8],
-    at: usize,
-}
-
-pub struct Field<'a> {
-    pub number: u32,
-    pub value: Value<'a>,
-}
-
-#[derive(Clone, Copy)]
-pub enum Value<'a> {
-    Number(u64),
-    Bytes(&'a [u8]),
-}
-
-impl<'a> Value<'a> {
-    pub fn bytes(self) -> Result<&'a [u8], FormatError> {
-        match self {
-            Self::Bytes(bytes) => Ok(bytes),
-            Self::Number(_) => Err(misplaced()),
-        }
-    }
-
-    fn number(self) -> Result<u64, FormatError> {
-        match self {
-            Self::Number(number) => Ok(number),
-            Self::Bytes(_) => Err(misplaced()),
-        }
-    }
-
-    /// Where its bytes are, for messages.
-    fn start(self) -> &'a [u8] {
-        match self {
-            Self::Bytes(bytes) => bytes,
-            Self::Number(_) => &[],
-        }
-    }
-}
-
-fn misplaced() -> FormatError {
-    let what = "a field has another type than profiles have".to_owned();
-    FormatError::Damaged { format: Format::Pprof, at: At::Somewhere, what }
-}
-
-impl<'a> Fields<'a> {
-    /// Of these bytes.
-    pub fn of(all: &'a [u8]) -> Self {
-        Self { all, at: 0 }
-    }
-
-    /// After an error: true where a field is longer than what is there.
-    fn reaches_past_end(&self) -> bool {
-        let mut rest = &self.all[self.at..];
-        let Ok((_, wire)) = decode_key(&mut rest) else { return rest.len() < 10 };
-        match (wire, decode_varint(&mut rest)) {
-            (WireType::LengthDelimited, Ok(length)) => length > rest.len() as u64,
-            (_, Err(_)) => rest.len() < 10,
-            _ => false,
-        }
-    }
-}
-
-impl<'a> Iterator for Fields<'a> {
-    type Item = Result<Field<'a>, FormatError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let mut rest = &self.all[self.at..];
-        if rest.is_empty() {
-            return None;
-        }
-        let at = self.at as u64;
-        let damaged = |what: &str| {
-            Some(Err(FormatError::Damaged { format: Format::Pprof, at: At::Byte(at), what: what.to_owned() }))
-        };
-        let Ok((number, wire)) = decode_key(&mut rest) else { return damaged("this is no field") };
-        let value = match wire {
-            WireType::Varint => match decode_varint(&mut rest) {
-                Ok(number) => Value::Number(number),
-                Err(_) => return damaged("this is no number"),
-            },
-            WireType::LengthDelimited => match decode_varint(&mut rest).ok().and_then(|n| usize::try_from(n).ok()) {
-                Some(length) if length <= rest.len() => {
-                    let (bytes, after) = rest.split_at(length);
-                    rest = after;
-                    Value::Bytes(bytes)
-                }
-                _ => return damaged("a field ends after the end of the file"),
-            },
-            WireType::SixtyFourBit | WireType::ThirtyTwoBit => {
-                let width = if wire == WireType::SixtyFourBit { 8 } else { 4 };
-                if rest.len() < width {
-                    return damaged("a field ends after the end of the file");
-                }
-                rest = &rest[width..];
-                Value::Number(0)
-            }
-            WireType::StartGroup | WireType::EndGroup => return damaged("profiles have no groups"),
-        };
-        self.at = self.all.len() - rest.len();
-        Some(Ok(Field { number, value }))
     }
 }

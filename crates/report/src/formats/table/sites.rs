@@ -1,8 +1,9 @@
 //! The table of sites.
 
 use std::io;
+use std::sync::LazyLock;
 
-use mallow_profile::{Counts, Profile, Site, Stacks, Word};
+use mallow_profile::{Count, Profile, Site, Stacks, Word};
 
 use super::{Cell, Column, Kind, Rows};
 use crate::analysis::Functions;
@@ -13,68 +14,41 @@ const fn column(name: &'static str, kind: Kind) -> Column {
 }
 
 /// The columns, in their order. `docs/guide/tables.md` says what they hold.
-pub const COLUMNS: [Column; 25] = [
-    column("site", Kind::Number),
-    column("pid", Kind::Number),
-    column("process", Kind::Text),
-    column("function", Kind::Text),
-    column("file", Kind::Text),
-    column("line", Kind::Number),
-    column("module", Kind::Text),
-    column("allocations", Kind::Number),
-    column("allocated_bytes", Kind::Number),
-    column("frees", Kind::Number),
-    column("freed_bytes", Kind::Number),
-    column("temporary", Kind::Number),
-    column("temporary_bytes", Kind::Number),
-    column("peak", Kind::Number),
-    column("peak_bytes", Kind::Number),
-    column("leaked", Kind::Number),
-    column("leaked_bytes", Kind::Number),
-    column("reallocs_in_place", Kind::Number),
-    column("reallocs_moved", Kind::Number),
-    column("leaked_oldest_ms", Kind::Number),
-    column("leaked_youngest_ms", Kind::Number),
-    column("stack", Kind::Texts),
-    column("places", Kind::Texts),
-    column("modules", Kind::Texts),
-    column("cut", Kind::Truth),
-];
+pub static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
+    let before = [
+        column("site", Kind::Number),
+        column("pid", Kind::Number),
+        column("process", Kind::Text),
+        column("function", Kind::Text),
+        column("file", Kind::Text),
+        column("line", Kind::Number),
+        column("module", Kind::Text),
+    ];
+    let after = [
+        column("leaked_oldest_ms", Kind::Number),
+        column("leaked_youngest_ms", Kind::Number),
+        column("stack", Kind::Texts),
+        column("places", Kind::Texts),
+        column("modules", Kind::Texts),
+        column("cut", Kind::Truth),
+    ];
+    before.into_iter().chain(COUNTS.iter().map(|count| column(count.key, Kind::Number))).chain(after).collect()
+});
 
 /// What the table tells.
-pub const TELLS: [Word; 13] = [
-    Word::Allocations,
-    Word::AllocatedBytes,
-    Word::Frees,
-    Word::FreedBytes,
-    Word::Temporary,
-    Word::TemporaryBytes,
-    Word::Leaked,
-    Word::LeakedBytes,
-    Word::Peak,
-    Word::PeakBytes,
-    Word::Reallocs,
-    Word::Ages,
-    Word::Processes,
-];
+pub fn tells() -> Vec<Word> {
+    Word::COUNTS.into_iter().chain([Word::Ages, Word::Processes]).collect()
+}
 
-/// Numbers of a site, in the order of their columns.
-type Number = (Word, fn(&Counts) -> u64);
-
-const NUMBERS: [Number; 12] = [
-    (Word::Allocations, |c| c.allocations),
-    (Word::AllocatedBytes, |c| c.allocated_bytes),
-    (Word::Frees, |c| c.frees),
-    (Word::FreedBytes, |c| c.freed_bytes),
-    (Word::Temporary, |c| c.temporary),
-    (Word::TemporaryBytes, |c| c.temporary_bytes),
-    (Word::Peak, |c| c.peak),
-    (Word::PeakBytes, |c| c.peak_bytes),
-    (Word::Leaked, |c| c.leaked),
-    (Word::LeakedBytes, |c| c.leaked_bytes),
-    (Word::Reallocs, |c| c.reallocs_in_place),
-    (Word::Reallocs, |c| c.reallocs_moved),
-];
+/// The counts of a site, in the order of their columns: the peak stands before the leaks.
+static COUNTS: LazyLock<Vec<Count>> = LazyLock::new(|| {
+    let mut counts = Count::ALL.to_vec();
+    let is = |words: [Word; 2]| move |count: &Count| words.contains(&count.word);
+    let peak: Vec<Count> = counts.extract_if(.., |count| is([Word::Peak, Word::PeakBytes])(count)).collect();
+    let leaks = counts.iter().position(is([Word::Leaked, Word::LeakedBytes])).unwrap_or(counts.len());
+    counts.splice(leaks..leaks, peak);
+    counts
+});
 
 /// Writes a row for each site.
 pub fn write_sites(profile: &Profile, mut rows: impl Rows) -> io::Result<()> {
@@ -99,7 +73,7 @@ fn row(profile: &Profile, named: &Functions, index: usize, site: &Site) -> Vec<C
         None => (None, None, None, None),
     };
     cells.extend([function.into(), file.into(), line.map(u64::from).into(), module.into()]);
-    cells.extend(NUMBERS.iter().map(|(word, number)| told(*word, number(&site.counts))));
+    cells.extend(COUNTS.iter().map(|count| told(count.word, (count.of)(&site.counts))));
     let age = |ms| if site.counts.leaked > 0 { told(Word::Ages, ms) } else { Cell::Empty };
     cells.extend([age(site.leaked_oldest_ms), age(site.leaked_youngest_ms)]);
     let (mut names, mut places, mut modules) = (Vec::new(), Vec::new(), Vec::new());

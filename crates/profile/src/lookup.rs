@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::ModuleId;
+use crate::code::ModuleId;
 
 /// The best that a module has to offer.
 #[derive(Clone, Debug, PartialEq, Eq)]

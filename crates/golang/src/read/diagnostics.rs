@@ -1,0 +1,82 @@
+//! What the compiler says of a package, and what of it was not understood.
+
+use serde::Serialize;
+
+use crate::model::{Diagnostic, Position, Step};
+
+/// What is kept of lines that are not known, to be shown.
+const EXAMPLES: usize = 5;
+
+/// What the compiler says of a package.
+#[derive(Debug, Default)]
+pub struct Diagnostics {
+    /// Each allocation once, and what is not in the heap.
+    pub list: Vec<Diagnostic>,
+    /// Where parameters go to.
+    pub leaks: Vec<Leak>,
+    /// Calls whose bodies are inside of their callers.
+    pub inlined: Vec<InlinedCall>,
+    /// Lines that are not known.
+    pub passed_over: u64,
+    /// A few of them.
+    pub examples: Vec<String>,
+}
+
+/// A parameter that outlives its call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Leak {
+    /// Import path of the package.
+    pub package: String,
+    /// The function that has it, as the compiler names it.
+    pub function: Option<String>,
+    /// The parameter's name.
+    pub parameter: String,
+    /// `{heap}`, a result's name, or `{storage for …}`.
+    pub to: String,
+    /// 0: itself; 1: what it refers to; and so on.
+    pub derefs: u32,
+    /// The parameter's own.
+    pub position: Position,
+    /// How it gets there.
+    pub flow: Vec<Step>,
+}
+
+/// A call whose body is inside of its caller.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct InlinedCall {
+    /// The outermost one: code that is inlined twice is at the outer call.
+    pub position: Position,
+    /// The function, as the compiler names it.
+    pub callee: String,
+}
+
+/// JSON that cannot be read.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the compiler's JSON makes no sense at line {line}: {what}")]
+pub struct ReadError {
+    line: usize,
+    what: String,
+}
+
+impl ReadError {
+    pub(super) fn new(line: usize, what: &(impl ToString + ?Sized)) -> Self {
+        Self { line, what: what.to_string() }
+    }
+}
+
+/// Lines that are not known.
+#[derive(Default)]
+pub(super) struct UnknownLines {
+    pub passed_over: u64,
+    pub examples: Vec<String>,
+}
+
+impl UnknownLines {
+    pub fn pass_over(&mut self, line: &str) {
+        const LONGEST: usize = 200;
+        self.passed_over += 1;
+        if self.examples.len() < EXAMPLES {
+            self.examples.push(line.chars().take(LONGEST).collect());
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The one list of what is counted. A count that is added here is in [`crate::Counts`], in [`crate::Word`], in every JSON
+//! object and table of reports, in sums and in merged profiles. The recording has a column for each (`docs/FORMAT.md`), the
+//! ledger counts them, and `docs/DEFINITIONS.md` defines each word.
+
+/// Calls a macro with the words, their names as people read them, and under each word the counts that it tells.
+macro_rules! count_table {
+    ($define:ident) => {
+        $define! {
+            Allocations "allocations" {
+                /// Successful calls of the allocating functions.
+                allocations,
+            }
+            AllocatedBytes "allocated bytes" {
+                /// Requested bytes of all allocations.
+                allocated_bytes,
+            }
+            Frees "frees" {
+                /// Frees of blocks allocated here.
+                frees,
+            }
+            FreedBytes "freed bytes" {
+                /// Requested bytes of the blocks freed.
+                freed_bytes,
+            }
+            Temporary "temporary allocations" {
+                /// Allocations freed before their own thread allocated again.
+                temporary,
+            }
+            TemporaryBytes "temporary bytes" {
+                /// Their requested bytes.
+                temporary_bytes,
+            }
+            Leaked "leaked blocks" {
+                /// Blocks live when their process, or the recording, ended.
+                leaked,
+            }
+            LeakedBytes "leaked bytes" {
+                /// Their requested bytes.
+                leaked_bytes,
+            }
+            Peak "blocks live at the peak" {
+                /// Blocks live at the recording's peak.
+                peak,
+            }
+            PeakBytes "bytes live at the peak" {
+                /// Their requested bytes.
+                peak_bytes,
+            }
+            Reallocs "reallocs" {
+                /// Successful reallocs of non-NULL that kept the address. They are allocations too.
+                reallocs_in_place,
+                /// Successful reallocs of non-NULL that moved the block. They are allocations too.
+                reallocs_moved,
+            }
+        }
+    };
+}

@@ -1,0 +1,65 @@
+//! Process images, their threads, and the allocators above malloc that they use.
+
+use crate::counts::Counts;
+use crate::families::FamilyCounts;
+
+/// Index of a process in [`crate::Profile::processes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProcessId(pub u32);
+
+/// One process image: it began with exec or fork and ended with exec, exit or the recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Process {
+    /// Process id.
+    pub pid: u32,
+    /// Its parent's.
+    pub parent_pid: u32,
+    /// 0 for the first image of this pid, 1 for the one after its first exec, and so on.
+    pub serial: u32,
+    /// True where the image began with fork: it may free blocks that its parent allocated.
+    pub forked: bool,
+    /// Path of the executable.
+    pub executable: String,
+    /// Its arguments, the name first; cut where very long.
+    pub arguments: Vec<String>,
+    /// The file that it was read from, where several were merged; else empty.
+    pub source: String,
+    /// First and last moment, in milliseconds since the recording began.
+    pub start_ms: u64,
+    /// See `start_ms`.
+    pub end_ms: u64,
+    /// Threads that it had, in all.
+    pub threads: u32,
+    /// Sums over its sites. `peak` is live at the recording's peak.
+    pub totals: Counts,
+    /// The process's own highest live bytes, and when.
+    pub own_peak_bytes: u64,
+    /// See `own_peak_bytes`.
+    pub own_peak_ms: u64,
+    /// Calls by the function that was called.
+    pub families: FamilyCounts,
+    /// Frees of blocks that it did not allocate while recorded: inherited by fork, or older than the recording.
+    pub foreign_frees: u64,
+    /// Events that could not be recorded.
+    pub lost: u64,
+}
+
+/// An allocator above malloc that a process uses: what it hands out is in no number.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CustomAllocator {
+    /// The process.
+    pub process: ProcessId,
+    /// What it serves, as a sentence without a full stop.
+    pub found: String,
+    /// What makes its blocks visible, as an imperative; may be empty.
+    pub remedy: String,
+}
+
+/// A thread, as far as a recording knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// Whose.
+    pub process: ProcessId,
+    /// Its id in the system; 0 where the target did not tell.
+    pub tid: u32,
+}

@@ -1,0 +1,94 @@
+//! What a recording says.
+
+use std::ops::Range;
+
+use crate::code::{Frame, Module};
+use crate::counts::Counts;
+use crate::lookup::Summary;
+use crate::process::{CustomAllocator, Process, Thread};
+use crate::site::Site;
+use crate::stacks::Stacks;
+use crate::strings::Strings;
+use crate::words::{Origin, Word};
+
+/// A run of a measured region that ended. [`crate::Event::Region`] tells where it began and ended among the events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Number of the run among those of the recording, from 1.
+    pub number: u32,
+    /// The region's name. Several runs have one.
+    pub name: String,
+    /// Number of the run among those of one measurement, warm-ups and others each from 0.
+    pub run: u32,
+    /// It came first and is not to be counted.
+    pub warmup: bool,
+    /// Operations that it performed; 0: not told.
+    pub operations: u64,
+}
+
+/// How the recording ended, and what it lacks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ending {
+    /// Exit status of the command as a shell shows it (128 + signal). None: it was still running, or is not known.
+    pub exit_status: Option<i32>,
+    /// Why the file stops before the run did, in words; None for a whole recording.
+    pub cut_short: Option<String>,
+    /// Events lost, over all processes.
+    pub lost: u64,
+    /// Records that made no sense and were passed over (the target wrote over them).
+    pub damaged: u64,
+}
+
+/// What a recording says. Ids index the vectors.
+#[derive(Clone, Debug, Default)]
+pub struct Profile {
+    /// Whose file it was read from; None for a recording of Mallow's, which tells everything.
+    pub origin: Option<Origin>,
+    /// The command line that was recorded.
+    pub command: Vec<String>,
+    /// Wall clock at the start, milliseconds since 1970 UTC.
+    pub started_unix_ms: u64,
+    /// How long the recording went on.
+    pub duration_ms: u64,
+    /// How it ended.
+    pub ending: Ending,
+    /// Sums over all processes; `peak_bytes` is the highest live sum.
+    pub totals: Counts,
+    /// When the peak was, milliseconds since the recording began.
+    pub peak_ms: u64,
+    /// The time within which all of it was allocated, in milliseconds since the recording began, where a filter says so.
+    pub window_ms: Option<Range<u64>>,
+    /// Function and file names.
+    pub strings: Strings,
+    /// Loaded files.
+    pub modules: Vec<Module>,
+    /// Places, by [`crate::FrameId`].
+    pub frames: Vec<Frame>,
+    /// Stacks as paths in a trie.
+    pub stacks: Stacks,
+    /// Process images in order of their start.
+    pub processes: Vec<Process>,
+    /// Threads of all processes, in the order in which they were first seen.
+    pub threads: Vec<Thread>,
+    /// Sites, one for each (process, stack).
+    pub sites: Vec<Site>,
+    /// Runs of measured regions, in the order of their ends.
+    pub regions: Vec<Region>,
+    /// Allocators above malloc, by process; recordings of earlier versions have none.
+    pub custom_allocators: Vec<CustomAllocator>,
+    /// What was found when the names of its frames were looked up, where the recording carries them. Then they are all
+    /// there is: files of this machine may be other ones. None: names are to be looked up.
+    pub names: Option<Summary>,
+}
+
+impl Profile {
+    /// Does it tell this? Where it does not, the counts of that word are 0 and mean nothing.
+    pub fn tells(&self, word: Word) -> bool {
+        self.origin.as_ref().is_none_or(|origin| origin.tells.has(word))
+    }
+
+    /// What it does not tell.
+    pub fn untold(&self) -> impl Iterator<Item = Word> + '_ {
+        Word::ALL.into_iter().filter(|&word| !self.tells(word))
+    }
+}
