@@ -228,9 +228,9 @@ void sampler_walk_anew(struct sampler *s, struct trail *trail, struct caller cal
     if (tables_may_come(s))
         tables_come(s);
     uint32_t before = modules_unanswered;
-    unwind(into, caller_pc(caller), caller.sp, caller.rbp);
+    unwind(into, caller_pc(caller), caller.sp, caller.fp);
     if (UNLIKELY(modules_unanswered > before)) {
         tables_come(s);
-        unwind(into, caller_pc(caller), caller.sp, caller.rbp);
+        unwind(into, caller_pc(caller), caller.sp, caller.fp);
     }
 }

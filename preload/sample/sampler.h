@@ -89,7 +89,7 @@ static inline int tables_may_come(const struct sampler *s) {
 
 static inline void sampler_walk(struct sampler *s, struct trail *trail, struct caller caller) {
     s->walked = trail;
-    if (tables_may_come(s) || !unwind_same(&trail->unwinder, caller_pc(caller), caller.sp, caller.rbp))
+    if (tables_may_come(s) || !unwind_same(&trail->unwinder, caller_pc(caller), caller.sp, caller.fp))
         sampler_walk_anew(s, trail, caller);
 }
 

@@ -13,9 +13,9 @@ static inline void *allocation(void *block, size_t size, uint64_t op, struct cal
     if (t == NULL)
         return block;
     struct stacks *stacks = &t->stacks;
-    int known = guess && stacks_guess(stacks, caller_pc(caller), caller.sp, caller.rbp);
+    int known = guess && stacks_guess(stacks, caller_pc(caller), caller.sp, caller.fp);
     if (!known)
-        stacks_walk(stacks, caller_pc(caller), caller.sp, caller.rbp);
+        stacks_walk(stacks, caller_pc(caller), caller.sp, caller.fp);
     if (known || tracer_stack(t))
         tracer_allocation(t, word, size);
     event_end(t);
@@ -121,8 +121,7 @@ ALWAYS_INLINE static inline void *quick_allocated(void *block, size_t size, uint
         t->inside = 0;
         return allocated(block, size, op, caller);
     }
-    if (UNLIKELY(size >> MALLOW_SIZE_BITS != 0 ||
-                 !stacks_guess(&t->stacks, caller_pc(caller), caller.sp, caller.rbp))) {
+    if (UNLIKELY(size >> MALLOW_SIZE_BITS != 0 || !stacks_guess(&t->stacks, caller_pc(caller), caller.sp, caller.fp))) {
         t->inside = 0;
         return allocated_elsewhere(block, size, op, caller);
     }

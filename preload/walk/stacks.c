@@ -19,22 +19,22 @@ static uint32_t bytes_taken;
 /* Fits no stack, and stays as it is. */
 static struct guess no_guess;
 
-/* Follows rbp through the frames of a guess, the last of which ends at `end`. 0: it does not lead where it should. */
-static int rbp_fits(const struct run *run, uint64_t sp, uint64_t rbp, uint64_t end) {
+/* Follows fp through the frames of a guess, the last of which ends at `end`. 0: it does not lead where it should. */
+static int fp_fits(const struct run *run, uint64_t sp, uint64_t fp, uint64_t end) {
     const uint64_t *word = run->word, *last = word + run->fresh;
     for (; word < last; word++) {
         uint64_t saved = *word >> WORD_SAVED_SHIFT & WORD_SAVED_MASK;
         sp += word_bytes(*word);
-        if ((*word & WORD_RBP) != 0 && rbp != sp - 16)
+        if ((*word & WORD_FP) != 0 && fp != sp - RULE_FRAME_BYTES)
             return 0;
         if (saved != 0)
-            rbp = load(sp - 8 * saved);
+            fp = load(sp - 8 * saved);
     }
-    return (*word & WORD_RBP) == 0 || rbp == end - 16;
+    return (*word & WORD_FP) == 0 || fp == end - RULE_FRAME_BYTES;
 }
 
 /* Adds what the frames of a guess that was taken need to be unchanged later. */
-static void rbp_checks(struct unwinder *u, const struct run *run, uint32_t keep) {
+static void fp_checks(struct unwinder *u, const struct run *run, uint32_t keep) {
     uint64_t needed = 0;
     for (uint32_t i = run->fresh, state = keep - 1;; state++) {
         uint64_t cfa = u->places[state - 1].sp, saved = run->word[i] >> WORD_SAVED_SHIFT & WORD_SAVED_MASK;
@@ -42,24 +42,24 @@ static void rbp_checks(struct unwinder *u, const struct run *run, uint32_t keep)
             u->check[u->checks++] = (struct check){state, cfa - 8 * saved, needed};
             needed = 0;
         }
-        if ((run->word[i] & WORD_RBP) != 0)
-            needed = cfa - 16;
+        if ((run->word[i] & WORD_FP) != 0)
+            needed = cfa - RULE_FRAME_BYTES;
         if (i-- == 0)
             break;
     }
 }
 
-int guess_with_rbp(struct stacks *s, const struct guess *guess, uint64_t sp, uint64_t rbp) {
+int guess_with_fp(struct stacks *s, const struct guess *guess, uint64_t sp, uint64_t fp) {
     struct unwinder *u = &s->unwinder;
     const struct run *run = run_at(s, guess->run);
     uint32_t keep = guess->keep;
-    if (run->rbp && !rbp_fits(run, sp, rbp, u->places[keep - 2].sp))
+    if (run->fp && !fp_fits(run, sp, fp, u->places[keep - 2].sp))
         return 0;
     guess_take(s, guess, sp);
     while (u->checks > 0 && u->check[u->checks - 1].state >= keep)
         u->checks--;
-    if (run->rbp)
-        rbp_checks(u, run, keep);
+    if (run->fp)
+        fp_checks(u, run, keep);
     return 1;
 }
 
@@ -132,26 +132,27 @@ int stacks_setup(struct stacks *s, void *memory, uint32_t limit) {
 static int run_write(struct run *run, const struct unwinder *u, uint32_t keep) {
     const struct place *place = &u->places[u->depth - 1];
     run->fresh = u->depth - keep;
-    run->rbp = 0;
+    run->fp = 0;
     for (uint64_t *word = run->word, *last = word + run->fresh;; word++, place--) {
-        uint64_t rule = unwind_rule(place->pc), cfa = 8 * (rule & MALLOW_QUICK_CFA_MASK);
-        uint64_t bytes = place[-1].sp - place->sp, by_rbp = rule & MALLOW_QUICK_BASE_RBP;
+        uint32_t rule = unwind_rule(place->pc);
+        uint64_t cfa = rule_cfa_offset(rule), bytes = place[-1].sp - place->sp;
+        int by_fp = rule_uses_fp(rule);
         if (place->pc > UINT64_MAX >> (WORD_PC_SHIFT + 1))
             return 0;
         *word = place->pc << WORD_PC_SHIFT;
-        if (word == last && (u->states[keep - 1].flags & STATE_NEEDS_RBP) == 0)
+        if (word == last && (u->states[keep - 1].flags & STATE_NEEDS_FP) == 0)
             return 1; /* its callers stand, and it does not matter how they were found */
-        if ((rule & MALLOW_QUICK_RULE) != 0 || (by_rbp ? cfa != 16 : cfa != bytes))
+        if (!rule_is_quick(rule) || (by_fp ? cfa != RULE_FRAME_BYTES : cfa != bytes))
             return 0;
-        if (by_rbp) {
-            *word |= WORD_RBP;
-            run->rbp = 1;
+        if (by_fp) {
+            *word |= WORD_FP;
+            run->fp = 1;
         }
         if (word == last)
-            return by_rbp != 0;
+            return by_fp;
         if (bytes > 8 * WORD_SIZE_MASK)
             return 0;
-        *word |= rule >> MALLOW_QUICK_RBP_SHIFT << WORD_SAVED_SHIFT | bytes / 8;
+        *word |= rule_fp_saved(rule) << WORD_SAVED_SHIFT | bytes / 8;
     }
 }
 
@@ -240,11 +241,11 @@ static void guess_learn(struct stacks *s, uint32_t number) {
         (struct guess){.number = number, .run = run, .keep = (uint16_t)keep, .span = (uint16_t)span};
 }
 
-void stacks_walk(struct stacks *s, uint64_t pc, uint64_t sp, uint64_t rbp) {
+void stacks_walk(struct stacks *s, uint64_t pc, uint64_t sp, uint64_t fp) {
     struct unwinder *u = &s->unwinder;
     uint32_t changes = __atomic_load_n(&modules_linker.changes, __ATOMIC_ACQUIRE);
     s->before = s->in_step && !u->forget ? s->numbers.last : NUMBER_NONE;
-    unwind(u, pc, sp, rbp);
+    unwind(u, pc, sp, fp);
     if (UNLIKELY(s->unloads != u->unloads)) {
         s->unloads = u->unloads;
         guesses_forget(s);
