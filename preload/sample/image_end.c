@@ -24,9 +24,9 @@ static int is_own_image(void) {
     return filter_is(FILTER_SEEN) || (uint32_t)sys_getpid() == target.pid;
 }
 
-void ending_at_once(void) {
-    if (book != NULL && image_alive != 0 && is_own_image())
-        __atomic_store_n(&book->exited, MALLOW_ENDING_AT_ONCE, __ATOMIC_RELAXED);
+void image_end_now(void) {
+    if (sample_log != NULL && image_alive != 0 && is_own_image())
+        __atomic_store_n(&sample_log->exited, MALLOW_ENDING_AT_ONCE, __ATOMIC_RELAXED);
 }
 
 /* _exit and _Exit are ours in every mode. A call may come from another library's constructor, before this one. */
@@ -36,7 +36,7 @@ __attribute__((constructor)) static void look_up_exit(void) {
 }
 
 __attribute__((noreturn)) static void leave_at_once(int status) {
-    ending_at_once();
+    image_end_now();
     if (next_exit == NULL)
         look_up_exit();
     if (next_exit != NULL)
@@ -55,8 +55,8 @@ EXPORT __attribute__((noreturn)) void _Exit(int status) {
 }
 
 __attribute__((destructor)) static void image_exits(void) {
-    if (book != NULL && image_alive != 0)
-        __atomic_store_n(&book->exited, MALLOW_ENDING_EXIT, __ATOMIC_RELAXED);
+    if (sample_log != NULL && image_alive != 0)
+        __atomic_store_n(&sample_log->exited, MALLOW_ENDING_EXIT, __ATOMIC_RELAXED);
 }
 
 /* What at_quick_exit calls in glibc's part of each library. Weak: another C library has none, and its loader would not
@@ -64,9 +64,9 @@ __attribute__((destructor)) static void image_exits(void) {
 extern int __cxa_at_quick_exit(void (*function)(void *), void *library) __attribute__((weak));
 extern void *__dso_handle __attribute__((visibility("hidden")));
 
-static void image_exits_quickly(void *nothing) {
-    (void)nothing;
-    ending_at_once();
+static void image_exits_quickly(void *no_block) {
+    (void)no_block;
+    image_end_now();
 }
 
 /* When this process began, in hundredths of a second since the system did; 0: not known. Exec keeps it. */
@@ -142,7 +142,7 @@ COLD static void find_replaced(void) {
     }
 }
 
-void ending_watch(void) {
+void image_end_watch(void) {
     if (__cxa_at_quick_exit != NULL)
         __cxa_at_quick_exit(image_exits_quickly, &__dso_handle);
     find_replaced();

@@ -9,7 +9,7 @@
 #include "sample/countdown.h"
 #include "sample/image_end.h"
 #include "sample/sample_log.h"
-#include "sample/sampler.h"
+#include "sample/sample_thread.h"
 #include "sample/slot.h"
 #include "sample/usdt.h"
 #include "walk/modules.h"
@@ -19,7 +19,7 @@
 #include <string.h>
 
 /* What is to be allocated, and why. */
-struct wish {
+struct request {
     size_t size;  /* as requested */
     size_t bytes; /* that the block must have */
     size_t alignment;
@@ -27,7 +27,7 @@ struct wish {
     enum mallow_family family;
 };
 
-static void clean_and_put(struct slot *slot, struct sampler *s) {
+static void clean_and_put(struct slot *slot, struct sample_thread *s) {
     slot_clean(slot);
     if (sample_lock(s)) {
         slot_put_clean(slot);
@@ -36,7 +36,7 @@ static void clean_and_put(struct slot *slot, struct sampler *s) {
 }
 
 /* Without the lock: gives back memory that nobody has needed for long. */
-COLD static void cool_down(struct slot *list, struct sampler *s) {
+COLD static void cool_down(struct slot *list, struct sample_thread *s) {
     while (list != NULL) {
         struct slot *next = slot_next(list);
         clean_and_put(list, s);
@@ -44,100 +44,101 @@ COLD static void cool_down(struct slot *list, struct sampler *s) {
     }
 }
 
-static inline ALWAYS_INLINE struct mallow_slot sample_of(const struct wish *wish, const void *block, uint64_t now_ns,
-                                                         uint32_t stack, uint32_t tid) {
+static inline ALWAYS_INLINE struct mallow_slot sample_of(const struct request *request, const void *block,
+                                                         uint64_t now_ns, uint32_t stack, uint32_t tid) {
     return (struct mallow_slot){
         .address = (uint64_t)block,
-        .size = wish->size,
+        .size = request->size,
         .began_ns = now_ns,
-        .period = wish->period,
+        .period = request->period,
         .tid = tid,
         .stack = stack,
-        .family = (uint8_t)wish->family,
+        .family = (uint8_t)request->family,
     };
 }
 
 COLD static void *refused(size_t size, size_t alignment) {
-    if (book != NULL && size < 1ull << 47)
-        __atomic_fetch_add(&book->without_slot, 1, __ATOMIC_RELAXED);
+    if (sample_log != NULL && size < 1ull << 47)
+        __atomic_fetch_add(&sample_log->without_slot, 1, __ATOMIC_RELAXED);
     probe_refused(size, alignment);
     return NULL;
 }
 
-COLD static void *missed(void) {
-    if (book != NULL)
-        __atomic_fetch_add(&book->missed, 1, __ATOMIC_RELAXED);
+COLD static void *count_missed(void) {
+    if (sample_log != NULL)
+        __atomic_fetch_add(&sample_log->missed, 1, __ATOMIC_RELAXED);
     return NULL;
 }
 
-COLD static uint32_t stack_new(struct trail *trail) {
-    if (trail == NULL || filter_is(FILTER_FORBIDS_SAMPLES))
+COLD static uint32_t stack_new(struct stack_memory *stack_memory) {
+    if (stack_memory == NULL || filter_is(FILTER_FORBIDS_SAMPLES))
         return 0;
-    trail->generation = modules_generation;
-    return trail->stack = book_stack(&trail->unwinder, trail->generation);
+    stack_memory->generation = modules_generation;
+    return stack_memory->stack = log_stack(&stack_memory->unwinder, stack_memory->generation);
 }
 
 /* The number of the stack that was walked last. */
-static inline uint32_t stack_of(const struct sampler *s) {
-    struct trail *trail = s->walked;
-    return LIKELY(trail != NULL && trail->stack != 0 && trail->generation == modules_generation) ? trail->stack
-                                                                                                 : stack_new(trail);
+static inline uint32_t stack_of(const struct sample_thread *s) {
+    struct stack_memory *stack_memory = s->walked;
+    return LIKELY(stack_memory != NULL && stack_memory->stack != 0 && stack_memory->generation == modules_generation)
+               ? stack_memory->stack
+               : stack_new(stack_memory);
 }
 
 /* A block in a slot, recorded but for its probe, which `begin` fires with the lock held. NULL: the allocator beneath is to
  * serve it. */
-static inline ALWAYS_INLINE void *begin_here(const struct wish *wish, size_t *stale, struct told old, size_t count,
-                                             struct caller caller) {
-    struct sampler *s = sampler_begin(caller);
+static inline ALWAYS_INLINE void *begin_inline(const struct request *request, size_t *stale, struct probe_block old,
+                                               size_t count, struct caller caller) {
+    struct sample_thread *s = sample_thread_begin(caller);
     if (UNLIKELY(s == NULL))
-        return missed();
-    sampler_walk(s, &s->begins, caller);
+        return count_missed();
+    sample_thread_walk(s, &s->begins, caller);
     uint64_t now = sys_tick_ns();
     void *block = NULL;
     if (LIKELY(sample_lock(s))) {
-        struct slot *slot = book != NULL ? slot_take(wish->bytes, wish->alignment) : NULL;
-        if (UNLIKELY(slot != NULL && !book_has_room(slot))) {
+        struct slot *slot = sample_log != NULL ? slot_take(request->bytes, request->alignment) : NULL;
+        if (UNLIKELY(slot != NULL && !log_has_room(slot))) {
             slot_put_clean(slot);
             slot = NULL;
         }
         if (LIKELY(slot != NULL)) {
-            block = slot_fill(slot, wish->bytes, wish->alignment, stale);
-            book_begin(slot, sample_of(wish, block, now, stack_of(s), s->tid));
-            if (wish->family == MALLOW_FAMILY_REALLOC || wish->family == MALLOW_FAMILY_REALLOCARRAY)
-                probe_realloc(old, (struct told){slot->seen.id, block, wish->size}, wish->period);
+            block = slot_fill(slot, request->bytes, request->alignment, stale);
+            log_begin(slot, sample_of(request, block, now, stack_of(s), s->tid));
+            if (request->family == MALLOW_FAMILY_REALLOC || request->family == MALLOW_FAMILY_REALLOCARRAY)
+                probe_realloc(old, (struct probe_block){slot->seen.id, block, request->size}, request->period);
             else
-                probe_allocation(&slot->seen, count, count != 0 ? wish->size / count : 0, wish->alignment);
+                probe_allocation(&slot->seen, count, count != 0 ? request->size / count : 0, request->alignment);
         }
         sample_unlock(s);
     }
-    sampler_end(s);
-    return LIKELY(block != NULL) ? block : refused(wish->size, wish->alignment);
+    sample_thread_end(s);
+    return LIKELY(block != NULL) ? block : refused(request->size, request->alignment);
 }
 
-NOINLINE static void *begin(const struct wish *wish, size_t *stale, struct told old, size_t count,
+NOINLINE static void *begin(const struct request *request, size_t *stale, struct probe_block old, size_t count,
                             struct caller caller) {
-    return begin_here(wish, stale, old, count, caller);
+    return begin_inline(request, stale, old, count, caller);
 }
 
-static const struct told nothing;
+static const struct probe_block no_block;
 
-static inline void *picked(size_t size, uint32_t period, struct caller caller) {
-    struct wish wish = {size, size, 0, period, MALLOW_FAMILY_MALLOC};
+static inline void *begin_malloc(size_t size, uint32_t period, struct caller caller) {
+    struct request request = {size, size, 0, period, MALLOW_FAMILY_MALLOC};
     size_t stale;
-    return begin_here(&wish, &stale, nothing, 0, caller);
+    return begin_inline(&request, &stale, no_block, 0, caller);
 }
 
-static void *picked_zeroed(size_t count, size_t size, uint32_t period, struct caller caller) {
-    struct wish wish = {count * size, count * size, 0, period, MALLOW_FAMILY_CALLOC};
+static void *begin_calloc(size_t count, size_t size, uint32_t period, struct caller caller) {
+    struct request request = {count * size, count * size, 0, period, MALLOW_FAMILY_CALLOC};
     size_t stale;
-    void *block = begin(&wish, &stale, nothing, count, caller);
+    void *block = begin(&request, &stale, no_block, count, caller);
     if (block != NULL)
-        memset(block, 0, stale < wish.size ? stale : wish.size);
+        memset(block, 0, stale < request.size ? stale : request.size);
     return block;
 }
 
 /* The live sample of a block; NULL: it is none. */
-static inline ALWAYS_INLINE struct slot *live(const void *block) {
+static inline ALWAYS_INLINE struct slot *live_slot(const void *block) {
     struct slot *slot = slot_of(block);
     return slot != NULL && slot->usable != 0 && slot->seen.address == (uint64_t)block ? slot : NULL;
 }
@@ -166,23 +167,23 @@ COLD static void end_asides(void) {
 }
 
 /* s: has walked the stack. NULL: the end has none. Returns 0 where there is no such sample. */
-static inline ALWAYS_INLINE int end_here(void *block, uint32_t kind, const void *moved_to, struct sampler *s) {
+static inline ALWAYS_INLINE int end_inline(void *block, uint32_t kind, const void *moved_to, struct sample_thread *s) {
     struct slot *unclean = NULL, *unused = NULL;
     uint64_t now = sys_tick_ns();
     if (!sample_lock(s)) {
-        if (live(block) != NULL)
+        if (live_slot(block) != NULL)
             sample_put_aside(block);
         return 1;
     }
-    struct slot *slot = live(block);
+    struct slot *slot = live_slot(block);
     if (LIKELY(slot != NULL)) {
         if (kind == MALLOW_END_FREED)
             probe_free(&slot->seen);
-        book_end(slot, now,
-                 s != NULL                           ? s->tid
-                 : filter_is(FILTER_FORBIDS_SAMPLES) ? 0
-                                                     : thread_id(),
-                 s != NULL ? stack_of(s) : 0, kind, moved_to);
+        log_end(slot, now,
+                s != NULL                           ? s->tid
+                : filter_is(FILTER_FORBIDS_SAMPLES) ? 0
+                                                    : thread_id(),
+                s != NULL ? stack_of(s) : 0, kind, moved_to);
         unclean = slot_put(slot) ? slot : NULL;
         unused = slots_cold(now);
     }
@@ -196,35 +197,35 @@ static inline ALWAYS_INLINE int end_here(void *block, uint32_t kind, const void 
     return slot != NULL;
 }
 
-int sample_end(void *block, uint32_t kind, const void *moved_to, struct sampler *s) {
-    return end_here(block, kind, moved_to, s);
+int sample_end(void *block, uint32_t kind, const void *moved_to, struct sample_thread *s) {
+    return end_inline(block, kind, moved_to, s);
 }
 
-COLD void sampler_flush(struct sampler *s) {
+COLD void sample_thread_flush(struct sample_thread *s) {
     while (s->pendings > 0)
         sample_end(s->pending[--s->pendings], MALLOW_END_FREED, NULL, NULL);
 }
 
 /* In a handler that interrupted our work, or where no sampler can be had. */
 COLD static void end_aside(void *block, uint32_t kind, const void *moved_to) {
-    struct sampler *s = (struct sampler *)((uintptr_t)own_sampler & image_alive);
+    struct sample_thread *s = (struct sample_thread *)((uintptr_t)own_sample_thread & image_alive);
     if (s == NULL)
         sample_end(block, kind, moved_to, NULL);
     else if (s->pendings < PENDING_MOST)
         s->pending[s->pendings++] = block;
     else
-        missed();
+        count_missed();
 }
 
 static inline ALWAYS_INLINE void end(void *block, uint32_t kind, const void *moved_to, struct caller caller) {
-    struct sampler *s = sampler_begin(caller);
+    struct sample_thread *s = sample_thread_begin(caller);
     if (UNLIKELY(s == NULL)) {
         end_aside(block, kind, moved_to);
         return;
     }
-    sampler_walk(s, &s->ends, caller);
-    int ended = end_here(block, kind, moved_to, s);
-    sampler_end(s);
+    sample_thread_walk(s, &s->ends, caller);
+    int ended = end_inline(block, kind, moved_to, s);
+    sample_thread_end(s);
     if (UNLIKELY(!ended))
         free_other(block);
 }
@@ -232,17 +233,17 @@ static inline ALWAYS_INLINE void end(void *block, uint32_t kind, const void *mov
 /* ---- the functions ---- */
 
 static void *sample_malloc(size_t size) {
-    uint32_t period = pick(size);
-    void *block = period != 0 ? picked(size, period, CALLER) : NULL;
+    uint32_t period = should_sample(size);
+    void *block = period != 0 ? begin_malloc(size, period, CALLER) : NULL;
     return block != NULL ? block : real.malloc(size);
 }
 
 /* Of a thread that has no countdown yet: the allocator beneath was asked first. */
 COLD static void *sample_malloc_done(void *block, size_t size) {
-    uint32_t period = allowance_covers(size) ? 0 : pick(size);
-    struct wish wish = {size, size, 0, period, MALLOW_FAMILY_MALLOC};
+    uint32_t period = allowance_covers(size) ? 0 : should_sample(size);
+    struct request request = {size, size, 0, period, MALLOW_FAMILY_MALLOC};
     size_t stale;
-    void *sampled = period != 0 ? begin(&wish, &stale, nothing, 0, CALLER) : NULL;
+    void *sampled = period != 0 ? begin(&request, &stale, no_block, 0, CALLER) : NULL;
     if (sampled == NULL)
         return block;
     real.free(block);
@@ -255,14 +256,14 @@ static void *sample_calloc(size_t count, size_t size) {
         probe_overflow(count, size);
         return real.calloc(count, size);
     }
-    uint32_t period = allowance_covers(bytes) ? 0 : pick(bytes);
-    void *block = period != 0 ? picked_zeroed(count, size, period, CALLER) : NULL;
+    uint32_t period = allowance_covers(bytes) ? 0 : should_sample(bytes);
+    void *block = period != 0 ? begin_calloc(count, size, period, CALLER) : NULL;
     return block != NULL ? block : real.calloc(count, size);
 }
 
 COLD static void *sample_calloc_done(void *block, size_t count, size_t size) {
-    uint32_t period = allowance_covers(count * size) ? 0 : pick(count * size);
-    void *sampled = period != 0 ? picked_zeroed(count, size, period, CALLER) : NULL;
+    uint32_t period = allowance_covers(count * size) ? 0 : should_sample(count * size);
+    void *sampled = period != 0 ? begin_calloc(count, size, period, CALLER) : NULL;
     if (sampled == NULL)
         return block;
     real.free(block);
@@ -282,12 +283,12 @@ static void *realloc_picked(void *old, size_t size, uint32_t period, enum mallow
     size_t had = 0;
     if (old != NULL) {
         if (real.malloc_usable_size == NULL)
-            return missed();
+            return count_missed();
         had = real.malloc_usable_size(old);
     }
-    struct wish wish = {size, size, 0, period, family};
+    struct request request = {size, size, 0, period, family};
     size_t stale;
-    void *block = begin(&wish, &stale, (struct told){0, old, had}, 0, caller);
+    void *block = begin(&request, &stale, (struct probe_block){0, old, had}, 0, caller);
     if (block != NULL && old != NULL) {
         memcpy(block, old, smaller(had, size));
         real.free(old);
@@ -298,27 +299,27 @@ static void *realloc_picked(void *old, size_t size, uint32_t period, enum mallow
 /* The sample stays where it is: it ends, and another one begins in the same slot. 0: it cannot. */
 static int realloc_in_place(void *block, size_t size, uint32_t period, enum mallow_family family,
                             struct caller caller) {
-    struct sampler *s = sampler_begin(caller);
+    struct sample_thread *s = sample_thread_begin(caller);
     int done = 0;
     if (s == NULL)
         return 0;
-    sampler_walk(s, &s->ends, caller);
+    sample_thread_walk(s, &s->ends, caller);
     uint64_t now = sys_tick_ns();
     if (sample_lock(s)) {
-        struct slot *slot = live(block);
-        if (slot != NULL && slot_fits(slot, size) && book_has_room(slot)) {
-            struct told old = {slot->seen.id, block, slot->seen.size};
-            struct wish wish = {size, size, 0, period, family};
+        struct slot *slot = live_slot(block);
+        if (slot != NULL && slot_fits(slot, size) && log_has_room(slot)) {
+            struct probe_block old = {slot->seen.id, block, slot->seen.size};
+            struct request request = {size, size, 0, period, family};
             uint32_t stack = stack_of(s);
-            book_end(slot, now, s->tid, stack, MALLOW_END_REALLOCATED, block);
+            log_end(slot, now, s->tid, stack, MALLOW_END_REALLOCATED, block);
             slot_resize(slot, size);
-            book_begin(slot, sample_of(&wish, block, now, stack, s->tid));
-            probe_realloc(old, (struct told){slot->seen.id, block, size}, period);
+            log_begin(slot, sample_of(&request, block, now, stack, s->tid));
+            probe_realloc(old, (struct probe_block){slot->seen.id, block, size}, period);
             done = 1;
         }
         sample_unlock(s);
     }
-    sampler_end(s);
+    sample_thread_end(s);
     return done;
 }
 
@@ -326,7 +327,7 @@ static int realloc_in_place(void *block, size_t size, uint32_t period, enum mall
  * To no bytes. Whether that frees the block or gives another one is the allocator's to say: glibc's frees it. Another one is
  * asked with a block of its own.
  */
-COLD static void *realloc_to_zero(void *old, struct told was, struct caller caller) {
+COLD static void *realloc_to_zero(void *old, struct probe_block was, struct caller caller) {
     void *block = NULL;
     if (real_sizes != REAL_SIZES_IN_HEADS) {
         if ((block = real.malloc(1)) == NULL)
@@ -334,32 +335,32 @@ COLD static void *realloc_to_zero(void *old, struct told was, struct caller call
         block = real.realloc(block, 0);
     }
     if (block != NULL)
-        probe_realloc(was, (struct told){0, block, 0}, 0);
+        probe_realloc(was, (struct probe_block){0, block, 0}, 0);
     end(old, block != NULL ? MALLOW_END_REALLOCATED : MALLOW_END_FREED, block, caller);
     return block;
 }
 
 /* Out of its slot, into another one or to the allocator beneath. */
 static void *realloc_sampled(void *old, size_t size, enum mallow_family family, struct caller caller) {
-    const struct slot *slot = live(old);
+    const struct slot *slot = live_slot(old);
     if (slot == NULL)
         return real.realloc(old, size); /* see free_other */
-    struct told was = {slot->seen.id, old, slot->seen.size};
+    struct probe_block was = {slot->seen.id, old, slot->seen.size};
     if (size == 0)
         return realloc_to_zero(old, was, caller);
     size_t keep = smaller(slot->usable, size), stale;
-    uint32_t period = allowance_covers(size) ? 0 : pick(size);
+    uint32_t period = allowance_covers(size) ? 0 : should_sample(size);
     void *block = NULL;
     if (period != 0) {
         if (realloc_in_place(old, size, period, family, caller))
             return old;
-        struct wish wish = {size, size, 0, period, family};
-        block = begin(&wish, &stale, was, 0, caller);
+        struct request request = {size, size, 0, period, family};
+        block = begin(&request, &stale, was, 0, caller);
     }
     if (block == NULL) {
         if ((block = real.malloc(size)) == NULL)
             return NULL;
-        probe_realloc(was, (struct told){0, block, size}, 0);
+        probe_realloc(was, (struct probe_block){0, block, size}, 0);
     }
     memcpy(block, old, keep);
     end(old, MALLOW_END_REALLOCATED, block, caller);
@@ -371,7 +372,7 @@ static inline void *sample_realloc_as(enum mallow_family family, void *old, size
         return realloc_sampled(old, size, family, caller);
     if (LIKELY(allowance_covers(size) || (size == 0 && old != NULL)))
         return real.realloc(old, size);
-    uint32_t period = pick(size);
+    uint32_t period = should_sample(size);
     void *block = period != 0 ? realloc_picked(old, size, period, family, caller) : NULL;
     return block != NULL ? block : real.realloc(old, size);
 }
@@ -395,9 +396,9 @@ static inline void *aligned(size_t alignment, size_t size, size_t bytes, enum ma
                             struct caller caller) {
     if (LIKELY(allowance_covers(size)) || alignment == 0 || (alignment & (alignment - 1)) != 0)
         return NULL;
-    struct wish wish = {size, bytes, alignment, pick(size), family};
+    struct request request = {size, bytes, alignment, should_sample(size), family};
     size_t stale;
-    return wish.period != 0 ? begin(&wish, &stale, nothing, 0, caller) : NULL;
+    return request.period != 0 ? begin(&request, &stale, no_block, 0, caller) : NULL;
 }
 
 static void *sample_aligned_alloc(size_t alignment, size_t size) {
@@ -432,7 +433,7 @@ static void *sample_pvalloc(size_t size) {
 }
 
 static size_t sample_usable_size(const void *block) {
-    const struct slot *slot = live(block);
+    const struct slot *slot = live_slot(block);
     return slot != NULL ? slot->usable : real.malloc_usable_size((void *)block);
 }
 
@@ -440,7 +441,7 @@ static size_t sample_usable_size(const void *block) {
 
 static const struct policy *sample_setup(void) {
     modules_setup();
-    draw_setup();
+    exponential_setup();
     modules_wait = 0;
     return &sample_policy;
 }
@@ -449,20 +450,20 @@ static const struct policy *sample_setup(void) {
  * for good: so it is read now, when there are none yet, and not at a first sample. */
 static void sample_loaded(void) {
     modules_learn();
-    ending_watch();
+    image_end_watch();
 }
 
 /* Threads have no blocks: one is laid out, and never used. */
 static void sample_layout(struct file_layout *layout) {
     *layout = file_layout(1, layout->most);
     struct mallow_sampling sampling;
-    layout->bytes = book_layout(&sampling, layout);
+    layout->bytes = log_layout(&sampling, layout);
 }
 
 static void sample_file_opened(void) {
     /* A child has its parent's modules, which nothing in it finds anew. */
     modules_announce_all();
-    book_open();
+    log_open();
 }
 
 static void sample_filtered(void) {
@@ -473,7 +474,7 @@ static void sample_forked(void) {
     modules_forked();
     sample_forked_child();
     if (!filter_is(FILTER_SEEN)) /* it calls the kernel; else nothing is drawn any more */
-        dice_forked();
+        generator_forked();
     countdown = (struct countdown){0};
     allowance = 0;
 }
@@ -497,12 +498,12 @@ const struct policy sample_policy = {
     .loaded = sample_loaded,
     .over = sample_over,
     .filtered = sample_filtered,
-    .exit_at_once = ending_at_once,
+    .exit_at_once = image_end_now,
     .fork_begins = sample_fork_begins,
     .fork_ended = sample_forked_parent,
     .forked = sample_forked,
     .file_layout = sample_layout,
-    .file_mapped = book_mapped,
+    .file_mapped = log_map,
     .file_opened = sample_file_opened,
-    .thread_end = sampler_thread_end,
+    .thread_end = sample_thread_thread_end,
 };

@@ -13,10 +13,10 @@ static inline void *allocation(void *block, size_t size, uint64_t op, struct cal
     if (t == NULL)
         return block;
     struct stacks *stacks = &t->stacks;
-    int known = guess && stacks_guess(stacks, caller_pc(caller), caller.sp, caller.fp);
-    if (!known)
+    int guessed = guess && stacks_guess(stacks, caller_pc(caller), caller.sp, caller.fp);
+    if (!guessed)
         stacks_walk(stacks, caller_pc(caller), caller.sp, caller.fp);
-    if (known || tracer_stack(t))
+    if (guessed || tracer_stack(t))
         tracer_allocation(t, word, size);
     event_end(t);
     return block;

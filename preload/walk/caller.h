@@ -18,7 +18,7 @@ static inline struct caller caller_of(const struct arch_frame *frame) {
 #define CALLER caller_of((const struct arch_frame *)__builtin_frame_address(0))
 
 static inline uint64_t caller_pc(struct caller caller) {
-    return load(rule_return_slot(caller.sp));
+    return load_word(rule_return_slot(caller.sp));
 }
 
 #endif

@@ -40,7 +40,7 @@
  *   | fp |               pc               |  saved  |   bytes to next / 8   |     fp: its CFA is fp + 16
  *   +-----+--------------------------------+---------+-----------------------+     saved k: fp lies at CFA - 8 * k
  */
-struct run {
+struct guess_frames {
     uint32_t fresh;
     uint32_t fp;     /* not 0: some word has the fp bit */
     uint64_t word[]; /* fresh + 1 */
@@ -69,13 +69,13 @@ struct array {
 #define ARRAY_FIRST 16u
 
 struct stacks {
-    struct guess *after; /* at the next stack; at none where the unwinder's stack cannot be relied on */
-    uint32_t changes;    /* modules_linker.changes when all guesses were right */
-    uint32_t unloads;    /* modules_linker.unloads that they know of */
-    struct array others; /* struct guess */
-    struct array runs;   /* struct run */
+    struct guess *after;      /* at the next stack; at none where the unwinder's stack cannot be relied on */
+    uint32_t changes;         /* modules_linker.changes when all guesses were right */
+    uint32_t unloads;         /* modules_linker.unloads that they know of */
+    struct array others;      /* struct guess */
+    struct array frame_store; /* struct run */
     struct array
-        known; /* of each run, by its hash: where it lies << 32 | hash; 0: none. used: bytes if it had no gaps */
+        frame_table; /* of each run, by its hash: where it lies << 32 | hash; 0: none. used: bytes if it had no gaps */
     struct unwinder unwinder;
     struct numbers numbers;
     uint32_t before; /* the number that the stack walked last follows, NUMBER_NONE: nothing is to be learned */
@@ -86,8 +86,8 @@ static inline struct guess *guess_at(const struct stacks *stacks, uint32_t at) {
     return (struct guess *)(stacks->others.start + at);
 }
 
-static inline struct run *run_at(const struct stacks *stacks, uint32_t at) {
-    return (struct run *)(stacks->runs.start + at);
+static inline struct guess_frames *frames_at(const struct stacks *stacks, uint32_t at) {
+    return (struct guess_frames *)(stacks->frame_store.start + at);
 }
 
 /* 0: no memory. */
@@ -120,11 +120,11 @@ int guess_with_fp(struct stacks *stacks, const struct guess *guess, uint64_t sp,
 static inline void guess_promote(struct guess *guess, struct guess *before) {
     struct guess mine = *guess;
     guess->number = before->number;
-    guess->run = before->run;
+    guess->frames = before->frames;
     guess->keep = before->keep;
     guess->span = before->span;
     before->number = mine.number;
-    before->run = mine.run;
+    before->frames = mine.frames;
     before->keep = mine.keep;
     before->span = mine.span;
 }
@@ -132,14 +132,14 @@ static inline void guess_promote(struct guess *guess, struct guess *before) {
 /* Takes a guess that was verified. */
 static inline void guess_take(struct stacks *s, const struct guess *guess, uint64_t sp) {
     struct unwinder *u = &s->unwinder;
-    const struct run *run = run_at(s, guess->run);
-    const uint64_t *word = run->word, *last = word + run->fresh;
-    struct place *place = &u->places[guess->keep + run->fresh];
+    const struct guess_frames *frames = frames_at(s, guess->frames);
+    const uint64_t *word = frames->word, *last = word + frames->fresh;
+    struct place *place = &u->places[guess->keep + frames->fresh];
     for (; word < last; word++) {
         *--place = (struct place){sp, word_pc(*word)};
         sp += word_bytes(*word);
     }
-    u->depth = guess->keep + run->fresh;
+    u->depth = guess->keep + frames->fresh;
     u->filled = u->filled < guess->keep ? u->filled : guess->keep;
     s->numbers.last = guess->number;
     s->after = &s->numbers.after[guess->number];
@@ -155,18 +155,18 @@ static inline int stacks_guess(struct stacks *s, uint64_t pc, uint64_t sp, uint6
         return 0;
     for (struct guess *guess = s->after, *before = guess;; before = guess, guess = guess_at(s, guess->other)) {
         const struct place *base = &u->places[guess->keep] - 1;
-        const struct run *run = run_at(s, guess->run);
-        if (base->sp - sp == 8ull * guess->span && word_pc(run->word[0]) == pc) {
+        const struct guess_frames *frames = frames_at(s, guess->frames);
+        if (base->sp - sp == 8ull * guess->span && word_pc(frames->word[0]) == pc) {
             __builtin_prefetch(&s->numbers.after[guess->number]);
             uint64_t difference = 0, at = sp;
-            for (const uint64_t *word = run->word, *last = word + run->fresh; word < last; word++) {
+            for (const uint64_t *word = frames->word, *last = word + frames->fresh; word < last; word++) {
                 at += word_bytes(*word);
-                difference |= load(rule_return_slot(at)) ^ word_pc(word[1]);
+                difference |= load_word(rule_return_slot(at)) ^ word_pc(word[1]);
             }
             difference |= any_changed(u, guess->keep);
             if (LIKELY(difference == 0)) {
                 int taken = 1;
-                if (LIKELY((run->fp | u->checks) == 0))
+                if (LIKELY((frames->fp | u->checks) == 0))
                     guess_take(s, guess, sp);
                 else
                     taken = guess_with_fp(s, guess, sp, fp);

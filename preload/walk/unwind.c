@@ -22,7 +22,6 @@ static uint32_t rule_cache_changes;
 /* In the place of fp where that was lost: no rule that reads it finds a frame there. */
 #define FP_LOST 1ull
 
-
 /* See any_changed. */
 #define PLACES_BEFORE 3u
 static const uint64_t no_return_address;
@@ -173,7 +172,7 @@ COLD static enum step step_rule(struct unwinder *u, struct walk *w, struct state
     case MALLOW_CFA_DEREF:
         if (!can_load(w, base))
             return STEP_CUT;
-        cfa = load(base) + (uint64_t)(int64_t)rule->cfa_extra;
+        cfa = load_word(base) + (uint64_t)(int64_t)rule->cfa_extra;
         s->flags |= STATE_DEREF;
         s->extra_slot = base & 0xffffffffffffffull;
         break;
@@ -184,13 +183,13 @@ COLD static enum step step_rule(struct unwinder *u, struct walk *w, struct state
     uint64_t at = saved_slot(w, s, cfa, rule, MALLOW_RA);
     if (at == 0 || !can_load(w, at))
         return rule->kind[MALLOW_RA] == MALLOW_SAVED_UNDEFINED ? STEP_END : STEP_CUT;
-    uint64_t ra_slot = at, pc = load(at);
+    uint64_t ra_slot = at, pc = load_word(at);
     at = saved_slot(w, s, cfa, rule, RULE_FP);
     if (at != 0) {
         if (!can_load(w, at))
             return STEP_CUT;
         s->fp_slot = at;
-        w->fp = load(at);
+        w->fp = load_word(at);
     } else if (rule->kind[RULE_FP] == MALLOW_SAVED_IS_CFA) {
         w->fp = cfa + (uint64_t)(int64_t)rule->offset[RULE_FP];
     } else if (rule->kind[RULE_FP] == MALLOW_SAVED_UNDEFINED) {
@@ -218,7 +217,7 @@ COLD static enum step step_frame_pointer(struct walk *w, struct state *s) {
     uint64_t fp = w->fp, from = w->pc & ~MALLOW_EXACT_PC;
     if ((fp & 7) != 0 || fp < w->sp || !can_load(w, fp) || !can_load(w, fp + 8))
         return STEP_CUT;
-    uint64_t pc = load(fp + 8);
+    uint64_t pc = load_word(fp + 8);
     if (pc == 0)
         return STEP_END;
     /* Where fp was no frame pointer, what it led to is seldom code. */
@@ -227,7 +226,7 @@ COLD static enum step step_frame_pointer(struct walk *w, struct state *s) {
     s->flags |= STATE_USES_FP | STATE_UNSURE_STEP;
     s->fp_slot = fp;
     w->pc = pc;
-    w->fp = load(fp);
+    w->fp = load_word(fp);
     w->sp = fp + RULE_FRAME_BYTES;
     return STEP_ON;
 }
@@ -269,7 +268,7 @@ static inline uint32_t verify(const struct unwinder *u, uint32_t count) {
     while (valid > 0 && changed(&u->places[valid - 1]) == 0)
         valid--;
     for (uint32_t i = 0; i < u->checks && u->check[i].state < count; i++)
-        if (load(u->check[i].slot) != u->check[i].value && u->check[i].state > valid)
+        if (load_word(u->check[i].slot) != u->check[i].value && u->check[i].state > valid)
             valid = (uint32_t)u->check[i].state;
     return valid;
 }
@@ -334,7 +333,7 @@ static void settle(struct unwinder *u, uint32_t count) {
         if (UNLIKELY(needed != 0 && state->fp_slot != 0))
             u->check[u->checks++] = (struct check){i, state->fp_slot, state[-1].fp};
         if (UNLIKELY((flags & STATE_DEREF) != 0))
-            u->check[u->checks++] = (struct check){i, state->extra_slot, load(state->extra_slot)};
+            u->check[u->checks++] = (struct check){i, state->extra_slot, load_word(state->extra_slot)};
         /* Copied states say what they were: it is told anew, for other callers. */
         needed = (flags & STATE_USES_FP) != 0 || (state->fp_slot == 0 && needed != 0) ? STATE_NEEDS_FP : 0;
         if (UNLIKELY((flags & STATE_UNSURE_STEP) != 0))
@@ -382,7 +381,7 @@ COLD static uint32_t take_over(struct unwinder *u, uint32_t count, uint32_t vali
         u->fresh_states[fresh] = u->states[i];
         u->fresh_states[fresh].fp = *fp;
         if (u->states[i].fp_slot != 0)
-            *fp = load(u->states[i].fp_slot);
+            *fp = load_word(u->states[i].fp_slot);
     }
     return fresh;
 }
@@ -457,12 +456,12 @@ void unwind(struct unwinder *u, uint64_t first_pc, uint64_t first_sp, uint64_t f
         uint64_t cfa = rule_cfa(quick, sp, fp);
         if (LIKELY(rule_is_quick(quick) && cfa - (sp + 8) <= high - (sp + 8))) {
             uint64_t restored = rule_fp_saved(quick);
-            pc = load(rule_return_slot(cfa));
+            pc = load_word(rule_return_slot(cfa));
             state->flags = rule_uses_fp(quick) ? STATE_USES_FP : 0;
             state->fp_slot = 0;
             if (restored != 0) {
                 state->fp_slot = cfa - 8 * restored;
-                fp = load(cfa - 8 * restored);
+                fp = load_word(cfa - 8 * restored);
             }
             sp = cfa;
             place++;

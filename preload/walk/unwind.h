@@ -17,7 +17,7 @@
 #include <string.h>
 
 /* A stack word. Precondition: it can be read. */
-static inline uint64_t load(uint64_t address) {
+static inline uint64_t load_word(uint64_t address) {
     uint64_t value;
     memcpy(&value, (const void *)address, 8);
     return value;
@@ -99,7 +99,7 @@ uint32_t unwind_rule(uint64_t pc);
 
 /* 0 where this frame is still the caller of the next one further in. */
 static inline uint64_t changed(const struct place *place) {
-    return load(rule_return_slot(place->sp)) ^ place->pc;
+    return load_word(rule_return_slot(place->sp)) ^ place->pc;
 }
 
 /*
@@ -114,7 +114,7 @@ static inline uint64_t any_changed(const struct unwinder *u, uint32_t count) {
         difference |= changed(place) | changed(place + 1) | changed(place + 2) | changed(place + 3);
     }
     for (uint32_t i = 0; i < u->checks && u->check[i].state < count; i++)
-        difference |= load(u->check[i].slot) ^ u->check[i].value;
+        difference |= load_word(u->check[i].slot) ^ u->check[i].value;
     return difference;
 }
 

@@ -51,7 +51,7 @@ static int step(struct unwinder *u, struct registers *r, const struct mallow_rul
     case MALLOW_CFA_DEREF:
         if (!can_load(r, cfa))
             return -1;
-        cfa = load(cfa) + (uint64_t)(int64_t)rule->cfa_extra;
+        cfa = load_word(cfa) + (uint64_t)(int64_t)rule->cfa_extra;
         break;
     case MALLOW_CFA_END:
         return 0;
@@ -71,7 +71,7 @@ static int step(struct unwinder *u, struct registers *r, const struct mallow_rul
         case RULE_SAVED_AT_FP:
             if (!can_load(r, at) || (rule->kind[i] == RULE_SAVED_AT_FP && is_lost(r, RULE_FP)))
                 return -1;
-            next.value[i] = load(at);
+            next.value[i] = load_word(at);
             next.lost &= ~(1u << i);
             break;
         case MALLOW_SAVED_IS_CFA:

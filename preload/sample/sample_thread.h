@@ -15,7 +15,7 @@
 #define PENDING_MOST 32u
 
 /* The stack of an allocation, or of a free, as it was walked last. */
-struct trail {
+struct stack_memory {
     struct unwinder unwinder;
     uint32_t stack;      /* its number in the book; 0: to be looked up */
     uint32_t generation; /* modules_generation when it was */
@@ -25,40 +25,40 @@ struct trail {
  * Invariant: only its owner touches it. `inside` is the frame address of the work under way, 0 between; a signal handler
  * that comes while it is not 0 touches pending and pendings alone.
  */
-struct sampler {
+struct sample_thread {
     uint64_t inside;
     uint32_t owned; /* taken by compare-and-swap; 0: its thread has ended */
     uint32_t tid;
     uint32_t holds; /* the lock, or is about to */
     uint32_t pendings;
     uint64_t epoch; /* mallow's clock when tables were last asked for */
-    struct sampler *next;
-    struct trail *walked;        /* the last walk's; NULL: a filter forbade it */
-    struct trail begins;         /* an allocation's stack is most like the last allocation's, */
-    struct trail ends;           /* and a free's like the last free's */
+    struct sample_thread *next;
+    struct stack_memory *walked; /* the last walk's; NULL: a filter forbade it */
+    struct stack_memory begins;  /* an allocation's stack is most like the last allocation's, */
+    struct stack_memory ends;    /* and a free's like the last free's */
     void *pending[PENDING_MOST]; /* blocks that signal handlers freed */
 };
 
-extern _Thread_local struct sampler *own_sampler __attribute__((tls_model("initial-exec"))) HIDDEN;
+extern _Thread_local struct sample_thread *own_sample_thread __attribute__((tls_model("initial-exec"))) HIDDEN;
 
 /* Makes this image's file and slots, once. 0: nothing can be recorded here. No handler may leave this by longjmp. */
-COLD int sampler_open(void);
+COLD int sample_image_open(void);
 /* The calling thread's sampler, from its first sample on; NULL where there is none. */
-COLD struct sampler *sampler_enter(void);
+COLD struct sample_thread *sample_thread_enter(void);
 /* The calling thread ends, and leaves its sampler to others. */
-void sampler_thread_end(void);
+void sample_thread_thread_end(void);
 /* `inside` was left by longjmp out of a signal handler: nobody will finish it. */
-COLD int sampler_abandoned(struct sampler *sampler, uint64_t sp);
+COLD int sample_thread_abandoned(struct sample_thread *sample_thread, uint64_t sp);
 /* Writes what signal handlers left. */
-COLD void sampler_flush(struct sampler *sampler);
+COLD void sample_thread_flush(struct sample_thread *sample_thread);
 
 /* Begins what nobody may interrupt. NULL: the caller interrupted it itself, or has no sampler. */
-static inline struct sampler *sampler_begin(struct caller caller) {
-    struct sampler *s = (struct sampler *)((uintptr_t)own_sampler & image_alive);
+static inline struct sample_thread *sample_thread_begin(struct caller caller) {
+    struct sample_thread *s = (struct sample_thread *)((uintptr_t)own_sample_thread & image_alive);
     if (UNLIKELY(s == NULL)) {
-        if ((s = sampler_enter()) == NULL)
+        if ((s = sample_thread_enter()) == NULL)
             return NULL;
-    } else if (UNLIKELY(s->inside != 0) && !sampler_abandoned(s, caller.sp)) {
+    } else if (UNLIKELY(s->inside != 0) && !sample_thread_abandoned(s, caller.sp)) {
         return NULL;
     }
     s->inside = caller.sp;
@@ -66,7 +66,7 @@ static inline struct sampler *sampler_begin(struct caller caller) {
     return s;
 }
 
-static inline void sampler_end(struct sampler *s) {
+static inline void sample_thread_end(struct sample_thread *s) {
     for (;;) {
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
         *(volatile uint64_t *)&s->inside = 0;
@@ -74,38 +74,40 @@ static inline void sampler_end(struct sampler *s) {
         if (LIKELY(*(volatile uint32_t *)&s->pendings == 0))
             return;
         s->inside = (uint64_t)__builtin_frame_address(0);
-        sampler_flush(s);
+        sample_thread_flush(s);
     }
 }
 
 /* Walks the caller's stack along one of the trails; the first time a thread meets a module, it may wait for its table. */
-void sampler_walk_anew(struct sampler *sampler, struct trail *trail, struct caller caller);
+void sample_thread_walk_anew(struct sample_thread *sample_thread, struct stack_memory *stack_memory,
+                             struct caller caller);
 
 /* Tables come while mallow's clock ticks, and at no other time. */
-static inline int tables_may_come(const struct sampler *s) {
+static inline int tables_may_arrive(const struct sample_thread *s) {
     return UNLIKELY(modules_unanswered != 0) && !filter_is(FILTER_SEEN) &&
            s->epoch != __atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED);
 }
 
-static inline void sampler_walk(struct sampler *s, struct trail *trail, struct caller caller) {
-    s->walked = trail;
-    if (tables_may_come(s) || !unwind_same(&trail->unwinder, caller_pc(caller), caller.sp, caller.fp))
-        sampler_walk_anew(s, trail, caller);
+static inline void sample_thread_walk(struct sample_thread *s, struct stack_memory *stack_memory,
+                                      struct caller caller) {
+    s->walked = stack_memory;
+    if (tables_may_arrive(s) || !unwind_same(&stack_memory->unwinder, caller_pc(caller), caller.sp, caller.fp))
+        sample_thread_walk_anew(s, stack_memory, caller);
 }
 
 /* Slots and book, for a moment: 0 where they cannot be had. Nobody holds it while the target's code can run, but a thread
  * that a handler interrupts, or left by longjmp. */
 extern uint32_t sample_lock_word HIDDEN;
-COLD int sample_lock_slowly(struct sampler *sampler);
+COLD int sample_lock_slowly(struct sample_thread *sample_thread);
 
-static inline int sample_lock(struct sampler *s) {
+static inline int sample_lock(struct sample_thread *s) {
     if (s != NULL)
         s->holds = 1;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     return LIKELY(lock_quick_try(&sample_lock_word)) || sample_lock_slowly(s);
 }
 
-static inline void sample_unlock(struct sampler *s) {
+static inline void sample_unlock(struct sample_thread *s) {
     lock_quick_release(&sample_lock_word);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     if (s != NULL)
@@ -119,6 +121,6 @@ COLD void sample_put_aside(void *block);
 COLD void *sample_take_aside(void);
 
 /* sample.c: the block's sample ends here. 0: there is none. */
-int sample_end(void *block, uint32_t kind, const void *moved_to, struct sampler *sampler);
+int sample_end(void *block, uint32_t kind, const void *moved_to, struct sample_thread *sample_thread);
 
 #endif

@@ -1,5 +1,5 @@
-/* See sampler.h. */
-#include "sample/sampler.h"
+/* See sample_thread.h. */
+#include "sample/sample_thread.h"
 #include "sample/sample_log.h"
 #include "walk/modules.h"
 
@@ -10,12 +10,12 @@
 #define LOCK_TRIES 50u
 #define STUCK_NS   1000000000ull
 
-_Thread_local struct sampler *own_sampler __attribute__((tls_model("initial-exec")));
+_Thread_local struct sample_thread *own_sample_thread __attribute__((tls_model("initial-exec")));
 
-/* Set while this thread is inside sampler_enter: what the C library allocates for us there is not the target's. */
+/* Set while this thread is inside sample_thread_enter: what the C library allocates for us there is not the target's. */
 static _Thread_local char entering __attribute__((tls_model("initial-exec")));
 
-static struct sampler *samplers; /* all that there are; they live as long as the image */
+static struct sample_thread *sample_threads; /* all that there are; they live as long as the image */
 uint32_t sample_lock_word, sample_asides;
 static uint64_t stuck_ns;                             /* when somebody waited for the lock in vain; 0: not so */
 static struct aside { struct aside *next; } * asides; /* blocks that were freed meanwhile: lists of themselves */
@@ -30,7 +30,7 @@ static void lock_broken(void) {
     sample_over(MALLOW_OVER_LEFT);
 }
 
-COLD int sample_lock_slowly(struct sampler *s) {
+COLD int sample_lock_slowly(struct sample_thread *s) {
     uint64_t since = __atomic_load_n(&stuck_ns, __ATOMIC_RELAXED), now = sys_tick_ns();
     if (!__atomic_load_n(&broken, __ATOMIC_RELAXED) && (since == 0 || now - since > STUCK_NS) &&
         lock_quick_wait(&sample_lock_word, since == 0 ? LOCK_TRIES : 0)) {
@@ -60,7 +60,7 @@ COLD void *sample_take_aside(void) {
 /* ---- fork ---- */
 
 void sample_fork_begins(void) {
-    struct sampler *s = own_sampler;
+    struct sample_thread *s = own_sample_thread;
     if (s == NULL || !s->holds) /* a handler that forks inside of our work: the child goes without */
         forking = sample_lock(NULL);
 }
@@ -73,33 +73,33 @@ void sample_forked_parent(void) {
 }
 
 void sample_forked_child(void) {
-    book_forget();
+    log_forget();
     if (sample_lock_word != 0 && !forking)
         lock_broken(); /* a copy of what another thread was changing */
     sample_lock_word = broken;
     forking = 0;
     entering = 0;
     opened = opened < 0 ? -1 : 0;
-    for (struct sampler *s = samplers; s != NULL; s = s->next) {
-        if (s != own_sampler)
+    for (struct sample_thread *s = sample_threads; s != NULL; s = s->next) {
+        if (s != own_sample_thread)
             s->owned = 0;
         s->begins.stack = s->ends.stack = 0;
     }
-    if (own_sampler != NULL)
-        own_sampler->tid = thread_id();
+    if (own_sample_thread != NULL)
+        own_sample_thread->tid = thread_id();
 }
 
 /* ---- threads ---- */
 
-void sampler_thread_end(void) {
-    struct sampler *s = own_sampler;
-    own_sampler = NULL;
+void sample_thread_thread_end(void) {
+    struct sample_thread *s = own_sample_thread;
+    own_sample_thread = NULL;
     if (s != NULL)
         __atomic_store_n(&s->owned, 0, __ATOMIC_RELEASE);
 }
 
-static struct sampler *sampler_reuse(void) {
-    for (struct sampler *s = __atomic_load_n(&samplers, __ATOMIC_ACQUIRE); s != NULL; s = s->next) {
+static struct sample_thread *sample_thread_reuse(void) {
+    for (struct sample_thread *s = __atomic_load_n(&sample_threads, __ATOMIC_ACQUIRE); s != NULL; s = s->next) {
         uint32_t none = 0;
         if (__atomic_load_n(&s->owned, __ATOMIC_RELAXED) == 0 &&
             __atomic_compare_exchange_n(&s->owned, &none, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
@@ -108,10 +108,10 @@ static struct sampler *sampler_reuse(void) {
     return NULL;
 }
 
-static struct sampler *sampler_new(void) {
+static struct sample_thread *sample_thread_new(void) {
     uint32_t limit = target.control->max_depth;
-    uint64_t bytes = sizeof(struct sampler) + 2 * unwind_bytes(limit);
-    struct sampler *s = sys_memory(bytes);
+    uint64_t bytes = sizeof(struct sample_thread) + 2 * unwind_bytes(limit);
+    struct sample_thread *s = sys_memory(bytes);
     if (s == NULL)
         return NULL;
     s->owned = 1;
@@ -123,8 +123,8 @@ static struct sampler *sampler_new(void) {
     /* Used during a walk alone. */
     ends->fresh_places = begins->fresh_places;
     ends->fresh_states = begins->fresh_states;
-    s->next = __atomic_load_n(&samplers, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(&samplers, &s->next, s, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+    s->next = __atomic_load_n(&sample_threads, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&sample_threads, &s->next, s, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
         ;
     return s;
 }
@@ -164,7 +164,7 @@ static int may_go_on(void) {
     return opened > 0;
 }
 
-COLD int sampler_open(void) {
+COLD int sample_image_open(void) {
     if (entering || filter_is(FILTER_FORBIDS_SAMPLES) || (filter_is(FILTER_SEEN) && !may_go_on()))
         return 0;
     uint64_t mask = sys_block_signals();
@@ -179,21 +179,21 @@ COLD int sampler_open(void) {
     return done;
 }
 
-COLD struct sampler *sampler_enter(void) {
-    if (entering || !sampler_open())
+COLD struct sample_thread *sample_thread_enter(void) {
+    if (entering || !sample_image_open())
         return NULL;
     uint64_t mask = sys_block_signals();
     int saved_errno = errno;
     entering = 1;
-    struct sampler *s = own_sampler; /* a child has its parent's */
-    if (s == NULL && thread_watch_end() && (s = sampler_reuse()) == NULL)
-        s = sampler_new();
+    struct sample_thread *s = own_sample_thread; /* a child has its parent's */
+    if (s == NULL && thread_watch_end() && (s = sample_thread_reuse()) == NULL)
+        s = sample_thread_new();
     if (s != NULL) {
         s->inside = s->holds = s->pendings = 0;
         s->tid = thread_id();
         unwind_adopt(&s->begins.unwinder);
         unwind_adopt(&s->ends.unwinder);
-        own_sampler = s;
+        own_sample_thread = s;
     }
     errno = saved_errno;
     entering = 0;
@@ -201,7 +201,7 @@ COLD struct sampler *sampler_enter(void) {
     return s;
 }
 
-COLD int sampler_abandoned(struct sampler *s, uint64_t sp) {
+COLD int sample_thread_abandoned(struct sample_thread *s, uint64_t sp) {
     if (!unwind_owns(&s->begins.unwinder, sp) || !unwind_owns(&s->begins.unwinder, s->inside) || sp <= s->inside)
         return 0;
     if (s->holds) /* half of a change was done */
@@ -211,26 +211,26 @@ COLD int sampler_abandoned(struct sampler *s, uint64_t sp) {
     return 1;
 }
 
-COLD static void tables_come(struct sampler *s) {
+COLD static void tables_fetch(struct sample_thread *s) {
     modules_await();
     modules_fetch(unwind_flush);
     s->epoch = __atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED);
 }
 
-void sampler_walk_anew(struct sampler *s, struct trail *trail, struct caller caller) {
-    struct unwinder *into = &trail->unwinder;
-    trail->stack = 0;
+void sample_thread_walk_anew(struct sample_thread *s, struct stack_memory *stack_memory, struct caller caller) {
+    struct unwinder *into = &stack_memory->unwinder;
+    stack_memory->stack = 0;
     if (filter_is(FILTER_FORBIDS_SAMPLES)) {
         s->walked = NULL;
         return;
     }
     modules_learn();
-    if (tables_may_come(s))
-        tables_come(s);
+    if (tables_may_arrive(s))
+        tables_fetch(s);
     uint32_t before = modules_unanswered;
     unwind(into, caller_pc(caller), caller.sp, caller.fp);
     if (UNLIKELY(modules_unanswered > before)) {
-        tables_come(s);
+        tables_fetch(s);
         unwind(into, caller_pc(caller), caller.sp, caller.fp);
     }
 }
