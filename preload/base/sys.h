@@ -24,6 +24,9 @@ long sys_write(int fd, const void *from, size_t bytes);
 /* Entries of a directory, without . and ..; below 0 where they cannot be read. */
 int sys_entries(const char *path);
 long sys_size(int fd, uint64_t *bytes);
+/* Of a thread, from its stat file in /proc: its state, as 'R' or 'S', and when it began, in hundredths of a second since the
+ * system did. 0: that cannot be known. */
+int sys_thread_stat(const char *path, char *state, uint64_t *start);
 long sys_readlink(const char *path, char *out, size_t bytes);
 long sys_getcwd(char *out, size_t bytes);
 long sys_truncate(int fd, uint64_t bytes);

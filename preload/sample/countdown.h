@@ -46,7 +46,7 @@ static inline uint64_t next_distance(struct countdown *c, uint32_t period) {
     return bytes;
 }
 
-/* pick, for a thread that begins, looks at the control page, or meets another period. */
+/* should_sample, for a thread that begins, looks at the control page, or meets another period. */
 uint32_t should_sample_slow(size_t size);
 
 /* Precondition: the allowance does not cover the size. Returns the period that the allocation is picked with; 0: it is not. */

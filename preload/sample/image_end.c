@@ -69,32 +69,13 @@ static void image_exits_quickly(void *no_block) {
     image_end_now();
 }
 
-/* When this process began, in hundredths of a second since the system did; 0: not known. Exec keeps it. */
-COLD static uint64_t process_start(void) {
-    char text[1024];
-    long fd = sys_open("/proc/self/stat", O_RDONLY, 0);
-    long length = fd < 0 ? -1 : sys_read((int)fd, text, sizeof text - 1);
-    if (fd >= 0)
-        sys_close((int)fd);
-    if (length <= 0)
-        return 0;
-    text[length] = 0;
-    /* "PID (NAME) STATE …": the name may hold anything. The start is field 22, and the state field 3. */
-    const char *at = strrchr(text, ')');
-    for (int field = 2; at != NULL && field < 22; field++)
-        at = strchr(at + 1, ' ');
-    uint64_t ticks = 0;
-    for (at = at != NULL ? at + 1 : ""; *at >= '0' && *at <= '9'; at++)
-        ticks = 10 * ticks + (uint64_t)(*at - '0');
-    return ticks;
-}
-
 /* Whether a file with this process's pid is of this process, and not of one that had the pid before it. */
 COLD static int is_of_this_process(uint64_t file_start_ns) {
     const uint64_t tick_ns = 10000000;
     struct timespec boot;
-    uint64_t start = process_start();
-    if (start == 0 || clock_gettime(CLOCK_BOOTTIME, &boot) != 0)
+    uint64_t start; /* exec keeps it */
+    char state;
+    if (!sys_thread_stat("/proc/self/stat", &state, &start) || clock_gettime(CLOCK_BOOTTIME, &boot) != 0)
         return 1;
     uint64_t asleep_ns = (uint64_t)boot.tv_sec * 1000000000u + (uint64_t)boot.tv_nsec - sys_now_ns();
     return start <= (file_start_ns + asleep_ns) / tick_ns;

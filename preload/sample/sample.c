@@ -202,17 +202,17 @@ int sample_end(void *block, uint32_t kind, const void *moved_to, struct sample_t
 }
 
 COLD void sample_thread_flush(struct sample_thread *s) {
-    while (s->pendings > 0)
-        sample_end(s->pending[--s->pendings], MALLOW_END_FREED, NULL, NULL);
+    while (s->guard.pendings > 0)
+        sample_end(s->pending[--s->guard.pendings], MALLOW_END_FREED, NULL, NULL);
 }
 
-/* In a handler that interrupted our work, or where no sampler can be had. */
+/* In a handler that interrupted our work, or where no sample_thread can be had. */
 COLD static void end_aside(void *block, uint32_t kind, const void *moved_to) {
     struct sample_thread *s = (struct sample_thread *)((uintptr_t)own_sample_thread & image_alive);
     if (s == NULL)
         sample_end(block, kind, moved_to, NULL);
-    else if (s->pendings < PENDING_MOST)
-        s->pending[s->pendings++] = block;
+    else if (s->guard.pendings < PENDING_MOST)
+        s->pending[s->guard.pendings++] = block;
     else
         count_missed();
 }
@@ -482,14 +482,10 @@ static void sample_forked(void) {
 const struct policy sample_policy = {
     .malloc_done = sample_malloc_done,
     .calloc_done = sample_calloc_done,
-    .realloc = sample_realloc,
-    .reallocarray = sample_reallocarray,
-    .aligned_alloc = sample_aligned_alloc,
-    .memalign = sample_memalign,
-    .posix_memalign = sample_posix_memalign,
-    .valloc = sample_valloc,
-    .pvalloc = sample_pvalloc,
-    .malloc_due = sample_malloc,
+#define X(name, result, parameters, arguments) .name = sample_##name,
+    MALLOW_OTHER(X)
+#undef X
+        .malloc_due = sample_malloc,
     .calloc_due = sample_calloc,
     .free_owned = sample_free,
     .usable_size_owned = sample_usable_size,
@@ -500,10 +496,10 @@ const struct policy sample_policy = {
     .filtered = sample_filtered,
     .exit_at_once = image_end_now,
     .fork_begins = sample_fork_begins,
-    .fork_ended = sample_forked_parent,
+    .fork_ended = lock_samples_fork_ended,
     .forked = sample_forked,
     .file_layout = sample_layout,
     .file_mapped = log_map,
     .file_opened = sample_file_opened,
-    .thread_end = sample_thread_thread_end,
+    .thread_end = sample_thread_leave,
 };

@@ -1,6 +1,7 @@
 /* See sample_log.h. */
 #include "sample/sample_log.h"
 #include "arch.h"
+#include "base/backoff.h"
 #include "base/filter.h"
 #include "base/target.h"
 
@@ -18,11 +19,8 @@ static char *stacks;
 
 /* How far each part exists, in bytes. */
 static uint64_t slots_made, ends_made, stacks_made;
-/* The file system is full: nothing is asked for until then, and then after twice the time. */
-static uint64_t full_until_ns, full_ns;
-
-#define FULL_FIRST_NS (10ull * 1000000)
-#define FULL_MOST_NS  (10ull * 1000000000)
+/* The file system is full. */
+static struct backoff full;
 static uint64_t stacks_used;
 
 /* Stacks by hash: their numbers, 0: none; linear probing, at most half full. What it points to lies in the file. */
@@ -71,15 +69,13 @@ static int extend_part(void *part, uint64_t *made, uint64_t bytes, uint64_t piec
         return 1;
     uint64_t end = (bytes + piece - 1) / piece * piece;
     end = end < in_pages(most) ? end : in_pages(most);
-    uint64_t now = sys_tick_ns();
-    if (bytes > end || filter_is(FILTER_FORBIDS_SAMPLES) || now < full_until_ns)
+    if (bytes > end || filter_is(FILTER_FORBIDS_SAMPLES) || backoff_waits(&full))
         return 0;
     if (sys_populate((char *)part + *made, end - *made) != 0) {
-        full_ns = full_ns == 0 ? FULL_FIRST_NS : full_ns < FULL_MOST_NS ? 2 * full_ns : full_ns;
-        full_until_ns = now + full_ns;
+        backoff_refused(&full);
         return 0;
     }
-    full_until_ns = full_ns = 0;
+    full = (struct backoff){0};
     *made = end;
     return 1;
 }

@@ -16,7 +16,7 @@ uint64_t log_layout(struct mallow_sampling *sampling, const struct file_layout *
 
 /* Makes the head of a new file's part exist, laid out anew. 0: there is no memory. */
 int log_map(struct mallow_process *process, const struct file_layout *layout);
-/* The process file is there: begins its book. A forked child's begins with what its parent's had. */
+/* The process file is there: begins its log. A forked child's begins with what its parent's had. */
 void log_open(void);
 /* In a forked child: nothing may be written to its parent's. */
 void log_forget(void);

@@ -5,79 +5,23 @@
 
 #include <errno.h>
 
-/* One second: a thread that holds the lock was stopped. Then nobody waits for it, but for a moment once a second: what
- * is picked is served beneath, and what is freed is put aside, until it goes on. */
-#define LOCK_TRIES 50u
-#define STUCK_NS   1000000000ull
-
 _Thread_local struct sample_thread *own_sample_thread __attribute__((tls_model("initial-exec")));
 
 /* Set while this thread is inside sample_thread_enter: what the C library allocates for us there is not the target's. */
 static _Thread_local char entering __attribute__((tls_model("initial-exec")));
 
 static struct sample_thread *sample_threads; /* all that there are; they live as long as the image */
-uint32_t sample_lock_word, sample_asides;
-static uint64_t stuck_ns;                             /* when somebody waited for the lock in vain; 0: not so */
-static struct aside { struct aside *next; } * asides; /* blocks that were freed meanwhile: lists of themselves */
-static uint32_t broken;                               /* left by longjmp: nobody gives the lock back any more */
-static int forking;                                   /* the lock is held for the sake of a child */
-static int opened;                                    /* -1: cannot be */
-
-/* ---- the lock ---- */
-
-static void lock_broken(void) {
-    __atomic_store_n(&broken, 1, __ATOMIC_RELAXED);
-    sample_over(MALLOW_OVER_LEFT);
-}
-
-COLD int sample_lock_slowly(struct sample_thread *s) {
-    uint64_t since = __atomic_load_n(&stuck_ns, __ATOMIC_RELAXED), now = sys_tick_ns();
-    if (!__atomic_load_n(&broken, __ATOMIC_RELAXED) && (since == 0 || now - since > STUCK_NS) &&
-        lock_quick_wait(&sample_lock_word, since == 0 ? LOCK_TRIES : 0)) {
-        __atomic_store_n(&stuck_ns, 0, __ATOMIC_RELAXED);
-        return 1;
-    }
-    if (s != NULL)
-        s->holds = 0;
-    if (since == 0 || now - since > STUCK_NS)
-        __atomic_store_n(&stuck_ns, sys_tick_ns(), __ATOMIC_RELAXED);
-    return 0;
-}
-
-COLD void sample_put_aside(void *block) {
-    struct aside *aside = block;
-    aside->next = __atomic_load_n(&asides, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(&asides, &aside->next, aside, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
-        ;
-    __atomic_store_n(&sample_asides, 1, __ATOMIC_RELEASE);
-}
-
-COLD void *sample_take_aside(void) {
-    __atomic_store_n(&sample_asides, 0, __ATOMIC_RELAXED);
-    return __atomic_exchange_n(&asides, NULL, __ATOMIC_ACQUIRE);
-}
+static int opened;                           /* -1: cannot be */
 
 /* ---- fork ---- */
 
 void sample_fork_begins(void) {
-    struct sample_thread *s = own_sample_thread;
-    if (s == NULL || !s->holds) /* a handler that forks inside of our work: the child goes without */
-        forking = sample_lock(NULL);
-}
-
-void sample_forked_parent(void) {
-    if (forking) {
-        forking = 0;
-        sample_unlock(NULL);
-    }
+    lock_samples_fork_begins(own_sample_thread != NULL && own_sample_thread->holds);
 }
 
 void sample_forked_child(void) {
     log_forget();
-    if (sample_lock_word != 0 && !forking)
-        lock_broken(); /* a copy of what another thread was changing */
-    sample_lock_word = broken;
-    forking = 0;
+    lock_samples_forked();
     entering = 0;
     opened = opened < 0 ? -1 : 0;
     for (struct sample_thread *s = sample_threads; s != NULL; s = s->next) {
@@ -91,7 +35,7 @@ void sample_forked_child(void) {
 
 /* ---- threads ---- */
 
-void sample_thread_thread_end(void) {
+void sample_thread_leave(void) {
     struct sample_thread *s = own_sample_thread;
     own_sample_thread = NULL;
     if (s != NULL)
@@ -189,7 +133,8 @@ COLD struct sample_thread *sample_thread_enter(void) {
     if (s == NULL && thread_watch_end() && (s = sample_thread_reuse()) == NULL)
         s = sample_thread_new();
     if (s != NULL) {
-        s->inside = s->holds = s->pendings = 0;
+        s->guard = (struct guard){0};
+        s->holds = 0;
         s->tid = thread_id();
         unwind_adopt(&s->begins.unwinder);
         unwind_adopt(&s->ends.unwinder);
@@ -202,10 +147,10 @@ COLD struct sample_thread *sample_thread_enter(void) {
 }
 
 COLD int sample_thread_abandoned(struct sample_thread *s, uint64_t sp) {
-    if (!unwind_owns(&s->begins.unwinder, sp) || !unwind_owns(&s->begins.unwinder, s->inside) || sp <= s->inside)
+    if (!guard_is_abandoned(&s->guard, &s->begins.unwinder, sp))
         return 0;
     if (s->holds) /* half of a change was done */
-        lock_broken();
+        lock_samples_abandoned();
     unwind_adopt(&s->begins.unwinder);
     unwind_adopt(&s->ends.unwinder);
     return 1;

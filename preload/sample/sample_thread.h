@@ -5,10 +5,11 @@
 #define MALLOW_SAMPLER_H
 
 #include "base/filter.h"
-#include "base/lock.h"
 #include "base/target.h"
+#include "sample/lock.h"
 #include "sample/slot_pool.h"
 #include "walk/caller.h"
+#include "walk/guard.h"
 #include "walk/modules.h"
 #include "walk/unwind.h"
 
@@ -17,20 +18,19 @@
 /* The stack of an allocation, or of a free, as it was walked last. */
 struct stack_memory {
     struct unwinder unwinder;
-    uint32_t stack;      /* its number in the book; 0: to be looked up */
+    uint32_t stack;      /* its number in the log; 0: to be looked up */
     uint32_t generation; /* modules_generation when it was */
 };
 
 /*
- * Invariant: only its owner touches it. `inside` is the frame address of the work under way, 0 between; a signal handler
- * that comes while it is not 0 touches pending and pendings alone.
+ * Invariant: only its owner touches it; a signal handler that interrupts the work on a sample touches `pending` and
+ * guard.pendings alone.
  */
 struct sample_thread {
-    uint64_t inside;
+    struct guard guard;
     uint32_t owned; /* taken by compare-and-swap; 0: its thread has ended */
     uint32_t tid;
     uint32_t holds; /* the lock, or is about to */
-    uint32_t pendings;
     uint64_t epoch; /* mallow's clock when tables were last asked for */
     struct sample_thread *next;
     struct stack_memory *walked; /* the last walk's; NULL: a filter forbade it */
@@ -43,37 +43,31 @@ extern _Thread_local struct sample_thread *own_sample_thread __attribute__((tls_
 
 /* Makes this image's file and slots, once. 0: nothing can be recorded here. No handler may leave this by longjmp. */
 COLD int sample_image_open(void);
-/* The calling thread's sampler, from its first sample on; NULL where there is none. */
+/* The calling thread's, from its first sample on; NULL where there is none. */
 COLD struct sample_thread *sample_thread_enter(void);
-/* The calling thread ends, and leaves its sampler to others. */
-void sample_thread_thread_end(void);
-/* `inside` was left by longjmp out of a signal handler: nobody will finish it. */
+/* The calling thread ends, and leaves it to others. */
+void sample_thread_leave(void);
+/* Whether the work under way was left by longjmp: see guard.h. */
 COLD int sample_thread_abandoned(struct sample_thread *sample_thread, uint64_t sp);
 /* Writes what signal handlers left. */
 COLD void sample_thread_flush(struct sample_thread *sample_thread);
 
-/* Begins what nobody may interrupt. NULL: the caller interrupted it itself, or has no sampler. */
+/* Begins what nobody may interrupt. NULL: the caller interrupted it itself, or has none. */
 static inline struct sample_thread *sample_thread_begin(struct caller caller) {
     struct sample_thread *s = (struct sample_thread *)((uintptr_t)own_sample_thread & image_alive);
     if (UNLIKELY(s == NULL)) {
         if ((s = sample_thread_enter()) == NULL)
             return NULL;
-    } else if (UNLIKELY(s->inside != 0) && !sample_thread_abandoned(s, caller.sp)) {
+    } else if (UNLIKELY(s->guard.inside != 0) && !sample_thread_abandoned(s, caller.sp)) {
         return NULL;
     }
-    s->inside = caller.sp;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    guard_enter(&s->guard, caller.sp);
     return s;
 }
 
 static inline void sample_thread_end(struct sample_thread *s) {
-    for (;;) {
-        __atomic_signal_fence(__ATOMIC_SEQ_CST);
-        *(volatile uint64_t *)&s->inside = 0;
-        __atomic_signal_fence(__ATOMIC_SEQ_CST);
-        if (LIKELY(*(volatile uint32_t *)&s->pendings == 0))
-            return;
-        s->inside = (uint64_t)__builtin_frame_address(0);
+    while (!guard_leave(&s->guard)) {
+        s->guard.inside = (uint64_t)__builtin_frame_address(0);
         sample_thread_flush(s);
     }
 }
@@ -95,30 +89,14 @@ static inline void sample_thread_walk(struct sample_thread *s, struct stack_memo
         sample_thread_walk_anew(s, stack_memory, caller);
 }
 
-/* Slots and book, for a moment: 0 where they cannot be had. Nobody holds it while the target's code can run, but a thread
- * that a handler interrupts, or left by longjmp. */
-extern uint32_t sample_lock_word HIDDEN;
-COLD int sample_lock_slowly(struct sample_thread *sample_thread);
-
+/* The lock of lock.h, for a thread that notes that it has it; NULL: for none. */
 static inline int sample_lock(struct sample_thread *s) {
-    if (s != NULL)
-        s->holds = 1;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    return LIKELY(lock_quick_try(&sample_lock_word)) || sample_lock_slowly(s);
+    return lock_samples(s != NULL ? &s->holds : NULL);
 }
 
 static inline void sample_unlock(struct sample_thread *s) {
-    lock_quick_release(&sample_lock_word);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    if (s != NULL)
-        s->holds = 0;
+    unlock_samples(s != NULL ? &s->holds : NULL);
 }
-
-/* What was freed while the lock could not be had, of 16 bytes at least: put in without it, and taken out by who has it
- * next, as a list: the word at the start of each block leads to the next one. */
-extern uint32_t sample_asides HIDDEN;
-COLD void sample_put_aside(void *block);
-COLD void *sample_take_aside(void);
 
 /* sample.c: the block's sample ends here. 0: there is none. */
 int sample_end(void *block, uint32_t kind, const void *moved_to, struct sample_thread *sample_thread);
