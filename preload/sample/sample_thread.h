@@ -98,7 +98,7 @@ static inline void sample_unlock(struct sample_thread *s) {
     unlock_samples(s != NULL ? &s->holds : NULL);
 }
 
-/* sample.c: the block's sample ends here. 0: there is none. */
+/* lifecycle.c: the block's sample ends here. 0: there is none. */
 int sample_end(void *block, uint32_t kind, const void *moved_to, struct sample_thread *sample_thread);
 
 #endif
