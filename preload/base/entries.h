@@ -21,11 +21,19 @@ struct file_layout;
 #define MALLOW_OTHER(X)                                                                                                \
     X(realloc, void *, (void *block, size_t size), (block, size))                                                      \
     X(reallocarray, void *, (void *block, size_t count, size_t size), (block, count, size))                            \
+    X(posix_memalign, int, (void **result, size_t alignment, size_t size), (result, alignment, size))                  \
+    MALLOW_ALIGNED(X)
+
+/* Of these, the ones that take a size last and return the block: policies serve them by one wrapper. */
+#define MALLOW_ALIGNED(X)                                                                                              \
     X(aligned_alloc, void *, (size_t alignment, size_t size), (alignment, size))                                       \
     X(memalign, void *, (size_t alignment, size_t size), (alignment, size))                                            \
-    X(posix_memalign, int, (void **result, size_t alignment, size_t size), (result, alignment, size))                  \
     X(valloc, void *, (size_t size), (size))                                                                           \
     X(pvalloc, void *, (size_t size), (size))
+#define MALLOW_FAMILY_OF_aligned_alloc MALLOW_FAMILY_ALIGNED_ALLOC
+#define MALLOW_FAMILY_OF_memalign      MALLOW_FAMILY_MEMALIGN
+#define MALLOW_FAMILY_OF_valloc        MALLOW_FAMILY_VALLOC
+#define MALLOW_FAMILY_OF_pvalloc       MALLOW_FAMILY_PVALLOC
 
 /* Asks, and changes nothing. */
 #define MALLOW_ASIDE(X) X(malloc_usable_size, size_t, (void *block), (block))

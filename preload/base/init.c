@@ -129,7 +129,7 @@ extern void *__dso_handle HIDDEN;
 #pragma weak pthread_atfork
 
 /* Before the constructors of other rooms. */
-__attribute__((constructor(101))) static void load(void) {
+__attribute__((constructor(101))) static void library_loaded(void) {
     start();
     exec_setup();
     if (target.control == NULL)

@@ -2,7 +2,6 @@
 #include "base/reader.h"
 #include "base/filter.h"
 
-#include <fcntl.h>
 #include <string.h>
 
 /* Mallow's clock stands still: for so long before it is asked for a sign of life, … */
@@ -12,37 +11,18 @@
 /* … and so long before one that cannot be looked at, or waits for a processor or a disk, is given up. */
 #define PATIENCE_NS (2000ull * 1000000)
 
-/*
- * The state of mallow's thread: field 3 of /proc/TID/stat, "TID (name) state …", where the name may hold anything. 0: not
- * known. In another namespace of processes that id may be somebody else's: field 22 is when it was started.
- */
+/* The state of mallow's thread; 0: not known. In another namespace of processes that id may be somebody else's: the time at
+ * which it was started tells. */
 static char reader_state(const struct mallow_control *control) {
-    char path[64], text[512];
+    char path[64];
     uint64_t start = control->reader_start;
     if (start == 0 || filter_is(FILTER_SEEN))
         return 0;
     memcpy(text_decimal(path + text_copy(path, "/proc/", sizeof path), control->reader & ~MALLOW_READER_DIED), "/stat",
            6);
-    long fd = sys_open(path, O_RDONLY, 0);
-    if (fd < 0)
-        return 0;
-    long got = sys_read((int)fd, text, sizeof text - 1);
-    sys_close((int)fd);
-    if (got <= 0)
-        return 0;
-    text[got] = 0;
-    const char *at = strrchr(text, ')');
-    if (at == NULL || at[1] != ' ')
-        return 0;
-    char state = at[2];
-    for (int field = 2; field < 22 && at != NULL; field++)
-        at = strchr(at + 1, ' ');
-    if (at == NULL)
-        return 0;
-    uint64_t number = 0;
-    for (at++; *at >= '0' && *at <= '9'; at++)
-        number = 10 * number + (uint64_t)(*at - '0');
-    return number == start ? state : 0;
+    char state;
+    uint64_t began;
+    return sys_thread_stat(path, &state, &began) && began == start ? state : 0;
 }
 
 /* Its clock stands still. Asks that thread of mallow for a sign of life which has nothing else to do, and looks at it. */

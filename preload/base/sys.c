@@ -75,6 +75,30 @@ int sys_entries(const char *path) {
     return got < 0 ? -1 : entries;
 }
 
+/* "PID (NAME) STATE …": the name may hold anything. The state is field 3, the start field 22. */
+int sys_thread_stat(const char *path, char *state, uint64_t *start) {
+    char text[1024];
+    long fd = sys_open(path, O_RDONLY, 0);
+    long length = fd < 0 ? -1 : sys_read((int)fd, text, sizeof text - 1);
+    if (fd >= 0)
+        sys_close((int)fd);
+    if (length <= 0)
+        return 0;
+    text[length] = 0;
+    const char *at = strrchr(text, ')');
+    if (at == NULL || at[1] != ' ')
+        return 0;
+    *state = at[2];
+    for (int field = 2; at != NULL && field < 22; field++)
+        at = strchr(at + 1, ' ');
+    if (at == NULL)
+        return 0;
+    *start = 0;
+    for (at++; *at >= '0' && *at <= '9'; at++)
+        *start = 10 * *start + (uint64_t)(*at - '0');
+    return 1;
+}
+
 long sys_size(int fd, uint64_t *bytes) {
     struct stat status;
     long error = CALL2(SYS_fstat, fd, &status);

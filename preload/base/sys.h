@@ -27,6 +27,9 @@ long sys_size(int fd, uint64_t *bytes);
 /* The user that owns an open file, and the one that this process acts as. */
 long sys_owner(int fd, uint32_t *user);
 uint32_t sys_geteuid(void);
+/* Of a thread, from its stat file in /proc: its state, as 'R' or 'S', and when it began, in hundredths of a second since the
+ * system did. 0: that cannot be known. */
+int sys_thread_stat(const char *path, char *state, uint64_t *start);
 long sys_readlink(const char *path, char *out, size_t bytes);
 long sys_getcwd(char *out, size_t bytes);
 long sys_truncate(int fd, uint64_t bytes);

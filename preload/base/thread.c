@@ -4,6 +4,7 @@
  * A block outlives its owner: the next thread without one takes it over and its sums go on. So nothing is folded or
  * copied at a thread's end, and the blocks in use are as many as the threads that lived at one time.
  */
+#include "base/backoff.h"
 #include "base/entries.h"
 #include "base/filter.h"
 #include "base/lock.h"
@@ -24,10 +25,7 @@ static _Thread_local unsigned char destructions __attribute__((tls_model("initia
 
 /* A thread that found no room asks again after a while, and then after twice the time: at each event it would cost six
  * system calls. */
-static _Thread_local struct { uint64_t until_ns, pause_ns; } refused __attribute__((tls_model("initial-exec")));
-
-#define PAUSE_FIRST_NS (10ull * 1000000)
-#define PAUSE_MOST_NS  (10ull * 1000000000)
+static _Thread_local struct backoff refused __attribute__((tls_model("initial-exec")));
 
 static pthread_key_t key;
 static int key_ready;
@@ -89,7 +87,7 @@ void target_forked(void) {
     target_lock = 0;
     own_block = own_counters = NULL;
     entering = 0;
-    refused.until_ns = refused.pause_ns = 0;
+    refused = (struct backoff){0};
     /* A child made by a bare clone has its parent's id in its control block. */
     if (tid_offset != 0 && !filter_is(FILTER_SEEN) && thread_id() != (uint32_t)sys_gettid())
         tid_offset = 0;
@@ -129,16 +127,10 @@ static struct mallow_thread *block_new(struct mallow_process *process) {
 }
 
 COLD int thread_is_refused(void) {
-    if (refused.until_ns == 0 || entering || image_alive == 0 || sys_tick_ns() >= refused.until_ns)
+    if (entering || image_alive == 0 || !backoff_waits(&refused))
         return 0;
     __atomic_fetch_add(&target.process->unrecorded, 1, __ATOMIC_RELAXED);
     return 1;
-}
-
-static void refuse(void) {
-    uint64_t pause = refused.pause_ns;
-    refused.pause_ns = pause == 0 ? PAUSE_FIRST_NS : pause < PAUSE_MOST_NS ? 2 * pause : pause;
-    refused.until_ns = sys_tick_ns() + refused.pause_ns;
 }
 
 COLD struct mallow_thread *thread_enter(void) {
@@ -157,11 +149,11 @@ COLD struct mallow_thread *thread_enter(void) {
             block = block_new(target.process);
         if (block == NULL) {
             __atomic_fetch_add(&target.process->unrecorded, 1, __ATOMIC_RELAXED);
-            refuse();
+            backoff_refused(&refused);
         }
     }
     if (block != NULL) {
-        refused.until_ns = refused.pause_ns = 0;
+        refused = (struct backoff){0};
         block->tid = thread_id();
         own_block = block;
         image_alive = UINTPTR_MAX;

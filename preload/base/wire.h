@@ -494,14 +494,7 @@ enum mallow_event_flag {
  * pc[] is sorted; row i covers the link-time addresses base_svma + [pc[i], pc[i+1]). Gaps are rows with quick NONE;
  * row 0 has pc 0. full[i] is the index of row i's whole rule: only rare walks touch it.
  *
- * quick, for x86-64, where the return address is at CFA - 8:
- *
- *    15       14    10     9      8        0
- *   +---+-------------+--------+-----------+
- *   | 0 |   rbp at    |  base  |  CFA / 8  |     CFA = (base ? rbp : rsp) + 8 * bits 0..8
- *   +---+-------------+--------+-----------+     rbp at 0: unchanged; k: restored from CFA - 8 * k
- *   | 1 |      index of the rule           |     everything else; rules 0 and 1 are NONE and END
- *   +---+----------------------------------+
+ * quick and rules are the processor's: arch/x86_64/rule.h.
  */
 struct mallow_table {
     uint32_t magic;   /* MALLOW_TABLE_MAGIC */
@@ -516,57 +509,6 @@ struct mallow_table {
     uint64_t reserved;
 };
 
-#define MALLOW_QUICK_RULE      0x8000u
-#define MALLOW_QUICK_BASE_RBP  0x0200u
-#define MALLOW_QUICK_CFA_MASK  0x01ffu
-#define MALLOW_QUICK_RBP_SHIFT 10
-#define MALLOW_QUICK_RBP_MASK  0x1fu
-#define MALLOW_RULE_NONE       0u
-#define MALLOW_RULE_END        1u
-
-enum mallow_cfa_kind {
-    MALLOW_CFA_NONE = 0,   /* no information */
-    MALLOW_CFA_END = 1,    /* the outermost frame */
-    MALLOW_CFA_OFFSET = 2, /* reg + offset */
-    MALLOW_CFA_DEREF = 3,  /* *(reg + offset) + extra */
-    MALLOW_CFA_PLT = 4,    /* reg + offset + ((pc & 15) >= extra ? 8 : 0) */
-};
-
-enum mallow_saved_kind {
-    MALLOW_SAVED_SAME = 0,      /* the register keeps its value */
-    MALLOW_SAVED_AT_CFA = 1,    /* *(CFA + offset) */
-    MALLOW_SAVED_AT_RSP = 2,    /* *(rsp of this frame + offset) */
-    MALLOW_SAVED_IS_CFA = 3,    /* CFA + offset itself */
-    MALLOW_SAVED_UNDEFINED = 4, /* lost: a rule that needs it ends the walk */
-    MALLOW_SAVED_AT_RBP = 5,    /* *(rbp of this frame + offset): functions that realign their stack */
-};
-
-/* Callee-saved registers of the System V x86-64 ABI, and the return address, as indexed in struct mallow_rule. */
-enum mallow_saved {
-    MALLOW_RBX,
-    MALLOW_RBP,
-    MALLOW_R12,
-    MALLOW_R13,
-    MALLOW_R14,
-    MALLOW_R15,
-    MALLOW_RA,
-    MALLOW_SAVED_COUNT
-};
-
-/* cfa_reg: an index of enum mallow_saved, or this for rsp. */
-#define MALLOW_CFA_RSP 7u
-
-struct mallow_rule {
-    uint8_t cfa_kind; /* enum mallow_cfa_kind */
-    uint8_t cfa_reg;
-    uint8_t signal_frame;             /* 1: the frame that this rule leads to was interrupted: its pc is exact */
-    uint8_t kind[MALLOW_SAVED_COUNT]; /* enum mallow_saved_kind */
-    uint8_t reserved[2];
-    int32_t cfa_offset;
-    int32_t cfa_extra;
-    int32_t offset[MALLOW_SAVED_COUNT];
-};
-
 _Static_assert(sizeof(struct mallow_control) == 3400, "control layout");
 _Static_assert(sizeof(struct mallow_process) == 4096, "process header is a page");
 _Static_assert(sizeof(struct mallow_module) == 512, "module layout");
@@ -576,6 +518,5 @@ _Static_assert(sizeof(struct mallow_slot) == 64, "slot layout: a cache line");
 _Static_assert(sizeof(struct mallow_end) == 128, "end layout: two cache lines");
 _Static_assert(sizeof(struct mallow_stack) == 24, "stack layout");
 _Static_assert(sizeof(struct mallow_table) == 64, "table header layout");
-_Static_assert(sizeof(struct mallow_rule) == 48, "rule layout");
 
 #endif

@@ -73,16 +73,6 @@ static void *count_reallocarray(void *old, size_t count, size_t size) {
     return count_realloc_as(MALLOW_FAMILY_REALLOCARRAY, old, bytes);
 }
 
-static void *count_aligned_alloc(size_t alignment, size_t size) {
-    void *block = real.aligned_alloc(alignment, size);
-    return block != NULL ? allocated(block, size, MALLOW_FAMILY_ALIGNED_ALLOC) : NULL;
-}
-
-static void *count_memalign(size_t alignment, size_t size) {
-    void *block = real.memalign(alignment, size);
-    return block != NULL ? allocated(block, size, MALLOW_FAMILY_MEMALIGN) : NULL;
-}
-
 static int count_posix_memalign(void **result, size_t alignment, size_t size) {
     int error = real.posix_memalign(result, alignment, size);
     if (error == 0 && *result != NULL)
@@ -90,26 +80,20 @@ static int count_posix_memalign(void **result, size_t alignment, size_t size) {
     return error;
 }
 
-static void *count_valloc(size_t size) {
-    void *block = real.valloc(size);
-    return block != NULL ? allocated(block, size, MALLOW_FAMILY_VALLOC) : NULL;
-}
-
-static void *count_pvalloc(size_t size) {
-    void *block = real.pvalloc(size);
-    return block != NULL ? allocated(block, size, MALLOW_FAMILY_PVALLOC) : NULL;
-}
+#define X(name, result, parameters, arguments)                                                                         \
+    static result count_##name parameters {                                                                            \
+        void *block = real.name arguments;                                                                             \
+        return block != NULL ? allocated(block, size, MALLOW_FAMILY_OF_##name) : NULL;                                 \
+    }
+MALLOW_ALIGNED(X)
+#undef X
 
 const struct policy count_policy = {
     .malloc_done = count_malloc_done,
     .calloc_done = count_calloc_done,
     .free = count_free,
-    .realloc = count_realloc,
-    .reallocarray = count_reallocarray,
-    .aligned_alloc = count_aligned_alloc,
-    .memalign = count_memalign,
-    .posix_memalign = count_posix_memalign,
-    .valloc = count_valloc,
-    .pvalloc = count_pvalloc,
-    .over = policy_remove,
+#define X(name, result, parameters, arguments) .name = count_##name,
+    MALLOW_OTHER(X)
+#undef X
+        .over = policy_remove,
 };

@@ -81,23 +81,12 @@ static void sleep_ms(unsigned ms) {
         sys_futex_wait(&nobody, 0, ms);
 }
 
-/* The state of a thread: 'R' runs or waits for a processor. From /proc/self/task/TID/stat: "TID (name) state …", where
- * the name may hold anything. */
-static char thread_state(uint32_t tid) {
-    char path[64], text[128];
-    size_t length = text_copy(path, "/proc/self/task/", sizeof path);
-    char *at = text_decimal(path + length, tid);
-    memcpy(at, "/stat", 6);
-    long fd = sys_open(path, O_RDONLY, 0);
-    if (fd < 0)
-        return 0; /* it ended */
-    long got = sys_read((int)fd, text, sizeof text - 1);
-    sys_close((int)fd);
-    if (got <= 0)
-        return 0;
-    text[got] = 0;
-    const char *end = strrchr(text, ')');
-    return end != NULL && end[1] == ' ' ? end[2] : 0;
+/* Whether a thread runs, or waits for a processor. */
+static int is_running(uint32_t tid) {
+    char path[64], state;
+    uint64_t start;
+    memcpy(text_decimal(path + text_copy(path, "/proc/self/task/", sizeof path), tid), "/stat", 6);
+    return sys_thread_stat(path, &state, &start) && state == 'R';
 }
 
 /* The other threads that ever allocated sleep. Counters that stand still alone do not tell a thread that waits for a
@@ -108,7 +97,7 @@ static int others_sleep(void) {
     for (uint32_t i = 0; i < threads && i < process->max_threads; i++) {
         const struct mallow_thread *block = &target.threads[i];
         if (__atomic_load_n(&block->owner, __ATOMIC_ACQUIRE) == MALLOW_THREAD_OWNED && block != thread_block() &&
-            thread_state(block->tid) == 'R')
+            is_running(block->tid))
             return 0;
     }
     return 1;

@@ -1,7 +1,7 @@
 /* See countdown.h. */
 #include "sample/countdown.h"
 #include "sample/sample_log.h"
-#include "sample/sampler.h"
+#include "sample/sample_thread.h"
 
 _Thread_local struct countdown countdown __attribute__((tls_model("initial-exec")));
 /* The period to draw with; 0: nothing is to be picked. */
@@ -16,12 +16,12 @@ static uint32_t period_now(void) {
 
 /* Draws anew, with the period of now. Memory has no part in it: that is so at any moment that does not depend on what is
  * allocated next. */
-COLD static void draw_anew(struct countdown *c, uint32_t period) {
+COLD static void countdown_restart(struct countdown *c, uint32_t period) {
     c->period = period;
-    count_down_from(c, period != 0 ? draw_next(c, period) : MALLOW_SAMPLE_LOOK);
-    if (book != NULL) {
-        __atomic_store_n(&book->mode, period != 0 ? MALLOW_MODE_SAMPLE : MALLOW_MODE_DORMANT, __ATOMIC_RELAXED);
-        __atomic_store_n(&book->period, period, __ATOMIC_RELAXED);
+    count_down_from(c, period != 0 ? next_distance(c, period) : MALLOW_SAMPLE_LOOK);
+    if (sample_log != NULL) {
+        __atomic_store_n(&sample_log->mode, period != 0 ? MALLOW_MODE_SAMPLE : MALLOW_MODE_DORMANT, __ATOMIC_RELAXED);
+        __atomic_store_n(&sample_log->period, period, __ATOMIC_RELAXED);
     }
 }
 
@@ -29,22 +29,22 @@ COLD static void draw_anew(struct countdown *c, uint32_t period) {
  * a filter of system calls does so later. */
 COLD static void thread_begins(struct countdown *c) {
     if (target.pid == 0)
-        sampler_open();
-    c->dice = dice_seeded();
-    c->exponent = draw_exponent(dice_next(&c->dice));
-    draw_anew(c, period_now());
+        sample_image_open();
+    c->generator = generator_seeded();
+    c->exponent = exponential_from_bits(generator_next(&c->generator));
+    countdown_restart(c, period_now());
 }
 
 /* In a child, opening makes all begin anew: what was drawn, and with which dice, stands. */
 COLD static void open_amid(struct countdown *c) {
     struct countdown drawn = *c;
     uint64_t left = allowance;
-    sampler_open();
+    sample_image_open();
     *c = drawn;
     allowance = left;
 }
 
-NOINLINE uint32_t pick_slowly(size_t size) {
+NOINLINE uint32_t should_sample_slow(size_t size) {
     struct countdown *c = &countdown;
     if (UNLIKELY(allowance == 0))
         thread_begins(c);
@@ -54,19 +54,19 @@ NOINLINE uint32_t pick_slowly(size_t size) {
         return 0;
     if (drawn != 0 && size < total) {
         /* A look at the control page, and no more. A child makes its file now, that mallow knows what it inherited. */
-        if (UNLIKELY(book == NULL) && now != 0)
+        if (UNLIKELY(sample_log == NULL) && now != 0)
             open_amid(c);
         if (LIKELY(now == drawn))
             count_down_from(c, total - size);
         else
-            draw_anew(c, now);
+            countdown_restart(c, now);
         return 0;
     }
     if (now == drawn && now != 0) {
-        count_down_from(c, draw_next(c, now));
+        count_down_from(c, next_distance(c, now));
         return drawn;
     }
     /* What was drawn with an older period stands, unless nothing is sampled any more. */
-    draw_anew(c, now);
+    countdown_restart(c, now);
     return now != 0 ? drawn : 0;
 }

@@ -18,7 +18,7 @@ struct countdown {
     uint64_t rest;
     uint64_t exponent; /* of the next draw, made beforehand: its chain of products is 10 ns that nothing waits for */
     uint32_t period;   /* that this was drawn with; 0: dormant, nothing is picked */
-    struct dice dice;
+    struct generator generator;
 };
 
 extern _Thread_local struct countdown countdown __attribute__((tls_model("initial-exec"))) HIDDEN;
@@ -40,22 +40,22 @@ static inline void count_down_from(struct countdown *c, uint64_t bytes) {
     c->rest = bytes - left;
 }
 
-static inline uint64_t draw_next(struct countdown *c, uint32_t period) {
-    uint64_t bytes = draw(c->exponent, period);
-    c->exponent = draw_exponent(dice_next(&c->dice));
+static inline uint64_t next_distance(struct countdown *c, uint32_t period) {
+    uint64_t bytes = exponential_distance(c->exponent, period);
+    c->exponent = exponential_from_bits(generator_next(&c->generator));
     return bytes;
 }
 
-/* pick, for a thread that begins, looks at the control page, or meets another period. */
-uint32_t pick_slowly(size_t size);
+/* should_sample, for a thread that begins, looks at the control page, or meets another period. */
+uint32_t should_sample_slow(size_t size);
 
 /* Precondition: the allowance does not cover the size. Returns the period that the allocation is picked with; 0: it is not. */
-static inline uint32_t pick(size_t size) {
+static inline uint32_t should_sample(size_t size) {
     struct countdown *c = &countdown;
     uint32_t drawn = c->period;
     if (UNLIKELY(size < allowance + c->rest || drawn == 0 || !period_is(drawn)))
-        return pick_slowly(size);
-    count_down_from(c, draw_next(c, drawn));
+        return should_sample_slow(size);
+    count_down_from(c, next_distance(c, drawn));
     return drawn;
 }
 

@@ -28,14 +28,14 @@ static uint64_t mixed(uint64_t z) {
     return z ^ z >> 31;
 }
 
-uint64_t dice_next(struct dice *dice) {
-    return mixed(dice->state += GOLDEN);
+uint64_t generator_next(struct generator *generator) {
+    return mixed(generator->state += GOLDEN);
 }
 
-struct dice dice_seeded(void) {
+struct generator generator_seeded(void) {
     uint64_t number = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
     uint64_t state = mixed(mixed(seed + number * GOLDEN) ^ seed);
-    return (struct dice){state != 0 ? state : GOLDEN};
+    return (struct generator){state != 0 ? state : GOLDEN};
 }
 
 /* The high 64 bits of a product: both are fractions of 2^64. */
@@ -43,7 +43,7 @@ static inline uint64_t times(uint64_t a, uint64_t b) {
     return (uint64_t)((__uint128_t)a * b >> 64);
 }
 
-void draw_setup(void) {
+void exponential_setup(void) {
     /* ln((n + 1) / n) = 2 * (x + x^3 / 3 + x^5 / 5 + …) with x = 1 / (2 n + 1). */
     for (uint64_t n = PARTS; n < 2 * PARTS; n++) {
         inverses[n - PARTS] = UINT64_MAX / n;
@@ -55,14 +55,14 @@ void draw_setup(void) {
     const void *random = (const void *)getauxval(AT_RANDOM);
     if (random != NULL)
         memcpy(&seed, random, sizeof seed);
-    dice_forked();
+    generator_forked();
 }
 
-void dice_forked(void) {
+void generator_forked(void) {
     seed = mixed(seed ^ sys_now_ns()) + (uint64_t)sys_getpid() * GOLDEN;
 }
 
-uint64_t draw_exponent(uint64_t bits) {
+uint64_t exponential_from_bits(uint64_t bits) {
     bits |= bits == 0;
     unsigned zeros = (unsigned)__builtin_clzll(bits);
     uint64_t mantissa = bits << zeros; /* 2^63 * (1 + i / PARTS) * (1 + d) */

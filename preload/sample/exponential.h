@@ -8,26 +8,26 @@
 #include "base/sys.h"
 
 /* A generator. state 0: not seeded yet. */
-struct dice {
+struct generator {
     uint64_t state;
 };
 
 /* Prepares the table of logarithms. Once, before the first draw; 200 ns. */
-void draw_setup(void);
+void exponential_setup(void);
 
 /* A generator for the calling thread that shares nothing with those of other threads and processes. No system call. */
-struct dice dice_seeded(void);
+struct generator generator_seeded(void);
 /* In a forked child, before anything is drawn there. */
-void dice_forked(void);
+void generator_forked(void);
 
 /* The next 64 random bits. */
-uint64_t dice_next(struct dice *dice);
+uint64_t generator_next(struct generator *generator);
 
 /* -ln(bits / 2^64) in units of 2^-56; bits 0 counts as 1. Its error is below 10^-9, and it never falls as bits falls. */
-uint64_t draw_exponent(uint64_t bits);
+uint64_t exponential_from_bits(uint64_t bits);
 
 /* From an exponent: the number of the first byte that is picked, from 1 on. P(draw > n) = exp(-n / period). */
-static inline uint64_t draw(uint64_t exponent, uint32_t period) {
+static inline uint64_t exponential_distance(uint64_t exponent, uint32_t period) {
     return (uint64_t)((__uint128_t)exponent * period >> 56) + 1;
 }
 

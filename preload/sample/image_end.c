@@ -24,9 +24,9 @@ static int is_own_image(void) {
     return filter_is(FILTER_SEEN) || (uint32_t)sys_getpid() == target.pid;
 }
 
-void ending_at_once(void) {
-    if (book != NULL && image_alive != 0 && is_own_image())
-        __atomic_store_n(&book->exited, MALLOW_ENDING_AT_ONCE, __ATOMIC_RELAXED);
+void image_end_now(void) {
+    if (sample_log != NULL && image_alive != 0 && is_own_image())
+        __atomic_store_n(&sample_log->exited, MALLOW_ENDING_AT_ONCE, __ATOMIC_RELAXED);
 }
 
 /* _exit and _Exit are ours in every mode. A call may come from another library's constructor, before this one. */
@@ -36,7 +36,7 @@ __attribute__((constructor)) static void look_up_exit(void) {
 }
 
 __attribute__((noreturn)) static void leave_at_once(int status) {
-    ending_at_once();
+    image_end_now();
     if (next_exit == NULL)
         look_up_exit();
     if (next_exit != NULL)
@@ -55,8 +55,8 @@ EXPORT __attribute__((noreturn)) void _Exit(int status) {
 }
 
 __attribute__((destructor)) static void image_exits(void) {
-    if (book != NULL && image_alive != 0)
-        __atomic_store_n(&book->exited, MALLOW_ENDING_EXIT, __ATOMIC_RELAXED);
+    if (sample_log != NULL && image_alive != 0)
+        __atomic_store_n(&sample_log->exited, MALLOW_ENDING_EXIT, __ATOMIC_RELAXED);
 }
 
 /* What at_quick_exit calls in glibc's part of each library. Weak: another C library has none, and its loader would not
@@ -64,37 +64,18 @@ __attribute__((destructor)) static void image_exits(void) {
 extern int __cxa_at_quick_exit(void (*function)(void *), void *library) __attribute__((weak));
 extern void *__dso_handle __attribute__((visibility("hidden")));
 
-static void image_exits_quickly(void *nothing) {
-    (void)nothing;
-    ending_at_once();
-}
-
-/* When this process began, in hundredths of a second since the system did; 0: not known. Exec keeps it. */
-COLD static uint64_t process_start(void) {
-    char text[1024];
-    long fd = sys_open("/proc/self/stat", O_RDONLY, 0);
-    long length = fd < 0 ? -1 : sys_read((int)fd, text, sizeof text - 1);
-    if (fd >= 0)
-        sys_close((int)fd);
-    if (length <= 0)
-        return 0;
-    text[length] = 0;
-    /* "PID (NAME) STATE …": the name may hold anything. The start is field 22, and the state field 3. */
-    const char *at = strrchr(text, ')');
-    for (int field = 2; at != NULL && field < 22; field++)
-        at = strchr(at + 1, ' ');
-    uint64_t ticks = 0;
-    for (at = at != NULL ? at + 1 : ""; *at >= '0' && *at <= '9'; at++)
-        ticks = 10 * ticks + (uint64_t)(*at - '0');
-    return ticks;
+static void image_exits_quickly(void *no_block) {
+    (void)no_block;
+    image_end_now();
 }
 
 /* Whether a file with this process's pid is of this process, and not of one that had the pid before it. */
 COLD static int is_of_this_process(uint64_t file_start_ns) {
     const uint64_t tick_ns = 10000000;
     struct timespec boot;
-    uint64_t start = process_start();
-    if (start == 0 || clock_gettime(CLOCK_BOOTTIME, &boot) != 0)
+    uint64_t start; /* exec keeps it */
+    char state;
+    if (!sys_thread_stat("/proc/self/stat", &state, &start) || clock_gettime(CLOCK_BOOTTIME, &boot) != 0)
         return 1;
     uint64_t asleep_ns = (uint64_t)boot.tv_sec * 1000000000u + (uint64_t)boot.tv_nsec - sys_now_ns();
     return start <= (file_start_ns + asleep_ns) / tick_ns;
@@ -142,7 +123,7 @@ COLD static void find_replaced(void) {
     }
 }
 
-void ending_watch(void) {
+void image_end_watch(void) {
     if (__cxa_at_quick_exit != NULL)
         __cxa_at_quick_exit(image_exits_quickly, &__dso_handle);
     find_replaced();

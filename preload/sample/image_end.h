@@ -6,8 +6,8 @@
 #include "base/wire.h"
 
 /* Once, where allocations are sampled. An image that was replaced by this one is marked: it had no chance to do so. */
-void ending_watch(void);
+void image_end_watch(void);
 /* The image ends by _exit or exit_group, as far as the caller can tell: a child of vfork has its parent's memory. */
-void ending_at_once(void);
+void image_end_now(void);
 
 #endif

@@ -7,9 +7,8 @@
 
 extern const struct policy sample_policy HIDDEN;
 
-/* Around fork, so that a child finds slots and book whole. */
+/* Around fork, so that a child finds slots and log whole. */
 void sample_fork_begins(void);
-void sample_forked_parent(void);
 void sample_forked_child(void);
 
 #endif

@@ -1,6 +1,7 @@
 /* See sample_log.h. */
 #include "sample/sample_log.h"
 #include "arch.h"
+#include "base/backoff.h"
 #include "base/filter.h"
 #include "base/target.h"
 
@@ -10,34 +11,31 @@
 #define ENDS_PIECE   (64ul << 10)
 #define STACKS_PIECE (16ul << 10)
 
-struct mallow_sampling *book;
-struct mallow_slot *book_slots;
-struct mallow_end *book_ends;
-uint64_t book_ends_room, book_ids;
+struct mallow_sampling *sample_log;
+struct mallow_slot *log_slots;
+struct mallow_end *log_ends;
+uint64_t log_ends_room, log_ids;
 static char *stacks;
 
 /* How far each part exists, in bytes. */
 static uint64_t slots_made, ends_made, stacks_made;
-/* The file system is full: nothing is asked for until then, and then after twice the time. */
-static uint64_t full_until_ns, full_ns;
-
-#define FULL_FIRST_NS (10ull * 1000000)
-#define FULL_MOST_NS  (10ull * 1000000000)
+/* The file system is full. */
+static struct backoff full;
 static uint64_t stacks_used;
 
 /* Stacks by hash: their numbers, 0: none; linear probing, at most half full. What it points to lies in the file. */
 static struct {
     uint32_t *number;
     uint32_t size, used;
-} known;
+} stack_table;
 
-#define KNOWN_FIRST 1024u
+#define STACK_TABLE_FIRST 1024u
 
 static uint64_t in_pages(uint64_t bytes) {
     return (bytes + ARCH_PAGE - 1) & ~(ARCH_PAGE - 1);
 }
 
-uint64_t book_layout(struct mallow_sampling *s, const struct file_layout *layout) {
+uint64_t log_layout(struct mallow_sampling *s, const struct file_layout *layout) {
     const struct mallow_control *control = target.control;
     uint32_t max_ends = control->max_ends;
     for (int half = 0; half < 8; half++) {
@@ -56,9 +54,9 @@ uint64_t book_layout(struct mallow_sampling *s, const struct file_layout *layout
     return UINT64_MAX;
 }
 
-int book_mapped(struct mallow_process *process, const struct file_layout *layout) {
+int log_map(struct mallow_process *process, const struct file_layout *layout) {
     struct mallow_sampling *sampling = (struct mallow_sampling *)((char *)process + layout->part), laid_out;
-    if (book_layout(&laid_out, layout) == UINT64_MAX || sys_populate(sampling, sizeof *sampling) != 0)
+    if (log_layout(&laid_out, layout) == UINT64_MAX || sys_populate(sampling, sizeof *sampling) != 0)
         return 0;
     *sampling = laid_out;
     process->sampling = layout->part;
@@ -66,39 +64,38 @@ int book_mapped(struct mallow_process *process, const struct file_layout *layout
 }
 
 /* Makes the part's next piece exist, up to `bytes` at least. 0: there is no memory for it. */
-static int make(void *part, uint64_t *made, uint64_t bytes, uint64_t piece, uint64_t most) {
+static int extend_part(void *part, uint64_t *made, uint64_t bytes, uint64_t piece, uint64_t most) {
     if (LIKELY(bytes <= *made))
         return 1;
     uint64_t end = (bytes + piece - 1) / piece * piece;
     end = end < in_pages(most) ? end : in_pages(most);
-    uint64_t now = sys_tick_ns();
-    if (bytes > end || filter_is(FILTER_FORBIDS_SAMPLES) || now < full_until_ns)
+    if (bytes > end || filter_is(FILTER_FORBIDS_SAMPLES) || backoff_waits(&full))
         return 0;
     if (sys_populate((char *)part + *made, end - *made) != 0) {
-        full_ns = full_ns == 0 ? FULL_FIRST_NS : full_ns < FULL_MOST_NS ? 2 * full_ns : full_ns;
-        full_until_ns = now + full_ns;
+        backoff_refused(&full);
         return 0;
     }
-    full_until_ns = full_ns = 0;
+    full = (struct backoff){0};
     *made = end;
     return 1;
 }
 
-static int make_slots(uint32_t slots) {
-    uint64_t size = sizeof *book_slots;
-    return make(book_slots, &slots_made, slots * size, ARCH_PAGE, book->max_slots * size);
+static int extend_slots(uint32_t slots) {
+    uint64_t size = sizeof *log_slots;
+    return extend_part(log_slots, &slots_made, slots * size, ARCH_PAGE, sample_log->max_slots * size);
 }
 
-static int make_stacks(uint64_t bytes) {
-    return bytes <= book->stacks_bytes && make(stacks, &stacks_made, bytes, STACKS_PIECE, book->stacks_bytes);
+static int extend_stacks(uint64_t bytes) {
+    return bytes <= sample_log->stacks_bytes &&
+           extend_part(stacks, &stacks_made, bytes, STACKS_PIECE, sample_log->stacks_bytes);
 }
 
 int sample_is_over;
 
 void sample_over(enum mallow_over why) {
     __atomic_store_n(&sample_is_over, 1, __ATOMIC_RELAXED);
-    if (book != NULL && why != MALLOW_OVER_NOT)
-        __atomic_store_n(&book->over, why, __ATOMIC_RELAXED);
+    if (sample_log != NULL && why != MALLOW_OVER_NOT)
+        __atomic_store_n(&sample_log->over, why, __ATOMIC_RELAXED);
 }
 
 /* ---- stacks ---- */
@@ -114,19 +111,19 @@ static uint64_t stack_bytes(uint32_t depth) {
 /* The entry of a known stack, or a free one for it. Precondition: there is one. */
 static uint32_t *entry_of(uint64_t hash, uint32_t depth) {
     for (uint64_t at = hash;; at++) {
-        uint32_t *entry = &known.number[at & (known.size - 1)];
+        uint32_t *entry = &stack_table.number[at & (stack_table.size - 1)];
         if (*entry == 0 || (stack_at(*entry)->hash == hash && stack_at(*entry)->depth == depth))
             return entry;
     }
 }
 
-static int known_grow(void) {
-    uint32_t *old = known.number, size = known.size, next = size != 0 ? 2 * size : KNOWN_FIRST;
+static int stack_table_grow(void) {
+    uint32_t *old = stack_table.number, size = stack_table.size, next = size != 0 ? 2 * size : STACK_TABLE_FIRST;
     uint32_t *number = sys_memory(next * sizeof *number);
     if (number == NULL)
         return 0;
-    known.number = number;
-    known.size = next;
+    stack_table.number = number;
+    stack_table.size = next;
     for (uint32_t i = 0; i < size; i++)
         if (old[i] != 0)
             *entry_of(stack_at(old[i])->hash, stack_at(old[i])->depth) = old[i];
@@ -137,7 +134,7 @@ static int known_grow(void) {
 
 static uint32_t stack_add(const struct unwinder *u, uint64_t hash, uint32_t generation, uint32_t *entry) {
     uint64_t at = stacks_used, bytes = stack_bytes(u->depth);
-    if (!make_stacks(at + bytes))
+    if (!extend_stacks(at + bytes))
         return 0;
     struct mallow_stack *stack = (struct mallow_stack *)(stacks + at);
     *stack = (struct mallow_stack){
@@ -145,35 +142,35 @@ static uint32_t stack_add(const struct unwinder *u, uint64_t hash, uint32_t gene
     for (uint32_t i = 0; i < u->depth; i++)
         stack->pc[i] = u->places[i].pc;
     stacks_used = at + bytes;
-    __atomic_store_n(&book->stacks_used, stacks_used, __ATOMIC_RELEASE);
-    known.used++;
+    __atomic_store_n(&sample_log->stacks_used, stacks_used, __ATOMIC_RELEASE);
+    stack_table.used++;
     return *entry = (uint32_t)(at / 8);
 }
 
-uint32_t book_stack(const struct unwinder *u, uint32_t generation) {
-    if (book == NULL)
+uint32_t log_stack(const struct unwinder *u, uint32_t generation) {
+    if (sample_log == NULL)
         return 0;
     uint64_t hash = u->states[u->depth - 1].hash ^ generation * 0x9e3779b97f4a7c15ull;
     uint32_t number = 0;
-    if (2 * known.used < known.size || known_grow()) {
+    if (2 * stack_table.used < stack_table.size || stack_table_grow()) {
         uint32_t *entry = entry_of(hash, u->depth);
         number = *entry != 0 ? *entry : stack_add(u, hash, generation, entry);
     }
     if (UNLIKELY(number == 0))
-        book->without_stack++;
+        sample_log->without_stack++;
     return number;
 }
 
 /* ---- samples ---- */
 
-int book_makes_room(uint32_t at) {
-    return at < book->max_slots && make_slots(at + 1);
+int log_make_room(uint32_t at) {
+    return at < sample_log->max_slots && extend_slots(at + 1);
 }
 
-COLD int book_makes_end(uint64_t place) {
-    uint64_t bytes = (place + 1) * sizeof *book_ends;
-    int made = make(book_ends, &ends_made, bytes, ENDS_PIECE, book->max_ends * sizeof *book_ends);
-    book_ends_room = ends_made / sizeof *book_ends;
+COLD int log_make_end_room(uint64_t place) {
+    uint64_t bytes = (place + 1) * sizeof *log_ends;
+    int made = extend_part(log_ends, &ends_made, bytes, ENDS_PIECE, sample_log->max_ends * sizeof *log_ends);
+    log_ends_room = ends_made / sizeof *log_ends;
     return made;
 }
 
@@ -181,14 +178,14 @@ COLD int book_makes_end(uint64_t place) {
 
 /* What the child of a fork has from its parent: it frees these blocks, and they are part of its heap. */
 static void inherit(const char *parents_stacks) {
-    if (stacks_used > sizeof(uint64_t) && make_stacks(stacks_used)) {
+    if (stacks_used > sizeof(uint64_t) && extend_stacks(stacks_used)) {
         memcpy(stacks, parents_stacks, stacks_used);
-        __atomic_store_n(&book->stacks_used, stacks_used, __ATOMIC_RELEASE);
+        __atomic_store_n(&sample_log->stacks_used, stacks_used, __ATOMIC_RELEASE);
     } else {
         stacks_used = sizeof(uint64_t);
-        if (known.used != 0)
-            memset(known.number, 0, known.size * sizeof *known.number);
-        known.used = 0;
+        if (stack_table.used != 0)
+            memset(stack_table.number, 0, stack_table.size * sizeof *stack_table.number);
+        stack_table.used = 0;
     }
     for (uint32_t i = 0; i < slots_count(); i++) {
         struct slot *slot = slot_at(i);
@@ -197,24 +194,24 @@ static void inherit(const char *parents_stacks) {
             slot->seen.flags |= MALLOW_SAMPLE_INHERITED;
         if (live && stacks_used == sizeof(uint64_t))
             slot->seen.stack = 0;
-        if (i < book->max_slots && make_slots(i + 1))
-            book_write(slot, &slot->seen);
+        if (i < sample_log->max_slots && extend_slots(i + 1))
+            log_write(slot, &slot->seen);
         else if (live)
-            book->without_slot++;
+            sample_log->without_slot++;
     }
 }
 
-void book_forget(void) {
-    book = NULL;
+void log_forget(void) {
+    sample_log = NULL;
 }
 
-void book_open(void) {
+void log_open(void) {
     struct mallow_process *process = target.process;
     const char *parents_stacks = stacks;
-    book = (struct mallow_sampling *)((char *)process + process->sampling);
-    book_slots = (struct mallow_slot *)((char *)process + book->slots_offset);
-    book_ends = (struct mallow_end *)((char *)process + book->ends_offset);
-    stacks = (char *)process + book->stacks_offset;
-    slots_made = ends_made = stacks_made = book_ends_room = 0;
+    sample_log = (struct mallow_sampling *)((char *)process + process->sampling);
+    log_slots = (struct mallow_slot *)((char *)process + sample_log->slots_offset);
+    log_ends = (struct mallow_end *)((char *)process + sample_log->ends_offset);
+    stacks = (char *)process + sample_log->stacks_offset;
+    slots_made = ends_made = stacks_made = log_ends_room = 0;
     inherit(parents_stacks);
 }

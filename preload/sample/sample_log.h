@@ -1,7 +1,7 @@
 /*
  * What sampling tells mallow: the process file's live samples, ends of samples, and stacks. preload/base/wire.h draws them.
  *
- * Call with sample_lock held, but for book_layout. Where there is no file, or no room in it, all of this does nothing but
+ * Call with sample_lock held, but for log_layout. Where there is no file, or no room in it, all of this does nothing but
  * count.
  */
 #ifndef MALLOW_BOOK_H
@@ -12,20 +12,20 @@
 #include "walk/unwind.h"
 
 /* Lays out the policy's part of a process file. Returns its end; UINT64_MAX: it does not fit. */
-uint64_t book_layout(struct mallow_sampling *sampling, const struct file_layout *layout);
+uint64_t log_layout(struct mallow_sampling *sampling, const struct file_layout *layout);
 
 /* Makes the head of a new file's part exist, laid out anew. 0: there is no memory. */
-int book_mapped(struct mallow_process *process, const struct file_layout *layout);
-/* The process file is there: begins its book. A forked child's begins with what its parent's had. */
-void book_open(void);
+int log_map(struct mallow_process *process, const struct file_layout *layout);
+/* The process file is there: begins its log. A forked child's begins with what its parent's had. */
+void log_open(void);
 /* In a forked child: nothing may be written to its parent's. */
-void book_forget(void);
+void log_forget(void);
 
 /* The number of the stack that was walked; 0: it finds no room. */
-uint32_t book_stack(const struct unwinder *unwinder, uint32_t generation);
+uint32_t log_stack(const struct unwinder *unwinder, uint32_t generation);
 
 /* Numbers of the file, NULL before there is one. */
-extern struct mallow_sampling *book HIDDEN;
+extern struct mallow_sampling *sample_log HIDDEN;
 
 extern int sample_is_over HIDDEN;
 
@@ -33,25 +33,26 @@ extern int sample_is_over HIDDEN;
 void sample_over(enum mallow_over why);
 
 /* Its entries; of the ends, how many exist. */
-extern struct mallow_slot *book_slots HIDDEN;
-extern struct mallow_end *book_ends HIDDEN;
-extern uint64_t book_ends_room HIDDEN;
+extern struct mallow_slot *log_slots HIDDEN;
+extern struct mallow_end *log_ends HIDDEN;
+extern uint64_t log_ends_room HIDDEN;
 /* The last sample's. A child goes on from its parent's. */
-extern uint64_t book_ids HIDDEN;
+extern uint64_t log_ids HIDDEN;
 
-int book_makes_room(uint32_t index);
+int log_make_room(uint32_t index);
 /* 0: there is no room for the entry of a slot. Others may be written then. */
-static inline int book_has_room(const struct slot *slot) {
-    return LIKELY(book != NULL) && (LIKELY(slot_index(slot) < book->slots) || book_makes_room(slot_index(slot)));
+static inline int log_has_room(const struct slot *slot) {
+    return LIKELY(sample_log != NULL) &&
+           (LIKELY(slot_index(slot) < sample_log->slots) || log_make_room(slot_index(slot)));
 }
 
-int book_makes_end(uint64_t place);
+int log_make_end_room(uint64_t place);
 
 /* ---- what each sample needs: inlined where it begins and ends ---- */
 
 /* All but the sequence. Field by field, as they are written: a wider load would wait until all of them have reached the
  * cache, which is 8 ns where a sample ends as soon as it began. */
-static inline ALWAYS_INLINE void book_copy(struct mallow_slot *to, const struct mallow_slot *sample) {
+static inline ALWAYS_INLINE void log_copy(struct mallow_slot *to, const struct mallow_slot *sample) {
     to->address = sample->address;
     to->size = sample->size;
     to->began_ns = sample->began_ns;
@@ -64,40 +65,40 @@ static inline ALWAYS_INLINE void book_copy(struct mallow_slot *to, const struct 
 }
 
 /* Writes the entry of a slot. No reader takes it for a live sample meanwhile. */
-static inline ALWAYS_INLINE void book_write(const struct slot *slot, const struct mallow_slot *sample) {
-    struct mallow_slot *entry = &book_slots[slot_index(slot)];
+static inline ALWAYS_INLINE void log_write(const struct slot *slot, const struct mallow_slot *sample) {
+    struct mallow_slot *entry = &log_slots[slot_index(slot)];
     __atomic_store_n(&entry->sequence, (sample->sequence & ~3ull) | MALLOW_SLOT_BUSY, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);
-    book_copy(entry, sample);
+    log_copy(entry, sample);
     __atomic_store_n(&entry->sequence, sample->sequence, __ATOMIC_RELEASE);
-    if (UNLIKELY(slot_index(slot) >= book->slots))
-        __atomic_store_n(&book->slots, slot_index(slot) + 1, __ATOMIC_RELEASE);
+    if (UNLIKELY(slot_index(slot) >= sample_log->slots))
+        __atomic_store_n(&sample_log->slots, slot_index(slot) + 1, __ATOMIC_RELEASE);
 }
 
-/* A sample began in this slot: all of it but sequence and number, which it is given. Precondition: book_has_room. */
-static inline ALWAYS_INLINE void book_begin(struct slot *slot, struct mallow_slot sample) {
+/* A sample began in this slot: all of it but sequence and number, which it is given. Precondition: log_has_room. */
+static inline ALWAYS_INLINE void log_begin(struct slot *slot, struct mallow_slot sample) {
     sample.sequence = (slot->seen.sequence & ~3ull) + 4 + MALLOW_SLOT_LIVE;
-    sample.id = ++book_ids;
-    book_copy(&slot->seen, &sample);
+    sample.id = ++log_ids;
+    log_copy(&slot->seen, &sample);
     slot->seen.sequence = sample.sequence;
-    __atomic_store_n(&book->begun, book->begun + 1, __ATOMIC_RELAXED);
-    book_write(slot, &sample);
+    __atomic_store_n(&sample_log->begun, sample_log->begun + 1, __ATOMIC_RELAXED);
+    log_write(slot, &sample);
 }
 
 /* It ended. */
-static inline ALWAYS_INLINE void book_end(struct slot *slot, uint64_t now_ns, uint32_t tid, uint32_t stack,
-                                          uint32_t kind, const void *moved_to) {
+static inline ALWAYS_INLINE void log_end(struct slot *slot, uint64_t now_ns, uint32_t tid, uint32_t stack,
+                                         uint32_t kind, const void *moved_to) {
     uint64_t over = slot->seen.sequence & ~3ull;
-    if (UNLIKELY(book == NULL)) {
+    if (UNLIKELY(sample_log == NULL)) {
         slot->seen.sequence = over;
         return;
     }
-    uint64_t number = book->ended, place = number & (book->max_ends - 1);
-    if (LIKELY(place < book_ends_room) || book_makes_end(place)) {
-        struct mallow_end *end = &book_ends[place];
+    uint64_t number = sample_log->ended, place = number & (sample_log->max_ends - 1);
+    if (LIKELY(place < log_ends_room) || log_make_end_room(place)) {
+        struct mallow_end *end = &log_ends[place];
         __atomic_store_n(&end->number, 0, __ATOMIC_RELAXED);
         __atomic_thread_fence(__ATOMIC_RELEASE);
-        book_copy(&end->sample, &slot->seen);
+        log_copy(&end->sample, &slot->seen);
         end->sample.sequence = slot->seen.sequence;
         end->ended_ns = now_ns;
         end->moved_to = (uint64_t)moved_to;
@@ -111,10 +112,10 @@ static inline ALWAYS_INLINE void book_end(struct slot *slot, uint64_t now_ns, ui
         arch_prefetch_to_write((char *)(end + 1) + 64);
     }
     slot->seen.sequence = over;
-    __atomic_store_n(&book->ended, number + 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&sample_log->ended, number + 1, __ATOMIC_RELEASE);
     /* After the end is told: a reader finds the sample in one of the two. */
-    if (LIKELY(slot_index(slot) < book->slots))
-        __atomic_store_n(&book_slots[slot_index(slot)].sequence, over, __ATOMIC_RELEASE);
+    if (LIKELY(slot_index(slot) < sample_log->slots))
+        __atomic_store_n(&log_slots[slot_index(slot)].sequence, over, __ATOMIC_RELEASE);
 }
 
 #endif

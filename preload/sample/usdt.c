@@ -81,7 +81,7 @@ COLD void probe_free_heard(const struct mallow_slot *s) {
     otel_free((const void *)s->address);
 }
 
-NOINLINE void probe_realloc(struct told old, struct told new, uint32_t period) {
+NOINLINE void probe_realloc(struct probe_block old, struct probe_block new, uint32_t period) {
     if (old.id == 0) {
         if (PROBE_IS_ON(mallow, realloc))
             PROBE5(mallow, realloc, old.block, old.size, new.id, new.block, new.size);

@@ -6,7 +6,7 @@
 #include "sample/usdt_note.h"
 
 /* A block that was in a slot, or lies beneath (id 0). */
-struct told {
+struct probe_block {
     uint64_t id;
     const void *block;
     uint64_t size;
@@ -33,7 +33,7 @@ static inline void probe_free(const struct mallow_slot *sample) {
         probe_free_heard(sample);
 }
 /* old id 0: it was not sampled; new id 0: it is not. */
-void probe_realloc(struct told old, struct told new, uint32_t period);
+void probe_realloc(struct probe_block old, struct probe_block new, uint32_t period);
 void probe_refused(size_t size, size_t alignment);
 void probe_overflow(size_t count, size_t size);
 

@@ -10,7 +10,7 @@ static double exact(uint64_t bits) {
 }
 
 static double ours(uint64_t bits) {
-    return (double)draw_exponent(bits) / 0x1p56;
+    return (double)exponential_from_bits(bits) / 0x1p56;
 }
 
 static void check_near(uint64_t bits) {
@@ -22,20 +22,20 @@ static void check_near(uint64_t bits) {
 }
 
 TEST(the_logarithm_is_right_everywhere) {
-    draw_setup();
+    exponential_setup();
     for (unsigned bit = 0; bit < 64; bit++)
         for (uint64_t i = 0; i < 3000; i++) {
             uint64_t below = bit == 0 ? 0 : (1ull << bit) - 1, step = below / 3000;
             check_near((1ull << bit) + (step != 0 ? i * step : i & below));
         }
-    CHECK(ours(UINT64_MAX) < 1e-9 && draw_exponent(0) == draw_exponent(1));
+    CHECK(ours(UINT64_MAX) < 1e-9 && exponential_from_bits(0) == exponential_from_bits(1));
 }
 
 TEST(the_logarithm_never_rises) {
-    draw_setup();
+    exponential_setup();
     uint64_t last = UINT64_MAX;
     for (uint64_t bits = 1; bits > 0 && bits < UINT64_MAX - (bits >> 14); bits += 1 + (bits >> 14)) {
-        uint64_t now = draw_exponent(bits);
+        uint64_t now = exponential_from_bits(bits);
         CHECK(now <= last);
         last = now;
     }
@@ -47,9 +47,9 @@ static void check_distribution(uint32_t period) {
     static const double parts[POINTS] = {0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 0.7, 1, 2, 4, 6, 9};
     uint64_t over[POINTS] = {0};
     double sum = 0;
-    struct dice dice = dice_seeded();
+    struct generator generator = generator_seeded();
     for (int i = 0; i < DRAWS; i++) {
-        uint64_t drawn = draw(draw_exponent(dice_next(&dice)), period);
+        uint64_t drawn = exponential_distance(exponential_from_bits(generator_next(&generator)), period);
         CHECK(drawn > 0);
         sum += (double)drawn;
         for (int j = 0; j < POINTS; j++)
@@ -65,7 +65,7 @@ static void check_distribution(uint32_t period) {
 }
 
 TEST(draws_are_exponential) {
-    draw_setup();
+    exponential_setup();
     static const uint32_t periods[] = {1, 2, 7, 100, 4096, 512 << 10, 1u << 30, UINT32_MAX};
     for (size_t i = 0; i < sizeof periods / sizeof *periods; i++)
         check_distribution(periods[i]);
@@ -73,12 +73,13 @@ TEST(draws_are_exponential) {
 
 /* Two draws in a row know nothing of each other. */
 TEST(draws_are_independent) {
-    draw_setup();
+    exponential_setup();
     enum { DRAWS = 1000000 };
-    struct dice dice = dice_seeded();
-    double last = (double)draw(draw_exponent(dice_next(&dice)), 1u << 20), product = 0;
+    struct generator generator = generator_seeded();
+    double last = (double)exponential_distance(exponential_from_bits(generator_next(&generator)), 1u << 20),
+           product = 0;
     for (int i = 0; i < DRAWS; i++) {
-        double next = (double)draw(draw_exponent(dice_next(&dice)), 1u << 20);
+        double next = (double)exponential_distance(exponential_from_bits(generator_next(&generator)), 1u << 20);
         product += (last / 0x1p20 - 1) * (next / 0x1p20 - 1);
         last = next;
     }
@@ -86,22 +87,22 @@ TEST(draws_are_independent) {
 }
 
 TEST(threads_and_children_draw_differently) {
-    draw_setup();
-    struct dice a = dice_seeded(), b = dice_seeded();
+    exponential_setup();
+    struct generator a = generator_seeded(), b = generator_seeded();
     for (int i = 0; i < 1000; i++)
-        CHECK(dice_next(&a) != dice_next(&b));
+        CHECK(generator_next(&a) != generator_next(&b));
     int pipes[2];
     CHECK(pipe(pipes) == 0);
     uint64_t of_child, of_parent;
     pid_t pid = fork();
     if (pid == 0) {
-        dice_forked();
-        struct dice dice = dice_seeded();
-        of_child = dice_next(&dice);
+        generator_forked();
+        struct generator generator = generator_seeded();
+        of_child = generator_next(&generator);
         _exit(write(pipes[1], &of_child, sizeof of_child) != sizeof of_child);
     }
     CHECK(read(pipes[0], &of_child, sizeof of_child) == sizeof of_child && waitpid(pid, NULL, 0) == pid);
-    struct dice dice = dice_seeded();
-    of_parent = dice_next(&dice);
+    struct generator generator = generator_seeded();
+    of_parent = generator_next(&generator);
     CHECK(of_child != of_parent);
 }

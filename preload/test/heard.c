@@ -19,7 +19,7 @@ void probe_free_heard(const struct mallow_slot *sample) {
     (void)sample;
 }
 
-void probe_realloc(struct told old, struct told new, uint32_t period) {
+void probe_realloc(struct probe_block old, struct probe_block new, uint32_t period) {
     (void)old;
     (void)new;
     (void)period;

@@ -4,8 +4,12 @@
 #include "test.h"
 
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -381,4 +385,41 @@ TEST(trace_until_exit_in_a_thread) {
     reading_finish(&reading);
     CHECK(reading.status == EXITS(7));
     CHECK_TEXT(events_text(reading_only(&reading), 1), "a=malloc 30");
+}
+
+/* ---- a filter of system calls ---- */
+
+/* A child that allocates, of a program whose filter kills for opening a file: it would be killed for Mallow's file. */
+SCENARIO(child_under_a_filter) {
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    free(malloc(7));
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        void *volatile block = malloc(100);
+        free(block);
+        _exit(7);
+    }
+    int status;
+    CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 7);
+}
+
+static void check_child_under_a_filter(enum mallow_mode mode) {
+    reading_run(&reading, mode, "child_under_a_filter");
+    CHECK(reading.images == 1 && reading.control->failed_processes == 1);
+}
+
+TEST(a_filter_kills_no_counted_child) {
+    check_child_under_a_filter(MALLOW_MODE_COUNT);
+}
+
+TEST(a_filter_kills_no_traced_child) {
+    check_child_under_a_filter(MALLOW_MODE_TRACE);
 }

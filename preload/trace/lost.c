@@ -54,14 +54,6 @@ static void *lost_reallocarray(void *old, size_t count, size_t size) {
     return lost_realloc(old, bytes);
 }
 
-static void *lost_aligned_alloc(size_t alignment, size_t size) {
-    return allocated(real.aligned_alloc(alignment, size));
-}
-
-static void *lost_memalign(size_t alignment, size_t size) {
-    return allocated(real.memalign(alignment, size));
-}
-
 static int lost_posix_memalign(void **result, size_t alignment, size_t size) {
     int error = real.posix_memalign(result, alignment, size);
     if (error == 0)
@@ -69,25 +61,19 @@ static int lost_posix_memalign(void **result, size_t alignment, size_t size) {
     return error;
 }
 
-static void *lost_valloc(size_t size) {
-    return allocated(real.valloc(size));
-}
+#define X(name, result, parameters, arguments)                                                                         \
+    static result lost_##name parameters {                                                                             \
+        return allocated(real.name arguments);                                                                         \
+    }
+MALLOW_ALIGNED(X)
+#undef X
 
-static void *lost_pvalloc(size_t size) {
-    return allocated(real.pvalloc(size));
-}
-
-static const struct policy lost_policy = {
-    .malloc_done = lost_malloc_done,
-    .calloc_done = lost_calloc_done,
-    .free = lost_free,
-    .realloc = lost_realloc,
-    .reallocarray = lost_reallocarray,
-    .aligned_alloc = lost_aligned_alloc,
-    .memalign = lost_memalign,
-    .posix_memalign = lost_posix_memalign,
-    .valloc = lost_valloc,
-    .pvalloc = lost_pvalloc,
+static const struct policy lost_policy = {.malloc_done = lost_malloc_done,
+                                          .calloc_done = lost_calloc_done,
+                                          .free = lost_free,
+#define X(name, result, parameters, arguments) .name = lost_##name,
+                                          MALLOW_OTHER(X)
+#undef X
 };
 
 void lost_begin(void) {

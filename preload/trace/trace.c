@@ -13,10 +13,10 @@ static inline void *allocation(void *block, size_t size, uint64_t op, struct cal
     if (t == NULL)
         return block;
     struct stacks *stacks = &t->stacks;
-    int known = guess && stacks_guess(stacks, caller_pc(caller), caller.sp, caller.rbp);
-    if (!known)
-        stacks_walk(stacks, caller_pc(caller), caller.sp, caller.rbp);
-    if (known || tracer_stack(t))
+    int guessed = guess && stacks_guess(stacks, caller_pc(caller), caller.sp, caller.fp);
+    if (!guessed)
+        stacks_walk(stacks, caller_pc(caller), caller.sp, caller.fp);
+    if (guessed || tracer_stack(t))
         tracer_allocation(t, word, size);
     event_end(t);
     return block;
@@ -75,14 +75,13 @@ ALWAYS_INLINE static inline int64_t quick_bytes(void *block, int how) {
 /* Begins such an event, with a record of at most two words. NULL: it is none. */
 static inline struct tracer *quick_begin(struct caller caller) {
     struct tracer *t = thread_tracer();
-    if (UNLIKELY(t == NULL || t->inside != 0))
+    if (UNLIKELY(t == NULL || t->guard.inside != 0))
         return NULL;
-    t->inside = caller.sp;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    guard_enter(&t->guard, caller.sp);
     if (LIKELY(__atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED) == t->epoch &&
                t->ring.head + 2 <= __atomic_load_n(&t->order.quick_limit, __ATOMIC_RELAXED)))
         return t;
-    t->inside = 0;
+    t->guard.inside = 0;
     return NULL;
 }
 
@@ -95,10 +94,7 @@ static inline int quick_balance(const struct tracer *t, int64_t balance) {
 static inline int quick_end(struct tracer *t, uint64_t words, int64_t balance) {
     t->order.balance = balance;
     ring_publish(&t->ring, words);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    *(volatile uint64_t *)&t->inside = 0;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    return *(volatile uint32_t *)&t->pendings == 0;
+    return guard_leave(&t->guard);
 }
 
 NOINLINE static void *quick_pending_block(void *block) {
@@ -118,12 +114,11 @@ ALWAYS_INLINE static inline void *quick_allocated(void *block, size_t size, uint
         return allocated(block, size, op, caller);
     int64_t balance = t->order.balance + quick_bytes(block, how);
     if (UNLIKELY(!quick_balance(t, balance))) {
-        t->inside = 0;
+        t->guard.inside = 0;
         return allocated(block, size, op, caller);
     }
-    if (UNLIKELY(size >> MALLOW_SIZE_BITS != 0 ||
-                 !stacks_guess(&t->stacks, caller_pc(caller), caller.sp, caller.rbp))) {
-        t->inside = 0;
+    if (UNLIKELY(size >> MALLOW_SIZE_BITS != 0 || !stacks_guess(&t->stacks, caller_pc(caller), caller.sp, caller.fp))) {
+        t->guard.inside = 0;
         return allocated_elsewhere(block, size, op, caller);
     }
     uint64_t words = tracer_write(t, ring_next(&t->ring), ring_word(op, 0, (uint64_t)block), size);
@@ -138,7 +133,7 @@ ALWAYS_INLINE static inline void quick_free(void *block, struct caller caller, i
     }
     int64_t balance = t->order.balance - quick_bytes(block, how);
     if (UNLIKELY(!quick_balance(t, balance))) {
-        t->inside = 0;
+        t->guard.inside = 0;
         freed(block, caller);
         return;
     }
@@ -212,20 +207,6 @@ static void *trace_reallocarray(void *old, size_t count, size_t size) {
                             CALLER);
 }
 
-static void *trace_aligned_alloc(size_t alignment, size_t size) {
-    void *block = real.aligned_alloc(alignment, size);
-    if (block != NULL)
-        allocated(block, size, OP(ALIGNED_ALLOC), CALLER);
-    return block;
-}
-
-static void *trace_memalign(size_t alignment, size_t size) {
-    void *block = real.memalign(alignment, size);
-    if (block != NULL)
-        allocated(block, size, OP(MEMALIGN), CALLER);
-    return block;
-}
-
 static int trace_posix_memalign(void **result, size_t alignment, size_t size) {
     int error = real.posix_memalign(result, alignment, size);
     if (error == 0 && *result != NULL)
@@ -233,19 +214,13 @@ static int trace_posix_memalign(void **result, size_t alignment, size_t size) {
     return error;
 }
 
-static void *trace_valloc(size_t size) {
-    void *block = real.valloc(size);
-    if (block != NULL)
-        allocated(block, size, OP(VALLOC), CALLER);
-    return block;
-}
-
-static void *trace_pvalloc(size_t size) {
-    void *block = real.pvalloc(size);
-    if (block != NULL)
-        allocated(block, size, OP(PVALLOC), CALLER);
-    return block;
-}
+#define X(name, result, parameters, arguments)                                                                         \
+    static result trace_##name parameters {                                                                            \
+        void *block = real.name arguments;                                                                             \
+        return block != NULL ? allocated(block, size, MALLOW_OP_ALLOC + MALLOW_FAMILY_OF_##name, CALLER) : NULL;       \
+    }
+MALLOW_ALIGNED(X)
+#undef X
 
 /* ---- the policy ---- */
 
@@ -267,15 +242,14 @@ static void trace_thread_end(void) {
     own_tracer = NULL;
 }
 
-/* `way` is how the size of a block is known. Of the entries three differ by it, on the hot path. */
-#define TRACE_POLICY(way)                                                                                              \
+#define MEMBER(name, result, parameters, arguments) .name = trace_##name,
+/* `by` is how the size of a block is known. Of the entries three differ by it, on the hot path. */
+#define TRACE_POLICY(by)                                                                                               \
     {                                                                                                                  \
-        .malloc_done = trace_malloc_done##way, .calloc_done = trace_calloc_done##way, .free = trace_free##way,         \
-        .realloc = trace_realloc, .reallocarray = trace_reallocarray, .aligned_alloc = trace_aligned_alloc,            \
-        .memalign = trace_memalign, .posix_memalign = trace_posix_memalign, .valloc = trace_valloc,                    \
-        .pvalloc = trace_pvalloc, .setup = trace_setup, .over = policy_remove, .lose = lost_begin,                     \
-        .forked = trace_forked, .file_layout = trace_layout, .file_opened = modules_announce_all,                      \
-        .thread_start = ring_create, .thread_end = trace_thread_end, .region = trace_region,                           \
+        .malloc_done = trace_malloc_done##by, .calloc_done = trace_calloc_done##by, .free = trace_free##by,            \
+        MALLOW_OTHER(MEMBER).setup = trace_setup, .over = policy_remove, .lose = lost_begin, .forked = trace_forked,   \
+        .file_layout = trace_layout, .file_opened = modules_announce_all, .thread_start = ring_create,                 \
+        .thread_end = trace_thread_end, .region = trace_region,                                                        \
     }
 
 /* The allocator beneath is glibc's; and any other. */

@@ -83,11 +83,11 @@ COLD static struct tracer *tracer_make(struct mallow_thread *block) {
         t->ring.block = NULL;
         __atomic_store_n(&tracers[index], t, __ATOMIC_SEQ_CST);
     }
-    t->inside = (uint64_t)__builtin_frame_address(0);
+    t->guard.inside = (uint64_t)__builtin_frame_address(0);
     if (t->ring.block != block) { /* new, or a parent's, copied by fork */
         ring_open(&t->ring, block);
         t->generation = UINT32_MAX;
-        t->pendings = 0;
+        t->guard.pendings = 0;
     }
     stacks_lose(&t->stacks);
     unwind_adopt(&t->stacks.unwinder);
@@ -188,7 +188,7 @@ static int carries_stack(uint64_t word) {
 
 /* Writes what signal handlers left. Their stacks are cut to the caller alone: this thread's own walk was under way. */
 COLD void tracer_flush(struct tracer *t) {
-    for (uint32_t i = 0; i < t->pendings; i++) {
+    for (uint32_t i = 0; i < t->guard.pendings; i++) {
         const struct pending *p = &t->pending[i];
         if (carries_stack(p->word)) {
             struct unwinder *u = &t->stacks.unwinder;
@@ -208,24 +208,23 @@ COLD void tracer_flush(struct tracer *t) {
             }
         }
     }
-    t->pendings = 0;
+    t->guard.pendings = 0;
 }
 
 COLD void tracer_pend(struct tracer *t, uint64_t word, uint64_t size, uint64_t pc) {
-    uint32_t at = t->pendings;
+    uint32_t at = t->guard.pendings;
     if (at >= PENDING_MOST) {
         t->ring.block->lost++;
         return;
     }
-    t->pendings = at + 1;
+    t->guard.pendings = at + 1;
     t->pending[at] = (struct pending){word, size, pc};
 }
 
 COLD int tracer_abandoned(struct tracer *t, uint64_t sp) {
-    struct unwinder *u = &t->stacks.unwinder;
-    if (!unwind_owns(u, sp) || !unwind_owns(u, t->inside) || sp <= t->inside)
+    if (!guard_is_abandoned(&t->guard, &t->stacks.unwinder, sp))
         return 0;
     stacks_lose(&t->stacks);
-    t->inside = sp;
+    t->guard.inside = sp;
     return stacks_reset(t);
 }

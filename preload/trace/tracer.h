@@ -10,6 +10,7 @@
 #include "trace/order.h"
 #include "trace/ring.h"
 #include "walk/caller.h"
+#include "walk/guard.h"
 #include "walk/stacks.h"
 
 /* Events of signal handlers that arrive while their thread is inside an event. */
@@ -25,15 +26,14 @@ struct pending {
  * A thread's private state, one for each block of the process file; it stays with the block when that changes owners,
  * so the stacks that the ring knows stay known.
  *
- * Invariant: only the block's owner touches it. `inside` is the frame address of the event under way, 0 between
- * events; a signal handler that comes while it is not 0 touches pending and pendings alone.
+ * Invariant: only the block's owner touches it; a signal handler that interrupts an event touches `pending` and
+ * guard.pendings alone.
  */
 struct tracer {
-    uint64_t inside;
+    struct guard guard;
     struct ring ring;
     uint64_t epoch;
     struct order order;
-    uint32_t pendings;
     struct stacks stacks;
     uint64_t packed; /* the last word of size and stack in the ring; PACKED_NONE: there is none */
     uint32_t generation;
@@ -85,10 +85,7 @@ COLD void tracer_pend(struct tracer *tracer, uint64_t word, uint64_t size, uint6
 /* Writes what signal handlers left. */
 COLD void tracer_flush(struct tracer *tracer);
 
-/*
- * The event `inside` was left by longjmp out of a signal handler: nobody will finish it. That is certain only when the
- * new event is further out on the same stack. What it had half done is dropped.
- */
+/* Whether the event under way was left by longjmp. What it had half done is dropped. */
 COLD int tracer_abandoned(struct tracer *tracer, uint64_t sp);
 
 /* Begins an event that changes what is live by `change` bytes. NULL: nothing is to be written. */
@@ -97,7 +94,7 @@ static inline struct tracer *event_begin(struct caller caller, uint64_t word, ui
     if (UNLIKELY(thread_block() == NULL)) {
         if ((t = tracer_enter()) == NULL)
             return NULL;
-    } else if (UNLIKELY(t == NULL || t->inside != 0)) {
+    } else if (UNLIKELY(t == NULL || t->guard.inside != 0)) {
         if (t == NULL)
             return NULL; /* the C library, called by tracer_enter */
         if (!tracer_abandoned(t, caller.sp)) {
@@ -105,25 +102,19 @@ static inline struct tracer *event_begin(struct caller caller, uint64_t word, ui
             return NULL;
         }
     }
-    t->inside = caller.sp;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    guard_enter(&t->guard, caller.sp);
     uint64_t epoch = __atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED);
     if ((UNLIKELY(epoch != t->epoch) && !tracer_time_passed(t, epoch)) ||
         UNLIKELY(!order_event(&t->order, &t->ring, change))) {
-        t->inside = 0;
+        t->guard.inside = 0;
         return NULL;
     }
     return t;
 }
 
 static inline void event_end(struct tracer *t) {
-    for (;;) {
-        __atomic_signal_fence(__ATOMIC_SEQ_CST);
-        *(volatile uint64_t *)&t->inside = 0;
-        __atomic_signal_fence(__ATOMIC_SEQ_CST);
-        if (LIKELY(*(volatile uint32_t *)&t->pendings == 0))
-            return;
-        t->inside = (uint64_t)__builtin_frame_address(0);
+    while (!guard_leave(&t->guard)) {
+        t->guard.inside = (uint64_t)__builtin_frame_address(0);
         tracer_flush(t);
     }
 }

@@ -7,18 +7,18 @@
 
 /* The caller's registers after the call. The word below sp is where it goes on. */
 struct caller {
-    uint64_t sp, rbp;
+    uint64_t sp, fp;
 };
 
 static inline struct caller caller_of(const struct arch_frame *frame) {
-    return (struct caller){(uint64_t)(frame + 1), frame->caller_rbp};
+    return (struct caller){(uint64_t)(frame + 1), frame->caller_fp};
 }
 
 /* Of the function that this stands in. */
 #define CALLER caller_of((const struct arch_frame *)__builtin_frame_address(0))
 
 static inline uint64_t caller_pc(struct caller caller) {
-    return load(caller.sp - 8);
+    return load_word(rule_return_slot(caller.sp));
 }
 
 #endif

@@ -24,7 +24,7 @@ struct modules_linker modules_linker;
  */
 #define CHUNK 16u
 static struct chunk {
-    struct module known[CHUNK];
+    struct module module[CHUNK];
     /* What is written for each into the process file: kept here for the files of forked children. */
     struct mallow_module announced[CHUNK];
 } * chunks[MALLOW_MAX_MODULES / CHUNK]; /* made when they are needed: a limit of the target's memory counts them */
@@ -33,8 +33,8 @@ static uint32_t modules_lock;
 /* The first so many were loaded with the program, or soon after, and are not unloaded as a rule. */
 static uint32_t modules_at_start;
 
-static inline struct module *known_at(uint32_t index) {
-    return &chunks[index / CHUNK]->known[index % CHUNK];
+static inline struct module *module_at(uint32_t index) {
+    return &chunks[index / CHUNK]->module[index % CHUNK];
 }
 
 static inline struct mallow_module *announced_at(uint32_t index) {
@@ -279,7 +279,7 @@ static int table_wait(struct mallow_module *entry) {
 /* True for the very file that entry `index` was made for, in the same place: the linker may use a handle again. */
 static int is_same(uint32_t index, const struct found *found) {
     const struct mallow_module *text = announced_at(index);
-    if (known_at(index)->identity != found->identity || text->start != found->start || text->end != found->end)
+    if (module_at(index)->identity != found->identity || text->start != found->start || text->end != found->end)
         return 0;
     uint8_t id[sizeof text->build_id];
     uint32_t id_len = build_id(found->start, found->end, id, sizeof id);
@@ -300,7 +300,7 @@ static const struct module *module_add(const struct found *found) {
         target_lose();
         return NULL;
     }
-    struct module *module = known_at(index);
+    struct module *module = module_at(index);
     struct mallow_module *text = announced_at(index);
     *module = (struct module){.start = found->start, .end = found->end, .identity = found->identity};
     text->start = found->start;
@@ -329,7 +329,7 @@ static const struct module *module_add(const struct found *found) {
 const struct module *module_known(uint64_t pc) {
     uint32_t count = __atomic_load_n(&modules, __ATOMIC_ACQUIRE);
     for (uint32_t i = count; i-- > 0;) {
-        const struct module *module = known_at(i);
+        const struct module *module = module_at(i);
         if (pc - module->start < module->end - module->start)
             return module;
     }
@@ -381,7 +381,7 @@ const struct module *module_find(uint64_t pc) {
     int replaced = 0;
     module = NULL;
     for (uint32_t i = 0; i < modules; i++) {
-        struct module *other = known_at(i);
+        struct module *other = module_at(i);
         const struct mallow_module *text = announced_at(i);
         if (text->generation == UINT32_MAX || text->start >= found.end || text->end <= found.start)
             continue;
@@ -413,13 +413,13 @@ void modules_settle(void (*forget)(void)) {
         /* No memory of a module may be read here: another thread may be unloading it. So each that could be unloaded is
          * dropped; whoever meets it on its stack, where it cannot go away, finds it again. */
         struct found found;
-        uint64_t start = known_at(i)->start;
+        uint64_t start = module_at(i)->start;
         if (start == 0 || (i < modules_at_start && ask_linker(start, &found) &&
-                           known_at(i)->identity == found.identity && found.start == start))
+                           module_at(i)->identity == found.identity && found.start == start))
             continue;
         lock();
-        if (known_at(i)->start == start)
-            known_at(i)->end = known_at(i)->start = 0;
+        if (module_at(i)->start == start)
+            module_at(i)->end = module_at(i)->start = 0;
         unlock();
         gone = 1;
     }
@@ -431,12 +431,12 @@ void modules_settle(void (*forget)(void)) {
 }
 
 /* The status of a module that is without an answer, in the process file; NULL where that has come. */
-static uint32_t *unanswered(uint32_t index, int come) {
-    if (announced_at(index)->status != MALLOW_MODULE_WANTED || known_at(index)->start == 0 || target.process == NULL ||
+static uint32_t *unanswered(uint32_t index, int answered) {
+    if (announced_at(index)->status != MALLOW_MODULE_WANTED || module_at(index)->start == 0 || target.process == NULL ||
         index >= target.process->modules)
         return NULL;
     uint32_t *status = &target.modules[index].status;
-    return (__atomic_load_n(status, __ATOMIC_ACQUIRE) != MALLOW_MODULE_WANTED) == come ? status : NULL;
+    return (__atomic_load_n(status, __ATOMIC_ACQUIRE) != MALLOW_MODULE_WANTED) == answered ? status : NULL;
 }
 
 void modules_fetch(void (*forget)(void)) {
@@ -453,7 +453,7 @@ void modules_fetch(void (*forget)(void)) {
         char path[sizeof target.directory + 128];
         table_path(path, sizeof path, announced_at(i), i);
         announced_at(i)->status = MALLOW_MODULE_WITHOUT;
-        if (*status == MALLOW_MODULE_READY && table_map(known_at(i), path)) {
+        if (*status == MALLOW_MODULE_READY && table_map(module_at(i), path)) {
             announced_at(i)->status = MALLOW_MODULE_READY;
             came = 1;
         }

@@ -4,6 +4,7 @@
 
 #include "base/sys.h"
 #include "base/wire.h"
+#include "rule.h"
 
 struct module {
     uint64_t start, end;              /* both 0: it was unloaded */

@@ -26,7 +26,7 @@ static void put(uint64_t *table, uint32_t bits, uint64_t entry) {
     table[at] = entry;
 }
 
-static int remake(struct numbers *n, uint32_t bits) {
+static int rebuild(struct numbers *n, uint32_t bits) {
     uint64_t *table = sys_memory(bytes(bits));
     if (table == NULL)
         return 0;
@@ -49,7 +49,7 @@ static int remake(struct numbers *n, uint32_t bits) {
 /* A handler that leaves by longjmp must not leave half of it: what is unmapped would be used, or unmapped again. */
 COLD static int resize(struct numbers *n, uint32_t bits) {
     uint64_t mask = sys_block_signals();
-    int made = remake(n, bits);
+    int made = rebuild(n, bits);
     sys_restore_signals(mask);
     return made;
 }

@@ -14,7 +14,7 @@
 struct guess {
     uint32_t number; /* its own */
     uint32_t other;  /* another one that came after the same stack, 0: none */
-    uint32_t run;    /* the frames that are not those of the stack before */
+    uint32_t frames; /* the frames that are not those of the stack before */
     uint16_t keep;   /* how many are */
     uint16_t span;   /* what the others take, in words */
 };

@@ -19,47 +19,47 @@ static uint32_t bytes_taken;
 /* Fits no stack, and stays as it is. */
 static struct guess no_guess;
 
-/* Follows rbp through the frames of a guess, the last of which ends at `end`. 0: it does not lead where it should. */
-static int rbp_fits(const struct run *run, uint64_t sp, uint64_t rbp, uint64_t end) {
-    const uint64_t *word = run->word, *last = word + run->fresh;
+/* Follows fp through the frames of a guess, the last of which ends at `end`. 0: it does not lead where it should. */
+static int fp_fits(const struct guess_frames *frames, uint64_t sp, uint64_t fp, uint64_t end) {
+    const uint64_t *word = frames->word, *last = word + frames->fresh;
     for (; word < last; word++) {
         uint64_t saved = *word >> WORD_SAVED_SHIFT & WORD_SAVED_MASK;
         sp += word_bytes(*word);
-        if ((*word & WORD_RBP) != 0 && rbp != sp - 16)
+        if ((*word & WORD_FP) != 0 && fp != sp - RULE_FRAME_BYTES)
             return 0;
         if (saved != 0)
-            rbp = load(sp - 8 * saved);
+            fp = load_word(sp - 8 * saved);
     }
-    return (*word & WORD_RBP) == 0 || rbp == end - 16;
+    return (*word & WORD_FP) == 0 || fp == end - RULE_FRAME_BYTES;
 }
 
 /* Adds what the frames of a guess that was taken need to be unchanged later. */
-static void rbp_checks(struct unwinder *u, const struct run *run, uint32_t keep) {
+static void fp_checks(struct unwinder *u, const struct guess_frames *frames, uint32_t keep) {
     uint64_t needed = 0;
-    for (uint32_t i = run->fresh, state = keep - 1;; state++) {
-        uint64_t cfa = u->places[state - 1].sp, saved = run->word[i] >> WORD_SAVED_SHIFT & WORD_SAVED_MASK;
+    for (uint32_t i = frames->fresh, state = keep - 1;; state++) {
+        uint64_t cfa = u->places[state - 1].sp, saved = frames->word[i] >> WORD_SAVED_SHIFT & WORD_SAVED_MASK;
         if (needed != 0 && saved != 0) {
             u->check[u->checks++] = (struct check){state, cfa - 8 * saved, needed};
             needed = 0;
         }
-        if ((run->word[i] & WORD_RBP) != 0)
-            needed = cfa - 16;
+        if ((frames->word[i] & WORD_FP) != 0)
+            needed = cfa - RULE_FRAME_BYTES;
         if (i-- == 0)
             break;
     }
 }
 
-int guess_with_rbp(struct stacks *s, const struct guess *guess, uint64_t sp, uint64_t rbp) {
+int guess_with_fp(struct stacks *s, const struct guess *guess, uint64_t sp, uint64_t fp) {
     struct unwinder *u = &s->unwinder;
-    const struct run *run = run_at(s, guess->run);
+    const struct guess_frames *frames = frames_at(s, guess->frames);
     uint32_t keep = guess->keep;
-    if (run->rbp && !rbp_fits(run, sp, rbp, u->places[keep - 2].sp))
+    if (frames->fp && !fp_fits(frames, sp, fp, u->places[keep - 2].sp))
         return 0;
     guess_take(s, guess, sp);
     while (u->checks > 0 && u->check[u->checks - 1].state >= keep)
         u->checks--;
-    if (run->rbp)
-        rbp_checks(u, run, keep);
+    if (frames->fp)
+        fp_checks(u, frames, keep);
     return 1;
 }
 
@@ -103,10 +103,10 @@ static int has_room(struct array *array, uint32_t bytes) {
 static void guesses_forget(struct stacks *s) {
     for (uint32_t i = 0; i < s->numbers.count; i++)
         s->numbers.after[i] = (struct guess){0};
-    if (s->known.used != 0)
-        memset(s->known.start, 0, s->known.size);
-    s->known.used = 0;
-    s->others.used = s->runs.used = ARRAY_FIRST;
+    if (s->frame_table.used != 0)
+        memset(s->frame_table.start, 0, s->frame_table.size);
+    s->frame_table.used = 0;
+    s->others.used = s->frame_store.used = ARRAY_FIRST;
     s->after = &no_guess;
 }
 
@@ -129,40 +129,43 @@ int stacks_setup(struct stacks *s, void *memory, uint32_t limit) {
 }
 
 /* Writes the innermost frames of the unwinder's stack. 0: a rule is not of the kind that guesses are made of. */
-static int run_write(struct run *run, const struct unwinder *u, uint32_t keep) {
+static int frames_write(struct guess_frames *frames, const struct unwinder *u, uint32_t keep) {
     const struct place *place = &u->places[u->depth - 1];
-    run->fresh = u->depth - keep;
-    run->rbp = 0;
-    for (uint64_t *word = run->word, *last = word + run->fresh;; word++, place--) {
-        uint64_t rule = unwind_rule(place->pc), cfa = 8 * (rule & MALLOW_QUICK_CFA_MASK);
-        uint64_t bytes = place[-1].sp - place->sp, by_rbp = rule & MALLOW_QUICK_BASE_RBP;
+    frames->fresh = u->depth - keep;
+    frames->fp = 0;
+    for (uint64_t *word = frames->word, *last = word + frames->fresh;; word++, place--) {
+        uint32_t rule = unwind_rule(place->pc);
+        uint64_t cfa = rule_cfa_offset(rule), bytes = place[-1].sp - place->sp;
+        int by_fp = rule_uses_fp(rule);
         if (place->pc > UINT64_MAX >> (WORD_PC_SHIFT + 1))
             return 0;
         *word = place->pc << WORD_PC_SHIFT;
-        if (word == last && (u->states[keep - 1].flags & STATE_NEEDS_RBP) == 0)
+        if (word == last && (u->states[keep - 1].flags & STATE_NEEDS_FP) == 0)
             return 1; /* its callers stand, and it does not matter how they were found */
-        if ((rule & MALLOW_QUICK_RULE) != 0 || (by_rbp ? cfa != 16 : cfa != bytes))
+        if (!rule_is_quick(rule) || (by_fp ? cfa != RULE_FRAME_BYTES : cfa != bytes))
             return 0;
-        if (by_rbp) {
-            *word |= WORD_RBP;
-            run->rbp = 1;
+        if (by_fp) {
+            *word |= WORD_FP;
+            frames->fp = 1;
         }
         if (word == last)
-            return by_rbp != 0;
+            return by_fp;
         if (bytes > 8 * WORD_SIZE_MASK)
             return 0;
-        *word |= rule >> MALLOW_QUICK_RBP_SHIFT << WORD_SAVED_SHIFT | bytes / 8;
+        *word |= rule_fp_saved(rule) << WORD_SAVED_SHIFT | bytes / 8;
     }
 }
 
 /* The entry of a run in the table, or a free one for it. Precondition: the table has one. */
-static uint64_t *run_entry(const struct stacks *s, const struct array *table, uint32_t hash, const struct run *run) {
+static uint64_t *frames_entry(const struct stacks *s, const struct array *table, uint32_t hash,
+                              const struct guess_frames *frames) {
     uint64_t *entries = (uint64_t *)table->start, mask = table->size / 8 - 1;
     for (uint64_t at = hash;; at++) {
         uint64_t *entry = &entries[at & mask];
         if (*entry == 0 ||
-            ((uint32_t)*entry == hash && run != NULL && run_at(s, (uint32_t)(*entry >> 32))->fresh == run->fresh &&
-             memcmp(run_at(s, (uint32_t)(*entry >> 32))->word, run->word, 8 * (run->fresh + 1)) == 0))
+            ((uint32_t)*entry == hash && frames != NULL &&
+             frames_at(s, (uint32_t)(*entry >> 32))->fresh == frames->fresh &&
+             memcmp(frames_at(s, (uint32_t)(*entry >> 32))->word, frames->word, 8 * (frames->fresh + 1)) == 0))
             return entry;
     }
 }
@@ -171,43 +174,43 @@ static uint64_t *run_entry(const struct stacks *s, const struct array *table, ui
 COLD static void make_entries(struct stacks *s) {
     uint64_t mask = sys_block_signals();
     struct array larger;
-    if (make_larger(&s->known, &larger)) {
-        for (uint32_t at = 0; at < s->known.size; at += 8) {
-            uint64_t entry = load((uint64_t)s->known.start + at);
+    if (make_larger(&s->frame_table, &larger)) {
+        for (uint32_t at = 0; at < s->frame_table.size; at += 8) {
+            uint64_t entry = load_word((uint64_t)s->frame_table.start + at);
             if (entry != 0)
-                *run_entry(s, &larger, (uint32_t)entry, NULL) = entry;
+                *frames_entry(s, &larger, (uint32_t)entry, NULL) = entry;
         }
-        replace(&s->known, &larger);
+        replace(&s->frame_table, &larger);
     }
     sys_restore_signals(mask);
 }
 
 /* Makes room in the table for one more run: it is at most half full. 0: there is no memory. */
 static int has_entry(struct stacks *s) {
-    if (2 * s->known.used >= s->known.size)
+    if (2 * s->frame_table.used >= s->frame_table.size)
         make_entries(s);
-    return 2 * s->known.used < s->known.size;
+    return 2 * s->frame_table.used < s->frame_table.size;
 }
 
 /* Where the run of the unwinder's innermost frames lies. 0: there is none. */
-static uint32_t run_find(struct stacks *s, uint32_t keep) {
-    uint32_t words = s->unwinder.depth - keep + 1, bytes = (uint32_t)sizeof(struct run) + 8 * words;
-    if (!has_room(&s->runs, bytes) || !has_entry(s)) {
+static uint32_t frames_find(struct stacks *s, uint32_t keep) {
+    uint32_t words = s->unwinder.depth - keep + 1, bytes = (uint32_t)sizeof(struct guess_frames) + 8 * words;
+    if (!has_room(&s->frame_store, bytes) || !has_entry(s)) {
         guesses_forget(s);
-        if (!has_room(&s->runs, bytes) || !has_entry(s))
+        if (!has_room(&s->frame_store, bytes) || !has_entry(s))
             return 0;
     }
-    struct run *run = run_at(s, s->runs.used);
-    if (!run_write(run, &s->unwinder, keep))
+    struct guess_frames *frames = frames_at(s, s->frame_store.used);
+    if (!frames_write(frames, &s->unwinder, keep))
         return 0;
     uint64_t hash = 0;
     for (uint32_t i = 0; i < words; i++)
-        hash = (hash ^ run->word[i]) * 0x9e3779b97f4a7c15ull;
-    uint64_t *entry = run_entry(s, &s->known, (uint32_t)(hash >> 32), run);
+        hash = (hash ^ frames->word[i]) * 0x9e3779b97f4a7c15ull;
+    uint64_t *entry = frames_entry(s, &s->frame_table, (uint32_t)(hash >> 32), frames);
     if (*entry == 0) {
-        *entry = (uint64_t)s->runs.used << 32 | hash >> 32;
-        s->runs.used += bytes;
-        s->known.used += 8;
+        *entry = (uint64_t)s->frame_store.used << 32 | hash >> 32;
+        s->frame_store.used += bytes;
+        s->frame_table.used += 8;
     }
     return (uint32_t)(*entry >> 32);
 }
@@ -224,27 +227,27 @@ static void guess_learn(struct stacks *s, uint32_t number) {
     if (keep < 2 || u->depth - keep > FRESH_MOST)
         return;
     uint64_t span = (u->places[keep - 1].sp - u->places[u->depth - 1].sp) / 8;
-    uint32_t run = span > UINT16_MAX ? 0 : run_find(s, keep);
-    if (run == 0)
+    uint32_t frames = span > UINT16_MAX ? 0 : frames_find(s, keep);
+    if (frames == 0)
         return;
     /* A new one goes to the end, or where there is none to be had, into the last one's place. */
     uint32_t last = 0, count = 1;
     for (uint32_t other; (other = guess_named(s, last)->other) != 0; last = other)
         count++;
-    if (guess_named(s, last)->run != 0 && count < GUESSES_MOST && has_room(&s->others, sizeof(struct guess))) {
+    if (guess_named(s, last)->frames != 0 && count < GUESSES_MOST && has_room(&s->others, sizeof(struct guess))) {
         guess_named(s, last)->other = s->others.used;
         last = s->others.used;
         s->others.used += sizeof(struct guess);
     }
     *guess_named(s, last) =
-        (struct guess){.number = number, .run = run, .keep = (uint16_t)keep, .span = (uint16_t)span};
+        (struct guess){.number = number, .frames = frames, .keep = (uint16_t)keep, .span = (uint16_t)span};
 }
 
-void stacks_walk(struct stacks *s, uint64_t pc, uint64_t sp, uint64_t rbp) {
+void stacks_walk(struct stacks *s, uint64_t pc, uint64_t sp, uint64_t fp) {
     struct unwinder *u = &s->unwinder;
     uint32_t changes = __atomic_load_n(&modules_linker.changes, __ATOMIC_ACQUIRE);
     s->before = s->in_step && !u->forget ? s->numbers.last : NUMBER_NONE;
-    unwind(u, pc, sp, rbp);
+    unwind(u, pc, sp, fp);
     if (UNLIKELY(s->unloads != u->unloads)) {
         s->unloads = u->unloads;
         guesses_forget(s);

@@ -19,11 +19,8 @@ static uint32_t rule_cache_changes;
 /* Code that a JIT compiler makes lies together: a frame pointer leads from it to code no further away than this. */
 #define JIT_REACH (256ull << 20)
 
-/* In the place of rbp where that was lost: no rule that reads it finds a frame there. */
-#define RBP_LOST 1ull
-
-#define RULE_UNKNOWN       (MALLOW_QUICK_RULE | MALLOW_RULE_NONE)
-#define FRAME_POINTER_RULE (2u << MALLOW_QUICK_RBP_SHIFT | MALLOW_QUICK_BASE_RBP | 2u)
+/* In the place of fp where that was lost: no rule that reads it finds a frame there. */
+#define FP_LOST 1ull
 
 /* See any_changed. */
 #define PLACES_BEFORE 3u
@@ -108,12 +105,12 @@ static inline uint64_t rule_key(uint64_t pc) {
 
 uint32_t unwind_rule(uint64_t pc) {
     uint32_t rule = rule_of(rule_key(pc));
-    return rule == RULE_UNKNOWN ? FRAME_POINTER_RULE : rule;
+    return rule == RULE_UNKNOWN ? RULE_FRAME_POINTER : rule;
 }
 
 /* What a step out of a frame came to. */
 enum step {
-    STEP_ON,    /* pc, sp and rbp are the caller's */
+    STEP_ON,    /* pc, sp and fp are the caller's */
     STEP_ONCE,  /* so, but the return address was not just below the caller's sp: not to be relied on later */
     STEP_AGAIN, /* more of the stack is known to be readable: try again */
     STEP_END,   /* there is no caller */
@@ -124,7 +121,7 @@ enum step {
 
 /* A walk under way: the registers of the current frame. */
 struct walk {
-    uint64_t pc, sp, rbp;
+    uint64_t pc, sp, fp;
     uint64_t high; /* memory from sp to here can be read */
     int foreign;   /* on a stack that is not the thread's own: high is moved by probing */
 };
@@ -143,11 +140,11 @@ static uint64_t saved_slot(const struct walk *w, struct state *s, uint64_t cfa, 
     switch (rule->kind[which]) {
     case MALLOW_SAVED_AT_CFA:
         return cfa + offset;
-    case MALLOW_SAVED_AT_RSP:
+    case RULE_SAVED_AT_SP:
         return w->sp + offset;
-    case MALLOW_SAVED_AT_RBP:
-        s->flags |= STATE_USES_RBP;
-        return w->rbp + offset;
+    case RULE_SAVED_AT_FP:
+        s->flags |= STATE_USES_FP;
+        return w->fp + offset;
     default:
         return 0;
     }
@@ -158,10 +155,10 @@ COLD static enum step step_rule(struct unwinder *u, struct walk *w, struct state
     uint64_t base, cfa;
     if (rule->cfa_kind == MALLOW_CFA_END)
         return STEP_END;
-    if (rule->cfa_reg == MALLOW_CFA_RSP)
+    if (rule->cfa_reg == RULE_SP)
         base = w->sp;
-    else if (rule->cfa_reg == MALLOW_RBP)
-        base = w->rbp, s->flags |= STATE_USES_RBP;
+    else if (rule->cfa_reg == RULE_FP)
+        base = w->fp, s->flags |= STATE_USES_FP;
     else
         return STEP_FULL;
     base += (uint64_t)(int64_t)rule->cfa_offset;
@@ -170,12 +167,12 @@ COLD static enum step step_rule(struct unwinder *u, struct walk *w, struct state
         cfa = base;
         break;
     case MALLOW_CFA_PLT:
-        cfa = base + ((w->pc & 15) >= (uint64_t)rule->cfa_extra ? 8 : 0);
+        cfa = base + rule_plt_bytes(rule, w->pc);
         break;
     case MALLOW_CFA_DEREF:
         if (!can_load(w, base))
             return STEP_CUT;
-        cfa = load(base) + (uint64_t)(int64_t)rule->cfa_extra;
+        cfa = load_word(base) + (uint64_t)(int64_t)rule->cfa_extra;
         s->flags |= STATE_DEREF;
         s->extra_slot = base & 0xffffffffffffffull;
         break;
@@ -186,17 +183,17 @@ COLD static enum step step_rule(struct unwinder *u, struct walk *w, struct state
     uint64_t at = saved_slot(w, s, cfa, rule, MALLOW_RA);
     if (at == 0 || !can_load(w, at))
         return rule->kind[MALLOW_RA] == MALLOW_SAVED_UNDEFINED ? STEP_END : STEP_CUT;
-    uint64_t ra_slot = at, pc = load(at);
-    at = saved_slot(w, s, cfa, rule, MALLOW_RBP);
+    uint64_t ra_slot = at, pc = load_word(at);
+    at = saved_slot(w, s, cfa, rule, RULE_FP);
     if (at != 0) {
         if (!can_load(w, at))
             return STEP_CUT;
-        s->rbp_slot = at;
-        w->rbp = load(at);
-    } else if (rule->kind[MALLOW_RBP] == MALLOW_SAVED_IS_CFA) {
-        w->rbp = cfa + (uint64_t)(int64_t)rule->offset[MALLOW_RBP];
-    } else if (rule->kind[MALLOW_RBP] == MALLOW_SAVED_UNDEFINED) {
-        w->rbp = RBP_LOST;
+        s->fp_slot = at;
+        w->fp = load_word(at);
+    } else if (rule->kind[RULE_FP] == MALLOW_SAVED_IS_CFA) {
+        w->fp = cfa + (uint64_t)(int64_t)rule->offset[RULE_FP];
+    } else if (rule->kind[RULE_FP] == MALLOW_SAVED_UNDEFINED) {
+        w->fp = FP_LOST;
     }
     w->pc = rule->signal_frame ? pc | MALLOW_EXACT_PC : pc;
     /* A handler on an alternate stack returns to another stack: the order of addresses ends there. */
@@ -211,26 +208,26 @@ COLD static enum step step_rule(struct unwinder *u, struct walk *w, struct state
         return STEP_ONCE;
     }
     w->sp = cfa;
-    return ra_slot == cfa - 8 ? STEP_ON : STEP_ONCE;
+    return ra_slot == rule_return_slot(cfa) ? STEP_ON : STEP_ONCE;
 }
 
 /* Steps a frame that no table describes, as if it kept a frame pointer. It may not: the stack is cut for its readers,
  * however far the walk goes. */
 COLD static enum step step_frame_pointer(struct walk *w, struct state *s) {
-    uint64_t rbp = w->rbp, from = w->pc & ~MALLOW_EXACT_PC;
-    if ((rbp & 7) != 0 || rbp < w->sp || !can_load(w, rbp) || !can_load(w, rbp + 8))
+    uint64_t fp = w->fp, from = w->pc & ~MALLOW_EXACT_PC;
+    if ((fp & 7) != 0 || fp < w->sp || !can_load(w, fp) || !can_load(w, fp + 8))
         return STEP_CUT;
-    uint64_t pc = load(rbp + 8);
+    uint64_t pc = load_word(fp + 8);
     if (pc == 0)
         return STEP_END;
-    /* Where rbp was no frame pointer, what it led to is seldom code. */
+    /* Where fp was no frame pointer, what it led to is seldom code. */
     if ((module_find(pc - 1) == NULL && pc - from + JIT_REACH > 2 * JIT_REACH) || !arch_follows_call(pc))
         return STEP_CUT;
-    s->flags |= STATE_USES_RBP | STATE_UNSURE_STEP;
-    s->rbp_slot = rbp;
+    s->flags |= STATE_USES_FP | STATE_UNSURE_STEP;
+    s->fp_slot = fp;
     w->pc = pc;
-    w->rbp = load(rbp);
-    w->sp = rbp + 16;
+    w->fp = load_word(fp);
+    w->sp = fp + RULE_FRAME_BYTES;
     return STEP_ON;
 }
 
@@ -271,7 +268,7 @@ static inline uint32_t verify(const struct unwinder *u, uint32_t count) {
     while (valid > 0 && changed(&u->places[valid - 1]) == 0)
         valid--;
     for (uint32_t i = 0; i < u->checks && u->check[i].state < count; i++)
-        if (load(u->check[i].slot) != u->check[i].value && u->check[i].state > valid)
+        if (load_word(u->check[i].slot) != u->check[i].value && u->check[i].state > valid)
             valid = (uint32_t)u->check[i].state;
     return valid;
 }
@@ -292,19 +289,20 @@ static inline uint64_t mix_frame(uint64_t outer, uint64_t pc, uint64_t flags) {
 static void fill(struct unwinder *u) {
     for (uint32_t i = u->filled; i < u->depth; i++) {
         struct state *state = &u->states[i];
-        uint64_t pc = u->places[i].pc, rule = unwind_rule(pc), cfa = u->places[i - 1].sp;
-        uint64_t restored = (rule & MALLOW_QUICK_RULE) != 0 ? 0 : rule >> MALLOW_QUICK_RBP_SHIFT;
+        uint64_t pc = u->places[i].pc, cfa = u->places[i - 1].sp;
+        uint32_t rule = unwind_rule(pc);
+        uint64_t restored = rule_is_quick(rule) ? rule_fp_saved(rule) : 0;
         uint64_t unsure = rule_of(rule_key(pc)) == RULE_UNKNOWN ? STATE_UNSURE_STEP | STATE_UNSURE : 0;
         unsure |= state[-1].flags & STATE_UNSURE;
         *state = (struct state){.hash = mix_frame(state[-1].hash, pc, unsure)};
         if (restored != 0)
-            state->rbp_slot = cfa - 8 * restored;
-        if ((rule & MALLOW_QUICK_BASE_RBP) != 0) {
-            state->flags = STATE_USES_RBP | STATE_NEEDS_RBP | unsure;
-            state->rbp = cfa - 8 * (rule & MALLOW_QUICK_CFA_MASK);
+            state->fp_slot = cfa - 8 * restored;
+        if (rule_uses_fp(rule)) {
+            state->flags = STATE_USES_FP | STATE_NEEDS_FP | unsure;
+            state->fp = cfa - rule_cfa_offset(rule);
         } else if (restored == 0) {
-            state->flags = (state[-1].flags & STATE_NEEDS_RBP) | unsure;
-            state->rbp = state[-1].rbp;
+            state->flags = (state[-1].flags & STATE_NEEDS_FP) | unsure;
+            state->fp = state[-1].fp;
         } else {
             state->flags = unsure;
         }
@@ -321,7 +319,7 @@ static void settle(struct unwinder *u, uint32_t count) {
     const struct place *fresh_place = u->fresh_places + count;
     const struct state *fresh_state = u->fresh_states + count;
     uint64_t hash = shared > 0 ? state[-1].hash : u->cut ? 2 : 1;
-    uint64_t needed = shared > 0 ? state[-1].flags & STATE_NEEDS_RBP : 0;
+    uint64_t needed = shared > 0 ? state[-1].flags & STATE_NEEDS_FP : 0;
     uint64_t unsure = shared > 0 ? state[-1].flags & STATE_UNSURE : u->cut ? STATE_UNSURE : 0;
     while (u->checks > 0 && u->check[u->checks - 1].state >= shared)
         u->checks--;
@@ -332,15 +330,15 @@ static void settle(struct unwinder *u, uint32_t count) {
         uint64_t flags = state->flags;
         hash = mix_frame(hash, place->pc, flags);
         state->hash = hash;
-        if (UNLIKELY(needed != 0 && state->rbp_slot != 0))
-            u->check[u->checks++] = (struct check){i, state->rbp_slot, state[-1].rbp};
+        if (UNLIKELY(needed != 0 && state->fp_slot != 0))
+            u->check[u->checks++] = (struct check){i, state->fp_slot, state[-1].fp};
         if (UNLIKELY((flags & STATE_DEREF) != 0))
-            u->check[u->checks++] = (struct check){i, state->extra_slot, load(state->extra_slot)};
+            u->check[u->checks++] = (struct check){i, state->extra_slot, load_word(state->extra_slot)};
         /* Copied states say what they were: it is told anew, for other callers. */
-        needed = (flags & STATE_USES_RBP) != 0 || (state->rbp_slot == 0 && needed != 0) ? STATE_NEEDS_RBP : 0;
+        needed = (flags & STATE_USES_FP) != 0 || (state->fp_slot == 0 && needed != 0) ? STATE_NEEDS_FP : 0;
         if (UNLIKELY((flags & STATE_UNSURE_STEP) != 0))
             unsure = STATE_UNSURE;
-        state->flags = (flags & ~(uint64_t)(STATE_NEEDS_RBP | STATE_UNSURE)) | needed | unsure;
+        state->flags = (flags & ~(uint64_t)(STATE_NEEDS_FP | STATE_UNSURE)) | needed | unsure;
     }
     u->cut = unsure != 0;
 }
@@ -362,9 +360,9 @@ COLD static void settle_deep(struct unwinder *u, uint32_t count) {
 
 /* A step that the quick form does not describe, from the frame in `place` and `s`. */
 COLD static enum step step_other(struct unwinder *u, struct walk *w, struct state *s, uint32_t quick, uint64_t cfa) {
-    s->rbp_slot = 0;
+    s->fp_slot = 0;
     s->flags = 0;
-    if ((quick & MALLOW_QUICK_RULE) != 0) {
+    if (!rule_is_quick(quick)) {
         uint64_t before = w->sp;
         enum step step = step_special(u, w, s, quick);
         return step == STEP_ON && (w->sp <= before || w->foreign) ? STEP_ONCE : step;
@@ -375,32 +373,32 @@ COLD static enum step step_other(struct unwinder *u, struct walk *w, struct stat
 
 /*
  * The remembered frames `valid` .. count-1 stand, those further out do not all. Takes over as fresh ones those further
- * in than `valid`, and returns how many fresh ones there are then; *rbp is that of frame `valid`.
+ * in than `valid`, and returns how many fresh ones there are then; *fp is that of frame `valid`.
  */
-COLD static uint32_t take_over(struct unwinder *u, uint32_t count, uint32_t valid, uint32_t fresh, uint64_t *rbp) {
+COLD static uint32_t take_over(struct unwinder *u, uint32_t count, uint32_t valid, uint32_t fresh, uint64_t *fp) {
     for (uint32_t i = count - 1; i > valid; i--, fresh++) {
         u->fresh_places[fresh] = u->places[i];
         u->fresh_states[fresh] = u->states[i];
-        u->fresh_states[fresh].rbp = *rbp;
-        if (u->states[i].rbp_slot != 0)
-            *rbp = load(u->states[i].rbp_slot);
+        u->fresh_states[fresh].fp = *fp;
+        if (u->states[i].fp_slot != 0)
+            *fp = load_word(u->states[i].fp_slot);
     }
     return fresh;
 }
 
-int unwind_same(struct unwinder *u, uint64_t pc, uint64_t sp, uint64_t rbp) {
+int unwind_same(struct unwinder *u, uint64_t pc, uint64_t sp, uint64_t fp) {
     if (u->forget || u->unloads != modules_linker.unloads || modules_unsettled() || u->filled != u->depth)
         return 0;
     const struct place *last = &u->places[u->depth - 1];
     const struct state *state = &u->states[u->depth - 1];
-    if (last->sp != sp || last->pc != pc || ((state->flags & STATE_NEEDS_RBP) != 0 && state->rbp != rbp) ||
+    if (last->sp != sp || last->pc != pc || ((state->flags & STATE_NEEDS_FP) != 0 && state->fp != fp) ||
         any_changed(u, u->depth) != 0)
         return 0;
     u->shared = u->depth;
     return 1;
 }
 
-void unwind(struct unwinder *u, uint64_t first_pc, uint64_t first_sp, uint64_t first_rbp) {
+void unwind(struct unwinder *u, uint64_t first_pc, uint64_t first_sp, uint64_t first_fp) {
     if (UNLIKELY(modules_unsettled()))
         modules_settle(unwind_flush);
     if (UNLIKELY(u->unloads != modules_linker.unloads)) {
@@ -410,7 +408,7 @@ void unwind(struct unwinder *u, uint64_t first_pc, uint64_t first_sp, uint64_t f
     if (!u->forget)
         fill(u);
     /* The registers of the frame under way, in variables: the walk is one long chain of loads. */
-    uint64_t pc = first_pc, sp = first_sp, rbp = first_rbp, high = u->high;
+    uint64_t pc = first_pc, sp = first_sp, fp = first_fp, high = u->high;
     const struct place *candidate = u->places + (u->forget ? 0 : u->depth);
     struct place *place = u->fresh_places;
     struct state *state = u->fresh_states;
@@ -430,7 +428,7 @@ void unwind(struct unwinder *u, uint64_t first_pc, uint64_t first_sp, uint64_t f
         if (candidate > places && candidate[-1].sp == sp && candidate[-1].pc == pc) {
             uint32_t count = (uint32_t)(candidate - places);
             const struct state *last = &u->states[count - 1];
-            if ((last->flags & STATE_NEEDS_RBP) == 0 || last->rbp == rbp) {
+            if ((last->flags & STATE_NEEDS_FP) == 0 || last->fp == fp) {
                 uint32_t valid = verify(u, count), fresh = (uint32_t)(place - u->fresh_places);
                 if (LIKELY(valid == 0)) {
                     u->shared = count;
@@ -438,9 +436,9 @@ void unwind(struct unwinder *u, uint64_t first_pc, uint64_t first_sp, uint64_t f
                 }
                 if (fresh + count - 1 - valid >= u->limit)
                     valid = fresh + count - u->limit; /* the limit cuts it below */
-                uint64_t carried = rbp;               /* rbp itself stays in a register */
+                uint64_t carried = fp;                /* fp itself stays in a register */
                 fresh = take_over(u, count, valid, fresh, &carried);
-                rbp = carried;
+                fp = carried;
                 place = u->fresh_places + fresh;
                 state = u->fresh_states + fresh;
                 candidate = &places[valid];
@@ -453,17 +451,17 @@ void unwind(struct unwinder *u, uint64_t first_pc, uint64_t first_sp, uint64_t f
             break;
         }
         *place = (struct place){sp, pc};
-        state->rbp = rbp;
+        state->fp = fp;
         uint32_t quick = rule_of(rule_key(pc));
-        uint64_t cfa = ((quick & MALLOW_QUICK_BASE_RBP) != 0 ? rbp : sp) + 8 * (quick & MALLOW_QUICK_CFA_MASK);
-        if (LIKELY((quick & MALLOW_QUICK_RULE) == 0 && cfa - (sp + 8) <= high - (sp + 8))) {
-            uint64_t restored = quick >> MALLOW_QUICK_RBP_SHIFT;
-            pc = load(cfa - 8);
-            state->flags = (quick & MALLOW_QUICK_BASE_RBP) != 0 ? STATE_USES_RBP : 0;
-            state->rbp_slot = 0;
+        uint64_t cfa = rule_cfa(quick, sp, fp);
+        if (LIKELY(rule_is_quick(quick) && cfa - (sp + 8) <= high - (sp + 8))) {
+            uint64_t restored = rule_fp_saved(quick);
+            pc = load_word(rule_return_slot(cfa));
+            state->flags = rule_uses_fp(quick) ? STATE_USES_FP : 0;
+            state->fp_slot = 0;
             if (restored != 0) {
-                state->rbp_slot = cfa - 8 * restored;
-                rbp = load(cfa - 8 * restored);
+                state->fp_slot = cfa - 8 * restored;
+                fp = load_word(cfa - 8 * restored);
             }
             sp = cfa;
             place++;
@@ -472,11 +470,11 @@ void unwind(struct unwinder *u, uint64_t first_pc, uint64_t first_sp, uint64_t f
                 break;
             continue;
         }
-        struct walk w = {pc, sp, rbp, high, foreign};
+        struct walk w = {pc, sp, fp, high, foreign};
         enum step step = step_other(u, &w, state, quick, cfa);
         pc = w.pc;
         sp = w.sp;
-        rbp = w.rbp;
+        fp = w.fp;
         high = w.high;
         foreign = w.foreign;
         if (step == STEP_AGAIN)
@@ -498,7 +496,7 @@ void unwind(struct unwinder *u, uint64_t first_pc, uint64_t first_sp, uint64_t f
         if (step == STEP_FULL) {
             uint32_t count = unwind_full(u, first_sp, &cut);
             if (count == 0) {
-                u->fresh_states[0] = (struct state){.rbp = first_rbp};
+                u->fresh_states[0] = (struct state){.fp = first_fp};
                 u->fresh_places[0] = (struct place){first_sp, first_pc};
                 count = cut = 1;
             }

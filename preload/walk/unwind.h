@@ -11,19 +11,21 @@
 #ifndef MALLOW_UNWIND_H
 #define MALLOW_UNWIND_H
 
+#include "rule.h"
+
 #include <stdint.h>
 #include <string.h>
 
 /* A stack word. Precondition: it can be read. */
-static inline uint64_t load(uint64_t address) {
+static inline uint64_t load_word(uint64_t address) {
     uint64_t value;
     memcpy(&value, (const void *)address, 8);
     return value;
 }
 
 enum state_flag {
-    STATE_USES_RBP = 1,    /* its own rule reads rbp */
-    STATE_NEEDS_RBP = 2,   /* its rule, or one further out, reads the rbp that it has */
+    STATE_USES_FP = 1,     /* its own rule reads fp */
+    STATE_NEEDS_FP = 2,    /* its rule, or one further out, reads the fp that it has */
     STATE_DEREF = 4,       /* its CFA was loaded from extra_slot */
     STATE_UNSURE_STEP = 8, /* its caller was found without a table */
     STATE_UNSURE = 16,     /* so was some frame further out, or frames are missing there */
@@ -38,10 +40,10 @@ struct place {
     uint64_t pc; /* return address, or exact pc with MALLOW_EXACT_PC */
 };
 
-/* The rest of a frame. Two with equal places, equal needed rbp and equal words in their slots have equal callers. */
+/* The rest of a frame. Two with equal places, equal needed fp and equal words in their slots have equal callers. */
 struct state {
-    uint64_t rbp;
-    uint64_t rbp_slot;        /* where the caller's rbp was loaded from; 0: it is the same */
+    uint64_t fp;
+    uint64_t fp_slot;         /* where the caller's fp was loaded from; 0: it is the same */
     uint64_t hash;            /* of all pcs from the root to here */
     uint64_t flags : 8;       /* enum state_flag */
     uint64_t extra_slot : 56; /* with STATE_DEREF */
@@ -83,13 +85,13 @@ void unwind_adopt(struct unwinder *unwinder);
 int unwind_owns(struct unwinder *unwinder, uint64_t address);
 
 /*
- * Walks from a state: pc, sp and rbp as they are in the function that called us, after its call. Leaves the stack in
+ * Walks from a state: pc, sp and fp as they are in the function that called us, after its call. Leaves the stack in
  * places[0 .. depth), of which the first `shared` are as after the last call. depth is at least 1.
  */
-void unwind(struct unwinder *unwinder, uint64_t pc, uint64_t sp, uint64_t rbp);
+void unwind(struct unwinder *unwinder, uint64_t pc, uint64_t sp, uint64_t fp);
 
 /* Whether a walk from this state would find the last one's stack, whole and unchanged. Then that is as if it was walked. */
-int unwind_same(struct unwinder *unwinder, uint64_t pc, uint64_t sp, uint64_t rbp);
+int unwind_same(struct unwinder *unwinder, uint64_t pc, uint64_t sp, uint64_t fp);
 
 /* The rule, in the quick form where it has one, of a frame with this pc. One that no table describes is stepped as if it
  * kept a frame pointer, and that is its rule. */
@@ -97,7 +99,7 @@ uint32_t unwind_rule(uint64_t pc);
 
 /* 0 where this frame is still the caller of the next one further in. */
 static inline uint64_t changed(const struct place *place) {
-    return load(place->sp - 8) ^ place->pc;
+    return load_word(rule_return_slot(place->sp)) ^ place->pc;
 }
 
 /*
@@ -112,7 +114,7 @@ static inline uint64_t any_changed(const struct unwinder *u, uint32_t count) {
         difference |= changed(place) | changed(place + 1) | changed(place + 2) | changed(place + 3);
     }
     for (uint32_t i = 0; i < u->checks && u->check[i].state < count; i++)
-        difference |= load(u->check[i].slot) ^ u->check[i].value;
+        difference |= load_word(u->check[i].slot) ^ u->check[i].value;
     return difference;
 }
 
@@ -120,7 +122,7 @@ static inline uint64_t any_changed(const struct unwinder *u, uint32_t count) {
 void unwind_flush(void);
 
 /* unwind_full.c: the same walk with all callee-saved registers, beginning here; used where a rule needs one of them
- * other than rbp. Fills fresh_places from the frame whose sp is `sp` on; returns their number. */
+ * other than fp. Fills fresh_places from the frame whose sp is `sp` on; returns their number. */
 uint32_t unwind_full(struct unwinder *unwinder, uint64_t sp, uint8_t *cut);
 
 /* Makes [from, to) readable in the eyes of a walk on a stack that is not the thread's own: moves *high up page by page,

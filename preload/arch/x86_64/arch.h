@@ -32,7 +32,7 @@ static inline long arch_syscall(long number, long a, long b, long c, long d, lon
 
 /* What __builtin_frame_address(0) points to in a function that keeps a frame pointer. */
 struct arch_frame {
-    uint64_t caller_rbp;
+    uint64_t caller_fp;
     uint64_t return_address;
 };
 

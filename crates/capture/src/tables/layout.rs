@@ -1,4 +1,5 @@
-//! The layout of a table file: the "unwind tables" part of `preload/base/wire.h`, which describes each field.
+//! The layout of a table file: the "unwind tables" part of `preload/base/wire.h`, and the rules of
+//! `preload/arch/x86_64/rule.h`, which describe each field.
 
 /// `MALLOW_WIRE_VERSION`.
 pub const WIRE_VERSION: u32 = crate::wire::VERSION;
@@ -67,7 +68,8 @@ impl Rule {
     /// The outermost frame.
     pub const END: Self = Self { cfa_kind: CFA_END, ..Self::NONE };
 
-    /// The 16-bit form, where there is one: it stands for the CFA, rbp and the return address alone.
+    /// The 16-bit form, where there is one: it stands for the CFA, rbp and the return address alone. `OFFSET_SP`, with
+    /// `AND_RESTORE_BP` where rbp was saved, or `OFFSET_BP` with the same.
     pub(super) fn quick(&self) -> Option<u16> {
         let base = match (self.cfa_kind, self.cfa_reg) {
             (CFA_OFFSET, CFA_RSP) => 0,
@@ -132,7 +134,7 @@ impl Rule {
         }
     }
 
-    /// True where every field has a value that `preload/base/wire.h` names.
+    /// True where every field has a value that `preload/arch/x86_64/rule.h` names.
     pub(super) fn is_valid(&self) -> bool {
         self.cfa_kind <= CFA_PLT && self.cfa_reg <= CFA_RSP && self.kind.iter().all(|&kind| kind <= SAVED_AT_RBP)
     }
@@ -143,10 +145,13 @@ mod tests {
     use super::*;
     use std::collections::HashMap;
 
-    /// Values of `#define MALLOW_… n` and of `MALLOW_… = n` in wire.h.
+    /// Values of `#define MALLOW_… n` and of `MALLOW_… = n` in wire.h and rule.h.
     fn wire_values() -> HashMap<String, u64> {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../preload/base/wire.h");
-        let text = std::fs::read_to_string(path).expect("wire.h");
+        let read = |name: &str| {
+            let path = format!("{}/../../preload/{name}", env!("CARGO_MANIFEST_DIR"));
+            std::fs::read_to_string(path).expect("a header of the wire")
+        };
+        let text = read("base/wire.h") + &read("arch/x86_64/rule.h");
         let mut values = HashMap::new();
         for line in text.lines() {
             let mut words = line.trim().trim_start_matches("#define ").split([' ', ',', '=']).filter(|w| !w.is_empty());
@@ -208,7 +213,7 @@ mod tests {
 
     #[test]
     fn rules_beyond_the_quick_form_have_none() {
-        let simple = Rule::from_quick(0x0802).expect("rsp + 16, rbp at -16");
+        let simple = Rule::from_quick(0x0802).expect("OFFSET_SP_AND_RESTORE_BP: rsp + 16, rbp at -16");
         let beyond = [
             Rule { cfa_offset: 4096, ..simple },
             Rule { cfa_offset: -8, ..simple },
