@@ -19,7 +19,7 @@ SOURCES := Cargo.toml Cargo.lock $(shell find crates preload -type f)
 C_SOURCES = $(shell find preload bench examples tests -name '*.[ch]' -o -name '*.cpp')
 WARNINGS := -Wall -Wextra -Werror
 
-.PHONY: soak coverage
+.PHONY: soak coverage smoke foreign
 .PHONY: build help examples bench-helpers demo test format-check bench bench-views install clean
 .DEFAULT_GOAL := build
 
@@ -42,6 +42,14 @@ test: ## everything that must hold; brings what it needs through apt and rustup
 	preload/test/run
 	MALLOW_BIN=$(abspath $(MALLOW)) $(CARGO) test --workspace --locked --no-fail-fast
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/test.py
+
+smoke: build examples ## the first part of test, in a minute once all is built: walls, each entry point, ways to live and die, the README
+	tests/architecture
+	MALLOW_BIN=$(abspath $(MALLOW)) $(CARGO) test --locked -p mallow-tests --test end_to_end -- exact:: endings:: lifecycle:: docs::
+
+foreign: build examples ## the part of test with programs that nobody here wrote
+	MALLOW_BIN=$(abspath $(MALLOW)) $(CARGO) test --locked -p mallow-tests --test end_to_end -- \
+		foreign:: programs:: other_tools:: custom_allocators:: swift_names:: go_
 
 format-check: ## only whether the sources are formatted
 	$(CARGO) fmt --all --check
@@ -76,7 +84,7 @@ clean: ## remove build/ and cargo's output
 
 # Touched, so that `make` and then `make install` by somebody without cargo works.
 $(MALLOW): $(SOURCES)
-	$(CARGO) build --release --locked
+	$(CARGO) build --release --locked -p mallow
 	@touch $@
 
 build/examples build/bench:

@@ -8,6 +8,9 @@ use harness::{Run, directory, mallow, not_run, number, program, root, tool, work
 /// The user that owns nothing, on Debian and elsewhere.
 const NOBODY: u32 = 65534;
 
+/// Bytes that the installed command may have: its code and the names of its functions.
+const LARGEST: u64 = 25_000_000;
+
 #[test]
 fn the_installed_binary_serves_another_user() {
     let place = directory();
@@ -24,6 +27,10 @@ fn the_installed_binary_serves_another_user() {
         .go();
     assert_eq!(make.status, 0, "{}{}", make.out(), make.err());
     let installed = place.path().join("opt/some where/bin/mallow");
+    if built.parent().is_some_and(|directory| directory.ends_with("release")) {
+        let bytes = fs::metadata(&installed).expect("the installed binary").len();
+        assert!(bytes <= LARGEST, "{bytes} bytes are installed");
+    }
     let work = place.path().join("work");
     fs::create_dir(&work).expect("a directory");
     let mut around = vec![program("with").into_os_string()];
