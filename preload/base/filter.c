@@ -1,4 +1,4 @@
-/* See filter.h. */
+/* Filters of system calls as they are installed: prctl and syscall, and what the filter says of our own calls.  */
 #include "base/filter.h"
 #include "arch.h"
 #include "base/entries.h"

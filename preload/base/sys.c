@@ -1,4 +1,4 @@
-/* See sys.h. */
+/* Raw system calls, and text without the C library.  */
 #include "base/sys.h"
 #include "arch.h"
 

@@ -205,7 +205,7 @@ struct mallow_module {
     char path[448]; /* as the dynamic linker names it; the executable's own is its /proc/self/exe; "[vdso]" */
 };
 
-/* Counters of counting mode, by the function that was called. Order is that of MALLOW_FAMILIES in entries.h. */
+/* Counters of counting mode, by the function that was called. FAMILIES in crates/profile has the same order. */
 enum mallow_family {
     MALLOW_FAMILY_MALLOC,
     MALLOW_FAMILY_CALLOC,

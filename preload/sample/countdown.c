@@ -1,9 +1,10 @@
-/* See countdown.h. */
+/* A thread's countdown: where it begins, meets another period, or looks at the control page.  */
 #include "sample/countdown.h"
 #include "sample/sample_log.h"
 #include "sample/sample_thread.h"
 
 _Thread_local struct countdown countdown __attribute__((tls_model("initial-exec")));
+
 /* The period to draw with; 0: nothing is to be picked. */
 static uint32_t period_now(void) {
     const struct mallow_control *control = target.control;
@@ -35,7 +36,7 @@ COLD static void thread_begins(struct countdown *c) {
     countdown_restart(c, period_now());
 }
 
-/* In a child, opening makes all begin anew: what was drawn, and with which dice, stands. */
+/* In a child, opening makes all begin anew: what was drawn, and with which generator, stands. */
 COLD static void open_amid(struct countdown *c) {
     struct countdown drawn = *c;
     uint64_t left = allowance;

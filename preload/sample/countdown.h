@@ -2,8 +2,8 @@
  * Which allocations are picked. The chance depends on an allocation's size and the period alone; no thread, and no
  * thread's first allocation, is favoured.
  */
-#ifndef MALLOW_PICK_H
-#define MALLOW_PICK_H
+#ifndef MALLOW_COUNTDOWN_H
+#define MALLOW_COUNTDOWN_H
 
 #include "base/entries.h"
 #include "base/target.h"

@@ -1,4 +1,4 @@
-/* See exponential.h. */
+/* Exponential distances from random bits, by a table of logarithms.  */
 #include "sample/exponential.h"
 
 #include <string.h>

@@ -2,8 +2,8 @@
  * Random distances from one picked byte to the next: exponential, in whole bytes, from a generator that each thread has
  * of its own. Integers alone: the target's floating-point flags and traps are its own business.
  */
-#ifndef MALLOW_DRAW_H
-#define MALLOW_DRAW_H
+#ifndef MALLOW_EXPONENTIAL_H
+#define MALLOW_EXPONENTIAL_H
 
 #include "base/sys.h"
 

@@ -1,4 +1,4 @@
-/* See image_end.h. */
+/* How a sampled image ended, written into its file: exit, _exit, exec.  */
 #include "sample/image_end.h"
 #include "arch.h"
 #include "base/filter.h"

@@ -1,6 +1,6 @@
 /* How a sampled image ends. What it says of that is for whoever looks at it later: a crash says nothing. */
-#ifndef MALLOW_ENDING_H
-#define MALLOW_ENDING_H
+#ifndef MALLOW_IMAGE_END_H
+#define MALLOW_IMAGE_END_H
 
 #include "base/sys.h"
 #include "base/wire.h"

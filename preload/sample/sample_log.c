@@ -1,4 +1,4 @@
-/* See sample_log.h. */
+/* Making room in the sample log, its stacks, and a forked child's copy.  */
 #include "sample/sample_log.h"
 #include "arch.h"
 #include "base/backoff.h"

@@ -1,11 +1,11 @@
 /*
- * What sampling tells mallow: the process file's live samples, ends of samples, and stacks. preload/base/wire.h draws them.
+ * The sample log: the live samples, ends of samples and stacks in the process file. preload/base/wire.h draws them.
  *
  * Call with sample_lock held, but for log_layout. Where there is no file, or no room in it, all of this does nothing but
  * count.
  */
-#ifndef MALLOW_BOOK_H
-#define MALLOW_BOOK_H
+#ifndef MALLOW_SAMPLE_LOG_H
+#define MALLOW_SAMPLE_LOG_H
 
 #include "arch.h"
 #include "sample/slot_pool.h"

@@ -1,4 +1,4 @@
-/* See sample_thread.h. */
+/* Threads that sample: begin and end, fork, walking with tables that come late.  */
 #include "sample/sample_thread.h"
 #include "sample/sample_log.h"
 #include "walk/modules.h"

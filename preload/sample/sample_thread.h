@@ -1,8 +1,8 @@
 /*
  * What a thread needs to record samples: an unwinder, and the guard that keeps a signal handler out of what it interrupted.
  */
-#ifndef MALLOW_SAMPLER_H
-#define MALLOW_SAMPLER_H
+#ifndef MALLOW_SAMPLE_THREAD_H
+#define MALLOW_SAMPLE_THREAD_H
 
 #include "base/filter.h"
 #include "base/target.h"
@@ -72,7 +72,7 @@ static inline void sample_thread_end(struct sample_thread *s) {
     }
 }
 
-/* Walks the caller's stack along one of the trails; the first time a thread meets a module, it may wait for its table. */
+/* Walks the caller's stack and remembers it in stack_memory; the first time a thread meets a module, it may wait for its table. */
 void sample_thread_walk_anew(struct sample_thread *sample_thread, struct stack_memory *stack_memory,
                              struct caller caller);
 

@@ -1,4 +1,4 @@
-/* See slot_pool.h. */
+/* The slot pool: reserving addresses, opening regions, giving memory back.  */
 #include "base/filter.h"
 #include "sample/slot.h"
 

@@ -12,8 +12,8 @@
  * Slots are never given back, their memory is: at once, but for a few of each size that are likely to be used again soon.
  * So a sample costs no system call where samples come and go, and unused memory stays below SLOTS_WARM_BYTES.
  */
-#ifndef MALLOW_SLOTS_H
-#define MALLOW_SLOTS_H
+#ifndef MALLOW_SLOT_POOL_H
+#define MALLOW_SLOT_POOL_H
 
 #include "base/entries.h"
 #include "base/wire.h"

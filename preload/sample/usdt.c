@@ -1,4 +1,4 @@
-/* See usdt.h. */
+/* The static probes of sampling, and what a sample stands for.  */
 #include "sample/usdt.h"
 #include "arch.h"
 

@@ -1,6 +1,6 @@
 /* The static probes of sampling: what happened, with libpoireau's names and arguments, and OpenTelemetry's. */
-#ifndef MALLOW_SAMPLE_PROBES_H
-#define MALLOW_SAMPLE_PROBES_H
+#ifndef MALLOW_USDT_H
+#define MALLOW_USDT_H
 
 #include "sample/slot_pool.h"
 #include "sample/usdt_note.h"

@@ -6,8 +6,8 @@
  * PROBE_DEFINE(provider, name) once, outside of functions; PROBE_IS_ON(provider, name); PROBEn(provider, name, …) with n
  * arguments of 64 bits, where it is on.
  */
-#ifndef MALLOW_PROBES_H
-#define MALLOW_PROBES_H
+#ifndef MALLOW_USDT_NOTE_H
+#define MALLOW_USDT_NOTE_H
 
 #include "arch.h"
 #include "base/sys.h"

@@ -246,11 +246,11 @@ static void learn_outer(const struct unwinder *u) {
 static void find(struct stacks *s, uint32_t *generation, const struct arch_frame *frame) {
     uint64_t pc = frame->return_address, sp = (uint64_t)(frame + 1);
     count(&results->walked, 1);
-    if (stacks_guess(s, pc, sp, frame->caller_rbp)) {
+    if (stacks_guess(s, pc, sp, frame->caller_fp)) {
         count(&results->guessed, 1);
         return;
     }
-    stacks_walk(s, pc, sp, frame->caller_rbp);
+    stacks_walk(s, pc, sp, frame->caller_fp);
     if (*generation != modules_generation) {
         *generation = modules_generation;
         stacks_forget(s);

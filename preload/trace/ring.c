@@ -1,4 +1,4 @@
-/* See ring.h. */
+/* The rare part of a ring: its size, laps, and waiting for mallow.  */
 #include "trace/ring.h"
 #include "base/filter.h"
 #include "base/reader.h"

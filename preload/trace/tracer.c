@@ -1,4 +1,4 @@
-/* See tracer.h. */
+/* A thread's tracer: where it begins, new stacks, what signal handlers left.  */
 #include "trace/tracer.h"
 #include "arch.h"
 #include "walk/modules.h"

@@ -1,4 +1,4 @@
-/* See modules.h. */
+/* Modules: asking the dynamic linker, announcing them to mallow, mapping their tables.  */
 #include "walk/modules.h"
 #include "arch.h"
 #include "base/filter.h"

@@ -1,4 +1,4 @@
-/* See numbers.h. */
+/* Stack numbers: the table, and growing it.  */
 #include "walk/numbers.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* See stacks.h. */
+/* Remembered stacks: learning guesses, and checking those with frame pointers.  */
 #include "walk/stacks.h"
 #include "base/sys.h"
 

@@ -1,4 +1,4 @@
-/* See unwind.h. */
+/* The walk: rules by pc, steps, and what is kept of the last stack.  */
 #include "walk/unwind.h"
 #include "arch.h"
 #include "base/sys.h"
