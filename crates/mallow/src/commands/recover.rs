@@ -125,7 +125,7 @@ fn list(flags: &RecoverFlags) -> Result<ExitCode> {
     let was_left = |left: &&Leftover| !left.sampled || (left.still_running == 0 && !left.in_order);
     let rows: Vec<Row> = leftovers().iter().filter(was_left).map(Row::of).collect();
     if flags.view.json {
-        output::print(&output::json_value(&serde_json::json!({ "leftovers": rows }))?)?;
+        output::print(&output::json_value(&serde_json::json!({ "left_behind": rows }))?)?;
         return Ok(exit::OK);
     }
     output::print(&text(&rows, unix_ms(), &flags.view.look(Stream::Out)))?;
