@@ -192,9 +192,7 @@ mod tests {
     fn merged(all: &[(&str, &Profile)]) -> Merged {
         let mut merger = Merger::default();
         all.iter().for_each(|(name, profile)| merger.add(name, profile));
-        let merged = merger.finish();
-        assert_eq!(merged.profile.check(), Ok(()));
-        merged
+        merger.finish()
     }
 
     #[test]
