@@ -73,7 +73,7 @@ fn mistake(error: &clap::Error, first: Option<&str>) -> String {
     let text = error.to_string();
     let paragraphs = text.split("\n\n").map(|p| p.split_whitespace().collect::<Vec<_>>().join(" "));
     let useful =
-        paragraphs.filter(|p| !p.is_empty() && !p.starts_with("UsageError:") && !p.starts_with("For more information"));
+        paragraphs.filter(|p| !p.is_empty() && !p.starts_with("Usage:") && !p.starts_with("For more information"));
     let mut told = useful.collect::<Vec<_>>().join("; ");
     for (theirs, ours) in NUMBERS {
         told = told.replace(theirs, ours);

@@ -18,13 +18,13 @@ pub struct GoFlags {
 /// What to do with a Go program.
 #[derive(Debug, Subcommand)]
 pub enum GoCommand {
-    /// Run benchmarks, and show every line that allocates, what, how much, and why
+    /// Run benchmarks and explain each line that allocates
     Bench(GoBenchFlags),
-    /// Show all that is known of one place: what is allocated there, the whole way to the heap, the source
+    /// Explain one line or function: allocations, path to the heap
     Why(GoWhyFlags),
-    /// Show every line that allocates in a heap profile that is there already, of a server too, and why
+    /// Explain the lines of an existing heap profile
     Profile(GoProfileFlags),
-    /// Show every allocation in the heap that the compiler sees, and why; and which ones are new
+    /// Show what escapes to the heap, and what is new
     Escape(GoEscapeFlags),
 }
 

@@ -80,7 +80,7 @@ fn pages() -> Result<Vec<(String, String)>> {
 /// One page; `of` is the command that it is a part of.
 fn page(command: &clap::Command, of: Option<&clap::Command>) -> Result<String> {
     let usage = command.clone().render_usage().to_string();
-    let usage = usage.trim_start_matches("UsageError:").trim().to_owned();
+    let usage = usage.trim_start_matches("Usage:").trim().to_owned();
     let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
     // The text after the options has headings of its own.
     let after = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
