@@ -32,7 +32,7 @@ BUILDS = {
 # base/wire.h is counted apart: it holds the layouts of all policies, and both sides of the border read it.
 LINES = {
     "arch": 180,
-    "base": 1620,
+    "base": 1700,
     "count": 100,
     "walk": 1660,
     "trace": 800,

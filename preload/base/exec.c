@@ -1,7 +1,8 @@
 /*
  * The exec family. Each function leads to the C library's own; before that two files are opened and closed again, as the
- * dynamic linker of the new image will do: the control file and the library. Where one cannot be, or the environment leads to
- * neither, the program is noted in the control page, which this image has mapped.
+ * new image will do: the control file and the library. Where one cannot be, or the environment leads to neither, the program
+ * is noted in the control page, which this image has mapped. Where the library cannot be opened, the new image gets an
+ * environment that does not name it: its dynamic linker would complain in the program's own standard error.
  *
  * It runs between fork and exec, and after vfork in the parent's memory: it takes no lock and writes nothing but its stack and
  * the control page.
@@ -24,19 +25,19 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* The C library's, by name, parameters, arguments and environment. */
+/* The C library's, by name, parameters, arguments and environment, and the one that does the same with another environment. */
 #define FAMILY(X)                                                                                                      \
-    X(execve, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp), envp)                    \
-    X(execv, (const char *path, char *const argv[]), (path, argv), environ)                                            \
-    X(execvp, (const char *path, char *const argv[]), (path, argv), environ)                                           \
-    X(execvpe, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp), envp)
+    X(execve, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp), envp, execve)            \
+    X(execv, (const char *path, char *const argv[]), (path, argv), environ, execve)                                    \
+    X(execvp, (const char *path, char *const argv[]), (path, argv), environ, execvpe)                                  \
+    X(execvpe, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp), envp, execvpe)
 #define SPAWNS(X) X(posix_spawn) X(posix_spawnp)
 #define SPAWN_PARAMETERS                                                                                               \
     (pid_t *restrict pid, const char *restrict path, const posix_spawn_file_actions_t *restrict actions,               \
      const posix_spawnattr_t *restrict attributes, char *const argv[restrict], char *const envp[restrict])
 
 static struct {
-#define X(name, parameters, arguments, environment) int(*name) parameters;
+#define X(name, parameters, arguments, environment, other) int(*name) parameters;
     FAMILY(X)
 #undef X
 #define X(name) int(*name) SPAWN_PARAMETERS;
@@ -51,7 +52,7 @@ static void look_up(void *pointer, const char *name) {
 }
 
 void exec_setup(void) {
-#define X(name, parameters, arguments, environment) look_up(&next.name, #name);
+#define X(name, parameters, arguments, environment, other) look_up(&next.name, #name);
     FAMILY(X)
 #undef X
 #define X(name) look_up(&next.name, #name);
@@ -74,25 +75,92 @@ void exec_setup(void) {
 static int is_out_of_reach(long fd) {
     if (fd >= 0)
         sys_close((int)fd);
-    return fd == -ENOENT || fd == -ENOTDIR || fd == -EACCES;
+    return fd == -ENOENT || fd == -ENOTDIR || fd == -EACCES || fd == -EROFS || fd == -EPERM;
+}
+
+static const char preload_name[] = "LD_PRELOAD=";
+
+static int is_preload(const char *setting) {
+    return strncmp(setting, preload_name, sizeof preload_name - 1) == 0;
+}
+
+/* Where a setting of LD_PRELOAD names the library, or NULL. */
+static const char *library_in(const char *setting) {
+    size_t length = strlen(target.library);
+    for (const char *at = setting + sizeof preload_name - 1; (at = strstr(at, target.library)) != NULL; at += length)
+        if ((at[-1] == '=' || at[-1] == ':' || at[-1] == ' ') &&
+            (at[length] == 0 || at[length] == ':' || at[length] == ' '))
+            return at;
+    return NULL;
+}
+
+/* What an environment without the library takes of the stack. Larger ones are passed on as they are. */
+struct extent {
+    size_t entries; /* with NULL at the end; 0: it is passed on as it is */
+    size_t preload; /* bytes */
+};
+enum { MOST_ENTRIES = 1024, MOST_PRELOAD = 2048 };
+
+/* That of an environment that names the library, where it cannot be opened. */
+static struct extent extent_without_library(char *const envp[], int lacks_library) {
+    struct extent extent = {0, 0};
+    size_t entries = 1;
+    for (; lacks_library && envp != NULL && *envp != NULL; envp++, entries++)
+        if (is_preload(*envp) && library_in(*envp) != NULL) {
+            if (extent.preload != 0)
+                return (struct extent){0, 0};
+            extent.preload = strlen(*envp) + 1;
+        }
+    if (extent.preload != 0 && extent.preload <= MOST_PRELOAD && entries <= MOST_ENTRIES)
+        extent.entries = entries;
+    return extent;
+}
+
+/* Copies an environment of that extent, but for the library. */
+static void copy_without_library(char *const envp[], char **entries, char *preload) {
+    for (; *envp != NULL; envp++) {
+        const char *at = is_preload(*envp) ? library_in(*envp) : NULL;
+        if (at == NULL) {
+            *entries++ = *envp;
+            continue;
+        }
+        const char *rest = at + strlen(target.library);
+        if (*rest != 0)
+            rest++;
+        else if (at[-1] != '=')
+            at--;
+        size_t before = (size_t)(at - *envp);
+        if (before == sizeof preload_name - 1 && *rest == 0)
+            continue;
+        memcpy(preload, *envp, before);
+        memcpy(preload + before, rest, strlen(rest) + 1);
+        *entries++ = preload;
+    }
+    *entries = NULL;
+}
+
+/* Whether the new image's linker cannot open the library. */
+static int lacks_library(void) {
+    return target.library[0] != 0 && !filter_is(FILTER_FORBIDS_FILES) &&
+           is_out_of_reach(sys_open(target.library, O_PATH, 0));
 }
 
 /* Whether an environment leads a new image to a run, this one or that of a mallow below, and to the library. */
 static int leads_to_a_run(char *const envp[]) {
-    static const char directory[] = MALLOW_DIR_VARIABLE "=", preload[] = "LD_PRELOAD=";
+    static const char directory[] = MALLOW_DIR_VARIABLE "=";
     int has_directory = 0, has_library = target.library[0] == 0;
     for (; envp != NULL && *envp != NULL && !(has_directory && has_library); envp++) {
         has_directory |= strncmp(*envp, directory, sizeof directory - 1) == 0 && (*envp)[sizeof directory - 1] != 0;
-        has_library |= strncmp(*envp, preload, sizeof preload - 1) == 0 && strstr(*envp, target.library) != NULL;
+        has_library |= is_preload(*envp) && strstr(*envp, target.library) != NULL;
     }
     return has_directory && has_library;
 }
 
-/* Whether the new image can open the control file. Capabilities by which another user than its owner may open it do not outlive
- * the exec, but for ambient ones. */
+/* Whether the new image can open the control file, which it writes to: a mount may be read-only. Capabilities by which another
+ * user than its owner may open it do not outlive the exec, but for ambient ones. */
 static int reaches_control(void) {
     char directory[MALLOW_DIRECTORY];
-    long fd = target_open_control(directory, O_PATH);
+    long fd = target_open_control(directory, O_RDWR);
     if (fd < 0)
         return !is_out_of_reach(fd);
     uint32_t user = sys_geteuid(), owner;
@@ -103,7 +171,7 @@ static int reaches_control(void) {
 }
 
 /* A note, or NULL. */
-COLD static uint32_t *note(const char *program, char *const envp[]) {
+COLD static uint32_t *note(const char *program, char *const envp[], int lacks_library) {
     struct mallow_control *control = target.control;
     if (control == NULL || __atomic_load_n(&control->epoch, __ATOMIC_RELAXED) == MALLOW_EPOCH_OVER ||
         filter_is(FILTER_FORBIDS_FILES))
@@ -114,7 +182,7 @@ COLD static uint32_t *note(const char *program, char *const envp[]) {
     uint32_t state = MALLOW_UNREACHED_NOTED;
     if (!leads_to_a_run(envp))
         state = MALLOW_UNREACHED_WITHOUT;
-    else if (!(target.library[0] != 0 && is_out_of_reach(sys_open(target.library, O_PATH, 0))) && reaches_control())
+    else if (!lacks_library && reaches_control())
         return NULL;
     for (uint32_t i = 0; i < MALLOW_MAX_UNREACHED; i++) {
         struct mallow_unreached *entry = &control->unreached[i];
@@ -140,11 +208,26 @@ COLD static void take_back(uint32_t *noted) {
         __atomic_store_n(noted, MALLOW_UNREACHED_FREE, __ATOMIC_RELEASE);
 }
 
-#define X(name, parameters, arguments, environment)                                                                    \
+/* Notes the program, and sets `result` to that of `call`; of `other`, with the environment `given`, where the library is to be
+ * left out. */
+#define EXECUTE(program, envp, call, other)                                                                            \
+    char *const *given = (envp);                                                                                       \
+    int lacks = lacks_library(), result;                                                                               \
+    uint32_t *noted = note(program, given, lacks);                                                                     \
+    struct extent extent = extent_without_library(given, lacks);                                                       \
+    if (LIKELY(extent.entries == 0)) {                                                                                 \
+        result = call;                                                                                                 \
+    } else {                                                                                                           \
+        char *entries[extent.entries], preload[extent.preload];                                                        \
+        copy_without_library(given, entries, preload);                                                                 \
+        given = entries;                                                                                               \
+        result = other;                                                                                                \
+    }
+
+#define X(name, parameters, arguments, environment, other)                                                             \
     EXPORT int name parameters {                                                                                       \
         NEXT(name)                                                                                                     \
-        uint32_t *noted = note(path, environment);                                                                     \
-        int result = next.name arguments;                                                                              \
+        EXECUTE(path, environment, next.name arguments, next.other(path, argv, given))                                 \
         if (noted != NULL)                                                                                             \
             take_back(noted);                                                                                          \
         return result;                                                                                                 \
@@ -158,8 +241,9 @@ EXPORT int fexecve(int fd, char *const argv[], char *const envp[]) {
     *text_decimal(link + strlen(link), (uint32_t)fd) = 0;
     long length = sys_readlink(link, program, sizeof program - 1);
     program[length > 0 ? length : 0] = 0;
-    uint32_t *noted = note(program, envp);
-    int result = next.fexecve(fd, argv, envp);
+    /* Without a /proc: as the program calls itself. */
+    const char *name = length > 0 || argv[0] == NULL ? program : argv[0];
+    EXECUTE(name, envp, next.fexecve(fd, argv, envp), next.fexecve(fd, argv, given))
     if (noted != NULL)
         take_back(noted);
     return result;
@@ -172,8 +256,8 @@ EXPORT int fexecve(int fd, char *const argv[], char *const envp[]) {
             exec_setup();                                                                                              \
         if (next.name == NULL)                                                                                         \
             return ENOSYS;                                                                                             \
-        uint32_t *noted = note(path, envp);                                                                            \
-        int result = next.name(pid, path, actions, attributes, argv, envp);                                            \
+        EXECUTE(path, envp, next.name(pid, path, actions, attributes, argv, envp),                                     \
+                next.name(pid, path, actions, attributes, argv, given))                                                \
         if (noted != NULL && result != 0)                                                                              \
             take_back(noted);                                                                                          \
         return result;                                                                                                 \

@@ -63,6 +63,7 @@ fn no_program_in_a_mount_namespace_is_lost_without_a_word() {
     let bare = Case::new(busy).args(["2", "50"]).stat().counts().allocations;
     let mount = "mount -t tmpfs none /dev/shm";
     let hidden = "mount -t tmpfs none /proc";
+    let read_only = "mount --bind /dev/shm /dev/shm && mount -o remount,bind,ro /dev/shm";
     let script = |before: &str, how: &str| format!("{before} && {{ {how}; }}");
     let plain = format!("{busy} 2 50; exit $?");
     let by_exec = format!("exec {busy} 2 50");
@@ -70,18 +71,24 @@ fn no_program_in_a_mount_namespace_is_lost_without_a_word() {
     let by_spawn = format!("perl -e 'exit system({{\"{busy}\"}} \"busy\", 2, 50) >> 8'");
     let by_env = format!("env A=1 {busy} 2 50");
     let mut shapes: Vec<Vec<String>> = Vec::new();
-    for before in
-        [mount.to_owned(), format!("{mount} && {hidden}"), "mount -t tmpfs none /dev && : > /dev/null".to_owned()]
-    {
+    for before in [
+        mount.to_owned(),
+        format!("{mount} && {hidden}"),
+        "mount -t tmpfs none /dev && : > /dev/null".to_owned(),
+        read_only.to_owned(),
+        format!("{read_only} && {hidden}"),
+    ] {
         for how in [&plain, &by_exec, &by_spawn, &by_env] {
             let words = unshare.iter().map(|word| (*word).to_owned());
             shapes.push(words.chain(["sh".into(), "-c".into(), script(&before, how)]).collect());
         }
     }
-    let bwrap = |options: &[&str]| {
-        let words = [&["bwrap", "--dev-bind", "/", "/"], options, &[busy, "2", "50"]].concat();
+    let bwrap_of = |root: &str, options: &[&str]| {
+        let words = [&["bwrap", root, "/", "/"], options, &[busy, "2", "50"]].concat();
         words.into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
+    let bwrap = |options: &[&str]| bwrap_of("--dev-bind", options);
+    let read_only_bwrap = |options: &[&str]| bwrap_of("--ro-bind", options);
     if Run::new("bwrap", place.path()).args(["--dev-bind", "/", "/", "true"]).go().status == 0 {
         shapes.extend([
             bwrap(&[]),
@@ -94,6 +101,11 @@ fn no_program_in_a_mount_namespace_is_lost_without_a_word() {
             bwrap(&["--dev", "/dev", "--clearenv"]),
             bwrap(&["--unsetenv", "MALLOW_DIR"]),
             bwrap(&["--unsetenv", "LD_PRELOAD"]),
+            read_only_bwrap(&[]),
+            read_only_bwrap(&["--unshare-user"]),
+            read_only_bwrap(&["--unshare-all"]),
+            read_only_bwrap(&["--dev", "/dev"]),
+            read_only_bwrap(&["--tmpfs", "/proc"]),
         ]);
     } else {
         not_run(TEST, "bwrap may not make namespaces here: without it");
@@ -130,4 +142,42 @@ fn an_exec_that_fails_is_not_named() {
     let run = under(place.path(), &["stat", "-o", "s"], &command);
     assert_eq!(run.status, 6, "{}", run.err());
     assert!(run.err().contains("perl") && !run.err().contains("/no/such/program"), "{}", run.err());
+}
+
+/// Where the library is out of reach, the dynamic linker says nothing of it in the program's standard error, and the program finds
+/// its own LD_PRELOAD. Mallow names it.
+#[test]
+fn a_program_without_the_library_has_its_own_environment() {
+    const TEST: &str = "a_program_without_the_library_has_its_own_environment";
+    let Some(unshare) = mount_namespace(TEST) else { return };
+    let root = "mkdir -p root/usr && mount --bind /usr root/usr && \
+                for d in bin lib lib64; do [ -e root/$d ] || ln -s usr/$d root/$d; done";
+    let print = "/usr/bin/printenv";
+    let by_exec = format!("exec chroot root {print} LD_PRELOAD");
+    let python = |call: &str| format!("exec python3 -c 'import os; e = os.environ; p = \"{print}\"; {call}'");
+    let by_spawn = python(
+        "os.chroot(\"root\"); i = os.posix_spawn(p, [p, \"LD_PRELOAD\"], e); \
+         raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(i, 0)[1]))",
+    );
+    let by_descriptor =
+        python("os.chroot(\"root\"); f = os.open(p, os.O_RDONLY); os.execve(f, [p, \"LD_PRELOAD\"], e)");
+    for how in [&by_exec, &by_spawn, &by_descriptor] {
+        let script = format!("{root} && {how}");
+        let command = [unshare, &["sh", "-c", &script]].concat();
+        for (preload, output, status) in [(None, "", 1), (Some("libm.so.6"), "libm.so.6\n", 0)] {
+            let place = directory();
+            let run = |program: &Path, arguments: &[&str]| {
+                Run::new(program, place.path()).args(arguments).env("LD_PRELOAD", preload).go()
+            };
+            let bare = run(Path::new(command[0]), &command[1..]);
+            assert_eq!((bare.status, bare.out().as_str(), bare.err().as_str()), (status, output, ""), "{how}");
+            for way in [&["stat", "-o", "s", "--"][..], &["record", "--no-report", "-o", "r.mallow", "--"]] {
+                let seen = run(&mallow(), &[way, &command].concat());
+                let err = seen.err();
+                assert_eq!((seen.status, seen.out().as_str()), (status, output), "{way:?} {how}: {err}");
+                assert!(err.lines().all(|line| line.starts_with("mallow: ")), "{way:?} {how}: {err}");
+                assert_eq!(err.matches(&format!("{print}, with each process")).count(), 1, "{way:?} {how}: {err}");
+            }
+        }
+    }
 }
