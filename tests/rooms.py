@@ -32,7 +32,7 @@ BUILDS = {
 # sides of the border read it.
 LINES = {
     "arch": 650,
-    "base": 2100,
+    "base": 2250,
     "count": 140,
     "walk": 2100,
     "trace": 1150,

@@ -286,7 +286,7 @@ impl Contents {
             Event::Free(block) => ledger.free(at, block.as_ref()),
             Event::ReallocFree(block) => ledger.realloc_free(at, block.as_ref()),
             Event::UnseenFree(block) => ledger.unseen_free(at, &block),
-            Event::Region { .. } => {}
+            Event::Region { .. } => ledger.advance(at.ms),
             Event::EndProcess => ledger.end_process(at.process, at.ms, living.drain(at.process)),
         }
     }
