@@ -127,6 +127,7 @@ impl RunDirectory {
     /// Makes the directory and its control file.
     pub fn create(settings: &Settings, command: &[String]) -> io::Result<Self> {
         crate::rundir::faults::survive();
+        super::leftovers::sweep_unfinished();
         let path = make_private_directory()?;
         let file = OpenOptions::new()
             .read(true)
