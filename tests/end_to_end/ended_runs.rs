@@ -158,3 +158,136 @@ fn ended_early(way: &[&str], pause_us: u64, place: &Path) -> (u32, Vec<PathBuf>)
     assert_eq!(status, Some(143), "{way:?}, after {pause_us} us");
     (pid, before.new_of(pid))
 }
+
+/// Above all numbers of processes that Linux gives.
+const NOBODY: u32 = 9_999_999;
+
+/// Makes a file or a directory older than any mallow's start takes.
+fn age(path: &Path) {
+    let an_hour_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
+    fs::File::open(path).expect("it").set_modified(an_hour_ago).expect("its time");
+}
+
+/// A mallow that was killed while it made its run directory leaves one that nobody lists, at any of these moments. The next run removes
+/// it, and nothing else.
+#[test]
+fn what_was_killed_at_its_start_is_swept() {
+    let place = directory();
+    let made = |name: String, files: &[(&str, usize)]| {
+        let path = place.path().join(name);
+        fs::create_dir(&path).expect("a directory");
+        for &(file, bytes) in files {
+            fs::write(path.join(file), vec![0; bytes]).expect("a file");
+        }
+        path
+    };
+    let moments = [
+        &[][..],
+        &[("control", 0)],
+        &[("control", 100)],
+        &[("control", 4096), ("about", 0)],
+        &[("control", 4096), ("about", 9)],
+    ];
+    let kept = [
+        // Of a process that lives, with something of somebody else's in it, and of other names.
+        made(format!("mallow-{:07}-abcdef", std::process::id()), &[]),
+        made(format!("mallow-{NOBODY:07}-abcdee"), &[("letters", 1)]),
+        made("mallow-0".to_owned(), &[]),
+        made(format!("mallow-{NOBODY:07}-mine"), &[]),
+    ];
+    kept.iter().for_each(|path| age(path));
+    let young = made(format!("mallow-{NOBODY:07}-abcded"), &[]);
+    for way in [&["stat"][..], &["record", "--no-report", "-o", "r.mallow"], &["run", "--sample"]] {
+        let unfinished: Vec<PathBuf> = moments
+            .iter()
+            .zip(0..)
+            .map(|(files, number)| made(format!("mallow-{NOBODY:07}-00000{number}"), files))
+            .collect();
+        unfinished.iter().for_each(|path| age(path));
+        let run =
+            Run::new(mallow(), place.path()).args(way).args(["--", "true"]).env("TMPDIR", Some(place.path())).go();
+        assert_eq!(run.status, 0, "{way:?}: {}", run.err());
+        run.before.new_of(run.pid).iter().for_each(|left| drop(fs::remove_dir_all(left)));
+        assert!(unfinished.iter().all(|path| !path.exists()), "{way:?}: {unfinished:?}");
+    }
+    for path in kept.iter().chain([&young]) {
+        assert!(path.exists(), "{} is gone", path.display());
+    }
+}
+
+/// Spools without a run directory are of no use: the next recording of that name removes them.
+#[test]
+fn spools_that_nobody_needs_are_swept() {
+    let place = directory();
+    let file = |name: String, contents: &[u8]| {
+        let path = place.path().join(name);
+        fs::write(&path, contents).expect("a file");
+        age(&path);
+        path
+    };
+    let alive = std::process::id();
+    let gone = [
+        file(format!("out.mallow.{NOBODY}.spool"), b""),
+        file(format!("out.mallow.{NOBODY}-2.spool"), b"LALSPOOL and more"),
+    ];
+    let kept = [
+        file(format!("other.mallow.{NOBODY}.spool"), b""),
+        file(format!("out.mallow.{alive}.spool"), b""),
+        file("out.mallow.x.spool".to_owned(), b""),
+        file(format!("out.mallow.{}.spool", NOBODY - 1), b"a letter of mine"),
+        // That of a run directory which can still be recovered.
+        file(format!("out.mallow.{}.spool", NOBODY - 2), b""),
+        // That of a mallow in another pid namespace.
+        file(format!("out.mallow.{}.spool", NOBODY - 3), b""),
+    ];
+    let needed = place.path().join(format!("mallow-{:07}-abcdef", NOBODY - 2));
+    fs::create_dir(&needed).expect("a directory");
+    let whole = kept[4].canonicalize().expect("it is there");
+    std::os::unix::fs::symlink(whole, needed.join("spool")).expect("a link");
+    let locked = fs::File::open(&kept[5]).expect("it is there");
+    locked.lock().expect("nobody has it");
+    let run = Run::new(mallow(), place.path())
+        .args(["record", "--no-report", "-o", "out.mallow", "--", "true"])
+        .env("TMPDIR", Some(place.path()))
+        .go();
+    assert_eq!(run.status, 0, "{}", run.err());
+    assert!(gone.iter().all(|path| !path.exists()), "{gone:?}");
+    for path in &kept {
+        assert!(path.exists(), "{} is gone", path.display());
+    }
+}
+
+/// Of two recordings of one name that were killed, the second one took over the file in the making: only that one's command removes it.
+#[test]
+fn what_to_remove_is_the_runs_own() {
+    let place = directory();
+    let partial = place.path().join("out.mallow.partial");
+    let killed = || {
+        let before = RunDirectories::now();
+        let _ = fs::remove_file(place.path().join("begun"));
+        let mut command = std::process::Command::new(mallow());
+        command.args(["record", "--no-report", "-o", "out.mallow", "--", "/bin/sh", "-c", "echo > begun; read go"]);
+        command.current_dir(place.path()).stdin(std::process::Stdio::piped()).stderr(std::process::Stdio::null());
+        let mut child = command.spawn().expect("mallow");
+        super::watching::until("the command", || place.path().join("begun").exists().then_some(()));
+        kill_process(Pid::from_child(&child), Signal::KILL).expect("a signal");
+        child.wait().expect("its end");
+        let [left] = &before.new_of(child.id())[..] else { panic!("one run directory") };
+        left.clone()
+    };
+    let (first, second) = (killed(), killed());
+    let removal = |directory: &Path| {
+        let run = Run::new(mallow(), place.path()).args(["recover", "-o", "recovered.mallow"]).arg(directory).go();
+        assert_eq!(run.status, 0, "{}", run.err());
+        run.err().lines().last().and_then(|line| line.split_once("was made of: ")).expect("what to do").1.to_owned()
+    };
+    let partial = partial.to_str().expect("a plain path");
+    for (directory, its_own) in [(&first, false), (&second, true)] {
+        let removal = removal(directory);
+        assert!(removal.contains(".spool"), "{removal}");
+        assert_eq!(removal.contains(partial), its_own, "{removal}");
+        let done = std::process::Command::new("sh").args(["-c", &removal]).status().expect("sh");
+        assert!(done.success() && !directory.exists(), "{removal}");
+    }
+    assert_eq!(fs::read_dir(place.path()).expect("it").flatten().count(), 2, "begun and recovered.mallow");
+}

@@ -63,7 +63,7 @@ fn no_program_in_a_mount_namespace_is_lost_without_a_word() {
     let bare = Case::new(busy).args(["2", "50"]).stat().counts().allocations;
     let mount = "mount -t tmpfs none /dev/shm";
     let hidden = "mount -t tmpfs none /proc";
-    let read_only = "mount --bind /dev/shm /dev/shm && mount -o remount,bind,ro /dev/shm";
+    let read_only = "mount -o bind,ro /dev/shm /dev/shm";
     let script = |before: &str, how: &str| format!("{before} && {{ {how}; }}");
     let plain = format!("{busy} 2 50; exit $?");
     let by_exec = format!("exec {busy} 2 50");
@@ -177,6 +177,38 @@ fn a_program_without_the_library_has_its_own_environment() {
                 assert_eq!((seen.status, seen.out().as_str()), (status, output), "{way:?} {how}: {err}");
                 assert!(err.lines().all(|line| line.starts_with("mallow: ")), "{way:?} {how}: {err}");
                 assert_eq!(err.matches(&format!("{print}, with each process")).count(), 1, "{way:?} {how}: {err}");
+            }
+        }
+    }
+}
+
+/// `system()` and `popen()` start a shell inside of the C library, where nobody notes it. One that lives for a while is found.
+#[test]
+fn shells_of_the_c_library_are_found() {
+    const TEST: &str = "shells_of_the_c_library_are_found";
+    let Some(unshare) = mount_namespace(TEST) else { return };
+    let busy = program("busy");
+    let line = format!("{} 2 50; sleep 1; exit 0", busy.display());
+    let mount = "mount(b\"none\", b\"/dev/shm\", b\"tmpfs\", 0, None)";
+    let read_only = "mount(b\"/dev/shm\", b\"/dev/shm\", None, 4096, None) or \
+                     mount(None, b\"/dev/shm\", None, 4096 | 32 | 1, None)";
+    let hide = "mount(b\"none\", b\"/proc\", b\"tmpfs\", 0, None)";
+    let by_system = "c.system(line)";
+    let by_popen = "c.pclose(c.popen(line, b\"w\"))";
+    let place = directory();
+    for mount in [mount, read_only] {
+        for call in [by_system, by_popen] {
+            let python = format!(
+                "import ctypes, sys; c = ctypes.CDLL(None); c.popen.restype = ctypes.c_void_p; \
+                 c.pclose.argtypes = [ctypes.c_void_p]; mount = c.mount; line = sys.argv[1].encode(); \
+                 sys.exit(({mount}) or ({hide}) or {call})"
+            );
+            let command = [unshare, &["python3", "-c", &python, &line]].concat();
+            for way in [&["stat", "-o", "s"][..], &["record", "--no-report", "-o", "r.mallow"]] {
+                let run = under(place.path(), way, &command);
+                assert_eq!(run.status, 0, "{way:?} {mount} {call}: {}", run.err());
+                let named = |line: &str| line.contains(" not recorded: ") && line.contains(", with each process");
+                assert!(run.err().lines().any(named), "{way:?} {mount} {call}: {}", run.err());
             }
         }
     }

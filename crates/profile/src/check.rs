@@ -200,7 +200,8 @@ mod tests {
     fn a_profile_that_is_none_is_told() {
         assert_eq!(Profile::default().check(), Ok(()));
         assert_eq!(profile().check(), Ok(()));
-        let broken: [(&str, fn(&mut Profile)); 14] = [
+        type Break = fn(&mut Profile);
+        let broken: [(&str, Break); 14] = [
             ("frame 0 refers to module 1 of 1", |p| p.frames[0].module = Some(ModuleId(1))),
             ("frame 0 refers to string 4 of 1", |p| p.frames[0].lines[0].function = StringId(4)),
             ("frame 0 refers to string 2 of 1", |p| p.frames[0].lines[0].file = Some(StringId(2))),

@@ -39,6 +39,8 @@ pub struct Ledger {
     last_allocation: Vec<u64>,
     sequence: u64,
     frees: u64,
+    /// The latest time of an event so far: each thread has its own clock, and events keep their order.
+    clock: u64,
     live_bytes: u64,
     peak_bytes: u64,
     peak_ms: u64,
@@ -101,6 +103,12 @@ impl Ledger {
         site
     }
 
+    /// An event at this time, which changes nothing that is counted here.
+    #[inline]
+    pub fn advance(&mut self, ms: u64) {
+        self.clock = self.clock.max(ms);
+    }
+
     /// Posts an allocation. Precondition, here and below: process, thread and site exist and belong together.
     #[inline]
     pub fn allocate(&mut self, at: Moment, call: Call) -> Block {
@@ -111,6 +119,7 @@ impl Ledger {
 
     #[inline]
     fn count_allocation(&mut self, at: Moment, call: Call) -> Block {
+        self.advance(at.ms);
         let thread = Block::thread_mark(at.thread);
         let block = Block { sequence: self.sequence, site: call.site, size: call.size, ms: at.ms, thread };
         self.sequence += 1;
@@ -129,12 +138,12 @@ impl Ledger {
         running.live_bytes = running.live_bytes.saturating_add(call.size);
         if running.live_bytes > process.own_peak_bytes {
             process.own_peak_bytes = running.live_bytes;
-            process.own_peak_ms = at.ms;
+            process.own_peak_ms = self.clock;
         }
         self.live_bytes = self.live_bytes.saturating_add(call.size);
         if self.live_bytes > self.peak_bytes {
             self.peak_bytes = self.live_bytes;
-            self.peak_ms = at.ms;
+            self.peak_ms = self.clock;
             self.peak_generation += 1;
         }
         block
@@ -151,6 +160,7 @@ impl Ledger {
     /// Posts a call of free; None is a block that was not seen allocated.
     #[inline]
     pub fn free(&mut self, at: Moment, block: Option<&Block>) {
+        self.advance(at.ms);
         let process = &mut self.processes[at.process as usize];
         process.families.frees += 1;
         process.foreign_frees += u64::from(block.is_none());
@@ -168,6 +178,7 @@ impl Ledger {
     /// Posts the release of a block whose free was not seen: its address was handed out again. If the call of free comes
     /// at another time, when it fits no block, the two are one free.
     pub fn unseen_free(&mut self, at: Moment, block: &Block) {
+        self.advance(at.ms);
         self.running[at.process as usize].unseen_frees += 1;
         self.release(at, block, Release::Unseen);
     }
@@ -202,6 +213,7 @@ impl Ledger {
     }
 
     fn realloc_released(&mut self, at: Moment, old: Option<&Block>, why: Release) {
+        self.advance(at.ms);
         let process = &mut self.processes[at.process as usize];
         process.families.realloc_frees += 1;
         process.foreign_frees += u64::from(old.is_none());
@@ -251,6 +263,7 @@ impl Ledger {
 
     /// Ends a process: what is still live leaked.
     pub fn end_process(&mut self, process: u32, ms: u64, live: impl Iterator<Item = Block>) {
+        self.advance(ms);
         let running = &mut self.running[process as usize];
         if running.ended {
             return;

@@ -28,6 +28,16 @@ const PAYLOAD_MOST: u64 = 1 << 20;
 const RECORDING_SHARE: u64 = 8;
 const RECORDING_LEAST: u64 = 64 << 10;
 
+/// Whether a file is empty, or begins as a spool does.
+pub fn is_spool(file: &File) -> bool {
+    let mut first = [0; 8];
+    match file.read_at(&mut first, 0) {
+        Ok(0) => true,
+        Ok(8) => matches!(u64::from_le_bytes(first) ^ TAG, 1..=5),
+        _ => false,
+    }
+}
+
 /// Writes a spool.
 pub struct SpoolWriter {
     file: File,

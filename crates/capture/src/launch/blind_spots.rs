@@ -7,6 +7,7 @@ use crate::rundir::directory::RunDirectory;
 use crate::rundir::outsiders::{self, Outsiders};
 use crate::rundir::owner;
 use rustc_hash::{FxHashMap, FxHashSet};
+use rustix::fs::StatVfsMountFlags;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -94,8 +95,12 @@ fn why(pid: u32, program: &Path, run: &Path) -> Option<Why> {
     let below_root = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
     let file = if program.is_file() { program.to_owned() } else { below_root(program) };
     let reachable = || {
-        let there = below_root(&run.join("control")).symlink_metadata();
-        !there.is_err_and(|error| error.kind() == ErrorKind::NotFound) || maps_control(pid, run)
+        let control = below_root(&run.join("control"));
+        let hidden = control.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound);
+        // It writes to that file. Where the file system is read-only as such, so is it for mallow, who would not be here.
+        let read_only =
+            rustix::fs::statvfs(&control).is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::RDONLY));
+        !(hidden || read_only) || maps_control(pid, run)
     };
     match preflight::why_program(&file) {
         Some(why) => Some(Why::Program(why)),

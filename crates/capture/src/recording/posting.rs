@@ -79,7 +79,7 @@ impl Posting<'_> {
                     self.books.unseen_free(at, &block);
                 }
             }
-            Event::Region { .. } => {}
+            Event::Region { .. } => self.books.advance(at.ms),
             Event::EndProcess => {
                 let mut leaked = leaked();
                 leaked.retain(|block| self.chosen.get(block.sequence));

@@ -12,7 +12,7 @@ use super::live_blocks::LiveBlocks;
 use super::summary;
 use super::tables;
 use super::{allocators, regions};
-use crate::accounts::Ledger;
+use crate::accounts::{Ledger, Options};
 use mallow_profile::{Event, Moment, Profile};
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -251,12 +251,8 @@ impl Contents {
     /// Takes in the opening, or a block of tables.
     fn read(&mut self, kind: Kind, columns: &mut [Cursor], known: &mut Known) -> Result<(), Nonsense> {
         if kind == Kind::Opening {
-            let [column] = columns else { return Err(Nonsense("the opening has another number of columns")) };
-            self.started_unix_ms = column.number()?;
-            self.command.clear();
-            for _ in 0..column.number()? {
-                self.command.push(column.string()?);
-            }
+            let opening = read_opening(columns)?;
+            (self.command, self.started_unix_ms) = (opening.command, opening.started_unix_ms);
             return Ok(());
         }
         self.weigh(columns)?;
@@ -286,7 +282,7 @@ impl Contents {
             Event::Free(block) => ledger.free(at, block.as_ref()),
             Event::ReallocFree(block) => ledger.realloc_free(at, block.as_ref()),
             Event::UnseenFree(block) => ledger.unseen_free(at, &block),
-            Event::Region { .. } => {}
+            Event::Region { .. } => ledger.advance(at.ms),
             Event::EndProcess => ledger.end_process(at.process, at.ms, living.drain(at.process)),
         }
     }
@@ -297,4 +293,21 @@ impl Contents {
         profile.started_unix_ms = self.started_unix_ms;
         profile
     }
+}
+
+/// The command of a recording and its start, which its first block holds: whole or not, the file has them from its beginning on.
+pub fn opening<R: Read + Seek>(file: R) -> Result<Options, ReadError> {
+    let first = Blocks::open(file)?.next(|kind| kind == Kind::Opening)?;
+    let Block { at, mut columns, .. } = first.ok_or(ReadError::NotARecording)?;
+    read_opening(&mut columns).map_err(|Nonsense(what)| ReadError::Damaged { at, what })
+}
+
+fn read_opening(columns: &mut [Cursor]) -> Result<Options, Nonsense> {
+    let [column] = columns else { return Err(Nonsense("the opening has another number of columns")) };
+    let started_unix_ms = column.number()?;
+    let mut command = Vec::new();
+    for _ in 0..column.number()? {
+        command.push(column.string()?);
+    }
+    Ok(Options { command, started_unix_ms })
 }

@@ -247,6 +247,7 @@ impl Process {
             }
             Record::Region { number, end, this_thread } => {
                 let at = self.moment(shared, index);
+                shared.ledger.advance(at.ms);
                 shared.sink.event(at, Event::Region { number, end, this_thread });
             }
             Record::Stack { .. } | Record::Time { .. } | Record::Order { .. } | Record::Free { .. } => {}

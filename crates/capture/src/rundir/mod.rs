@@ -1,7 +1,6 @@
-//! The run directory: how it is made, what its files say, who writes them, and what a killed mallow leaves in it.
+//! The run directory: how it is made, what its files say, and who writes them.
 
 pub mod directory;
-pub mod leftovers;
 pub mod outsiders;
 pub mod owner;
 pub(crate) mod presence;

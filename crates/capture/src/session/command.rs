@@ -35,11 +35,18 @@ pub(super) fn wait(
     enough: &mut dyn FnMut() -> bool,
 ) -> Option<i32> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+    const ENDED: WaitIdOptions = WaitIdOptions::EXITED.union(WaitIdOptions::NOHANG).union(WaitIdOptions::NOWAIT);
     let pid = rustix::process::Pid::from_child(child);
     let handle = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok();
     let pause = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
     loop {
-        match child.try_wait() {
+        // Before the command is reaped: its pid may be another process's afterwards, and a signal that is passed on is lost.
+        let ended = waitid(WaitId::Pid(pid), ENDED);
+        if matches!(ended, Ok(Some(_))) {
+            signals::keep();
+        }
+        match if matches!(ended, Ok(None)) { Ok(None) } else { child.try_wait() } {
             Ok(Some(status)) => {
                 signals::keep();
                 return status.code().or_else(|| status.signal().map(|signal| 128 + signal));

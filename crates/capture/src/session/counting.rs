@@ -2,6 +2,7 @@
 
 use super::command::{spawn, wait, words};
 use super::error::RunError;
+use super::leftovers;
 use crate::chunk::ProcessStart;
 use crate::launch::blind_spots::BlindSpots;
 use crate::launch::signals;
@@ -39,6 +40,7 @@ pub struct Counted {
 pub fn measure(command: &[OsString], mode: Mode, regions: Regions) -> Result<Counted, RunError> {
     let settings = Settings { mode, max_depth: 1, children: true, regions };
     signals::watch();
+    leftovers::sweep_unfinished();
     let run = RunDirectory::create(&settings, &words(command)).map_err(RunError::Directory)?;
     let library = library::unpack(run.path())?;
     let start = Instant::now();

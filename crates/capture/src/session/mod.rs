@@ -1,8 +1,9 @@
-//! A whole run, from starting the command to what it did.
+//! A whole run, from starting the command to what it did; and what a killed mallow left of one.
 
 mod command;
 mod counting;
 mod error;
+pub mod leftovers;
 mod recording;
 mod recovery;
 mod sampling;

@@ -2,6 +2,7 @@
 
 use super::command::{spawn, wait, words};
 use super::error::{RunError, not_executed};
+use super::leftovers;
 use crate::accounts::{EventSink, Options};
 use crate::drain::requests;
 use crate::drain::rings::{Drain, Shown};
@@ -13,8 +14,9 @@ use crate::preflight::search;
 use crate::replay::{End, Progress, Replay};
 use crate::rundir::directory::{RunDirectory, Settings, about};
 use crate::rundir::process_file::process_files;
-use crate::rundir::{leftovers, results};
+use crate::rundir::results;
 use mallow_profile::Profile;
+use rustix::fs::{FlockOperation, flock};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -76,6 +78,7 @@ pub fn record<S: EventSink + Send>(
     let program = command.first().map(OsString::as_os_str).unwrap_or_default();
     search::find(program).map_err(|error| not_executed(command, error))?;
     signals::watch();
+    leftovers::sweep_unfinished();
     let mut run = RunDirectory::create(&how.settings, &words(command)).map_err(RunError::Directory)?;
     let library = library::unpack(run.path())?;
     let about = about(run.path()).map_err(RunError::Directory)?;
@@ -133,6 +136,8 @@ pub fn record<S: EventSink + Send>(
             command_status = wait(&mut child, &mut blind_spots, &run, &mut || signals::interrupts() >= 2);
         }
         let (replay, spool) = followed?;
+        // A signal that came by now counts, whatever this thread's luck with the processor.
+        shown.stop.store(signals::stop().is_some(), Ordering::Relaxed);
         let replaying = scope.spawn(|| follow_to_end(replay, spool, &shown, &progress));
         while !replaying.is_finished() {
             show(true, tick);
@@ -190,13 +195,18 @@ impl Drop for Remove {
 /// is what its recording can be made of.
 fn make_spool(path: &Path) -> Result<(Remove, File), RunError> {
     const MOST: u32 = 1000;
+    leftovers::sweep_spools(path);
     let mut number = 1;
     loop {
         let mut name = path.as_os_str().to_owned();
         name.push(if number == 1 { ".spool".to_owned() } else { format!("-{number}.spool") });
         let name = PathBuf::from(name);
         match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&name) {
-            Ok(file) => return Ok((Remove(name), file)),
+            Ok(file) => {
+                // Where there are no locks, the process's number is all that others can know.
+                let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
+                return Ok((Remove(name), file));
+            }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < MOST => number += 1,
             Err(error) => return Err(RunError::Spool(name, error)),
         }

@@ -1,13 +1,13 @@
 //! Reading a run directory that a killed mallow left behind: its spool, and what the rings still hold.
 
 use super::error::RunError;
+use super::leftovers;
 use super::recording::Recorded;
 use crate::accounts::{EventSink, Options};
 use crate::chunk::Chunk;
 use crate::drain::spool::SpoolReader;
 use crate::replay::{End, Replay};
 use crate::rundir::directory::about;
-use crate::rundir::leftovers;
 use crate::rundir::process_file::{ProcessFile, process_files};
 use crate::tables::supply::Bases;
 use rustc_hash::FxHashMap;

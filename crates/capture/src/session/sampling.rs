@@ -2,11 +2,11 @@
 
 use super::command::{spawn, words};
 use super::error::{RunError, not_executed};
+use super::leftovers;
 use crate::launch::{command as launch, preparation, signals};
 use crate::library::{self, Library};
 use crate::preflight::search;
 use crate::rundir::directory::{Mode, Regions, RunDirectory, Settings};
-use crate::rundir::leftovers;
 use std::ffi::OsString;
 use std::process::Child;
 
@@ -36,6 +36,7 @@ fn sampled(command: &[OsString], mode: Mode, period: u32) -> Result<(RunDirector
     search::find(program).map_err(|error| not_executed(command, error))?;
     let settings = Settings { mode, max_depth: SAMPLED_DEPTH, children: true, regions: Regions::default() };
     signals::watch();
+    leftovers::sweep_unfinished();
     let run = RunDirectory::create(&settings, &words(command)).map_err(RunError::Directory)?;
     run.sample(mode, period);
     let library = library::unpack(run.path())?;

@@ -207,6 +207,17 @@ mod tests {
     }
 
     #[test]
+    fn a_part_alone_is_not_kept() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("x.mallow");
+        let mut file = RecordingFile::named(&path).expect("nobody writes it");
+        let options = Options { command: vec!["a command".to_owned()], started_unix_ms: 0 };
+        let writer = file.writer(&options).expect("a writer");
+        drop((writer, file));
+        assert_eq!(fs::read_dir(dir.path()).expect("it").count(), 0, "it was not completed");
+    }
+
+    #[test]
     fn a_partial_file_that_was_removed_is_written_all_the_same() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("x.mallow");

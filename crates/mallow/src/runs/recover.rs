@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use mallow_capture::rundir::directory::unix_ms;
-use mallow_capture::rundir::leftovers::{Leftover, files_elsewhere, leftovers};
+use mallow_capture::session::leftovers::{Leftover, files_elsewhere, leftovers};
 use mallow_capture::session::recover;
 use mallow_capture::watch::{Control, Watch};
 use mallow_report::analysis::Which;

@@ -52,8 +52,10 @@ fn recorded(steps: usize) -> (Profile, Vec<u8>) {
 /// A recording that many tests damage.
 static SMALL: LazyLock<Vec<u8>> = LazyLock::new(|| recorded(300).1);
 
+type Opened<'a> = (Reader<Cursor<&'a [u8]>>, Profile);
+
 /// Opens a recording, whole or damaged.
-fn open(bytes: &[u8]) -> Result<(Reader<Cursor<&[u8]>>, Profile), ReadError> {
+fn open(bytes: &[u8]) -> Result<Opened<'_>, ReadError> {
     Reader::new(Cursor::new(bytes), &mut |_| {})
 }
 

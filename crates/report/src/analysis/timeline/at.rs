@@ -148,7 +148,7 @@ impl<'a> HeapAtBuilder<'a> {
         self.ending = ended;
         for change in changes(at, event) {
             match change {
-                Change::Born(call) => self.born(at, call),
+                Change::Born(call) => self.born(call),
                 Change::Gone(block) => self.gone(block.site as usize, block.size, 1),
                 Change::AllGone(process) => {
                     for site in self.sites_of.get(&process).cloned().unwrap_or_default() {
@@ -166,10 +166,10 @@ impl<'a> HeapAtBuilder<'a> {
     }
 
     #[inline]
-    fn born(&mut self, at: Moment, call: Call) {
+    fn born(&mut self, call: Call) {
         let site = call.site as usize;
         if site < self.levels.len() && self.levels.raise(site, call.size) && self.moment == HeapMoment::Peak {
-            self.ms = at.ms;
+            self.ms = self.clock;
         }
     }
 

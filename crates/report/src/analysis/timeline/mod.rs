@@ -272,7 +272,7 @@ impl<'a> TimelineBuilder<'a> {
             match change {
                 Change::Born(call) => {
                     let amount = if self.options.by.is_bytes() { call.size } else { 1 };
-                    self.born(at, call.site as usize, amount);
+                    self.born(call.site as usize, amount);
                 }
                 _ if self.options.by == Over::Allocations => {}
                 Change::Gone(block) => {
@@ -289,11 +289,11 @@ impl<'a> TimelineBuilder<'a> {
     }
 
     #[inline]
-    fn born(&mut self, at: Moment, site: usize, amount: u64) {
+    fn born(&mut self, site: usize, amount: u64) {
         let Some((&level, live)) = self.level_of.get(site).zip(self.live.get_mut(site)) else { return };
         *live = live.saturating_add(amount);
         if self.levels.raise(level as usize, amount) {
-            self.piece_ms = at.ms;
+            self.piece_ms = self.clock;
         }
     }
 

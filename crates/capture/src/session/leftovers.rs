@@ -1,8 +1,10 @@
 //! Run directories that a killed mallow left behind.
 
-use super::directory::{About, about, bases, remove, unix_ms};
-use super::owner;
-use super::process_file::process_files;
+use crate::drain::spool;
+use crate::recording::opening;
+use crate::rundir::directory::{About, about, bases, remove, unix_ms};
+use crate::rundir::owner;
+use crate::rundir::process_file::process_files;
 use crate::wire::{self, control};
 use rustix::fs::{FlockOperation, flock};
 use std::fs;
@@ -10,6 +12,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 /// A run directory without a mallow that reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,14 +36,21 @@ pub(crate) const SPOOL: &str = "spool";
 pub(crate) const PARTIAL: &str = "partial";
 
 /// Files that lie elsewhere and are of no use without the run directory: its spool, and the recording in the making, unless
-/// a later mallow has taken that over.
+/// a later mallow has taken that over, which may have been killed, too.
 pub fn files_elsewhere(directory: &Path) -> Vec<PathBuf> {
     let link = |name| fs::read_link(directory.join(name)).ok().filter(|path| path.is_file());
     let nobody_writes = |path: &PathBuf| {
         let lock = FlockOperation::NonBlockingLockShared;
         fs::File::open(path).is_ok_and(|file| flock(&file, lock) != Err(rustix::io::Errno::WOULDBLOCK))
     };
-    link(SPOOL).into_iter().chain(link(PARTIAL).filter(nobody_writes)).collect()
+    let about = about(directory).map(|about| about.options());
+    let is_of_this_run = |path: &PathBuf| match fs::File::open(path) {
+        Ok(file) if file.metadata().is_ok_and(|status| status.len() == 0) => true,
+        Ok(file) => opening(file).is_ok_and(|begun| about.as_ref().is_ok_and(|run| *run == begun)),
+        Err(_) => false,
+    };
+    let partial = link(PARTIAL).filter(|path| nobody_writes(path) && is_of_this_run(path));
+    link(SPOOL).into_iter().chain(partial).collect()
 }
 
 /// What the control file of a run directory says, as far as it matters here.
@@ -106,6 +116,84 @@ pub fn sweep() {
             remove(&left.path);
         }
     }
+}
+
+/// Removes run directories whose mallow was killed while it made them: nothing was started in them, and nobody lists them.
+pub(crate) fn sweep_unfinished() {
+    candidates().iter().filter(|path| is_unfinished(path)).for_each(|path| remove(path));
+}
+
+/// The control file gets its magic number last.
+fn is_unfinished(path: &Path) -> bool {
+    let Some(pid) = maker(path) else { return false };
+    let Ok(status) = fs::symlink_metadata(path) else { return false };
+    let mine = status.is_dir() && status.uid() == rustix::process::geteuid().as_raw();
+    if !mine || !is_older_than_a_start(&status) || process_exists(pid) {
+        return false;
+    }
+    let Ok(entries) = fs::read_dir(path) else { return false };
+    let known = |name: &[u8]| [&b"control"[..], b"about", b"tables"].contains(&name);
+    if !entries.flatten().all(|entry| known(entry.file_name().as_bytes())) {
+        return false;
+    }
+    match fs::read(path.join("control")) {
+        Ok(bytes) => bytes.get(control::MAGIC..control::MAGIC + 4).is_none_or(|magic| magic == [0; 4]),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+/// The process that made a run directory, from its name.
+fn maker(path: &Path) -> Option<u32> {
+    let (pid, random) = path.file_name()?.to_str()?.strip_prefix("mallow-")?.split_once('-')?;
+    let is_made = random.len() == 6 && random.bytes().all(|byte| byte.is_ascii_hexdigit());
+    pid.parse().ok().filter(|_| is_made && pid.len() >= 7)
+}
+
+/// Whether there is a process of that number.
+fn process_exists(pid: u32) -> bool {
+    Path::new("/proc").join(pid.to_string()).exists()
+}
+
+/// Whether a file was left alone for so long that no mallow can be at its start with it.
+fn is_older_than_a_start(status: &fs::Metadata) -> bool {
+    let age = status.modified().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
+    age.is_some_and(|age| age > Duration::from_millis(STARTING_MS))
+}
+
+/// Removes spools beside `path`, DIRECTORY/NAME.PID, that a killed recording of the same NAME left, and of which no
+/// recording can be made any more: their run directory is gone.
+pub(crate) fn sweep_spools(path: &Path) {
+    let Some((name, directory)) = path.file_stem().zip(path.parent()) else { return };
+    let Ok(directory) = directory.join(".").canonicalize() else { return };
+    let Ok(entries) = fs::read_dir(&directory) else { return };
+    let old: Vec<PathBuf> = entries
+        .flatten()
+        .filter(|entry| is_old_spool(&entry.path(), name.as_bytes()))
+        .map(|entry| entry.path())
+        .collect();
+    if old.is_empty() {
+        return;
+    }
+    let needed: Vec<PathBuf> = candidates().iter().filter_map(|run| fs::read_link(run.join(SPOOL)).ok()).collect();
+    old.iter().filter(|path| !needed.contains(path)).for_each(|path| drop(fs::remove_file(path)));
+}
+
+/// A living mallow holds a lock on its spool, which other pid namespaces see, too.
+fn is_old_spool(path: &Path, name: &[u8]) -> bool {
+    let number = |text: &[u8]| std::str::from_utf8(text).ok().and_then(|text| text.parse::<u32>().ok());
+    let pid = path.file_name().and_then(|file| {
+        let rest = file.as_bytes().strip_prefix(name)?.strip_prefix(b".")?.strip_suffix(b".spool")?;
+        match rest.iter().position(|&byte| byte == b'-') {
+            Some(dash) => number(&rest[dash + 1..]).and_then(|_| number(&rest[..dash])),
+            None => number(rest),
+        }
+    });
+    let Ok(status) = fs::symlink_metadata(path) else { return false };
+    let mine = status.is_file() && status.uid() == rustix::process::geteuid().as_raw();
+    let lock = FlockOperation::NonBlockingLockShared;
+    mine && pid.is_some_and(|pid| !process_exists(pid))
+        && is_older_than_a_start(&status)
+        && fs::File::open(path).is_ok_and(|file| spool::is_spool(&file) && flock(&file, lock).is_ok())
 }
 
 /// A day.
