@@ -80,6 +80,7 @@ class Decoder:
         self.sizes = {}
         self.named = 0
         self.ms = 0
+        self.latest = 0  # of all events so far, whose threads have a clock each
         self.thread = None
         self.live = {}
         self.of_process = {}
@@ -113,6 +114,7 @@ class Decoder:
                 continue
             left -= 1
             times.append(self.ms)
+            self.latest = max(self.latest, self.ms)
             if op == END:
                 self.end(recording, others.number())
             elif op == REGION:
@@ -210,12 +212,12 @@ class Decoder:
         self.of_process.setdefault(process, set()).add(number)
         self.hold(site, 1, size)
         if self.live_bytes > self.sums.peak:
-            self.sums.peak, self.sums.peak_ms = self.live_bytes, self.ms
+            self.sums.peak, self.sums.peak_ms = self.live_bytes, self.latest
             self.peaks += 1
         own = self.own[process] = self.own.get(process, 0) + size
         of_process = self.process(process)
         if own > of_process["own_peak_bytes"]:
-            of_process["own_peak_bytes"], of_process["own_peak_ms"] = own, self.ms
+            of_process["own_peak_bytes"], of_process["own_peak_ms"] = own, self.latest
 
     def release(self, recording, number):
         block = self.live.pop(number)
