@@ -42,6 +42,8 @@ impl Posting<'_> {
 
     #[inline]
     pub fn post(&mut self, at: Moment, event: Event, leaked: impl FnOnce() -> Vec<Block>) {
+        // Events that are left out have a part in the time, which is the latest one so far.
+        self.books.advance(at.ms);
         let foreign = self.foreign && self.judge.process(at.process);
         match event {
             Event::Allocate(call) => match self.born(at, call.size) {
@@ -79,7 +81,7 @@ impl Posting<'_> {
                     self.books.unseen_free(at, &block);
                 }
             }
-            Event::Region { .. } => self.books.advance(at.ms),
+            Event::Region { .. } => {}
             Event::EndProcess => {
                 let mut leaked = leaked();
                 leaked.retain(|block| self.chosen.get(block.sequence));

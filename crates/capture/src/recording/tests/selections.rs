@@ -87,18 +87,20 @@ fn truth(story: &Story, selection: &Selection) -> Truth {
     let gone = |life: &Life| life.gone.map(|gone| gone.0).or(life.leaked.map(|leaked| leaked.0)).unwrap();
     let live = |life: &Life, event: usize| life.born <= event && gone(life) > event;
     let mut peak = (0, 0, usize::MAX);
+    let mut latest = 0;
     for (event, (at, _)) in story.events.iter().enumerate() {
+        latest = at.ms.max(latest);
         let sum = |process: Option<u32>| -> u64 {
             let mine = chosen.iter().filter(|life| process.is_none_or(|process| life.at.process == process));
             mine.filter(|life| live(life, event)).map(|life| life.call.size).sum()
         };
         if sum(None) > peak.0 {
-            peak = (sum(None), at.ms, event);
+            peak = (sum(None), latest, event);
         }
         if let Some(process) = truth.processes.get_mut(&pid(at.process))
             && sum(Some(at.process)) > process.own_peak.0
         {
-            process.own_peak = (sum(Some(at.process)), at.ms);
+            process.own_peak = (sum(Some(at.process)), latest);
         }
     }
     truth.peak_ms = peak.1;
