@@ -129,10 +129,11 @@ fn nothing_is_left_where_mallow_was_ended_before_the_command() {
             } else {
                 before_the_command += 1;
                 assert!(left.iter().all(|left| listed(place.path(), left).is_none()), "{way:?}: {left:?} is listed");
-                if mallow_ended || way[0] != "run" {
+                if mallow_ended {
                     empty.extend(left.clone());
                 }
             }
+            assert!(mallow_ended || way[0] == "run", "{way:?}, after {pause_us} us: mallow was killed");
             left.iter().for_each(|left| drop(fs::remove_dir_all(left)));
         }
         assert!(before_the_command > 0, "{way:?}: each signal came too late");

@@ -14,7 +14,6 @@ use std::process::{Child, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use mallow_capture::launch::signals as command_signals;
 use mallow_capture::rundir::directory::{Mode, PERIOD};
 use mallow_capture::session as runs;
 use mallow_capture::watch::{Control, Watch, directory_of};
@@ -64,12 +63,10 @@ pub fn run(flags: &WatchFlags) -> Result<ExitCode> {
     let elsewhere = flags.log.as_deref().map(LogFile::to).transpose()?;
     let started = start(flags);
     drop(elsewhere);
-    let (watch, command) = match started? {
+    let (watch, command, signals) = match started? {
         Ok(started) => started,
         Err(status) => return Ok(status),
     };
-    let signals = Signals::watch()?;
-    signals.pass_on_to(command.as_ref().map_or(0, |command| command.id() as i32));
     let screen =
         live_view.then(|| Screen::take(flags.view.look(Stream::Err))).transpose().context("cannot draw here")?;
     if screen.is_none() {
@@ -118,24 +115,25 @@ fn steer(pid: u32, flags: &WatchFlags) -> Result<ExitCode> {
 }
 
 /// Joins a program, or starts one. The inner error is the status of one that could not be started.
-fn start(flags: &WatchFlags) -> Result<Result<(Watch, Option<Child>), ExitCode>> {
+fn start(flags: &WatchFlags) -> Result<Result<(Watch, Option<Child>, Signals), ExitCode>> {
     if let Some(pid) = flags.pid {
-        let watch = Watch::open(&directory_of(pid)?)?;
+        let directory = directory_of(pid)?;
+        let signals = Signals::watch()?;
+        let watch = Watch::open(&directory)?;
         if let Some(period) = flags.period {
             watch.control().set_period(period.into());
         }
         watch.control().set_sampling(true);
-        return Ok(Ok((watch, None)));
+        return Ok(Ok((watch, None, signals)));
     }
     let started = runs::start_sampled(&flags.command, Mode::Sample, flags.period.unwrap_or(PERIOD));
     let (run, child) = match started {
         Ok(started) => started,
         Err(error) => return launch::failed(error, flags.fail_on_write_error).map(Err),
     };
-    // This watch has signals of its own, of which not all are for the command.
-    command_signals::unwatch();
     let directory: PathBuf = run.leave();
-    Ok(Ok((Watch::open(&directory)?, Some(child))))
+    let signals = Signals::take_over(&child)?;
+    Ok(Ok((Watch::open(&directory)?, Some(child), signals)))
 }
 
 fn tell_beginning(watch: &Watch, flags: &WatchFlags) {

@@ -1,9 +1,11 @@
 //! Signals to mallow while it watches.
 
+use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use anyhow::{Context, Result};
+use mallow_capture::launch::signals as command_signals;
 use signal_hook_registry::register_sigaction;
 
 /// What a signal asks for.
@@ -38,6 +40,17 @@ pub struct Signals {
 }
 
 impl Signals {
+    /// Watches for them from here on, and passes those that end programs on to `command`, which [`command_signals`] did
+    /// until now. One that comes meanwhile is kept, and is neither lost nor sent twice. Precondition: this is the only thread.
+    pub fn take_over(command: &Child) -> Result<Self> {
+        let held = Held::back();
+        command_signals::unwatch();
+        let signals = Self::watch()?;
+        signals.pass_on_to(command.id() as i32);
+        drop(held);
+        Ok(signals)
+    }
+
     /// Watches for them from here on.
     pub fn watch() -> Result<Self> {
         let came = Arc::new(Arrivals::default());
@@ -77,6 +90,33 @@ impl Signals {
     /// How often mallow was asked to end, and by which signal last.
     pub fn ends(&self) -> (u32, i32) {
         (self.came.ends.load(Ordering::Relaxed), self.came.last.load(Ordering::Relaxed))
+    }
+}
+
+/// The signals of this file wait until it is dropped.
+struct Held {
+    mask_before: libc::sigset_t,
+}
+
+impl Held {
+    fn back() -> Self {
+        // SAFETY: plain calls with valid pointers; a set of zeros is a valid one, which sigemptyset then makes properly empty.
+        unsafe {
+            let (mut set, mut mask_before) = std::mem::zeroed::<(libc::sigset_t, libc::sigset_t)>();
+            libc::sigemptyset(&mut set);
+            for signal in REPORTS.iter().map(|&(signal, _)| signal).chain(ENDS) {
+                libc::sigaddset(&mut set, signal);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, &set, &mut mask_before);
+            Self { mask_before }
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // SAFETY: the mask is the one that the kernel gave.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.mask_before, std::ptr::null_mut()) };
     }
 }
 
