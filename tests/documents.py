@@ -1,4 +1,5 @@
-"""Links of the documents: each leads to a file and a heading that exist. The guide: its contents name each chapter."""
+"""Links of the documents: each leads to a file and a heading that exist. The guide: its contents name each chapter. The pages of
+rooms: each file in the table of a room exists in the room's folder."""
 
 import re
 from pathlib import Path
@@ -6,6 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = ["*.md", "docs/**/*.md"]
 CONTENTS, CHAPTERS = "docs/GUIDE.md", "docs/guide/*.md"
+ROOMS = "docs/design/*.md"
 LONGEST_CHAPTER = 200
 """Lines outside of code blocks and within them."""
 
@@ -13,6 +15,7 @@ LONGEST_CHAPTER = 200
 def faults():
     yield from link_faults()
     yield from chapter_faults()
+    yield from file_faults()
 
 
 def link_faults():
@@ -38,6 +41,18 @@ def chapter_faults():
             yield f"{path.relative_to(ROOT)} is not linked from {CONTENTS}"
         if (lines := len(prose(path))) > LONGEST_CHAPTER:
             yield f"{path.relative_to(ROOT)} has {lines} lines, more than {LONGEST_CHAPTER}: split it by subjects"
+
+
+def file_faults():
+    """Files in the first column of a page's table of files that are in none of the folders that the text above it names."""
+    for path in sorted(ROOT.glob(ROOMS)):
+        text, *table = re.split(r"\n\| (?:files?|folder|room) \|", path.read_text(encoding="utf-8"), maxsplit=1)
+        named = [ROOT / folder for folder in re.findall(r"`([\w./-]+/)`", text)]
+        folders = [ROOT, *named, *(folder / "src" for folder in named), *(folder.parent for folder in named)]
+        for row in table[0].partition("\n\n")[0].splitlines()[2:] if table else ():
+            for name in re.findall(r"`([^`]+)`", row.split("|")[1]):
+                if not any((folder / name).exists() for folder in folders):
+                    yield f"{path.relative_to(ROOT)}: {name} is in none of the folders that the page names"
 
 
 def links(path):

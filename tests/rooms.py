@@ -6,6 +6,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from circles import components
+
 PRELOAD = Path(__file__).resolve().parent.parent / "preload"
 
 # Room → the rooms that it may use. arch is the processor's: of base it may know wire.h and sys.h.
@@ -77,7 +79,9 @@ def include_faults():
                 yield f"{path.relative_to(PRELOAD)} includes {used.relative_to(PRELOAD)}: {room} may not use it"
             if room == "arch" and room_of(used) == "base" and used.name not in ("wire.h", "sys.h"):
                 yield f"{path.relative_to(PRELOAD)} includes {used.relative_to(PRELOAD)}: arch knows base/wire.h and base/sys.h alone"
-    for circle in circles(graph):
+    # What a room offers to programs includes nothing.
+    graph.update({used: [] for others in list(graph.values()) for used in others if used not in graph})
+    for circle in components(graph):
         yield f"files include each other: {', '.join(str(path.relative_to(PRELOAD)) for path in circle)}"
 
 
@@ -109,43 +113,18 @@ def call_faults(directory):
                 needed.setdefault(path, set()).add(symbol)
             elif kind in "TDBRC":
                 defined[symbol] = path
-    graph = {path: {defined[s] for s in symbols if s in defined} - {path} for path, symbols in needed.items()}
+    graph = {path: {defined[s] for s in needed.get(path, ()) if s in defined} - {path} for path in sources(".c")}
     for path, others in graph.items():
         for other in others:
             if room_of(other) != room_of(path) and room_of(other) not in USES[room_of(path)]:
                 yield f"{path.relative_to(PRELOAD)} calls {other.relative_to(PRELOAD)}"
-    for circle in circles(graph):
+    for circle in components(graph):
         yield f"files call each other: {', '.join(str(path.relative_to(PRELOAD)) for path in circle)}"
 
 
 def processor():
     machine = subprocess.run([os.environ.get("CC", "cc"), "-dumpmachine"], check=True, capture_output=True, text=True)
     return PRELOAD / "arch" / machine.stdout.split("-")[0]
-
-
-def circles(graph):
-    """Strongly connected parts of more than one file, by Tarjan's algorithm."""
-    index, low, stack, found = {}, {}, [], []
-
-    def visit(node):
-        index[node] = low[node] = len(index)
-        stack.append(node)
-        for other in graph.get(node, ()):
-            if other not in index:
-                visit(other)
-                low[node] = min(low[node], low[other])
-            elif other in stack:
-                low[node] = min(low[node], index[other])
-        if low[node] == index[node]:
-            part = stack[stack.index(node) :]
-            del stack[stack.index(node) :]
-            if len(part) > 1:
-                found.append(sorted(part))
-
-    for node in graph:
-        if node not in index:
-            visit(node)
-    return found
 
 
 def build_faults(directory):
