@@ -84,7 +84,7 @@ struct policy {
     void (*loaded)(void);
     /* Nothing more is to be recorded in this image. */
     void (*over)(enum mallow_over why);
-    /* The program shuts itself in by a filter of system calls that forbids what samples need. Before the filter is there. */
+    /* Called before the program installs a filter of system calls that forbids what samples need. */
     void (*filtered)(void);
     /* From here on events can be counted as lost alone. NULL: the recording goes on as it can. */
     void (*lose)(void);

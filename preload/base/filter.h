@@ -1,5 +1,5 @@
 /*
- * Programs that shut themselves in by a filter of system calls (seccomp). A call that it forbids may kill the process, and
+ * Programs that sandbox themselves with a filter of system calls (seccomp). A call that it forbids may kill the process, and
  * there is no way to ask the kernel. So filters are looked at as they are installed: what Mallow calls at a sample is
  * tried on the filter itself.
  *

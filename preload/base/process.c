@@ -92,7 +92,7 @@ int process_open(void) {
 
     int is_unread = !recording->reads_later && reader_is_gone(control);
     if (is_unread || ((control->flags & MALLOW_NO_CHILDREN) && pid != control->root_pid)) {
-        target_over();
+        target_stop();
         return -1;
     }
     /* Under a filter of system calls it may be punished to make a file. */
@@ -103,7 +103,7 @@ int process_open(void) {
         sys_close((int)fd);
     if (process == NULL) {
         __atomic_fetch_add(&control->failed_processes, 1, __ATOMIC_RELAXED);
-        target_over();
+        target_stop();
         return -1;
     }
 

@@ -22,24 +22,24 @@ const struct policy *recording = &none;
 /* Events are counted as lost, and no more; or not even that. */
 static int losing, over;
 
-void target_over(void) {
+void target_stop(void) {
     if (recording->over != NULL)
         recording->over(MALLOW_OVER_NOT);
     __atomic_store_n(&over, 1, __ATOMIC_RELAXED);
 }
 
-int target_is_over(void) {
+int target_is_stopped(void) {
     return __atomic_load_n(&over, __ATOMIC_RELAXED) || __atomic_load_n(&losing, __ATOMIC_RELAXED);
 }
 
-void target_lose(void) {
-    if (recording->lose == NULL || target_is_over())
+void target_count_lost(void) {
+    if (recording->lose == NULL || target_is_stopped())
         return;
     __atomic_store_n(&losing, 1, __ATOMIC_RELAXED);
     recording->lose();
 }
 
-int target_regains(void) {
+int target_resume_in_child(void) {
     int regained = losing && !over;
     losing = 0;
     return regained;

@@ -36,13 +36,13 @@ extern uintptr_t image_alive HIDDEN;
 extern uint32_t target_lock;
 
 /* Stops recording in this process for good: from here on calls go straight to the real allocator. */
-void target_over(void);
+void target_stop(void);
 /* Events of this process are counted as lost from here on; a forked child is recorded anew. */
-void target_lose(void);
+void target_count_lost(void);
 /* Whether either was called. */
-int target_is_over(void);
-/* In a forked child: 1 when events were counted as lost, and need not be any more. */
-int target_regains(void);
+int target_is_stopped(void);
+/* In a forked child: ends the counting of lost events. 1 if there was any: the child is recorded anew. */
+int target_resume_in_child(void);
 
 /* Opens DIR/control as a program that is executed now would, and writes the DIR that it is reached by. A descriptor,
  * or -errno. */
@@ -58,7 +58,7 @@ struct file_layout {
 /* process.c: that of a file with so many thread blocks, and no part of the policy's. */
 struct file_layout file_layout(uint32_t max_threads, uint64_t most);
 
-/* process.c: makes the process file. 0, or -1 after target_over(). Call with target_lock held. */
+/* process.c: makes the process file. 0, or -1 after target_stop(). Call with target_lock held. */
 int process_open(void);
 
 static inline void doorbell_ring(void) {

@@ -5,7 +5,7 @@
 
 _Thread_local struct countdown countdown __attribute__((tls_model("initial-exec")));
 
-/* The period to draw with; 0: nothing is to be picked. */
+/* The period to draw with; 0: not sampling. */
 static uint32_t period_now(void) {
     const struct mallow_control *control = target.control;
     if (!is_sampling(control))
@@ -15,8 +15,8 @@ static uint32_t period_now(void) {
     return period < MALLOW_PERIOD_MOST ? (uint32_t)period : MALLOW_PERIOD_MOST;
 }
 
-/* Draws anew, with the period of now. Memory has no part in it: that is so at any moment that does not depend on what is
- * allocated next. */
+/* Redraws with the current period. The exponential distribution has no memory: a redraw is unbiased at any moment that does
+ * not depend on the next allocation. */
 COLD static void countdown_restart(struct countdown *c, uint32_t period) {
     c->period = period;
     count_down_from(c, period != 0 ? next_distance(c, period) : MALLOW_SAMPLE_LOOK);
@@ -26,8 +26,8 @@ COLD static void countdown_restart(struct countdown *c, uint32_t period) {
     }
 }
 
-/* A thread's first allocation, or a child's: it is picked with the chance that all have. A program that shuts itself in by
- * a filter of system calls does so later. */
+/* A thread's first allocation, or a child's: it is picked with the chance that all have. Programs install their seccomp filters
+ * later. */
 COLD static void thread_begins(struct countdown *c) {
     if (target.pid == 0)
         sample_image_open();

@@ -1,22 +1,22 @@
-/* What is rare in a sample's life: memory that goes back, refusals, ends that have to wait. */
+/* Slow paths of a sample's life: releasing its memory, failures, deferred frees. */
 #include "sample/lifecycle.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-void sample_clean_slot(struct slot *slot, struct sample_thread *s) {
-    slot_clean(slot);
+void sample_discard_slot(struct slot *slot, struct sample_thread *s) {
+    slot_discard(slot);
     if (sample_lock(s)) {
-        slot_put_clean(slot);
+        slot_put_discarded(slot);
         sample_unlock(s);
     }
 }
 
 /* Without the lock: gives back memory that nobody has needed for long. */
-COLD void sample_cool_down(struct slot *list, struct sample_thread *s) {
+COLD void sample_discard_idle(struct slot *list, struct sample_thread *s) {
     while (list != NULL) {
         struct slot *next = slot_next(list);
-        sample_clean_slot(list, s);
+        sample_discard_slot(list, s);
         list = next;
     }
 }

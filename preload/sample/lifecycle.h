@@ -22,8 +22,8 @@ struct request {
 
 /* Without the lock: gives back the memory of slots, of one that slot_put did not take or of those that nobody has needed for
  * long. */
-void sample_clean_slot(struct slot *slot, struct sample_thread *s);
-COLD void sample_cool_down(struct slot *list, struct sample_thread *s);
+void sample_discard_slot(struct slot *slot, struct sample_thread *s);
+COLD void sample_discard_idle(struct slot *list, struct sample_thread *s);
 /* No slot was to be had; or this comes in the middle of our own work. NULL. */
 COLD void *sample_refused(size_t size, size_t alignment);
 COLD void *sample_missed(void);
@@ -68,7 +68,7 @@ static inline ALWAYS_INLINE void *sample_begin_inline(const struct request *requ
     if (LIKELY(sample_lock(s))) {
         struct slot *slot = sample_log != NULL ? slot_take(request->bytes, request->alignment) : NULL;
         if (UNLIKELY(slot != NULL && !log_has_room(slot))) {
-            slot_put_clean(slot);
+            slot_put_discarded(slot);
             slot = NULL;
         }
         if (LIKELY(slot != NULL)) {
@@ -111,13 +111,13 @@ static inline ALWAYS_INLINE int sample_end_inline(void *block, uint32_t kind, co
                                                     : thread_id(),
                 s != NULL ? sample_stack(s) : 0, kind, moved_to);
         unclean = slot_put(slot) ? slot : NULL;
-        unused = slots_cold(now);
+        unused = slots_idle(now);
     }
     sample_unlock(s);
     if (UNLIKELY(unclean != NULL))
-        sample_clean_slot(unclean, s);
+        sample_discard_slot(unclean, s);
     if (UNLIKELY(unused != NULL))
-        sample_cool_down(unused, s);
+        sample_discard_idle(unused, s);
     if (UNLIKELY(__atomic_load_n(&sample_asides, __ATOMIC_RELAXED) != 0))
         sample_end_asides();
     return slot != NULL;

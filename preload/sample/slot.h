@@ -108,25 +108,25 @@ static inline struct slot *slot_take(size_t size, size_t alignment) {
     if (UNLIKELY(bits == 0 || (size >= SLOT_LARGE && !sys_has_memory(size))))
         return NULL;
     struct slot_region *region = &slot_regions[bits - SLOT_SMALLEST];
-    if (LIKELY(region->warm != 0)) {
-        struct slot *slot = slot_pop(&region->warm);
-        region->warm_count--;
-        slots_warm_bytes -= slot_in_pages(slot->used);
+    if (LIKELY(region->cached != 0)) {
+        struct slot *slot = slot_pop(&region->cached);
+        region->cached_count--;
+        slots_cached_bytes -= slot_in_pages(slot->used);
         return slot;
     }
-    return region->cold != 0 ? slot_pop(&region->cold) : slot_carve(region, bits);
+    return region->discarded != 0 ? slot_pop(&region->discarded) : slot_new(region, bits);
 }
 
-/* Its block is no more. 0: the slot can be taken again. 1: the caller is to give back its memory by slot_clean. */
+/* Ends its block. 0: the slot can be taken again. 1: the caller releases its memory by slot_discard. */
 static inline int slot_put(struct slot *slot) {
     struct slot_region *region = &slot_regions[slot->size - SLOT_SMALLEST];
-    uint64_t bytes = slots_warm_bytes + slot_in_pages(slot->used);
+    uint64_t bytes = slots_cached_bytes + slot_in_pages(slot->used);
     slot->usable = 0;
-    if (UNLIKELY(region->warm_count >= SLOTS_WARM_EACH || bytes > SLOTS_WARM_BYTES))
+    if (UNLIKELY(region->cached_count >= SLOTS_CACHED_EACH || bytes > SLOTS_CACHED_BYTES))
         return 1;
-    region->warm_count++;
-    slots_warm_bytes = bytes;
-    slot_push(&region->warm, slot);
+    region->cached_count++;
+    slots_cached_bytes = bytes;
+    slot_push(&region->cached, slot);
     return 0;
 }
 

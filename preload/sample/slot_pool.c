@@ -25,8 +25,8 @@ struct slot_region slot_regions[SLOT_SIZES];
 uint32_t slot_region_bits;
 struct slot *slots;
 static uint32_t count, most;
-uint64_t slots_warm_bytes;
-uint64_t slots_looked_ns;
+uint64_t slots_cached_bytes;
+uint64_t slots_idle_check_ns;
 
 static uint64_t region_start(uint32_t size) {
     return owned_range.start + ((uint64_t)(size - SLOT_SMALLEST) << slot_region_bits);
@@ -75,7 +75,7 @@ uint32_t slots_count(void) {
 /* ---- taking and putting ---- */
 
 /* A slot that was never used. Its region may have to be opened further, and its index to be made. */
-COLD struct slot *slot_carve(struct slot_region *region, uint32_t size) {
+COLD struct slot *slot_new(struct slot_region *region, uint32_t size) {
     uint64_t end = (uint64_t)(region->places + 1) << size;
     if (count >= most || end > 1ull << slot_region_bits)
         return NULL;
@@ -98,24 +98,24 @@ COLD struct slot *slot_carve(struct slot_region *region, uint32_t size) {
     return slot;
 }
 
-void slot_clean(struct slot *slot) {
+void slot_discard(struct slot *slot) {
     if (!filter_is(FILTER_FORBIDS_SAMPLES) && sys_discard((void *)slot->start, slot_in_pages(slot->used)) == 0)
         slot->used = 0;
 }
 
-void slot_put_clean(struct slot *slot) {
-    slot_push(&slot_regions[slot->size - SLOT_SMALLEST].cold, slot);
+void slot_put_discarded(struct slot *slot) {
+    slot_push(&slot_regions[slot->size - SLOT_SMALLEST].discarded, slot);
 }
 
-COLD struct slot *slots_cool(uint64_t now_ns) {
-    slots_looked_ns = now_ns;
+COLD struct slot *slots_take_idle(uint64_t now_ns) {
+    slots_idle_check_ns = now_ns;
     uint32_t list = 0;
     for (uint32_t i = 0; i < SLOT_SIZES; i++) {
-        while (slot_regions[i].warm != 0)
-            slot_push(&list, slot_pop(&slot_regions[i].warm));
-        slot_regions[i].warm_count = 0;
+        while (slot_regions[i].cached != 0)
+            slot_push(&list, slot_pop(&slot_regions[i].cached));
+        slot_regions[i].cached_count = 0;
     }
-    slots_warm_bytes = 0;
+    slots_cached_bytes = 0;
     return list != 0 ? &slots[list - 1] : NULL;
 }
 

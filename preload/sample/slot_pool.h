@@ -7,10 +7,10 @@
  *
  * Slots of one size are a region. A block lies in its slot behind a header as glibc gives it to blocks that have a
  * mapping of their own: code that reaches glibc's free behind our back, as in a library opened with RTLD_DEEPBIND, frees
- * it as such, and all that happens is that its slot is not used again.
+ * it as such, and its slot is not used again, and nothing else happens.
  *
  * Slots are never given back, their memory is: at once, but for a few of each size that are likely to be used again soon.
- * So a sample costs no system call where samples come and go, and unused memory stays below SLOTS_WARM_BYTES.
+ * So a sample costs no system call where samples come and go, and unused memory stays below SLOTS_CACHED_BYTES.
  */
 #ifndef MALLOW_SLOT_POOL_H
 #define MALLOW_SLOT_POOL_H
@@ -18,8 +18,8 @@
 #include "base/entries.h"
 #include "base/wire.h"
 
-#define SLOTS_WARM_BYTES (4ull << 20)
-#define SLOTS_WARM_EACH  16u
+#define SLOTS_CACHED_BYTES (4ull << 20)
+#define SLOTS_CACHED_EACH  16u
 
 /* What is known of a slot, in private memory: what mallow sees in the process file is a copy. By index of the file's
  * slots[]; 0 is a slot as any other. */
@@ -43,13 +43,13 @@ struct slot {
 struct slot_region {
     uint32_t *index; /* of slots, by their place; those below `places` are set */
     uint32_t places;
-    uint32_t warm, warm_count, cold; /* lists: index + 1 */
-    uint64_t open;                   /* bytes from its start on that can be written to */
+    uint32_t cached, cached_count, discarded; /* lists: index + 1 */
+    uint64_t open;                            /* bytes from its start on that can be written to */
 };
 
 extern struct slot_region slot_regions[SLOT_SIZES] HIDDEN;
 extern uint32_t slot_region_bits HIDDEN;
-extern uint64_t slots_warm_bytes HIDDEN;
+extern uint64_t slots_cached_bytes HIDDEN;
 extern struct slot *slots HIDDEN;
 
 /* All that follows: call with sample_lock held, unless told otherwise. slot.h has what each sample needs. */
@@ -66,19 +66,19 @@ static inline uint32_t slot_index(const struct slot *slot) {
     return slot->index;
 }
 
-/* A slot that was never used, of 2^size bytes. NULL: none can be had. */
-struct slot *slot_carve(struct slot_region *region, uint32_t size);
+/* A slot that was never used, of 2^size bytes. NULL: there is none. */
+struct slot *slot_new(struct slot_region *region, uint32_t size);
 
-/* Gives back the memory of a slot that slot_put did not take, without the lock, and then puts it, with the lock. */
-void slot_clean(struct slot *slot);
-void slot_put_clean(struct slot *slot);
+/* Releases the memory of a slot that slot_put did not cache, without the lock; then puts the slot in its list, with the lock. */
+void slot_discard(struct slot *slot);
+void slot_put_discarded(struct slot *slot);
 
-/* Slots whose memory nobody needed for a second, as a list: to be cleaned and put like the one above. NULL: none. */
-#define SLOTS_COLD_NS 1000000000ull
-extern uint64_t slots_looked_ns HIDDEN;
-struct slot *slots_cool(uint64_t now_ns);
-static inline struct slot *slots_cold(uint64_t now_ns) {
-    return LIKELY(now_ns - slots_looked_ns < SLOTS_COLD_NS) ? NULL : slots_cool(now_ns);
+/* Cached slots that were not used for a second, as a list: to be discarded as above. NULL: none. */
+#define SLOTS_IDLE_NS 1000000000ull
+extern uint64_t slots_idle_check_ns HIDDEN;
+struct slot *slots_take_idle(uint64_t now_ns);
+static inline struct slot *slots_idle(uint64_t now_ns) {
+    return LIKELY(now_ns - slots_idle_check_ns < SLOTS_IDLE_NS) ? NULL : slots_take_idle(now_ns);
 }
 struct slot *slot_next(const struct slot *slot);
 

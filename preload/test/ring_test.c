@@ -28,11 +28,11 @@ static struct mallow_thread block;
 static uint64_t memory[MARGIN + WORDS + MARGIN];
 static unsigned overs, losses;
 
-void target_over(void) {
+void target_stop(void) {
     overs++;
 }
 
-void target_lose(void) {
+void target_count_lost(void) {
     losses++;
 }
 

@@ -1,4 +1,4 @@
-/* The rare part of a ring: its size, laps, and waiting for mallow.  */
+/* Slow paths of a ring: its size, wrapping around, and waiting for mallow.  */
 #include "trace/ring.h"
 #include "base/filter.h"
 #include "base/reader.h"
@@ -100,13 +100,13 @@ COLD uint64_t *ring_wait(struct ring *ring, uint64_t count) {
             continue;
         doorbell_ring();
         if (!reader_wait(&patience, (uint32_t *)&block->tail, (uint32_t)tail, WAIT_MS) && !is_read_no_more()) {
-            /* Stopped: it may go on, and is then to say what is missing. */
+            /* mallow is stopped. Lost events are counted, so that it can report them if it continues. */
             block->lost++;
-            target_lose();
+            target_count_lost();
             return NULL;
         }
     }
     block->lost++;
-    target_over();
+    target_stop();
     return NULL;
 }

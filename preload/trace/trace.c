@@ -231,7 +231,7 @@ static void trace_layout(struct file_layout *layout) {
 }
 
 static void trace_forked(void) {
-    if (target_regains())
+    if (target_resume_in_child())
         policy_install(trace_setup());
     modules_forked();
     order_forked();

@@ -25,7 +25,7 @@ COLD static int stacks_reset(struct tracer *t) {
     if (stacks_forget(&t->stacks))
         return 1;
     t->ring.block->lost++;
-    target_lose();
+    target_count_lost();
     return 0;
 }
 
@@ -123,12 +123,12 @@ static struct tracer *tracer_start(void) {
             !__atomic_compare_exchange_n(&tracers, &none, array, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
             sys_memory_free(array, target.process->max_threads * sizeof *tracers);
     }
-    if (tracers != NULL && !target_is_over())
+    if (tracers != NULL && !target_is_stopped())
         t = tracer_make(block);
     if (t == NULL) {
         block->lost++;
-        if (!target_is_over())
-            target_lose();
+        if (!target_is_stopped())
+            target_count_lost();
         return NULL;
     }
     uint64_t *room = ring_room(&t->ring, 1); /* where there is none, it has counted that */
@@ -154,7 +154,7 @@ COLD struct tracer *tracer_enter(void) {
 
 COLD int tracer_time_passed(struct tracer *t, uint64_t epoch) {
     if (epoch == MALLOW_EPOCH_OVER) {
-        target_over();
+        target_stop();
         return 0;
     }
     uint64_t *room = ring_room(&t->ring, 1);

@@ -267,9 +267,9 @@ static int table_wait(struct mallow_module *entry) {
             return status == MALLOW_MODULE_READY;
         if (!reader_wait(&patience, &entry->status, MALLOW_MODULE_WANTED, 20)) {
             if (reader_is_gone(target.control))
-                target_over();
+                target_stop();
             else
-                target_lose();
+                target_count_lost();
             return 0;
         }
     }
@@ -297,7 +297,7 @@ static const struct module *module_add(const struct found *found) {
         return NULL;
     struct chunk **chunk = &chunks[index / CHUNK];
     if (*chunk == NULL && (*chunk = sys_memory(sizeof **chunk)) == NULL) {
-        target_lose();
+        target_count_lost();
         return NULL;
     }
     struct module *module = module_at(index);

@@ -26,8 +26,8 @@ const struct module *module_known(uint64_t pc);
  * at the most, until its table is there. NULL: no module has this pc. */
 const struct module *module_find(uint64_t pc);
 
-/* In a new image: finds all modules and opens their tables. A program that shuts itself in later, by a filter of system
- * calls, can then be unwound without opening files. About 10 us a module whose table there is. */
+/* In a new image: finds all modules and opens their tables. A program that installs a filter of system
+ * calls later can then be unwound without opening files. About 10 us a module whose table there is. */
 void modules_learn(void);
 
 /*

@@ -108,15 +108,15 @@ uint32_t unwind_rule(uint64_t pc) {
     return rule == RULE_UNKNOWN ? RULE_FRAME_POINTER : rule;
 }
 
-/* What a step out of a frame came to. */
+/* The result of a step out of a frame. */
 enum step {
-    STEP_ON,    /* pc, sp and fp are the caller's */
-    STEP_ONCE,  /* so, but the return address was not just below the caller's sp: not to be relied on later */
-    STEP_AGAIN, /* more of the stack is known to be readable: try again */
-    STEP_END,   /* there is no caller */
-    STEP_CUT,   /* the caller cannot be told */
-    STEP_STRAY, /* nor is this a frame: what led to it was no return address */
-    STEP_FULL,  /* a register that this walk does not follow is needed */
+    STEP_CALLER,          /* pc, sp and fp are the caller's */
+    STEP_CALLER_UNCACHED, /* the same, but the return address is not just below the caller's sp: do not remember the frame */
+    STEP_RETRY,           /* more of the stack is known to be readable: try again */
+    STEP_END,             /* there is no caller */
+    STEP_UNKNOWN,         /* the caller cannot be found */
+    STEP_NO_FRAME,        /* nor is this a frame: what led here is no return address */
+    STEP_FULL,            /* a register that this walk does not follow is needed */
 };
 
 /* A walk under way: the registers of the current frame. */
@@ -171,23 +171,23 @@ COLD static enum step step_rule(struct unwinder *u, struct walk *w, struct state
         break;
     case MALLOW_CFA_DEREF:
         if (!can_load(w, base))
-            return STEP_CUT;
+            return STEP_UNKNOWN;
         cfa = load_word(base) + (uint64_t)(int64_t)rule->cfa_extra;
         s->flags |= STATE_DEREF;
         s->extra_slot = base & 0xffffffffffffffull;
         break;
     default:
-        return STEP_CUT;
+        return STEP_UNKNOWN;
     }
 
     uint64_t at = saved_slot(w, s, cfa, rule, MALLOW_RA);
     if (at == 0 || !can_load(w, at))
-        return rule->kind[MALLOW_RA] == MALLOW_SAVED_UNDEFINED ? STEP_END : STEP_CUT;
+        return rule->kind[MALLOW_RA] == MALLOW_SAVED_UNDEFINED ? STEP_END : STEP_UNKNOWN;
     uint64_t ra_slot = at, pc = load_word(at);
     at = saved_slot(w, s, cfa, rule, RULE_FP);
     if (at != 0) {
         if (!can_load(w, at))
-            return STEP_CUT;
+            return STEP_UNKNOWN;
         s->fp_slot = at;
         w->fp = load_word(at);
     } else if (rule->kind[RULE_FP] == MALLOW_SAVED_IS_CFA) {
@@ -199,16 +199,16 @@ COLD static enum step step_rule(struct unwinder *u, struct walk *w, struct state
     /* A handler on an alternate stack returns to another stack: the order of addresses ends there. */
     if (cfa <= w->sp || cfa > w->high) {
         if (!rule->signal_frame)
-            return STEP_CUT;
+            return STEP_UNKNOWN;
         w->foreign = !unwind_owns(u, cfa);
         w->high = w->foreign ? (cfa | (ARCH_PAGE - 1)) + 1 : u->high;
         if (w->foreign && !sys_readable(cfa & ~7ull))
-            return STEP_CUT;
+            return STEP_UNKNOWN;
         w->sp = cfa;
-        return STEP_ONCE;
+        return STEP_CALLER_UNCACHED;
     }
     w->sp = cfa;
-    return ra_slot == rule_return_slot(cfa) ? STEP_ON : STEP_ONCE;
+    return ra_slot == rule_return_slot(cfa) ? STEP_CALLER : STEP_CALLER_UNCACHED;
 }
 
 /* Steps a frame that no table describes, as if it kept a frame pointer. It may not: the stack is cut for its readers,
@@ -216,28 +216,28 @@ COLD static enum step step_rule(struct unwinder *u, struct walk *w, struct state
 COLD static enum step step_frame_pointer(struct walk *w, struct state *s) {
     uint64_t fp = w->fp, from = w->pc & ~MALLOW_EXACT_PC;
     if ((fp & 7) != 0 || fp < w->sp || !can_load(w, fp) || !can_load(w, fp + 8))
-        return STEP_CUT;
+        return STEP_UNKNOWN;
     uint64_t pc = load_word(fp + 8);
     if (pc == 0)
         return STEP_END;
     /* Where fp was no frame pointer, what it led to is seldom code. */
     if ((module_find(pc - 1) == NULL && pc - from + JIT_REACH > 2 * JIT_REACH) || !arch_follows_call(pc))
-        return STEP_CUT;
+        return STEP_UNKNOWN;
     s->flags |= STATE_USES_FP | STATE_UNSURE_STEP;
     s->fp_slot = fp;
     w->pc = pc;
     w->fp = load_word(fp);
     w->sp = fp + RULE_FRAME_BYTES;
-    return STEP_ON;
+    return STEP_CALLER;
 }
 
 /* A frame without a rule. Where its module has a table, mallow has looked at its code, and does not know either. */
 COLD static enum step step_without_rule(struct walk *w, struct state *s) {
     const struct module *module = module_find(rule_key(w->pc));
     if (module != NULL && module->table != NULL)
-        return STEP_CUT;
+        return STEP_UNKNOWN;
     if (module == NULL && (w->pc & MALLOW_EXACT_PC) == 0 && !arch_follows_call(w->pc))
-        return STEP_STRAY;
+        return STEP_NO_FRAME;
     return step_frame_pointer(w, s);
 }
 
@@ -252,9 +252,9 @@ COLD static enum step step_special(struct unwinder *u, struct walk *w, struct st
     if (module == NULL)
         module = module_find(key);
     if (module == NULL || module->table == NULL || index >= module->table->rules)
-        return STEP_CUT;
+        return STEP_UNKNOWN;
     enum step step = step_rule(u, w, s, &module->rules[index]);
-    return step <= STEP_ONCE && (w->pc & ~MALLOW_EXACT_PC) == 0 ? STEP_END : step;
+    return step <= STEP_CALLER_UNCACHED && (w->pc & ~MALLOW_EXACT_PC) == 0 ? STEP_END : step;
 }
 
 /*
@@ -365,10 +365,10 @@ COLD static enum step step_other(struct unwinder *u, struct walk *w, struct stat
     if (!rule_is_quick(quick)) {
         uint64_t before = w->sp;
         enum step step = step_special(u, w, s, quick);
-        return step == STEP_ON && (w->sp <= before || w->foreign) ? STEP_ONCE : step;
+        return step == STEP_CALLER && (w->sp <= before || w->foreign) ? STEP_CALLER_UNCACHED : step;
     }
     /* The CFA lies beyond what is known to be readable. */
-    return w->foreign && cfa > w->sp && unwind_extend(&w->high, cfa) ? STEP_AGAIN : STEP_CUT;
+    return w->foreign && cfa > w->sp && unwind_extend(&w->high, cfa) ? STEP_RETRY : STEP_UNKNOWN;
 }
 
 /*
@@ -477,22 +477,22 @@ void unwind(struct unwinder *u, uint64_t first_pc, uint64_t first_sp, uint64_t f
         fp = w.fp;
         high = w.high;
         foreign = w.foreign;
-        if (step == STEP_AGAIN)
+        if (step == STEP_RETRY)
             continue;
-        if (UNLIKELY(step == STEP_STRAY && place != u->fresh_places)) {
+        if (UNLIKELY(step == STEP_NO_FRAME && place != u->fresh_places)) {
             cut = 1;
             break;
         }
         place++;
         state++;
-        if (step == STEP_ON)
+        if (step == STEP_CALLER)
             continue;
-        if (step == STEP_ONCE) {
+        if (step == STEP_CALLER_UNCACHED) {
             candidate = places;
             forget = 1;
             continue;
         }
-        cut = step == STEP_CUT || step == STEP_STRAY;
+        cut = step == STEP_UNKNOWN || step == STEP_NO_FRAME;
         if (step == STEP_FULL) {
             uint32_t count = unwind_full(u, first_sp, &cut);
             if (count == 0) {
