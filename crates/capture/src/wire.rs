@@ -1,4 +1,4 @@
-//! `preload/base/wire.h` as seen from this side. `tests/wire.rs` compares every size, offset and number with the header.
+//! `preload/base/wire.h` as seen from this side. `crates/capture/tests/wire.rs` compares every size, offset and number with the header.
 //!
 //! Nothing that a target wrote is trusted: files are read through [`Shared`], which checks bounds and reads each value
 //! once.

@@ -160,14 +160,8 @@ impl Ledger {
     /// Posts a call of free; None is a block that was not seen allocated.
     #[inline]
     pub fn free(&mut self, at: Moment, block: Option<&Block>) {
-        self.advance(at.ms);
-        let process = &mut self.processes[at.process as usize];
-        process.families.frees += 1;
-        process.foreign_frees += u64::from(block.is_none());
-        self.frees += 1;
-        if let Some(block) = block {
-            self.release(at, block, Release::Free);
-        }
+        self.processes[at.process as usize].families.frees += 1;
+        self.count_free(at, block, Release::Free);
     }
 
     /// Posts a realloc to size 0 that freed.
@@ -213,13 +207,17 @@ impl Ledger {
     }
 
     fn realloc_released(&mut self, at: Moment, old: Option<&Block>, why: Release) {
+        self.processes[at.process as usize].families.realloc_frees += 1;
+        self.count_free(at, old, why);
+    }
+
+    #[inline]
+    fn count_free(&mut self, at: Moment, block: Option<&Block>, why: Release) {
         self.advance(at.ms);
-        let process = &mut self.processes[at.process as usize];
-        process.families.realloc_frees += 1;
-        process.foreign_frees += u64::from(old.is_none());
         self.frees += 1;
-        if let Some(block) = old {
-            self.release(at, block, why);
+        match block {
+            Some(block) => self.release(at, block, why),
+            None => self.processes[at.process as usize].foreign_frees += 1,
         }
     }
 

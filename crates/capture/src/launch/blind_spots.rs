@@ -104,7 +104,7 @@ fn why(pid: u32, program: &Path, run: &Path) -> Option<Why> {
     };
     match preflight::why_program(&file) {
         Some(why) => Some(Why::Program(why)),
-        None if owner::directory_told_to(pid).is_ok_and(|told| told.as_deref() == Some(run)) && !reachable() => {
+        None if owner::directory_in_environment(pid).is_ok_and(|told| told.as_deref() == Some(run)) && !reachable() => {
             Some(Why::Unreached(program.display().to_string()))
         }
         None => None,

@@ -12,9 +12,9 @@ pub(super) struct Posting<'a> {
     pub chosen: Bits,
     /// `chosen` is filled here; else others do that before.
     pub decide: bool,
-    /// Choice blocks that are still to be allocated, where that is known.
+    /// Chosen blocks that are still to be allocated, where that is known.
     pub left: u64,
-    /// Choice blocks that are live.
+    /// Chosen blocks that are live.
     pub live: u64,
     /// Frees of blocks that were not seen allocated are posted too.
     pub foreign: bool,

@@ -100,7 +100,7 @@ pub fn own_files(pid: u32) -> std::io::Result<Vec<PathBuf>> {
 }
 
 /// The run directory that the environment of process `pid` names.
-pub fn directory_told_to(pid: u32) -> std::io::Result<Option<PathBuf>> {
+pub fn directory_in_environment(pid: u32) -> std::io::Result<Option<PathBuf>> {
     let environment = fs::read(format!("/proc/{pid}/environ"))?;
     let prefix = [wire::DIR_VARIABLE.as_bytes(), b"="].concat();
     let mut variables = environment.split(|&byte| byte == 0);

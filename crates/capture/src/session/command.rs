@@ -1,22 +1,25 @@
-//! The command of a run: started, waited for.
+//! The command of a run: prepared for, started, waited for.
 
 use super::error::{RunError, not_executed};
+use super::leftovers;
 use crate::launch::blind_spots::BlindSpots;
 use crate::launch::{command as launch, signals};
 use crate::library::Library;
-use crate::rundir::directory::RunDirectory;
+use crate::rundir::directory::{RunDirectory, Settings};
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Child;
 use std::time::Duration;
 
-/// Its words as text.
-pub(super) fn words(command: &[OsString]) -> Vec<String> {
-    command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+/// A run directory for it. Signals are watched from before it is made: one that comes does not leave it behind.
+pub(super) fn prepare(settings: &Settings, command: &[OsString]) -> Result<RunDirectory, RunError> {
+    signals::watch();
+    leftovers::sweep_unfinished();
+    let words: Vec<String> = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    RunDirectory::create(settings, &words).map_err(RunError::Directory)
 }
 
-/// Starts it with the library in it; signals go to it from here on. Precondition: signals are watched since before the run
-/// directory was made.
+/// Starts it with the library in it; signals go to it from here on. Precondition: the run directory is of [`prepare`].
 pub(super) fn spawn(run: &RunDirectory, library: &Library, command: &[OsString]) -> Result<Child, RunError> {
     if let Some(signal) = signals::stop() {
         return Err(RunError::NotStarted(signal));

@@ -1,14 +1,13 @@
 //! Runs that count.
 
-use super::command::{spawn, wait, words};
+use super::command::{prepare, spawn, wait};
 use super::error::RunError;
-use super::leftovers;
 use crate::chunk::ProcessStart;
 use crate::launch::blind_spots::BlindSpots;
 use crate::launch::signals;
 use crate::library;
 use crate::preflight;
-use crate::rundir::directory::{Mode, Regions, RunDirectory, Settings};
+use crate::rundir::directory::{Mode, Regions, Settings};
 use crate::rundir::process_file::process_files;
 use crate::rundir::results::{self, RegionResult};
 use mallow_profile::{CustomAllocator, FamilyCounts};
@@ -39,9 +38,7 @@ pub struct Counted {
 /// Runs `command` and counts, or does as if. Precondition: the mode is not [`Mode::Trace`].
 pub fn measure(command: &[OsString], mode: Mode, regions: Regions) -> Result<Counted, RunError> {
     let settings = Settings { mode, max_depth: 1, children: true, regions };
-    signals::watch();
-    leftovers::sweep_unfinished();
-    let run = RunDirectory::create(&settings, &words(command)).map_err(RunError::Directory)?;
+    let run = prepare(&settings, command)?;
     let library = library::unpack(run.path())?;
     let start = Instant::now();
     let mut child = spawn(&run, &library, command)?;

@@ -98,17 +98,17 @@ fn candidates() -> Vec<PathBuf> {
     entries.filter(|entry| entry.file_name().as_bytes().starts_with(b"mallow-")).map(|entry| entry.path()).collect()
 }
 
-/// Directories of sampling runs stay when mallow leaves, so that it can come back; the next one that starts a run removes
-/// those in which nobody lives. What a crash left is kept for [`KEPT_MS`], and the latest [`KEPT_BYTES`] of it: somebody may
+/// Directories of sampling runs stay when mallow leaves, so that it can join again; the next one that starts a run removes
+/// those without live processes. What a crash left is kept for [`KEPT_MS`], and the latest [`KEPT_BYTES`] of it: somebody may
 /// want to look at it. What a killed `mallow stat` left is of no use, and goes as late.
 pub fn sweep() {
     let now_ms = unix_ms();
     let mut kept_bytes = 0;
     let all: Vec<Leftover> = leftovers().into_iter().filter(|left| !left.traced && left.still_running == 0).collect();
-    let inhabited = if all.is_empty() { Vec::new() } else { inhabited() };
+    let in_use = if all.is_empty() { Vec::new() } else { in_use() };
     for left in all.iter().rev() {
         let age_ms = now_ms.saturating_sub(left.about.started_unix_ms);
-        if age_ms <= STARTING_MS || inhabited.contains(&left.path) {
+        if age_ms <= STARTING_MS || in_use.contains(&left.path) {
             continue;
         }
         kept_bytes += if left.in_order { 0 } else { bytes(&left.path) };
@@ -127,8 +127,7 @@ pub(crate) fn sweep_unfinished() {
 fn is_unfinished(path: &Path) -> bool {
     let Some(pid) = maker(path) else { return false };
     let Ok(status) = fs::symlink_metadata(path) else { return false };
-    let mine = status.is_dir() && status.uid() == rustix::process::geteuid().as_raw();
-    if !mine || !is_older_than_a_start(&status) || process_exists(pid) {
+    if !status.is_dir() || !is_own(&status) || !is_older_than_a_start(&status) || process_exists(pid) {
         return false;
     }
     let Ok(entries) = fs::read_dir(path) else { return false };
@@ -147,6 +146,11 @@ fn maker(path: &Path) -> Option<u32> {
     let (pid, random) = path.file_name()?.to_str()?.strip_prefix("mallow-")?.split_once('-')?;
     let is_made = random.len() == 6 && random.bytes().all(|byte| byte.is_ascii_hexdigit());
     pid.parse().ok().filter(|_| is_made && pid.len() >= 7)
+}
+
+/// Whether it belongs to the user of this mallow.
+fn is_own(status: &fs::Metadata) -> bool {
+    status.uid() == rustix::process::geteuid().as_raw()
 }
 
 /// Whether there is a process of that number.
@@ -189,9 +193,10 @@ fn is_old_spool(path: &Path, name: &[u8]) -> bool {
         }
     });
     let Ok(status) = fs::symlink_metadata(path) else { return false };
-    let mine = status.is_file() && status.uid() == rustix::process::geteuid().as_raw();
     let lock = FlockOperation::NonBlockingLockShared;
-    mine && pid.is_some_and(|pid| !process_exists(pid))
+    status.is_file()
+        && is_own(&status)
+        && pid.is_some_and(|pid| !process_exists(pid))
         && is_older_than_a_start(&status)
         && fs::File::open(path).is_ok_and(|file| spool::is_spool(&file) && flock(&file, lock).is_ok())
 }
@@ -203,9 +208,10 @@ const KEPT_BYTES: u64 = 64 << 20;
 /// A command that was just started may not have made its file yet.
 const STARTING_MS: u64 = 10 * 1000;
 
-/// Run directories that some process would take part in, or hand on: one that has no file in it as yet, or is static.
-fn inhabited() -> Vec<PathBuf> {
-    owner::processes().filter_map(|pid| owner::directory_told_to(pid).ok().flatten()).collect()
+/// Run directories that the environment of some process names. It may not have made its file yet, or be static and only hand the
+/// directory on.
+fn in_use() -> Vec<PathBuf> {
+    owner::processes().filter_map(|pid| owner::directory_in_environment(pid).ok().flatten()).collect()
 }
 
 /// What the files of a directory, which may be sparse, take.
@@ -223,7 +229,7 @@ pub fn leftovers() -> Vec<Leftover> {
 
 fn left(path: &Path) -> Option<Leftover> {
     let status = fs::symlink_metadata(path).ok()?;
-    if !status.is_dir() || status.uid() != rustix::process::geteuid().as_raw() {
+    if !status.is_dir() || !is_own(&status) {
         return None;
     }
     let control = control(path).ok()?;

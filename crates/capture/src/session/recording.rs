@@ -1,6 +1,6 @@
 //! Runs that record.
 
-use super::command::{spawn, wait, words};
+use super::command::{prepare, spawn, wait};
 use super::error::{RunError, not_executed};
 use super::leftovers;
 use crate::accounts::{EventSink, Options};
@@ -77,9 +77,7 @@ pub fn record<S: EventSink + Send>(
     // Before anything is written: a name typed wrong must not cost a recording that was there.
     let program = command.first().map(OsString::as_os_str).unwrap_or_default();
     search::find(program).map_err(|error| not_executed(command, error))?;
-    signals::watch();
-    leftovers::sweep_unfinished();
-    let mut run = RunDirectory::create(&how.settings, &words(command)).map_err(RunError::Directory)?;
+    let mut run = prepare(&how.settings, command)?;
     let library = library::unpack(run.path())?;
     let about = about(run.path()).map_err(RunError::Directory)?;
     let (spool_guard, spool) = make_spool(how.spool)?;

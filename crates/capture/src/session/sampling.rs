@@ -1,6 +1,6 @@
 //! Runs that sample. Their processes need nobody that reads.
 
-use super::command::{spawn, words};
+use super::command::{prepare, spawn};
 use super::error::{RunError, not_executed};
 use super::leftovers;
 use crate::launch::{command as launch, preparation, signals};
@@ -35,9 +35,7 @@ fn sampled(command: &[OsString], mode: Mode, period: u32) -> Result<(RunDirector
     let program = command.first().map(OsString::as_os_str).unwrap_or_default();
     search::find(program).map_err(|error| not_executed(command, error))?;
     let settings = Settings { mode, max_depth: SAMPLED_DEPTH, children: true, regions: Regions::default() };
-    signals::watch();
-    leftovers::sweep_unfinished();
-    let run = RunDirectory::create(&settings, &words(command)).map_err(RunError::Directory)?;
+    let run = prepare(&settings, command)?;
     run.sample(mode, period);
     let library = library::unpack(run.path())?;
     if mode == Mode::Sample {

@@ -200,8 +200,8 @@ impl Function {
             outcome.leaves = true;
             match (exit, state(address)) {
                 (Exit::Leave, Some(state)) => {
-                    outcome.wrong |= state.is_wrong_to_leave();
-                    outcome.strict &= state.is_left();
+                    outcome.wrong |= state.return_misses_address();
+                    outcome.strict &= state.may_end();
                 }
                 (Exit::Join, _) => {}
                 _ => outcome.wrong = true,
@@ -346,7 +346,7 @@ impl<'data> Reader<'_, 'data> {
                     return;
                 }
                 FlowControl::IndirectBranch => {
-                    if state.is_left() {
+                    if state.may_end() {
                         function.exits.insert(address, Exit::Leave);
                     } else {
                         function.jump_inside(&state);

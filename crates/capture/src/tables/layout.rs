@@ -33,6 +33,8 @@ pub(super) const RBP: usize = 1;
 pub(super) const RA: usize = 6;
 pub(super) const SAVED_COUNT: usize = 7;
 pub(super) const CFA_RSP: u8 = 7;
+/// Where the return address lies from the CFA: `rule_return_slot` of rule.h.
+pub(super) const RETURN_SLOT: i32 = -8;
 
 /// `struct mallow_rule`: how to find the caller's registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -76,7 +78,7 @@ impl Rule {
             (CFA_OFFSET, reg) if usize::from(reg) == RBP => QUICK_BASE_RBP,
             _ => return None,
         };
-        let simple_return = self.kind[RA] == SAVED_AT_CFA && self.offset[RA] == -8 && self.signal_frame == 0;
+        let simple_return = self.kind[RA] == SAVED_AT_CFA && self.offset[RA] == RETURN_SLOT && self.signal_frame == 0;
         let cfa = u16::try_from(self.cfa_offset / 8).ok().filter(|&cfa| cfa <= QUICK_CFA_MASK)?;
         if !simple_return || self.cfa_offset % 8 != 0 {
             return None;
@@ -101,7 +103,7 @@ impl Rule {
             rule.cfa_reg = RBP as u8;
         }
         rule.cfa_offset = 8 * i32::from(quick & QUICK_CFA_MASK);
-        (rule.kind[RA], rule.offset[RA]) = (SAVED_AT_CFA, -8);
+        (rule.kind[RA], rule.offset[RA]) = (SAVED_AT_CFA, RETURN_SLOT);
         let rbp = quick >> QUICK_RBP_SHIFT & QUICK_RBP_MASK;
         if rbp != 0 {
             (rule.kind[RBP], rule.offset[RBP]) = (SAVED_AT_CFA, -8 * i32::from(rbp));

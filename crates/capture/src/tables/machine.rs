@@ -68,24 +68,24 @@ impl State {
         for (i, &number) in KEPT.iter().enumerate() {
             register[number] = Value::Entry(i as u8);
         }
-        register[RSP] = Value::Cfa(-8);
+        register[RSP] = Value::Cfa(RETURN_SLOT);
         Self { register, saved: [Value::Unknown; KEPT.len()], cfa_slot: Value::Unknown, cfa_value: Value::Unknown }
     }
 
-    /// True where a function may return, or go on with another one in its place.
-    pub fn is_left(&self) -> bool {
+    /// True where a function may return, or end by a tail call.
+    pub fn may_end(&self) -> bool {
         let kept = KEPT.iter().enumerate().all(|(i, &number)| self.register[number] == Value::Entry(i as u8));
-        kept && self.register[RSP] == Value::Cfa(-8)
+        kept && self.register[RSP] == Value::Cfa(RETURN_SLOT)
     }
 
     /// True where a return finds the return address.
     pub fn returns(&self) -> bool {
-        self.register[RSP] == Value::Cfa(-8)
+        self.register[RSP] == Value::Cfa(RETURN_SLOT)
     }
 
     /// True where a return would not find the return address: what was taken for the function's beginning is none.
-    pub fn is_wrong_to_leave(&self) -> bool {
-        !matches!(self.register[RSP], Value::Cfa(-8) | Value::Unknown)
+    pub fn return_misses_address(&self) -> bool {
+        !matches!(self.register[RSP], Value::Cfa(RETURN_SLOT) | Value::Unknown)
     }
 
     /// What holds whichever of the two it is.
@@ -125,7 +125,7 @@ impl State {
                 _ => (SAVED_UNDEFINED, 0),
             };
         }
-        (rule.kind[RA], rule.offset[RA]) = (SAVED_AT_CFA, -8);
+        (rule.kind[RA], rule.offset[RA]) = (SAVED_AT_CFA, RETURN_SLOT);
         Some(rule)
     }
 

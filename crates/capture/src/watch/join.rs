@@ -21,7 +21,7 @@ pub fn directory_of(pid: u32) -> Result<PathBuf, WatchError> {
     if let Some(directory) = mapped.iter().filter(written).find_map(|path| run_directory(path)) {
         return Ok(directory);
     }
-    let told = owner::directory_told_to(pid).map_err(refused)?;
+    let told = owner::directory_in_environment(pid).map_err(refused)?;
     told.filter(|path| path.join("control").is_file()).ok_or(WatchError::NotOurs(pid))
 }
 
