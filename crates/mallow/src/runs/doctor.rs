@@ -8,7 +8,7 @@ use mallow_capture::preflight::{self, Chain, Finding, Status, Step};
 use mallow_symbols::{Found, survey};
 use serde::Serialize;
 
-use super::launch::refusal;
+use super::exit_status::refusal;
 use crate::flags::DoctorFlags;
 use crate::input::names::MissingNames;
 use crate::output::text::{Line, Look, Page, Stream};

@@ -1,8 +1,8 @@
 //! Commands that run programs, and that make, keep and mend recordings.
 
 pub mod doctor;
+mod exit_status;
 pub mod import;
-mod launch;
 pub mod merge;
 pub mod pack;
 pub mod record;
@@ -12,4 +12,5 @@ pub mod run;
 mod screen;
 pub mod stat;
 mod stat_text;
+mod unrecorded;
 pub mod watch;

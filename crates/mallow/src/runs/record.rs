@@ -13,9 +13,10 @@ use mallow_capture::rundir::directory::{Mode, Settings};
 use mallow_capture::session::{self, Recorded, Recording, Tick};
 use mallow_symbols::symbolize_jit_all;
 
-use super::launch::{self, ObservedProcesses};
+use super::exit_status;
 use super::pack::{self, Sources};
 use super::recording_file::RecordingFile;
+use super::unrecorded::{self, ObservedProcesses};
 use crate::flags::{RecordFlags, ViewFlags};
 use crate::input::recording;
 use crate::output::stdio;
@@ -45,7 +46,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     let recorded =
         match session::record(&flags.run.command, &how, |options| file.writer(options), &mut |tick| line.show(tick)) {
             Ok(recorded) => recorded,
-            Err(error) => return launch::failed(error, flags.fail_on_write_error),
+            Err(error) => return exit_status::after_failure(error, flags.fail_on_write_error),
         };
     line.clear();
     let exit_status = recorded.exit_status;
@@ -58,14 +59,14 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
         // Children were not to be recorded.
         unwatched: if flags.no_children { &[] } else { &recorded.unwatched },
     };
-    launch::warn(&flags.run.command, &sight);
+    unrecorded::warn(&flags.run.command, &sight);
     let embed = flags.embed_symbols.then_some(Embedding { sources: !flags.no_sources });
     // Of a program that was out of sight there is nothing to report but that, in text.
     let report = !flags.no_report && (sight.seen > 0 || flags.view.json);
     let cut_short = recorded.profile.ending.cut_short.clone();
     let written = finish(recorded, file, embed, report.then_some(&flags.view))
         .and_then(|()| cut_short.map_or(Ok(()), |why| bail!("the recording is cut short: {why}")));
-    Ok(launch::status_after(exit_status, written, flags.fail_on_write_error))
+    Ok(exit_status::after_command(exit_status, written, flags.fail_on_write_error))
 }
 
 /// What a recording is to carry, for other machines.

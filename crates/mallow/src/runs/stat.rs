@@ -10,8 +10,9 @@ use mallow_capture::rundir::results::{Kind, RegionResult};
 use mallow_capture::session;
 use mallow_report::analysis::{RegionKind, RegionRow, Stat, StatProcess, custom_allocators};
 
-use super::launch::{self, ObservedProcesses};
+use super::exit_status;
 use super::stat_text;
+use super::unrecorded::{self, ObservedProcesses};
 use crate::flags::StatFlags;
 use crate::output::destination;
 use crate::output::stdio;
@@ -27,13 +28,13 @@ pub fn run(flags: &StatFlags) -> Result<ExitCode> {
     let mode = if flags.no_hook { Mode::Idle } else { Mode::Count };
     let counted = match session::measure(&flags.run.command, mode, flags.regions.regions()) {
         Ok(counted) => counted,
-        Err(error) => return launch::failed(error, flags.fail_on_write_error),
+        Err(error) => return exit_status::after_failure(error, flags.fail_on_write_error),
     };
     if mode == Mode::Count {
         let command = counted.processes.iter().filter(|(process, ..)| process.pid == counted.command_pid).count();
         let (seen, failed) = (counted.processes.len(), counted.failed_processes);
         let unwatched = &counted.unwatched;
-        launch::warn(&flags.run.command, &ObservedProcesses { seen, command, failed, still_running: 0, unwatched });
+        unrecorded::warn(&flags.run.command, &ObservedProcesses { seen, command, failed, still_running: 0, unwatched });
     }
     let stat = Stat {
         command: flags.run.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
@@ -67,7 +68,7 @@ pub fn run(flags: &StatFlags) -> Result<ExitCode> {
             }
         }
     });
-    Ok(launch::status_after(counted.exit_status, written, flags.fail_on_write_error))
+    Ok(exit_status::after_command(counted.exit_status, written, flags.fail_on_write_error))
 }
 
 /// All of it or nothing: half of the counts would look like all.

@@ -26,8 +26,8 @@ use self::report_stream::ReportStream;
 use self::session::{Moment, Session, Subject};
 use self::signals::{Signal, Signals};
 use self::snapshots::Snapshots;
-use super::launch;
 use super::screen::{Request, Screen, State};
+use super::{exit_status, unrecorded};
 use crate::flags::WatchFlags;
 use crate::output::text::estimates::period;
 use crate::output::text::units::span;
@@ -129,7 +129,7 @@ fn start(flags: &WatchFlags) -> Result<Result<(Watch, Option<Child>, Signals), E
     let started = runs::start_sampled(&flags.command, Mode::Sample, flags.period.unwrap_or(PERIOD));
     let (run, child) = match started {
         Ok(started) => started,
-        Err(error) => return launch::failed(error, flags.fail_on_write_error).map(Err),
+        Err(error) => return exit_status::after_failure(error, flags.fail_on_write_error).map(Err),
     };
     let directory: PathBuf = run.leave();
     let signals = Signals::take_over(&child)?;
@@ -188,7 +188,7 @@ impl Watcher<'_> {
         let end = end?;
         self.session.poll(&mut self.watch);
         let reported = self.last_reports(&end);
-        launch::warn_unwatched(&self.watch.unreached(), "sampled");
+        unrecorded::warn_programs(&self.watch.unreached(), "sampled");
         match end {
             End::Over => self.watch.remove(),
             End::Left => {
@@ -199,7 +199,7 @@ impl Watcher<'_> {
             }
         }
         if self.status.is_some() {
-            return Ok(launch::status_after(self.status, reported, self.flags.fail_on_write_error));
+            return Ok(exit_status::after_command(self.status, reported, self.flags.fail_on_write_error));
         }
         reported.map(|()| exit::OK)
     }

@@ -1,65 +1,12 @@
-//! What `stat` and `record` share: failures around a command, its exit status, and what was out of sight.
+//! Processes of a command that were not recorded.
 
 use std::ffi::OsString;
-use std::io::{Error, ErrorKind};
-use std::process::ExitCode;
 
-use anyhow::Result;
 use mallow_capture::preflight::{self, Chain};
 use mallow_capture::rundir::outsiders::WITHOUT;
-use mallow_capture::session::RunError;
 
+use crate::output::stdio;
 use crate::output::text::units::of;
-use crate::output::{exit, stdio};
-
-/// A run that could not be: a command that cannot be executed has exit codes of its own, and a signal has that of one. Where
-/// the command ran, its status is mallow's unless the user had it otherwise; see [`status_after`].
-pub fn failed(error: RunError, fail_on_write_error: bool) -> Result<ExitCode> {
-    match &error {
-        &RunError::Incomplete { exit_status, .. } => {
-            Ok(status_after(exit_status, Err(error.into()), fail_on_write_error))
-        }
-        RunError::Command { command, error } => {
-            stdio::notify(&format!("{command}: {}", refusal(error)));
-            Ok(ExitCode::from(match error.kind() {
-                ErrorKind::NotFound => exit::NOT_FOUND,
-                _ => exit::NOT_EXECUTABLE,
-            }))
-        }
-        RunError::Stopped { signal, .. } | RunError::NotStarted(signal) => {
-            stdio::notify(&error.to_string());
-            Ok(status(Some(128 + signal)))
-        }
-        _ => Err(error.into()),
-    }
-}
-
-/// Why a command cannot be executed, in words.
-pub fn refusal(error: &Error) -> String {
-    match error.kind() {
-        ErrorKind::NotFound => "not found; is the name right, and its interpreter there?".to_owned(),
-        ErrorKind::PermissionDenied => "not executable; is it a program?".to_owned(),
-        _ => format!("cannot be executed: {error}"),
-    }
-}
-
-/// Mallow's own exit status after a command that ended with `status`. Where it still runs, somebody pressed Ctrl-C.
-pub fn status(status: Option<i32>) -> ExitCode {
-    const INTERRUPTED: u8 = 128 + 2;
-    ExitCode::from(status.map_or(INTERRUPTED, |status| status as u8))
-}
-
-/// The same where mallow's own output may have failed: that is one line on standard error, and changes the status only where
-/// `fail_on_write_error` asks for it.
-pub fn status_after(ended: Option<i32>, output: Result<()>, fail_on_write_error: bool) -> ExitCode {
-    match output {
-        Ok(()) => status(ended),
-        Err(error) => {
-            stdio::notify(&format!("{error:#}"));
-            if fail_on_write_error { ExitCode::from(exit::FAILED_AROUND_COMMAND) } else { status(ended) }
-        }
-    }
-}
 
 /// What was recorded of a command's processes, and what not.
 pub struct ObservedProcesses<'a> {
@@ -75,10 +22,10 @@ pub struct ObservedProcesses<'a> {
     pub unwatched: &'a [String],
 }
 
-/// So many programs that the command started are told of by name.
+/// The number of unrecorded programs that are named.
 const UNWATCHED: usize = 3;
 
-/// Tells what was out of sight.
+/// Reports on standard error what was not recorded.
 pub fn warn(command: &[OsString], sight: &ObservedProcesses<'_>) {
     let &ObservedProcesses { seen, failed, still_running, .. } = sight;
     let chain = Chain::of(command);
@@ -93,8 +40,8 @@ pub fn warn(command: &[OsString], sight: &ObservedProcesses<'_>) {
                 // By the name that it was executed by: the same program, for the same reason.
                 let base = last.rsplit('/').next().unwrap_or(&last).to_owned();
                 let same =
-                    |told: &str| told.strip_suffix(WITHOUT).is_some_and(|it| it.rsplit('/').next() == Some(&base));
-                unwatched.retain(|told| !same(told));
+                    |reason: &str| reason.strip_suffix(WITHOUT).is_some_and(|it| it.rsplit('/').next() == Some(&base));
+                unwatched.retain(|reason| !same(reason));
                 stdio::notify(&format!("{last} was not recorded, only what led to it: {why}"));
             }
             (Some(why), _) => stdio::notify(&format!("{name} itself was not recorded, only what it started: {why}")),
@@ -105,7 +52,7 @@ pub fn warn(command: &[OsString], sight: &ObservedProcesses<'_>) {
             (None, _) => {}
         }
     }
-    warn_unwatched(&unwatched, "recorded");
+    warn_programs(&unwatched, "recorded");
     if failed > 0 {
         let processes = of(failed.into(), "process");
         stdio::notify(&format!(
@@ -119,7 +66,7 @@ pub fn warn(command: &[OsString], sight: &ObservedProcesses<'_>) {
 }
 
 /// Names programs that the command started and that were out of sight. `how`: what they were not.
-pub fn warn_unwatched(unwatched: &[String], how: &str) {
+pub fn warn_programs(unwatched: &[String], how: &str) {
     for why in unwatched.iter().take(UNWATCHED) {
         stdio::notify(&format!("started by the command, and not {how}: {why}"));
     }
