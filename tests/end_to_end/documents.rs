@@ -53,7 +53,8 @@ fn a_binary_its_pages_and_its_completions() {
 fn offered(words: &[&str]) -> Vec<String> {
     let place = directory();
     let script = "source <(\"$1\" completions bash); shift; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); \
-        _mallow mallow \"${COMP_WORDS[COMP_CWORD]}\" \"${COMP_WORDS[COMP_CWORD - 1]}\"; printf '%s\\n' \"${COMPREPLY[@]}\"";
+        registered=$(complete -p mallow | grep -o -- '-F [^ ]*' | cut -c4-); \
+        $registered mallow \"${COMP_WORDS[COMP_CWORD]}\" \"${COMP_WORDS[COMP_CWORD - 1]}\"; printf '%s\\n' \"${COMPREPLY[@]}\"";
     let outcome = Run::new("bash", place.path()).args(["-c", script, "bash"]).arg(mallow()).args(words).go();
     assert_eq!((outcome.status, outcome.err().as_str()), (0, ""));
     outcome.out().lines().map(str::to_owned).collect()
@@ -65,4 +66,7 @@ fn bash_completes_commands_flags_and_values() {
     assert_eq!(offered(&["mallow", "record", "--embed"]), ["--embed-symbols"]);
     assert_eq!(offered(&["mallow", "top", "--by", "p"]), ["peak"]);
     assert_eq!(offered(&["mallow", "completions", "f"]), ["fish"]);
+    assert!(offered(&["mallow", "record", "--", "mkfif"]).contains(&"mkfifo".to_owned()));
+    let own = std::process::id().to_string();
+    assert!(offered(&["mallow", "watch", "-p", &own[..1]]).contains(&own));
 }

@@ -1,9 +1,10 @@
 //! The command line: what to do.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use super::diff::DiffFlags;
 use super::doctor::DoctorFlags;
@@ -23,6 +24,7 @@ use super::timeline::TimelineFlags;
 use super::tree::TreeFlags;
 use super::watch::{ImportFlags, WatchFlags};
 use crate::output::stdio;
+
 /// Allocation debugging for native programs: who allocates, what was live at the peak, what leaked.
 #[derive(Debug, Parser)]
 #[command(name = "mallow", version, max_term_width = 110, after_long_help = EXIT_CODES)]
@@ -46,30 +48,70 @@ Exit status:
 Environment:
   NO_COLOR  no colours on terminals; in pipes and files there are none";
 
+/// The commands as `mallow --help` groups them.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Count and record", &["stat", "record", "run", "recover"]),
+    ("Look at a recording", &["report", "top", "tree", "list", "leaks", "flame", "timeline"]),
+    ("Compare, and test in CI", &["diff", "test"]),
+    ("Watch a running program", &["watch", "import"]),
+    ("Explain Go", &["go"]),
+    ("Convert, check, document", &["merge", "export", "pack", "doctor", "completions", "man", "help"]),
+];
+
+const EXAMPLES: &str = "\
+Examples:
+  mallow record -- ./program    record it, and print what it allocated
+  mallow leaks                  show what the newest recording had live at its end
+  mallow diff old.mallow new.mallow
+  mallow watch -- ./server      show what a server holds, and what grows
+  mallow test --update          write the baseline that mallow test checks in CI";
+
 impl Flags {
     /// Reads the command line. Help and version are printed, mistakes are told in one line; both end here, with the
     /// status to exit with.
     pub fn from_command_line() -> Result<Self, ExitCode> {
-        Self::try_parse_from(go::as_written(std::env::args_os())).map_err(|error| {
+        Self::parse(std::env::args_os()).map_err(|error| {
+            let status = error.exit_code();
             match error.kind() {
                 // A closed pipe or a full disk: there is nobody to tell.
                 ErrorKind::DisplayHelp
                 | ErrorKind::DisplayVersion
                 | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => drop(error.print()),
-                _ => stdio::notify(&mistake(&error, std::env::args().nth(1).as_deref())),
+                _ => stdio::notify(&mistake(error, std::env::args().nth(1).as_deref())),
             }
-            ExitCode::from(error.exit_code() as u8)
+            ExitCode::from(status as u8)
         })
     }
+
+    fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let matches = grouped(Self::command()).try_get_matches_from(go::as_written(arguments))?;
+        Self::from_arg_matches(&matches)
+    }
+}
+
+/// The command with its subcommands in groups: clap has groups of flags only.
+fn grouped(command: clap::Command) -> clap::Command {
+    let summary = |name: &str| match command.find_subcommand(name).and_then(|inner| inner.get_about()) {
+        Some(about) => about.to_string(),
+        None => "Print the help of a command".to_owned(),
+    };
+    let mut groups = String::new();
+    for (title, names) in GROUPS {
+        groups += &format!("{title}:\n");
+        names.iter().for_each(|name| groups += &format!("  {name:<12} {}\n", summary(name)));
+    }
+    command.help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}\n{EXAMPLES}\n\nOptions:\n{{options}}{{after-help}}"
+    ))
 }
 
 /// clap's paragraphs, without those that repeat the usage, as one line. `first` is the line's first word: the command, if
 /// there is one of that name.
-fn mistake(error: &clap::Error, first: Option<&str>) -> String {
-    let command = first
-        .filter(|name| Flags::command().find_subcommand(name).is_some())
-        .map(|name| format!(" {name}"))
-        .unwrap_or_default();
+fn mistake(mut error: clap::Error, first: Option<&str>) -> String {
+    let whole = Flags::command();
+    let subcommand = first.and_then(|name| whole.find_subcommand(name));
+    let command = subcommand.map(|inner| format!(" {}", inner.get_name())).unwrap_or_default();
+    suggest_closest(&mut error, first.unwrap_or_default());
     let text = error.to_string();
     let paragraphs = text.split("\n\n").map(|p| p.split_whitespace().collect::<Vec<_>>().join(" "));
     let useful =
@@ -78,7 +120,34 @@ fn mistake(error: &clap::Error, first: Option<&str>) -> String {
     for (theirs, ours) in NUMBERS {
         told = told.replace(theirs, ours);
     }
+    if error.kind() == ErrorKind::MissingRequiredArgument {
+        subcommand
+            .into_iter()
+            .flat_map(|inner| inner.get_arguments())
+            .for_each(|flag| told += &missing_values(&error, flag));
+    }
     format!("{}; mallow{command} --help shows what there is", told.strip_prefix("error: ").unwrap_or(&told))
+}
+
+/// Of the commands that clap takes for the meant one, those with the fewest letters typed wrong. A swap of two is one.
+fn suggest_closest(error: &mut clap::Error, typed: &str) {
+    let Some(ContextValue::Strings(names)) = error.get(ContextKind::SuggestedSubcommand) else { return };
+    let distance = |name: &String| strsim::damerau_levenshtein(name, typed);
+    let least = names.iter().map(distance).min();
+    let closest = names.iter().filter(|name| Some(distance(name)) == least).cloned().collect();
+    error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(closest));
+}
+
+/// The values of a flag that is missing, if it has a fixed set of them.
+fn missing_values(error: &clap::Error, flag: &clap::Arg) -> String {
+    let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else { return String::new() };
+    let Some(long) =
+        flag.get_long().filter(|long| missing.iter().any(|m| m.split(' ').next() == Some(&format!("--{long}"))))
+    else {
+        return String::new();
+    };
+    let values: Vec<_> = flag.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
+    if values.is_empty() { String::new() } else { format!("; --{long} is one of {}", values.join(", ")) }
 }
 
 /// What Rust says of a text that is no number, and what a person wants to hear.
@@ -141,7 +210,7 @@ pub enum Command {
 mod tests {
     use clap::{CommandFactory, Parser};
 
-    use super::{Command, Flags, mistake};
+    use super::{Command, Flags, GROUPS, grouped, mistake};
 
     #[test]
     fn flags_are_consistent() {
@@ -218,11 +287,37 @@ mod tests {
                 "mallow record --max-depth x a",
                 "invalid value 'x' for '--max-depth <N>': a whole number is wanted; mallow record",
             ),
-            ("mallow tap", "unrecognized subcommand 'tap'; tip: some similar subcommands exist: 'stat', 'top'; mallow"),
+            ("mallow tap", "unrecognized subcommand 'tap'; tip: a similar subcommand exists: 'top'; mallow"),
+            ("mallow recrod", "unrecognized subcommand 'recrod'; tip: a similar subcommand exists: 'record'; mallow"),
+            ("mallow completions", "the following required arguments were not provided: <SHELL>; mallow completions"),
         ] {
-            let told = mistake(&Flags::try_parse_from(line.split(' ')).unwrap_err(), line.split(' ').nth(1));
+            let told = mistake(Flags::try_parse_from(line.split(' ')).unwrap_err(), line.split(' ').nth(1));
             assert_eq!(told, format!("{expected} --help shows what there is"));
         }
+    }
+
+    #[test]
+    fn a_missing_format_lists_the_formats() {
+        let told = mistake(Flags::try_parse_from(["mallow", "export"]).unwrap_err(), Some("export"));
+        assert!(told.contains("--format is one of pprof, folded, "), "{told}");
+    }
+
+    /// Each command stands in one group of the help, with its summary.
+    #[test]
+    fn the_help_groups_every_command() {
+        let mut named: Vec<_> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        let help = grouped(Flags::command()).render_long_help().to_string();
+        let whole = Flags::command();
+        for command in whole.get_subcommands() {
+            let line = format!("\n  {:<12} {}\n", command.get_name(), command.get_about().unwrap_or_default());
+            assert_eq!(help.matches(&line).count(), 1, "{line:?} in {help}");
+            named.retain(|&name| name != command.get_name());
+        }
+        assert_eq!(named, ["help"]);
+        assert!(
+            help.contains("\nExamples:\n") && help.contains("\nOptions:\n") && help.contains("\nExit status:\n"),
+            "{help}"
+        );
     }
 
     #[test]

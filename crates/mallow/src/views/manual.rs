@@ -34,8 +34,39 @@ fn script(shell: Shell) -> Result<String> {
         Shell::Zsh => clap_complete::generate(shells::Zsh, &mut command, name, &mut text),
         Shell::Fish => clap_complete::generate(shells::Fish, &mut command, name, &mut text),
     }
-    String::from_utf8(text).context("the completions are no UTF-8")
+    let text = String::from_utf8(text).context("the completions are no UTF-8")?;
+    Ok(match shell {
+        Shell::Bash => text.replace("complete -F _mallow -o", "complete -F _mallow_or_command -o") + BASH,
+        Shell::Zsh => text.replace(":PID:_default", ":PID:_pids"),
+        Shell::Fish => text + FISH,
+    })
 }
+
+/// What clap's script for bash does not know: process ids, and the words of the command that mallow runs.
+const BASH: &str = r#"
+_mallow_or_command() {
+    local i
+    if [[ $3 == -p || $3 == --pid ]]; then
+        mapfile -t COMPREPLY < <(cd /proc && compgen -W "$(printf '%s ' [0-9]*)" -- "$2")
+        return
+    fi
+    for ((i = 2; i < COMP_CWORD; i++)); do
+        if [[ ${COMP_WORDS[i]} == -- ]]; then
+            if declare -F _command_offset > /dev/null; then
+                _command_offset $((i + 1))
+            elif ((COMP_CWORD == i + 1)); then
+                mapfile -t COMPREPLY < <(compgen -c -- "$2")
+            fi
+            return
+        fi
+    done
+    _mallow "$@"
+}
+"#;
+
+const FISH: &str = r#"
+complete -c mallow -n "__fish_seen_subcommand_from watch" -s p -l pid -x -a "(__fish_complete_pids)"
+"#;
 
 /// Prints a page, or writes all of them.
 pub fn man(flags: &ManFlags) -> Result<ExitCode> {
@@ -53,11 +84,8 @@ pub fn man(flags: &ManFlags) -> Result<ExitCode> {
         Some((_, page)) => stdio::print(page)?,
         None => {
             let names: Vec<_> = pages.iter().filter_map(|(name, _)| name.strip_prefix("mallow-")).collect();
-            bail!(
-                "there is no command {}; there are {}",
-                flags.command.as_deref().unwrap_or_default(),
-                names.join(", ")
-            )
+            let asked = flags.command.as_deref().unwrap_or_default();
+            bail!(exit::UsageError(format!("there is no command {asked}; there are {}", names.join(", "))))
         }
     }
     Ok(exit::OK)
@@ -67,18 +95,22 @@ pub fn man(flags: &ManFlags) -> Result<ExitCode> {
 fn pages() -> Result<Vec<(String, String)>> {
     let mut whole = Flags::command().disable_help_subcommand(true);
     whole.build();
-    let commands: Vec<_> = whole.get_subcommands().cloned().collect();
-    let mut pages = vec![("mallow".to_owned(), page(&whole, None)?)];
-    for command in commands {
-        let name = format!("mallow-{}", command.get_name());
-        let page = page(&command.display_name(&name), Some(&whole))?;
-        pages.push((name, page));
-    }
+    let mut pages = Vec::new();
+    add_pages(&whole, "mallow", None, &mut pages)?;
     Ok(pages)
 }
 
-/// One page; `of` is the command that it is a part of.
-fn page(command: &clap::Command, of: Option<&clap::Command>) -> Result<String> {
+/// The page of a command, and those of its subcommands: their pages refer to each other.
+fn add_pages(command: &clap::Command, name: &str, of: Option<&str>, pages: &mut Vec<(String, String)>) -> Result<()> {
+    pages.push((name.to_owned(), page(&command.clone().display_name(name), of)?));
+    for inner in command.get_subcommands() {
+        add_pages(inner, &format!("{name}-{}", inner.get_name()), Some(name), pages)?;
+    }
+    Ok(())
+}
+
+/// One page; `of` is the page of the command that it is a part of.
+fn page(command: &clap::Command, of: Option<&str>) -> Result<String> {
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage:").trim().to_owned();
     let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
@@ -97,7 +129,7 @@ fn page(command: &clap::Command, of: Option<&clap::Command>) -> Result<String> {
     rest.control("SH", ["SEE ALSO"]);
     let others: Vec<_> = match of {
         None => command.get_subcommands().map(|c| format!("mallow-{}", c.get_name())).collect(),
-        Some(whole) => vec![whole.get_name().to_owned()],
+        Some(page) => vec![page.to_owned()],
     };
     for (at, other) in others.iter().enumerate() {
         rest.text([bold(other), roman(if at + 1 < others.len() { "(1)," } else { "(1)" })]);
@@ -193,6 +225,23 @@ mod tests {
         }
         let (_, record) = pages.iter().find(|(name, _)| name == "mallow-test").expect("a page");
         assert!(record.contains(".SH \"EXIT STATUS\"") && !record.contains(".SH EXTRA"), "{record}");
+    }
+
+    /// A reader who follows a reference finds a page.
+    #[test]
+    fn pages_refer_to_pages() {
+        let pages = pages().expect("pages");
+        let names: Vec<_> = pages.iter().map(|(name, _)| name.as_str()).collect();
+        assert!(names.contains(&"mallow-go-bench"), "{names:?}");
+        for (name, page) in &pages {
+            let plain = page.replace("\\-", "-").replace("\\fB", "").replace("\\fR", "");
+            let mut referred: Vec<_> =
+                plain.split("(1)").map(|text| text.rsplit([' ', '\n']).next().unwrap_or_default()).collect();
+            referred.pop();
+            for other in referred.iter().filter(|other| other.starts_with("mallow")) {
+                assert!(names.contains(other), "{name} refers to {other}(1)");
+            }
+        }
     }
 
     #[test]
