@@ -115,7 +115,8 @@ fn two_recordings_of_one_program_at_once_are_two_files() {
     now.retain(|name| !name.ends_with(".spool"));
     assert_eq!(now, ["sh.2.mallow", "sh.mallow", "sh.mallow.partial"], "while one goes on");
     assert!((20_000..21_000).contains(&allocations(place, "sh.mallow")), "the first is there until the third is whole");
-    ended(place, third, "go-3");
+    let told = ended(place, third, "go-3");
+    assert!(told.contains("recorded to sh.mallow, replacing the one of "), "{told}");
     assert_eq!(files(place), ["sh.2.mallow", "sh.mallow"]);
     assert!((80_000..81_000).contains(&allocations(place, "sh.2.mallow")));
     assert!((160_000..161_000).contains(&allocations(place, "sh.mallow")));

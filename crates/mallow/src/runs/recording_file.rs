@@ -12,6 +12,7 @@ use mallow_capture::recording::Writer;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::output::destination;
+use crate::output::text::units::span;
 
 /// Removed when dropped, unless it was completed: what was there before stays until then.
 #[derive(Debug)]
@@ -110,8 +111,16 @@ impl RecordingFile {
         }
     }
 
-    /// Puts it where it belongs, complete or as far as it could be written. What to say of its name.
+    /// Puts it where it belongs, complete or as far as it could be written. What to say of its name, and of a recording that it
+    /// replaces.
     pub fn complete(mut self) -> Result<String> {
+        let age = self
+            .place
+            .metadata()
+            .ok()
+            .filter(fs::Metadata::is_file)
+            .and_then(|old| old.modified().ok()?.elapsed().ok());
+        let replaced = age.map(|age| format!(", replacing the one of {} ago", span(age.as_millis() as u64)));
         if let Some(partial) = self.partial.take() {
             let shown = partial.path.display().to_string();
             partial.complete(&self.place).with_context(|| {
@@ -121,7 +130,7 @@ impl RecordingFile {
         let shown = self.path.display();
         Ok(match &self.taken {
             Some(taken) => format!("{shown}, as another mallow was recording to {}", taken.display()),
-            None => shown.to_string(),
+            None => format!("{shown}{}", replaced.unwrap_or_default()),
         })
     }
 }
