@@ -1,9 +1,10 @@
 //! `mallow export`, judged by those who read its formats: go tool pprof, inferno, DHAT's viewer, the Firefox Profiler,
-//! speedscope's schema, heaptrack_print, DuckDB.
+//! speedscope's schema, heaptrack_print, heaptrack_gui, DuckDB.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use harness::{Case, Outcome, Recorded, Run, mallow, number, tool, workspace};
 use serde_json::{Value, json};
@@ -405,4 +406,39 @@ fn what_cannot_be_exported_is_refused_in_one_line() {
     let script = format!("{} export --format csv {file} | head -c 10", mallow().display());
     let head = Run::new("/bin/bash", place).args(["-c", &format!("set -o pipefail; {script}")]).go();
     assert!(head.status == 0 || !head.err().contains("cannot write"), "{}", head.err());
+}
+
+/// Its graphical view opens the file, and goes on: an index that it does not expect is a crash there.
+#[test]
+fn heaptrack_gui_reads_it() {
+    let recorded = sqlite();
+    let (place, file) = (recorded.directory.path(), recorded.file.as_path());
+    export(place, file, &["--format", "heaptrack", "-o", "out.heaptrack"]);
+    let mut gui = std::process::Command::new(tool("heaptrack_gui"))
+        .arg("out.heaptrack")
+        .current_dir(place)
+        .env("QT_QPA_PLATFORM", "offscreen")
+        .env("XDG_RUNTIME_DIR", place)
+        .env("HOME", place)
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("heaptrack_gui");
+    // It reads twice, in threads of its own. Then all of them wait.
+    let patience = Instant::now() + Duration::from_secs(60);
+    let mut idle_looks = 0;
+    while idle_looks < 20 {
+        assert!(Instant::now() < patience, "it does not come to rest");
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(gui.try_wait().expect("its status"), None, "it ended");
+        idle_looks = if busy(gui.id()) { 0 } else { idle_looks + 1 };
+    }
+    gui.kill().expect("it was alive");
+    gui.wait().expect("its end");
+}
+
+/// Whether a thread of the process runs right now.
+fn busy(pid: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("its threads").flatten();
+    let state = |stat: String| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'));
+    threads.filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok()).any(state)
 }

@@ -31,8 +31,12 @@ pub struct Writer<'p, W> {
     frames: Vec<u64>,
     stacks: Vec<u64>,
     written: (u64, u64),
-    /// Sizes and sites of kinds.
+    /// Sizes and sites of kinds → their numbers, in the order of their first allocations: heaptrack_gui fails where another
+    /// kind is allocated first.
     kinds: FxHashMap<(u64, u32), u64>,
+    /// Size and site of kind 0, which the first allocation alone is of: heaptrack takes each of its frees that follows another
+    /// free for temporary. Later ones like it have a number of their own.
+    first: Option<(u64, u32)>,
     ms: u64,
     failed: io::Result<()>,
 }
@@ -49,6 +53,7 @@ impl<'p, W: Write> Writer<'p, W> {
             stacks: vec![0; profile.stacks.len()],
             written: (0, 0),
             kinds: FxHashMap::default(),
+            first: None,
             ms: 0,
             failed: Ok(()),
         })
@@ -83,8 +88,12 @@ impl<'p, W: Write> Writer<'p, W> {
             Event::Region { .. } | Event::EndProcess => (None, None),
         };
         if let Some(block) = freed {
-            let kind = self.kind(block.size, block.site)?;
-            writeln!(self.out, "- {kind:x}")?;
+            let shape = (block.size, block.site);
+            // A block that is written was allocated: a kind without a number is the first one's.
+            match self.kinds.get(&shape).copied().or((self.first == Some(shape)).then_some(0)) {
+                Some(kind) => writeln!(self.out, "- {kind:x}")?,
+                None => return Err(io::Error::other("a block is freed that was not allocated")),
+            }
         }
         if let Some(call) = call {
             let kind = self.kind(call.size, call.site)?;
@@ -101,13 +110,12 @@ impl<'p, W: Write> Writer<'p, W> {
             Some(site) => self.stack(site.stack)?,
             None => 0,
         };
-        if self.kinds.is_empty() {
-            // heaptrack takes a free of kind 0 for temporary where it follows another free. So no block is of kind 0.
-            self.kinds.insert((0, u32::MAX), 0);
-            writeln!(self.out, "a 0 {stack:x}")?;
-        }
         writeln!(self.out, "a {size:x} {stack:x}")?;
-        let kind = self.kinds.len() as u64;
+        if self.first.is_none() {
+            self.first = Some((size, site));
+            return Ok(0);
+        }
+        let kind = self.kinds.len() as u64 + 1;
         self.kinds.insert((size, site), kind);
         Ok(kind)
     }
