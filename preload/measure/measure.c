@@ -94,8 +94,7 @@ static int find_running(void *context, const char *name) {
     size_t length = text_copy(path, "/proc/self/task/", sizeof path - 8);
     length += text_copy(path + length, name, sizeof path - 8 - length);
     memcpy(path + length, "/stat", 6);
-    search->found = strcmp(name, search->own) != 0 && sys_thread_stat(path, &state, &start) && state == 'R';
-    return search->found;
+    return search->found = strcmp(name, search->own) != 0 && sys_thread_stat(path, &state, &start) && state == 'R';
 }
 
 /* All other threads sleep. Counters that stand still alone do not tell a thread that waits for a processor from one that has
