@@ -7,7 +7,7 @@ use super::bytes::{Cursor, Nonsense};
 use super::choice::Choice;
 use super::decoder::{Decoder, Known};
 use super::error::ReadError;
-use super::index::{self, Indexed};
+use super::index::{self, BlockSummary};
 use super::live_blocks::LiveBlocks;
 use super::summary;
 use super::tables::{self, SiteSet};
@@ -35,7 +35,7 @@ pub struct Reader<R = File> {
     /// Up to where its blocks make sense.
     pub(super) end: u64,
     /// What the index says of the blocks of events. Empty where the recording has none.
-    pub(super) index: Vec<Indexed>,
+    pub(super) index: Vec<BlockSummary>,
 }
 
 impl Reader {
