@@ -58,21 +58,30 @@ long sys_write(int fd, const void *from, size_t bytes) {
     return done;
 }
 
-int sys_entries(const char *path) {
+int sys_entries_until(const char *path, int (*stop)(void *context, const char *name), void *context) {
     /* struct linux_dirent64: inode, offset, length of the entry, type, name */
     _Alignas(8) char buffer[2048];
     long fd = sys_open(path, O_RDONLY | O_DIRECTORY, 0), got;
     if (fd < 0)
         return -1;
-    int entries = -2;
-    while ((got = CALL3(SYS_getdents64, fd, buffer, sizeof buffer)) > 0)
-        for (long at = 0; at < got; entries++) {
+    int entries = 0, stopped = 0;
+    while (!stopped && (got = CALL3(SYS_getdents64, fd, buffer, sizeof buffer)) > 0)
+        for (long at = 0; at < got && !stopped;) {
             uint16_t length;
             memcpy(&length, buffer + at + 16, sizeof length);
+            const char *name = buffer + at + 19;
+            if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0) {
+                entries++;
+                stopped = stop != NULL && stop(context, name);
+            }
             at += length;
         }
     sys_close((int)fd);
     return got < 0 ? -1 : entries;
+}
+
+int sys_entries(const char *path) {
+    return sys_entries_until(path, NULL, NULL);
 }
 
 /* "PID (NAME) STATE …": the name may hold anything. The state is field 3, the start field 22. */

@@ -23,6 +23,8 @@ long sys_read(int fd, void *out, size_t bytes);
 long sys_write(int fd, const void *from, size_t bytes);
 /* Entries of a directory, without . and ..; below 0 where they cannot be read. */
 int sys_entries(const char *path);
+/* The same, up to the first one for which `stop` returns 1. */
+int sys_entries_until(const char *path, int (*stop)(void *context, const char *name), void *context);
 long sys_size(int fd, uint64_t *bytes);
 /* The user that owns an open file, and the one that this process acts as. */
 long sys_owner(int fd, uint32_t *user);

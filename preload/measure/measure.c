@@ -81,26 +81,29 @@ static void sleep_ms(unsigned ms) {
         sys_futex_wait(&nobody, 0, ms);
 }
 
-/* Whether a thread runs, or waits for a processor. */
-static int is_running(uint32_t tid) {
+struct search {
+    char own[24];
+    int found;
+};
+
+/* Whether a thread other than the calling one runs, or waits for a processor. `name`: its number. */
+static int find_running(void *context, const char *name) {
+    struct search *search = context;
     char path[64], state;
     uint64_t start;
-    memcpy(text_decimal(path + text_copy(path, "/proc/self/task/", sizeof path), tid), "/stat", 6);
-    return sys_thread_stat(path, &state, &start) && state == 'R';
+    size_t length = text_copy(path, "/proc/self/task/", sizeof path - 8);
+    length += text_copy(path + length, name, sizeof path - 8 - length);
+    memcpy(path + length, "/stat", 6);
+    return search->found = strcmp(name, search->own) != 0 && sys_thread_stat(path, &state, &start) && state == 'R';
 }
 
-/* The other threads that ever allocated sleep. Counters that stand still alone do not tell a thread that waits for a
- * processor from one that has nothing to do. */
+/* All other threads sleep. Counters that stand still alone do not tell a thread that waits for a processor from one that has
+ * nothing to do, and one that was just created has no counters. Costs some microseconds a thread. */
 static int others_sleep(void) {
-    struct mallow_process *process = image_alive != 0 ? __atomic_load_n(&target.process, __ATOMIC_ACQUIRE) : NULL;
-    uint32_t threads = process != NULL ? __atomic_load_n(&process->threads, __ATOMIC_ACQUIRE) : 0;
-    for (uint32_t i = 0; i < threads && i < process->max_threads; i++) {
-        const struct mallow_thread *block = &target.threads[i];
-        if (__atomic_load_n(&block->owner, __ATOMIC_ACQUIRE) == MALLOW_THREAD_OWNED && block != thread_block() &&
-            is_running(block->tid))
-            return 0;
-    }
-    return 1;
+    struct search search = {.found = 0};
+    *text_decimal(search.own, (uint64_t)sys_gettid()) = 0;
+    sys_entries_until("/proc/self/task", find_running, &search);
+    return !search.found;
 }
 
 /* 0 where the time is over and threads still allocate. One thread alone is quiet at once. */
@@ -114,8 +117,14 @@ static int wait_until_quiet(void) {
         struct sums now = sums_now(MALLOW_WHOLE_PROCESS);
         quiet = memcmp(&now, &last, sizeof now) == 0 ? quiet + 1 : 0;
         last = now;
-        if (quiet >= BUSY_QUIET_MS || (quiet >= QUIET_MS && others_sleep()))
+        if (quiet >= BUSY_QUIET_MS)
             return 1;
+        if (quiet >= QUIET_MS && others_sleep()) {
+            /* What one did between the look at the counters and the look at it. */
+            now = sums_now(MALLOW_WHOLE_PROCESS);
+            if (memcmp(&now, &last, sizeof now) == 0)
+                return 1;
+        }
     }
     return 0;
 }

@@ -229,6 +229,37 @@ TEST(the_end_of_a_run_waits_for_other_threads) {
     CHECK(own->allocations >= 1 && own->allocations < 5 && own->bytes < 1000);
 }
 
+/* As a thread that was just created and waits for a processor: it has not allocated yet. */
+static void *compute_first(void *context) {
+    struct timespec now, begin;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    do
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    while ((now.tv_sec - begin.tv_sec) * 1000 + (now.tv_nsec - begin.tv_nsec) / 1000000 < 40);
+    free(malloc(5000));
+    return context;
+}
+
+static long start_computing(void *context) {
+    (void)context;
+    CHECK(pthread_create(&worker, NULL, compute_first, NULL) == 0);
+    return 1;
+}
+
+SCENARIO(late_first_allocation) {
+    mallow_measure("late", start_computing, NULL);
+    pthread_join(worker, NULL);
+}
+
+TEST(the_end_of_a_run_waits_for_a_thread_that_has_not_allocated_yet) {
+    run(MALLOW_MODE_COUNT, "late_first_allocation", 0, 1, 0);
+    const struct mallow_result *whole = NULL;
+    for (size_t i = 0; i < result_count; i++)
+        if (results[i].kind == MALLOW_RESULT_RUN)
+            whole = &results[i];
+    CHECK(whole != NULL && whole->bytes >= 5000);
+}
+
 static volatile int stop;
 
 static void *allocate_on(void *context) {

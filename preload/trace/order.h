@@ -5,7 +5,7 @@
  * the window is stamped, and the window is laid around it anew. So between two stamps a thread's part of what is live
  * varies by no more than the window's width, and whatever order the replay gives to events between stamps, the sum over
  * all threads is wrong by no more than the sum of the widths: 1/256 of the peak so far for all threads together, or one
- * block of at most ORDER_BLOCK_MOST bytes for a thread, where that is more (docs/DESIGN.md has the proof). A pair of malloc
+ * block of at most ORDER_BLOCK_MOST bytes for a thread, where that is more (docs/design/trace.md#the-peak has the proof). A pair of malloc
  * and free of a small block stays inside; blocks that are handed over leave it each time.
  *
  * A process with one thread stamps nothing. Its balance is kept all the same: it is what is live when a second thread comes.

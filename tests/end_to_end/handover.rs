@@ -16,7 +16,7 @@ fn check(threads: &str, cases: &[[&str; 3]]) {
             let mut words = out.split_whitespace().skip_while(|word| *word != name);
             words.nth(1).and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("{name}: {out}"))
         };
-        // Between stamps a thread's part may be off by a block of at most 4 KiB (docs/DESIGN.md, "The peak"). Where threads run
+        // Between stamps a thread's part may be off by a block of at most 4 KiB (docs/design/trace.md#the-peak). Where threads run
         // at the same time, the program's own count lags behind, too: by a block that a thread has and did not count yet, or
         // counts no more and did not free.
         let in_turns = !matches!(*how, "pool" | "batches" | "stealing" | "swap" | "capped" | "lists" | "pairs");

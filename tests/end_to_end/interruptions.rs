@@ -149,7 +149,7 @@ fn killed() {
 /// The recording is written to a pipe that nobody reads until then, so mallow has work left, however fast it is.
 #[test]
 fn terminated_after_the_command() {
-    const ROUNDS: u64 = 4000;
+    const ROUNDS: u64 = 1000;
     let place = directory();
     let before = RunDirectories::now();
     let pipe = place.path().join("pipe");

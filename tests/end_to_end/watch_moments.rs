@@ -18,6 +18,12 @@ struct Step {
     allocates: bool,
 }
 
+/// From one tick of the kernel's clock to the next: the resolution of samples' times.
+fn tick_ns() -> u64 {
+    let tick = rustix::time::clock_getres(rustix::time::ClockId::MonotonicCoarse);
+    tick.tv_sec as u64 * 1_000_000_000 + tick.tv_nsec as u64
+}
+
 fn steps(bytes: &[u8]) -> Vec<Step> {
     let words: Vec<u64> = bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
     words.as_chunks().0.iter().map(|&[before, after, kind]| Step { before, after, allocates: kind == 1 }).collect()
@@ -39,9 +45,10 @@ fn a_report_is_of_what_was_live_at_its_time_stamp() {
     let began = steps[0].before;
     let mut looked_at = 0;
     for report in reports(&file) {
-        // Milliseconds are whole.
+        // Milliseconds are whole. The kernel may be late with a tick, by less than the next one: what happens meanwhile has
+        // the stamp of the tick before, and is in the report.
         let at = report["at_unix_ms"].as_u64().expect("a time") * 1_000_000;
-        let (surely, perhaps) = (at - 1_000_000, at + 1_000_000);
+        let (surely, perhaps) = (at - 1_000_000, at + 1_000_000 + tick_ns());
         if !regular(&report) || surely < began {
             continue;
         }

@@ -207,7 +207,7 @@ mod tests {
             ("frame 0 refers to string 2 of 1", |p| p.frames[0].lines[0].file = Some(StringId(2))),
             ("stack 3 refers to frame 1 of 1", |p| drop(p.frames.pop())),
             ("summary 0 refers to module 9 of 1", |p| {
-                let found = crate::Found::Nothing;
+                let found = crate::NameSource::Nothing;
                 let summary = crate::ModuleSummary {
                     module: ModuleId(9),
                     found,

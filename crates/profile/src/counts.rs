@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use crate::words::Word;
+use crate::words::{Word, Words};
 
 /// One of the [`Counts`].
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +41,15 @@ macro_rules! define_counts {
 count_table!(define_counts);
 
 impl Counts {
+    /// The counts of these words; the others are 0.
+    #[must_use]
+    pub fn of(mut self, words: Words) -> Self {
+        for (number, count) in self.numbers_mut().into_iter().zip(Count::ALL) {
+            *number *= u64::from(words.has(count.word));
+        }
+        self
+    }
+
     /// Allocations minus frees; below 0 where blocks were freed that were allocated elsewhere.
     pub fn remaining(&self) -> i64 {
         self.allocations.wrapping_sub(self.frees) as i64
@@ -117,6 +126,12 @@ mod tests {
         assert_eq!(Count::ALL.map(|count| count.key)[..3], ["allocations", "allocated_bytes", "frees"]);
         let words: Vec<Word> = Count::ALL.iter().map(|count| count.word).collect();
         assert!(Word::COUNTS.iter().all(|word| words.contains(word)));
+    }
+
+    #[test]
+    fn counts_of_some_words_have_no_others() {
+        let some = counts(1).of(Words::of(&[Word::Frees, Word::Reallocs]));
+        assert_eq!(each(&some), [0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 11, 12]);
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub use code::{Frame, Line, Module, ModuleId};
 pub use counts::{Count, Counts};
 pub use events::{Block, Call, Event, Moment};
 pub use families::{FAMILIES, Family, FamilyCounts};
-pub use lookup::{Found, ModuleSummary, Note, Summary};
+pub use lookup::{ModuleSummary, NameSource, Note, Summary};
 pub use patterns::{Habits, Patterns};
 pub use process::{CustomAllocator, Process, ProcessId, Thread};
 pub use profile::{Ending, Profile, Region};

@@ -7,7 +7,7 @@ use crate::code::ModuleId;
 
 /// The best that a module has to offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum NameSource {
     /// Debug information, of some of the frames at least: inlined functions and source lines.
     DebugInformation,
     /// A symbol table alone: functions without lines. Rebuilding with `-g` or the debug package brings lines.
@@ -31,7 +31,7 @@ pub enum Found {
     Unreadable(String),
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for NameSource {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::DebugInformation => out.write_str("debug information"),
@@ -85,7 +85,7 @@ pub struct ModuleSummary {
     /// Which.
     pub module: ModuleId,
     /// The best source.
-    pub found: Found,
+    pub found: NameSource,
     /// The separate file that the debug information or the symbol table came from.
     pub debug_file: Option<PathBuf>,
     /// Why names may be missing. Each thing once.

@@ -4,7 +4,7 @@ mod support;
 
 use mallow_profile::Profile;
 use mallow_report::analysis::sampled::{Book, snapshot};
-use mallow_report::analysis::{Suppressions, leaks, overview};
+use mallow_report::analysis::{Merger, Suppressions, leaks, overview};
 use mallow_report::formats::{Foreign, Format, probes, trim};
 use proptest::prelude::*;
 use support::{field, foreign, pprof};
@@ -47,6 +47,18 @@ fn every_format_is_here() {
     }
 }
 
+/// Of any two formats.
+#[test]
+fn merged_files_keep_the_promises_of_the_model() {
+    let profiles: Vec<Profile> = FILES.iter().map(|file| foreign(file).expect("a good file").profile).collect();
+    for (first, second) in profiles.iter().flat_map(|first| profiles.iter().map(move |second| (first, second))) {
+        let mut merger = Merger::default();
+        [("first", first), ("second", second)].into_iter().for_each(|(name, profile)| merger.add(name, profile));
+        let merged = merger.finish().profile;
+        assert_eq!(merged.check(), Ok(()), "{:?} and {:?}", first.origin, second.origin);
+    }
+}
+
 /// Reads and, where that succeeds, does what the command does.
 fn survive(bytes: &[u8]) -> Option<Foreign> {
     match foreign(bytes) {
@@ -54,6 +66,9 @@ fn survive(bytes: &[u8]) -> Option<Foreign> {
             assert_eq!(foreign.profile.check(), Ok(()));
             trim(&mut foreign.profile);
             assert_eq!(foreign.profile.check(), Ok(()), "trimmed");
+            let mut merger = Merger::default();
+            ["first", "second"].into_iter().for_each(|name| merger.add(name, &foreign.profile));
+            assert_eq!(merger.finish().profile.check(), Ok(()), "merged");
             let report = overview(&foreign.profile, 10);
             leaks(&foreign.profile, &Suppressions::default(), 10);
             assert!(report.sites <= foreign.profile.sites.len() as u64);
@@ -73,8 +88,9 @@ fn survive_probes(bytes: &[u8]) -> bool {
     let length = Some(bytes.len() as u64);
     match probes::read(bytes, length, 512 << 10, &mut |_| {}, &mut |event| book.feed(&event)) {
         Ok(read) => {
+            assert_eq!(read.profile.check(), Ok(()));
             book.advance(read.end_ns);
-            snapshot(&book, &Profile::default(), read.end_ns, 0);
+            assert_eq!(snapshot(&book, &read.profile, read.end_ns, 0).check(), Ok(()), "live samples");
             true
         }
         Err(error) => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use addr2line::gimli::{BaseAddresses, EhFrame, EhFrameHdr, EndianSlice, LittleEndian, UnwindSection};
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter};
-use mallow_profile::Found;
+use mallow_profile::NameSource;
 use object::{Architecture, Object, ObjectSection, ObjectSegment};
 
 use crate::demangle::demangle;
@@ -19,7 +19,7 @@ const LONGEST: u64 = 4 << 20;
 pub enum CodeError {
     /// Its file is not there, or not the one that was recorded.
     #[error("{0}")]
-    Module(Found),
+    Module(NameSource),
     /// It is code of another machine.
     #[error("not code of x86-64")]
     Machine,
@@ -27,7 +27,7 @@ pub enum CodeError {
 
 /// The code of a module. [`crate::Symbolizer::code`] finds it.
 pub struct Code {
-    known: Arc<Result<Known, Found>>,
+    known: Arc<Result<Known, NameSource>>,
 }
 
 /// One instruction of a [`Code`].
@@ -59,7 +59,7 @@ impl Instruction {
 }
 
 impl Code {
-    pub(crate) fn new(known: Arc<Result<Known, Found>>) -> Result<Self, CodeError> {
+    pub(crate) fn new(known: Arc<Result<Known, NameSource>>) -> Result<Self, CodeError> {
         let code = Self { known };
         let machine = code.known()?.files.image.parse().map(|file| file.architecture());
         match machine {

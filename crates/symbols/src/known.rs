@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mallow_profile::{Found, Frame, FrameId, Line, Module, Note, Profile, StringId, Strings};
+use mallow_profile::{Frame, FrameId, Line, Module, NameSource, Note, Profile, StringId, Strings};
 use object::Object;
 use rustc_hash::FxHashMap;
 
@@ -27,25 +27,25 @@ pub(crate) struct Known {
     pub plt: Plt,
     pub style: Style,
     /// The best symbol table.
-    pub found: Found,
+    pub found: NameSource,
 }
 
 impl Known {
     /// Reads what the module's files say. Debug information is not read yet.
-    pub fn new(module: &Module, ended_unix_ms: u64, options: &Options) -> Result<Self, Found> {
+    pub fn new(module: &Module, ended_unix_ms: u64, options: &Options) -> Result<Self, NameSource> {
         let files = locate::files(module, ended_unix_ms, options)?;
-        let parsed = files.image.parse().map_err(|e| Found::Unreadable(e.to_string()))?;
+        let parsed = files.image.parse().map_err(|e| NameSource::Unreadable(e.to_string()))?;
         let go = parsed.section_by_name(".go.buildinfo").is_some();
         let style = Style { rust_hashes: options.rust_hashes, verbatim: go };
         let mini = mini_debug_info(&files.image).map(Arc::new);
         let images: Vec<_> = [Some(files.image.clone()), files.separate.clone(), mini].into_iter().flatten().collect();
         let has = |table: fn(&object::File) -> bool| images.iter().any(|i| i.parse().is_ok_and(|file| table(&file)));
         let found = if has(|file| file.symbols().next().is_some()) {
-            Found::SymbolTable
+            NameSource::SymbolTable
         } else if has(|file| file.dynamic_symbols().next().is_some()) {
-            Found::DynamicSymbols
+            NameSource::DynamicSymbols
         } else {
-            Found::Nothing
+            NameSource::Nothing
         };
         let symbols = SymbolTable::new(images);
         let local = |address| symbols.find(address).map(|name| String::from_utf8_lossy(name).into());

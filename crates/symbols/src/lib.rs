@@ -47,7 +47,7 @@ pub use go::{GoCall, GoProgram, GoType, TINY};
 pub use jit::{JitProcess, symbolize_jit, symbolize_jit_all};
 pub use known::UNKNOWN;
 /// What was found, as the data model has it.
-pub use mallow_profile::{Found, ModuleSummary, Note, Summary};
+pub use mallow_profile::{ModuleSummary, NameSource, Note, Summary};
 pub use options::Options;
 pub use perf_map::{PerfMap, PerfMapError};
 pub use remedy::{Packages, remedies};

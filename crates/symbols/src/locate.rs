@@ -12,7 +12,7 @@ use object::{Object, ObjectSection};
 use crate::image::{Image, ImageError};
 use crate::options::Options;
 use crate::vdso;
-use mallow_profile::{Found, Note};
+use mallow_profile::{NameSource, Note};
 
 /// wire.h keeps this many bytes of a build-id.
 const RECORDED_BUILD_ID: usize = 32;
@@ -38,7 +38,7 @@ impl Files {
 
 /// Opens the module's file, if it is the one that was recorded, and its debug files. Where it is not, as on another
 /// machine, a debug file of its build-id does as well. `ended_unix_ms` is when the recording ended; 0 where unknown.
-pub(crate) fn files(module: &Module, ended_unix_ms: u64, options: &Options) -> Result<Files, Found> {
+pub(crate) fn files(module: &Module, ended_unix_ms: u64, options: &Options) -> Result<Files, NameSource> {
     let mut notes = Vec::new();
     let image = match own(module, ended_unix_ms) {
         Ok(image) => image,
@@ -55,22 +55,22 @@ pub(crate) fn files(module: &Module, ended_unix_ms: u64, options: &Options) -> R
 }
 
 /// The module's own file.
-fn own(module: &Module, ended_unix_ms: u64) -> Result<Image, Found> {
+fn own(module: &Module, ended_unix_ms: u64) -> Result<Image, NameSource> {
     let image = match module.path.as_str() {
         vdso::PATH => vdso::image(),
         path => Image::open(Path::new(path)),
     };
     let image = image.map_err(|error| match error {
-        ImageError::Open(e) => Found::FileGone(e.to_string()),
-        ImageError::Format(why) => Found::Unreadable(why),
+        ImageError::Open(e) => NameSource::FileGone(e.to_string()),
+        ImageError::Format(why) => NameSource::Unreadable(why),
     })?;
-    let build_id = image.build_id().map_err(|e| Found::Unreadable(e.to_string()))?;
+    let build_id = image.build_id().map_err(|e| NameSource::Unreadable(e.to_string()))?;
     match is_same(&module.build_id, &build_id) {
         true if build_id.is_empty() && ended_unix_ms > 0 && written_since(&image, ended_unix_ms) => {
-            Err(Found::WrittenSince)
+            Err(NameSource::WrittenSince)
         }
         true => Ok(image),
-        false => Err(Found::BuildIdDiffers { now: build_id }),
+        false => Err(NameSource::BuildIdDiffers { now: build_id }),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::thread::{Builder, JoinHandle};
 
-use mallow_profile::{Found, Module, ModuleSummary, Note};
+use mallow_profile::{Module, ModuleSummary, NameSource, Note};
 use object::{Object, ObjectSection};
 
 use crate::image::Image;
@@ -49,8 +49,8 @@ fn told(modules: &[(&Module, &ModuleSummary)], packages: &HashMap<String, String
     modules.iter().map(|(module, summary)| remedy(module, summary, packages.get(&module.path))).collect()
 }
 
-fn is_without_debug_information(found: &Found) -> bool {
-    matches!(found, Found::SymbolTable | Found::DynamicSymbols | Found::Nothing)
+fn is_without_debug_information(found: &NameSource) -> bool {
+    matches!(found, NameSource::SymbolTable | NameSource::DynamicSymbols | NameSource::Nothing)
 }
 
 fn remedy(module: &Module, summary: &ModuleSummary, package: Option<&String>) -> Option<String> {
@@ -66,18 +66,20 @@ fn remedy(module: &Module, summary: &ModuleSummary, package: Option<&String>) ->
         return Some(missing);
     }
     match &summary.found {
-        Found::DebugInformation => None,
-        Found::FileGone(_) | Found::BuildIdDiffers { .. } | Found::WrittenSince => {
+        NameSource::DebugInformation => None,
+        NameSource::FileGone(_) | NameSource::BuildIdDiffers { .. } | NameSource::WrittenSince => {
             text("record --embed-symbols, or mallow pack right after recording, keeps them in the file")
         }
-        Found::Unreadable(_) => None,
-        Found::SymbolTable | Found::DynamicSymbols | Found::Nothing if package.is_some() => package.cloned(),
-        Found::SymbolTable | Found::DynamicSymbols | Found::Nothing => match language(&module.path) {
+        NameSource::Unreadable(_) => None,
+        NameSource::SymbolTable | NameSource::DynamicSymbols | NameSource::Nothing if package.is_some() => {
+            package.cloned()
+        }
+        NameSource::SymbolTable | NameSource::DynamicSymbols | NameSource::Nothing => match language(&module.path) {
             Language::Rust => {
                 text("debug = \"line-tables-only\" in the profile of Cargo.toml, or rustc -g, brings them")
             }
             Language::Go => text("a build without -ldflags=-w brings them"),
-            Language::Other if summary.found == Found::SymbolTable => text("a build with -g brings them"),
+            Language::Other if summary.found == NameSource::SymbolTable => text("a build with -g brings them"),
             Language::Other => text("a build with -g that is not stripped afterwards brings them"),
         },
     }
@@ -108,7 +110,7 @@ mod tests {
     use super::*;
     use mallow_profile::ModuleId;
 
-    fn told(path: &str, found: Found, notes: Vec<Note>) -> Option<String> {
+    fn told(path: &str, found: NameSource, notes: Vec<Note>) -> Option<String> {
         let module = Module { path: path.to_owned(), build_id: Vec::new() };
         let summary = ModuleSummary {
             module: ModuleId(0),
@@ -130,15 +132,15 @@ mod tests {
     fn each_lack_has_its_remedy() {
         let starts =
             |told: Option<String>, with: &str| assert!(told.as_ref().is_some_and(|t| t.starts_with(with)), "{told:?}");
-        assert_eq!(told("/no/such", Found::DebugInformation, Vec::new()), None);
-        assert_eq!(told("[vdso]", Found::DynamicSymbols, Vec::new()), None);
-        starts(told("/no/such", Found::SymbolTable, Vec::new()), "a build with -g brings");
-        starts(told("/no/such", Found::Nothing, Vec::new()), "a build with -g that is not stripped");
-        starts(told("/no/such", Found::FileGone(String::new()), Vec::new()), "record --embed-symbols");
+        assert_eq!(told("/no/such", NameSource::DebugInformation, Vec::new()), None);
+        assert_eq!(told("[vdso]", NameSource::DynamicSymbols, Vec::new()), None);
+        starts(told("/no/such", NameSource::SymbolTable, Vec::new()), "a build with -g brings");
+        starts(told("/no/such", NameSource::Nothing, Vec::new()), "a build with -g that is not stripped");
+        starts(told("/no/such", NameSource::FileGone(String::new()), Vec::new()), "record --embed-symbols");
         let split = vec![Note::SplitMissing("/b/a.dwo".into())];
-        starts(told("/no/such", Found::DebugInformation, split), "/b/a.dwo, or a .dwp file");
+        starts(told("/no/such", NameSource::DebugInformation, split), "/b/a.dwo, or a .dwp file");
         let own = std::env::current_exe().unwrap();
-        starts(told(own.to_str().unwrap(), Found::SymbolTable, Vec::new()), "debug = \"line-tables-only\"");
-        assert!(told("/lib/x86_64-linux-gnu/libc.so.6", Found::DynamicSymbols, Vec::new()).is_some());
+        starts(told(own.to_str().unwrap(), NameSource::SymbolTable, Vec::new()), "debug = \"line-tables-only\"");
+        assert!(told("/lib/x86_64-linux-gnu/libc.so.6", NameSource::DynamicSymbols, Vec::new()).is_some());
     }
 }

@@ -16,7 +16,7 @@ const PROBES: u64 = 64;
 /// no debug information of the program.
 const ENOUGH: u32 = 16;
 
-/// Looks names up at places all over the code of a file. Found: debug information, or what there is instead.
+/// Looks names up at places all over the code of a file. Returns the source of the names: debug information, or what there is instead.
 pub fn survey(path: &Path) -> (Module, ModuleSummary) {
     let image = Image::open(path);
     let build_id = image.as_ref().ok().and_then(|image| image.build_id().ok()).unwrap_or_default();
@@ -46,16 +46,16 @@ pub fn survey(path: &Path) -> (Module, ModuleSummary) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mallow_profile::Found;
+    use mallow_profile::NameSource;
 
     #[test]
     fn a_file_is_known_by_what_most_of_its_code_has() {
         let (module, own) = survey(&std::env::current_exe().unwrap());
-        assert_eq!(own.found, Found::DebugInformation, "{own:?}");
+        assert_eq!(own.found, NameSource::DebugInformation, "{own:?}");
         assert!(own.named > 32 && own.located >= own.frames / ENOUGH && !module.build_id.is_empty(), "{own:?}");
         let (_, none) = survey(Path::new("/no/such/file"));
-        assert!(matches!(none.found, Found::FileGone(_)), "{none:?}");
+        assert!(matches!(none.found, NameSource::FileGone(_)), "{none:?}");
         let (_, script) = survey(Path::new("/etc/passwd"));
-        assert!(matches!(script.found, Found::Unreadable(_)), "{script:?}");
+        assert!(matches!(script.found, NameSource::Unreadable(_)), "{script:?}");
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mallow_profile::{Found, FrameId, Module, ModuleId, ModuleSummary, Profile, Summary};
+use mallow_profile::{FrameId, Module, ModuleId, ModuleSummary, NameSource, Profile, Summary};
 use rustc_hash::FxHashMap;
 
 use crate::code::{Code, CodeError};
@@ -16,7 +16,7 @@ pub struct Symbolizer {
     options: Options,
     /// By path and build-id, and by when the recording ended where there is no build-id, so that one symbolizer may
     /// serve several profiles.
-    modules: FxHashMap<(Module, u64), Arc<Result<Known, Found>>>,
+    modules: FxHashMap<(Module, u64), Arc<Result<Known, NameSource>>>,
 }
 
 impl Symbolizer {
@@ -60,12 +60,12 @@ impl Symbolizer {
     pub fn code(&mut self, profile: &Profile, id: ModuleId) -> Result<Code, CodeError> {
         match profile.modules.get(id.0 as usize) {
             Some(_) => Code::new(self.known(profile, id)),
-            None => Err(CodeError::Module(Found::Nothing)),
+            None => Err(CodeError::Module(NameSource::Nothing)),
         }
     }
 
     /// Precondition: the profile has the module.
-    pub(crate) fn known(&mut self, profile: &Profile, id: ModuleId) -> Arc<Result<Known, Found>> {
+    pub(crate) fn known(&mut self, profile: &Profile, id: ModuleId) -> Arc<Result<Known, NameSource>> {
         let module = &profile.modules[id.0 as usize];
         let ended_unix_ms = profile.started_unix_ms.saturating_add(profile.duration_ms);
         let key = (module.clone(), if module.build_id.is_empty() { ended_unix_ms } else { 0 });
@@ -77,7 +77,7 @@ impl Symbolizer {
         let known = self.known(profile, id);
         let mut summary = ModuleSummary {
             module: id,
-            found: Found::Nothing,
+            found: NameSource::Nothing,
             debug_file: None,
             notes: Vec::new(),
             frames: frames.len() as u32,
@@ -101,7 +101,7 @@ impl Symbolizer {
         }
         // A program without debug information has a little all the same, of the C library's start-up code.
         if summary.located > 0 {
-            summary.found = Found::DebugInformation;
+            summary.found = NameSource::DebugInformation;
         }
         summary
     }

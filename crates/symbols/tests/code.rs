@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use mallow_profile::{Found, Module, ModuleId, Profile};
+use mallow_profile::{Module, ModuleId, NameSource, Profile};
 use mallow_symbols::{Code, CodeError, Symbolizer};
 use object::{Object, ObjectSymbol, SymbolKind};
 use support::{compile, nowhere, profile, run, symbol};
@@ -110,12 +110,12 @@ fn what_is_no_code_is_said() {
         let profile = Profile { modules: vec![module], ..Profile::default() };
         assert_eq!(
             Symbolizer::new(nowhere()).code(&profile, ModuleId(1)).err(),
-            Some(CodeError::Module(Found::Nothing))
+            Some(CodeError::Module(NameSource::Nothing))
         );
         Symbolizer::new(nowhere()).code(&profile, ModuleId(0)).err()
     };
-    assert!(matches!(of(&folder.path().join("gone"), vec![1]), Some(CodeError::Module(Found::FileGone(_)))));
-    assert!(matches!(of(&path, vec![1]), Some(CodeError::Module(Found::BuildIdDiffers { .. }))));
+    assert!(matches!(of(&folder.path().join("gone"), vec![1]), Some(CodeError::Module(NameSource::FileGone(_)))));
+    assert!(matches!(of(&path, vec![1]), Some(CodeError::Module(NameSource::BuildIdDiffers { .. }))));
     let other = folder.path().join("other");
     let mut bytes = std::fs::read(&path).unwrap();
     // e_machine: AArch64.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use mallow_profile::{Module, ModuleId, Profile};
-use mallow_symbols::{Found, Note, Options, Symbolizer, UNKNOWN};
+use mallow_symbols::{NameSource, Note, Options, Symbolizer, UNKNOWN};
 use support::{Place, add, call, compile, look_up, names, nowhere, profile, run, symbol};
 
 const C: &[&str] = &["-O2", "-g"];
@@ -32,7 +32,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn line(path: &Path, address: u64, options: Options) -> (Option<Place>, Found, Vec<Note>) {
+fn line(path: &Path, address: u64, options: Options) -> (Option<Place>, NameSource, Vec<Note>) {
     let (places, summary) = look_up(path, &[address], options);
     (places[0].first().cloned(), summary.found, summary.notes)
 }
@@ -132,7 +132,7 @@ fn a_debug_file_by_build_id() {
     let options = Options { debug_directories: vec![debug_directory.clone()], ..Options::default() };
     let (places, summary) = look_up(&path, &[address], options.clone());
     assert_eq!(places[0].first(), Some(&expected()));
-    assert_eq!((summary.found, summary.debug_file), (Found::DebugInformation, Some(place.clone())));
+    assert_eq!((summary.found, summary.debug_file), (NameSource::DebugInformation, Some(place.clone())));
 
     // The file of another build at that place is not used.
     let other = compile(folder.path(), "plain.c", &["-O1", "-g"]);
@@ -140,7 +140,7 @@ fn a_debug_file_by_build_id() {
     compile(folder.path(), "plain.c", C);
     split(&path);
     let (found, state, notes) = line(&path, address, options);
-    assert_eq!((found, state), (None, Found::DynamicSymbols));
+    assert_eq!((found, state), (None, NameSource::DynamicSymbols));
     assert_eq!(notes, [Note::DebugFileDiffers(place)]);
 }
 
@@ -169,7 +169,7 @@ fn a_debug_file_by_link() {
     *bytes.last_mut().unwrap() ^= 1;
     fs::write(&now, bytes).unwrap();
     let (found, state, notes) = line(&path, address, options);
-    assert_eq!((found, state), (None, Found::DynamicSymbols));
+    assert_eq!((found, state), (None, NameSource::DynamicSymbols));
     assert_eq!(notes, [Note::DebugFileDiffers(now), Note::DebugFileMissing(name.into())]);
 }
 
@@ -181,7 +181,7 @@ fn the_symbol_table_of_a_debug_file_is_used() {
     let debug = split(&path);
     link(&path, &debug);
     let (found, state, _) = line(&path, address, nowhere());
-    assert_eq!((found, state), (Some(Place("internal".into(), String::new(), 0)), Found::SymbolTable));
+    assert_eq!((found, state), (Some(Place("internal".into(), String::new(), 0)), NameSource::SymbolTable));
 }
 
 #[test]
@@ -192,12 +192,12 @@ fn what_is_left_of_a_stripped_program() {
     tool("strip", &["--strip-debug"], &path);
     let (places, summary) = look_up(&path, &[internal, exported], nowhere());
     assert_eq!(places[0][0].0, "internal");
-    assert_eq!((summary.found, summary.named, summary.located), (Found::SymbolTable, 2, 0));
+    assert_eq!((summary.found, summary.named, summary.located), (NameSource::SymbolTable, 2, 0));
 
     tool("strip", &["--strip-all"], &path);
     let (places, summary) = look_up(&path, &[internal, exported], nowhere());
     assert_eq!((places[0].len(), places[1][0].0.as_str()), (0, "exported"));
-    assert_eq!((summary.found, summary.named, summary.frames), (Found::DynamicSymbols, 1, 2));
+    assert_eq!((summary.found, summary.named, summary.frames), (NameSource::DynamicSymbols, 1, 2));
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn a_compressed_symbol_table_in_the_program() {
     let section = format!(".gnu_debugdata={}", mini.with_extension("xz").display());
     tool("objcopy", &["--add-section", &section], &path);
     let (found, state, _) = line(&path, address, nowhere());
-    assert_eq!((found.map(|place| place.0).as_deref(), state), (Some("internal"), Found::SymbolTable));
+    assert_eq!((found.map(|place| place.0).as_deref(), state), (Some("internal"), NameSource::SymbolTable));
 }
 
 #[test]
@@ -317,10 +317,10 @@ fn a_file_that_is_not_the_recorded_one_is_not_used() {
     let now = profile(&path).modules[0].build_id.clone();
     let plain = compile(&folder.path().join("."), "ifunc.c", &["-Wl,--build-id=none"]);
     let cases = [
-        (&path, vec![7; 20], Found::BuildIdDiffers { now: now.clone() }),
-        (&path, Vec::new(), Found::BuildIdDiffers { now: now.clone() }),
-        (&path, now[..10].to_vec(), Found::BuildIdDiffers { now }),
-        (&plain, vec![7; 20], Found::BuildIdDiffers { now: Vec::new() }),
+        (&path, vec![7; 20], NameSource::BuildIdDiffers { now: now.clone() }),
+        (&path, Vec::new(), NameSource::BuildIdDiffers { now: now.clone() }),
+        (&path, now[..10].to_vec(), NameSource::BuildIdDiffers { now }),
+        (&plain, vec![7; 20], NameSource::BuildIdDiffers { now: Vec::new() }),
     ];
     for (path, build_id, expected) in cases {
         let mut profile = profile(path);
@@ -352,7 +352,7 @@ fn a_file_without_build_id_that_was_written_since_is_not_used() {
         let frame = add(&mut profile, address, true);
         let summary = symbolizer.symbolize_all(&mut profile);
         assert_eq!(names(&profile, frame).is_empty(), !used, "{started_unix_ms}");
-        assert_eq!(summary.modules[0].found == Found::WrittenSince, !used);
+        assert_eq!(summary.modules[0].found == NameSource::WrittenSince, !used);
     }
 }
 
@@ -374,13 +374,13 @@ fn a_debug_file_does_without_its_module() {
         let summary = Symbolizer::new(options).symbolize_all(&mut profile);
         (support::places(&profile, frame).first().cloned(), summary.modules[0].found.clone())
     };
-    assert_eq!(found(options()), (Some(expected()), Found::DebugInformation));
+    assert_eq!(found(options()), (Some(expected()), NameSource::DebugInformation));
     compile(folder.path(), "plain.c", &["-O1"]);
-    assert_eq!(found(options()), (Some(expected()), Found::DebugInformation));
-    assert!(matches!(found(nowhere()), (None, Found::BuildIdDiffers { .. })));
+    assert_eq!(found(options()), (Some(expected()), NameSource::DebugInformation));
+    assert!(matches!(found(nowhere()), (None, NameSource::BuildIdDiffers { .. })));
     fs::remove_file(&path).unwrap();
-    assert_eq!(found(options()), (Some(expected()), Found::DebugInformation));
-    assert!(matches!(found(nowhere()), (None, Found::FileGone(_))));
+    assert_eq!(found(options()), (Some(expected()), NameSource::DebugInformation));
+    assert!(matches!(found(nowhere()), (None, NameSource::FileGone(_))));
 }
 
 #[test]
@@ -400,10 +400,10 @@ fn files_that_are_no_modules() {
         Symbolizer::new(nowhere()).symbolize_all(&mut profile).modules[0].found.clone()
     };
     for path in [&fifo, &text, &empty, folder.path(), Path::new("/dev/zero")] {
-        assert!(matches!(state(path), Found::Unreadable(_)), "{}: {:?}", path.display(), state(path));
+        assert!(matches!(state(path), NameSource::Unreadable(_)), "{}: {:?}", path.display(), state(path));
     }
     for path in [gone.as_path(), Path::new("")] {
-        assert!(matches!(state(path), Found::FileGone(_)), "{}: {:?}", path.display(), state(path));
+        assert!(matches!(state(path), NameSource::FileGone(_)), "{}: {:?}", path.display(), state(path));
     }
 }
 
@@ -413,7 +413,7 @@ fn the_vdso_of_this_kernel() {
     let mut profile = Profile { modules: vec![module(vec![1; 20])], ..Profile::default() };
     add(&mut profile, 0x100, true);
     let summary = Symbolizer::new(nowhere()).symbolize_all(&mut profile);
-    let Found::BuildIdDiffers { now } = summary.modules[0].found.clone() else { panic!("{summary:?}") };
+    let NameSource::BuildIdDiffers { now } = summary.modules[0].found.clone() else { panic!("{summary:?}") };
     profile.modules[0] = module(now);
     // Some of its code is clock_gettime.
     profile.frames.clear();
@@ -515,5 +515,5 @@ fn local_functions_of_swift_have_their_names() {
     tool("objcopy", &["--redefine-sym", "internal=$s3app8internalyyF"], &path);
     let (places, summary) = look_up(&path, &[address], nowhere());
     assert_eq!(places, [[Place("app.internal() -> ()".into(), String::new(), 0)]]);
-    assert_eq!(summary.found, Found::SymbolTable);
+    assert_eq!(summary.found, NameSource::SymbolTable);
 }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 /// What others may know of a drain while it works.
 #[derive(Default)]
-pub struct Shown {
+pub struct DrainState {
     /// Bytes of whole chunks in the spool.
     pub spooled: AtomicU64,
     /// Processes seen.
@@ -59,7 +59,7 @@ struct Image {
 /// See the module.
 pub struct Drain<'a> {
     run: &'a RunDirectory,
-    shown: &'a Shown,
+    shown: &'a DrainState,
     spool: SpoolWriter,
     tables: Sender<Request>,
     began_ns: u64,
@@ -75,7 +75,7 @@ impl<'a> Drain<'a> {
     /// A drain of `run` that writes to `spool` and sends requests for tables to `tables`.
     pub fn new(
         run: &'a RunDirectory,
-        shown: &'a Shown,
+        shown: &'a DrainState,
         spool: SpoolWriter,
         tables: Sender<Request>,
         began_ns: u64,
@@ -94,7 +94,7 @@ impl<'a> Drain<'a> {
         }
     }
 
-    /// Works until `Shown::finish` is set and everything is read. An error is the spool's: the recording ends there.
+    /// Works until `DrainState::finish` is set and everything is read. An error is the spool's: the recording ends there.
     pub fn work(mut self) -> io::Result<()> {
         let result = self.watch();
         self.run.end();

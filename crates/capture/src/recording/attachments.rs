@@ -12,7 +12,7 @@
 use super::block::COLUMN;
 use super::bytes::{Cursor, Nonsense, put, put_bytes};
 use crate::accounts::Ledger;
-use mallow_profile::{Found, Line, ModuleId, ModuleSummary, Note, Profile, StringId, Strings, Summary};
+use mallow_profile::{Line, ModuleId, ModuleSummary, NameSource, Note, Profile, StringId, Strings, Summary};
 use std::path::{Path, PathBuf};
 
 /// Frames of one block of lines.
@@ -133,14 +133,14 @@ fn write_module(out: &mut Vec<u8>, module: &ModuleSummary) {
     let path = |out: &mut Vec<u8>, path: &Path| text(out, &path.to_string_lossy());
     put(out, module.module.0.into());
     let (kind, words): (u8, &[u8]) = match &module.found {
-        Found::DebugInformation => (0, b""),
-        Found::SymbolTable => (1, b""),
-        Found::DynamicSymbols => (2, b""),
-        Found::Nothing => (3, b""),
-        Found::FileGone(why) => (4, clip(why).as_bytes()),
-        Found::BuildIdDiffers { now } => (5, now),
-        Found::Unreadable(why) => (6, clip(why).as_bytes()),
-        Found::WrittenSince => (7, b""),
+        NameSource::DebugInformation => (0, b""),
+        NameSource::SymbolTable => (1, b""),
+        NameSource::DynamicSymbols => (2, b""),
+        NameSource::Nothing => (3, b""),
+        NameSource::FileGone(why) => (4, clip(why).as_bytes()),
+        NameSource::BuildIdDiffers { now } => (5, now),
+        NameSource::Unreadable(why) => (6, clip(why).as_bytes()),
+        NameSource::WrittenSince => (7, b""),
     };
     put(out, kind.into());
     put_bytes(out, words);
@@ -191,14 +191,14 @@ fn read_module(column: &mut Cursor, modules: usize) -> Result<ModuleSummary, Non
     let words = column.bytes()?.to_vec();
     let text = |words: Vec<u8>| String::from_utf8_lossy(&words).into_owned();
     let found = match kind {
-        0 => Found::DebugInformation,
-        1 => Found::SymbolTable,
-        2 => Found::DynamicSymbols,
-        3 => Found::Nothing,
-        4 => Found::FileGone(text(words)),
-        5 => Found::BuildIdDiffers { now: words },
-        6 => Found::Unreadable(text(words)),
-        7 => Found::WrittenSince,
+        0 => NameSource::DebugInformation,
+        1 => NameSource::SymbolTable,
+        2 => NameSource::DynamicSymbols,
+        3 => NameSource::Nothing,
+        4 => NameSource::FileGone(text(words)),
+        5 => NameSource::BuildIdDiffers { now: words },
+        6 => NameSource::Unreadable(text(words)),
+        7 => NameSource::WrittenSince,
         _ => return Err(Nonsense("names were found in no known way")),
     };
     let debug_file = some(column.string()?).map(PathBuf::from);

@@ -7,7 +7,7 @@ use super::bytes::{Cursor, Nonsense, put};
 
 /// What the index says of a block of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Indexed {
+pub struct BlockSummary {
     /// Where it begins.
     pub at: u64,
     /// How many it has.
@@ -19,7 +19,7 @@ pub struct Indexed {
 }
 
 /// The block.
-pub fn write(index: &[Indexed]) -> Vec<Vec<u8>> {
+pub fn write(index: &[BlockSummary]) -> Vec<Vec<u8>> {
     let mut columns = vec![Vec::new(); 5];
     put(&mut columns[0], index.len() as u64);
     let mut before = 0;
@@ -34,7 +34,7 @@ pub fn write(index: &[Indexed]) -> Vec<Vec<u8>> {
 }
 
 /// Reads it.
-pub fn read(columns: &mut [Cursor]) -> Result<Vec<Indexed>, Nonsense> {
+pub fn read(columns: &mut [Cursor]) -> Result<Vec<BlockSummary>, Nonsense> {
     let [count, offsets, events, first, length] = columns else {
         return Err(Nonsense("the index has another number of columns"));
     };
@@ -44,13 +44,13 @@ pub fn read(columns: &mut [Cursor]) -> Result<Vec<Indexed>, Nonsense> {
         at = at.checked_add(offsets.number()?).ok_or(Nonsense("an offset that is too large"))?;
         let (events, first_ms) = (events.number()?, first.number()?);
         let last_ms = first_ms.checked_add(length.number()?).ok_or(Nonsense("a time that is too late"))?;
-        index.push(Indexed { at, events, first_ms, last_ms });
+        index.push(BlockSummary { at, events, first_ms, last_ms });
     }
     Ok(index)
 }
 
 /// The offset of each block of events, and the earliest moment of it and of all blocks after it.
-pub fn earliest(index: &[Indexed]) -> Vec<(u64, u64)> {
+pub fn earliest(index: &[BlockSummary]) -> Vec<(u64, u64)> {
     let mut earliest: Vec<_> = index.iter().map(|block| (block.at, block.first_ms)).collect();
     let mut ms = u64::MAX;
     for (_, first) in earliest.iter_mut().rev() {

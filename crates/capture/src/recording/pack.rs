@@ -6,7 +6,7 @@ use super::blocks::Block;
 use super::bytes::Nonsense;
 use super::decoder::Decoder;
 use super::error::ReadError;
-use super::index::Indexed;
+use super::index::BlockSummary;
 use super::reader::{Reader, decode};
 use super::writer::Blocks;
 use mallow_profile::Profile;
@@ -68,9 +68,9 @@ impl<R: Read + Seek> Reader<R> {
     }
 
     /// What the index would have to say of this block of events.
-    fn measure(&self, decoder: &mut Decoder, head: Head, at: u64, bytes: &[u8]) -> Result<Indexed, ReadError> {
+    fn measure(&self, decoder: &mut Decoder, head: Head, at: u64, bytes: &[u8]) -> Result<BlockSummary, ReadError> {
         let mut block = Block { kind: head.kind, at, columns: head.unpack(&mut &bytes[super::block::HEAD..], at)? };
-        let mut measured = Indexed { first_ms: u64::MAX, ..Indexed::default() };
+        let mut measured = BlockSummary { first_ms: u64::MAX, ..BlockSummary::default() };
         let decoded = decode(decoder, &self.known, &mut block, |_, at, _| {
             measured.events += 1;
             measured.first_ms = measured.first_ms.min(at.ms);

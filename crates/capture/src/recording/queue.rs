@@ -5,7 +5,7 @@
 //! rule, and then few events wait; where many would, a pass before decides, which reads everything twice.
 
 use super::choice::Bits;
-use super::index::{self, Indexed};
+use super::index::{self, BlockSummary};
 use super::live_blocks::LiveBlocks;
 use super::posting::Posting;
 use super::selection::{Judge, Selection, When};
@@ -47,14 +47,14 @@ pub(super) struct EventQueue<'a> {
 
 /// After how many milliseconds the fate of every block is known. None where waiting for it does not do: a pass before has to
 /// decide.
-pub(super) fn bound(selection: &Selection, index: &[Indexed]) -> Option<u64> {
+pub(super) fn bound(selection: &Selection, index: &[BlockSummary]) -> Option<u64> {
     let span = selection.lifetimes?;
     let other_future = selection.regions.is_some() || selection.time.is_some_and(|(when, _)| when != When::Allocated);
     let bound = span.to.unwrap_or(span.from);
     (!other_future && !index.is_empty() && most_waiting(index, bound) <= MOST).then_some(bound)
 }
 
-fn most_waiting(index: &[Indexed], bound: u64) -> u64 {
+fn most_waiting(index: &[BlockSummary], bound: u64) -> u64 {
     let earliest = index::earliest(index);
     let (mut most, mut waiting, mut next, mut latest) = (0u64, 0u64, 0, 0);
     for block in index {
@@ -71,7 +71,13 @@ fn most_waiting(index: &[Indexed], bound: u64) -> u64 {
 
 impl<'a> EventQueue<'a> {
     /// With nothing that waits. The posting has chosen no block yet.
-    pub fn new(posting: Posting<'a>, judge: &'a Judge<'a>, ends: &'a [u64], bound: u64, index: &[Indexed]) -> Self {
+    pub fn new(
+        posting: Posting<'a>,
+        judge: &'a Judge<'a>,
+        ends: &'a [u64],
+        bound: u64,
+        index: &[BlockSummary],
+    ) -> Self {
         let earliest = index::earliest(index);
         let after = earliest.iter().skip(1).map(|&(_, ms)| ms).chain([0]);
         let blocks: Vec<_> = index.iter().map(|block| block.events).zip(after).collect();

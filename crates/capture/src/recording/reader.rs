@@ -7,10 +7,10 @@ use super::bytes::{Cursor, Nonsense};
 use super::choice::Choice;
 use super::decoder::{Decoder, Known};
 use super::error::ReadError;
-use super::index::{self, Indexed};
+use super::index::{self, BlockSummary};
 use super::live_blocks::LiveBlocks;
 use super::summary;
-use super::tables;
+use super::tables::{self, SiteSet};
 use super::{allocators, regions};
 use crate::accounts::{Ledger, Options};
 use mallow_profile::{Event, Moment, Profile};
@@ -35,7 +35,7 @@ pub struct Reader<R = File> {
     /// Up to where its blocks make sense.
     pub(super) end: u64,
     /// What the index says of the blocks of events. Empty where the recording has none.
-    pub(super) index: Vec<Indexed>,
+    pub(super) index: Vec<BlockSummary>,
 }
 
 impl Reader {
@@ -236,6 +236,7 @@ pub(super) fn decode(
 /// What a recording refers to, as it is read.
 struct Contents {
     ledger: Ledger,
+    sites: SiteSet,
     command: Vec<String>,
     started_unix_ms: u64,
     /// What tables and names may still unpack to.
@@ -245,7 +246,8 @@ struct Contents {
 impl Contents {
     fn new(length: u64) -> Self {
         let room = TABLES.saturating_add(length.saturating_mul(TABLES_RATIO));
-        Self { ledger: Ledger::default(), command: Vec::new(), started_unix_ms: 0, room }
+        let sites = SiteSet::default();
+        Self { ledger: Ledger::default(), sites, command: Vec::new(), started_unix_ms: 0, room }
     }
 
     /// Takes in the opening, or a block of tables.
@@ -256,7 +258,7 @@ impl Contents {
             return Ok(());
         }
         self.weigh(columns)?;
-        let read = tables::read(columns, &mut self.ledger);
+        let read = tables::read(columns, &mut self.ledger, &mut self.sites);
         known.processes = self.ledger.processes.len() as u32;
         known.threads.extend(self.ledger.threads[known.threads.len()..].iter().map(|thread| thread.process.0));
         known.sites.extend(self.ledger.sites[known.sites.len()..].iter().map(|site| site.process.0));

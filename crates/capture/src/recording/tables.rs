@@ -19,6 +19,7 @@
 use super::bytes::{Cursor, Nonsense, fold, put, put_bytes, unfold};
 use crate::accounts::Ledger;
 use mallow_profile::{Frame, FrameId, Module, ModuleId, Process, StackId, Stacks};
+use rustc_hash::FxHashSet;
 
 const COLUMNS: usize = 10;
 const COUNTS: usize = 0;
@@ -164,8 +165,33 @@ fn read_process(column: &mut Cursor) -> Result<Process, Nonsense> {
     Ok(process)
 }
 
-/// Adds what a block of tables holds.
-pub fn read(columns: &mut [Cursor], ledger: &mut Ledger) -> Result<(), Nonsense> {
+/// The sites so far: a stack is a site of a process once. Most stacks are a site of one process alone and need no hash.
+#[derive(Debug, Default)]
+pub struct SiteSet {
+    /// For each stack the process of its first site, plus 1; 0 if it is no site.
+    first: Vec<u32>,
+    others: FxHashSet<(StackId, u32)>,
+}
+
+impl SiteSet {
+    /// False if the site is there already. Precondition: the process's number is below `u32::MAX`.
+    fn insert(&mut self, process: u32, stack: StackId) -> bool {
+        let at = stack.0 as usize;
+        if at >= self.first.len() {
+            self.first.resize(at + 1, 0);
+        }
+        match &mut self.first[at] {
+            free @ 0 => {
+                *free = process + 1;
+                true
+            }
+            first => *first != process + 1 && self.others.insert((stack, process)),
+        }
+    }
+}
+
+/// Adds what a block of tables holds. `known`: the sites of all blocks before it.
+pub fn read(columns: &mut [Cursor], ledger: &mut Ledger, known: &mut SiteSet) -> Result<(), Nonsense> {
     if columns.len() != COLUMNS {
         return Err(Nonsense("a block of tables has another number of columns"));
     }
@@ -200,6 +226,9 @@ pub fn read(columns: &mut [Cursor], ledger: &mut Ledger) -> Result<(), Nonsense>
             return Err(Nonsense("a site of no process or no stack"));
         }
         before = (process as u32, stack as u32);
+        if !known.insert(before.0, StackId(before.1)) {
+            return Err(Nonsense("a site comes twice"));
+        }
         ledger.add_site(before.0, StackId(before.1));
     }
     match columns.iter().all(Cursor::is_empty) {

@@ -4,7 +4,7 @@ use super::attachments::{self, Source};
 use super::block::{Kind, Packer};
 use super::bytes::{put, put_bytes};
 use super::codec::{Encoded, Encoder};
-use super::index::{self, Indexed};
+use super::index::{self, BlockSummary};
 use super::summary;
 use super::tables::Mark;
 use super::{MAGIC, TRAILER_MAGIC, VERSION};
@@ -38,7 +38,7 @@ pub(super) struct Blocks<W> {
     file: W,
     written: u64,
     packer: Packer,
-    index: Vec<Indexed>,
+    index: Vec<BlockSummary>,
 }
 
 impl Writer<File> {
@@ -96,7 +96,7 @@ impl<W: Write> Writer<W> {
             self.out.write(Kind::Tables, &columns)?;
         }
         for Encoded { columns, events, first_ms, last_ms } in std::mem::take(&mut self.full) {
-            self.out.index.push(Indexed { at: self.out.written, events, first_ms, last_ms });
+            self.out.index.push(BlockSummary { at: self.out.written, events, first_ms, last_ms });
             self.out.write(Kind::Events, &columns)?;
         }
         self.since = Instant::now();
@@ -121,8 +121,8 @@ impl<W: Write> Blocks<W> {
     }
 
     /// Writes a block that was packed before; one of events is described by `events`, but for its offset.
-    pub fn copy(&mut self, block: &[u8], events: Option<Indexed>) -> io::Result<()> {
-        self.index.extend(events.map(|events| Indexed { at: self.written, ..events }));
+    pub fn copy(&mut self, block: &[u8], events: Option<BlockSummary>) -> io::Result<()> {
+        self.index.extend(events.map(|events| BlockSummary { at: self.written, ..events }));
         self.file.write_all(block)?;
         self.written += block.len() as u64;
         Ok(())

@@ -4,8 +4,8 @@
 //! ([`order`], [`merge`]), applied to the process's live blocks ([`process`]) and posted in the books ([`crate::accounts`]). The
 //! same events go to a sink: the recording file, or nothing.
 //!
-//! Words wait for one round, because what they depend on may come with the next one; a process with one busy ring needs
-//! no order, and its words are copied once and otherwise replayed as they are.
+//! Words wait for two rounds, because what they depend on may come with the next one ([`order`]); a process with one busy
+//! ring needs no order, and its words are copied once and otherwise replayed as they are.
 
 mod merge;
 mod order;
@@ -31,7 +31,7 @@ pub struct End {
     pub cut_short: Option<String>,
 }
 
-/// Where the replay is. It lags one round behind the rings.
+/// Where the replay is. It lags up to two rounds behind the rings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Allocations so far.

@@ -9,7 +9,7 @@
 //! stamps are taken to be evenly spread. Then the rings are run against these orders. Stamps come in their order, and a ring
 //! rests before its next stamp: what a stamp begins comes at once, as far as it can. Whatever truly came before a record
 //! belongs to an earlier stamp than the next one of the record's ring, so no ring waits beyond that, and what is live is never
-//! further from the truth than the rings' windows are wide (docs/DESIGN.md, "The peak").
+//! further from the truth than the rings' windows are wide (docs/design/trace.md#the-peak).
 //!
 //! Where all wait for each other, the orders of some addresses contradict each other, and one of
 //! them is made anew around a record that could come next. What still fits nowhere is taken as it comes: those blocks

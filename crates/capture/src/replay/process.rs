@@ -1,7 +1,7 @@
 //! One process image: its live blocks, its sites, its modules, and what a record does to them.
 
 use super::order::{self, Planner};
-use super::ring::{Defined, NO_SITE, Ring, Transit};
+use super::ring::{NO_SITE, Ring, StackDefinition, Transit};
 use crate::accounts::addresses::{AddressMap, Interner};
 use crate::accounts::{EventSink, Ledger, Live};
 use crate::wire::record::{self, Record, What};
@@ -386,7 +386,7 @@ impl Process {
         }
         ring.last = stack;
         if ring.stacks.len() < STACKS {
-            ring.stacks.push(Defined { stack, site: NO_SITE });
+            ring.stacks.push(StackDefinition { stack, site: NO_SITE });
         }
     }
 }

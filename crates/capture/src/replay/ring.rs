@@ -8,7 +8,7 @@ pub const NO_SITE: u32 = u32::MAX;
 
 /// A stack that the ring defined.
 #[derive(Clone, Copy, Debug)]
-pub struct Defined {
+pub struct StackDefinition {
     /// Which.
     pub stack: StackId,
     /// Its site in the ring's process, or [`NO_SITE`].
@@ -32,7 +32,7 @@ pub struct Ring {
     due: usize,
     aged: usize,
     /// By stack number.
-    pub stacks: Vec<Defined>,
+    pub stacks: Vec<StackDefinition>,
     /// The stack defined or used last.
     pub last: StackId,
     /// Size and stack number that came last in one word.

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// What a counting run came to.
 #[derive(Clone, Debug, Default)]
-pub struct Counted {
+pub struct CountingOutcome {
     /// The command's process id.
     pub command_pid: u32,
     /// From start to end of the command.
@@ -36,7 +36,7 @@ pub struct Counted {
 }
 
 /// Runs `command` and counts, or does as if. Precondition: the mode is not [`Mode::Trace`].
-pub fn measure(command: &[OsString], mode: Mode, regions: Regions) -> Result<Counted, RunError> {
+pub fn measure(command: &[OsString], mode: Mode, regions: Regions) -> Result<CountingOutcome, RunError> {
     let settings = Settings { mode, max_depth: 1, children: true, regions };
     let run = prepare(&settings, command)?;
     let library = library::unpack(run.path())?;
@@ -65,5 +65,14 @@ pub fn measure(command: &[OsString], mode: Mode, regions: Regions) -> Result<Cou
     let unwatched = blind_spots.sentences(&run);
     drop(run);
     signals::unwatch();
-    Ok(Counted { command_pid, wall, exit_status, processes, custom_allocators, failed_processes, unwatched, results })
+    Ok(CountingOutcome {
+        command_pid,
+        wall,
+        exit_status,
+        processes,
+        custom_allocators,
+        failed_processes,
+        unwatched,
+        results,
+    })
 }

@@ -8,8 +8,8 @@ mod recording;
 mod recovery;
 mod sampling;
 
-pub use counting::{Counted, measure};
+pub use counting::{CountingOutcome, measure};
 pub use error::RunError;
-pub use recording::{Recorded, Recording, Tick, record};
+pub use recording::{Recording, RecordingOutcome, Tick, record};
 pub use recovery::recover;
 pub use sampling::{become_sampled, start_sampled};

@@ -5,7 +5,7 @@ use super::error::{RunError, not_executed};
 use super::leftovers;
 use crate::accounts::{EventSink, Options};
 use crate::drain::requests;
-use crate::drain::rings::{Drain, Shown};
+use crate::drain::rings::{Drain, DrainState};
 use crate::drain::spool::{SpoolReader, SpoolWriter};
 use crate::launch::blind_spots::BlindSpots;
 use crate::launch::signals;
@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// What a tracing run came to.
-pub struct Recorded<S> {
+pub struct RecordingOutcome<S> {
     /// What it did.
     pub profile: Profile,
     /// The sink, to be closed; or why it failed.
@@ -73,7 +73,7 @@ pub fn record<S: EventSink + Send>(
     how: &Recording,
     sink: impl FnOnce(&Options) -> io::Result<S>,
     tick: &mut dyn FnMut(Tick),
-) -> Result<Recorded<S>, RunError> {
+) -> Result<RecordingOutcome<S>, RunError> {
     // Before anything is written: a name typed wrong must not cost a recording that was there.
     let program = command.first().map(OsString::as_os_str).unwrap_or_default();
     search::find(program).map_err(|error| not_executed(command, error))?;
@@ -94,7 +94,7 @@ pub fn record<S: EventSink + Send>(
     let mut child = spawn(&run, &library, command)?;
     let mut blind_spots = BlindSpots::default();
 
-    let shown = Shown::default();
+    let shown = DrainState::default();
     let progress = Mutex::new(Progress::default());
     let replay = Replay::new(options, sink);
     let mut command_status = None;
@@ -160,7 +160,7 @@ pub fn record<S: EventSink + Send>(
             let unwatched = blind_spots.sentences(&run);
             drop((spool_guard, run));
             signals::unwatch();
-            return Ok(Recorded {
+            return Ok(RecordingOutcome {
                 profile,
                 sink,
                 exit_status,
@@ -232,7 +232,7 @@ fn stand_back() {
 fn follow<S: EventSink>(
     mut replay: Replay<S>,
     mut spool: SpoolReader,
-    shown: &Shown,
+    shown: &DrainState,
     progress: &Mutex<Progress>,
 ) -> io::Result<(Replay<S>, SpoolReader)> {
     while !shown.drained.load(Ordering::Acquire) {
@@ -247,7 +247,7 @@ fn follow<S: EventSink>(
 fn follow_to_end<S: EventSink>(
     mut replay: Replay<S>,
     mut spool: SpoolReader,
-    shown: &Shown,
+    shown: &DrainState,
     progress: &Mutex<Progress>,
 ) -> io::Result<Option<Replay<S>>> {
     while follow_some(&mut replay, &mut spool, shown, progress, &shown.stop)? {
@@ -263,7 +263,7 @@ fn follow_to_end<S: EventSink>(
 fn follow_some<S: EventSink>(
     replay: &mut Replay<S>,
     spool: &mut SpoolReader,
-    shown: &Shown,
+    shown: &DrainState,
     progress: &Mutex<Progress>,
     enough: &AtomicBool,
 ) -> io::Result<bool> {

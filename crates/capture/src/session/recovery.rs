@@ -2,7 +2,7 @@
 
 use super::error::RunError;
 use super::leftovers;
-use super::recording::Recorded;
+use super::recording::RecordingOutcome;
 use crate::accounts::{EventSink, Options};
 use crate::chunk::Chunk;
 use crate::drain::spool::SpoolReader;
@@ -30,7 +30,7 @@ struct Known {
 pub fn recover<S: EventSink>(
     directory: &Path,
     sink: impl FnOnce(&Options) -> io::Result<S>,
-) -> Result<Recorded<S>, RunError> {
+) -> Result<RecordingOutcome<S>, RunError> {
     let no_run = |error| RunError::NoRun(directory.to_owned(), error);
     let about = about(directory).map_err(no_run)?;
     leftovers::check(directory).map_err(no_run)?;
@@ -88,7 +88,7 @@ pub fn recover<S: EventSink>(
     let cut_short = Some("mallow was killed while it recorded; this is what it left behind".to_owned());
     let (mut profile, sink) = replay.finish(End { duration_ms: last_ms, exit_status: None, cut_short });
     profile.regions = crate::rundir::results::regions(directory);
-    Ok(Recorded {
+    Ok(RecordingOutcome {
         profile,
         sink,
         exit_status: None,

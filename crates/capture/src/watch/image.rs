@@ -45,7 +45,7 @@ impl Common {
 
 /// What was told of a slot.
 #[derive(Clone, Copy, Default)]
-struct Told {
+struct SlotState {
     /// Of the live sample that was seen in it last; 0: none.
     sequence: u64,
     /// As an event; else it is an inherited one, and its parent's.
@@ -53,7 +53,7 @@ struct Told {
 }
 
 /// A sample that left its slot before its end was seen.
-struct Leaving {
+struct PendingEnd {
     looks: u32,
     after_ns: u64,
 }
@@ -67,8 +67,8 @@ pub struct Image {
     addresses: AddressMap,
     modules: u32,
     stacks: FxHashMap<u32, StackId>,
-    slots: Vec<Told>,
-    leaving: FxHashMap<(u32, u64), Leaving>,
+    slots: Vec<SlotState>,
+    leaving: FxHashMap<(u32, u64), PendingEnd>,
     /// Ends that were read.
     ends: u64,
     counters: Counters,
@@ -122,7 +122,7 @@ impl Image {
         }
         let used = self.layout.used(shared);
         if self.slots.len() < used as usize {
-            self.slots.resize(used as usize, Told::default());
+            self.slots.resize(used as usize, SlotState::default());
         }
         for index in 0..used {
             let sequence = self.layout.sequence(shared, index);
@@ -132,16 +132,16 @@ impl Image {
             }
             if before.sequence != 0 && sequence != before.sequence {
                 if before.told {
-                    self.leaving.insert((index, before.sequence), Leaving { looks: 0, after_ns: self.looked_ns });
+                    self.leaving.insert((index, before.sequence), PendingEnd { looks: 0, after_ns: self.looked_ns });
                 }
-                self.slots[index as usize] = Told::default();
+                self.slots[index as usize] = SlotState::default();
             }
             match self.layout.slot(shared, index) {
                 Slot::Empty => {}
                 Slot::Damaged => lost.damaged += 1,
                 Slot::Live(held) => {
                     let told = !held.inherited || self.heir;
-                    self.slots[index as usize] = Told { sequence: held.sequence, told };
+                    self.slots[index as usize] = SlotState { sequence: held.sequence, told };
                     if told {
                         self.allocated(common, index, &held, each);
                     }

@@ -389,6 +389,7 @@ fn garbage_is_data() {
         let told = look(&mut watch);
         assert!(told.len() <= 3 * (SLOTS + ENDS) as usize + 2, "{}", told.len());
     }
+    assert_eq!(watch.profile().check(), Ok(()));
     // Numbers that nothing can be added to.
     for counter in [sampling::ENDED, sampling::WITHOUT_SLOT, sampling::MISSED, sampling::WITHOUT_STACK] {
         target.file.set64(SAMPLING + counter, u64::MAX);

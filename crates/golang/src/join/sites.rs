@@ -223,10 +223,13 @@ pub fn difference(few: &Profile, many: &mut Profile, operations: u64, per: u64) 
         totals += site.counts;
     }
     sites.retain(|site| site.counts.allocations > 0);
-    (many.sites, many.totals) = (sites, totals);
-    for process in &mut many.processes {
-        process.totals = totals;
+    many.processes.iter_mut().for_each(|process| process.totals = mallow_profile::Counts::default());
+    for site in &sites {
+        if let Some(process) = many.processes.get_mut(site.process.0 as usize) {
+            process.totals += site.counts;
+        }
     }
+    (many.sites, many.totals) = (sites, totals);
     if let Some(origin) = &mut many.origin {
         origin.tells = Words::of(&[Word::Allocations, Word::AllocatedBytes]);
         origin.sampled_bytes = None;
@@ -329,7 +332,9 @@ mod tests {
         let lines: Vec<_> = listed.allocations.iter().map(|a| (a.address, a.allocations, a.bytes)).collect();
         assert_eq!(lines, [(1001, 2.0, 32.0), (1004, 0.5, 4.0)]);
         let mut many = many;
+        many.processes.push(mallow_profile::Process::default());
         difference(&few, &mut many, 10, 1000);
+        assert_eq!(many.check(), Ok(()), "of two processes, one without sites");
         let sites: Vec<_> = many.sites.iter().map(|s| (s.counts.allocations, s.counts.allocated_bytes)).collect();
         assert_eq!(sites, [(2000, 32_000), (500, 4000)]);
         assert_eq!((many.totals.allocations, many.totals.allocated_bytes), (2500, 36_000));

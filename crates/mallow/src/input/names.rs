@@ -1,7 +1,7 @@
 //! Which files' names are missing, why, and what would bring them.
 
 use mallow_profile::Module;
-use mallow_symbols::{Found, ModuleSummary, Note, remedies};
+use mallow_symbols::{ModuleSummary, NameSource, Note, remedies};
 use serde::Serialize;
 
 /// A file of which functions or source lines are missing.
@@ -73,8 +73,8 @@ fn shared_file(summary: &ModuleSummary) -> Option<&Note> {
 fn why(summary: &ModuleSummary) -> String {
     match (&summary.found, shared_file(summary).or(summary.notes.first())) {
         // What it has is not what was asked for.
-        (Found::DebugInformation, Some(note)) => note.to_string(),
-        (Found::DebugInformation, None) => "debug information of other parts of it alone".to_owned(),
+        (NameSource::DebugInformation, Some(note)) => note.to_string(),
+        (NameSource::DebugInformation, None) => "debug information of other parts of it alone".to_owned(),
         (found, _) => found.to_string(),
     }
 }
@@ -99,10 +99,10 @@ mod tests {
             remedy: remedy.map(str::to_owned),
         };
         let modules = [
-            (module("/a"), summary(Found::SymbolTable, 9, 0, Some("this brings them"))),
-            (module("/b"), summary(Found::DebugInformation, 9, 1, None)),
-            (module("/c"), summary(Found::Unreadable("an object file".to_owned()), 0, 0, None)),
-            (module("/d"), summary(Found::DynamicSymbols, 1, 0, None)),
+            (module("/a"), summary(NameSource::SymbolTable, 9, 0, Some("this brings them"))),
+            (module("/b"), summary(NameSource::DebugInformation, 9, 1, None)),
+            (module("/c"), summary(NameSource::Unreadable("an object file".to_owned()), 0, 0, None)),
+            (module("/d"), summary(NameSource::DynamicSymbols, 1, 0, None)),
             (
                 module("/e"),
                 ModuleSummary {
@@ -110,7 +110,7 @@ mod tests {
                         Note::DebugFileDiffers("/e.debug".into()),
                         Note::SupplementaryMissing("../e.dwz".into()),
                     ],
-                    ..summary(Found::DebugInformation, 9, 9, None)
+                    ..summary(NameSource::DebugInformation, 9, 9, None)
                 },
             ),
         ];

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use mallow_capture::preflight::{self, Chain, Finding, Status, Step};
-use mallow_symbols::{Found, survey};
+use mallow_symbols::{NameSource, survey};
 use serde::Serialize;
 
 use super::exit_status::refusal;
@@ -102,7 +102,7 @@ fn program(chain: &Chain) -> Vec<Finding> {
 fn names(path: &Path) -> Finding {
     const CHECK: &str = "names";
     let (module, summary) = survey(path);
-    if summary.found == Found::DebugInformation {
+    if summary.found == NameSource::DebugInformation {
         return Finding::works(CHECK, "the program has debug information: functions, files and lines");
     }
     let lacking = MissingNames::all([(&module, &summary)]).pop();

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mallow_capture::recording::Writer;
 use mallow_capture::rundir::directory::{Mode, Settings};
-use mallow_capture::session::{self, Recorded, Recording, Tick};
+use mallow_capture::session::{self, Recording, RecordingOutcome, Tick};
 use mallow_symbols::symbolize_jit_all;
 
 use super::exit_status;
@@ -79,12 +79,12 @@ pub struct Embedding {
 /// Closes the recording, says where it is, and shows the report where there is to be one. Of what fails the rest is done all
 /// the same.
 pub fn finish(
-    recorded: Recorded<Writer>,
+    recorded: RecordingOutcome<Writer>,
     file: RecordingFile,
     embed: Option<Embedding>,
     view: Option<&ViewFlags>,
 ) -> Result<()> {
-    let Recorded { mut profile, sink, .. } = recorded;
+    let RecordingOutcome { mut profile, sink, .. } = recorded;
     let (recording, closed, carries) = match embed {
         None => {
             // What a JIT made has names only as long as its map lies in /tmp: they are kept in the recording.

@@ -84,7 +84,9 @@ impl Merger {
                 std::collections::hash_map::Entry::Occupied(known) => sites[*known.get()].counts += counts,
                 std::collections::hash_map::Entry::Vacant(new) => {
                     new.insert(sites.len());
-                    sites.push(Site { process, stack, counts, ..site.clone() });
+                    // A merged profile has neither patterns nor ages.
+                    let patterns = Default::default();
+                    sites.push(Site { process, stack, counts, patterns, leaked_oldest_ms: 0, leaked_youngest_ms: 0 });
                 }
             }
         }
@@ -176,6 +178,9 @@ impl Merger {
         }
         let told = tells.has(Word::PeakBytes) && self.inputs.len() > 1;
         let peak_of = self.peak.filter(|_| told).map(|(input, _)| self.inputs[input].name.clone());
+        for site in &mut self.profile.sites {
+            site.counts = site.counts.of(tells);
+        }
         self.profile.origin = Some(Origin { format: "merged", tells, sampled_bytes: self.sampled_bytes });
         add_up(&mut self.profile);
         Merged { profile: self.profile, peak_of, left_out, some_tell }
@@ -184,7 +189,7 @@ impl Merger {
 
 #[cfg(test)]
 mod tests {
-    use mallow_profile::{Origin, ProcessId, Profile, Stacks, Word, Words};
+    use mallow_profile::{Counts, Origin, ProcessId, Profile, Stacks, Word, Words};
 
     use super::{Merged, Merger};
     use crate::testing::{Builder, blocks, parser};
@@ -192,7 +197,10 @@ mod tests {
     fn merged(all: &[(&str, &Profile)]) -> Merged {
         let mut merger = Merger::default();
         all.iter().for_each(|(name, profile)| merger.add(name, profile));
-        merger.finish()
+        let sound = all.iter().all(|(_, profile)| profile.check().is_ok());
+        let merged = merger.finish();
+        assert!(!sound || merged.profile.check() == Ok(()), "{:?}", merged.profile.check());
+        merged
     }
 
     #[test]
@@ -238,10 +246,17 @@ mod tests {
     #[test]
     fn what_one_does_not_tell_is_left_out() {
         let one = parser();
-        let mut other = parser();
+        let mut b = Builder::default();
+        let process = b.process(1, &["a"], 10);
+        b.site(process, &["f", "main"], Counts { allocations: 7, leaked: 2, ..Counts::default() });
+        let mut other = b.profile;
         let tells = Words::of(&[Word::Allocations, Word::Leaked]);
         other.origin = Some(Origin { format: "pprof", tells, sampled_bytes: Some(4096) });
+        assert_eq!(other.check(), Ok(()));
         let Merged { profile, peak_of, left_out, some_tell } = merged(&[("one", &one), ("other", &other)]);
+        let mut sum = Counts { allocations: one.totals.allocations, leaked: one.totals.leaked, ..Counts::default() };
+        sum += other.totals;
+        assert_eq!(profile.totals, sum, "no numbers of the words that are left out");
         let told: Vec<Word> = Word::ALL.into_iter().filter(|&word| profile.tells(word)).collect();
         assert_eq!(told, [Word::Allocations, Word::Leaked, Word::Processes]);
         assert_eq!((peak_of, profile.origin.expect("an origin").sampled_bytes), (None, Some(4096)));

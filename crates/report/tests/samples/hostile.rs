@@ -1,6 +1,8 @@
 //! A book that is fed nonsense: nothing panics, hangs or grows, and what is said are numbers.
 
-use mallow_profile::{Family, Lost, ProcessId, Profile, Release, Sample, SampleEvent, SampleKey, StackId, Stacks};
+use mallow_profile::{
+    Family, Frame, FrameId, Lost, ProcessId, Profile, Release, Sample, SampleEvent, SampleKey, StackId, Stacks,
+};
 use mallow_report::analysis::sampled::{Book, Estimate, snapshot};
 use proptest::prelude::*;
 
@@ -48,6 +50,16 @@ fn is_sane(estimate: Estimate) -> bool {
     estimate.value.is_finite() && limits.0.is_finite() && limits.1.is_finite() && limits.0 <= limits.1
 }
 
+/// The stacks that the events name.
+fn tables() -> Profile {
+    let mut tables = Profile::default();
+    for address in 0..4 {
+        tables.stacks.push(Stacks::ROOT, FrameId(tables.frames.len() as u32));
+        tables.frames.push(Frame { module: None, address, exact: false, lines: Vec::new() });
+    }
+    tables
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
@@ -78,7 +90,8 @@ proptest! {
             }
             prop_assert!((0.0..=1.0).contains(&site.growth.chance), "{:?}", site.growth);
             let _ = book.findings();
-            let profile = snapshot(&book, &Profile::default(), now_ns, 0);
+            let profile = snapshot(&book, &tables(), now_ns, 0);
+            prop_assert_eq!(profile.check(), Ok(()));
             prop_assert_eq!(profile.totals.leaked > 0, book.live().count() > 0);
         }
     }

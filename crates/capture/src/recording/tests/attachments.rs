@@ -2,20 +2,20 @@
 
 use super::super::attachments::Source;
 use super::*;
-use mallow_profile::{Found, ModuleId, ModuleSummary, Note, Summary};
+use mallow_profile::{ModuleId, ModuleSummary, NameSource, Note, Summary};
 use std::path::PathBuf;
 
 /// What a look-up might have found, one of each kind.
 pub fn names() -> Summary {
     let found = [
-        Found::DebugInformation,
-        Found::SymbolTable,
-        Found::DynamicSymbols,
-        Found::Nothing,
-        Found::FileGone("No such file".to_owned()),
-        Found::BuildIdDiffers { now: vec![1, 2, 255] },
-        Found::Unreadable("not an ELF file".to_owned()),
-        Found::WrittenSince,
+        NameSource::DebugInformation,
+        NameSource::SymbolTable,
+        NameSource::DynamicSymbols,
+        NameSource::Nothing,
+        NameSource::FileGone("No such file".to_owned()),
+        NameSource::BuildIdDiffers { now: vec![1, 2, 255] },
+        NameSource::Unreadable("not an ELF file".to_owned()),
+        NameSource::WrittenSince,
     ];
     let path = |name: &str| PathBuf::from(name);
     let notes = vec![

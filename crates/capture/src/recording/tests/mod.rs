@@ -54,9 +54,11 @@ static SMALL: LazyLock<Vec<u8>> = LazyLock::new(|| recorded(300).1);
 
 type Opened<'a> = (Reader<Cursor<&'a [u8]>>, Profile);
 
-/// Opens a recording, whole or damaged.
+/// Opens a recording, whole or damaged. What the reader accepts keeps the promises of the model.
 fn open(bytes: &[u8]) -> Result<Opened<'_>, ReadError> {
-    Reader::new(Cursor::new(bytes), &mut |_| {})
+    let opened = Reader::new(Cursor::new(bytes), &mut |_| {})?;
+    assert_eq!(opened.1.check(), Ok(()));
+    Ok(opened)
 }
 
 fn read_bytes(bytes: &[u8]) -> Result<Profile, ReadError> {
@@ -344,6 +346,29 @@ fn repacked(bytes: &[u8], which: usize, change: impl Fn(&mut Vec<Vec<u8>>)) -> V
     let mut packer = Packer::new().unwrap();
     let block = packer.pack(head.kind, &columns).unwrap();
     [&bytes[..at], block, &bytes[at + HEAD + head.payload..]].concat()
+}
+
+/// Two processes may have a site of one stack each; one process has it once.
+#[test]
+fn a_site_that_comes_twice_is_refused() {
+    const COUNTS: usize = 0;
+    const SITES: [usize; 2] = [8, 9];
+    let tables = blocks(&SMALL).iter().position(|block| block.1 == Kind::Tables).unwrap();
+    let twice = repacked(&SMALL, tables, |columns| {
+        let sites = columns[COUNTS].last_mut().unwrap();
+        assert!(*sites < 0x7f, "a number of one byte");
+        *sites += 1;
+        // No difference to the site before.
+        SITES.into_iter().for_each(|column| columns[column].push(0));
+    });
+    let error = read_bytes(&twice).unwrap_err().to_string();
+    assert!(
+        error.starts_with("the recording is damaged at byte ") && error.ends_with(": a site comes twice"),
+        "{error}"
+    );
+    // Without its end it is read up to there.
+    let cut = read_bytes(&twice[..twice.len() - 16]).unwrap();
+    assert_eq!(cut.ending.cut_short, Some(error));
 }
 
 fn read_all_ways(bytes: &[u8]) {

@@ -255,6 +255,7 @@ fn ask(bytes: &[u8], selection: &Selection) {
     };
     parts.push((whole.clone(), Choice::all(&whole)));
     for (profile, mut chosen) in parts {
+        assert_eq!(profile.check(), Ok(()), "{selection:?}");
         assert!(profile.sites.iter().all(|site| (site.process.0 as usize) < profile.processes.len()));
         assert!(profile.totals.allocations <= told.as_ref().map_or(u64::MAX, |&all| all.max(whole.totals.allocations)));
         let within = |at: Moment, site: Option<u32>| {

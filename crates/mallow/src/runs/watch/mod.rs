@@ -114,8 +114,11 @@ fn steer(pid: u32, flags: &WatchFlags) -> Result<ExitCode> {
     Ok(exit::OK)
 }
 
+/// What is watched, the command where mallow started it, and the signals that mallow takes.
+type Started = (Watch, Option<Child>, Signals);
+
 /// Joins a program, or starts one. The inner error is the status of one that could not be started.
-fn start(flags: &WatchFlags) -> Result<Result<(Watch, Option<Child>, Signals), ExitCode>> {
+fn start(flags: &WatchFlags) -> Result<Result<Started, ExitCode>> {
     if let Some(pid) = flags.pid {
         let directory = directory_of(pid)?;
         let signals = Signals::watch()?;
