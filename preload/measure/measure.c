@@ -69,7 +69,8 @@ static struct sums sums_now(uint32_t scope) {
 
 /* ---- waiting until other threads are quiet ---- */
 
-/* Counters that stand still for so long, while all other threads sleep: quiet. */
+/* Counters that stand still for so long, while all other threads sleep at each look: quiet. A thread that waited for a
+ * processor until now sleeps for a moment, too, between two allocations. */
 #define QUIET_MS 5u
 /* The same while one does not sleep: it computes, and does not allocate. */
 #define BUSY_QUIET_MS 100u
@@ -111,7 +112,7 @@ static int wait_until_quiet(void) {
     if (sys_entries("/proc/self/task") == 1)
         return 1;
     struct sums last = sums_now(MALLOW_WHOLE_PROCESS);
-    unsigned quiet = 0;
+    unsigned quiet = 0, asleep = 0;
     for (uint32_t waited = 0; waited < target.control->quiet_ms; waited++) {
         sleep_ms(1);
         struct sums now = sums_now(MALLOW_WHOLE_PROCESS);
@@ -119,7 +120,8 @@ static int wait_until_quiet(void) {
         last = now;
         if (quiet >= BUSY_QUIET_MS)
             return 1;
-        if (quiet >= QUIET_MS && others_sleep()) {
+        asleep = quiet > 0 && others_sleep() ? asleep + 1 : 0;
+        if (asleep >= QUIET_MS) {
             /* What one did between the look at the counters and the look at it. */
             now = sums_now(MALLOW_WHOLE_PROCESS);
             if (memcmp(&now, &last, sizeof now) == 0)
