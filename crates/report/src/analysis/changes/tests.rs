@@ -155,6 +155,21 @@ fn a_picture_tells_what_is_gone_and_every_change_once() {
     assert_eq!(flame.base.map(|base| (base.before, base.change)), Some((80, 50)));
 }
 
+#[test]
+fn a_picture_lists_no_call_of_0_as_gone() {
+    let leaked = |leaked: u64| blocks(10, 8, 0, leaked);
+    // What adapts a call is no function of the comparison: the two stacks of BEFORE are one, and one of them leaks nothing.
+    let before = built(&[
+        (&["keep@k.c:1", "main"], leaked(5)),
+        (&["partial apply for closure #1 in keep", "keep@k.c:2", "main"], leaked(0)),
+    ]);
+    let after = built(&[(&["keep@k.c:1", "main"], leaked(6))]);
+    let by = Measure::Leaked;
+    let options = FlameOptions { by, callers: false, raw: true, parts: u64::MAX, least: Least::Amount(0) };
+    let flame = flame_changes(&Both::new(&before, &after, by, Rules::ALL), options);
+    assert_eq!(flame.gone, []);
+}
+
 fn changes(top: &Top<Changed>) -> i64 {
     top.functions.iter().map(|f| f.flat.change).sum::<i64>() + top.hidden.map_or(0, |hidden| hidden.sums.change)
 }

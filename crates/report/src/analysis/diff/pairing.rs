@@ -208,8 +208,9 @@ fn edges(
 
 /// How alike two stacks are, functions alone.
 pub(super) fn alike(before: &Item, after: &Item, costs: &Costs<'_>) -> Option<f32> {
-    let cost = costs.cost(&before.tokens, &after.tokens)?;
     let all = before.weight + after.weight;
+    // A little more than what the least likeness allows: rounding decides nothing here.
+    let cost = costs.cost(&before.tokens, &after.tokens, all * (1.001 - LEAST_ALIKE))?;
     Some(if all > 0.0 { (1.0 - cost / all).max(0.0) } else { 0.0 })
 }
 
