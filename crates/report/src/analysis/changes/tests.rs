@@ -184,7 +184,7 @@ proptest! {
         limit in prop_oneof![1..30usize, Just(usize::MAX)],
     ) {
         let rules = if pairing { Rules::ALL } else { Rules::without(&[Rule::Pairing, Rule::Clones]) };
-        let diff = diff(&before, &after, DiffOptions { by, rules, min: 0, limit: usize::MAX });
+        let diff = diff(&before, &after, DiffOptions { by, rules, min: 0, limit: usize::MAX, any_measure: false, places: usize::MAX });
         let both = Both::new(&before, &after, by, rules);
         let in_stacks = diff.change - diff.elsewhere;
         let sums = both.sites.iter().map(|(_, change)| both_of(by, change));

@@ -24,8 +24,18 @@ type Members = Vec<(StackId, Counts)>;
 impl Both {
     /// What two profiles have, put together. Costs what the comparison costs.
     pub fn new(before: &Profile, after: &Profile, by: Measure, rules: Rules) -> Self {
-        let Compared { joint, groups, pairing, told } = compared(before, after, by, rules);
-        let targets = targets(&groups, pairing.as_ref().map_or(&[], |pairing| &pairing.matches));
+        Self::with_progress(before, after, by, rules, &|_| {})
+    }
+
+    /// The same. `progress` is called now and then with how much of the comparison is done, from 0 to 1.
+    pub fn with_progress(before: &Profile, after: &Profile, by: Measure, rules: Rules, progress: &dyn Fn(f64)) -> Self {
+        Self::of(&compared(before, after, by, rules, progress), before, after, by)
+    }
+
+    /// Of stacks that were compared.
+    pub(super) fn of(compared: &Compared<'_>, before: &Profile, after: &Profile, by: Measure) -> Self {
+        let Compared { joint, groups, pairing, told } = compared;
+        let targets = targets(groups, pairing.as_ref().map_or(&[], |pairing| &pairing.matches));
         let renamed = |token: Token| pairing.as_ref().map_or(token, |pairing| pairing.renamed(token));
         let of_node: FxHashMap<NodeId, usize> = groups.iter().enumerate().map(|(at, group)| (group.node, at)).collect();
         let mut members: [Vec<Members>; 2] = [vec![Vec::new(); groups.len()], vec![Vec::new(); groups.len()]];
@@ -38,7 +48,7 @@ impl Both {
         }
         let [befores, afters] = members;
         let mut sums: FxHashMap<StackId, [Counts; 2]> = FxHashMap::default();
-        let mut old = Old::new(&joint, before, after, renamed);
+        let mut old = Old::new(joint, before, after, renamed);
         // What goes to a group of the second profile, and whether it is the same stack.
         let mut incoming: Vec<Vec<(StackId, Counts, bool)>> = vec![Vec::new(); groups.len()];
         for (group, all) in befores.into_iter().enumerate() {
@@ -57,7 +67,7 @@ impl Both {
         }
         for (group, afters) in afters.into_iter().enumerate() {
             afters.iter().for_each(|&(stack, counts)| sums.entry(stack).or_default()[AFTER] += counts);
-            let places = joint.in_order_of_lines(&incoming[group], &afters, told);
+            let places = joint.in_order_of_lines(&incoming[group], &afters, *told);
             for (&(stack, counts, same), place) in incoming[group].iter().zip(places) {
                 let at = match (place, groups[group].stacks[AFTER]) {
                     (Some(at), _) => at,
