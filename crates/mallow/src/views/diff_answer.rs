@@ -224,13 +224,7 @@ pub fn renamed(diff: &Diff, all: bool, look: &Look, page: &mut Page) {
         Why::New { function } => format!("{} has come in between", name(function)),
         Why::Split | Why::Merged | Why::SameNumbers => String::new(),
     };
-    // An address says nothing of another build.
-    let named = |from: &str, to: &str| !from.contains("+0x") && !to.contains("+0x");
-    let names = |one: &&DiffRename| match &one.why {
-        Why::Moved { .. } => true,
-        Why::Renamed { from, to } => all || named(from, to),
-        _ => all,
-    };
+    let names = |one: &&DiffRename| all || one.own && matches!(one.why, Why::Moved { .. } | Why::Renamed { .. });
     let said: Vec<_> = diff.renamed.iter().filter(names).map(say).collect();
     if said.is_empty() {
         return;

@@ -107,6 +107,26 @@ fn one_stack_that_became_several_has_its_numbers_where_they_are_now() {
     ]);
     let split = both(&before, &after);
     assert!(top_changes(&split, TOP).functions.is_empty() && split.moved() == 0);
+    // Stacks that differ by their lines alone are divided together: no rounding is left at any of them.
+    let lines: Vec<String> = (1..=9).map(|line| format!("parse@p.c:{line}")).collect();
+    let mut several = Builder::default();
+    let p = several.process(1, &["a"], 10);
+    for (at, line) in lines.iter().enumerate() {
+        several.site(p, &[line, "load@l.c:1", "main"], blocks(if at == 0 { 983 } else { 3 }, 10, 0, 0));
+    }
+    several.site(p, &["other@o.c:1", "main"], blocks(3, 10, 0, 0));
+    let halves = built(&[
+        (&["digits@p.c:8", "parse@p.c:1", "load@l.c:1", "main"], blocks(504, 10, 0, 0)),
+        (&["words@p.c:9", "parse@p.c:2", "load@l.c:1", "main"], blocks(503, 10, 0, 0)),
+        (&["other@o.c:1", "main"], blocks(3, 10, 0, 0)),
+    ]);
+    let divided = both(&several.profile, &halves);
+    assert_eq!(
+        (divided.moved(), top_changes(&divided, TOP).functions.len()),
+        (0, 0),
+        "{:?}",
+        rows(&top_changes(&divided, TOP))
+    );
     let of = |name: &str| {
         let top = top_changes(&split, TopOptions { by: BY, cum: true, raw: true, limit: 9 });
         top.functions.iter().any(|f| f.function == name)

@@ -52,14 +52,18 @@ impl Both {
         // What goes to a group of the second profile, and whether it is the same stack.
         let mut incoming: Vec<Vec<(StackId, Counts, bool)>> = vec![Vec::new(); groups.len()];
         for (group, all) in befores.into_iter().enumerate() {
+            let sizes: Vec<Counts> = targets[group].iter().map(|&at| groups[at].counts[AFTER]).collect();
+            let (mut whole, mut given) = (Counts::default(), vec![Counts::default(); sizes.len()]);
             for (stack, counts) in all {
                 match &targets[group][..] {
                     [] => sums.entry(old.stack(stack)).or_default()[BEFORE] += counts,
                     &[target] => incoming[target].push((stack, counts, target == group)),
                     several => {
-                        let sizes: Vec<Counts> = several.iter().map(|&at| groups[at].counts[AFTER]).collect();
-                        for (&target, part) in several.iter().zip(divided(counts, &sizes)) {
-                            incoming[target].push((stack, part, false));
+                        // Each gets what it is short of: what rounding leaves does not add up over the stacks.
+                        whole += counts;
+                        for ((&target, part), given) in several.iter().zip(divided(whole, &sizes)).zip(&mut given) {
+                            incoming[target].push((stack, difference_of(part, *given), false));
+                            *given = part;
                         }
                     }
                 }
@@ -96,6 +100,14 @@ fn targets(groups: &[Group], matches: &[super::rows::Match]) -> Vec<Vec<usize>> 
         of.before.iter().for_each(|&at| targets[at].clone_from(&of.after));
     }
     targets
+}
+
+/// What one has more than the other.
+fn difference_of(mut more: Counts, mut less: Counts) -> Counts {
+    for (number, less) in more.numbers_mut().into_iter().zip(less.numbers_mut()) {
+        *number = number.saturating_sub(*less);
+    }
+    more
 }
 
 /// Numbers in as many parts, as large in proportion as these are. The parts add up to the whole.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::moved::Moved;
 use super::report::{DiffRename, Why};
+use crate::analysis::interest::{Interest, interest};
 
 /// Of all reasons, those that name something; the one that most stacks have comes first.
 pub(super) fn renamed<'w>(stacks: impl Iterator<Item = &'w [Why]>, moved: &Moved) -> Vec<DiffRename> {
@@ -33,9 +34,19 @@ pub(super) fn renamed<'w>(stacks: impl Iterator<Item = &'w [Why]>, moved: &Moved
             {
                 functions.iter().for_each(|name| function.push_str(name));
             }
-            DiffRename { why, file, functions: functions.len() as u64, stacks }
+            let own = match &why {
+                Why::Renamed { from, to } => [from, to].into_iter().all(|name| is_own(name)),
+                Why::Gone { function } | Why::New { function } => is_own(function),
+                _ => true,
+            };
+            DiffRename { why, file, own, functions: functions.len() as u64, stacks }
         })
         .collect();
     renamed.sort_by_key(|one| (std::cmp::Reverse(one.file), std::cmp::Reverse(one.stacks)));
     renamed
+}
+
+/// By its name. An address says nothing of another build.
+fn is_own(function: &str) -> bool {
+    interest(Some(function), None, None) == Interest::Own && !function.contains("+0x")
 }

@@ -150,6 +150,8 @@ pub struct DiffRename {
     pub why: Why,
     /// The whole file has another name.
     pub file: bool,
+    /// It is of the program's own functions, by its name, and not of a library that views look past.
+    pub own: bool,
     /// Functions that moved.
     pub functions: u64,
     /// Stacks that it is on.
