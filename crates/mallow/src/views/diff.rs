@@ -69,7 +69,12 @@ pub fn run(flags: &DiffFlags) -> Result<ExitCode> {
         min,
         limit: if stacks { flags.view.limit(if flags.all { usize::MAX } else { screen }) } else { 0 },
         // Who says how much is too much, or much, says it of one measure.
-        any_measure: flags.by.is_none() && flags.min.is_none() && flags.per.is_none() && flags.fail_above.is_none(),
+        any_measure: flags.by.is_none()
+            && flags.min.is_none()
+            && flags.per.is_none()
+            && flags.fail_above.is_none()
+            && !flags.stacks
+            && !flags.markdown,
         places,
     };
     let bar = Bar::of("comparing stacks");
