@@ -60,18 +60,24 @@ fn state(place: &DiffPlace, by: Measure, numbers: &Numbers) -> String {
 fn relative(before: u64, change: i64) -> String {
     match percent(change.unsigned_abs(), before) {
         share if share.is_empty() || change == 0 => String::new(),
+        share if share.starts_with('<') => share,
         share => signed(change, share),
+    }
+}
+
+/// What a number counts, behind it and its unit.
+fn noun(by: Measure) -> &'static str {
+    match by {
+        Measure::Bytes => "allocated",
+        Measure::Peak => "live at the peak",
+        Measure::Leaked => "leaked",
+        by => measured(by),
     }
 }
 
 /// What one number changed by, as a sentence has it.
 fn headline(verdict: &Verdict, numbers: &Numbers) -> String {
-    let what = match verdict.by {
-        Measure::Bytes => "allocated",
-        Measure::Peak => "live at the peak",
-        Measure::Leaked => "leaked",
-        by => measured(by),
-    };
+    let what = noun(verdict.by);
     let change = numbers.change_by(verdict.by, verdict.change);
     match relative(verdict.before, verdict.change) {
         share if share.is_empty() => format!("{change} {what}"),
@@ -88,7 +94,7 @@ pub fn verdict(diff: &Diff, numbers: &Numbers) -> String {
     let all_equal = || diff.totals.iter().all(|total| total.moved == 0 && total.change == 0);
     let Some(first) = verdict.places.first() else {
         return match verdict.change {
-            0 if all_equal() => format!("No change: {there} of {} in both, and no other total changed", measured(by)),
+            0 if all_equal() => format!("No change: {there} {} in both, and no other total changed", noun(by)),
             0 => format!("No change in {}: {there} in both", measured(by)),
             _ => format!("{}, at no place that is known", headline(verdict, numbers)),
         };
@@ -189,7 +195,8 @@ pub fn places(diff: &Diff, numbers: &Numbers, limits: PlaceLimits, page: &mut Pa
         let named = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
         let more = if left > NAMED as u64 && !named.is_empty() { ", …" } else { "" };
         let change = numbers.change_by(by, left_out(total, shown));
-        page.line(Line::new().faint(format!("  and {} more, {change}; --all shows them{named}{more}", count(left))));
+        let advice = if limits.min > 0 { "" } else { "; --all shows them" };
+        page.line(Line::new().faint(format!("  and {} more, {change}{advice}{named}{more}", count(left))));
     }
 }
 

@@ -63,14 +63,14 @@ pub struct Verdict {
     pub one_way: bool,
     /// Places that changed, those here among them.
     pub places_in_all: u64,
-    /// The fewest places that are half of what changed, if these are few; else the largest. None where no place changed.
+    /// The fewest places that are more than half of what changed, if these are few; else the largest. None where no place changed.
     pub places: Vec<DiffPlace>,
 }
 
 impl Verdict {
-    /// The places are at least half of what changed.
+    /// The places are more than half of what changed.
     pub fn is_clear(&self) -> bool {
-        self.share >= 0.5
+        self.share > 0.5
     }
 }
 

@@ -3,7 +3,7 @@
 use super::report::{DiffTotal, Verdict};
 use crate::analysis::numbers::Measure;
 
-/// So many places are named, if they are at least half of what changed. Of more, the largest is.
+/// So many places are named, if they are more than half of what changed. Of more, the largest is.
 const NAMED: usize = 3;
 /// Where nothing else was asked for, a measure that changed by less than one in so many is no answer if another changed by
 /// more than one in [`MUCH`].
@@ -33,7 +33,7 @@ impl Verdict {
         let mut sum = 0u64;
         let half = total.largest.iter().take(NAMED).position(|place| {
             sum = sum.saturating_add(place.change.unsigned_abs());
-            sum >= total.moved.div_ceil(2)
+            sum > total.moved / 2
         });
         let named = half.map_or(1, |at| at + 1).min(total.largest.len());
         let places: Vec<_> = total.largest[..named].to_vec();
