@@ -441,7 +441,7 @@ fn dtrace_stacks_are_what_stackdiff_reads() {
     fs::write(place.join("hostile"), "main;add 1200\nmain;0xfeed 3\nmain;dad;12 7\n").expect("a file");
     export(place, Path::new("hostile"), &["--format", "dtrace", "-o", "hostile.txt"]);
     let stacks = dtrace_stacks(&fs::read_to_string(place.join("hostile.txt")).expect("the file"));
-    assert_eq!(stacks.values().copied().collect::<Vec<_>>(), [3, 1200, 7], "{stacks:?}");
+    assert_eq!(stacks.values().copied().collect::<Vec<_>>(), [3, 7, 1200], "{stacks:?}");
     // Bytes are no counts.
     fs::write(place.join("bytes"), "# mallow: allocated_bytes\nmain;f 12\n").expect("a file");
     let refused = Run::new(mallow(), place).args(["export", "--format", "dtrace", "bytes"]).go();
