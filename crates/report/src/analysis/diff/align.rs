@@ -236,7 +236,7 @@ impl<'a> Costs<'a> {
             let together = if was.token == is.token {
                 Some(0.0)
             } else if !(was.one_sided && is.one_sided) {
-                (was.short == is.short).then(|| (was.weight + is.weight) * OVERLOADED)
+                (was.short == is.short).then_some((was.weight + is.weight) * OVERLOADED)
             } else {
                 self.renamed(was.token, is.token)
             };
