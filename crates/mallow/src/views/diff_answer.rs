@@ -156,7 +156,7 @@ pub fn totals(diff: &Diff, numbers: &Numbers) -> Table {
 }
 
 /// The places that are shown, of those that are there.
-fn shown<'a>(total: &'a DiffTotal, limits: PlaceLimits) -> &'a [DiffPlace] {
+fn shown(total: &DiffTotal, limits: PlaceLimits) -> &[DiffPlace] {
     let worth = |(at, place): (usize, &DiffPlace)| {
         let change = place.change.unsigned_abs();
         let noise = limits.floor && u128::from(change) * u128::from(FLOOR) < u128::from(total.moved);
