@@ -121,12 +121,10 @@ static int wait_until_quiet(void) {
         if (quiet >= BUSY_QUIET_MS)
             return 1;
         asleep = quiet > 0 && others_sleep() ? asleep + 1 : 0;
-        if (asleep >= QUIET_MS) {
-            /* What one did between the look at the counters and the look at it. */
-            now = sums_now(MALLOW_WHOLE_PROCESS);
-            if (memcmp(&now, &last, sizeof now) == 0)
-                return 1;
-        }
+        /* Once more, for what one did between the look at the counters and the look at it. */
+        now = asleep < QUIET_MS ? now : sums_now(MALLOW_WHOLE_PROCESS);
+        if (asleep >= QUIET_MS && memcmp(&now, &last, sizeof now) == 0)
+            return 1;
     }
     return 0;
 }

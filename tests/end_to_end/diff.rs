@@ -127,20 +127,18 @@ fn aggregated_stacks_of_two_builds_differ_by_what_was_added() {
     };
     assert_eq!(
         run(&["--per", "1000", "--min", "1"]),
-        "before.txt → after.txt, by allocations, divided by 1000\n\
+        "+10.50 allocations (+47.7 %): doRequests(group:number:) [test], 10 → 20; 95 % of the change\n\
+         before.txt → after.txt, by allocations, divided by 1000\n\
          BEFORE: dtrace profile\n\
          AFTER: dtrace profile\n\
-         \x20              before  after  change\n\
-         \x20 allocations   22.00  32.50  +10.50  +47.7 %\n\
          \n\
-         Different numbers: +10.50 in 2 stacks\n\
-         \x20 +10  10 → 20\n\
-         \x20       swift_slowAlloc [libswiftCore.dylib]\n\
-         \x20       doRequests(group:number:) [test]\n\
-         \x20 and 1 more, +0.50\n\
+         \x20              before  after  change           largest change\n\
+         \x20 allocations   22.00  32.50  +10.50  +47.7 %  +10 doRequests(group:number:) [test]\n\
          \n\
-         1 stack without a difference.\n\
-         Shown +10,000, left out +501 in 1 stack: net +10,501 allocations, +10.50 divided by 1000\n"
+         Changes of allocations, in 2 places\n\
+         \x20 +10  10 → 20  doRequests(group:number:) [test]\n\
+         \x20 and 1 more, +0.50: noise +0.50\n\
+         Shown +10,000, left out +501 in 1 place: net +10,501 allocations, +10.50 divided by 1000\n"
     );
     // Without the rules that know of them, the number of the thunk and of the local function tell the builds apart.
     let strict = run(&["--json", "--no-rule", "thunks,closures,clones,pairing"]);

@@ -442,3 +442,45 @@ fn busy(pid: u32) -> bool {
     let state = |stat: String| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'));
     threads.filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok()).any(state)
 }
+
+/// As SwiftNIO's stackdiff reads it: indented lines are frames, or a number below them where they hold nothing but digits of
+/// hexadecimal numbers.
+fn dtrace_stacks(text: &str) -> BTreeMap<String, u64> {
+    let (mut stacks, mut frames) = (BTreeMap::new(), Vec::new());
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        assert!(line.starts_with(' '), "{line}");
+        let line = line.trim();
+        if line.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'x') {
+            *stacks.entry(frames.join("\n")).or_insert(0) += line.parse::<u64>().expect("a decimal number");
+            frames.clear();
+        } else {
+            frames.push(line.to_owned());
+        }
+    }
+    assert!(frames.is_empty());
+    stacks
+}
+
+#[test]
+fn dtrace_stacks_are_what_stackdiff_reads() {
+    let recorded = sqlite();
+    let (place, file) = (recorded.directory.path(), recorded.file.as_path());
+    let said = export(place, file, &["--format", "dtrace", "-o", "stacks.txt"]).err();
+    assert!(said.contains("dtrace's stacks carry allocations alone"), "{said}");
+    let stacks = dtrace_stacks(&fs::read_to_string(place.join("stacks.txt")).expect("the file"));
+    assert_eq!(stacks.values().sum::<u64>(), number(&recorded.json, "allocations"));
+    assert!(stacks.keys().any(|stack| stack.contains("libsqlite3.so") && stack.contains('`')), "{stacks:?}");
+    // Read back it is the same, down to the frames without a name.
+    let ours = innermost(place, file, "allocations");
+    assert_eq!(innermost(place, &place.join("stacks.txt"), "allocations"), ours);
+    // A function that is called like a number is none.
+    fs::write(place.join("hostile"), "main;add 1200\nmain;0xfeed 3\nmain;dad;12 7\n").expect("a file");
+    export(place, Path::new("hostile"), &["--format", "dtrace", "-o", "hostile.txt"]);
+    let stacks = dtrace_stacks(&fs::read_to_string(place.join("hostile.txt")).expect("the file"));
+    assert_eq!(stacks.values().copied().collect::<Vec<_>>(), [3, 7, 1200], "{stacks:?}");
+    // Bytes are no counts.
+    fs::write(place.join("bytes"), "# mallow: allocated_bytes\nmain;f 12\n").expect("a file");
+    let refused = Run::new(mallow(), place).args(["export", "--format", "dtrace", "bytes"]).go();
+    assert_eq!((refused.status, refused.out().as_str()), (1, ""));
+    assert!(refused.err().contains("has no allocations"), "{}", refused.err());
+}

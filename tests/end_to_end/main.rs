@@ -5,6 +5,7 @@ mod bad_input;
 mod base;
 mod custom_allocators;
 mod diff;
+mod diff_answer;
 mod diff_pairing;
 mod diff_regressions;
 mod docs;

@@ -57,8 +57,9 @@ fn the_line_of_the_program_is_named_and_not_the_array_that_it_filled() {
     assert_eq!(top["functions"][0]["function"], "app.grow(Swift.Int) -> [Swift.Int]", "{top:#}");
     assert_eq!(top["functions"][0]["flat"]["change"], 1000, "{top:#}");
     assert_eq!(top["functions"].as_array().map(Vec::len), Some(1), "{top:#}");
-    let diff = view(place, &["diff", "before.mallow", "after.mallow"]);
-    let stack: Vec<&str> = diff.lines().skip_while(|line| !line.starts_with("  +1,000")).collect();
+    let diff = view(place, &["diff", "--stacks", "before.mallow", "after.mallow"]);
+    let stacks = diff.lines().skip_while(|line| !line.starts_with("Stacks"));
+    let stack: Vec<&str> = stacks.skip_while(|line| !line.starts_with("  +1,000")).collect();
     // Two functions of the library, and then the program's.
     assert!(stack.get(3).is_some_and(|line| line.trim_start().starts_with("grow(_:)")), "{diff}");
 }

@@ -16,13 +16,25 @@ use super::views::{By, ViewFlags};
 pub struct DiffFlags {
     /// Measure to compare
     ///
-    /// What numbers, order and totals are of. Default: allocations, or the first measure that both files have.
+    /// What numbers and order are of. Default: allocations, or the first measure that both files have; where that hardly
+    /// changed and another did, text shows the places of the other.
     /// Example: --by leaked.
     #[arg(long, value_enum)]
     pub by: Option<By>,
-    /// Smallest change of a stack to show
+    /// Show every place, and all names that changed
     ///
-    /// Stacks that changed by less are one sum at the end. An amount of what is compared: allocations, or bytes; k,
+    /// Also stacks with equal numbers whose functions have other names. Default: what fits on one screen, without places
+    /// that are less than 1 % of what changed; the rest is one line.
+    #[arg(long)]
+    pub all: bool,
+    /// Show the changed stacks below the places
+    ///
+    /// The largest change first, each with its functions. Example: --stacks --depth 0.
+    #[arg(long)]
+    pub stacks: bool,
+    /// Smallest change to show
+    ///
+    /// Places and stacks that changed by less are one sum. An amount of what is compared: allocations, or bytes; k,
     /// M, G and T are powers of 1000. Default: 0, every change. Example: --min 64k.
     #[arg(long, value_name = "N")]
     pub min: Option<Amount>,
@@ -34,7 +46,7 @@ pub struct DiffFlags {
     pub per: Option<f64>,
     /// Functions to show of each stack
     ///
-    /// Innermost functions come first. Functions that differ between the two sides are shown in any case. 0 shows
+    /// For --stacks and --markdown. Innermost functions come first. Functions that differ between the two sides are shown in any case. 0 shows
     /// all.
     #[arg(long, value_name = "N", default_value_t = 6)]
     pub depth: usize,
@@ -52,7 +64,7 @@ pub struct DiffFlags {
     pub fail_above: Option<Amount>,
     /// Write Markdown
     ///
-    /// For a comment on a pull request: a table of the totals, and each list of stacks folded. Default: text.
+    /// For a comment on a pull request: the answer, and each list of stacks as a table. Default: text.
     #[arg(long, conflicts_with = "json")]
     pub markdown: bool,
     /// Accepted without effect

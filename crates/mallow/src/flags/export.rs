@@ -48,6 +48,8 @@ pub enum ExportFormat {
     Speedscope,
     /// For profiler.firefox.com
     Firefox,
+    /// Allocations by stack, as dtrace's scripts print them; for SwiftNIO's stackdiff
+    Dtrace,
     /// For heaptrack_gui and heaptrack_print; of one process
     Heaptrack,
     /// A table

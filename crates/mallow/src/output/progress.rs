@@ -27,18 +27,29 @@ impl Bar {
 
     /// So much is done.
     pub fn show(&self, progress: Progress) {
+        self.show_as(progress, "mallow: {msg} [{bar:30}] {percent} %, {eta} left");
+    }
+
+    fn show_as(&self, progress: Progress, template: &str) {
         let Some(bar) = &self.bar else { return };
         if bar.is_hidden() {
             if self.since.elapsed() < PATIENCE {
                 return;
             }
             bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
-            let style = ProgressStyle::with_template("mallow: {msg} [{bar:30}] {percent} %, {eta} left");
+            let style = ProgressStyle::with_template(template);
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
             bar.set_message(self.what);
         }
         bar.set_length(progress.all);
         bar.set_position(progress.done);
+    }
+
+    /// This part is done, from 0 to 1, of something whose parts do not take equally long: no time is foretold.
+    pub fn show_part(&self, part: f64) {
+        const ALL: u64 = 1000;
+        let progress = Progress { done: (part * ALL as f64) as u64, all: ALL };
+        self.show_as(progress, "mallow: {msg} [{bar:30}] {percent} %, {elapsed}");
     }
 }
 

@@ -8,11 +8,12 @@ use mallow_report::analysis::{Both, Changed, Least, Measure, Shown, Totals};
 use serde::Serialize;
 
 use super::diff::measure;
-use super::diff_text::{Names, Reconciled, reconciled};
+use super::diff_numbers::{Names, Reconciled, reconciled};
 use crate::flags::{BaseFlags, By, SourceFlags};
 use crate::input::coverage;
 use crate::input::filters::Filters;
 use crate::input::recording::Recording;
+use crate::output::progress::Bar;
 use crate::output::text::{Line, Look, Page, amount, change, change_style, measured};
 use crate::output::{json, stdio};
 
@@ -67,7 +68,10 @@ impl Pair {
     }
 
     fn of(before: Recording, after: Recording, by: Measure, rules_off: &[Rule]) -> Self {
-        let both = Both::new(&before.profile, &after.profile, by, Rules::without(rules_off));
+        let bar = Bar::of("comparing stacks");
+        let rules = Rules::without(rules_off);
+        let both = Both::with_progress(&before.profile, &after.profile, by, rules, &|part| bar.show_part(part));
+        drop(bar);
         let files = [&before, &after].map(|recording| recording.path().display().to_string());
         let totals = both.totals(by);
         Self { before, after, by, both, files, rules_off: rules_off.to_vec(), totals }

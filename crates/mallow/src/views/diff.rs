@@ -4,16 +4,19 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use mallow_report::analysis::Measure;
-use mallow_report::analysis::diff::{Diff, DiffOptions, DiffSide, Rule, Rules, diff};
+use mallow_report::analysis::diff::{Diff, DiffOptions, DiffSide, Rule, Rules, diff_with_progress};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::diff_text::{self, Names, Numbers};
+use super::diff_answer::PlaceLimits;
+use super::diff_numbers::{Names, Numbers};
+use super::diff_text::{self, Detail};
 use crate::flags::{By, DiffFlags};
 use crate::input::coverage;
 use crate::input::filters::Filters;
 use crate::input::recording::Recording;
 use crate::output::exit::UsageError;
+use crate::output::progress::Bar;
 use crate::output::text::Stream;
 use crate::output::{exit, json, stdio};
 
@@ -36,6 +39,11 @@ pub struct DiffDocument<'a> {
     pub diff: &'a Diff,
 }
 
+/// Places of a list where the output has no height.
+const ROWS: usize = 15;
+/// Lines that filters take.
+const FILTERS: usize = 1;
+
 /// Compares.
 pub fn run(flags: &DiffFlags) -> Result<ExitCode> {
     let [before, after] = Recording::pair([&flags.before, &flags.after], &flags.filters)?;
@@ -46,13 +54,32 @@ pub fn run(flags: &DiffFlags) -> Result<ExitCode> {
         None => 10,
         Some(height) => (height / 12).clamp(3, 10),
     };
+    let whole = flags.all || flags.view.json;
+    let stacks = flags.stacks || flags.markdown || whole;
+    // A line names some of the places that are not shown.
+    const NAMED: usize = 8;
+    let places = match flags.view.limit(if whole { usize::MAX } else { look.height.unwrap_or(ROWS) }) {
+        rows if flags.view.json => rows,
+        rows => rows.saturating_add(NAMED),
+    };
+    let min = flags.min.map_or(0, |least| least.times(flags.per));
     let options = DiffOptions {
         by,
         rules: Rules::without(&flags.no_rule),
-        min: flags.min.map_or(0, |least| least.times(flags.per)),
-        limit: flags.view.limit(screen),
+        min,
+        limit: if stacks { flags.view.limit(if flags.all { usize::MAX } else { screen }) } else { 0 },
+        // Who says how much is too much, or much, says it of one measure.
+        any_measure: flags.by.is_none()
+            && flags.min.is_none()
+            && flags.per.is_none()
+            && flags.fail_above.is_none()
+            && !flags.stacks
+            && !flags.markdown,
+        places,
     };
-    let diff = diff(&before.profile, &after.profile, options);
+    let bar = Bar::of("comparing stacks");
+    let diff = diff_with_progress(&before.profile, &after.profile, options, &|part| bar.show_part(part));
+    drop(bar);
     let files = [&before, &after].map(|recording| recording.path().display().to_string());
     if flags.view.json {
         let (filters, rules_off) = (&after.filters, flags.no_rule.clone());
@@ -61,9 +88,20 @@ pub fn run(flags: &DiffFlags) -> Result<ExitCode> {
     } else {
         let names = Names::of(&files);
         let numbers = Numbers { by, per: flags.per, more: options.limit, look };
+        let fit = !whole && !flags.stacks && flags.view.limit.is_none();
+        let rows = flags.view.limit(if whole { usize::MAX } else { look.height.unwrap_or(ROWS) });
+        let floor = !whole && flags.view.limit.is_none() && flags.min.is_none();
+        let detail = Detail {
+            places: PlaceLimits { rows, min, floor },
+            fit,
+            taken: if after.filters.is_none() { 0 } else { FILTERS },
+            stacks: flags.stacks,
+            all: flags.all,
+            depth: flags.depth,
+        };
         stdio::print(&match flags.markdown {
             true => diff_text::markdown(&diff, &names, &numbers, flags.depth),
-            false => after.filters.above(diff_text::text(&diff, &names, &numbers, flags.depth), &look),
+            false => after.filters.above(diff_text::text(&diff, &names, &numbers, &detail), &look),
         })?;
     }
     before.warn_of_gaps();

@@ -1,74 +1,13 @@
 //! A comparison as text, and as Markdown.
 
-use std::path::Path;
+use mallow_report::analysis::diff::{Diff, DiffFrame, DiffList, DiffRename, DiffRow, DiffStack, Mark, Why};
 
-use mallow_profile::{Origin, Word};
-use mallow_report::analysis::diff::{Diff, DiffFrame, DiffList, DiffRow, DiffStack, Mark, Why};
-use mallow_report::analysis::{Measure, Totals};
-
-use crate::input::coverage::{self, provenance};
+use super::diff_answer::{self, PlaceLimits};
+use super::diff_numbers::{Names, Numbers, Reconciled, reconciled};
+use crate::input::coverage::provenance;
 use crate::output::text::markdown::cell;
-use crate::output::text::units::{bytes, count, fixed, of, percent, ratio};
-use crate::output::text::{Align, Line, Look, Page, Table, change, change_style, framed, function, measured, signed};
-
-/// What the two files are called.
-#[derive(Debug)]
-pub struct Names {
-    pub before: String,
-    pub after: String,
-}
-
-impl Names {
-    /// As short as they can be told apart.
-    pub fn of(files: &[String; 2]) -> Self {
-        let name =
-            |path: &String| Path::new(path).file_name().map_or(path.clone(), |n| n.to_string_lossy().into_owned());
-        let [before, after] = files.each_ref().map(name);
-        let [before, after] = if before == after { files.clone() } else { [before, after] };
-        Self { before, after }
-    }
-}
-
-/// How numbers are shown.
-#[derive(Clone, Copy, Debug)]
-pub struct Numbers {
-    /// What is compared.
-    pub by: Measure,
-    /// They are divided by this.
-    pub per: Option<f64>,
-    /// So many rows of a list are shown at the most: of one that has as many, a higher limit shows more.
-    pub more: usize,
-    /// How text is to look.
-    pub look: Look,
-}
-
-impl Numbers {
-    fn amount(&self, n: u64) -> String {
-        self.amount_by(self.by, n)
-    }
-
-    fn amount_by(&self, by: Measure, n: u64) -> String {
-        match self.per {
-            Some(per) => {
-                let unit = if by.is_bytes() { " B" } else { "" };
-                let divided = n as f64 / per;
-                let text = if divided.fract() == 0.0 { fixed(divided, 0) } else { ratio(divided) };
-                text + unit
-            }
-            None if by.is_bytes() => bytes(n, self.look.exact),
-            None => count(n),
-        }
-    }
-
-    /// What shows the rest, where anything does.
-    fn advice(&self, list: &DiffList) -> &'static str {
-        if list.rows.len() >= self.more { "; --limit 0 shows all" } else { "" }
-    }
-
-    fn change(&self, n: i64) -> String {
-        signed(n, self.amount(n.unsigned_abs()))
-    }
-}
+use crate::output::text::units::{count, of};
+use crate::output::text::{Line, Look, Page, change_style, framed, function, measured};
 
 /// The lists, with their titles.
 fn lists<'a>(diff: &'a Diff, names: &Names) -> [(String, &'a DiffList); 3] {
@@ -79,41 +18,120 @@ fn lists<'a>(diff: &'a Diff, names: &Names) -> [(String, &'a DiffList); 3] {
     ]
 }
 
-/// For people.
-pub fn text(diff: &Diff, names: &Names, numbers: &Numbers, depth: usize) -> String {
+/// What text shows of a comparison.
+#[derive(Clone, Copy, Debug)]
+pub struct Detail {
+    /// Of places. On a terminal, the rows that it has room for, unless all are asked for.
+    pub places: PlaceLimits,
+    /// Rows are as many as the screen has room for.
+    pub fit: bool,
+    /// Lines of the screen that other text takes.
+    pub taken: usize,
+    /// Stacks, too.
+    pub stacks: bool,
+    /// What has other names and equal numbers, too.
+    pub all: bool,
+    /// Functions of each stack.
+    pub depth: usize,
+}
+
+/// For people: the answer first.
+pub fn text(diff: &Diff, names: &Names, numbers: &Numbers, detail: &Detail) -> String {
     let look = &numbers.look;
     let mut page = Page::new(*look);
+    let verdict = diff_answer::verdict(diff, numbers);
+    match look.width.is_none_or(|width| verdict.chars().count() <= width) {
+        true => page.line(Line::new().strong(verdict)),
+        false => page.paragraph(0, &verdict),
+    }
     let per = numbers.per.map_or(String::new(), |per| format!(", divided by {per}"));
-    page.line(
-        Line::new()
-            .strong(format!("{} → {}", names.before, names.after))
-            .plain(format!(", by {}{per}", measured(diff.by))),
-    );
+    let by = measured(diff.verdict.by);
+    page.line(Line::new().plain(format!("{} → {}, by {by}{per}", names.before, names.after)));
     for (name, side) in [("BEFORE", &diff.before), ("AFTER", &diff.after)] {
         if let Some(origin) = &side.origin {
             page.line(Line::new().faint(format!("{name}: ")).then(provenance(origin)));
         }
     }
-    totals(diff, numbers).onto(&mut page);
-    for (title, list) in lists(diff, names) {
-        if list.rows_in_all == 0 {
-            continue;
-        }
-        page.gap();
-        let in_all = format!(": {} in {}", numbers.change(list.change), of(list.rows_in_all, "stack"));
-        page.line(Line::new().strong(title).plain(in_all));
-        for row in &list.rows {
-            show(row, numbers, depth, &mut page);
-        }
-        left_out(list, numbers, &mut page);
-    }
-    recognised(diff, numbers, &mut page);
     page.gap();
-    if diff.equal_stacks > 0 {
-        page.line(Line::new().faint(format!("{} without a difference.", of(diff.equal_stacks, "stack"))));
+    diff_answer::totals(diff, numbers).onto(&mut page);
+    let mut below = Page::new(*look);
+    diff_answer::renamed(diff, detail.all, look, &mut below);
+    if detail.stacks {
+        stacks(diff, numbers, detail.depth, &mut below);
     }
-    page.line(Line::new().strong(reconciled_stacks(diff, numbers)));
+    if detail.stacks || detail.all {
+        recognised(diff, numbers, &mut below);
+        if diff.equal_stacks > 0 {
+            below.gap();
+            below.line(Line::new().faint(format!("{} without a difference.", of(diff.equal_stacks, "stack"))));
+        }
+    }
+    let below = below.into_text();
+    let above = page.into_text();
+    let mut limits = detail.places;
+    if let Some(height) = look.height.filter(|_| detail.fit) {
+        // The title, the line of what is left out, the last line, which may be two, two empty lines and the prompt.
+        const AROUND: usize = 7;
+        const FEWEST: usize = 3;
+        let used = above.lines().count() + below.lines().count() + detail.taken + AROUND;
+        limits.rows = limits.rows.min(height.saturating_sub(used).max(FEWEST));
+    }
+    let mut page = Page::from_text(above, *look);
+    diff_answer::places(diff, numbers, limits, &mut page);
+    if !below.is_empty() {
+        page.gap();
+        page = Page::from_text(page.into_text() + &below, *look);
+    }
+    if detail.stacks {
+        page.gap();
+    }
+    page.paragraph(
+        0,
+        &match detail.stacks {
+            true => reconciled_stacks(diff, numbers),
+            false => diff_answer::reconciled_places(diff, numbers, limits),
+        },
+    );
     page.into_text()
+}
+
+/// Stacks by size, whatever became of them.
+fn stacks(diff: &Diff, numbers: &Numbers, depth: usize, page: &mut Page) {
+    let lists = [&diff.only_before, &diff.only_after, &diff.different];
+    let all = lists.iter().map(|list| list.rows_in_all).sum::<u64>();
+    if all == 0 {
+        return;
+    }
+    page.gap();
+    let [before, after, different] = lists.map(|list| count(list.rows_in_all));
+    let kinds = format!(": {before} only in BEFORE, {after} only in AFTER, {different} with different numbers");
+    page.line(Line::new().strong("Stacks").plain(kinds));
+    let tags = ["  only in BEFORE", "  only in AFTER", ""];
+    let mut rows: Vec<(&str, &DiffRow)> =
+        lists.iter().zip(tags).flat_map(|(list, tag)| list.rows.iter().map(move |row| (tag, row))).collect();
+    rows.sort_by_key(|(_, row)| std::cmp::Reverse(row.change.unsigned_abs()));
+    let files: Vec<[&str; 2]> = diff.renamed.iter().filter(|one| one.file).filter_map(moved).collect();
+    for (tag, row) in &rows {
+        show(row, tag, &files, numbers, depth, page);
+    }
+    let hidden = all.saturating_sub(rows.len() as u64);
+    if hidden > 0 {
+        let change = numbers.change(diff.hidden);
+        page.line(Line::new().faint(format!("  and {} more, {change}; --limit 0 shows all", count(hidden))));
+    }
+}
+
+/// From where to where, of what moved.
+fn moved(one: &DiffRename) -> Option<[&str; 2]> {
+    match &one.why {
+        Why::Moved { from, to, .. } => Some([from, to]),
+        _ => None,
+    }
+}
+
+/// What shows the rest, where anything does.
+fn advice(list: &DiffList, numbers: &Numbers) -> &'static str {
+    if list.rows.len() >= numbers.more { "; --limit 0 shows all" } else { "" }
 }
 
 /// Changes that moved no number, each with all stacks that it made another: the most sure of them first.
@@ -124,9 +142,10 @@ fn recognised(diff: &Diff, numbers: &Numbers, page: &mut Page) {
     page.gap();
     let in_all = format!(": {}", of(diff.recognised.rows_in_all, "stack"));
     page.line(Line::new().strong("Equal numbers, other stacks").plain(in_all));
+    let files: Vec<[&str; 2]> = diff.renamed.iter().filter(|one| one.file).filter_map(moved).collect();
     let mut by_reason: Vec<(String, f64, u64, u64)> = Vec::new();
     for row in &diff.recognised.rows {
-        let Some(why) = reasons(row, &numbers.look) else { continue };
+        let Some(why) = reasons(row, &files, &numbers.look) else { continue };
         match by_reason.iter_mut().find(|(reason, ..)| *reason == why) {
             Some((_, sure, stacks, value)) => {
                 (*sure, *stacks, *value) = (sure.min(row.confidence), *stacks + 1, value.saturating_add(row.after));
@@ -140,38 +159,9 @@ fn recognised(diff: &Diff, numbers: &Numbers, page: &mut Page) {
     }
     let hidden = diff.recognised.hidden();
     if hidden > 0 {
-        let all = numbers.advice(&diff.recognised);
+        let all = advice(&diff.recognised, numbers);
         page.line(Line::new().faint(format!("  and {} more{all}", of(hidden, "stack"))));
     }
-}
-
-/// What is shown and what is not, and what they add up to.
-#[derive(Clone, Copy, Debug)]
-pub struct Reconciled {
-    /// What is compared.
-    pub by: Measure,
-    /// Changes of rows that are shown.
-    pub shown: i64,
-    /// Changes of those that are not, and how many these are.
-    pub hidden: (i64, u64),
-    /// What is in no stack.
-    pub elsewhere: i64,
-    /// All of them.
-    pub change: i64,
-}
-
-/// `Shown +1,500, left out -200 in 7 stacks: net +1,300 allocations`, to the last digit.
-pub fn reconciled(sums: &Reconciled, noun: &str) -> String {
-    let exact = |n: i64| change(sums.by, n, &Look { exact: true, ..Look::default() });
-    let mut parts = vec![format!("Shown {}", exact(sums.shown))];
-    parts.push(match sums.hidden {
-        (_, 0) => "nothing left out".to_owned(),
-        (change, rows) => format!("left out {} in {}", exact(change), of(rows, noun)),
-    });
-    if sums.elsewhere != 0 {
-        parts.push(format!("in no stack {}", exact(sums.elsewhere)));
-    }
-    format!("{}: net {} {}", parts.join(", "), exact(sums.change), measured(sums.by))
 }
 
 /// The same of stacks.
@@ -179,45 +169,7 @@ fn reconciled_stacks(diff: &Diff, numbers: &Numbers) -> String {
     let rows = [&diff.only_before, &diff.only_after, &diff.different].iter().map(|list| list.hidden()).sum();
     let Diff { by, shown, hidden, elsewhere, change, .. } = *diff;
     let told = reconciled(&Reconciled { by, shown, hidden: (hidden, rows), elsewhere, change }, "stack");
-    let per = numbers.per.map_or(String::new(), |per| format!(", {} divided by {per}", numbers.change(change)));
-    told + &per
-}
-
-fn tells(origin: &Option<Origin>, word: Word) -> bool {
-    origin.as_ref().is_none_or(|origin| origin.tells.has(word))
-}
-
-fn totals(diff: &Diff, numbers: &Numbers) -> Table {
-    let mut table = Table::new(&[Align::Left, Align::Right, Align::Right, Align::Right, Align::Right]);
-    table.row(["", "before", "after", "change", ""].map(|title| Line::new().faint(title)));
-    let sides = [&diff.before, &diff.after];
-    for by in coverage::MEASURES.map(Measure::from) {
-        if !sides.iter().all(|side| tells(&side.origin, by.word())) {
-            continue;
-        }
-        let value = |totals: &Totals| by.of(totals);
-        let (before, after) = (value(&diff.before.totals), value(&diff.after.totals));
-        let amount = numbers.amount_by(by, after.abs_diff(before));
-        let change = if after < before { -1 } else { i64::from(after > before) };
-        let share = percent(after.abs_diff(before), before);
-        let name = Line::new();
-        table.row([
-            if by == diff.by { name.strong(measured(by)) } else { name.plain(measured(by)) },
-            Line::new().plain(numbers.amount_by(by, before)),
-            Line::new().plain(numbers.amount_by(by, after)),
-            Line::new().plain(signed(change, amount)),
-            Line::new().plain(if share.is_empty() { share } else { signed(change, share) }),
-        ]);
-    }
-    table
-}
-
-fn left_out(list: &DiffList, numbers: &Numbers, page: &mut Page) {
-    if list.hidden() > 0 {
-        let change = numbers.change(list.hidden_change());
-        let all = numbers.advice(list);
-        page.line(Line::new().faint(format!("  and {} more, {change}{all}", count(list.hidden()))));
-    }
+    told + &numbers.per_operation(by, change)
 }
 
 /// Why stacks that are not equal are the same, in words.
@@ -237,9 +189,13 @@ fn reason(why: &Why, look: &Look) -> String {
 /// So many reasons are told of a pair.
 const REASONS: usize = 4;
 
-/// Why a pair is one; nothing of stacks that are equal.
-fn reasons(row: &DiffRow, look: &Look) -> Option<String> {
-    let mut why: Vec<_> = row.why.iter().map(|why| reason(why, look)).collect();
+/// Why a pair is one; nothing of stacks that are equal but for `files` with other names, which are said elsewhere.
+fn reasons(row: &DiffRow, files: &[[&str; 2]], look: &Look) -> Option<String> {
+    let said = |why: &&Why| match why {
+        Why::Moved { from, to, .. } => files.contains(&[from, to]),
+        _ => false,
+    };
+    let mut why: Vec<_> = row.why.iter().filter(|why| !said(why)).map(|why| reason(why, look)).collect();
     if why.len() > REASONS {
         let more = why.split_off(REASONS - 1).len();
         why.push(format!("and {more} more"));
@@ -252,15 +208,15 @@ fn sure(confidence: f64) -> String {
 }
 
 /// The same, and how sure it is.
-fn explanation(row: &DiffRow, look: &Look) -> Option<String> {
-    reasons(row, look).map(|why| format!("{}: {why}", sure(row.confidence)))
+fn explanation(row: &DiffRow, files: &[[&str; 2]], look: &Look) -> Option<String> {
+    reasons(row, files, look).map(|why| format!("{}: {why}", sure(row.confidence)))
 }
 
-fn show(row: &DiffRow, numbers: &Numbers, depth: usize, page: &mut Page) {
+fn show(row: &DiffRow, tag: &str, files: &[[&str; 2]], numbers: &Numbers, depth: usize, page: &mut Page) {
     let both = row.stacks.iter().any(|stack| stack.before.is_some()) && row.stacks.iter().any(|s| s.after.is_some());
     let mut line = Line::new().plain("  ");
     if row.change != 0 {
-        line = line.styled(change_style(row.change), numbers.change(row.change));
+        line = line.styled(change_style(row.change), numbers.change(row.change)).plain(tag);
     }
     if both {
         let numbers = match row.change {
@@ -270,7 +226,7 @@ fn show(row: &DiffRow, numbers: &Numbers, depth: usize, page: &mut Page) {
         line = line.plain(numbers);
     }
     page.line(line);
-    if let Some(why) = explanation(row, &numbers.look) {
+    if let Some(why) = explanation(row, files, &numbers.look) {
         page.paragraph(6, &why);
     }
     for stack in &row.stacks {
@@ -338,6 +294,7 @@ pub fn markdown(diff: &Diff, names: &Names, numbers: &Numbers, depth: usize) -> 
         numbers.amount(diff.before.value),
         numbers.amount(diff.after.value)
     );
+    out += &format!("{}\n\n", cell(&diff_answer::verdict(diff, numbers)));
     for (title, list) in
         lists(diff, names).into_iter().chain([("Equal numbers, other stacks".to_owned(), &diff.recognised)])
     {
@@ -352,7 +309,7 @@ pub fn markdown(diff: &Diff, names: &Names, numbers: &Numbers, depth: usize) -> 
         );
         for row in &list.rows {
             let stacks: Vec<_> = row.stacks.iter().map(|stack| way(stack, row, numbers, depth)).collect();
-            let why = explanation(row, &numbers.look).map_or(String::new(), |why| format!("<br>{}", cell(&why)));
+            let why = explanation(row, &[], &numbers.look).map_or(String::new(), |why| format!("<br>{}", cell(&why)));
             out += &format!(
                 "| {} | {} | {} | {}{why} |\n",
                 numbers.change(row.change),
@@ -383,16 +340,22 @@ fn way(stack: &DiffStack, row: &DiffRow, numbers: &Numbers, depth: usize) -> Str
 
 #[cfg(test)]
 mod tests {
-    use mallow_profile::{Origin, Profile, Word, Words};
+    use mallow_profile::{Origin, ProcessId, Profile, Word, Words};
     use mallow_report::analysis::Measure;
     use mallow_report::analysis::diff::{Diff, DiffOptions, Rules, diff};
-    use mallow_report::testing::{parser, parser_later};
+    use mallow_report::testing::{Builder, blocks, parser, parser_later};
 
-    use super::{Names, Numbers, markdown, text};
+    use super::{Detail, Names, Numbers, PlaceLimits, markdown, text};
     use crate::output::text::Look;
 
     fn compared(before: &Profile, after: &Profile, by: Measure) -> Diff {
-        diff(before, after, DiffOptions { by, rules: Rules::ALL, min: 100, limit: 2 })
+        let options = DiffOptions { by, rules: Rules::ALL, min: 100, limit: 2, any_measure: true, places: usize::MAX };
+        diff(before, after, options)
+    }
+
+    fn detail(stacks: bool, depth: usize) -> Detail {
+        let places = PlaceLimits { rows: 10, min: 100, floor: true };
+        Detail { places, fit: true, taken: 0, stacks, all: stacks, depth }
     }
 
     fn names() -> Names {
@@ -406,14 +369,38 @@ mod tests {
     #[test]
     fn lists_and_a_line_that_adds_up() {
         let diff = compared(&parser(), &parser_later(), Measure::Allocations);
-        insta::assert_snapshot!(text(&diff, &names(), &numbers(Measure::Allocations), 6));
+        let numbers = numbers(Measure::Allocations);
+        insta::assert_snapshot!(text(&diff, &names(), &numbers, &detail(true, 6)));
+    }
+
+    #[test]
+    fn the_answer_is_on_the_first_screen() {
+        let diff = compared(&parser(), &parser_later(), Measure::Allocations);
+        let look = Look { width: Some(80), height: Some(24), ..Look::default() };
+        let shown = text(&diff, &names(), &Numbers { look, ..numbers(Measure::Allocations) }, &detail(false, 6));
+        insta::assert_snapshot!(shown);
+    }
+
+    #[test]
+    fn a_screen_has_room_for_it_however_much_changed() {
+        let mut more = Builder { profile: parser() };
+        for n in 0..90u64 {
+            more.site(ProcessId(0), &[&format!("f{n}@/src/noise.cc:{n}"), "main"], blocks(10_000 - n, 8, 0, 0));
+        }
+        let after = more.profile;
+        let diff = compared(&parser(), &after, Measure::Allocations);
+        let look = Look { width: Some(80), height: Some(24), ..Look::default() };
+        let shown = text(&diff, &names(), &Numbers { look, ..numbers(Measure::Allocations) }, &detail(false, 6));
+        assert!(shown.lines().count() <= 23 && shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+        assert!(shown.contains("the largest, f0 noise.cc") && shown.contains("--all shows them"), "{shown}");
+        assert!(shown.contains("and 83 more"), "{shown}");
     }
 
     #[test]
     fn numbers_that_are_divided_and_whole_stacks() {
         let diff = compared(&parser_later(), &parser(), Measure::Bytes);
         let numbers = Numbers { per: Some(11_000.0), ..numbers(Measure::Bytes) };
-        insta::assert_snapshot!(text(&diff, &names(), &numbers, 0));
+        insta::assert_snapshot!(text(&diff, &names(), &numbers, &detail(true, 0)));
     }
 
     #[test]
@@ -427,8 +414,12 @@ mod tests {
         let mut other = parser_later();
         let tells = Words::of(&[Word::Allocations, Word::LeakedBytes]);
         other.origin = Some(Origin { format: "pprof", tells, sampled_bytes: Some(524_288) });
-        let shown =
-            text(&compared(&parser(), &other, Measure::Allocations), &names(), &numbers(Measure::Allocations), 6);
+        let shown = text(
+            &compared(&parser(), &other, Measure::Allocations),
+            &names(),
+            &numbers(Measure::Allocations),
+            &detail(true, 6),
+        );
         assert!(shown.contains("AFTER: pprof profile, sampled"), "{shown}");
         assert!(shown.contains("leaked bytes") && !shown.contains("temporary"), "{shown}");
     }
@@ -448,7 +439,7 @@ mod tests {
         let diff = compared(&Profile::default(), &profile, Measure::Bytes);
         let names = Names::of(&["a\u{1b}[2J".to_owned(), "b".to_owned()]);
         let table = markdown(&diff, &names, &numbers, 0);
-        let shown = text(&diff, &names, &numbers, 0) + &table;
+        let shown = text(&diff, &names, &numbers, &detail(true, 0)) + &table;
         assert!(!shown.contains('\u{1b}') && !table.contains("<b>"), "{shown}");
         assert!(shown.contains("evil"), "{shown}");
     }

@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use mallow_profile::{Word, Words};
-use mallow_report::formats::{dhat, folded, heaptrack, pictured, pprof, table, write_firefox, write_speedscope};
+use mallow_report::formats::{
+    dhat, folded, heaptrack, pictured, pprof, table, write_dtrace, write_firefox, write_speedscope,
+};
 
 use crate::flags::{ExportFlags, ExportFormat, Table};
 use crate::input::coverage;
@@ -45,6 +47,7 @@ fn write(recording: &Recording, flags: &ExportFlags, out: impl Write + Send) -> 
         (ExportFormat::Dhat, _) => dhat::write(profile, lives(recording)?.as_ref(), &mut out)?,
         (ExportFormat::Speedscope, _) => write_speedscope(profile, MALLOW, &mut out)?,
         (ExportFormat::Firefox, _) => write_firefox(profile, MALLOW, &mut out)?,
+        (ExportFormat::Dtrace, _) => write_dtrace(profile, &mut out)?,
         (ExportFormat::Heaptrack, _) => {
             one_process(recording)?;
             let mut writer = heaptrack::Writer::new(profile, &mut out)?;
@@ -104,6 +107,10 @@ fn left_out(recording: &Recording, flags: &ExportFlags) -> Result<Option<String>
         ExportFormat::Folded => vec![recording.measure(flags.by)?.word()],
         ExportFormat::Dhat => dhat::carries(profile.tells(Word::Events)),
         ExportFormat::Speedscope | ExportFormat::Firefox => pictured(),
+        ExportFormat::Dtrace => {
+            recording.require(Word::Allocations, "dtrace's stacks have numbers of allocations")?;
+            return Ok(Some("dtrace's stacks carry allocations alone".to_owned()));
+        }
         ExportFormat::Heaptrack => {
             recording.require(Word::Events, "heaptrack's files are made of them")?;
             heaptrack::CARRIES.to_vec()

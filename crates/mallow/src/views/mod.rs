@@ -2,6 +2,8 @@
 
 mod changes;
 pub mod diff;
+mod diff_answer;
+mod diff_numbers;
 mod diff_text;
 pub mod export;
 pub mod flame;

@@ -336,7 +336,7 @@ impl Layout<'_> {
             if !large(node) && (parent == 0 || large(&nodes[parent])) {
                 changes[parent] = changes[parent].saturating_add(difference(node.before, node.value));
             }
-            if node.value == 0 && (parent == 0 || nodes[parent].value > 0) {
+            if node.value == 0 && node.before > 0 && (parent == 0 || nodes[parent].value > 0) {
                 gone[parent] = gone[parent].saturating_add(node.before);
                 let sum = functions.entry(node.callee).or_default();
                 *sum = sum.saturating_add(node.before);

@@ -1,4 +1,5 @@
 //! Stacks that dtrace or bpftrace has counted, as their scripts print them: frames, the innermost first, and how often.
+//! Dtrace's are written too.
 //!
 //! ```text
 //!               libsystem_malloc.dylib`malloc              @malloc_calls[
@@ -7,12 +8,20 @@
 //!            231000                                         ]: 231000
 //! ```
 
-use mallow_profile::{Counts, Frame, FrameId, Line, Word, Words};
+use std::io::{self, Write};
+
+use mallow_profile::{Counts, Frame, FrameId, Line, Profile, Word, Words};
 
 use super::builder::Builder;
+use super::frames::{Table, plain};
 use super::input::{Lines, decimal, hexadecimal, name};
 use super::{Addresses, Foreign, Format, FormatError};
+use crate::analysis::by_stack;
 use crate::names::without_offset;
+
+/// What stands for the module of a frame that has none. With it, no frame reads as a number: scripts that compare such
+/// files take a line of hexadecimal digits for one.
+const NO_MODULE: &str = "??";
 
 /// A map of stacks begins, `@name[`. What it adds up, its name tells.
 fn opens_map(line: &[u8]) -> Option<Word> {
@@ -125,7 +134,7 @@ fn frame(text: &str, builder: &mut Builder) -> FrameId {
             _ => (None, text),
         },
     };
-    let module = module.map(|path| builder.module(path));
+    let module = module.filter(|path| *path != NO_MODULE).map(|path| builder.module(path));
     if let Some(address) = text.strip_prefix("0x").and_then(|digits| hexadecimal(digits.as_bytes())) {
         return builder.frame(Frame { module, address, exact: false, lines: Vec::new() });
     }
@@ -142,4 +151,31 @@ fn without_address(text: &str) -> &str {
         }
         _ => text,
     }
+}
+
+/// Writes allocations by stack, as dtrace prints `@[ustack()] = count()`: each frame with its module, the innermost first, the
+/// number below them, an empty line. Inlined functions are frames.
+pub fn write_dtrace(profile: &Profile, mut out: impl Write) -> io::Result<()> {
+    let mut table = Table::new(profile);
+    for (stack, counts) in by_stack(profile) {
+        if counts.allocations == 0 {
+            continue;
+        }
+        writeln!(out)?;
+        let functions = table.stack(stack);
+        for function in &functions {
+            let function = &table.functions[*function as usize];
+            let module = function.module.map_or(NO_MODULE, |path| path.rsplit('/').next().unwrap_or(path));
+            // What a frame without a name is called begins with its module.
+            let name =
+                function.name.strip_prefix(module).and_then(|name| name.strip_prefix('+')).unwrap_or(&function.name);
+            // The first such sign ends the module's name.
+            writeln!(out, "              {}`{}", plain(module).replace('`', "'"), plain(name))?;
+        }
+        if functions.is_empty() {
+            writeln!(out, "              {NO_MODULE}`[unknown]")?;
+        }
+        writeln!(out, " {:>16}", counts.allocations)?;
+    }
+    out.flush()
 }

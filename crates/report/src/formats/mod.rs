@@ -33,6 +33,7 @@ use std::io::Read;
 
 use mallow_profile::Word;
 
+pub use aggregation::write_dtrace;
 pub use error::{At, FormatError};
 pub use firefox::write as write_firefox;
 pub use foreign::{Addresses, Foreign};

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::frames::{PICTURES, functions};
-use super::{Foreign, dhat, folded, heaptrack, pprof, read, write_firefox, write_speedscope};
+use super::{Foreign, dhat, folded, heaptrack, pprof, read, write_dtrace, write_firefox, write_speedscope};
 use crate::analysis::place_name;
 use crate::analysis::random::profile;
 use crate::testing::Builder;
@@ -96,6 +96,26 @@ proptest! {
             prop_assert_eq!(only(word, &back.totals), only(word, &profile.totals));
             prop_assert_eq!(numbers(by_stack(&back, all)), sums);
         }
+    }
+
+    #[test]
+    fn dtrace_keeps_allocations_of_all_stacks(profile in profile()) {
+        let mut out = Vec::new();
+        write_dtrace(&profile, &mut out).expect("written");
+        let allocations = |counts: &Counts| only(Word::Allocations, counts);
+        if allocations(&profile.totals) == Counts::default() {
+            return Ok(());
+        }
+        let back = back(&out);
+        prop_assert_eq!(allocations(&back.totals), allocations(&profile.totals));
+        prop_assert_eq!(numbers(by_stack(&back, all)), numbers(by_stack_of_names(&profile, Word::Allocations)));
+        // As the scripts read it that compare such files: a line is a frame or a number, whatever a function is called.
+        let text = String::from_utf8(out).expect("text");
+        let sum = text.lines().filter(|line| !line.is_empty()).map(|line| {
+            assert!(line.starts_with(' '), "{line}");
+            line.trim().bytes().all(|b| b.is_ascii_hexdigit() || b == b'x').then(|| line.trim().parse::<u64>().expect("decimal"))
+        });
+        prop_assert_eq!(sum.flatten().sum::<u64>(), profile.totals.allocations);
     }
 
     #[test]

@@ -107,6 +107,26 @@ fn one_stack_that_became_several_has_its_numbers_where_they_are_now() {
     ]);
     let split = both(&before, &after);
     assert!(top_changes(&split, TOP).functions.is_empty() && split.moved() == 0);
+    // Stacks that differ by their lines alone are divided together: no rounding is left at any of them.
+    let lines: Vec<String> = (1..=9).map(|line| format!("parse@p.c:{line}")).collect();
+    let mut several = Builder::default();
+    let p = several.process(1, &["a"], 10);
+    for (at, line) in lines.iter().enumerate() {
+        several.site(p, &[line, "load@l.c:1", "main"], blocks(if at == 0 { 983 } else { 3 }, 10, 0, 0));
+    }
+    several.site(p, &["other@o.c:1", "main"], blocks(3, 10, 0, 0));
+    let halves = built(&[
+        (&["digits@p.c:8", "parse@p.c:1", "load@l.c:1", "main"], blocks(504, 10, 0, 0)),
+        (&["words@p.c:9", "parse@p.c:2", "load@l.c:1", "main"], blocks(503, 10, 0, 0)),
+        (&["other@o.c:1", "main"], blocks(3, 10, 0, 0)),
+    ]);
+    let divided = both(&several.profile, &halves);
+    assert_eq!(
+        (divided.moved(), top_changes(&divided, TOP).functions.len()),
+        (0, 0),
+        "{:?}",
+        rows(&top_changes(&divided, TOP))
+    );
     let of = |name: &str| {
         let top = top_changes(&split, TopOptions { by: BY, cum: true, raw: true, limit: 9 });
         top.functions.iter().any(|f| f.function == name)
@@ -155,6 +175,21 @@ fn a_picture_tells_what_is_gone_and_every_change_once() {
     assert_eq!(flame.base.map(|base| (base.before, base.change)), Some((80, 50)));
 }
 
+#[test]
+fn a_picture_lists_no_call_of_0_as_gone() {
+    let leaked = |leaked: u64| blocks(10, 8, 0, leaked);
+    // What adapts a call is no function of the comparison: the two stacks of BEFORE are one, and one of them leaks nothing.
+    let before = built(&[
+        (&["keep@k.c:1", "main"], leaked(5)),
+        (&["partial apply for closure #1 in keep", "keep@k.c:2", "main"], leaked(0)),
+    ]);
+    let after = built(&[(&["keep@k.c:1", "main"], leaked(6))]);
+    let by = Measure::Leaked;
+    let options = FlameOptions { by, callers: false, raw: true, parts: u64::MAX, least: Least::Amount(0) };
+    let flame = flame_changes(&Both::new(&before, &after, by, Rules::ALL), options);
+    assert_eq!(flame.gone, []);
+}
+
 fn changes(top: &Top<Changed>) -> i64 {
     top.functions.iter().map(|f| f.flat.change).sum::<i64>() + top.hidden.map_or(0, |hidden| hidden.sums.change)
 }
@@ -169,7 +204,7 @@ proptest! {
         limit in prop_oneof![1..30usize, Just(usize::MAX)],
     ) {
         let rules = if pairing { Rules::ALL } else { Rules::without(&[Rule::Pairing, Rule::Clones]) };
-        let diff = diff(&before, &after, DiffOptions { by, rules, min: 0, limit: usize::MAX });
+        let diff = diff(&before, &after, DiffOptions { by, rules, min: 0, limit: usize::MAX, any_measure: false, places: usize::MAX });
         let both = Both::new(&before, &after, by, rules);
         let in_stacks = diff.change - diff.elsewhere;
         let sums = both.sites.iter().map(|(_, change)| both_of(by, change));

@@ -140,10 +140,24 @@ impl<'a> Costs<'a> {
         pairs
     }
 
-    /// The cost of the cheapest way to make one stack the other; None where it is out of reach.
-    pub fn cost(&self, before: &[Token], after: &[Token]) -> Option<f32> {
-        let (_, before, after) = middle(before, after);
-        self.table(before, after)?.last().copied()
+    /// The cost of the cheapest way to make one stack the other; None where it is out of reach, or above `most`.
+    pub fn cost(&self, before: &[Token], after: &[Token], most: f32) -> Option<f32> {
+        let (_, x, y) = middle(before, after);
+        let width = y.len() + 1;
+        if (x.len() + 1).checked_mul(width)? > CELLS {
+            return None;
+        }
+        let of_y = self.facts(y, AFTER);
+        let (mut above, mut row) = (vec![0f32; width], vec![0f32; width]);
+        first_row(&mut above, &of_y);
+        self.work.set(self.work.get() + width as u64);
+        for was in &self.facts(x, BEFORE) {
+            if self.row(was, &of_y, &above, &mut row) > most {
+                return None;
+            }
+            std::mem::swap(&mut above, &mut row);
+        }
+        above.last().copied().filter(|cost| *cost <= most)
     }
 
     /// That way, the innermost function first.
@@ -188,22 +202,66 @@ impl<'a> Costs<'a> {
         if (x.len() + 1).checked_mul(width)? > CELLS {
             return None;
         }
+        let of_y = self.facts(y, AFTER);
         let mut table = vec![0f32; (x.len() + 1) * width];
-        self.work.set(self.work.get() + table.len() as u64);
-        for (j, &token) in y.iter().enumerate() {
-            table[j + 1] = table[j] + self.lacking(token, AFTER);
-        }
-        for (i, &was) in x.iter().enumerate() {
-            let lacking = self.lacking(was, BEFORE);
-            table[(i + 1) * width] = table[i * width] + lacking;
-            for (j, &is) in y.iter().enumerate() {
-                let apart =
-                    (table[i * width + j + 1] + lacking).min(table[(i + 1) * width + j] + self.lacking(is, AFTER));
-                let together = self.renamed(was, is).map(|cost| table[i * width + j] + cost);
-                table[(i + 1) * width + j + 1] = together.map_or(apart, |cost| cost.min(apart));
-            }
+        first_row(&mut table[..width], &of_y);
+        self.work.set(self.work.get() + width as u64);
+        for (i, was) in self.facts(x, BEFORE).iter().enumerate() {
+            let (above, below) = table.split_at_mut((i + 1) * width);
+            self.row(was, &of_y, &above[i * width..], &mut below[..width]);
         }
         Some(table)
+    }
+
+    /// What is asked of each function of a stack once, and of each pair of functions without a search.
+    fn facts(&self, tokens: &[Token], side: usize) -> Vec<Facts> {
+        let facts = |&token: &Token| Facts {
+            token,
+            short: self.weights.short(token),
+            weight: self.weights.weight(token),
+            lacking: self.lacking(token, side),
+            one_sided: self.weights.one_sided(token),
+        };
+        tokens.iter().map(facts).collect()
+    }
+
+    /// One function of the stack before with all of the one after. Returns the least of the row: no way on costs less.
+    fn row(&self, was: &Facts, of_y: &[Facts], above: &[f32], row: &mut [f32]) -> f32 {
+        self.work.set(self.work.get() + row.len() as u64);
+        let mut last = above[0] + was.lacking;
+        let mut least = last;
+        row[0] = last;
+        for ((is, two), to) in of_y.iter().zip(above.windows(2)).zip(&mut row[1..]) {
+            let apart = (two[1] + was.lacking).min(last + is.lacking);
+            let together = if was.token == is.token {
+                Some(0.0)
+            } else if !(was.one_sided && is.one_sided) {
+                (was.short == is.short).then_some((was.weight + is.weight) * OVERLOADED)
+            } else {
+                self.renamed(was.token, is.token)
+            };
+            last = together.map_or(apart, |cost| (two[0] + cost).min(apart));
+            least = least.min(last);
+            *to = last;
+        }
+        least
+    }
+}
+
+/// A function of a stack, as the alignment needs it.
+struct Facts {
+    token: Token,
+    short: u32,
+    weight: f32,
+    lacking: f32,
+    one_sided: bool,
+}
+
+fn first_row(row: &mut [f32], of_y: &[Facts]) {
+    let mut sum = 0f32;
+    for (is, to) in of_y.iter().zip(&mut row[1..]) {
+        sum += is.lacking;
+        *to = sum;
     }
 }
 

@@ -24,8 +24,18 @@ type Members = Vec<(StackId, Counts)>;
 impl Both {
     /// What two profiles have, put together. Costs what the comparison costs.
     pub fn new(before: &Profile, after: &Profile, by: Measure, rules: Rules) -> Self {
-        let Compared { joint, groups, pairing, told } = compared(before, after, by, rules);
-        let targets = targets(&groups, pairing.as_ref().map_or(&[], |pairing| &pairing.matches));
+        Self::with_progress(before, after, by, rules, &|_| {})
+    }
+
+    /// The same. `progress` is called now and then with how much of the comparison is done, from 0 to 1.
+    pub fn with_progress(before: &Profile, after: &Profile, by: Measure, rules: Rules, progress: &dyn Fn(f64)) -> Self {
+        Self::of(&compared(before, after, by, rules, progress), before, after, by)
+    }
+
+    /// Of stacks that were compared.
+    pub(super) fn of(compared: &Compared<'_>, before: &Profile, after: &Profile, by: Measure) -> Self {
+        let Compared { joint, groups, pairing, told } = compared;
+        let targets = targets(groups, pairing.as_ref().map_or(&[], |pairing| &pairing.matches));
         let renamed = |token: Token| pairing.as_ref().map_or(token, |pairing| pairing.renamed(token));
         let of_node: FxHashMap<NodeId, usize> = groups.iter().enumerate().map(|(at, group)| (group.node, at)).collect();
         let mut members: [Vec<Members>; 2] = [vec![Vec::new(); groups.len()], vec![Vec::new(); groups.len()]];
@@ -38,18 +48,22 @@ impl Both {
         }
         let [befores, afters] = members;
         let mut sums: FxHashMap<StackId, [Counts; 2]> = FxHashMap::default();
-        let mut old = Old::new(&joint, before, after, renamed);
+        let mut old = Old::new(joint, before, after, renamed);
         // What goes to a group of the second profile, and whether it is the same stack.
         let mut incoming: Vec<Vec<(StackId, Counts, bool)>> = vec![Vec::new(); groups.len()];
         for (group, all) in befores.into_iter().enumerate() {
+            let sizes: Vec<Counts> = targets[group].iter().map(|&at| groups[at].counts[AFTER]).collect();
+            let (mut whole, mut given) = (Counts::default(), vec![Counts::default(); sizes.len()]);
             for (stack, counts) in all {
                 match &targets[group][..] {
                     [] => sums.entry(old.stack(stack)).or_default()[BEFORE] += counts,
                     &[target] => incoming[target].push((stack, counts, target == group)),
                     several => {
-                        let sizes: Vec<Counts> = several.iter().map(|&at| groups[at].counts[AFTER]).collect();
-                        for (&target, part) in several.iter().zip(divided(counts, &sizes)) {
-                            incoming[target].push((stack, part, false));
+                        // Each gets what it is short of: what rounding leaves does not add up over the stacks.
+                        whole += counts;
+                        for ((&target, part), given) in several.iter().zip(divided(whole, &sizes)).zip(&mut given) {
+                            incoming[target].push((stack, difference_of(part, *given), false));
+                            *given = part;
                         }
                     }
                 }
@@ -57,7 +71,7 @@ impl Both {
         }
         for (group, afters) in afters.into_iter().enumerate() {
             afters.iter().for_each(|&(stack, counts)| sums.entry(stack).or_default()[AFTER] += counts);
-            let places = joint.in_order_of_lines(&incoming[group], &afters, told);
+            let places = joint.in_order_of_lines(&incoming[group], &afters, *told);
             for (&(stack, counts, same), place) in incoming[group].iter().zip(places) {
                 let at = match (place, groups[group].stacks[AFTER]) {
                     (Some(at), _) => at,
@@ -86,6 +100,14 @@ fn targets(groups: &[Group], matches: &[super::rows::Match]) -> Vec<Vec<usize>> 
         of.before.iter().for_each(|&at| targets[at].clone_from(&of.after));
     }
     targets
+}
+
+/// What one has more than the other.
+fn difference_of(mut more: Counts, mut less: Counts) -> Counts {
+    for (number, less) in more.numbers_mut().into_iter().zip(less.numbers_mut()) {
+        *number = number.saturating_sub(*less);
+    }
+    more
 }
 
 /// Numbers in as many parts, as large in proportion as these are. The parts add up to the whole.

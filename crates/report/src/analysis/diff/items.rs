@@ -75,7 +75,12 @@ impl Weights {
 
     /// Are these overloads, or instances of one template?
     pub fn overloaded(&self, a: Token, b: Token) -> bool {
-        self.shorts.get(a.0 as usize) == self.shorts.get(b.0 as usize)
+        self.short(a) == self.short(b)
+    }
+
+    /// A number that overloads and instances of one template share.
+    pub fn short(&self, token: Token) -> u32 {
+        self.shorts.get(token.0 as usize).copied().unwrap_or(u32::MAX)
     }
 
     /// Is the function on stacks of one side alone?

@@ -12,24 +12,32 @@ mod likeness;
 mod moved;
 mod normalise;
 mod pairing;
+mod places;
+mod renamed;
 mod report;
 mod rows;
 mod split;
 mod stacks;
+mod verdict;
 
 use std::cmp::Reverse;
 
 use mallow_profile::{Profile, StackId, Word};
 use rustc_hash::FxHashMap;
 
+use super::changes::Both;
 use super::changes::difference;
-use super::numbers::Measure;
+use super::numbers::{Measure, Totals};
 use super::overview::by_stack;
 use likeness::Comparison;
 use moved::Moved;
 pub use normalise::{Rule, Rules, function};
 use pairing::{Pairing, pair};
-pub use report::{Diff, DiffFrame, DiffList, DiffRow, DiffSide, DiffStack, Mark, Why};
+use places::Places;
+pub use report::{
+    Diff, DiffFrame, DiffList, DiffPlace, DiffRename, DiffRow, DiffSide, DiffStack, DiffTotal, Mark, State, Verdict,
+    Why,
+};
 use rows::{Match, numbers, row, value};
 pub(crate) use stacks::{AFTER, BEFORE};
 use stacks::{Group, Joint, NodeId};
@@ -45,15 +53,29 @@ pub struct DiffOptions {
     pub min: u64,
     /// At most so many rows of each kind.
     pub limit: usize,
+    /// Places are of another measure where that one hardly changed.
+    pub any_measure: bool,
+    /// At most so many places.
+    pub places: usize,
 }
+
+/// So many places explain a total.
+const EXPLAINING: usize = 3;
 
 /// Compares two profiles. Costs a step for each frame that stacks do not share.
 pub fn diff(before: &Profile, after: &Profile, options: DiffOptions) -> Diff {
+    diff_with_progress(before, after, options, &|_| {})
+}
+
+/// The same. `progress` is called now and then with how much is done, from 0 to 1.
+pub fn diff_with_progress(before: &Profile, after: &Profile, options: DiffOptions, progress: &dyn Fn(f64)) -> Diff {
     let by = options.by;
-    let Compared { joint, groups, pairing, .. } = compared(before, after, by, options.rules);
-    let moved = Moved::of(&joint);
-    let why = |at: usize| moved.why(&joint, &groups[at]);
-    let matches = together(&groups, why, pairing.as_ref().map_or(&[], |pairing| &pairing.matches));
+    let compared = compared(before, after, by, options.rules, progress);
+    let (verdict, totals, places) = explained(&compared, before, after, options);
+    let Compared { joint, groups, pairing, .. } = &compared;
+    let moved = Moved::of(joint);
+    let why = |at: usize| moved.why(joint, &groups[at]);
+    let matches = together(groups, why, pairing.as_ref().map_or(&[], |pairing| &pairing.matches));
     let sides = [before, after].map(|profile| DiffSide {
         command: profile.command.clone(),
         origin: profile.origin.clone(),
@@ -66,6 +88,10 @@ pub fn diff(before: &Profile, after: &Profile, options: DiffOptions) -> Diff {
         change: difference(before.value, after.value),
         before,
         after,
+        verdict,
+        totals,
+        places,
+        renamed: renamed::renamed(matches.iter().map(|of| &of.why[..]), &moved),
         only_before: DiffList::default(),
         only_after: DiffList::default(),
         different: DiffList::default(),
@@ -75,11 +101,14 @@ pub fn diff(before: &Profile, after: &Profile, options: DiffOptions) -> Diff {
         shown: 0,
         hidden: 0,
     };
-    let list = Lister { joint: &joint, groups: &groups, pairing: pairing.as_ref(), options };
+    let list = Lister { joint, groups, pairing: pairing.as_ref(), options };
     let mut kinds: [Vec<Match>; 4] = Default::default();
     let mut in_stacks = 0i64;
     for of in matches {
-        let (before, after) = numbers(&groups, &of, by);
+        let (before, after) = numbers(groups, &of, by);
+        if (before, after) == (0, 0) {
+            continue;
+        }
         in_stacks = in_stacks.saturating_add(difference(before, after));
         let kind = match (of.before.is_empty(), of.after.is_empty(), before == after) {
             (_, true, _) => 0,
@@ -107,6 +136,26 @@ pub fn diff(before: &Profile, after: &Profile, options: DiffOptions) -> Diff {
     diff
 }
 
+/// What places say of the totals.
+fn explained(
+    compared: &Compared<'_>,
+    before: &Profile,
+    after: &Profile,
+    options: DiffOptions,
+) -> (Verdict, Vec<DiffTotal>, DiffTotal) {
+    let both = Both::of(compared, before, after, options.by);
+    let all = Places::of(&both, before);
+    let total = |by: Measure, limit: usize| {
+        let value = |profile: &Profile| by.of(&Totals::from(profile.totals));
+        all.total(by, [value(before), value(after)], limit)
+    };
+    let told = Measure::ALL.into_iter().filter(|by| before.tells(by.word()) && after.tells(by.word()));
+    let totals: Vec<DiffTotal> = told.map(|by| total(by, EXPLAINING)).collect();
+    let by = verdict::measure(options.by, &totals, options.any_measure);
+    let verdict = Verdict::of(&total(by, EXPLAINING));
+    (verdict, totals, total(by, options.places))
+}
+
 /// The stacks of two profiles, those that are one found.
 struct Compared<'a> {
     joint: Joint<'a>,
@@ -115,10 +164,18 @@ struct Compared<'a> {
     told: Comparison,
 }
 
-fn compared<'a>(before: &'a Profile, after: &'a Profile, by: Measure, rules: Rules) -> Compared<'a> {
+fn compared<'a>(
+    before: &'a Profile,
+    after: &'a Profile,
+    by: Measure,
+    rules: Rules,
+    progress: &dyn Fn(f64),
+) -> Compared<'a> {
     let joint = Joint::new([before, after], rules);
     let mut groups = joint.groups(by);
-    groups.retain(|group| [BEFORE, AFTER].iter().any(|&side| value(group, side, by) > 0));
+    // By any measure: which stacks are one does not depend on what is asked of them.
+    let has = |group: &Group, side: usize| Measure::ALL.into_iter().any(|by| value(group, side, by) > 0);
+    groups.retain(|group| [BEFORE, AFTER].iter().any(|&side| has(group, side)));
     groups.sort_unstable_by(|a, b| joint.compare(a.node, b.node));
     let told = |word: Word| before.tells(word) && after.tells(word);
     let told = Comparison {
@@ -126,7 +183,7 @@ fn compared<'a>(before: &'a Profile, after: &'a Profile, by: Measure, rules: Rul
         bytes: told(Word::AllocatedBytes),
         leaked: !told(Word::AllocatedBytes) && told(Word::LeakedBytes),
     };
-    let pairing = rules.has(Rule::Pairing).then(|| pair(&joint, &groups, rules, told));
+    let pairing = rules.has(Rule::Pairing).then(|| pair(&joint, &groups, rules, told, progress));
     Compared { joint, groups, pairing, told }
 }
 
@@ -139,7 +196,7 @@ pub(crate) struct Paired {
 
 /// All stacks of two profiles, those that are one together.
 pub(crate) fn paired(before: &Profile, after: &Profile) -> Vec<Paired> {
-    let Compared { joint, groups, pairing, .. } = compared(before, after, Measure::Allocations, Rules::ALL);
+    let Compared { joint, groups, pairing, .. } = compared(before, after, Measure::Allocations, Rules::ALL, &|_| {});
     let mut members: [FxHashMap<NodeId, Vec<StackId>>; 2] = Default::default();
     for (side, profile) in [before, after].into_iter().enumerate() {
         for (stack, _) in by_stack(profile) {

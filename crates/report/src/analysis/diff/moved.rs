@@ -8,7 +8,11 @@ use super::report::Why;
 use super::stacks::{AFTER, BEFORE, Group, Joint, Token};
 
 /// Functions that moved, and from where to where.
-pub(super) struct Moved(FxHashMap<Token, Why>);
+pub(super) struct Moved {
+    functions: FxHashMap<Token, Why>,
+    /// Names of files that only one side has.
+    one_sided: [BTreeSet<String>; 2],
+}
 
 impl Moved {
     /// By the names of files. Where only the directory is another, it counts as moved unless most functions of its directory
@@ -38,15 +42,25 @@ impl Moved {
                 (*token, Why::Moved { function, from: path(from, was), to: path(to, is) })
             })
         });
-        Self(moved.collect())
+        let functions = moved.collect();
+        let names = [BEFORE, AFTER]
+            .map(|side| files[side].values().flatten().map(|file| split(file).1).collect::<BTreeSet<&str>>());
+        let alone = |side: usize| names[side].difference(&names[1 - side]).map(|name| (*name).to_owned()).collect();
+        Self { functions, one_sided: [alone(BEFORE), alone(AFTER)] }
+    }
+
+    /// Is this a file with another name? It is where the one is there no more and the other was not there.
+    pub fn is_file(&self, from: &str, to: &str) -> bool {
+        self.one_sided[BEFORE].contains(from) && self.one_sided[AFTER].contains(to)
     }
 
     /// What of a stack that both have moved.
     pub fn why(&self, joint: &Joint, group: &Group) -> Vec<Why> {
-        if self.0.is_empty() {
+        if self.functions.is_empty() {
             return Vec::new();
         }
-        let mut why: Vec<Why> = joint.tokens(group.node).filter_map(|token| self.0.get(&token).cloned()).collect();
+        let mut why: Vec<Why> =
+            joint.tokens(group.node).filter_map(|token| self.functions.get(&token).cloned()).collect();
         // Recursion tells each function once.
         let mut seen = BTreeSet::new();
         why.retain(|why| seen.insert(why.clone()));

@@ -87,14 +87,20 @@ impl SideItems {
 }
 
 /// Pairs what only one side has. `matches` of the result are those alone.
-pub(super) fn pair(joint: &Joint, groups: &[Group], rules: Rules, told: Comparison) -> Pairing {
+/// `progress` is called with how much is done, from 0 to 1.
+pub(super) fn pair(joint: &Joint, groups: &[Group], rules: Rules, told: Comparison, progress: &dyn Fn(f64)) -> Pairing {
+    /// What a round of learning is of the whole, at the most.
+    const ROUND: f64 = 0.1;
+    let learning = ROUND * ROUNDS as f64;
     let weights = Weights::of(joint, groups);
     let mut learnt = Learnt::default();
     let inlining = rules.has(Rule::Inlining);
     let mut sides = [BEFORE, AFTER].map(|side| SideItems::of(joint, groups, &weights, side));
-    for _ in 0..ROUNDS {
+    for round in 0..ROUNDS {
+        let progress = |part: f64| progress(ROUND * (round as f64 + part));
         let costs = Costs::new(joint, &weights, &learnt, inlining);
-        let (edges, _) = edges(&sides, &costs, told, Search { sample: SAMPLE, learning: true, work: LEARNING });
+        let (edges, _) =
+            edges(&sides, &costs, told, Search { sample: SAMPLE, learning: true, work: LEARNING }, &progress);
         let chosen = chosen(&edges, &sides);
         let more = learn(&sides, &chosen.iter().map(|&at| edges[at]).collect::<Vec<_>>(), &costs);
         if more.renamed.keys().all(|token| learnt.renamed.contains_key(token))
@@ -111,7 +117,9 @@ pub(super) fn pair(joint: &Joint, groups: &[Group], rules: Rules, told: Comparis
     }
     let matches = {
         let costs = Costs::new(joint, &weights, &learnt, inlining);
-        let (edges, rests) = edges(&sides, &costs, told, Search { sample: usize::MAX, learning: false, work: WORK });
+        let whole = Search { sample: usize::MAX, learning: false, work: WORK };
+        let progress = |part: f64| progress(learning + (1.0 - learning) * part);
+        let (edges, rests) = edges(&sides, &costs, told, whole, &progress);
         let pairs: Vec<Edge> = chosen(&edges, &sides).into_iter().map(|at| edges[at]).collect();
         let confidence = confidences(&edges, &pairs, &sides);
         let pairs: Vec<(Edge, f32)> =
@@ -139,6 +147,7 @@ fn edges(
     costs: &Costs<'_>,
     told: Comparison,
     Search { sample, learning, work }: Search,
+    progress: &dyn Fn(f64),
 ) -> (Vec<Edge>, Vec<Edge>) {
     let entry = |side: usize, at: usize| {
         let counts = &sides[side].items[at].counts;
@@ -172,7 +181,11 @@ fn edges(
     let search: Vec<usize> = (0..befores.items.len()).filter(|&at| !done[BEFORE][at]).take(sample).collect();
     let effort = if left.len().max(search.len()) > MANY { Effort::LITTLE } else { Effort::WHOLE };
     let mut own: FxHashSet<Token> = FxHashSet::default();
-    for before in search {
+    let all = search.len() as f64;
+    for (number, before) in search.into_iter().enumerate() {
+        if number.is_multiple_of(64) {
+            progress(number as f64 / all);
+        }
         let Some(effort) = effort.after(costs.work(), work) else { break };
         own.clear();
         own.extend(&befores.translated[before]);
@@ -208,8 +221,9 @@ fn edges(
 
 /// How alike two stacks are, functions alone.
 pub(super) fn alike(before: &Item, after: &Item, costs: &Costs<'_>) -> Option<f32> {
-    let cost = costs.cost(&before.tokens, &after.tokens)?;
     let all = before.weight + after.weight;
+    // A little more than what the least likeness allows: rounding decides nothing here.
+    let cost = costs.cost(&before.tokens, &after.tokens, all * (1.001 - LEAST_ALIKE))?;
     Some(if all > 0.0 { (1.0 - cost / all).max(0.0) } else { 0.0 })
 }
 
@@ -364,7 +378,7 @@ mod tests {
         let searched = |work: u64| {
             let costs = Costs::new(&joint, &weights, &learnt, true);
             let search = Search { sample: usize::MAX, learning: false, work };
-            let (found, _) = edges(&sides, &costs, told, search);
+            let (found, _) = edges(&sides, &costs, told, search, &|_| {});
             (costs.work(), found)
         };
         let cells = (DEPTH + 1) * (DEPTH + 1);

@@ -3,7 +3,7 @@
 use mallow_profile::Origin;
 use serde::Serialize;
 
-use crate::analysis::functions::Frame;
+use crate::analysis::functions::{Frame, Stack};
 use crate::analysis::numbers::{Measure, Totals};
 
 /// Two profiles, compared by stack. What the lists show, what they leave out and what is in no stack add up to `change`.
@@ -20,6 +20,14 @@ pub struct Diff {
     pub after: DiffSide,
     /// How much more the second has, in all.
     pub change: i64,
+    /// The answer.
+    pub verdict: Verdict,
+    /// Each measure that both profiles have, with the largest places.
+    pub totals: Vec<DiffTotal>,
+    /// Places by the measure of the verdict, the largest change first.
+    pub places: DiffTotal,
+    /// What has another name or is elsewhere, each once.
+    pub renamed: Vec<DiffRename>,
     /// Stacks of the first profile alone, the largest first.
     pub only_before: DiffList,
     /// Stacks of the second.
@@ -36,6 +44,118 @@ pub struct Diff {
     pub shown: i64,
     /// Changes that they leave out.
     pub hidden: i64,
+}
+
+/// What changed, in short.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verdict {
+    /// By this measure: what was asked for, or else the one that changed.
+    pub by: Measure,
+    /// What the first profile has.
+    pub before: u64,
+    /// And the second.
+    pub after: u64,
+    /// `after` - `before`.
+    pub change: i64,
+    /// What the places here are of all that changed in either direction, from 0 to 1.
+    pub share: f64,
+    /// All places changed in the same direction.
+    pub one_way: bool,
+    /// Places that changed, those here among them.
+    pub places_in_all: u64,
+    /// The fewest places that are more than half of what changed, if these are few; else the largest. None where no place changed.
+    pub places: Vec<DiffPlace>,
+}
+
+impl Verdict {
+    /// The places are more than half of what changed.
+    pub fn is_clear(&self) -> bool {
+        self.share > 0.5
+    }
+}
+
+/// What changed by one measure.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DiffTotal {
+    /// The measure.
+    pub by: Measure,
+    /// The first profile's total.
+    pub before: u64,
+    /// The second's.
+    pub after: u64,
+    /// `after` - `before`.
+    pub change: i64,
+    /// What places changed by, in either direction.
+    pub moved: u64,
+    /// What is in the totals and at no place.
+    pub elsewhere: i64,
+    /// Places that changed, shown here or not.
+    pub places: u64,
+    /// The largest changes first.
+    pub largest: Vec<DiffPlace>,
+}
+
+/// A place, with what it has in both profiles.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DiffPlace {
+    /// The function and its line, of the second profile if it is there; None where its sites have no frames.
+    #[serde(flatten)]
+    pub frame: Option<Frame>,
+    /// The function that it called to get its memory, if that is more than an allocating function.
+    pub through: Option<String>,
+    /// What became of it.
+    pub state: State,
+    /// By the measure, in the first profile.
+    pub before: u64,
+    /// And in the second.
+    pub after: u64,
+    /// `after` - `before`.
+    pub change: i64,
+    /// How many sites it names, in both.
+    pub sites: u64,
+    /// The stack that changed most.
+    pub stack: Stack,
+}
+
+/// What became of a place, by the measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Only the second profile has anything there.
+    New,
+    /// Only the first has.
+    Gone,
+    /// The second has more.
+    More,
+    /// The second has less.
+    Fewer,
+}
+
+impl State {
+    pub(super) fn of(before: u64, after: u64) -> Self {
+        match (before, after) {
+            (0, _) => Self::New,
+            (_, 0) => Self::Gone,
+            _ if after > before => Self::More,
+            _ => Self::Fewer,
+        }
+    }
+}
+
+/// A file or a function with another name, functions that moved, or a function that is on the call path on one side alone.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DiffRename {
+    /// What happened. Of functions that moved together, the name is empty.
+    #[serde(flatten)]
+    pub why: Why,
+    /// The whole file has another name.
+    pub file: bool,
+    /// It is of the program's own functions, by its name, and not of a library that views look past.
+    pub own: bool,
+    /// Functions that moved.
+    pub functions: u64,
+    /// Stacks that it is on.
+    pub stacks: u64,
 }
 
 /// One of two profiles.

@@ -1,10 +1,17 @@
 use mallow_profile::{Counts, Profile};
 
-use super::{Diff, DiffList, DiffOptions, Mark, Rule, Rules, diff};
+use super::{Diff, DiffList, DiffOptions, DiffPlace, DiffTotal, Mark, Rule, Rules, State, Why, diff};
 use crate::analysis::Measure;
 use crate::testing::{Builder, blocks, parser};
 
-const ALL: DiffOptions = DiffOptions { by: Measure::Allocations, rules: RULES, min: 0, limit: usize::MAX };
+const ALL: DiffOptions = DiffOptions {
+    by: Measure::Allocations,
+    rules: RULES,
+    min: 0,
+    limit: usize::MAX,
+    any_measure: true,
+    places: usize::MAX,
+};
 const RULES: Rules = Rules::ALL;
 
 fn profile(sites: &[(&[&str], Counts)]) -> Profile {
@@ -33,6 +40,114 @@ fn adds_up(diff: &Diff) {
     assert_eq!(lists.iter().map(|list| list.change).sum::<i64>() + diff.elsewhere, diff.change);
     assert_eq!(lists.iter().flat_map(|list| &list.rows).map(|row| row.change).sum::<i64>(), diff.shown);
     assert!(diff.recognised.rows.iter().all(|row| row.change == 0));
+    for total in diff.totals.iter().chain([&diff.places]) {
+        assert_eq!(total.change, total.after as i64 - total.before as i64);
+        assert!(total.largest.is_sorted_by(|a, b| a.change.unsigned_abs() >= b.change.unsigned_abs()));
+        if total.places == total.largest.len() as u64 {
+            let sum: i64 = total.largest.iter().map(|place| place.change).sum();
+            assert_eq!(sum + total.elsewhere, total.change, "{:?}", total.by);
+        }
+    }
+}
+
+/// Function, line, before, after.
+fn places(total: &DiffTotal) -> Vec<(String, u32, u64, u64)> {
+    let row = |place: &DiffPlace| {
+        let frame = place.frame.as_ref().expect("a frame");
+        (frame.function.clone(), frame.line.unwrap_or(0), place.before, place.after)
+    };
+    total.largest.iter().map(row).collect()
+}
+
+#[test]
+fn new_and_gone_and_changed_places_are_one_list_and_the_largest_is_the_verdict() {
+    let main = ["main@main.c:3"];
+    let stack = |inner: &[&'static str]| [inner, &main].concat();
+    let before = profile(&[
+        (&stack(&["operator new!libstdc++.so.6", "gone@a.c:4"]), blocks(5, 10, 0, 0)),
+        (&stack(&["operator new!libstdc++.so.6", "grown@a.c:9"]), blocks(10, 10, 0, 0)),
+        (&stack(&["operator new!libstdc++.so.6", "same@a.c:20"]), blocks(900, 10, 0, 0)),
+    ]);
+    let after = profile(&[
+        (&stack(&["operator new!libstdc++.so.6", "grown@a.c:12"]), blocks(30, 10, 0, 0)),
+        (&stack(&["operator new!libstdc++.so.6", "same@a.c:23"]), blocks(900, 10, 0, 0)),
+        (&stack(&["operator new!libstdc++.so.6", "encode@b.c:297"]), blocks(1001, 10, 0, 0)),
+        // Another way to the place that is there already.
+        (&["operator new!libstdc++.so.6", "same@a.c:23", "other@b.c:5", "main@main.c:3"], blocks(3, 10, 0, 0)),
+    ]);
+    let report = diff(&before, &after, ALL);
+    adds_up(&report);
+    let row = |name: &str, line, before, after| (name.to_owned(), line, before, after);
+    assert_eq!(
+        places(&report.places),
+        [row("encode", 297, 0, 1001), row("grown", 12, 10, 30), row("gone", 4, 5, 0), row("same", 23, 900, 903)]
+    );
+    let states: Vec<_> = report.places.largest.iter().map(|place| place.state).collect();
+    assert_eq!(states, [State::New, State::More, State::Gone, State::More]);
+    let verdict = &report.verdict;
+    assert_eq!((verdict.places.len(), verdict.places_in_all, verdict.change), (1, 4, 1019));
+    assert_eq!((verdict.is_clear(), verdict.one_way, (verdict.share * 1029.0).round()), (true, false, 1001.0));
+    // Each total has its largest place.
+    let tops: Vec<_> = report.totals.iter().map(|total| (total.by, places(total).first().cloned())).collect();
+    assert_eq!(tops.len(), 5);
+    assert_eq!(tops[1], (Measure::Bytes, Some(row("encode", 297, 0, 10_010))));
+    assert_eq!((tops[3].1.clone(), tops[4].1.clone()), (None, None));
+}
+
+#[test]
+fn a_line_that_was_inserted_is_the_place_and_not_the_lines_below_it() {
+    let before = profile(&[(&["f@a.c:10", "main"], blocks(500, 8, 0, 0)), (&["f@a.c:11", "main"], blocks(9, 8, 0, 0))]);
+    let after = profile(&[
+        (&["f@a.c:10", "main"], blocks(77, 8, 0, 0)),
+        (&["f@a.c:11", "main"], blocks(500, 8, 0, 0)),
+        (&["f@a.c:12", "main"], blocks(9, 8, 0, 0)),
+    ]);
+    let report = diff(&before, &after, ALL);
+    adds_up(&report);
+    assert_eq!(places(&report.places), [("f".to_owned(), 10, 0, 77)]);
+    // On a call path that nothing pairs: nobody knows which line is which, and what is left is the change.
+    let elsewhere = profile(&[(&["f@a.c:14", "other", "elsewhere", "thread"], blocks(700, 8, 0, 0))]);
+    let report = diff(&before, &elsewhere, DiffOptions { rules: Rules::without(&[Rule::Pairing]), ..ALL });
+    adds_up(&report);
+    assert_eq!(places(&report.places), [("f".to_owned(), 14, 509, 700)]);
+}
+
+#[test]
+fn another_measure_is_the_verdict_where_allocations_hardly_changed() {
+    let before =
+        profile(&[(&["f@a.c:1", "main"], blocks(10_000, 8, 0, 0)), (&["g@a.c:2", "main"], blocks(10, 8, 0, 0))]);
+    let after =
+        profile(&[(&["f@a.c:1", "main"], blocks(10_001, 8, 0, 0)), (&["g@a.c:2", "main"], blocks(10, 8, 0, 9))]);
+    let free = diff(&before, &after, ALL);
+    adds_up(&free);
+    assert_eq!((free.by, free.verdict.by, free.places.by), (Measure::Allocations, Measure::Leaked, Measure::Leaked));
+    assert_eq!(places(&free.places), [("g".to_owned(), 2, 0, 72)]);
+    let asked = diff(&before, &after, DiffOptions { any_measure: false, ..ALL });
+    assert_eq!(
+        (asked.verdict.by, places(&asked.places)),
+        (Measure::Allocations, vec![("f".to_owned(), 1, 10_000, 10_001)])
+    );
+    // Nothing changed.
+    let same = diff(&before, &before, ALL);
+    adds_up(&same);
+    assert_eq!((same.verdict.by, same.verdict.places.len(), same.places.places), (Measure::Allocations, 0, 0));
+    assert!(same.totals.iter().all(|total| total.moved == 0));
+}
+
+#[test]
+fn a_file_with_another_name_is_said_once() {
+    let sites = |file: &str| -> Profile {
+        let names = ["one", "two", "three"];
+        let frames: Vec<String> = names.iter().map(|name| format!("{name}@{file}:7")).collect();
+        let stacks: Vec<[&str; 2]> = frames.iter().map(|frame| [&frame[..], "main@main.c:3"]).collect();
+        let sites: Vec<(&[&str], Counts)> = stacks.iter().map(|stack| (&stack[..], blocks(5, 8, 0, 0))).collect();
+        profile(&sites)
+    };
+    let report = diff(&sites("rows.h"), &sites("records.h"), ALL);
+    adds_up(&report);
+    let [only] = &report.renamed[..] else { panic!("{:?}", report.renamed) };
+    let why = Why::Moved { function: String::new(), from: "rows.h".to_owned(), to: "records.h".to_owned() };
+    assert_eq!((&only.why, only.file, only.functions, only.stacks), (&why, true, 3, 3));
 }
 
 #[test]
@@ -320,4 +435,19 @@ fn functions_that_are_in_another_file_have_moved() {
     let moved = |function: &str, from: &str, to: &str| serde_json::json!([{ "what": "moved", "function": function, "from": from, "to": to }]);
     assert_eq!(all, [moved("parse", "parse.c", "reader.c"), moved("write", "/old/src/write.c", "/new/io/write.c")]);
     assert_eq!(diff(&build("/old", "a.c", "src/b.c"), &build("/new", "a.c", "src/b.c"), ALL).equal_stacks, 2);
+}
+
+#[test]
+fn progress_goes_from_nothing_to_all() {
+    let sites = |name: &str| {
+        let names: Vec<[String; 3]> =
+            (0..200).map(|n| [format!("{name}{n}"), format!("{name}_of{}", n % 7), format!("main{}", n % 3)]).collect();
+        let stacks: Vec<Vec<&str>> = names.iter().map(|names| names.iter().map(String::as_str).collect()).collect();
+        let sites: Vec<(&[&str], Counts)> = stacks.iter().map(|stack| (&stack[..], blocks(5, 8, 0, 0))).collect();
+        profile(&sites)
+    };
+    let parts = std::cell::RefCell::new(Vec::new());
+    super::diff_with_progress(&sites("one"), &sites("other"), ALL, &|part| parts.borrow_mut().push(part));
+    let parts = parts.into_inner();
+    assert!(parts.len() > 3 && parts.is_sorted() && parts.iter().all(|part| (0.0..=1.0).contains(part)), "{parts:?}");
 }

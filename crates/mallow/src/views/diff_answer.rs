@@ -1,0 +1,246 @@
+//! The answer of a comparison: one line that says what changed, the totals with their places, and the places by size.
+
+use mallow_report::analysis::Measure;
+use mallow_report::analysis::diff::{Diff, DiffPlace, DiffRename, DiffTotal, State, Verdict, Why};
+
+use super::diff_numbers::{Numbers, Reconciled, reconciled};
+use crate::flags::By;
+use crate::output::text::units::{count, of, percent};
+use crate::output::text::{
+    Align, Line, Look, Page, Table, change_style, described, function, location, measured, signed,
+};
+
+/// How many places are shown.
+#[derive(Clone, Copy, Debug)]
+pub struct PlaceLimits {
+    /// Rows.
+    pub rows: usize,
+    /// Places that changed by less are left out, by the measure.
+    pub min: u64,
+    /// Places that are less than a hundredth of what changed are left out.
+    pub floor: bool,
+}
+
+/// Below this share of what changed, a place is noise; so many are shown in any case.
+const FLOOR: u64 = 100;
+const LEAST_ROWS: usize = 5;
+/// Of places that are left out, so many are named.
+const NAMED: usize = 3;
+/// So many new names are on the first screen.
+const RENAMES: usize = 3;
+
+/// `encode HTTPEncoder.swift:297`
+fn name(place: &DiffPlace, look: &Look) -> String {
+    let Some(frame) = &place.frame else { return "no stack that is known".to_owned() };
+    let at = location(&frame.function, frame.file.as_deref(), frame.line, frame.module.as_deref(), look);
+    let name = function(&frame.function, look);
+    if at.is_empty() { name } else { format!("{name} {at}") }
+}
+
+/// `HTTPEncoder.swift:297`, or the function where no line is known.
+fn short_name(place: &DiffPlace, look: &Look) -> String {
+    match &place.frame {
+        Some(frame) if frame.file.is_some() => location("", frame.file.as_deref(), frame.line, None, look),
+        Some(frame) => function(&frame.function, look),
+        None => name(place, look),
+    }
+}
+
+fn state(place: &DiffPlace, by: Measure, numbers: &Numbers) -> String {
+    match place.state {
+        State::New => "new".to_owned(),
+        State::Gone => "gone".to_owned(),
+        State::More | State::Fewer => {
+            format!("{} → {}", numbers.amount_by(by, place.before), numbers.amount_by(by, place.after))
+        }
+    }
+}
+
+/// A change beside what it changed, `+12.3 %`; nothing where there was nothing.
+fn relative(before: u64, change: i64) -> String {
+    match percent(change.unsigned_abs(), before) {
+        share if share.is_empty() || change == 0 => String::new(),
+        share if share.starts_with('<') => share,
+        share => signed(change, share),
+    }
+}
+
+/// What a number counts, behind it and its unit.
+fn noun(by: Measure) -> &'static str {
+    match by {
+        Measure::Bytes => "allocated",
+        Measure::Peak => "live at the peak",
+        Measure::Leaked => "leaked",
+        by => measured(by),
+    }
+}
+
+/// What one number changed by, as a sentence has it.
+fn headline(verdict: &Verdict, numbers: &Numbers) -> String {
+    let what = noun(verdict.by);
+    let change = numbers.change_by(verdict.by, verdict.change);
+    match relative(verdict.before, verdict.change) {
+        share if share.is_empty() => format!("{change} {what}"),
+        share => format!("{change} {what} ({share})"),
+    }
+}
+
+/// What changed, in one sentence.
+pub fn verdict(diff: &Diff, numbers: &Numbers) -> String {
+    let verdict = &diff.verdict;
+    let look = &numbers.look;
+    let by = verdict.by;
+    let there = numbers.amount_by(by, verdict.after);
+    let all_equal = || diff.totals.iter().all(|total| total.moved == 0 && total.change == 0);
+    let Some(first) = verdict.places.first() else {
+        return match verdict.change {
+            0 if all_equal() => format!("No change: {there} {} in both, and no other total changed", noun(by)),
+            0 => format!("No change in {}: {there} in both", measured(by)),
+            _ => format!("{}, at no place that is known", headline(verdict, numbers)),
+        };
+    };
+    let head = match verdict.change {
+        0 => format!("No net change in {} ({there})", measured(by)),
+        _ => headline(verdict, numbers),
+    };
+    let with_change = |place: &DiffPlace| format!("{} {}", name(place, look), numbers.change_by(by, place.change));
+    let of_all = if verdict.one_way { "the change" } else { "what went up and down" };
+    let part =
+        if verdict.share >= 1.0 { "all".to_owned() } else { format!("{:.0} %", (verdict.share * 100.0).floor()) };
+    if !verdict.is_clear() {
+        let places = of(verdict.places_in_all, "place");
+        // What is less than one in a thousand and at no place in particular.
+        let little = verdict.change.unsigned_abs().saturating_mul(1000) < verdict.before;
+        let head = if little && verdict.change != 0 { format!("Nearly no change: {head}") } else { head };
+        return format!("{head} in {places}; the largest, {}, is {part} of {of_all}", with_change(first));
+    }
+    match &verdict.places[..] {
+        [only] if verdict.one_way => {
+            format!("{head}: {}, {}; {part} of {of_all}", name(only, look), state(only, by, numbers))
+        }
+        several => {
+            let names: Vec<_> = several.iter().map(with_change).collect();
+            format!("{head}: {}; {part} of {of_all}", names.join(", "))
+        }
+    }
+}
+
+/// Each total, and the place that changed most.
+pub fn totals(diff: &Diff, numbers: &Numbers) -> Table {
+    const WIDE: usize = 100;
+    let look = &numbers.look;
+    let wide = look.width.is_none_or(|width| width >= WIDE);
+    let right = Align::Right;
+    let mut table = Table::new(&[Align::Left, right, right, right, right, Align::Left]);
+    let explained = diff.totals.iter().any(|total| total.moved > 0);
+    let titles = ["", "before", "after", "change", "", if explained { "largest change" } else { "" }];
+    table.row(titles.map(|title| Line::new().faint(title)));
+    for total in &diff.totals {
+        let by = total.by;
+        let word = if wide { measured(by).to_owned() } else { By::from(by).to_string() };
+        let share = percent(total.change.unsigned_abs(), total.before);
+        let largest = total.largest.first().map(|place| match wide {
+            true => format!("{} {}", numbers.change_by(by, place.change), name(place, look)),
+            false => short_name(place, look),
+        });
+        table.row([
+            if by == diff.verdict.by { Line::new().strong(word) } else { Line::new().plain(word) },
+            Line::new().plain(numbers.amount_by(by, total.before)),
+            Line::new().plain(numbers.amount_by(by, total.after)),
+            Line::new().plain(numbers.change_by(by, total.change)),
+            Line::new().plain(if share.is_empty() { share } else { signed(total.change, share) }),
+            Line::new().plain(largest.unwrap_or_default()),
+        ]);
+    }
+    table
+}
+
+/// The places that are shown, of those that are there.
+fn shown(total: &DiffTotal, limits: PlaceLimits) -> &[DiffPlace] {
+    let worth = |(at, place): (usize, &DiffPlace)| {
+        let change = place.change.unsigned_abs();
+        let noise = limits.floor && u128::from(change) * u128::from(FLOOR) < u128::from(total.moved);
+        at < limits.rows && change >= limits.min && (!noise || at < LEAST_ROWS)
+    };
+    // The largest come first.
+    let shown = total.largest.iter().enumerate().take_while(|(at, place)| worth((*at, place))).count();
+    &total.largest[..shown]
+}
+
+/// Places by size, whatever became of them, and the rest as one line.
+pub fn places(diff: &Diff, numbers: &Numbers, limits: PlaceLimits, page: &mut Page) {
+    let total = &diff.places;
+    if total.places == 0 {
+        return;
+    }
+    let (by, look) = (total.by, &numbers.look);
+    page.gap();
+    let title = format!("Changes of {}", measured(by));
+    page.line(Line::new().strong(title).plain(format!(", in {}", of(total.places, "place"))));
+    let mut table = Table::new(&[Align::Right, Align::Left, Align::Left]);
+    let shown = shown(total, limits);
+    for place in shown {
+        table.row([
+            Line::new().styled(change_style(place.change), numbers.change_by(by, place.change)),
+            Line::new().plain(state(place, by, numbers)),
+            described(place.frame.as_ref(), place.sites, place.through.as_deref(), &place.stack, look),
+        ]);
+    }
+    table.onto(page);
+    let left = total.places.saturating_sub(shown.len() as u64);
+    if left > 0 {
+        let named = total.largest[shown.len()..].iter().take(NAMED);
+        let named: Vec<_> =
+            named.map(|p| format!("{} {}", short_name(p, look), numbers.change_by(by, p.change))).collect();
+        let named = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
+        let more = if left > NAMED as u64 && !named.is_empty() { ", …" } else { "" };
+        let change = numbers.change_by(by, left_out(total, shown));
+        let advice = if limits.min > 0 { "" } else { "; --all shows them" };
+        page.line(Line::new().faint(format!("  and {} more, {change}{advice}{named}{more}", count(left))));
+    }
+}
+
+fn left_out(total: &DiffTotal, shown: &[DiffPlace]) -> i64 {
+    let in_places = total.change.saturating_sub(total.elsewhere);
+    shown.iter().fold(in_places, |left, place| left.saturating_sub(place.change))
+}
+
+/// What places show, leave out, and do not have, which adds up.
+pub fn reconciled_places(diff: &Diff, numbers: &Numbers, limits: PlaceLimits) -> String {
+    let total = &diff.places;
+    let shown = shown(total, limits);
+    let hidden = (left_out(total, shown), total.places.saturating_sub(shown.len() as u64));
+    let change = shown.iter().fold(0i64, |sum, place| sum.saturating_add(place.change));
+    let sums = Reconciled { by: total.by, shown: change, hidden, elsewhere: total.elsewhere, change: total.change };
+    reconciled(&sums, "place") + &numbers.per_operation(total.by, total.change)
+}
+
+/// Files and functions with other names, each once.
+pub fn renamed(diff: &Diff, all: bool, look: &Look, page: &mut Page) {
+    let name = |text: &str| function(text, look);
+    let say = |one: &DiffRename| match &one.why {
+        Why::Moved { from, to, .. } if one.file => {
+            format!("{from} is called {to} now ({})", of(one.functions, "function"))
+        }
+        Why::Moved { function, from, to } if one.functions == 1 => {
+            format!("{} moved from {from} to {to}", name(function))
+        }
+        Why::Moved { from, to, .. } => format!("{} moved from {from} to {to}", of(one.functions, "function")),
+        Why::Renamed { from, to } => format!("{} is called {} now", name(from), name(to)),
+        Why::Gone { function } => format!("{} is no longer on the call path", name(function)),
+        Why::New { function } => format!("{} has come in between", name(function)),
+        Why::Split | Why::Merged | Why::SameNumbers => String::new(),
+    };
+    let names = |one: &&DiffRename| all || one.own && matches!(one.why, Why::Moved { .. } | Why::Renamed { .. });
+    let said: Vec<_> = diff.renamed.iter().filter(names).map(say).collect();
+    if said.is_empty() {
+        return;
+    }
+    let limit = if all { usize::MAX } else { RENAMES };
+    let mut text = said.iter().take(limit).cloned().collect::<Vec<_>>().join("; ");
+    if said.len() > limit {
+        text += &format!("; and {} more, --all shows them", said.len() - limit);
+    }
+    page.gap();
+    page.paragraph(0, &format!("Renamed: {text}"));
+}

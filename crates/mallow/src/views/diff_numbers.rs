@@ -1,0 +1,104 @@
+//! How a comparison shows numbers, and the line in which they add up.
+
+use std::path::Path;
+
+use mallow_report::analysis::Measure;
+
+use crate::output::text::units::{bytes, count, fixed, of, ratio};
+use crate::output::text::{Look, change, measured, signed};
+
+/// What the two files are called.
+#[derive(Debug)]
+pub struct Names {
+    pub before: String,
+    pub after: String,
+}
+
+impl Names {
+    /// As short as they can be told apart.
+    pub fn of(files: &[String; 2]) -> Self {
+        let name =
+            |path: &String| Path::new(path).file_name().map_or(path.clone(), |n| n.to_string_lossy().into_owned());
+        let [before, after] = files.each_ref().map(name);
+        let [before, after] = if before == after { files.clone() } else { [before, after] };
+        Self { before, after }
+    }
+}
+
+/// How numbers are shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Numbers {
+    /// What is compared.
+    pub by: Measure,
+    /// They are divided by this.
+    pub per: Option<f64>,
+    /// So many rows of a list are shown at the most: of one that has as many, a higher limit shows more.
+    pub more: usize,
+    /// How text is to look.
+    pub look: Look,
+}
+
+impl Numbers {
+    /// An amount of what is compared.
+    pub fn amount(&self, n: u64) -> String {
+        self.amount_by(self.by, n)
+    }
+
+    /// An amount of a measure.
+    pub fn amount_by(&self, by: Measure, n: u64) -> String {
+        match self.per {
+            Some(per) => {
+                let unit = if by.is_bytes() { " B" } else { "" };
+                let divided = n as f64 / per;
+                let text = if divided.fract() == 0.0 { fixed(divided, 0) } else { ratio(divided) };
+                text + unit
+            }
+            None if by.is_bytes() => bytes(n, self.look.exact),
+            None => count(n),
+        }
+    }
+
+    /// A change of what is compared.
+    pub fn change(&self, n: i64) -> String {
+        self.change_by(self.by, n)
+    }
+
+    /// A change of a measure.
+    pub fn change_by(&self, by: Measure, n: i64) -> String {
+        signed(n, self.amount_by(by, n.unsigned_abs()))
+    }
+
+    /// What a line of whole numbers ends with, where numbers are divided.
+    pub fn per_operation(&self, by: Measure, n: i64) -> String {
+        self.per.map_or(String::new(), |per| format!(", {} divided by {per}", self.change_by(by, n)))
+    }
+}
+
+/// What is shown and what is not, and what they add up to.
+#[derive(Clone, Copy, Debug)]
+pub struct Reconciled {
+    /// What is compared.
+    pub by: Measure,
+    /// Changes of rows that are shown.
+    pub shown: i64,
+    /// Changes of those that are not, and how many these are.
+    pub hidden: (i64, u64),
+    /// What is in no stack.
+    pub elsewhere: i64,
+    /// All of them.
+    pub change: i64,
+}
+
+/// `Shown +1,500, left out -200 in 7 stacks: net +1,300 allocations`, to the last digit.
+pub fn reconciled(sums: &Reconciled, noun: &str) -> String {
+    let exact = |n: i64| change(sums.by, n, &Look { exact: true, ..Look::default() });
+    let mut parts = vec![format!("Shown {}", exact(sums.shown))];
+    parts.push(match sums.hidden {
+        (_, 0) => "nothing left out".to_owned(),
+        (change, rows) => format!("left out {} in {}", exact(change), of(rows, noun)),
+    });
+    if sums.elsewhere != 0 {
+        parts.push(format!("in no stack {}", exact(sums.elsewhere)));
+    }
+    format!("{}: net {} {}", parts.join(", "), exact(sums.change), measured(sums.by))
+}
