@@ -24,6 +24,7 @@ mod timeline;
 mod top;
 mod tree;
 mod watched;
+mod wrappers;
 
 pub use changes::{Both, Changed, Shown, difference};
 pub use custom_allocators::{CustomAllocatorRow, custom_allocators};
