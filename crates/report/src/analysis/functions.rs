@@ -220,6 +220,7 @@ impl<'a> Functions<'a> {
                 let mean = counts.allocated_bytes.checked_div(counts.allocations).unwrap_or(0);
                 let known = patterns.largest > 0 && patterns.smallest <= patterns.largest;
                 request.sizes = if known { (patterns.smallest, patterns.largest) } else { (mean, mean) };
+                request.number = counts.allocations;
                 self.passages(site.stack, &mut request.passages);
                 each(&request);
             }
@@ -244,7 +245,11 @@ impl<'a> Functions<'a> {
                         Some(file) if step.line > 0 => u64::from(file.0) << 32 | u64::from(step.line),
                         _ => 1 << 63 | u64::from(step.frame.0),
                     };
-                    into.push(Passage { function: step.function.0, line, direct });
+                    let function = step.function.0;
+                    // What the compiler split and put together again calls itself.
+                    if into.last().is_none_or(|inner| inner.function != function) {
+                        into.push(Passage { function, line, direct });
+                    }
                     direct = true;
                 }
             }
@@ -356,6 +361,11 @@ impl<'a> Functions<'a> {
     /// Path of the module of a function.
     pub fn module(&self, id: FunctionId) -> Option<String> {
         module_path(self.profile, self.functions[id.0 as usize].module).map(str::to_owned)
+    }
+
+    /// Path of a module.
+    pub fn module_path(&self, module: ModuleId) -> Option<&str> {
+        module_path(self.profile, Some(module))
     }
 
     /// A step, as reports show it.

@@ -290,6 +290,14 @@ pub fn interest(function: Option<&str>, file: Option<&str>, module: Option<&str>
     Interest::Own
 }
 
+/// True for what copies a value of a type of the program's own.
+pub fn copies_own(function: &str) -> bool {
+    if let Some((of, of_trait)) = trait_impl(&names::short(function)) {
+        return ["core::clone::Clone", "alloc::borrow::ToOwned"].contains(&of_trait) && !library_impl(of, of_trait);
+    }
+    is_copy(function) && !RUNTIME_PATHS.iter().any(|path| function.starts_with(path))
+}
+
 /// A C++ class's copy constructor or assignment, most of which the compiler writes.
 fn is_copy(function: &str) -> bool {
     let Some((path, class)) = function.strip_suffix(" const&)").and_then(|f| f.rsplit_once('(')) else { return false };

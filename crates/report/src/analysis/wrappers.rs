@@ -2,7 +2,7 @@
 //!
 //! `jv_mem_alloc`, `xmalloc` of a stripped program, `PyUnicode_New`: nearly all that a program allocates has such a
 //! function on its stacks, and none of them answers who allocates. No list of names has them all. A function is a
-//! wrapper if it does nothing else on the stacks of a profile:
+//! wrapper if it does hardly anything else on the stacks of a profile:
 //!
 //! - it calls the allocator, or another wrapper, and no function of the program that allocates;
 //! - it does so at few lines, and not through a container;
@@ -18,6 +18,8 @@ const CALLERS: usize = 4;
 const LINES: usize = 3;
 /// Between the smallest size asked for and the largest one, at the least.
 const SIZES: u64 = 2;
+/// Of what passes through it, what it may do besides, in percent: collecting garbage when memory is scarce, say.
+const BESIDES_PERCENT: u64 = 5;
 /// Wrappers of wrappers, at the most.
 const LEVELS: usize = 4;
 
@@ -35,6 +37,8 @@ pub struct Passage {
 /// The requests of a site.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
+    /// How many.
+    pub number: u64,
     /// The smallest and the largest size in bytes; 0 where it is unknown.
     pub sizes: (u64, u64),
     /// The innermost function first.
@@ -64,8 +68,9 @@ pub fn wrappers(functions: usize, mut visit: impl FnMut(&mut dyn FnMut(&Request)
 /// What is known of a function.
 #[derive(Default)]
 struct Shape {
-    /// It does something else, too.
-    works: bool,
+    /// Requests that it passes on, and those that something else leads to that it does.
+    passed: u64,
+    worked: u64,
     callers: Few<CALLERS>,
     lines: Few<{ LINES + 1 }>,
     smallest: u64,
@@ -75,7 +80,8 @@ struct Shape {
 impl Shape {
     fn passes_on(&self) -> bool {
         let sizes = self.smallest > 0 && self.largest / self.smallest >= SIZES;
-        !self.works && sizes && self.callers.is_full() && !self.lines.is_full()
+        let besides = u128::from(self.worked) * 100 > u128::from(self.passed) * u128::from(BESIDES_PERCENT);
+        !besides && sizes && self.callers.is_full() && !self.lines.is_full()
     }
 }
 
@@ -107,7 +113,8 @@ fn look(request: &Request, wrappers: &[bool], shapes: &mut [Shape]) {
     // Between it and the allocator are wrappers alone: each of them has to be called directly.
     direct &= request.passages.iter().take_while(|passage| *passage != first).all(|passage| passage.direct);
     let shape = &mut shapes[first.function as usize];
-    shape.works |= !direct;
+    let sum = if direct { &mut shape.passed } else { &mut shape.worked };
+    *sum = sum.saturating_add(request.number);
     shape.lines.add(first.line);
     let (smallest, largest) = request.sizes;
     if smallest > 0 {
@@ -119,7 +126,8 @@ fn look(request: &Request, wrappers: &[bool], shapes: &mut [Shape]) {
             shapes[first.function as usize].callers.add(outer.function.into());
         }
         // Recursion too is work of its own.
-        shapes[outer.function as usize].works = true;
+        let shape = &mut shapes[outer.function as usize];
+        shape.worked = shape.worked.saturating_add(request.number);
     }
 }
 
@@ -132,7 +140,7 @@ mod tests {
             .iter()
             .map(|&(size, functions)| {
                 let passage = |&function: &u32| Passage { function, line: function.into(), direct: true };
-                Request { sizes: (size, size), passages: functions.iter().map(passage).collect() }
+                Request { number: 1, sizes: (size, size), passages: functions.iter().map(passage).collect() }
             })
             .collect();
         let wrappers = wrappers(10, |each| requests.iter().for_each(each));
@@ -165,6 +173,7 @@ mod tests {
     #[test]
     fn what_allocates_at_many_lines_or_through_a_container_works() {
         let request = |size, caller, line, direct| Request {
+            number: 1,
             sizes: (size, size),
             passages: vec![Passage { function: 0, line, direct }, Passage { function: caller, line: 99, direct: true }],
         };
