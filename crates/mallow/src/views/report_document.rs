@@ -1,6 +1,6 @@
 //! What `mallow report` shows.
 
-use mallow_profile::Profile;
+use mallow_profile::{Profile, Word};
 use mallow_report::analysis::{self, Insights, LeakCauses, Overview, leak_causes, overview};
 use serde::Serialize;
 
@@ -60,4 +60,9 @@ impl ReportDocument {
         }
         paths
     }
+}
+
+/// Is the word known of this recording?
+pub fn tells(report: &Overview, word: Word) -> bool {
+    report.origin.as_ref().is_none_or(|origin| origin.tells.has(word))
 }

@@ -3,7 +3,7 @@
 use mallow_profile::Word;
 use mallow_report::analysis::{Largest, Measure, Overview, ProcessRow};
 
-use super::report_document::ReportDocument;
+use super::report_document::{ReportDocument, tells};
 use super::{insights, verdict};
 use crate::input::coverage;
 use crate::output::text::units::{bytes, count, of, percent, rate, span};
@@ -78,11 +78,6 @@ pub fn circumstances(report: &Overview) -> Line {
         Some(origin) if said.is_empty() => coverage::provenance(origin),
         Some(origin) => coverage::provenance(origin).plain("; ").plain(said.join("; ")),
     }
-}
-
-/// Is the word known of this recording?
-pub fn tells(report: &Overview, word: Word) -> bool {
-    report.origin.as_ref().is_none_or(|origin| origin.tells.has(word))
 }
 
 /// What was counted, `frees` among it.

@@ -4,8 +4,8 @@
 use mallow_profile::Word;
 use mallow_report::analysis::{Insights, Largest, LeakCause, Measure};
 
-use super::report_document::ReportDocument;
-use super::report_text::{places, processes, tells, title, totals};
+use super::report_document::{ReportDocument, tells};
+use super::report_text::{places, processes, title, totals};
 use super::{insights, verdict};
 use crate::input::coverage;
 use crate::output::text::units::{bytes, count, of, percent};

@@ -3,8 +3,7 @@
 use mallow_profile::Word;
 use mallow_report::analysis::{Frame, Measure};
 
-use super::report_document::ReportDocument;
-use super::report_text::tells;
+use super::report_document::{ReportDocument, tells};
 use crate::output::text::units::{bytes, percent, share};
 use crate::output::text::{Line, Look, Page, function, location};
 
