@@ -136,6 +136,22 @@ fn the_report_fits_the_terminal_and_ends_with_a_verdict() {
 fn what_numbers_lack_is_the_first_line_of_each_view() {
     let directory = directory();
     let place = directory.path();
+    recorded(place, "cc", "server", &["-O1"], SERVER);
+    let whole = fs::read(place.join("server.mallow")).expect("the recording");
+    fs::write(place.join("cut.mallow"), &whole[..whole.len() * 9 / 10]).expect("a part of it");
+    for view in
+        [&["report"][..], &["report", "--all"], &["top"], &["tree"], &["list", "main"], &["leaks"], &["timeline"]]
+    {
+        let text = shown(place, &[view, &["cut.mallow"]].concat());
+        assert!(text.starts_with("Incomplete: the recording is cut short: "), "{view:?}: {text}");
+        assert_eq!(text.matches("is cut short").count(), 1, "{view:?}: {text}");
+    }
+}
+
+#[test]
+fn the_pool_of_libstdcxx_is_no_leak() {
+    let directory = directory();
+    let place = directory.path();
     let text = "#include <stdexcept>\nint main(int n, char **) { try { if (n) throw std::runtime_error(\"none\"); } \
                 catch (const std::exception &) { return 0; } return 1; }\n";
     recorded(place, "c++", "tidy", &["-O1"], text);
