@@ -66,8 +66,10 @@ fn each_habit_is_told_where_it_is() {
         assert_eq!((report.status, report.err()), (0, String::new()));
         report.out()
     };
-    assert!(report(&[]).contains("\nInsights  (the largest 5 of 10)"), "{}", report(&[]));
-    let all = report(&["--limit", "0"]);
+    assert!(report(&[]).contains("\nBest insight  (the largest 1 of 10)"), "{}", report(&[]));
+    assert!(report(&["--limit", "5"]).contains("\nInsights  (the largest 5 of 10)"), "{}", report(&["--limit", "5"]));
+    assert_eq!(report(&["--limit", "0"]).matches("\nInsights  share").count(), 1);
+    let all = report(&["--all"]);
     for line in [
         "A std::vector is built anew 4,000 times",
         "freed together in 10 runs",
@@ -82,7 +84,8 @@ fn what_is_nearly_a_habit_is_passed_over() {
     let recorded = recorded("nearly");
     assert_eq!(told(&recorded.json), BTreeSet::new(), "{:#}", recorded.json["insights"]);
     let report = Run::new(mallow(), recorded.directory.path()).arg("report").arg(&recorded.file).go();
-    assert!(report.out().contains("Most allocations") && !report.out().contains("Insights"), "{}", report.out());
+    let text = report.out();
+    assert!(text.contains("Most allocations") && !text.contains("Insights") && !text.contains("insight"), "{text}");
 }
 
 /// The sums of habits are added up again from the events.

@@ -17,6 +17,7 @@ mod exact;
 mod explanations;
 mod export;
 mod faces;
+mod first_screen;
 mod flame;
 mod foreign;
 mod format;

@@ -44,7 +44,7 @@ fn the_line_of_the_program_is_named_and_not_the_array_that_it_filled() {
     let directory = directory();
     let place = directory.path();
     recorded(place);
-    let report = view(place, &["report", "after.mallow"]);
+    let report = view(place, &["report", "--all", "after.mallow"]);
     let most: Vec<&str> = report.lines().skip_while(|line| !line.starts_with("Most allocations")).skip(1).collect();
     let via =
         "via specialized _ContiguousArrayBuffer._consumeAndCreateNew(bufferIsUnique:minimumCapacity:growForAppend:)";

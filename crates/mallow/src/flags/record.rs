@@ -56,6 +56,11 @@ pub struct RecordFlags {
     /// For programs that become daemons. Default: until the command has ended.
     #[arg(long)]
     pub wait: bool,
+    /// Print all lists and insights
+    ///
+    /// As mallow report --all. Default: what fits on the terminal, or 24 rows elsewhere.
+    #[arg(long)]
+    pub all: bool,
     /// How to show the report.
     #[command(flatten)]
     pub view: ViewFlags,
@@ -75,6 +80,11 @@ pub struct RecoverFlags {
     /// Default: recovered.mallow in the current directory. Example: -o crash.mallow.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Print all lists and insights
+    ///
+    /// As mallow report --all. Default: what fits on the terminal, or 24 rows elsewhere.
+    #[arg(long)]
+    pub all: bool,
     /// How to show the report.
     #[command(flatten)]
     pub view: ViewFlags,

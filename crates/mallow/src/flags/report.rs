@@ -10,6 +10,12 @@ use super::views::{By, RowFlags};
 /// Flags of `report`.
 #[derive(Debug, Args)]
 pub struct ReportFlags {
+    /// Show all lists and insights
+    ///
+    /// Lists of 20 places by each measure, all insights, files without names. --limit, --min and --stacks imply it.
+    /// Default: what fits on the terminal, or 24 rows elsewhere. Example: mallow report --all > report.txt.
+    #[arg(long)]
+    pub all: bool,
     /// Show whole stacks
     ///
     /// Of the largest site of each entry. Default: functions alone.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use mallow_capture::recording::{Choice, PackError, ReadError, Reader, Source};
 use mallow_profile::{Event, Module, Moment, Profile, Word};
-use mallow_report::analysis::{Measure, Narrowed, narrow};
+use mallow_report::analysis::{Measure, Narrowed, custom_allocators, narrow};
 use mallow_symbols::{
     ModuleSummary, Options, Packages, SourceError, SourceText, Summary, Symbolizer, remedies, source_text,
     symbolize_jit_all,
@@ -21,8 +21,11 @@ use super::filters::{self, Filters};
 use super::names::{self, MissingNames};
 use crate::flags::{By, FilterFlags, SourceFlags};
 use crate::output::progress::Bar;
-use crate::output::text::lacks;
+use crate::output::text::{Look, Page, gaps};
 use crate::output::{json, stdio};
+
+const NOTHING_SEEN: &str = "no allocation was seen; the program made none, or its allocator is out of sight (a static \
+                            program, or one with an allocator of its own)";
 
 /// A recording, ready to be shown.
 #[derive(Debug)]
@@ -83,12 +86,42 @@ impl Recording {
         }
     }
 
-    /// Says on standard error what the recording lacks: for views that have no line for it.
+    /// Says on standard error what the recording lacks: for pictures, JSON and files of other tools.
     pub fn warn_of_gaps(&self) {
-        let ending = &self.profile.ending;
-        for text in lacks(ending.cut_short.as_deref(), ending.lost, ending.damaged) {
+        for text in self.gaps() {
             stdio::notify(&format!("{}: {text}", self.path.display()));
         }
+    }
+
+    fn gaps(&self) -> impl Iterator<Item = String> {
+        let ending = &self.profile.ending;
+        gaps::lacks(ending.cut_short.as_deref(), ending.lost, ending.damaged)
+    }
+
+    /// What comes before the text of any view: what the numbers lack, and which part of the recording they are of.
+    pub fn first_lines(&self, look: &Look) -> String {
+        let profile = &self.profile;
+        let mut page = Page::new(*look);
+        let allocators = custom_allocators(&profile.custom_allocators, |number| {
+            profile.processes.get(number).map(|process| process.executable.as_str())
+        });
+        gaps::show_allocators(&allocators, profile.processes.len(), &mut page);
+        gaps::show(self.gaps(), &mut page);
+        if profile.totals.allocations == 0 && profile.ending.cut_short.is_none() && profile.origin.is_none() {
+            gaps::show([NOTHING_SEEN.to_owned()].into_iter().filter(|_| self.filters.is_none()), &mut page);
+        }
+        page.into_text() + &self.filters.above(String::new(), look)
+    }
+
+    /// The look of what comes below: the terminal has fewer rows.
+    pub fn look_below(&self, look: &Look) -> Look {
+        let taken = self.first_lines(look).lines().count();
+        Look { height: look.height.map(|height| height.saturating_sub(taken)), ..*look }
+    }
+
+    /// The text of a view below its first lines.
+    pub fn above(&self, text: &str, look: &Look) -> String {
+        self.first_lines(look) + text
     }
 
     /// Two recordings, to compare them. One that a filter on stacks leaves nothing of is empty; where that is so of both,

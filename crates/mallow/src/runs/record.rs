@@ -64,7 +64,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     // Of a program that was out of sight there is nothing to report but that, in text.
     let report = !flags.no_report && (sight.seen > 0 || flags.view.json);
     let cut_short = recorded.profile.ending.cut_short.clone();
-    let written = finish(recorded, file, embed, report.then_some(&flags.view))
+    let written = finish(recorded, file, embed, report.then_some((&flags.view, flags.all)))
         .and_then(|()| cut_short.map_or(Ok(()), |why| bail!("the recording is cut short: {why}")));
     Ok(exit_status::after_command(exit_status, written, flags.fail_on_write_error))
 }
@@ -76,13 +76,13 @@ pub struct Embedding {
     pub sources: bool,
 }
 
-/// Closes the recording, says where it is, and shows the report where there is to be one. Of what fails the rest is done all
+/// Closes the recording, says where it is, and shows the report, or all of it, where there is to be one. Of what fails the rest is done all
 /// the same.
 pub fn finish(
     recorded: RecordingOutcome<Writer>,
     file: RecordingFile,
     embed: Option<Embedding>,
-    view: Option<&ViewFlags>,
+    view: Option<(&ViewFlags, bool)>,
 ) -> Result<()> {
     let RecordingOutcome { mut profile, sink, .. } = recorded;
     let (recording, closed, carries) = match embed {
@@ -104,8 +104,8 @@ pub fn finish(
     let shown = file.path().display().to_string();
     let completed = file.complete();
     let mut reported = Ok(());
-    if let (Some(recording), Some(view)) = (&recording, view) {
-        let how = ReportOptions { view, stacks: false, least: None, stream: Stream::Err };
+    if let (Some(recording), Some((view, all))) = (&recording, view) {
+        let how = ReportOptions { view, all, stacks: false, least: None, stream: Stream::Err };
         reported = report::render(recording, &how).map(|text| stdio::write_error(&text));
     }
     closed.with_context(|| format!("{shown} could not be written to its end; what it holds can be read"))?;

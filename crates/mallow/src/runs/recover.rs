@@ -38,7 +38,7 @@ fn one(dir: &Path, flags: &RecoverFlags) -> Result<ExitCode> {
         None => RecordingFile::usual(OsStr::new("recovered")),
     }?;
     let recorded = recover(dir, |options| file.writer(options))?;
-    record::finish(recorded, file, None, Some(&flags.view))?;
+    record::finish(recorded, file, None, Some((&flags.view, flags.all)))?;
     stdio::notify(&format!("when the recording is as you want it, remove what it was made of: {}", removal(dir)));
     Ok(exit::OK)
 }

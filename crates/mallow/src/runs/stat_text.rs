@@ -6,8 +6,7 @@ use mallow_report::analysis::{RegionKind, Stat, StatReport, StatRow, stat};
 
 use crate::output::json;
 use crate::output::text::units::{count, of, percent, ratio, signed};
-use crate::output::text::{Align, Line, Look, Page, Table};
-use crate::views::incomplete;
+use crate::output::text::{Align, Line, Look, Page, Table, gaps};
 
 /// What was counted, as JSON or as text. Numbers are exact in both: they are there to be compared.
 pub fn render(counted: &Stat, per_process: bool, json: bool, look: &Look) -> Result<String> {
@@ -19,7 +18,7 @@ fn text(report: &StatReport, per_process: bool, look: &Look) -> String {
     let mut page = Page::new(*look);
     page.gap();
     page.line(Line::new().strong(format!("Allocations of {}", report.command.join(" "))));
-    incomplete::show(&report.custom_allocators, report.processes.len(), &mut page);
+    gaps::show_allocators(&report.custom_allocators, report.processes.len(), &mut page);
     page.gap();
     // Zeros would be told of a program that nobody saw.
     if !report.processes.is_empty() {

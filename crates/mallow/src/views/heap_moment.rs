@@ -2,7 +2,6 @@
 
 use mallow_report::analysis::HeapAt;
 
-use super::report::warn;
 use crate::output::text::units::{bytes, count, of, percent, span};
 use crate::output::text::{Align, Line, Look, Page, Table, described, heading};
 
@@ -37,6 +36,5 @@ pub fn text(report: &HeapAt, look: &Look, more: bool) -> String {
     if report.hidden.is_some() && more {
         page.line(Line::new().faint("  --limit 0 shows all"));
     }
-    warn(&report.ending, &mut page);
     page.into_text()
 }

@@ -5,32 +5,20 @@ use mallow_report::analysis::{Evidence, Insight, Insights, Outside};
 use crate::output::text::units::{bytes, count, of, share};
 use crate::output::text::{Align, Line, Look, Page, Table, called, framed, heading};
 
-/// Insights, where all of the report is to fit onto the terminal.
-pub fn screen(look: &Look) -> usize {
-    const SHOWN: usize = 5;
-    const ROWS_EACH: usize = 16;
-    look.height.map_or(SHOWN, |height| (height / ROWS_EACH).clamp(1, SHOWN))
-}
-
-/// Lines that they take on most terminals.
-pub fn lines(insights: &Insights) -> usize {
-    const EACH: usize = 3;
-    const TITLE: usize = 2;
-    match insights.insights.len() {
-        0 => 0,
-        shown => TITLE + EACH * shown,
-    }
-}
-
 /// Shows them: nothing where there are none.
 pub fn show(insights: &Insights, look: &Look, page: &mut Page) {
-    const INDENT: usize = 10;
     if insights.insights.is_empty() {
         return;
     }
     page.gap();
     let title = heading("Insights", insights.insights.len(), insights.insights_in_all);
     page.line(title.faint("  share of the cost of allocating, or of the peak, that each may save"));
+    entries(insights, look, page);
+}
+
+/// The insights alone.
+pub fn entries(insights: &Insights, look: &Look, page: &mut Page) {
+    const INDENT: usize = 10;
     for insight in &insights.insights {
         let mut table = Table::new(&[Align::Right, Align::Left]);
         let part = share(insight.share);
@@ -131,7 +119,9 @@ fn evidence(evidence: &Evidence, look: &Look) -> String {
         Evidence::AfterMain(outside) => outside_of_main(outside, "after main", look),
         Evidence::PopularContainer { container, allocations, allocated_bytes } => {
             let (n, all) = (of(*allocations, "allocation"), size(*allocated_bytes));
-            format!("{n} for {container}, {all}.")
+            // Values of the program's own have no common name.
+            let plural = if *container == "copied value" { "s" } else { "" };
+            format!("{n} for {container}{plural}, {all}.")
         }
     }
 }
@@ -186,10 +176,10 @@ mod tests {
     use mallow_report::analysis::{Insights, insights};
     use mallow_report::testing::habits;
 
-    use super::{lines, screen, show};
+    use super::show;
     use crate::output::json;
     use crate::output::text::{Look, Page};
-    use crate::views::report::ReportDocument;
+    use crate::views::report_document::ReportDocument;
 
     fn shown(insights: &Insights, look: Look) -> String {
         let mut page = Page::new(look);
@@ -210,7 +200,7 @@ mod tests {
 
     #[test]
     fn all_kinds_in_json() {
-        let json = json::document(&ReportDocument::without_hints(&habits(), |_| 0, usize::MAX)).expect("JSON");
+        let json = json::document(&ReportDocument::without_hints(&habits(), 0, usize::MAX)).expect("JSON");
         let mut json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
         for insight in json["insights"].as_array_mut().expect("insights") {
             assert!(insight["largest_site"]["frames"].as_array().is_some_and(|frames| !frames.is_empty()));
@@ -222,16 +212,6 @@ mod tests {
 
     #[test]
     fn nothing_is_said_where_there_is_nothing() {
-        assert_eq!((shown(&Insights::default(), Look::default()), lines(&Insights::default())), (String::new(), 0));
-    }
-
-    #[test]
-    fn lines_are_foreseen() {
-        for height in 24..100 {
-            let look = Look { height: Some(height), width: Some(120), ..Look::default() };
-            let told = insights(&habits(), screen(&look));
-            let some = shown(&told, look).lines().count();
-            assert!((1..=5).contains(&told.insights.len()) && some <= lines(&told) + told.insights.len(), "{height}");
-        }
+        assert_eq!(shown(&Insights::default(), Look::default()), "");
     }
 }

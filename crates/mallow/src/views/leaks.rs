@@ -1,11 +1,11 @@
-//! `mallow leaks`: what was live at the end, by site.
+//! `mallow leaks`: what was live at the end, by cause.
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow};
 use mallow_profile::Word;
-use mallow_report::analysis::{LeakSite, Leaks, Suppressions, leaks};
+use mallow_report::analysis::{LeakCause, Leaks, Suppressions, leaks};
 
 use crate::flags::LeaksFlags;
 use crate::input::recording::Recording;
@@ -32,7 +32,7 @@ pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
     stdio::print(&if flags.rows.view.json {
         recording.json(&report)?
     } else {
-        recording.filters.above(text(&report, &look, flags.stacks, report.sites.len() == limit), &look)
+        recording.above(&text(&report, &look, flags.stacks, report.causes.leak_causes.len() == limit), &look)
     })?;
     Ok(if flags.fail_on_leak && (report.reported > 0 || report.reported_bytes > 0) {
         ExitCode::from(exit::LEAKS_FOUND)
@@ -49,40 +49,40 @@ pub fn read(path: &Path) -> Result<Suppressions> {
     Suppressions::parse(&text).with_context(|| format!("{name} is no suppression file of LeakSanitizer's format"))
 }
 
-/// `more`: a higher limit would show more sites.
+/// `more`: a higher limit would show more leaks.
 fn text(report: &Leaks, look: &Look, stacks: bool, more: bool) -> String {
     let mut page = Page::new(*look);
     if report.leaked == 0 && report.leaked_bytes == 0 {
         page.line(Line::new().strong("Nothing leaked: all blocks were freed before the end."));
     } else if report.reported == 0 && report.reported_bytes == 0 {
-        page.line(Line::new().strong("No leaks to report: all are suppressed."));
+        page.line(Line::new().strong(match report.suppressions.iter().any(|s| s.sites > 0) {
+            true => "No leaks to report: all are suppressed.",
+            false => "Nothing leaked.",
+        }));
     } else {
         let title = format!("{} live at the end", amount(report, report.reported_bytes, report.reported, look));
-        page.line(heading(&title, report.sites.len(), report.sites_in_all));
+        let causes = &report.causes;
+        page.line(heading(&title, causes.leak_causes.len(), causes.leak_causes_in_all));
     }
-    for site in &report.sites {
+    for cause in &report.causes.leak_causes {
         page.gap();
-        show(site, report, look, stacks, &mut page);
+        show(cause, report, look, stacks, &mut page);
     }
-    if let Some(hidden) = &report.hidden {
+    if let Some(hidden) = &report.causes.leak_causes_hidden {
         page.gap();
         let rest = amount(report, hidden.sums.leaked_bytes, hidden.sums.leaked, look);
         let all = if more { "; --limit 0 shows all" } else { "" };
-        page.line(Line::new().faint(format!("and {} more, {rest}{all}", of(hidden.rows, "site"))));
+        page.line(Line::new().faint(format!("and {} more, {rest}{all}", of(hidden.rows, "leak"))));
     }
     suppressions(report, look, &mut page);
-    if let Some(why) = &report.ending.cut_short {
+    // The first lines of the view say that something is missing; here is what that means for leaks.
+    if report.ending.cut_short.is_some() {
         page.gap();
-        page.line(
-            Line::new().warning(format!("The recording is cut short: {why}. What is live there may be freed later.")),
-        );
+        page.line(Line::new().warning("What is live where the recording is cut may be freed later."));
     }
     if report.ending.lost > 0 {
         page.gap();
-        let lost = of(report.ending.lost, "event");
-        page.line(
-            Line::new().warning(format!("{lost} could not be recorded: some blocks may have been freed unseen.")),
-        );
+        page.line(Line::new().warning("Some blocks may have been freed by events that could not be recorded."));
     }
     page.into_text()
 }
@@ -97,23 +97,43 @@ fn amount(report: &Leaks, size: u64, blocks: u64, look: &Look) -> String {
     if tells(report, Word::Leaked) { format!("{size} in {}", of(blocks, "block")) } else { size }
 }
 
-fn show(site: &LeakSite, report: &Leaks, look: &Look, stacks: bool, page: &mut Page) {
-    let age = if site.oldest_ms == site.youngest_ms {
-        span(site.oldest_ms)
+/// `192 B, 100.0 %: one leak, 3 times; allocated 5 ms before the end`
+fn show(cause: &LeakCause, report: &Leaks, look: &Look, stacks: bool, page: &mut Page) {
+    let age = if cause.oldest_ms == cause.youngest_ms {
+        span(cause.oldest_ms)
     } else {
-        format!("{} to {}", span(site.oldest_ms), span(site.youngest_ms))
+        format!("{} to {}", span(cause.oldest_ms), span(cause.youngest_ms))
     };
-    let size = amount(report, site.leaked_bytes, site.leaked, look);
-    let share = percent(site.leaked_bytes, report.leaked_bytes);
+    let size = bytes(cause.leaked.leaked_bytes, look.exact);
+    let share = percent(cause.leaked.leaked_bytes, report.leaked_bytes);
+    let times = match cause.leaked.leaked {
+        _ if !tells(report, Word::Leaked) => String::new(),
+        1 => ": one leak, once".to_owned(),
+        blocks => format!(": one leak, {} times", count(blocks)),
+    };
     let when = if tells(report, Word::Ages) { format!("; allocated {age} before the end") } else { String::new() };
-    page.line(Line::new().strong(size).plain(format!(", {share}{when}")));
-    stacked(&site.stack, look, stacks, page);
+    let paths = match cause.sites {
+        0 | 1 => String::new(),
+        sites => format!("; {}, the largest:", of(sites, "call path")),
+    };
+    page.line(Line::new().strong(size).plain(format!(", {share}{times}{when}{paths}")));
+    stacked(&cause.largest_site, look, stacks, page);
 }
 
 fn suppressions(report: &Leaks, look: &Look, page: &mut Page) {
-    if report.suppressed > 0 || report.suppressed_bytes > 0 {
+    let pool = report.causes.emergency_pool.unwrap_or_default();
+    if pool.leaked_bytes > 0 {
         page.gap();
-        let size = amount(report, report.suppressed_bytes, report.suppressed, look);
+        let size = amount(report, pool.leaked_bytes, pool.leaked, look);
+        page.line(
+            Line::new().faint(format!("No leak: {size} that libstdc++ keeps for exceptions when memory is scarce")),
+        );
+    }
+    let suppressed = report.suppressed.saturating_sub(pool.leaked);
+    let suppressed_bytes = report.suppressed_bytes.saturating_sub(pool.leaked_bytes);
+    if suppressed > 0 || suppressed_bytes > 0 {
+        page.gap();
+        let size = amount(report, suppressed_bytes, suppressed, look);
         let all =
             if tells(report, Word::Leaked) { count(report.leaked) } else { bytes(report.leaked_bytes, look.exact) };
         page.line(Line::new().plain(format!("Suppressed: {size}, of {all} leaked in all")));

@@ -60,11 +60,11 @@ pub fn run(flags: &ListFlags) -> Result<ExitCode> {
         recording.json(&report)?
     } else {
         let heading = heading(&report, &look);
-        recording
-            .filters
-            .above(text(&report, heading, &bodies, &columns, &look, report.functions.len() == limit), &look)
+        recording.above(&text(&report, heading, &bodies, &columns, &look, report.functions.len() == limit), &look)
     })?;
-    recording.warn_of_gaps();
+    if flags.rows.view.json {
+        recording.warn_of_gaps();
+    }
     Ok(exit::OK)
 }
 

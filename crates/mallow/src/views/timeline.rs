@@ -20,7 +20,7 @@ use crate::output::{exit, stdio};
 pub fn run(flags: &TimelineFlags) -> Result<ExitCode> {
     let recording = Recording::open(&flags.rows.source)?;
     recording.require(Word::Events, "mallow report shows what it has")?;
-    let look = flags.rows.view.look(Stream::Out);
+    let look = recording.look_below(&flags.rows.view.look(Stream::Out));
     if let Some(at) = &flags.at {
         let screen =
             if flags.rows.view.json { usize::MAX } else { look.height.map_or(20, |h| h.saturating_sub(5).max(5)) };
@@ -31,7 +31,7 @@ pub fn run(flags: &TimelineFlags) -> Result<ExitCode> {
         }
         stdio::print(&match flags.rows.view.json {
             true => recording.json(&report)?,
-            false => recording.filters.above(heap_moment::text(&report, &look, report.places.len() == limit), &look),
+            false => recording.above(&heap_moment::text(&report, &look, report.places.len() == limit), &look),
         })?;
         return Ok(exit::OK);
     }
@@ -48,7 +48,7 @@ pub fn run(flags: &TimelineFlags) -> Result<ExitCode> {
         return Ok(exit::OK);
     }
     let report = timeline(&recording, flags, timeline_text::columns(&look), timeline_text::BANDS)?;
-    stdio::print(&recording.filters.above(text(&report, &look), &look))?;
+    stdio::print(&recording.above(&text(&report, &look), &look))?;
     Ok(exit::OK)
 }
 

@@ -2,7 +2,6 @@
 
 use mallow_report::analysis::{Band, Over, Timeline};
 
-use super::report::warn;
 use crate::output::text::chart::{Column, key, rows};
 use crate::output::text::time_axis::{highest, moment, named_ticks, on_scale, resolution, subject, value};
 use crate::output::text::units::{of, span};
@@ -28,7 +27,8 @@ pub fn text(report: &Timeline, look: &Look) -> String {
     page.line(title(report, look));
     page.line(Line::new().faint(resolution(report)));
     page.gap();
-    let below = report.bands.len() + 10;
+    // The shell's prompt takes a row, and what the view says on standard error another.
+    let below = report.bands.len() + 12;
     let height = look.height.map_or(HEIGHT, |h| h.saturating_sub(below).clamp(4, 24));
     chart(report, look, height, &mut page);
     if report.total > 0 {
@@ -39,7 +39,6 @@ pub fn text(report: &Timeline, look: &Look) -> String {
             page.line(Line::new().faint(format!("  others are {}; --limit shows more", of(more, "function"))));
         }
     }
-    warn(&report.ending, &mut page);
     page.into_text()
 }
 

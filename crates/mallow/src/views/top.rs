@@ -41,9 +41,11 @@ pub fn run(flags: &TopFlags) -> Result<ExitCode> {
     stdio::print(&if flags.rows.view.json {
         recording.json(&report)?
     } else {
-        recording.filters.above(text(&report, &look, report.functions.len() == options.limit), &look)
+        recording.above(&text(&report, &look, report.functions.len() == options.limit), &look)
     })?;
-    recording.warn_of_gaps();
+    if flags.rows.view.json {
+        recording.warn_of_gaps();
+    }
     Ok(exit::OK)
 }
 

@@ -56,9 +56,11 @@ pub fn run(flags: &TreeFlags) -> Result<ExitCode> {
     if flags.rows.view.json {
         recording.print_json(&report)?;
     } else {
-        stdio::print(&recording.filters.above(text(&report, &look, more), &look))?;
+        stdio::print(&recording.above(&text(&report, &look, more), &look))?;
     }
-    recording.warn_of_gaps();
+    if flags.rows.view.json {
+        recording.warn_of_gaps();
+    }
     Ok(exit::OK)
 }
 

@@ -5,7 +5,6 @@ use rustc_hash::FxHashMap;
 
 use super::changes::{Amount, Source};
 use super::functions::{FunctionId, Functions, Step};
-use super::interest::Interest;
 use super::numbers::Measure;
 
 /// Index of a call in [`Calls`].
@@ -180,7 +179,7 @@ impl<A: Amount> Builder<'_, A> {
             let callee = Callee::Function(step.function);
             return Place { call: self.child(place.call, callee, step.inlined()), again: false };
         }
-        let looked_past = step.interest != Interest::Own || step.nameless && self.module_is_named(place.call, step);
+        let looked_past = step.is_looked_past() || step.nameless && self.module_is_named(place.call, step);
         if looked_past { Place { again: true, ..place } } else { self.take(place, step) }
     }
 

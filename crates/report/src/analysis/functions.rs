@@ -5,6 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
 use super::interest::{Interest, interest, measures};
+use super::wrappers::{DEPTH, Passage, Request, wrappers};
 
 /// Index of a function in [`Functions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -15,6 +16,8 @@ pub(crate) struct FunctionId(pub u32);
 pub(crate) struct Step {
     pub function: FunctionId,
     pub interest: Interest,
+    /// It only passes requests on to the allocator, as the stacks of the profile show.
+    pub wrapper: bool,
     /// No name is known, the address alone.
     pub nameless: bool,
     name: Option<StringId>,
@@ -26,6 +29,11 @@ pub(crate) struct Step {
 }
 
 impl Step {
+    /// Views look past it, from its callers to the allocator.
+    pub fn is_looked_past(&self) -> bool {
+        self.interest != Interest::Own || self.wrapper
+    }
+
     /// The compiler put it into the next one.
     pub fn inlined(&self) -> bool {
         self.inlined
@@ -187,6 +195,7 @@ impl<'a> Functions<'a> {
                 it.steps.push(Step {
                     function,
                     interest,
+                    wrapper: false,
                     nameless: name.is_none(),
                     name,
                     module: raw.module,
@@ -198,7 +207,56 @@ impl<'a> Functions<'a> {
             }
             it.starts.push(it.steps.len() as u32);
         }
+        it.find_wrappers();
         it
+    }
+
+    /// Costs some passes over the sites, and the innermost functions of each.
+    fn find_wrappers(&mut self) {
+        let found = wrappers(self.functions.len(), |each| {
+            let mut request = Request::default();
+            for site in &self.profile.sites {
+                let (counts, patterns) = (&site.counts, &site.patterns);
+                let mean = counts.allocated_bytes.checked_div(counts.allocations).unwrap_or(0);
+                let known = patterns.largest > 0 && patterns.smallest <= patterns.largest;
+                request.sizes = if known { (patterns.smallest, patterns.largest) } else { (mean, mean) };
+                request.number = counts.allocations;
+                self.passages(site.stack, &mut request.passages);
+                each(&request);
+            }
+        });
+        for step in &mut self.steps {
+            step.wrapper = step.interest == Interest::Own && found[step.function.0 as usize];
+        }
+    }
+
+    /// The innermost functions of the program's own, each once where it calls itself.
+    fn passages(&self, stack: StackId, into: &mut Vec<Passage>) {
+        /// Frames of the language's library between two of them are few.
+        const STEPS: usize = 8 * DEPTH;
+        into.clear();
+        let mut direct = true;
+        for step in self.steps(stack).take(STEPS) {
+            match step.interest {
+                Interest::Allocator => {}
+                Interest::Runtime => direct = false,
+                Interest::Own => {
+                    let line = match step.file {
+                        Some(file) if step.line > 0 => u64::from(file.0) << 32 | u64::from(step.line),
+                        _ => 1 << 63 | u64::from(step.frame.0),
+                    };
+                    let function = step.function.0;
+                    // What the compiler split and put together again calls itself.
+                    if into.last().is_none_or(|inner| inner.function != function) {
+                        into.push(Passage { function, line, direct });
+                    }
+                    direct = true;
+                }
+            }
+            if into.len() == DEPTH {
+                break;
+            }
+        }
     }
 
     /// How many functions there are; their ids are below it.
@@ -242,9 +300,9 @@ impl<'a> Functions<'a> {
 
     /// What the site of this stack is named by; None for a stack without frames.
     ///
-    /// The innermost function of the program's own. Where that has no name (a static function of a stripped library),
+    /// The innermost function of the program's own that is no wrapper. Where that has no name (a static function of a stripped library),
     /// the first of its module that has one: the same few addresses would stand for everything otherwise. Where there is
-    /// no function of the program's own (the dynamic linker at work, say), the innermost of the runtime that is no
+    /// no function of the program's own (the dynamic linker at work, say), the outermost wrapper, or the innermost of the runtime that is no
     /// allocating function, and at last the innermost of all.
     pub fn named(&self, stack: StackId) -> Option<Named> {
         self.named_at(stack).map(|(_, named)| named)
@@ -253,10 +311,16 @@ impl<'a> Functions<'a> {
     /// As [`Self::named`], with its position among the steps of the stack.
     pub fn named_at(&self, stack: StackId) -> Option<(usize, Named)> {
         let mut runtime = None;
+        let mut wrapper = None;
         let mut through = None;
         let mut nameless: Option<(usize, Named)> = None;
         for (at, &step) in self.steps(stack).enumerate() {
             match (step.interest, nameless) {
+                (Interest::Own, None) if step.wrapper => {
+                    wrapper = Some((at, step));
+                    through = if step.nameless { through } else { Some(step) };
+                }
+                (Interest::Own, Some(_)) if step.wrapper => {}
                 (Interest::Own, None) if step.nameless => nameless = Some((at, Named { step, through })),
                 (Interest::Own, None) => return Some((at, Named { step, through })),
                 (Interest::Own, Some(_)) if step.nameless => {}
@@ -271,7 +335,7 @@ impl<'a> Functions<'a> {
                 (Interest::Runtime, Some(_)) | (Interest::Allocator, _) => {}
             }
         }
-        let step = runtime.or_else(|| self.steps(stack).next().map(|&step| (0, step)));
+        let step = wrapper.or(runtime).or_else(|| self.steps(stack).next().map(|&step| (0, step)));
         nameless.or(step.map(|(at, step)| (at, Named { step, through: None })))
     }
 
@@ -299,6 +363,11 @@ impl<'a> Functions<'a> {
         module_path(self.profile, self.functions[id.0 as usize].module).map(str::to_owned)
     }
 
+    /// Path of a module.
+    pub fn module_path(&self, module: ModuleId) -> Option<&str> {
+        module_path(self.profile, Some(module))
+    }
+
     /// A step, as reports show it.
     pub fn frame(&self, step: &Step) -> Frame {
         let raw = &self.profile.frames[step.frame.0 as usize];
@@ -309,7 +378,7 @@ impl<'a> Functions<'a> {
             module: module_path(self.profile, raw.module).map(str::to_owned),
             address: format!("{:#x}", raw.address),
             inlined: step.inlined,
-            looked_past: step.interest != Interest::Own,
+            looked_past: step.is_looked_past(),
             named: !step.nameless,
         }
     }

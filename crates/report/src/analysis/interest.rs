@@ -14,7 +14,8 @@ use crate::names;
 pub enum Interest {
     /// It exists to hand out memory: `operator new`, `strdup`, `xmalloc`, `RawVec`.
     Allocator,
-    /// The language's own library: its containers, its start-up code, its C functions that allocate inside.
+    /// The language's own library: its containers, its start-up code, its C functions that allocate inside. What compilers
+    /// and generators write counts as such: copies, derived functions, serializers.
     Runtime,
     /// Everything else.
     Own,
@@ -244,6 +245,14 @@ const RUNTIME_MODULES: &[&str] = &[
 /// Parts of source paths that belong to the languages' own libraries.
 const RUNTIME_SOURCES: &[&str] = &["/include/c++/", "/libstdc++-v3/", "/rustlib/src/rust/library/", "/libcxx/include/"];
 
+/// Rust's traits whose functions the compiler derives, or that make copies: who asks for the copy allocates it.
+const DERIVED: &[&str] =
+    &["core::clone::Clone", "core::default::Default", "core::fmt::Debug", "alloc::borrow::ToOwned"];
+
+/// Ends of the names of source files that a generator wrote.
+const GENERATED_SOURCES: &[&str] =
+    &[".pb.cc", ".pb.h", ".pb.go", ".pb.swift", ".pb-c.c", ".grpc.swift", "_generated.h", "_generated.rs"];
+
 /// How near to the allocator a function is, by its demangled name, its source file and its module's path.
 pub fn interest(function: Option<&str>, file: Option<&str>, module: Option<&str>) -> Interest {
     if let Some(function) = function {
@@ -261,24 +270,50 @@ pub fn interest(function: Option<&str>, file: Option<&str>, module: Option<&str>
             return Interest::Allocator;
         }
         let library = match trait_impl(&short) {
-            Some((of, of_trait)) => library_impl(of, of_trait),
+            Some((of, of_trait)) => library_impl(of, of_trait) || DERIVED.contains(&of_trait),
             None => {
                 RUNTIME_PATHS.iter().any(|p| path.starts_with(p))
                     || SWIFT_RUNTIME.iter().any(|p| bare.starts_with(p))
                     || ROOTS.contains(&short.as_str())
             }
         };
-        if library {
+        if library || is_copy(function) || is_in_macro(function) {
             return Interest::Runtime;
         }
     }
     let from_library = |file: &str| {
         RUNTIME_SOURCES.iter().any(|p| file.contains(p)) || (file.starts_with("/rustc/") && file.contains("/library/"))
     };
-    if file.is_some_and(from_library) || module.is_some_and(of_runtime) {
+    if file.is_some_and(|file| from_library(file) || is_generated(file)) || module.is_some_and(of_runtime) {
         return Interest::Runtime;
     }
     Interest::Own
+}
+
+/// True for what copies a value of a type of the program's own.
+pub fn copies_own(function: &str) -> bool {
+    if let Some((of, of_trait)) = trait_impl(&names::short(function)) {
+        return ["core::clone::Clone", "alloc::borrow::ToOwned"].contains(&of_trait) && !library_impl(of, of_trait);
+    }
+    is_copy(function) && !RUNTIME_PATHS.iter().any(|path| function.starts_with(path))
+}
+
+/// A C++ class's copy constructor or assignment, most of which the compiler writes.
+fn is_copy(function: &str) -> bool {
+    let Some((path, class)) = function.strip_suffix(" const&)").and_then(|f| f.rsplit_once('(')) else { return false };
+    let Some(method) = path.strip_prefix(class).and_then(|method| method.strip_prefix("::")) else { return false };
+    let name = class.split('<').next().unwrap_or(class);
+    method == "operator=" || method == name.rsplit("::").next().unwrap_or(name)
+}
+
+/// Functions of Rust that a derive macro wrote are in a constant without a name.
+fn is_in_macro(function: &str) -> bool {
+    function.contains("::_::")
+}
+
+fn is_generated(file: &str) -> bool {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    GENERATED_SOURCES.iter().any(|end| name.ends_with(end)) || name.starts_with("moc_") && name.ends_with(".cpp")
 }
 
 /// Is this what runs before `main`, or below a thread's first function?
@@ -394,7 +429,23 @@ mod tests {
             ("next", "/rustc/0123/library/core/src/iter/x.rs", "/bin/a", Runtime),
             ("_start", "", "/bin/a", Runtime),
             ("std::vector<int, std::allocator<int> > user::make<int>(int)", "", "/bin/a", Own),
-            ("<user::Row as core::clone::Clone>::clone", "", "/bin/a", Own),
+            // Copies are their callers', whoever wrote them; so is generated code.
+            ("<user::Row as core::clone::Clone>::clone", "/src/main.rs", "/bin/a", Runtime),
+            ("<user::Row as core::fmt::Debug>::fmt", "/src/main.rs", "/bin/a", Runtime),
+            ("<user::Row as core::fmt::Display>::fmt", "/src/main.rs", "/bin/a", Own),
+            (
+                "<user::_::<impl serde::de::Deserialize for user::Row>::deserialize::__Visitor as serde::de::Visitor>::visit_map",
+                "/src/main.rs",
+                "/bin/a",
+                Runtime,
+            ),
+            ("user::Row::Row(user::Row const&)", "/src/row.h", "/bin/a", Runtime),
+            ("user::Box<int>::Box(user::Box<int> const&)", "", "/bin/a", Runtime),
+            ("user::Row::operator=(user::Row const&)", "", "/bin/a", Runtime),
+            ("user::Row::Row(user::Table const&)", "", "/bin/a", Own),
+            ("user::Row::merge(user::Row const&)", "", "/bin/a", Own),
+            ("user::Row::InternalSwap()", "/src/build/row.pb.cc", "/bin/a", Runtime),
+            ("user::Window::qt_metacast(char const*)", "/src/moc_window.cpp", "/bin/a", Runtime),
             ("<alloc::vec::Vec<T> as user::Table>::rows", "", "/bin/a", Own),
             ("stdx::f()", "", "/bin/a", Own),
             ("main", "/home/me/main.c", "/bin/a", Own),

@@ -1,13 +1,14 @@
 //! What was live at the end, by site.
 
 use std::cmp::Reverse;
-use std::ops::AddAssign;
 
 use mallow_profile::{Origin, Profile, StackId};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::functions::{Functions, Stack};
+use super::functions::Functions;
+use super::leak_causes::{LeakCauses, causes, is_emergency_pool};
+use super::leak_sites::{LeakSite, Leaked};
 use super::numbers::{Ending, Least, LeftOut};
 use super::suppressions::Suppressions;
 
@@ -32,7 +33,7 @@ pub struct Leaks {
     pub reported: u64,
     /// Their bytes.
     pub reported_bytes: u64,
-    /// Those that a suppression matches.
+    /// Those that a suppression matches, and libstdc++'s emergency pool.
     pub suppressed: u64,
     /// Their bytes.
     pub suppressed_bytes: u64,
@@ -42,6 +43,9 @@ pub struct Leaks {
     pub sites: Vec<LeakSite>,
     /// Those that are not shown.
     pub hidden: Option<LeftOut<Leaked>>,
+    /// The same by cause.
+    #[serde(flatten)]
+    pub causes: LeakCauses,
     /// What each suppression matched; unused ones are here too, with nothing.
     pub suppressions: Vec<SuppressionUse>,
 }
@@ -51,48 +55,8 @@ impl Leaks {
     pub fn leave_out(&mut self, least: Least) {
         let min = least.of(self.leaked_bytes);
         LeftOut::small(&mut self.hidden, &mut self.sites, |site| site.leaked_bytes >= min, Leaked::of);
+        self.causes.leave_out(min);
     }
-}
-
-/// What is live of some sites.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Leaked {
-    /// Blocks.
-    pub leaked: u64,
-    /// Their bytes.
-    pub leaked_bytes: u64,
-}
-
-impl Leaked {
-    fn of(site: &LeakSite) -> Self {
-        Self { leaked: site.leaked, leaked_bytes: site.leaked_bytes }
-    }
-}
-
-impl AddAssign for Leaked {
-    /// Sums stay at their highest where a damaged recording drives them beyond.
-    fn add_assign(&mut self, other: Self) {
-        self.leaked = self.leaked.saturating_add(other.leaked);
-        self.leaked_bytes = self.leaked_bytes.saturating_add(other.leaked_bytes);
-    }
-}
-
-/// Live blocks that were allocated with one stack.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct LeakSite {
-    /// Blocks.
-    pub leaked: u64,
-    /// Their bytes.
-    pub leaked_bytes: u64,
-    /// How long before the end of its process the oldest was allocated.
-    pub oldest_ms: u64,
-    /// And the youngest.
-    pub youngest_ms: u64,
-    /// Process ids that leaked here.
-    pub pids: Vec<u32>,
-    /// Where.
-    #[serde(flatten)]
-    pub stack: Stack,
 }
 
 /// What one line of the suppression file matched.
@@ -110,7 +74,7 @@ pub struct SuppressionUse {
     pub leaked_bytes: u64,
 }
 
-/// The leaks of a recording, with at most `limit` sites.
+/// The leaks of a recording, with at most `limit` sites and causes.
 ///
 /// Sites whose stacks read the same (two calls on one line, the same program in several processes) are one.
 pub fn leaks(profile: &Profile, suppressions: &Suppressions, limit: usize) -> Leaks {
@@ -123,8 +87,14 @@ pub fn leaks(profile: &Profile, suppressions: &Suppressions, limit: usize) -> Le
     let mut all = (0, 0);
     let mut suppressed = (0, 0);
     let mut reported = Vec::new();
+    let mut pool: Option<Leaked> = None;
     for (stack, site) in sites(profile, &functions) {
         all = add(all, &site);
+        if is_emergency_pool(&functions, stack) {
+            *pool.get_or_insert_default() += Leaked::of(&site);
+            suppressed = add(suppressed, &site);
+            continue;
+        }
         match suppressed_by(&functions, suppressions, stack) {
             Some(index) => {
                 suppressed = add(suppressed, &site);
@@ -137,6 +107,7 @@ pub fn leaks(profile: &Profile, suppressions: &Suppressions, limit: usize) -> Le
     }
     let sites_in_all = reported.len() as u64;
     reported.sort_by_key(|(stack, s)| (Reverse(s.leaked_bytes), Reverse(s.leaked), *stack));
+    let causes = LeakCauses { emergency_pool: pool, ..causes(&functions, reported.iter().cloned(), limit) };
     let hidden = LeftOut::after(limit, reported.iter().map(|(_, site)| Leaked::of(site)));
     reported.truncate(limit);
     let sites = reported.into_iter().map(|(stack, s)| LeakSite { stack: functions.stack(stack), ..s }).collect();
@@ -154,6 +125,7 @@ pub fn leaks(profile: &Profile, suppressions: &Suppressions, limit: usize) -> Le
         sites_in_all,
         sites,
         hidden,
+        causes,
         suppressions: uses,
     }
 }
@@ -179,18 +151,7 @@ fn sites(profile: &Profile, functions: &Functions<'_>) -> Vec<(StackId, LeakSite
                 merged.len() - 1
             })
         });
-        let process = profile.processes.get(site.process.0 as usize);
-        let end = process.map_or(profile.duration_ms, |p| p.end_ms);
-        let into = &mut merged[at].1;
-        into.leaked = into.leaked.saturating_add(site.counts.leaked);
-        into.leaked_bytes = into.leaked_bytes.saturating_add(site.counts.leaked_bytes);
-        into.oldest_ms = into.oldest_ms.max(end.saturating_sub(site.leaked_oldest_ms));
-        into.youngest_ms = into.youngest_ms.min(end.saturating_sub(site.leaked_youngest_ms));
-        if let Some(p) = process
-            && !into.pids.contains(&p.pid)
-        {
-            into.pids.push(p.pid);
-        }
+        merged[at].1.add(&LeakSite::of(profile, site));
     }
     merged
 }

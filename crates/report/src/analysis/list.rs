@@ -8,7 +8,6 @@ use serde::Serialize;
 
 use super::changes::{Amount, Both, Changed, Shown, Source, of_one};
 use super::functions::{FunctionId, Functions};
-use super::interest::Interest;
 use super::narrow::Pattern;
 use super::numbers::{LeftOut, Measure, Totals};
 
@@ -194,7 +193,7 @@ fn listed<A: Amount>(source: Source<'_, A>, pattern: &Pattern, options: ListOpti
             if !matched(step.function) {
                 continue;
             }
-            if !flat && !options.raw && step.interest != Interest::Own {
+            if !flat && !options.raw && step.is_looked_past() {
                 passed[step.function.0 as usize] = true;
             } else {
                 sums[step.function.0 as usize].add(index, amount, flat);

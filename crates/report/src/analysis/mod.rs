@@ -9,6 +9,8 @@ mod functions;
 pub mod gate;
 mod insights;
 pub mod interest;
+mod leak_causes;
+mod leak_sites;
 mod leaks;
 mod list;
 mod merge;
@@ -24,6 +26,7 @@ mod timeline;
 mod top;
 mod tree;
 mod watched;
+mod wrappers;
 
 pub use changes::{Both, Changed, Shown, difference};
 pub use custom_allocators::{CustomAllocatorRow, custom_allocators};
@@ -31,7 +34,9 @@ pub use flame::{Flame, FlameBase, FlameBox, FlameFunction, FlameModule, FlameOpt
 pub use functions::{Frame, Stack, stack_of};
 pub(crate) use functions::{Functions, place_name};
 pub use insights::{Evidence, Insight, Insights, Outside, OutsideModule, Savings, insights};
-pub use leaks::{LeakSite, Leaked, Leaks, SuppressionUse, leaks};
+pub use leak_causes::{LeakCause, LeakCauses, leak_causes};
+pub use leak_sites::{LeakSite, Leaked};
+pub use leaks::{Leaks, SuppressionUse, leaks};
 pub use list::{List, ListFunction, ListInstruction, ListLine, ListOptions, list, list_changes};
 pub use merge::{Merged, Merger};
 pub use narrow::{Narrowed, Narrowing, Pattern, narrow};

@@ -342,6 +342,43 @@ mod tests {
     }
 
     #[test]
+    fn wrappers_are_looked_past_to_who_calls_them() {
+        let mut b = Builder::default();
+        let p = b.process(1, &["a"], 10);
+        for (caller, n) in [("parse@a.c:1", 900), ("load@a.c:2", 50), ("save@a.c:3", 20), ("index@a.c:4", 10)] {
+            b.site(p, &["my_alloc!libx.so", caller, "main@a.c:9"], blocks(n, 8 * n, 0, 0));
+        }
+        b.site(p, &["my_alloc!libx.so"], blocks(1, 8, 0, 0));
+        let report = overview(&b.profile, 9);
+        let places: Vec<_> = report.largest[0].largest.iter().collect();
+        let names: Vec<_> = places.iter().map(|p| p.frame.as_ref().map_or("", |f| &f.function)).collect();
+        assert_eq!(names, ["parse", "load", "save", "index", "my_alloc"], "without a caller it stands for itself");
+        assert_eq!(places[0].through.as_deref(), Some("my_alloc"));
+        assert!(places[0].largest_site.stack.frames[0].looked_past);
+    }
+
+    #[test]
+    fn a_copy_is_its_callers() {
+        let mut b = Builder::default();
+        let p = b.process(1, &["a"], 10);
+        let clone = "<a::Row as core::clone::Clone>::clone@main.rs";
+        for line in [4, 5] {
+            let frame = format!("{clone}:{line}");
+            b.site(
+                p,
+                &["<alloc::string::String as core::clone::Clone>::clone", &frame, "a::total_len@main.rs:8"],
+                blocks(3, 8, 0, 0),
+            );
+        }
+        let report = overview(&b.profile, 9);
+        let places = &report.largest[0].largest;
+        assert_eq!(places.len(), 1);
+        let frame = places[0].frame.as_ref().expect("a frame");
+        assert_eq!((frame.function.as_str(), frame.line), ("a::total_len", Some(8)));
+        assert_eq!(places[0].through.as_deref(), Some("<a::Row as core::clone::Clone>::clone"));
+    }
+
+    #[test]
     fn lists_are_ranked_cut_and_totalled() {
         let report = overview(&parser(), 1);
         for list in &report.largest {

@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use super::changes::{Amount, Both, Changed, Shown, Source, of_one};
 use super::functions::{FunctionId, Functions};
-use super::interest::Interest;
 use super::numbers::{LeftOut, Measure, Totals};
 
 /// What to show.
@@ -100,7 +99,7 @@ fn ranked<A: Amount>(source: Source<'_, A>, options: TopOptions) -> Top<A::Shown
         seen.insert(flat);
         sums[flat.0 as usize].1 += amount;
         for step in functions.steps(stack) {
-            if (options.raw || step.interest == Interest::Own) && seen.insert(step.function) {
+            if (options.raw || !step.is_looked_past()) && seen.insert(step.function) {
                 sums[step.function.0 as usize].1 += amount;
             }
         }

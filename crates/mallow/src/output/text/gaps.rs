@@ -1,12 +1,66 @@
-//! What a recording lacks, in sentences.
+//! What the numbers of a recording lack, in one form: `Incomplete: ` and a sentence, before anything else.
 
+use mallow_report::analysis::CustomAllocatorRow;
+
+use super::page::{Line, Page};
 use super::units::of;
 
-/// One for each thing: the file stops before the run did, events are lost, records made no sense.
+/// So many programs with allocators above malloc are named.
+const SHOWN: usize = 3;
+
+/// A line for each allocator above malloc, among so many processes.
+pub fn show_allocators(allocators: &[CustomAllocatorRow], processes: usize, page: &mut Page) {
+    show(allocators.iter().take(SHOWN).map(|row| sentence(row, processes)), page);
+    if allocators.len() > SHOWN {
+        let more = of((allocators.len() - SHOWN) as u64, "program");
+        show([format!("{more} more")], page);
+    }
+}
+
+/// A line for each sentence.
+pub fn show(sentences: impl IntoIterator<Item = String>, page: &mut Page) {
+    for text in sentences {
+        page.hanging(Line::new().warning("Incomplete: "), &text);
+    }
+}
+
+/// One sentence for each thing: the file stops before the run did, events are lost, records made no sense.
 pub fn lacks(cut_short: Option<&str>, lost: u64, damaged: u64) -> impl Iterator<Item = String> {
-    let cut = cut_short.map(|why| format!("The recording is cut short: {why}. Numbers are those up to the cut."));
-    let lost = (lost > 0).then(|| format!("{} could not be recorded: the true numbers are higher.", of(lost, "event")));
+    let cut = cut_short.map(|why| format!("the recording is cut short: {why}; numbers are those up to the cut"));
+    let lost = (lost > 0).then(|| format!("{} could not be recorded; the true numbers are higher", of(lost, "event")));
     let damaged =
-        (damaged > 0).then(|| format!("Skipped, because the target had written over it: {}.", of(damaged, "record")));
+        (damaged > 0).then(|| format!("{} skipped, because the target had written over it", of(damaged, "record")));
     [cut, lost, damaged].into_iter().flatten()
+}
+
+fn sentence(row: &CustomAllocatorRow, processes: usize) -> String {
+    let CustomAllocatorRow { executable, found, remedy, .. } = row;
+    let remedy = if remedy.is_empty() { String::new() } else { format!("; {remedy}") };
+    let who = match processes {
+        0 | 1 => String::new(),
+        all => {
+            let name = executable.rsplit('/').next().unwrap_or(executable);
+            format!(" ({name}, {} of {})", row.processes, of(all as u64, "process"))
+        }
+    };
+    format!("{found}{who}{remedy}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_names_the_program_where_there_are_several_processes() {
+        let row = CustomAllocatorRow {
+            executable: "/usr/bin/python3.11".to_owned(),
+            processes: 2,
+            found: "Python allocates in arenas".to_owned(),
+            remedy: "set X".to_owned(),
+        };
+        assert_eq!(sentence(&row, 1), "Python allocates in arenas; set X");
+        assert_eq!(sentence(&row, 5), "Python allocates in arenas (python3.11, 2 of 5 processes); set X");
+        let bare = CustomAllocatorRow { remedy: String::new(), ..row };
+        assert_eq!(sentence(&bare, 1), "Python allocates in arenas");
+    }
 }

@@ -5,7 +5,7 @@
 mod amount;
 pub mod chart;
 pub mod estimates;
-mod gaps;
+pub mod gaps;
 mod look;
 pub mod markdown;
 mod names;
@@ -17,7 +17,6 @@ pub mod units;
 pub mod utc;
 
 pub use amount::{amount, change, change_style, measured, signed};
-pub use gaps::lacks;
 pub use look::{Look, Stream};
 pub use names::{function, location};
 pub use page::{Line, Page, clean};

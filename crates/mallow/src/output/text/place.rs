@@ -21,7 +21,7 @@ pub fn framed(frame: &Frame, look: &Look) -> Line {
     if at.is_empty() { line } else { line.plain(" ").plain(at) }
 }
 
-/// `parse_row parser.cc:212 (2 sites) via std::string::_M_create ← load ← main`
+/// `parse_row parser.cc:212 (2 sites) via std::string::_M_create ← load load.cc:88 ← main main.cc:12`
 pub fn described(frame: Option<&Frame>, sites: u64, through: Option<&str>, stack: &Stack, look: &Look) -> Line {
     const CALLERS: usize = 4;
     const WIDE: usize = 120;
@@ -37,7 +37,7 @@ pub fn described(frame: Option<&Frame>, sites: u64, through: Option<&str>, stack
     called(line, frame, stack, CALLERS, look)
 }
 
-/// The line, and who called the function that it names: ` ← load ← main`, at most `limit` of them.
+/// The line, and who called the function that it names: ` ← load load.cc:88 ← main main.cc:12`, at most `limit` of them.
 pub fn called(mut line: Line, frame: &Frame, stack: &Stack, limit: usize, look: &Look) -> Line {
     let mut last = frame.function.as_str();
     let mut callers = 0;
@@ -53,6 +53,10 @@ pub fn called(mut line: Line, frame: &Frame, stack: &Stack, limit: usize, look: 
             break;
         }
         line = line.faint(format!(" ← {}", function(last, look)));
+        if let (Some(file), Some(at)) = (caller.file.as_deref(), caller.line) {
+            let at = location(last, Some(file), Some(at), None, look);
+            line = line.faint(format!(" {at}"));
+        }
     }
     line
 }

@@ -4,6 +4,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::super::functions::{FunctionId, Functions};
+use super::super::interest;
 use crate::names;
 
 /// A kind of thing that allocates for its contents.
@@ -36,6 +37,8 @@ pub(crate) enum Container {
     SwiftSet,
     SwiftString,
     SwiftInterpolation,
+    /// What a copy of a value of the program's own needs, of whichever kinds its parts are.
+    Copied,
 }
 
 use Container::*;
@@ -156,6 +159,7 @@ impl Container {
             SwiftSet => "Set",
             SwiftString => "String",
             SwiftInterpolation => "interpolated String",
+            Copied => "copied value",
         }
     }
 
@@ -195,6 +199,26 @@ impl Container {
             }
             SwiftString => "Pass a Substring where a copy is made, and reserveCapacity(_:) where it is built up.",
             SwiftInterpolation => "append(_:) to a String that is kept, with removeAll(keepingCapacity: true).",
+            Copied => "Pass a reference where a copy is made, or move the value.",
+        }
+    }
+
+    /// What may be done where what it allocates is stored: nothing that takes it for temporary. None where there is nothing.
+    pub fn remedy_of_stored(self) -> Option<&'static str> {
+        match self {
+            CppString | RustString | RustFormat | SwiftString | SwiftInterpolation => {
+                Some("They are stored: keep equal ones once, or all in one buffer with their offsets.")
+            }
+            CppVector | RustVec | SwiftArray => {
+                Some("They are stored: one array for all, with their offsets, is a single block.")
+            }
+            CppDeque => Some("An empty std::deque has two blocks already: use a std::vector."),
+            RustHash => Some("HashMap::with_capacity, where the number of elements is known."),
+            SwiftDictionary | SwiftSet => Some("Give it its minimumCapacity, where the number of elements is known."),
+            Copied => Some("They are stored: share equal ones, or move the value in."),
+            CppStream => None,
+            CppTree | CppMap | CppSet | CppHash | CppUnorderedMap | CppUnorderedSet | CppList | CppFunction
+            | CppShared | RustBTree | RustBox | RustShared => Some(self.remedy()),
         }
     }
 
@@ -235,7 +259,8 @@ impl Container {
     /// Which of two a person would name, where a function of `outer` called one of `self`.
     fn within(self, outer: Self) -> Self {
         match (self, outer) {
-            (CppTree, CppMap | CppSet)
+            (_, Copied)
+            | (CppTree, CppMap | CppSet)
             | (CppHash, CppUnorderedMap | CppUnorderedSet)
             | (CppString, CppStream)
             | (RustVec, RustString)
@@ -276,6 +301,9 @@ impl<'a> Containers<'a> {
 }
 
 fn container(function: &str) -> Option<Container> {
+    if interest::copies_own(function) {
+        return Some(Copied);
+    }
     if function.contains("Swift.")
         && let Some(swift) = names::swift::function(function)
     {

@@ -11,6 +11,9 @@ use super::{Evidence, Finding, Savings};
 /// The smallest share of all allocations, in percent, from which on a container is named.
 const PERCENT: u64 = 20;
 
+/// From this share that is live at once on, in percent, what is allocated is stored.
+const STORED_PERCENT: u64 = 50;
+
 /// `found` are the insights so far, each with its way.
 pub(super) fn find(ways: &Ways, whole: &Whole, found: &[(usize, Finding)]) -> Vec<(usize, Finding)> {
     let mut claimed: BTreeMap<usize, u64> = BTreeMap::new();
@@ -36,9 +39,15 @@ pub(super) fn find(ways: &Ways, whole: &Whole, found: &[(usize, Finding)]) -> Ve
         let way = ways.get(largest);
         let allocated_bytes = sum(&|root| ways.get(root).counts.allocated_bytes);
         let saves = Savings { allocations, ..Savings::default() };
+        // What is live together at the peak, or at the end, cannot be one that is kept and cleared.
+        let live = sum(&|root| ways.get(root).counts.peak.max(ways.get(root).counts.leaked));
+        let remedy = match at_least(live, STORED_PERCENT, allocations) {
+            true => container.remedy_of_stored()?,
+            false => container.remedy(),
+        };
         let finding = Finding {
             evidence: Evidence::PopularContainer { container: container.name(), allocations, allocated_bytes },
-            remedy: container.remedy().to_owned(),
+            remedy: remedy.to_owned(),
             saves,
             step: way.step,
             through: way.through,

@@ -264,7 +264,8 @@ const NEW: &str = "operator new(unsigned long)!libstdc++.so.6";
 fn containers_that_stand_for_much_of_the_program() {
     let copied = |allocations, alternating| {
         let patterns = Patterns { alternating, ..sizes(31, 90) };
-        beside(&[NEW, COPY, "f@a.cc:5", "main@a.cc:10"], blocks(allocations, 40, 0, 0), patterns)
+        let counts = Counts { peak: 1, peak_bytes: 40, ..blocks(allocations, 40, 0, 0) };
+        beside(&[NEW, COPY, "f@a.cc:5", "main@a.cc:10"], counts, patterns)
     };
     let found = one(&copied(300_000, 100));
     let Evidence::PopularContainer { container, allocations, .. } = found.evidence else { panic!("{found:?}") };
@@ -374,4 +375,41 @@ fn profiles_that_tell_no_patterns_have_no_insights() {
     profile.origin = Some(Origin { format: "heaptrack", tells, sampled_bytes: None });
     assert!(silent(&profile));
     assert!(silent(&Profile::default()));
+}
+
+/// A loop that copies a row has as many sites as the row has strings: one habit, of the line that copies.
+#[test]
+fn a_copy_in_a_loop_is_one_insight_of_its_caller() {
+    let mut b = Builder::default();
+    let process = b.process(1, &["a"], 10);
+    b.site(process, &["work@main.rs:1", "main@main.rs:20"], blocks(1_000_000, 100, 0, 0));
+    for line in [4, 5] {
+        let derived = format!("<a::Row as core::clone::Clone>::clone@main.rs:{line}");
+        let string = "<alloc::string::String as core::clone::Clone>::clone";
+        let frames = [string, &derived, "a::total_len@main.rs:8", "main@main.rs:20"];
+        let site = b.site(process, &frames, blocks(100_000, 20, 100_000, 0));
+        site.patterns = Patterns { alternating: 100_000, ..sizes(10, 30) }.into();
+    }
+    let found = one(&b.profile);
+    assert_eq!((found.frame.function.as_str(), found.frame.line), ("a::total_len", Some(8)));
+    assert_eq!(found.through.as_deref(), Some("<a::Row as core::clone::Clone>::clone"));
+    assert_eq!((found.saves.allocations, found.sites), (200_000, 2));
+    assert_eq!(found.remedy, "Pass a reference where a copy is made, or move the value.");
+}
+
+/// What is stored cannot be one string that is kept and cleared.
+#[test]
+fn a_remedy_for_temporary_strings_is_none_for_stored_ones() {
+    let of = |counts| {
+        let mut b = Builder::default();
+        let process = b.process(1, &["a"], 10);
+        b.site(process, &["work@a.rs:1", "main@a.rs:9"], blocks(300_000, 100, 0, 0));
+        b.site(process, &["alloc::fmt::format::format_inner", "a::label@a.rs:5", "main@a.rs:10"], counts).patterns =
+            sizes(10, 30).into();
+        one(&b.profile)
+    };
+    let stored = of(blocks(200_000, 20, 0, 200_000));
+    assert!(stored.remedy.starts_with("They are stored: "), "{}", stored.remedy);
+    let passing = of(Counts { peak: 1, peak_bytes: 20, ..blocks(200_000, 20, 0, 0) });
+    assert_eq!(passing.remedy, "write! into a String that is kept and cleared.");
 }

@@ -106,7 +106,8 @@ impl Ways {
         let mut container = None;
         // Where that has no name, the place is the one that all views name.
         let first = if depth == 0 { functions.named_at(walker.stack).map_or(0, |(at, _)| at) } else { 0 };
-        for (at, &step) in functions.steps(walker.stack).enumerate().skip(walker.next) {
+        let steps: Vec<Step> = functions.steps(walker.stack).copied().collect();
+        for (at, &step) in steps.iter().enumerate().skip(walker.next) {
             if step.interest != Interest::Own {
                 if depth == 0 {
                     container = containers.with(container, step.function);
@@ -116,6 +117,12 @@ impl Ways {
             }
             // Recursion reads as one call.
             if Some(step.function) == last || step.nameless && at < first {
+                continue;
+            }
+            // Nor does an address tell more than the name of who called it.
+            let is_named =
+                |outer: &Step| outer.interest == Interest::Own && !outer.nameless && outer.module == step.module;
+            if depth > 0 && step.nameless && steps[at..].iter().any(is_named) {
                 continue;
             }
             let (function, file, line, _) = step.text_key(false);

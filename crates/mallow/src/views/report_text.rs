@@ -1,0 +1,276 @@
+//! The whole report as text, and its parts.
+
+use mallow_profile::Word;
+use mallow_report::analysis::{Largest, Measure, Overview, ProcessRow};
+
+use super::report_document::{ReportDocument, tells};
+use super::{insights, verdict};
+use crate::input::coverage;
+use crate::output::text::units::{bytes, count, of, percent, rate, span};
+use crate::output::text::{Align, Line, Look, Page, Table, amount, described, framed, heading};
+
+/// So many files without source lines are named.
+const HINTS: usize = 2;
+
+/// All of it. `sums`: what is not shown of a list is one row.
+pub fn text(account: &ReportDocument, look: &Look, stacks: bool, sums: bool) -> String {
+    let ReportDocument { overview: report, insights, missing_names, .. } = account;
+    let mut page = Page::new(*look);
+    title(report, Line::new(), &mut page);
+    page.gap();
+    totals(account, true, look).onto(&mut page);
+    if report.processes.len() > 1 && tells(report, Word::Processes) {
+        page.gap();
+        processes(report, look, &mut page);
+    }
+    for list in &report.largest {
+        if list.total > 0 {
+            page.gap();
+            places(list, look, (stacks, sums), &mut page);
+        }
+    }
+    insights::show(insights, look, &mut page);
+    page.gap();
+    if let Some(line) = report.origin.as_ref().and_then(coverage::missing) {
+        page.line(line);
+    }
+    for hint in missing_names.iter().take(HINTS) {
+        page.hanging(Line::new(), &hint.line());
+    }
+    page.gap();
+    verdict::show(account, look, &mut page);
+    page.into_text()
+}
+
+/// What ran, and how; `more` goes behind it.
+pub fn title(report: &Overview, more: Line, page: &mut Page) {
+    let command = report.command.join(" ");
+    page.line(if command.is_empty() { Line::new().faint("(command unknown)") } else { Line::new().strong(command) });
+    page.line(circumstances(report).then(more));
+}
+
+/// How the run went, and who made the file.
+pub fn circumstances(report: &Overview) -> Line {
+    let status = match report.ending.exit_status {
+        None => "ending unknown".to_owned(),
+        Some(status @ 129..=192) => format!("exit status {status} (signal {})", status - 128),
+        Some(status) => format!("exit status {status}"),
+    };
+    let threads: u64 = report.processes.iter().map(|p| u64::from(p.threads)).sum();
+    let mut parts = Vec::new();
+    let mut part = |word, text: String| {
+        if tells(report, word) {
+            parts.push(text);
+        }
+    };
+    part(Word::Times, format!("ran {}", span(report.duration_ms)));
+    part(Word::ExitStatus, status);
+    let mut people = Vec::new();
+    if tells(report, Word::Processes) {
+        people.push(of(report.processes.len() as u64, "process"));
+    }
+    if tells(report, Word::Threads) {
+        people.push(of(threads, "thread"));
+    }
+    let said = [parts.join(", "), people.join(", ")].into_iter().filter(|s| !s.is_empty()).collect::<Vec<_>>();
+    match &report.origin {
+        None => Line::new().plain(said.join("; ")),
+        Some(origin) if said.is_empty() => coverage::provenance(origin),
+        Some(origin) => coverage::provenance(origin).plain("; ").plain(said.join("; ")),
+    }
+}
+
+/// What was counted, `frees` among it.
+pub fn totals(document: &ReportDocument, frees: bool, look: &Look) -> Table {
+    let report = &document.overview;
+    let t = &report.totals;
+    let mut table = Table::new(&[Align::Left, Align::Right, Align::Right, Align::Left]);
+    let mut row = |name: &str, (number, size): (u64, u64), words: (Word, Word), remark: String| {
+        let (numbers, sizes) = (tells(report, words.0), tells(report, words.1));
+        let cell = |told: bool, text: String| Line::new().plain(if told { text } else { String::new() });
+        if numbers || sizes {
+            table.row([
+                Line::new().strong(name),
+                cell(numbers, count(number)),
+                cell(sizes, bytes(size, look.exact)),
+                Line::new().faint(remark),
+            ]);
+        }
+    };
+    let called: Vec<_> = report.families.iter().map(|f| format!("{} {}", f.family, count(f.allocations))).collect();
+    let called = Some(called.join(", ")).filter(|_| tells(report, Word::Families));
+    let speed = rate(t.allocations, report.window_ms).filter(|_| tells(report, Word::Times));
+    let how = [speed, called].into_iter().flatten().filter(|s| !s.is_empty()).collect::<Vec<_>>().join("; ");
+    row("allocations", (t.allocations, t.allocated_bytes), (Word::Allocations, Word::AllocatedBytes), how);
+    let reallocs = match t.reallocs_in_place + t.reallocs_moved {
+        0 => String::new(),
+        _ => format!("reallocs: {} in place, {} moved", count(t.reallocs_in_place), count(t.reallocs_moved)),
+    };
+    if frees {
+        row("frees", (t.frees, t.freed_bytes), (Word::Frees, Word::FreedBytes), reallocs);
+    }
+    let share = percent(t.temporary, t.allocations);
+    let share = if share.is_empty() { share } else { format!("{share} of allocations") };
+    row("temporary", (t.temporary, t.temporary_bytes), (Word::Temporary, Word::TemporaryBytes), share);
+    let when = match percent(report.peak_ms, report.duration_ms) {
+        share if share.is_empty() || !tells(report, Word::Times) => String::new(),
+        share => format!("at {}, {share} of the run", span(report.peak_ms)),
+    };
+    row("live at peak", (t.peak, t.peak_bytes), (Word::Peak, Word::PeakBytes), when);
+    let pool = document.leaks.emergency_pool.map_or(String::new(), |pool| {
+        format!("; {} of it libstdc++'s own, no leak", bytes(pool.leaked_bytes, look.exact))
+    });
+    let leaked = if t.leaked == 0 && t.leaked_bytes == 0 { String::new() } else { format!("live at the end{pool}") };
+    row("leaked", (t.leaked, t.leaked_bytes), (Word::Leaked, Word::LeakedBytes), leaked);
+    table
+}
+
+/// The processes with the most allocations.
+pub fn processes(report: &Overview, look: &Look, page: &mut Page) {
+    const SHOWN: usize = 6;
+    let mut order: Vec<_> = report.processes.iter().collect();
+    order.sort_by_key(|p| std::cmp::Reverse(p.totals.allocations));
+    page.line(heading("Processes", order.len().min(SHOWN), order.len() as u64));
+    // Of processes of other tools' files, or of merged ones, less is known.
+    type Column = (&'static str, bool, fn(&ProcessRow, &Look) -> String);
+    let columns: [Column; 5] =
+        [
+            ("pid", report.processes.iter().any(|p| p.pid > 0), |p, _| {
+                if p.pid > 0 { p.pid.to_string() } else { String::new() }
+            }),
+            ("allocations", tells(report, Word::Allocations), |p, _| count(p.totals.allocations)),
+            ("own peak", tells(report, Word::Times), |p, look| bytes(p.own_peak_bytes, look.exact)),
+            ("leaked", tells(report, Word::LeakedBytes), |p, look| bytes(p.totals.leaked_bytes, look.exact)),
+            ("file", report.processes.iter().any(|p| !p.source.is_empty()), |p, _| p.source.clone()),
+        ];
+    let columns: Vec<Column> = columns.into_iter().filter(|(_, shown, _)| *shown).collect();
+    let mut align: Vec<Align> =
+        columns.iter().map(|(title, ..)| if *title == "file" { Align::Left } else { Align::Right }).collect();
+    align.push(Align::Left);
+    let mut table = Table::new(&align);
+    table.row(columns.iter().map(|(title, ..)| *title).chain(["command"]).map(|title| Line::new().faint(title)));
+    for p in order.into_iter().take(SHOWN) {
+        let command = if p.arguments.is_empty() { p.executable.clone() } else { p.arguments.join(" ") };
+        let cells = columns.iter().map(|(.., cell)| Line::new().plain(cell(p, look)));
+        table.row(cells.chain([Line::new().plain(command).faint(if p.forked { " (forked)" } else { "" })]));
+    }
+    table.onto(page);
+}
+
+/// A list of places. `sums`: what is not shown of it is one row.
+pub fn places(list: &Largest, look: &Look, (stacks, sums): (bool, bool), page: &mut Page) {
+    let title = match list.by {
+        Measure::Allocations => "Most allocations",
+        Measure::Bytes => "Most allocated bytes",
+        Measure::Peak => "Most bytes live at the peak",
+        Measure::Leaked => "Most bytes leaked",
+        Measure::Temporary => "Most temporary allocations",
+    };
+    page.line(heading(title, list.largest.len(), list.places));
+    let mut table = Table::new(&[Align::Right, Align::Right, Align::Left]);
+    for place in &list.largest {
+        let value = list.by.of(&place.totals);
+        table.row([
+            Line::new().plain(percent(value, list.total)),
+            Line::new().plain(amount(list.by, value, look)),
+            described(place.frame.as_ref(), place.sites, place.through.as_deref(), &place.largest_site.stack, look),
+        ]);
+        if stacks {
+            for frame in &place.largest_site.stack.frames {
+                table.row([Line::new(), Line::new(), Line::new().plain("  ").then(framed(frame, look))]);
+            }
+            if place.largest_site.stack.cut {
+                table.row([Line::new(), Line::new(), Line::new().faint("  … outer frames are missing")]);
+            }
+        }
+    }
+    if let Some(hidden) = list.hidden.as_ref().filter(|_| sums) {
+        let value = list.by.of(&hidden.sums);
+        table.row([
+            Line::new().plain(percent(value, list.total)),
+            Line::new().plain(amount(list.by, value, look)),
+            Line::new().faint(format!("… {} more", count(hidden.rows))),
+        ]);
+    }
+    table.onto(page);
+}
+
+#[cfg(test)]
+mod tests {
+    use mallow_profile::{Origin, Profile, Word, Words};
+    use mallow_report::analysis::Merger;
+    use mallow_report::testing::{Builder, blocks, parser};
+
+    use super::text;
+    use crate::input::names::MissingNames;
+    use crate::input::recording::Recording;
+    use crate::output::text::Look;
+    use crate::views::report_document::ReportDocument;
+
+    fn shown(profile: &Profile) -> String {
+        text(&ReportDocument::without_hints(profile, 5, 5), &Look::default(), false, false)
+    }
+
+    #[test]
+    fn the_overview_reads_at_first_sight() {
+        insta::assert_snapshot!(shown(&parser()));
+    }
+
+    /// Of whom a file is, and no more of each than is known.
+    #[test]
+    fn files_that_were_merged() {
+        let mut merger = Merger::default();
+        let mut sampled = parser();
+        sampled.processes.iter_mut().for_each(|process| process.pid = 0);
+        merger.add("a.mallow", &parser());
+        merger.add("host b/heap.pb.gz", &sampled);
+        insta::assert_snapshot!(shown(&merger.finish().profile));
+    }
+
+    #[test]
+    fn narrow_terminals_exact_numbers_and_whole_stacks() {
+        let look = Look { width: Some(72), exact: true, ..Look::default() };
+        insta::assert_snapshot!(text(&ReportDocument::without_hints(&parser(), 1, 1), &look, true, false));
+    }
+
+    #[test]
+    fn what_is_missing_is_told() {
+        let mut b = Builder::default();
+        let process = b.process(7, &["a"], 10);
+        b.site(process, &[], blocks(1, 8, 0, 1));
+        b.profile.command = vec!["a\x1b[2J".to_owned()];
+        b.profile.duration_ms = 10;
+        b.profile.ending.exit_status = Some(139);
+        b.profile.ending.cut_short = Some("the disk is full".to_owned());
+        b.profile.ending.lost = 12;
+        b.profile.ending.damaged = 1;
+        let shown = |profile| {
+            let recording = Recording::of(profile);
+            recording.above(&shown(&recording.profile), &Look::default())
+        };
+        insta::assert_snapshot!("what_is_missing_is_told", shown(b.profile));
+        let nothing = shown(Builder::default().profile);
+        assert!(nothing.starts_with("Incomplete: no allocation was seen; "), "{nothing}");
+    }
+
+    #[test]
+    fn a_profile_of_another_tool_shows_what_it_tells() {
+        let mut profile = parser();
+        let tells = Words::of(&[Word::Allocations, Word::AllocatedBytes, Word::LeakedBytes]);
+        profile.origin = Some(Origin { format: "pprof", tells, sampled_bytes: Some(524_288) });
+        insta::assert_snapshot!(shown(&profile));
+    }
+
+    #[test]
+    fn modules_without_source_lines_are_told() {
+        let recording = Recording::of(parser());
+        let account = ReportDocument::of(&recording, 5, 5);
+        let hints: Vec<_> = account.missing_names.iter().map(MissingNames::line).collect();
+        assert_eq!(hints.len(), 2, "{hints:?}");
+        let told =
+            "No names of /usr/lib/libplugin.so: not readable: No such file or directory (os error 2); record --embed";
+        assert!(hints.iter().any(|hint| hint.starts_with(told)), "{hints:?}");
+        let text = text(&account, &Look::default(), false, false);
+        assert!(text.contains(&format!("\n\n{}\n{}\n\nVerdict: ", hints[0], hints[1])), "{text}");
+    }
+}

@@ -1,0 +1,186 @@
+//! The report that fits the terminal: totals, the peak, leaks by cause and the best suggestion, and a verdict as the last
+//! line. `report --all` has the rest.
+
+use mallow_profile::Word;
+use mallow_report::analysis::{Insights, Largest, LeakCause, Measure};
+
+use super::report_document::{ReportDocument, tells};
+use super::report_text::{places, processes, title, totals};
+use super::{insights, verdict};
+use crate::input::coverage;
+use crate::output::text::units::{bytes, count, of, percent};
+use crate::output::text::{Align, Line, Look, Page, Table, described, heading};
+
+/// Places of each list, at the most.
+pub const PLACES: usize = 10;
+/// Insights, at the most.
+pub const INSIGHTS: usize = 5;
+/// Rows where there is no terminal that has any: who reads a file or a pipe gets what a usual terminal shows.
+const ROWS: usize = 24;
+/// The shell's prompt, and what mallow says about files.
+const OTHER_ROWS: usize = 2;
+
+/// What is shown of each part.
+#[derive(Clone, Copy, Default)]
+struct Parts {
+    peak: usize,
+    leaks: usize,
+    insights: usize,
+    allocations: usize,
+    bytes: usize,
+    temporary: usize,
+    hints: usize,
+    frees: bool,
+    processes: bool,
+}
+
+/// What is shown where there is room, what matters most first.
+const STEPS: &[fn(&mut Parts)] = &[
+    |parts| parts.peak = 1,
+    |parts| parts.leaks = 1,
+    |parts| parts.insights = 1,
+    |parts| parts.peak = 3,
+    |parts| parts.leaks = 3,
+    |parts| parts.allocations = 3,
+    |parts| parts.frees = true,
+    |parts| parts.hints = 1,
+    |parts| parts.temporary = 3,
+    |parts| parts.bytes = 3,
+    |parts| parts.insights = 2,
+    |parts| parts.processes = true,
+    |parts| parts.hints = 2,
+    |parts| parts.insights = 3,
+    |parts| (parts.peak, parts.leaks, parts.allocations) = (5, 5, 5),
+    |parts| (parts.temporary, parts.bytes) = (5, 5),
+    |parts| parts.insights = INSIGHTS,
+    |parts| (parts.peak, parts.leaks, parts.allocations) = (PLACES, PLACES, PLACES),
+    |parts| (parts.temporary, parts.bytes) = (PLACES, PLACES),
+];
+
+/// As much as fits below what is on the screen already.
+pub fn text(document: &ReportDocument, look: &Look) -> String {
+    let rows = look.height.unwrap_or(ROWS).saturating_sub(OTHER_ROWS);
+    let mut parts = Parts::default();
+    let mut best = of_parts(document, look, &parts);
+    for step in STEPS {
+        let mut more = parts;
+        step(&mut more);
+        let text = of_parts(document, look, &more);
+        if text.lines().count() <= rows {
+            (parts, best) = (more, text);
+        }
+    }
+    best
+}
+
+fn of_parts(document: &ReportDocument, look: &Look, parts: &Parts) -> String {
+    let ReportDocument { overview: report, leaks, insights: all, missing_names } = document;
+    let mut page = Page::new(*look);
+    title(report, Line::new().faint("; --all shows more"), &mut page);
+    totals(document, parts.frees, look).onto(&mut page);
+    if parts.processes && report.processes.len() > 1 && tells(report, Word::Processes) {
+        page.gap();
+        processes(report, look, &mut page);
+    }
+    list(document, Measure::Peak, parts.peak, look, &mut page);
+    if parts.leaks > 0 && leaks.leak_causes_in_all > 0 {
+        page.gap();
+        leaked(document, parts.leaks, look, &mut page);
+    }
+    if parts.insights > 0 && !all.insights.is_empty() {
+        page.gap();
+        let shown: Vec<_> = all.insights.iter().take(parts.insights).cloned().collect();
+        let line =
+            heading(if shown.len() == 1 { "Best insight" } else { "Insights" }, shown.len(), all.insights_in_all);
+        page.line(line.faint("  with its share of the cost, or of the peak"));
+        insights::entries(&Insights { insights: shown, ..*all }, look, &mut page);
+    }
+    list(document, Measure::Allocations, parts.allocations, look, &mut page);
+    list(document, Measure::Temporary, parts.temporary, look, &mut page);
+    list(document, Measure::Bytes, parts.bytes, look, &mut page);
+    page.gap();
+    if let Some(line) = report.origin.as_ref().and_then(coverage::missing) {
+        page.line(line);
+    }
+    for hint in missing_names.iter().take(parts.hints) {
+        page.hanging(Line::new(), &hint.line());
+    }
+    verdict::show(document, look, &mut page);
+    page.into_text()
+}
+
+fn list(document: &ReportDocument, by: Measure, shown: usize, look: &Look, page: &mut Page) {
+    let all = document.overview.largest.iter().find(|list| list.by == by && list.total > 0);
+    let Some(all) = all.filter(|_| shown > 0) else { return };
+    page.gap();
+    let largest = all.largest.iter().take(shown).cloned().collect();
+    places(&Largest { largest, ..all.clone() }, look, (false, false), page);
+}
+
+/// A row for each cause.
+fn leaked(document: &ReportDocument, shown: usize, look: &Look, page: &mut Page) {
+    let ReportDocument { overview: report, leaks, .. } = document;
+    let all = leaks.leaked();
+    let size = bytes(all.leaked_bytes, look.exact);
+    let blocks = if tells(report, Word::Leaked) { format!(" in {}", of(all.leaked, "block")) } else { String::new() };
+    let shown = &leaks.leak_causes[..shown.min(leaks.leak_causes.len())];
+    page.line(heading(&format!("Leaked, by cause: {size}{blocks}"), shown.len(), leaks.leak_causes_in_all));
+    let mut table = Table::new(&[Align::Right, Align::Right, Align::Right, Align::Left]);
+    for cause in shown {
+        let LeakCause { frame, through, leaked, sites, largest_site, .. } = cause;
+        let times = if tells(report, Word::Leaked) { times(leaked.leaked) } else { String::new() };
+        table.row([
+            Line::new().plain(percent(leaked.leaked_bytes, all.leaked_bytes)),
+            Line::new().plain(bytes(leaked.leaked_bytes, look.exact)),
+            Line::new().plain(times),
+            described(frame.as_ref(), *sites, through.as_deref(), largest_site, look),
+        ]);
+    }
+    table.onto(page);
+}
+
+/// `once`, `2,858 times`
+fn times(blocks: u64) -> String {
+    if blocks == 1 { "once".to_owned() } else { format!("{} times", count(blocks)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use mallow_report::testing::{Builder, blocks, habits, parser};
+
+    use super::{INSIGHTS, PLACES, text};
+    use crate::output::text::Look;
+    use crate::views::report_document::ReportDocument;
+
+    #[test]
+    fn a_usual_terminal_has_the_answer() {
+        let look = Look { width: Some(80), height: Some(24), ..Look::default() };
+        for (name, profile) in [("parser", parser()), ("habits", habits())] {
+            let document = ReportDocument::without_hints(&profile, PLACES, INSIGHTS);
+            insta::assert_snapshot!(name, text(&document, &look));
+        }
+    }
+
+    #[test]
+    fn it_fits_every_terminal_and_ends_with_the_verdict() {
+        let mut b = Builder::default();
+        let process = b.process(7, &["a"], 10);
+        for line in 1..40 {
+            b.site(process, &[&format!("f@a.c:{line}")], blocks(4, 8, 1, 1));
+        }
+        for profile in [b.profile, parser(), habits()] {
+            let document = ReportDocument::without_hints(&profile, PLACES, INSIGHTS);
+            for height in 18..100 {
+                for width in [60, 80, 200] {
+                    let look = Look { width: Some(width), height: Some(height), ..Look::default() };
+                    let text = text(&document, &look);
+                    assert!(text.lines().count() <= height - 2, "{width}x{height}:\n{text}");
+                    assert!(text.lines().all(|line| line.chars().count() <= width), "{width}x{height}:\n{text}");
+                    assert!(text.lines().last().is_some_and(|line| line.starts_with("Verdict: ")), "{text}");
+                }
+            }
+            let piped = text(&document, &Look::default());
+            assert!(piped.lines().count() <= 22, "{piped}");
+        }
+    }
+}

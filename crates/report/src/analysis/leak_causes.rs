@@ -1,0 +1,188 @@
+//! Leaks by cause: the line of the program that the blocks of one leak come from, whatever called it.
+
+use std::cmp::Reverse;
+
+use mallow_profile::{Profile, StackId, StringId};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use super::functions::{Frame, FunctionId, Functions, Named, Stack, Step};
+use super::interest::Interest;
+use super::leak_sites::{LeakSite, Leaked};
+use super::numbers::LeftOut;
+
+/// Leaks by cause.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct LeakCauses {
+    /// Causes, shown here or not.
+    pub leak_causes_in_all: u64,
+    /// The largest first.
+    pub leak_causes: Vec<LeakCause>,
+    /// Those that are not shown.
+    pub leak_causes_hidden: Option<LeftOut<Leaked>>,
+    /// Memory that libstdc++ sets aside at its start for exceptions when memory is scarce. It is live at the end of each
+    /// C++ program, and no leak.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub emergency_pool: Option<Leaked>,
+}
+
+impl LeakCauses {
+    /// Leaves causes with fewer leaked bytes out.
+    pub(super) fn leave_out(&mut self, min: u64) {
+        let sums = |cause: &LeakCause| cause.leaked;
+        let worth = |cause: &LeakCause| cause.leaked.leaked_bytes >= min;
+        LeftOut::small(&mut self.leak_causes_hidden, &mut self.leak_causes, worth, sums);
+    }
+
+    /// All that they leaked.
+    pub fn leaked(&self) -> Leaked {
+        let mut sum = self.leak_causes_hidden.map(|hidden| hidden.sums).unwrap_or_default();
+        self.leak_causes.iter().for_each(|cause| sum += cause.leaked);
+        sum
+    }
+}
+
+/// The blocks that one line of the program leaked.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct LeakCause {
+    /// The function; None where its sites have no frames.
+    #[serde(flatten)]
+    pub frame: Option<Frame>,
+    /// The function that it called to get its memory, where that is more than an allocating function.
+    pub through: Option<String>,
+    /// How much.
+    #[serde(flatten)]
+    pub leaked: Leaked,
+    /// How long before the end of its process the oldest was allocated.
+    pub oldest_ms: u64,
+    /// And the youngest.
+    pub youngest_ms: u64,
+    /// Process ids that leaked here.
+    pub pids: Vec<u32>,
+    /// How many sites.
+    pub sites: u64,
+    /// The stack of the one that leaked most.
+    pub largest_site: Stack,
+}
+
+/// The causes of a recording's leaks, at most `limit` of them in full.
+pub fn leak_causes(profile: &Profile, limit: usize) -> LeakCauses {
+    let functions = Functions::new(profile);
+    let mut pool: Option<Leaked> = None;
+    let leaked = profile.sites.iter().filter(|s| s.counts.leaked > 0 || s.counts.leaked_bytes > 0);
+    let sites = leaked.filter_map(|site| {
+        let lives = LeakSite::of(profile, site);
+        if is_emergency_pool(&functions, site.stack) {
+            *pool.get_or_insert_default() += Leaked::of(&lives);
+            return None;
+        }
+        Some((site.stack, lives))
+    });
+    let causes = causes(&functions, sites, limit);
+    LeakCauses { emergency_pool: pool, ..causes }
+}
+
+struct Cause {
+    named: Option<Named>,
+    lives: LeakSite,
+    sites: u64,
+    largest: (u64, StackId),
+}
+
+/// The causes of the leaks of some sites.
+pub(super) fn causes(
+    functions: &Functions<'_>,
+    sites: impl Iterator<Item = (StackId, LeakSite)>,
+    limit: usize,
+) -> LeakCauses {
+    let mut causes: FxHashMap<Option<(FunctionId, Option<StringId>, u32)>, Cause> = FxHashMap::default();
+    for (stack, site) in sites {
+        let named = functions.named(stack);
+        let cause = causes.entry(named.map(|named| named.key())).or_insert_with(|| Cause {
+            named,
+            lives: LeakSite { youngest_ms: u64::MAX, ..LeakSite::default() },
+            sites: 0,
+            largest: (0, stack),
+        });
+        cause.lives.add(&site);
+        cause.sites += 1;
+        if site.leaked_bytes > cause.largest.0 {
+            cause.largest = (site.leaked_bytes, stack);
+        }
+    }
+    let mut causes: Vec<Cause> = causes.into_values().collect();
+    causes.sort_by_key(|c| (Reverse(c.lives.leaked_bytes), Reverse(c.lives.leaked), c.largest.1));
+    let leak_causes_in_all = causes.len() as u64;
+    let leak_causes_hidden = LeftOut::after(limit, causes.iter().map(|cause| Leaked::of(&cause.lives)));
+    causes.truncate(limit);
+    let cause = |cause: Cause| {
+        let (_, stack) = cause.largest;
+        let through = functions.named(stack).and_then(|named| named.through);
+        LeakCause {
+            frame: cause.named.map(|named| functions.frame(&named.step)),
+            through: through.map(|step| functions.name(step.function)),
+            leaked: Leaked::of(&cause.lives),
+            oldest_ms: cause.lives.oldest_ms,
+            youngest_ms: cause.lives.youngest_ms,
+            pids: cause.lives.pids,
+            sites: cause.sites,
+            largest_site: functions.stack(stack),
+        }
+    };
+    let leak_causes = causes.into_iter().map(cause).collect();
+    LeakCauses { leak_causes_in_all, leak_causes, leak_causes_hidden, emergency_pool: None }
+}
+
+/// The initialiser of libstdc++ alone is between the loader and the allocator, which is how a library without names shows it.
+pub(super) fn is_emergency_pool(functions: &Functions<'_>, stack: StackId) -> bool {
+    let base = |step: &Step| {
+        let path = step.module.and_then(|module| functions.module_path(module)).unwrap_or_default();
+        path.rsplit('/').next().unwrap_or(path)
+    };
+    let mut steps = functions.steps(stack).skip_while(|step| step.interest == Interest::Allocator).peekable();
+    let mut inside = false;
+    while steps.next_if(|step| base(step).starts_with("libstdc++.so")).is_some() {
+        inside = true;
+    }
+    inside && steps.peek().is_some_and(|step| ["ld-linux", "ld-2"].iter().any(|loader| base(step).starts_with(loader)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::leak_causes;
+    use crate::testing::{Builder, blocks};
+
+    #[test]
+    fn one_line_is_one_cause_whoever_called_it() {
+        let mut b = Builder::default();
+        let p = b.process(1, &["a"], 100);
+        for (caller, n, oldest, youngest) in [("serve@srv.c:40", 2000, 1, 50), ("retry@srv.c:60", 858, 20, 90)] {
+            let site = b.site(p, &["open_session@srv.c:13", caller, "main@srv.c:90"], blocks(n, 100, 0, n));
+            (site.leaked_oldest_ms, site.leaked_youngest_ms) = (oldest, youngest);
+        }
+        b.site(p, &["parse@srv.c:7", "main@srv.c:91"], blocks(1, 64, 0, 1));
+        b.site(p, &["parse@srv.c:8", "main@srv.c:91"], blocks(1, 64, 0, 0));
+        b.profile.duration_ms = 100;
+        let report = leak_causes(&b.profile, 1);
+        assert_eq!((report.leak_causes_in_all, report.leak_causes.len()), (2, 1));
+        let cause = &report.leak_causes[0];
+        assert_eq!(cause.frame.as_ref().map(|f| f.function.as_str()), Some("open_session"));
+        assert_eq!((cause.leaked.leaked, cause.leaked.leaked_bytes, cause.sites), (2858, 285_800, 2));
+        assert_eq!((cause.oldest_ms, cause.youngest_ms, cause.pids.as_slice()), (99, 10, &[1][..]));
+        assert_eq!((report.leaked().leaked, report.leak_causes_hidden.map(|h| h.rows)), (2859, Some(1)));
+    }
+
+    #[test]
+    fn the_pool_of_libstdcxx_is_no_leak() {
+        let mut b = Builder::default();
+        let p = b.process(1, &["a"], 100);
+        let loader =
+            ["call_init!ld-linux-x86-64.so.2", "_dl_init!ld-linux-x86-64.so.2", "_dl_start_user!ld-linux-x86-64.so.2"];
+        b.site(p, &[&["+0xa7a1a!libstdc++.so.6"], &loader[..]].concat(), blocks(1, 72_704, 0, 1));
+        b.site(p, &[&["_Znwm!libstdc++.so.6", "init@a.cc:1"], &loader[..]].concat(), blocks(1, 8, 0, 1));
+        b.site(p, &["operator new!libstdc++.so.6", "main@a.cc:1"], blocks(1, 9, 0, 1));
+        let report = leak_causes(&b.profile, 9);
+        assert_eq!(report.emergency_pool.map(|pool| (pool.leaked, pool.leaked_bytes)), Some((1, 72_704)));
+        assert_eq!((report.leak_causes_in_all, report.leaked().leaked_bytes), (2, 17));
+    }
+}

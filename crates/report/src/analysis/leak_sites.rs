@@ -1,0 +1,78 @@
+//! Live blocks at the end, by stack.
+
+use std::ops::AddAssign;
+
+use mallow_profile::{Profile, Site};
+use serde::Serialize;
+
+use super::functions::Stack;
+
+/// What is live of some sites.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Leaked {
+    /// Blocks.
+    pub leaked: u64,
+    /// Their bytes.
+    pub leaked_bytes: u64,
+}
+
+impl Leaked {
+    pub(super) fn of(site: &LeakSite) -> Self {
+        Self { leaked: site.leaked, leaked_bytes: site.leaked_bytes }
+    }
+}
+
+impl AddAssign for Leaked {
+    /// Sums stay at their highest where a damaged recording drives them beyond.
+    fn add_assign(&mut self, other: Self) {
+        self.leaked = self.leaked.saturating_add(other.leaked);
+        self.leaked_bytes = self.leaked_bytes.saturating_add(other.leaked_bytes);
+    }
+}
+
+/// Live blocks that were allocated with one stack.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct LeakSite {
+    /// Blocks.
+    pub leaked: u64,
+    /// Their bytes.
+    pub leaked_bytes: u64,
+    /// How long before the end of its process the oldest was allocated.
+    pub oldest_ms: u64,
+    /// And the youngest.
+    pub youngest_ms: u64,
+    /// Process ids that leaked here.
+    pub pids: Vec<u32>,
+    /// Where.
+    #[serde(flatten)]
+    pub stack: Stack,
+}
+
+impl LeakSite {
+    /// What is live of a site, without its stack.
+    pub(super) fn of(profile: &Profile, site: &Site) -> Self {
+        let process = profile.processes.get(site.process.0 as usize);
+        let end = process.map_or(profile.duration_ms, |p| p.end_ms);
+        Self {
+            leaked: site.counts.leaked,
+            leaked_bytes: site.counts.leaked_bytes,
+            oldest_ms: end.saturating_sub(site.leaked_oldest_ms),
+            youngest_ms: end.saturating_sub(site.leaked_youngest_ms),
+            pids: process.iter().map(|p| p.pid).collect(),
+            stack: Stack::default(),
+        }
+    }
+
+    /// Adds what is live elsewhere. Sums stay at their highest where a damaged recording drives them beyond.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.leaked = self.leaked.saturating_add(other.leaked);
+        self.leaked_bytes = self.leaked_bytes.saturating_add(other.leaked_bytes);
+        self.oldest_ms = self.oldest_ms.max(other.oldest_ms);
+        self.youngest_ms = self.youngest_ms.min(other.youngest_ms);
+        for &pid in &other.pids {
+            if !self.pids.contains(&pid) {
+                self.pids.push(pid);
+            }
+        }
+    }
+}

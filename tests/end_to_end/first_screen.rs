@@ -1,0 +1,211 @@
+//! The first screen of a recording: the report fits the terminal, its places are answers, a leak is one leak.
+
+use std::fs;
+use std::path::Path;
+
+use harness::{Run, directory, mallow, tool};
+use serde_json::Value;
+
+/// Builds `name` from a source, and records it as `name.mallow`.
+fn recorded(place: &Path, compiler: &str, name: &str, flags: &[&str], text: &str) {
+    let source = format!(
+        "{name}.{}",
+        if compiler == "rustc" {
+            "rs"
+        } else if compiler == "c++" {
+            "cc"
+        } else {
+            "c"
+        }
+    );
+    fs::write(place.join(&source), text).expect("a source");
+    let built = Run::new(tool(compiler), place).args(["-g", "-o", name]).args(flags).arg(&source).go();
+    assert_eq!(built.status, 0, "{}", built.err());
+    let run = Run::new(mallow(), place).args(["record", "-o", &format!("{name}.mallow"), "--"]).arg(place.join(name));
+    let run = run.go();
+    assert_eq!(run.status, 0, "{}", run.err());
+}
+
+fn shown(place: &Path, arguments: &[&str]) -> String {
+    let run = Run::new(mallow(), place).args(arguments).go();
+    assert_eq!(run.status, 0, "{arguments:?}: {}", run.err());
+    run.out()
+}
+
+fn json(place: &Path, arguments: &[&str]) -> Value {
+    let text = shown(place, arguments);
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// What a terminal of this size gets, without colours.
+fn on_terminal(place: &Path, (columns, rows): (usize, usize), arguments: &str) -> Vec<String> {
+    let command = format!("stty cols {columns} rows {rows}; exec {} {arguments}", mallow().display());
+    let run = Run::new(tool("script"), place).args(["-qec", &command, "/dev/null"]);
+    let run = run.env("NO_COLOR", Some("1")).env("LC_ALL", Some("C.UTF-8")).go();
+    let out = run.out().replace('\r', "");
+    assert_eq!(run.status, 0, "{out}");
+    out.lines().map(str::to_owned).collect()
+}
+
+const SERVER: &str = r#"
+#include <stdlib.h>
+#include <string.h>
+#define OUT __attribute__((noinline, noclone))
+static void *volatile kept;
+OUT void *take(size_t n) { void *p = malloc(n); if (!p) abort(); memset(p, 1, n); return p; }
+OUT static void open_session(int n) { kept = take(100 + n % 2); }
+OUT static void serve(void) { for (int i = 0; i < 2000; i++) open_session(i); kept = 0; }
+OUT static void again(void) { for (int i = 0; i < 858; i++) open_session(i); kept = 0; }
+OUT static void parse(void) { for (int i = 0; i < 500; i++) free(take(900)); }
+OUT static void index_rows(void) { free(take(40000)); kept = 0; }
+OUT static void buffer(void) { free(take(9000)); kept = 0; }
+int main(void) { serve(); again(); parse(); index_rows(); buffer(); return 0; }
+"#;
+
+#[test]
+fn a_wrapper_is_no_place_and_a_leak_is_one_leak() {
+    let directory = directory();
+    let place = directory.path();
+    recorded(place, "cc", "server", &["-O1"], SERVER);
+    let report = json(place, &["report", "--json", "server.mallow"]);
+    let first = &report["largest"][0]["largest"][0];
+    assert_eq!(
+        (first["function"].as_str(), first["through"].as_str()),
+        (Some("open_session"), Some("take")),
+        "{first:#}"
+    );
+    assert_eq!(first["allocations"], 2858);
+    let top = json(place, &["top", "--json", "server.mallow"]);
+    let names: Vec<&str> =
+        top["functions"].as_array().into_iter().flatten().filter_map(|f| f["function"].as_str()).collect();
+    assert_eq!(&names[..2], ["open_session", "parse"], "{names:?}");
+    assert!(!names.contains(&"take"), "{names:?}");
+    let raw = json(place, &["top", "--json", "--raw", "server.mallow"]);
+    assert!(raw["functions"].as_array().into_iter().flatten().any(|f| f["function"] == "take"), "{raw:#}");
+    // Who allocates is the line, and who called it has one too.
+    let text = shown(place, &["report", "--all", "server.mallow"]);
+    assert!(
+        text.contains("open_session server.c:7 (2 sites) via take ← serve server.c:8 ← main server.c:13"),
+        "{text}"
+    );
+
+    let leaks = json(place, &["leaks", "--json", "server.mallow"]);
+    let causes = &leaks["leak_causes"];
+    assert_eq!(causes.as_array().map(Vec::len), Some(1), "{causes:#}");
+    assert_eq!((causes[0]["function"].as_str(), causes[0]["leaked"].as_u64()), (Some("open_session"), Some(2858)));
+    let sites = leaks["sites"].as_array().into_iter().flatten().filter_map(|site| site["leaked"].as_u64());
+    assert_eq!(sites.sum::<u64>(), 2858, "JSON keeps the sites");
+    let text = shown(place, &["leaks", "server.mallow"]);
+    assert!(text.contains(": one leak, 2,858 times;") && text.contains("    open_session server.c:7"), "{text}");
+}
+
+#[test]
+fn the_report_fits_the_terminal_and_ends_with_a_verdict() {
+    let directory = directory();
+    let place = directory.path();
+    recorded(place, "cc", "server", &["-O1"], SERVER);
+    for size in [(80, 24), (60, 20), (200, 50)] {
+        let (columns, rows) = size;
+        let lines = on_terminal(place, size, "report server.mallow");
+        assert!(lines.len() < rows, "{size:?}: {lines:#?}");
+        assert!(lines.iter().all(|line| line.chars().count() <= columns), "{size:?}: {lines:#?}");
+        let last = lines.last().expect("a line");
+        assert!(last.starts_with("Verdict: 287 kB leaked, all from open_session server.c:7"), "{last}");
+        let found = |text: &str| lines.iter().any(|line| line.contains(text));
+        assert!(found("live at peak") && found("2,858 times  open_session server.c:7"), "{lines:#?}");
+        let lines = on_terminal(place, size, "timeline server.mallow");
+        assert!(lines.len() < rows && lines[0].starts_with("Live bytes over "), "{size:?}: {lines:#?}");
+    }
+    // A pipe gets as much as a usual terminal, and all of it on demand.
+    let piped = shown(place, &["report", "server.mallow"]);
+    assert!(piped.lines().count() < 24 && !piped.contains("Most allocated bytes"), "{piped}");
+    let all = shown(place, &["report", "--all", "server.mallow"]);
+    assert!(all.contains("Most allocated bytes") && all.contains("Most bytes leaked"), "{all}");
+    for more in [["--limit", "1"], ["--min", "1"]] {
+        let whole = shown(place, &[&["report"], &more[..], &["server.mallow"]].concat());
+        assert!(whole.contains("Most allocated bytes"), "{whole}");
+    }
+    // record ends with the same report.
+    let recorded = on_terminal(place, (80, 24), "record -o again.mallow -- ./server");
+    let verdict = recorded.iter().position(|line| line.starts_with("Verdict: ")).expect("a verdict");
+    assert_eq!(recorded[verdict + 1..], ["mallow: recorded to again.mallow"], "{recorded:#?}");
+    assert!(recorded.len() < 24, "{recorded:#?}");
+}
+
+#[test]
+fn what_numbers_lack_is_the_first_line_of_each_view() {
+    let directory = directory();
+    let place = directory.path();
+    recorded(place, "cc", "server", &["-O1"], SERVER);
+    let whole = fs::read(place.join("server.mallow")).expect("the recording");
+    fs::write(place.join("cut.mallow"), &whole[..whole.len() * 9 / 10]).expect("a part of it");
+    for view in
+        [&["report"][..], &["report", "--all"], &["top"], &["tree"], &["list", "main"], &["leaks"], &["timeline"]]
+    {
+        let text = shown(place, &[view, &["cut.mallow"]].concat());
+        assert!(text.starts_with("Incomplete: the recording is cut short: "), "{view:?}: {text}");
+        assert_eq!(text.matches("is cut short").count(), 1, "{view:?}: {text}");
+    }
+}
+
+#[test]
+fn the_pool_of_libstdcxx_is_no_leak() {
+    let directory = directory();
+    let place = directory.path();
+    let text = "#include <stdexcept>\nint main(int n, char **) { try { if (n) throw std::runtime_error(\"none\"); } \
+                catch (const std::exception &) { return 0; } return 1; }\n";
+    recorded(place, "c++", "tidy", &["-O1"], text);
+    let report = json(place, &["leaks", "--json", "tidy.mallow"]);
+    assert!(report["leaked"].as_u64().is_some_and(|blocks| blocks >= 1), "nothing to test here: {report:#}");
+    assert!(report["emergency_pool"]["leaked_bytes"].as_u64().is_some_and(|bytes| bytes > 60_000), "{report:#}");
+    assert_eq!(report["leaked"], report["suppressed"], "{report:#}");
+    let text = shown(place, &["leaks", "--fail-on-leak", "tidy.mallow"]);
+    assert!(text.starts_with("Nothing leaked.\n\nNo leak: ") && text.contains("libstdc++ keeps"), "{text}");
+    let text = shown(place, &["report", "tidy.mallow"]);
+    assert!(text.contains("of it libstdc++'s own, no leak") && !text.contains("Leaked, by cause"), "{text}");
+}
+
+const ROWS: &str = r#"#[derive(Clone)]
+struct Row { name: String, city: String }
+#[inline(never)]
+fn total_len(rows: &[Row]) -> usize {
+    let mut n = 0;
+    for _ in 0..200 {
+        for row in rows {
+            let copy = row.clone();
+            n += std::hint::black_box(&copy).name.len() + copy.city.len();
+        }
+    }
+    n
+}
+#[inline(never)]
+fn labels(n: usize) -> Vec<String> {
+    (0..n).map(|i| format!("label {i}")).collect()
+}
+fn main() {
+    let row = |i: usize| Row { name: format!("a name of some length {i}"), city: "a city of some length".to_string() };
+    let rows: Vec<Row> = (0..200).map(row).collect();
+    println!("{}", total_len(&rows) + labels(120_000).len());
+}
+"#;
+
+#[test]
+fn a_copy_in_a_loop_is_one_insight_and_stored_strings_are_not_to_be_kept() {
+    let directory = directory();
+    let place = directory.path();
+    recorded(place, "rustc", "rows", &["-O"], ROWS);
+    let report = json(place, &["report", "--json", "rows.mallow"]);
+    let insights: Vec<&Value> = report["insights"].as_array().into_iter().flatten().collect();
+    let at = |function: &str| {
+        insights.iter().filter(|i| i["function"].as_str().is_some_and(|f| f.ends_with(function))).collect::<Vec<_>>()
+    };
+    let copies = at("total_len");
+    assert_eq!(copies.len(), 1, "{insights:#?}");
+    assert_eq!((copies[0]["line"].as_u64(), copies[0]["saves"]["allocations"].as_u64()), (Some(8), Some(80_000)));
+    assert!(copies[0]["remedy"].as_str().is_some_and(|r| r.contains("Pass a reference")), "{insights:#?}");
+    assert!(insights.iter().all(|i| i["function"].as_str().is_none_or(|f| !f.contains("Clone"))), "{insights:#?}");
+    for stored in at("labels").into_iter().chain(at("labels::{closure#0}")).chain(at("labels::{{closure}}")) {
+        let remedy = stored["remedy"].as_str().unwrap_or_default();
+        assert!(!remedy.contains("kept and cleared"), "{stored:#}");
+    }
+}
