@@ -66,6 +66,18 @@ impl<R: Read + Seek> Reader<R> {
         progress: &mut dyn FnMut(Progress),
         mut each: impl FnMut(Moment, Event),
     ) -> Result<(), ReadError> {
+        self.visit_by_clock(chosen, progress, |_, at, event| each(at, event))
+    }
+
+    /// The same with the clock of the recording, in milliseconds: the latest time so far, of events that are not chosen, too. Peaks
+    /// are dated by it.
+    pub fn visit_by_clock(
+        &mut self,
+        chosen: &mut Choice,
+        progress: &mut dyn FnMut(Progress),
+        mut each: impl FnMut(u64, Moment, Event),
+    ) -> Result<(), ReadError> {
+        let mut clock = 0;
         chosen.rewind();
         let mut decoder = Decoder::default();
         self.pass(
@@ -74,8 +86,9 @@ impl<R: Read + Seek> Reader<R> {
             |_, _| false,
             chosen,
             |chosen, _, at, event| {
+                clock = at.ms.max(clock);
                 if let Some((at, event)) = chosen.event(at, event) {
-                    each(at, event);
+                    each(clock, at, event);
                 }
             },
         )?;

@@ -200,12 +200,22 @@ impl Recording {
 
     /// Calls `each` with every event, in their order. Sites, processes and threads are named by their numbers in
     /// [`Recording::profile`]; a process that the recording did not see end has no [`Event::EndProcess`].
-    pub fn events(&self, each: impl FnMut(Moment, Event)) -> Result<()> {
+    pub fn events(&self, mut each: impl FnMut(Moment, Event)) -> Result<()> {
+        self.visit(|_, at, event| each(at, event))
+    }
+
+    /// The same, at the times that peaks are dated by: the latest one so far, of events that are filtered out, too.
+    pub fn events_by_clock(&self, mut each: impl FnMut(Moment, Event)) -> Result<()> {
+        self.visit(|clock, at, event| each(Moment { ms: clock, ..at }, event))
+    }
+
+    fn visit(&self, each: impl FnMut(u64, Moment, Event)) -> Result<()> {
         self.require(Word::Events, "only recordings of mallow hold them")?;
         let events = self.events.as_ref().context("the events are in the recording's file: name it")?;
         let waiting = Bar::of("reading events");
         let (reader, chosen) = &mut *events.borrow_mut();
-        reader.visit(chosen, &mut |progress| waiting.show(progress), each).with_context(|| cannot_read(&self.path))
+        let visited = reader.visit_by_clock(chosen, &mut |progress| waiting.show(progress), each);
+        visited.with_context(|| cannot_read(&self.path))
     }
 
     /// What a view is to rank by: what was asked for, which must be told, or else the first that is told.

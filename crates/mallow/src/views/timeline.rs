@@ -70,10 +70,10 @@ fn timeline(recording: &Recording, flags: &TimelineFlags, points: usize, bands: 
     };
     let mut builder = TimelineBuilder::new(&recording.profile, options);
     if builder.wants_counting() {
-        recording.events(|at, _| builder.count(at))?;
+        recording.events_by_clock(|at, _| builder.count(at))?;
         builder.counted();
     }
-    recording.events(|at, event| builder.event(at, &event))?;
+    recording.events_by_clock(|at, event| builder.event(at, &event))?;
     let mut report = builder.finish();
     if let Some(least) = flags.rows.least.min {
         report.leave_out(least);
@@ -87,6 +87,6 @@ fn heap_at(recording: &Recording, at: &At, limit: usize) -> Result<HeapAt> {
         bail!("--at {}: the run took {}", at.text, span(duration_ms));
     };
     let mut builder = HeapAtBuilder::new(&recording.profile, moment);
-    recording.events(|at, event| builder.event(at, &event))?;
+    recording.events_by_clock(|at, event| builder.event(at, &event))?;
     Ok(builder.finish(limit))
 }
