@@ -146,7 +146,7 @@ fn a_mistake_is_told_with_what_to_do() {
             2,
             "run.mallow is a file; which functions? mallow list REGEX run.mallow, where . matches all",
         ),
-        ("man nosuch", 1, "there is no command nosuch; there are stat, record, run, "),
+        ("man nosuch", 2, "there is no command nosuch; there are stat, record, run, "),
         ("report notes.txt", 1, formats),
         ("top --limit ten run.mallow", 2, "invalid value 'ten' for '--limit <N>': a whole number is wanted; "),
         ("record --max-depth 99999999999 -- true", 2, "99999999999 is not in 1..=4096"),

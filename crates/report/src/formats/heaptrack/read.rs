@@ -25,7 +25,7 @@ struct Reader {
     /// Size and site of each kind.
     kinds: Vec<(u64, u32)>,
     ledger: Ledger,
-    /// The kind or the address of the last event, if that was an allocation.
+    /// The kind or the address of the last event, if that was an allocation; kind 0 after a free.
     last: Option<u64>,
     loaded: Loaded,
     blocks: FxHashMap<u64, (u64, u32)>,
@@ -192,7 +192,9 @@ impl Reader {
 
     fn free(&mut self, numbers: &mut Numbers) -> Result<(), Fault> {
         let number = numbers.next()?;
-        let temporary = self.last.take() == Some(number);
+        let temporary = self.last == Some(number);
+        // heaptrack keeps the number of the last allocation, and 0 after a free: a free of kind 0 is temporary to it then.
+        self.last = (!self.raw).then_some(0);
         let block = match self.raw {
             true => self.blocks.remove(&number),
             false => Some(*self.kinds.get(number as usize).ok_or(Fault::Line("there is no such allocation"))?),
