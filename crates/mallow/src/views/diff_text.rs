@@ -390,7 +390,8 @@ mod tests {
         let after = more.profile;
         let diff = compared(&parser(), &after, Measure::Allocations);
         let look = Look { width: Some(80), height: Some(24), ..Look::default() };
-        let shown = text(&diff, &names(), &Numbers { look, ..numbers(Measure::Allocations) }, &detail(false, 6));
+        let detail = Detail { places: PlaceLimits { min: 0, ..detail(false, 6).places }, ..detail(false, 6) };
+        let shown = text(&diff, &names(), &Numbers { look, ..numbers(Measure::Allocations) }, &detail);
         assert!(shown.lines().count() <= 23 && shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
         assert!(shown.contains("the largest, f0 noise.cc") && shown.contains("--all shows them"), "{shown}");
         assert!(shown.contains("and 83 more"), "{shown}");
