@@ -232,7 +232,7 @@ def after_item(tokens, at):
 
 
 def components(edges):
-    """Strongly connected components of more than one file (Tarjan, without recursion)."""
+    """Strongly connected components of more than one file (Tarjan, without recursion). Files without edges may be left out."""
     index, low, stack, on_stack, found = {}, {}, [], set(), []
     for start in edges:
         if start in index:
@@ -248,7 +248,7 @@ def components(edges):
                     index[target] = low[target] = len(index)
                     stack.append(target)
                     on_stack.add(target)
-                    work.append((target, iter(sorted(edges[target]))))
+                    work.append((target, iter(sorted(edges.get(target, ())))))
                     break
                 if target in on_stack:
                     low[node] = min(low[node], index[target])

@@ -79,8 +79,6 @@ def include_faults():
                 yield f"{path.relative_to(PRELOAD)} includes {used.relative_to(PRELOAD)}: {room} may not use it"
             if room == "arch" and room_of(used) == "base" and used.name not in ("wire.h", "sys.h"):
                 yield f"{path.relative_to(PRELOAD)} includes {used.relative_to(PRELOAD)}: arch knows base/wire.h and base/sys.h alone"
-    # What a room offers to programs includes nothing.
-    graph.update({used: [] for others in list(graph.values()) for used in others if used not in graph})
     for circle in components(graph):
         yield f"files include each other: {', '.join(str(path.relative_to(PRELOAD)) for path in circle)}"
 
@@ -113,7 +111,7 @@ def call_faults(directory):
                 needed.setdefault(path, set()).add(symbol)
             elif kind in "TDBRC":
                 defined[symbol] = path
-    graph = {path: {defined[s] for s in needed.get(path, ()) if s in defined} - {path} for path in sources(".c")}
+    graph = {path: {defined[s] for s in symbols if s in defined} - {path} for path, symbols in needed.items()}
     for path, others in graph.items():
         for other in others:
             if room_of(other) != room_of(path) and room_of(other) not in USES[room_of(path)]:
