@@ -7,6 +7,8 @@ PREFIX ?= /usr/local
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 MALLOW := $(TARGET)/release/mallow
+# Unoptimised.
+DEMO_MALLOW := $(TARGET)/demo/mallow
 
 SHARE = $(DESTDIR)$(PREFIX)/share
 # Where each shell looks for them; the shell's name is the first word of the path.
@@ -30,8 +32,9 @@ help: ## this list
 
 examples: $(EXAMPLES:%=build/examples/%) ## the programs of examples/, in build/examples
 
-demo: build ## record a real program (the sqlite3 shell, or python3) and print the report
-	@examples/demo $(MALLOW)
+demo: ## record a real program (the sqlite3 shell, or python3) and print the report; builds mallow unoptimised, unless it is built
+	@if $(MAKE) --question --silent $(MALLOW); then examples/demo $(MALLOW); \
+	else $(MAKE) --silent $(DEMO_MALLOW) && examples/demo $(DEMO_MALLOW); fi
 
 test: ## everything that must hold; brings what it needs through apt and rustup
 	tests/prerequisites
@@ -58,13 +61,15 @@ format-check: ## only whether the sources are formatted
 
 bench: build build/examples/stacks bench-helpers ## Mallow beside its peers; CONTRIBUTING.md names the settings
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/bench.py $(BENCH_OPTIONS)
+	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/inside.py $(BENCH_OPTIONS)
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/formats.py $(BENCH_OPTIONS)
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/go.py $(BENCH_OPTIONS)
 
 bench-views: build build/examples/stacks ## views of large recordings; BENCH_EVENTS=10,100 for millions of events
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/views.py $(BENCH_OPTIONS)
 
-soak: build ## watch a program that churns, for SOAK_MINUTES (30): joins, leaves, kills of mallow
+soak: build ## attach SOAK_CYCLES (1000) times; watch a program that churns for SOAK_MINUTES (30): joins, leaves, kills of mallow
+	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) tests/soak/attach.py
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) tests/soak/soak.py
 
 coverage: build ## how often watch's intervals cover the truth, in COVERAGE_RUNS (200) runs of a built program
@@ -85,6 +90,10 @@ clean: ## remove build/ and cargo's output
 # Touched, so that `make` and then `make install` by somebody without cargo works.
 $(MALLOW): $(SOURCES)
 	$(CARGO) build --release --locked -p mallow
+	@touch $@
+
+$(DEMO_MALLOW): $(SOURCES)
+	$(CARGO) build --profile demo --locked -p mallow
 	@touch $@
 
 build/examples build/bench:

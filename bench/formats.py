@@ -213,10 +213,10 @@ def table(figures):
     for row in figures:
         size = f"{row['bytes'] / 1e6:.1f} MB"
         if "failed" in row:
-            told = [row["failed"], "", ""]
+            cells = [row["failed"], "", ""]
         else:
-            told = [f"{row['wall_s']:.2f} s", f"{row['processor_s']:.2f} s", f"{row['peak_kib'] * 1024 / 1e6:.0f} MB"]
-        lines.append(f"| {' | '.join([row['file'], size, row['reader'], *told])} |")
+            cells = [f"{row['wall_s']:.2f} s", f"{row['processor_s']:.2f} s", f"{row['peak_kib'] * 1024 / 1e6:.0f} MB"]
+        lines.append(f"| {' | '.join([row['file'], size, row['reader'], *cells])} |")
     return "\n".join(lines)
 
 

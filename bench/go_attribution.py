@@ -84,7 +84,7 @@ def main():
         reports.append(report)
         print(row(report), flush=True)
         for line in (line for line in report["lines"] if options.show and line["why"] != "same"):
-            print("   ", told(line), flush=True)
+            print("   ", describe(line), flush=True)
     BUILD.mkdir(parents=True, exist_ok=True)
     (BUILD / "go_attribution.json").write_text(json.dumps(reports, indent=1), encoding="utf-8")
     print(table(reports))
@@ -254,7 +254,7 @@ def may_be_tiny(line):
     return not (call.get("type") or {}).get("pointers", False)
 
 
-def told(line):
+def describe(line):
     counted = f", counted {line['counted']:.3f}{'' if line['right'] else ' (!)'}" if "counted" in line else ""
     return (
         f"{line['why']:8} mallow {line['mallow']:.3f}, list {line['list']:.3f}{counted}: {line['benchmark']} "

@@ -50,7 +50,7 @@ class Helpers(unittest.TestCase):
         for arguments in ([], ["128", "0", "10"], ["128", "65", "10"], ["x", "1", "10"]):
             self.assertEqual(subprocess.run([BUILD / "pair", *arguments], capture_output=True).returncode, 2)
 
-    def test_timed_tells_the_targets_peak_memory_and_output(self):
+    def test_timed_returns_the_targets_peak_memory_and_output(self):
         result = measure.run(BARE, shell("head -c 50000000 /dev/zero | tail -c 50000000 | wc -c"))
         self.assertGreater(result.maxrss_kib, 48000)
         self.assertEqual(result.output.strip(), "50000000")
@@ -156,7 +156,7 @@ class Tables(unittest.TestCase):
         self.assertIn("| heaptrack | +2 MB; reader 2 MB |", text)
         self.assertIn("| heaptrack | 0.50 (0.25 after its reader) |", text)
 
-    def test_a_death_is_told(self):
+    def test_a_death_is_reported(self):
         text = self.render(report_failed="its reader died: bad_alloc")
         self.assertIn("| heaptrack | died |", text)
         self.assertIn("- heaptrack on cook: its reader died: bad_alloc", text)
@@ -191,6 +191,16 @@ class Formats(unittest.TestCase):
 
     def test_a_reader_that_fails_gives_no_figure(self):
         self.assertEqual(formats.measure(["sh", "-c", "echo no >&2; exit 3"], 1), {"failed": "exit code 3: no"})
+
+
+class Inside(unittest.TestCase):
+    def test_an_allocator_inside_is_compared_with_its_library(self):
+        run = subprocess.run([sys.executable, ROOT / "bench" / "inside.py", "--quick"], capture_output=True, text=True)
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        if "libjemalloc-dev" in run.stderr:
+            self.skipTest(run.stderr.strip())
+        for mode in ("bare", "stat", "record"):
+            self.assertRegex(run.stdout, rf"(?m)^\| {mode} \| \d+\.\d ns \| \d+\.\d ns \| [+-]\d+\.\d ns")
 
 
 class Everything(unittest.TestCase):

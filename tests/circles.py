@@ -39,9 +39,9 @@ class File:
         """Names that a `use` brings → (path, public)."""
         self.globs = []
         self.paths = []
-        """Every path that stands in it, without the public re-exports."""
+        """Every path in it, without the public re-exports."""
         self.words = set()
-        """Every identifier that stands in it, without those of `use`."""
+        """Every identifier in it, without those of `use`."""
 
 
 class Crate:

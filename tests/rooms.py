@@ -19,6 +19,10 @@ USES = {
     "trace": {"arch", "base", "walk"},
     "sample": {"arch", "base", "walk"},
     "measure": {"arch", "base", "include"},
+    "scan": {"arch", "base"},
+    "hook": {"arch", "base"},
+    # It calls dlclose, which walk interposes; allocators inside of modules are patched with the stubs of hook.
+    "attach": {"arch", "base", "walk", "hook"},
 }
 
 # Builds of some rooms alone: table of policies, rooms, and the modes (enum mallow_mode) that it serves.
@@ -30,19 +34,26 @@ BUILDS = {
     "whole": (None, {1, 2, 4}),
 }
 
-# Lines of code, without comments and blank lines. What is read to know what counting does is ≤ 2,000; the whole ≤ 6,500.
-# base/wire.h is counted apart: it holds the layouts of all policies, and both sides of the border read it.
+# Lines of code, without comments and blank lines. What is read to know what counting does is ≤ 2,000; what records calls of the
+# functions that programs name ≤ 6,615, 30 of them for joining a run late; the whole, with the scan at exit, allocators inside
+# and attaching, ≤ 7,320.
+# The layouts of the wire are counted apart: they hold those of all policies, and both sides of the border read them.
+WIRE = {"base/wire.h": 351, "base/wire_attachment.h": 40}
 LINES = {
-    "arch": 180,
-    "base": 1700,
+    "arch": 195,
+    "base": 1710,
     "count": 100,
-    "walk": 1660,
-    "trace": 800,
-    "sample": 1720,
+    "walk": 1670,
+    "trace": 845,
+    "sample": 1785,
     "measure": 320,
-    "base/wire.h": 350,
+    "scan": 40,
+    "hook": 530,
+    "attach": 155,
+    **WIRE,
 }
-TOGETHER = [(("arch", "base", "count"), 2000), (set(LINES) - {"base/wire.h"}, 6500)]
+WHOLE = set(LINES) - set(WIRE)
+TOGETHER = [(("arch", "base", "count"), 2000), (WHOLE - {"scan", "hook", "attach"}, 6615), (WHOLE, 7320)]
 
 
 def faults():

@@ -2,7 +2,7 @@
 //
 // A recursive-descent parser turns a formula into a tree, and a recursive evaluator works it out, SCALE times (default
 // 100), each time for one of 64 formulas. Every grammar rule is a function of its own and nests through parentheses,
-// so an allocation has about 34 frames, of which the ones near the root stay while the parser works on one part of the
+// so an allocation has about 34 frames; the ones near the root stay while the parser works on one part of the
 // formula.
 #include <cstdint>
 #include <cstdio>

@@ -8,6 +8,8 @@
 #include "base/entries.h"
 #include "base/target.h"
 
+#include <errno.h>
+
 #define EXPORT __attribute__((visibility("default")))
 
 _Thread_local uint64_t allowance __attribute__((tls_model("initial-exec")));
@@ -27,8 +29,7 @@ EXPORT void *malloc(size_t size) {
     struct mallow_thread *mine = counting_block();
     if (UNLIKELY(mine == NULL))
         return policy.malloc_done(block, size);
-    mine->counter[MALLOW_FAMILY_MALLOC].allocations++;
-    mine->counter[MALLOW_FAMILY_MALLOC].bytes += size;
+    count_allocation(mine, MALLOW_FAMILY_MALLOC, size);
     return block;
 }
 
@@ -57,18 +58,34 @@ EXPORT void *calloc(size_t count, size_t size) {
     struct mallow_thread *mine = counting_block();
     if (UNLIKELY(mine == NULL))
         return policy.calloc_done(block, count, size); /* it succeeded: count * size does not overflow */
-    mine->counter[MALLOW_FAMILY_CALLOC].allocations++;
-    mine->counter[MALLOW_FAMILY_CALLOC].bytes += count * size;
+    count_allocation(mine, MALLOW_FAMILY_CALLOC, count * size);
     return block;
+}
+
+/* glibc's own calls realloc through its PLT, and so us again: policies are given a product that does not overflow. */
+EXPORT void *reallocarray(void *block, size_t count, size_t size) {
+    size_t bytes;
+    if (UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return policy.reallocarray(block, count, size);
 }
 
 #define X(name, result, parameters, arguments)                                                                         \
     EXPORT result name parameters {                                                                                    \
         return policy.name arguments;                                                                                  \
     }
-MALLOW_OTHER(X)
+MALLOW_PASSED(X)
 #undef X
 
 EXPORT size_t malloc_usable_size(void *block) {
     return UNLIKELY(is_owned(block)) ? policy.usable_size_owned(block) : real.malloc_usable_size(block);
 }
+
+/* A call by the exported name would go to the first library that has it. */
+#define X(name, result, parameters, arguments)                                                                         \
+    __asm__(".globl entry_" #name "\n.hidden entry_" #name "\n.set entry_" #name ", " #name);
+MALLOW_HOT(X)
+MALLOW_OTHER(X)
+#undef X

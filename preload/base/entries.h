@@ -9,7 +9,11 @@
 #include "base/sys.h"
 #include "base/wire.h"
 
+struct arch_frame;
 struct file_layout;
+
+/* malloc_usable_size of some allocator. */
+typedef size_t usable_size(const void *block);
 
 /* The three that programs call all the time; entries.c counts their calls in place. */
 #define MALLOW_HOT(X)                                                                                                  \
@@ -17,10 +21,14 @@ struct file_layout;
     X(free, void, (void *block), (block))                                                                              \
     X(calloc, void *, (size_t count, size_t size), (count, size))
 
-/* The others: entries.c jumps to the policy. */
+/* The others. count * size does not overflow where a policy is called. */
 #define MALLOW_OTHER(X)                                                                                                \
-    X(realloc, void *, (void *block, size_t size), (block, size))                                                      \
     X(reallocarray, void *, (void *block, size_t count, size_t size), (block, count, size))                            \
+    MALLOW_PASSED(X)
+
+/* Of these, the ones that jump to the policy at once. */
+#define MALLOW_PASSED(X)                                                                                               \
+    X(realloc, void *, (void *block, size_t size), (block, size))                                                      \
     X(posix_memalign, int, (void **result, size_t alignment, size_t size), (result, alignment, size))                  \
     MALLOW_ALIGNED(X)
 
@@ -40,6 +48,12 @@ struct file_layout;
 
 #define MALLOW_ENTRIES(X) MALLOW_HOT(X) MALLOW_OTHER(X) MALLOW_ASIDE(X)
 
+/* Our own exported functions, by names that nobody else can define. */
+#define X(name, result, parameters, arguments) extern result entry_##name parameters HIDDEN;
+MALLOW_HOT(X)
+MALLOW_OTHER(X)
+#undef X
+
 #define MALLOW_MEMBER(name, result, parameters, arguments) result(*name) parameters;
 
 /* An allocator: all entry points. */
@@ -52,6 +66,26 @@ struct allocator {
  * initialise and call again, so that the hot path has no test for it.
  */
 extern struct allocator real HIDDEN;
+
+/* A call of a patched function of another allocator: hook/ calls the allocator itself. */
+struct hooked_call {
+    void *old;   /* the block that it frees or reallocates; NULL: none */
+    void *block; /* the block that it returned; NULL: none */
+    size_t size;
+    uint32_t family;
+    int64_t old_bytes;              /* from the policy's `reallocating` to its `reallocated` */
+    usable_size *usable;            /* of the allocator; may be NULL */
+    const struct arch_frame *frame; /* of the function in the caller's place */
+};
+
+/* What a recording does of such calls. */
+struct hooked_policy {
+    void (*allocated)(const struct hooked_call *call);
+    void (*freed)(const struct hooked_call *call);  /* before it is */
+    void (*reallocating)(struct hooked_call *call); /* before it is; may be NULL */
+    void (*reallocated)(
+        const struct hooked_call *call); /* block NULL: it failed, or size is 0 and the old block was freed */
+};
 
 /*
  * What a recording does, and what of the process's life it wants to know. One for each mode; policies.c lists them, and base
@@ -67,6 +101,8 @@ struct policy {
     /* Instead of free on non-NULL; NULL: nothing is. */
     void (*free)(void *block);
     MALLOW_OTHER(MALLOW_MEMBER)
+    /* NULL: nothing is recorded of patched functions. */
+    const struct hooked_policy *hooked;
     /* Where the thread's allowance is used up; NULL where no thread has one. */
     void *(*malloc_due)(size_t size);
     void *(*calloc_due)(size_t count, size_t size);
@@ -90,6 +126,8 @@ struct policy {
     void (*lose)(void);
     /* The image ends at once: by _exit or exit_group. */
     void (*exit_at_once)(void);
+    /* The process leaves the run that it was attached to, and may join another one. No thread is in the library. */
+    void (*left)(void);
     /* Around fork: in the parent before it and after it, and in the child, also in one that a bare clone made. */
     void (*fork_begins)(void);
     void (*fork_ended)(void);
@@ -122,6 +160,11 @@ extern const struct policy no_policy HIDDEN; /* nothing: the allocator beneath a
 
 /* Puts a policy's entry functions in place. Each pointer is replaced by itself: all policies can serve at any moment. */
 void policy_install(const struct policy *from);
+/*
+ * The executable defines malloc itself, and its functions are patched: what still comes through ours is the C library's alone,
+ * and must reach it unchanged.
+ */
+void policy_pass_through(void);
 /* The `over` of policies that have nothing else to do: the allocator beneath is called directly from then on. */
 void policy_remove(enum mallow_over why);
 

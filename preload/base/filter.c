@@ -23,20 +23,22 @@ typedef int process_control(int option, long a, long b, long c, long d);
 static system_call *next_syscall;
 static process_control *next_prctl;
 
-/* What samples need, and what their threads do: with the arguments that filters look at. */
+/* What samples need, and what their threads do: with the arguments that filters look at. The first ones are what waiting
+ * for mallow needs. */
+#define WAITS 2
 #define NEEDED(call, ...)                                                                                              \
     {                                                                                                                  \
         .nr = SYS_##call, .arch = ARCH_AUDIT, .args = { __VA_ARGS__ }                                                  \
     }
 static const struct seccomp_data needed[] = {
+    NEEDED(futex, 4096, FUTEX_WAIT, 2),
+    NEEDED(futex, 4096, FUTEX_WAKE, 1),
     NEEDED(madvise, 4096, 4096, MADV_DONTNEED),
     NEEDED(madvise, 4096, 4096, 23 /* MADV_POPULATE_WRITE */),
     NEEDED(mprotect, 4096, 4096, PROT_READ | PROT_WRITE),
     NEEDED(mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, UINT64_MAX, 0),
     NEEDED(mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, UINT64_MAX, 0),
     NEEDED(munmap, 4096, 4096),
-    NEEDED(futex, 4096, FUTEX_WAIT, 2),
-    NEEDED(futex, 4096, FUTEX_WAKE, 1),
     NEEDED(rt_sigprocmask, 2 /* SIG_SETMASK */, 4096, 4096, 8),
 };
 /* What opens and closes files: exec.c's look at the control file, tables of modules, the file of a child. */
@@ -50,14 +52,23 @@ static const struct seccomp_data files[] = {
     NEEDED(close, 3),
     NEEDED(getpid, 0),
 };
+/* And a region: it looks at threads and descriptors, waits, and writes its result. */
+static const struct seccomp_data regions[] = {
+    NEEDED(getdents64, 3, 4096, 2048),
+    NEEDED(read, 3, 4096, 1023),
+    NEEDED(write, 3, 4096, 256),
+    NEEDED(gettid, 0),
+    NEEDED(clock_gettime, 1 /* CLOCK_MONOTONIC */, 4096),
+    NEEDED(futex, 4096, FUTEX_WAIT, 0),
+};
 #undef NEEDED
 
-static int allows(const struct sock_fprog *filter, const struct seccomp_data *calls, size_t count) {
+static int allows(const struct sock_fprog *filter, const struct seccomp_data *calls, size_t count, int may_fail) {
     if (filter == NULL || filter->filter == NULL)
         return 1; /* the kernel refuses it */
     for (size_t i = 0; i < count; i++) {
         uint32_t action = seccomp_action(filter, &calls[i]);
-        if (action != SECCOMP_RET_ALLOW && action != SECCOMP_RET_LOG && action != SECCOMP_RET_ERRNO)
+        if (action != SECCOMP_RET_ALLOW && action != SECCOMP_RET_LOG && !(may_fail && action == SECCOMP_RET_ERRNO))
             return 0;
     }
     return 1;
@@ -66,10 +77,15 @@ static int allows(const struct sock_fprog *filter, const struct seccomp_data *ca
 /* Before it is installed. One that the kernel then refuses counts too. */
 COLD static void filter_added(int is_filter, const struct sock_fprog *filter) {
     uint32_t state = FILTER_SEEN;
-    if (!is_filter || !allows(filter, files, sizeof files / sizeof *files))
+    if (!is_filter || !allows(filter, files, sizeof files / sizeof *files, 1))
         state |= FILTER_FORBIDS_FILES;
-    if (!is_filter || !allows(filter, needed, sizeof needed / sizeof *needed))
+    if (!is_filter || !allows(filter, needed, sizeof needed / sizeof *needed, 1))
         state |= FILTER_FORBIDS_SAMPLES;
+    if ((state & FILTER_FORBIDS_FILES) != 0 || !allows(filter, regions, sizeof regions / sizeof *regions, 1))
+        state |= FILTER_FORBIDS_REGIONS;
+    /* A wait that is refused would spin: an error is no answer. */
+    if (!is_filter || !allows(filter, needed, WAITS, 0))
+        state |= FILTER_FORBIDS_WAITS;
     if ((state & FILTER_FORBIDS_SAMPLES) != 0 && recording->filtered != NULL)
         recording->filtered();
     __atomic_fetch_or(&filter_state, state, __ATOMIC_RELAXED);

@@ -13,8 +13,10 @@
 
 enum filter_state {
     FILTER_SEEN = 1, /* a filter came: what can be done without, as a question to the kernel, is not done any more */
-    FILTER_FORBIDS_FILES = 2,   /* it would punish to open a file */
-    FILTER_FORBIDS_SAMPLES = 4, /* nothing more may be called on behalf of samples */
+    FILTER_FORBIDS_FILES = 2,    /* it would punish to open a file */
+    FILTER_FORBIDS_SAMPLES = 4,  /* nothing more may be called on behalf of samples */
+    FILTER_FORBIDS_WAITS = 8,    /* it would punish or refuse what a wait at exit calls */
+    FILTER_FORBIDS_REGIONS = 16, /* it would punish what a region calls */
 };
 
 /* Or-ed; bits are only added. */

@@ -4,6 +4,7 @@
  * The entry points start out at functions that initialise and then call again, so there is no test for it afterwards.
  */
 #include "arch.h"
+#include "base/attachment.h"
 #include "base/entries.h"
 #include "base/exec.h"
 #include "base/filter.h"
@@ -33,10 +34,11 @@ static int is_one_of(const char *value, const char *one, const char *other) {
 }
 
 /* The run directory, and what the environment says of allocators above malloc. A call can come before the C library has an
- * environment: the kernel's copy serves then. */
+ * environment: the kernel's copy serves then; and in an attached process, where another thread may change the C library's. */
 static int find_directory(void) {
-    const char *value = getenv(MALLOW_DIR_VARIABLE);
-    const char *python = getenv("PYTHONMALLOC"), *zend = getenv("USE_ZEND_ALLOC");
+    int late = attachment_is_late();
+    const char *value = late ? NULL : getenv(MALLOW_DIR_VARIABLE), *python = late ? NULL : getenv("PYTHONMALLOC");
+    const char *zend = late ? NULL : getenv("USE_ZEND_ALLOC");
     static char text[16384];
     if (value == NULL) {
         long fd = sys_open("/proc/self/environ", O_RDONLY, 0);
@@ -44,7 +46,7 @@ static int find_directory(void) {
         if (fd >= 0)
             sys_close((int)fd);
         const char *end = length > 0 ? text + length : text;
-        value = setting(text, end, MALLOW_DIR_VARIABLE);
+        value = late ? NULL : setting(text, end, MALLOW_DIR_VARIABLE);
         python = setting(text, end, "PYTHONMALLOC");
         zend = setting(text, end, "USE_ZEND_ALLOC");
     }
@@ -84,6 +86,17 @@ static struct mallow_control *open_control(void) {
     return NULL;
 }
 
+int target_join(void) {
+    target.control = open_control();
+    if (target.control == NULL)
+        return -1;
+    sys_wipe_on_fork(&image_alive, ARCH_PAGE);
+    image_alive = UINTPTR_MAX;
+    recording = policies[target.control->mode];
+    policy_install(recording->setup != NULL ? recording->setup() : recording);
+    return 0;
+}
+
 /* 0: not yet; 1: under way in one thread; 2: done. */
 static int started;
 static _Thread_local char starting __attribute__((tls_model("initial-exec")));
@@ -106,13 +119,7 @@ COLD static int start(void) {
     filter_setup();
     if (find_directory()) {
         find_library();
-        target.control = open_control();
-    }
-    if (target.control != NULL) {
-        sys_wipe_on_fork(&image_alive, ARCH_PAGE);
-        image_alive = UINTPTR_MAX;
-        recording = policies[target.control->mode];
-        policy_install(recording->setup != NULL ? recording->setup() : recording);
+        target_join();
     }
     starting = 0;
     __atomic_store_n(&started, 2, __ATOMIC_RELEASE);
@@ -128,17 +135,23 @@ extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (
 extern void *__dso_handle HIDDEN;
 #pragma weak pthread_atfork
 
+void target_watch_forks(void (*begins)(void), void (*ended)(void)) {
+    if (__register_atfork != NULL)
+        __register_atfork(begins, ended, target_forked, &__dso_handle);
+    else if (pthread_atfork != NULL)
+        pthread_atfork(begins, ended, target_forked);
+}
+
 /* Before the constructors of other rooms. */
 __attribute__((constructor(101))) static void library_loaded(void) {
     start();
+    if (attachment_is_late())
+        return;
     exec_setup();
     if (target.control == NULL)
         return;
     thread_setup();
-    if (__register_atfork != NULL)
-        __register_atfork(recording->fork_begins, recording->fork_ended, target_forked, &__dso_handle);
-    else if (pthread_atfork != NULL)
-        pthread_atfork(recording->fork_begins, recording->fork_ended, target_forked);
+    target_watch_forks(recording->fork_begins, recording->fork_ended);
     if (recording->loaded != NULL)
         recording->loaded();
 }
@@ -199,7 +212,12 @@ const struct policy no_policy = {.malloc_done = none_done,
 #undef X
 };
 
+static int passes_through;
+
 void policy_install(const struct policy *from) {
+    __atomic_store_n(&policy.hooked, from->hooked, __ATOMIC_RELEASE);
+    if (passes_through)
+        from = &no_policy;
 #define X(name, result, parameters, arguments) __atomic_store_n(&policy.name, from->name, __ATOMIC_RELEASE);
     X(malloc_done, , , )
     X(calloc_done, , , )
@@ -210,6 +228,12 @@ void policy_install(const struct policy *from) {
     MALLOW_OTHER(X)
     __atomic_store_n(&policy.free, from->free != NULL ? from->free : real.free, __ATOMIC_RELEASE);
 #undef X
+}
+
+void policy_pass_through(void) {
+    passes_through = 1;
+    struct policy now = policy;
+    policy_install(&now);
 }
 
 void policy_remove(enum mallow_over why) {

@@ -1,5 +1,6 @@
 /* The process file: its size, its header. preload/base/wire.h draws it. */
 #include "arch.h"
+#include "base/attachment.h"
 #include "base/entries.h"
 #include "base/filter.h"
 #include "base/reader.h"
@@ -112,7 +113,7 @@ int process_open(void) {
     process->mode = control->mode;
     process->pid = pid;
     process->parent_pid = (uint32_t)sys_getppid();
-    process->origin = forked ? MALLOW_ORIGIN_FORK : MALLOW_ORIGIN_EXEC;
+    process->origin = forked ? MALLOW_ORIGIN_FORK : attachment_is_late() ? MALLOW_ORIGIN_ATTACH : MALLOW_ORIGIN_EXEC;
     process->serial = serial;
     process->start_ns = sys_now_ns();
     process->file_bytes = layout.bytes;

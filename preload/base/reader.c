@@ -11,8 +11,8 @@
 /* … and so long before one that cannot be looked at, or waits for a processor or a disk, is given up. */
 #define PATIENCE_NS (2000ull * 1000000)
 
-/* The state of mallow's thread; 0: not known. In another namespace of processes that id may be somebody else's: the time at
- * which it was started tells. */
+/* The state of mallow's thread; 0: not known. In another namespace of processes that id may be somebody else's: its
+ * start time distinguishes them. */
 static char reader_state(const struct mallow_control *control) {
     char path[64];
     uint64_t start = control->reader_start;

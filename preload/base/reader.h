@@ -1,10 +1,10 @@
 /*
  * Waiting for mallow, which reads what this process writes. Every wait for it goes through here.
  *
- * Mallow may die, be stopped, or be slow. The kernel marks its death in the control page (control.reader): a load tells.
- * That it is stopped is found by one process, whose wait was in vain for a tick of the clock, and written into the page
- * (control.silent) for all others and for later images: they do not wait before mallow's clock moves again. A mallow that
- * is slow, as on a busy machine, is waited for.
+ * Mallow may die, be stopped, or be slow. The kernel marks its death in the control page (control.reader): a load sees
+ * it. That it is stopped is found by one process, whose wait was in vain for a tick of the clock, and written into the
+ * page (control.silent) for all others and for later images: they do not wait before mallow's clock moves again. A
+ * mallow that is slow, as on a busy machine, is waited for.
  */
 #ifndef MALLOW_READER_H
 #define MALLOW_READER_H

@@ -82,8 +82,7 @@ static void *bootstrap_realloc(void *block, size_t size) {
 }
 
 static void *bootstrap_reallocarray(void *block, size_t count, size_t size) {
-    size_t bytes;
-    return __builtin_mul_overflow(count, size, &bytes) ? NULL : bootstrap_realloc(block, bytes);
+    return bootstrap_realloc(block, count * size);
 }
 
 static int bootstrap_posix_memalign(void **result, size_t alignment, size_t size) {
@@ -138,7 +137,7 @@ static const void *library_of(const void *function) {
     return function != NULL && dladdr(function, &info) != 0 ? info.dli_fbase : NULL;
 }
 
-static enum real_sizes sizes_of(const struct allocator *found) {
+enum real_sizes real_sizes_of(const struct allocator *found) {
     const void *library, *of_sizes, *function;
     memcpy(&function, &found->free, sizeof function);
     library = library_of(function);
@@ -161,7 +160,7 @@ void real_resolve(struct allocator *out) {
     MALLOW_ENTRIES(X)
 #undef X
     beneath = found;
-    real_sizes = sizes_of(&found);
+    real_sizes = real_sizes_of(&found);
     if (arena_live != 0) {
         found.free = bootstrap_free;
         found.realloc = realloc_after_bootstrap;

@@ -17,5 +17,6 @@ enum real_sizes {
 };
 
 extern enum real_sizes real_sizes HIDDEN;
+enum real_sizes real_sizes_of(const struct allocator *found);
 
 #endif

@@ -9,7 +9,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -21,51 +20,41 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-#define CALL6(number, a, b, c, d, e, f)                                                                                \
-    arch_syscall((number), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
-#define CALL4(number, a, b, c, d) CALL6(number, a, b, c, d, 0, 0)
-#define CALL3(number, a, b, c)    CALL6(number, a, b, c, 0, 0, 0)
-#define CALL2(number, a, b)       CALL6(number, a, b, 0, 0, 0, 0)
-#define CALL1(number, a)          CALL6(number, a, 0, 0, 0, 0, 0)
-
 static const long eintr = -4, eagain = -11;
 
-long sys_open(const char *path, int flags, unsigned mode) {
-    long fd;
+/* Again while a signal interrupts it. */
+static long call_until_done(long number, long a, long b, long c, long d) {
+    long result;
     do
-        fd = CALL4(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, mode);
-    while (fd == eintr);
-    return fd;
+        result = SYS_CALL4(number, a, b, c, d);
+    while (result == eintr);
+    return result;
+}
+
+long sys_open(const char *path, int flags, unsigned mode) {
+    return call_until_done(SYS_openat, AT_FDCWD, (long)path, flags | O_CLOEXEC, (long)mode);
 }
 
 long sys_close(int fd) {
-    return CALL1(SYS_close, fd);
+    return SYS_CALL1(SYS_close, fd);
 }
 
 long sys_read(int fd, void *out, size_t bytes) {
-    long done;
-    do
-        done = CALL3(SYS_read, fd, out, bytes);
-    while (done == eintr);
-    return done;
+    return call_until_done(SYS_read, fd, (long)out, (long)bytes, 0);
 }
 
 long sys_write(int fd, const void *from, size_t bytes) {
-    long done;
-    do
-        done = CALL3(SYS_write, fd, from, bytes);
-    while (done == eintr);
-    return done;
+    return call_until_done(SYS_write, fd, (long)from, (long)bytes, 0);
 }
 
-int sys_entries_until(const char *path, int (*stop)(void *context, const char *name), void *context) {
+int sys_entries(const char *path, int (*stop)(void *context, const char *name), void *context) {
     /* struct linux_dirent64: inode, offset, length of the entry, type, name */
     _Alignas(8) char buffer[2048];
     long fd = sys_open(path, O_RDONLY | O_DIRECTORY, 0), got;
     if (fd < 0)
         return -1;
     int entries = 0, stopped = 0;
-    while (!stopped && (got = CALL3(SYS_getdents64, fd, buffer, sizeof buffer)) > 0)
+    while (!stopped && (got = SYS_CALL3(SYS_getdents64, fd, buffer, sizeof buffer)) > 0)
         for (long at = 0; at < got && !stopped;) {
             uint16_t length;
             memcpy(&length, buffer + at + 16, sizeof length);
@@ -78,10 +67,6 @@ int sys_entries_until(const char *path, int (*stop)(void *context, const char *n
         }
     sys_close((int)fd);
     return got < 0 ? -1 : entries;
-}
-
-int sys_entries(const char *path) {
-    return sys_entries_until(path, NULL, NULL);
 }
 
 /* "PID (NAME) STATE …": the name may hold anything. The state is field 3, the start field 22. */
@@ -110,58 +95,50 @@ int sys_thread_stat(const char *path, char *state, uint64_t *start) {
 
 long sys_size(int fd, uint64_t *bytes) {
     struct stat status;
-    long error = CALL2(SYS_fstat, fd, &status);
+    long error = SYS_CALL2(SYS_fstat, fd, &status);
     *bytes = error ? 0 : (uint64_t)status.st_size;
     return error;
 }
 
 long sys_owner(int fd, uint32_t *user) {
     struct stat status;
-    long error = CALL2(SYS_fstat, fd, &status);
+    long error = SYS_CALL2(SYS_fstat, fd, &status);
     *user = error ? 0 : status.st_uid;
     return error;
 }
 
 uint32_t sys_geteuid(void) {
-    return (uint32_t)CALL1(SYS_geteuid, 0);
+    return (uint32_t)SYS_CALL1(SYS_geteuid, 0);
 }
 
 long sys_readlink(const char *path, char *out, size_t bytes) {
-    return CALL4(SYS_readlinkat, AT_FDCWD, path, out, bytes);
-}
-
-long sys_getcwd(char *out, size_t bytes) {
-    return CALL2(SYS_getcwd, out, bytes);
+    return SYS_CALL4(SYS_readlinkat, AT_FDCWD, path, out, bytes);
 }
 
 long sys_truncate(int fd, uint64_t bytes) {
-    long error;
-    do
-        error = CALL2(SYS_ftruncate, fd, bytes);
-    while (error == eintr);
-    return error;
+    return call_until_done(SYS_ftruncate, fd, (long)bytes, 0, 0);
 }
 
 long sys_lock_open_file(int fd) {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    return CALL3(SYS_fcntl, fd, F_OFD_SETLK, &lock);
+    return SYS_CALL3(SYS_fcntl, fd, F_OFD_SETLK, &lock);
 }
 
 long sys_getpid(void) {
-    return CALL1(SYS_getpid, 0);
+    return SYS_CALL1(SYS_getpid, 0);
 }
 
 long sys_getppid(void) {
-    return CALL1(SYS_getppid, 0);
+    return SYS_CALL1(SYS_getppid, 0);
 }
 
 long sys_gettid(void) {
-    return CALL1(SYS_gettid, 0);
+    return SYS_CALL1(SYS_gettid, 0);
 }
 
 static uint64_t signal_mask(uint64_t new) {
     uint64_t old = 0;
-    CALL4(SYS_rt_sigprocmask, SIG_SETMASK, &new, &old, sizeof old);
+    SYS_CALL4(SYS_rt_sigprocmask, SIG_SETMASK, &new, &old, sizeof old);
     return old;
 }
 
@@ -175,19 +152,19 @@ void sys_restore_signals(uint64_t mask) {
 
 uint64_t sys_limit(int resource) {
     struct rlimit limit;
-    if (CALL4(SYS_prlimit64, 0, resource, 0, &limit) != 0)
+    if (SYS_CALL4(SYS_prlimit64, 0, resource, 0, &limit) != 0)
         return UINT64_MAX;
     return limit.rlim_cur;
 }
 
 uint64_t sys_now_ns(void) {
     struct timespec now = {0};
-    CALL2(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+    SYS_CALL2(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 static void *map(int fd, size_t bytes, int protection, int flags) {
-    long at = CALL6(SYS_mmap, 0, bytes, protection, flags, fd, 0);
+    long at = SYS_CALL6(SYS_mmap, 0, bytes, protection, flags, fd, 0);
     return at < 0 && at > -4096 ? NULL : (void *)at;
 }
 
@@ -218,39 +195,6 @@ void sys_memory_free(void *start, size_t bytes) {
     __atomic_sub_fetch(&memory_taken, bytes, __ATOMIC_RELAXED);
 }
 
-long sys_room(const char *path, uint64_t *all, uint64_t *left) {
-    struct statfs room;
-    long error = CALL2(SYS_statfs, path, &room);
-    if (error == 0) {
-        *all = (uint64_t)room.f_blocks * (uint64_t)room.f_bsize;
-        *left = (uint64_t)room.f_bavail * (uint64_t)room.f_bsize;
-    }
-    return error;
-}
-
-void *sys_reserve(size_t bytes) {
-    return map(-1, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
-}
-
-long sys_open_memory(void *start, size_t bytes) {
-    return CALL3(SYS_mprotect, start, bytes, PROT_READ | PROT_WRITE);
-}
-
-int sys_has_memory(size_t bytes) {
-    void *start = map(-1, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
-    if (start != NULL)
-        sys_unmap(start, bytes);
-    return start != NULL;
-}
-
-void sys_small_pages(void *start, size_t bytes) {
-    CALL3(SYS_madvise, start, bytes, MADV_NOHUGEPAGE);
-}
-
-long sys_discard(void *start, size_t bytes) {
-    return CALL3(SYS_madvise, start, bytes, MADV_DONTNEED);
-}
-
 void *sys_map(int fd, size_t bytes, int writable) {
     if (writable)
         return map(fd, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE);
@@ -258,7 +202,7 @@ void *sys_map(int fd, size_t bytes, int writable) {
 }
 
 void sys_unmap(void *start, size_t bytes) {
-    CALL2(SYS_munmap, start, bytes);
+    SYS_CALL2(SYS_munmap, start, bytes);
 }
 
 long sys_populate(void *start, size_t bytes) {
@@ -266,7 +210,7 @@ long sys_populate(void *start, size_t bytes) {
     uintptr_t end = ((uintptr_t)start + bytes + ARCH_PAGE - 1) & ~(ARCH_PAGE - 1);
     long error;
     do
-        error = CALL3(SYS_madvise, first, end - first, MADV_POPULATE_WRITE);
+        error = SYS_CALL3(SYS_madvise, first, end - first, MADV_POPULATE_WRITE);
     while (error == eintr || error == eagain);
     if (error != -22) /* EINVAL: a kernel before 5.14 */
         return error;
@@ -278,7 +222,7 @@ long sys_populate(void *start, size_t bytes) {
             void *base;
             size_t length;
         } from = {&zero, 1}, to = {(void *)at, 1};
-        long done = CALL6(SYS_process_vm_writev, self, &from, 1, &to, 1, 0);
+        long done = SYS_CALL6(SYS_process_vm_writev, self, &from, 1, &to, 1, 0);
         if (done != 1)
             return done < 0 ? done : -14;
     }
@@ -286,25 +230,25 @@ long sys_populate(void *start, size_t bytes) {
 }
 
 long sys_wipe_on_fork(void *start, size_t bytes) {
-    return CALL3(SYS_madvise, start, bytes, MADV_WIPEONFORK);
+    return SYS_CALL3(SYS_madvise, start, bytes, MADV_WIPEONFORK);
 }
 
 void sys_keep_out_of_core(void *start, size_t bytes) {
-    CALL3(SYS_madvise, start, bytes, MADV_DONTDUMP);
+    SYS_CALL3(SYS_madvise, start, bytes, MADV_DONTDUMP);
 }
 
 int sys_readable(uint64_t address) {
     /* An invalid `how` with a set to read: the kernel copies the set before it looks at `how`. NULL is no set. */
-    return address != 0 && CALL4(SYS_rt_sigprocmask, ~0, address, 0, 8) != -14;
+    return address != 0 && SYS_CALL4(SYS_rt_sigprocmask, ~0, address, 0, 8) != -14;
 }
 
 int sys_futex_wait(uint32_t *word, uint32_t expected, unsigned ms) {
     struct timespec timeout = {ms / 1000, (long)(ms % 1000) * 1000000};
-    return CALL4(SYS_futex, word, FUTEX_WAIT, expected, &timeout) == -110; /* ETIMEDOUT */
+    return SYS_CALL4(SYS_futex, word, FUTEX_WAIT, expected, &timeout) == -110; /* ETIMEDOUT */
 }
 
 void sys_futex_wake(uint32_t *word) {
-    CALL3(SYS_futex, word, FUTEX_WAKE, 0x7fffffff);
+    SYS_CALL3(SYS_futex, word, FUTEX_WAKE, 0x7fffffff);
 }
 
 size_t text_copy(char *to, const char *from, size_t size) {

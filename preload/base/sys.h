@@ -17,14 +17,21 @@
 /* For data that several files of the library share: addressed directly, not through the GOT. */
 #define HIDDEN __attribute__((visibility("hidden")))
 
+/* A system call that is not below: its number, and arguments of any type. arch.h has arch_syscall. */
+#define SYS_CALL6(number, a, b, c, d, e, f)                                                                            \
+    arch_syscall((number), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+#define SYS_CALL4(number, a, b, c, d) SYS_CALL6(number, a, b, c, d, 0, 0)
+#define SYS_CALL3(number, a, b, c)    SYS_CALL6(number, a, b, c, 0, 0, 0)
+#define SYS_CALL2(number, a, b)       SYS_CALL6(number, a, b, 0, 0, 0, 0)
+#define SYS_CALL1(number, a)          SYS_CALL6(number, a, 0, 0, 0, 0, 0)
+
 long sys_open(const char *path, int flags, unsigned mode);
 long sys_close(int fd);
 long sys_read(int fd, void *out, size_t bytes);
 long sys_write(int fd, const void *from, size_t bytes);
-/* Entries of a directory, without . and ..; below 0 where they cannot be read. */
-int sys_entries(const char *path);
-/* The same, up to the first one for which `stop` returns 1. */
-int sys_entries_until(const char *path, int (*stop)(void *context, const char *name), void *context);
+/* Entries of a directory, without . and .., up to the first one for which `stop` returns 1; NULL: all. Below 0 where they cannot
+ * be read. */
+int sys_entries(const char *path, int (*stop)(void *context, const char *name), void *context);
 long sys_size(int fd, uint64_t *bytes);
 /* The user that owns an open file, and the one that this process acts as. */
 long sys_owner(int fd, uint32_t *user);
@@ -33,7 +40,6 @@ uint32_t sys_geteuid(void);
  * system did. 0: that cannot be known. */
 int sys_thread_stat(const char *path, char *state, uint64_t *start);
 long sys_readlink(const char *path, char *out, size_t bytes);
-long sys_getcwd(char *out, size_t bytes);
 long sys_truncate(int fd, uint64_t bytes);
 /* Locks an open file for writing, for as long as anything keeps it open: a mapping does, too. */
 long sys_lock_open_file(int fd);
@@ -68,17 +74,6 @@ uint64_t sys_data_limit(void);
 /* Private zeroed memory, or NULL: also where all of it together would be more than an eighth of sys_data_limit(). */
 void *sys_memory(size_t bytes);
 void sys_memory_free(void *start, size_t bytes);
-/* Bytes that the file system of a path has in all, and that are left to this user. 0 or -errno. */
-long sys_room(const char *path, uint64_t *all, uint64_t *left);
-/* Addresses alone, or NULL; and memory behind some of them, which reads as zeros. 0 or -errno. */
-void *sys_reserve(size_t bytes);
-long sys_open_memory(void *start, size_t bytes);
-/* 1 when the system would give as much memory as this at once. */
-int sys_has_memory(size_t bytes);
-/* Keeps the kernel from putting huge pages there. */
-void sys_small_pages(void *start, size_t bytes);
-/* Gives memory back; it reads as zeros again. 0 or -errno. */
-long sys_discard(void *start, size_t bytes);
 /* A shared mapping of a file's first bytes, or NULL. */
 void *sys_map(int fd, size_t bytes, int writable);
 void sys_unmap(void *start, size_t bytes);

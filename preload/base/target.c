@@ -1,12 +1,15 @@
 /* What the process knows about its recording, and how that ends. */
 #include "base/target.h"
 #include "arch.h"
+#include "base/attachment.h"
 #include "base/entries.h"
 
 #include <fcntl.h>
 #include <string.h>
 
 struct target target;
+__attribute__((visibility("default"))) struct mallow_attachment mallow_attachment = {.magic = MALLOW_ATTACHMENT_MAGIC,
+                                                                                     .version = MALLOW_WIRE_VERSION};
 uint32_t target_lock;
 
 /* Alone on its page, see target.h. */
@@ -19,29 +22,26 @@ extern uintptr_t image_alive __attribute__((alias("alive_page")));
 static const struct policy none;
 const struct policy *recording = &none;
 
-/* Events are counted as lost, and no more; or not even that. */
-static int losing, over;
-
 void target_stop(void) {
     if (recording->over != NULL)
         recording->over(MALLOW_OVER_NOT);
-    __atomic_store_n(&over, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&target.over, 1, __ATOMIC_RELAXED);
 }
 
 int target_is_stopped(void) {
-    return __atomic_load_n(&over, __ATOMIC_RELAXED) || __atomic_load_n(&losing, __ATOMIC_RELAXED);
+    return __atomic_load_n(&target.over, __ATOMIC_RELAXED) || __atomic_load_n(&target.losing, __ATOMIC_RELAXED);
 }
 
 void target_count_lost(void) {
     if (recording->lose == NULL || target_is_stopped())
         return;
-    __atomic_store_n(&losing, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&target.losing, 1, __ATOMIC_RELAXED);
     recording->lose();
 }
 
 int target_resume_in_child(void) {
-    int regained = losing && !over;
-    losing = 0;
+    int regained = target.losing && !target.over;
+    target.losing = 0;
     return regained;
 }
 
@@ -53,7 +53,7 @@ static long control_in(const char *directory, int flags) {
 }
 
 /* A mount namespace may have a /dev/shm of its own, or have it read-only. Where it has mallow's process in its /proc, and that
- * may be looked into, the directory is below that process's root: its name tells the pid. */
+ * may be looked into, the directory is below that process's root: its name has the pid. */
 long target_open_control(char directory[MALLOW_DIRECTORY], int flags) {
     text_copy(directory, target.named, MALLOW_DIRECTORY);
     long fd = control_in(directory, flags);

@@ -18,6 +18,7 @@ struct target {
     char *part;                     /* the policy's own part of the process file */
     uint32_t pid;
     uint32_t settings;                /* enum mallow_setting, or-ed */
+    int losing, over;                 /* events are counted as lost, and no more; or not even that */
     char directory[MALLOW_DIRECTORY]; /* the run directory as this process reaches it, without a slash at the end */
     char named[MALLOW_DIRECTORY];     /* as the environment names it */
     char library[MALLOW_DIRECTORY];   /* libmallow.so as LD_PRELOAD names it; empty where that is not known */
@@ -27,7 +28,7 @@ extern struct target target HIDDEN;
 
 /*
  * All ones, on a page that reads as zero in a child made by fork or clone. `and`-ed with a thread's block it is one
- * instruction, and tells a copied image from the one that owns the block even where no fork handler ran.
+ * instruction, and distinguishes a copied image from the one that owns the block even where no fork handler ran.
  */
 extern uintptr_t image_alive HIDDEN;
 
@@ -41,6 +42,10 @@ void target_stop(void);
 void target_count_lost(void);
 /* Whether either was called. */
 int target_is_stopped(void);
+/* init.c: joins the run of target.named, whose policy serves from here on. 0, or -1 where there is none. */
+int target_join(void);
+/* init.c: these are called around fork in the parent; in the child, target_forked. */
+void target_watch_forks(void (*begins)(void), void (*ended)(void));
 /* In a forked child: ends the counting of lost events. 1 if there was any: the child is recorded anew. */
 int target_resume_in_child(void);
 
@@ -80,6 +85,11 @@ extern _Thread_local struct mallow_thread *own_counters __attribute__((tls_model
 
 static inline struct mallow_thread *counting_block(void) {
     return (struct mallow_thread *)((uintptr_t)own_counters & image_alive);
+}
+
+static inline void count_allocation(struct mallow_thread *mine, enum mallow_family family, size_t size) {
+    mine->counter[family].allocations++;
+    mine->counter[family].bytes += size;
 }
 
 /*

@@ -1,12 +1,13 @@
 /*
  * Every layout that crosses the border between a target process and mallow.
  *
- * The run directory is the interface (docs/WIRE.md tells the whole story):
+ * The run directory is the interface (docs/WIRE.md describes all of it):
  *
  *   DIR/control        struct mallow_control, one page, made by mallow before the target starts
  *   DIR/p-PID-SERIAL   struct mallow_process and what follows it, one file for each process image, made by the target
  *   DIR/tables/KEY     struct mallow_table and what follows it: a module's unwind rules, made by mallow
  *   DIR/results        struct mallow_result, one for each measured run, appended by targets
+ *   DIR/inside/…       questions of images about allocators inside, and answers: hook/ask.h
  *
  * Both sides map these files shared. The target trusts mallow's files; mallow trusts nothing in the target's.
  * All fields are little-endian and naturally aligned. A change of any layout here changes MALLOW_WIRE_VERSION.
@@ -17,7 +18,7 @@
 
 #include <stdint.h>
 
-#define MALLOW_WIRE_VERSION 4u
+#define MALLOW_WIRE_VERSION 7u
 
 #define MALLOW_CONTROL_MAGIC 0x434c414du /* "MALC" */
 #define MALLOW_PROCESS_MAGIC 0x504c414du /* "MALP" */
@@ -38,6 +39,9 @@ enum mallow_mode {
 enum mallow_control_flag {
     MALLOW_NO_CHILDREN = 1, /* only the process root_pid takes part */
     MALLOW_SELF_CHECK = 2,  /* each image proves at its start that it counts: results CHECK and PLANTED */
+    MALLOW_SCAN = 4,        /* a traced image that exits waits until its memory was read: process.exit_state */
+    MALLOW_SCAN_FORKED = 8, /* one that began with fork, too */
+    MALLOW_INSIDE = 16,     /* mallow patches allocators inside of images at their start: struct mallow_ask */
 };
 
 /* control.epoch: the recording is over; targets stop writing events and call the real allocator alone. */
@@ -95,15 +99,16 @@ struct mallow_control {
     uint32_t max_ends;    /* ends of samples that a process remembers: a power of two */
     /* Measured regions again: how long the end of a measured run waits at the most until nothing of it is unfreed. */
     uint32_t settle_ms;
-    uint32_t sample_pad[9];
+    uint32_t asks; /* a futex: an image adds 1 and wakes it when its struct mallow_ask is ready */
+    uint32_t sample_pad[8];
     /* Its own cache line: does mallow read? Targets look at it before they wait, and at no other time. */
     uint32_t reader; /* a robust futex: id of the thread by whose life mallow reads; 0: nobody reads, nobody died;
                             * the kernel sets MALLOW_READER_DIED when that thread ends in any way */
     uint32_t ping;   /* a futex: a target that waited in vain adds 1 and wakes that thread; … */
     uint32_t pong;   /* … which writes here which ping it saw last, and does nothing else: it needs no disk */
     uint32_t reader_pad;
-    uint64_t reader_start; /* field starttime of that thread's stat in /proc: tells it from others; 0: not known */
-    uint64_t silent;       /* the epoch as of which a target found that mallow is stopped: while epoch is the same,
+    uint64_t reader_start; /* field starttime of that thread's stat in /proc: identifies it; 0: not known */
+    uint64_t silent;       /* the epoch at which a target found that mallow is stopped: while epoch is the same,
                             * nobody waits; 0: never */
     uint64_t silent_pad[4];
     /* Programs that were executed out of reach of this directory; written by targets. */
@@ -127,7 +132,7 @@ struct mallow_control {
  *
  * The file is sparse; the target makes pages exist before it writes to them, so that a full tmpfs is an error code
  * and never a SIGBUS. In counting mode there are no rings, and rings_offset equals file_bytes. In sampling and dormant
- * mode struct mallow_sampling stands there, and what it leads to.
+ * mode struct mallow_sampling takes their place, with what it leads to.
  */
 
 enum mallow_process_state {
@@ -142,8 +147,19 @@ enum mallow_setting {
 };
 
 enum mallow_origin {
-    MALLOW_ORIGIN_EXEC = 1, /* this image began with exec: its heap began empty */
-    MALLOW_ORIGIN_FORK = 2, /* it began with fork: it may free blocks that its parent allocated */
+    MALLOW_ORIGIN_EXEC = 1,   /* this image began with exec: its heap began empty */
+    MALLOW_ORIGIN_FORK = 2,   /* it began with fork: it may free blocks that its parent allocated */
+    MALLOW_ORIGIN_ATTACH = 3, /* it ran already: it may free blocks that it allocated before */
+};
+
+/* A traced image at its end, after atexit handlers: mallow reads its memory while it waits. */
+enum mallow_exit {
+    MALLOW_EXIT_NOT = 0,
+    MALLOW_EXIT_WAITS = 1, /* written by the target, after exit_sp and exit_thread, with release order */
+    MALLOW_EXIT_GO_ON = 2, /* written by mallow in place of WAITS, which then wakes exit_state as a futex */
+    MALLOW_EXIT_SANDBOXED =
+        3,                   /* written by the target: it does not wait, because a filter may forbid its system calls */
+    MALLOW_EXIT_GAVE_UP = 4, /* written by the target in place of WAITS: mallow is gone or stopped */
 };
 
 /*
@@ -173,13 +189,16 @@ struct mallow_process {
     uint32_t threads;    /* thread blocks ever used; written with release order after the block */
     uint32_t generation; /* how often a module took the place of another; see MALLOW_OP_GENERATION */
     uint64_t unrecorded; /* events that found no thread block or no memory for one: lost, but counted */
-    uint64_t reserved;
+    uint32_t exit_state; /* enum mallow_exit; a futex */
+    uint32_t exit_pad;
     uint32_t executable_len; /* bytes of path in text[] */
     uint32_t arguments_len;  /* bytes of NUL-separated arguments that follow it in text[] (cut to fit) */
     uint64_t sampling;       /* offset of struct mallow_sampling; 0: none */
     uint32_t held;           /* 1: the mapping of this file holds a lock on it; see below */
     uint32_t settings;       /* enum mallow_setting, or-ed: what the image's environment says */
-    char text[3960];
+    uint64_t exit_sp;        /* the thread that waits: what is below on its stack is dead; its registers are above */
+    uint64_t exit_thread;    /* its thread pointer: thread-local storage lies below */
+    char text[3944];
 };
 
 #define MALLOW_MAX_MODULES 1024u
@@ -265,13 +284,14 @@ struct mallow_thread {
  * later, or after a crash. A sample that ends is written to ends[], as a whole, so that nothing of it is needed but this.
  *
  * A sample that began and ended between two looks at slots[] is known from ends[] alone. Where ends[] ran full in
- * between, `number` tells how many are lost; live samples cannot be lost.
+ * between, `number` shows how many are lost; live samples cannot be lost.
  */
 /* Why an image samples nothing more, for good. What was sampled is followed to its end. */
 enum mallow_over {
     MALLOW_OVER_NOT = 0,
-    MALLOW_OVER_LEFT = 1,   /* a signal handler left the work on a sample by longjmp */
-    MALLOW_OVER_FILTER = 2, /* a filter of system calls forbids what samples need */
+    MALLOW_OVER_LEFT = 1,    /* a signal handler left the work on a sample by longjmp */
+    MALLOW_OVER_FILTER = 2,  /* a filter of system calls forbids what samples need */
+    MALLOW_OVER_FOREIGN = 3, /* blocks of malloc are given to functions that Mallow does not see */
 };
 
 /* How an image ended. One that was killed says nothing. */
@@ -391,7 +411,7 @@ struct mallow_result {
     uint32_t run;        /* within one call of mallow_measure, warm-ups and runs each from 0 */
     uint32_t number;     /* of the region's run among those of all processes, from 1 */
     uint32_t name_len;   /* bytes of name */
-    uint64_t operations; /* performed; 0: not told */
+    uint64_t operations; /* performed; 0: unknown */
     uint64_t allocations;
     uint64_t bytes;
     uint64_t frees; /* of all kinds */
@@ -423,7 +443,7 @@ struct mallow_result {
  * FREE               none
  * REALLOC_BEGIN      none. argument: the old block. Written before the real call: from here on another thread may own
  *                    the address. The same ring goes on with REALLOC_DONE, REALLOC_FREED or REALLOC_FAILED.
- * REALLOC_DONE       as ALLOC, argument: the new address. flag REALLOCARRAY tells the family
+ * REALLOC_DONE       as ALLOC, argument: the new address. flag REALLOCARRAY gives the family
  * REALLOC_FREED      none. realloc(p, 0) that returned NULL: a free of the old block
  * REALLOC_FAILED     none. The old block is as before
  * STACK              argument: [keep:16 in bits 32..47 | new:16 in bits 0..15]; then `new` return addresses, the one

@@ -5,13 +5,6 @@
 #include "count/count.h"
 #include "base/target.h"
 
-#include <errno.h>
-
-static inline void add(struct mallow_thread *mine, enum mallow_family family, size_t size) {
-    mine->counter[family].allocations++;
-    mine->counter[family].bytes += size;
-}
-
 /* The thread's block, from its first event on; NULL when none can be had, and then the event counts as unrecorded. */
 static inline struct mallow_thread *block_now(void) {
     struct mallow_thread *mine = counting_block();
@@ -23,7 +16,7 @@ static inline struct mallow_thread *block_now(void) {
 static inline void *allocated(void *block, size_t size, enum mallow_family family) {
     struct mallow_thread *mine = block_now();
     if (mine != NULL)
-        add(mine, family, size);
+        count_allocation(mine, family, size);
     return block;
 }
 
@@ -35,22 +28,25 @@ COLD static void *count_calloc_done(void *block, size_t count, size_t size) {
     return allocated(block, count * size, MALLOW_FAMILY_CALLOC);
 }
 
-COLD static void count_free(void *block) {
+static inline void freed(void) {
     struct mallow_thread *mine = block_now();
     if (mine != NULL)
         mine->frees++;
+}
+
+COLD static void count_free(void *block) {
+    freed();
     real.free(block);
 }
 
-static inline void *count_realloc_as(enum mallow_family family, void *old, size_t size) {
-    void *block = real.realloc(old, size);
+static inline void *reallocated(void *old, void *block, size_t size, enum mallow_family family) {
     if (block == NULL && size != 0)
         return NULL; /* failed: the old block lives on */
     struct mallow_thread *mine = block_now();
     if (mine == NULL)
         return block;
     if (block != NULL)
-        add(mine, family, size);
+        count_allocation(mine, family, size);
     if (old != NULL) {
         mine->realloc_frees++;
         if (block != NULL)
@@ -59,18 +55,16 @@ static inline void *count_realloc_as(enum mallow_family family, void *old, size_
     return block;
 }
 
+static inline void *count_realloc_as(enum mallow_family family, void *old, size_t size) {
+    return reallocated(old, real.realloc(old, size), size, family);
+}
+
 static void *count_realloc(void *old, size_t size) {
     return count_realloc_as(MALLOW_FAMILY_REALLOC, old, size);
 }
 
-/* glibc's own reallocarray calls realloc through its PLT, and so us again: the product is computed here instead. */
 static void *count_reallocarray(void *old, size_t count, size_t size) {
-    size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes)) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    return count_realloc_as(MALLOW_FAMILY_REALLOCARRAY, old, bytes);
+    return count_realloc_as(MALLOW_FAMILY_REALLOCARRAY, old, count * size);
 }
 
 static int count_posix_memalign(void **result, size_t alignment, size_t size) {
@@ -88,10 +82,27 @@ static int count_posix_memalign(void **result, size_t alignment, size_t size) {
 MALLOW_ALIGNED(X)
 #undef X
 
+static void count_hooked_allocated(const struct hooked_call *call) {
+    allocated(call->block, call->size, call->family);
+}
+
+static void count_hooked_freed(const struct hooked_call *call) {
+    (void)call;
+    freed();
+}
+
+static void count_hooked_reallocated(const struct hooked_call *call) {
+    reallocated(call->old, call->block, call->size, call->family);
+}
+
+static const struct hooked_policy count_hooked = {
+    .allocated = count_hooked_allocated, .freed = count_hooked_freed, .reallocated = count_hooked_reallocated};
+
 const struct policy count_policy = {
     .malloc_done = count_malloc_done,
     .calloc_done = count_calloc_done,
     .free = count_free,
+    .hooked = &count_hooked,
 #define X(name, result, parameters, arguments) .name = count_##name,
     MALLOW_OTHER(X)
 #undef X

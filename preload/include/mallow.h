@@ -44,7 +44,7 @@ struct mallow_region {
     uint64_t own[14];
 };
 
-/* The function that is measured returns how many operations it performed, or 0 where that is not to be told. */
+/* The function that is measured returns how many operations it performed, or 0 to report no such count. */
 typedef long (*mallow_function)(void *context);
 
 /* What the library exports under the name MALLOW_API_SYMBOL. Later versions add members at the end. */

@@ -5,6 +5,7 @@
  * Nothing here allocates, and no descriptor stays open.
  */
 #include "base/entries.h"
+#include "base/filter.h"
 #include "base/reader.h"
 #include "base/target.h"
 #include "include/mallow.h"
@@ -98,18 +99,18 @@ static int find_running(void *context, const char *name) {
     return search->found = strcmp(name, search->own) != 0 && sys_thread_stat(path, &state, &start) && state == 'R';
 }
 
-/* All other threads sleep. Counters that stand still alone do not tell a thread that waits for a processor from one that has
- * nothing to do, and one that was just created has no counters. Costs some microseconds a thread. */
+/* All other threads sleep. Counters that stand still do not distinguish a thread that waits for a processor from one
+ * that has nothing to do, and one that was just created has no counters. Costs some microseconds a thread. */
 static int others_sleep(void) {
     struct search search = {.found = 0};
     *text_decimal(search.own, (uint64_t)sys_gettid()) = 0;
-    sys_entries_until("/proc/self/task", find_running, &search);
+    sys_entries("/proc/self/task", find_running, &search);
     return !search.found;
 }
 
 /* 0 where the time is over and threads still allocate. One thread alone is quiet at once. */
 static int wait_until_quiet(void) {
-    if (sys_entries("/proc/self/task") == 1)
+    if (sys_entries("/proc/self/task", NULL, NULL) == 1)
         return 1;
     struct sums last = sums_now(MALLOW_WHOLE_PROCESS);
     unsigned quiet = 0, asleep = 0;
@@ -135,7 +136,7 @@ static int wait_until_quiet(void) {
 /* True where blocks of the run may still be freed without the calling thread: another thread lives, and some block is
  * unfreed. Traced events are not counted here; there a thread that began in the run and still lives stands for them. */
 static int unsettled(const struct reading *reading) {
-    int threads = sys_entries("/proc/self/task");
+    int threads = sys_entries("/proc/self/task", NULL, NULL);
     if (threads <= 1)
         return 0;
     if (target.control->mode != MALLOW_MODE_COUNT)
@@ -191,7 +192,7 @@ static void mark(uint32_t number, int end, uint32_t scope) {
 
 /* How many are open, without the one that looks; below 0 where that is not known. */
 static int open_descriptors(void) {
-    int entries = sys_entries("/proc/self/fd");
+    int entries = sys_entries("/proc/self/fd", NULL, NULL);
     return entries > 0 ? entries - 1 : -1;
 }
 
@@ -247,22 +248,22 @@ static void region_begin(struct mallow_region *region, const char *name, uint32_
         reading.flags |= MALLOW_RESULT_THIS_THREAD;
     else if (!wait_until_quiet())
         reading.flags |= MALLOW_RESULT_RESTLESS;
-    /* A run that never ends is told by its beginning. */
+    /* The record of its beginning reports a run that never ends. */
     struct sums none = {0};
     struct mallow_result begun = result_of(&reading, &none);
     begun.kind = MALLOW_RESULT_BEGUN;
     result_write(&begun, name);
     mark(reading.number, 0, scope);
     reading.descriptors = open_descriptors();
-    reading.threads = scope == MALLOW_WHOLE_PROCESS ? sys_entries("/proc/self/task") : 1;
+    reading.threads = scope == MALLOW_WHOLE_PROCESS ? sys_entries("/proc/self/task", NULL, NULL) : 1;
     reading.before = sums_now(scope);
     memcpy(region->own, &reading, sizeof reading);
     errno = saved_errno;
 }
 
-/* Nobody would read what a region counted: it is as without Mallow. */
+/* Nobody would read what a region counted, or a filter of system calls would end the program: it is as without Mallow. */
 static int is_unread(void) {
-    return target.control == NULL || reader_is_gone(target.control);
+    return target.control == NULL || filter_is(FILTER_FORBIDS_REGIONS) || reader_is_gone(target.control);
 }
 
 static void begin(struct mallow_region *region, const char *name, uint32_t scope) {
@@ -335,7 +336,7 @@ struct called {
 };
 
 /* MALLOW_CHECK_ALLOCATIONS allocations of MALLOW_CHECK_BYTES bytes, all freed; and `more` of 1 byte. */
-static void known_calls(const struct called *call, unsigned more) {
+static void make_known_calls(const struct called *call, unsigned more) {
     void *a = call->malloc(24), *b = call->calloc(3, 16), *c = NULL;
     a = call->realloc(a, 4096);
     if (call->posix_memalign(&c, 64, 200) != 0)
@@ -352,7 +353,7 @@ static void known_calls(const struct called *call, unsigned more) {
 static void check_write(uint32_t kind, const struct called *call, unsigned more) {
     struct reading reading = {
         .pid = (uint32_t)sys_getpid(), .kind = kind, .descriptors = -1, .before = sums_now(MALLOW_THIS_THREAD)};
-    known_calls(call, more);
+    make_known_calls(call, more);
     struct sums now = sums_now(MALLOW_THIS_THREAD);
     struct mallow_result result = result_of(&reading, &now);
     result_write(&result, "");

@@ -2,12 +2,12 @@
 #include "arch.h"
 #include "base/real.h"
 #include "sample/countdown.h"
+#include "sample/foreign.h"
 #include "sample/image_end.h"
 #include "sample/lifecycle.h"
 #include "sample/sample.h"
 #include "walk/modules.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -182,14 +182,8 @@ static void *sample_realloc(void *old, size_t size) {
     return sample_realloc_as(MALLOW_FAMILY_REALLOC, old, size, CALLER);
 }
 
-/* See count_reallocarray. */
 static void *sample_reallocarray(void *old, size_t count, size_t size) {
-    size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes)) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    return sample_realloc_as(MALLOW_FAMILY_REALLOCARRAY, old, bytes, CALLER);
+    return sample_realloc_as(MALLOW_FAMILY_REALLOCARRAY, old, count * size, CALLER);
 }
 
 /* NULL: the allocator beneath is to serve it. An alignment that is none is its business too. */
@@ -243,6 +237,7 @@ static size_t sample_usable_size(const void *block) {
 static const struct policy *sample_setup(void) {
     modules_setup();
     exponential_setup();
+    foreign_functions_find();
     modules_wait = 0;
     return &sample_policy;
 }

@@ -22,19 +22,19 @@ static uint64_t seed, threads;
  * that is one to one. */
 #define GOLDEN 0x9e3779b97f4a7c15ull
 
-static uint64_t mixed(uint64_t z) {
+static uint64_t mix(uint64_t z) {
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
     z = (z ^ z >> 27) * 0x94d049bb133111ebull;
     return z ^ z >> 31;
 }
 
 uint64_t generator_next(struct generator *generator) {
-    return mixed(generator->state += GOLDEN);
+    return mix(generator->state += GOLDEN);
 }
 
 struct generator generator_seeded(void) {
     uint64_t number = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
-    uint64_t state = mixed(mixed(seed + number * GOLDEN) ^ seed);
+    uint64_t state = mix(mix(seed + number * GOLDEN) ^ seed);
     return (struct generator){state != 0 ? state : GOLDEN};
 }
 
@@ -59,7 +59,7 @@ void exponential_setup(void) {
 }
 
 void generator_forked(void) {
-    seed = mixed(seed ^ sys_now_ns()) + (uint64_t)sys_getpid() * GOLDEN;
+    seed = mix(seed ^ sys_now_ns()) + (uint64_t)sys_getpid() * GOLDEN;
 }
 
 uint64_t exponential_from_bits(uint64_t bits) {

@@ -2,7 +2,7 @@
 #ifndef MALLOW_SAMPLE_LOCK_H
 #define MALLOW_SAMPLE_LOCK_H
 
-#include "base/lock.h"
+#include "sample/quick_lock.h"
 
 /* For a moment: 0 where it cannot be had. Nobody holds it while the target's code can run, but a thread that a handler
  * interrupts, or left by longjmp: so `holds`, if it is not NULL, is set from before it is taken until after it is given back. */

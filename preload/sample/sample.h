@@ -1,4 +1,4 @@
-/* Sampling: picked allocations live in slots, and mallow is told of them. See wire.h, struct mallow_sampling. */
+/* Sampling: picked allocations live in slots, and are reported to mallow. See wire.h, struct mallow_sampling. */
 #ifndef MALLOW_SAMPLE_H
 #define MALLOW_SAMPLE_H
 

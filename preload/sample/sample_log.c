@@ -4,8 +4,7 @@
 #include "base/backoff.h"
 #include "base/filter.h"
 #include "base/target.h"
-
-#include <string.h>
+#include "walk/table.h"
 
 /* Pages of the file are made to exist in pieces of these many bytes. */
 #define ENDS_PIECE   (64ul << 10)
@@ -23,13 +22,8 @@ static uint64_t slots_made, ends_made, stacks_made;
 static struct backoff full;
 static uint64_t stacks_used;
 
-/* Stacks by hash: their numbers, 0: none; linear probing, at most half full. What it points to lies in the file. */
-static struct {
-    uint32_t *number;
-    uint32_t size, used;
-} stack_table;
-
-#define STACK_TABLE_FIRST 1024u
+/* Stacks by hash: their numbers. What these point to lies in the file. */
+static struct table stack_table;
 
 static uint64_t in_pages(uint64_t bytes) {
     return (bytes + ARCH_PAGE - 1) & ~(ARCH_PAGE - 1);
@@ -108,31 +102,17 @@ static uint64_t stack_bytes(uint32_t depth) {
     return sizeof(struct mallow_stack) + 8ull * depth;
 }
 
-/* The entry of a known stack, or a free one for it. Precondition: there is one. */
-static uint32_t *entry_of(uint64_t hash, uint32_t depth) {
-    for (uint64_t at = hash;; at++) {
-        uint32_t *entry = &stack_table.number[at & (stack_table.size - 1)];
-        if (*entry == 0 || (stack_at(*entry)->hash == hash && stack_at(*entry)->depth == depth))
-            return entry;
-    }
+struct search {
+    uint64_t hash;
+    uint32_t depth;
+};
+
+static int is_stack(const void *context, uint32_t number) {
+    const struct search *search = context;
+    return stack_at(number)->hash == search->hash && stack_at(number)->depth == search->depth;
 }
 
-static int stack_table_grow(void) {
-    uint32_t *old = stack_table.number, size = stack_table.size, next = size != 0 ? 2 * size : STACK_TABLE_FIRST;
-    uint32_t *number = sys_memory(next * sizeof *number);
-    if (number == NULL)
-        return 0;
-    stack_table.number = number;
-    stack_table.size = next;
-    for (uint32_t i = 0; i < size; i++)
-        if (old[i] != 0)
-            *entry_of(stack_at(old[i])->hash, stack_at(old[i])->depth) = old[i];
-    if (old != NULL)
-        sys_memory_free(old, size * sizeof *old);
-    return 1;
-}
-
-static uint32_t stack_add(const struct unwinder *u, uint64_t hash, uint32_t generation, uint32_t *entry) {
+static uint32_t stack_add(const struct unwinder *u, uint64_t hash, uint32_t generation) {
     uint64_t at = stacks_used, bytes = stack_bytes(u->depth);
     if (!extend_stacks(at + bytes))
         return 0;
@@ -143,8 +123,7 @@ static uint32_t stack_add(const struct unwinder *u, uint64_t hash, uint32_t gene
         stack->pc[i] = u->places[i].pc;
     stacks_used = at + bytes;
     __atomic_store_n(&sample_log->stacks_used, stacks_used, __ATOMIC_RELEASE);
-    stack_table.used++;
-    return *entry = (uint32_t)(at / 8);
+    return (uint32_t)(at / 8);
 }
 
 uint32_t log_stack(const struct unwinder *u, uint32_t generation) {
@@ -152,9 +131,11 @@ uint32_t log_stack(const struct unwinder *u, uint32_t generation) {
         return 0;
     uint64_t hash = u->states[u->depth - 1].hash ^ generation * 0x9e3779b97f4a7c15ull;
     uint32_t number = 0;
-    if (2 * stack_table.used < stack_table.size || stack_table_grow()) {
-        uint32_t *entry = entry_of(hash, u->depth);
-        number = *entry != 0 ? *entry : stack_add(u, hash, generation, entry);
+    if (table_has_room(&stack_table)) {
+        uint64_t *entry = table_find(&stack_table, hash, is_stack, &(struct search){hash, u->depth});
+        number = (uint32_t)*entry;
+        if (number == 0 && (number = stack_add(u, hash, generation)) != 0)
+            table_set(&stack_table, entry, hash, number);
     }
     if (UNLIKELY(number == 0))
         sample_log->without_stack++;
@@ -183,9 +164,7 @@ static void inherit(const char *parents_stacks) {
         __atomic_store_n(&sample_log->stacks_used, stacks_used, __ATOMIC_RELEASE);
     } else {
         stacks_used = sizeof(uint64_t);
-        if (stack_table.used != 0)
-            memset(stack_table.number, 0, stack_table.size * sizeof *stack_table.number);
-        stack_table.used = 0;
+        table_clear(&stack_table);
     }
     for (uint32_t i = 0; i < slots_count(); i++) {
         struct slot *slot = slot_at(i);

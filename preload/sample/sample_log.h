@@ -113,7 +113,7 @@ static inline ALWAYS_INLINE void log_end(struct slot *slot, uint64_t now_ns, uin
     }
     slot->seen.sequence = over;
     __atomic_store_n(&sample_log->ended, number + 1, __ATOMIC_RELEASE);
-    /* After the end is told: a reader finds the sample in one of the two. */
+    /* After the end is published: a reader finds the sample in one of the two. */
     if (LIKELY(slot_index(slot) < sample_log->slots))
         __atomic_store_n(&log_slots[slot_index(slot)].sequence, over, __ATOMIC_RELEASE);
 }

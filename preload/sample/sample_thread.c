@@ -1,5 +1,6 @@
 /* Threads that sample: begin and end, fork, walking with tables that come late.  */
 #include "sample/sample_thread.h"
+#include "sample/foreign.h"
 #include "sample/sample_log.h"
 #include "walk/modules.h"
 
@@ -93,6 +94,10 @@ static int open_locked(void) {
     sample_unlock(NULL);
     if (failed)
         return 0;
+    if (foreign_functions) {
+        sample_over(MALLOW_OVER_FOREIGN);
+        return 0;
+    }
     thread_setup();
     opened = 1;
     return 1;

@@ -2,7 +2,7 @@
  * One slot: taking it for a block, finding it by the block, and giving it back. Inlined where samples begin and end:
  * calls between small functions were a tenth of a sample's instructions.
  *
- * Call with sample_lock held, unless told otherwise.
+ * Call with sample_lock held, unless stated otherwise.
  */
 #ifndef MALLOW_SLOT_H
 #define MALLOW_SLOT_H
@@ -39,7 +39,7 @@ static inline uint64_t slot_offset(size_t alignment) {
     return alignment > SLOT_HEADER ? alignment : SLOT_HEADER;
 }
 
-/* What glibc tells of a block of this size that is part of a heap: programs reckon with it. */
+/* What glibc's malloc_usable_size returns for a block of this size that is part of a heap: programs reckon with it. */
 static inline uint64_t slot_usable(size_t size) {
     uint64_t chunk = (size + 8 + 15) & ~15ull;
     return (chunk > 32 ? chunk : 32) - 8;
@@ -79,12 +79,12 @@ static inline int slot_fits(const struct slot *slot, size_t size) {
     return size <= (1ull << slot->size) - offset;
 }
 
-/* Lets it have this size, of which nothing but what both have is kept. */
+/* Changes it to this size. Keeps only the contents that fit both sizes. */
 static inline void slot_resize(struct slot *slot, size_t size) {
     uint64_t offset = slot->seen.address - slot->start, before = slot_in_pages(slot->used);
     slot_set_size(slot, offset, size);
     uint64_t after = slot_in_pages(offset + slot->usable);
-    if (after < before && sys_discard((char *)slot->start + after, before - after) == 0)
+    if (after < before && slot_memory_discard(slot->start + after, before - after) == 0)
         slot->used = after;
 }
 
@@ -105,7 +105,7 @@ static inline void slot_push(uint32_t *list, struct slot *slot) {
  * generation 0, and the index slots_count() - 1. */
 static inline struct slot *slot_take(size_t size, size_t alignment) {
     uint32_t bits = slot_bits(size, alignment);
-    if (UNLIKELY(bits == 0 || (size >= SLOT_LARGE && !sys_has_memory(size))))
+    if (UNLIKELY(bits == 0 || (size >= SLOT_LARGE && !slot_memory_allowed(size))))
         return NULL;
     struct slot_region *region = &slot_regions[bits - SLOT_SMALLEST];
     if (LIKELY(region->cached != 0)) {

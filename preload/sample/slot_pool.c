@@ -2,7 +2,9 @@
 #include "base/filter.h"
 #include "sample/slot.h"
 
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 /* Regions are halved down to this where there is no room for larger ones. */
 #define SLOT_REGION_LEAST 20u
@@ -36,6 +38,22 @@ static uint64_t bytes_for(uint32_t bits) {
     return (uint64_t)(bits - SLOT_SMALLEST + 1) << bits;
 }
 
+static void *map(size_t bytes, int rights, int flags) {
+    long at = SYS_CALL6(SYS_mmap, 0, bytes, rights, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    return at < 0 && at > -4096 ? NULL : (void *)at;
+}
+
+int slot_memory_allowed(size_t bytes) {
+    void *start = map(bytes, PROT_READ | PROT_WRITE, 0);
+    if (start != NULL)
+        sys_unmap(start, bytes);
+    return start != NULL;
+}
+
+long slot_memory_discard(uint64_t start, size_t bytes) {
+    return SYS_CALL3(SYS_madvise, start, bytes, MADV_DONTNEED);
+}
+
 int slots_reserve(uint32_t slots_most) {
     uint64_t limit = sys_limit(RLIMIT_AS);
     while (slots_most > 1 && slots_most * sizeof *slots > sys_data_limit() / 32)
@@ -45,7 +63,7 @@ int slots_reserve(uint32_t slots_most) {
         uint64_t bytes = bytes_for(bits), start;
         if (limit != UINT64_MAX && bytes > limit / 16)
             continue;
-        char *at = sys_reserve(bytes + (1ull << bits));
+        char *at = map(bytes + (1ull << bits), PROT_NONE, MAP_NORESERVE);
         if (at == NULL)
             continue;
         start = ((uint64_t)at + (1ull << bits) - 1) & ~((1ull << bits) - 1);
@@ -58,7 +76,7 @@ int slots_reserve(uint32_t slots_most) {
             return 0;
         }
         uint64_t small = bits < HUGE_PAGE_BITS ? bytes : (uint64_t)(HUGE_PAGE_BITS - SLOT_SMALLEST) << bits;
-        sys_small_pages((void *)start, small);
+        SYS_CALL3(SYS_madvise, start, small, MADV_NOHUGEPAGE);
         most = slots_most;
         slot_region_bits = bits;
         owned_range.bytes = bytes;
@@ -85,7 +103,7 @@ COLD struct slot *slot_new(struct slot_region *region, uint32_t size) {
         uint64_t step = end - region->open > step_bytes() ? end - region->open : step_bytes();
         if (region->open + step > 1ull << slot_region_bits)
             step = (1ull << slot_region_bits) - region->open;
-        if (sys_open_memory((char *)region_start(size) + region->open, step) != 0)
+        if (SYS_CALL3(SYS_mprotect, region_start(size) + region->open, step, PROT_READ | PROT_WRITE) != 0)
             return NULL;
         region->open += step;
     }
@@ -99,7 +117,7 @@ COLD struct slot *slot_new(struct slot_region *region, uint32_t size) {
 }
 
 void slot_discard(struct slot *slot) {
-    if (!filter_is(FILTER_FORBIDS_SAMPLES) && sys_discard((void *)slot->start, slot_in_pages(slot->used)) == 0)
+    if (!filter_is(FILTER_FORBIDS_SAMPLES) && slot_memory_discard(slot->start, slot_in_pages(slot->used)) == 0)
         slot->used = 0;
 }
 

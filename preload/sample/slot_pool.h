@@ -26,7 +26,7 @@
 struct slot {
     struct mallow_slot seen; /* its address is the block's while it is live */
     uint64_t start;
-    uint64_t usable; /* bytes of the block that malloc_usable_size tells of; 0: no block */
+    uint64_t usable; /* bytes of the block that malloc_usable_size returns; 0: no block */
     uint64_t used;   /* bytes from start on that may hold something else than zeros */
     uint32_t index;  /* in slots[] */
     uint32_t next;   /* in its list: index + 1 */
@@ -39,7 +39,7 @@ struct slot {
 #define SLOT_SIZES       (SLOT_REGION_MOST - SLOT_SMALLEST + 1)
 
 /* All slots of one size. They have 2^SLOT_SMALLEST bytes at least; a region has 2^SLOT_REGION_MOST, where there is room for
- * them: 256 GiB each, 7 TiB in all, of which nothing but addresses is used. */
+ * them: 256 GiB each, 7 TiB in all, where only addresses are used. */
 struct slot_region {
     uint32_t *index; /* of slots, by their place; those below `places` are set */
     uint32_t places;
@@ -52,7 +52,7 @@ extern uint32_t slot_region_bits HIDDEN;
 extern uint64_t slots_cached_bytes HIDDEN;
 extern struct slot *slots HIDDEN;
 
-/* All that follows: call with sample_lock held, unless told otherwise. slot.h has what each sample needs. */
+/* All that follows: call with sample_lock held, unless stated otherwise. slot.h has what each sample needs. */
 
 /* Reserves addresses, of at most `most` slots. 0: there are none. Lock or not: once in an image and its children. */
 int slots_reserve(uint32_t most);
@@ -68,6 +68,11 @@ static inline uint32_t slot_index(const struct slot *slot) {
 
 /* A slot that was never used, of 2^size bytes. NULL: there is none. */
 struct slot *slot_new(struct slot_region *region, uint32_t size);
+
+/* 1 when the system would give as much memory as this at once. Lock or not. */
+int slot_memory_allowed(size_t bytes);
+/* Gives memory of slots back; it reads as zeros again. 0 or -errno. Lock or not. */
+long slot_memory_discard(uint64_t start, size_t bytes);
 
 /* Releases the memory of a slot that slot_put did not cache, without the lock; then puts the slot in its list, with the lock. */
 void slot_discard(struct slot *slot);

@@ -21,7 +21,7 @@
 #define PROBE_IS_ON(provider, name) UNLIKELY(provider##_##name##_semaphore != 0)
 
 /* The note: name and type; where the probe, the base and the semaphore are; provider, name and arguments as text. A
- * linker or a prelinker that moves the base tells by it how far the probe went. */
+ * linker or a prelinker that moves the base shows by it how far the probe moved. */
 #define PROBE_NOTE(provider, name, arguments)                                                                          \
     "990: " ARCH_NOP "\n"                                                                                              \
     ".pushsection .note.stapsdt, \"\", \"note\"\n"                                                                     \

@@ -258,7 +258,7 @@ SCENARIO(more_than_there_is) {
 TEST(count_sizes_beyond_40_bits) {
     static struct reading reading;
     reading_make(&reading, MALLOW_MODE_COUNT);
-    reading_start(&reading, "more_than_there_is", getenv("TEST_BENEATH"));
+    reading_start(&reading, "more_than_there_is", getenv("TEST_NEXT_ALLOCATOR"));
     reading_finish(&reading);
     CHECK(reading.status == 0);
     CHECK_TEXT(counts_text(reading_only(&reading)),
@@ -269,7 +269,7 @@ TEST(count_sizes_beyond_40_bits) {
 TEST(trace_sizes_beyond_40_bits) {
     static struct reading reading;
     reading_make(&reading, MALLOW_MODE_TRACE);
-    reading_start(&reading, "more_than_there_is", getenv("TEST_BENEATH"));
+    reading_start(&reading, "more_than_there_is", getenv("TEST_NEXT_ALLOCATOR"));
     reading_finish(&reading);
     CHECK(reading.status == 0);
     CHECK_TEXT(events_text(reading_only(&reading), 0), "a=malloc 1099511627775; b=malloc 1099511627776; begin a; "

@@ -146,7 +146,7 @@ SCENARIO(little_file_size) {
         free(malloc(10));
 }
 
-TEST(a_file_that_cannot_be_made_is_told_once) {
+TEST(a_file_that_cannot_be_made_is_reported_once) {
     reading_make(&reading, MALLOW_MODE_TRACE);
     reading_start(&reading, "little_file_size", NULL);
     reading_finish(&reading);

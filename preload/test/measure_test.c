@@ -35,7 +35,7 @@ static void run(enum mallow_mode mode, const char *scenario, uint32_t warmups, u
 }
 
 /* The results of a kind, one a line: "name#run allocations/bytes -frees ops fds". */
-static const char *told(uint32_t kind) {
+static const char *results_text(uint32_t kind) {
     static char text[4096];
     size_t at = 0;
     text[0] = 0;
@@ -81,15 +81,15 @@ SCENARIO(measured_function_once) {
 TEST(each_run_of_a_function_is_counted) {
     run(MALLOW_MODE_COUNT, "measured_function", 1, 2, 0);
     CHECK(reading.status == 0);
-    CHECK_TEXT(told(MALLOW_RESULT_WARMUP), "blocks#0 3/30 -2 ops 3 fds 0");
-    CHECK_TEXT(told(MALLOW_RESULT_RUN), "blocks#0 3/30 -2 ops 3 fds 0; blocks#1 3/30 -2 ops 3 fds 0");
+    CHECK_TEXT(results_text(MALLOW_RESULT_WARMUP), "blocks#0 3/30 -2 ops 3 fds 0");
+    CHECK_TEXT(results_text(MALLOW_RESULT_RUN), "blocks#0 3/30 -2 ops 3 fds 0; blocks#1 3/30 -2 ops 3 fds 0");
     CHECK(result_count == 6);
 }
 
 TEST(idle_runs_as_often_and_counts_nothing) {
     run(MALLOW_MODE_IDLE, "measured_function", 1, 2, MALLOW_SELF_CHECK);
     CHECK(reading.status == 0 && reading.images == 0);
-    CHECK_TEXT(told(MALLOW_RESULT_RUN), "blocks#0 0/0 -0 ops 3 fds 0; blocks#1 0/0 -0 ops 3 fds 0");
+    CHECK_TEXT(results_text(MALLOW_RESULT_RUN), "blocks#0 0/0 -0 ops 3 fds 0; blocks#1 0/0 -0 ops 3 fds 0");
     CHECK(result_count == 6);
 }
 
@@ -120,14 +120,14 @@ SCENARIO(regions) {
 
 TEST(regions_nest) {
     run(MALLOW_MODE_COUNT, "regions", 0, 1, 0);
-    CHECK_TEXT(told(MALLOW_RESULT_RUN), "inner#0 1/50 -1 ops 1 fds 0; outer#0 3/158 -2 ops 0 fds 0");
+    CHECK_TEXT(results_text(MALLOW_RESULT_RUN), "inner#0 1/50 -1 ops 1 fds 0; outer#0 3/158 -2 ops 0 fds 0");
     for (size_t i = 0; i < result_count; i++)
         CHECK(results[i].kind != MALLOW_RESULT_RUN || results[i].reallocs_in_place + results[i].reallocs_moved == 1);
 }
 
 TEST(a_region_that_never_ends_has_a_beginning) {
     run(MALLOW_MODE_COUNT, "regions", 0, 1, 0);
-    CHECK_TEXT(told(MALLOW_RESULT_BEGUN),
+    CHECK_TEXT(results_text(MALLOW_RESULT_BEGUN),
                "outer#0 0/0 -0 ops 0 fds -1; inner#0 0/0 -0 ops 0 fds -1; never ends#0 0/0 -0 ops 0 fds -1");
 }
 
@@ -137,7 +137,7 @@ TEST(the_operations_wanted_reach_the_program) {
     reading_start(&reading, "regions", NULL);
     reading_finish(&reading);
     results_read();
-    CHECK_TEXT(told(MALLOW_RESULT_RUN), "inner#0 1/50 -1 ops 12 fds 0; outer#0 3/158 -2 ops 0 fds 0");
+    CHECK_TEXT(results_text(MALLOW_RESULT_RUN), "inner#0 1/50 -1 ops 12 fds 0; outer#0 3/158 -2 ops 0 fds 0");
 }
 
 static long leave_open(void *context) {
@@ -149,9 +149,9 @@ SCENARIO(open_descriptors) {
     mallow_measure("leave open", leave_open, NULL);
 }
 
-TEST(descriptors_that_stay_open_are_told) {
+TEST(descriptors_that_stay_open_are_reported) {
     run(MALLOW_MODE_COUNT, "open_descriptors", 0, 2, 0);
-    CHECK_TEXT(told(MALLOW_RESULT_RUN), "leave open#0 0/0 -0 ops 1 fds 2; leave open#1 0/0 -0 ops 1 fds 2");
+    CHECK_TEXT(results_text(MALLOW_RESULT_RUN), "leave open#0 0/0 -0 ops 1 fds 2; leave open#1 0/0 -0 ops 1 fds 2");
 }
 
 /* Marks and allocations of a ring, in order: "(1 malloc )1" is run 1 with one allocation. */
@@ -176,7 +176,7 @@ TEST(runs_are_marked_in_the_ring) {
     CHECK(reading.status == 0);
     CHECK_TEXT(marks(reading_only(&reading)),
                "(1 malloc malloc malloc )1 (2 malloc malloc malloc )2 (3 malloc malloc malloc )3");
-    CHECK_TEXT(told(MALLOW_RESULT_WARMUP), "blocks#0 0/0 -0 ops 3 fds 0");
+    CHECK_TEXT(results_text(MALLOW_RESULT_WARMUP), "blocks#0 0/0 -0 ops 3 fds 0");
     CHECK(results[1].number == 1 && results[3].number == 2 && results[5].number == 3);
 }
 
@@ -280,7 +280,7 @@ SCENARIO(never_quiet) {
     pthread_join(worker, NULL);
 }
 
-TEST(waiting_for_quiet_is_given_up_and_told) {
+TEST(waiting_for_quiet_is_given_up_and_reported) {
     reading_make(&reading, MALLOW_MODE_COUNT);
     reading.control->runs = 1;
     reading.control->quiet_ms = 20;
@@ -288,7 +288,7 @@ TEST(waiting_for_quiet_is_given_up_and_told) {
     reading_finish(&reading);
     results_read();
     CHECK(reading.status == 0 && result_count == 2);
-    CHECK(strstr(told(MALLOW_RESULT_RUN), "restless") != NULL);
+    CHECK(strstr(results_text(MALLOW_RESULT_RUN), "restless") != NULL);
 }
 
 /* As libdispatch's workers: asleep, and gone a while later. */
@@ -364,7 +364,7 @@ SCENARIO(forked_region) {
 TEST(a_child_does_not_end_its_parents_region) {
     run(MALLOW_MODE_COUNT, "forked_region", 0, 1, 0);
     CHECK(reading.status == 0);
-    CHECK_TEXT(told(MALLOW_RESULT_RUN), "child's#0 1/9 -0 ops 1 fds 0; parent's#0 1/8 -1 ops 1 fds 0");
+    CHECK_TEXT(results_text(MALLOW_RESULT_RUN), "child's#0 1/9 -0 ops 1 fds 0; parent's#0 1/8 -1 ops 1 fds 0");
 }
 
 #define LONG_NAME                                                                                                      \

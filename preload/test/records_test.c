@@ -24,13 +24,13 @@ static const struct event *event_of(const struct story *story, size_t nth) {
     test_failed(__FILE__, __LINE__, "there are so many allocations");
 }
 
-static const struct told_stack *stack_of(const struct story *story, size_t nth) {
+static const struct story_stack *stack_of(const struct story *story, size_t nth) {
     return &story->stack[event_of(story, nth)->stack];
 }
 
 /* The return address of the nth frame, 0 the innermost, is within the first
  * bytes of a function. */
-static int returns_to(const struct told_stack *stack, uint32_t nth, void (*function)(void)) {
+static int returns_to(const struct story_stack *stack, uint32_t nth, void (*function)(void)) {
     return nth < stack->depth && stack->pc[stack->depth - 1 - nth] - (uintptr_t)function < 200;
 }
 
@@ -66,7 +66,7 @@ TEST(stacks_are_who_called) {
     struct story story = only_story();
     CHECK(story_count(&story, MALLOW_OP_ALLOC + MALLOW_FAMILY_MALLOC) == 6);
     for (size_t i = 0; i < 6; i++) {
-        const struct told_stack *stack = stack_of(&story, i);
+        const struct story_stack *stack = stack_of(&story, i);
         CHECK(returns_to(stack, 0, innermost));
         CHECK(returns_to(stack, 1, i % 3 == 1 ? right : left));
         CHECK(returns_to(stack, 2, both));
@@ -116,7 +116,7 @@ SCENARIO(deep) {
 TEST(deep_stacks_are_cut_at_the_root) {
     reading_run(&reading, MALLOW_MODE_TRACE, "deep");
     struct story story = only_story();
-    const struct told_stack *stack = stack_of(&story, 0);
+    const struct story_stack *stack = stack_of(&story, 0);
     CHECK(stack->cut && stack->depth == reading.control->max_depth);
     for (uint32_t i = 0; i < stack->depth; i++)
         CHECK(returns_to(stack, i, (void (*)(void))recurse));

@@ -1,6 +1,6 @@
 /*
  * One test per entry point with a period of one byte, where all blocks but tiny ones are picked and live in slots.
- * CASE(name, what the file must tell) { calls }
+ * CASE(name, what the file must show) { calls }
  */
 #include "samples.h"
 #include "test.h"
@@ -189,7 +189,7 @@ SCENARIO(realloc_to_zero_over_another) {
 TEST(sample_realloc_to_zero_is_what_the_allocator_beneath_does) {
     static struct reading reading;
     samples_make(&reading, 1);
-    reading_start(&reading, "realloc_to_zero_over_another", getenv("TEST_BENEATH"));
+    reading_start(&reading, "realloc_to_zero_over_another", getenv("TEST_NEXT_ALLOCATOR"));
     reading_finish(&reading);
     CHECK(reading.status == 0);
     CHECK_TEXT(samples_text(reading_only(&reading)), "malloc 100 reallocated");

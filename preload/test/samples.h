@@ -1,4 +1,4 @@
-/* What a process file tells of samples. */
+/* Samples as a process file has them. */
 #ifndef MALLOW_SAMPLES_H
 #define MALLOW_SAMPLES_H
 

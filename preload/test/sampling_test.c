@@ -104,7 +104,7 @@ TEST(no_threads_first_allocation_is_favoured) {
     CHECK(fabs(found - expected) < 5 * sqrt(expected * (1 - p)));
 }
 
-/* ---- what is told ---- */
+/* ---- what samples record ---- */
 
 static __attribute__((noinline)) char *allocating(void) {
     char *block = malloc(3000);
@@ -127,7 +127,7 @@ static int leads_through(const struct mallow_stack *stack, const void *function)
     return stack->pc[stack->depth - 1] - (uint64_t)function < 100;
 }
 
-TEST(samples_tell_where_when_and_who) {
+TEST(samples_record_stack_time_and_thread) {
     samples_make(&reading, 1);
     run("where_it_was");
     const struct image *image = reading_only(&reading);
@@ -147,7 +147,7 @@ TEST(samples_tell_where_when_and_who) {
     CHECK(sample_live(image, 0)->stack != sample_end(image, 3)->sample.stack);
 }
 
-/* Two calls of one function in turn: where a frame lies does not tell which it is. */
+/* Two calls of one function in turn: a frame's address does not show which it is. */
 static __attribute__((noinline)) void both_calls(void) {
     char *first = malloc(3000);
     __asm__ volatile("" : "+r"(first));
@@ -398,7 +398,7 @@ TEST(sampling_is_switched_while_it_runs) {
     reading_continue(&reading);
     reading_until_stopped(&reading);
     uint64_t begun = s->begun;
-    /* 4 MB, of which up to one goes by before the thread looks; one in 1.6 is picked. */
+    /* 4 MB; up to one goes by before the thread looks, and one in 1.6 is picked. */
     CHECK(begun > 1600 && s->mode == MALLOW_MODE_SAMPLE && s->period == 1000);
     reading.control->mode = MALLOW_MODE_DORMANT;
     reading_continue(&reading);

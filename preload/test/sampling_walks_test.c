@@ -4,6 +4,7 @@
 
 #include <alloca.h>
 #include <dlfcn.h>
+#include <sys/mman.h>
 
 static struct reading reading;
 
@@ -76,6 +77,52 @@ TEST(a_stack_is_another_one_where_the_frame_pointer_alone_differs) {
     CHECK(return_address(first, 1) - (uint64_t)caller < 100);
     CHECK(return_address(second, 1) - (uint64_t)other_caller < 100);
     CHECK(return_address(first, 1) != return_address(second, 1));
+}
+
+/* ---- code of an interpreter that consists of one call ---- */
+
+static void allocate_through_trampoline(void) {
+    keep(malloc(3000));
+}
+
+/* CPython's two of them, without a frame pointer and with one; each calls what rcx points to. */
+static const uint8_t trampoline_code[][16] = {
+    {0x48, 0x83, 0xec, 0x08, 0xff, 0xd1, 0x48, 0x83, 0xc4, 0x08, 0xc3},
+    {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd1, 0x5d, 0xc3},
+};
+
+extern const char trampoline_returned[];
+
+static __attribute__((noinline, noclone)) void call_trampoline(const uint8_t *code) {
+    char room[64];
+    keep(room);
+    void (*called)(void) = allocate_through_trampoline;
+    __asm__ volatile("call *%0\n\t.globl trampoline_returned\ntrampoline_returned:"
+                     : "+r"(code), "+c"(called)
+                     :
+                     : "rax", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "memory");
+    keep(room);
+}
+
+/* Near the program: without tables, frame pointers are followed to code that is not far away. */
+SCENARIO(scripts_call_through_trampolines) {
+    uint8_t *code =
+        mmap((void *)0x8000000, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(code != MAP_FAILED);
+    code += 64;
+    memcpy(code, trampoline_code, sizeof trampoline_code);
+    for (volatile unsigned i = 0; i < 2; i++)
+        call_trampoline(code + 16 * i);
+}
+
+TEST(callers_of_a_trampoline_are_found) {
+    const struct image *image = run("scripts_call_through_trampolines", 1);
+    CHECK(samples_live(image) == 2);
+    for (unsigned i = 0; i < 2; i++) {
+        const struct mallow_stack *stack = sample_stack(image, sample_live(image, i)->stack);
+        CHECK((return_address(stack, 1) & 4095) == 64 + 16 * i + 6);
+        CHECK(return_address(stack, 2) == (uint64_t)trampoline_returned);
+    }
 }
 
 /* ---- libraries that take each other's place ---- */

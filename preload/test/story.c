@@ -58,11 +58,11 @@ static void *grown(void *array, size_t count, size_t size) {
 
 /* `first` is the stack that has number 0 now, `last` the one that was defined
  * or used last. */
-static void define_stack(struct story *story, const uint64_t *record, size_t first, const struct told_stack *last) {
+static void define_stack(struct story *story, const uint64_t *record, size_t first, const struct story_stack *last) {
     uint32_t keep = record[0] >> 32 & 0xffff, fresh = record[0] & 0xffff;
     CHECK(keep <= (last != NULL ? last->depth : 0) && keep + fresh > 0);
     CHECK(story->stacks - first < 1u << MALLOW_STACK_BITS);
-    struct told_stack stack = {calloc(keep + fresh, 8), keep + fresh, (record[0] >> 48 & MALLOW_FLAG_CUT) != 0};
+    struct story_stack stack = {calloc(keep + fresh, 8), keep + fresh, (record[0] >> 48 & MALLOW_FLAG_CUT) != 0};
     for (uint32_t i = 0; i < keep; i++)
         stack.pc[i] = last->pc[i];
     for (uint32_t i = 0; i < fresh; i++)

@@ -4,8 +4,8 @@
 
 #include "reader.h"
 
-/* A stack as the ring told it, root first. */
-struct told_stack {
+/* A stack as decoded from the ring, root first. */
+struct story_stack {
     uint64_t *pc;
     uint32_t depth;
     int cut;
@@ -20,7 +20,7 @@ struct event {
 struct story {
     struct event *event; /* all but STACK */
     size_t events;
-    struct told_stack *stack;
+    struct story_stack *stack;
     size_t stacks;
 };
 

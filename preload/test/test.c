@@ -1,6 +1,7 @@
 /* See test.h. */
 #include "test.h"
 
+#include <signal.h>
 #include <sys/wait.h>
 
 /* Only against hangs: the slowest test takes about three seconds on an idle
@@ -31,11 +32,15 @@ static int test_run(const struct test *test) {
     fflush(stdout);
     pid_t pid = fork();
     if (pid == 0) {
+        setpgid(0, 0);
         alarm(TEST_SECONDS);
         test->run();
         _exit(0);
     }
     int passed = pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    /* What a failed test left behind would keep the caller's pipe open. */
+    if (pid > 0)
+        kill(-pid, SIGKILL);
     if (!passed)
         printf("FAILED %s%s%s\n", test->name, WIFSIGNALED(status) ? ": " : "",
                WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "");

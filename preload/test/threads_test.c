@@ -104,13 +104,13 @@ static void run_with_four_blocks(enum mallow_mode mode) {
     CHECK(process->unrecorded == 100);
 }
 
-TEST(count_threads_without_a_block_are_told) {
+TEST(count_threads_without_a_block_are_reported) {
     run_with_four_blocks(MALLOW_MODE_COUNT);
     struct sums sums = image_sums(reading_only(&reading));
     CHECK(sums.counter[MALLOW_FAMILY_MALLOC].allocations == 31 && sums.frees == 31);
 }
 
-TEST(trace_threads_without_a_block_are_told) {
+TEST(trace_threads_without_a_block_are_reported) {
     run_with_four_blocks(MALLOW_MODE_TRACE);
     size_t allocations = 0, frees = 0;
     for (int i = 0; i < 4; i++) {

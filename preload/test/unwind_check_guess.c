@@ -1,7 +1,7 @@
 /*
- * Goes the same ways again and again, so that stacks are guessed, and strays from them in all that a guess must notice:
- * another caller at the same depth, another caller with a frame of the same size further out, frames that grow by
- * alloca, other functions at the end, and rbp used for other things in between.
+ * Follows the same call paths again and again, so that stacks are guessed, and strays from them in all that a guess
+ * must notice: another caller at the same depth, another caller with a frame of the same size further out, frames that
+ * grow by alloca, other functions at the end, and rbp used for other things in between.
  */
 #include <alloca.h>
 #include <stdint.h>
@@ -10,16 +10,16 @@
 #include <string.h>
 
 #define DEPTH     12
-#define WAYS      48
+#define PATHS     48
 #define FUNCTIONS 16
 
-/* A way's byte: whom to call, by how much to grow, whether to allocate before and after. */
+/* A call path's byte: whom to call, by how much to grow, whether to allocate before and after. */
 #define FUNCTION 15
 #define SIZE     48
 #define BEFORE   64
 #define AFTER    128
 
-typedef void step(const uint8_t *way, int depth);
+typedef void step(const uint8_t *path, int depth);
 static step *const steps[FUNCTIONS];
 
 static uint64_t seed = 1;
@@ -43,20 +43,20 @@ __attribute__((noinline)) static void *allocate_through(size_t bytes) {
     return block;
 }
 
-static void go_on(const uint8_t *way, int depth) {
+static void go_on(const uint8_t *path, int depth) {
     if (depth + 1 < DEPTH)
-        steps[way[depth + 1] & FUNCTION](way, depth + 1);
+        steps[path[depth + 1] & FUNCTION](path, depth + 1);
 }
 
 #define STEP(number, bytes, attributes, extra)                                                                         \
-    __attribute__((noinline, noclone)) attributes static void step_##number(const uint8_t *way, int depth) {           \
+    __attribute__((noinline, noclone)) attributes static void step_##number(const uint8_t *path, int depth) {          \
         volatile char room[bytes];                                                                                     \
         room[0] = (char)depth;                                                                                         \
         extra;                                                                                                         \
-        if ((way[depth] & BEFORE) != 0)                                                                                \
+        if ((path[depth] & BEFORE) != 0)                                                                               \
             allocate(number);                                                                                          \
-        go_on(way, depth);                                                                                             \
-        if ((way[depth] & AFTER) != 0)                                                                                 \
+        go_on(path, depth);                                                                                            \
+        if ((path[depth] & AFTER) != 0)                                                                                \
             free(allocate_through(number + 1));                                                                        \
         room[bytes - 1] = room[0];                                                                                     \
     }
@@ -64,7 +64,7 @@ static void go_on(const uint8_t *way, int depth) {
 #define NOTHING ((void)0)
 
 #define GROWING                                                                                                        \
-    volatile char *more = alloca(32 + 2 * (size_t)(way[depth] & SIZE));                                                \
+    volatile char *more = alloca(32 + 2 * (size_t)(path[depth] & SIZE));                                               \
     more[0] = 1
 
 #define FRAME_POINTER __attribute__((optimize("no-omit-frame-pointer")))
@@ -89,65 +89,65 @@ STEP(15, 9000, FRAME_POINTER, NOTHING)
 static step *const steps[FUNCTIONS] = {step_0, step_1, step_2,  step_3,  step_4,  step_5,  step_6,  step_7,
                                        step_8, step_9, step_10, step_11, step_12, step_13, step_14, step_15};
 
-/* A way that a guess could take for this one: a step with an equal frame in the place of another, or two frames that
- * grow, one by as much more as the other grows less. */
-static void make_sibling(uint8_t *way) {
+/* A call path that a guess could take for this one: a step with an equal frame in the place of another, or two frames
+ * that grow, one by as much more as the other grows less. */
+static void make_sibling(uint8_t *path) {
     static const uint8_t equal[FUNCTIONS] = {1, 2, 0, 4, 3, 5, 6, 8, 7, 9, 10, 11, 12, 13, 14, 15};
     int at = (int)dice(DEPTH - 3);
     if (dice(2) == 0) {
-        way[at] = (uint8_t)((way[at] & ~FUNCTION) | equal[way[at] & FUNCTION]);
+        path[at] = (uint8_t)((path[at] & ~FUNCTION) | equal[path[at] & FUNCTION]);
         return;
     }
     for (int i = at; i < at + 2; i++)
-        way[i] = (uint8_t)((way[i] & ~(FUNCTION | SIZE)) | 10 | (dice(4) * 16));
+        path[i] = (uint8_t)((path[i] & ~(FUNCTION | SIZE)) | 10 | (dice(4) * 16));
 }
 
 /* Most allocate at their end alone: what lies further out can change without being seen. */
-static void make_way(uint8_t *way) {
+static void make_path(uint8_t *path) {
     uint32_t quiet = dice(3) == 0 ? 0 : DEPTH - 2;
     for (uint32_t k = 0; k < DEPTH; k++)
-        way[k] = (uint8_t)(k < quiet ? dice(64) : dice(256));
+        path[k] = (uint8_t)(k < quiet ? dice(64) : dice(256));
 }
 
 /*
- * Three ways, of which the first teaches what follows an allocation before the last step's call. The second has a frame
+ * Three call paths. The first teaches what follows an allocation before the last step's call. The second has a frame
  * that is larger by as much as its caller's is smaller; in the third, where the return address from it was lies in what
  * its caller has set aside and not written to: all that the guess compares is as it was but where that frame ends.
  */
-static void make_three(uint8_t (*ways)[DEPTH]) {
+static void make_three(uint8_t (*paths)[DEPTH]) {
     for (int i = 0; i < 3; i++) {
-        memset(ways[i], 0, DEPTH);
-        ways[i][DEPTH - 3] = i == 1 ? 10 : 10 | SIZE;
-        ways[i][DEPTH - 2] = i == 1 ? 10 | SIZE : 10;
-        ways[i][DEPTH - 1] = i == 0 ? BEFORE | AFTER : i == 1 ? BEFORE : AFTER;
+        memset(paths[i], 0, DEPTH);
+        paths[i][DEPTH - 3] = i == 1 ? 10 : 10 | SIZE;
+        paths[i][DEPTH - 2] = i == 1 ? 10 | SIZE : 10;
+        paths[i][DEPTH - 1] = i == 0 ? BEFORE | AFTER : i == 1 ? BEFORE : AFTER;
     }
 }
 
 static void go(const uint8_t *from) {
-    uint8_t way[DEPTH];
-    memcpy(way, from, sizeof way);
+    uint8_t path[DEPTH];
+    memcpy(path, from, sizeof path);
     if (dice(16) == 0)
-        way[dice(DEPTH)] ^= (uint8_t)(1u << dice(8));
+        path[dice(DEPTH)] ^= (uint8_t)(1u << dice(8));
     if (dice(8) == 0)
-        make_sibling(way);
-    steps[way[0] & FUNCTION](way, 0);
+        make_sibling(path);
+    steps[path[0] & FUNCTION](path, 0);
 }
 
 int main(int argc, char **argv) {
-    static uint8_t ways[WAYS][DEPTH];
+    static uint8_t paths[PATHS][DEPTH];
     int rounds = argc > 1 ? atoi(argv[1]) : 1000;
-    for (int i = 0; i < WAYS; i++) {
+    for (int i = 0; i < PATHS; i++) {
         if (i % 4 == 0) {
-            make_way(ways[i]);
+            make_path(paths[i]);
             continue;
         }
-        memcpy(ways[i], ways[i - 1], DEPTH);
-        make_sibling(ways[i]);
+        memcpy(paths[i], paths[i - 1], DEPTH);
+        make_sibling(paths[i]);
     }
-    make_three(ways);
+    make_three(paths);
     for (int round = 0; round < rounds; round++)
-        for (int i = 0; i < WAYS; i++)
-            go(ways[i]);
+        for (int i = 0; i < PATHS; i++)
+            go(paths[i]);
     puts("done");
     return 0;
 }

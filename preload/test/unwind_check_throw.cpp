@@ -30,7 +30,7 @@ template <int N> struct Nested : Shape {
         Keeper keeper;
         std::vector<long> values(static_cast<size_t>(depth % 7 + N), depth);
         if (depth == 0)
-            throw std::runtime_error("the bottom, told in a text too long to be kept in place");
+            throw std::runtime_error("the bottom, with a text too long to be kept in place");
         auto next = std::make_unique<Nested<(N + 1) % 5>>();
         if (depth % 11 == 3) {
             try {

@@ -57,7 +57,7 @@ SCENARIO(first_calloc) {
 
 TEST(the_first_calloc_of_a_thread_says_its_count) {
     static struct reading reading;
-    CHECK(setenv("TEST_LIBRARY", getenv("TEST_HEARD"), 1) == 0);
+    CHECK(setenv("TEST_LIBRARY", getenv("TEST_LISTENING"), 1) == 0);
     samples_make(&reading, 1);
     reading_start(&reading, "first_calloc", NULL);
     reading_finish(&reading);

@@ -5,8 +5,6 @@
 #include "base/target.h"
 #include "trace/trace.h"
 
-#include <errno.h>
-
 static inline void lose(uint64_t events) {
     struct mallow_thread *mine = thread_block();
     struct mallow_process *process = target.process;
@@ -38,20 +36,19 @@ static void lost_free(void *block) {
     real.free(block);
 }
 
+/* block NULL: it failed, or size is 0 and the old block was freed. */
+static inline uint64_t reallocation_events(const void *old, const void *block, size_t size) {
+    return (block != NULL) + (old != NULL && (block != NULL || size == 0));
+}
+
 static void *lost_realloc(void *old, size_t size) {
     void *block = real.realloc(old, size);
-    lose((block != NULL) + (old != NULL && (block != NULL || size == 0)));
+    lose(reallocation_events(old, block, size));
     return block;
 }
 
-/* See count_reallocarray. */
 static void *lost_reallocarray(void *old, size_t count, size_t size) {
-    size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes)) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    return lost_realloc(old, bytes);
+    return lost_realloc(old, count * size);
 }
 
 static int lost_posix_memalign(void **result, size_t alignment, size_t size) {
@@ -68,9 +65,22 @@ static int lost_posix_memalign(void **result, size_t alignment, size_t size) {
 MALLOW_ALIGNED(X)
 #undef X
 
+static void lost_hooked(const struct hooked_call *call) {
+    (void)call;
+    lose(1);
+}
+
+static void lost_hooked_reallocated(const struct hooked_call *call) {
+    lose(reallocation_events(call->old, call->block, call->size));
+}
+
+static const struct hooked_policy lost_hooked_policy = {
+    .allocated = lost_hooked, .freed = lost_hooked, .reallocated = lost_hooked_reallocated};
+
 static const struct policy lost_policy = {.malloc_done = lost_malloc_done,
                                           .calloc_done = lost_calloc_done,
                                           .free = lost_free,
+                                          .hooked = &lost_hooked_policy,
 #define X(name, result, parameters, arguments) .name = lost_##name,
                                           MALLOW_OTHER(X)
 #undef X

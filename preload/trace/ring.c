@@ -1,8 +1,12 @@
 /* Slow paths of a ring: its size, wrapping around, and waiting for mallow.  */
 #include "trace/ring.h"
+#include "arch.h"
 #include "base/filter.h"
 #include "base/reader.h"
 #include "base/target.h"
+
+#include <sys/statfs.h>
+#include <sys/syscall.h>
 
 #define WAIT_MS 20
 
@@ -35,11 +39,14 @@ static uint64_t *ring_start(uint32_t index) {
 int ring_create(struct mallow_thread *block) {
     const struct mallow_process *process = target.process;
     uint32_t index = thread_index(block);
-    uint64_t words = ring_words_most(process, index), least = words, all, left;
+    uint64_t words = ring_words_most(process, index), least = words;
+    struct statfs room;
     while (least / 2 > 2 * target.control->max_depth)
         least /= 2;
     /* Under a filter of system calls the question may be punished. */
-    if (!filter_is(FILTER_SEEN) && sys_room(target.directory, &all, &left) == 0) {
+    if (!filter_is(FILTER_SEEN) && SYS_CALL2(SYS_statfs, target.directory, &room) == 0) {
+        uint64_t block_bytes = (uint64_t)room.f_bsize, all = room.f_blocks * block_bytes;
+        uint64_t left = room.f_bavail * block_bytes; /* to this user */
         uint64_t reserve = all / LEFT_SHARE < LEFT_MOST ? all / LEFT_SHARE : LEFT_MOST;
         if (index >= MALLOW_LARGE_RINGS && left < reserve)
             return 0;

@@ -36,7 +36,7 @@ uint64_t rings_bytes(uint32_t threads);
 
 void ring_open(struct ring *ring, struct mallow_thread *block);
 
-/* ring_room where the fast way does not do: begins the next lap, or waits for mallow. */
+/* ring_room where the fast path does not do: begins the next lap, or waits for mallow. */
 COLD uint64_t *ring_wait(struct ring *ring, uint64_t count);
 
 /* Where the next record begins. Precondition: there is room for it. */
@@ -60,6 +60,16 @@ static inline void ring_publish(struct ring *ring, uint64_t count) {
 
 static inline uint64_t ring_word(uint64_t op, uint64_t flags, uint64_t argument) {
     return op << 56 | flags << 48 | (argument & 0xffffffffffffull);
+}
+
+/* Writes a record of one word. 0: the recording is over (see ring_room). */
+static inline int ring_write(struct ring *ring, uint64_t word) {
+    uint64_t *room = ring_room(ring, 1);
+    if (UNLIKELY(room == NULL))
+        return 0;
+    *room = word;
+    ring_publish(ring, 1);
+    return 1;
 }
 
 #endif

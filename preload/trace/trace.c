@@ -4,8 +4,6 @@
 #include "trace/tracer.h"
 #include "walk/modules.h"
 
-#include <errno.h>
-
 /* An allocation: after the allocator returned, before the caller sees the address. guess: see stacks_guess. */
 static inline void *allocation(void *block, size_t size, uint64_t op, struct caller caller, int guess, int64_t change) {
     uint64_t word = ring_word(op & 0xff, op >> 8, (uint64_t)block);
@@ -30,8 +28,8 @@ NOINLINE static void *allocated_elsewhere(void *block, size_t size, uint64_t op,
     return allocation(block, size, op, caller, 0, order_bytes(block));
 }
 
-NOINLINE static void *reallocated(void *block, size_t size, uint64_t op, struct caller caller, int64_t old_bytes) {
-    return allocation(block, size, op, caller, 1, order_bytes(block) - old_bytes);
+NOINLINE static void write_allocation(void *block, size_t size, uint64_t op, struct caller caller, int64_t change) {
+    allocation(block, size, op, caller, 1, change);
 }
 
 /* A record of one word: before the allocator is called. */
@@ -39,11 +37,7 @@ static inline void one_word(uint64_t word, struct caller caller, int64_t change)
     struct tracer *t = event_begin(caller, word, 0, change);
     if (t == NULL)
         return;
-    uint64_t *room = ring_room(&t->ring, 1);
-    if (LIKELY(room != NULL)) {
-        room[0] = word;
-        ring_publish(&t->ring, 1);
-    }
+    ring_write(&t->ring, word); /* where it cannot, it has counted that */
     event_end(t);
 }
 
@@ -72,76 +66,87 @@ ALWAYS_INLINE static inline int64_t quick_bytes(void *block, int how) {
     return how == BY_HEAD ? order_bytes_in_head(block) : order_bytes(block);
 }
 
+/* What came of an event: only where it is WRITTEN nothing is left to do. */
+enum outcome {
+    PENDING, /* written; records of signal handlers are to be written */
+    WRITTEN,
+    UNUSUAL,  /* not written */
+    ELSEWHERE /* not written: another stack than that of the last event, or a size that needs a word of its own */
+};
+
 /* Begins such an event, with a record of at most two words. NULL: it is none. */
-static inline struct tracer *quick_begin(struct caller caller) {
+static inline struct tracer *quick_begin(struct caller caller, int64_t change) {
     struct tracer *t = thread_tracer();
     if (UNLIKELY(t == NULL || t->guard.inside != 0))
         return NULL;
     guard_enter(&t->guard, caller.sp);
     if (LIKELY(__atomic_load_n(&target.control->epoch, __ATOMIC_RELAXED) == t->epoch &&
-               t->ring.head + 2 <= __atomic_load_n(&t->order.quick_limit, __ATOMIC_RELAXED)))
+               t->ring.head + 2 <= __atomic_load_n(&t->order.quick_limit, __ATOMIC_RELAXED) &&
+               (uint64_t)(t->order.balance + change - t->order.floor) <= t->order.width)) /* it needs no stamp */
         return t;
     t->guard.inside = 0;
     return NULL;
 }
 
-/* Whether the thread's balance may become this without a stamp. */
-static inline int quick_balance(const struct tracer *t, int64_t balance) {
-    return (uint64_t)(balance - t->order.floor) <= t->order.width;
-}
-
-/* Ends it. 0: records of signal handlers are to be written. */
-static inline int quick_end(struct tracer *t, uint64_t words, int64_t balance) {
-    t->order.balance = balance;
+static inline enum outcome quick_end(struct tracer *t, uint64_t words, int64_t change) {
+    t->order.balance += change;
     ring_publish(&t->ring, words);
-    return guard_leave(&t->guard);
+    return guard_leave(&t->guard) ? WRITTEN : PENDING;
 }
 
-NOINLINE static void *quick_pending_block(void *block) {
+ALWAYS_INLINE static inline enum outcome quick_allocation(void *block, size_t size, uint64_t op, struct caller caller,
+                                                          int64_t change) {
+    struct tracer *t = quick_begin(caller, change);
+    if (UNLIKELY(t == NULL))
+        return UNUSUAL;
+    if (UNLIKELY(size >> MALLOW_SIZE_BITS != 0 || !stacks_guess(&t->stacks, caller_pc(caller), caller.sp, caller.fp))) {
+        t->guard.inside = 0;
+        return ELSEWHERE;
+    }
+    uint64_t words = tracer_write(t, ring_next(&t->ring), ring_word(op, 0, (uint64_t)block), size);
+    return quick_end(t, words, change);
+}
+
+ALWAYS_INLINE static inline enum outcome quick_freed(void *block, struct caller caller, int64_t change) {
+    struct tracer *t = quick_begin(caller, change);
+    if (UNLIKELY(t == NULL))
+        return UNUSUAL;
+    *ring_next(&t->ring) = ring_word(MALLOW_OP_FREE, 0, (uint64_t)block);
+    return quick_end(t, 1, change);
+}
+
+NOINLINE static void write_pending(void) {
     event_end(own_tracer);
+}
+
+NOINLINE static void *pending_block(void *block) {
+    write_pending();
     return block;
 }
 
-NOINLINE static void quick_pending_free(void *block) {
-    event_end(own_tracer);
+NOINLINE static void pending_free(void *block) {
+    write_pending();
     real.free(block);
 }
 
 ALWAYS_INLINE static inline void *quick_allocated(void *block, size_t size, uint64_t op, struct caller caller,
                                                   int how) {
-    struct tracer *t = quick_begin(caller);
-    if (UNLIKELY(t == NULL))
-        return allocated(block, size, op, caller);
-    int64_t balance = t->order.balance + quick_bytes(block, how);
-    if (UNLIKELY(!quick_balance(t, balance))) {
-        t->guard.inside = 0;
-        return allocated(block, size, op, caller);
-    }
-    if (UNLIKELY(size >> MALLOW_SIZE_BITS != 0 || !stacks_guess(&t->stacks, caller_pc(caller), caller.sp, caller.fp))) {
-        t->guard.inside = 0;
-        return allocated_elsewhere(block, size, op, caller);
-    }
-    uint64_t words = tracer_write(t, ring_next(&t->ring), ring_word(op, 0, (uint64_t)block), size);
-    return LIKELY(quick_end(t, words, balance)) ? block : quick_pending_block(block);
+    enum outcome outcome = quick_allocation(block, size, op, caller, quick_bytes(block, how));
+    if (LIKELY(outcome == WRITTEN))
+        return block;
+    if (outcome == PENDING)
+        return pending_block(block);
+    return (outcome == UNUSUAL ? allocated : allocated_elsewhere)(block, size, op, caller);
 }
 
 ALWAYS_INLINE static inline void quick_free(void *block, struct caller caller, int how) {
-    struct tracer *t;
-    if (UNLIKELY(modules_is_linker(caller_pc(caller)) || (t = quick_begin(caller)) == NULL)) {
-        freed(block, caller);
-        return;
-    }
-    int64_t balance = t->order.balance - quick_bytes(block, how);
-    if (UNLIKELY(!quick_balance(t, balance))) {
-        t->guard.inside = 0;
-        freed(block, caller);
-        return;
-    }
-    *ring_next(&t->ring) = ring_word(MALLOW_OP_FREE, 0, (uint64_t)block);
-    if (LIKELY(quick_end(t, 1, balance)))
+    enum outcome outcome = UNUSUAL;
+    if (LIKELY(!modules_is_linker(caller_pc(caller))))
+        outcome = quick_freed(block, caller, -quick_bytes(block, how));
+    if (LIKELY(outcome == WRITTEN))
         real.free(block);
     else
-        quick_pending_free(block);
+        (outcome == PENDING ? pending_free(block) : freed(block, caller));
 }
 
 /* ---- the functions ---- */
@@ -172,6 +177,17 @@ static void trace_free_by_call(void *block) {
     quick_free(block, CALLER, BY_CALL);
 }
 
+/* block NULL: it failed, or size is 0 and the old block was freed. */
+static inline void realloc_done(void *block, size_t size, uint64_t done_op, struct caller caller, int64_t bytes,
+                                int64_t old_bytes) {
+    if (block != NULL)
+        write_allocation(block, size, done_op, caller, bytes - old_bytes);
+    else if (size == 0)
+        one_word(ring_word(MALLOW_OP_REALLOC_FREED, 0, 0), caller, -old_bytes);
+    else
+        one_word(ring_word(MALLOW_OP_REALLOC_FAILED, 0, 0), caller, 0);
+}
+
 static inline void *trace_realloc_as(uint64_t family_op, uint64_t done_op, void *old, size_t size,
                                      struct caller caller) {
     if (old == NULL) {
@@ -183,12 +199,7 @@ static inline void *trace_realloc_as(uint64_t family_op, uint64_t done_op, void 
     int64_t old_bytes = order_bytes(old);
     one_word(ring_word(MALLOW_OP_REALLOC_BEGIN, 0, (uint64_t)old), caller, 0);
     void *block = real.realloc(old, size);
-    if (block != NULL)
-        reallocated(block, size, done_op, caller, old_bytes);
-    else if (size == 0)
-        one_word(ring_word(MALLOW_OP_REALLOC_FREED, 0, 0), caller, -old_bytes);
-    else
-        one_word(ring_word(MALLOW_OP_REALLOC_FAILED, 0, 0), caller, 0);
+    realloc_done(block, size, done_op, caller, block != NULL ? order_bytes(block) : 0, old_bytes);
     return block;
 }
 
@@ -196,14 +207,8 @@ static void *trace_realloc(void *old, size_t size) {
     return trace_realloc_as(OP(REALLOC), MALLOW_OP_REALLOC_DONE, old, size, CALLER);
 }
 
-/* See count_reallocarray. */
 static void *trace_reallocarray(void *old, size_t count, size_t size) {
-    size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes)) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    return trace_realloc_as(OP(REALLOCARRAY), MALLOW_OP_REALLOC_DONE | MALLOW_FLAG_REALLOCARRAY << 8, old, bytes,
+    return trace_realloc_as(OP(REALLOCARRAY), MALLOW_OP_REALLOC_DONE | MALLOW_FLAG_REALLOCARRAY << 8, old, count * size,
                             CALLER);
 }
 
@@ -222,6 +227,50 @@ static int trace_posix_memalign(void **result, size_t alignment, size_t size) {
 MALLOW_ALIGNED(X)
 #undef X
 
+/* ---- patched functions of other allocators ---- */
+
+/* See order_bytes. */
+static inline int64_t hooked_bytes(void *block, usable_size *usable) {
+    return order_is_shared && usable != NULL && block != NULL ? (int64_t)usable(block) : 0;
+}
+
+static void trace_hooked_allocated(const struct hooked_call *call) {
+    struct caller caller = caller_of(call->frame);
+    uint64_t op = MALLOW_OP_ALLOC + call->family;
+    int64_t bytes = hooked_bytes(call->block, call->usable);
+    enum outcome outcome = quick_allocation(call->block, call->size, op, caller, bytes);
+    if (outcome == PENDING)
+        write_pending();
+    else if (outcome != WRITTEN)
+        write_allocation(call->block, call->size, op, caller, bytes);
+}
+
+static void trace_hooked_freed(const struct hooked_call *call) {
+    struct caller caller = caller_of(call->frame);
+    int64_t bytes = hooked_bytes(call->old, call->usable);
+    enum outcome outcome = quick_freed(call->old, caller, -bytes);
+    if (outcome == PENDING)
+        write_pending();
+    else if (outcome != WRITTEN)
+        one_word(ring_word(MALLOW_OP_FREE, 0, (uint64_t)call->old), caller, -bytes);
+}
+
+static void trace_hooked_reallocating(struct hooked_call *call) {
+    one_word(ring_word(MALLOW_OP_REALLOC_BEGIN, 0, (uint64_t)call->old), caller_of(call->frame), 0);
+    call->old_bytes = hooked_bytes(call->old, call->usable);
+}
+
+static void trace_hooked_reallocated(const struct hooked_call *call) {
+    uint64_t flag = call->family == MALLOW_FAMILY_REALLOCARRAY ? MALLOW_FLAG_REALLOCARRAY : 0;
+    realloc_done(call->block, call->size, MALLOW_OP_REALLOC_DONE | flag << 8, caller_of(call->frame),
+                 hooked_bytes(call->block, call->usable), call->old_bytes);
+}
+
+static const struct hooked_policy trace_hooked = {.allocated = trace_hooked_allocated,
+                                                  .freed = trace_hooked_freed,
+                                                  .reallocating = trace_hooked_reallocating,
+                                                  .reallocated = trace_hooked_reallocated};
+
 /* ---- the policy ---- */
 
 static const struct policy *trace_setup(void);
@@ -238,6 +287,13 @@ static void trace_forked(void) {
     own_tracer = NULL;
 }
 
+static void trace_left(void) {
+    order_forked();
+    tracers_forget();
+    /* Nobody saw what was unloaded in between. */
+    modules_linker_freed();
+}
+
 static void trace_thread_end(void) {
     own_tracer = NULL;
 }
@@ -247,9 +303,9 @@ static void trace_thread_end(void) {
 #define TRACE_POLICY(by)                                                                                               \
     {                                                                                                                  \
         .malloc_done = trace_malloc_done##by, .calloc_done = trace_calloc_done##by, .free = trace_free##by,            \
-        MALLOW_OTHER(MEMBER).setup = trace_setup, .over = policy_remove, .lose = lost_begin, .forked = trace_forked,   \
-        .file_layout = trace_layout, .file_opened = modules_announce_all, .thread_start = ring_create,                 \
-        .thread_end = trace_thread_end, .region = trace_region,                                                        \
+        MALLOW_OTHER(MEMBER).hooked = &trace_hooked, .setup = trace_setup, .over = policy_remove, .lose = lost_begin,  \
+        .left = trace_left, .forked = trace_forked, .file_layout = trace_layout, .file_opened = modules_announce_all,  \
+        .thread_start = ring_create, .thread_end = trace_thread_end, .region = trace_region,                           \
     }
 
 /* The allocator beneath is glibc's; and any other. */

@@ -9,17 +9,16 @@ _Thread_local struct tracer *own_tracer __attribute__((tls_model("initial-exec")
 
 /* By block index. Entries live as long as the process image. */
 static struct tracer **tracers;
+/* Its entries. */
+static uint32_t tracers_most;
 
 /* ---- stacks ---- */
 
 /* From here on the ring knows no stacks. The GENERATION record says so to mallow. */
 COLD static int stacks_reset(struct tracer *t) {
     uint32_t generation = __atomic_load_n(&modules_generation, __ATOMIC_ACQUIRE);
-    uint64_t *room = ring_room(&t->ring, 1);
-    if (room == NULL)
+    if (!ring_write(&t->ring, ring_word(MALLOW_OP_GENERATION, 0, generation)))
         return 0;
-    room[0] = ring_word(MALLOW_OP_GENERATION, 0, generation);
-    ring_publish(&t->ring, 1);
     t->generation = generation;
     t->packed = PACKED_NONE;
     if (stacks_forget(&t->stacks))
@@ -76,7 +75,8 @@ COLD static struct tracer *tracer_make(struct mallow_thread *block) {
     uint32_t index = thread_index(block);
     struct tracer *t = __atomic_load_n(&tracers[index], __ATOMIC_RELAXED);
     uint32_t limit = target.control->max_depth;
-    if (t == NULL) {
+    /* An earlier run that the process left may have had another limit. */
+    if (t == NULL || t->stacks.unwinder.limit != limit) {
         t = tracer_memory(block, sizeof *t + unwind_bytes(limit));
         if (t == NULL || !stacks_setup(&t->stacks, t + 1, limit))
             return NULL;
@@ -123,6 +123,7 @@ static struct tracer *tracer_start(void) {
             !__atomic_compare_exchange_n(&tracers, &none, array, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
             sys_memory_free(array, target.process->max_threads * sizeof *tracers);
     }
+    tracers_most = target.process->max_threads;
     if (tracers != NULL && !target_is_stopped())
         t = tracer_make(block);
     if (t == NULL) {
@@ -131,11 +132,8 @@ static struct tracer *tracer_start(void) {
             target_count_lost();
         return NULL;
     }
-    uint64_t *room = ring_room(&t->ring, 1); /* where there is none, it has counted that */
-    if (room == NULL)
+    if (!ring_write(&t->ring, ring_word(MALLOW_OP_THREAD, 0, block->tid)))
         return NULL;
-    room[0] = ring_word(MALLOW_OP_THREAD, 0, block->tid);
-    ring_publish(&t->ring, 1);
     tracers_share();
     own_tracer = t;
     return t;
@@ -157,11 +155,8 @@ COLD int tracer_time_passed(struct tracer *t, uint64_t epoch) {
         target_stop();
         return 0;
     }
-    uint64_t *room = ring_room(&t->ring, 1);
-    if (room == NULL)
+    if (!ring_write(&t->ring, ring_word(MALLOW_OP_TIME, 0, epoch)))
         return 0;
-    room[0] = ring_word(MALLOW_OP_TIME, 0, epoch);
-    ring_publish(&t->ring, 1);
     t->epoch = epoch;
     return 1;
 }
@@ -201,11 +196,7 @@ COLD void tracer_flush(struct tracer *t) {
             if (tracer_stack(t))
                 tracer_allocation(t, p->word, p->size);
         } else {
-            uint64_t *room = ring_room(&t->ring, 1);
-            if (room != NULL) {
-                room[0] = p->word;
-                ring_publish(&t->ring, 1);
-            }
+            ring_write(&t->ring, p->word);
         }
     }
     t->guard.pendings = 0;
@@ -227,4 +218,10 @@ COLD int tracer_abandoned(struct tracer *t, uint64_t sp) {
     stacks_lose(&t->stacks);
     t->guard.inside = sp;
     return stacks_reset(t);
+}
+
+void tracers_forget(void) {
+    for (uint32_t i = 0; tracers != NULL && i < tracers_most; i++)
+        if (tracers[i] != NULL)
+            tracers[i]->ring.block = NULL;
 }

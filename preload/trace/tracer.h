@@ -51,6 +51,9 @@ static inline struct tracer *thread_tracer(void) {
 /* A thread's first event: takes a block, and says so in its ring. No handler may leave this by longjmp. */
 COLD struct tracer *tracer_enter(void);
 
+/* The process left its run: blocks of the next one have tracers anew. No thread has one. */
+void tracers_forget(void);
+
 /* mallow's clock moved, or stopped for good. 0: the recording is over. */
 COLD int tracer_time_passed(struct tracer *tracer, uint64_t epoch);
 

@@ -12,6 +12,7 @@
 #include <link.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/syscall.h>
 
 uint32_t modules_generation;
 int modules_wait = 1;
@@ -75,8 +76,8 @@ static int search_module(struct dl_phdr_info *info, size_t size, void *context) 
     return 1;
 }
 
-/* Of a program with holes between its segments, which the kernel maps, the linker gives the segment alone: the whole
- * is told by the program headers. Where the ELF header is at the start, there is nothing to mend. */
+/* Of a program with holes between its segments, which the kernel maps, the linker gives the segment alone: the program
+ * headers give the whole. Where the ELF header is at the start, there is nothing to mend. */
 static void mend_program(const struct link_map *map, struct found *found) {
     const ElfW(Phdr) *segments = (const ElfW(Phdr) *)getauxval(AT_PHDR);
     uint64_t low = UINT64_MAX, high = 0;
@@ -188,7 +189,7 @@ static uint32_t module_path(const struct found *found, char *out, size_t size) {
         long length = sys_readlink("/proc/self/exe", out, size - 1);
         return length > 0 ? (uint32_t)length : 0;
     }
-    long length = sys_getcwd(out, size);
+    long length = SYS_CALL2(SYS_getcwd, out, size);
     if (length <= 0)
         return 0;
     size_t at = (size_t)length - 1; /* getcwd counts the NUL */

@@ -1,82 +1,65 @@
-/* Stack numbers: the table, and growing it.  */
+/* Stack numbers: finding them, and growing the arrays by number.  */
 #include "walk/numbers.h"
 
-#include <string.h>
-
-#define NUMBER_MASK ((1ull << MALLOW_STACK_BITS) - 1)
-#define FIRST_BITS  9u
+#define FIRST_ROOM 256u
 
 _Static_assert(NUMBERS_MOST <= 1u << MALLOW_STACK_BITS, "a number fits into the wire's field");
 
-/* The table and the two arrays by number lie in one mapping: 8 bytes an entry, and half of 8 and of 16. */
-static uint64_t bytes(uint32_t bits) {
-    return 20ull << bits;
+/* Both arrays by number lie in one mapping. */
+static uint64_t bytes(uint32_t room) {
+    return room * (sizeof(uint64_t) + sizeof(struct guess));
 }
 
-/* The part of a hash that the table keeps; never 0. The place is taken from its low end. */
-static uint64_t tag_of(uint64_t hash) {
-    uint64_t tag = hash & ~NUMBER_MASK;
-    return tag != 0 ? tag : NUMBER_MASK + 1;
+struct search {
+    const uint64_t *hashes;
+    uint64_t hash;
+};
+
+static int has_hash(const void *context, uint32_t entry) {
+    const struct search *search = context;
+    return search->hashes[entry - 1] == search->hash;
 }
 
-static void put(uint64_t *table, uint32_t bits, uint64_t entry) {
-    uint64_t mask = (1ull << bits) - 1, at = (entry >> MALLOW_STACK_BITS) & mask;
-    while (table[at] != 0)
-        at = (at + 1) & mask;
-    table[at] = entry;
+static inline ALWAYS_INLINE uint64_t *find(const struct numbers *n, uint64_t hash) {
+    return table_find(&n->table, hash, has_hash, &(struct search){n->hash, hash});
 }
 
-static int rebuild(struct numbers *n, uint32_t bits) {
-    uint64_t *table = sys_memory(bytes(bits));
-    if (table == NULL)
-        return 0;
-    uint64_t *hash = table + (1ull << bits);
-    struct guess *after = (struct guess *)(hash + (1ull << (bits - 1)));
-    for (uint32_t i = 0; i < n->count; i++)
-        put(table, bits, tag_of(n->hash[i]) | i);
-    if (n->table != NULL) {
-        memcpy(hash, n->hash, n->count * sizeof *hash);
-        memcpy(after, n->after, n->count * sizeof *after);
-        sys_memory_free(n->table, bytes(n->bits));
-    }
-    n->table = table;
-    n->hash = hash;
-    n->after = after;
-    n->bits = bits;
-    return 1;
-}
-
-/* A handler that leaves by longjmp must not leave half of it: what is unmapped would be used, or unmapped again. */
-COLD static int resize(struct numbers *n, uint32_t bits) {
+/* As table_grow. */
+COLD static int grow(struct numbers *n) {
     uint64_t mask = sys_block_signals();
-    int made = rebuild(n, bits);
+    uint32_t room = n->room != 0 ? 2 * n->room : FIRST_ROOM;
+    uint64_t *hash = sys_memory(bytes(room));
+    if (hash != NULL) {
+        struct guess *after = (struct guess *)(hash + room);
+        if (n->room != 0) {
+            memcpy(hash, n->hash, n->room * sizeof *hash);
+            memcpy(after, n->after, n->room * sizeof *after);
+            sys_memory_free(n->hash, bytes(n->room));
+        }
+        n->hash = hash;
+        n->after = after;
+        n->room = room;
+    }
     sys_restore_signals(mask);
-    return made;
+    return hash != NULL;
 }
 
 int numbers_reset(struct numbers *n) {
-    n->count = 0;
+    table_clear(&n->table);
     n->last = 0;
-    return resize(n, FIRST_BITS);
+    return table_has_room(&n->table);
 }
 
 uint32_t numbers_add(struct numbers *n, uint64_t hash) {
-    if (n->count >= NUMBERS_MOST || (n->count + 1 > 1u << (n->bits - 1) && !resize(n, n->bits + 1)))
+    uint32_t number = n->table.used;
+    if (number >= NUMBERS_MOST || !table_has_room(&n->table) || (number >= n->room && !grow(n)))
         return NUMBER_NONE;
-    uint32_t number = n->count++;
-    put(n->table, n->bits, tag_of(hash) | number);
+    table_set(&n->table, find(n, hash), hash, number + 1);
     n->hash[number] = hash;
     n->after[number] = (struct guess){0};
     return number;
 }
 
 uint32_t numbers_find(const struct numbers *n, uint64_t hash) {
-    uint64_t tag = tag_of(hash), mask = (1ull << n->bits) - 1;
-    for (uint64_t at = (tag >> MALLOW_STACK_BITS) & mask;; at = (at + 1) & mask) {
-        uint64_t entry = n->table[at];
-        if (entry == 0)
-            return NUMBER_NONE;
-        if ((entry & ~NUMBER_MASK) == tag && n->hash[entry & NUMBER_MASK] == hash)
-            return (uint32_t)(entry & NUMBER_MASK);
-    }
+    return (uint32_t)*find(n, hash) - 1;
 }

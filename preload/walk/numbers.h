@@ -2,8 +2,8 @@
 #ifndef MALLOW_NUMBERS_H
 #define MALLOW_NUMBERS_H
 
-#include "base/sys.h"
 #include "base/wire.h"
+#include "walk/table.h"
 
 #define NUMBER_NONE UINT32_MAX
 
@@ -20,15 +20,14 @@ struct guess {
 };
 
 struct numbers {
-    uint64_t *table;     /* (hash & ~(2^24 - 1)) | number, 0: empty; linear probing, at most half full */
+    struct table table;  /* by hash: number + 1; used: the numbers given out */
     uint64_t *hash;      /* by number */
     struct guess *after; /* by number: what comes after it */
-    uint32_t bits;       /* the table has 2^bits entries */
-    uint32_t count;      /* numbers given out */
+    uint32_t room;       /* of the two arrays */
     uint32_t last;       /* the one in use */
 };
 
-/* Forgets all numbers. 0: no memory. */
+/* Forgets all numbers, and keeps the memory. 0: there was none, and is none. */
 int numbers_reset(struct numbers *numbers);
 
 /* Gives the next number to a stack that is not known. NUMBER_NONE: no memory, or all are given out. */

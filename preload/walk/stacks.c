@@ -4,7 +4,9 @@
 
 #include <string.h>
 
-/* Bytes that the guesses of all threads may take together, beside those that lie with the numbers. */
+/* Bytes that the guesses of all threads may take together, beside those that lie with the numbers. The table that finds
+ * runs of frames is not counted: it has at most 32 bytes a run (4 entries, just after it grew), and a run has 16 or more (a stack
+ * that follows itself is one word behind the head). */
 #ifndef BYTES_MOST
 #define BYTES_MOST (8u << 20)
 #endif
@@ -19,7 +21,7 @@ static uint32_t bytes_taken;
 /* Fits no stack, and stays as it is. */
 static struct guess no_guess;
 
-/* Follows fp through the frames of a guess, the last of which ends at `end`. 0: it does not lead where it should. */
+/* Follows fp through the frames of a guess; the last one ends at `end`. 0: it does not lead where it should. */
 static int fp_fits(const struct guess_frames *frames, uint64_t sp, uint64_t fp, uint64_t end) {
     const uint64_t *word = frames->word, *last = word + frames->fresh;
     for (; word < last; word++) {
@@ -63,32 +65,21 @@ int guess_with_fp(struct stacks *s, const struct guess *guess, uint64_t sp, uint
     return 1;
 }
 
-/* Memory for an array of twice the size. The caller copies what it holds. 0: there is none. */
-static int make_larger(const struct array *array, struct array *larger) {
+/* Twice the size. As table_grow. */
+COLD static void make_room(struct array *array) {
+    uint64_t mask = sys_block_signals();
     uint32_t size = array->size != 0 ? 2 * array->size : BYTES_FIRST, more = size - array->size;
     char *start = NULL;
     if (__atomic_add_fetch(&bytes_taken, more, __ATOMIC_RELAXED) <= BYTES_MOST)
         start = sys_memory(size);
-    if (start == NULL)
+    if (start == NULL) {
         __atomic_sub_fetch(&bytes_taken, more, __ATOMIC_RELAXED);
-    *larger = (struct array){start, array->used, size};
-    return start != NULL;
-}
-
-static void replace(struct array *array, const struct array *larger) {
-    if (array->size != 0)
-        sys_memory_free(array->start, array->size);
-    *array = *larger;
-}
-
-/* As numbers.c says of its own. */
-COLD static void make_room(struct array *array) {
-    uint64_t mask = sys_block_signals();
-    struct array larger;
-    if (make_larger(array, &larger)) {
-        if (array->size != 0)
-            memcpy(larger.start, array->start, array->used);
-        replace(array, &larger);
+    } else {
+        if (array->size != 0) {
+            memcpy(start, array->start, array->used);
+            sys_memory_free(array->start, array->size);
+        }
+        *array = (struct array){start, array->used, size};
     }
     sys_restore_signals(mask);
 }
@@ -101,11 +92,9 @@ static int has_room(struct array *array, uint32_t bytes) {
 }
 
 static void guesses_forget(struct stacks *s) {
-    for (uint32_t i = 0; i < s->numbers.count; i++)
+    for (uint32_t i = 0; i < s->numbers.table.used; i++)
         s->numbers.after[i] = (struct guess){0};
-    if (s->frame_table.used != 0)
-        memset(s->frame_table.start, 0, s->frame_table.size);
-    s->frame_table.used = 0;
+    table_clear(&s->frame_table);
     s->others.used = s->frame_store.used = ARRAY_FIRST;
     s->after = &no_guess;
 }
@@ -156,48 +145,23 @@ static int frames_write(struct guess_frames *frames, const struct unwinder *u, u
     }
 }
 
-/* The entry of a run in the table, or a free one for it. Precondition: the table has one. */
-static uint64_t *frames_entry(const struct stacks *s, const struct array *table, uint32_t hash,
-                              const struct guess_frames *frames) {
-    uint64_t *entries = (uint64_t *)table->start, mask = table->size / 8 - 1;
-    for (uint64_t at = hash;; at++) {
-        uint64_t *entry = &entries[at & mask];
-        if (*entry == 0 ||
-            ((uint32_t)*entry == hash && frames != NULL &&
-             frames_at(s, (uint32_t)(*entry >> 32))->fresh == frames->fresh &&
-             memcmp(frames_at(s, (uint32_t)(*entry >> 32))->word, frames->word, 8 * (frames->fresh + 1)) == 0))
-            return entry;
-    }
-}
+struct search {
+    const struct stacks *stacks;
+    const struct guess_frames *frames;
+};
 
-/* As make_room, but entries have places of their own. */
-COLD static void make_entries(struct stacks *s) {
-    uint64_t mask = sys_block_signals();
-    struct array larger;
-    if (make_larger(&s->frame_table, &larger)) {
-        for (uint32_t at = 0; at < s->frame_table.size; at += 8) {
-            uint64_t entry = load_word((uint64_t)s->frame_table.start + at);
-            if (entry != 0)
-                *frames_entry(s, &larger, (uint32_t)entry, NULL) = entry;
-        }
-        replace(&s->frame_table, &larger);
-    }
-    sys_restore_signals(mask);
-}
-
-/* Makes room in the table for one more run: it is at most half full. 0: there is no memory. */
-static int has_entry(struct stacks *s) {
-    if (2 * s->frame_table.used >= s->frame_table.size)
-        make_entries(s);
-    return 2 * s->frame_table.used < s->frame_table.size;
+static int are_frames(const void *context, uint32_t at) {
+    const struct search *search = context;
+    const struct guess_frames *known = frames_at(search->stacks, at), *frames = search->frames;
+    return known->fresh == frames->fresh && memcmp(known->word, frames->word, 8 * (frames->fresh + 1)) == 0;
 }
 
 /* Where the run of the unwinder's innermost frames lies. 0: there is none. */
 static uint32_t frames_find(struct stacks *s, uint32_t keep) {
     uint32_t words = s->unwinder.depth - keep + 1, bytes = (uint32_t)sizeof(struct guess_frames) + 8 * words;
-    if (!has_room(&s->frame_store, bytes) || !has_entry(s)) {
+    if (!has_room(&s->frame_store, bytes) || !table_has_room(&s->frame_table)) {
         guesses_forget(s);
-        if (!has_room(&s->frame_store, bytes) || !has_entry(s))
+        if (!has_room(&s->frame_store, bytes) || !table_has_room(&s->frame_table))
             return 0;
     }
     struct guess_frames *frames = frames_at(s, s->frame_store.used);
@@ -206,13 +170,12 @@ static uint32_t frames_find(struct stacks *s, uint32_t keep) {
     uint64_t hash = 0;
     for (uint32_t i = 0; i < words; i++)
         hash = (hash ^ frames->word[i]) * 0x9e3779b97f4a7c15ull;
-    uint64_t *entry = frames_entry(s, &s->frame_table, (uint32_t)(hash >> 32), frames);
+    uint64_t *entry = table_find(&s->frame_table, hash, are_frames, &(struct search){s, frames});
     if (*entry == 0) {
-        *entry = (uint64_t)s->frame_store.used << 32 | hash >> 32;
+        table_set(&s->frame_table, entry, hash, s->frame_store.used);
         s->frame_store.used += bytes;
-        s->frame_table.used += 8;
     }
-    return (uint32_t)(*entry >> 32);
+    return (uint32_t)*entry;
 }
 
 /* The guess named so; 0 is the first one at what follows `before`. */

@@ -10,9 +10,9 @@
  *   guess:   [ -------- the same -------- ] [ word[fresh-1] | … | word[0] ]
  *                          sp + 8 * span ^                        sp ^
  *
- * What makes it right. A frame's pc tells its rule, and the rule tells from sp, or from fp, where the caller's frame
- * begins; the caller's pc lies just below. A guess is made of frames with such rules alone, from a stack that was walked:
- * it holds their pcs, how large they were, and what their rules say of fp. It is taken when
+ * What makes it right. A frame's pc determines its rule, and the rule computes from sp, or from fp, where the caller's
+ * frame begins; the caller's pc lies just below. A guess is made of frames with such rules alone, from a stack that was
+ * walked: it holds their pcs, how large they were, and what their rules say of fp. It is taken when
  *
  *   - pc is word[0]'s, and the caller's pc of each frame up to place keep-1 is as the guess says,
  *   - where a rule reads fp, fp leads to where the frame ended; for place keep-1 to where it ends in the stack before,
@@ -23,7 +23,7 @@
  * then all guesses are dropped.
  *
  * What a guess costs is mostly the memory that it is read from. So it is 16 bytes, beside the one that is likely to come
- * next, and the frames, of which there are few different ones, lie elsewhere.
+ * next, and the frames (few different ones) lie elsewhere.
  */
 #ifndef MALLOW_STACKS_H
 #define MALLOW_STACKS_H
@@ -33,7 +33,7 @@
 #include "walk/unwind.h"
 
 /*
- * Frames of a guess. Each word is one, innermost first; the last one is place keep-1, of which bytes and saved are 0.
+ * Frames of a guess. Each word is one, innermost first; the last one is place keep-1, with bytes and saved 0.
  *
  *     63   62                            16 15     11 10                    0
  *   +-----+--------------------------------+---------+-----------------------+
@@ -73,9 +73,8 @@ struct stacks {
     uint32_t changes;         /* modules_linker.changes when all guesses were right */
     uint32_t unloads;         /* modules_linker.unloads that they know of */
     struct array others;      /* struct guess */
-    struct array frame_store; /* struct run */
-    struct array
-        frame_table; /* of each run, by its hash: where it lies << 32 | hash; 0: none. used: bytes if it had no gaps */
+    struct array frame_store; /* struct guess_frames: runs */
+    struct table frame_table; /* of each run: where it lies */
     struct unwinder unwinder;
     struct numbers numbers;
     uint32_t before; /* the number that the stack walked last follows, NUMBER_NONE: nothing is to be learned */

@@ -80,10 +80,12 @@ COLD static uint32_t rule_find(uint64_t key) {
     }
     if (guessed)
         modules_void();
-    if (module == NULL && !rule_cache_guessed) {
-        rule_cache_changes = modules_linker.changes;
+    if (module == NULL) {
+        if (!rule_cache_guessed)
+            rule_cache_changes = modules_linker.changes;
         rule_cache_guessed = 1;
-    } else if (module != NULL && module->table != NULL) {
+        quick = arch_trampoline(key + 1);
+    } else if (module->table != NULL) {
         quick = module->quick[module_row(module, key)];
     }
     __atomic_store_n(cache_slot(key), key << 16 | quick, __ATOMIC_RELAXED);
@@ -265,7 +267,7 @@ static inline uint32_t verify(const struct unwinder *u, uint32_t count) {
     if (LIKELY(any_changed(u, count) == 0))
         return 0;
     uint32_t valid = count - 1;
-    while (valid > 0 && changed(&u->places[valid - 1]) == 0)
+    while (valid > 0 && pc_difference(&u->places[valid - 1]) == 0)
         valid--;
     for (uint32_t i = 0; i < u->checks && u->check[i].state < count; i++)
         if (load_word(u->check[i].slot) != u->check[i].value && u->check[i].state > valid)
@@ -334,7 +336,7 @@ static void settle(struct unwinder *u, uint32_t count) {
             u->check[u->checks++] = (struct check){i, state->fp_slot, state[-1].fp};
         if (UNLIKELY((flags & STATE_DEREF) != 0))
             u->check[u->checks++] = (struct check){i, state->extra_slot, load_word(state->extra_slot)};
-        /* Copied states say what they were: it is told anew, for other callers. */
+        /* Copied states say what they were: it is determined anew, for other callers. */
         needed = (flags & STATE_USES_FP) != 0 || (state->fp_slot == 0 && needed != 0) ? STATE_NEEDS_FP : 0;
         if (UNLIKELY((flags & STATE_UNSURE_STEP) != 0))
             unsure = STATE_UNSURE;

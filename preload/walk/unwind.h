@@ -86,7 +86,7 @@ int unwind_owns(struct unwinder *unwinder, uint64_t address);
 
 /*
  * Walks from a state: pc, sp and fp as they are in the function that called us, after its call. Leaves the stack in
- * places[0 .. depth), of which the first `shared` are as after the last call. depth is at least 1.
+ * places[0 .. depth); the first `shared` are as after the last call. depth is at least 1.
  */
 void unwind(struct unwinder *unwinder, uint64_t pc, uint64_t sp, uint64_t fp);
 
@@ -98,7 +98,7 @@ int unwind_same(struct unwinder *unwinder, uint64_t pc, uint64_t sp, uint64_t fp
 uint32_t unwind_rule(uint64_t pc);
 
 /* 0 where this frame is still the caller of the next one further in. */
-static inline uint64_t changed(const struct place *place) {
+static inline uint64_t pc_difference(const struct place *place) {
     return load_word(rule_return_slot(place->sp)) ^ place->pc;
 }
 
@@ -111,7 +111,8 @@ static inline uint64_t any_changed(const struct unwinder *u, uint32_t count) {
     uint64_t difference = 0;
     while (place > u->places) {
         place -= 4;
-        difference |= changed(place) | changed(place + 1) | changed(place + 2) | changed(place + 3);
+        difference |=
+            pc_difference(place) | pc_difference(place + 1) | pc_difference(place + 2) | pc_difference(place + 3);
     }
     for (uint32_t i = 0; i < u->checks && u->check[i].state < count; i++)
         difference |= load_word(u->check[i].slot) ^ u->check[i].value;

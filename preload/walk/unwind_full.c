@@ -22,11 +22,27 @@ static int can_load(struct registers *r, uint64_t address) {
     return address + 8 <= r->high || (r->foreign && unwind_extend(&r->high, address + 8));
 }
 
+/* The whole rule of a frame without a table, by the quick one of a trampoline, if it is in one. */
+static const struct mallow_rule *trampoline_rule(uint32_t quick) {
+    static const struct mallow_rule rules[] = {
+        {.cfa_kind = MALLOW_CFA_OFFSET,
+         .cfa_reg = RULE_SP,
+         .cfa_offset = 16,
+         .kind = {[MALLOW_RA] = MALLOW_SAVED_AT_CFA},
+         .offset = {[MALLOW_RA] = -8}},
+        {.cfa_kind = MALLOW_CFA_OFFSET,
+         .cfa_reg = RULE_SP,
+         .cfa_offset = 16,
+         .kind = {[RULE_FP] = MALLOW_SAVED_AT_CFA, [MALLOW_RA] = MALLOW_SAVED_AT_CFA},
+         .offset = {[RULE_FP] = -16, [MALLOW_RA] = -8}}};
+    return quick == RULE_UNKNOWN ? &rule_frame_pointer : &rules[rule_fp_saved(quick) != 0];
+}
+
 /* NULL: there is a table, and it has none. */
 static const struct mallow_rule *rule_at(uint64_t key) {
     const struct module *module = module_find(key);
     if (module == NULL || module->table == NULL)
-        return &rule_frame_pointer;
+        return trampoline_rule(module == NULL ? arch_trampoline(key + 1) : RULE_UNKNOWN);
     uint32_t index = module->full[module_row(module, key)];
     if (index == MALLOW_RULE_NONE || index >= module->table->rules)
         return NULL;
@@ -37,7 +53,7 @@ static int is_lost(const struct registers *r, uint32_t which) {
     return (r->lost >> which & 1) != 0;
 }
 
-/* 1: r is the caller's; 0: there is none; -1: it cannot be told. */
+/* 1: r is the caller's; 0: there is none; -1: it is unknown. */
 static int step(struct unwinder *u, struct registers *r, const struct mallow_rule *rule) {
     if (rule == NULL || (rule->cfa_kind > MALLOW_CFA_END && is_lost(r, rule->cfa_reg)))
         return -1;

@@ -12,7 +12,7 @@ fn run(place: &Path, arguments: &[&str]) -> Outcome {
     Run::new(mallow(), place).args(arguments).limit(Duration::from_secs(60)).go()
 }
 
-/// One line on standard error, of mallow's own; nothing on standard output; a status that tells.
+/// Mallow prints one line on standard error and nothing on standard output, and its exit status shows the failure.
 fn refused(what: &str, run: &Outcome) -> String {
     let err = run.err();
     assert!(run.stdout.is_empty(), "{what}: {}", run.out());
@@ -135,12 +135,12 @@ fn a_name_typed_wrong_costs_no_recording() {
 }
 
 #[test]
-fn a_mistake_is_told_with_what_to_do() {
+fn an_error_message_names_the_remedy() {
     let (place, _) = recording();
     fs::write(place.path().join("notes.txt"), "no profile\n").expect("a file");
     let formats = "(pprof, heaptrack, heaptrack_print, DHAT, massif, jemalloc, gperftools, dtrace, bpftrace, folded)";
     let nowhere = "cannot write nowhere/x: there is no directory nowhere";
-    for (line, status, told) in [
+    for (line, status, expected) in [
         (
             "list run.mallow",
             2,
@@ -161,7 +161,7 @@ fn a_mistake_is_told_with_what_to_do() {
     ] {
         let outcome = run(place.path(), &line.split(' ').collect::<Vec<_>>());
         let err = refused(line, &outcome);
-        assert!(outcome.status == status && err.contains(told), "{line}: {} {err}", outcome.status);
+        assert!(outcome.status == status && err.contains(expected), "{line}: {} {err}", outcome.status);
     }
 }
 
@@ -257,7 +257,7 @@ fn recordings_with_flipped_bits() {
     for n in 0..400 {
         let mut bytes = whole.clone();
         for _ in 0..=random(4) {
-            // Half of them near the beginning, where what the rest means is told.
+            // Half of them near the beginning, which defines what the rest means.
             let at = if random(2) == 0 { random(bytes.len().min(400)) } else { random(bytes.len()) };
             bytes[at] ^= 1 << random(8);
         }

@@ -27,7 +27,7 @@ fn agrees(place: &Path, base: &str, after: &str, filters: &[&str]) {
     let diff = arguments(&["diff", base, after]);
     let net = number(&diff["change"]);
     for (view, rows, sums) in [
-        (&["top", "--limit", "1"][..], "functions", "flat"),
+        (&["top", "--limit", "1"][..], "functions", "self"),
         (&["tree"], "rows", "cum"),
         (&["tree", "--callers", "--limit", "1"], "rows", "cum"),
     ] {
@@ -43,8 +43,8 @@ fn agrees(place: &Path, base: &str, after: &str, filters: &[&str]) {
         let list = arguments(&["list", ".", "--base", base, after]);
         for function in list["functions"].as_array().expect("functions") {
             let lines = function["lines"].as_array().expect("lines").iter();
-            let lines: i64 = lines.map(|line| number(&line["flat"]["change"])).sum();
-            assert_eq!(lines, number(&function["flat"]["change"]), "{function}");
+            let lines: i64 = lines.map(|line| number(&line["self"]["change"])).sum();
+            assert_eq!(lines, number(&function["self"]["change"]), "{function}");
         }
     }
     let text = view(place, &[&["top", "--base", base, after], filters].concat());
@@ -74,9 +74,9 @@ fn a_change_is_at_the_top_of_every_view_and_renamed_functions_are_no_noise() {
     let rows: Vec<_> = top["functions"].as_array().expect("functions").iter().collect();
     let name = |row: &Value| row["function"].as_str().expect("a name").to_owned();
     assert_eq!(rows.iter().map(|row| name(row)).collect::<Vec<_>>(), ["build_index(int)", "main"], "{top:#}");
-    let flat = &rows[0]["flat"];
-    let told = ["before", "after"].map(|side| number(&flat[side]["allocations"]));
-    assert_eq!((told, number(&flat["change"])), ([500, 5500], 5000), "{top:#}");
+    let flat = &rows[0]["self"];
+    let counts = ["before", "after"].map(|side| number(&flat[side]["allocations"]));
+    assert_eq!((counts, number(&flat["change"])), ([500, 5500], 5000), "{top:#}");
     // Of the line that lost its reserve, and the one that copies now, nothing else.
     let text = view(place, &["list", ".", "--base", before, after]);
     assert!(text.contains("index.push_back(i);") && text.contains("sum(values);"), "{text}");
@@ -93,7 +93,7 @@ fn a_change_is_at_the_top_of_every_view_and_renamed_functions_are_no_noise() {
 }
 
 #[test]
-fn a_picture_is_red_and_blue_and_its_tooltips_tell_both_numbers() {
+fn a_picture_is_red_and_blue_and_its_tooltips_show_both_numbers() {
     let directory = harness::directory();
     let place = directory.path();
     cpp(place);
@@ -103,7 +103,7 @@ fn a_picture_is_red_and_blue_and_its_tooltips_tell_both_numbers() {
     let fill = |name: &str| {
         let group = document.descendants().filter(|n| n.has_tag_name("g")).find(|group| {
             let title = group.children().find(|n| n.has_tag_name("title")).and_then(|n| n.text()).unwrap_or_default();
-            title.starts_with(name)
+            title.lines().nth(1).is_some_and(|line| line.starts_with(name))
         });
         let group = group.unwrap_or_else(|| panic!("{name} is no box: {text}"));
         let title = group.children().find(|n| n.has_tag_name("title")).and_then(|n| n.text()).unwrap_or_default();
@@ -138,10 +138,10 @@ fn either_side_may_be_of_any_format() {
         agrees(place, "before.mallow", &format!("after.{format}"), &["--by", "allocations"]);
     }
     agrees(place, "before.pprof", "after.dhat", &["--by", "bytes"]);
-    // What a side does not tell is nowhere, and what one does not tell is not compared.
+    // A measure that a side lacks appears nowhere, and one that either side lacks is not compared.
     let top = json(place, &["top", "--json", "--base", "before.folded", "after.mallow"]);
     assert_eq!(top["formats"], serde_json::json!(["folded", null]));
-    let flat = &top["functions"][0]["flat"];
+    let flat = &top["functions"][0]["self"];
     assert!(flat["before"].get("leaked").is_none() && flat["after"]["leaked"].is_u64(), "{top:#}");
     let wrong = Run::new(mallow(), place).args(["top", "--by", "peak", "--base", "before.folded", "after.mallow"]).go();
     assert!(wrong.status == 2 && wrong.err().contains("has no bytes live at the peak"), "{}", wrong.err());
@@ -158,19 +158,20 @@ fn the_newest_recording_here_is_compared_where_none_is_named() {
 }
 
 #[test]
-fn what_one_side_does_not_tell_is_a_usage_error_in_every_view() {
+fn a_measure_that_one_side_lacks_is_a_usage_error_in_every_view() {
     let directory = harness::directory();
     let place = directory.path();
     std::fs::write(place.join("leaked"), "# mallow: leaked_bytes\nmain;f 64\n").expect("a file");
     std::fs::write(place.join("counted"), "@[\n    f+18\n    main+9\n]: 3\n").expect("a file");
     for by in [&["--by", "leaked"][..], &[]] {
-        let told = if by.is_empty() { "both have no measure in common" } else { "has no leaked bytes" };
+        let expected = if by.is_empty() { "both have no measure in common" } else { "has no leaked bytes" };
         for view in
             [&["diff"][..], &["top", "--base"], &["tree", "--base"], &["list", ".", "--base"], &["flame", "--base"]]
         {
             let refused = Run::new(mallow(), place).args(view).args(["leaked", "counted"]).args(by).go();
             assert_eq!((refused.status, refused.out().as_str()), (2, ""), "{view:?}: {}", refused.err());
-            assert!(refused.err().contains(told) && refused.err().lines().count() == 1, "{view:?}: {}", refused.err());
+            let error = refused.err();
+            assert!(error.contains(expected) && error.lines().count() == 1, "{view:?}: {error}");
         }
     }
 }

@@ -13,7 +13,7 @@ fn python(arguments: &[&str]) -> Case {
 /// The first line of the report, and what `--json` says.
 fn first(record: &Recorded) -> (String, serde_json::Value) {
     let text = record.shown(&["report"]);
-    (text.lines().next().unwrap_or_default().to_owned(), record.told(&["report"])["custom_allocators"].clone())
+    (text.lines().next().unwrap_or_default().to_owned(), record.view_json(&["report"])["custom_allocators"].clone())
 }
 
 #[test]

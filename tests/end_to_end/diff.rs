@@ -35,7 +35,7 @@ fn adds_up(report: &Value) {
 }
 
 #[test]
-fn two_runs_of_one_program_differ_by_what_they_were_told() {
+fn two_runs_of_one_program_differ_by_their_arguments() {
     let [before, after] = ["300", "500"].map(|rounds| Case::target("busy").args(["1", rounds]).record());
     for by in ["allocations", "bytes", "leaked", "peak", "temporary"] {
         let report = json(&before, &["--by", by, path(&before), path(&after)]);
@@ -149,10 +149,10 @@ fn aggregated_stacks_of_two_builds_differ_by_what_was_added() {
 }
 
 #[test]
-fn what_one_side_does_not_tell_is_said_by_name() {
+fn a_measure_that_one_side_lacks_is_named() {
     let record = Case::target("busy").args(["1", "300"]).record();
     nio(record.directory.path());
-    for (arguments, told) in [
+    for (arguments, expected) in [
         (
             &["--by", "leaked", path(&record), "after.txt"][..],
             "AFTER, after.txt, is a dtrace profile and has no leaked bytes; both have --by allocations",
@@ -164,7 +164,7 @@ fn what_one_side_does_not_tell_is_said_by_name() {
     ] {
         let outcome = diff(&record, arguments);
         assert_eq!((outcome.status, outcome.out().as_str()), (2, ""), "{}", outcome.err());
-        assert!(outcome.err().contains(told) && outcome.err().lines().count() == 1, "{}", outcome.err());
+        assert!(outcome.err().contains(expected) && outcome.err().lines().count() == 1, "{}", outcome.err());
     }
     // A recording and a file of another tool.
     let mixed = json(&record, &[path(&record), "after.txt"]);

@@ -1,5 +1,5 @@
-//! `mallow diff` on two versions of a program that differ by what was changed on purpose: each change comes out as what it is,
-//! and nothing stands above it.
+//! `mallow diff` on two versions of a program that differ by deliberate changes: it reports each change as what it is,
+//! and lists nothing above it.
 
 use std::path::Path;
 
@@ -70,9 +70,12 @@ fn a_cpp_program_with_a_copy_and_without_a_reserve() {
         if by == "allocations" {
             assert_eq!((&changed[0]["before"], &changed[0]["after"]), (&500.into(), &(500 * 11).into()));
         }
-        let told = recognised(&report);
-        assert!(told.contains("renamed") && told.contains("parse_row") && told.contains("read_row"), "{told}");
-        assert!(told.contains(r#""from":"rows.h","to":"records.h""#) && told.contains("format_row"), "{told}");
+        let reasons = recognised(&report);
+        assert!(
+            reasons.contains("renamed") && reasons.contains("parse_row") && reasons.contains("read_row"),
+            "{reasons}"
+        );
+        assert!(reasons.contains(r#""from":"rows.h","to":"records.h""#) && reasons.contains("format_row"), "{reasons}");
     }
 }
 
@@ -91,10 +94,10 @@ fn a_rust_program_with_a_copy_and_a_function_that_is_no_longer_inlined() {
     let copies = rows(&report, "only_after");
     assert!(copies.len() == 1 && copies[0]["change"] == 800 && has(&copies[0], "", "count_words"), "{report:#}");
     assert_eq!(report["different"]["rows_in_all"], 0, "{report:#}");
-    let told = recognised(&report);
+    let reasons = recognised(&report);
     // Its allocations were those of its caller.
     let new = r#"{"what":"new","function":"words::append_field"}"#;
-    assert!(told.contains(r#""what":"split""#) && told.contains(new), "{told}");
+    assert!(reasons.contains(r#""what":"split""#) && reasons.contains(new), "{reasons}");
     // With it, the stacks are equal.
     recorded(
         place.path(),
@@ -119,6 +122,6 @@ fn a_go_program_with_a_slice_that_grows_and_a_function_of_another_name() {
     assert!(!changed.is_empty() && has(&changed[0], "", "main.buildIndex"), "{report:#}");
     assert_eq!((&changed[0]["before"], &report["only_before"]["rows_in_all"]), (&400.into(), &0.into()), "{report:#}");
     assert!(changed[0]["change"].as_i64().is_some_and(|more| more >= 400 * 6), "{report:#}");
-    let told = recognised(&report);
-    assert!(told.contains("main.loadName") && told.contains("main.fetchName"), "{told}");
+    let reasons = recognised(&report);
+    assert!(reasons.contains("main.loadName") && reasons.contains("main.fetchName"), "{reasons}");
 }

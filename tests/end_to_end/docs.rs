@@ -1,4 +1,4 @@
-//! The examples of README.md and docs/guide/*.md print what the document shows. Times differ, and are not compared.
+//! The examples of README.md print what it shows. Times differ, and are not compared. Those of the guide: `guide`.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ fn examples(text: &str) -> Vec<Example> {
     for line in text.lines() {
         if line.starts_with("```") {
             inside = !inside;
-            // What stands in the next block belongs to no earlier command.
+            // The next block belongs to no earlier command.
             all.push((String::new(), Vec::new()));
         } else if let Some(command) = line.strip_prefix("$ ").filter(|_| inside) {
             all.push((command.to_owned(), Vec::new()));
@@ -48,7 +48,7 @@ fn timeless(line: &str) -> String {
 }
 
 /// Whether the lines are those of the document, where `…` stands for any number of them.
-fn fits(document: &[String], printed: &[String]) -> bool {
+pub fn fits(document: &[String], printed: &[String]) -> bool {
     match document.split_first() {
         None => printed.is_empty(),
         Some((first, rest)) if first == "…" => (0..=printed.len()).any(|skipped| fits(rest, &printed[skipped..])),
@@ -56,6 +56,13 @@ fn fits(document: &[String], printed: &[String]) -> bool {
             printed.split_first().is_some_and(|(line, more)| timeless(first) == timeless(line) && fits(rest, more))
         }
     }
+}
+
+/// The lines without empty ones at both ends.
+pub fn trimmed(lines: &[String]) -> Vec<String> {
+    let begin = lines.iter().position(|l| !l.is_empty()).unwrap_or(0);
+    let end = lines.iter().rposition(|l| !l.is_empty()).map_or(0, |last| last + 1);
+    lines[begin..end.max(begin)].to_vec()
 }
 
 /// Runs the examples of a document that `which` chooses, in order and in one directory, and counts them.
@@ -70,11 +77,6 @@ fn check(document: &str, which: fn(&str) -> bool) -> usize {
         let words = command.strip_prefix("mallow ").unwrap_or_else(|| panic!("{document}: {command}: not mallow"));
         let run = Run::new(mallow(), place.path()).args(words.split(' ')).go();
         let printed: Vec<String> = (run.out() + &run.err()).lines().map(str::to_owned).collect();
-        let trimmed = |lines: &[String]| -> Vec<String> {
-            let begin = lines.iter().position(|l| !l.is_empty()).unwrap_or(0);
-            let end = lines.iter().rposition(|l| !l.is_empty()).map_or(0, |last| last + 1);
-            lines[begin..end.max(begin)].to_vec()
-        };
         assert!(
             fits(&trimmed(lines), &trimmed(&printed)),
             "{document} says of `{command}`:\n{}\n\nIt prints:\n{}",
@@ -92,22 +94,6 @@ fn every_example_of_the_readme() {
         command.starts_with("mallow go") || command.contains("after.pb.gz")
     }
     assert!(check("README.md", |command| !of_go(command)) >= 4);
-}
-
-/// Those that start from a program of `examples/`.
-#[test]
-fn examples_of_the_guide() {
-    let chapters: Vec<String> = fs::read_dir(workspace().join("docs/guide"))
-        .expect("the guide")
-        .map(|entry| entry.expect("a chapter").file_name().into_string().expect("UTF-8"))
-        .filter(|name| name.ends_with(".md"))
-        .collect();
-    assert!(chapters.len() >= 20, "the guide has the chapters {chapters:?}");
-    for chapter in chapters {
-        check(&format!("docs/guide/{chapter}"), |command| {
-            command.contains("build/examples/leak") || command.contains("leak.mallow")
-        });
-    }
 }
 
 #[test]

@@ -15,8 +15,8 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("a plain path")
 }
 
-/// What is said of a command: the verdict, and all checks that do not come out well, with what they found.
-fn told(command: &[&str]) -> (i32, String, Vec<(String, String)>) {
+/// Doctor's exit status and verdict for a command, and all checks that do not come out well, with what they found.
+fn diagnose(command: &[&str]) -> (i32, String, Vec<(String, String)>) {
     let place = directory();
     let run = doctor(place.path(), &[&["--json", "--"], command].concat());
     assert_eq!(run.err(), "", "{command:?}");
@@ -29,7 +29,7 @@ fn told(command: &[&str]) -> (i32, String, Vec<(String, String)>) {
 
 /// Nothing would be recorded; record, which is tried too, says the same.
 fn fails(command: &[&str], check: &str, found: &str) {
-    let (status, verdict, checks) = told(command);
+    let (status, verdict, checks) = diagnose(command);
     assert_eq!((status, verdict.as_str()), (3, "fails"), "{command:?} {checks:?}");
     let said = checks.iter().find(|(name, text)| name == check && text.contains(found));
     let (_, said) = said.unwrap_or_else(|| panic!("{check} {found:?} is not said of {command:?}: {checks:?}"));
@@ -66,15 +66,15 @@ fn scripts_lead_to_what_reads_them() {
 
 #[test]
 fn what_works_but_for_something() {
-    let python = |command: &[&str]| told(command).2.into_iter().find(|(check, _)| check == "runtime");
+    let python = |command: &[&str]| diagnose(command).2.into_iter().find(|(check, _)| check == "runtime");
     let seen = python(&["/usr/bin/python3", "-c", "0"]).expect("a remark");
     assert!(seen.1.contains("arenas of its own"), "{seen:?}");
     assert_eq!(python(&["env", "PYTHONMALLOC=malloc", "/usr/bin/python3"]), None);
     let musl = program_as("busy", "busy-musl", "musl-gcc", &[]);
-    let (_, _, checks) = told(&[text(&musl)]);
+    let (_, _, checks) = diagnose(&[text(&musl)]);
     assert!(checks.iter().any(|(check, found)| check == "C library" && found.contains("runs on musl")), "{checks:?}");
     let bare = program_as("busy", "busy-g0-tsan", "cc", &["-g0", "-fsanitize=thread"]);
-    let (status, verdict, checks) = told(&[text(&bare)]);
+    let (status, verdict, checks) = diagnose(&[text(&bare)]);
     assert_eq!((status, verdict.as_str(), checks.len()), (0, "partly", 1), "{checks:?}");
     assert!(checks[0].1.contains("symbol table, no debug information"), "the runtime's own is not the program's");
     let plain = program_as("busy", "busy-without-tables", "cc", &["-g0"]);
@@ -84,7 +84,7 @@ fn what_works_but_for_something() {
         Run::new("objcopy", plain.parent().expect("a directory")).args(sections).arg(&plain).arg(&stripped).go().status
             == 0
     );
-    let (_, _, checks) = told(&[text(&stripped)]);
+    let (_, _, checks) = diagnose(&[text(&stripped)]);
     assert!(checks.iter().any(|(check, found)| check == "stacks" && found.contains("no unwind tables")), "{checks:?}");
 }
 
@@ -96,7 +96,7 @@ fn nothing_is_run_and_nothing_is_left() {
     assert!(run.out().ends_with(" above.\n") || run.out().ends_with("Everything works.\n"), "{}", run.out());
     assert_eq!(fs::read_dir(place.path()).expect("the directory").count(), 0);
     harness::nothing_left("doctor", &run);
-    let (status, verdict, checks) = told(&["no-such-command"]);
+    let (status, verdict, checks) = diagnose(&["no-such-command"]);
     assert_eq!((status, verdict.as_str(), checks[0].0.as_str()), (3, "fails", "command"));
     let usage = doctor(place.path(), &["--nonsense"]);
     assert_eq!((usage.status, usage.err().lines().count()), (2, 1), "{}", usage.err());
@@ -139,9 +139,9 @@ fn machines_without_tmpfs_room_or_rights() {
 }
 
 #[test]
-fn set_user_id_is_told() {
+fn set_user_id_is_reported() {
     if !root() {
-        return not_run("set_user_id_is_told", "it needs root");
+        return not_run("set_user_id_is_reported", "it needs root");
     }
     let place = directory();
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).expect("opening the directory");

@@ -92,8 +92,8 @@ fn who_goes_on_is_not_listed() {
     let place = directory();
     let mut command = std::process::Command::new(mallow());
     command.args(["run", "--sample", "--period", "4KiB", "--"]).arg(program("server"));
-    let mut server = super::watching::Alive::start(super::watching::quiet(&mut command));
-    super::watching::until("samples", || {
+    let mut server = super::watch_harness::Alive::start(super::watch_harness::quiet(&mut command));
+    super::watch_harness::until("samples", || {
         let directories = server.run_directories();
         let files = directories.iter().flat_map(|dir| fs::read_dir(dir).into_iter().flatten().flatten());
         files.map(|entry| samples(&entry.path())).find(|&taken| taken > 0)
@@ -119,7 +119,12 @@ fn nothing_is_left_where_mallow_was_ended_before_the_command() {
         &["watch", "-o", "w"],
     ] {
         let (mut before_the_command, mut empty) = (0, Vec::new());
-        for pause_us in (0..40).map(|turn| turn * 100) {
+        // At 40 moments, and at the first one until a signal has come before the command.
+        let pauses_us = (0..40).map(|turn| turn * 100).chain([0; 400]);
+        for (turn, pause_us) in pauses_us.enumerate() {
+            if turn >= 40 && before_the_command > 0 {
+                break;
+            }
             let started = place.path().join("started");
             let _ = fs::remove_file(&started);
             let (pid, mallow_ended, left) = ended_early(way, pause_us, place.path());
@@ -147,7 +152,7 @@ fn ended_early(way: &[&str], pause_us: u64, place: &Path) -> (u32, bool, Vec<Pat
     let before = RunDirectories::now();
     let mut command = std::process::Command::new(mallow());
     command.args(way).args(["--", "/bin/sh", "-c", ": > started; exec sleep 20"]).current_dir(place);
-    let mut child = super::watching::quiet(&mut command).spawn().expect("mallow");
+    let mut child = super::watch_harness::quiet(&mut command).spawn().expect("mallow");
     let pid = child.id();
     let patience = Instant::now() + Duration::from_secs(60);
     while before.new_of(pid).is_empty() {
@@ -272,7 +277,7 @@ fn what_to_remove_is_the_runs_own() {
         command.args(["record", "--no-report", "-o", "out.mallow", "--", "/bin/sh", "-c", "echo > begun; read go"]);
         command.current_dir(place.path()).stdin(std::process::Stdio::piped()).stderr(std::process::Stdio::null());
         let mut child = command.spawn().expect("mallow");
-        super::watching::until("the command", || place.path().join("begun").exists().then_some(()));
+        super::watch_harness::until("the command", || place.path().join("begun").exists().then_some(()));
         kill_process(Pid::from_child(&child), Signal::KILL).expect("a signal");
         child.wait().expect("its end");
         let [left] = &before.new_of(child.id())[..] else { panic!("one run directory") };

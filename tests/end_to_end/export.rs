@@ -72,7 +72,7 @@ fn innermost(place: &Path, file: &Path, by: &str) -> BTreeMap<String, u64> {
     let mut sums = BTreeMap::new();
     for function in parsed(&ran(run))["functions"].as_array().expect("functions") {
         let name = function["function"].as_str().expect("a name").to_owned();
-        *sums.entry(name).or_insert(0) += number(&function["flat"], key);
+        *sums.entry(name).or_insert(0) += number(&function["self"], key);
     }
     sums.retain(|_, n| *n > 0);
     sums
@@ -207,7 +207,7 @@ fn dhats_viewer_reads_it() {
         object.keys().filter(|key| !of_accesses.contains(&key.as_str())).cloned().collect()
     };
     assert_eq!(keys(&ours, &[]), keys(&theirs, &[]));
-    // Accesses, which Mallow does not see, are told of as missing.
+    // Accesses, which Mallow does not see, are declared missing.
     assert_eq!(keys(&ours["pps"][0], &[]), keys(&theirs["pps"][0], &["rb", "wb", "acc"]));
     assert_eq!((&ours["bkacc"], &theirs["bkacc"]), (&json!(false), &json!(true)));
     for key in ["dhatFileVersion", "mode", "verb", "bklt"] {
@@ -331,7 +331,7 @@ fn duckdb_reads_tables() {
     for (table, title) in [("sites", "## The table of sites"), ("events", "## The table of events")] {
         let part = guide.split(title).nth(1).unwrap_or_else(|| panic!("no {title:?} in the guide"));
         let rows = part.lines().skip_while(|line| !line.starts_with("| `")).take_while(|line| line.starts_with("| `"));
-        let told: Vec<(String, String)> = rows
+        let documented: Vec<(String, String)> = rows
             .flat_map(|row| {
                 let cells: Vec<&str> = row.split('|').map(str::trim).collect();
                 let kind = cells[2].to_owned();
@@ -350,7 +350,7 @@ fn duckdb_reads_tables() {
             other => panic!("{other}"),
         };
         let columns: Vec<_> = columns.into_iter().map(|(name, sql)| (name, kind(&sql).to_owned())).collect();
-        assert_eq!(columns, told, "{title}");
+        assert_eq!(columns, documented, "{title}");
     }
 }
 

@@ -16,8 +16,8 @@ fn regions(dir: &Path, command: &[&str], environment: &[(&str, &str)]) -> Vec<(S
     let done = run.go();
     // No baseline: broken, and counted all the same.
     assert_eq!(done.status, 4, "{}{}", done.out(), done.err());
-    let told: Value = serde_json::from_slice(&done.stdout).unwrap_or_else(|e| panic!("{e}: {}", done.out()));
-    let cases = told["cases"].as_array().expect("cases").iter();
+    let report: Value = serde_json::from_slice(&done.stdout).unwrap_or_else(|e| panic!("{e}: {}", done.out()));
+    let cases = report["cases"].as_array().expect("cases").iter();
     cases
         .map(|case| {
             let measured = &case["measured"];
@@ -44,13 +44,13 @@ fn without_the_face(dir: &Path, program: &str, hidden: &[&str]) -> String {
 fn cpp() {
     let dir = tempfile::tempdir().expect("a directory");
     let target = program("gate_faces");
-    let told = regions(dir.path(), &[target.to_str().expect("a path")], &[]);
+    let cases = regions(dir.path(), &[target.to_str().expect("a path")], &[]);
     // Each run frees the vector of the one before: the measured ones leave as many as they found.
-    assert_eq!(told[0], ("vector".to_owned(), 1, 0, 100));
-    assert_eq!(told[1], ("nothing".to_owned(), 0, 0, 0));
+    assert_eq!(cases[0], ("vector".to_owned(), 1, 0, 100));
+    assert_eq!(cases[1], ("nothing".to_owned(), 0, 0, 0));
     // The string, the exception and its text; freed within the scope but for those of the exception.
-    assert_eq!((told[2].0.as_str(), told[2].3), ("scope", 3));
-    assert!((2..6).contains(&told[2].1), "{told:?}");
+    assert_eq!((cases[2].0.as_str(), cases[2].3), ("scope", 3));
+    assert!((2..6).contains(&cases[2].1), "{cases:?}");
     without_the_face(dir.path(), target.to_str().expect("a path"), &["measure", "mallow.h", "libmallow"]);
 }
 
@@ -70,10 +70,10 @@ fn rust() {
     let path = |part: &str| face.join(part).to_str().expect("a path").to_owned();
     build(&["--crate-type", "rlib", "--crate-name", "mallow_measure", &path("src/lib.rs")]);
     build(&["--extern", "mallow_measure=libmallow_measure.rlib", &path("examples/regions.rs")]);
-    let told = regions(dir.path(), &["./regions"], &[]);
-    assert_eq!(told[0], ("join".to_owned(), 1000, 0, 1000));
-    assert_eq!((told[1].0.as_str(), told[1].2, told[1].3), ("push", 0, 1000));
-    assert!(told[1].1 > 1000, "{told:?}");
+    let cases = regions(dir.path(), &["./regions"], &[]);
+    assert_eq!(cases[0], ("join".to_owned(), 1000, 0, 1000));
+    assert_eq!((cases[1].0.as_str(), cases[1].2, cases[1].3), ("push", 0, 1000));
+    assert!(cases[1].1 > 1000, "{cases:?}");
     let stacks = without_the_face(dir.path(), "./regions", &["measure", "libmallow"]);
     let own = stacks.split("std::rt::lang_start").next().unwrap_or_default();
     assert!(own.contains("regions::main (") && !own.contains("catch_unwind"), "{own}");
@@ -103,14 +103,14 @@ fn rust_benchmarks_and_tests() {
     assert_eq!(updated.status, 0, "{}{}", updated.out(), updated.err());
     let done = run(&["--json"]);
     assert_eq!(done.status, 0, "{}{}", done.out(), done.err());
-    let told: Value = serde_json::from_slice(&done.stdout).expect("JSON");
-    let cases: Vec<_> = told["cases"].as_array().expect("cases").iter().map(|case| (&case["name"], case)).collect();
+    let report: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    let cases: Vec<_> = report["cases"].as_array().expect("cases").iter().map(|case| (&case["name"], case)).collect();
     for ((name, case), (expected, allocations, remaining, unstable)) in
         cases.iter().zip([("words", 1000, 0, false), ("letters", 0, 0, false), ("words_once", 10, 9, false)])
     {
         let measured = &case["measured"];
-        let told = (*name, &measured["total_allocations"], &measured["remaining_allocations"], &case["unstable"]);
-        assert_eq!(told, (&expected.into(), &allocations.into(), &remaining.into(), &unstable.into()), "{case}");
+        let actual = (*name, &measured["total_allocations"], &measured["remaining_allocations"], &case["unstable"]);
+        assert_eq!(actual, (&expected.into(), &allocations.into(), &remaining.into(), &unstable.into()), "{case}");
         assert_eq!(measured["runs"].as_array().map(Vec::len), Some(3), "{case}");
     }
     assert_eq!(cases.len(), 3);
@@ -131,11 +131,11 @@ fn python() {
     let path: PathBuf = workspace().join("faces/python").canonicalize().expect("the face");
     let environment =
         [("PYTHONPATH", path.to_str().expect("a path")), ("PYTHONMALLOC", "malloc"), ("PYTHONDONTWRITEBYTECODE", "1")];
-    let told = regions(dir.path(), &[python.to_str().expect("a path"), "cases.py"], &environment);
-    assert_eq!((told[0].0.as_str(), told[0].3), ("lists", 100));
-    assert!(told[0].1 >= 100, "{told:?}");
-    assert_eq!((told[1].0.as_str(), told[1].3), ("bytes", 7));
-    assert!(told[1].1 >= 1, "{told:?}");
+    let cases = regions(dir.path(), &[python.to_str().expect("a path"), "cases.py"], &environment);
+    assert_eq!((cases[0].0.as_str(), cases[0].3), ("lists", 100));
+    assert!(cases[0].1 >= 100, "{cases:?}");
+    assert_eq!((cases[1].0.as_str(), cases[1].3), ("bytes", 7));
+    assert!(cases[1].1 >= 1, "{cases:?}");
     let mut alone = Command::new(&python);
     alone.arg("cases.py").current_dir(dir.path()).envs(environment);
     assert!(alone.status().expect("python").success());
@@ -161,22 +161,22 @@ fn swift() {
         command.args(["-O", "-g", "-I", "."]).arg("-I").arg(sources.join("CMallow")).args(arguments);
         let done = command.args(files.iter().map(|file| sources.join(file))).current_dir(dir.path()).output();
         let done = done.expect("swiftc");
-        let told = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert!(done.status.success() && !told.contains("warning: "), "{told}");
+        let errors = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success() && !errors.contains("warning: "), "{errors}");
     };
     let library = ["-emit-library", "-static", "-emit-module", "-parse-as-library", "-module-name", "MallowMeasure"];
     build(&[&library[..], &["-o", "libMallowMeasure.a"]].concat(), &["MallowMeasure/Measure.swift"]);
     let files = ["JoinWords/main.swift", "JoinWords/test_join_words.swift"];
     build(&["-o", "JoinWords", "-L", ".", "-lMallowMeasure"], &files);
-    let told = regions(dir.path(), &["./JoinWords"], &[]);
+    let cases = regions(dir.path(), &["./JoinWords"], &[]);
     // A string that outgrows its first storage once.
-    assert_eq!(told[0], ("test_join_words".to_owned(), 2000, 0, 1000));
+    assert_eq!(cases[0], ("test_join_words".to_owned(), 2000, 0, 1000));
     // The same without a task, though descriptors are named as SwiftNIO's tests do.
-    assert_eq!(told[1], ("test_join_words.fds".to_owned(), 2, 0, 1));
+    assert_eq!(cases[1], ("test_join_words.fds".to_owned(), 2, 0, 1));
     // The words are those of the other; the task is the runtime's, and keeps some of it for the next.
-    assert_eq!((told[2].0.as_str(), told[2].3), ("test_join_words.task", 1));
-    assert!((3..30).contains(&told[2].1), "{told:?}");
-    assert_eq!(told[3], ("keep".to_owned(), 1, 1, 1));
+    assert_eq!((cases[2].0.as_str(), cases[2].3), ("test_join_words.task", 1));
+    assert!((3..30).contains(&cases[2].1), "{cases:?}");
+    assert_eq!(cases[3], ("keep".to_owned(), 1, 1, 1));
     without_the_face(dir.path(), "./JoinWords", &["MallowMeasure", "mallow_measure", "libmallow"]);
     assert!(Command::new(dir.path().join("JoinWords")).status().expect("the program").success());
 }

@@ -110,7 +110,7 @@ fn the_report_fits_the_terminal_and_ends_with_a_verdict() {
         assert!(lines.len() < rows, "{size:?}: {lines:#?}");
         assert!(lines.iter().all(|line| line.chars().count() <= columns), "{size:?}: {lines:#?}");
         let last = lines.last().expect("a line");
-        assert!(last.starts_with("Verdict: 287 kB leaked, all from open_session server.c:7"), "{last}");
+        assert!(last.starts_with("Verdict: 287 kB lost, all from open_session server.c:7"), "{last}");
         let found = |text: &str| lines.iter().any(|line| line.contains(text));
         assert!(found("live at peak") && found("2,858 times  open_session server.c:7"), "{lines:#?}");
         let lines = on_terminal(place, size, "timeline server.mallow");
@@ -139,9 +139,18 @@ fn what_numbers_lack_is_the_first_line_of_each_view() {
     recorded(place, "cc", "server", &["-O1"], SERVER);
     let whole = fs::read(place.join("server.mallow")).expect("the recording");
     fs::write(place.join("cut.mallow"), &whole[..whole.len() * 9 / 10]).expect("a part of it");
-    for view in
-        [&["report"][..], &["report", "--all"], &["top"], &["tree"], &["list", "main"], &["leaks"], &["timeline"]]
-    {
+    for view in [
+        &["report"][..],
+        &["report", "--all"],
+        &["top"],
+        &["tree"],
+        &["list", "main"],
+        &["leaks"],
+        &["timeline"],
+        &["sizes"],
+        &["lifetimes"],
+        &["threads"],
+    ] {
         let text = shown(place, &[view, &["cut.mallow"]].concat());
         assert!(text.starts_with("Incomplete: the recording is cut short: "), "{view:?}: {text}");
         assert_eq!(text.matches("is cut short").count(), 1, "{view:?}: {text}");
@@ -208,4 +217,36 @@ fn a_copy_in_a_loop_is_one_insight_and_stored_strings_are_not_to_be_kept() {
         let remedy = stored["remedy"].as_str().unwrap_or_default();
         assert!(!remedy.contains("kept and cleared"), "{stored:#}");
     }
+}
+
+/// Leaks with long call paths: as many of them as leave the first line in sight.
+#[test]
+fn leaks_fit_the_terminal() {
+    const DEPTH: u32 = 9;
+    let place = directory();
+    let mut text = String::from("#include <stdlib.h>\n#define OUT __attribute__((noinline, noclone)) static void\n");
+    let mut calls = String::new();
+    for leak in 0..6 {
+        text += &format!("OUT leak_{leak}_0(void) {{ void *volatile block = malloc(100 + {leak}); block = 0; }}\n");
+        for depth in 1..DEPTH {
+            let inner = depth - 1;
+            text += &format!(
+                "OUT leak_{leak}_{depth}(void) {{ leak_{leak}_{inner}(); __asm__ volatile(\"\" ::: \"memory\"); }}\n"
+            );
+        }
+        calls += &format!("leak_{leak}_{}(); ", DEPTH - 1);
+    }
+    text += &format!("int main(void) {{ {calls}return 0; }}\n");
+    recorded(place.path(), "cc", "deep", &["-O1"], &text);
+    for size in [(80, 24), (200, 50)] {
+        let lines = on_terminal(place.path(), size, "leaks deep.mallow");
+        assert!(lines.len() < size.1, "{lines:#?}");
+        assert!(lines[0].contains("the largest "), "{lines:#?}");
+        assert!(
+            lines.iter().any(|line| line.starts_with("and ") && line.contains("; --limit 0 shows all")),
+            "{lines:#?}"
+        );
+    }
+    let three = on_terminal(place.path(), (80, 24), "leaks --limit 3 deep.mallow");
+    assert!(three.len() >= 24 && three[0].contains("the largest 3 of 6"), "{three:#?}");
 }

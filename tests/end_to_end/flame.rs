@@ -10,10 +10,10 @@ fn flame(place: &Path, arguments: &[&str]) -> Outcome {
     Run::new(mallow(), place).arg("flame").args(arguments).go()
 }
 
-/// The exact number in a box's tooltip: the last line begins with it.
+/// The exact number in a box's tooltip, which begins with it.
 fn amount(group: Node) -> u64 {
     let title = group.children().find(|n| n.has_tag_name("title")).and_then(|t| t.text()).expect("a tooltip");
-    let number = title.lines().last().and_then(|l| l.split(' ').next()).expect("a number");
+    let number = title.split(' ').next().expect("a number");
     number.replace(',', "").parse().unwrap_or_else(|e| panic!("{title}: {e}"))
 }
 
@@ -42,7 +42,7 @@ fn pictures_have_the_numbers_of_the_report() {
             let document = Document::parse(&text).expect("XML");
             let boxes = boxes(&document);
             assert_eq!(amount(boxes[0]), number(&record.json, key), "{by} {extra:?}");
-            // What stands on the whole is the whole, but for what is too small to be drawn.
+            // The boxes on the root add up to the root, apart from those too small to be drawn.
             let first: u64 = boxes.iter().filter(|b| b.attribute("data-d") == Some("1")).map(|b| amount(*b)).sum();
             assert!(first <= amount(boxes[0]) && first * 10 >= amount(boxes[0]) * 9, "{by} {extra:?}: {first}");
             assert!(text.contains("sqlite3VdbeExec"), "{by} {extra:?}");
@@ -90,4 +90,35 @@ fn nothing_to_draw_is_said() {
     let run = flame(record.directory.path(), &["run.mallow"]);
     assert_eq!((run.status, run.err().as_str()), (1, "mallow: there is nothing to draw: allocations are 0\n"));
     assert!(!record.directory.path().join("run-allocations.svg").exists());
+}
+
+/// Numbers come first and are in the boxes, the head is one group that stays in sight, and dark windows have dark colours.
+#[test]
+fn pictures_are_made_for_windows() {
+    let record = Case::sqlite(2000).record();
+    let place = record.directory.path();
+    assert_eq!(flame(place, &["-o", "a.svg", "run.mallow"]).status, 0);
+    let text = fs::read_to_string(place.join("a.svg")).expect("a picture");
+    let document = Document::parse(&text).expect("XML");
+    let all = boxes(&document)[0];
+    let allocations = number(&record.json, "allocations");
+    assert_eq!(amount(all), allocations);
+    let numbers = all.attribute("data-v").expect("numbers");
+    assert!(numbers.ends_with("  100.0 %"), "{numbers}");
+    let label = all.children().find(|n| n.has_tag_name("text")).expect("a name");
+    let shown: String = label.descendants().filter_map(|n| if n.is_text() { n.text() } else { None }).collect();
+    assert!(shown.starts_with("all") && shown.ends_with("100.0\u{a0}%") || shown.ends_with("100.0 %"), "{shown}");
+    let head = document.descendants().find(|n| n.attribute("id") == Some("head")).expect("a head");
+    let inside = |id: &str| head.descendants().any(|n| n.attribute("id") == Some(id));
+    assert!(["tools", "matched", "reset", "size", "details"].iter().all(|id| inside(id)));
+    let style = document.descendants().find(|n| n.has_tag_name("style")).and_then(|n| n.text()).expect("a style sheet");
+    assert!(style.contains("prefers-color-scheme: dark") && style.contains("tabular-nums"));
+
+    let run = Run::new(mallow(), place).args(["timeline", "-o", "t.svg", "run.mallow"]).go();
+    assert_eq!(run.status, 0, "{}", run.err());
+    let text = fs::read_to_string(place.join("t.svg")).expect("a picture");
+    let document = Document::parse(&text).expect("XML");
+    let plot = document.descendants().find(|n| n.attribute("id") == Some("plot")).expect("a chart");
+    let stretched = plot.children().filter(|n| n.attribute("preserveAspectRatio") == Some("none"));
+    assert!(stretched.count() == 2 && text.contains("prefers-color-scheme: dark"));
 }

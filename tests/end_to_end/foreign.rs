@@ -11,7 +11,7 @@ const LONG: Duration = Duration::from_secs(900);
 
 /// A shell script, alone and recorded. Its standard error is its own affair.
 fn script(text: &str, environment: &[(&str, &Path)]) -> (Outcome, Recorded) {
-    // A rustc with jemalloc inside is started by cargo, and told of.
+    // Cargo starts a rustc with jemalloc inside, and Mallow reports it.
     let own = "rustc has an allocator of its own";
     let mut case = Case::new("/bin/sh").args(["-c", text]).own_errors().may_say(own).limit(LONG);
     for (name, value) in environment {
@@ -106,7 +106,7 @@ fn redis() {
          redis-cli -s socket llen mylist
          redis-cli -s socket dbsize
          redis-cli -s socket bgsave
-         sleep 0.3
+         until redis-cli -s socket info persistence | grep -q rdb_bgsave_in_progress:0; do sleep 0.05; done
          redis-cli -s socket shutdown nosave
          wait $server; echo server $?",
         &[],

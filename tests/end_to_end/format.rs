@@ -74,8 +74,11 @@ fn same_leaks(what: &str, reader: &Value, mallow: &Value, pool: u64, named: bool
         let found = theirs.get(&stack).unwrap_or_else(|| panic!("{what}: nobody else knows of {stack}"));
         // Mallow adds up calls of one line, which have several addresses.
         for key in ["leaked", "leaked_bytes"] {
-            let (told, found) = (number(&leak, key), number(found, key));
-            assert!(told == found || !named && told > found, "{what}: {key} of {stack}: {told} and {found}");
+            let (reported, found) = (number(&leak, key), number(found, key));
+            assert!(
+                reported == found || !named && reported > found,
+                "{what}: {key} of {stack}: {reported} and {found}"
+            );
         }
     }
     let all =
@@ -115,7 +118,7 @@ fn agree(case: &Case, record: &Recorded, regions: bool) {
     }
     assert_eq!(theirs.len(), ours.len(), "{case:?}");
     for (function, row) in theirs {
-        same(&function, &row["flat"], &ours[&function]["flat"]);
+        same(&function, &row["self"], &ours[&function]["self"]);
         same(&function, &row["cum"], &ours[&function]["cum"]);
     }
     for key in ["report", "regions"] {

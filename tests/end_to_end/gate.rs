@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use harness::{Project, Run, RunDirectories, describe, json, mallow, program};
 
-use crate::watching::{Alive, until};
+use crate::watch_harness::{Alive, until};
 
 const REGRESSED: i32 = 1;
 const USAGE: i32 = 2;
@@ -35,9 +35,9 @@ fn a_regression_of_one_allocation_an_operation_is_caught_and_its_line_named() {
     assert!(text.contains("+1,000 allocations (+1.00 per op), 0 → 1,000, +16,000 bytes, new"), "{text}");
     assert!(text.contains("planted (gate.cpp:"), "{text}");
     assert!(text.contains("The stacks explain 1,000 of 1,000 allocations"), "{text}");
-    let told = json(&project.run_with(&["--json"], &[("GATE_EXTRA", "1")]));
-    let case = &told["cases"][0];
-    assert_eq!((&case["verdict"], &told["verdict"]), (&"regressed".into(), &"regressed".into()));
+    let report = json(&project.run_with(&["--json"], &[("GATE_EXTRA", "1")]));
+    let case = &report["cases"][0];
+    assert_eq!((&case["verdict"], &report["verdict"]), (&"regressed".into(), &"regressed".into()));
     assert_eq!(case["explanation"]["explained"], case["explanation"]["change"]);
 }
 
@@ -60,8 +60,8 @@ fn an_improvement_is_a_verdict_of_its_own_and_ratchet_takes_it() {
 #[test]
 fn threads_that_free_each_others_blocks_are_counted_exactly() {
     let project = Project::new(&Project::case(&["threads"], "ops = 8000"));
-    let told = json(&project.run(&["--json"]));
-    let measured = &told["cases"][0]["measured"];
+    let report = json(&project.run(&["--json"]));
+    let measured = &report["cases"][0]["measured"];
     assert_eq!(measured["remaining_allocations"], 0, "{measured}");
     let runs = measured["runs"].as_array().expect("runs");
     assert!(runs.iter().all(|run| run == &runs[0]), "{runs:?}");
@@ -117,8 +117,8 @@ fn what_is_suggested_can_be_typed() {
     let same = project.run(&[&mine[..], &["--update"]].concat());
     assert!(same.status == 0 && same.err().contains("mallow.baseline.json stays as it is\n"), "{}", same.err());
     let nothing = project.run(&[&mine[..], &["nosuch"]].concat());
-    let told = "no case matches nosuch; mallow test -f 'my cases.toml' --label gcc --list names the cases";
-    assert!(nothing.status == USAGE && nothing.err().contains(told), "{}", nothing.err());
+    let expected = "no case matches nosuch; mallow test -f 'my cases.toml' --label gcc --list names the cases";
+    assert!(nothing.status == USAGE && nothing.err().contains(expected), "{}", nothing.err());
     let out = project.run(&["--runs", "1", "--", "sh", "-c", "exit 0"]).out();
     assert!(out.contains("; mallow test --update -- sh -c 'exit 0' makes one"), "{out}");
 }
@@ -131,10 +131,10 @@ fn an_update_takes_out_what_is_gone_and_says_what_it_wrote() {
         let platforms = baseline["platforms"].as_object().expect("platforms").values();
         platforms.flat_map(|cases| cases.as_object().expect("cases").keys().cloned()).collect::<Vec<_>>()
     };
-    let written = |arguments: &[&str], status: i32, told: &str| {
+    let written = |arguments: &[&str], status: i32, expected: &str| {
         let done = project.run(arguments);
         assert_eq!(done.status, status, "{}{}", done.out(), done.err());
-        assert!(done.err().contains(told), "{told}: {}", done.err());
+        assert!(done.err().contains(expected), "{expected}: {}", done.err());
     };
     written(&["--update"], 0, ": added steady, leak\n");
     fs::write(project.path().join("mallow.toml"), Project::case(&["leak"], "")).expect("a file");
@@ -178,7 +178,7 @@ fn programs_that_lie_or_hide_are_broken() {
 }
 
 #[test]
-fn runs_that_disagree_are_told() {
+fn runs_that_disagree_are_reported() {
     let project = Project::of_regions(&["unstable"]);
     let out = project.run(&[]).out();
     assert!(out.contains("unstable: runs disagree: total_allocations 10 to 12"), "{out}");
@@ -190,8 +190,8 @@ fn runs_that_disagree_are_told() {
     let differ = "From the run with the fewest allocations to the one with the most:\n  \
                   +2 allocations (+2.00 per op), 10 → 12, +16 bytes, changed\n      unstable (gate.cpp:";
     assert!(out.contains(differ), "{out}");
-    let told = json(&project.run(&["--explain", "--json"]));
-    let between = &told["cases"][0]["between_runs"];
+    let report = json(&project.run(&["--explain", "--json"]));
+    let between = &report["cases"][0]["between_runs"];
     assert_eq!((&between[0]["before"], &between[0]["now"]), (&10.into(), &12.into()), "{between}");
 }
 
@@ -230,7 +230,7 @@ fn what_runs_a_region_shows_in_no_view() {
 }
 
 #[test]
-fn threads_that_do_not_rest_are_told() {
+fn threads_that_do_not_rest_are_reported() {
     let project = Project::of_regions(&["restless"]);
     let out = project.run(&["--runs", "1", "--warmup", "0"]).out();
     assert!(out.contains("WARNING: restless: other threads still allocated"), "{out}");
@@ -258,8 +258,8 @@ fn two_programs_that_measure_one_name_are_broken() {
 #[test]
 fn a_region_that_its_program_begins_itself_is_run_by_running_the_program() {
     let project = Project::of_regions(&["begun"]);
-    let told = json(&project.run(&["--json"]));
-    let measured = &told["cases"][0]["measured"];
+    let report = json(&project.run(&["--json"]));
+    let measured = &report["cases"][0]["measured"];
     assert_eq!(measured["runs"].as_array().map(Vec::len), Some(3), "{measured}");
     assert_eq!((&measured["total_allocations"], &measured["operations"]), (&1.into(), &1.into()));
 }
@@ -314,10 +314,10 @@ fn views_show_what_a_region_allocated() {
 }
 
 #[test]
-fn two_numbers_of_operations_tell_the_setup_apart() {
+fn two_numbers_of_operations_separate_the_setup() {
     let project = Project::new(&Project::case(&["steady"], "ops = [10, 110]"));
-    let told = json(&project.run(&["--json"]));
-    let scale = &told["cases"][0]["scale"];
+    let report = json(&project.run(&["--json"]));
+    let scale = &report["cases"][0]["scale"];
     assert!(scale["allocations_per_op"].as_f64().is_some_and(|n| n > 1.0), "{scale}");
     assert_eq!(scale["setup_allocations"], 0.0, "{scale}");
 }
@@ -374,7 +374,7 @@ fn bad_files_are_one_line_and_the_old_baseline_stays() {
 }
 
 #[test]
-fn what_cannot_be_written_is_told_after_the_figures() {
+fn a_write_error_is_reported_after_the_figures() {
     let project = Project::of_regions(&["leak"]);
     for arguments in [["--junit", "nowhere/j.xml"], ["--update", "--baseline=nowhere/b.json"], ["--sarif", "."]] {
         let done = project.run(&arguments);
@@ -408,7 +408,7 @@ fn interrupted_it_leaves_nothing() {
     until("the command", || project.path().join("begun").exists().then_some(()));
     alive.signal("INT");
     assert_eq!(alive.end(), 130);
-    let left = RunDirectories::now().that_tell("1000.5");
+    let left = RunDirectories::now().with_text("1000.5");
     assert!(left.is_empty(), "{left:?}");
     until("the command's end", || describe(&mark).is_empty().then_some(()));
 }
@@ -420,7 +420,7 @@ fn a_command_that_hangs_is_broken_in_time() {
         let done = Project::new(&case).run(&[]);
         assert_eq!(done.status, BROKEN);
         assert!(done.out().contains("it took longer than 0.5 s"), "{}", done.out());
-        let left = RunDirectories::now().that_tell(own);
+        let left = RunDirectories::now().with_text(own);
         assert!(left.is_empty(), "{heeds}: {left:?}");
     }
 }

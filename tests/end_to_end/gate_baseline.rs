@@ -29,8 +29,8 @@ fn runs_that_disagree_are_tolerated_as_far_as_the_update_saw() {
     let done = project.run(&["--update"]);
     assert_eq!(done.status, 0, "{}{}", done.out(), done.err());
     // 1,000 to 1,010: ten, and a quarter more.
-    let told = "tolerance of test_drifting: total_allocations 1,000 ±12 (runs 1,000 to 1,010)";
-    assert!(done.err().contains(told), "{}", done.err());
+    let expected = "tolerance of test_drifting: total_allocations 1,000 ±12 (runs 1,000 to 1,010)";
+    assert!(done.err().contains(expected), "{}", done.err());
     let case = &cases(&project)["test_drifting"];
     assert_eq!(case["tolerance"]["total_allocations"], 12, "{case}");
     let with = |shift: &str| project.run_with(&["--no-explain"], &[("GATE_SHIFT", shift)]);

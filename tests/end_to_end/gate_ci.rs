@@ -87,11 +87,11 @@ fn github_and_sarif_point_at_the_allocating_line() {
     let out = run.out();
     let commands: Vec<_> = out.lines().filter(|line| line.starts_with("::")).collect();
     let line = line(&project);
-    let told = "total_allocations: 10000, allowed 9000; total_allocated_bytes: 122000, allowed 112110";
+    let figures = "total_allocations: 10000, allowed 9000; total_allocated_bytes: 122000, allowed 112110";
     assert_eq!(
         commands,
         [
-            format!("::error title=parse regressed::{told}"),
+            format!("::error title=parse regressed::{figures}"),
             format!("::error file=src/allo cations.c,line={line},title=parse regressed::+1,000 allocations in parse"),
         ]
     );
@@ -114,8 +114,8 @@ fn git(directory: &Path, arguments: &[&str]) -> Output {
     let mut git = Command::new(tool("git"));
     git.args(["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]).args(arguments);
     let done = git.env("GIT_CONFIG_NOSYSTEM", "1").env("HOME", directory).current_dir(directory).output().expect("git");
-    let told = [&done.stdout[..], &done.stderr[..]].map(String::from_utf8_lossy).concat();
-    assert!(done.status.success(), "git {arguments:?}: {told}");
+    let output = [&done.stdout[..], &done.stderr[..]].map(String::from_utf8_lossy).concat();
+    assert!(done.status.success(), "git {arguments:?}: {output}");
     done
 }
 
@@ -160,9 +160,9 @@ fn git_bisect_finds_the_commit() {
     };
     git(project.path(), &["bisect", "start", "HEAD", "HEAD~6"]);
     let done = git(project.path(), &["bisect", "run", mallow, "test", "--bisect", "steady"]);
-    let told = String::from_utf8_lossy(&done.stdout).into_owned();
-    assert!(told.contains("is the first bad commit"), "{told}");
-    assert_eq!(at("refs/bisect/bad"), "the bad one", "{told}");
+    let output = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(output.contains("is the first bad commit"), "{output}");
+    assert_eq!(at("refs/bisect/bad"), "the bad one", "{output}");
     git(project.path(), &["bisect", "reset"]);
     // The plain exit status does too, where each commit runs.
     git(project.path(), &["bisect", "start", "HEAD", "HEAD~3"]);

@@ -6,7 +6,7 @@ use harness::{Outcome, json};
 use serde_json::Value;
 
 use crate::go_bench::Module;
-use crate::watching::until;
+use crate::watch_harness::until;
 
 const CODE: &str = "\
 package parts
@@ -49,9 +49,9 @@ fn test(module: &Module, arguments: &[&str]) -> Outcome {
     module.run_in(".", "test", arguments).go()
 }
 
-fn verdicts(told: &Value) -> Vec<(String, String)> {
+fn verdicts(report: &Value) -> Vec<(String, String)> {
     let text = |case: &Value, key: &str| case[key].as_str().expect("text").to_owned();
-    told["cases"].as_array().expect("cases").iter().map(|case| (text(case, "name"), text(case, "verdict"))).collect()
+    report["cases"].as_array().expect("cases").iter().map(|case| (text(case, "name"), text(case, "verdict"))).collect()
 }
 
 #[test]
@@ -66,12 +66,12 @@ fn each_benchmark_is_held_to_its_baseline_and_a_new_line_is_named_with_its_reaso
     module.write("parts.go", &more);
     let done = test(&module, &["a,b", "--json", "--sarif", "out.sarif"]);
     assert_eq!(done.status, 1, "{}{}", done.out(), done.err());
-    let told = json(&done);
-    assert_eq!(verdicts(&told), [("example.com/parts.BenchmarkParts/a,b".into(), "regressed".into())]);
-    let case = &told["cases"][0];
+    let report = json(&done);
+    assert_eq!(verdicts(&report), [("example.com/parts.BenchmarkParts/a,b".into(), "regressed".into())]);
+    let case = &report["cases"][0];
     assert!(case["measured"]["total_allocations"].as_i64() >= Some(3), "{case}");
     let reasons = case["explanation"]["reasons"].as_array().expect("reasons");
-    let moved = reasons.iter().find(|told| told["place"] == "parts.go:8").expect("the variable that is kept");
+    let moved = reasons.iter().find(|reason| reason["place"] == "parts.go:8").expect("the variable that is kept");
     assert!(moved["what"].as_str().is_some_and(|what| what.contains("parts")), "{moved}");
     assert_eq!(moved["reason"], "stored in kept");
     assert_eq!(moved["steps"], serde_json::json!(["stored in kept at 10"]));
@@ -94,9 +94,9 @@ fn what_cannot_be_measured_is_broken_and_says_why() {
     module.write("parts.go", "package parts\n\nfunc Parts(line string) int { return missing }\n");
     let done = test(&module, &["--json"]);
     assert_eq!(done.status, 4);
-    let told = json(&done);
-    assert_eq!(verdicts(&told), [("example.com/parts".into(), "broken".into())]);
-    let why = told["cases"][0]["why"].as_str().expect("why");
+    let report = json(&done);
+    assert_eq!(verdicts(&report), [("example.com/parts".into(), "broken".into())]);
+    let why = report["cases"][0]["why"].as_str().expect("why");
     assert!(why.contains("does not compile") && why.contains("parts.go:3:38: undefined: missing"), "{why}");
 }
 
@@ -144,8 +144,8 @@ fn a_case_has_its_environment_and_its_time() {
     module.write("mallow.toml", &format!("{CASES}environment = {{ PARTS = \"slow\" }}\ntimeout = 5\n"));
     let done = test(&module, &["--json"]);
     assert_eq!(done.status, 4, "{}", done.err());
-    let told = json(&done);
-    let why = told["cases"].to_string();
+    let report = json(&done);
+    let why = report["cases"].to_string();
     assert!(why.contains("its benchmarks took longer than 5 s; timeout in mallow.toml allows more"), "{why}");
     // What it started is gone too.
     until_gone(&module, "other", "sleep");

@@ -33,9 +33,9 @@ fn thresholds_become_limits_that_hold_without_a_baseline() {
     );
     assert!(text.ends_with(&limits), "{text}");
 
-    let told = json(&project.run(&["--json", "--no-explain"]));
-    let verdicts: Vec<_> = told["cases"].as_array().expect("cases").iter().map(|case| &case["verdict"]).collect();
-    assert_eq!(verdicts, ["passed", "regressed"], "{told}");
+    let report = json(&project.run(&["--json", "--no-explain"]));
+    let verdicts: Vec<_> = report["cases"].as_array().expect("cases").iter().map(|case| &case["verdict"]).collect();
+    assert_eq!(verdicts, ["passed", "regressed"], "{report}");
     // The same again changes nothing; another one changes what it says.
     assert_eq!(project.run(&["--import", "6.0.json"]).out(), "mallow.toml: limits of 2 cases, 0 of them changed\n");
     assert_eq!(toml(&project), text);
@@ -90,7 +90,7 @@ fn lines_of_a_run_become_figures() {
     );
     let passed = project.run(&[]);
     assert_eq!(passed.status, 0, "{}", passed.out());
-    // It knows no stacks; what allocates now is told.
+    // It knows no stacks; the report shows what allocates now.
     let regressed = project.run_with(&["steady"], &[("GATE_EXTRA", "1")]);
     assert_eq!(regressed.status, REGRESSED, "{}", regressed.out());
     assert!(regressed.out().contains("The baseline holds no stacks"), "{}", regressed.out());

@@ -60,9 +60,9 @@ impl Package {
     }
 }
 
-fn check<'a>(told: &'a Value, case: &str, metric: &str) -> &'a Value {
-    let cases = told["cases"].as_array().expect("cases");
-    let case = cases.iter().find(|of| of["name"] == case).unwrap_or_else(|| panic!("no {case}: {told}"));
+fn check<'a>(report: &'a Value, case: &str, metric: &str) -> &'a Value {
+    let cases = report["cases"].as_array().expect("cases");
+    let case = cases.iter().find(|of| of["name"] == case).unwrap_or_else(|| panic!("no {case}: {report}"));
     let checks = case["checks"].as_array().expect("checks");
     checks.iter().find(|check| check["metric"] == metric).unwrap_or_else(|| panic!("no {metric}: {case}"))
 }
@@ -85,9 +85,9 @@ fn thresholds_without_a_file_of_cases_make_one() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    let told = package.run(&["--runs", "2", "--json"]);
-    assert_eq!(told.status, 0, "{}{}", told.out(), told.err());
-    assert_eq!(json(&told)["cases"].as_array().map(Vec::len), Some(4));
+    let outcome = package.run(&["--runs", "2", "--json"]);
+    assert_eq!(outcome.status, 0, "{}{}", outcome.out(), outcome.err());
+    assert_eq!(json(&outcome)["cases"].as_array().map(Vec::len), Some(4));
     // What it wrote is what it reads.
     let again = package.import();
     assert!(again.out().starts_with("mallow.toml: limits of 4 cases, 0 of them changed\n"), "{}", again.out());
@@ -119,17 +119,17 @@ fn a_case_that_leaks_blocks_or_a_descriptor_fails_the_gates_of_its_thresholds() 
     package.import();
     let done = package.run(&["--runs", "2", "--json", "--no-explain"]);
     assert_eq!(done.status, REGRESSED, "{}", done.out());
-    let told = json(&done);
-    let remaining = check(&told, "test_leaky", "remaining_allocations");
+    let report = json(&done);
+    let remaining = check(&report, "test_leaky", "remaining_allocations");
     assert_eq!((&remaining["verdict"], &remaining["figure"]), (&"regressed".into(), &100.into()));
     assert_eq!((&remaining["lowest"], &remaining["highest"]), (&(-4).into(), &4.into()));
-    let descriptors = check(&told, "test_leaky", "leaked_fds");
+    let descriptors = check(&report, "test_leaky", "leaked_fds");
     assert_eq!((&descriptors["verdict"], &descriptors["highest"]), (&"regressed".into(), &0.into()));
-    assert_eq!(check(&told, "test_leaky", "total_allocations")["verdict"], "passed");
+    assert_eq!(check(&report, "test_leaky", "total_allocations")["verdict"], "passed");
 }
 
 #[test]
-fn a_threshold_that_is_a_thousand_too_high_is_told() {
+fn a_threshold_that_is_a_thousand_too_high_is_reported() {
     let package = Package::new(&["test_tasks"], "{ \"tasks\": 2000 }");
     package.import();
     let done = package.run(&["--runs", "2"]);
@@ -186,8 +186,8 @@ fn a_run_may_settle_as_with_swiftnio() {
     let case = "[[case]]\ncommand = '.build/release/test_worker'\nregions = 'all'\nruns = 1\nwarmup = 0\n";
     package.write(case);
     let figure = |more: &[&str]| {
-        let told = json(&package.run(&[&["--json"], more].concat()));
-        told["cases"][0]["measured"]["remaining_allocations"].as_i64().expect("a figure")
+        let report = json(&package.run(&[&["--json"], more].concat()));
+        report["cases"][0]["measured"]["remaining_allocations"].as_i64().expect("a figure")
     };
     assert!(figure(&[]) > 0);
     package.write(&format!("{case}settle = 5\n"));
@@ -197,7 +197,7 @@ fn a_run_may_settle_as_with_swiftnio() {
     assert!(long.status == USAGE && long.err().contains("settle is at most 600 s"), "{}", long.err());
     package.write(&format!("{case}settle = 5\n").replace("warmup = 0", "warmup = 1"));
     // The worker of the warm-up ends in the run: what is below zero is no run, as with SwiftNIO.
-    let told = json(&package.run(&["--json", "--runs", "3"]));
-    let case = &told["cases"][0];
+    let report = json(&package.run(&["--json", "--runs", "3"]));
+    let case = &report["cases"][0];
     assert_eq!(case["measured"]["remaining_allocations"], 0, "{case}");
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::go_pprof::go;
-use crate::watching::Alive;
+use crate::watch_harness::Alive;
 
 /// A module in a directory of its own.
 pub struct Module(TempDir);
@@ -97,7 +97,7 @@ fn line<'a>(benchmark: &'a Value, file: &str, number: u64, what: &str) -> &'a Va
         let place = outer(line);
         place["file"].as_str().is_some_and(|f| f.ends_with(file))
             && place["line"] == number
-            && line["what"].as_str().is_some_and(|told| told.contains(what))
+            && line["what"].as_str().is_some_and(|text| text.contains(what))
     });
     found.unwrap_or_else(|| panic!("no {what} at {file}:{number} in {lines:#?}"))
 }
@@ -145,9 +145,9 @@ fn older_toolchains_have_the_same_lines_and_reasons() {
         }
         let done = with(module.run(&["bench", "--json", "--benchtime", "200x"]));
         assert_eq!(done.status, 0, "{version}: {}", done.err());
-        let told = json(&done);
-        assert_eq!(told["go"], version);
-        let benchmark = &told["packages"][0]["benchmarks"][0];
+        let report = json(&done);
+        assert_eq!(report["go"], version);
+        let benchmark = &report["packages"][0]["benchmarks"][0];
         assert_eq!(benchmark["sums"]["exact"], true, "{version}: small objects are not seen");
         let buffer = line(benchmark, "capitalize_reader.go", 12, "&bytes.Buffer{...}");
         assert!(
@@ -263,7 +263,7 @@ fn each_kind_of_allocation_has_its_line_and_its_reason() {
     ] {
         let line = line(all, "kinds.go", number, what);
         assert!(about(&line["allocations"], allocations), "{line}");
-        assert!(line["reason"].as_str().is_some_and(|told| !told.is_empty() && told.contains(reason)), "{line}");
+        assert!(line["reason"].as_str().is_some_and(|text| !text.is_empty() && text.contains(reason)), "{line}");
     }
     let growth = line(all, "kinds.go", 22, "growth of a map[string]int");
     assert_eq!((&growth["source"], &growth["type"]), (&"runtime".into(), &Value::Null));
@@ -309,8 +309,8 @@ func BenchmarkReset(b *testing.B) {
 }
 ";
 
-/// Two conversions on one line, of which the outer one is named first and done last; a slice that Go 1.26 builds on the stack
-/// and moves; and steps on lines of another file than the allocation's.
+/// Two conversions on one line, the outer one named first and done last; a slice that Go 1.26 builds on the stack and
+/// moves; and steps on lines of another file than the allocation's.
 #[test]
 fn nested_conversions_moved_slices_and_lines_of_other_files() {
     let module = Module::new(&[
@@ -336,7 +336,7 @@ fn nested_conversions_moved_slices_and_lines_of_other_files() {
     let benchmarks = module.benchmarks(&[]);
     let all = benchmarks[0]["lines"].as_array().expect("lines");
     let bytes = |what: &str| {
-        let of = all.iter().find(|line| line["what"].as_str().is_some_and(|told| told.starts_with(what)));
+        let of = all.iter().find(|line| line["what"].as_str().is_some_and(|text| text.starts_with(what)));
         let of = of.unwrap_or_else(|| panic!("no {what} in {all:#?}"));
         (
             of["bytes"].as_f64().expect("bytes").round() as u64,
@@ -397,16 +397,16 @@ fn set_up_in_the_timer_is_on_its_line_and_said_to_be_set_up() {
 fn the_readme_shows_what_it_prints() {
     let module = Module::example("elvis");
     let readme = fs::read_to_string(workspace().join("README.md")).expect("the document");
-    let told = module.mallow(&["bench", "--save", "before.pb.gz"]);
-    assert_eq!(told.status, 0, "{}", told.err());
-    let first = told.out().lines().next().unwrap_or_default().to_owned();
+    let outcome = module.mallow(&["bench", "--save", "before.pb.gz"]);
+    assert_eq!(outcome.status, 0, "{}", outcome.err());
+    let first = outcome.out().lines().next().unwrap_or_default().to_owned();
     if !readme.contains(&first) {
         return harness::not_run(
             "the_readme_shows_what_it_prints",
             "another version of Go is installed than the README's",
         );
     }
-    for line in told.out().lines().filter(|line| !line.contains("ns/op")) {
+    for line in outcome.out().lines().filter(|line| !line.contains("ns/op")) {
         assert!(readme.contains(line), "the README does not have {line:?}");
     }
     assert_eq!(module.mallow(&["bench", "--tags", "direct", "--save", "after.pb.gz"]).status, 0);
@@ -422,7 +422,7 @@ fn one_place_with_the_whole_way_to_the_heap() {
     let module = Module::example("elvis");
     let outcome = module.mallow(&["why", "capitalize_reader.go:12"]);
     assert_eq!(outcome.status, 0, "{}", outcome.err());
-    let told = outcome.out();
+    let output = outcome.out();
     for text in [
         "bytes.NewBuffer, inlined at capitalize_reader.go:12 of elvis.Capitalize: &bytes.Buffer{...}",
         "in BenchmarkCapitalize (1 allocs/op)",
@@ -431,14 +431,14 @@ fn one_place_with_the_whole_way_to_the_heap() {
         "  17      if n, err := io.ReadFull(in, window[:last]); err != nil {",
         "↑ interface-converted; call parameter",
     ] {
-        assert!(told.contains(text), "no {text:?} in\n{told}");
+        assert!(output.contains(text), "no {text:?} in\n{output}");
     }
     let by_name = json(&module.mallow(&["why", "Capitalize", "--json"]));
     assert_eq!(by_name["benchmarks"][0]["lines"].as_array().map(Vec::len), Some(2), "{by_name}");
     // What no benchmark reaches, the compiler knows all the same.
     let module = Module::new(&[("go.mod", MODULE), ("kinds.go", KINDS), ("kinds_test.go", KINDS_TEST)]);
-    let told = module.mallow(&["why", "kinds.go:10", "--bench", "None"]).out();
-    assert!(told.starts_with("No benchmark allocates at kinds.go:10. The compiler says of it:"), "{told}");
+    let output = module.mallow(&["why", "kinds.go:10", "--bench", "None"]).out();
+    assert!(output.starts_with("No benchmark allocates at kinds.go:10. The compiler says of it:"), "{output}");
     let outcome = module.mallow(&["why", "kinds.go:4"]);
     assert_eq!((outcome.status, outcome.err().lines().count()), (1, 1), "{}", outcome.err());
     assert!(outcome.err().contains("nothing is allocated at kinds.go:4"), "{}", outcome.err());
@@ -452,18 +452,18 @@ fn what_cannot_be_measured_is_one_clear_line() {
         assert_eq!((outcome.status, outcome.err().lines().count()), (1, 1), "{}", outcome.err());
         outcome.err()
     };
-    let told = said(&module.mallow(&["bench"]));
-    assert!(told.contains("example.com/kinds does not compile: ./kinds.go:3:12: undefined: undefined"), "{told}");
+    let error = said(&module.mallow(&["bench"]));
+    assert!(error.contains("example.com/kinds does not compile: ./kinds.go:3:12: undefined: undefined"), "{error}");
     let module = Module::new(&[("go.mod", MODULE), ("kinds.go", KINDS), ("kinds_test.go", KINDS_TEST)]);
-    let told = said(&module.mallow(&["bench", "--bench", "Nothing"]));
-    assert_eq!(told, "mallow: no benchmark of . matches \"Nothing\"\n");
-    let told = said(&module.run(&["bench"]).env("PATH", Some("/nowhere")).go());
-    assert_eq!(told, "mallow: go is not found in PATH; install Go, or put its bin directory into PATH\n");
-    let told = said(&module.mallow(&["bench", "./missing"]));
-    assert!(told.contains("missing"), "{told}");
+    let error = said(&module.mallow(&["bench", "--bench", "Nothing"]));
+    assert_eq!(error, "mallow: no benchmark of . matches \"Nothing\"\n");
+    let error = said(&module.run(&["bench"]).env("PATH", Some("/nowhere")).go());
+    assert_eq!(error, "mallow: go is not found in PATH; install Go, or put its bin directory into PATH\n");
+    let error = said(&module.mallow(&["bench", "./missing"]));
+    assert!(error.contains("missing"), "{error}");
     let module = Module::new(&[("go.mod", MODULE), ("kinds.go", KINDS)]);
-    let told = said(&module.mallow(&["bench"]));
-    assert!(told.contains("there are no benchmarks in ."), "{told}");
-    let told = said(&Module::new(&[]).mallow(&["bench"]));
-    assert!(told.contains("go.mod"), "{told}");
+    let error = said(&module.mallow(&["bench"]));
+    assert!(error.contains("there are no benchmarks in ."), "{error}");
+    let error = said(&Module::new(&[]).mallow(&["bench"]));
+    assert!(error.contains("go.mod"), "{error}");
 }

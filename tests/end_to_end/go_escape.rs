@@ -11,7 +11,7 @@ use crate::other_tools::ran;
 
 const MODULE: &str = "module example.com/stream\n\ngo 1.22\n";
 
-/// Both allocations of it have long ways to the heap; the third has none.
+/// Both allocations of it have long paths to the heap; the third has none.
 const STREAM: &str = "\
 package stream
 
@@ -61,9 +61,9 @@ impl Module {
 
 /// One line of what failed.
 fn fails(outcome: &Outcome, status: i32) -> String {
-    let told = outcome.err();
-    assert_eq!((outcome.status, told.lines().count()), (status, 1), "{}{told}", outcome.out());
-    told.strip_prefix("mallow: ").expect("who says it").trim_end().to_owned()
+    let error = outcome.err();
+    assert_eq!((outcome.status, error.lines().count()), (status, 1), "{}{error}", outcome.out());
+    error.strip_prefix("mallow: ").expect("who says it").trim_end().to_owned()
 }
 
 fn sites(value: &Value, key: &str) -> Vec<String> {
@@ -88,13 +88,14 @@ fn what_is_in_the_heap_is_shown_with_its_way() {
     ] {
         assert!(shown.contains(expected), "{expected} is not in:\n{shown}");
     }
-    let told = json(&module.mallow(&["escape", "--json"]));
+    let report = json(&module.mallow(&["escape", "--json"]));
     assert_eq!(
-        sites(&told, "sites"),
+        sites(&report, "sites"),
         ["stream.go:9 Copy &bytes.Buffer{...}: passed", "stream.go:10 Copy make([]byte, size): passed"]
     );
-    assert_eq!((&told["sites"][0]["callee"], &told["sites"][0]["interface"]), (&"io.ReadAtLeast".into(), &true.into()));
-    assert_eq!(told["passed_over"], 0);
+    let site = &report["sites"][0];
+    assert_eq!((&site["callee"], &site["interface"]), (&"io.ReadAtLeast".into(), &true.into()));
+    assert_eq!(report["passed_over"], 0);
     // Nothing was written beside the sources, and what was kept says the same.
     assert_eq!(fs::read_dir(module.path()).expect("a directory").count(), 2);
     assert_eq!(module.shown(&["escape", "-v"]), shown);
@@ -108,11 +109,11 @@ fn a_revision_is_compared_and_nothing_is_touched() {
     module.write("stream.go", &changed);
     let before =
         (module.git(&["status", "--porcelain"]), fs::read(module.path().join(".git/index")).expect("an index"));
-    let told = module.mallow(&["escape", "--diff", "HEAD", "--json", "--fail-on-new"]);
-    assert_eq!(told.status, 3, "{}", told.err());
-    let told = json(&told);
-    assert_eq!((sites(&told, "new"), sites(&told, "gone")), (vec!["stream.go:19 Keep n: stored".into()], vec![]));
-    assert_eq!((&told["same"], &told["base"]), (&2.into(), &"HEAD".into()));
+    let outcome = module.mallow(&["escape", "--diff", "HEAD", "--json", "--fail-on-new"]);
+    assert_eq!(outcome.status, 3, "{}", outcome.err());
+    let report = json(&outcome);
+    assert_eq!((sites(&report, "new"), sites(&report, "gone")), (vec!["stream.go:19 Keep n: stored".into()], vec![]));
+    assert_eq!((&report["same"], &report["base"]), (&2.into(), &"HEAD".into()));
     let shown = module.shown(&["escape", "--diff", "HEAD"]);
     assert!(
         shown.starts_with("New in the heap since HEAD: 1 place of example.com/stream, 0 no longer; 2 as before\n"),
@@ -133,12 +134,12 @@ fn a_saved_file_is_compared_too() {
     module.write("base.json", &saved);
     module.write("stream.go", &STREAM.replace("[4]int{size}", "[]int{size}").replace("kept[n&3]", "len(kept)"));
     module.write("more.go", "package stream\n\nfunc New() *int { return new(int) }\n");
-    let told = module.mallow(&["escape", "--base", "base.json", "--fail-on-new"]);
-    assert_eq!(told.status, 3, "{}", told.err());
-    assert!(told.out().contains("more.go:3  New  new(int)"), "{}", told.out());
+    let outcome = module.mallow(&["escape", "--base", "base.json", "--fail-on-new"]);
+    assert_eq!(outcome.status, 3, "{}", outcome.err());
+    assert!(outcome.out().contains("more.go:3  New  new(int)"), "{}", outcome.out());
     fs::remove_file(module.path().join("more.go")).expect("a file");
     assert_eq!(module.mallow(&["escape", "--base", "base.json", "--fail-on-new"]).status, 0);
-    // What is no such file is told in a line, before anything is built.
+    // A file of another kind is an error of one line, before anything is built.
     for (text, expected) in [
         ("", "is not what mallow go escape --json writes: EOF"),
         ("{\"version\": 1, \"sites\": [{}]}", "is not what mallow go escape --json writes: missing field"),
@@ -147,8 +148,8 @@ fn a_saved_file_is_compared_too() {
         ("\u{1b}[31m", "is not what mallow go escape --json writes: expected value"),
     ] {
         module.write("base.json", text);
-        let told = fails(&module.mallow(&["escape", "--base", "base.json"]), 1);
-        assert!(told.contains(expected), "{told}");
+        let error = fails(&module.mallow(&["escape", "--base", "base.json"]), 1);
+        assert!(error.contains(expected), "{error}");
     }
     assert!(fails(&module.mallow(&["escape", "--base", "none.json"]), 1).starts_with("cannot read none.json: "));
     assert!(fails(&module.mallow(&["escape", "--fail-on-new"]), 1).contains("needs --diff REV or --base FILE"));
@@ -162,12 +163,12 @@ fn a_profile_ranks_the_places() {
     module.write("stream_test.go", test);
     let flags = ["-run=^$", "-bench=.", "-benchtime=1000x", "-memprofile=mem.out", "-memprofilerate=1"];
     ran(go(module.path()).arg("test").args(flags));
-    let told = json(&module.mallow(&["escape", "--profile", "mem.out", "--json"]));
-    let counts: Vec<_> = told["sites"].as_array().expect("sites").iter().map(|site| &site["allocations"]).collect();
+    let report = json(&module.mallow(&["escape", "--profile", "mem.out", "--json"]));
+    let counts: Vec<_> = report["sites"].as_array().expect("sites").iter().map(|site| &site["allocations"]).collect();
     // The benchmark runs once before.
-    assert_eq!(counts, [1001, 1001], "{told}");
-    assert_eq!(told["sites"][0]["allocated_bytes"].as_u64(), Some(1001 * 64));
-    assert!(told["profile"]["allocations"].as_u64() >= Some(2002));
+    assert_eq!(counts, [1001, 1001], "{report}");
+    assert_eq!(report["sites"][0]["allocated_bytes"].as_u64(), Some(1001 * 64));
+    assert!(report["profile"]["allocations"].as_u64() >= Some(2002));
     let shown = module.shown(&["escape", "--profile", "mem.out"]);
     assert!(shown.contains("1,001  64.1 kB  stream.go:10  Copy"), "{shown}");
 }
@@ -213,8 +214,8 @@ fn packages_of_all_sorts() {
         ("c/go.mod", "module example.com/c\n\ngo 1.22\n"),
     ]);
     let of = |directory: &str, more: &[&str]| {
-        let told = ran(module.run_in(directory, "go", &["escape", "--json"]).args(more)).out();
-        sites(&serde_json::from_str(&told).expect("JSON"), "sites")
+        let output = ran(module.run_in(directory, "go", &["escape", "--json"]).args(more)).out();
+        sites(&serde_json::from_str(&output).expect("JSON"), "sites")
     };
     assert_eq!(of("a", &[]), ["a.go:5 Local n: passed"]);
     assert_eq!(of("a", &["--tags", "special"]), ["a.go:5 Local n: passed", "tagged.go:5 Tagged new(int): returned"]);
@@ -233,18 +234,21 @@ fn what_cannot_be_built_is_one_line() {
     let module = Module::stream();
     let run = |arguments: &[&str]| fails(&module.mallow(arguments), 1);
     module.write("wrong/wrong.go", "package wrong\n\nfunc F() int { return undefined }\n");
-    let told = run(&["escape", "./wrong"]);
-    assert!(told.contains("does not compile") && told.contains("wrong/wrong.go:3:23: undefined: undefined"), "{told}");
-    let told = run(&["escape", "./nowhere"]);
-    assert!(told.contains("nowhere"), "{told}");
+    let error = run(&["escape", "./wrong"]);
+    assert!(
+        error.contains("does not compile") && error.contains("wrong/wrong.go:3:23: undefined: undefined"),
+        "{error}"
+    );
+    let error = run(&["escape", "./nowhere"]);
+    assert!(error.contains("nowhere"), "{error}");
     module.write("empty/readme", "");
-    let told = run(&["escape", "./empty/..."]);
-    assert!(told.contains("no package"), "{told}");
+    let error = run(&["escape", "./empty/..."]);
+    assert!(error.contains("no package"), "{error}");
     let nothing = tempfile::tempdir().expect("a directory");
-    let told = fails(&module.run(&["escape"]).env("PATH", Some(nothing.path())).go(), 1);
-    assert!(told.starts_with("go is not found in PATH"), "{told}");
-    let told = run(&["escape", "--diff", "HEAD"]);
-    assert!(told.contains("HEAD is no revision of git here"), "{told}");
+    let error = fails(&module.run(&["escape"]).env("PATH", Some(nothing.path())).go(), 1);
+    assert!(error.starts_with("go is not found in PATH"), "{error}");
+    let error = run(&["escape", "--diff", "HEAD"]);
+    assert!(error.contains("HEAD is no revision of git here"), "{error}");
     assert_eq!(
         fails(&module.mallow(&["escape", "--profile", "go.mod"]), 1).split(':').next(),
         Some("cannot read go.mod")

@@ -154,8 +154,8 @@ fn has(benchmark: &Value, function: &str, what: &str, reason: &str) {
     let is = |line: &&Value| {
         let mut chain = line["chain"].as_array().expect("places").iter();
         chain.any(|place| place["function"].as_str().is_some_and(|name| name.contains(function)))
-            && line["what"].as_str().is_some_and(|told| told.contains(what))
-            && line["reason"].as_str().is_some_and(|told| told.contains(reason))
+            && line["what"].as_str().is_some_and(|text| text.contains(what))
+            && line["reason"].as_str().is_some_and(|text| text.contains(reason))
     };
     let line = lines.iter().find(is).unwrap_or_else(|| panic!("no {what} of {function}: {reason} in {lines:#?}"));
     assert!((line["allocations"].as_f64().expect("a number") - 1.0).abs() < 0.1, "{line}");

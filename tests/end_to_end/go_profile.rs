@@ -112,25 +112,25 @@ fn a_profile_has_its_lines_and_their_reasons() {
     let dropped = |line: &Value| line["what"] == "&bytes.Buffer{...}";
     assert!(!live["lines"].as_array().expect("lines").iter().any(dropped), "{live}");
     // People see the same.
-    let told = module.mallow(&["profile", "heap.pb.gz"]).out();
+    let output = module.mallow(&["profile", "heap.pb.gz"]).out();
     for text in ["Lines of heap.pb.gz by bytes, what allocates there and why", "stored in all", "suggestion: "] {
-        assert!(told.contains(text), "no {text:?} in\n{told}");
+        assert!(output.contains(text), "no {text:?} in\n{output}");
     }
-    let told = module.mallow(&["why", "main.go:22", "--profile", "heap.pb.gz"]).out();
+    let output = module.mallow(&["why", "main.go:22", "--profile", "heap.pb.gz"]).out();
     for text in [
         "main.go:22 main.keep: &node{...}",
         "  in heap.pb.gz (100 allocations, 2.40 kB, ",
         "by runtime.newobject of main.node (24 B)",
         "  22      all = &node{all, name}",
     ] {
-        assert!(told.contains(text), "no {text:?} in\n{told}");
+        assert!(output.contains(text), "no {text:?} in\n{output}");
     }
-    let told = module.run_in(".", "list", &["main.drop", "heap.pb.gz"]).go().out();
+    let output = module.run_in(".", "list", &["main.drop", "heap.pb.gz"]).go().out();
     let reason = "↑ &bytes.Buffer{...} of bytes.NewBuffer, inlined here: converted to an interface for io.ReadAll\n";
-    assert!(told.contains(reason), "{told}");
-    let told = json(&module.run_in(".", "list", &["main.keep", "heap.pb.gz", "--json"]).go());
-    let lines = told["functions"][0]["lines"].as_array().expect("lines");
-    assert!(lines.iter().any(|line| line["reasons"].to_string().contains("stored in all")), "{told}");
+    assert!(output.contains(reason), "{output}");
+    let report = json(&module.run_in(".", "list", &["main.keep", "heap.pb.gz", "--json"]).go());
+    let lines = report["functions"][0]["lines"].as_array().expect("lines");
+    assert!(lines.iter().any(|line| line["reasons"].to_string().contains("stored in all")), "{report}");
 }
 
 #[test]

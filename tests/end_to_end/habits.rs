@@ -9,8 +9,8 @@ fn recorded(way: &str) -> Recorded {
     Case::target("habits").arg(way).record()
 }
 
-/// What is told: kind and function.
-fn told(json: &Value) -> BTreeSet<(String, String)> {
+/// The insights of a report: kind and function.
+fn insights(json: &Value) -> BTreeSet<(String, String)> {
     let text = |insight: &Value, key: &str| {
         let text = insight[key].as_str().unwrap_or_else(|| panic!("no {key} in {insight}"));
         text.split('(').next().unwrap_or_default().to_owned()
@@ -21,7 +21,7 @@ fn told(json: &Value) -> BTreeSet<(String, String)> {
 }
 
 #[test]
-fn each_habit_is_told_where_it_is() {
+fn each_habit_is_reported_at_its_function() {
     let recorded = recorded("habits");
     let expected = [
         ("after_main", "at_exit"),
@@ -36,7 +36,7 @@ fn each_habit_is_told_where_it_is() {
         ("temporary_block", "scratch_in_loop"),
     ];
     let expected: BTreeSet<_> = expected.into_iter().map(|(kind, at)| (kind.to_owned(), at.to_owned())).collect();
-    assert_eq!(told(&recorded.json), expected, "{:#}", recorded.json["insights"]);
+    assert_eq!(insights(&recorded.json), expected, "{:#}", recorded.json["insights"]);
 
     let evidence = |at: &str| {
         let all = recorded.json["insights"].as_array().into_iter().flatten();
@@ -82,7 +82,7 @@ fn each_habit_is_told_where_it_is() {
 #[test]
 fn what_is_nearly_a_habit_is_passed_over() {
     let recorded = recorded("nearly");
-    assert_eq!(told(&recorded.json), BTreeSet::new(), "{:#}", recorded.json["insights"]);
+    assert_eq!(insights(&recorded.json), BTreeSet::new(), "{:#}", recorded.json["insights"]);
     let report = Run::new(mallow(), recorded.directory.path()).arg("report").arg(&recorded.file).go();
     let text = report.out();
     assert!(text.contains("Most allocations") && !text.contains("Insights") && !text.contains("insight"), "{text}");
@@ -98,5 +98,5 @@ fn a_recording_that_was_cut_short_has_its_insights() {
     let report = Run::new(mallow(), recorded.directory.path()).args(["report", "--json"]).arg(&cut).go();
     let json: Value = serde_json::from_str(&report.out()).expect("JSON");
     assert!(json["cut_short"].is_string());
-    assert_eq!(told(&json), told(&recorded.json));
+    assert_eq!(insights(&json), insights(&recorded.json));
 }

@@ -22,11 +22,11 @@ fn check(threads: &str, cases: &[[&str; 3]]) {
         let in_turns = !matches!(*how, "pool" | "batches" | "stealing" | "swap" | "capped" | "lists" | "pairs");
         let (truth, block) = (figure("peak"), figure("largest"));
         let (window, lag) = (block.min(4096), if in_turns { 0 } else { block });
-        let told = number(&record.json, "peak_bytes");
+        let recorded = number(&record.json, "peak_bytes");
         let slack = truth / 100 + figure("threads") * (window + lag);
-        let named = format!("{how} {work}, {threads} threads: a peak of {truth}, recorded as {told}");
-        assert!(told + slack >= truth && told <= truth + base + slack, "{named}");
-        over_time(&record, told, &named);
+        let named = format!("{how} {work}, {threads} threads: a peak of {truth}, recorded as {recorded}");
+        assert!(recorded + slack >= truth && recorded <= truth + base + slack, "{named}");
+        over_time(&record, recorded, &named);
         assert_eq!((record.losses(), number(&record.json["processes"][0], "foreign_frees")), ((0, 0), 0), "{named}");
     }
 }
@@ -35,19 +35,19 @@ fn check(threads: &str, cases: &[[&str; 3]]) {
 /// is the same, so `peak` is the peak to the byte, and no point of a timeline is above it.
 fn over_time(record: &Recorded, peak: u64, named: &str) {
     for count in ["1", "7", "300"] {
-        let timeline = record.told(&["timeline", "--points", count]);
+        let timeline = record.view_json(&["timeline", "--points", count]);
         let points = timeline["points"].as_array().expect("points");
         let highest = points.iter().map(|point| number(point, "value")).max();
         assert_eq!((number(&timeline, "total"), highest), (peak, Some(peak)), "{named}: {count} points");
     }
-    let at_peak = record.told(&["timeline", "--at", "peak"]);
+    let at_peak = record.view_json(&["timeline", "--at", "peak"]);
     let of_places = at_peak["places"].as_array().expect("places").iter().map(|place| number(place, "live_bytes"));
     assert_eq!((number(&at_peak, "live_bytes"), of_places.sum::<u64>()), (peak, peak), "{named}: --at peak");
     // Within the peak's millisecond the maximum is shown, and at other moments nothing higher.
     let peak_ms = number(&record.json, "peak_ms");
     let duration_ms = number(&record.json, "duration_ms");
     for ms in [peak_ms / 2, peak_ms, peak_ms.midpoint(duration_ms), duration_ms] {
-        let live = number(&record.told(&["timeline", "--at", &format!("{ms}ms")]), "live_bytes");
+        let live = number(&record.view_json(&["timeline", "--at", &format!("{ms}ms")]), "live_bytes");
         assert!(if ms == peak_ms { live == peak } else { live <= peak }, "{named}: {live} at {ms} ms");
     }
 }

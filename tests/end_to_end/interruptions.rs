@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::watching::until;
+use crate::watch_harness::until;
 use harness::{Run, RunDirectories, directory, mallow, nothing_left, number, program};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A command under mallow that goes on for about two seconds after it wrote `begun`, and then writes `ended`.
-const SCRIPT: &str =
-    "\"$0\" 2 300; echo > begun; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.2; \"$0\" 1 20; done; echo > ended; exit 9";
+/// A command under mallow that writes `begun`, goes on until there is a file `go` (or for more than a minute), and then writes `ended`.
+const SCRIPT: &str = "\"$0\" 2 300; echo > begun; i=0; \
+    while [ ! -e go ] && [ $i -lt 600 ]; do sleep 0.1; \"$0\" 1 20; i=$((i+1)); done; \"$0\" 1 20; echo > ended; exit 9";
 
 fn start(way: &str, place: &Path) -> Child {
     let mut command = Command::new(mallow());
@@ -114,6 +114,8 @@ fn killed() {
         assert!(refused.err().contains(&format!("process {mallow_pid} still records")), "{way}: {}", refused.err());
 
         signal(&mallow_pid.to_string(), "KILL");
+        assert!(!place.path().join("ended").exists(), "{way}: the command goes on");
+        fs::write(place.path().join("go"), "").expect("go");
         end(child);
         wait_for(&place.path().join("ended"));
         assert_eq!(&before.new_of(mallow_pid), std::slice::from_ref(made), "{way}: the run directory stays");
@@ -134,7 +136,7 @@ fn killed() {
             let mut files: Vec<_> =
                 fs::read_dir(place.path()).expect("the place").flatten().map(|entry| entry.file_name()).collect();
             files.sort();
-            assert_eq!(files, ["begun", "ended", "recovered"]);
+            assert_eq!(files, ["begun", "ended", "go", "recovered"]);
         } else {
             assert_eq!(run.status, 1, "{}", run.err());
             assert!(run.err().contains("made by mallow stat"), "{}", run.err());
@@ -144,7 +146,7 @@ fn killed() {
     }
 }
 
-/// The command has ended, and mallow is told to end before it is done with what the command left: nothing is lost.
+/// The command has ended, and a signal ends mallow before it is done with what the command left: nothing is lost.
 ///
 /// The recording is written to a pipe that nobody reads until then, so mallow has work left, however fast it is.
 #[test]
@@ -179,17 +181,17 @@ fn terminated_after_the_command() {
     let (_, err) = end(child);
     assert_eq!(status.code(), Some(143), "{err}");
     assert!(read > 0, "it is a part of the recording");
-    let told =
+    let run_directory =
         err.split_once("mallow recover ").and_then(|(_, rest)| rest.split_once(" makes it")).expect("what to do").0;
-    assert_eq!(before.new_of(pid), [PathBuf::from(told)], "{err}");
+    assert_eq!(before.new_of(pid), [PathBuf::from(run_directory)], "{err}");
 
-    let run = Run::new(mallow(), place.path()).args(["recover", "-o", "recovered", told]).go();
+    let run = Run::new(mallow(), place.path()).args(["recover", "-o", "recovered", run_directory]).go();
     assert_eq!(run.status, 0, "{}", run.err());
     let json = report(place.path(), "recovered");
     // Three threads and the main one, rounds of 100, and what the C library allocates.
     let least = 4 * 100 * ROUNDS;
     assert!((least..least + 100).contains(&number(&json, "allocations")), "{json:#}");
-    fs::remove_dir_all(told).expect("removing what was left");
+    fs::remove_dir_all(run_directory).expect("removing what was left");
 }
 
 /// The letter that the kernel gives a process's state.
@@ -198,8 +200,8 @@ fn state(pid: u32) -> Option<char> {
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-/// Mallow is stopped for longer than the patience of a waiting thread: the command ends as ever, and what was not
-/// recorded is told.
+/// Mallow is stopped for longer than the patience of a waiting thread: the command ends as ever, and mallow
+/// reports what was not recorded.
 #[test]
 fn stopped() {
     let place = directory();
@@ -248,7 +250,7 @@ fn many_at_once() {
     }
 }
 
-/// A recording in the middle of a recording: each tells its own.
+/// A recording in the middle of a recording: each reports its own.
 #[test]
 fn mallow_under_mallow() {
     let place = directory();

@@ -171,8 +171,8 @@ fn fills_up(spool_elsewhere: bool) {
     assert!(number(&json, "allocations") > 0, "{}{}", run.out(), run.err());
     assert!(!json["cut_short"].is_null(), "{}{}", run.out(), run.err());
     let full = if spool_elsewhere { "what it holds can be read: No space left" } else { "spool could not be written" };
-    let told = run.err() + json["cut_short"].as_str().unwrap_or_default();
-    assert!(told.contains(full), "{told}");
+    let messages = run.err() + json["cut_short"].as_str().unwrap_or_default();
+    assert!(messages.contains(full), "{messages}");
 }
 
 #[test]
@@ -185,8 +185,8 @@ fn disk_that_fills_up_with_the_spool() {
     fills_up(false);
 }
 
-/// As in a container: the first places for the library are mounted noexec. Where all are, that is told before the command
-/// is run.
+/// As in a container: the first directories for the library are mounted noexec. Where all are, mallow says so before it
+/// runs the command.
 #[test]
 fn noexec_file_systems() {
     let Some(unshare) = mount_namespace("noexec_file_systems") else { return };

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use harness::{Case, Recorded, Run, directory, mallow, number, workspace};
 use serde_json::Value;
 
-/// The rows whose flat and cum are told, without what stands to the left of their text.
+/// The rows that show self and cum, without what is to the left of their text.
 fn counted(text: &str) -> Vec<(String, String, String)> {
     let row = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -42,7 +42,7 @@ fn lines_of_a_program_that_can_be_counted_by_hand() {
         let found = rows.iter().any(|(f, c, line)| f == flat && c == cum && line.ends_with(source));
         assert!(found, "{flat} {cum} {source} is not in\n{shown}");
     }
-    let by_bytes: Vec<_> = record.told(&["list", "--by", "bytes", "."])["functions"]
+    let by_bytes: Vec<_> = record.view_json(&["list", "--by", "bytes", "."])["functions"]
         .as_array()
         .expect("functions")
         .iter()
@@ -62,14 +62,14 @@ fn lines_and_instructions_add_up_to_top() {
     ] {
         let record = case.record();
         for raw in [&[][..], &["--raw"]] {
-            let top = record.told(&[&["top", "--cum"], raw].concat());
+            let top = record.view_json(&[&["top", "--cum"], raw].concat());
             for asm in [&[][..], &["--asm"]] {
-                let list = record.told(&[&["list", "."], raw, asm].concat());
+                let list = record.view_json(&[&["list", "."], raw, asm].concat());
                 let functions = |view: &Value, key: &str| -> BTreeMap<String, (u64, u64)> {
                     let mut sums = BTreeMap::new();
                     for f in view["functions"].as_array().expect("functions") {
                         let sum: &mut (u64, u64) = sums.entry(f["function"].to_string()).or_default();
-                        sum.0 += number(&f["flat"], key);
+                        sum.0 += number(&f["self"], key);
                         sum.1 += number(&f["cum"], key);
                     }
                     sums
@@ -78,11 +78,11 @@ fn lines_and_instructions_add_up_to_top() {
                     assert_eq!(functions(&list, key), functions(&top, key), "{raw:?} {case:?}");
                     for f in list["functions"].as_array().expect("functions") {
                         let flat = |part: &Value| {
-                            part.as_array().expect("parts").iter().map(|p| number(&p["flat"], key)).sum::<u64>()
+                            part.as_array().expect("parts").iter().map(|p| number(&p["self"], key)).sum::<u64>()
                         };
-                        assert_eq!(flat(&f["lines"]), number(&f["flat"], key), "lines of {f}");
+                        assert_eq!(flat(&f["lines"]), number(&f["self"], key), "lines of {f}");
                         if !asm.is_empty() {
-                            assert_eq!(flat(&f["instructions"]), number(&f["flat"], key), "instructions of {f}");
+                            assert_eq!(flat(&f["instructions"]), number(&f["self"], key), "instructions of {f}");
                         }
                     }
                 }
@@ -150,7 +150,7 @@ fn sources_are_found_where_they_are_said_to_be() {
 }
 
 #[test]
-fn a_source_of_another_version_is_told() {
+fn a_source_of_another_version_is_reported() {
     let (record, root) = elsewhere();
     let source = root.join("build/src/calls.c");
     let whole = fs::read_to_string(&source).expect("the source");
@@ -164,12 +164,12 @@ fn a_source_of_another_version_is_told() {
         .open(&source)
         .and_then(|f| f.set_modified(SystemTime::now() + Duration::from_secs(60)))
         .expect("a time");
-    let told = note(&root);
-    assert!(told.contains("calls.c was changed after") && told.ends_with("build and record again"), "{told}");
+    let remark = note(&root);
+    assert!(remark.contains("calls.c was changed after") && remark.ends_with("build and record again"), "{remark}");
 
     fs::write(&source, "int main(void) {\n").expect("a source");
-    let told = note(&root);
-    assert!(told.contains("calls.c has 1 lines, and main has line"), "{told}");
+    let remark = note(&root);
+    assert!(remark.contains("calls.c has 1 lines, and main has line"), "{remark}");
 
     // What is no file that could be read is passed over, and neither waited for nor obeyed.
     fs::remove_file(&source).expect("removed");
@@ -224,7 +224,7 @@ fn what_is_not_there_is_said_in_one_line() {
     ] {
         let view = record.view(arguments);
         assert_eq!((view.status, view.out().as_str()), (status, ""), "{arguments:?}");
-        let told = view.err();
-        assert!(told.starts_with("mallow: ") && told.contains(expected) && told.lines().count() == 1, "{told}");
+        let error = view.err();
+        assert!(error.starts_with("mallow: ") && error.contains(expected) && error.lines().count() == 1, "{error}");
     }
 }

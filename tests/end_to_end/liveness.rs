@@ -5,7 +5,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use harness::{Run, directory, mallow, number, program, program_as};
+use harness::{Run, directory, mallow, number, program, program_as, wire};
+
+use crate::watch_harness::{control_page, until};
 
 /// Processes that the command starts one after the other.
 const PROCESSES: u32 = 100;
@@ -163,8 +165,11 @@ fn a_mallow_that_goes_on_records_on() {
     signal(&child, "STOP");
     fs::write(place.path().join("go"), "").expect("go");
     wait_for(&place.path().join("first"));
+    let control = control_page(child.id());
+    let epoch = || wire::number(&fs::read(&control).expect("the control page"), 0, "control.epoch");
+    let stopped_at = epoch();
     signal(&child, "CONT");
-    std::thread::sleep(Duration::from_millis(300));
+    until("mallow to read on", || (epoch() != stopped_at).then_some(()));
     fs::write(place.path().join("on"), "").expect("on");
     assert!(child.wait().expect("its end").success());
     let run = Run::new(mallow(), place.path()).args(["report", "--json", "out"]).go();

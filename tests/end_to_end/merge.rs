@@ -84,7 +84,7 @@ fn two_recordings() {
     }
 }
 
-/// What one file does not tell is left out, and named.
+/// A measure that one file lacks is left out, and named.
 #[test]
 fn any_mixture_of_formats() {
     let one = Case::target("busy").args(["2", "50"]).record();

@@ -10,7 +10,7 @@ use serde_json::Value;
 /// Values of `--by`, in the order in which one is chosen where none is named.
 const MEASURES: [&str; 5] = ["allocations", "bytes", "peak", "leaked", "temporary"];
 
-/// A file, its format's name, and what of [`MEASURES`] it tells.
+/// A file, its format's name, and which of [`MEASURES`] it has.
 type File = (&'static str, &'static str, [bool; 5]);
 
 /// One of each format.
@@ -74,9 +74,9 @@ fn refused(outcome: &Outcome, status: i32, names: &[&str], what: &str) {
 
 /// One way round through diff, the other way round through a view with --base. `more`: with measures that are asked for.
 fn two_files(place: &Path, one: File, other: File, top: bool, more: bool) {
-    let ((before, before_is, before_tells), (after, after_is, after_tells)) = (one, other);
+    let ((before, before_is, before_has), (after, after_is, after_has)) = (one, other);
     let what = format!("{before} {after}");
-    let both: Vec<usize> = (0..MEASURES.len()).filter(|&m| before_tells[m] && after_tells[m]).collect();
+    let both: Vec<usize> = (0..MEASURES.len()).filter(|&m| before_has[m] && after_has[m]).collect();
     let diff = compared(place, &["diff", "--json"], before, after);
     let view: &[&str] = if top { &["top", "--json", "--base"] } else { &["tree", "--json", "--base"] };
     let based = compared(place, view, after, before);
@@ -101,7 +101,7 @@ fn two_files(place: &Path, one: File, other: File, top: bool, more: bool) {
     let amounts = sums.split(", ").filter_map(|part| digits(part.split(" in ").next().unwrap_or(part)));
     assert_eq!(Some(amounts.sum::<i64>()), digits(net), "{what}: {line}");
     if let Some(lacks) = (0..MEASURES.len()).find(|m| !both.contains(m)) {
-        let names = [if before_tells[lacks] { after } else { before }, "both have --by "];
+        let names = [if before_has[lacks] { after } else { before }, "both have --by "];
         refused(&compared(place, &["diff", "--by", MEASURES[lacks]], before, after), 2, &names, &what);
     }
 }
@@ -136,7 +136,7 @@ fn every_format_is_compared_or_it_is_said_why_not() {
         let picture = compared(place, &["flame", "-o", "-", "--base"], before, after);
         assert!(picture.status == 0 && picture.out().contains("Before: "), "{before} {after}: {}", picture.err());
     }
-    // One without stacks of what is compared is told by its totals, which are in no stack.
+    // A file without stacks of the measure is compared by its totals, which are in no stack.
     let (_, report) =
         change(&compared(place, &["diff", "--json", "--by", "leaked"], "leak.massif", "leak.jemalloc"), "");
     assert_eq!(number(&report["before"]["value"]), 224);

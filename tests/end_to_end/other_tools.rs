@@ -61,9 +61,9 @@ fn heaptracks_files() {
     assert_eq!(number(&json, "allocations").to_string(), figure(&print, "calls to allocation functions:"));
     agrees(number(&json, "peak_bytes"), &figure(&print, "peak heap memory consumption:"));
     // heaptrack_print leaves out leaks that it knows.
-    let (told, error) = rounded(&figure(&print, "total memory leaked:"));
+    let (printed, error) = rounded(&figure(&print, "total memory leaked:"));
     let (suppressed, more) = rounded(&figure(&print, "suppressed leaks:"));
-    assert!((number(&json, "leaked_bytes") as f64 - told - suppressed).abs() <= error + more, "{json:#}");
+    assert!((number(&json, "leaked_bytes") as f64 - printed - suppressed).abs() <= error + more, "{json:#}");
     assert_eq!(number(&json, "leaked").to_string(), figure(&said, "leaked allocations:"));
     // heaptrack_print takes a free that follows a free for that of the first kind of block.
     let temporary = figure(&print, "temporary memory allocations:").parse::<u64>().expect("a number");
@@ -238,7 +238,7 @@ fn gos_profiles() {
     assert!(scratch >= 1000);
     let top = ran(Run::new(mallow(), place.path()).args(["top", "--json", "--by", "bytes", "mem.out"]));
     let top: Value = serde_json::from_slice(&top.stdout).expect("JSON");
-    assert!(top["functions"][0]["flat"].get("peak_bytes").is_none(), "{top:#}");
+    assert!(top["functions"][0]["self"].get("peak_bytes").is_none(), "{top:#}");
 }
 
 /// A pipe is a file too, and each view reads it or says what it lacks.

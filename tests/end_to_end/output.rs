@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use harness::{Outcome, Run, directory, json, mallow, mount_namespace, nothing_left, number, program};
 
-use super::watching::until;
+use super::watch_harness::until;
 
 /// `mallow WAY -o small/out` on a disk that its command fills: what mallow writes at its end finds no room.
 fn on_a_disk_that_is_full_at_the_end(test: &str, way: &[&str]) -> Option<Outcome> {
@@ -37,10 +37,11 @@ fn a_disk_that_is_full_at_the_end_changes_no_status() {
     for way in ways {
         let Some(run) = on_a_disk_that_is_full_at_the_end(TEST, way) else { return };
         assert_eq!(run.status, 7, "{way:?}: {}", run.err());
-        let told: Vec<_> = run.err().lines().filter(|line| line.starts_with("mallow: ")).map(str::to_owned).collect();
-        let faults = told.iter().filter(|line| line.contains("No space left")).count();
-        assert_eq!(faults, 1, "{way:?}: {told:?}");
-        assert!(way[0] == "watch" || told.len() == 1, "{way:?}: {told:?}");
+        let messages: Vec<_> =
+            run.err().lines().filter(|line| line.starts_with("mallow: ")).map(str::to_owned).collect();
+        let faults = messages.iter().filter(|line| line.contains("No space left")).count();
+        assert_eq!(faults, 1, "{way:?}: {messages:?}");
+        assert!(way[0] == "watch" || messages.len() == 1, "{way:?}: {messages:?}");
 
         let strict = [way, &["--fail-on-write-error"]].concat();
         let Some(run) = on_a_disk_that_is_full_at_the_end(TEST, &strict) else { return };
@@ -98,25 +99,25 @@ fn files(place: &Path) -> Vec<String> {
     all
 }
 
-/// Two at once of one program have two names, each is told its own, and both are whole.
+/// Two at once of one program have two names, each prints its own, and both are whole.
 #[test]
 fn two_recordings_of_one_program_at_once_are_two_files() {
     let place = directory();
     let place = place.path();
     let first = recording(place, &[], 100, "go-1");
     let second = recording(place, &[], 400, "go-2");
-    let told = ended(place, first, "go-1");
-    assert!(told.contains("recorded to sh.mallow"), "{told}");
+    let message = ended(place, first, "go-1");
+    assert!(message.contains("recorded to sh.mallow"), "{message}");
     // It is not in the way of the next one, which has the first name again.
     let third = recording(place, &[], 800, "go-3");
-    let told = ended(place, second, "go-2");
-    assert!(told.contains("recorded to sh.2.mallow"), "{told}");
+    let message = ended(place, second, "go-2");
+    assert!(message.contains("recorded to sh.2.mallow"), "{message}");
     let mut now = files(place);
     now.retain(|name| !name.ends_with(".spool"));
     assert_eq!(now, ["sh.2.mallow", "sh.mallow", "sh.mallow.partial"], "while one goes on");
     assert!((20_000..21_000).contains(&allocations(place, "sh.mallow")), "the first is there until the third is whole");
-    let told = ended(place, third, "go-3");
-    assert!(told.contains("recorded to sh.mallow, replacing the one of "), "{told}");
+    let message = ended(place, third, "go-3");
+    assert!(message.contains("recorded to sh.mallow, replacing the one of "), "{message}");
     assert_eq!(files(place), ["sh.2.mallow", "sh.mallow"]);
     assert!((80_000..81_000).contains(&allocations(place, "sh.2.mallow")));
     assert!((160_000..161_000).contains(&allocations(place, "sh.mallow")));

@@ -118,8 +118,9 @@ fn children_of_another_user_are_named() {
             assert_eq!((run.status, run.out()), (0, bare.out()), "{way:?} {command:?}: {}", run.err());
             // su starts a shell, which starts the program.
             let name = if command[0] == "su" { "/bin/sh" } else { busy };
-            let told = format!("started by the command, and not {what}: {name}, with each process that it started: ");
-            assert_eq!(run.err().matches(&told).count(), 1, "{way:?} {command:?}: {}", run.err());
+            let expected =
+                format!("started by the command, and not {what}: {name}, with each process that it started: ");
+            assert_eq!(run.err().matches(&expected).count(), 1, "{way:?} {command:?}: {}", run.err());
         }
     }
     // With a capability that outlives the exec it is seen, and not named.
@@ -159,8 +160,8 @@ fn programs_without_the_variables_are_named() {
         ] {
             let run = harness::Run::new(harness::mallow(), place.path()).args(way).arg("--").args(command).go();
             assert_eq!(run.status, 0, "{way:?} {command:?}: {}", run.err());
-            let told = format!("started by the command, and not {what}: {busy}, {WITHOUT}");
-            assert_eq!(run.err().matches(&told).count(), 1, "{way:?} {command:?}: {}", run.err());
+            let expected = format!("started by the command, and not {what}: {busy}, {WITHOUT}");
+            assert_eq!(run.err().matches(&expected).count(), 1, "{way:?} {command:?}: {}", run.err());
         }
     }
     // Where the command itself is `env -i`, that is what mallow says, and says it once.
@@ -209,6 +210,11 @@ fn seccomp_that_refuses() {
 #[test]
 fn seccomp_with_threads() {
     seccomp("threads", 3);
+}
+
+#[test]
+fn seccomp_with_measured_regions() {
+    seccomp("regions", 3);
 }
 
 #[test]

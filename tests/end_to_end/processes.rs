@@ -83,7 +83,7 @@ fn daemons_go_on() {
     }
 }
 
-/// Each process is told apart, and their sums are the whole.
+/// Each process is counted separately, and their sums are the whole.
 #[test]
 fn processes_add_up() {
     let three = Case::new("/bin/sh").args(["-c", "ls / | sort | wc -l; exit 3"]).three_ways();

@@ -33,7 +33,7 @@ fn plugins_at_one_address_are_told_apart() {
     let of = |name: &str| {
         let rows = json["functions"].as_array().expect("functions");
         let row = rows.iter().find(|r| r["function"] == name).unwrap_or_else(|| panic!("no {name} in {text}"));
-        number(&row["flat"], "allocations")
+        number(&row["self"], "allocations")
     };
     // 300 rounds in each of three threads, half of them by either plugin. The plugin that was loaded apart has an
     // allocator of its own, which is not seen.
@@ -117,16 +117,17 @@ fn static_child() {
     assert_eq!(three.bare.status, 4);
 }
 
-/// One that lives long enough to be seen among the command's processes is told by name, once; the command is recorded.
+/// Mallow names, once, a child that lives long enough to be seen among the command's processes; it records the command.
 #[test]
 fn static_child_that_lives_for_a_while() {
     let path = program_as("waits", "waits-static", "cc", &["-static"]);
     let script = format!("{0} 900; {0} 900 | cat; exit 4", path.display());
-    let told = format!("mallow: started by the command, and not recorded: {} is statically linked: ", path.display());
+    let expected =
+        format!("mallow: started by the command, and not recorded: {} is statically linked: ", path.display());
     let three = Case::new("/bin/sh").args(["-c", &script]).may_say("waits-static is statically linked").three_ways();
     assert_eq!(three.bare.status, 4);
     for err in [three.stat.outcome.err(), three.record.outcome.err()] {
-        assert_eq!(err.matches(&told).count(), 1, "{err:?}");
+        assert_eq!(err.matches(&expected).count(), 1, "{err:?}");
         assert!(!err.contains("itself was not recorded"), "{err:?}");
     }
 }

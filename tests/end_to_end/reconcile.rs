@@ -14,7 +14,7 @@ const MEASURES: [(&str, &str); 5] = [
     ("temporary", "temporary"),
 ];
 
-/// What every view tells of the whole.
+/// The keys that every view has for the whole.
 const KEYS: [&str; 12] = [
     "allocations",
     "allocated_bytes",
@@ -90,20 +90,20 @@ impl Views<'_> {
             if view[0] == "list" && whole == 0 {
                 continue;
             }
-            let told = self.json(&[view, &["--by", by]].concat());
+            let json = self.json(&[view, &["--by", by]].concat());
             for key in KEYS {
-                assert_eq!(told[key], report[key], "{key} of {view:?} {what}");
+                assert_eq!(json[key], report[key], "{key} of {view:?} {what}");
             }
             let added = match view[0] {
                 "tree" => {
-                    assert_eq!(own(&told["rows"], key), whole, "own of {view:?} {what}");
-                    sum(&told["rows"], |row| number(&row["cum"], key))
+                    assert_eq!(own(&json["rows"], key), whole, "own of {view:?} {what}");
+                    sum(&json["rows"], |row| number(&row["cum"], key))
                 }
-                "top" => sum(&told["functions"], |f| number(&f["flat"], key)),
-                _ => sum(&told["functions"], |f| {
-                    let flat = number(&f["flat"], key);
+                "top" => sum(&json["functions"], |f| number(&f["self"], key)),
+                _ => sum(&json["functions"], |f| {
+                    let flat = number(&f["self"], key);
                     let lines = if f["lines"].is_array() { "lines" } else { "instructions" };
-                    assert_eq!(sum(&f[lines], |l| number(&l["flat"], key)), flat, "{} {what}", f["function"]);
+                    assert_eq!(sum(&f[lines], |l| number(&l["self"], key)), flat, "{} {what}", f["function"]);
                     flat
                 }),
             };
@@ -120,8 +120,8 @@ impl Views<'_> {
         let document = Document::parse(&picture).expect("XML");
         let title = document.descendants().find(|n| n.has_tag_name("g") && n.attribute("data-d") == Some("0"));
         let title = title.and_then(|g| g.children().find(|n| n.has_tag_name("title"))).and_then(|t| t.text());
-        let last = title.and_then(|title| title.lines().last()).expect("a tooltip");
-        last.split(' ').next().and_then(|n| n.replace(',', "").parse().ok()).unwrap_or_else(|| panic!("{last}"))
+        let amount = title.and_then(|title| title.lines().next()).expect("a tooltip");
+        amount.split(' ').next().and_then(|n| n.replace(',', "").parse().ok()).unwrap_or_else(|| panic!("{amount}"))
     }
 
     fn leaks(&self, report: &Value) {
@@ -131,8 +131,8 @@ impl Views<'_> {
             let causes = sum(&leaks["leak_causes"], |cause| number(cause, each));
             // What libstdc++ keeps for itself is live, and not reported.
             let pool = leaks["emergency_pool"][each].as_u64().unwrap_or(0);
-            let told = [number(&leaks, each), number(&leaks, all) + pool, sites + pool, causes + pool];
-            assert_eq!(told, [number(report, each); 4], "leaks {:?}", self.filter);
+            let totals = [number(&leaks, each), number(&leaks, all) + pool, sites + pool, causes + pool];
+            assert_eq!(totals, [number(report, each); 4], "leaks {:?}", self.filter);
         }
     }
 
@@ -179,7 +179,7 @@ fn sum(rows: &Value, each: impl Fn(&Value) -> u64) -> u64 {
 
 /// The own of all rows of a tree.
 fn own(rows: &Value, key: &str) -> u64 {
-    sum(rows, |row| number(&row["own"], key) + own(&row["children"], key))
+    sum(rows, |row| number(&row["self"], key) + own(&row["children"], key))
 }
 
 /// Packed: names are looked up once, and not by each view.
@@ -220,7 +220,7 @@ fn left(report: &Value, key: &str) -> u64 {
     if report.is_null() { 0 } else { number(report, key) }
 }
 
-/// The sums of what each filter leaves, which every view tells alike.
+/// The sums of what each filter leaves, equal in every view.
 fn parts(record: &Recorded, filters: &[Vec<&str>]) -> Vec<u64> {
     let mut sums = vec![0; KEYS.len()];
     for (n, filter) in filters.iter().enumerate() {
@@ -230,7 +230,7 @@ fn parts(record: &Recorded, filters: &[Vec<&str>]) -> Vec<u64> {
     sums
 }
 
-/// What is told of the whole under these keys. A peak is that of a selection, and adds up for stacks alone.
+/// The parts add up to the report's values of these keys. A peak is that of a selection, and adds up for stacks alone.
 fn same_but_peaks(parts: &[u64], report: &Value) {
     for (key, part) in
         KEYS.iter().zip(parts).filter(|(key, _)| !key.starts_with("peak") && !key.starts_with("reallocs"))

@@ -90,14 +90,14 @@ fn redis_is_watched() {
 fn sampling_takes_a_page_for_a_live_sample_and_a_hundredth_of_the_heap() {
     const TEST: &str = "sampling_takes_a_page_for_a_live_sample_and_a_hundredth_of_the_heap";
     const HEAP: u64 = 1 << 30;
-    // Besides: 1 MiB of recent ends, and the library, unwind tables, stacks and a thread's own memory.
+    // In addition: 1 MiB of recent ends, and the library, unwind tables, stacks and a thread's own memory.
     const FIXED: u64 = 5 << 19;
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let available = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.split_whitespace().next());
     if available.and_then(|kib| kib.parse().ok()).is_none_or(|kib: u64| kib << 10 < 3 * HEAP) {
         return not_run(TEST, "it needs 3 GiB of free memory");
     }
-    // A bare heap may end with a huge page of which next to nothing is used.
+    // A bare heap may end with a huge page that is hardly used.
     let huge = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
     let fixed = if huge.contains("[always]") { FIXED + (2 << 20) } else { FIXED };
 

@@ -55,7 +55,7 @@ fn the_line_of_the_program_is_named_and_not_the_array_that_it_filled() {
     let top = view(place, &["top", "--json", "--base", "before.mallow", "after.mallow"]);
     let top: Value = serde_json::from_str(&top).unwrap_or_else(|error| panic!("{error}: {top}"));
     assert_eq!(top["functions"][0]["function"], "app.grow(Swift.Int) -> [Swift.Int]", "{top:#}");
-    assert_eq!(top["functions"][0]["flat"]["change"], 1000, "{top:#}");
+    assert_eq!(top["functions"][0]["self"]["change"], 1000, "{top:#}");
     assert_eq!(top["functions"].as_array().map(Vec::len), Some(1), "{top:#}");
     let diff = view(place, &["diff", "--stacks", "before.mallow", "after.mallow"]);
     let stacks = diff.lines().skip_while(|line| !line.starts_with("Stacks"));

@@ -31,22 +31,22 @@ fn calls_of_a_program_that_can_be_counted_by_hand() {
          \x20 ↻ calls itself, maybe through others; --raw shows each call\n\
          \x20 --limit 0 shows all rows\n"
     );
-    let raw = record.told(&["tree", "--raw"]);
-    let deepest = way_to(&raw, &raw["rows"], "step").expect("a way to step");
+    let raw = record.view_json(&["tree", "--raw"]);
+    let deepest = path_to(&raw, &raw["rows"], "step").expect("a path to step");
     assert_eq!(deepest[deepest.len() - 10..].join(" "), format!("main{}", " descend step".repeat(4) + " descend"));
 }
 
-/// The longest way to a row with that function.
-fn way_to(tree: &Value, rows: &Value, function: &str) -> Option<Vec<String>> {
-    let ways = rows.as_array()?.iter().filter_map(|row| {
+/// The longest call path to a row with that function.
+fn path_to(tree: &Value, rows: &Value, function: &str) -> Option<Vec<String>> {
+    let paths = rows.as_array()?.iter().filter_map(|row| {
         let name = |place: &Value| Some(tree["functions"][place.as_u64()? as usize]["function"].as_str()?.to_owned());
         let names: Vec<String> = row["functions"].as_array()?.iter().filter_map(name).collect();
-        match way_to(tree, &row["children"], function) {
+        match path_to(tree, &row["children"], function) {
             Some(below) => Some([names, below].concat()),
             None => names.iter().any(|name| name == function).then_some(names),
         }
     });
-    ways.max_by_key(Vec::len)
+    paths.max_by_key(Vec::len)
 }
 
 /// Each function is in the table once, and every row finds its own there.
@@ -74,7 +74,7 @@ fn add_up(rows: &Value, hidden: &Value, key: &str) -> u64 {
     let mut sum = if hidden.is_null() { 0 } else { number(&hidden["cum"], key) };
     for row in rows.as_array().expect("rows") {
         let below = add_up(&row["children"], &row["hidden"], key);
-        assert_eq!(number(&row["cum"], key), number(&row["own"], key) + below, "{key} of {}", row["functions"]);
+        assert_eq!(number(&row["cum"], key), number(&row["self"], key) + below, "{key} of {}", row["functions"]);
         sum += number(&row["cum"], key);
     }
     sum
@@ -95,7 +95,7 @@ fn trees_of_real_programs_add_up() {
             &["--callers"],
             &["--callers", "--raw", "--limit", "50"],
         ] {
-            let tree = record.told(&[&["tree"], arguments].concat());
+            let tree = record.view_json(&[&["tree"], arguments].concat());
             functions_are_known(&tree);
             for key in ["allocations", "allocated_bytes", "frees", "leaked_bytes"] {
                 let sum = add_up(&tree["rows"], &tree["hidden"], key);

@@ -1,17 +1,16 @@
 //! `mallow watch` on programs that run: what it finds, signals, joining and leaving, crashes, and the live view.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdout, Command, Output, Stdio};
-use std::sync::{Arc, Mutex};
+use std::process::{Command, Output, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use harness::{directory, mallow, mount_namespace, not_run, program, tool, tool_if_there};
+use harness::{directory, mallow, mount_namespace, not_run, program, program_as, tool, tool_if_there, wire};
 use serde_json::Value;
 
-use crate::watching::{
-    Alive, ask_for, maps_of, occasion, quiet, reports, samples, signal, site, until, until_or, wait_for,
+use crate::watch_harness::{
+    Alive, Screen, ask_for, maps_of, occasion, quiet, reports, samples, signal, site, until, wait_for,
 };
 
 /// `server` under `mallow run`: its pid is mallow's own.
@@ -56,7 +55,7 @@ fn sites_are_named_and_have_intervals() {
         assert!(cache < 2.0 * 512.0 * 4096.0, "the cache has 2 MiB, and not {cache}");
     }
 
-    // A signal to mallow reaches the command, and its status is mallow's; at the end stands what is live then.
+    // A signal to mallow reaches the command, and its status is mallow's; the last report shows what is live then.
     watched.signal("TERM");
     assert_eq!(watched.end(), 0);
     let all = reports(&file);
@@ -77,11 +76,11 @@ fn who_leaves_and_joins_again_sees_the_samples_of_before() {
     let mut first = Alive::start(quiet(Command::new(mallow()).arg("watch").args(&arguments)));
     wait_for(&file, "old samples", |report| samples(report, "keep_request") >= 20);
 
-    // One mallow watches. Another one is told which.
+    // One mallow watches. A second one fails with the process id of the first.
     let second = watch(&["-p", &pid]);
-    let told = String::from_utf8_lossy(&second.stderr).into_owned();
+    let errors = String::from_utf8_lossy(&second.stderr).into_owned();
     assert_eq!(second.status.code(), Some(1));
-    assert!(told.contains(&format!("process {} watches it already", first.child.id())), "{told}");
+    assert!(errors.contains(&format!("process {} watches it already", first.child.id())), "{errors}");
 
     first.signal("INT");
     assert_eq!(first.end(), 0);
@@ -123,10 +122,9 @@ fn files_of_earlier_processes_with_the_same_pids_are_not_taken_for_living_ones()
     let pid = server.pid();
     let own = fs::read(run.join(format!("p-{pid}-0"))).expect("the server's file");
     for (name, its) in [(format!("p-{pid}-9"), &server), (format!("p-{}-0", stranger.pid()), &stranger)] {
-        // `pid` and `start_ns` of the file's header; preload/base/wire.h draws it.
         let mut stale = own.clone();
-        stale[16..20].copy_from_slice(&its.child.id().to_le_bytes());
-        stale[32..40].copy_from_slice(&1u64.to_le_bytes());
+        stale[wire::field("process.pid")].copy_from_slice(&its.child.id().to_le_bytes());
+        stale[wire::field("process.start_ns")].copy_from_slice(&1u64.to_le_bytes());
         fs::write(run.join(name), stale).expect("a file");
     }
     let place = directory();
@@ -257,72 +255,8 @@ fn snapshots_are_read_by_views_and_by_go() {
     assert!(text.contains("keep_request"), "{text}{}", String::from_utf8_lossy(&go.stderr));
     // What is known is left out.
     let output = Command::new(mallow()).args(["import", "--baseline"]).arg(last).arg("/dev/null").output();
-    let told = String::from_utf8_lossy(&output.expect("mallow").stderr).into_owned();
-    assert!(told.contains("cannot read /dev/null") && told.lines().count() == 1, "{told}");
-}
-
-/// A terminal of 24 lines and 100 columns, as far as the live view needs one.
-struct Screen {
-    written: Arc<Mutex<Vec<u8>>>,
-}
-
-impl Screen {
-    fn read(mut from: ChildStdout) -> Self {
-        let written = Arc::new(Mutex::new(Vec::new()));
-        let to = Arc::clone(&written);
-        std::thread::spawn(move || {
-            let mut bytes = [0; 4096];
-            while let Ok(count @ 1..) = from.read(&mut bytes) {
-                to.lock().expect("no panic").extend_from_slice(&bytes[..count]);
-            }
-        });
-        Self { written }
-    }
-
-    fn written(&self) -> String {
-        String::from_utf8_lossy(&self.written.lock().expect("no panic")).into_owned()
-    }
-
-    /// What stands on it.
-    fn shown(&self) -> String {
-        let (mut cells, mut line, mut column) = (vec![[' '; 100]; 24], 0, 0);
-        let text = self.written();
-        let mut rest = text.chars();
-        while let Some(character) = rest.next() {
-            if character != '\x1b' {
-                if let Some(cell) = cells.get_mut(line).and_then(|line| line.get_mut(column)) {
-                    *cell = character;
-                }
-                column += 1;
-                continue;
-            }
-            if rest.next() != Some('[') {
-                continue;
-            }
-            let mut parameters = String::new();
-            let end = rest.by_ref().find(|&c| {
-                let ends = c.is_ascii_alphabetic();
-                parameters.extend((!ends).then_some(c));
-                ends
-            });
-            match end {
-                Some('H') => {
-                    let mut at = parameters.split(';').map(|number| number.parse().unwrap_or(1usize).max(1) - 1);
-                    (line, column) = (at.next().unwrap_or(0), at.next().unwrap_or(0));
-                }
-                Some('J') => cells = vec![[' '; 100]; 24],
-                _ => {}
-            }
-        }
-        cells.iter().map(|line| line.iter().collect::<String>() + "\n").collect()
-    }
-
-    fn wait_for(&self, text: &str) {
-        until_or(
-            || self.shown().contains(text).then_some(()),
-            || panic!("{text:?} is not shown:\n{}\n{:?}", self.shown(), self.written()),
-        );
-    }
+    let errors = String::from_utf8_lossy(&output.expect("mallow").stderr).into_owned();
+    assert!(errors.contains("cannot read /dev/null") && errors.lines().count() == 1, "{errors}");
 }
 
 #[test]
@@ -332,12 +266,9 @@ fn the_live_view_draws_and_gives_the_terminal_back() {
     };
     let server = dormant("leak");
     let pid = server.pid();
-    let line = format!("stty rows 24 cols 100; {} watch -p {pid} --period 16KiB --older-than 0", mallow().display());
-    let mut command = Command::new(script);
-    command.args(["-qfec", &line, "/dev/null"]).env("TERM", "xterm").env("SHELL", "/bin/sh");
-    let mut shown = Alive::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()));
+    let arguments = format!("watch -p {pid} --period 16KiB --older-than 0");
+    let (mut shown, screen) = Screen::of(&script, (100, 24), &arguments);
     let mut keys = shown.child.stdin.take().expect("a pipe");
-    let screen = Screen::read(shown.child.stdout.take().expect("a pipe"));
     let mut press = |key: &[u8]| keys.write_all(key).expect("a key");
     screen.wait_for("keep_request");
     screen.wait_for("shown: older than 0 ms, by growing first");
@@ -370,7 +301,7 @@ fn the_live_view_draws_and_gives_the_terminal_back() {
     assert!(joinable(&pid), "the server goes on");
 }
 
-/// No report can be written: the watching goes on, and what it saw is told in the end.
+/// No report can be written: the watching goes on, and mallow reports at the end what it saw.
 #[test]
 fn a_full_disk_ends_no_watching() {
     let place = directory();
@@ -380,22 +311,22 @@ fn a_full_disk_ends_no_watching() {
     command.arg(program("server"));
     let errors = fs::File::create(&log).expect("a file");
     let mut watched = Alive::start(quiet(&mut command).stderr(errors));
-    let told = || fs::read_to_string(&log).unwrap_or_default();
-    until("the fault to be told", || told().contains("No space left").then_some(()));
+    let log_text = || fs::read_to_string(&log).unwrap_or_default();
+    until("the fault to be reported", || log_text().contains("No space left").then_some(()));
     // It still looks, some reports later: its clock goes on.
     let [dir] = &watched.run_directories()[..] else { panic!("no run directory") };
-    let epoch = || fs::read(dir.join("control")).expect("the control page")[64..72].to_vec();
+    let epoch = || wire::number(&fs::read(dir.join("control")).expect("the control page"), 0, "control.epoch");
     let then = epoch();
     until("the watching to go on", || (epoch() != then).then_some(()));
     until("samples", || {
         let files = fs::read_dir(dir).expect("the directory").flatten();
         files.map(|entry| harness::live_samples(&entry.path())).find(|&live| live > 100)
     });
-    assert_eq!(told().matches("No space left").count(), 1, "{}", told());
+    assert_eq!(log_text().matches("No space left").count(), 1, "{}", log_text());
     watched.signal("TERM");
     assert_eq!(watched.end(), 125, "it shows in scripts, as was asked for");
     // The last report has nowhere else to go.
-    assert!(told().contains("keep_request"), "{}", told());
+    assert!(log_text().contains("keep_request"), "{}", log_text());
     assert!(!dir.exists(), "the directory stays");
 }
 
@@ -417,18 +348,18 @@ fn reports_go_on_when_there_is_room_again() {
     let output = command.env("PROGRAM", program("server")).stderr(Stdio::null()).output().expect("unshare");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut lines = text.lines();
-    let told = fs::read_to_string(place.path().join("log")).unwrap_or_default();
-    assert!(lines.next().is_some(), "{told}");
+    let log = fs::read_to_string(place.path().join("log")).unwrap_or_default();
+    assert!(lines.next().is_some(), "{log}");
     let all: Vec<Value> = lines.map(|line| serde_json::from_str(line).expect("a whole line of JSON")).collect();
-    assert!(all.len() >= 3, "{told}");
+    assert!(all.len() >= 3, "{log}");
 }
 
 /// A process that shuts itself in is sampled no more, and that is said.
 #[test]
-fn the_end_of_sampling_is_told() {
+fn the_end_of_sampling_is_reported() {
     let place = directory();
     let file = place.path().join("reports");
-    let told = |how: &str, json: &[&str]| {
+    let report_of = |how: &str, json: &[&str]| {
         let mut command = Command::new(mallow());
         command.args(["watch", "--period", "4KiB"]).args(json).arg("-o").arg(&file).arg("--").arg(program("seccomp"));
         let output = command.arg(how).output().expect("mallow");
@@ -437,19 +368,37 @@ fn the_end_of_sampling_is_told() {
         fs::remove_file(&file).expect("reports");
         report
     };
-    let text = told("kill", &[]);
+    let text = report_of("kill", &[]);
     assert!(
         text.contains("1 process sampled no more: a filter of system calls that it installed forbids it"),
         "{text}"
     );
     let last = |text: String| -> Value { serde_json::from_str(text.lines().last().expect("a report")).expect("JSON") };
-    assert_eq!(last(told("kill", &["--json"]))["lost"]["filtered"], 1);
-    assert_eq!(last(told("threads", &["--json"]))["lost"]["filtered"], 0);
+    assert_eq!(last(report_of("kill", &["--json"]))["lost"]["filtered"], 1);
+    assert_eq!(last(report_of("threads", &["--json"]))["lost"]["filtered"], 0);
+}
+
+/// A program may give blocks of malloc to functions of its allocator that Mallow does not see. Then nothing is sampled, as these
+/// functions know nothing of samples, and that is said.
+#[test]
+fn a_program_that_frees_by_functions_of_its_allocator_is_left_alone() {
+    let program = program_as("foreign", "foreign", "cc", &["-ljemalloc"]);
+    let sentence =
+        "1 process not sampled: blocks of malloc are freed by functions of its allocator that Mallow does not see";
+    let mut watch = Command::new(mallow());
+    let output =
+        watch.args(["watch", "--period", "16KiB", "--every", "1h", "--"]).arg(&program).output().expect("mallow");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && output.stdout == b"done\n", "{output:?}");
+    assert!(said.contains(sentence) && said.contains("no sample\n"), "{said}");
+    let mut run = Command::new(mallow());
+    let output = run.args(["run", "--sample", "--period", "16KiB", "--"]).arg(&program).output().expect("mallow");
+    assert!(output.status.success() && output.stdout == b"done\n", "{output:?}");
 }
 
 /// Where a process has no room for its file, it runs all the same, and that is said.
 #[test]
-fn a_process_that_cannot_be_sampled_is_told() {
+fn a_process_that_cannot_be_sampled_is_reported() {
     let place = directory();
     let file = place.path().join("reports");
     let mut command = Command::new("sh");
@@ -490,7 +439,7 @@ fn old_snapshots_are_thinned_and_others_stay() {
 }
 
 #[test]
-fn what_cannot_be_watched_is_told_in_a_line() {
+fn an_unwatchable_target_is_an_error_of_one_line() {
     let own = std::process::id().to_string();
     let place = directory();
     let garbage = place.path().join("garbage");
@@ -505,8 +454,8 @@ fn what_cannot_be_watched_is_told_in_a_line() {
         (vec!["--every", "0", "--", "true"], 2, "at least 100ms"),
     ] {
         let output = watch(&arguments);
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {told}");
-        assert!(told.contains(expected) && told.lines().count() == 1, "{arguments:?}: {told}");
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {errors}");
+        assert!(errors.contains(expected) && errors.lines().count() == 1, "{arguments:?}: {errors}");
     }
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use harness::{directory, mallow, program};
 use serde_json::Value;
 
-use crate::watching::{Alive, quiet, reports, until_or};
+use crate::watch_harness::{Alive, quiet, reports, until_or};
 
 /// Looks at a server that leaves so many bytes behind with each request, until the latest reports are as they should be.
 fn watch(left_behind: &str, settled: impl Fn(&[Value]) -> bool) -> Vec<Value> {
@@ -17,10 +17,10 @@ fn watch(left_behind: &str, settled: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     command.arg("watch").args(options).arg("-o").arg(&file).arg("--").arg(program("requests"));
     let _watched = Alive::start(quiet(command.args(["300", "3000", left_behind])));
     let all = || Some(reports(&file)).filter(|all| settled(all));
-    until_or(all, || panic!("{}", told(&file)))
+    until_or(all, || panic!("{}", describe_growth(&file)))
 }
 
-fn told(file: &Path) -> String {
+fn describe_growth(file: &Path) -> String {
     let verdict = |site: &Value| format!("{} {}", site["frames"][0]["function"], site["growth"]);
     let sites =
         |report: &Value| -> Vec<String> { report["sites"].as_array().into_iter().flatten().map(verdict).collect() };

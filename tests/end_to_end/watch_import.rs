@@ -7,7 +7,7 @@ use std::process::Command;
 use harness::{directory, mallow, not_run, program, root, tool_if_there, workspace};
 use serde_json::Value;
 
-use crate::watching::{Alive, maps_of, quiet, samples, site, until, until_or};
+use crate::watch_harness::{Alive, maps_of, quiet, samples, site, until, until_or};
 
 #[test]
 fn what_bpftrace_writes_is_reported_as_mallow_counts_it() {

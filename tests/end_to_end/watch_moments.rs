@@ -6,7 +6,7 @@ use std::process::Command;
 use harness::{directory, mallow, program};
 use serde_json::Value;
 
-use crate::watching::{Alive, quiet, reports, until};
+use crate::watch_harness::{Alive, quiet, reports, until};
 
 /// A block of the target: so large beside the period that each one is picked.
 const BYTES: f64 = 65_536.0;

@@ -1,4 +1,4 @@
-//! Counts, as `mallow stat --json`, `mallow report --json`, the oracle and the targets themselves tell them.
+//! Counts, as `mallow stat --json`, `mallow report --json`, the oracle and the targets themselves print them.
 
 use std::collections::BTreeMap;
 use std::ops::{AddAssign, Sub};

@@ -39,13 +39,13 @@ impl RunDirectories {
         Self(entries.filter(|e| e.file_name().as_encoded_bytes().starts_with(b"mallow-")).map(|e| e.path()).collect())
     }
 
-    /// Those of which `about`, which has the command, holds this text.
-    pub fn that_tell(&self, text: &str) -> Vec<PathBuf> {
-        let tells = |dir: &&PathBuf| {
+    /// Those whose `about`, which has the command, contains this text.
+    pub fn with_text(&self, text: &str) -> Vec<PathBuf> {
+        let contains = |dir: &&PathBuf| {
             let about = fs::read(dir.join("about")).unwrap_or_default();
             about.windows(text.len()).any(|part| part == text.as_bytes())
         };
-        self.0.iter().filter(tells).cloned().collect()
+        self.0.iter().filter(contains).cloned().collect()
     }
 
     /// Those of the mallow with that pid that have been made since. By name: what lies in them may be damaged.

@@ -11,6 +11,7 @@ mod run;
 mod sampled;
 mod targets;
 mod three;
+pub mod wire;
 
 pub use counts::{Counts, ProcessCounts, Truth, number};
 pub use leftovers::{RunDirectories, describe, nothing_left};
@@ -63,7 +64,7 @@ pub fn root() -> bool {
 /// Says that a test, or a part of one, does not run, and why. Past the test's own output, which nobody sees of a test that
 /// does not fail.
 pub fn not_run(test: &str, why: &str) {
-    // Where standard error is closed there is nobody to tell.
+    // Where standard error is closed nobody can read it.
     let _ = writeln!(std::io::stderr(), "not run: {test}: {why}");
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{Counts, ProcessCounts};
 
-/// The library to preload; `ORACLE_DIR` tells it where to write.
+/// The library to preload; it writes to `ORACLE_DIR`.
 pub fn oracle_library() -> PathBuf {
     crate::library("oracle", "oracle", &[])
 }

@@ -84,7 +84,7 @@ impl Run {
         self
     }
 
-    /// What it reads on its standard input; nothing unless told.
+    /// What it reads on its standard input; nothing by default.
     pub fn stdin(mut self, file: &Path) -> Self {
         self.stdin = Some(file.into());
         self

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
-use crate::{Case, Outcome, directory, mallow};
+use crate::{Case, Outcome, directory, mallow, wire};
 
 /// Small enough for every program to have samples.
 const PERIOD: &str = "4KiB";
@@ -59,13 +59,9 @@ pub fn live_samples(file: &Path) -> u64 {
     begun - ended
 }
 
-/// `begun` and `ended` of the file's `struct mallow_sampling`; `preload/base/wire.h` draws both.
+/// `begun` and `ended` of the file's `struct mallow_sampling`.
 fn begun_and_ended(file: &Path) -> Option<(u64, u64)> {
     let bytes = fs::read(file).unwrap_or_default();
-    let word = |at: usize| {
-        let end = at.checked_add(8)?;
-        Some(u64::from_le_bytes(bytes.get(at..end)?.try_into().ok()?))
-    };
-    let sampling = usize::try_from(word(120)?).ok()?;
-    Some((word(sampling.checked_add(88)?)?, word(sampling.checked_add(96)?)?))
+    let sampling = usize::try_from(wire::number(&bytes, 0, "process.sampling")?).ok()?;
+    Some((wire::number(&bytes, sampling, "sampling.begun")?, wire::number(&bytes, sampling, "sampling.ended")?))
 }

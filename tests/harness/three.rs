@@ -19,7 +19,7 @@ pub struct Case {
     stdin: Option<PathBuf>,
     limit: Duration,
     own_errors: bool,
-    tells_places: bool,
+    prints_addresses: bool,
     may_say: Vec<String>,
 }
 
@@ -96,8 +96,8 @@ impl Recorded {
         view.out()
     }
 
-    /// The same of a view with `--json`.
-    pub fn told(&self, arguments: &[&str]) -> Value {
+    /// The same of a view with `--json`, parsed.
+    pub fn view_json(&self, arguments: &[&str]) -> Value {
         let text = self.shown(&[arguments, &["--json"]].concat());
         serde_json::from_str(&text).unwrap_or_else(|e| panic!("{arguments:?}: {e}: {text}"))
     }
@@ -124,7 +124,7 @@ impl Case {
             stdin: None,
             limit: Duration::from_secs(180),
             own_errors: false,
-            tells_places: false,
+            prints_addresses: false,
             may_say: Vec::new(),
         }
     }
@@ -201,8 +201,8 @@ impl Case {
     }
 
     /// It prints where its blocks lie, or whether realloc moved them: a sample lies elsewhere.
-    pub fn tells_places(mut self) -> Self {
-        self.tells_places = true;
+    pub fn prints_addresses(mut self) -> Self {
+        self.prints_addresses = true;
         self
     }
 
@@ -272,10 +272,10 @@ impl Case {
         run.go()
     }
 
-    /// Runs it all three ways, and in sampling mode besides.
+    /// Runs it all three ways, and in sampling mode as well.
     ///
     /// # Panics
-    /// When one way can be told from another.
+    /// When one way can be distinguished from another.
     pub fn three_ways(&self) -> Three {
         let bare = self.bare();
         assert_ne!(bare.status, 99, "the target itself fails:\n{}{}", bare.out(), bare.err());
@@ -283,13 +283,13 @@ impl Case {
         self.same("stat", &bare, &stat.outcome);
         let record = self.record();
         self.same("record", &bare, &record.outcome);
-        if !self.tells_places {
+        if !self.prints_addresses {
             self.same("run", &bare, &self.sampled().outcome);
         }
         Three { bare, stat, record }
     }
 
-    /// Fails when `other` can be told from `bare`.
+    /// Fails when `other` can be distinguished from `bare`.
     ///
     /// # Panics
     /// See above.

@@ -63,7 +63,7 @@ def one(db, query):
 
 
 def agrees(db, query, numbers):
-    """How many sites the two tables tell differently."""
+    """How many sites differ between the two tables."""
     first = numbers.split(",")[0]
     mine = f"select site, {numbers} from sites where {first} > 0"
     return db.execute(f"select count(*) from ((from ({query}) except {mine}) union all ({mine} except from ({query})))").fetchone()[0]

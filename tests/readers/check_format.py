@@ -92,19 +92,29 @@ def texts(recording, frame):
     if recording.names:
         return [(module, function, file, line) for function, file, line, module in named(recording, frame)]
     module, address, _ = recording.frames[frame]
-    return [(None if module is None else recording.modules[module][0], f"{address:#x}")]
+    return [(path_of(recording, module), f"{address:#x}")]
+
+
+def path_of(recording, module):
+    """An executable has the name by which it was executed, where all its processes had the same."""
+    if module is None:
+        return None
+    path = recording.modules[module][0]
+    processes = [number for number, process in enumerate(recording.processes) if process.executable == path]
+    names = {recording.executed_names.get(number) for number in processes}
+    return (names.pop() if len(names) == 1 else None) or path
 
 
 def top(recording, sites):
-    """By function, flat and cum. Functions of one name are told apart by their files, else by their modules."""
+    """By function, self and cum. Functions of one name are told apart by their files, else by their modules."""
     found = {}
     for site, (_, stack) in zip(sites, recording.sites):
         frames = recording.stack(stack)[0]
         lines = [line for frame in frames for line in named(recording, frame)]
         functions = [(name, file, None if file else module) for name, file, _, module in lines]
         for place in dict.fromkeys(functions):
-            row = found.setdefault(place, {"flat": dict.fromkeys(SUMS, 0), "cum": dict.fromkeys(SUMS, 0)})
-            for kind in ("flat", "cum") if place == functions[0] else ("cum",):
+            row = found.setdefault(place, {"self": dict.fromkeys(SUMS, 0), "cum": dict.fromkeys(SUMS, 0)})
+            for kind in ("self", "cum") if place == functions[0] else ("cum",):
                 for name in SUMS:
                     row[kind][name] += site[name]
     for (function, file, module), row in found.items():
@@ -114,18 +124,18 @@ def top(recording, sites):
 
 def named(recording, frame):
     module, address, _ = recording.frames[frame]
-    path = None if module is None else recording.modules[module][0]
+    path = path_of(recording, module)
     for function, file, line in recording.lines.get(frame) or [(f"{Path(path or '?').name}+{address:#x}", None, 0)]:
         yield function, file, line or None, path
 
 
 def contradictions(recording, decoder, sums):
     """The sums that the file has must be those of its events."""
-    for number, (told, counted) in enumerate(zip(recording.counts, sums.sites, strict=True)):
-        yield from differences(f"site {number}", told, counted)
-    for number, told in enumerate(recording.ends):
+    for number, (recorded, counted) in enumerate(zip(recording.counts, sums.sites, strict=True)):
+        yield from differences(f"site {number}", recorded, counted)
+    for number, recorded in enumerate(recording.ends):
         counted = decoder.process(number)
-        yield from differences(f"process {number}", {key: told[key] for key in counted}, counted)
+        yield from differences(f"process {number}", {key: recorded[key] for key in counted}, counted)
     if recording.ending["peak_ms"] != sums.peak_ms:
         yield f"peak at {recording.ending['peak_ms']} ms, {sums.peak_ms} by events"
     if sum(site["peak_bytes"] for site in recording.counts) != sums.peak:
@@ -134,17 +144,17 @@ def contradictions(recording, decoder, sums):
         yield "the index is not that of the blocks of events"
     if not len(recording.counts) == len(recording.patterns) == len(recording.sites) == recording.ending["sites"]:
         yield "not all sites have counts and patterns"
-    for number, (told, counted) in enumerate(zip(recording.patterns, decoder.habits.sites, strict=True)):
+    for number, (recorded, counted) in enumerate(zip(recording.patterns, decoder.habits.sites, strict=True)):
         # Writers forget old steps, and take what goes on for something new.
-        if told["grown_buffers"] > counted["grown_buffers"] > 0:
-            told = told | {"grown_buffers": counted["grown_buffers"]}
-        yield from differences(f"site {number}", told, counted)
+        if recorded["grown_buffers"] > counted["grown_buffers"] > 0:
+            recorded = recorded | {"grown_buffers": counted["grown_buffers"]}
+        yield from differences(f"site {number}", recorded, counted)
 
 
-def differences(what, told, counted):
-    for key in told:
-        if told[key] != counted[key]:
-            yield f"{what}: {key} is {told[key]}, {counted[key]} by events"
+def differences(what, recorded, counted):
+    for key in recorded:
+        if recorded[key] != counted[key]:
+            yield f"{what}: {key} is {recorded[key]}, {counted[key]} by events"
 
 
 def each_byte(data):

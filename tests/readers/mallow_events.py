@@ -23,7 +23,7 @@ def spread(number, bits):
 
 
 class Guesses:
-    """Which event comes next, as far as the three before it tell."""
+    """Which event comes next, guessed from the three before it."""
 
     def __init__(self):
         self.history = 0

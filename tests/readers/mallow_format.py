@@ -15,7 +15,7 @@ END = b"\nwollam\x89"
 WORD = (1 << 64) - 1
 
 OPENING, TABLES, EVENTS, COUNTS, PROCESSES, LINES, ENDING, INDEX, NAMES, SOURCES = range(1, 11)
-REGIONS, PATTERNS, ALLOCATORS = 12, 13, 14
+REGIONS, PATTERNS, ALLOCATORS, SCANS, EXECUTED_NAMES, UNRECORDED, THREAD_NAMES = range(12, 19)
 
 
 class Refused(Exception):
@@ -83,7 +83,7 @@ def packed_block(data, at):
         raise Damaged(f"cut within the block at {at}")
     if zlib.crc32(payload, zlib.crc32(head[:8])) != checksum:
         raise Damaged(f"wrong checksum at {at}")
-    if kind not in range(1, 14) or kind == 11:
+    if kind not in range(1, 19) or kind == 11:
         raise Damaged(f"a block of kind {kind} at {at}")
     columns, place = [], 8 * count
     for n in range(count):
@@ -215,6 +215,7 @@ class Recording:
     """What the processes block has, process by process."""
     regions: list = field(default_factory=list)
     allocators: list = field(default_factory=list)
+    scans: list = field(default_factory=list)
     strings: list = field(default_factory=list)
     lines: dict = field(default_factory=dict)
     """Frame → its lines, the innermost inlined function first."""
@@ -223,6 +224,9 @@ class Recording:
     sources: list = field(default_factory=list)
     ending: dict | None = None
     index: list = field(default_factory=list)
+    executed_names: dict = field(default_factory=dict)
+    unrecorded: list = field(default_factory=list)
+    thread_names: dict = field(default_factory=dict)
 
     def stack(self, number):
         """Its frames, the innermost first, and whether the outermost ones are missing."""
@@ -246,6 +250,10 @@ def read(data, events=lambda decoder, block: None):
         PROCESSES: processes,
         REGIONS: regions,
         ALLOCATORS: allocators,
+        EXECUTED_NAMES: executed_names,
+        UNRECORDED: unrecorded,
+        THREAD_NAMES: thread_names,
+        SCANS: scans,
         LINES: lines,
         NAMES: names,
         SOURCES: sources,
@@ -367,6 +375,48 @@ def allocators(recording, block):
         if allocator["process"] >= len(recording.processes):
             raise Damaged("an allocator of no process")
         recording.allocators.append(allocator)
+
+
+def executed_names(recording, block):
+    (column,) = map(Column, block.columns)
+    while column.more():
+        process, path = column.number(), column.string()
+        if process >= len(recording.processes):
+            raise Damaged("a name of no process")
+        recording.executed_names[process] = path
+
+
+def unrecorded(recording, block):
+    (column,) = map(Column, block.columns)
+    while column.more():
+        recording.unrecorded.append(column.string())
+
+
+def thread_names(recording, block):
+    (column,) = map(Column, block.columns)
+    while column.more():
+        thread, name = column.number(), column.string()
+        if thread >= len(recording.threads):
+            raise Damaged("a name of no thread")
+        recording.thread_names[thread] = name
+
+
+def scans(recording, block):
+    (column,) = map(Column, block.columns)
+    keys = ("heads", "head_bytes", "held", "held_bytes", "lost", "lost_bytes")
+    while column.more():
+        scan = {"process": column.number(), "why": column.string() if column.number() else None, "sites": [], "cycles": []}
+        if scan["process"] >= len(recording.processes):
+            raise Damaged("a scan of no process")
+        for _ in range(column.number()):
+            scan["sites"].append({"stack": column.number()} | {key: column.number() for key in keys})
+        for _ in range(column.number()):
+            cycle = {key: column.number() for key in ("count", "blocks", "bytes")}
+            scan["cycles"].append(cycle | {"stacks": [column.number() for _ in range(column.number())]})
+        if recording.scans and recording.scans[-1]["process"] == scan["process"]:
+            recording.scans[-1]["sites"] += scan["sites"]
+        else:
+            recording.scans.append(scan)
 
 
 def lines(recording, block):

@@ -21,7 +21,7 @@ class Allocation:
 
 
 class Habits:
-    """Told of all events in their order."""
+    """Takes all events in their order."""
 
     def __init__(self):
         self.sites = []

@@ -1,5 +1,5 @@
 /*
- * calls: a few functions that allocate, on ways that can be counted by hand.
+ * calls: a few functions that allocate, on call paths that can be counted by hand.
  *
  *   left          calls shared twice: 2 × 3 blocks of 10 bytes
  *   right         calls shared once: 3 blocks of 10 bytes; and has one of 1000 bytes of its own, through an inlined function

@@ -11,7 +11,7 @@ enum { ROUNDS = 40, KEPT = 5, THREADS = 3 };
 
 static pthread_barrier_t together;
 
-static void tell_id(void) {
+static void print_id(void) {
     say("thread %d\n", gettid());
 }
 
@@ -37,7 +37,7 @@ __attribute__((noinline)) static void leak(size_t size) {
 /* Returns blocks that whoever waits for the thread frees. */
 static void *work(void *argument) {
     uintptr_t number = (uintptr_t)argument;
-    tell_id();
+    print_id();
     void **handed = malloc(KEPT * sizeof *handed);
     pthread_barrier_wait(&together);
     for (int round = 0; round < ROUNDS; round++) {
@@ -73,14 +73,14 @@ static void phase(int threads) {
 }
 
 int main(void) {
-    tell_id();
+    print_id();
     void *inherited = keep(malloc(555));
     phase(THREADS);
     leak(200000);
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
-        tell_id();
+        print_id();
         free(inherited);
         phase(2);
         leak(3000);

@@ -44,6 +44,12 @@ int main(int count, char **arguments) {
             ::operator delete(made(::operator new(size, std::nothrow), size), std::nothrow);
             ::operator delete[](made(::operator new[](size, std::nothrow), size), std::nothrow);
             frees += 2;
+        } else if (is("huge")) {
+            try {
+                keep(::operator new(huge));
+                return 3;
+            } catch (const std::bad_alloc &) {
+            }
         } else if (is("nothrow_huge")) {
             // libstdc++ throws std::bad_alloc inside, with the header of 128 bytes that every exception has.
             CHECK(!::operator new(huge, std::nothrow));

@@ -2,7 +2,7 @@
 // explained HOW [PLUGIN [THREADS]]: allocates the same in each run, where the C library allocates by itself.
 //   tls      loads a plugin whose thread_local object allocates, and touches it in main and in THREADS threads that all live at once
 //   dlopen   loads the plugin and unloads it, and libraries that are there already, and one that is not
-//   threads  THREADS threads that all live at once, each of which allocates
+//   threads  THREADS threads that all live at once, and each allocates
 #include "target.h"
 #include <dlfcn.h>
 #include <pthread.h>

@@ -11,7 +11,7 @@
 
 #define APART __attribute__((noinline, noclone))
 
-/* Blocks of which the oldest is freed when a new one comes: no habit of any kind. */
+/* Blocks in a ring: a new one frees the oldest. No habit of any kind. */
 enum { RING = 16 };
 struct Ring {
     void *blocks[RING] = {};
@@ -89,7 +89,7 @@ static APART void scratch_in_loop() {
 }
 
 static APART void two_at_a_time() {
-    /* Two calls would be two sites, each of which has one block at a time. */
+    /* Two calls would be two sites with one block at a time each. */
     volatile int two = 2;
     for (int i = 0; i < 15000; i++) {
         void *blocks[2];

@@ -6,7 +6,10 @@
  *   strict   the kernel's strict mode: read, write and exit alone; blocks are reused, never new
  *   strict-long  the same for more than a second
  *   closed   a forbidden call ends the process, and only a heap that grows is allowed
+ *   regions  as threads, and a measured region before and one after
+ *   no-wait  the same at once, with few allocations and a block that stays
  */
+#include "../../preload/include/mallow.h"
 #include "target.h"
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -109,11 +112,26 @@ static void *work(void *argument) {
     return (void *)(uintptr_t)sum;
 }
 
+static long measured(void *context) {
+    reuse();
+    (void)context;
+    return 0;
+}
+
 int main(int count, char **arguments) {
     CHECK(count == 2);
     const char *how = arguments[1];
     uint64_t sum = (uint64_t)(uintptr_t)work((void *)1);
-    int threads = !strcmp(how, "threads");
+    int regions = !strcmp(how, "regions"), threads = regions || !strcmp(how, "threads");
+    if (regions)
+        mallow_measure("before", measured, NULL);
+    if (!strcmp(how, "no-wait")) {
+        CHECK(keep(malloc(1000)) != NULL && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+        close_in();
+        reuse();
+        say("no-wait %llu\n", (unsigned long long)sum);
+        return 3;
+    }
     if (!strcmp(how, "closed")) {
         long count = rounds();
         CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
@@ -134,6 +152,8 @@ int main(int count, char **arguments) {
         syscall(SYS_exit, 4);
     }
     forbid(threads, !strcmp(how, "refuse") ? SECCOMP_RET_ERRNO | EPERM : SECCOMP_RET_KILL_PROCESS);
+    if (regions)
+        mallow_measure("after", measured, NULL);
     sum += (uint64_t)(uintptr_t)work((void *)2);
     /* More than any buffer holds. */
     for (int i = 0; i < 300; i++)

@@ -1,6 +1,7 @@
 /*
- * threads MODE COUNT: COUNT threads, each of which allocates, one after the other (sequential), all alive at once
- * (alive), detached (detached), or in pairs of which the second frees what the first allocated (handover).
+ * threads MODE COUNT: COUNT threads that all allocate, one after the other (sequential), all alive at once
+ * (alive), detached (detached), in pairs whose second frees what the first allocated (handover), or with names, for a second
+ * (named).
  */
 #include "target.h"
 #include <pthread.h>
@@ -20,6 +21,15 @@ static void *work_alive(void *argument) {
     pthread_barrier_wait(&barrier);
     sum += churn(10, (unsigned)(uintptr_t)argument);
     pthread_barrier_wait(&barrier);
+    return NULL;
+}
+static void *work_named(void *argument) {
+    char name[16];
+    snprintf(name, sizeof name, "worker-%u", (unsigned)(uintptr_t)argument);
+    sum += churn(10, (unsigned)(uintptr_t)argument);
+    CHECK(pthread_setname_np(pthread_self(), name) == 0);
+    sleep(1);
+    sum += churn(10, (unsigned)(uintptr_t)argument);
     return NULL;
 }
 static void *work_detached(void *argument) {
@@ -75,6 +85,13 @@ int main(int arguments, char **argument) {
             CHECK(pthread_join(start(allocate, (void *)i, 0), &blocks) == 0);
             CHECK(pthread_join(start(release, blocks, 0), NULL) == 0);
         }
+    } else if (!strcmp(argument[1], "named")) {
+        pthread_t *threads = malloc(count * sizeof *threads);
+        for (uintptr_t i = 0; i < count; i++)
+            threads[i] = start(work_named, (void *)i, 0);
+        for (uintptr_t i = 0; i < count; i++)
+            CHECK(pthread_join(threads[i], NULL) == 0);
+        free(threads);
     } else {
         CHECK(!strcmp(argument[1], "alive"));
         CHECK(pthread_barrier_init(&barrier, NULL, (unsigned)count + 1) == 0);

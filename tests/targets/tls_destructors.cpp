@@ -1,5 +1,5 @@
 /* build: -std=c++17 */
-// Allocations in destructors of thread_local objects and of pthread keys, the last of which runs in the last round.
+// Allocations in destructors of thread_local objects and of pthread keys; the last one runs in the last round.
 #include "target.h"
 #include <atomic>
 #include <memory>

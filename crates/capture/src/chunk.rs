@@ -25,6 +25,22 @@ pub enum Chunk<'a> {
         /// Milliseconds since the recording began.
         ms: u64,
     },
+    /// A process is at its exit. All that it did before is in earlier rounds.
+    Exit {
+        /// Number of the process.
+        process: u32,
+        /// What it does there. The last one of a process counts.
+        kind: ExitKind,
+    },
+    /// A thread has this name, from here on.
+    ThreadName {
+        /// Number of the process.
+        process: u32,
+        /// The thread.
+        tid: u32,
+        /// Its name.
+        name: String,
+    },
     /// Nothing more comes from this process.
     ProcessEnd {
         /// Number of the process.
@@ -34,6 +50,26 @@ pub enum Chunk<'a> {
         /// Events that it could not write into its rings and did not announce there.
         lost: u64,
     },
+}
+
+/// What a process does at its exit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExitKind {
+    /// It waits until its memory was scanned.
+    Waits,
+    /// It had waited for longer than it may.
+    OutOfTime,
+    /// It did not wait, because a filter may forbid its system calls.
+    Sandboxed,
+    /// It waited no more: mallow was stopped, or did not answer.
+    GaveUp,
+    /// It was killed while it waited.
+    Killed,
+}
+
+impl ExitKind {
+    /// All of them; the position of each is its number.
+    pub const ALL: [Self; 5] = [Self::Waits, Self::OutOfTime, Self::Sandboxed, Self::GaveUp, Self::Killed];
 }
 
 /// See [`Chunk::Process`].
@@ -49,6 +85,8 @@ pub struct ProcessStart {
     pub serial: u32,
     /// The image began with fork.
     pub forked: bool,
+    /// Mallow attached to it while it ran.
+    pub attached: bool,
     /// Milliseconds since the recording began.
     pub start_ms: u64,
     /// What its environment says of allocators above malloc: `wire::SETTING_…`, or-ed.

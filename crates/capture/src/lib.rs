@@ -3,6 +3,19 @@
 //!
 //! A room imports only rooms above it in this list.
 
+// A damaged file, or a hostile one, ends in an error: what cannot fail says why in an `expect` of its own.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::unimplemented
+    )
+)]
+
 mod prefetch;
 
 pub mod wire;
@@ -10,6 +23,8 @@ pub mod wire;
 pub mod chunk;
 
 pub mod library;
+
+pub mod scan;
 
 pub mod accounts;
 
@@ -19,6 +34,8 @@ pub mod rundir;
 
 pub mod preflight;
 
+pub mod inside;
+
 pub mod launch;
 
 pub mod drain;
@@ -26,6 +43,8 @@ pub mod drain;
 pub mod replay;
 
 pub mod recording;
+
+pub mod attach;
 
 pub mod session;
 

@@ -164,7 +164,7 @@ fn link(path: &Path, to: &Path) -> io::Result<()> {
     std::os::unix::fs::symlink(to, path).or_else(exists)
 }
 
-/// FNV-1a: tells builds apart. Whether a file may be used is decided by comparing its bytes.
+/// FNV-1a: distinguishes builds. Whether a file may be used is decided by comparing its bytes.
 fn fingerprint(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }

@@ -1,13 +1,11 @@
-//! `preload/base/wire.h` as seen from this side. `crates/capture/tests/wire.rs` compares every size, offset and number with the header.
+//! `preload/base/wire.h`, `base/wire_attachment.h` and `hook/ask.h` as seen from this side. `crates/capture/tests/wire.rs`
+//! compares every size, offset and number with the headers.
 //!
 //! Nothing that a target wrote is trusted: files are read through [`Shared`], which checks bounds and reads each value
 //! once.
 
-use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-
 /// `MALLOW_WIRE_VERSION`
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 7;
 /// `MALLOW_CONTROL_MAGIC`
 pub const CONTROL_MAGIC: u32 = 0x434c_414d;
 /// `MALLOW_PROCESS_MAGIC`
@@ -32,6 +30,20 @@ pub const PERIOD_MOST: u64 = u32::MAX as u64;
 pub const NO_CHILDREN: u32 = 1;
 /// `MALLOW_SELF_CHECK`
 pub const SELF_CHECK: u32 = 2;
+/// `MALLOW_SCAN`
+pub const SCAN: u32 = 4;
+/// `MALLOW_SCAN_FORKED`
+pub const SCAN_FORKED: u32 = 8;
+/// `MALLOW_INSIDE`
+pub const INSIDE: u32 = 16;
+/// `MALLOW_EXIT_WAITS`
+pub const EXIT_WAITS: u32 = 1;
+/// `MALLOW_EXIT_GO_ON`
+pub const EXIT_GO_ON: u32 = 2;
+/// `MALLOW_EXIT_SANDBOXED`
+pub const EXIT_SANDBOXED: u32 = 3;
+/// `MALLOW_EXIT_GAVE_UP`
+pub const EXIT_GAVE_UP: u32 = 4;
 /// `MALLOW_EPOCH_OVER`
 pub const EPOCH_OVER: u64 = u64::MAX;
 /// `MALLOW_LARGE_RINGS`
@@ -50,6 +62,8 @@ pub const SETTING_PYTHON_MALLOC: u32 = 1;
 pub const SETTING_ZEND_MALLOC: u32 = 2;
 /// `MALLOW_ORIGIN_FORK`
 pub const ORIGIN_FORK: u32 = 2;
+/// `MALLOW_ORIGIN_ATTACH`
+pub const ORIGIN_ATTACH: u32 = 3;
 /// `MALLOW_MODULE_WANTED`
 pub const MODULE_WANTED: u32 = 1;
 /// `MALLOW_MODULE_READY`
@@ -117,6 +131,8 @@ pub mod control {
     pub const MAX_ENDS: usize = 212;
     /// `settle_ms`
     pub const SETTLE_MS: usize = 216;
+    /// `asks`
+    pub const ASKS: usize = 220;
     /// `reader`
     pub const READER: usize = 256;
     /// `ping`
@@ -191,6 +207,8 @@ pub mod process {
     pub const THREADS: usize = 88;
     /// `unrecorded`
     pub const UNRECORDED: usize = 96;
+    /// `exit_state`
+    pub const EXIT_STATE: usize = 104;
     /// `executable_len`
     pub const EXECUTABLE_LEN: usize = 112;
     /// `arguments_len`
@@ -201,8 +219,12 @@ pub mod process {
     pub const HELD: usize = 128;
     /// `settings`
     pub const SETTINGS: usize = 132;
+    /// `exit_sp`
+    pub const EXIT_SP: usize = 136;
+    /// `exit_thread`
+    pub const EXIT_THREAD: usize = 144;
     /// `text`
-    pub const TEXT: usize = 136;
+    pub const TEXT: usize = 152;
 }
 
 /// Byte offsets in `struct mallow_module`.
@@ -305,6 +327,8 @@ pub mod sampling {
 pub const OVER_LEFT: u32 = 1;
 /// `MALLOW_OVER_FILTER`
 pub const OVER_FILTER: u32 = 2;
+/// `MALLOW_OVER_FOREIGN`
+pub const OVER_FOREIGN: u32 = 3;
 
 /// What `struct mallow_slot` holds.
 pub mod slot {
@@ -382,163 +406,12 @@ pub mod stack {
     pub const PC: usize = 24;
 }
 
+pub mod ask;
+pub mod attachment;
 pub(crate) mod faults;
+pub mod patches;
 pub mod record;
 pub mod result;
+mod shared;
 
-/// A shared mapping of a file that another process writes at the same time.
-///
-/// Every access is a single atomic load or store inside the mapping; an offset outside reads as 0 and writes nothing.
-pub struct Shared {
-    start: *mut u8,
-    bytes: usize,
-}
-
-// SAFETY: all access goes through atomics, as below.
-unsafe impl Send for Shared {}
-// SAFETY: see Send.
-unsafe impl Sync for Shared {}
-
-impl Shared {
-    /// Maps the first `bytes` of `file`, which must be that long; where it is cut short later, it reads as zeros.
-    pub fn map(file: &std::fs::File, bytes: usize) -> std::io::Result<Self> {
-        use rustix::mm::{MapFlags, ProtFlags, mmap};
-        faults::survive();
-        if bytes == 0 || file.metadata()?.len() < bytes as u64 {
-            return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof));
-        }
-        // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing of ours.
-        let start = unsafe {
-            mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, file, 0)?
-        };
-        Ok(Self { start: start.cast(), bytes })
-    }
-
-    /// Size of the mapping.
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// The 4-byte word at `offset`, a multiple of 4.
-    pub fn word32(&self, offset: usize) -> &AtomicU32 {
-        static ZERO: AtomicU32 = AtomicU32::new(0);
-        if !offset.is_multiple_of(4) || offset.checked_add(4).is_none_or(|end| end > self.bytes) {
-            ZERO.store(0, Ordering::Relaxed);
-            return &ZERO;
-        }
-        // SAFETY: inside the mapping, which lives as long as self; aligned; any bit pattern is a value.
-        unsafe { AtomicU32::from_ptr(self.start.add(offset).cast()) }
-    }
-
-    /// The 8-byte word at `offset`, a multiple of 8.
-    pub fn word64(&self, offset: usize) -> &AtomicU64 {
-        static ZERO: AtomicU64 = AtomicU64::new(0);
-        if !offset.is_multiple_of(8) || offset.checked_add(8).is_none_or(|end| end > self.bytes) {
-            ZERO.store(0, Ordering::Relaxed);
-            return &ZERO;
-        }
-        // SAFETY: as in word32.
-        unsafe { AtomicU64::from_ptr(self.start.add(offset).cast()) }
-    }
-
-    /// Reads a 4-byte word.
-    pub fn get32(&self, offset: usize) -> u32 {
-        self.word32(offset).load(Ordering::Acquire)
-    }
-
-    /// Reads an 8-byte word.
-    pub fn get64(&self, offset: usize) -> u64 {
-        self.word64(offset).load(Ordering::Acquire)
-    }
-
-    /// Writes a 4-byte word.
-    pub fn set32(&self, offset: usize, value: u32) {
-        self.word32(offset).store(value, Ordering::Release);
-    }
-
-    /// Writes an 8-byte word.
-    pub fn set64(&self, offset: usize, value: u64) {
-        self.word64(offset).store(value, Ordering::Release);
-    }
-
-    /// Appends a copy of `count` words from `offset` on. Outside the mapping: appends nothing.
-    pub fn copy_words(&self, offset: usize, count: usize, to: &mut Vec<u64>) {
-        let end = count.checked_mul(8).and_then(|bytes| offset.checked_add(bytes));
-        if !offset.is_multiple_of(8) || end.is_none_or(|end| end > self.bytes) {
-            return;
-        }
-        to.reserve(count);
-        // SAFETY: source and destination hold `count` words and do not overlap. The producer does not write words below
-        // its published head, which is all that callers ask for; one that does all the same changes values, not memory
-        // safety, because the copy is of plain integers that are checked afterwards.
-        unsafe {
-            std::ptr::copy_nonoverlapping(self.start.add(offset).cast::<u64>(), to.as_mut_ptr().add(to.len()), count);
-            to.set_len(to.len() + count);
-        }
-    }
-
-    /// `count` words from `offset` on, for the kernel to copy. None outside the mapping.
-    pub fn segment(&self, offset: usize, count: usize) -> Option<Segment<'_>> {
-        let bytes = count.checked_mul(8)?;
-        let end = offset.checked_add(bytes)?;
-        // SAFETY: the segment lies inside the mapping.
-        (end <= self.bytes).then(|| Segment { start: unsafe { self.start.add(offset) }, bytes, of: PhantomData })
-    }
-
-    /// Copies bytes; fewer where the mapping ends.
-    pub fn copy_bytes(&self, offset: usize, count: usize) -> Vec<u8> {
-        let end = offset.saturating_add(count).min(self.bytes);
-        (offset..end)
-            // SAFETY: each offset is inside the mapping.
-            .map(|at| unsafe { self.start.add(at).read_volatile() })
-            .collect()
-    }
-
-    /// Sleeps while the word at `offset` is `expected`, at most `timeout`.
-    pub fn futex_wait(&self, offset: usize, expected: u32, timeout: std::time::Duration) {
-        use rustix::thread::futex;
-        let timeout =
-            rustix::time::Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
-        // A wake-up for any reason is good: callers look again.
-        let _ = futex::wait(self.word32(offset), futex::Flags::empty(), expected, Some(&timeout));
-    }
-
-    /// Wakes all that sleep on the word at `offset`.
-    pub fn futex_wake(&self, offset: usize) {
-        use rustix::thread::futex;
-        let _ = futex::wake(self.word32(offset), futex::Flags::empty(), i32::MAX as u32);
-    }
-}
-
-/// Memory that only the kernel reads: another process may write it at the same time.
-#[derive(Clone, Copy)]
-pub struct Segment<'a> {
-    start: *const u8,
-    bytes: usize,
-    of: PhantomData<&'a Shared>,
-}
-
-impl<'a> Segment<'a> {
-    /// Words of our own.
-    pub fn of(words: &'a [u64]) -> Self {
-        Self { start: words.as_ptr().cast(), bytes: size_of_val(words), of: PhantomData }
-    }
-
-    /// Its size in bytes.
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// For writev, from byte `skip` on.
-    pub fn iovec(&self, skip: usize) -> libc::iovec {
-        let skip = skip.min(self.bytes);
-        libc::iovec { iov_base: self.start.wrapping_add(skip).cast_mut().cast(), iov_len: self.bytes - skip }
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours alone, and references into it borrow self.
-        let _ = unsafe { rustix::mm::munmap(self.start.cast(), self.bytes) };
-    }
-}
+pub use shared::{Segment, Shared};

@@ -61,7 +61,7 @@ impl<'data> Reference<'data> {
             lookup.unwind_info_for_address(&self.section, &self.bases, context, address, EhFrame::cie_from_offset);
         let Ok(row) = found else {
             let entry = (self.entry..self.entry + 64).contains(&address) && rule == Rule::END;
-            // Of code between functions, instructions tell: the return address lies below the frame then.
+            // Between functions, the rule comes from instructions: the return address lies below the frame then.
             let analyzed = matches!(rule.cfa_kind, 2 | 3) && (rule.kind[6], rule.offset[6]) == (1, -8);
             return if rule == Rule::NONE || entry || analyzed {
                 Ok(())

@@ -1,4 +1,4 @@
-//! The in-target unwinder in programs of which some objects have no unwind tables. Generated programs keep their own
+//! The in-target unwinder in programs with objects that lack unwind tables. Generated programs keep their own
 //! return addresses, and `preload/test/unwind_check.c` compares each stack with these.
 
 mod workshop;

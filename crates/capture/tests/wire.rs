@@ -1,8 +1,9 @@
 //! Both sides of the wire agree: every size, offset and number of `wire.rs` is what a C compiler makes of
-//! `preload/base/wire.h`.
+//! `preload/base/wire.h`, `preload/base/wire_attachment.h` and `preload/hook/ask.h`.
 
 use mallow_capture::wire::{
-    self, control, end, module, process, record, result, sampling, slot, stack, thread, unreached,
+    self, ask, attachment, control, end, module, patches, process, record, result, sampling, slot, stack, thread,
+    unreached,
 };
 use std::fmt::Write;
 use std::path::Path;
@@ -22,6 +23,7 @@ fn table() -> Vec<(String, u64)> {
     number("MALLOW_MODE_SAMPLE", wire::MODE_SAMPLE.into());
     number("MALLOW_OVER_LEFT", wire::OVER_LEFT.into());
     number("MALLOW_OVER_FILTER", wire::OVER_FILTER.into());
+    number("MALLOW_OVER_FOREIGN", wire::OVER_FOREIGN.into());
     number("MALLOW_MODE_DORMANT", wire::MODE_DORMANT.into());
     number("MALLOW_SAMPLE_LOOK", wire::SAMPLE_LOOK);
     number("MALLOW_PERIOD_MOST", wire::PERIOD_MOST);
@@ -34,6 +36,49 @@ fn table() -> Vec<(String, u64)> {
     number("MALLOW_END_FREED", end::FREED.into());
     number("MALLOW_END_REALLOCATED", end::REALLOCATED.into());
     number("MALLOW_SELF_CHECK", wire::SELF_CHECK.into());
+    number("MALLOW_SCAN", wire::SCAN.into());
+    number("MALLOW_INSIDE", wire::INSIDE.into());
+    number("MALLOW_ASK_MAGIC", ask::MAGIC_VALUE.into());
+    number("MALLOW_ASK_WAITS", ask::WAITS.into());
+    number("MALLOW_ASK_NOTHING", ask::NOTHING.into());
+    number("MALLOW_ASK_ANSWERED", ask::ANSWERED.into());
+    number("MALLOW_ASK_PATCHED", ask::PATCHED.into());
+    number("MALLOW_ASK_FAILED", ask::FAILED.into());
+    number("MALLOW_ASK_GIVEN_UP", ask::GIVEN_UP.into());
+    number("MALLOW_ASK_THREADS", ask::THREADS.into());
+    number("MALLOW_ASK_CHANGED", ask::CHANGED.into());
+    number("MALLOW_STUB_COUNT", ask::STUBS as u64);
+    number("MALLOW_PATCHES_MAGIC", patches::MAGIC_VALUE.into());
+    number("MALLOW_EXIT_WAITS", wire::EXIT_WAITS.into());
+    number("MALLOW_EXIT_GO_ON", wire::EXIT_GO_ON.into());
+    number("MALLOW_ORIGIN_ATTACH", wire::ORIGIN_ATTACH.into());
+    number("MALLOW_ATTACHMENT_MAGIC", attachment::MAGIC_VALUE.into());
+    number("MALLOW_LATE", attachment::LATE_MOST as u64);
+    number("MALLOW_INSIDE_MOST", attachment::INSIDE_MOST as u64);
+    number("MALLOW_STUBS", attachment::STUBS as u64);
+    number("MALLOW_PATCHED_MOST", attachment::PATCHED_MOST as u64);
+    number("sizeof(struct mallow_patched)", attachment::PATCHED_BYTES as u64);
+    number("MALLOW_ATTACHMENT_JOINED", attachment::JOINED.into());
+    number("sizeof(struct mallow_attachment)", attachment::BYTES as u64);
+    number("sizeof(struct mallow_inside)", attachment::INSIDE_BYTES as u64);
+    number("sizeof(struct mallow_late)", attachment::ENTRY_BYTES as u64);
+    number("sizeof((struct mallow_attachment){0}.directory)", attachment::DIRECTORY_BYTES as u64);
+    for (field, offset) in [
+        ("magic", attachment::MAGIC),
+        ("version", attachment::VERSION),
+        ("late", attachment::LATE),
+        ("state", attachment::STATE),
+        ("join", attachment::JOIN),
+        ("leave", attachment::LEAVE),
+        ("tls", attachment::TLS),
+        ("stub", attachment::STUB),
+        ("patched", attachment::PATCHED),
+        ("inside", attachment::INSIDE),
+        ("entries", attachment::ENTRIES),
+        ("directory", attachment::DIRECTORY),
+    ] {
+        number(&format!("offsetof(struct mallow_attachment, {field})"), offset as u64);
+    }
     number("MALLOW_RESULT_MAGIC", result::MAGIC_VALUE.into());
     number("MALLOW_RESULT_BEGUN", result::BEGUN.into());
     number("MALLOW_RESULT_WARMUP", result::WARMUP.into());
@@ -81,6 +126,32 @@ fn table() -> Vec<(String, u64)> {
             rows.push((format!("offsetof(struct mallow_{name}, {field})"), *offset as u64));
         }
     };
+    layout("patches", Some(patches::BYTES), &[]);
+    layout("area", Some(patches::AREA_BYTES), &[("address", 0), ("bytes", 8), ("offset", 16)]);
+    layout(
+        "write",
+        Some(patches::WRITE_BYTES),
+        &[("at", 0), ("before", 8), ("after", 16), ("function", 24), ("original", 32)],
+    );
+    layout(
+        "hook",
+        Some(40),
+        &[("original", 0), ("usable", 8), ("family", 16), ("module_start", 24), ("module_end", 32)],
+    );
+    layout(
+        "ask",
+        Some(ask::BYTES),
+        &[
+            ("magic", ask::MAGIC),
+            ("version", ask::VERSION),
+            ("state", ask::STATE),
+            ("pid", ask::PID),
+            ("key", ask::KEY),
+            ("maps_bytes", ask::MAPS_BYTES),
+            ("error", ask::ERROR),
+            ("stub", ask::STUB),
+        ],
+    );
     layout(
         "control",
         None,
@@ -115,6 +186,7 @@ fn table() -> Vec<(String, u64)> {
             ("unreached_more", control::UNREACHED_MORE),
             ("unreached", control::UNREACHED),
             ("settle_ms", control::SETTLE_MS),
+            ("asks", control::ASKS),
         ],
     );
     layout(
@@ -149,6 +221,9 @@ fn table() -> Vec<(String, u64)> {
             ("sampling", process::SAMPLING),
             ("held", process::HELD),
             ("settings", process::SETTINGS),
+            ("exit_state", process::EXIT_STATE),
+            ("exit_sp", process::EXIT_SP),
+            ("exit_thread", process::EXIT_THREAD),
             ("text", process::TEXT),
         ],
     );
@@ -280,7 +355,7 @@ fn table() -> Vec<(String, u64)> {
 #[test]
 fn every_number_is_the_headers() {
     let rows = table();
-    let mut source = "#include \"base/wire.h\"\n#include <stddef.h>\n#include <stdio.h>\nint main(void) {\n".to_owned();
+    let mut source = "#include \"base/wire.h\"\n#include \"base/wire_attachment.h\"\n#include \"hook/ask.h\"\n#include <stddef.h>\n#include <stdio.h>\nint main(void) {\n".to_owned();
     for (expression, _) in &rows {
         writeln!(source, "printf(\"%llu\\n\", (unsigned long long)({expression}));").unwrap();
     }

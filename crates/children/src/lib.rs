@@ -1,6 +1,19 @@
 //! Commands that mallow runs and waits for. Each has a process group of its own, and nothing of it is left behind: not when it
 //! takes too long, and not when a signal ends mallow.
 
+// A damaged file, or a hostile one, ends in an error: what cannot fail says why in an `expect` of its own.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::unimplemented
+    )
+)]
+
 mod signals;
 
 use std::fs::File;
@@ -22,6 +35,17 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Runs a command to its end, with the standard streams that it was given. None: it took longer than `limit`, and was ended with
 /// all that it started. A signal that ends mallow ends the command first, and this does not return.
 pub fn run(command: &mut Command, limit: Option<Duration>) -> io::Result<Option<ExitStatus>> {
+    run_observed(command, limit, &mut || true, || {})
+}
+
+/// The same, of a command whose work is looked at meanwhile: several times a second `observe` answers whether it may go on, else it
+/// is ended as one that took too long. `clean_up` removes what it leaves behind, before a signal ends mallow.
+pub fn run_observed(
+    command: &mut Command,
+    limit: Option<Duration>,
+    observe: &mut dyn FnMut() -> bool,
+    clean_up: impl FnOnce(),
+) -> io::Result<Option<ExitStatus>> {
     let running = Running::begin()?;
     let mut child = command.process_group(0).spawn()?;
     let began = Instant::now();
@@ -31,10 +55,12 @@ pub fn run(command: &mut Command, limit: Option<Duration>) -> io::Result<Option<
             return child.wait().map(Some);
         }
         if running.to_end() {
-            end(&mut child)?;
+            let ended = end(&mut child);
+            clean_up();
+            ended?;
             running.die();
         }
-        if rest.is_some_and(|rest| rest.is_zero()) {
+        if rest.is_some_and(|rest| rest.is_zero()) || !observe() {
             end(&mut child)?;
             return Ok(None);
         }

@@ -1,4 +1,4 @@
-//! The way to the heap, in words.
+//! Escape flows, in words.
 
 use crate::model::{Diagnostic, Kind, Position, Step, Verdict};
 
@@ -75,7 +75,7 @@ fn push_words<'a>(flow: &'a [Step], places: &mut Places<'a>, words: &mut Vec<Str
 /// One step; none where it says nothing that the next does not say.
 fn of_step(step: &Step, place: &str, last_of_flow: bool, last: bool) -> Option<String> {
     let (to, from) = step.flow.split_once(" ← ").unwrap_or_default();
-    let told = match step.how.as_str() {
+    let text = match step.how.as_str() {
         "spill" if last => {
             return Some(if to == "{heap}" {
                 format!("starts a goroutine at {place}")
@@ -115,7 +115,7 @@ fn of_step(step: &Step, place: &str, last_of_flow: bool, last: bool) -> Option<S
         how if how.starts_with("assign") => assignment(step, to, place)?,
         how => format!("{how} at {place}"),
     };
-    Some(told)
+    Some(text)
 }
 
 fn call(step: &Step, to: &str, from: &str, place: &str) -> String {

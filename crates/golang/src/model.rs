@@ -63,7 +63,7 @@ pub enum Verdict {
     DoesNotEscape,
 }
 
-/// One step of the way to the heap.
+/// One step of an escape flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Step {
     /// Where.
@@ -106,7 +106,7 @@ pub struct Diagnostic {
     pub what: String,
     /// What was decided.
     pub verdict: Verdict,
-    /// The way to the heap, as far as the compiler says it.
+    /// The escape flow, as far as the compiler says it.
     pub flow: Vec<Step>,
     /// What that comes to.
     pub reason: Reason,

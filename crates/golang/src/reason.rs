@@ -4,7 +4,7 @@ use crate::chain;
 use crate::model::{Diagnostic, Kind, Reason, Step, Verdict};
 
 impl Reason {
-    /// Of the way to the heap.
+    /// Of the escape flow.
     pub fn of(kind: Kind, flow: &[Step]) -> Self {
         if let Some(reason) = flow.iter().find_map(|step| Self::of_its_own(&step.how)) {
             return reason;
@@ -182,7 +182,7 @@ impl Reason {
 
 impl Diagnostic {
     /// False of what the compiler calls escaping though nothing is allocated when it runs: a constant that is put into an
-    /// interface is in read-only data, and what cgo needs to tell the compiler never runs.
+    /// interface is in read-only data, and what cgo adds to inform the compiler never runs.
     pub fn allocates(&self) -> bool {
         let constant = |what: &str| {
             let number = what.strip_prefix('-').unwrap_or(what).starts_with(|c: char| c.is_ascii_digit());

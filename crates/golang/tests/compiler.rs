@@ -12,7 +12,7 @@ fn file(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-fn told(version: &str, with_json: bool, with_text: bool) -> Diagnostics {
+fn read_version(version: &str, with_json: bool, with_text: bool) -> Diagnostics {
     let json = if with_json { vec![file(&format!("{version}/ways.json"))] } else { Vec::new() };
     let text = if with_text { file(&format!("{version}/text")) } else { String::new() };
     read("example.com/flow", "/home/user/flow", &json, &text).expect("what a compiler wrote")
@@ -35,7 +35,7 @@ fn line(one: &Diagnostic) -> String {
     line
 }
 
-/// Each in a line, and what is said besides.
+/// Each diagnostic in a line; fails on lines that are not known.
 fn lines(found: &Diagnostics) -> String {
     assert_eq!(found.examples, Vec::<String>::new(), "lines that are not known");
     let mut lines: Vec<String> = found.list.iter().map(line).collect();
@@ -46,18 +46,18 @@ fn lines(found: &Diagnostics) -> String {
 #[test]
 fn each_compiler_is_understood() {
     for version in ["go1.22", "go1.23", "go1.24", "go1.25", "go1.26"] {
-        insta::assert_snapshot!(format!("{version}_text"), lines(&told(version, false, true)));
+        insta::assert_snapshot!(format!("{version}_text"), lines(&read_version(version, false, true)));
     }
     for version in ["go1.22", "go1.26"] {
-        insta::assert_snapshot!(format!("{version}_both"), lines(&told(version, true, true)));
-        insta::assert_snapshot!(format!("{version}_json"), lines(&told(version, true, false)));
+        insta::assert_snapshot!(format!("{version}_both"), lines(&read_version(version, true, true)));
+        insta::assert_snapshot!(format!("{version}_json"), lines(&read_version(version, true, false)));
     }
 }
 
 #[test]
 fn what_is_not_known_is_counted_and_the_rest_is_read() {
     let text = file("go1.26/text");
-    let all = told("go1.26", false, true).list.len();
+    let all = read_version("go1.26", false, true).list.len();
     let strange = text.replacen(
         "./ways.go:28:13: make",
         "./ways.go:28:14: make flies to the moon\nnonsense\n./ways.go:28:13: make",
@@ -71,7 +71,7 @@ fn what_is_not_known_is_counted_and_the_rest_is_read() {
 #[test]
 fn parameters_are_followed_to_where_they_go() {
     for version in ["go1.22", "go1.26"] {
-        let found = told(version, true, true);
+        let found = read_version(version, true, true);
         let leak = found.leaks.iter().find(|leak| leak.parameter == "p" && leak.position.line == 37).expect("keep's p");
         assert_eq!((leak.function.as_deref(), leak.to.as_str(), leak.derefs), (Some("keep"), "{heap}", 0));
         assert_eq!(leak.flow.last().map(|step| step.expression.as_str()), Some("keptT = p"));

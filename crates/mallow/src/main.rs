@@ -1,5 +1,18 @@
 //! The `mallow` command: flags, commands, text, exit codes. It knows no wire layouts and no DWARF.
 
+// A damaged file, or a hostile one, ends in an error: what cannot fail says why in an `expect` of its own.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::unimplemented
+    )
+)]
+
 mod flags;
 mod gate;
 mod go;
@@ -38,6 +51,9 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Leaks(flags) => views::leaks::run(flags),
         Command::Flame(flags) => views::flame::run(flags),
         Command::Timeline(flags) => views::timeline::run(flags),
+        Command::Sizes(flags) => views::blocks::sizes(flags),
+        Command::Lifetimes(flags) => views::blocks::lifetimes(flags),
+        Command::Threads(flags) => views::blocks::threads(flags),
         Command::Diff(flags) => views::diff::run(flags),
         Command::Merge(flags) => runs::merge::run(flags),
         Command::Export(flags) => views::export::run(flags),
@@ -46,6 +62,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Watch(flags) => runs::watch::run(flags),
         Command::Import(flags) => runs::import::run(flags),
         Command::Pack(flags) => runs::pack::run(flags),
+        Command::Symbols(flags) => runs::symbols::run(flags),
         Command::Recover(flags) => runs::recover::run(flags),
         Command::Doctor(flags) => runs::doctor::run(flags),
         Command::Completions(flags) => views::manual::completions(flags),

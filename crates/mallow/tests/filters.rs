@@ -71,9 +71,9 @@ fn views_agree_on_what_is_left() {
         ("--focus read_config|scratch --hide main", 2006, 2 * (1000 * 32 + 3 * 64), 6),
     ] {
         let top = json(&format!("top --json --by bytes {filters}"));
-        let flat: u64 =
-            top["functions"].as_array().into_iter().flatten().map(|f| number(&f["flat"], "allocated_bytes")).sum();
-        assert_eq!((number(&top, "allocations"), flat), (allocations, bytes), "{filters}");
+        let self_sums: u64 =
+            top["functions"].as_array().into_iter().flatten().map(|f| number(&f["self"], "allocated_bytes")).sum();
+        assert_eq!((number(&top, "allocations"), self_sums), (allocations, bytes), "{filters}");
         assert_eq!(number(&json(&format!("leaks --json {filters}")), "leaked"), leaked, "{filters}");
     }
 }
@@ -120,7 +120,7 @@ fn processes_and_times_add_up_to_the_whole() {
 }
 
 #[test]
-fn a_line_tells_which_filters_are_on() {
+fn a_line_names_the_filters() {
     let filters = "--process leak,sh --size 16.. --time 0..100% --focus leak --ignore no\x1bbody";
     for view in ["report", "top", "tree", "leaks"] {
         let output = mallow(&format!("{view} {filters}"));
@@ -129,23 +129,23 @@ fn a_line_tells_which_filters_are_on() {
             "Filtered by process leak, sh; allocated within 0..100%; size 16..; focus leak; ignore no\\u{1b}body";
         assert_eq!(first, expected, "{view}");
         // What changes nothing may be mistyped.
-        let told = text(&output.stderr);
-        assert_eq!(told, "mallow: --ignore no\\u{1b}body: no function, file or module is called so\n");
+        let message = text(&output.stderr);
+        assert_eq!(message, "mallow: --ignore no\\u{1b}body: no function, file or module is called so\n");
     }
 }
 
 /// A picture of a part says so, as text does.
 #[test]
-fn pictures_tell_which_filters_are_on() {
+fn pictures_name_the_filters() {
     for view in ["flame -o -", "timeline -o -"] {
         let whole = mallow(view);
         let part = mallow(&format!("{view} --process leak --size 16.."));
-        let told = ">Filtered by process leak; size 16..<";
-        assert!(text(&part.stdout).contains(told) && !text(&whole.stdout).contains("Filtered by"), "{view}");
+        let expected = ">Filtered by process leak; size 16..<";
+        assert!(text(&part.stdout).contains(expected) && !text(&whole.stdout).contains("Filtered by"), "{view}");
     }
 }
 
-/// What is left out is small, and its sum is told: shown and hidden rows are the whole.
+/// What is left out is small, and its sum is shown: shown and hidden rows are the whole.
 #[test]
 fn small_rows_are_left_out_and_added_up() {
     let own = "--process leak";
@@ -209,8 +209,8 @@ fn a_filter_that_leaves_nothing_says_what_there_is() {
         ("--focus scratch --ignore main", "mallow: nothing is left by --focus scratch --ignore main"),
     ] {
         let output = mallow(&format!("leaks --fail-on-leak {filters}"));
-        let told = text(&output.stderr);
-        assert!(told.starts_with(expected) && told.lines().count() == 1, "{filters}: {told}");
+        let message = text(&output.stderr);
+        assert!(message.starts_with(expected) && message.lines().count() == 1, "{filters}: {message}");
         assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{filters}");
     }
 }
@@ -221,8 +221,8 @@ fn filters_that_make_no_sense_are_mistakes() {
         ["--time 1..2", "--time 2s..1s", "--size x", "--lifetime 5", "--focus (", "--when live", "--thread x"]
     {
         let output = mallow(&format!("top {filters}"));
-        let told = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{filters}: {told}");
-        assert!(told.starts_with("mallow: ") && told.lines().count() == 1, "{told}");
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{filters}: {message}");
+        assert!(message.starts_with("mallow: ") && message.lines().count() == 1, "{message}");
     }
 }

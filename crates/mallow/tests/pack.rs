@@ -67,8 +67,8 @@ impl Place {
 fn a_packed_recording_says_the_same_without_its_program() {
     let place = Place::new();
     let before = place.views("leak.mallow");
-    let (_, told) = place.done(&["pack", "leak.mallow", "-o", "packed.mallow"]);
-    assert!(told.contains("packed packed.mallow: names of ") && told.contains("1 source file (2.0"), "{told}");
+    let (_, printed) = place.done(&["pack", "leak.mallow", "-o", "packed.mallow"]);
+    assert!(printed.contains("packed packed.mallow: names of ") && printed.contains("1 source file (2.0"), "{printed}");
     place.move_away();
     assert_eq!(place.views("packed.mallow"), before);
     let unpacked = place.views("leak.mallow");
@@ -79,10 +79,11 @@ fn a_packed_recording_says_the_same_without_its_program() {
 fn record_embeds_what_pack_does() {
     let place = Place::new();
     place.done(&["pack", "leak.mallow"]);
-    let (_, told) = place.done(&["record", "--no-report", "--embed-symbols", "-o", "embedded.mallow", "--", "./leak"]);
+    let (_, printed) =
+        place.done(&["record", "--no-report", "--embed-symbols", "-o", "embedded.mallow", "--", "./leak"]);
     assert!(
-        told.starts_with("mallow: recorded to embedded.mallow, with names of ") && told.contains("1 source file"),
-        "{told}"
+        printed.starts_with("mallow: recorded to embedded.mallow, with names of ") && printed.contains("1 source file"),
+        "{printed}"
     );
     place.move_away();
     for file in ["leak.mallow", "embedded.mallow"] {
@@ -144,8 +145,8 @@ fn packing_twice_changes_nothing() {
     place.done(&["pack", "leak.mallow"]);
     let once = fs::read(place.path("leak.mallow")).expect("the recording");
     assert_eq!(fs::metadata(place.path("leak.mallow")).expect("it").permissions().mode() & 0o777, 0o640);
-    let (_, told) = place.done(&["pack", "leak.mallow"]);
-    assert_eq!(told, "mallow: leak.mallow is packed already\n");
+    let (_, printed) = place.done(&["pack", "leak.mallow"]);
+    assert_eq!(printed, "mallow: leak.mallow is packed already\n");
     place.move_away();
     place.done(&["pack", "leak.mallow", "-o", "again.mallow"]);
     assert!(fs::read(place.path("again.mallow")).expect("the copy") == once);
@@ -174,19 +175,19 @@ fn sources_that_lie_elsewhere_are_found() {
     let place = Place::new();
     fs::create_dir(place.path("src")).expect("a directory");
     fs::rename(place.path("leak.c"), place.path("src/leak.c")).expect("the source");
-    let (_, told) = place.done(&["pack", "leak.mallow", "-o", "packed.mallow"]);
-    assert!(told.contains("no sources"), "{told}");
-    let (_, told) = place.done(&["pack", "--source-dir", "src", "leak.mallow"]);
-    assert!(told.contains("1 source file"), "{told}");
+    let (_, printed) = place.done(&["pack", "leak.mallow", "-o", "packed.mallow"]);
+    assert!(printed.contains("no sources"), "{printed}");
+    let (_, printed) = place.done(&["pack", "--source-dir", "src", "leak.mallow"]);
+    assert!(printed.contains("1 source file"), "{printed}");
 }
 
 #[test]
-fn what_cannot_be_packed_is_told_and_left_as_it_was() {
+fn what_cannot_be_packed_is_reported_and_left_as_it_was() {
     let place = Place::new();
     let before = fs::read(place.path("leak.mallow")).expect("the recording");
     symlink("/dev/null", place.path("link")).expect("a link");
     fs::write(place.path("text"), "text").expect("a file");
-    for (arguments, told) in [
+    for (arguments, expected) in [
         (&["pack", "leak.mallow", "-o", "/dev/null"][..], "cannot write /dev/null: it is no regular file"),
         (&["pack", "leak.mallow", "-o", "link"], "cannot write link: it is no regular file"),
         (&["pack", "leak.mallow", "-o", "."], "cannot write .: it is no regular file"),
@@ -197,7 +198,7 @@ fn what_cannot_be_packed_is_told_and_left_as_it_was() {
         let output = place.mallow(arguments);
         let err = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{err}");
-        assert!(err.starts_with(&format!("mallow: {told}")) && err.lines().count() == 1, "{err}");
+        assert!(err.starts_with(&format!("mallow: {expected}")) && err.lines().count() == 1, "{err}");
     }
     assert!(fs::read(place.path("leak.mallow")).expect("the recording") == before);
     // A link stays one.

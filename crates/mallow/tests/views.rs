@@ -67,13 +67,13 @@ fn json_counts_what_can_be_counted_by_hand() {
     assert_eq!(numbers, [1112, 1109, 3, 3, 192, 409_792].map(Some));
     let top = json(&["top", "--json", "--by", "temporary", "leak.mallow"]);
     assert_eq!(top["functions"][0]["function"], "scratch");
-    assert_eq!(top["functions"][0]["flat"]["temporary"], 1000);
+    assert_eq!(top["functions"][0]["self"]["temporary"], 1000);
     let leaks = json(&["leaks", "--json", "leak.mallow"]);
     assert_eq!((leaks["sites"][0]["leaked"].as_u64(), leaks["reported_bytes"].as_u64()), (Some(3), Some(192)));
 }
 
 #[test]
-fn top_sorts_by_what_it_is_told() {
+fn top_sorts_by_the_chosen_measure() {
     for (arguments, first) in [
         (&["top", "leak.mallow"][..], "scratch leak.c"),
         (&["top", "--by", "peak", "leak.mallow"], "build_table leak.c"),
@@ -102,12 +102,15 @@ fn fail_on_leak_is_for_scripts() {
     std::fs::write(PLACE.path().join("bad.supp"), "leak:a\nnonsense\n").expect("a file");
     let output = mallow(&["leaks", "--suppressions", "bad.supp", "leak.mallow"]);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), ""));
-    let told = text(&output.stderr);
-    assert!(told.starts_with("mallow: bad.supp") && told.contains("line 2") && told.lines().count() == 1, "{told}");
+    let message = text(&output.stderr);
+    assert!(
+        message.starts_with("mallow: bad.supp") && message.contains("line 2") && message.lines().count() == 1,
+        "{message}"
+    );
 }
 
 #[test]
-fn the_newest_recording_is_shown_and_told() {
+fn the_newest_recording_is_shown_and_named() {
     let output = mallow(&["top"]);
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(text(&output.stderr), "mallow: showing leak.mallow, the newest recording here\n");
@@ -143,7 +146,7 @@ fn mistakes_on_the_command_line_exit_with_2() {
     for arguments in [&["top", "--by", "size"][..], &["record"], &["stat", "--", ""][..1], &["report", "a", "b"]] {
         let output = mallow(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        let told = text(&output.stderr);
-        assert!(told.starts_with("mallow: ") && told.lines().count() == 1, "{told}");
+        let message = text(&output.stderr);
+        assert!(message.starts_with("mallow: ") && message.lines().count() == 1, "{message}");
     }
 }

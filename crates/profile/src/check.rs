@@ -44,8 +44,8 @@ pub enum Defect {
         /// What its parts add up to, saturated.
         parts: u64,
     },
-    /// A count of a word that the profile does not tell is not 0.
-    Untold {
+    /// A count is not 0 whose quantity the profile does not have.
+    Unavailable {
         /// Index of the site.
         site: usize,
         /// The count.
@@ -67,7 +67,7 @@ impl fmt::Display for Defect {
             Self::Sum { process: None, key, sum, parts } => {
                 write!(out, "{key} is {sum}, and the processes have {parts}")
             }
-            Self::Untold { site, key } => write!(out, "site {site} has {key}, which is not told"),
+            Self::Unavailable { site, key } => write!(out, "site {site} has {key}, which the profile does not have"),
         }
     }
 }
@@ -75,8 +75,9 @@ impl fmt::Display for Defect {
 impl std::error::Error for Defect {}
 
 impl Profile {
-    /// Whether the profile keeps what the model promises: every index names something, callers come before those that they
-    /// call, a process and a stack are one site, sums are those of their parts, and what is not told is 0.
+    /// Whether the profile keeps what the model promises: every index names something, callers come before those that
+    /// they call, a process and a stack are one site, sums are those of their parts, and counts of quantities that the
+    /// profile does not have are 0.
     ///
     /// Analyses stand anything; a reader that brings something else has misread its file. Takes some 10 ns for each site,
     /// frame and stack.
@@ -116,6 +117,13 @@ impl Profile {
         for (index, thread) in self.threads.iter().enumerate() {
             reference("thread", index, "process", thread.process.0, self.processes.len())?;
         }
+        for (index, scan) in self.scans.iter().enumerate() {
+            reference("scan", index, "process", scan.process.0, self.processes.len())?;
+            let stacks = scan.cycles.iter().flat_map(|cycle| &cycle.stacks).copied();
+            for stack in scan.sites.iter().map(|site| site.stack).chain(stacks) {
+                reference("scan", index, "stack", stack.0, self.stacks.len())?;
+            }
+        }
         for (index, allocator) in self.custom_allocators.iter().enumerate() {
             reference("custom allocator", index, "process", allocator.process.0, self.processes.len())?;
         }
@@ -124,15 +132,15 @@ impl Profile {
 
     fn check_sites(&self) -> Result<(), Defect> {
         let mut known = HashSet::<_, BuildHasherDefault<FxHasher>>::default();
-        let untold: Vec<Count> = Count::ALL.into_iter().filter(|count| !self.tells(count.word)).collect();
+        let missing: Vec<Count> = Count::ALL.into_iter().filter(|count| !self.has(count.quantity)).collect();
         for (index, site) in self.sites.iter().enumerate() {
             reference("site", index, "process", site.process.0, self.processes.len())?;
             reference("site", index, "stack", site.stack.0, self.stacks.len())?;
             if !known.insert((site.process, site.stack)) {
                 return Err(Defect::SameSite { site: index });
             }
-            if let Some(count) = untold.iter().find(|count| (count.of)(&site.counts) != 0) {
-                return Err(Defect::Untold { site: index, key: count.key });
+            if let Some(count) = missing.iter().find(|count| (count.of)(&site.counts) != 0) {
+                return Err(Defect::Unavailable { site: index, key: count.key });
             }
         }
         Ok(())
@@ -168,7 +176,8 @@ fn sum(process: Option<usize>, sum: &Counts, parts: &Counts) -> Result<(), Defec
 mod tests {
     use super::*;
     use crate::{
-        Frame, FrameId, Line, Module, ModuleId, Origin, Process, ProcessId, Site, StringId, Thread, Word, Words,
+        Frame, FrameId, Line, Module, ModuleId, Origin, Process, ProcessId, Quantities, Quantity, Site, StringId,
+        Thread,
     };
 
     /// One process, main that calls f, and three allocations there.
@@ -197,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_that_is_none_is_told() {
+    fn a_broken_profile_is_reported() {
         assert_eq!(Profile::default().check(), Ok(()));
         assert_eq!(profile().check(), Ok(()));
         type Break = fn(&mut Profile);
@@ -227,9 +236,9 @@ mod tests {
             ("allocations of process 0 is 3, and its sites have 2", |p| p.sites[0].counts.allocations = 2),
             ("peak_bytes of process 0 is 1, and its sites have 0", |p| p.processes[0].totals.peak_bytes = 1),
             ("allocated_bytes is 31, and the processes have 30", |p| p.totals.allocated_bytes = 31),
-            ("site 0 has allocated_bytes, which is not told", |p| {
-                let tells = Words::of(&[Word::Allocations]);
-                p.origin = Some(Origin { format: "pprof", tells, sampled_bytes: None });
+            ("site 0 has allocated_bytes, which the profile does not have", |p| {
+                let quantities = Quantities::of(&[Quantity::Allocations]);
+                p.origin = Some(Origin { format: "pprof", quantities, sampled_bytes: None });
             }),
             ("custom allocator 0 refers to process 1 of 1", |p| {
                 let process = ProcessId(1);

@@ -1,8 +1,8 @@
-//! The one list of what is counted. A count that is added here is in [`crate::Counts`], in [`crate::Word`], in every JSON
-//! object and table of reports, in sums and in merged profiles. The recording has a column for each (`docs/FORMAT.md`), the
-//! ledger counts them, and `docs/DEFINITIONS.md` defines each word.
+//! The one list of what is counted. A count that is added here is in [`crate::Counts`], in [`crate::Quantity`], in every
+//! JSON object and table of reports, in sums and in merged profiles. The recording has a column for each
+//! (`docs/FORMAT.md`), the ledger counts them, and `docs/DEFINITIONS.md` defines each quantity.
 
-/// Calls a macro with the words, their names as people read them, and under each word the counts that it tells.
+/// Calls a macro with the quantities, their names as people read them, and under each quantity its counts.
 macro_rules! count_table {
     ($define:ident) => {
         $define! {

@@ -2,22 +2,22 @@
 
 use std::ops::AddAssign;
 
-use crate::words::{Word, Words};
+use crate::quantities::{Quantities, Quantity};
 
 /// One of the [`Counts`].
 #[derive(Clone, Copy, Debug)]
 pub struct Count {
     /// Its name in JSON, in tables and in the code.
     pub key: &'static str,
-    /// The word that a profile has to tell for it.
-    pub word: Word,
+    /// The quantity that a profile needs to have for it.
+    pub quantity: Quantity,
     /// Its number.
     pub of: fn(&Counts) -> u64,
 }
 
 macro_rules! define_counts {
-    ($($word:ident $name:literal { $($(#[$doc:meta])* $field:ident,)+ })+) => {
-        /// Sums of one site, function, process or recording. `docs/DEFINITIONS.md` defines each word.
+    ($($quantity:ident $name:literal { $($(#[$doc:meta])* $field:ident,)+ })+) => {
+        /// Sums of one site, function, process or recording. `docs/DEFINITIONS.md` defines each quantity.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Counts {
             $($($(#[$doc])* pub $field: u64,)+)+
@@ -26,7 +26,7 @@ macro_rules! define_counts {
         impl Count {
             /// All of them, in the order of the fields.
             pub const ALL: [Self; [$($(stringify!($field)),+),+].len()] =
-                [$($(Self { key: stringify!($field), word: Word::$word, of: |counts| counts.$field }),+),+];
+                [$($(Self { key: stringify!($field), quantity: Quantity::$quantity, of: |counts| counts.$field }),+),+];
         }
 
         impl Counts {
@@ -41,11 +41,11 @@ macro_rules! define_counts {
 count_table!(define_counts);
 
 impl Counts {
-    /// The counts of these words; the others are 0.
+    /// The counts of these quantities; the others are 0.
     #[must_use]
-    pub fn of(mut self, words: Words) -> Self {
+    pub fn of(mut self, quantities: Quantities) -> Self {
         for (number, count) in self.numbers_mut().into_iter().zip(Count::ALL) {
-            *number *= u64::from(words.has(count.word));
+            *number *= u64::from(quantities.has(count.quantity));
         }
         self
     }
@@ -124,13 +124,13 @@ mod tests {
         let sum = counts(1);
         assert_eq!(Count::ALL.map(|count| (count.of)(&sum)), each(&sum));
         assert_eq!(Count::ALL.map(|count| count.key)[..3], ["allocations", "allocated_bytes", "frees"]);
-        let words: Vec<Word> = Count::ALL.iter().map(|count| count.word).collect();
-        assert!(Word::COUNTS.iter().all(|word| words.contains(word)));
+        let quantities: Vec<Quantity> = Count::ALL.iter().map(|count| count.quantity).collect();
+        assert!(Quantity::COUNTS.iter().all(|quantity| quantities.contains(quantity)));
     }
 
     #[test]
-    fn counts_of_some_words_have_no_others() {
-        let some = counts(1).of(Words::of(&[Word::Frees, Word::Reallocs]));
+    fn counts_of_some_quantities_have_no_others() {
+        let some = counts(1).of(Quantities::of(&[Quantity::Frees, Quantity::Reallocs]));
         assert_eq!(each(&some), [0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 11, 12]);
     }
 

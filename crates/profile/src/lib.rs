@@ -4,7 +4,20 @@
 //! trie, frames are addresses in modules until `symbols` fills in their lines, strings are interned. This crate imports
 //! no other room and opens no file. [`Profile::check`] says what holds of every profile.
 //!
-//! The words are those of `docs/DEFINITIONS.md`.
+//! The quantities are those of `docs/DEFINITIONS.md`.
+
+// A damaged file, or a hostile one, ends in an error: what cannot fail says why in an `expect` of its own.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::unimplemented
+    )
+)]
 
 #[macro_use]
 mod count_table;
@@ -18,11 +31,12 @@ mod lookup;
 mod patterns;
 mod process;
 mod profile;
+mod quantities;
 mod samples;
+mod scan;
 mod site;
 mod stacks;
 mod strings;
-mod words;
 
 pub use check::Defect;
 pub use code::{Frame, Line, Module, ModuleId};
@@ -31,10 +45,11 @@ pub use events::{Block, Call, Event, Moment};
 pub use families::{FAMILIES, Family, FamilyCounts};
 pub use lookup::{ModuleSummary, NameSource, Note, Summary};
 pub use patterns::{Habits, Patterns};
-pub use process::{CustomAllocator, Process, ProcessId, Thread};
+pub use process::{AllocatorInside, CustomAllocator, Process, ProcessId, Thread};
 pub use profile::{Ending, Profile, Region};
+pub use quantities::{Origin, Quantities, Quantity};
 pub use samples::{Lost, Release, Sample, SampleEvent, SampleKey};
+pub use scan::{LostCycle, LostSite, Scan};
 pub use site::Site;
 pub use stacks::{FrameId, StackId, Stacks};
 pub use strings::{StringId, Strings};
-pub use words::{Origin, Word, Words};

@@ -24,7 +24,7 @@ pub enum NameSource {
         /// The build-id of the file that is there now; empty where it has none.
         now: Vec<u8>,
     },
-    /// The file was written after the recording, and no build-id tells whether it is the one that was recorded: it was
+    /// The file was written after the recording, and no build-id shows whether it is the one that was recorded: it was
     /// not used.
     WrittenSince,
     /// The file is no ELF file that can be read. In words.
@@ -94,7 +94,7 @@ pub struct ModuleSummary {
     pub frames: u32,
     /// Those that have a function name.
     pub named: u32,
-    /// Those of which the source file is known.
+    /// Those whose source file is known.
     pub located: u32,
     /// What would bring what is missing, in words; None where it was not asked for.
     pub remedy: Option<String>,

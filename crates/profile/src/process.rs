@@ -4,7 +4,7 @@ use crate::counts::Counts;
 use crate::families::FamilyCounts;
 
 /// Index of a process in [`crate::Profile::processes`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProcessId(pub u32);
 
 /// One process image: it began with exec or fork and ended with exec, exit or the recording.
@@ -20,6 +20,8 @@ pub struct Process {
     pub forked: bool,
     /// Path of the executable.
     pub executable: String,
+    /// Path by which it was executed, where that is a link of another name to the executable; else empty.
+    pub executed_as: String,
     /// Its arguments, the name first; cut where very long.
     pub arguments: Vec<String>,
     /// The file that it was read from, where several were merged; else empty.
@@ -44,6 +46,25 @@ pub struct Process {
     pub lost: u64,
 }
 
+/// An allocator inside of an executable or a library: not the C library's, and no library of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AllocatorInside {
+    /// The path of the executable.
+    pub program: String,
+    /// The path of the file that has the allocator inside.
+    pub module: String,
+    /// Who has made it.
+    pub name: String,
+    /// What its functions were found by: `.symtab`, for instance.
+    pub found_by: String,
+    /// How many functions are patched, so that its calls are seen; 0: none.
+    pub functions: u32,
+    /// Why none is patched; empty where they are.
+    pub problem: String,
+    /// What to do about that; may be empty.
+    pub remedy: String,
+}
+
 /// An allocator above malloc that a process uses: what it hands out is in no number.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CustomAllocator {
@@ -60,6 +81,6 @@ pub struct CustomAllocator {
 pub struct Thread {
     /// Whose.
     pub process: ProcessId,
-    /// Its id in the system; 0 where the target did not tell.
+    /// Its id in the system; 0 where the target did not report it.
     pub tid: u32,
 }

@@ -5,13 +5,14 @@ use std::ops::Range;
 use crate::code::{Frame, Module};
 use crate::counts::Counts;
 use crate::lookup::Summary;
-use crate::process::{CustomAllocator, Process, Thread};
+use crate::process::{AllocatorInside, CustomAllocator, Process, Thread};
+use crate::quantities::{Origin, Quantity};
+use crate::scan::Scan;
 use crate::site::Site;
 use crate::stacks::Stacks;
 use crate::strings::Strings;
-use crate::words::{Origin, Word};
 
-/// A run of a measured region that ended. [`crate::Event::Region`] tells where it began and ended among the events.
+/// A run of a measured region that ended. [`crate::Event::Region`] marks where it began and ended among the events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Region {
     /// Number of the run among those of the recording, from 1.
@@ -22,7 +23,7 @@ pub struct Region {
     pub run: u32,
     /// It came first and is not to be counted.
     pub warmup: bool,
-    /// Operations that it performed; 0: not told.
+    /// Operations that it performed; 0: unknown.
     pub operations: u64,
 }
 
@@ -42,7 +43,7 @@ pub struct Ending {
 /// What a recording says. Ids index the vectors.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
-    /// Whose file it was read from; None for a recording of Mallow's, which tells everything.
+    /// Whose file it was read from; None for a recording of Mallow's, which has every quantity.
     pub origin: Option<Origin>,
     /// The command line that was recorded.
     pub command: Vec<String>,
@@ -70,25 +71,35 @@ pub struct Profile {
     pub processes: Vec<Process>,
     /// Threads of all processes, in the order in which they were first seen.
     pub threads: Vec<Thread>,
+    /// Their names, as far as they are known: empty where none is, and fewer than threads in recordings of earlier versions.
+    pub thread_names: Vec<String>,
     /// Sites, one for each (process, stack).
     pub sites: Vec<Site>,
     /// Runs of measured regions, in the order of their ends.
     pub regions: Vec<Region>,
     /// Allocators above malloc, by process; recordings of earlier versions have none.
     pub custom_allocators: Vec<CustomAllocator>,
+    /// Allocators inside of executables and libraries, each once; recordings of earlier versions have none.
+    pub allocators_inside: Vec<AllocatorInside>,
+    /// What scans of processes at their exit found, each process once; none in a selection, in a merged profile, and where scanning
+    /// was off.
+    pub scans: Vec<Scan>,
+    /// What the command executed that was not recorded, each a sentence without a full stop; recordings of earlier versions
+    /// have none.
+    pub unrecorded: Vec<String>,
     /// What was found when the names of its frames were looked up, where the recording carries them. Then they are all
     /// there is: files of this machine may be other ones. None: names are to be looked up.
     pub names: Option<Summary>,
 }
 
 impl Profile {
-    /// Does it tell this? Where it does not, the counts of that word are 0 and mean nothing.
-    pub fn tells(&self, word: Word) -> bool {
-        self.origin.as_ref().is_none_or(|origin| origin.tells.has(word))
+    /// Whether it has this quantity. Where it does not, the counts of the quantity are 0 and mean nothing.
+    pub fn has(&self, quantity: Quantity) -> bool {
+        self.origin.as_ref().is_none_or(|origin| origin.quantities.has(quantity))
     }
 
-    /// What it does not tell.
-    pub fn untold(&self) -> impl Iterator<Item = Word> + '_ {
-        Word::ALL.into_iter().filter(|&word| !self.tells(word))
+    /// The quantities that it does not have.
+    pub fn missing(&self) -> impl Iterator<Item = Quantity> + '_ {
+        Quantity::ALL.into_iter().filter(|&quantity| !self.has(quantity))
     }
 }

@@ -46,14 +46,14 @@ pub struct Release {
     pub thread: u32,
     /// CLOCK_MONOTONIC, nanoseconds.
     pub at_ns: u64,
-    /// Where; [`crate::Stacks::ROOT`] where the target did not tell.
+    /// Where; [`crate::Stacks::ROOT`] where the target did not report it.
     pub stack: StackId,
 }
 
 /// What happened in a watched program, process by process in the order in which it happened there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampleEvent {
-    /// A process image appeared; it comes before everything else of its process. `Profile::processes` tells the rest.
+    /// A process image appeared; it comes before everything else of its process. `Profile::processes` has the rest.
     ProcessBegan {
         /// Its index.
         process: ProcessId,
@@ -84,7 +84,7 @@ pub enum SampleEvent {
         /// Requested bytes of the new block.
         size: u64,
     },
-    /// A sampled block is gone, and the event that told who did it was lost.
+    /// A sampled block is gone, and the event that names who did it was lost.
     Gone {
         /// Which.
         key: SampleKey,
@@ -93,7 +93,7 @@ pub enum SampleEvent {
         /// And gone at this one.
         before_ns: u64,
     },
-    /// What could not be told.
+    /// Losses: what could not be reported.
     Lost {
         /// Whose; None: of one that has no file.
         process: Option<ProcessId>,
@@ -109,7 +109,7 @@ pub enum SampleEvent {
     },
 }
 
-/// What could not be told of a process. In an event: since the last one.
+/// What could not be reported of a process. In an event: since the last one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
     /// Events that were overwritten before they were read. Which samples are live is known all the same.
@@ -124,7 +124,9 @@ pub struct Lost {
     pub left: u64,
     /// Processes that sample nothing more, because they installed a filter of system calls that forbids it.
     pub filtered: u64,
-    /// Processes of which nothing was ever sampled: there was no room for their file, or for samples.
+    /// Processes without any sample: they give blocks of `malloc` to functions of their allocator that Mallow does not see.
+    pub foreign: u64,
+    /// Processes without any sample: there was no room for their file, or for samples.
     pub unsampled: u64,
 }
 
@@ -136,6 +138,7 @@ impl std::ops::AddAssign for Lost {
         self.damaged = self.damaged.saturating_add(other.damaged);
         self.left = self.left.saturating_add(other.left);
         self.filtered = self.filtered.saturating_add(other.filtered);
+        self.foreign = self.foreign.saturating_add(other.foreign);
         self.unsampled = self.unsampled.saturating_add(other.unsampled);
     }
 }
@@ -146,9 +149,19 @@ mod tests {
 
     #[test]
     fn what_is_lost_adds_up_field_by_field() {
-        let mut sum = Lost { events: 1, picks: 20, stacks: 300, damaged: u64::MAX, left: 1, filtered: 0, unsampled: 7 };
-        sum += Lost { events: 4, picks: 50, stacks: 600, damaged: 1, left: 2, filtered: 3, unsampled: 4 };
-        let all = Lost { events: 5, picks: 70, stacks: 900, damaged: u64::MAX, left: 3, filtered: 3, unsampled: 11 };
+        let lost = |factor: u64, damaged| Lost {
+            events: factor,
+            picks: 20 * factor,
+            stacks: 300 * factor,
+            damaged,
+            left: 4 * factor,
+            filtered: 5 * factor,
+            foreign: 6 * factor,
+            unsampled: 7 * factor,
+        };
+        let mut sum = lost(1, u64::MAX);
+        sum += lost(4, 1);
+        let all = lost(5, u64::MAX);
         assert_eq!(sum, all);
     }
 }

@@ -10,7 +10,7 @@ use rustc_hash::FxBuildHasher;
 pub struct FrameId(pub u32);
 
 /// A stack: a node of the trie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StackId(pub u32);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +53,7 @@ impl Stacks {
     pub const CUT_ROOT: StackId = StackId(1);
 
     /// The stack of `frame` called from `parent`.
+    #[expect(clippy::expect_used, reason = "memory ends before the numbers do: a node takes 12 bytes")]
     pub fn push(&mut self, parent: StackId, frame: FrameId) -> StackId {
         let nodes = &mut self.nodes;
         let hash = hash(parent, frame);
@@ -63,8 +64,11 @@ impl Stacks {
         if let Some(&id) = self.children.find(hash, same) {
             return id;
         }
-        let id = StackId(u32::try_from(nodes.len()).expect("fewer than 2^32 stacks"));
-        let depth_and_cut = nodes[parent.0 as usize].depth_and_cut.checked_add(2).expect("fewer than 2^31 frames");
+        let id = StackId(u32::try_from(nodes.len()).expect("fewer than 2^32 stacks: they would take 48 GiB"));
+        let depth_and_cut = nodes[parent.0 as usize]
+            .depth_and_cut
+            .checked_add(2)
+            .expect("fewer than 2^31 frames in a stack: each is a node of 12 bytes");
         nodes.push(Node { parent, frame, depth_and_cut });
         let hash_of = |id: &StackId| self::hash(nodes[id.0 as usize].parent, nodes[id.0 as usize].frame);
         self.children.insert_unique(hash, id, hash_of);

@@ -15,11 +15,12 @@ pub struct Strings {
 
 impl Strings {
     /// The id of `text`, which is added if it is new.
+    #[expect(clippy::expect_used, reason = "memory ends before the numbers do")]
     pub fn intern(&mut self, text: &str) -> StringId {
         if let Some(&id) = self.ids.get(text) {
             return id;
         }
-        let id = StringId(u32::try_from(self.all.len()).expect("fewer than 2^32 strings"));
+        let id = StringId(u32::try_from(self.all.len()).expect("fewer than 2^32 strings: they would take 64 GiB"));
         self.all.push(text.into());
         self.ids.insert(text.into(), id);
         id

@@ -4,6 +4,19 @@
 //! knows no terminals, files or clocks. [`formats`] reads and writes files of other tools. [`names`] shortens function names
 //! for people.
 
+// A damaged file, or a hostile one, ends in an error: what cannot fail says why in an `expect` of its own.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::unimplemented
+    )
+)]
+
 pub mod analysis;
 pub mod formats;
 pub mod names;

@@ -1,12 +1,12 @@
 //! Function names, shortened for people.
 //!
 //! A demangled C++ name repeats types that nobody reads: return type, parameters, template arguments. What is left
-//! here is the qualified name, which is enough to find the function and to tell which library it belongs to.
+//! here is the qualified name, which is enough to find the function and to see which library it belongs to.
 
 pub(crate) mod swift;
 
 /// The qualified name alone: without return type, parameters and anonymous namespaces, template arguments folded to
-/// `<…>`. Swift's functions have no module, and the labels of their parameters, which tell overloads apart.
+/// `<…>`. Swift's functions have no module, and the labels of their parameters, which distinguish overloads.
 ///
 /// Works on what demanglers of C++, Rust, Go and Swift print. A name that it does not understand (unbalanced
 /// brackets, say) comes back as it is. Costs one pass; nesting does not multiply it.
@@ -25,7 +25,7 @@ pub fn short(name: &str) -> String {
 /// Deeper `<<A as B> as C>` than this is left as it is: names come from the recorded program.
 const MAX_NESTING: u32 = 16;
 
-/// Every reader knows that it is there; it tells nothing.
+/// Every reader knows that it is there; it says nothing.
 const ANONYMOUS: &str = "(anonymous namespace)::";
 
 fn fold(name: &str, nesting: u32) -> Option<String> {
@@ -40,6 +40,11 @@ fn fold(name: &str, nesting: u32) -> Option<String> {
             '<' | '>' | '-' | '=' | '!' if ends_with_operator(&out) => {
                 taken = rest.find(|c: char| !"<>-=!".contains(c)).unwrap_or(rest.len());
                 // `operator< <int>` has its template arguments after a space.
+                out.push_str(&rest[..taken]);
+            }
+            // Constructors of Java.
+            '<' if out.ends_with('.') && (rest.starts_with("<init>") || rest.starts_with("<clinit>")) => {
+                taken = group(rest, '<', '>')?;
                 out.push_str(&rest[..taken]);
             }
             '<' => {
@@ -207,6 +212,8 @@ mod tests {
             ("core::ops::function::FnOnce::call_once::<fn() -> u8>", "core::ops::function::FnOnce::call_once::<…>"),
             ("app::main::{{closure}}", "app::main::{{closure}}"),
             ("main.(*Server).handle", "main.(*Server).handle"),
+            ("java.util.zip.Deflater.<init>(int, boolean)", "java.util.zip.Deflater.<init>"),
+            ("Store.<clinit>()", "Store.<clinit>"),
             ("app.Store.load(from: Swift.String) -> Swift.Int", "Store.load(from:)"),
             ("closure #1 () -> Swift.Int in app.run(identifier: Swift.String) -> ()", "closure #1 in run(identifier:)"),
             (

@@ -27,7 +27,8 @@ impl Builder {
     }
 
     /// A stack, the innermost function first. `function@file:line` or `function` in the program, `function!module` in
-    /// a shared object, `+0x12!module` or `+0x12` without a name. `inner | outer` is a frame with an inlined function.
+    /// a shared object, `+0x12!module` or `+0x12` without a name. `inner | outer` is a frame with an inlined function,
+    /// `function@file:0!` one in no module, as a script's.
     pub fn stack(&mut self, frames: &[&str]) -> StackId {
         frames.iter().rev().fold(Stacks::ROOT, |parent, text| {
             let frame = self.frame(text);
@@ -37,15 +38,16 @@ impl Builder {
 
     fn frame(&mut self, text: &str) -> FrameId {
         let (functions, module) = match text.rsplit_once('!') {
-            Some((functions, module)) => (functions, format!("/usr/lib/{module}")),
-            None => (text, "/usr/bin/program".to_owned()),
+            Some((functions, "")) => (functions, None),
+            Some((functions, module)) => (functions, Some(format!("/usr/lib/{module}"))),
+            None => (text, Some("/usr/bin/program".to_owned())),
         };
         let address = functions.strip_prefix("+0x").and_then(|a| u64::from_str_radix(a, 16).ok());
         let lines = match address {
             Some(_) => Vec::new(),
             None => functions.split(" | ").map(|f| self.line(f)).collect(),
         };
-        let module = Some(self.module(module));
+        let module = module.map(|module| self.module(module));
         // A made-up address that equal frames share.
         let made_up = || 0x1000 + 16 * text.bytes().fold(7u64, |h, b| (h * 31 + u64::from(b)) % 0xffff);
         let frame = Frame { module, address: address.unwrap_or_else(made_up), exact: false, lines };
@@ -99,7 +101,7 @@ impl Builder {
     }
 }
 
-/// Counts of blocks of one size, of which some are temporary and some leaked; the rest is live at the peak.
+/// Counts of blocks of one size, some of them temporary and some leaked; the rest is live at the peak.
 pub fn blocks(allocations: u64, size: u64, temporary: u64, leaked: u64) -> Counts {
     Counts {
         allocations,

@@ -3,7 +3,7 @@
 
 use std::io::Write;
 
-use mallow_profile::{Counts, Profile, Word};
+use mallow_profile::{Counts, Profile, Quantity};
 use mallow_report::analysis::{Measure, TopOptions, top};
 use mallow_report::formats::{Addresses, Foreign, FormatError, read};
 
@@ -40,8 +40,8 @@ fn site<'p>(all: &'p [(Vec<String>, Counts)], function: &str) -> Vec<&'p Counts>
     all.iter().filter(|(stack, _)| stack.iter().any(|name| name == function)).map(|(_, counts)| counts).collect()
 }
 
-fn tells(profile: &Profile) -> Vec<Word> {
-    Word::ALL.into_iter().filter(|&word| profile.tells(word)).collect()
+fn has(profile: &Profile) -> Vec<Quantity> {
+    Quantity::ALL.into_iter().filter(|&quantity| profile.has(quantity)).collect()
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn heaptracks_data() {
         assert_eq!(t.temporary, temporary);
         assert_eq!(profile.command, ["./leak"]);
         assert!(remarks.is_empty(), "{remarks:?}");
-        assert!(!profile.tells(Word::Reallocs) && profile.tells(Word::Times));
+        assert!(!profile.has(Quantity::Reallocs) && profile.has(Quantity::Times));
         assert!(matches!(addresses, Addresses::Opaque | Addresses::LinkTime));
     }
     let profile = read_file(include_bytes!("files/leak.heaptrack.zst")).profile;
@@ -114,7 +114,7 @@ fn what_heaptrack_print_prints() {
     let scratch =
         all.iter().find(|(stack, _)| stack.contains(&"scratch".to_owned())).map(|(stack, _)| stack.as_slice());
     assert_eq!(&scratch.expect("a stack")[..2], ["scratch", "main"]);
-    assert!(!profile.tells(Word::Frees) && remarks.len() == 1);
+    assert!(!profile.has(Quantity::Frees) && remarks.len() == 1);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn heaptrack_print_without_all_its_lists() {
         1.00K consumed over 2 calls from:\n    g\n      at b.c:8\n      in ??\n    h\n      in /bin/a\n  and 500B from 2 other places\n\n\
         total runtime: 0.1s.\ncalls to allocation functions: 70 (1/s)\npeak heap memory consumption: 2.00M\n";
     let profile = of_text(text).profile;
-    assert_eq!(tells(&profile), [Word::Allocations, Word::PeakBytes]);
+    assert_eq!(has(&profile), [Quantity::Allocations, Quantity::PeakBytes]);
     let rows: Vec<_> = stacks(&profile).into_iter().map(|(s, c)| (s.join(","), c.peak_bytes, c.allocations)).collect();
     let row = |stack: &str, peak, allocations| (stack.to_owned(), peak, allocations);
     assert_eq!(rows, [row("f,g,h", 1000, 0), row("f", 500, 0), row("", 1_998_500, 70)]);
@@ -137,7 +137,7 @@ fn dhats_json() {
     let t = profile.totals;
     assert_eq!((t.allocations, t.allocated_bytes, t.frees, t.freed_bytes), (1112, 449_968, 1109, 449_776));
     assert_eq!((t.peak, t.peak_bytes, t.leaked, t.leaked_bytes), (103, 409_792, 3, 192));
-    assert!(!profile.tells(Word::Temporary) && !profile.tells(Word::Times));
+    assert!(!profile.has(Quantity::Temporary) && !profile.has(Quantity::Times));
     let all = stacks(&profile);
     assert_eq!(all[1].0, ["malloc", "scratch", "main"]);
     // DHAT charges a realloc to the stack of the first allocation.
@@ -169,7 +169,7 @@ fn massifs_snapshots() {
     let all = stacks(&profile);
     assert_eq!(all[0].0, ["build_table", "main"]);
     assert_eq!((all[0].1.peak_bytes, all.len()), (409_600, 2));
-    assert_eq!(tells(&profile), [Word::LeakedBytes, Word::PeakBytes]);
+    assert_eq!(has(&profile), [Quantity::LeakedBytes, Quantity::PeakBytes]);
     assert!(remarks[0].contains("67 snapshots"), "{remarks:?}");
 }
 
@@ -197,7 +197,7 @@ fn heap_profiles_of_gperftools_and_jemalloc() {
         let Foreign { profile, addresses, .. } = read_file(file);
         let t = profile.totals;
         assert_eq!((t.allocations, t.leaked, t.leaked_bytes), (1112 + more.0, 3 + more.0, 192 + more.1));
-        assert!(t.allocated_bytes >= 449_968 && t.frees == 1109 && profile.tells(Word::FreedBytes));
+        assert!(t.allocated_bytes >= 449_968 && t.frees == 1109 && profile.has(Quantity::FreedBytes));
         assert_eq!((addresses, profile.command.join(" ")), (Addresses::FileOffsets, "/opt/demo/leak".to_owned()));
         let leak = profile.modules.iter().position(|m| m.path == "/opt/demo/leak").expect("the program");
         let own: Vec<_> = profile.frames.iter().filter(|f| f.module.is_some_and(|m| m.0 as usize == leak)).collect();
@@ -215,7 +215,7 @@ fn samples_are_scaled_up() {
         let profile = of_text(text).profile;
         assert_eq!((profile.totals.leaked, profile.totals.leaked_bytes), (5, 4746), "{text}");
         assert_eq!(profile.origin.as_ref().and_then(|o| o.sampled_bytes), Some(1000));
-        assert_eq!(profile.tells(Word::Allocations), text == gperftools);
+        assert_eq!(profile.has(Quantity::Allocations), text == gperftools);
         assert_eq!(stacks(&profile)[0].0, ["0x10", "0x20"]);
     }
     assert!(refused(b"heap profile: 1: 1 [ 1: 1] @ growthz\n").contains("counts growthz"));
@@ -227,10 +227,10 @@ fn gos_heap_profile() {
     assert_eq!(addresses, Addresses::Opaque);
     let report = top(&profile, TopOptions { by: Measure::Allocations, cum: false, raw: false, limit: 1 });
     let first = &report.functions[0];
-    assert_eq!((first.function.as_str(), first.flat.allocations), ("example.com/words.scratch", 1000));
-    assert_eq!(first.flat.allocated_bytes, 32_000);
+    assert_eq!((first.function.as_str(), first.self_sums.allocations), ("example.com/words.scratch", 1000));
+    assert_eq!(first.self_sums.allocated_bytes, 32_000);
     assert!(first.file.as_deref().is_some_and(|file| file.ends_with("words_test.go")));
-    assert!(profile.tells(Word::Frees) && !profile.tells(Word::PeakBytes) && !profile.tells(Word::Times));
+    assert!(profile.has(Quantity::Frees) && !profile.has(Quantity::PeakBytes) && !profile.has(Quantity::Times));
 }
 
 const DTRACE: &str = "\n\n=====\nThis will collect stack shots\n=====\n  some output of the program\n\n
@@ -264,7 +264,7 @@ fn stacks_that_dtrace_counted() {
         ]
     );
     assert_eq!(profile.modules[0].path, "libsystem_malloc.dylib");
-    assert_eq!(tells(&profile), [Word::Allocations]);
+    assert_eq!(has(&profile), [Quantity::Allocations]);
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn stacks_that_bpftrace_counted() {
     let all = stacks(&profile);
     assert_eq!(all[0].0, ["malloc", "operator+(A, B)", "operator++", "ns::f(int (*)(char))", "0xabd80ee67d34"]);
     assert_eq!((all[0].1.allocations, all[1].1.allocations, all[1].1.allocated_bytes), (12, 3, 4096));
-    assert_eq!(tells(&profile), [Word::Allocations, Word::AllocatedBytes]);
+    assert_eq!(has(&profile), [Quantity::Allocations, Quantity::AllocatedBytes]);
     assert!(refused(&text.as_bytes()[..text.len() - 8]).contains("within a stack"));
 }
 
@@ -289,12 +289,12 @@ fn folded_stacks() {
     assert_eq!(remarks, ["folded stacks do not say what they count: taken for allocations"]);
     let marked = of_text("# mallow: leaked_bytes\nmain;f 30\n");
     assert_eq!((marked.profile.totals.leaked_bytes, marked.remarks.len()), (30, 0));
-    assert_eq!(tells(&marked.profile), [Word::LeakedBytes]);
+    assert_eq!(has(&marked.profile), [Quantity::LeakedBytes]);
     assert!(refused(b"a;b 1\nno number here\n").contains("neither a recording"));
 }
 
 #[test]
-fn what_is_no_profile_is_told() {
+fn other_files_are_refused_with_a_reason() {
     for (bytes, expected) in [
         (&b""[..], ": it is empty"),
         (b"\x7fELF\x02\x01\x01", "record it with mallow record"),

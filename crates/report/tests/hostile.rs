@@ -5,14 +5,14 @@ use mallow_profile::{
     Site, StackId, StringId,
 };
 use mallow_report::analysis::{
-    FlameOptions, HeapAtBuilder, HeapMoment, Least, ListOptions, Measure, Narrowing, Over, Suppressions,
-    TimelineBuilder, TimelineOptions, TopOptions, TreeOptions, flame, insights, leaks, list, narrow, overview, top,
-    tree,
+    FlameOptions, HeapAtBuilder, HeapMoment, Least, LifetimesBuilder, ListOptions, Measure, Narrowing, Over,
+    SizesBuilder, Suppressions, ThreadsBuilder, TimelineBuilder, TimelineOptions, TopOptions, TreeOptions, flame,
+    insights, leaks, list, narrow, overview, top, tree,
 };
 use mallow_report::names;
 use proptest::prelude::*;
 
-/// Ids up to 7, of which the profile has fewer than that of each kind.
+/// Ids up to 7; the profile has fewer than that of each kind.
 fn id() -> impl Strategy<Value = u32> {
     prop_oneof![0..7u32, Just(u32::MAX)]
 }
@@ -57,6 +57,69 @@ fn narrowing() -> impl Strategy<Value = Narrowing> {
         let [focus, ignore, hide] = patterns.map(|p| p.map(|p| p.parse().expect("a pattern")));
         Narrowing { focus, ignore, hide }
     })
+}
+
+/// What Swift's demangler prints, in no order.
+fn swift_part() -> impl Strategy<Value = String> {
+    const PARTS: [&str; 56] = [
+        "(extension in ",
+        "default argument ",
+        "key path ",
+        "one-time initialization function for ",
+        "partial apply ",
+        "protocol witness for ",
+        "static ",
+        "variable initialization expression of ",
+        "specialized ",
+        "merged ",
+        "generic specialization <",
+        "function signature specialization <",
+        " suspend resume partial function for ",
+        " with unmangled suffix ",
+        "outlined ",
+        "thunk for ",
+        "type metadata ",
+        "vtable thunk ",
+        "closure #1 ",
+        "#",
+        "1",
+        " in ",
+        " of ",
+        " from ",
+        " to ",
+        " in conformance ",
+        " infix",
+        " prefix",
+        "Swift.",
+        "Swift.Int",
+        "Array",
+        "NIO",
+        "A",
+        "é",
+        "…",
+        "(",
+        ")",
+        "<",
+        ">",
+        "[",
+        "]",
+        "{",
+        "}",
+        "`",
+        ".",
+        "...",
+        ":",
+        ", ",
+        "_: ",
+        " -> ",
+        " throws",
+        " ",
+        "@escaping ",
+        "@",
+        "Propagated : ",
+        "(1)",
+    ];
+    proptest::sample::select(PARTS.to_vec()).prop_map(str::to_owned)
 }
 
 fn patterns() -> impl Strategy<Value = Patterns> {
@@ -107,9 +170,9 @@ proptest! {
                 sum
             });
         }
-        let told = insights(&profile, 2);
-        prop_assert!(told.insights.len() <= 2 && told.insights.len() as u64 <= told.insights_in_all);
-        prop_assert!(told.insights.iter().all(|insight| (0.0..=1.0).contains(&insight.share)));
+        let found = insights(&profile, 2);
+        prop_assert!(found.insights.len() <= 2 && found.insights.len() as u64 <= found.insights_in_all);
+        prop_assert!(found.insights.iter().all(|insight| (0.0..=1.0).contains(&insight.share)));
     }
 
     #[test]
@@ -199,11 +262,27 @@ proptest! {
             events.iter().for_each(|(at, event)| builder.event(*at, event));
             prop_assert!(builder.finish(2).places.len() <= 2);
         }
+        let (mut sizes, mut lifetimes) = (SizesBuilder::default(), LifetimesBuilder::default());
+        let mut threads = ThreadsBuilder::new(&profile);
+        for (number, (moment, event)) in events.iter().enumerate() {
+            // Numbers that follow from no event before.
+            let number = (number as u64).wrapping_mul(at);
+            sizes.event(event);
+            lifetimes.event(number, *moment, event);
+            threads.event(number, *moment, event);
+        }
+        prop_assert!(sizes.finish().buckets.len() <= 65 && lifetimes.finish().by_ms.len() <= 65);
+        prop_assert!(threads.finish(2).threads.len() <= 2);
     }
 
     #[test]
     fn no_name_makes_shortening_panic(name in "[a-z<>(){}\\[\\]:& *,.~…é=!-]{0,60}|(operator|decltype|[<>()]| |::|const| as |\\{lambda\\()*") {
         names::short(&name);
+    }
+
+    #[test]
+    fn no_swift_name_makes_shortening_panic(parts in proptest::collection::vec(swift_part(), 0..14)) {
+        names::short(&parts.concat());
     }
 
     #[test]

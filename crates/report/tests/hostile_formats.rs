@@ -5,7 +5,7 @@ mod support;
 use mallow_profile::Profile;
 use mallow_report::analysis::sampled::{Book, snapshot};
 use mallow_report::analysis::{Merger, Suppressions, leaks, overview};
-use mallow_report::formats::{Foreign, Format, probes, trim};
+use mallow_report::formats::{Foreign, InputFormat, probes, trim};
 use proptest::prelude::*;
 use support::{field, foreign, pprof};
 
@@ -42,7 +42,7 @@ const PROBES: [&[u8]; 3] = [
 fn every_format_is_here() {
     let here: Vec<_> = FILES.iter().map(|file| foreign(file).expect("a good file").profile.origin).collect();
     let here: Vec<_> = here.into_iter().flatten().map(|origin| origin.format).collect();
-    for format in Format::ALL {
+    for format in InputFormat::ALL {
         assert!(here.contains(&format.name()), "{format}");
     }
 }

@@ -8,7 +8,7 @@ use object::{Object, ObjectSegment};
 use crate::demangle::{Style, demangle, is_mangled};
 use crate::image::Image;
 
-/// Takes the files of today for those of the profile, where it tells no build-id: there is nothing to compare, and every
+/// Takes the files of today for those of the profile, where it has no build-id: there is nothing to compare, and every
 /// reader of such profiles does the same. With `offsets`, addresses are places in those files, and become link-time ones.
 pub fn adopt(profile: &mut Profile, offsets: bool) {
     let mut frames: Vec<Vec<usize>> = vec![Vec::new(); profile.modules.len()];

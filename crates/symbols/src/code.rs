@@ -9,7 +9,7 @@ use mallow_profile::NameSource;
 use object::{Architecture, Object, ObjectSection, ObjectSegment};
 
 use crate::demangle::demangle;
-use crate::known::Known;
+use crate::module::ModuleSymbols;
 
 /// Functions of more bytes than this are not read to their end.
 const LONGEST: u64 = 4 << 20;
@@ -27,7 +27,7 @@ pub enum CodeError {
 
 /// The code of a module. [`crate::Symbolizer::code`] finds it.
 pub struct Code {
-    known: Arc<Result<Known, NameSource>>,
+    known: Arc<Result<ModuleSymbols, NameSource>>,
 }
 
 /// One instruction of a [`Code`].
@@ -59,7 +59,7 @@ impl Instruction {
 }
 
 impl Code {
-    pub(crate) fn new(known: Arc<Result<Known, NameSource>>) -> Result<Self, CodeError> {
+    pub(crate) fn new(known: Arc<Result<ModuleSymbols, NameSource>>) -> Result<Self, CodeError> {
         let code = Self { known };
         let machine = code.known()?.files.image.parse().map(|file| file.architecture());
         match machine {
@@ -68,11 +68,11 @@ impl Code {
         }
     }
 
-    fn known(&self) -> Result<&Known, CodeError> {
+    fn known(&self) -> Result<&ModuleSymbols, CodeError> {
         self.known.as_ref().as_ref().map_err(|found| CodeError::Module(found.clone()))
     }
 
-    /// The addresses of the function at `address`: by its symbol and its unwind information, whichever tells more. None
+    /// The addresses of the function at `address`: by its symbol and its unwind information, whichever says more. None
     /// where neither knows it.
     pub fn function(&self, address: u64) -> Option<Range<u64>> {
         let known = self.known().ok()?;
@@ -121,7 +121,7 @@ impl Code {
 }
 
 /// The function's extent as the unwind information of its module has it.
-fn unwind_range(known: &Known, address: u64) -> Option<Range<u64>> {
+fn unwind_range(known: &ModuleSymbols, address: u64) -> Option<Range<u64>> {
     let file = known.files.image.parse().ok()?;
     let section = |name: &str| {
         let section = file.section_by_name(name)?;

@@ -116,6 +116,7 @@ fn without_last_clone_suffix(name: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn shown(raw: &str) -> String {
         demangle(raw, Style::default()).into_owned()
@@ -295,5 +296,87 @@ mod tests {
         for raw in ["main", "", "_Z", "_ZN", "_R", "$s", "_start", "x86.get_pc_thunk", "\u{fffd}\u{0}"] {
             assert_eq!(shown(raw), raw);
         }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn no_name_makes_the_demangler_panic(parts in proptest::collection::vec(part(), 0..10)) {
+            let name = parts.concat();
+            demangled(&name);
+            demangle(&name, Style { rust_hashes: true, ..Style::default() });
+            swift::with_parts(&swift::with_sugar(&name), |part| Some(part.to_owned()));
+            cpp::demangle_long(&name);
+        }
+    }
+
+    /// Pieces of mangled names, and of demangled ones.
+    fn part() -> impl Strategy<Value = String> {
+        const PARTS: [&str; 62] = [
+            "_Z",
+            "__Z",
+            "_ZN",
+            "_R",
+            "_RNv",
+            "$s",
+            "_$s",
+            "$e",
+            "_T0",
+            "17h",
+            "0123456789abcdef",
+            "E",
+            "S_",
+            "S0_",
+            "T_",
+            "I",
+            "N",
+            "3foo",
+            "4main",
+            "1a",
+            "9",
+            "é",
+            "\u{0}",
+            "@",
+            "@@GLIBC_2.2",
+            "__GI_",
+            ".cold",
+            ".part.0",
+            ".resume.0",
+            ".17",
+            "Swift.",
+            "Swift.Array",
+            "Swift.Optional",
+            "Swift.Dictionary",
+            "Swift.Int",
+            "<",
+            ">",
+            "(",
+            ")",
+            "[",
+            "]",
+            ", ",
+            " -> ",
+            " for <",
+            "Propagated : $s",
+            "Propagated Function : ",
+            "Argument Types : [",
+            "operator",
+            "operator<",
+            "decltype ",
+            "decltype",
+            "::",
+            " ",
+            "-",
+            ":",
+            "v",
+            "i",
+            "P",
+            "K",
+            "St",
+            "Sa",
+            "{lambda(",
+        ];
+        prop_oneof![proptest::sample::select(PARTS.to_vec()).prop_map(str::to_owned), "[ -~é]{0,6}"]
     }
 }

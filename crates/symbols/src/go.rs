@@ -1,5 +1,5 @@
-//! Programs of Go: which function of the runtime a place calls to allocate, of which type, and a copy of the program of
-//! which a heap profile sees each small allocation.
+//! Programs of Go: which function of the runtime a place calls to allocate, for which type, and a copy of the program
+//! in which a heap profile sees each small allocation.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub struct GoProgram {
 pub struct GoCall {
     /// `runtime.growslice`.
     pub callee: String,
-    /// What it is told to allocate: for slices, what they are made of.
+    /// What it is asked to allocate: for slices, what they are made of.
     pub of: Option<GoType>,
 }
 

@@ -1,9 +1,10 @@
 //! Names of frames in no module.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use mallow_profile::{FrameId, Line, ProcessId, Profile};
+use mallow_profile::{FrameId, Line, ProcessId, Profile, Strings};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::perf_map::{PerfMap, PerfMapError};
@@ -34,8 +35,8 @@ pub fn symbolize_jit(profile: &mut Profile, map: &PerfMap, frames: &mut dyn Iter
         // The code may end with the call, so look into it, as for code in modules.
         let address = frame.address.saturating_sub(u64::from(!frame.exact));
         if let Some(name) = map.find(address) {
-            let function = profile.strings.intern(name);
-            frame.lines.push(Line { function, file: None, line: 0 });
+            let line = script_line(name, &mut profile.strings);
+            frame.lines.push(line);
             named += 1;
         }
     }
@@ -82,10 +83,50 @@ fn symbolize_jit_with(profile: &mut Profile, path: impl Fn(u32) -> PathBuf) -> V
         if let Some(name) = name
             && frame.lines.is_empty()
         {
-            frame.lines.push(Line { function: profile.strings.intern(&name), file: None, line: 0 });
+            let line = script_line(&name, &mut profile.strings);
+            frame.lines.push(line);
         }
     }
     processes
+}
+
+/// The line of a frame that its perf map calls `name`, without the number of the line: maps know where a function begins,
+/// and not where it calls.
+fn script_line(name: &str, strings: &mut Strings) -> Line {
+    let script = || script_function(name).or_else(|| Some((java_method(name)?.into(), None)));
+    let (function, file) = python_function(name).or_else(script).unwrap_or((name.into(), None));
+    Line { function: strings.intern(&function), file: file.map(|file| strings.intern(file)), line: 0 }
+}
+
+/// CPython's `py::Class.method:/path/to/module.py`.
+fn python_function(name: &str) -> Option<(Cow<'_, str>, Option<&str>)> {
+    let (function, file) = name.strip_prefix("py::")?.split_once(':')?;
+    (!function.is_empty() && !file.is_empty()).then_some((function.into(), Some(file)))
+}
+
+/// HotSpot's `java.lang.String Store.name(int)`, without the type that it returns.
+fn java_method(name: &str) -> Option<&str> {
+    let (method, parameters) = name.split_once('(')?;
+    let (returned, path) = method.split_once(' ')?;
+    let plain = |text: &str| !text.is_empty() && !text.contains([' ', ':']);
+    let method = plain(returned) && plain(path) && path.contains('.') && parameters.ends_with(')');
+    method.then(|| &name[returned.len() + 1..])
+}
+
+/// V8's `JS:*build /path/to/script.js:3:15`, and `LazyCompile:` before V8 10. A function without a name has none.
+fn script_function(name: &str) -> Option<(Cow<'_, str>, Option<&str>)> {
+    const KINDS: &[&str] = &["JS:", "LazyCompile:", "Function:", "Script:", "Eval:", "InterpretedFunction:"];
+    let rest = KINDS.iter().find_map(|kind| name.strip_prefix(kind))?;
+    // How it was compiled.
+    let rest = rest.trim_start_matches(['*', '~', '^', '+', '-']);
+    let (function, place) = rest.split_once(' ').unwrap_or((rest, ""));
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (file, at) = match place.rsplitn(3, ':').collect::<Vec<_>>()[..] {
+        [column, line, file] if number(line) && number(column) => (file, format!(" at {line}:{column}")),
+        _ => (place, String::new()),
+    };
+    let function = if function.is_empty() { format!("(anonymous{at})").into() } else { function.into() };
+    Some((function, Some(file.strip_prefix("file://").unwrap_or(file)).filter(|file| !file.is_empty())))
 }
 
 /// By process, in the order of processes: the frames in no module that its sites have.
@@ -111,4 +152,45 @@ fn frames_without_module(profile: &Profile) -> Vec<(ProcessId, Vec<FrameId>)> {
     let mut all: Vec<_> = by_process.into_iter().map(|(process, frames)| (process, sorted(frames))).collect();
     all.sort_unstable_by_key(|(process, _)| *process);
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Strings, script_line};
+
+    fn split(name: &str) -> (String, Option<String>) {
+        let mut strings = Strings::default();
+        let line = script_line(name, &mut strings);
+        (strings.get(line.function).to_owned(), line.file.map(|file| strings.get(file).to_owned()))
+    }
+
+    #[test]
+    fn functions_of_scripts_have_files() {
+        for (name, function, file) in [
+            ("py::build:/tmp/np.py", "build", "/tmp/np.py"),
+            ("py::A.b.<locals>.<lambda>:/a b/c:d.py", "A.b.<locals>.<lambda>", "/a b/c:d.py"),
+            ("py::_find:<frozen importlib._bootstrap>", "_find", "<frozen importlib._bootstrap>"),
+            ("JS:*build /tmp/a b.js:2:15", "build", "/tmp/a b.js"),
+            ("JS:~ file:///tmp/a.mjs:7:1", "(anonymous at 7:1)", "/tmp/a.mjs"),
+            (
+                "LazyCompile:~Module._load node:internal/modules/cjs/loader:760:24",
+                "Module._load",
+                "node:internal/modules/cjs/loader",
+            ),
+        ] {
+            assert_eq!(split(name), (function.to_owned(), Some(file.to_owned())), "{name}");
+        }
+        for name in ["py::", "py::f", "py:::x", "Interpreter", "a:b", "void ns::f(int)", "StubRoutines (2)", "f(a.b c)"]
+        {
+            assert_eq!(split(name), (name.to_owned(), None), "{name}");
+        }
+        for (name, method) in [
+            ("void A.main(java.lang.String[])", "A.main(java.lang.String[])"),
+            ("java.lang.Object a.B$1.<init>()", "a.B$1.<init>()"),
+        ] {
+            assert_eq!(split(name), (method.to_owned(), None), "{name}");
+        }
+        assert_eq!(split("JS:").0, "(anonymous)");
+        assert_eq!(split("JS:*x 1:2:3:4"), ("x".to_owned(), Some("1:2".to_owned())));
+    }
 }

@@ -5,26 +5,41 @@
 //! stubs. Separate debug files are found by build-id and by `.gnu_debuglink`, their shared part by `.gnu_debugaltlink`,
 //! split DWARF in `.dwp` and `.dwo` files. [`PerfMap`] and [`symbolize_jit`] name the code of JITs.
 //!
-//! [`Code`] has a module's machine code as text.
+//! [`Code`] has a module's machine code as text. [`functions`] has the symbols of functions by their names.
 //!
 //! What cannot be named stays unnamed, and [`Summary`] says why. A file that is not the one which was recorded (another
 //! build-id) is never used: wrong names are worse than none.
 //!
-//! Nothing is fetched from anywhere: this crate reads local files alone and has no debuginfod client. Other machines'
+//! This crate fetches nothing: it reads local files alone. [`DebugCache`] verifies what a client fetched. Other machines'
 //! ELF files are read if they are little-endian; PLT stubs are named on x86-64 alone.
 //!
 //! Every file is treated as hostile: what makes no sense in it is an error of that module, not of the run. The one
 //! thing not defended against is a file that shrinks while it is mapped (the kernel answers with SIGBUS).
 
+// A damaged file, or a hostile one, ends in an error: what cannot fail says why in an `expect` of its own.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::unimplemented
+    )
+)]
+
 mod adopt;
 mod code;
+mod debug_cache;
 mod demangle;
 mod dwarf;
+mod functions;
 mod go;
 mod image;
 mod jit;
-mod known;
 mod locate;
+mod module;
 mod nesting;
 mod options;
 mod packages;
@@ -42,12 +57,14 @@ mod vdso;
 
 pub use adopt::{adopt, rename};
 pub use code::{Code, CodeError, Instruction};
+pub use debug_cache::{DebugCache, DebugFileError, NewDebugFile, hex, missing_debug_file};
 pub use demangle::demangled;
+pub use functions::{FunctionSymbol, FunctionSymbols, SymbolSource, functions};
 pub use go::{GoCall, GoProgram, GoType, TINY};
 pub use jit::{JitProcess, symbolize_jit, symbolize_jit_all};
-pub use known::UNKNOWN;
 /// What was found, as the data model has it.
 pub use mallow_profile::{ModuleSummary, NameSource, Note, Summary};
+pub use module::UNKNOWN;
 pub use options::Options;
 pub use perf_map::{PerfMap, PerfMapError};
 pub use remedy::{Packages, remedies};

@@ -134,6 +134,10 @@ fn by_build_id(build_id: &[u8], options: &Options, notes: &mut Vec<Note>) -> Opt
     let fetched = options.debuginfod_cache.iter().map(|cache| cache.join(format!("{first:02x}{rest}/debuginfo")));
     for path in installed.chain(fetched) {
         let Ok(found) = Image::open(&path) else { continue };
+        // An empty file is how clients of debuginfod remember that no server has it.
+        if found.is_empty() {
+            continue;
+        }
         if found.build_id().is_ok_and(|id| id == build_id) {
             return Some(found);
         }

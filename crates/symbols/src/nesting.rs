@@ -28,9 +28,9 @@ pub(crate) fn check(dwarf: &Dwarf<Slice>, probes: Option<&[u64]>) -> Result<(), 
     Ok(())
 }
 
-/// False where the unit's ranges are told and no probe is inside. Without DW_AT_ranges they may come from other places.
+/// False where the unit's ranges are known and no probe is inside. Without DW_AT_ranges they may come from elsewhere.
 fn may_have(dwarf: &Dwarf<Slice>, unit: &gimli::Unit<Slice>, probes: &[u64]) -> bool {
-    let told = |unit: &gimli::Unit<Slice>| {
+    let has_probe = |unit: &gimli::Unit<Slice>| {
         let mut entries = unit.entries();
         entries.next_dfs().ok()??.attr_value(gimli::DW_AT_ranges)?;
         let mut ranges = dwarf.unit_ranges(unit).ok()?;
@@ -42,7 +42,7 @@ fn may_have(dwarf: &Dwarf<Slice>, unit: &gimli::Unit<Slice>, probes: &[u64]) -> 
         }
         any.then_some(inside)
     };
-    told(unit).unwrap_or(true)
+    has_probe(unit).unwrap_or(true)
 }
 
 fn depth(unit: &gimli::Unit<Slice>) -> gimli::Result<isize> {

@@ -21,11 +21,16 @@ impl Default for Options {
     }
 }
 
-/// As debuginfod's client finds it: DEBUGINFOD_CACHE_PATH, else a directory in the user's cache.
-fn debuginfod_cache() -> Option<PathBuf> {
-    let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+/// As debuginfod's client finds it: DEBUGINFOD_CACHE_PATH, else the directory that older clients made in the home directory, else
+/// one in the user's cache.
+pub(crate) fn debuginfod_cache() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     set("DEBUGINFOD_CACHE_PATH").or_else(|| {
-        let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
+        let home = set("HOME").filter(|path| path.is_absolute());
+        if let Some(old) = home.as_ref().map(|home| home.join(".debuginfod_client_cache")).filter(|old| old.is_dir()) {
+            return Some(old);
+        }
+        let cache = set("XDG_CACHE_HOME").filter(|path| path.is_absolute()).or_else(|| Some(home?.join(".cache")))?;
         Some(cache.join("debuginfod_client"))
     })
 }

@@ -1,4 +1,4 @@
-//! `/tmp/perf-PID.map`: where JITs tell the names of the code that they generate.
+//! `/tmp/perf-PID.map`: where JITs list the names of the code that they generate.
 //!
 //! A line is `START SIZE name`, both numbers in hexadecimal. A JIT that uses an address again writes a line again, so a
 //! later line takes the place of what it overlaps.

@@ -14,7 +14,7 @@ use crate::vdso;
 /// For each module, what would bring the functions and lines that it lacks, in words that can follow a semicolon. None:
 /// it lacks nothing, or nobody has more. This may start a package manager: once for all modules, so ask for all at once.
 pub fn remedies(modules: &[(&Module, &ModuleSummary)]) -> Vec<Option<String>> {
-    told(modules, &debug_packages(&lacking(modules)))
+    remedies_from(modules, &debug_packages(&lacking(modules)))
 }
 
 /// What the package manager is being asked for, by a thread of its own: it takes a tenth of a second, in which there may
@@ -33,7 +33,7 @@ impl Packages {
     /// As [`remedies`]: of modules that were asked for.
     pub fn remedies(self, modules: &[(&Module, &ModuleSummary)]) -> Vec<Option<String>> {
         match self.0.and_then(|thread| thread.join().ok()) {
-            Some(packages) => told(modules, &packages),
+            Some(packages) => remedies_from(modules, &packages),
             None => remedies(modules),
         }
     }
@@ -45,7 +45,7 @@ fn lacking<'a>(modules: &[(&'a Module, &ModuleSummary)]) -> Vec<&'a str> {
     modules.iter().filter(lacks).map(|module| module.0.path.as_str()).collect()
 }
 
-fn told(modules: &[(&Module, &ModuleSummary)], packages: &HashMap<String, String>) -> Vec<Option<String>> {
+fn remedies_from(modules: &[(&Module, &ModuleSummary)], packages: &HashMap<String, String>) -> Vec<Option<String>> {
     modules.iter().map(|(module, summary)| remedy(module, summary, packages.get(&module.path))).collect()
 }
 
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use mallow_profile::ModuleId;
 
-    fn told(path: &str, found: NameSource, notes: Vec<Note>) -> Option<String> {
+    fn remedy_of(path: &str, found: NameSource, notes: Vec<Note>) -> Option<String> {
         let module = Module { path: path.to_owned(), build_id: Vec::new() };
         let summary = ModuleSummary {
             module: ModuleId(0),
@@ -131,16 +131,16 @@ mod tests {
     #[test]
     fn each_lack_has_its_remedy() {
         let starts =
-            |told: Option<String>, with: &str| assert!(told.as_ref().is_some_and(|t| t.starts_with(with)), "{told:?}");
-        assert_eq!(told("/no/such", NameSource::DebugInformation, Vec::new()), None);
-        assert_eq!(told("[vdso]", NameSource::DynamicSymbols, Vec::new()), None);
-        starts(told("/no/such", NameSource::SymbolTable, Vec::new()), "a build with -g brings");
-        starts(told("/no/such", NameSource::Nothing, Vec::new()), "a build with -g that is not stripped");
-        starts(told("/no/such", NameSource::FileGone(String::new()), Vec::new()), "record --embed-symbols");
+            |text: Option<String>, with: &str| assert!(text.as_ref().is_some_and(|t| t.starts_with(with)), "{text:?}");
+        assert_eq!(remedy_of("/no/such", NameSource::DebugInformation, Vec::new()), None);
+        assert_eq!(remedy_of("[vdso]", NameSource::DynamicSymbols, Vec::new()), None);
+        starts(remedy_of("/no/such", NameSource::SymbolTable, Vec::new()), "a build with -g brings");
+        starts(remedy_of("/no/such", NameSource::Nothing, Vec::new()), "a build with -g that is not stripped");
+        starts(remedy_of("/no/such", NameSource::FileGone(String::new()), Vec::new()), "record --embed-symbols");
         let split = vec![Note::SplitMissing("/b/a.dwo".into())];
-        starts(told("/no/such", NameSource::DebugInformation, split), "/b/a.dwo, or a .dwp file");
+        starts(remedy_of("/no/such", NameSource::DebugInformation, split), "/b/a.dwo, or a .dwp file");
         let own = std::env::current_exe().unwrap();
-        starts(told(own.to_str().unwrap(), NameSource::SymbolTable, Vec::new()), "debug = \"line-tables-only\"");
-        assert!(told("/lib/x86_64-linux-gnu/libc.so.6", NameSource::DynamicSymbols, Vec::new()).is_some());
+        starts(remedy_of(own.to_str().unwrap(), NameSource::SymbolTable, Vec::new()), "debug = \"line-tables-only\"");
+        assert!(remedy_of("/lib/x86_64-linux-gnu/libc.so.6", NameSource::DynamicSymbols, Vec::new()).is_some());
     }
 }

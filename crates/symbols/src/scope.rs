@@ -1,4 +1,4 @@
-//! Whole names for C++ functions of which the debug information tells the last part alone.
+//! Whole names for C++ functions whose debug information has only the last part.
 //!
 //! GCC gives no mangled name to what is not visible outside of its unit: functions in anonymous namespaces, lambdas, and
 //! templates over them. Inlined, they would all be called `operator()` or `__sort<…>`. Their scopes are the entries

@@ -66,7 +66,7 @@ impl<'a> Split<'a> {
     }
 }
 
-/// One missing file is told, and a few more; not each of thousands.
+/// Most missing files to report: a few, not each of thousands.
 const NOTES: usize = 8;
 
 fn package<'a>(path: &Path, store: &'a Store) -> Option<gimli::DwarfPackage<Slice<'a>>> {

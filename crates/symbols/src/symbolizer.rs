@@ -7,7 +7,7 @@ use mallow_profile::{FrameId, Module, ModuleId, ModuleSummary, NameSource, Profi
 use rustc_hash::FxHashMap;
 
 use crate::code::{Code, CodeError};
-use crate::known::{Known, UNKNOWN};
+use crate::module::{ModuleSymbols, UNKNOWN};
 use crate::options::Options;
 
 /// Finds names and lines. It keeps the symbol tables of modules that it has seen; debug information is read again by
@@ -16,7 +16,7 @@ pub struct Symbolizer {
     options: Options,
     /// By path and build-id, and by when the recording ended where there is no build-id, so that one symbolizer may
     /// serve several profiles.
-    modules: FxHashMap<(Module, u64), Arc<Result<Known, NameSource>>>,
+    modules: FxHashMap<(Module, u64), Arc<Result<ModuleSymbols, NameSource>>>,
 }
 
 impl Symbolizer {
@@ -65,11 +65,11 @@ impl Symbolizer {
     }
 
     /// Precondition: the profile has the module.
-    pub(crate) fn known(&mut self, profile: &Profile, id: ModuleId) -> Arc<Result<Known, NameSource>> {
+    pub(crate) fn known(&mut self, profile: &Profile, id: ModuleId) -> Arc<Result<ModuleSymbols, NameSource>> {
         let module = &profile.modules[id.0 as usize];
         let ended_unix_ms = profile.started_unix_ms.saturating_add(profile.duration_ms);
         let key = (module.clone(), if module.build_id.is_empty() { ended_unix_ms } else { 0 });
-        let open = || Arc::new(Known::new(module, ended_unix_ms, &self.options));
+        let open = || Arc::new(ModuleSymbols::new(module, ended_unix_ms, &self.options));
         self.modules.entry(key).or_insert_with(open).clone()
     }
 

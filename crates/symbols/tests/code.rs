@@ -45,7 +45,7 @@ fn compare(path: &Path) {
         assert!(ours.windows(2).all(|pair| pair[0].next() == pair[1].address()));
         for instruction in &ours {
             let theirs = &theirs[&instruction.address()];
-            // The mnemonic but for the size that a suffix tells.
+            // The mnemonic without its size suffix.
             let word = |text: &str| {
                 text.split_whitespace().find(|w| !["bnd", "notrack", "rep"].contains(w)).map(str::to_owned)
             };

@@ -100,7 +100,7 @@ fn functions_without_mangled_names_have_their_scopes() {
 }
 
 #[test]
-fn the_symbol_table_completes_what_line_tables_tell() {
+fn the_symbol_table_completes_line_tables() {
     let folder = tempfile::tempdir().unwrap();
     let path = compile(folder.path(), "words.rs", &["--edition=2024", "-O", "-Cdebuginfo=line-tables-only"]);
     let (places, _) = look_up(&path, &support::text(&path, 1), nowhere());
@@ -225,7 +225,7 @@ fn names_in_a_supplementary_file() {
     let source = folder.path().join("names.c");
     fs::write(&source, "").unwrap();
     let object = folder.path().join("strings.s");
-    fs::write(&object, ".section .debug_str,\"MS\",@progbits,1\n.asciz \"told_elsewhere\"\n").unwrap();
+    fs::write(&object, ".section .debug_str,\"MS\",@progbits,1\n.asciz \"named_elsewhere\"\n").unwrap();
     let names = folder.path().join("names.debug");
     run(Command::new("gcc")
         .args(["-shared", "-nostdlib", "-Wl,--build-id", "-o"])
@@ -238,10 +238,10 @@ fn names_in_a_supplementary_file() {
     let section = format!(".gnu_debugaltlink={}", folder.path().join("link").display());
     tool("objcopy", &["--add-section", &section], &path);
     // Without the symbol, nothing else has the name.
-    assert_eq!(line(&path, address, nowhere()).0.map(|place| place.0).as_deref(), Some("told_elsewhere"));
+    assert_eq!(line(&path, address, nowhere()).0.map(|place| place.0).as_deref(), Some("named_elsewhere"));
     fs::remove_file(&names).unwrap();
     let (found, _, notes) = line(&path, address, nowhere());
-    assert_ne!(found.map(|place| place.0).as_deref(), Some("told_elsewhere"));
+    assert_ne!(found.map(|place| place.0).as_deref(), Some("named_elsewhere"));
     assert_eq!(notes, [Note::SupplementaryMissing("names.debug".into())]);
 }
 
@@ -336,7 +336,7 @@ fn a_file_that_is_not_the_recorded_one_is_not_used() {
     assert!(found.is_some());
 }
 
-/// Without a build-id, only its date tells that a program was built again.
+/// Without a build-id, only its date shows that a program was built again.
 #[test]
 fn a_file_without_build_id_that_was_written_since_is_not_used() {
     let folder = tempfile::tempdir().unwrap();

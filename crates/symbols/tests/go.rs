@@ -1,4 +1,4 @@
-//! What programs of Go call to allocate, and the copy of which each small allocation is seen.
+//! What programs of Go call to allocate, and the copy in which each small allocation is seen.
 
 mod support;
 

@@ -15,7 +15,7 @@ fn position(Place(_, file, line): &Place) -> Place {
     Place(String::new(), file.clone(), *line)
 }
 
-/// The same place, or a function of which they tell the last part of the name alone.
+/// The same place, or a function for which they give only the last part of the name.
 fn same(ours: &Place, theirs: &Place) -> bool {
     let scoped = ours.0.strip_suffix(&theirs.0).is_some_and(|scopes| scopes.ends_with("::"));
     (ours.0 == theirs.0 || scoped) && (&ours.1, ours.2) == (&theirs.1, theirs.2)

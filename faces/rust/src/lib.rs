@@ -18,6 +18,19 @@
 //! region.end(1);
 //! ```
 
+// A damaged file, or a hostile one, ends in an error: what cannot fail says why in an `expect` of its own.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::unimplemented
+    )
+)]
+
 use std::ffi::{CStr, CString, c_char, c_long, c_void};
 use std::marker::PhantomData;
 use std::sync::OnceLock;

@@ -67,6 +67,11 @@ static inline uint64_t arch_thread_stack_top(void) {
 /* Whether an address is canonical and right behind a call instruction. Costs a system call. */
 int arch_follows_call(uint64_t pc);
 
+/* The quick rule of a return address in a whole function that consists of one call, as interpreters put one around each
+ * function of a script (CPython's support for perf): its instructions are all there, so the rule is as certain as a
+ * table's. RULE_UNKNOWN: other code. Costs a system call or two. */
+uint32_t arch_trampoline(uint64_t pc);
+
 /* As a filter of system calls sees this processor. */
 #define ARCH_AUDIT AUDIT_ARCH_X86_64
 
@@ -83,5 +88,8 @@ static inline void arch_prefetch_to_write(const void *address) {
 static inline void arch_pause(void) {
     __builtin_ia32_pause();
 }
+
+/* Sets `offset` to where a thread-local variable lies among those of its module. */
+#define ARCH_TLS_OFFSET(variable, offset) __asm__("movq $" #variable "@dtpoff, %0" : "=r"(offset))
 
 #endif

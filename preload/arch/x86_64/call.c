@@ -1,6 +1,7 @@
 /* Call instructions: what a return address follows. */
 #include "arch.h"
 #include "base/sys.h"
+#include "rule.h"
 
 #include <string.h>
 
@@ -26,4 +27,28 @@ COLD int arch_follows_call(uint64_t pc) {
             return 1;
     }
     return 0;
+}
+
+/* Bytes of a trampoline before its return address. */
+#define BEFORE 6
+
+/* Functions that call another one and return: their instructions, and the quick rule of the return address. */
+static const struct {
+    uint8_t code[11], bytes;
+    uint16_t rule;
+} trampolines[] = {
+    /* sub $8, %rsp; call *%rcx; add $8, %rsp; ret */
+    {{0x48, 0x83, 0xec, 8, 0xff, 0xd1, 0x48, 0x83, 0xc4, 8, 0xc3}, 11, MALLOW_QUICK_OFFSET_SP(16)},
+    /* push %rbp; mov %rsp, %rbp; call *%rcx; pop %rbp; ret */
+    {{0x55, 0x48, 0x89, 0xe5, 0xff, 0xd1, 0x5d, 0xc3}, 8, MALLOW_QUICK_OFFSET_SP_AND_RESTORE_BP(16, 16)},
+};
+
+COLD uint32_t arch_trampoline(uint64_t pc) {
+    const uint64_t start = pc - BEFORE;
+    if (pc < ARCH_PAGE || pc >> 47 != 0 || !sys_readable(start) || !sys_readable(start + sizeof trampolines->code - 8))
+        return RULE_UNKNOWN;
+    for (unsigned i = 0; i < sizeof trampolines / sizeof *trampolines; i++)
+        if (memcmp((const void *)start, trampolines[i].code, trampolines[i].bytes) == 0)
+            return trampolines[i].rule;
+    return RULE_UNKNOWN;
 }

@@ -222,7 +222,7 @@ impl Ledger {
     }
 
     /// Temporary is what the allocating thread frees itself: whether another thread's free came before the next
-    /// allocation of this one is not something that the rings could tell twice in the same way.
+    /// allocation of this one is nothing that the rings record reproducibly.
     #[inline]
     fn release(&mut self, at: Moment, block: &Block, why: Release) {
         self.snapshot(block.site);

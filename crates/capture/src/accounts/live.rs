@@ -136,6 +136,24 @@ impl Live {
         slots.into_iter().filter(|slot| slot[0] != 0).map(move |slot| unpack(slot, &mut large))
     }
 
+    /// All blocks with their keys, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, Block)> + '_ {
+        self.slots.iter().filter(|slot| slot[0] != 0).map(|&slot| (slot[0] >> 16, self.peek(slot)))
+    }
+
+    /// The block of a key.
+    pub fn get(&self, key: u64) -> Option<Block> {
+        self.find(key).ok().map(|at| self.peek(self.slots[at]))
+    }
+
+    fn peek(&self, slot: Slot) -> Block {
+        let mut block = fields(slot);
+        if block.size == LARGE {
+            block.size = self.large.get(&block.sequence).copied().unwrap_or(LARGE);
+        }
+        block
+    }
+
     /// True when there is no block.
     pub fn is_empty(&self) -> bool {
         self.used == 0
@@ -183,11 +201,19 @@ impl Live {
 
 #[inline]
 fn unpack(slot: Slot, large: &mut FxHashMap<u64, u64>) -> Block {
+    let mut block = fields(slot);
+    if block.size == LARGE {
+        block.size = large.remove(&block.sequence).unwrap_or(LARGE);
+    }
+    block
+}
+
+/// The block of a slot; a large one has the size [`LARGE`].
+#[inline]
+fn fields(slot: Slot) -> Block {
     let sequence = (slot[1] >> 32) << 16 | slot[0] & 0xffff;
-    let size = slot[1] & LARGE;
-    let size = if size == LARGE { large.remove(&sequence).unwrap_or(LARGE) } else { size };
     let thread = (slot[1] >> SIZE_BITS) as u8;
-    Block { sequence, site: (slot[2] >> 32) as u32, size, ms: slot[2] & 0xffff_ffff, thread }
+    Block { sequence, site: (slot[2] >> 32) as u32, size: slot[1] & LARGE, ms: slot[2] & 0xffff_ffff, thread }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Watches what sites do with their blocks, while the books are kept: [`Patterns`].
 //!
 //! Costs a line of memory for each allocation and each release, 64 bytes a site, and more only for the sites that do
-//! something rare. Everything is told from the order of one thread's events, which rings keep exactly.
+//! something rare. Everything follows from the order of one thread's events, which rings keep exactly.
 
 use crate::prefetch::prefetch;
 use mallow_profile::{Block, Moment, Patterns, Site};
@@ -245,7 +245,7 @@ impl Tracker {
         }
     }
 
-    /// Tells the sites what they do. What is known of sites that had no events here stays.
+    /// Writes the patterns into the sites. Patterns of sites without events here stay.
     pub fn close(mut self, sites: &mut [Site]) {
         for ((number, site), track) in (0..).zip(sites).zip(self.sites) {
             let patterns = Patterns {

@@ -1,4 +1,4 @@
-//! Where the replay's events go besides the books.
+//! The receiver of the replay's events, in addition to the ledger.
 
 use super::ledger::Ledger;
 use mallow_profile::{Event, Moment};

@@ -18,7 +18,7 @@ pub struct Request {
     pub module: ModuleStart,
 }
 
-/// Has the table of module `index` made, where its process waits for it; where nobody makes tables any more, tells it so.
+/// Has the table of module `index` made, where its process waits for it; says so where nobody makes tables any more.
 pub fn ask_if_wanted(tables: &Sender<Request>, source: &Arc<ProcessFile>, index: u32, module: ModuleStart) {
     if !source.module_wanted(index) {
         return;

@@ -1,14 +1,16 @@
 //! The drain: empties the rings of all processes into the spool, keeps the clock that they read, and notices processes
 //! and modules that come and go. It must never be slow: threads wait for it.
 
+use super::exits::{self, ExitStage, Exits, WaitBudget};
 use super::requests::{self, Request};
 use super::spool::SpoolWriter;
-use crate::chunk::Chunk;
+use super::thread_names::ThreadNames;
+use crate::chunk::{Chunk, ExitKind};
 use crate::rundir::directory::RunDirectory;
 use crate::rundir::owner::Owner;
-use crate::rundir::process_file::{self, ProcessFile};
+use crate::rundir::process_file::{self, ExitState, ProcessFile};
 use crate::tables::supply::Bases;
-use crate::wire::control;
+use crate::wire::{self, control};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ffi::OsString;
 use std::io;
@@ -34,6 +36,8 @@ pub struct DrainState {
     pub stop: AtomicBool,
     /// Bytes of the spool that were replayed: set by the replay.
     pub replayed: AtomicU64,
+    /// Processes that wait at their exit, and whose [`Chunk::Exit`] is in the spool.
+    pub exits: Exits,
 }
 
 /// How far the replay may lag behind, in bytes of spool, before targets are made to wait.
@@ -54,6 +58,8 @@ struct Image {
     /// Position up to which each ring was spooled.
     tails: Vec<u64>,
     heads: Vec<u64>,
+    exit: ExitStage,
+    names: ThreadNames,
 }
 
 /// See the module.
@@ -69,6 +75,8 @@ pub struct Drain<'a> {
     bases: Bases,
     /// Rounds that have to follow the last pass that found something.
     unsettled: u32,
+    /// What exits may cost: the command's own, and those of all others.
+    budgets: [WaitBudget; 2],
 }
 
 impl<'a> Drain<'a> {
@@ -80,6 +88,7 @@ impl<'a> Drain<'a> {
         tables: Sender<Request>,
         began_ns: u64,
     ) -> Self {
+        let is_limited = run.control().get32(control::FLAGS) & wire::SCAN_FORKED == 0;
         Self {
             run,
             shown,
@@ -91,6 +100,7 @@ impl<'a> Drain<'a> {
             numbers: 0,
             bases: Bases::default(),
             unsettled: 0,
+            budgets: [WaitBudget::new(is_limited); 2],
         }
     }
 
@@ -126,7 +136,7 @@ impl<'a> Drain<'a> {
             let lag = self.spool.written().saturating_sub(self.shown.replayed.load(Ordering::Relaxed));
             if lag > LAG_MOST {
                 std::thread::sleep(Duration::from_millis(50));
-            } else if fullest < BUSY_PERCENT {
+            } else if fullest < BUSY_PERCENT && !self.images.iter().any(|image| image.exit.has_rounds()) {
                 control.set32(control::ASLEEP, 1);
                 control.futex_wait(control::DOORBELL, bell, if idle > 50 { IDLE_SLEEP } else { BUSY_SLEEP });
                 control.set32(control::ASLEEP, 0);
@@ -174,6 +184,8 @@ impl<'a> Drain<'a> {
                 modules: 0,
                 tails: Vec::new(),
                 heads: Vec::new(),
+                exit: ExitStage::Not,
+                names: ThreadNames::default(),
             });
         }
     }
@@ -200,6 +212,14 @@ impl<'a> Drain<'a> {
                 image.source.reclaim();
             }
         }
+        let mut named = Vec::new();
+        for image in &mut self.images {
+            let names = image.names.census(&image.source, image.source.threads());
+            named.extend(names.into_iter().map(|(tid, name)| (image.number, tid, name)));
+        }
+        for (process, tid, name) in named {
+            self.append(&Chunk::ThreadName { process, tid, name })?;
+        }
         let ms = self.run.elapsed_ms();
         for mut image in over {
             // Nobody writes it any more: what it holds now is all.
@@ -211,6 +231,10 @@ impl<'a> Drain<'a> {
 
     fn end(&mut self, image: Image, ms: u64) -> io::Result<()> {
         let lost = image.source.lost();
+        if let Some(kind) = exits::unscanned(&image.source) {
+            self.shown.exits.remove(image.number);
+            self.append(&Chunk::Exit { process: image.number, kind })?;
+        }
         image.source.close();
         self.append(&Chunk::ProcessEnd { process: image.number, ms, lost })?;
         self.shown.running.fetch_sub(1, Ordering::Relaxed);
@@ -237,17 +261,71 @@ impl<'a> Drain<'a> {
         }
         self.images = images;
         result?;
-        if fullest > 0 || self.unsettled > 0 {
+        if fullest > 0 || self.unsettled > 0 || self.images.iter().any(|image| image.exit.has_rounds()) {
             self.append(&Chunk::Round { ms: self.run.elapsed_ms() })?;
         }
+        self.exits()?;
         self.unsettled = if fullest > 0 { 2 } else { self.unsettled.saturating_sub(1) };
         Ok(fullest)
+    }
+
+    /// Hands images that wait at their exit to the replay, two rounds after their last events; and lets all go on that have
+    /// waited for too long.
+    fn exits(&mut self) -> io::Result<()> {
+        if self.images.iter().all(|image| image.exit.since().is_none()) {
+            return Ok(());
+        }
+        let root = self.run.control().get32(control::ROOT_PID);
+        let mut waiting = [Duration::ZERO; 2];
+        for image in &mut self.images {
+            let Some(time) = image.exit.since().map(|since| since.elapsed()) else { continue };
+            let purse = usize::from(image.source.pid != root);
+            match image.source.exit_state() {
+                ExitState::Waits => waiting[purse] += time,
+                _ => {
+                    self.budgets[purse].spend(time);
+                    image.exit = ExitStage::Over;
+                }
+            }
+        }
+        let elapsed = self.run.began().elapsed();
+        let is_over = [0, 1].map(|purse| self.budgets[purse].is_over(waiting[purse], elapsed));
+        let mut chunks = Vec::new();
+        for image in &mut self.images {
+            let Some(since) = image.exit.since() else { continue };
+            let purse = usize::from(image.source.pid != root);
+            if is_over[purse] && image.source.go_on() {
+                self.budgets[purse].spend(since.elapsed());
+                image.exit = ExitStage::Over;
+                self.shown.exits.remove(image.number);
+                chunks.push((image.number, ExitKind::OutOfTime, None));
+                continue;
+            }
+            match image.exit {
+                ExitStage::Rounds(0, _) => {
+                    image.exit = ExitStage::Spooled(since);
+                    chunks.push((image.number, ExitKind::Waits, Some((Arc::clone(&image.source), since))));
+                }
+                ExitStage::Rounds(rounds, _) => image.exit = ExitStage::Rounds(rounds - 1, since),
+                ExitStage::Not | ExitStage::Spooled(_) | ExitStage::Over => {}
+            }
+        }
+        for (process, kind, waits) in chunks {
+            self.append(&Chunk::Exit { process, kind })?;
+            if let Some((source, since)) = waits {
+                self.shown.exits.add(process, source, since);
+            }
+        }
+        Ok(())
     }
 
     /// Spools what one image has written. Heads are read before modules, and modules before words: a module that a
     /// word refers to is always known.
     fn read(&mut self, image: &mut Image) -> io::Result<u64> {
         let source = Arc::clone(&image.source);
+        if image.exit == ExitStage::Not && source.exit_state() == ExitState::Waits {
+            image.exit = ExitStage::Rounds(2, Instant::now());
+        }
         let threads = source.threads();
         image.heads.clear();
         for index in 0..threads {
@@ -257,6 +335,9 @@ impl<'a> Drain<'a> {
             image.tails.push(source.tail(image.tails.len() as u32));
         }
         self.modules(image)?;
+        for (tid, name) in image.names.appeared(&source, threads) {
+            self.append(&Chunk::ThreadName { process: image.number, tid, name })?;
+        }
         let mut fullest = 0;
         for index in 0..threads {
             let (head, tail) = (image.heads[index as usize], image.tails[index as usize]);

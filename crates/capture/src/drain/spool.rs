@@ -10,9 +10,11 @@
 //!                    close with PAD; payload: the words, as they lay in the ring
 //! kind 4 Round       a: ms
 //! kind 5 ProcessEnd  a: ms, b: lost
+//! kind 6 Exit        a: ExitKind
+//! kind 7 ThreadName  a: thread; payload: its name
 //! ```
 
-use crate::chunk::{Chunk, ModuleStart, ProcessStart};
+use crate::chunk::{Chunk, ExitKind, ModuleStart, ProcessStart};
 use crate::wire::Segment;
 use crate::wire::record::drop_pad;
 use std::fs::File;
@@ -33,7 +35,7 @@ pub fn is_spool(file: &File) -> bool {
     let mut first = [0; 8];
     match file.read_at(&mut first, 0) {
         Ok(0) => true,
-        Ok(8) => matches!(u64::from_le_bytes(first) ^ TAG, 1..=5),
+        Ok(8) => matches!(u64::from_le_bytes(first) ^ TAG, 1..=7),
         _ => false,
     }
 }
@@ -67,7 +69,7 @@ impl SpoolWriter {
                     p.pid.into(),
                     p.parent_pid.into(),
                     p.serial.into(),
-                    p.forked.into(),
+                    u64::from(p.forked) | u64::from(p.attached) << 1,
                     p.start_ms,
                     p.settings.into(),
                 ]);
@@ -87,6 +89,11 @@ impl SpoolWriter {
             }
             Chunk::Round { ms } => (4, 0, *ms, 0),
             Chunk::ProcessEnd { process, ms, lost } => (5, *process, *ms, *lost),
+            Chunk::ThreadName { process, tid, name } => {
+                payload.bytes(name.as_bytes());
+                (7, *process, u64::from(*tid), 0)
+            }
+            Chunk::Exit { process, kind } => (6, *process, *kind as u64, 0),
         };
         let header = [TAG ^ kind, process.into(), a, b, 0, payload.0.len() as u64];
         self.write([Segment::of(&header), Segment::of(&payload.0), Segment::of(&[])])
@@ -266,19 +273,24 @@ fn decode(kind: u64, process: u64, a: u64, b: u64, words: &[u64]) -> Option<Chun
     let process = u32::try_from(process).ok()?;
     let mut fields = Fields(words);
     Some(match kind {
-        1 => Chunk::Process(ProcessStart {
-            process,
-            pid: fields.small()?,
-            parent_pid: fields.small()?,
-            serial: fields.small()?,
-            forked: fields.number()? != 0,
-            start_ms: fields.number()?,
-            settings: fields.small()?,
-            executable: fields.text()?,
-            arguments: {
-                let count = fields.number()?;
-                (0..count).map(|_| fields.text()).collect::<Option<_>>()?
-            },
+        1 => Chunk::Process({
+            let [pid, parent_pid, serial] = [fields.small()?, fields.small()?, fields.small()?];
+            let origin = fields.number()?;
+            ProcessStart {
+                process,
+                pid,
+                parent_pid,
+                serial,
+                forked: origin & 1 != 0,
+                attached: origin & 2 != 0,
+                start_ms: fields.number()?,
+                settings: fields.small()?,
+                executable: fields.text()?,
+                arguments: {
+                    let count = fields.number()?;
+                    (0..count).map(|_| fields.text()).collect::<Option<_>>()?
+                },
+            }
         }),
         2 => Chunk::Module(ModuleStart {
             process,
@@ -292,6 +304,8 @@ fn decode(kind: u64, process: u64, a: u64, b: u64, words: &[u64]) -> Option<Chun
         3 => Chunk::Words { process, ring: u32::try_from(a).ok()?, words },
         4 => Chunk::Round { ms: a },
         5 => Chunk::ProcessEnd { process, ms: a, lost: b },
+        6 => Chunk::Exit { process, kind: *ExitKind::ALL.get(usize::try_from(a).ok()?)? },
+        7 => Chunk::ThreadName { process, tid: u32::try_from(a).ok()?, name: fields.text()? },
         _ => return None,
     })
 }
@@ -328,6 +342,7 @@ mod tests {
                 parent_pid: 1,
                 serial: 2,
                 forked: true,
+                attached: true,
                 start_ms: 9,
                 settings: 1,
                 executable: "/bin/true".into(),
@@ -344,6 +359,8 @@ mod tests {
             }),
             Chunk::Words { process: 3, ring: 7, words: WORDS },
             Chunk::Round { ms: 12 },
+            Chunk::Exit { process: 3, kind: ExitKind::GaveUp },
+            Chunk::ThreadName { process: 3, tid: 44, name: "worker".into() },
             Chunk::ProcessEnd { process: 3, ms: 13, lost: 5 },
         ]
     }
@@ -381,6 +398,6 @@ mod tests {
             assert!(count == before || count == before + 1, "cut {cut}: {count} after {before}");
             before = count;
         }
-        assert_eq!(before, 4);
+        assert_eq!(before, 6);
     }
 }

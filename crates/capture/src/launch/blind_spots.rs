@@ -1,11 +1,12 @@
-//! Programs that a command starts and that cannot be watched: found by looking at its processes now and then. Of those that
-//! live longer than the time between two looks, all are found; what is told of one is certain. Those that cannot reach the run
-//! directory were noted by whoever executed them, as far as that was a process that mallow sees.
+//! Programs that a command starts and that cannot be watched: found by looking at its processes now and then. All
+//! that live longer than the time between two looks are found; what is reported of one is certain. Those that cannot
+//! reach the run directory were noted by whoever executed them, as far as that was a process that mallow sees.
 
 use crate::preflight;
 use crate::rundir::directory::RunDirectory;
 use crate::rundir::outsiders::{self, Outsiders};
 use crate::rundir::owner;
+use crate::wire::{self, control};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::StatVfsMountFlags;
 use std::fs;
@@ -52,14 +53,16 @@ impl BlindSpots {
         while let Some(&pid) = processes.get(next).filter(|_| next < MOST) {
             next += 1;
             processes.extend(children(pid));
-            // The command's own program is told of by whoever knows its name. What is gone by now, or another user's, is not.
+            // Whoever knows the name of the command's own program reports it. A process that is gone by now, or another
+            // user's, is not reported.
             if let Some(program) = executable(pid).filter(|program| own.as_ref() != Some(program)) {
                 let namespace = fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
                 let key = (program, namespace);
                 if self.known.contains_key(&key) {
                     continue;
                 }
-                let why = why(pid, &key.0, run.path());
+                let patched = run.control().get32(control::FLAGS) & wire::INSIDE != 0;
+                let why = why(pid, &key.0, run.path(), patched);
                 if let Some(Why::Unreached(_)) = why {
                     let suspect = (pid, key.0.clone());
                     let again = before.contains(&suspect);
@@ -90,7 +93,7 @@ impl BlindSpots {
 }
 
 /// The file may be in a file system that only the process has.
-fn why(pid: u32, program: &Path, run: &Path) -> Option<Why> {
+fn why(pid: u32, program: &Path, run: &Path, patched: bool) -> Option<Why> {
     let root = PathBuf::from(format!("/proc/{pid}/root"));
     let below_root = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
     let file = if program.is_file() { program.to_owned() } else { below_root(program) };
@@ -102,9 +105,9 @@ fn why(pid: u32, program: &Path, run: &Path) -> Option<Why> {
             rustix::fs::statvfs(&control).is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::RDONLY));
         !(hidden || read_only) || maps_control(pid, run)
     };
-    match preflight::why_program(&file) {
+    match preflight::why_program(&file, patched) {
         Some(why) => Some(Why::Program(why)),
-        None if owner::directory_in_environment(pid).is_ok_and(|told| told.as_deref() == Some(run)) && !reachable() => {
+        None if owner::directory_in_environment(pid).is_ok_and(|dir| dir.as_deref() == Some(run)) && !reachable() => {
             Some(Why::Unreached(program.display().to_string()))
         }
         None => None,

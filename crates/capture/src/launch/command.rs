@@ -36,8 +36,15 @@ static REMEMBER: extern "C" fn() = {
 };
 
 /// Starts `command` with the library loaded into it. Errors are those of exec: not found, not executable, ….
-pub fn launch(run: &RunDirectory, library: &Library, command: &[OsString]) -> io::Result<Child> {
+/// `environment` is set in it.
+pub fn launch(
+    run: &RunDirectory,
+    library: &Library,
+    command: &[OsString],
+    environment: &[(&str, &str)],
+) -> io::Result<Child> {
     let mut child = prepared(run, library, command)?;
+    child.envs(environment.iter().copied());
     // SAFETY: as in `prepared`: the closure makes system calls alone. A signal that came since the fork ends the child.
     unsafe {
         child.pre_exec(|| {

@@ -77,6 +77,11 @@ pub fn keep() {
     COMMAND.store(ENDED, Ordering::Relaxed);
 }
 
+/// What came is dealt with: another signal counts again.
+pub fn forget() {
+    STOP.store(0, Ordering::Relaxed);
+}
+
 /// The signal that came since [`watch`], while there was no command, or since [`keep`].
 pub fn stop() -> Option<i32> {
     match STOP.load(Ordering::Relaxed) {

@@ -15,7 +15,7 @@ const MOST: usize = 12;
 /// What the kernel reads of a script to find its interpreter.
 const FIRST_LINE: u64 = 256;
 
-/// A file on the way.
+/// A file of the chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Read by the program that follows.
@@ -78,7 +78,7 @@ impl Chain {
         })
     }
 
-    /// What there is to say of the way itself.
+    /// Findings about the chain itself.
     pub(super) fn findings(&self) -> Vec<Finding> {
         let mut all = Vec::new();
         if let (Some(Step::Script(script)), Some(program)) = (self.steps.first(), self.programs().last()) {
@@ -149,7 +149,7 @@ fn split(text: &[u8]) -> Vec<OsString> {
 
 fn beginning(path: &Path) -> Vec<u8> {
     let mut begin = Vec::new();
-    // What cannot be read is told when the program is looked at.
+    // A file that cannot be read is reported when the program is examined.
     let _ = File::open(path).and_then(|file| file.take(FIRST_LINE).read_to_end(&mut begin));
     begin
 }
@@ -190,14 +190,14 @@ mod tests {
             let settings: Vec<_> = chain.settings.iter().map(|(n, v)| format!("{n:?}={v:?}")).collect();
             (words.join(" "), settings.join(" "), chain.emptied)
         };
-        let told = |words: &str, settings: &str, emptied| (words.to_owned(), settings.to_owned(), emptied);
-        assert_eq!(of("A=1 B= prog -i C=2"), told("prog -i C=2", "\"A\"=\"1\" \"B\"=\"\"", false));
-        assert_eq!(of("-u HOME -C / prog"), told("prog", "", false));
-        assert_eq!(of("-i prog"), told("prog", "", true));
-        assert_eq!(of("-u LD_PRELOAD prog"), told("prog", "", true));
-        assert_eq!(of("LD_PRELOAD=x.so prog"), told("prog", "\"LD_PRELOAD\"=\"x.so\"", true));
-        assert_eq!(of("-S prog x"), told("prog x", "", false));
-        assert_eq!(of("-i"), told("", "", true));
+        let parts = |words: &str, settings: &str, emptied| (words.to_owned(), settings.to_owned(), emptied);
+        assert_eq!(of("A=1 B= prog -i C=2"), parts("prog -i C=2", "\"A\"=\"1\" \"B\"=\"\"", false));
+        assert_eq!(of("-u HOME -C / prog"), parts("prog", "", false));
+        assert_eq!(of("-i prog"), parts("prog", "", true));
+        assert_eq!(of("-u LD_PRELOAD prog"), parts("prog", "", true));
+        assert_eq!(of("LD_PRELOAD=x.so prog"), parts("prog", "\"LD_PRELOAD\"=\"x.so\"", true));
+        assert_eq!(of("-S prog x"), parts("prog x", "", false));
+        assert_eq!(of("-i"), parts("", "", true));
         let mut chain = Chain::default();
         assert_eq!(
             chain.env(vec!["-S PYTHONMALLOC=malloc python3 -u".into(), "script".into()]),

@@ -3,12 +3,13 @@
 use super::chain::Chain;
 use super::finding::{Finding, Status};
 use super::program;
-use mallow_profile::{CustomAllocator, ProcessId};
+use mallow_profile::{AllocatorInside, CustomAllocator, ProcessId};
 use rustc_hash::FxHashMap;
+use std::ffi::OsString;
 use std::path::Path;
 
-/// What stands in the way of recording a command, program by program. Of one that executes another, as `env` does, only
-/// what stands in the way is told.
+/// What prevents recording a command, program by program. For a program that executes another, as `env` does, only
+/// obstacles are reported.
 pub fn command(chain: &Chain) -> Vec<Finding> {
     let mut all: Vec<Finding> = chain.findings();
     let programs: Vec<_> = chain.programs().collect();
@@ -23,22 +24,38 @@ pub fn command(chain: &Chain) -> Vec<Finding> {
 /// made no allocation.
 pub fn why(chain: &Chain) -> Option<String> {
     let all = command(chain);
-    let doubtful = |finding: &&Finding| finding.check == program::C_LIBRARY && finding.status == Status::Partly;
+    let doubtful = |finding: &&Finding| {
+        [program::C_LIBRARY, program::ALLOCATOR].contains(&finding.check) && finding.status == Status::Partly
+    };
     all.iter().find(|finding| finding.is_fatal()).or_else(|| all.iter().find(doubtful)).map(Finding::sentence)
 }
 
+/// The allocator inside of a command's program, which is not sampled, as a sentence.
+pub fn unsampled(chain: &Chain) -> Option<String> {
+    program::unsampled(chain.programs().last()?)
+}
+
 /// Allocators above malloc that process images use, as far as their executables say. Of each image, in the order of their
-/// numbers: its executable, its arguments, and what its environment says of allocators.
+/// numbers: its executable, its arguments, and what its environment says of allocators. `inside` are the allocators in files
+/// of images that were patched, or could not be.
 pub(crate) fn custom_allocators<'a>(
     images: impl Iterator<Item = (&'a str, &'a [String], u32)>,
+    inside: &[AllocatorInside],
 ) -> Vec<CustomAllocator> {
     let mut known: FxHashMap<&str, Option<program::Facts>> = FxHashMap::default();
     let mut all = Vec::new();
     for (number, (executable, arguments, settings)) in images.enumerate() {
         let path = Path::new(executable);
         let facts = known.entry(executable).or_insert_with(|| program::Facts::of_file(path));
+        let of_image: Vec<_> = inside.iter().filter(|allocator| allocator.program == executable).collect();
+        for allocator in of_image.iter().filter(|allocator| allocator.functions == 0) {
+            let (process, remedy) = (ProcessId(number as u32), allocator.remedy.clone());
+            all.push(CustomAllocator { process, found: not_seen(allocator), remedy });
+        }
         let Some(facts) = facts else { continue };
-        for Finding { found, remedy, .. } in program::above_malloc(path, facts, arguments, settings) {
+        for Finding { found, remedy, .. } in
+            program::above_malloc(path, facts, arguments, settings, of_image.is_empty())
+        {
             let remedy = remedy.unwrap_or_default();
             all.push(CustomAllocator { process: ProcessId(number as u32), found, remedy });
         }
@@ -46,7 +63,24 @@ pub(crate) fn custom_allocators<'a>(
     all
 }
 
-/// Why nothing of a program that is running is seen, as far as that is sure.
-pub(crate) fn why_program(path: &Path) -> Option<String> {
-    program::out_of_sight(path).as_ref().map(Finding::sentence)
+/// Why calls of an allocator inside are missing.
+pub(crate) fn not_seen(allocator: &AllocatorInside) -> String {
+    let AllocatorInside { name, module, problem, .. } = allocator;
+    format!("{name} inside {module} is not counted: {problem}")
+}
+
+/// What prevents recording the program of this file, judging by its headers.
+pub fn file(path: &Path) -> Option<Finding> {
+    program::out_of_reach(path)
+}
+
+/// A language whose runtime allocates past malloc, as far as the program's file says. `set` is the value of a variable in its
+/// environment.
+pub fn language(path: &Path, set: &dyn Fn(&str) -> OsString) -> Option<Finding> {
+    program::runtime_of(path, set)
+}
+
+/// Why nothing of a program that is running is seen, as far as that is sure. `patched`: allocators inside are, at its start.
+pub(crate) fn why_program(path: &Path, patched: bool) -> Option<String> {
+    program::out_of_sight(path, patched).as_ref().map(Finding::sentence)
 }

@@ -2,7 +2,7 @@
 
 use super::finding::{Finding, Status};
 use crate::library::{self, Library, LibraryError};
-use crate::rundir::directory::{Mode, Regions, RunDirectory, Settings};
+use crate::rundir::directory::{Mode, Regions, RunDirectory, Scans, Settings};
 use crate::tables::TableCache;
 use crate::wire;
 use rustix::fs::Access;
@@ -15,7 +15,8 @@ const ENOUGH: u64 = 16 << 20;
 /// All checks of the machine.
 pub fn machine() -> Vec<Finding> {
     let mut all = Vec::new();
-    let settings = Settings { mode: Mode::Trace, max_depth: 1, children: true, regions: Regions::default() };
+    let settings =
+        Settings { mode: Mode::Trace, max_depth: 1, children: true, regions: Regions::default(), scan: Scans::None };
     match RunDirectory::create(&settings, &[]) {
         Err(error) => all.push(Finding::fails(
             "run directory",
@@ -200,9 +201,9 @@ mod tests {
     const NONE: Limits = Limits { descriptors: 1024, file_size: u64::MAX, address_space: u64::MAX };
 
     #[test]
-    fn low_limits_are_told() {
+    fn low_limits_are_reported() {
         assert_eq!(limits(&NONE).status, Status::Works);
-        for (low, status, told) in [
+        for (low, status, expected) in [
             (Limits { descriptors: 16, ..NONE }, Status::Partly, "16 descriptors"),
             (Limits { file_size: 100 << 20, ..NONE }, Status::Partly, "files of 100 MiB"),
             (Limits { file_size: 65536, ..NONE }, Status::Fails, "the size of files (ulimit -f) is limited to 0 MiB"),
@@ -211,12 +212,12 @@ mod tests {
         ] {
             let finding = limits(&low);
             assert_eq!(finding.status, status, "{finding:?}");
-            assert!(finding.found.contains(told) && finding.remedy.is_some(), "{finding:?}");
+            assert!(finding.found.contains(expected) && finding.remedy.is_some(), "{finding:?}");
         }
     }
 
     #[test]
-    fn what_is_preloaded_is_told() {
+    fn preloaded_libraries_are_reported() {
         for (value, status) in [
             ("", Status::Works),
             ("/usr/lib/libjemalloc.so.2", Status::Works),

@@ -3,17 +3,24 @@
 
 mod chain;
 mod checks;
+pub(crate) mod executed_names;
+mod families;
 mod finding;
 mod machine;
 mod program;
 mod rights;
 pub(crate) mod search;
+mod signatures;
 
 pub use chain::{Chain, Step};
-pub use checks::{command, why};
-pub(crate) use checks::{custom_allocators, why_program};
+pub use checks::{command, file, language, unsampled, why};
+pub(crate) use checks::{custom_allocators, not_seen, why_program};
+pub(crate) use families::seeming;
+pub use families::{Family, LIBRARY_TLS, family_of, is_marker, maker_of};
 pub use finding::{Finding, Status};
 pub use machine::machine;
+pub(crate) use program::STRIPPED;
+pub(crate) use signatures::{Signature, is_usable_size, signature_in_library, signature_of};
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
-//! What an ELF file tells of the program that it is.
+//! Properties of a program, from its ELF file.
 
+use super::families::{self, seeming};
 use super::finding::{Finding, Status};
 use super::rights;
 use crate::library;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 const PROGRAM: &str = "program";
 pub(super) const C_LIBRARY: &str = "C library";
-const ALLOCATOR: &str = "allocator";
+pub(super) const ALLOCATOR: &str = "allocator";
 const RUNTIME: &str = "runtime";
 const UNWINDING: &str = "stacks";
 
@@ -39,7 +40,7 @@ pub(super) fn check(path: &Path, settings: &[(OsString, OsString)]) -> Vec<Findi
                 finding => {
                     all.push(finding);
                     let facts = Facts::of(&file);
-                    all.extend([allocator(path, &facts), unwinding(path, &bytes)]);
+                    all.extend([allocator(path, &facts, true), unwinding(path, &bytes)]);
                     let set = |name: &str| {
                         let here = settings.iter().rev().find(|(set, _)| set.as_os_str() == OsStr::new(name));
                         here.map(|(_, value)| value.clone()).or_else(|| std::env::var_os(name)).unwrap_or_default()
@@ -53,8 +54,15 @@ pub(super) fn check(path: &Path, settings: &[(OsString, OsString)]) -> Vec<Findi
 }
 
 /// What a program that ran allocates past malloc, as [`check`] has it: all that is not wholly seen. `settings` is what its
-/// environment says, `arguments` may say that it does not look there.
-pub(super) fn above_malloc(path: &Path, facts: &Facts, arguments: &[String], settings: u32) -> Vec<Finding> {
+/// environment says, `arguments` may say that it does not look there. `inside`: what the file says of an allocator inside
+/// counts; otherwise that is known better.
+pub(super) fn above_malloc(
+    path: &Path,
+    facts: &Facts,
+    arguments: &[String],
+    settings: u32,
+    inside: bool,
+) -> Vec<Finding> {
     let set = |name: &str| match name {
         "PYTHONMALLOC" if settings & wire::SETTING_PYTHON_MALLOC != 0 && !ignores_environment(arguments) => {
             "malloc".into()
@@ -62,11 +70,11 @@ pub(super) fn above_malloc(path: &Path, facts: &Facts, arguments: &[String], set
         "USE_ZEND_ALLOC" if settings & wire::SETTING_ZEND_MALLOC != 0 => "0".into(),
         _ => OsString::new(),
     };
-    let all = [Some(allocator(path, facts)), runtime(path, facts, &set)];
+    let all = [inside.then(|| allocator(path, facts, false)), runtime(path, facts, &set)];
     all.into_iter().flatten().filter(|finding| finding.status != Status::Works).collect()
 }
 
-/// Whether Python was told not to look at its variables, by -E or -I.
+/// Whether Python ignores its environment variables, by -E or -I.
 fn ignores_environment(arguments: &[String]) -> bool {
     for option in arguments.iter().skip(1) {
         let Some(letters) = option.strip_prefix('-').filter(|letters| !letters.is_empty() && !letters.starts_with('-'))
@@ -85,17 +93,45 @@ fn ignores_environment(arguments: &[String]) -> bool {
     false
 }
 
-/// What hides a program that runs: as [`check`] has it, and nothing that is a matter of degree.
-pub(super) fn out_of_sight(path: &Path) -> Option<Finding> {
+/// What hides a program that runs: as [`check`] has it, and nothing that is a matter of degree. `patched`: allocators inside
+/// are, at its start.
+pub(super) fn out_of_sight(path: &Path, patched: bool) -> Option<Finding> {
     let bytes = tables::map(path).ok()?;
     let seen = || match dynamic_program(path, &bytes) {
         Err(finding) => Some(finding),
-        Ok((file, _)) => Some(allocator(path, &Facts::of(&file))).filter(Finding::is_fatal),
+        Ok((file, _)) => Some(allocator(path, &Facts::of(&file), patched)).filter(Finding::is_fatal),
     };
     rights::check(path).or_else(seen)
 }
 
-/// A program that libmallow.so can be loaded into as far as its headers tell, and its dynamic linker.
+/// What is not sampled of a program: the functions of an allocator inside, or the operators of one that is a library.
+pub(super) fn unsampled(path: &Path) -> Option<String> {
+    let facts = Facts::of_file(path)?;
+    let shown = path.display();
+    if let Some(name) = facts.defines(&INSIDE).map(allocator_of).or(facts.stripped) {
+        return Some(format!("{shown} has {name} inside, which is not sampled; mallow record sees it"));
+    }
+    let preloaded = std::env::var("LD_PRELOAD").unwrap_or_default();
+    let preloaded = preloaded.split([':', ' ']).map(|library| library.rsplit('/').next().unwrap_or(library));
+    let has_operators =
+        |library: &&str| ["libjemalloc", "libtcmalloc", "libmimalloc"].iter().any(|name| library.starts_with(name));
+    let library = preloaded.chain(facts.needs.iter().map(String::as_str)).find(has_operators);
+    let library = library.filter(|_| facts.uses_operators)?;
+    Some(format!("{shown} uses operator new of {library}, which is not sampled; mallow record sees it"))
+}
+
+/// What of a program's headers prevents loading libmallow.so into it.
+pub(super) fn out_of_reach(path: &Path) -> Option<Finding> {
+    let bytes = tables::map(path).ok()?;
+    dynamic_program(path, &bytes).err()
+}
+
+/// As [`runtime`], of a file.
+pub(super) fn runtime_of(path: &Path, set: &dyn Fn(&str) -> OsString) -> Option<Finding> {
+    Facts::of_file(path).and_then(|facts| runtime(path, &facts, set))
+}
+
+/// A program that libmallow.so can be loaded into, judging by its headers, and its dynamic linker.
 fn dynamic_program<'a>(path: &Path, bytes: &'a [u8]) -> Result<(ElfFile64<'a, Endianness>, PathBuf), Finding> {
     let shown = path.display();
     let fails = |found: String, remedy: &str| Err(Finding::fails(PROGRAM, found, remedy));
@@ -222,8 +258,8 @@ fn offered_versions(bytes: &[u8]) -> Vec<String> {
     read().unwrap_or_default()
 }
 
-/// Symbols that tell whose code is in a program.
-const TELLING: [&str; 15] = [
+/// Symbols that reveal whose code is in a program.
+const MARKERS: [&str; 15] = [
     "malloc",
     "mallctl",
     "je_malloc",
@@ -241,13 +277,17 @@ const TELLING: [&str; 15] = [
     "_emalloc",
 ];
 
-/// What the tables of a program tell.
+/// What the tables of a program show.
 pub(super) struct Facts {
-    /// Of [`TELLING`], those that it defines.
+    /// Of [`MARKERS`], those that it defines.
     defines: FxHashSet<&'static str>,
     /// The libraries that it names.
     needs: Vec<String>,
+    /// It imports `operator new`.
+    uses_operators: bool,
     go: bool,
+    /// An allocator whose texts are in it, where it has no table of symbols but the exported ones.
+    stripped: Option<&'static str>,
 }
 
 impl Facts {
@@ -261,15 +301,18 @@ impl Facts {
     fn of(file: &ElfFile64<'_, Endianness>) -> Self {
         let mut defines = FxHashSet::default();
         for symbol in file.dynamic_symbols().chain(file.symbols()).filter(|s| s.is_definition()) {
-            defines.extend(symbol.name().ok().and_then(|name| TELLING.into_iter().find(|told| *told == name)));
+            defines.extend(symbol.name().ok().and_then(|name| MARKERS.into_iter().find(|marker| *marker == name)));
         }
+        let uses_operators = file.dynamic_symbols().any(|symbol| symbol.is_undefined() && symbol.name() == Ok("_Znwm"));
         let mut needs = Vec::new();
         if let Ok(table) = file.elf_dynamic_table() {
             for entry in table.iter().filter(|entry| entry.tag == elf::DT_NEEDED) {
                 needs.extend(table.string(entry).ok().map(|name| String::from_utf8_lossy(name).into_owned()));
             }
         }
-        Self { defines, needs, go: is_go(file) }
+        let is_stripped = file.symbols().next().is_none();
+        let stripped = is_stripped.then(|| seeming(file.data())).flatten();
+        Self { defines, needs, uses_operators, go: is_go(file), stripped }
     }
 
     /// The first of these symbols that it defines.
@@ -283,6 +326,9 @@ impl Facts {
     }
 }
 
+/// Of [`MARKERS`], those of allocators.
+const INSIDE: [&str; 6] = ["mallctl", "je_malloc", "_rjem_malloc", "mi_malloc", "tc_malloc", "TCMallocInternalMalloc"];
+
 const SANITIZERS: [&str; 5] = ["__asan_init", "__hwasan_init", "__msan_init", "__tsan_init", "__lsan_init"];
 
 fn sanitizer_of(symbol: &str) -> &'static str {
@@ -295,8 +341,8 @@ fn sanitizer_of(symbol: &str) -> &'static str {
     }
 }
 
-/// Whose malloc the program calls.
-fn allocator(path: &Path, facts: &Facts) -> Finding {
+/// Whose malloc the program calls. `patched`: functions of an allocator that is known are patched when the program starts.
+fn allocator(path: &Path, facts: &Facts, patched: bool) -> Finding {
     let shown = path.display();
     // It ends the program where another library comes before it, and where it comes first, nobody else sees a call.
     if let Some(library) = ["libasan.so", "libhwasan.so"].iter().find_map(|name| facts.needs(name)) {
@@ -309,10 +355,13 @@ fn allocator(path: &Path, facts: &Facts) -> Finding {
         );
     }
     let sanitizer = facts.defines(&SANITIZERS).map(sanitizer_of);
-    let inside = sanitizer.or_else(|| {
-        let known = ["mallctl", "je_malloc", "_rjem_malloc", "mi_malloc", "tc_malloc", "TCMallocInternalMalloc"];
-        facts.defines(&known).map(allocator_of)
-    });
+    let inside = sanitizer.or_else(|| facts.defines(&INSIDE).map(allocator_of));
+    if let (Some(name), None, true) = (inside, sanitizer, patched) {
+        return Finding::works(
+            ALLOCATOR,
+            format!("{shown} has {name} inside: its functions are patched at the start; mallow watch does not see it"),
+        );
+    }
     // The dynamic linker looks there first.
     if facts.defines.contains("malloc") {
         let name = inside.map(|name| format!(" ({name})")).unwrap_or_default();
@@ -335,6 +384,13 @@ fn allocator(path: &Path, facts: &Facts) -> Finding {
             "build it without that, or link the allocator as a shared library, which Mallow sees",
         );
     }
+    if let Some(name) = facts.stripped {
+        return Finding::partly(
+            ALLOCATOR,
+            format!("{shown} seems to have {name} inside, and is stripped: calls of that are not seen"),
+            STRIPPED,
+        );
+    }
     let shared = ["libjemalloc", "libtcmalloc", "libmimalloc", "libtsan", "liblsan"];
     Finding::works(
         ALLOCATOR,
@@ -345,12 +401,13 @@ fn allocator(path: &Path, facts: &Facts) -> Finding {
     )
 }
 
+/// What to do about a stripped program with an allocator inside.
+pub(crate) const STRIPPED: &str =
+    "build it without strip (CARGO_PROFILE_RELEASE_STRIP=none), or install its debug symbols";
+
 fn allocator_of(symbol: &str) -> &'static str {
-    match symbol {
-        "mi_malloc" => "mimalloc",
-        "tc_malloc" | "TCMallocInternalMalloc" => "tcmalloc",
-        _ => "jemalloc",
-    }
+    let maker = families::maker_of(std::iter::once(symbol));
+    maker.or_else(|| families::family_of(symbol)?.name()).unwrap_or("an allocator")
 }
 
 /// A language that allocates past malloc.
@@ -381,7 +438,7 @@ fn runtime(path: &Path, facts: &Facts, set: &dyn Fn(&str) -> OsString) -> Option
         return Some(Finding::partly(
             RUNTIME,
             "Java's heap is the virtual machine's own; what native code allocates is seen",
-            "use -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit for the names of compiled methods",
+            "use -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit -XX:+PreserveFramePointer for compiled methods",
         ));
     }
     if facts.defines(&["napi_create_object"]).is_some() || facts.needs("libnode.so").is_some() {
@@ -408,7 +465,7 @@ fn unwinding(path: &Path, bytes: &[u8]) -> Finding {
         Err(TableError::NoFrames) => Finding::partly(
             UNWINDING,
             format!(
-                "{shown} has no unwind tables: stacks follow its instructions, and are cut where these do not tell the caller"
+                "{shown} has no unwind tables: stacks follow its instructions, and are cut where these do not show the caller"
             ),
             "build it without -fno-asynchronous-unwind-tables, or with -fno-omit-frame-pointer",
         ),

@@ -50,7 +50,7 @@ fn changed(at: usize, value: &[u8]) -> Option<String> {
 }
 
 #[test]
-fn headers_tell_what_is_out_of_sight() {
+fn headers_show_what_is_out_of_sight() {
     assert_eq!(changed(0, b"\x7fELF"), None);
     assert!(changed(18, &[183, 0]).is_some_and(|why| why.contains("another processor (aarch64)")));
     // A shell reads it.

@@ -3,7 +3,7 @@
 //! One column: for each the number of its process, what it serves, and what makes that visible.
 
 use super::bytes::{Cursor, Nonsense, put, put_bytes};
-use mallow_profile::{CustomAllocator, ProcessId};
+use mallow_profile::{AllocatorInside, CustomAllocator, ProcessId};
 
 /// A block of allocators.
 pub fn write(allocators: &[CustomAllocator]) -> Vec<Vec<u8>> {
@@ -31,6 +31,33 @@ pub fn read(columns: &mut [Cursor], processes: usize) -> Result<Vec<CustomAlloca
     Ok(allocators)
 }
 
+/// A block of allocators inside of executables and libraries, each with the program, the file, its name, what it was found by, how
+/// many functions are patched, why none is, and a remedy; None where there are none.
+pub fn write_inside(allocators: &[AllocatorInside]) -> Option<Vec<Vec<u8>>> {
+    let mut column = Vec::new();
+    for one in allocators {
+        for text in [&one.program, &one.module, &one.name, &one.found_by, &one.problem, &one.remedy] {
+            put_bytes(&mut column, text.as_bytes());
+        }
+        put(&mut column, one.functions.into());
+    }
+    (!column.is_empty()).then(|| vec![column])
+}
+
+/// Reads it.
+pub fn read_inside(columns: &mut [Cursor]) -> Result<Vec<AllocatorInside>, Nonsense> {
+    let [column] = columns else { return Err(Nonsense("a block of allocators inside has another number of columns")) };
+    let mut all = Vec::new();
+    while !column.is_empty() {
+        let mut text = || column.string();
+        let (program, module, name, found_by) = (text()?, text()?, text()?, text()?);
+        let (problem, remedy) = (text()?, text()?);
+        let functions = column.small()?;
+        all.push(AllocatorInside { program, module, name, found_by, functions, problem, remedy });
+    }
+    Ok(all)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,5 +73,26 @@ mod tests {
         let read_of = |processes| read(&mut [Cursor::new(columns[0].clone())], processes);
         assert_eq!(read_of(3).ok().as_deref(), Some(&all[..]));
         assert!(read_of(2).is_err());
+    }
+
+    #[test]
+    fn allocators_inside_come_back() {
+        let text = str::to_owned;
+        let counted = AllocatorInside {
+            program: text("/bin/a"),
+            module: text("/lib/b.so"),
+            name: text("jemalloc"),
+            found_by: text(".symtab"),
+            functions: 20,
+            ..AllocatorInside::default()
+        };
+        let missed =
+            AllocatorInside { functions: 0, problem: text("stripped"), remedy: text("do not"), ..counted.clone() };
+        let all = [counted, missed];
+        let columns = write_inside(&all).expect("allocators");
+        let cursors = || columns.iter().cloned().map(Cursor::new).collect::<Vec<_>>();
+        assert_eq!(read_inside(&mut cursors()).ok().as_deref(), Some(&all[..]));
+        assert!(read_inside(&mut []).is_err());
+        assert_eq!(write_inside(&[]), None);
     }
 }

@@ -45,14 +45,40 @@ pub enum Kind {
     Patterns = 13,
     /// Allocators above malloc.
     Allocators = 14,
+    /// What scans of processes at their exit found.
+    Scans = 15,
+    /// Names by which processes were executed.
+    ExecutedNames = 16,
+    /// Programs that were not recorded.
+    Unrecorded = 17,
+    /// Names of threads.
+    ThreadNames = 18,
+    /// Allocators inside of executables and libraries.
+    AllocatorsInside = 20,
 }
 
 impl Kind {
     fn of(byte: u8) -> Option<Self> {
         use Kind::*;
         let all = [
-            Opening, Tables, Events, Counts, Processes, Lines, Ending, Index, Names, Sources, Regions, Patterns,
+            Opening,
+            Tables,
+            Events,
+            Counts,
+            Processes,
+            Lines,
+            Ending,
+            Index,
+            Names,
+            Sources,
+            Regions,
+            Patterns,
             Allocators,
+            Scans,
+            ExecutedNames,
+            Unrecorded,
+            ThreadNames,
+            AllocatorsInside,
         ];
         all.into_iter().find(|&kind| kind as u8 == byte)
     }

@@ -21,7 +21,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// The same, as that of one of several passes, each of which has as much to read.
+    /// The same progress, as one of several passes that each read as much.
     pub(super) fn part(self, pass: u64, passes: u64) -> Self {
         let all = self.all.saturating_mul(passes);
         Self { done: self.all.saturating_mul(pass).saturating_add(self.done).min(all), all }

@@ -66,7 +66,7 @@ impl Cursor {
         }
     }
 
-    /// The same, for numbers of which nobody can tell how long they are: without a branch up to 8 bytes.
+    /// The same, for numbers of unpredictable length: without a branch up to 8 bytes.
     #[inline]
     pub fn any_number(&mut self) -> Result<u64, Nonsense> {
         let Some(bytes) = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk()) else {

@@ -109,13 +109,18 @@ impl Choice {
         Self { blocks: Some(blocks), sites, processes, threads, foreign, sequence: 0 }
     }
 
-    /// Chooses among the chosen: `sites` has the new number of each site, None for those of which nothing is wanted.
+    /// Chooses among the chosen: `sites` has the new number of each site, None for those that are not wanted.
     /// What belongs to no site is not wanted either unless `foreign`.
     pub fn narrow(&mut self, sites: &[Option<u32>], foreign: bool) {
         for site in &mut self.sites {
             *site = sites.get(*site as usize).copied().flatten().unwrap_or(NONE);
         }
         self.foreign &= foreign;
+    }
+
+    /// Allocations visited so far.
+    pub(super) fn sequence(&self) -> u64 {
+        self.sequence
     }
 
     /// Before the first event.
@@ -125,8 +130,8 @@ impl Choice {
 
     /// The next event of the recording, as an event of the selection; None where it is no part of it.
     ///
-    /// A realloc of which one of the two blocks alone is chosen is an allocation that took over no block, or a realloc
-    /// that freed.
+    /// A realloc with only one of its two blocks chosen is an allocation that took over no block, or a realloc that
+    /// freed.
     #[inline]
     pub(super) fn event(&mut self, at: Moment, event: Event) -> Option<(Moment, Event)> {
         let event = match event {

@@ -111,8 +111,8 @@ fn hash(value: u64) -> u64 {
     value.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Where the line of two marks begins in the long table. Two events of three tell which line is looked at, so that it can
-/// be fetched an event ahead: the table is larger than the cache that is near.
+/// Where the line of two marks begins in the long table. Two events of three determine which line is read, so that it
+/// can be fetched an event ahead: the table is larger than the cache that is near.
 #[inline]
 fn line(marks: u64) -> usize {
     (hash(marks) >> (64 - LONG_BITS + LINE_BITS) << LINE_BITS) as usize

@@ -22,7 +22,7 @@ pub struct Known {
 /// A site that was used.
 #[derive(Clone, Copy, Debug)]
 struct Used {
-    /// Its last size plus 1; 0 before the first one is told.
+    /// Its last size plus 1; 0 before the first one is read.
     size: u64,
     process: u32,
 }
@@ -111,9 +111,9 @@ impl Decoder {
                     return Ok((Moment { process, thread: 0, ms }, Event::EndProcess));
                 }
                 REGION if thread != u32::MAX => {
-                    let told = columns.context.number()?;
-                    let number = u32::try_from(told >> 2).map_err(|_| Nonsense("no such region"))?;
-                    let event = Event::Region { number, end: told & 1 != 0, this_thread: told & 2 != 0 };
+                    let packed = columns.context.number()?;
+                    let number = u32::try_from(packed >> 2).map_err(|_| Nonsense("no such region"))?;
+                    let event = Event::Region { number, end: packed & 1 != 0, this_thread: packed & 2 != 0 };
                     return Ok((Moment { process, thread, ms }, event));
                 }
                 _ if thread == u32::MAX => return Err(Nonsense("an event of no thread")),
@@ -153,7 +153,7 @@ impl Decoder {
             0 => {}
             size => used.size = size,
         }
-        let size = used.size.checked_sub(1).ok_or(Nonsense("a size that was never told"))?;
+        let size = used.size.checked_sub(1).ok_or(Nonsense("a size that was never given"))?;
         self.model.remember(slots, symbol(op, site), op, site);
         let event = if op < REALLOCATE {
             Event::Allocate(Call { family: op - ALLOCATE, site, size })

@@ -1,7 +1,7 @@
 //! The recording file, `.mallow`. `docs/FORMAT.md` describes it from the outside.
 //!
 //! A file is a head of 16 bytes, blocks ([`block`]), and a trailer of 16 bytes. While the recording goes on, blocks of
-//! events ([`codec`]) are written, and before each what it refers to and no earlier block told ([`tables`]). At the end
+//! events ([`codec`]) are written, and before each what it refers to and no earlier block held ([`tables`]). At the end
 //! come the sums ([`summary`]), so that most questions are answered without reading an event, and what is carried along
 //! for other machines ([`embedded`]). [`Reader::pack`] adds that to a recording which has none.
 
@@ -18,10 +18,12 @@ mod index;
 mod live_blocks;
 mod pack;
 mod posting;
+mod programs;
 mod queue;
 mod reader;
 mod recount;
 mod regions;
+mod scans;
 mod selection;
 mod summary;
 mod tables;

@@ -175,7 +175,7 @@ impl<'a> EventQueue<'a> {
         }
     }
 
-    /// All events were told. `live`: what is left of each process.
+    /// Finishes after the last event. `live`: what is left of each process.
     pub fn finish(mut self, live: &[Vec<Block>]) -> Posting<'a> {
         for (blocks, &end) in live.iter().zip(self.ends) {
             for block in blocks {

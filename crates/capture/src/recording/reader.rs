@@ -11,7 +11,7 @@ use super::index::{self, BlockSummary};
 use super::live_blocks::LiveBlocks;
 use super::summary;
 use super::tables::{self, SiteSet};
-use super::{allocators, regions};
+use super::{allocators, programs, regions, scans};
 use crate::accounts::{Ledger, Options};
 use mallow_profile::{Event, Moment, Profile};
 use std::fs::File;
@@ -22,7 +22,7 @@ use std::path::Path;
 const TABLES: u64 = 64 << 20;
 const TABLES_RATIO: u64 = 64;
 
-/// What a recording says, as [`Reader::open`] tells it.
+/// What a recording says, as [`Reader::open`] returns it.
 pub fn read(path: &Path) -> Result<Profile, ReadError> {
     Ok(Reader::open(path, &mut |_| {})?.1)
 }
@@ -77,6 +77,17 @@ impl<R: Read + Seek> Reader<R> {
         progress: &mut dyn FnMut(Progress),
         mut each: impl FnMut(u64, Moment, Event),
     ) -> Result<(), ReadError> {
+        self.visit_numbered(chosen, progress, |clock, _, at, event| each(clock, at, event))
+    }
+
+    /// The same with the number of allocations before the event, of those that are not chosen, too: the number of the
+    /// block that an allocation makes, as [`mallow_profile::Block::sequence`] has it.
+    pub fn visit_numbered(
+        &mut self,
+        chosen: &mut Choice,
+        progress: &mut dyn FnMut(Progress),
+        mut each: impl FnMut(u64, u64, Moment, Event),
+    ) -> Result<(), ReadError> {
         let mut clock = 0;
         chosen.rewind();
         let mut decoder = Decoder::default();
@@ -87,8 +98,9 @@ impl<R: Read + Seek> Reader<R> {
             chosen,
             |chosen, _, at, event| {
                 clock = at.ms.max(clock);
+                let number = chosen.sequence();
                 if let Some((at, event)) = chosen.event(at, event) {
-                    each(clock, at, event);
+                    each(clock, number, at, event);
                 }
             },
         )?;
@@ -143,7 +155,8 @@ impl<R: Read + Seek> Reader<R> {
     fn read_whole(&mut self) -> Result<Profile, ReadError> {
         let mut contents = Contents::new(self.blocks.length());
         let (mut counted, mut watched, mut ending, mut lines, mut names) = (0, 0, None, Lines::default(), None);
-        let (mut runs, mut custom_allocators) = (Vec::new(), Vec::new());
+        let (mut runs, mut custom_allocators, mut found) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut unrecorded, mut thread_names, mut inside) = (Vec::new(), Vec::new(), Vec::new());
         let wanted = |kind| !matches!(kind, Kind::Events | Kind::Sources);
         while let Some(Block { kind, at, mut columns }) = self.blocks.next(wanted)? {
             let damaged = |Nonsense(what)| ReadError::Damaged { at, what };
@@ -162,6 +175,14 @@ impl<R: Read + Seek> Reader<R> {
                     let read = allocators::read(&mut columns, ledger.processes.len());
                     read.map(|read| custom_allocators.extend(read))
                 }
+                Kind::Scans => {
+                    let (processes, stacks) = (ledger.processes.len(), ledger.catalog.stacks.len());
+                    scans::read(&mut columns, processes, stacks, &mut found)
+                }
+                Kind::AllocatorsInside => allocators::read_inside(&mut columns).map(|read| inside.extend(read)),
+                Kind::ExecutedNames => programs::read_names(&mut columns, &mut ledger.processes),
+                Kind::Unrecorded => programs::read_unrecorded(&mut columns).map(|read| unrecorded.extend(read)),
+                Kind::ThreadNames => programs::read_thread_names(&mut columns, ledger.threads.len(), &mut thread_names),
                 Kind::Ending => summary::read_ending(&mut columns).map(|end| ending = Some(end)),
                 Kind::Names => attachments::read_names(&mut columns, ledger, &mut names),
                 Kind::Index if self.blocks.index_at() != Some(at) => {
@@ -186,6 +207,10 @@ impl<R: Read + Seek> Reader<R> {
         profile.peak_ms = end.peak_ms;
         profile.regions = runs;
         profile.custom_allocators = custom_allocators;
+        profile.scans = found;
+        profile.unrecorded = unrecorded;
+        profile.thread_names = thread_names;
+        profile.allocators_inside = inside;
         Ok(profile)
     }
 

@@ -1,8 +1,8 @@
 //! Counting a part of a recording again.
 //!
 //! The events of the selected blocks are posted into new books, so that sums, peaks and leaks are theirs. Where a block's
-//! allocation does not tell whether it is selected, a pass over the events before that decides for each allocation, or the
-//! events wait ([`super::queue`]).
+//! allocation does not determine whether it is selected, a pass over the events before that decides for each
+//! allocation, or the events wait ([`super::queue`]).
 
 use super::blocks::Progress;
 use super::choice::{Bits, Choice};
@@ -32,8 +32,8 @@ pub struct Extent {
 }
 
 impl<R: Read + Seek> Reader<R> {
-    /// The part of the recording that is selected, with the sites and processes alone of which there is something.
-    /// `profile` is what [`Reader::open`] told, perhaps with lines of frames filled in.
+    /// The part of the recording that is selected, with only the sites and processes that take part in it.
+    /// `profile` is what [`Reader::open`] returned, perhaps with lines of frames filled in.
     pub fn select(
         &mut self,
         mut profile: Profile,

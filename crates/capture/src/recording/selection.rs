@@ -54,12 +54,12 @@ impl Selection {
         *self == Self::default()
     }
 
-    /// True if a block's allocation does not tell whether it is selected.
+    /// True if a block's allocation does not determine whether it is selected.
     pub(super) fn asks_the_future(&self) -> bool {
         self.regions.is_some() || self.lifetimes.is_some() || self.time.is_some_and(|(when, _)| when != When::Allocated)
     }
 
-    /// True if it asks nothing but whose a block is. Frees of blocks that were not seen allocated can be told of then.
+    /// True if it asks only whose a block is. Frees of blocks that were not seen allocated can be reported then.
     pub(super) fn asks_for_processes_alone(&self) -> bool {
         Self { processes: None, ..self.clone() }.is_all()
     }
@@ -133,7 +133,7 @@ impl<'a> Judge<'a> {
         has(&self.threads, thread)
     }
 
-    /// False where the allocation alone tells that the block is not selected.
+    /// False where the allocation alone shows that the block is not selected.
     #[inline]
     pub fn allocated(&self, process: u32, thread: u32, ms: u64, size: u64) -> bool {
         self.process(process)
@@ -146,7 +146,7 @@ impl<'a> Judge<'a> {
             }
     }
 
-    /// Whether a block of which the allocation was selected stays so, now that it is known how long it lived. `freed`:
+    /// Whether a block whose allocation was selected stays so, now that it is known how long it lived. `freed`:
     /// it was freed, and did not live on to the end of its process.
     #[inline]
     pub fn gone(&self, born: u64, ms: u64, freed: bool) -> bool {

@@ -66,7 +66,7 @@ pub fn write_patterns(sites: &[Site]) -> Vec<Vec<u8>> {
     write_fields(sites, &PATTERNS)
 }
 
-/// Sets what the next sites do with their blocks; `done` counts the sites of which it is known.
+/// Sets what the next sites do with their blocks; `done` counts the sites that are set.
 pub fn read_patterns(columns: &mut [Cursor], ledger: &mut Ledger, done: &mut usize) -> Result<(), Nonsense> {
     read_fields(columns, &mut ledger.sites, &PATTERNS, done)
 }

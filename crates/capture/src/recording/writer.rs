@@ -8,7 +8,7 @@ use super::index::{self, BlockSummary};
 use super::summary;
 use super::tables::Mark;
 use super::{MAGIC, TRAILER_MAGIC, VERSION};
-use super::{allocators, regions};
+use super::{allocators, programs, regions, scans};
 use crate::accounts::{EventSink, Ledger, Options};
 use mallow_profile::{Event, Moment, Profile};
 use std::fs::File;
@@ -142,6 +142,21 @@ impl<W: Write> Blocks<W> {
         }
         if !profile.custom_allocators.is_empty() {
             self.write(Kind::Allocators, &allocators::write(&profile.custom_allocators))?;
+        }
+        for block in scans::write(&profile.scans) {
+            self.write(Kind::Scans, &block)?;
+        }
+        if let Some(columns) = programs::write_names(&profile.processes) {
+            self.write(Kind::ExecutedNames, &columns)?;
+        }
+        if let Some(columns) = programs::write_unrecorded(&profile.unrecorded) {
+            self.write(Kind::Unrecorded, &columns)?;
+        }
+        if let Some(columns) = programs::write_thread_names(&profile.thread_names) {
+            self.write(Kind::ThreadNames, &columns)?;
+        }
+        if let Some(columns) = allocators::write_inside(&profile.allocators_inside) {
+            self.write(Kind::AllocatorsInside, &columns)?;
         }
         attachments::write_lines(profile, &mut |columns| self.write(Kind::Lines, columns))?;
         if let Some(names) = &profile.names {

@@ -35,7 +35,7 @@ pub struct Misfits {
     pub fresh: usize,
 }
 
-/// Steps back that one address may cost, besides four for each record. More are never needed by programs; the limit is
+/// Steps back that one address may cost, in addition to four for each record. Programs never need more; the limit is
 /// there for targets that write nonsense.
 const PATIENCE: usize = 1000;
 
@@ -56,7 +56,7 @@ pub struct Merger {
 struct List {
     next: usize,
     end: usize,
-    /// Tells sets of positions apart: their hash is the sum of positions times salts.
+    /// Distinguishes sets of positions: their hash is the sum of positions times salts.
     salt: u64,
 }
 

@@ -7,15 +7,19 @@
 //! Words wait for two rounds, because what they depend on may come with the next one ([`order`]); a process with one busy
 //! ring needs no order, and its words are copied once and otherwise replayed as they are.
 
+mod effects;
 mod merge;
 mod order;
 mod process;
 mod ring;
+mod scans;
 
 use crate::accounts::{EventSink, Options};
 use crate::chunk::{Chunk, ProcessStart};
 use crate::preflight;
-use mallow_profile::Profile;
+use crate::rundir::directory::Scans;
+use crate::scan::{Failure, Found, LiveBlock};
+use mallow_profile::{AllocatorInside, Profile, Thread};
 use process::{Process, Shared};
 use rustc_hash::FxHashMap;
 use std::io;
@@ -29,6 +33,8 @@ pub struct End {
     pub exit_status: Option<i32>,
     /// Why the run went on without the recording, if it did.
     pub cut_short: Option<String>,
+    /// Allocators inside of images.
+    pub allocators_inside: Vec<AllocatorInside>,
 }
 
 /// Where the replay is. It lags up to two rounds behind the rings.
@@ -62,6 +68,8 @@ pub struct Replay<S = ()> {
     images: FxHashMap<u32, u32>,
     /// What each process's environment says of allocators above malloc.
     settings: Vec<u32>,
+    /// Names of threads, by process and thread.
+    names: FxHashMap<(u32, u32), String>,
     /// Why the sink takes no more.
     sink_failed: Option<(io::ErrorKind, String)>,
 }
@@ -70,8 +78,15 @@ impl<S: EventSink> Replay<S> {
     /// A replay of nothing so far.
     pub fn new(options: Options, sink: S) -> Self {
         let shared = Shared::new(sink);
-        let (processes, running, images, settings) = Default::default();
-        Self { options, shared, processes, running, images, settings, sink_failed: None }
+        let (processes, running, images, settings, names) = Default::default();
+        Self { options, shared, processes, running, images, settings, names, sink_failed: None }
+    }
+
+    /// Processes are to be scanned at their exit: one that is not says why.
+    pub fn with_scans(mut self, scans: Scans) -> Self {
+        self.shared.scanning = scans != Scans::None;
+        self.shared.scanning_forked = scans == Scans::All;
+        self
     }
 
     /// Takes the next chunk. An error is the sink's; it comes once: from then on the replay goes on without the sink.
@@ -93,9 +108,27 @@ impl<S: EventSink> Replay<S> {
                     self.processes[number as usize].round(&mut self.shared);
                 }
             }
+            // Whoever can read its memory asks for its blocks.
+            Chunk::Exit { .. } => {}
+            Chunk::ThreadName { process, tid, name } => _ = self.names.insert((*process, *tid), name.clone()),
             Chunk::ProcessEnd { process, ms, lost } => self.end(*process, *ms, *lost),
         }
         self.settle()
+    }
+
+    /// The live blocks of a process that waits at its exit, and whether it began with fork. None: events of it were lost, or
+    /// there is no such process.
+    pub fn at_exit(&self, process: u32) -> Option<(Vec<LiveBlock>, bool)> {
+        let known = self.shared.ledger.processes.get(process as usize).filter(|known| known.lost == 0)?;
+        let live = self.processes.get(process as usize)?.live_blocks();
+        Some((live, known.forked))
+    }
+
+    /// What a scan of that process found.
+    pub fn scanned(&mut self, process: u32, scan: Result<Found, Failure>) {
+        if let Some(process) = self.processes.get_mut(process as usize) {
+            process.scanned(scan);
+        }
     }
 
     /// Where the replay is.
@@ -123,7 +156,12 @@ impl<S: EventSink> Replay<S> {
             None => self.shared.sink.close(&self.shared.ledger),
         };
         let damaged = self.shared.damaged;
+        let mut scans = std::mem::take(&mut self.shared.scans);
+        scans.sort_by_key(|scan| scan.process);
         let mut profile = self.shared.ledger.close();
+        profile.scans = scans;
+        let name = |thread: &Thread| self.names.get(&(thread.process.0, thread.tid)).cloned().unwrap_or_default();
+        profile.thread_names = profile.threads.iter().map(name).collect();
         profile.command = self.options.command;
         profile.started_unix_ms = self.options.started_unix_ms;
         profile.duration_ms = end.duration_ms;
@@ -132,7 +170,10 @@ impl<S: EventSink> Replay<S> {
         profile.ending.damaged = damaged;
         profile.custom_allocators = preflight::custom_allocators(
             profile.processes.iter().zip(&self.settings).map(|(p, &s)| (&*p.executable, &*p.arguments, s)),
+            &end.allocators_inside,
         );
+        profile.allocators_inside = end.allocators_inside;
+        preflight::executed_names::set(&mut profile.processes);
         (profile, settled.map(|()| self.shared.sink))
     }
 
@@ -155,7 +196,9 @@ impl<S: EventSink> Replay<S> {
             end_ms: start.start_ms,
             ..Default::default()
         });
-        self.processes.push(Process::new(number));
+        let mut process = Process::new(number);
+        process.older_blocks = start.forked || start.attached;
+        self.processes.push(process);
         self.settings.push(start.settings);
         self.running.push(number);
     }

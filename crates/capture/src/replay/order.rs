@@ -21,9 +21,9 @@
 //! Cost: about 10 ns for each word that waits, and 100 ns for each contested record. What deadlocks may cost in all is
 //! bounded ([`BUDGET`]); beyond that, the lane that is furthest back gets its turn as it is.
 
+use super::effects::{Effect, for_each_effect};
 use super::merge::{Merger, Touch, misfits};
 use super::ring::Ring;
-use crate::wire::record::{Record, decode};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -48,7 +48,7 @@ const FRACTION_BITS: u32 = 10;
 const SHIFT_BITS: u32 = FRACTION_BITS + 4;
 /// Moments that one span may take, so that sums cannot overflow.
 const SPAN_MOST: u64 = 1 << 30;
-/// Records that may be ordered anew in one round, besides [`BUDGET_SHARE`] for each contested record.
+/// Records that may be ordered anew in one round, in addition to [`BUDGET_SHARE`] for each contested record.
 const BUDGET: u64 = 200_000;
 /// See [`BUDGET`].
 const BUDGET_SHARE: u64 = 20;
@@ -63,7 +63,7 @@ struct Op {
     key: u64,
     /// It came before this stamp of the process; 0: not known yet.
     before: u64,
-    /// When, as far as the ring tells.
+    /// When, as far as the ring shows.
     stamp: u64,
     /// When, as this attempt takes it.
     time: u64,
@@ -139,7 +139,8 @@ pub struct Planner {
 }
 
 impl Planner {
-    /// Plans all words of the rings that are due, and what must come before them. `live` tells where a block is live now.
+    /// Plans all words of the rings that are due, and what must come before them. `live`: whether an address has a live
+    /// block now.
     pub fn plan(&mut self, rings: &[Ring], live: impl Fn(u64) -> bool) {
         self.scan(rings, live);
         let ops = self.lanes.iter().map(|lane| lane.ops.len() as u64).sum::<u64>();
@@ -182,13 +183,13 @@ impl Planner {
         for (index, ring) in busy() {
             let mine = index as u16 + 1;
             let due = ring.due() as u32;
-            touches(ring, |begin, touch| match touch {
-                Touched::Address(_, address) => {
+            for_each_effect(ring, |begin, effect| match effect {
+                Effect::Address(_, address) => {
                     let slot = &mut self.filter[slot(address)];
                     *slot = if *slot == 0 || *slot == mine { mine } else { CONTESTED };
                 }
-                Touched::Region => marks_region |= begin < due,
-                Touched::Pause | Touched::Nothing | Touched::Order(..) => {}
+                Effect::Region => marks_region |= begin < due,
+                Effect::Pause | Effect::Nothing | Effect::Order(..) => {}
             });
         }
         self.busy = busy().count() as u64;
@@ -235,18 +236,18 @@ impl Planner {
             }
         };
         ops.push(op(moment, 0, MARK, false));
-        touches(ring, |begin, touched| {
-            if matches!(touched, Touched::Region) && begin >= due {
+        for_each_effect(ring, |begin, effect| {
+            if matches!(effect, Effect::Region) && begin >= due {
                 open = open.min(begin);
             }
             limit(&mut ops, &mut due_ops, moment, due, begin);
             limit(&mut ops, &mut open_ops, moment, open, begin);
             limit(&mut ops, &mut aged_ops, moment, aged, begin);
-            match touched {
-                Touched::Pause => paused = true,
-                Touched::Region => {}
-                Touched::Nothing => is_stamped = false,
-                Touched::Order(next, since) => {
+            match effect {
+                Effect::Pause => paused = true,
+                Effect::Region => {}
+                Effect::Nothing => is_stamped = false,
+                Effect::Order(next, since) => {
                     // After a pause the ring begins a new moment: what came before the pause is not drawn out over it.
                     span = next.saturating_sub(moment).clamp(1, if paused { lanes } else { SPAN_MOST });
                     let known = begin.checked_sub(since).filter(|known| since > 0 && *known > from).unwrap_or(from);
@@ -256,7 +257,7 @@ impl Planner {
                     (moment, first, from) = (next, ops.len(), begin);
                     ops.push(op(moment, begin, MARK, false));
                 }
-                Touched::Address(gives, address) => {
+                Effect::Address(gives, address) => {
                     if self.filter[slot(address)] == CONTESTED {
                         let known = self.addresses.len() as u32;
                         let id = *self.ids.entry(address).or_insert(known);
@@ -497,57 +498,6 @@ struct Change {
     fresh: i64,
 }
 
-enum Touched {
-    /// Mallow's clock moved since the record before.
-    Pause,
-    /// An event at no address.
-    Nothing,
-    /// A region of all threads begins or ends.
-    Region,
-    /// A moment of the process, and how many words before it none of another ring had come.
-    Order(u64, u32),
-    /// Whether it gives, and the address.
-    Address(bool, u64),
-}
-
 fn slot(address: u64) -> usize {
     ((address >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - FILTER_BITS)) as usize
-}
-
-/// Calls `f` with (begin, what) for each waiting record of an address or a time.
-#[inline]
-fn touches(ring: &Ring, mut f: impl FnMut(u32, Touched)) {
-    let words = ring.waiting();
-    let mut transit = ring.transit.map(|t| t.address);
-    let mut at = 0;
-    while let Some((record, length)) = decode(&words[at..]) {
-        let begin = at as u32;
-        at += length;
-        let touch = match record {
-            Record::Alloc { address, realloc, .. } => {
-                if realloc {
-                    transit = None;
-                }
-                Touched::Address(true, address)
-            }
-            Record::Free { address } => Touched::Address(false, address),
-            Record::ReallocBegin { address } => {
-                transit = Some(address);
-                Touched::Address(false, address)
-            }
-            Record::ReallocFailed => match transit.take() {
-                Some(address) => Touched::Address(true, address),
-                None => Touched::Nothing,
-            },
-            Record::ReallocFreed => {
-                transit = None;
-                Touched::Nothing
-            }
-            Record::Region { this_thread: false, .. } => Touched::Region,
-            Record::Time { .. } => Touched::Pause,
-            Record::Order { number, since } => Touched::Order(number, since),
-            _ => continue,
-        };
-        f(begin, touch);
-    }
 }

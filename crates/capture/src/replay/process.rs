@@ -2,10 +2,12 @@
 
 use super::order::{self, Planner};
 use super::ring::{NO_SITE, Ring, StackDefinition, Transit};
+use super::scans;
 use crate::accounts::addresses::{AddressMap, Interner};
 use crate::accounts::{EventSink, Ledger, Live};
+use crate::scan::{Failure, Found, LiveBlock};
 use crate::wire::record::{self, Record, What};
-use mallow_profile::{Block, Call, Event, Moment};
+use mallow_profile::{Block, Call, Event, Moment, Scan};
 use mallow_profile::{StackId, Stacks};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -21,7 +23,7 @@ const TOGETHER: usize = 16;
 pub struct Shared<S> {
     /// The books.
     pub ledger: Ledger,
-    /// Where events go besides.
+    /// Where events go as well.
     pub sink: S,
     /// Modules and frames.
     pub interner: Interner,
@@ -31,6 +33,12 @@ pub struct Shared<S> {
     pub damaged: u64,
     /// Events that fitted nowhere, and were taken as they came.
     pub forced: u64,
+    /// What scans of processes that ended found.
+    pub scans: Vec<Scan>,
+    /// There are scans.
+    pub scanning: bool,
+    /// Of processes that began with fork, too.
+    pub scanning_forked: bool,
 }
 
 impl<S> Shared<S> {
@@ -43,6 +51,9 @@ impl<S> Shared<S> {
             planner: Planner::default(),
             damaged: 0,
             forced: 0,
+            scans: Vec::new(),
+            scanning: false,
+            scanning_forked: false,
         }
     }
 }
@@ -64,6 +75,10 @@ pub struct Process {
     /// Frees that fitted no block, by address. In a process with several rings the block may come out of order.
     early_frees: FxHashMap<u64, u32>,
     ended: bool,
+    /// It may free blocks that are older than its recording: it began with fork, or was attached to.
+    pub older_blocks: bool,
+    /// What the scan at its exit found.
+    scan: Option<Result<Found, Failure>>,
 }
 
 impl Process {
@@ -95,6 +110,17 @@ impl Process {
         self.rings.iter_mut().for_each(Ring::age);
     }
 
+    /// Its live blocks, for a scan at its exit.
+    pub fn live_blocks(&self) -> Vec<LiveBlock> {
+        let block = |(address, Block { size, sequence, site, .. })| LiveBlock { address, size, sequence, site };
+        self.live.iter().map(block).collect()
+    }
+
+    /// What that scan found.
+    pub fn scanned(&mut self, scan: Result<Found, Failure>) {
+        self.scan = Some(scan);
+    }
+
     /// Nothing more comes: everything is replayed, and what is live leaked.
     pub fn end<S: EventSink>(&mut self, shared: &mut Shared<S>, ms: u64) {
         if std::mem::replace(&mut self.ended, true) {
@@ -105,6 +131,10 @@ impl Process {
         }
         self.replay_due(shared);
         self.settle_disorder(shared);
+        let is_forked = shared.ledger.processes[self.number as usize].forked;
+        let none = if is_forked && !shared.scanning_forked { Failure::Forked } else { Failure::NoExit };
+        let scan = self.scan.take().or(shared.scanning.then_some(Err(none)));
+        shared.scans.extend(scan.and_then(|scan| scans::close(self.number, scan, &self.live, &shared.ledger)));
         // A block whose realloc was under way is as live as the rest, at one address or the other.
         let rings = std::mem::take(&mut self.rings);
         let in_transit = rings.iter().filter_map(|ring| ring.transit?.block);
@@ -134,7 +164,7 @@ impl Process {
         }
     }
 
-    /// Replays so many waiting words of a ring: a few records at a time, of which each first asks for the memory that it
+    /// Replays so many waiting words of a ring: a few records at a time; each first asks for the memory that it
     /// needs. That of live blocks and of sites is larger than what a processor has near, and waiting for it was most of
     /// the time that a replay took.
     fn replay<S: EventSink>(&mut self, shared: &mut Shared<S>, index: usize, words: usize) {
@@ -285,7 +315,7 @@ impl Process {
             }
             gone.extend(blocks);
         }
-        if !shared.ledger.processes[self.number as usize].forked {
+        if !self.older_blocks {
             let early = frees.into_iter().filter(|(_, early)| *early > 0);
             gone.extend(early.filter_map(|(address, _)| self.live.remove(address)));
         }
@@ -297,7 +327,7 @@ impl Process {
         }
     }
 
-    /// Puts a block in transit back: its realloc failed, or nothing tells how it went on.
+    /// Puts a block in transit back: its realloc failed, or nothing shows how it went on.
     fn conclude<S: EventSink>(&mut self, shared: &mut Shared<S>, index: usize) {
         if let Some(Transit { address, block: Some(block) }) = self.rings[index].transit.take() {
             let at = self.moment(shared, index);
@@ -305,8 +335,8 @@ impl Process {
         }
     }
 
-    /// The address has this block from here on. The one that was there must have been freed: unseen, where one ring tells
-    /// all, or by a record that is still to come.
+    /// The address has this block from here on. The one that was there must have been freed: unseen, where one ring
+    /// holds all, or by a record that is still to come.
     #[inline]
     fn own<S: EventSink>(&mut self, shared: &mut Shared<S>, at: Moment, address: u64, block: Block) {
         if let Some(old) = self.live.insert(address, block) {

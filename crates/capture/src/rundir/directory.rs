@@ -13,7 +13,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// What a run counts or traces.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What is told of the command.
+    /// What is recorded of the command.
     pub mode: Mode,
     /// Frames that a stack keeps at the most.
     pub max_depth: u32,
@@ -21,9 +21,23 @@ pub struct Settings {
     pub children: bool,
     /// How measured regions run.
     pub regions: Regions,
+    /// Which traced images wait at their exit until mallow has looked for lost blocks in their memory.
+    pub scan: Scans,
 }
 
-/// What is told of a command.
+/// Which processes are scanned at their exit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scans {
+    /// None.
+    #[default]
+    None,
+    /// Those that did not begin with fork, as long as their exits take little of the run's time.
+    Cheap,
+    /// All, however long they wait.
+    All,
+}
+
+/// What is recorded of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Counters alone.
@@ -55,7 +69,7 @@ impl Mode {
     }
 }
 
-/// How measured regions run; `preload/include/mallow.h` tells what they are.
+/// How measured regions run; `preload/include/mallow.h` describes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Regions {
     /// Runs that come first.
@@ -86,7 +100,7 @@ const SMALL_RING_WORDS: u32 = 16 * 1024;
 const TRACE_THREADS: u32 = 2048;
 const COUNT_THREADS: u32 = 16384;
 
-/// Bytes from one sample to the next, on average, unless told otherwise.
+/// Bytes from one sample to the next, on average, by default.
 pub const PERIOD: u32 = 512 << 10;
 /// Of a process in sampling mode. Its file is sparse: this bounds what it can come to. Slots for a heap of 128 GiB in small
 /// blocks, the last few thousand ends, and some ten thousand stacks.
@@ -155,7 +169,12 @@ impl RunDirectory {
         shared.set32(control::MODE, settings.mode.word());
         let children = if settings.children { 0 } else { wire::NO_CHILDREN };
         let self_check = if settings.regions.self_check { wire::SELF_CHECK } else { 0 };
-        shared.set32(control::FLAGS, children | self_check);
+        let scan = match settings.scan {
+            Scans::None => 0,
+            Scans::Cheap => wire::SCAN,
+            Scans::All => wire::SCAN | wire::SCAN_FORKED,
+        };
+        shared.set32(control::FLAGS, children | self_check | scan);
         shared.set32(control::WARMUPS, settings.regions.warmups);
         shared.set32(control::RUNS, settings.regions.runs);
         shared.set32(control::OPERATIONS, settings.regions.operations);
@@ -200,7 +219,7 @@ impl RunDirectory {
         self.control.get32(control::FAILED_PROCESSES)
     }
 
-    /// Tells all targets to stop recording. For good.
+    /// Stops recording in all targets, for good.
     pub fn end(&self) {
         self.control.set64(control::EPOCH, wire::EPOCH_OVER);
     }

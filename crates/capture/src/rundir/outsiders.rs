@@ -38,11 +38,11 @@ impl Outsiders {
 
     /// A clause for each name.
     pub fn sentences(&self) -> Vec<String> {
-        let told = |((name, without), &times): (&(String, bool), &u32)| match without {
+        let clause = |((name, without), &times): (&(String, bool), &u32)| match without {
             true => format!("{}{}{WITHOUT}", name, often(times)),
             false => sentence(name, times),
         };
-        let mut all: Vec<String> = self.named.iter().map(told).collect();
+        let mut all: Vec<String> = self.named.iter().map(clause).collect();
         if self.more > 0 {
             all.push(sentence("other programs", self.more));
         }

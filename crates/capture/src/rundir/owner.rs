@@ -1,4 +1,5 @@
-//! The process that writes a process file, told from others that have its pid: before it, after it, or in another namespace.
+//! The process that writes a process file, distinguished from others that have its pid: before it, after it, or in
+//! another namespace.
 
 use super::directory::monotonic_ns;
 use crate::wire;
@@ -81,6 +82,11 @@ impl Owner {
         self.pid == pid && namespace(&pid.to_string()).is_some_and(|its| Some(its) == namespace("self"))
     }
 
+    /// Its process id, as mallow sees it.
+    pub fn pid(self) -> u32 {
+        self.pid
+    }
+
     /// Whether it still runs, and is no zombie.
     pub fn alive(self) -> bool {
         start_ticks(self.pid) == Some(self.start_ticks)
@@ -104,8 +110,8 @@ pub fn directory_in_environment(pid: u32) -> std::io::Result<Option<PathBuf>> {
     let environment = fs::read(format!("/proc/{pid}/environ"))?;
     let prefix = [wire::DIR_VARIABLE.as_bytes(), b"="].concat();
     let mut variables = environment.split(|&byte| byte == 0);
-    let told = variables.find_map(|variable| variable.strip_prefix(&prefix[..]));
-    Ok(told.map(|path| PathBuf::from(OsStr::from_bytes(path))))
+    let directory = variables.find_map(|variable| variable.strip_prefix(&prefix[..]));
+    Ok(directory.map(|path| PathBuf::from(OsStr::from_bytes(path))))
 }
 
 /// When a process started, in clock ticks since the system did; None where there is none, or a zombie.
@@ -138,7 +144,7 @@ pub fn file_is_locked(path: &Path, inode: u64) -> Option<bool> {
     if file.metadata().ok()?.ino() != inode {
         return None;
     }
-    // SAFETY: zero is a valid value of the struct, of which the fields that matter are set.
+    // SAFETY: zero is a valid value of the struct; the fields that matter are set below.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = libc::F_WRLCK as libc::c_short;
     lock.l_whence = libc::SEEK_SET as libc::c_short;
@@ -172,7 +178,7 @@ struct Foreign {
 }
 
 /// Those that may write a file whose image began then. They are looked for anew only where that was after the last look:
-/// the drain asks for each process that is gone, of which there are thousands in a build, and threads wait for it.
+/// the drain asks for each process that is gone, thousands in a build, and threads wait for it.
 fn foreign(start_ns: u64) -> Arc<Vec<(u32, u32)>> {
     static KNOWN: Mutex<Option<Foreign>> = Mutex::new(None);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

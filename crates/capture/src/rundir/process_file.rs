@@ -14,6 +14,19 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
+/// How far an image is with its exit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExitState {
+    /// It runs, was let go, or does not wait.
+    Not,
+    /// It waits until its memory was scanned.
+    Waits,
+    /// It does not wait, because a filter may forbid its system calls.
+    Sandboxed,
+    /// It waits no more: mallow was stopped, or did not answer.
+    GaveUp,
+}
+
 /// A mapped process file, with the layout that was checked when it was opened.
 pub struct ProcessFile {
     shared: Shared,
@@ -115,6 +128,7 @@ impl ProcessFile {
             parent_pid: self.shared.get32(process::PARENT_PID),
             serial: self.serial,
             forked: self.shared.get32(process::ORIGIN) == wire::ORIGIN_FORK,
+            attached: self.shared.get32(process::ORIGIN) == wire::ORIGIN_ATTACH,
             start_ms: self.start_ns().saturating_sub(began_ns) / 1_000_000,
             settings: self.shared.get32(process::SETTINGS),
             executable: String::from_utf8_lossy(&text(0, executable)).into_owned(),
@@ -137,6 +151,33 @@ impl ProcessFile {
     pub fn ended_in_order(&self) -> bool {
         let at = self.shared.get64(process::SAMPLING) as usize;
         at != 0 && self.shared.get32(at.saturating_add(sampling::EXITED)) != 0
+    }
+
+    /// How far the image is with its exit.
+    pub fn exit_state(&self) -> ExitState {
+        match self.shared.word32(process::EXIT_STATE).load(Ordering::Acquire) {
+            wire::EXIT_WAITS => ExitState::Waits,
+            wire::EXIT_SANDBOXED => ExitState::Sandboxed,
+            wire::EXIT_GAVE_UP => ExitState::GaveUp,
+            _ => ExitState::Not,
+        }
+    }
+
+    /// Of an image that waits at its exit: stack and thread pointer of the thread that waits.
+    pub fn exit(&self) -> Option<(u64, u64)> {
+        (self.exit_state() == ExitState::Waits)
+            .then(|| (self.shared.get64(process::EXIT_SP), self.shared.get64(process::EXIT_THREAD)))
+    }
+
+    /// Lets an image end that waits at its exit. False: it did not wait any more.
+    pub fn go_on(&self) -> bool {
+        let state = self.shared.word32(process::EXIT_STATE);
+        let (from, to) = (wire::EXIT_WAITS, wire::EXIT_GO_ON);
+        let waited = state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        if waited {
+            self.shared.futex_wake(process::EXIT_STATE);
+        }
+        waited
     }
 
     /// Samples that ever began in an image of a sampling run.
@@ -175,11 +216,18 @@ impl ProcessFile {
         self.shared.get32(Self::module_offset(index) + module::STATUS) == wire::MODULE_WANTED
     }
 
-    /// Answers that wish.
+    /// Answers it: the table is there, or there is none.
     pub fn module_answer(&self, index: u32, ready: bool) {
         let at = Self::module_offset(index) + module::STATUS;
         self.shared.set32(at, if ready { wire::MODULE_READY } else { wire::MODULE_WITHOUT });
         self.shared.futex_wake(at);
+    }
+
+    /// The thread that has this block, in the numbers of its namespace; None: nobody.
+    pub fn owner_tid(&self, index: u32) -> Option<u32> {
+        let at = self.thread_offset(index);
+        let owned = self.shared.get32(at + thread::OWNER) == wire::THREAD_OWNED;
+        owned.then(|| self.shared.get32(at + thread::TID)).filter(|tid| *tid != 0)
     }
 
     /// Thread blocks used so far.
@@ -277,7 +325,7 @@ impl ProcessFile {
         }
     }
 
-    /// Tells the process that nobody reads its file any more.
+    /// Lets the process know that nobody reads its file any more.
     pub fn close(&self) {
         self.shared.set32(process::STATE, wire::PROCESS_CLOSED);
     }

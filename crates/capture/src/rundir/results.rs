@@ -7,7 +7,7 @@ use std::path::Path;
 /// One record of a target: a run of a region, or a proof that counting works.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RegionResult {
-    /// What it tells of.
+    /// What it reports.
     pub kind: Kind,
     /// Process and thread that wrote it.
     pub pid: u32,
@@ -19,7 +19,7 @@ pub struct RegionResult {
     pub run: u32,
     /// Number of the run among those of all processes, from 1: a beginning and its end have the same one.
     pub number: u32,
-    /// Operations performed; 0: not told.
+    /// Operations performed; 0: unknown.
     pub operations: u64,
     /// Allocations of the run.
     pub allocations: u64,
@@ -43,7 +43,7 @@ pub struct RegionResult {
     pub name_cut: bool,
 }
 
-/// What a record tells of.
+/// What a record reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// A run began. Without a record of its end it never ended.
@@ -71,7 +71,7 @@ impl RegionResult {
 
 /// The records of a run directory. A target may have written anything: what is no record is passed over.
 pub fn read(directory: &Path) -> Vec<RegionResult> {
-    // A file of our own directory that a target appended to; a huge one is cut, which a missing end then tells.
+    // A file of our own directory that a target appended to; a huge one is cut, which a missing end then shows.
     const MOST: u64 = 256 << 20;
     let mut bytes = Vec::new();
     let Ok(file) = std::fs::File::open(directory.join("results")) else { return Vec::new() };

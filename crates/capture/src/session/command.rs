@@ -20,11 +20,16 @@ pub(super) fn prepare(settings: &Settings, command: &[OsString]) -> Result<RunDi
 }
 
 /// Starts it with the library in it; signals go to it from here on. Precondition: the run directory is of [`prepare`].
-pub(super) fn spawn(run: &RunDirectory, library: &Library, command: &[OsString]) -> Result<Child, RunError> {
+pub(super) fn spawn(
+    run: &RunDirectory,
+    library: &Library,
+    command: &[OsString],
+    environment: &[(&str, &str)],
+) -> Result<Child, RunError> {
     if let Some(signal) = signals::stop() {
         return Err(RunError::NotStarted(signal));
     }
-    let child = launch::launch(run, library, command).map_err(|error| not_executed(command, error))?;
+    let child = launch::launch(run, library, command, environment).map_err(|error| not_executed(command, error))?;
     signals::pass_on_to(child.id() as i32);
     Ok(child)
 }

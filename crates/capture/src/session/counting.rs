@@ -1,16 +1,19 @@
 //! Runs that count.
 
+use super::attached::{self, AttachedProcess};
 use super::command::{prepare, spawn, wait};
 use super::error::RunError;
+use crate::attach;
 use crate::chunk::ProcessStart;
+use crate::inside;
 use crate::launch::blind_spots::BlindSpots;
 use crate::launch::signals;
 use crate::library;
 use crate::preflight;
-use crate::rundir::directory::{Mode, Regions, Settings};
+use crate::rundir::directory::{Mode, Regions, RunDirectory, Scans, Settings};
 use crate::rundir::process_file::process_files;
 use crate::rundir::results::{self, RegionResult};
-use mallow_profile::{CustomAllocator, FamilyCounts};
+use mallow_profile::{AllocatorInside, CustomAllocator, FamilyCounts};
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
@@ -27,6 +30,8 @@ pub struct CountingOutcome {
     pub processes: Vec<(ProcessStart, FamilyCounts, u64)>,
     /// Allocators above malloc; their processes are indices in `processes`.
     pub custom_allocators: Vec<CustomAllocator>,
+    /// Allocators inside of executables and libraries.
+    pub allocators_inside: Vec<AllocatorInside>,
     /// Images that could not take part.
     pub failed_processes: u32,
     /// Why programs that the command started were out of sight, each a sentence.
@@ -37,15 +42,49 @@ pub struct CountingOutcome {
 
 /// Runs `command` and counts, or does as if. Precondition: the mode is not [`Mode::Trace`].
 pub fn measure(command: &[OsString], mode: Mode, regions: Regions) -> Result<CountingOutcome, RunError> {
-    let settings = Settings { mode, max_depth: 1, children: true, regions };
+    let settings = Settings { mode, max_depth: 1, children: true, regions, scan: Scans::None };
     let run = prepare(&settings, command)?;
     let library = library::unpack(run.path())?;
+    let inside = (mode == Mode::Count).then(|| inside::Server::begin(&run)).transpose().map_err(RunError::Directory)?;
     let start = Instant::now();
-    let mut child = spawn(&run, &library, command)?;
+    let mut child = spawn(&run, &library, command, &[])?;
     let mut blind_spots = BlindSpots::default();
     let exit_status = wait(&mut child, &mut blind_spots, &run, &mut || signals::interrupts() >= 2);
     let wall = start.elapsed();
     run.end();
+    let allocators_inside = inside.map(inside::Server::end).unwrap_or_default();
+    let unwatched = blind_spots.sentences(&run);
+    Ok(outcome(run, mode, child.id(), wall, exit_status, unwatched, allocators_inside))
+}
+
+/// Attaches to a process, counts, and detaches.
+pub fn measure_process(process: &AttachedProcess) -> Result<CountingOutcome, RunError> {
+    if let Some(obstacle) = attach::obstacle(process.pid) {
+        return Err(obstacle.into());
+    }
+    let regions = Regions::default();
+    let settings = Settings { mode: Mode::Count, max_depth: 1, children: true, regions, scan: Scans::None };
+    let run = prepare(&settings, &attached::command_line(process.pid))?;
+    let attachment = attached::attach(process, &run)?;
+    let start = Instant::now();
+    attached::wait(process, &mut || false);
+    let allocators_inside = attachment.allocators().to_vec();
+    let detached = attached::detach(process, &run, attachment);
+    let wall = start.elapsed();
+    run.end();
+    detached?;
+    Ok(outcome(run, Mode::Count, process.pid, wall, None, Vec::new(), allocators_inside))
+}
+
+fn outcome(
+    run: RunDirectory,
+    mode: Mode,
+    command_pid: u32,
+    wall: Duration,
+    exit_status: Option<i32>,
+    mut unwatched: Vec<String>,
+    allocators_inside: Vec<AllocatorInside>,
+) -> CountingOutcome {
     let mut processes: Vec<_> = process_files(run.path())
         .into_iter()
         .map(|source| {
@@ -55,24 +94,26 @@ pub fn measure(command: &[OsString], mode: Mode, regions: Regions) -> Result<Cou
         .collect();
     processes.sort_by_key(|(process, ..)| (process.start_ms, process.pid, process.serial));
     let custom_allocators = match mode {
-        Mode::Count => {
-            preflight::custom_allocators(processes.iter().map(|(p, ..)| (&*p.executable, &*p.arguments, p.settings)))
-        }
+        Mode::Count => preflight::custom_allocators(
+            processes.iter().map(|(p, ..)| (&*p.executable, &*p.arguments, p.settings)),
+            &allocators_inside,
+        ),
         _ => Vec::new(),
     };
     let results = results::read(run.path());
-    let (command_pid, failed_processes) = (child.id(), run.failed_processes());
-    let unwatched = blind_spots.sentences(&run);
+    let failed_processes = run.failed_processes();
+    unwatched.extend(inside::unseen(&allocators_inside, processes.iter().map(|(process, ..)| &*process.executable)));
     drop(run);
     signals::unwatch();
-    Ok(CountingOutcome {
+    CountingOutcome {
         command_pid,
         wall,
         exit_status,
         processes,
         custom_allocators,
+        allocators_inside,
         failed_processes,
         unwatched,
         results,
-    })
+    }
 }

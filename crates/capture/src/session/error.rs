@@ -1,11 +1,12 @@
 //! Why a run could not be.
 
+use crate::attach::AttachError;
 use crate::library::LibraryError;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a run could not be. The messages name their causes: none is a `source` as well, which would be told again.
+/// Why a run could not be. The messages name their causes: none is a `source` as well, which would be printed again.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// No directory for the run.
@@ -14,6 +15,9 @@ pub enum RunError {
     /// No library to load into the command.
     #[error(transparent)]
     Library(#[from] LibraryError),
+    /// The process could not be attached to.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
     /// The command could not be executed.
     #[error("{command}: {error}")]
     Command {

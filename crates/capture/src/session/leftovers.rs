@@ -68,8 +68,8 @@ pub(crate) fn control(directory: &Path) -> io::Result<Control> {
     }
 }
 
-/// The mallow that still reads a run directory. Its pid alone does not tell, as pids come again: it has the control file
-/// mapped.
+/// The mallow that still reads a run directory. Its pid alone does not identify it, as pids are reused: it has the
+/// control file mapped.
 pub(crate) fn reader(directory: &Path, control: &Control) -> Option<u32> {
     let directory = directory.canonicalize().ok()?;
     let file = directory.join("control");
@@ -164,8 +164,8 @@ fn is_older_than_a_start(status: &fs::Metadata) -> bool {
     age.is_some_and(|age| age > Duration::from_millis(STARTING_MS))
 }
 
-/// Removes spools beside `path`, DIRECTORY/NAME.PID, that a killed recording of the same NAME left, and of which no
-/// recording can be made any more: their run directory is gone.
+/// Removes spools beside `path`, DIRECTORY/NAME.PID, that a killed recording of the same NAME left and that cannot
+/// become a recording any more: their run directory is gone.
 pub(crate) fn sweep_spools(path: &Path) {
     let Some((name, directory)) = path.file_stem().zip(path.parent()) else { return };
     let Ok(directory) = directory.join(".").canonicalize() else { return };
@@ -254,10 +254,10 @@ fn left(path: &Path) -> Option<Leftover> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rundir::directory::{Mode, Regions, RunDirectory, Settings};
+    use crate::rundir::directory::{Mode, Regions, RunDirectory, Scans, Settings};
 
     fn run(mode: Mode) -> RunDirectory {
-        let settings = Settings { mode, max_depth: 8, children: true, regions: Regions::default() };
+        let settings = Settings { mode, max_depth: 8, children: true, regions: Regions::default(), scan: Scans::None };
         RunDirectory::create(&settings, &["command".to_owned(), "argument".to_owned()]).unwrap()
     }
 
@@ -267,8 +267,8 @@ mod tests {
         for (mode, recovered) in [(Mode::Trace, true), (Mode::Count, false)] {
             let run = run(mode);
             assert!(leftovers().iter().all(|left| left.path != run.path()));
-            let told = check(run.path()).unwrap_err().to_string();
-            assert!(told.contains(&format!("process {} still records", std::process::id())), "{told}");
+            let refusal = check(run.path()).unwrap_err().to_string();
+            assert!(refusal.contains(&format!("process {} still records", std::process::id())), "{refusal}");
 
             let base = run.path().parent().unwrap();
             let copy = tempfile::Builder::new().prefix("mallow-test-").tempdir_in(base).unwrap();

@@ -1,15 +1,18 @@
 //! A whole run, from starting the command to what it did; and what a killed mallow left of one.
 
+mod attached;
 mod command;
 mod counting;
 mod error;
+mod exits;
 pub mod leftovers;
 mod recording;
 mod recovery;
 mod sampling;
 
-pub use counting::{CountingOutcome, measure};
+pub use attached::AttachedProcess;
+pub use counting::{CountingOutcome, measure, measure_process};
 pub use error::RunError;
-pub use recording::{Recording, RecordingOutcome, Tick, record};
+pub use recording::{Recording, RecordingOutcome, Tick, record, record_process};
 pub use recovery::recover;
 pub use sampling::{become_sampled, start_sampled};

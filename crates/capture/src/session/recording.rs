@@ -1,29 +1,33 @@
 //! Runs that record.
 
+use super::attached::{self, AttachedProcess};
 use super::command::{prepare, spawn, wait};
 use super::error::{RunError, not_executed};
-use super::leftovers;
+use super::{exits, leftovers};
 use crate::accounts::{EventSink, Options};
+use crate::attach::{self, AttachError};
 use crate::drain::requests;
 use crate::drain::rings::{Drain, DrainState};
 use crate::drain::spool::{SpoolReader, SpoolWriter};
+use crate::inside;
 use crate::launch::blind_spots::BlindSpots;
 use crate::launch::signals;
 use crate::library;
 use crate::preflight::search;
 use crate::replay::{End, Progress, Replay};
-use crate::rundir::directory::{RunDirectory, Settings, about};
+use crate::rundir::directory::{RunDirectory, Scans, Settings, about};
 use crate::rundir::process_file::process_files;
 use crate::rundir::results;
-use mallow_profile::Profile;
+use mallow_profile::{AllocatorInside, Profile};
 use rustix::fs::{FlockOperation, flock};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::Child;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// What a tracing run came to.
@@ -53,17 +57,21 @@ pub struct Tick {
     pub progress: Progress,
     /// The command has ended; what it left in the spool is being read.
     pub ended: bool,
+    /// The pid of the process that has waited longest at its exit for its scan, and for how long.
+    pub exiting: Option<(u32, Duration)>,
 }
 
 /// How to record.
 pub struct Recording<'a> {
+    /// What to set in the command's environment.
+    pub environment: &'a [(&'a str, &'a str)],
     /// See [`Settings`].
     pub settings: Settings,
     /// Go on until all processes have ended.
     pub wait: bool,
     /// Where the spool goes: beside the recording, on a disk. A suffix follows, so that the file is a new one.
     pub spool: &'a Path,
-    /// Where the recording lies until it is complete: what a killed mallow leaves, besides the run directory and the spool.
+    /// Where the recording lies until it is complete: a killed mallow leaves it, the run directory and the spool.
     pub partial: Option<&'a Path>,
 }
 
@@ -77,8 +85,47 @@ pub fn record<S: EventSink + Send>(
     // Before anything is written: a name typed wrong must not cost a recording that was there.
     let program = command.first().map(OsString::as_os_str).unwrap_or_default();
     search::find(program).map_err(|error| not_executed(command, error))?;
-    let mut run = prepare(&how.settings, command)?;
-    let library = library::unpack(run.path())?;
+    record_subject(Subject::Command(command), how, sink, tick)
+}
+
+/// Attaches to a process, records it into what `sink` makes, and detaches.
+pub fn record_process<S: EventSink + Send>(
+    process: &AttachedProcess,
+    how: &Recording,
+    sink: impl FnOnce(&Options) -> io::Result<S>,
+    tick: &mut dyn FnMut(Tick),
+) -> Result<RecordingOutcome<S>, RunError> {
+    if let Some(obstacle) = attach::obstacle(process.pid) {
+        return Err(obstacle.into());
+    }
+    record_subject(Subject::Process(process), how, sink, tick)
+}
+
+/// What is recorded.
+enum Subject<'a> {
+    /// A command that is started.
+    Command(&'a [OsString]),
+    /// A process that runs.
+    Process(&'a AttachedProcess<'a>),
+}
+
+/// The same, under way.
+enum Started<'a> {
+    Command(Box<(Child, BlindSpots)>),
+    Process(&'a AttachedProcess<'a>),
+}
+
+fn record_subject<S: EventSink + Send>(
+    subject: Subject<'_>,
+    how: &Recording,
+    sink: impl FnOnce(&Options) -> io::Result<S>,
+    tick: &mut dyn FnMut(Tick),
+) -> Result<RecordingOutcome<S>, RunError> {
+    let command = match &subject {
+        Subject::Command(command) => command.to_vec(),
+        Subject::Process(process) => attached::command_line(process.pid),
+    };
+    let mut run = prepare(&how.settings, &command)?;
     let about = about(run.path()).map_err(RunError::Directory)?;
     let (spool_guard, spool) = make_spool(how.spool)?;
     let spool_error = |error| RunError::Spool(spool_guard.0.clone(), error);
@@ -91,12 +138,22 @@ pub fn record<S: EventSink + Send>(
     }
     let options = about.options();
     let sink = sink(&options).map_err(RunError::Recording)?;
-    let mut child = spawn(&run, &library, command)?;
-    let mut blind_spots = BlindSpots::default();
+    let inside = inside::Server::begin(&run).map_err(RunError::Directory)?;
+    let mut started = match subject {
+        Subject::Command(command) => {
+            let library = library::unpack(run.path())?;
+            let child = spawn(&run, &library, command, how.environment)?;
+            Started::Command(Box::new((child, BlindSpots::default())))
+        }
+        Subject::Process(process) => Started::Process(process),
+    };
+    let mut detached = Ok(());
+    let mut attached_inside = Vec::new();
 
     let shown = DrainState::default();
     let progress = Mutex::new(Progress::default());
-    let replay = Replay::new(options, sink);
+    let replay = Replay::new(options, sink).with_scans(how.settings.scan);
+    let follower = Mutex::new(Some(Follower { replay, spool: SpoolReader::new(spool), directory: run.path() }));
     let mut command_status = None;
     let outcome = std::thread::scope(|scope| {
         let (send, receive) = std::sync::mpsc::channel();
@@ -106,18 +163,27 @@ pub fn record<S: EventSink + Send>(
         let draining = scope.spawn(|| drain.work());
         let following = scope.spawn(|| {
             stand_back();
-            follow(replay, SpoolReader::new(spool), &shown, &progress)
+            follow(&follower, &shown, &progress)
         });
+        // Processes wait for this one at their exit.
+        let serving =
+            (how.settings.scan != Scans::None).then(|| scope.spawn(|| serve_exits(&follower, &shown, &progress)));
 
         let show = |ended: bool, tick: &mut dyn FnMut(Tick)| {
             let progress = progress.lock().map(|p| *p).unwrap_or_default();
-            tick(Tick { elapsed: run.began().elapsed(), progress, ended });
+            tick(Tick { elapsed: run.began().elapsed(), progress, ended, exiting: shown.exits.longest() });
         };
         let mut enough = || {
             show(false, tick);
             signals::interrupts() >= 2 || draining.is_finished()
         };
-        let mut exit_status = wait(&mut child, &mut blind_spots, &run, &mut enough);
+        let mut exit_status = match &mut started {
+            Started::Command(started) => wait(&mut started.0, &mut started.1, &run, &mut enough),
+            Started::Process(process) => {
+                detached = record_attached(process, &run, &mut enough, &mut attached_inside);
+                None
+            }
+        };
         command_status = exit_status;
         while how.wait && exit_status.is_some() && shown.running.load(Ordering::Relaxed) > 0 && !enough() {
             std::thread::sleep(Duration::from_millis(20));
@@ -129,14 +195,18 @@ pub fn record<S: EventSink + Send>(
         let drained = draining.join().unwrap_or_else(|_| Err(io::Error::other("the drain failed")));
         // A thread that stood back cannot step forward again without privileges: another one does the rest.
         shown.drained.store(true, Ordering::Release);
-        let followed = following.join().unwrap_or_else(|_| Err(io::Error::other("the replay failed")));
+        shown.exits.close();
+        let failed = || Err(io::Error::other("the replay failed"));
+        let served = serving.map_or(Ok(()), |serving| serving.join().unwrap_or_else(|_| failed()));
+        let followed = following.join().unwrap_or_else(|_| failed()).and(served);
         if followed.is_err() && exit_status.is_none() && drained.is_err() {
-            command_status = wait(&mut child, &mut blind_spots, &run, &mut || signals::interrupts() >= 2);
+            command_status = started.wait(&run);
         }
-        let (replay, spool) = followed?;
+        followed?;
+        let follower = lock(&follower).take().ok_or_else(|| io::Error::other("the replay failed"))?;
         // A signal that came by now counts, whatever this thread's luck with the processor.
         shown.stop.store(signals::stop().is_some(), Ordering::Relaxed);
-        let replaying = scope.spawn(|| follow_to_end(replay, spool, &shown, &progress));
+        let replaying = scope.spawn(|| follow_to_end(follower, &shown, &progress));
         while !replaying.is_finished() {
             show(true, tick);
             shown.stop.store(signals::stop().is_some(), Ordering::Relaxed);
@@ -145,19 +215,31 @@ pub fn record<S: EventSink + Send>(
         let replay = replaying.join().map_err(|_| io::Error::other("the replay failed"))??;
         if exit_status.is_none() && drained.is_err() {
             // The disk is full, not the command's life: it goes on unrecorded, and its status is still mallow's.
-            exit_status = wait(&mut child, &mut blind_spots, &run, &mut || signals::interrupts() >= 2);
+            exit_status = started.wait(&run);
             command_status = exit_status;
         }
         let cut_short = drained.err().map(|error| format!("the spool could not be written: {error}"));
-        Ok((replay, End { duration_ms, exit_status, cut_short }, still_running))
+        let mut allocators_inside = inside.end();
+        allocators_inside.append(&mut attached_inside);
+        Ok((replay, End { duration_ms, exit_status, cut_short, allocators_inside }, still_running))
     });
     let failure = match outcome {
+        // Nothing was recorded, or the process is not as it was: either is worth more than a report.
+        Ok(_) if detached.is_err() => {
+            signals::unwatch();
+            return Err(detached.map_or_else(RunError::from, |()| RunError::NotStarted(0)));
+        }
         Ok((Some(replay), end, still_running)) => {
             let exit_status = end.exit_status;
             let (mut profile, sink) = replay.finish(end);
             profile.regions = results::regions(run.path());
-            let (command_pid, failed_processes) = (Some(child.id()), run.failed_processes());
-            let unwatched = blind_spots.sentences(&run);
+            let failed_processes = run.failed_processes();
+            let (command_pid, mut unwatched) = match &mut started {
+                Started::Command(started) => (Some(started.0.id()), std::mem::take(&mut started.1).sentences(&run)),
+                Started::Process(process) => (Some(process.pid), Vec::new()),
+            };
+            let images = profile.processes.iter().map(|process| &*process.executable);
+            unwatched.extend(inside::unseen(&profile.allocators_inside, images));
             drop((spool_guard, run));
             signals::unwatch();
             return Ok(RecordingOutcome {
@@ -178,6 +260,31 @@ pub fn record<S: EventSink + Send>(
     run.keep();
     std::mem::forget(spool_guard);
     Err(failure)
+}
+
+impl Started<'_> {
+    /// Waits for a command to end, until Ctrl-C comes twice.
+    fn wait(&mut self, run: &RunDirectory) -> Option<i32> {
+        match self {
+            Self::Command(started) => wait(&mut started.0, &mut started.1, run, &mut || signals::interrupts() >= 2),
+            Self::Process(_) => None,
+        }
+    }
+}
+
+/// Attaches, waits, and detaches. The rings are read meanwhile.
+fn record_attached(
+    process: &AttachedProcess,
+    run: &RunDirectory,
+    enough: &mut dyn FnMut() -> bool,
+    allocators_inside: &mut Vec<AllocatorInside>,
+) -> Result<(), AttachError> {
+    let attachment = attached::attach(process, run)?;
+    allocators_inside.extend_from_slice(attachment.allocators());
+    attached::wait(process, enough);
+    let detached = attached::detach(process, run, attachment);
+    signals::keep();
+    detached
 }
 
 /// Removes a file when dropped.
@@ -228,63 +335,102 @@ fn stand_back() {
     }
 }
 
+/// What replays the spool.
+struct Follower<'a, S> {
+    replay: Replay<S>,
+    spool: SpoolReader,
+    /// The run directory.
+    directory: &'a Path,
+}
+
+/// One thread at a time has it; None: it was taken for the rest.
+type SharedFollower<'a, S> = Mutex<Option<Follower<'a, S>>>;
+
+fn lock<'m, 'a, S>(follower: &'m SharedFollower<'a, S>) -> MutexGuard<'m, Option<Follower<'a, S>>> {
+    follower.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Replays the spool while it grows, until the drain has ended.
 fn follow<S: EventSink>(
-    mut replay: Replay<S>,
-    mut spool: SpoolReader,
+    follower: &SharedFollower<'_, S>,
     shown: &DrainState,
     progress: &Mutex<Progress>,
-) -> io::Result<(Replay<S>, SpoolReader)> {
-    while !shown.drained.load(Ordering::Acquire) {
-        if !follow_some(&mut replay, &mut spool, shown, progress, &shown.drained)? {
+) -> io::Result<()> {
+    let is_drained = || shown.drained.load(Ordering::Acquire);
+    while !is_drained() {
+        let more = match shown.exits.is_empty() {
+            true => lock(follower)
+                .as_mut()
+                .map(|follower| follower.some(shown, progress, &|| is_drained() || !shown.exits.is_empty())),
+            // Another thread does it, at once.
+            false => None,
+        };
+        if !more.unwrap_or(Ok(false))? {
             std::thread::sleep(Duration::from_millis(2));
         }
     }
-    Ok((replay, spool))
+    Ok(())
+}
+
+/// Replays the spool while processes wait at their exit.
+fn serve_exits<S: EventSink>(
+    follower: &SharedFollower<'_, S>,
+    shown: &DrainState,
+    progress: &Mutex<Progress>,
+) -> io::Result<()> {
+    let is_drained = || shown.drained.load(Ordering::Acquire);
+    while !is_drained() {
+        shown.exits.wait(Duration::from_secs(1));
+        while !shown.exits.is_empty() && !is_drained() {
+            let more = lock(follower).as_mut().map(|follower| follower.some(shown, progress, &is_drained));
+            if !more.unwrap_or(Ok(false))? {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Replays what is left of a spool that grows no more. None: stopped before its end.
 fn follow_to_end<S: EventSink>(
-    mut replay: Replay<S>,
-    mut spool: SpoolReader,
+    mut follower: Follower<'_, S>,
     shown: &DrainState,
     progress: &Mutex<Progress>,
 ) -> io::Result<Option<Replay<S>>> {
-    while follow_some(&mut replay, &mut spool, shown, progress, &shown.stop)? {
-        if shown.stop.load(Ordering::Relaxed) {
+    let is_stopped = || shown.stop.load(Ordering::Relaxed);
+    while follower.some(shown, progress, &is_stopped)? {
+        if is_stopped() {
             return Ok(None);
         }
     }
-    Ok(Some(replay))
+    Ok(Some(follower.replay))
 }
 
-/// Replays a few chunks, fewer once it is enough: where all processors are busy, each may take a thread that stands back
-/// a second. False: there were none.
-fn follow_some<S: EventSink>(
-    replay: &mut Replay<S>,
-    spool: &mut SpoolReader,
-    shown: &DrainState,
-    progress: &Mutex<Progress>,
-    enough: &AtomicBool,
-) -> io::Result<bool> {
-    const SOME: usize = 64;
-    let end = shown.spooled.load(Ordering::Acquire);
-    for done in 0..SOME {
-        // A failed sink is told once, by `finish`; the replay goes on for the report.
-        let more = spool.next(end, |chunk, _| {
-            let _ = replay.feed(chunk);
-            Ok(())
-        })?;
-        if !more {
-            return Ok(done > 0);
+impl<S: EventSink> Follower<'_, S> {
+    /// Replays a few chunks, fewer once it is enough: where all processors are busy, each may take a thread that stands back
+    /// a second. False: there were none.
+    fn some(&mut self, shown: &DrainState, progress: &Mutex<Progress>, enough: &dyn Fn() -> bool) -> io::Result<bool> {
+        const SOME: usize = 64;
+        let end = shown.spooled.load(Ordering::Acquire);
+        for done in 0..SOME {
+            let Self { replay, spool, directory } = self;
+            // `finish` reports a failed sink, once; the replay goes on for the report.
+            let more = spool.next(end, |chunk, _| {
+                let _ = replay.feed(chunk);
+                exits::serve(replay, chunk, shown, directory);
+                Ok(())
+            })?;
+            if !more {
+                return Ok(done > 0);
+            }
+            shown.replayed.store(spool.at(), Ordering::Relaxed);
+            if enough() {
+                break;
+            }
         }
-        shown.replayed.store(spool.at(), Ordering::Relaxed);
-        if enough.load(Ordering::Acquire) {
-            break;
+        if let Ok(mut progress) = progress.lock() {
+            *progress = self.replay.progress();
         }
+        Ok(true)
     }
-    if let Ok(mut progress) = progress.lock() {
-        *progress = replay.progress();
-    }
-    Ok(true)
 }

@@ -48,7 +48,7 @@ pub fn recover<S: EventSink>(
             while reader
                 .next(u64::MAX, |chunk, position| {
                     note(&mut known, &mut keys, &mut last_ms, chunk, position);
-                    // A sink that fails is told at the end; the profile is whole all the same.
+                    // A failed sink is reported at the end; the profile is whole all the same.
                     let _ = replay.feed(chunk);
                     Ok(())
                 })
@@ -86,7 +86,7 @@ pub fn recover<S: EventSink>(
         }
     }
     let cut_short = Some("mallow was killed while it recorded; this is what it left behind".to_owned());
-    let (mut profile, sink) = replay.finish(End { duration_ms: last_ms, exit_status: None, cut_short });
+    let (mut profile, sink) = replay.finish(End { duration_ms: last_ms, cut_short, ..End::default() });
     profile.regions = crate::rundir::results::regions(directory);
     Ok(RecordingOutcome {
         profile,
@@ -122,6 +122,7 @@ fn note(
             state.rings.insert(*ring, position);
         }),
         Chunk::Round { ms } => *last_ms = *ms,
+        Chunk::Exit { .. } | Chunk::ThreadName { .. } => {}
         Chunk::ProcessEnd { process, ms, .. } => {
             *last_ms = *ms;
             of(*process, &mut |state| state.ended = true);

@@ -6,7 +6,7 @@ use super::leftovers;
 use crate::launch::{command as launch, preparation, signals};
 use crate::library::{self, Library};
 use crate::preflight::search;
-use crate::rundir::directory::{Mode, Regions, RunDirectory, Settings};
+use crate::rundir::directory::{Mode, Regions, RunDirectory, Scans, Settings};
 use std::ffi::OsString;
 use std::process::Child;
 
@@ -14,7 +14,7 @@ use std::process::Child;
 /// [`RunDirectory::leave`] to let them go on alone.
 pub fn start_sampled(command: &[OsString], mode: Mode, period: u32) -> Result<(RunDirectory, Child), RunError> {
     let (run, library) = sampled(command, mode, period)?;
-    let child = spawn(&run, &library, command)?;
+    let child = spawn(&run, &library, command, &[])?;
     Ok((run, child))
 }
 
@@ -34,7 +34,8 @@ fn sampled(command: &[OsString], mode: Mode, period: u32) -> Result<(RunDirector
     leftovers::sweep();
     let program = command.first().map(OsString::as_os_str).unwrap_or_default();
     search::find(program).map_err(|error| not_executed(command, error))?;
-    let settings = Settings { mode, max_depth: SAMPLED_DEPTH, children: true, regions: Regions::default() };
+    let settings =
+        Settings { mode, max_depth: SAMPLED_DEPTH, children: true, regions: Regions::default(), scan: Scans::None };
     let run = prepare(&settings, command)?;
     run.sample(mode, period);
     let library = library::unpack(run.path())?;

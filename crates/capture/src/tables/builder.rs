@@ -56,7 +56,7 @@ pub fn build_file(path: &Path) -> Result<Vec<u8>, TableError> {
     build(&map(path)?)
 }
 
-/// Page-aligned lowest link-time address of an ELF image's loaded segments; 0 where it cannot be told.
+/// Page-aligned lowest link-time address of an ELF image's loaded segments; 0 where it is unknown.
 pub fn base_svma(elf: &[u8]) -> u64 {
     Elf::parse(elf).map_or(0, |elf| elf.base_svma())
 }

@@ -9,9 +9,9 @@ pub struct TableStats {
     pub rows: usize,
     /// Different rules.
     pub rules: usize,
-    /// Rows that the layout has no rule for: NONE stands there.
+    /// Rows that the layout has no rule for: they get NONE.
     pub unrepresentable_rows: usize,
-    /// Functions whose call frame instructions are damaged from some point on: NONE stands there.
+    /// Functions whose call frame instructions are damaged from some point on: NONE follows.
     pub unreadable_functions: usize,
     /// Functions outside of executable segments: dropped by the linker.
     pub functions_elsewhere: usize,

@@ -7,20 +7,20 @@ use rustc_hash::FxHashSet;
 #[derive(Default)]
 pub struct Backlog {
     events: Vec<SampleEvent>,
-    /// Samples whose beginning waits: what else is told of them waits, too.
+    /// Samples whose beginning waits: their other events wait, too.
     begins: FxHashSet<SampleKey>,
 }
 
 impl Backlog {
-    /// Tells what waited, as far as it happened before `until_ns`.
-    pub fn tell(&mut self, until_ns: u64, each: &mut dyn FnMut(SampleEvent)) {
+    /// Reports the waiting events that happened before `until_ns`.
+    pub fn report(&mut self, until_ns: u64, each: &mut dyn FnMut(SampleEvent)) {
         self.begins.clear();
         for event in std::mem::take(&mut self.events) {
             self.pass(event, until_ns, each);
         }
     }
 
-    /// Tells an event that happened before `until_ns`, and keeps one that did not. Losses have no time.
+    /// Reports an event that happened before `until_ns`, and keeps one that did not. Losses have no time.
     pub fn pass(&mut self, event: SampleEvent, until_ns: u64, each: &mut dyn FnMut(SampleEvent)) {
         let waits = match event {
             SampleEvent::Allocated { key, sample } => {

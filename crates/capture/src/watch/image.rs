@@ -14,7 +14,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-/// Looks after which a sample whose end was not told is taken for gone.
+/// Looks after which a sample without a reported end counts as gone.
 const PATIENCE: u32 = 3;
 /// Frames in different stacks that are kept, over all processes. Real programs have some ten thousands.
 const NODES: usize = 16 << 20;
@@ -43,13 +43,13 @@ impl Common {
     }
 }
 
-/// What was told of a slot.
+/// What was reported of a slot.
 #[derive(Clone, Copy, Default)]
 struct SlotState {
     /// Of the live sample that was seen in it last; 0: none.
     sequence: u64,
     /// As an event; else it is an inherited one, and its parent's.
-    told: bool,
+    reported: bool,
 }
 
 /// A sample that left its slot before its end was seen.
@@ -104,11 +104,11 @@ impl Image {
         }
     }
 
-    /// Tells what happened before `at_ns` since the last look. `last`: nobody writes any more, and all of it is told.
+    /// Reports what happened before `at_ns` since the last look. `last`: nobody writes any more; report all of it.
     pub fn look(&mut self, common: &mut Common, at_ns: u64, last: bool, each: &mut dyn FnMut(SampleEvent)) {
         let mut backlog = std::mem::take(&mut self.backlog);
         let until_ns = if last { u64::MAX } else { at_ns };
-        backlog.tell(until_ns, each);
+        backlog.report(until_ns, each);
         self.read(common, at_ns, last, &mut |event| backlog.pass(event, until_ns, each));
         self.backlog = backlog;
     }
@@ -127,11 +127,11 @@ impl Image {
         for index in 0..used {
             let sequence = self.layout.sequence(shared, index);
             let before = self.slots[index as usize];
-            if sequence == before.sequence && (before.told || !self.heir) {
+            if sequence == before.sequence && (before.reported || !self.heir) {
                 continue;
             }
             if before.sequence != 0 && sequence != before.sequence {
-                if before.told {
+                if before.reported {
                     self.leaving.insert((index, before.sequence), PendingEnd { looks: 0, after_ns: self.looked_ns });
                 }
                 self.slots[index as usize] = SlotState::default();
@@ -140,15 +140,15 @@ impl Image {
                 Slot::Empty => {}
                 Slot::Damaged => lost.damaged += 1,
                 Slot::Live(held) => {
-                    let told = !held.inherited || self.heir;
-                    self.slots[index as usize] = SlotState { sequence: held.sequence, told };
-                    if told {
+                    let reported = !held.inherited || self.heir;
+                    self.slots[index as usize] = SlotState { sequence: held.sequence, reported };
+                    if reported {
                         self.allocated(common, index, &held, each);
                     }
                 }
             }
         }
-        // After the slots: what ended meanwhile is told right after its beginning.
+        // After the slots: what ended meanwhile is reported right after its beginning.
         let ended = self.layout.ended(shared);
         let unread = ended.saturating_sub(self.ends);
         let readable = unread.min(self.layout.max_ends);
@@ -168,6 +168,7 @@ impl Image {
         if counters.over != self.counters.over {
             lost.left += u64::from(counters.over == wire::OVER_LEFT);
             lost.filtered += u64::from(counters.over == wire::OVER_FILTER);
+            lost.foreign += u64::from(counters.over == wire::OVER_FOREIGN);
         }
         self.counters = counters;
         if lost != Lost::default() {
@@ -215,8 +216,8 @@ impl Image {
     fn ended(&mut self, common: &mut Common, end: &Ended, each: &mut dyn FnMut(SampleEvent)) {
         let Ended { held, slot, .. } = end;
         let seen = self.slots.get_mut(*slot as usize).filter(|seen| seen.sequence == held.sequence);
-        let told = match seen {
-            Some(seen) => std::mem::take(seen).told,
+        let reported = match seen {
+            Some(seen) => std::mem::take(seen).reported,
             None => {
                 let left = self.leaving.remove(&(*slot, held.sequence)).is_some();
                 // It came and went between two looks.
@@ -226,7 +227,7 @@ impl Image {
                 left || !held.inherited || self.heir
             }
         };
-        if !told {
+        if !reported {
             return;
         }
         let key = self.key(*slot, held.sequence);
@@ -234,7 +235,7 @@ impl Image {
         let release = Release { thread: end.tid, at_ns: end.ended_ns, stack };
         each(match end.reallocated {
             false => SampleEvent::Freed { key, release },
-            // The new size is not told: what came of it is an allocation of its own.
+            // The new size is not reported: what came of it is an allocation of its own.
             true => SampleEvent::Reallocated { key, release, size: 0 },
         });
     }

@@ -21,8 +21,8 @@ pub fn directory_of(pid: u32) -> Result<PathBuf, WatchError> {
     if let Some(directory) = mapped.iter().filter(written).find_map(|path| run_directory(path)) {
         return Ok(directory);
     }
-    let told = owner::directory_in_environment(pid).map_err(refused)?;
-    told.filter(|path| path.join("control").is_file()).ok_or(WatchError::NotOurs(pid))
+    let named = owner::directory_in_environment(pid).map_err(refused)?;
+    named.filter(|path| path.join("control").is_file()).ok_or(WatchError::NotOurs(pid))
 }
 
 /// The directory of a process file, `DIR/p-PID-SERIAL`.
@@ -46,13 +46,13 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_be_joined_is_told_why() {
+    fn a_process_that_cannot_be_joined_is_refused_with_a_reason() {
         assert!(matches!(directory_of(u32::MAX), Err(WatchError::NoProcess(u32::MAX))));
         // Not this process: other tests have run directories in it.
         let mut other = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let told = directory_of(other.id());
+        let found = directory_of(other.id());
         other.kill().unwrap();
         other.wait().unwrap();
-        assert!(matches!(told, Err(WatchError::NotOurs(pid)) if pid == other.id()));
+        assert!(matches!(found, Err(WatchError::NotOurs(pid)) if pid == other.id()));
     }
 }

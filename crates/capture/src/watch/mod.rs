@@ -1,7 +1,7 @@
 //! Reading a program that is sampled: its run directory, whoever started it, while it goes on or after it.
 //!
 //! What happened comes as [`SampleEvent`]s. The target waits for nobody: a look reads which samples are live and which ended
-//! since the last one, and tells what was overwritten in between.
+//! since the last one, and reports what was overwritten in between.
 //!
 //! A look has a moment, and reports what was so at that moment. A target goes on while it is read, so what it did since
 //! then is seen in part; it waits for the next look.
@@ -16,6 +16,7 @@ mod tests;
 use self::image::{Common, Image};
 use self::slots::Layout;
 use crate::drain::requests;
+use crate::preflight::executed_names;
 use crate::rundir::directory::{self, About, about, monotonic_ns, tick_ns, tick_unix_ms};
 use crate::rundir::outsiders::Outsiders;
 use crate::rundir::owner::Owner;
@@ -145,7 +146,7 @@ pub struct Watch {
     looked: Looked,
     /// Processes that ended without their exit handlers.
     abrupt: FxHashSet<u32>,
-    /// Processes that could not take part, as told so far.
+    /// Processes that could not take part, as reported so far.
     failed: u32,
 }
 
@@ -223,7 +224,7 @@ impl Watch {
         self.began_ns
     }
 
-    /// When the latest look was: all that [`Watch::poll`] has told so far happened before, and all that happened before is told.
+    /// When the latest look was: [`Watch::poll`] has reported what happened before, and nothing that happened since.
     pub fn looked(&self) -> Looked {
         self.looked
     }
@@ -243,7 +244,7 @@ impl Watch {
         self.abrupt.contains(&pid)
     }
 
-    /// Tells what happened between the last look and this one, and lets targets know that somebody looks.
+    /// Reports what happened between the last look and this one, and lets targets know that somebody looks.
     pub fn poll(&mut self, each: &mut dyn FnMut(SampleEvent)) {
         let now_ns = monotonic_ns();
         if self.live {
@@ -317,6 +318,7 @@ impl Watch {
                 start_ms: start.start_ms,
                 ..Process::default()
             });
+            executed_names::set(&mut self.profile.processes[id.0 as usize..]);
             self.images.push(Image::new(source, layout, id, name));
         }
     }

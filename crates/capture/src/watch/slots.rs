@@ -194,7 +194,7 @@ impl Layout {
     }
 }
 
-/// What is known of a stack besides its addresses.
+/// What is known of a stack apart from its addresses.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
     /// To which modules they belong.

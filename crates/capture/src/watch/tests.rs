@@ -126,11 +126,11 @@ impl Target {
     }
 }
 
-/// What a look tells, in words.
+/// The events of a look, as text.
 fn look(watch: &mut Watch) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut events = Vec::new();
     watch.poll(&mut |event| {
-        told.push(match event {
+        events.push(match event {
             SampleEvent::ProcessBegan { process, at_ns } => {
                 format!("process {} from {}", process.0, at_ns.saturating_sub(start_ns()))
             }
@@ -142,13 +142,16 @@ fn look(watch: &mut Watch) -> Vec<String> {
             }
             SampleEvent::Reallocated { key, .. } => format!("{} reallocated", key.generation),
             SampleEvent::Gone { key, .. } => format!("{} gone", key.generation),
-            SampleEvent::Lost { lost: Lost { events, picks, stacks, damaged, left, filtered, unsampled }, .. } => {
-                format!("lost {events} {picks} {stacks} {damaged} {left} {filtered} {unsampled}")
+            SampleEvent::Lost {
+                lost: Lost { events, picks, stacks, damaged, left, filtered, foreign, unsampled },
+                ..
+            } => {
+                format!("lost {events} {picks} {stacks} {damaged} {left} {filtered} {foreign} {unsampled}")
             }
             SampleEvent::ProcessEnded { process, .. } => format!("process {} ended", process.0),
         });
     });
-    told
+    events
 }
 
 /// What the times of the played target count from: this process, which plays it, is older, and the clock has ticked since.
@@ -228,7 +231,7 @@ fn what_happens_during_a_look_waits_for_the_next_one() {
 }
 
 #[test]
-fn samples_are_told_once_with_how_they_ended() {
+fn samples_are_reported_once_with_their_end() {
     let place = directory();
     let mut target = Target::new(&place, own(), 1);
     let number = target.stack(&[0x1111, 0x2222]);
@@ -244,8 +247,8 @@ fn samples_are_told_once_with_how_they_ended() {
     target.allocate(0, 2, 200, number, 0);
     target.allocate(1, 3, 300, 0, 0);
     target.release(1, 3, 300, end::REALLOCATED);
-    let told = look(&mut watch);
-    assert_eq!(told, ["2 in 0: 200 of 7", "1 freed at 201", "3 in 1: 300 of 7", "3 reallocated"]);
+    let events = look(&mut watch);
+    assert_eq!(events, ["2 in 0: 200 of 7", "1 freed at 201", "3 in 1: 300 of 7", "3 reallocated"]);
     assert!(look(&mut watch).is_empty());
 }
 
@@ -262,10 +265,10 @@ fn what_was_overwritten_is_counted_and_live_samples_stay_known() {
         target.allocate(2, generation, 64, 0, 0);
         target.release(2, generation, 64, end::FREED);
     }
-    let told = look(&mut watch);
-    assert!(told.contains(&"lost 1 0 0 0 0 0 0".to_owned()) && told.contains(&"1 gone".to_owned()), "{told:?}");
-    assert_eq!(told.iter().filter(|text| text.contains("freed")).count(), 4, "{told:?}");
-    assert!(!told.iter().any(|text| text.starts_with("2 ")), "{told:?}");
+    let events = look(&mut watch);
+    assert!(events.contains(&"lost 1 0 0 0 0 0 0 0".to_owned()) && events.contains(&"1 gone".to_owned()), "{events:?}");
+    assert_eq!(events.iter().filter(|text| text.contains("freed")).count(), 4, "{events:?}");
+    assert!(!events.iter().any(|text| text.starts_with("2 ")), "{events:?}");
 
     // Without an end it is waited for, for a while.
     target.vanish(1, 2);
@@ -274,7 +277,7 @@ fn what_was_overwritten_is_counted_and_live_samples_stay_known() {
     target.file.set64(SAMPLING + sampling::WITHOUT_SLOT, 3);
     target.file.set64(SAMPLING + sampling::MISSED, 2);
     target.file.set64(SAMPLING + sampling::WITHOUT_STACK, 4);
-    assert_eq!(look(&mut watch), ["lost 0 5 4 0 0 0 0"]);
+    assert_eq!(look(&mut watch), ["lost 0 5 4 0 0 0 0 0"]);
 }
 
 #[test]
@@ -287,11 +290,11 @@ fn who_joins_late_knows_from_when_on() {
     }
     target.allocate(0, 7, 64, 0, 0);
     let mut watch = Watch::open(place.path()).unwrap();
-    let told = look(&mut watch);
+    let events = look(&mut watch);
     // Six ended, and four are remembered: that is no loss, it was before.
-    assert_eq!(told[..2], ["process 0 from 203", "7 in 0: 64 of 7"]);
-    assert_eq!(told.iter().filter(|text| text.contains("freed")).count(), 4, "{told:?}");
-    assert!(!told.iter().any(|text| text.starts_with("lost")), "{told:?}");
+    assert_eq!(events[..2], ["process 0 from 203", "7 in 0: 64 of 7"]);
+    assert_eq!(events.iter().filter(|text| text.contains("freed")).count(), 4, "{events:?}");
+    assert!(!events.iter().any(|text| text.starts_with("lost")), "{events:?}");
 }
 
 #[test]
@@ -309,9 +312,9 @@ fn inherited_samples_are_the_parents_while_it_lives() {
     child.allocate(0, 1, 100, 0, slot::INHERITED);
     child.allocate(1, 1, 50, 0, 0);
     let mut watch = Watch::open(place.path()).unwrap();
-    let told = look(&mut watch);
-    assert_eq!(told.iter().filter(|text| text.ends_with("100 of 7")).count(), 1, "{told:?}");
-    assert_eq!(told.iter().filter(|text| text.ends_with("50 of 7")).count(), 1, "{told:?}");
+    let events = look(&mut watch);
+    assert_eq!(events.iter().filter(|text| text.ends_with("100 of 7")).count(), 1, "{events:?}");
+    assert_eq!(events.iter().filter(|text| text.ends_with("50 of 7")).count(), 1, "{events:?}");
     // As if the parent had executed something that is not watched, and this image were another's.
     target.file.set32(process::PID, parent);
     watch.images.retain(|image| image.source.pid != parent);
@@ -326,8 +329,11 @@ fn what_was_left_behind_is_read_to_its_end() {
     target.allocate(1, 2, 64, 0, 0);
     target.release(1, 2, 64, end::FREED);
     let mut watch = Watch::left(place.path()).unwrap();
-    let told = look(&mut watch);
-    assert_eq!(told, ["process 0 from 5", "1 in 0: 100 of 7", "2 in 1: 64 of 7", "2 freed at 201", "process 0 ended"]);
+    let events = look(&mut watch);
+    assert_eq!(
+        events,
+        ["process 0 from 5", "1 in 0: 100 of 7", "2 in 1: 64 of 7", "2 freed at 201", "process 0 ended"]
+    );
     assert!(place.path().join(format!("p-{}-0", own())).exists());
 }
 
@@ -386,8 +392,8 @@ fn garbage_is_data() {
     for round in 0..3000 {
         let at = SAMPLING + ((next() as usize % (FILE_BYTES - SAMPLING)) & !7);
         target.file.set64(at, if round % 2 == 0 { next() } else { next() % 64 });
-        let told = look(&mut watch);
-        assert!(told.len() <= 3 * (SLOTS + ENDS) as usize + 2, "{}", told.len());
+        let events = look(&mut watch);
+        assert!(events.len() <= 3 * (SLOTS + ENDS) as usize + 2, "{}", events.len());
     }
     assert_eq!(watch.profile().check(), Ok(()));
     // Numbers that nothing can be added to.

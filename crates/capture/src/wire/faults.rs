@@ -29,7 +29,7 @@ extern "C" fn missing_page(signal: libc::c_int, info: *mut libc::siginfo_t, _con
     }
 }
 
-/// The write that was too large fails with EFBIG, and is told.
+/// The write that was too large fails with EFBIG, and is reported.
 extern "C" fn too_large(_: libc::c_int) {}
 
 /// From here on neither ends mallow.

@@ -78,6 +78,7 @@ impl Workshop {
             "test/unwind_check.c",
             "walk/stacks.c",
             "walk/numbers.c",
+            "walk/table.c",
             "walk/unwind.c",
             "walk/unwind_full.c",
             "walk/stack_bounds.c",

@@ -18,8 +18,8 @@ pub struct Comparison {
     pub same: u64,
 }
 
-/// Lines are not compared, as they move. A place is told by its package, the function of the source, and the expression; of several
-/// that look alike those with the same reason are the same, and then those in the same order.
+/// Lines are not compared, as they move. A place is identified by its package, the function of the source, and the
+/// expression; of several that look alike those with the same reason are the same, and then those in the same order.
 pub fn compare(before: &[Site], now: &[Site]) -> Comparison {
     let mut alike: BTreeMap<_, (Vec<&Site>, Vec<&Site>)> = BTreeMap::new();
     for site in before {

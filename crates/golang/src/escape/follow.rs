@@ -7,7 +7,7 @@ use crate::chain;
 use crate::model::Reason;
 use crate::read::{Diagnostics, Leak};
 
-/// So many functions deep; what goes on through more is told by the last of them.
+/// So many functions deep; a flow through more ends with the last of them.
 const DEEPEST: usize = 3;
 
 /// What functions do with their parameters, as far as the compiler was asked.
@@ -16,7 +16,7 @@ struct Leaks<'a> {
     by_name: HashMap<&'a str, BTreeSet<&'a str>>,
 }
 
-/// The name that a package has in code, as far as its import path tells: `yaml` of `gopkg.in/yaml.v3`, `chi` of
+/// The name that a package has in code, as far as its import path shows: `yaml` of `gopkg.in/yaml.v3`, `chi` of
 /// `github.com/go-chi/chi/v5`.
 pub fn name_of(import_path: &str) -> &str {
     let version = |part: &str| part.strip_prefix('v').is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
@@ -44,7 +44,7 @@ impl Escapes {
         callees.collect()
     }
 
-    /// Goes on, in each way to the heap that ends in a call, with what the called function does.
+    /// Continues each escape flow that ends in a call with what the called function does.
     pub fn follow(&mut self, found: &[Diagnostics]) {
         let leaks = Leaks::of(found);
         for site in &mut self.sites {
@@ -66,8 +66,8 @@ impl<'a> Leaks<'a> {
         leaks
     }
 
-    /// The steps behind a call. Which argument it is that the compiler means is told by nothing but their order, which is not
-    /// known: where parameters go different ways, there are none.
+    /// The steps behind a call. Only their order shows which argument the compiler means, and that order is not known:
+    /// where parameters have different flows, there are none.
     fn behind(&self, caller: &str, callee: &str, depth: usize) -> Vec<String> {
         let (name, function) = parts(callee);
         let known = |package: &&'a str| self.by_function.contains_key(&(*package, function));
@@ -81,22 +81,22 @@ impl<'a> Leaks<'a> {
         let Some(leaks) = package.and_then(|package| self.by_function.get(&(package, function))) else {
             return Vec::new();
         };
-        let ways: BTreeSet<Vec<String>> = leaks.iter().map(|leak| self.way(leak, depth)).collect();
-        match ways.len() {
-            1 => ways.into_iter().next().unwrap_or_default(),
+        let flows: BTreeSet<Vec<String>> = leaks.iter().map(|leak| self.flow(leak, depth)).collect();
+        match flows.len() {
+            1 => flows.into_iter().next().unwrap_or_default(),
             _ => Vec::new(),
         }
     }
 
-    fn way(&self, leak: &Leak, depth: usize) -> Vec<String> {
+    fn flow(&self, leak: &Leak, depth: usize) -> Vec<String> {
         // Lines have their files: they are another function's.
-        let mut way = chain::words(&leak.flow);
+        let mut flow = chain::words(&leak.flow);
         if depth + 1 < DEEPEST
             && let Reason::Passed { callee, .. } = Reason::of(crate::model::Kind::Variable, &leak.flow)
         {
-            way.extend(self.behind(&leak.package, &callee, depth + 1));
+            flow.extend(self.behind(&leak.package, &callee, depth + 1));
         }
-        way
+        flow
     }
 }
 
@@ -138,7 +138,7 @@ mod tests {
 ./lib.go:7:11:     from kept = q (assign) at ./lib.go:8:7
 ";
 
-    fn ways(library: &str) -> Vec<String> {
+    fn flows(library: &str) -> Vec<String> {
         let packages = ["example.com/a".to_owned()];
         let own = read(&packages[0], "/a", &[], CALLER).expect("text");
         let library = read("example.com/lib/v2", "/lib", &[], library).expect("text");
@@ -152,13 +152,13 @@ mod tests {
     fn a_call_is_followed_to_where_its_parameter_goes() {
         let call = "argument of lib.Keep at 6, which leaks it to the heap";
         let expected = [call, "argument of keep at lib.go:4, which leaks it to the heap", "stored in kept at lib.go:8"];
-        assert_eq!(ways(LIBRARY), expected);
-        // Two parameters of different ways: nothing says which is meant.
+        assert_eq!(flows(LIBRARY), expected);
+        // Two parameters with different flows: nothing says which is meant.
         let second = LIBRARY
             .lines()
             .take(3)
             .map(|line| format!("{}\n", line.replace(" p ", " r ").replace("keep(p)", "other = p")));
-        assert_eq!(ways(&format!("{}{LIBRARY}", second.collect::<String>())), [call]);
-        assert_eq!(ways(""), [call]);
+        assert_eq!(flows(&format!("{}{LIBRARY}", second.collect::<String>())), [call]);
+        assert_eq!(flows(""), [call]);
     }
 }

@@ -42,9 +42,9 @@ pub struct Escapes {
 pub struct Site {
     /// Import path.
     pub package: String,
-    /// The function that was compiled; null where the compiler does not tell.
+    /// The function that was compiled; null where the compiler does not name it.
     pub function: Option<String>,
-    /// Of the place in that function: its way from the directory, where it lies below.
+    /// Of the place in that function: its path from the directory, where it lies below.
     pub file: String,
     /// From 1.
     pub line: u32,
@@ -62,7 +62,7 @@ pub struct Site {
     pub reason: Reason,
     /// The same in words.
     pub why: String,
-    /// The way to the heap, a step each.
+    /// The escape flow, a step each.
     #[serde(default)]
     pub chain: Vec<String>,
     /// What may be done about it.
@@ -85,7 +85,7 @@ pub struct Site {
 /// A place in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// Its way from the directory, where it lies below.
+    /// Its path from the directory, where it lies below.
     pub file: String,
     /// From 1.
     pub line: u32,
@@ -96,7 +96,7 @@ fn is_zero(n: &u64) -> bool {
 }
 
 impl Escapes {
-    /// Of these packages, as compiled by `go`. Files below `directory` are named by their way from there.
+    /// Of these packages, as compiled by `go`. Files below `directory` are named by their path from there.
     pub fn of(go: &str, found: &[Diagnostics], packages: &[String], directory: &str) -> Self {
         let mut escapes = Self { version: VERSION, go: go.to_owned(), packages: packages.to_vec(), ..Self::default() };
         let mut seen = HashSet::new();
@@ -116,7 +116,7 @@ impl Escapes {
     }
 }
 
-/// What tells an allocation from others. What a generic function has of its own body is one, whatever its types are.
+/// What distinguishes an allocation from others. A generic function's own body counts once, whatever its types are.
 fn identity(one: &Diagnostic, site: &Site) -> (Position, String, Option<(Position, String)>, Kind) {
     let function = site.function.as_deref().unwrap_or_default();
     let apart = || (outermost(&one.position, &one.inlined_at).clone(), site.what.clone());
@@ -179,8 +179,8 @@ fn written(name: &str) -> String {
 }
 
 impl Site {
-    /// The way to the heap in one line.
-    pub fn way(&self) -> Option<String> {
+    /// The escape flow in one line.
+    pub fn flow_line(&self) -> Option<String> {
         (!self.chain.is_empty()).then(|| self.chain.join(" → "))
     }
 

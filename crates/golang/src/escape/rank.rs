@@ -13,7 +13,8 @@ type Lines = Vec<(String, u32)>;
 
 /// Gives places what the profile says of them, and sorts them by it, those with the most allocations first.
 ///
-/// A place is told by its whole inline chain, of which a profile has the lines. Several on one line have the line's sum.
+/// A place is identified by its whole inline chain; a profile has the chain's lines. Several on one line have
+/// the line's sum.
 pub fn rank(sites: &mut [Site], profile: &Profile) -> Ranked {
     let mut by_lines: HashMap<Lines, (u64, u64, bool)> = HashMap::new();
     let mut ranked = Ranked::default();

@@ -34,7 +34,7 @@ pub struct Type {
     pub pointers: bool,
 }
 
-/// A line of the program's own, on the way to an allocation in a library.
+/// A line of the program's own, on the call path to an allocation in a library.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Caller {
     /// Where.

@@ -240,11 +240,11 @@ mod tests {
     /// What each allocation was found to be: the place of the diagnostic, and among how many.
     fn found(list: Vec<Diagnostic>, allocations: &[Allocation]) -> Vec<Option<(u32, u32, String, usize)>> {
         let compiled = Compiled::new(list);
-        let told = |found: Found| {
+        let key = |found: Found| {
             let Diagnostic { position, what, .. } = found.diagnostic;
             (position.line, position.column, what.clone(), found.one_of)
         };
-        compiled.find(allocations).into_iter().map(|found| found.map(told)).collect()
+        compiled.find(allocations).into_iter().map(|found| found.map(key)).collect()
     }
 
     fn one(line: u32, column: u32, what: &str) -> Option<(u32, u32, String, usize)> {
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn the_call_tells_what_it_may_be() {
+    fn the_call_limits_what_it_may_be() {
         let line = [place("p.F", "a.go:5")];
         let list = || {
             vec![
@@ -345,7 +345,7 @@ mod tests {
             found.into_iter().map(|found| found.expect("one")).map(|(_, column, _, among)| (column, among)).collect()
         };
         assert_eq!(columns(found(list(), &allocations)), [(40, 1), (9, 1), (25, 1)]);
-        // One of them did not run: which, the code does not tell.
+        // One of them did not run: the code does not show which.
         assert_eq!(columns(found(list(), &allocations[..2])), [(25, 3), (9, 3)]);
     }
 

@@ -42,7 +42,7 @@ pub struct Explanation {
     pub reason: String,
     /// Who says so.
     pub source: Source,
-    /// The way to the heap, a step each.
+    /// The escape flow, a step each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,
     /// What a Go expert may do: a suggestion.
@@ -107,28 +107,28 @@ pub fn merge(explained: Vec<Explained>) -> Vec<Explained> {
 }
 
 fn explanation(allocation: &Allocation, found: Option<Found>) -> Explanation {
-    let told = allocation.call.as_ref().and_then(|call| runtime::explain(call, found.as_ref().map(|f| f.diagnostic)));
+    let cause = allocation.call.as_ref().and_then(|call| runtime::explain(call, found.as_ref().map(|f| f.diagnostic)));
     let one_of = found.as_ref().map_or(1, |found| found.one_of);
     let diagnostic = found.map(|found| found.diagnostic);
     let boxes = allocation.call.as_ref().is_some_and(|call| Family::of(&call.callee) == Some(Family::Box));
     let kind = if boxes { Kind::Boxed } else { diagnostic.map_or(Kind::Other, |diagnostic| diagnostic.kind) };
-    let what = match (diagnostic, &told) {
+    let what = match (diagnostic, &cause) {
         (Some(diagnostic), _) => runtime::named(diagnostic, kind, allocation.call.as_ref()),
-        (None, Some(told)) => told.what.clone(),
+        (None, Some(cause)) => cause.what.clone(),
         (None, None) => "not known".to_owned(),
     };
     let steps = diagnostic.map(Diagnostic::chain).unwrap_or_default();
     let escapes =
         diagnostic.filter(|d| d.verdict != Verdict::DoesNotEscape && d.reason != crate::model::Reason::Unknown);
     let kept = diagnostic.cloned();
-    match (escapes, told) {
+    match (escapes, cause) {
         // Where the runtime's own reason is the true one whatever escapes: a slice or a map that grows.
-        (_, Some(told)) if told.decides || escapes.is_none() => Explanation {
+        (_, Some(cause)) if cause.decides || escapes.is_none() => Explanation {
             what,
-            reason: told.reason,
+            reason: cause.reason,
             source: Source::Runtime,
             steps,
-            remedy: told.remedy.map(str::to_owned),
+            remedy: cause.remedy.map(str::to_owned),
             one_of,
             diagnostic: kept,
         },
@@ -166,45 +166,48 @@ mod tests {
 
     #[test]
     fn the_compiler_says_why_where_it_put_it_into_the_heap() {
-        let told = explained("runtime.newobject", Some("p.T"), vec![escapes(Kind::New, "new(T)", &["a.go:5:9"])]);
-        assert_eq!((told.source, told.what.as_str()), (Source::Compiler, "new(T)"));
-        assert_eq!((told.reason, told.remedy.is_some()), (Reason::Returned.words(), true));
+        let actual = explained("runtime.newobject", Some("p.T"), vec![escapes(Kind::New, "new(T)", &["a.go:5:9"])]);
+        assert_eq!((actual.source, actual.what.as_str()), (Source::Compiler, "new(T)"));
+        assert_eq!((actual.reason, actual.remedy.is_some()), (Reason::Returned.words(), true));
     }
 
     #[test]
     fn the_runtime_says_why_where_the_compiler_left_it_on_the_stack_or_is_silent() {
         let make = "make([]int, n)";
-        let told = explained("runtime.makeslice", Some("int"), vec![stays(Kind::Make, make, &["a.go:5:9"])]);
-        assert_eq!((told.source, told.what.as_str()), (Source::Runtime, make));
-        assert_eq!(told.reason, "it does not escape, but its size is known at run time only");
-        let told = explained("runtime.makeslice", Some("int"), Vec::new());
-        assert_eq!((told.source, told.what.as_str()), (Source::Runtime, "make([]int, n)"));
-        assert_eq!(told.reason, "its size is known at run time only");
+        let actual = explained("runtime.makeslice", Some("int"), vec![stays(Kind::Make, make, &["a.go:5:9"])]);
+        assert_eq!((actual.source, actual.what.as_str()), (Source::Runtime, make));
+        assert_eq!(actual.reason, "it does not escape, but its size is known at run time only");
+        let actual = explained("runtime.makeslice", Some("int"), Vec::new());
+        assert_eq!((actual.source, actual.what.as_str()), (Source::Runtime, "make([]int, n)"));
+        assert_eq!(actual.reason, "its size is known at run time only");
     }
 
     #[test]
     fn what_grows_grows_whether_it_escapes_or_not() {
         for list in [vec![escapes(Kind::Append, "append(x, y)", &["a.go:5:9"])], Vec::new()] {
-            let told = explained("runtime.growslice", Some("int"), list);
-            assert_eq!((told.source, told.reason.as_str()), (Source::Runtime, "the slice grows beyond its capacity"));
+            let actual = explained("runtime.growslice", Some("int"), list);
+            assert_eq!(
+                (actual.source, actual.reason.as_str()),
+                (Source::Runtime, "the slice grows beyond its capacity")
+            );
         }
-        let told = explained("runtime.mapassign_faststr", Some("map[string]int"), Vec::new());
-        assert_eq!((told.what.as_str(), told.source), ("growth of a map[string]int", Source::Runtime));
+        let actual = explained("runtime.mapassign_faststr", Some("map[string]int"), Vec::new());
+        assert_eq!((actual.what.as_str(), actual.source), ("growth of a map[string]int", Source::Runtime));
     }
 
     #[test]
     fn what_packages_ask_the_runtime_for_needs_no_compiler() {
         for callee in ["runtime.newarray", "runtime.mapiterinit", "runtime.Caller", "runtime.(*Frames).Next"] {
-            let told = explained(callee, None, Vec::new());
-            assert!(told.source == Source::Runtime && told.what.contains(callee), "{told:?}");
+            let actual = explained(callee, None, Vec::new());
+            assert!(actual.source == Source::Runtime && actual.what.contains(callee), "{actual:?}");
         }
     }
 
     #[test]
     fn what_is_boxed_is_said_to_be_in_an_interface() {
         // The compiler calls it a concatenation, the runtime is called to put it into an interface.
-        let told = explained("runtime.convT64", None, vec![escapes(Kind::Concatenation, "n + 1", &["a.go:5:9"])]);
-        assert_eq!(told.what, "n + 1 in an interface");
+        let actual = explained("runtime.convT64", None, vec![escapes(Kind::Concatenation, "n + 1", &["a.go:5:9"])]);
+        assert_eq!(actual.what, "n + 1 in an interface");
     }
 
     #[test]
@@ -216,8 +219,8 @@ mod tests {
             ("p.assembly", vec![escapes(Kind::New, "new(T)", &["a.go:5:9"])]),
             ("runtime.newobject", vec![stays(Kind::New, "new(T)", &["a.go:5:9"])]),
         ] {
-            let told = explained(callee, None, list);
-            assert_eq!((told.source, told.reason.as_str(), told.remedy), (Source::None, "", None), "{callee}");
+            let actual = explained(callee, None, list);
+            assert_eq!((actual.source, actual.reason.as_str(), actual.remedy), (Source::None, "", None), "{callee}");
         }
     }
 

@@ -3,8 +3,8 @@
 use super::Call;
 use crate::model::{Diagnostic, Kind, Verdict};
 
-/// What the runtime's side says of an allocation.
-pub(super) struct Told {
+/// An allocation as the runtime explains it.
+pub(super) struct RuntimeCause {
     /// What is allocated.
     pub what: String,
     /// Why.
@@ -149,14 +149,16 @@ impl Family {
 }
 
 /// What a call of the runtime allocates, and why, where that does not depend on the compiler alone.
-pub(super) fn explain(call: &Call, diagnostic: Option<&Diagnostic>) -> Option<Told> {
+pub(super) fn explain(call: &Call, diagnostic: Option<&Diagnostic>) -> Option<RuntimeCause> {
     let family = Family::of(&call.callee)?;
     let of = call.of.as_ref().map_or("T", |of| of.name.as_str());
     let stays = diagnostic.is_some_and(|diagnostic| diagnostic.verdict == Verdict::DoesNotEscape);
-    let told =
-        |what: String, reason: &str, remedy| Some(Told { what, reason: reason.to_owned(), remedy, decides: false });
-    let decides =
-        |what: String, reason: &str, remedy| Some(Told { what, reason: reason.to_owned(), remedy, decides: true });
+    let explains = |what: String, reason: &str, remedy| {
+        Some(RuntimeCause { what, reason: reason.to_owned(), remedy, decides: false })
+    };
+    let decides = |what: String, reason: &str, remedy| {
+        Some(RuntimeCause { what, reason: reason.to_owned(), remedy, decides: true })
+    };
     let name = call.callee.rsplit_once("runtime.").map_or(call.callee.as_str(), |(_, name)| name);
     match family {
         Family::Grow => decides(
@@ -179,18 +181,18 @@ pub(super) fn explain(call: &Call, diagnostic: Option<&Diagnostic>) -> Option<To
             "the buffer grows to what is written",
             Some("Grow it once to the size that it will need"),
         ),
-        Family::Slice if stays => told(
+        Family::Slice if stays => explains(
             format!("make([]{of}, n)"),
             "it does not escape, but its size is known at run time only",
             Some("a constant size, or a buffer that the caller passes in and keeps"),
         ),
         // The compiler is silent: what is made is a copy, or within code that is not in the source.
-        Family::Slice if diagnostic.is_none() => told(
+        Family::Slice if diagnostic.is_none() => explains(
             format!("make([]{of}, n)"),
             "its size is known at run time only",
             Some("a constant size, or a buffer that the caller passes in and keeps"),
         ),
-        Family::Concatenation => told(
+        Family::Concatenation => explains(
             "a string that is concatenated".to_owned(),
             match stays {
                 true => "the result does not escape, but is longer than the 32 bytes that the stack has for it",
@@ -213,19 +215,19 @@ pub(super) fn explain(call: &Call, diagnostic: Option<&Diagnostic>) -> Option<To
                 false => "the conversion copies".to_owned(),
             };
             let remedy = "keep to one of string and []byte; append(buf, s...) converts into a buffer that is kept";
-            told(what.to_owned(), &reason, Some(remedy))
+            explains(what.to_owned(), &reason, Some(remedy))
         }
-        Family::Box => told(
+        Family::Box => explains(
             format!("a {} in an interface", boxed(name, of)),
             "a value in an interface is a copy in the heap",
             Some("a concrete type, or a type parameter, in place of the interface"),
         ),
-        Family::Channel => told(
+        Family::Channel => explains(
             format!("make({})", if of == "T" { "chan" } else { of }),
             "channels are always in the heap",
             Some("a channel that is made once and used again"),
         ),
-        Family::Map => told(
+        Family::Map => explains(
             format!("make({})", if of == "T" { "map" } else { of }),
             "the map is in the heap with all that it holds",
             Some("make the map once with its size, and clear it"),
@@ -270,7 +272,7 @@ pub(super) fn explain(call: &Call, diagnostic: Option<&Diagnostic>) -> Option<To
     }
 }
 
-/// What is allocated, as the source says it: the compiler's expression, and its type where that tells more.
+/// What is allocated, as the source says it: the compiler's expression, and its type where that says more.
 pub(super) fn named(diagnostic: &Diagnostic, kind: Kind, call: Option<&Call>) -> String {
     let of = call.and_then(|call| call.of.as_ref()).map(|of| of.name.as_str());
     let what = diagnostic.what.as_str();

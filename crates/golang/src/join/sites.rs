@@ -1,6 +1,6 @@
 //! From two heap profiles of one program to what each instruction allocates by operation.
 
-use mallow_profile::{FrameId, Profile, StackId, Word, Words};
+use mallow_profile::{FrameId, Profile, Quantities, Quantity, StackId};
 use rustc_hash::FxHashMap;
 
 use super::{Allocation, Call, Caller, Place};
@@ -102,8 +102,8 @@ pub struct Apart {
 const SURE: f64 = 8.0;
 
 impl Runs<'_> {
-    /// Tells what each operation allocates from what happens once: in one of the two runs, it may be, where a pool is empty
-    /// in one and not in the other.
+    /// Separates what each operation allocates from what happens once: perhaps in one of the two runs only, where a
+    /// pool is empty in one and not in the other.
     pub fn apart(&self, seen: &dyn Seen) -> Apart {
         let before = stacks(self.before);
         let (few, many) = (stacks(self.few.0), stacks(self.many.0));
@@ -231,7 +231,7 @@ pub fn difference(few: &Profile, many: &mut Profile, operations: u64, per: u64) 
     }
     (many.sites, many.totals) = (sites, totals);
     if let Some(origin) = &mut many.origin {
-        origin.tells = Words::of(&[Word::Allocations, Word::AllocatedBytes]);
+        origin.quantities = Quantities::of(&[Quantity::Allocations, Quantity::AllocatedBytes]);
         origin.sampled_bytes = None;
     }
 }
@@ -293,7 +293,7 @@ mod tests {
     use super::*;
 
     /// Where something was allocated, and how often.
-    fn told(listed: &Listed) -> Vec<(&str, f64)> {
+    fn rates_of(listed: &Listed) -> Vec<(&str, f64)> {
         let mut all: Vec<_> =
             listed.allocations.iter().map(|a| (a.chain[0].function.as_str(), a.allocations)).collect();
         all.sort_by_key(|(function, _)| *function);
@@ -361,10 +361,10 @@ mod tests {
             ("set_up", [300, 600, 600]),
             ("set_up_and_each", [300, 610, 700]),
         ]);
-        assert_eq!(told(&apart.each), [("each", 2.0), ("seldom", 0.1), ("set_up_and_each", 1.0)]);
+        assert_eq!(rates_of(&apart.each), [("each", 2.0), ("seldom", 0.1), ("set_up_and_each", 1.0)]);
         let once = [("set_up", 300.0), ("set_up_and_each", 300.0)];
-        assert_eq!(told(&apart.once_in_many), once);
-        assert_eq!(told(&apart.once_in_few), once);
+        assert_eq!(rates_of(&apart.once_in_many), once);
+        assert_eq!(rates_of(&apart.once_in_few), once);
         assert!(apart.once_in_many.allocations.iter().all(|allocation| allocation.setup));
         assert!(apart.each.allocations.iter().all(|allocation| !allocation.setup));
     }
@@ -373,15 +373,15 @@ mod tests {
     fn what_only_one_of_two_runs_sets_up_grows_with_nothing() {
         // A pool was empty in the run with many, and then in the one with few.
         let empty_in_many = apart(&[("fill", [5000, 5000, 10_000]), ("each", [1, 11, 101])]);
-        assert_eq!(told(&empty_in_many.each), [("each", 1.0)]);
-        assert_eq!(told(&empty_in_many.once_in_many), [("fill", 5000.0)]);
-        assert_eq!(told(&empty_in_many.once_in_few), []);
+        assert_eq!(rates_of(&empty_in_many.each), [("each", 1.0)]);
+        assert_eq!(rates_of(&empty_in_many.once_in_many), [("fill", 5000.0)]);
+        assert_eq!(rates_of(&empty_in_many.once_in_few), []);
         let empty_in_few = apart(&[("fill", [5000, 10_000, 5000]), ("each", [1, 11, 101])]);
-        assert_eq!(told(&empty_in_few.each), [("each", 1.0)]);
-        assert_eq!(told(&empty_in_few.once_in_few), [("fill", 5000.0)]);
-        assert_eq!(told(&empty_in_few.once_in_many), []);
+        assert_eq!(rates_of(&empty_in_few.each), [("each", 1.0)]);
+        assert_eq!(rates_of(&empty_in_few.once_in_few), [("fill", 5000.0)]);
+        assert_eq!(rates_of(&empty_in_few.once_in_many), []);
         let in_few_alone = apart(&[("fill", [0, 70, 0])]);
-        assert_eq!((told(&in_few_alone.once_in_few), told(&in_few_alone.each)), (vec![("fill", 70.0)], vec![]));
+        assert_eq!((rates_of(&in_few_alone.once_in_few), rates_of(&in_few_alone.each)), (vec![("fill", 70.0)], vec![]));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::model::{Position, Step};
 const VERSION: u64 = 0;
 /// Lines before those of the source in what cgo makes of it.
 const CGO_HEADER: u32 = 3;
-/// Lines are as long as the ways to the heap in them; nobody wrote a source for these.
+/// Lines are as long as the escape flows in them; nobody wrote a source for these.
 const LONGEST_LINE: usize = 64 << 20;
 
 #[derive(Deserialize)]
@@ -96,10 +96,10 @@ fn take(entry: Entry, file: &str, found: &mut Json, counted: &mut UnknownLines) 
             let (at, mut rest) = positions(outermost.clone(), &entry.related);
             let mut block = Block { at, ..Block::new(outermost, subject, None) };
             while let Some((one, others)) = rest.split_first() {
-                let told = one.message.strip_prefix("escflow: ").and_then(line::message);
+                let parsed = one.message.strip_prefix("escflow: ").and_then(line::message);
                 let (at, after) = positions(one.location.range.start.at(paths::of_uri(&one.location.uri)), others);
                 rest = after;
-                match told {
+                match parsed {
                     Some(Line::Flow { to, from }) => block.flows.push(format!("{to} ← {from}")),
                     Some(Line::From { expression, how, .. }) => {
                         let (position, inlined_at) = innermost(&at);
@@ -120,7 +120,7 @@ fn take(entry: Entry, file: &str, found: &mut Json, counted: &mut UnknownLines) 
             }
             found.blocks.push(block);
         }
-        // Told by name: what is inlined, and which tests the program makes.
+        // Known by name: what is inlined, and which tests the program makes.
         "canInlineFunction"
         | "cannotInlineFunction"
         | "cannotInlineCall"

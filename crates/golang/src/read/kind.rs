@@ -3,7 +3,7 @@
 use crate::chain;
 use crate::model::{Kind, Step, Verdict};
 
-/// Of the expression `what`, with the way to the heap where it is known. The compiler prints a value that is put into an
+/// Of the expression `what`, with the escape flow where it is known. The compiler prints a value that is put into an
 /// interface as the value alone: what does not allocate by itself is that.
 pub fn of(what: &str, verdict: Verdict, flow: &[Step]) -> Kind {
     if verdict == Verdict::Moved {
@@ -39,8 +39,8 @@ pub fn method_value(flows: &[String]) -> Option<String> {
     (from == "{temp}").then(|| chain::storage(to).map(str::to_owned))?
 }
 
-/// A sum of strings. A sum of numbers looks the same, but is allocated only where it is put into an interface, which the next
-/// step tells but where it is assigned or returned.
+/// A sum of strings. A sum of numbers looks the same, but is allocated only where it is put into an interface. The next
+/// step shows that, except where it is assigned or returned.
 fn concatenates(what: &str, flow: &[Step]) -> bool {
     let mut quoted = None;
     let mut sum = false;
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expressions_tell_what_they_allocate() {
+    fn expressions_show_what_they_allocate() {
         for (what, kind) in [
             ("make([]byte, size)", Kind::Make),
             ("make(map[string]int)", Kind::MakeMap),

@@ -51,11 +51,11 @@ fn number(text: &str) -> Option<(u32, &str)> {
 /// What a line says.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line<'a> {
-    /// An allocation, of which flows follow; with the function, from Go 1.25 on.
+    /// An allocation, followed by its flows; with the function, from Go 1.25 on.
     Escape { what: &'a str, function: Option<&'a str> },
-    /// A parameter that leaks, of which flows follow.
+    /// A parameter that leaks, followed by its flows.
     Leak { parameter: &'a str, to: &'a str, function: Option<&'a str>, derefs: u32 },
-    /// `to ← from`, of which steps follow; the reference is `&`, `*` or nothing.
+    /// `to ← from`, followed by its steps; the reference is `&`, `*` or nothing.
     Flow { to: &'a str, from: &'a str },
     /// One step: an expression, and what it does.
     From { expression: &'a str, how: &'a str, at: Option<&'a str> },
@@ -75,7 +75,7 @@ pub enum Line<'a> {
     Aside,
 }
 
-/// Beginnings of what the compiler says besides. What a parameter leaks is told with its flows.
+/// Beginnings of other compiler messages. What a parameter leaks comes with its flows.
 const ASIDES: [&str; 12] = [
     "leaking param",
     "devirtualizing ",

@@ -2,7 +2,7 @@
 //!
 //! The text of `-m=2` is the whole of it, but has of inlined code the outermost position alone. The JSON of `-json=0,DIR`
 //! has all positions, but says neither in which function something is nor what is not in the heap; and of two sources with
-//! the same base name, one of which may be another package's, it keeps one. So the text is what is read, and the JSON tells the
+//! the same base name (one may be another package's) it keeps one. So the text is what is read, and the JSON adds the
 //! positions. Where there is no text, the JSON is read alone.
 
 mod block;
@@ -90,7 +90,7 @@ fn alone(placed: Json) -> Batch {
     Batch { blocks: placed.blocks, last }
 }
 
-/// Gives blocks of the text their positions. Both were told by the same code in the same order, JSON sorted by the outermost
+/// Gives blocks of the text their positions. The same code wrote both in the same order, JSON sorted by the outermost
 /// position: of blocks that say the same, the first is the first.
 fn place(batches: &mut [Batch], placed: Vec<Block>) {
     type Key = (Position, Subject, Vec<String>);
@@ -119,7 +119,7 @@ fn short(what: &str) -> &str {
 impl Diagnostics {
     fn take(&mut self, package: &str, batch: Batch, text: &Text) {
         let function = |named: Option<String>, at: &Position| named.or_else(|| text.function(at).map(str::to_owned));
-        // What is decided of each expression, and the ways to the heap of it, in order.
+        // The verdict on each expression, and its escape flows, in order.
         let mut blocks: Vec<((Position, String), Vec<Block>)> = Vec::new();
         let mut index: HashMap<(Position, String), usize> = HashMap::new();
         let mut method_values: HashSet<String> = HashSet::new();
@@ -207,8 +207,8 @@ impl Diagnostics {
 }
 
 impl Diagnostics {
-    /// What an interface's method gets goes where nobody knows. That it is one is told of the interface itself, which goes
-    /// the same way: a package, which looks alike, does not.
+    /// What an interface's method gets goes where nobody knows. The interface itself, which goes the same way, shows
+    /// that it is one: a package, which looks alike, does not.
     fn see_through_interfaces(&mut self) {
         let flows = self.list.iter().map(|one| &one.flow).chain(self.leaks.iter().map(|leak| &leak.flow));
         let through = flows.flatten().filter(|step| {

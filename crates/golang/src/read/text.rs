@@ -13,7 +13,7 @@ pub struct Last {
     pub verdict: Verdict,
 }
 
-/// Functions that call each other, which the compiler looks at together: first the ways to the heap, then what it decided.
+/// Functions that call each other, which the compiler looks at together: first the escape flows, then what it decided.
 #[derive(Default)]
 pub struct Batch {
     pub blocks: Vec<Block>,
@@ -105,7 +105,7 @@ pub fn read(text: &str, directory: &str, counted: &mut UnknownLines) -> Text {
     found
 }
 
-/// Ways after decisions are those of the next functions.
+/// Flows after decisions are those of the next functions.
 fn begin(batch: &mut Batch, batches: &mut Vec<Batch>) {
     if !batch.last.is_empty() {
         batches.push(std::mem::take(batch));
@@ -130,7 +130,7 @@ fn closure(name: &str) -> bool {
 }
 
 impl Text {
-    /// The function that has this line, as far as where functions begin tells it.
+    /// The function that has this line, judging by where functions begin.
     pub fn function(&self, at: &Position) -> Option<&str> {
         let after = self.functions.partition_point(|(begin, _)| begin <= at);
         let (begin, name) = self.functions.get(after.checked_sub(1)?)?;

@@ -21,7 +21,7 @@ pub struct Timing {
     pub time: Option<String>,
 }
 
-/// A benchmark of which every allocation is in two profiles. What the second has more than the first is by the operations
+/// A benchmark with every allocation in two profiles. What the second has more than the first is by the operations
 /// that it has more: set-up is in both.
 #[derive(Debug)]
 pub struct ExactRun {
@@ -66,7 +66,7 @@ impl Go {
         Ok(measured(&said))
     }
 
-    /// Runs a benchmark alone, with a profile of each allocation. `exact` is the program of which every allocation is seen.
+    /// Runs a benchmark alone, with a profile of each allocation. `exact` is the program that shows every allocation.
     /// Without `collecting` no garbage is collected: pools keep what is put into them, in set-up too.
     pub fn exact(
         &self,
@@ -165,7 +165,7 @@ impl Go {
     }
 }
 
-/// How many operations the two runs have: enough to tell what happens seldom, in a small part of the time that was
+/// How many operations the two runs have: enough to see what happens seldom, in a small part of the time that was
 /// measured.
 fn operations(benchmark: &Benchmark) -> (u64, u64) {
     let run = benchmark.runs.first();
@@ -179,9 +179,9 @@ fn operations(benchmark: &Benchmark) -> (u64, u64) {
 
 /// The results, by names without the number of processors.
 fn measured(said: &str) -> Vec<Benchmark> {
-    let told = std::env::var("GOMAXPROCS").ok().and_then(|n| n.parse().ok()).filter(|&n| n > 0);
+    let configured = std::env::var("GOMAXPROCS").ok().and_then(|n| n.parse().ok()).filter(|&n| n > 0);
     let there_are = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
-    results(said, processors(said, told.unwrap_or(there_are)))
+    results(said, processors(said, configured.unwrap_or(there_are)))
 }
 
 /// The pattern of this benchmark alone.

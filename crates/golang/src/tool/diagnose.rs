@@ -154,7 +154,7 @@ fn escaped(package: &str) -> String {
     package.bytes().map(byte).collect()
 }
 
-/// What was said, by the package of which it was said.
+/// The compiler's output, by package.
 fn by_package(said: &str) -> FxHashMap<&str, &str> {
     let mut parts = FxHashMap::default();
     let mut rest = said;
@@ -181,7 +181,7 @@ mod tests {
     use super::{by_package, escaped};
 
     #[test]
-    fn what_is_said_is_told_apart_by_package() {
+    fn output_is_split_by_package() {
         let said = "before\n# a/b\n./x.go:1:2: one\n./x.go:2:2: two\n# a/b [a/b.test]\n# c\nthree";
         let parts = by_package(said);
         assert_eq!(parts["a/b"], "./x.go:1:2: one\n./x.go:2:2: two\n");

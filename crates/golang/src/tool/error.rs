@@ -71,8 +71,8 @@ fn and(lines: usize) -> String {
     }
 }
 
-/// The lines that say something, and not for which package.
-fn telling(said: &[u8]) -> (String, usize) {
+/// The first line that is neither empty nor a package header, and how many such lines follow.
+fn summarize(said: &[u8]) -> (String, usize) {
     let text = String::from_utf8_lossy(said);
     let mut lines = text.lines().map(str::trim_end).filter(|line| !line.is_empty() && !line.starts_with("# "));
     let first = lines.next().unwrap_or("it failed without a word").trim_start().to_owned();
@@ -81,12 +81,12 @@ fn telling(said: &[u8]) -> (String, usize) {
 
 impl GoError {
     pub(super) fn says(verb: &str, said: &[u8]) -> Self {
-        let (first, more) = telling(said);
+        let (first, more) = summarize(said);
         Self::Says { verb: verb.to_owned(), first, more }
     }
 
     pub(super) fn does_not_compile(package: &str, said: &[u8]) -> Self {
-        let (first, more) = telling(said);
+        let (first, more) = summarize(said);
         Self::DoesNotCompile { package: package.to_owned(), first, more }
     }
 }

@@ -23,7 +23,7 @@ pub use packages::{Input, Package};
 
 use cache::Cache;
 
-/// The oldest version of which diagnostics and test binaries are known.
+/// The oldest version with known diagnostics and test binaries.
 const OLDEST: (u32, u32) = (1, 22);
 
 /// The `go` of this directory's module or workspace.

@@ -82,7 +82,7 @@ impl Go {
         Ok(listed.into_iter().map(package).collect())
     }
 
-    /// Compiles what the packages need, and tells what that is made of: everything with `deps`, for the test with `test`.
+    /// Compiles what the packages need, and returns its inputs: everything with `deps`, for the test with `test`.
     pub fn inputs(&self, packages: &[String], deps: bool, test: bool) -> Result<Vec<Input>, GoError> {
         let mut verb = vec!["list", "-export", "-json=ImportPath,BuildID,ForTest,Standard"];
         verb.extend(deps.then_some("-deps"));

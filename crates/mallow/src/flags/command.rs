@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use super::blocks::{HistogramFlags, ThreadsFlags};
 use super::diff::DiffFlags;
 use super::doctor::DoctorFlags;
 use super::documents::{CompletionsFlags, ManFlags};
@@ -19,6 +20,7 @@ use super::record::{RecordFlags, RecoverFlags};
 use super::report::{LeaksFlags, ReportFlags, TopFlags};
 use super::run::RunFlags;
 use super::stat::StatFlags;
+use super::symbols::SymbolsFlags;
 use super::test::TestFlags;
 use super::timeline::TimelineFlags;
 use super::tree::TreeFlags;
@@ -51,7 +53,10 @@ Environment:
 /// The commands as `mallow --help` groups them.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Count and record", &["stat", "record", "run", "recover"]),
-    ("Look at a recording", &["report", "top", "tree", "list", "leaks", "flame", "timeline"]),
+    (
+        "Look at a recording",
+        &["report", "top", "tree", "list", "leaks", "flame", "timeline", "sizes", "lifetimes", "threads", "symbols"],
+    ),
     ("Compare, and test in CI", &["diff", "test"]),
     ("Watch a running program", &["watch", "import"]),
     ("Explain Go", &["go"]),
@@ -67,13 +72,13 @@ Examples:
   mallow test --update          write the baseline that mallow test checks in CI";
 
 impl Flags {
-    /// Reads the command line. Help and version are printed, mistakes are told in one line; both end here, with the
-    /// status to exit with.
+    /// Reads the command line. Help and version are printed, mistakes are reported in one line; both end here,
+    /// with the status to exit with.
     pub fn from_command_line() -> Result<Self, ExitCode> {
         Self::parse(std::env::args_os()).map_err(|error| {
             let status = error.exit_code();
             match error.kind() {
-                // A closed pipe or a full disk: there is nobody to tell.
+                // A closed pipe or a full disk: nobody reads a message.
                 ErrorKind::DisplayHelp
                 | ErrorKind::DisplayVersion
                 | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => drop(error.print()),
@@ -116,17 +121,17 @@ fn mistake(mut error: clap::Error, first: Option<&str>) -> String {
     let paragraphs = text.split("\n\n").map(|p| p.split_whitespace().collect::<Vec<_>>().join(" "));
     let useful =
         paragraphs.filter(|p| !p.is_empty() && !p.starts_with("Usage:") && !p.starts_with("For more information"));
-    let mut told = useful.collect::<Vec<_>>().join("; ");
+    let mut message = useful.collect::<Vec<_>>().join("; ");
     for (theirs, ours) in NUMBERS {
-        told = told.replace(theirs, ours);
+        message = message.replace(theirs, ours);
     }
     if error.kind() == ErrorKind::MissingRequiredArgument {
         subcommand
             .into_iter()
             .flat_map(|inner| inner.get_arguments())
-            .for_each(|flag| told += &missing_values(&error, flag));
+            .for_each(|flag| message += &missing_values(&error, flag));
     }
-    format!("{}; mallow{command} --help shows what there is", told.strip_prefix("error: ").unwrap_or(&told))
+    format!("{}; mallow{command} --help shows what there is", message.strip_prefix("error: ").unwrap_or(&message))
 }
 
 /// Of the commands that clap takes for the meant one, those with the fewest letters typed wrong. A swap of two is one.
@@ -180,6 +185,12 @@ pub enum Command {
     Flame(FlameFlags),
     /// Show the heap over time, or at one moment
     Timeline(TimelineFlags),
+    /// Show how large blocks are
+    Sizes(HistogramFlags),
+    /// Show how long blocks lived
+    Lifetimes(HistogramFlags),
+    /// Show which threads allocate, and which free
+    Threads(ThreadsFlags),
     /// Compare two recordings or profiles, stack by stack
     Diff(DiffFlags),
     /// Add up recordings and profiles of runs or hosts
@@ -196,6 +207,8 @@ pub enum Command {
     Import(ImportFlags),
     /// Make a recording self-contained, for another machine
     Pack(PackFlags),
+    /// Show where names come from; download missing debug files
+    Symbols(SymbolsFlags),
     /// Recover what an interrupted mallow left behind
     Recover(RecoverFlags),
     /// Check whether this machine can record a command
@@ -291,15 +304,15 @@ mod tests {
             ("mallow recrod", "unrecognized subcommand 'recrod'; tip: a similar subcommand exists: 'record'; mallow"),
             ("mallow completions", "the following required arguments were not provided: <SHELL>; mallow completions"),
         ] {
-            let told = mistake(Flags::try_parse_from(line.split(' ')).unwrap_err(), line.split(' ').nth(1));
-            assert_eq!(told, format!("{expected} --help shows what there is"));
+            let message = mistake(Flags::try_parse_from(line.split(' ')).unwrap_err(), line.split(' ').nth(1));
+            assert_eq!(message, format!("{expected} --help shows what there is"));
         }
     }
 
     #[test]
     fn a_missing_format_lists_the_formats() {
-        let told = mistake(Flags::try_parse_from(["mallow", "export"]).unwrap_err(), Some("export"));
-        assert!(told.contains("--format is one of pprof, folded, "), "{told}");
+        let message = mistake(Flags::try_parse_from(["mallow", "export"]).unwrap_err(), Some("export"));
+        assert!(message.contains("--format is one of pprof, folded, "), "{message}");
     }
 
     /// Each command stands in one group of the help, with its summary.

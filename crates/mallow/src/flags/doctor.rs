@@ -11,14 +11,23 @@ Exit status:
   0  it can be recorded; what is marked `partly` works, but for what is said
   1  Mallow failed
   2  the command line makes no sense
-  3  nothing would be recorded: something is marked `fails`")]
+  3  nothing would be recorded: something is marked `fails`
+
+With -p, the status is that of the process. This version of mallow cannot attach to one, whatever the status.")]
 pub struct DoctorFlags {
     /// Write JSON
     ///
     /// For scripts: the checks under machine and program, each with status, found and remedy, and the worst status as
-    /// verdict. Default: a table.
+    /// verdict. With -p: the checks under process, and allocators with their entries. Default: a table.
     #[arg(long)]
     pub json: bool,
+    /// Process to examine: could mallow attach to it?
+    ///
+    /// Reports what stands in the way, the allocators in the process, and which of their functions could be patched. The
+    /// process is neither stopped nor changed. This version of mallow cannot attach yet. Default: no process. Example:
+    /// mallow doctor -p $(pidof redis-server).
+    #[arg(short, long, value_name = "PID", conflicts_with = "command", value_parser = clap::value_parser!(u32).range(1..))]
+    pub pid: Option<u32>,
     /// Command to examine, with its arguments
     ///
     /// Its file is examined, and the interpreter where that is a script; it is not run. Default: this machine alone

@@ -209,7 +209,7 @@ const EMPTY: &str = "it ends before it begins";
 /// Both ends; None for one that is open.
 type Ends<T> = (Option<T>, Option<T>);
 
-/// Both ends of `A..B`, each of which may be missing; None where there is no `..`.
+/// Both ends of `A..B`, either may be missing; None where there is no `..`.
 fn ends<T>(text: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Option<Ends<T>>, String> {
     let Some((from, to)) = text.split_once("..") else { return Ok(None) };
     let end = |text: &str| match text.trim() {
@@ -301,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_decimal_unless_told() {
+    fn sizes_are_decimal_without_a_binary_suffix() {
         for (text, from, to) in [
             ("64..128", 64, Some(128)),
             ("4k..1M", 4000, Some(1_000_000)),

@@ -58,7 +58,7 @@ pub struct GoRunFlags {
     /// A number of operations (100x), or a time (2s). Default: 1s, as go test has it. Example: -benchtime 100x.
     #[arg(long, value_name = "N", value_parser = bench_time)]
     pub benchtime: Option<String>,
-    /// What the Go tool is told.
+    /// Flags for the Go tool.
     #[command(flatten)]
     pub tool: GoToolFlags,
 }
@@ -99,7 +99,7 @@ pub struct GoWhyFlags {
     /// What it takes to read that.
     #[command(flatten)]
     pub heap: GoHeapFlags,
-    /// What the Go tool is told.
+    /// Flags for the Go tool.
     #[command(flatten)]
     pub tool: GoToolFlags,
     /// How it looks.
@@ -130,7 +130,7 @@ pub struct GoProfileFlags {
     /// What it takes to read it.
     #[command(flatten)]
     pub heap: GoHeapFlags,
-    /// What the Go tool is told.
+    /// Flags for the Go tool.
     #[command(flatten)]
     pub tool: GoToolFlags,
     /// How it looks.

@@ -57,7 +57,7 @@ pub struct GoEscapeFlags {
     /// nothing is written. Example: --sarif escapes.sarif.
     #[arg(long, value_name = "FILE")]
     pub sarif: Option<PathBuf>,
-    /// What the Go tool is told.
+    /// Flags for the Go tool.
     #[command(flatten)]
     pub tool: GoToolFlags,
     /// How it looks.

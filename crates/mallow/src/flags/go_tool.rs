@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-/// What the Go tool is told.
+/// Flags for the Go tool.
 #[derive(Clone, Debug, Default, Args)]
 pub struct GoToolFlags {
     /// Build tags of the Go tool

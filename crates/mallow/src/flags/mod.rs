@@ -1,6 +1,8 @@
 //! The command line: each flag with its documentation.
 
+mod attach;
 mod base;
+mod blocks;
 mod command;
 mod diff;
 mod doctor;
@@ -20,6 +22,7 @@ mod regions;
 mod report;
 mod run;
 mod stat;
+mod symbols;
 mod test;
 mod threshold;
 mod timeline;
@@ -28,6 +31,7 @@ mod views;
 mod watch;
 
 pub use base::BaseFlags;
+pub use blocks::{BlocksBy, HistogramFlags, ThreadsFlags};
 pub use command::{Command, Flags};
 pub use diff::DiffFlags;
 pub use doctor::DoctorFlags;
@@ -40,10 +44,12 @@ pub use go_bench::{GoBenchFlags, GoHeapFlags, GoProfileFlags, GoWhyFlags};
 pub use go_escape::GoEscapeFlags;
 pub use list::ListFlags;
 pub use pack::PackFlags;
+pub use program::RecordedCommandFlags;
 pub use record::{RecordFlags, RecoverFlags};
-pub use report::{LeaksFlags, ReportFlags, TopFlags};
+pub use report::{LeakState, LeaksFlags, ReportFlags, TopFlags};
 pub use run::RunFlags;
 pub use stat::StatFlags;
+pub use symbols::SymbolsFlags;
 pub use test::TestFlags;
 pub use timeline::{At, TimelineFlags};
 pub use tree::TreeFlags;

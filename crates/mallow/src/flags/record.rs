@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::program::CommandFlags;
+use super::attach::AttachFlags;
+use super::program::RecordedCommandFlags;
 use super::regions::RegionFlags;
 use super::views::ViewFlags;
 
@@ -28,6 +29,19 @@ pub struct RecordFlags {
     /// Processes that it starts are not recorded. Default: all of them are, through fork, posix_spawn and exec.
     #[arg(long)]
     pub no_children: bool,
+    /// Do not look for lost blocks at exit
+    ///
+    /// Default: each process waits at its exit while mallow reads its memory, and leaks are divided into lost blocks, to which
+    /// nothing points, and reachable ones. The command waits for a second and a tenth of the run's time at most, and so do all
+    /// other processes in sum. Forked children and sandboxed processes do not wait.
+    #[arg(long, conflicts_with = "scan_all")]
+    pub no_scan: bool,
+    /// Look for lost blocks in every process
+    ///
+    /// In forked children, too, and without a limit of the time that exits take. Default: see --no-scan. Example: mallow record
+    /// --scan-all ./server.
+    #[arg(long)]
+    pub scan_all: bool,
     /// Make the recording self-contained
     ///
     /// Puts names and sources into it, as mallow pack does, so that it can be read on another machine. Default: names
@@ -67,9 +81,12 @@ pub struct RecordFlags {
     /// How regions run.
     #[command(flatten)]
     pub regions: RegionFlags,
+    /// What to attach to.
+    #[command(flatten)]
+    pub attach: AttachFlags,
     /// What to run.
     #[command(flatten)]
-    pub run: CommandFlags,
+    pub run: RecordedCommandFlags,
 }
 
 /// Flags of `recover`.

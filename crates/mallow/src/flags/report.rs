@@ -66,6 +66,12 @@ pub struct LeaksFlags {
     /// For CI: exits with status 3 if a leak is reported. Default: status 0.
     #[arg(long)]
     pub fail_on_leak: bool,
+    /// Show only blocks in this state
+    ///
+    /// mallow record scans the memory of each process at its exit. A lost block is one that nothing points to any more; a
+    /// reachable block, the program could still free. Default: lost blocks, and how much else there is; without a scan, all.
+    #[arg(long, value_name = "STATE")]
+    pub only: Option<LeakState>,
     /// Show whole stacks
     ///
     /// Default: the innermost functions of each.
@@ -74,4 +80,17 @@ pub struct LeaksFlags {
     /// What to show, and how.
     #[command(flatten)]
     pub rows: RowFlags,
+}
+
+/// What a scan at its process's exit found of a leaked block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum LeakState {
+    /// Nothing points to it.
+    Lost,
+    /// Something still points to it.
+    Reachable,
+    /// Its process was not scanned.
+    Unscanned,
+    /// In any state.
+    All,
 }

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::program::CommandFlags;
+use super::attach::AttachFlags;
+use super::program::CountedCommandFlags;
 use super::regions::RegionFlags;
 
 /// Flags of `stat`.
@@ -39,7 +40,10 @@ pub struct StatFlags {
     /// How regions run.
     #[command(flatten)]
     pub regions: RegionFlags,
+    /// What to attach to.
+    #[command(flatten)]
+    pub attach: AttachFlags,
     /// What to run.
     #[command(flatten)]
-    pub run: CommandFlags,
+    pub run: CountedCommandFlags,
 }

@@ -5,7 +5,7 @@ use mallow_report::analysis::Least;
 
 use super::filters::{number, size};
 
-/// What is worth a row, or a part of a picture. It changes no number: what is left out is told as a sum.
+/// What is worth a row, or a part of a picture. It changes no number: what is left out is shown as a sum.
 #[derive(Clone, Copy, Debug, Default, Args)]
 #[command(next_help_heading = "Filters")]
 pub struct ThresholdFlags {

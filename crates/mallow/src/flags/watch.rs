@@ -43,13 +43,13 @@ pub struct WatchFlags {
     pub every: Duration,
     /// Age from which live blocks are reported
     ///
-    /// Younger blocks may still be freed; sites that grow are reported whatever their age. With a unit (ms, s, m, h).
-    /// Example: --older-than 1h.
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time)]
-    pub older_than: Duration,
+    /// Younger blocks may still be freed; places that grow are reported whatever their age. With a unit (ms, s, m, h).
+    /// Default: 5m in reports; the live view shows all that is live, until o is pressed. Example: --older-than 1h.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub older_than: Option<Duration>,
     /// Shortest growth to report as a leak
     ///
-    /// A site that has grown for less time is listed as growing so far: a cache may still fill up. With a unit (ms,
+    /// A place that has grown for less time is listed as growing so far: a cache may still fill up. With a unit (ms,
     /// s, m, h). Example: --warm-up 30m.
     #[arg(long, value_name = "TIME", default_value = "3m", value_parser = time)]
     pub warm_up: Duration,
@@ -92,7 +92,7 @@ pub struct WatchFlags {
     pub lines: bool,
     /// Show whole stacks
     ///
-    /// Default: the innermost functions of each site.
+    /// Of each call path of a place. Default: the place, and the functions that called it.
     #[arg(long)]
     pub stacks: bool,
     /// How reports look.
@@ -110,6 +110,14 @@ pub struct WatchFlags {
         help_heading = None::<&str>
     )]
     pub command: Vec<std::ffi::OsString>,
+}
+
+impl WatchFlags {
+    /// Age from which live blocks are reported.
+    pub fn least_age(&self) -> Duration {
+        const LEAST_AGE: Duration = Duration::from_secs(300);
+        self.older_than.unwrap_or(LEAST_AGE)
+    }
 }
 
 /// Flags of `import`.
@@ -138,7 +146,7 @@ pub struct ImportFlags {
     pub output: Option<PathBuf>,
     /// Show whole stacks
     ///
-    /// Default: the innermost functions of each site.
+    /// Of each call path of a place. Default: the place, and the functions that called it.
     #[arg(long)]
     pub stacks: bool,
     /// How the report looks.
@@ -173,9 +181,10 @@ Numbers are estimates from the allocations that were picked, each with its 95 %
 interval: 1.20 GB ±8 % is true 95 times in 100.
 
 Keys of the live view:
-  ↑ ↓      choose a site          Enter  its stack and figures; Esc: back
+  ?        list all keys
+  ↑ ↓      choose a place         Enter  its call paths and figures; Esc: back
   s        sort by the next       /      search in names
-  m        mute the site          u      mute nothing any more
+  m        mute the place         u      mute nothing any more
   + -      sample more, less      d      stop sampling, or begin again
   o        old ones alone, or all r      report now
   q        leave: the program goes on
@@ -184,7 +193,8 @@ Signals to mallow:
   HUP   report all live samples
   USR1  report the old ones once more, and mute them from then on
   USR2  report the latest frees and reallocs, for a use after free
-  TERM, INT  report once more, and leave
+  TERM, INT  print a summary, and leave; a command that mallow started gets them
+             too
 
 The program is left running, and dormant: it samples nothing, and costs next to
 nothing. mallow watch -p PID joins it again, and sees what is still live of the
@@ -244,7 +254,7 @@ mod tests {
     fn a_program_is_started_or_joined() {
         let started = parsed("mallow watch --period 64KiB -- server -p 80").expect("a command line");
         assert_eq!((started.pid, started.period, started.command.len()), (None, Some(65_536), 3));
-        assert_eq!((started.every.as_secs(), started.older_than.as_secs()), (600, 300));
+        assert_eq!((started.every.as_secs(), started.least_age().as_secs()), (600, 300));
         let joined = parsed("mallow watch -p 4711 --stop").expect("a command line");
         assert_eq!((joined.pid, joined.stop, joined.command.len()), (Some(4711), true, 0));
         for wrong in [

@@ -79,7 +79,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// With the stacks behind its figures, of which it keeps the largest.
+    /// Adds the stacks behind its figures, and keeps the largest of them.
     pub fn with_stacks(self, sites: Vec<SiteCount>) -> Self {
         let (stacks, rest) = stack_table::keep(sites);
         Self { stacks, rest, ..self }
@@ -144,7 +144,7 @@ impl Default for Baseline {
 }
 
 impl Baseline {
-    /// Reads it; an empty one where there is no file. What cannot be read is told in one line.
+    /// Reads it; an empty one where there is no file. An error is one line.
     pub fn read(path: &Path) -> Result<Self, String> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_told_with_its_place() {
+    fn errors_name_their_file() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("b.json");
         let case = |more: &str| {

@@ -41,13 +41,13 @@ fn status(flags: &TestFlags) -> Result<u8> {
     }
     if let Some(from) = &flags.import {
         return match import::run(from, flags) {
-            Ok(tale) => stdio::print(&tale).map(|()| exit::PASSED),
-            Err(error) => Ok(told(&error, exit::USAGE)),
+            Ok(summary) => stdio::print(&summary).map(|()| exit::PASSED),
+            Err(error) => Ok(report_error(&error, exit::USAGE)),
         };
     }
     let config = match read_config(flags) {
         Ok(config) => config,
-        Err(error) => return Ok(told(&error, exit::USAGE)),
+        Err(error) => return Ok(report_error(&error, exit::USAGE)),
     };
     if flags.list {
         stdio::print(&text::list(&config, &flags.filters))?;
@@ -56,7 +56,7 @@ fn status(flags: &TestFlags) -> Result<u8> {
     let path = flags.baseline.clone().unwrap_or_else(|| config.baseline.clone());
     let mut baseline = match Baseline::read(&path) {
         Ok(baseline) => baseline,
-        Err(error) => return Ok(told(&error, exit::BROKEN)),
+        Err(error) => return Ok(report_error(&error, exit::BROKEN)),
     };
     let platform = baseline::platform(flags.label.as_deref().or(config.label.as_deref()));
     let selection = selection::select(&config, &baseline, &flags.filters);
@@ -79,9 +79,9 @@ fn status(flags: &TestFlags) -> Result<u8> {
     if cases.is_empty() {
         let filters = flags.filters.join(", ");
         let list = rerun::with(flags, "--list", &[]);
-        return Ok(told(&format!("no case matches {filters}; {list} names the cases"), exit::USAGE));
+        return Ok(report_error(&format!("no case matches {filters}; {list} names the cases"), exit::USAGE));
     }
-    // What could not be written is told after what was measured, which took its time.
+    // Write errors are reported after the results: measuring them took time.
     let mut unwritten = Vec::new();
     if flags.update || flags.ratchet {
         update::update(&mut baseline, &platform, &mut cases, &config, flags, &mut updated);
@@ -124,13 +124,13 @@ fn write_files(report: &Report, flags: &TestFlags) -> Result<(), String> {
     Ok(())
 }
 
-/// A file by its way from a directory that it lies below.
+/// A file relative to a directory that it lies below.
 fn below(root: &Path, file: &Path) -> PathBuf {
     let whole = file.canonicalize().unwrap_or_default();
     whole.strip_prefix(root).map_or_else(|_| file.to_owned(), Path::to_owned)
 }
 
-fn told(error: &str, code: u8) -> u8 {
+fn report_error(error: &str, code: u8) -> u8 {
     stdio::notify(error);
     code
 }

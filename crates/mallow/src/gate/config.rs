@@ -91,9 +91,9 @@ pub enum Regions {
 /// Operations of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ops {
-    /// As the program tells, if it does.
+    /// As the program reports, if it does.
     Reported,
-    /// So many, whatever the program tells.
+    /// So many, whatever the program reports.
     Fixed(u64),
     /// Measured with both numbers, so that what an operation costs is told apart from what comes before.
     Scale(u32, u32),

@@ -19,7 +19,7 @@ use super::outcome::{CaseStacks, Reason};
 use super::runner;
 use crate::input::recording::Recording;
 
-/// The stacks of one run of a case. Files below `root` are named by their way from there.
+/// The stacks of one run of a case. Files below `root` are named relative to it.
 pub fn stacks(program: &Program, case: &str, root: &Path) -> Result<CaseStacks, String> {
     if let Some(benchmarks) = &program.benchmarks {
         return go_benchmarks::stacks(program, benchmarks, case, root);
@@ -139,7 +139,7 @@ pub fn explanation(found: CaseStacks, before: Option<&Entry>, figures: &Figures)
     let stacks = before.map_or(&[][..], |entry| &entry.stacks);
     let rest = before.map(|entry| entry.rest).unwrap_or_default();
     let (differences, smaller) = difference_with_rest(stacks, &rest, &found.sites);
-    let more = |told: &Reason| differences.iter().any(|one| one.stack == told.stack && one.now > one.before);
+    let more = |reason: &Reason| differences.iter().any(|one| one.stack == reason.stack && one.now > one.before);
     let reasons = found.reasons.into_iter().filter(more).collect();
     let old = before.map(|entry| entry.figures).unwrap_or_default();
     Explanation {

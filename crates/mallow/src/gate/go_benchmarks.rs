@@ -73,7 +73,7 @@ fn measured(go: &Go, package: &Package, program: &Program, benchmarks: &Benchmar
     Ok(cases.collect())
 }
 
-/// The lines that allocate in a case, with their reasons. Files below `root` are named by their way from there.
+/// The lines that allocate in a case, with their reasons. Files below `root` are named relative to it.
 pub fn stacks(program: &Program, benchmarks: &Benchmarks, case: &str, root: &Path) -> Result<CaseStacks, String> {
     let lines = lines(program, benchmarks, case).map_err(|error| format!("no lines: {error:#}"))?;
     let mut found = CaseStacks::default();
@@ -104,8 +104,9 @@ fn split(case: &str) -> Option<(&str, &str)> {
 }
 
 impl CaseStacks {
-    /// An allocation as the stacks that lead to it from the project's own code. What is allocated stands on it as a function of its
-    /// own, so that several of one function are told apart when stacks are compared without lines.
+    /// Adds an allocation as the stacks that lead to it from the project's own code. What is allocated is the innermost
+    /// frame, a function of its own, so that several of one function are told apart when stacks are compared without
+    /// lines.
     fn add(&mut self, line: &Explained, root: &str) {
         let (allocation, explanation) = (&line.allocation, &line.explanation);
         let Some(place) = allocation.chain.first() else { return };
@@ -113,7 +114,7 @@ impl CaseStacks {
         let at = format!("{}:{}", file(&place.file), place.line);
         let mut stack = vec![format!("{} ({at})", explanation.what)];
         stack.extend(allocation.chain.iter().map(|p| format!("{} ({}:{})", p.function, file(&p.file), p.line)));
-        let mut ways: Vec<(Vec<String>, f64)> = allocation
+        let mut call_paths: Vec<(Vec<String>, f64)> = allocation
             .callers
             .iter()
             .map(|caller| {
@@ -122,12 +123,12 @@ impl CaseStacks {
                 (stack.iter().cloned().chain([step]).collect(), caller.allocations)
             })
             .collect();
-        let rest = allocation.allocations - ways.iter().map(|(_, allocations)| allocations).sum::<f64>();
-        if rest > 1e-6 || ways.is_empty() {
-            ways.push((stack, rest));
+        let rest = allocation.allocations - call_paths.iter().map(|(_, allocations)| allocations).sum::<f64>();
+        if rest > 1e-6 || call_paths.is_empty() {
+            call_paths.push((stack, rest));
         }
         let size = if allocation.allocations > 0.0 { allocation.bytes / allocation.allocations } else { 0.0 };
-        for (stack, allocations) in ways {
+        for (stack, allocations) in call_paths {
             let site = SiteCount {
                 stack: stack.clone(),
                 allocations: allocations.round() as u64,

@@ -19,42 +19,42 @@ use crate::output::text::units::count;
 /// A log that is larger is no log of tests.
 const LARGEST: u64 = 256 << 20;
 
-/// Takes limits into the cases' file and figures into the baseline. Tells what it did; what makes no sense is one line,
-/// and changes nothing.
+/// Takes limits into the cases' file and figures into the baseline. Returns a summary of the changes; an error is one
+/// line, and changes nothing.
 pub fn run(from: &Path, flags: &TestFlags) -> Result<String, String> {
     let wanted = |case: &str| wanted(&flags.filters, case);
-    let told = swiftnio::read(&read(from)?, &wanted).map_err(|fault| {
+    let values = swiftnio::read(&read(from)?, &wanted).map_err(|fault| {
         let line = fault.line.map(|line| format!(":{line}")).unwrap_or_default();
         format!("{}{line}: {}", from.display(), fault.what)
     })?;
     // Figures alone need no file of cases; limits make one where there is none.
     let config = match flags.file.exists() {
-        false if told.limits.is_empty() || flags.file.as_os_str() == TestFlags::FILE => None,
+        false if values.limits.is_empty() || flags.file.as_os_str() == TestFlags::FILE => None,
         _ => Some(config_file::read(&flags.file).map_err(|error| error.to_string())?),
     };
     let mut package = None;
-    let limited = match (&config, told.limits.is_empty()) {
+    let limited = match (&config, values.limits.is_empty()) {
         (_, true) => None,
         (Some(config), false) => {
             let text = config_file::text(&flags.file).map_err(|error| error.to_string())?;
             let document = text.trim_end().parse().map_err(|error| format!("{}: {error}", flags.file.display()))?;
-            Some(with_limits(document, &flags.file, &told.limits, Some(config))?)
+            Some(with_limits(document, &flags.file, &values.limits, Some(config))?)
         }
         (None, false) => {
             let home = flags.file.parent().unwrap_or(Path::new(""));
-            let found = package.insert(Package::of(told.limits.keys(), from, home));
-            Some(with_limits(found.cases(from), &flags.file, &told.limits, None)?)
+            let found = package.insert(Package::of(values.limits.keys(), from, home));
+            Some(with_limits(found.cases(from), &flags.file, &values.limits, None)?)
         }
     };
-    let mut tale = String::new();
-    if !told.figures.is_empty() {
+    let mut summary = String::new();
+    if !values.figures.is_empty() {
         let default = config.as_ref().map_or_else(|| "mallow.baseline.json".into(), |config| config.baseline.clone());
         let path = flags.baseline.clone().unwrap_or(default);
         let mut baseline = Baseline::read(&path)?;
         let label = flags.label.as_deref().or(config.as_ref().and_then(|config| config.label.as_deref()));
         let platform = baseline::platform(label);
         let mut changed = 0;
-        for (case, figures) in &told.figures {
+        for (case, figures) in &values.figures {
             let old = baseline.cases(&platform).and_then(|cases| cases.get(case)).cloned().unwrap_or_default();
             let figures = mallow_report::analysis::gate::Figures { operations: old.figures.operations, ..*figures };
             // Stacks are of the figures that they add up to.
@@ -65,17 +65,17 @@ pub fn run(from: &Path, flags: &TestFlags) -> Result<String, String> {
         if changed > 0 {
             baseline.write(&path)?;
         }
-        tale += &sentence("figures", told.figures.len(), changed, &path);
-        tale += &format!("They are those of {platform}; mallow test --update adds the stacks behind them\n");
+        summary += &sentence("figures", values.figures.len(), changed, &path);
+        summary += &format!("They are those of {platform}; mallow test --update adds the stacks behind them\n");
     }
     if let Some((text, changed)) = limited {
         if changed > 0 {
             replacement::write(&flags.file, &text)?;
         }
-        tale += &sentence("limits", told.limits.len(), changed, &flags.file);
-        tale += &package.map(|package| described(&package)).unwrap_or_default();
+        summary += &sentence("limits", values.limits.len(), changed, &flags.file);
+        summary += &package.map(|package| described(&package)).unwrap_or_default();
     }
-    Ok(tale)
+    Ok(summary)
 }
 
 fn sentence(what: &str, cases: usize, changed: usize, path: &Path) -> String {

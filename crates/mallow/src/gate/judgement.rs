@@ -31,7 +31,7 @@ pub struct JudgedCase {
     pub checks: Vec<Check>,
     /// The runs disagree.
     pub unstable: bool,
-    /// What two numbers of operations tell.
+    /// Result of measuring with two numbers of operations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale: Option<Scale>,
     /// What a reader must know.
@@ -63,7 +63,7 @@ pub struct Report {
     /// Paths of sources begin here.
     #[serde(skip)]
     pub root: PathBuf,
-    /// Where the cases are, by the way from there.
+    /// Where the cases are, relative to it.
     #[serde(skip)]
     pub file: PathBuf,
     /// What takes the figures into the baseline.

@@ -12,7 +12,7 @@ pub struct CaseRun {
     pub program: usize,
     /// What was counted, or why it cannot be judged.
     pub measured: Result<Measured, String>,
-    /// What two numbers of operations tell.
+    /// Result of measuring with two numbers of operations.
     pub scale: Option<Scale>,
     /// What a reader of the figures must know.
     pub warnings: Vec<String>,
@@ -41,7 +41,7 @@ pub struct Reason {
     pub what: String,
     /// Why; empty where nobody knows.
     pub reason: String,
-    /// The way to the heap, a step each.
+    /// The escape flow, a step each.
     pub steps: Vec<String>,
     /// What may be done.
     pub suggestion: Option<String>,

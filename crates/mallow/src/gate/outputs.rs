@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use mallow_report::analysis::gate::{Check, Metric, Verdict, telling};
+use mallow_report::analysis::gate::{Check, Metric, Verdict, informative_steps};
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
 use serde_json::Value;
 
@@ -22,10 +22,10 @@ fn reason(case: &JudgedCase) -> String {
         return why.clone();
     }
     let failed = case.checks.iter().filter(|check| check.verdict == case.verdict);
-    failed.map(told).collect::<Vec<_>>().join("; ")
+    failed.map(describe).collect::<Vec<_>>().join("; ")
 }
 
-fn told(check: &Check) -> String {
+fn describe(check: &Check) -> String {
     let figure = check.figure.map(|n| n.to_string()).unwrap_or_default();
     let bound = if check.verdict == Verdict::Improved { check.lowest } else { check.highest };
     match bound {
@@ -49,7 +49,7 @@ fn stacks(case: &JudgedCase) -> String {
     for difference in case.explanation.iter().flat_map(|e| &e.differences).take(20) {
         // Writing into a string cannot fail.
         let _ = writeln!(out, "{:+} allocations, {:+} bytes", difference.allocations(), difference.bytes());
-        for shown in telling(&difference.stack) {
+        for shown in informative_steps(&difference.stack) {
             let _ = writeln!(out, "    {}", clean(shown.step));
         }
     }
@@ -110,7 +110,7 @@ pub fn markdown(report: &Report) -> String {
     for case in report.cases.iter().filter(|case| case.verdict != Verdict::Passed) {
         let _ = writeln!(out, "\n**{}** {}: {}", cell(&case.name), word(case.verdict), cell(&reason(case)));
         for difference in case.explanation.iter().flat_map(|e| &e.differences).take(10) {
-            let steps = telling(&difference.stack);
+            let steps = informative_steps(&difference.stack);
             let steps: Vec<_> =
                 steps.iter().take(6).map(|step| cell(&text::shown(step.step, &Look::default()))).collect();
             let (amount, unit) = amount(difference.allocations(), difference.bytes());
@@ -131,7 +131,7 @@ struct Change<'a> {
 }
 
 impl Change<'_> {
-    fn told(&self, case: &str) -> String {
+    fn describe(&self, case: &str) -> String {
         let (amount, unit) = amount(self.allocations, self.bytes);
         let reasons = if self.reasons.is_empty() { String::new() } else { format!(": {}", self.reasons.join("; ")) };
         format!("{amount} {unit} in {case}{reasons}")
@@ -148,8 +148,8 @@ fn changes<'a>(case: &'a JudgedCase, root: &Path) -> Vec<Change<'a>> {
         });
         let Some((file, line)) = place else { continue };
         let (allocations, bytes) = (difference.allocations(), difference.bytes());
-        let told = case.explanation.iter().flat_map(|e| &e.reasons).filter(|told| told.stack == difference.stack);
-        let reasons = told.map(Reason::line);
+        let found = case.explanation.iter().flat_map(|e| &e.reasons).filter(|reason| reason.stack == difference.stack);
+        let reasons = found.map(Reason::line);
         match changes.iter_mut().find(|change| (change.file, change.line) == (file, line)) {
             Some(change) => {
                 change.allocations += allocations;
@@ -176,7 +176,7 @@ pub fn github(report: &Report) -> String {
         let title = property(&format!("{} {}", case.name, word(case.verdict)));
         let _ = writeln!(out, "::{command} title={title}::{}", data(&reason(case)));
         for change in changes(case, &report.root) {
-            let (file, line, text) = (property(change.file), change.line, data(&change.told(&case.name)));
+            let (file, line, text) = (property(change.file), change.line, data(&change.describe(&case.name)));
             let _ = writeln!(out, "::{command} file={file},line={line},title={title}::{text}");
         }
     }
@@ -200,7 +200,7 @@ pub fn sarif(report: &Report) -> Value {
         // What has no place of its own is where the cases are.
         let first = changes.first().map_or((&*cases, 1), |change| (change.file, change.line));
         let whole = finding(case, format!("{}: {}", case.name, reason(case)), first);
-        let placed = changes.iter().map(|at| finding(case, at.told(&case.name), (at.file, at.line)));
+        let placed = changes.iter().map(|at| finding(case, at.describe(&case.name), (at.file, at.line)));
         std::iter::once(whole).chain(placed).collect::<Vec<_>>()
     });
     let findings: Vec<Finding> = findings.collect();
@@ -302,8 +302,8 @@ mod tests {
         let bytes =
             Difference { stack: vec!["h (Cargo.toml:1)".into()], before: 4, now: 4, bytes_now: 9, ..other.clone() };
         explanation.differences.extend([other, bytes]);
-        let told = github(&report);
-        let lines: Vec<_> = told.lines().filter(|line| line.contains("file=")).collect();
+        let output = github(&report);
+        let lines: Vec<_> = output.lines().filter(|line| line.contains("file=")).collect();
         let of = |line, text| format!("::error file=Cargo.toml,line={line},title=a<b> regressed::{text} in a<b>");
         assert_eq!(lines, [of(7, "+13 allocations"), of(1, "+9 bytes")]);
     }
@@ -327,7 +327,7 @@ mod tests {
             let file = place["artifactLocation"]["uri"].as_str().unwrap_or_default();
             format!("{} {file}:{}", r["ruleId"].as_str().unwrap_or_default(), place["region"]["startLine"])
         };
-        let told: Vec<_> = results.iter().map(place).collect();
-        assert_eq!(told, ["regressed Cargo.toml:7", "regressed Cargo.toml:7", "broken my%20cases.toml:1"]);
+        let actual: Vec<_> = results.iter().map(place).collect();
+        assert_eq!(actual, ["regressed Cargo.toml:7", "regressed Cargo.toml:7", "broken my%20cases.toml:1"]);
     }
 }

@@ -16,7 +16,7 @@ use super::runner;
 pub struct Selection {
     /// Those that run.
     pub chosen: Vec<usize>,
-    /// Those of them of which nobody knows which cases they make.
+    /// Those of them whose cases are unknown.
     unknown: BTreeSet<usize>,
     /// So many do not run because none of their known cases is asked for.
     passed_over: usize,

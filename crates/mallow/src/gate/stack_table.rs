@@ -44,7 +44,7 @@ pub fn keep(mut sites: Vec<SiteCount>) -> (Vec<SiteCount>, Rest) {
     let kept: Vec<SiteCount> = sites
         .into_iter()
         .filter(|site| {
-            // Once one is summed up, all smaller ones are: what is in the sum is told by its size.
+            // Once one is summed up, all smaller ones are: size alone decides what is in the sum.
             let keep = rest.is_none() && room.take(site);
             if !keep {
                 rest.add(site);

@@ -11,7 +11,7 @@ use mallow_report::analysis::gate::{Figures, Metric};
 
 use super::unique_map::UniqueMap;
 
-/// What a file tells, by case.
+/// Values of a file, by case.
 #[derive(Debug, Default, PartialEq)]
 pub struct SwiftNioValues {
     /// At most so many allocations.
@@ -35,14 +35,14 @@ const CUT: &str = "is the file cut short?";
 
 /// Reads a text of either kind. Cases that are not `wanted` are not looked at.
 pub fn read(text: &str, wanted: &dyn Fn(&str) -> bool) -> Result<SwiftNioValues, Fault> {
-    let told = match text.trim_start().chars().next() {
+    let values = match text.trim_start().chars().next() {
         Some('{' | '[') => thresholds(text, wanted)?,
         _ => Lines::default().read(text, wanted)?,
     };
-    if told == SwiftNioValues::default() {
+    if values == SwiftNioValues::default() {
         return Err(Fault { line: None, what: NOTHING.to_owned() });
     }
-    Ok(told)
+    Ok(values)
 }
 
 fn thresholds(text: &str, wanted: &dyn Fn(&str) -> bool) -> Result<SwiftNioValues, Fault> {
@@ -150,7 +150,7 @@ impl Lines {
                 return Err(fault(format!("the last line has no end: {CUT}")));
             }
         }
-        self.told()
+        self.into_values()
     }
 
     /// The runs of the case of the lines before: the least of each metric is what these have.
@@ -182,9 +182,9 @@ impl Lines {
         Ok(())
     }
 
-    fn told(self) -> Result<SwiftNioValues, Fault> {
-        let mut told = SwiftNioValues::default();
-        told.limits.extend(self.limits.into_iter().map(|(case, (limit, _))| (case, limit)));
+    fn into_values(self) -> Result<SwiftNioValues, Fault> {
+        let mut values = SwiftNioValues::default();
+        values.limits.extend(self.limits.into_iter().map(|(case, (limit, _))| (case, limit)));
         for (case, of_case) in self.figures {
             let mut figures = Figures::default();
             let line = of_case.values().map(|(_, line)| *line).max();
@@ -195,14 +195,14 @@ impl Lines {
                     None => return Err(Fault { line, what: format!("{case} has no {}; {CUT}", metric.key()) }),
                 }
             }
-            told.figures.insert(case, figures);
+            values.figures.insert(case, figures);
         }
         // What is printed where the functions were not hooked.
-        if !told.figures.is_empty() && told.figures.values().all(|figures| figures.total_allocations == 0) {
+        if !values.figures.is_empty() && values.figures.values().all(|figures| figures.total_allocations == 0) {
             let what = "no case has an allocation: nothing was counted in this run".to_owned();
             return Err(Fault { line: None, what });
         }
-        Ok(told)
+        Ok(values)
     }
 }
 
@@ -262,10 +262,10 @@ mod tests {
 
     #[test]
     fn thresholds_are_limits() {
-        let told = all("{\n \"1000_reqs_1_conn\": 26400,\n \"execute_hop\": 0\n}\n").expect("limits");
+        let values = all("{\n \"1000_reqs_1_conn\": 26400,\n \"execute_hop\": 0\n}\n").expect("limits");
         let expected = [("1000_reqs_1_conn", 26400), ("execute_hop", 0)];
-        assert_eq!(told.limits, expected.map(|(case, n)| (case.to_owned(), n)).into());
-        assert!(told.figures.is_empty());
+        assert_eq!(values.limits, expected.map(|(case, n)| (case.to_owned(), n)).into());
+        assert!(values.figures.is_empty());
         let variables =
             "warn: set it ($MAX_ALLOCS_ALLOWED_c)\nexport MAX_ALLOCS_ALLOWED_a_b=7\n  - MAX_ALLOCS_ALLOWED_c: \"8\"\n";
         assert_eq!(all(variables).expect("limits").limits, [("a_b".to_owned(), 7), ("c".to_owned(), 8)].into());
@@ -280,15 +280,15 @@ mod tests {
              2025-01-02T03:04:05.6Z test_b.x.remaining_allocations: 3\r\n\
              info: test_b.x.total_allocations: 4\r\ninfo: test_b.x.total_allocated_bytes: 5\r\n{RUN}"
         );
-        let told = all(&log).expect("figures");
-        assert_eq!(told.figures["test_a"], figures(0, 75001, 4138056, Some(1)));
-        assert_eq!(told.figures["test_b.x"], figures(3, 4, 5, None));
+        let values = all(&log).expect("figures");
+        assert_eq!(values.figures["test_a"], figures(0, 75001, 4138056, Some(1)));
+        assert_eq!(values.figures["test_b.x"], figures(3, 4, 5, None));
         let some = read(&log, &|case| case == "test_a").expect("figures");
         assert_eq!(some.figures.keys().collect::<Vec<_>>(), ["test_a"]);
     }
 
     #[test]
-    fn what_makes_no_sense_is_told_with_its_line() {
+    fn errors_name_their_line() {
         for (text, expected) in [
             ("", "neither limits "),
             ("hello\n", "neither limits "),

@@ -1,6 +1,6 @@
 //! What `mallow test` prints: the lines that scripts know, and a table for people.
 
-use mallow_report::analysis::gate::{Change, Difference, Figures, Metric, Place, Run, Verdict, telling};
+use mallow_report::analysis::gate::{Change, Difference, Figures, Metric, Place, Run, Verdict, informative_steps};
 
 use super::baseline::Baseline;
 use super::config::{Benchmarks, Config, Regions};
@@ -12,7 +12,7 @@ use super::selection::wanted;
 use crate::output::text::units::{count, fixed, ratio, signed};
 use crate::output::text::{Align, Line, Look, Page, Table, function};
 
-/// The names of the cases, as far as the file tells them.
+/// The names of the cases, as far as the file has them.
 pub fn list(config: &Config, filters: &[String]) -> String {
     let mut out = String::new();
     for program in &config.programs {
@@ -127,8 +127,8 @@ fn verdict(verdict: Verdict) -> Line {
 
 /// What did not pass, and why.
 fn reasons(case: &JudgedCase, report: &Report, verbose: bool, look: &Look, page: &mut Page) {
-    let told = case.checks.iter().filter(|check| check.verdict != Verdict::Passed || check.why.is_some());
-    if case.why.is_none() && told.clone().count() == 0 && !case.unstable && case.explanation.is_none() {
+    let reported = case.checks.iter().filter(|check| check.verdict != Verdict::Passed || check.why.is_some());
+    if case.why.is_none() && reported.clone().count() == 0 && !case.unstable && case.explanation.is_none() {
         return;
     }
     page.gap();
@@ -136,7 +136,7 @@ fn reasons(case: &JudgedCase, report: &Report, verbose: bool, look: &Look, page:
     if let Some(why) = &case.why {
         page.line(Line::new().plain(format!("  {why}")));
     }
-    for check in told.filter(|check| check.verdict != Verdict::Broken) {
+    for check in reported.filter(|check| check.verdict != Verdict::Broken) {
         let figure = check.figure.map(signed).unwrap_or_default();
         let allowed = match (check.lowest, check.highest) {
             (Some(low), Some(high)) if low < high => format!(", allowed {} to {}", signed(low), signed(high)),
@@ -257,7 +257,7 @@ impl Stacks<'_> {
         if self.compared && explanation.differences.is_empty() && sum.is_none() {
             self.page.line(Line::new().plain("  No stack differs from the baseline's"));
         }
-        // Stacks of one line, which everything goes through, are told first as what they are together.
+        // Stacks of one line, which everything goes through, are printed first, as their sum.
         if explanation.places.iter().any(|place| place.stacks > 1) {
             for place in explanation.places.iter().take(PLACES) {
                 self.place(place);
@@ -286,11 +286,11 @@ impl Stacks<'_> {
 
     /// Why the compiler, or the runtime, allocates what there is more of.
     fn reasons(&mut self, reasons: &[Reason]) {
-        for told in reasons.iter().take(if self.verbose { reasons.len() } else { STACKS }) {
-            self.page.line(Line::new().plain("  ").plain(&told.place).plain("  ").strong(told.line()));
+        for reason in reasons.iter().take(if self.verbose { reasons.len() } else { STACKS }) {
+            self.page.line(Line::new().plain("  ").plain(&reason.place).plain("  ").strong(reason.line()));
             for (label, text) in [
-                ("path", Some(told.steps.join(" → ")).filter(|way| !way.is_empty())),
-                ("suggestion", told.suggestion.clone()),
+                ("path", Some(reason.steps.join(" → ")).filter(|path| !path.is_empty())),
+                ("suggestion", reason.suggestion.clone()),
             ] {
                 if let Some(text) = text {
                     self.page.hanging(Line::new().faint(format!("      {label:<12}")), &text);
@@ -354,7 +354,7 @@ impl Stacks<'_> {
             }
             return;
         }
-        let steps = telling(&difference.stack);
+        let steps = informative_steps(&difference.stack);
         for step in steps.iter().take(FRAMES) {
             let mut line = Line::new().plain(format!("      {}", shown(step.step, self.look)));
             if step.within > 0 {
@@ -381,12 +381,13 @@ pub fn shown(step: &str, look: &Look) -> String {
 
 fn summary(report: &Report) -> Line {
     let of = |verdict| report.cases.iter().filter(|case| case.verdict == verdict).count();
-    let told = [
+    let words = [
         (Verdict::Passed, "passed"),
         (Verdict::Improved, "improved"),
         (Verdict::Regressed, "regressed"),
         (Verdict::Broken, "broken"),
     ];
-    let parts: Vec<_> = told.iter().filter(|(v, _)| of(*v) > 0).map(|(v, word)| format!("{} {word}", of(*v))).collect();
+    let parts: Vec<_> =
+        words.iter().filter(|(v, _)| of(*v) > 0).map(|(v, word)| format!("{} {word}", of(*v))).collect();
     Line::new().strong(parts.join(", ")).faint(format!("  on {}", report.platform))
 }

@@ -65,7 +65,7 @@ pub fn prune(baseline: &mut Baseline, cases: &[JudgedCase], platform: &str, flag
     updated
 }
 
-/// Measures once more the programs of which runs disagreed: what differs from process to process is seen only so.
+/// Measures once more the programs whose runs disagreed: only this shows what differs from process to process.
 pub fn measure_again(cases: &mut [JudgedCase], config: &Config) {
     let unstable: BTreeSet<usize> = cases.iter().filter(|case| case.unstable).filter_map(|case| case.program).collect();
     for index in unstable {

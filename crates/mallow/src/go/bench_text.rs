@@ -33,7 +33,7 @@ pub fn text(report: &GoBench, view: &ViewFlags, look: &Look) -> String {
             ]);
         }
         table.onto(&mut page);
-        for measured in package.benchmarks.iter().filter(|measured| is_told(measured)) {
+        for measured in package.benchmarks.iter().filter(|measured| has_details(measured)) {
             page.gap();
             page.line(Line::new().plain("  ").strong(&measured.name));
             benchmark(measured, view.limit(LINES), look, &mut page);
@@ -46,7 +46,7 @@ pub fn text(report: &GoBench, view: &ViewFlags, look: &Look) -> String {
 }
 
 /// There is more to say of it than its figures.
-fn is_told(measured: &Measured) -> bool {
+fn has_details(measured: &Measured) -> bool {
     measured.error.is_some() || measured.allocs_per_op >= 1.0 || measured.lines.iter().any(is_seen)
 }
 
@@ -77,8 +77,8 @@ fn benchmark(measured: &Measured, limit: usize, look: &Look, page: &mut Page) {
             number(sum)
         )));
     }
-    for told in reconciled(measured) {
-        page.hanging(Line::new().plain("  "), &told);
+    for remark in reconciled(measured) {
+        page.hanging(Line::new().plain("  "), &remark);
     }
 }
 
@@ -123,24 +123,24 @@ pub fn place(line: &Explained, look: &Look) -> Line {
 }
 
 fn explanation(line: &Explained, indent: usize, look: &Look, page: &mut Page) {
-    let told = &line.explanation;
+    let explanation = &line.explanation;
     let before = || Line::new().plain(" ".repeat(indent));
-    match told.source {
+    match explanation.source {
         Source::None => {
             page.line(before().warning("no reason is known: neither the compiler nor the runtime's call explains it"))
         }
         _ => {
-            let sure = if told.one_of > 1 {
-                format!(" (the likeliest of {} on this line)", told.one_of)
+            let sure = if explanation.one_of > 1 {
+                format!(" (the likeliest of {} on this line)", explanation.one_of)
             } else {
                 String::new()
             };
-            page.hanging(before(), &format!("{}{sure}", told.reason));
+            page.hanging(before(), &format!("{}{sure}", explanation.reason));
         }
     }
     // One step alone is the reason again.
-    if told.steps.len() > 1 || told.source == Source::Runtime && !told.steps.is_empty() {
-        page.hanging(before(), &told.steps.join(" → "));
+    if explanation.steps.len() > 1 || explanation.source == Source::Runtime && !explanation.steps.is_empty() {
+        page.hanging(before(), &explanation.steps.join(" → "));
     }
     let callers: Vec<String> = line
         .allocation
@@ -157,7 +157,7 @@ fn explanation(line: &Explained, indent: usize, look: &Look, page: &mut Page) {
         let more = if more > 0 { format!(" and {} more", count(more as u64)) } else { String::new() };
         page.hanging(before(), &format!("called from {}{more}", callers.join(", ")));
     }
-    if let Some(remedy) = &told.remedy {
+    if let Some(remedy) = &explanation.remedy {
         page.hanging(before(), &format!("suggestion: {remedy}"));
     }
 }
@@ -165,7 +165,7 @@ fn explanation(line: &Explained, indent: usize, look: &Look, page: &mut Page) {
 /// How the lines add up to what the benchmark says.
 fn reconciled(measured: &Measured) -> Vec<String> {
     let sums = &measured.sums;
-    let mut told = Vec::new();
+    let mut remarks = Vec::new();
     let off = sums.counted - measured.allocs_per_op;
     let nowhere = sums.counted - sums.on_lines;
     let mut sum = format!("{} allocs/op on these lines", number(sums.on_lines));
@@ -190,14 +190,14 @@ fn reconciled(measured: &Measured) -> Vec<String> {
             number(sums.setup)
         );
     }
-    told.push(sum);
+    remarks.push(sum);
     if sums.shared_bytes >= 1.0 {
-        told.push(format!(
+        remarks.push(format!(
             "{} B/op less than the blocks have: objects below 16 bytes without pointers share blocks",
             number(sums.shared_bytes)
         ));
     }
-    told
+    remarks
 }
 
 fn at(file: &str, line: u32) -> String {

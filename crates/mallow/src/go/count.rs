@@ -13,7 +13,7 @@ use mallow_symbols::TINY;
 
 use super::program_source::ProgramSource;
 
-/// Operations of which allocations are saved: what happens once in a thousand of them is still there.
+/// Operations whose allocations are saved: what happens once in a thousand of them is still there.
 const SAVED: u64 = 1000;
 /// With collections or without: where what was counted does not explain what the benchmark says, it is counted again. What
 /// is in pools is made anew after a collection, and a pool gives what was put into it on the same processor alone.
@@ -35,7 +35,7 @@ pub struct CountedBenchmark {
     pub profile: Profile,
 }
 
-/// Counts the allocations of a benchmark. `program` is the one of which every allocation is seen.
+/// Counts the allocations of a benchmark. `program` is the one whose allocations are all seen.
 pub fn count(
     go: &Go,
     binary: &TestBinary,

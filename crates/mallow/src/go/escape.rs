@@ -23,8 +23,8 @@ pub fn run(flags: &GoEscapeFlags) -> Result<ExitCode> {
     if flags.fail_on_new && flags.diff.is_none() && flags.base.is_none() {
         bail!("--fail-on-new needs --diff REV or --base FILE to compare with");
     }
-    let here = std::env::current_dir().context("cannot tell the current directory")?;
-    // What needs no compiler comes first: a mistake there is told at once.
+    let here = std::env::current_dir().context("cannot find the current directory")?;
+    // What needs no compiler comes first: a mistake there is reported at once.
     let base = flags.base.as_deref().map(read_base).transpose()?;
     let profile = flags.profile.as_deref().map(Recording::read).transpose()?;
     let mut escapes = of_directory(&here, flags)?;

@@ -38,8 +38,8 @@ impl EscapeDocument {
         self.base = Some(name);
     }
 
-    /// What is told of most: what is new, or all.
-    pub fn told(&self) -> &[Site] {
+    /// The sites to report in detail: the new ones, or all.
+    pub fn reported_sites(&self) -> &[Site] {
         self.comparison.as_ref().map_or(&self.escapes.sites, |comparison| &comparison.new)
     }
 
@@ -48,12 +48,12 @@ impl EscapeDocument {
         let root = sarif::root(here);
         let level = if self.comparison.is_some() { "warning" } else { "note" };
         let findings: Vec<Finding> = self
-            .told()
+            .reported_sites()
             .iter()
             .map(|site| {
                 let file = here.join(&site.file);
                 let message =
-                    [Some(format!("{} is in the heap: {}", site.what, site.why)), site.way(), site.suggested()];
+                    [Some(format!("{} is in the heap: {}", site.what, site.why)), site.flow_line(), site.suggested()];
                 Finding {
                     rule: site.reason.key(),
                     level,

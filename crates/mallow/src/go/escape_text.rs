@@ -10,7 +10,7 @@ use crate::output::text::{Align, Line, Look, Page, Table, heading};
 /// Shows at most `limit` places.
 pub fn text(shown: &EscapeDocument, verbose: bool, limit: usize, look: &Look) -> String {
     let mut page = Page::new(*look);
-    let sites = shown.told();
+    let sites = shown.reported_sites();
     let count_of = |sites: &[Site]| of(sites.len() as u64, "place");
     let packages = match shown.escapes.packages.as_slice() {
         [one] => one.clone(),
@@ -101,8 +101,8 @@ fn whole(site: &Site, look: &Look, page: &mut Page) {
     page.line(line);
     let label = |text: &str| Line::new().faint(format!("    {text:<12}"));
     page.hanging(label("why"), &shortened(&site.why, look));
-    if let Some(way) = site.way() {
-        page.hanging(label("path"), &shortened(&way, look));
+    if let Some(flow) = site.flow_line() {
+        page.hanging(label("path"), &shortened(&flow, look));
     }
     if let Some(suggestion) = &site.suggestion {
         page.hanging(label("suggestion"), suggestion);

@@ -1,4 +1,4 @@
-//! What a heap profile of a Go program tells, with reasons: of any run of the program, a server's too.
+//! The allocations in a heap profile of a Go program, with reasons: of any run of the program, a server's too.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use mallow_golang::join::{self, Allocation, Compiled, Explained, Listed, Sums};
 use mallow_golang::read::read;
 use mallow_golang::tool::{Go, TestBinary};
-use mallow_profile::{Counts, Profile, Word};
+use mallow_profile::{Counts, Profile, Quantity};
 use mallow_symbols::GoProgram;
 
 use super::measurement::{self, package};
@@ -37,8 +37,8 @@ pub struct Heap {
     mains: BTreeSet<String>,
 }
 
-/// The program of the profile: the one that is named, which must be it; else the one that the profile tells, the one of that
-/// name here (`go test -memprofile` leaves it here), or a test program that was built anew and came out the same.
+/// The program of the profile: the one in `named`, which must be it; else the one that the profile names, the one of
+/// that name here (`go test -memprofile` leaves it here), or a test program that was built anew and came out the same.
 fn program(
     profile: &Profile,
     named: Option<&Path>,
@@ -54,12 +54,12 @@ fn program(
         }
         return Ok(Some(program));
     }
-    let told = || profile.modules.iter().map(|module| Path::new(&module.path));
-    let here = || told().filter_map(|path| path.file_name()).map(Path::new);
-    let candidates = told().chain(here()).chain(tests.iter().map(|test| test.path.as_path()));
+    let recorded = || profile.modules.iter().map(|module| Path::new(&module.path));
+    let here = || recorded().filter_map(|path| path.file_name()).map(Path::new);
+    let candidates = recorded().chain(here()).chain(tests.iter().map(|test| test.path.as_path()));
     let found = candidates.filter_map(GoProgram::open).find(|program| fits(program, profile));
     if found.is_none() {
-        let missing = match told().find(|path| path.is_absolute()) {
+        let missing = match recorded().find(|path| path.is_absolute()) {
             Some(path) if path.exists() => {
                 format!("{} is not the program of the profile any more, or has no symbols", path.display())
             }
@@ -90,7 +90,7 @@ fn fits(program: &GoProgram, profile: &Profile) -> bool {
     right > 9 * wrong
 }
 
-/// Is it of a program of Go's, and tells where each allocation is?
+/// Is it a profile of a Go program that names the source lines of its allocations?
 pub fn is_go(profile: &Profile) -> bool {
     let is_source = |line: &mallow_profile::Line| line.file.is_some_and(|at| profile.strings.get(at).ends_with(".go"));
     profile.origin.is_some() && profile.frames.iter().flat_map(|frame| &frame.lines).any(is_source)
@@ -106,7 +106,7 @@ impl Heap {
         let mut profile = recording.profile;
         if flags.live {
             live(&mut profile);
-        } else if !profile.tells(Word::Allocations) {
+        } else if !profile.has(Quantity::Allocations) {
             bail!("{} holds only what is live: --live shows it", path.display());
         }
         Self::of(&profile, flags.binary.as_deref(), tags)

@@ -32,7 +32,7 @@ pub struct Measured {
     pub bytes_per_op: f64,
     /// The same, as the benchmark says.
     pub allocs_per_op: f64,
-    /// Operations of which every allocation was counted; 0 where there are none.
+    /// Operations whose allocations were all counted; 0 where there are none.
     pub counted_operations: u64,
     /// How what was counted and what the benchmark says agree.
     pub sums: Reconciliation,
@@ -162,7 +162,7 @@ pub fn package(function: &str) -> String {
     name[..end].replace("%2e", ".")
 }
 
-/// Does something for each, one on each processor: no times are measured meanwhile. `done` is told how many are done.
+/// Does something for each, one on each processor: no times are measured meanwhile. `done` receives how many are done.
 fn side_by_side<T: Sync, R: Send>(all: &[T], done: &(dyn Fn(usize) + Sync), each: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let (next, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(all.len());

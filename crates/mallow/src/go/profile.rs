@@ -17,7 +17,7 @@ use crate::output::{exit, json, stdio};
 /// Lines that are shown, where the number is not said.
 const LINES: usize = 12;
 
-/// What a heap profile tells.
+/// The allocations in a heap profile, with reasons.
 #[derive(Debug, Serialize)]
 pub struct GoProfile {
     /// The version of Go whose compiler was asked.

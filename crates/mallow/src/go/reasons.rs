@@ -42,12 +42,13 @@ pub fn reasons<T>(profile: &Profile, functions: &mut [ListFunction<T>]) -> Resul
 
 /// `&bytes.Buffer{...} of bytes.NewBuffer, inlined here: converted to an interface for io.ReadAtLeast`.
 fn note(line: &Explained, inner: Option<&str>) -> String {
-    let told = &line.explanation;
+    let explanation = &line.explanation;
     let inlined = inner.map(|inner| format!(" of {}, inlined here", short(inner, &Look::default())));
-    let reason = match told.source {
+    let reason = match explanation.source {
         Source::None => "no reason is known",
-        _ => told.reason.as_str(),
+        _ => explanation.reason.as_str(),
     };
-    let sure = if told.one_of > 1 { format!(" (the likeliest of {})", told.one_of) } else { String::new() };
-    format!("{}{}: {reason}{sure}", told.what, inlined.unwrap_or_default())
+    let sure =
+        if explanation.one_of > 1 { format!(" (the likeliest of {})", explanation.one_of) } else { String::new() };
+    format!("{}{}: {reason}{sure}", explanation.what, inlined.unwrap_or_default())
 }

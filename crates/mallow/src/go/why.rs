@@ -186,23 +186,23 @@ fn in_benchmarks(flags: &GoWhyFlags, wanted: &Target) -> Result<GoWhy> {
 fn text(report: &GoWhy, look: &Look) -> String {
     let mut page = Page::new(*look);
     let mut marks = Marks::default();
-    // Benchmarks that lead there in the same way are told once.
-    let mut told: Vec<(&Explained, Vec<String>)> = Vec::new();
+    // Benchmarks with the same call path and explanation share an entry.
+    let mut listed: Vec<(&Explained, Vec<String>)> = Vec::new();
     for benchmark in &report.benchmarks {
         for line in &benchmark.lines {
             let name = format!("{} ({} allocs/op)", benchmark.name, number(line.allocation.allocations));
             let same = |known: &Explained| {
                 known.allocation.chain == line.allocation.chain && known.explanation == line.explanation
             };
-            match told.iter_mut().find(|(known, _)| same(known)) {
+            match listed.iter_mut().find(|(known, _)| same(known)) {
                 Some((_, names)) => names.push(name),
-                None => told.push((line, vec![name])),
+                None => listed.push((line, vec![name])),
             }
         }
     }
     let lines = report.profile.iter().flat_map(|profile| &profile.lines);
-    told.extend(lines.map(|line| (line, vec![of_profile(report, line, look)])));
-    for (line, names) in &told {
+    listed.extend(lines.map(|line| (line, vec![of_profile(report, line, look)])));
+    for (line, names) in &listed {
         page.gap();
         page.line(place(line, look));
         page.hanging(Line::new().plain("  in "), &names.join(", "));
@@ -227,7 +227,7 @@ fn text(report: &GoWhy, look: &Look) -> String {
         }
         marks.allocation(line);
     }
-    if told.is_empty() {
+    if listed.is_empty() {
         let who = report
             .profile
             .as_ref()

@@ -1,7 +1,7 @@
 //! What a file covers: profiles of other tools lack some of Mallow's quantities. What is missing is left out, never shown as 0.
 
 use anyhow::Result;
-use mallow_profile::{Origin, Profile, Word, Words};
+use mallow_profile::{Origin, Profile, Quantities, Quantity};
 use mallow_report::analysis::keys;
 use serde::Serialize;
 use serde_json::Value;
@@ -38,8 +38,8 @@ impl<'a, R: Serialize> Document<'a, R> {
     pub fn of(report: &'a R, profile: &Profile, filters: &'a Filters) -> Result<Self> {
         let report = FilteredReport { filters: Some(filters).filter(|filters| !filters.is_none()), report };
         let Some(origin) = &profile.origin else { return Ok(Self::Whole(report)) };
-        let missing: Vec<Word> = profile.untold().collect();
-        let left_out: Vec<&str> = missing.iter().flat_map(|&word| keys(word)).collect();
+        let missing: Vec<Quantity> = profile.missing().collect();
+        let left_out: Vec<&str> = missing.iter().flat_map(|&quantity| keys(quantity)).collect();
         let mut value = serde_json::to_value(report)?;
         strip(&mut value, &left_out);
         let mut whole = serde_json::Map::new();
@@ -47,7 +47,7 @@ impl<'a, R: Serialize> Document<'a, R> {
         if let Some(period) = origin.sampled_bytes {
             whole.insert("sampled_bytes".to_owned(), period.into());
         }
-        whole.insert("missing".to_owned(), missing.iter().map(Word::to_string).collect());
+        whole.insert("missing".to_owned(), missing.iter().map(Quantity::to_string).collect());
         if let Value::Object(rest) = value {
             whole.extend(rest);
         }
@@ -70,33 +70,37 @@ pub fn provenance(origin: &Origin) -> Line {
 }
 
 /// What people look for. What is missing of the rest goes with one of these, or is looked for by nobody.
-const LOOKED_FOR: [Word; 8] = [
-    Word::Allocations,
-    Word::AllocatedBytes,
-    Word::Frees,
-    Word::Temporary,
-    Word::PeakBytes,
-    Word::LeakedBytes,
-    Word::Reallocs,
-    Word::Times,
+const LOOKED_FOR: [Quantity; 8] = [
+    Quantity::Allocations,
+    Quantity::AllocatedBytes,
+    Quantity::Frees,
+    Quantity::Temporary,
+    Quantity::PeakBytes,
+    Quantity::LeakedBytes,
+    Quantity::Reallocs,
+    Quantity::Times,
 ];
 
 /// What a person would look for in it in vain, as one line; None where nothing of that is missing.
 pub fn missing(origin: &Origin) -> Option<Line> {
-    let words: Vec<_> =
-        LOOKED_FOR.into_iter().filter(|&word| !origin.tells.has(word)).map(|word| word.to_string()).collect();
-    (!words.is_empty()).then(|| Line::new().faint(format!("Missing in this {}: {}", kind(origin), words.join(", "))))
+    let quantities: Vec<_> = LOOKED_FOR
+        .into_iter()
+        .filter(|&quantity| !origin.quantities.has(quantity))
+        .map(|quantity| quantity.to_string())
+        .collect();
+    (!quantities.is_empty())
+        .then(|| Line::new().faint(format!("Missing in this {}: {}", kind(origin), quantities.join(", "))))
 }
 
-/// Takes out of a part of JSON what the profile does not tell.
-pub fn strip_untold(value: &mut Value, profile: &Profile) {
-    let left_out: Vec<&str> = profile.untold().flat_map(keys).collect();
+/// Removes from a part of JSON the quantities that are missing in the profile.
+pub fn strip_missing(value: &mut Value, profile: &Profile) {
+    let left_out: Vec<&str> = profile.missing().flat_map(keys).collect();
     strip(value, &left_out);
 }
 
-/// The same of two profiles: under `before` what the first does not tell, under `after` the second.
+/// The same for two profiles: under `before` what is missing in the first, under `after` in the second.
 pub fn strip_sides(value: &mut Value, profiles: [&Profile; 2]) {
-    let left_out = profiles.map(|profile| profile.untold().flat_map(keys).collect::<Vec<_>>());
+    let left_out = profiles.map(|profile| profile.missing().flat_map(keys).collect::<Vec<_>>());
     let mut waiting = vec![value];
     while let Some(value) = waiting.pop() {
         match value {
@@ -112,11 +116,14 @@ pub fn strip_sides(value: &mut Value, profiles: [&Profile; 2]) {
     }
 }
 
-/// What a person would look for in vain in what is written: words that are known, and that are not carried.
-pub fn lost(known: impl Fn(Word) -> bool, carried: Words) -> Vec<String> {
-    let more = [Word::Processes, Word::Threads, Word::Events];
-    let words = LOOKED_FOR.into_iter().chain(more);
-    words.filter(|&word| known(word) && !carried.has(word)).map(|word| word.to_string()).collect()
+/// What a person would look for in vain in what is written: quantities that are known, and that are not carried.
+pub fn lost(known: impl Fn(Quantity) -> bool, carried: Quantities) -> Vec<String> {
+    let more = [Quantity::Processes, Quantity::Threads, Quantity::Events];
+    let quantities = LOOKED_FOR.into_iter().chain(more);
+    quantities
+        .filter(|&quantity| known(quantity) && !carried.has(quantity))
+        .map(|quantity| quantity.to_string())
+        .collect()
 }
 
 fn strip(value: &mut Value, left_out: &[&str]) {

@@ -1,4 +1,5 @@
-//! The filters that are on: what they mean for a recording, how views tell them, and what is said where they leave nothing.
+//! The filters that are on: what they mean for a recording, how views show them, and the message where they leave
+//! nothing.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +14,7 @@ use crate::flags::{FilterFlags, When};
 use crate::output::text::units::{bytes, count, of, span};
 use crate::output::text::{Line, Look, Page};
 
-/// Filters, as views tell them. What is not there is not filtered by.
+/// Filters, as views show them. What is not there is not filtered by.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Filters {
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -36,7 +37,7 @@ pub struct Filters {
     hide: Option<String>,
     /// For people, in the order of the flags.
     #[serde(skip)]
-    told: Vec<String>,
+    descriptions: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -62,16 +63,16 @@ impl From<Span> for Bounds {
 impl Filters {
     /// What the flags mean for a recording that took so long.
     pub fn of(flags: &FilterFlags, duration_ms: u64) -> Self {
-        let mut told = Vec::new();
+        let mut descriptions = Vec::new();
         if !flags.process.is_empty() {
-            told.push(format!("process {}", flags.process.join(", ")));
+            descriptions.push(format!("process {}", flags.process.join(", ")));
         }
         if !flags.thread.is_empty() {
             let threads: Vec<_> = flags.thread.iter().map(u32::to_string).collect();
-            told.push(format!("thread {}", threads.join(", ")));
+            descriptions.push(format!("thread {}", threads.join(", ")));
         }
         if !flags.region.is_empty() {
-            told.push(format!("region {}", flags.region.join(", ")));
+            descriptions.push(format!("region {}", flags.region.join(", ")));
         }
         let when = match flags.when.unwrap_or_default() {
             When::Allocated => "allocated",
@@ -79,7 +80,7 @@ impl Filters {
             When::Freed => "freed",
         };
         let time = flags.time.as_ref().map(|time| {
-            told.push(format!("{when} within {}", time.text));
+            descriptions.push(format!("{when} within {}", time.text));
             let Span { from, to } = time.of(duration_ms);
             TimeFilter { when, from_ms: from, to_ms: to }
         });
@@ -89,9 +90,9 @@ impl Filters {
         ];
         let pattern = |pattern: &Option<Pattern>| pattern.as_ref().map(|p| p.as_str().to_owned());
         let (focus, ignore, hide) = (pattern(&flags.focus), pattern(&flags.ignore), pattern(&flags.hide));
-        told.extend(texts.iter().filter_map(|(name, text)| text.map(|text| format!("{name} {text}"))));
+        descriptions.extend(texts.iter().filter_map(|(name, text)| text.map(|text| format!("{name} {text}"))));
         let named = [("focus", &focus), ("ignore", &ignore), ("hide", &hide)];
-        told.extend(named.iter().filter_map(|(name, text)| text.as_ref().map(|text| format!("{name} {text}"))));
+        descriptions.extend(named.iter().filter_map(|(name, text)| text.as_ref().map(|text| format!("{name} {text}"))));
         Self {
             process: flags.process.clone(),
             thread: flags.thread.clone(),
@@ -102,25 +103,25 @@ impl Filters {
             focus,
             ignore,
             hide,
-            told,
+            descriptions,
         }
     }
 
     /// True where none is on.
     pub fn is_none(&self) -> bool {
-        self.told.is_empty()
+        self.descriptions.is_empty()
     }
 
     /// The filters in words; None where none is on.
-    pub fn told(&self) -> Option<String> {
-        (!self.is_none()).then(|| format!("Filtered by {}", self.told.join("; ")))
+    pub fn describe(&self) -> Option<String> {
+        (!self.is_none()).then(|| format!("Filtered by {}", self.descriptions.join("; ")))
     }
 
-    /// The text of a view, below a line that tells the filters.
+    /// The text of a view, below a line that names the filters.
     pub fn above(&self, text: String, look: &Look) -> String {
-        let Some(told) = self.told() else { return text };
+        let Some(description) = self.describe() else { return text };
         let mut page = Page::new(*look);
-        page.line(Line::new().faint(told));
+        page.line(Line::new().faint(description));
         page.into_text() + &text
     }
 }

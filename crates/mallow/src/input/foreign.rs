@@ -6,14 +6,14 @@ use std::path::Path;
 use anyhow::Result;
 use mallow_capture::recording::Progress;
 use mallow_profile::Profile;
-use mallow_report::formats::{self, Addresses, Foreign, Format};
+use mallow_report::formats::{self, Addresses, Foreign, InputFormat};
 use mallow_symbols::{Options, Summary, Symbolizer, adopt, rename};
 
 use crate::output::progress::Bar;
 use crate::output::stdio;
 
-/// Reads a profile of another tool, and looks up the names that it lacks. What a person has to know of it is told on
-/// standard error.
+/// Reads a profile of another tool, and looks up the names that it lacks. What a person has to know of it is printed
+/// on standard error.
 pub fn read(path: &Path) -> Result<(Profile, Summary)> {
     let file = File::open(path)?;
     // A pipe has no length, and neither has a file of the kernel's.
@@ -35,7 +35,7 @@ pub fn read(path: &Path) -> Result<(Profile, Summary)> {
         names = Symbolizer::new(Options::default()).symbolize_all(&mut profile);
     }
     // Go's names are whole, and Go's profiles are pprof's.
-    let pprof = profile.origin.as_ref().is_some_and(|origin| origin.format == Format::Pprof.name());
+    let pprof = profile.origin.as_ref().is_some_and(|origin| origin.format == InputFormat::Pprof.name());
     rename(&mut profile, pprof);
     formats::trim(&mut profile);
     Ok((profile, names))

@@ -1,10 +1,12 @@
 //! Which files' names are missing, why, and what would bring them.
 
+use std::path::Path;
+
 use mallow_profile::Module;
-use mallow_symbols::{ModuleSummary, NameSource, Note, remedies};
+use mallow_symbols::{ModuleSummary, NameSource, Note, missing_debug_file, remedies};
 use serde::Serialize;
 
-/// A file of which functions or source lines are missing.
+/// A file whose functions or source lines are missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MissingNames {
     /// Its path.
@@ -17,6 +19,9 @@ pub struct MissingNames {
     pub found: String,
     /// What would bring the rest, if anything does.
     pub remedy: Option<String>,
+    /// The command that asks the servers of `DEBUGINFOD_URLS` for them, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fetch: Option<String>,
 }
 
 impl MissingNames {
@@ -39,20 +44,52 @@ impl MissingNames {
             without_inlined: summary.located > 0,
             found: why(summary),
             remedy: summary.remedy.clone().or_else(|| found.next().flatten()),
+            fetch: None,
         };
         lacking.into_iter().map(of).collect()
     }
 
+    /// Adds the command that fetches the names of a recording, to those that a server may have, if one is configured.
+    pub fn offer_fetch<'a>(
+        all: &mut [Self],
+        recording: &Path,
+        modules: impl Iterator<Item = (&'a Module, &'a ModuleSummary)>,
+    ) {
+        if std::env::var("DEBUGINFOD_URLS").is_ok_and(|urls| !urls.trim().is_empty()) && recording != Path::new("") {
+            for (module, _) in modules.filter(|(module, summary)| missing_debug_file(module, summary).is_some()) {
+                let of_module = all.iter_mut().filter(|missing| missing.module == module.path);
+                of_module.for_each(|missing| missing.fetch = Some(fetch_command(recording)));
+            }
+        }
+    }
+
     /// As one line.
     pub fn line(&self) -> String {
-        let what = match (self.without_functions, self.without_inlined) {
+        format!("No {} of {}: {}{}", self.what(), self.module, self.found, self.remedies())
+    }
+
+    /// What is missing and what brings it, of a file that was named before.
+    pub fn lack_and_remedy(&self) -> String {
+        format!("{}{}", self.what(), self.remedies())
+    }
+
+    fn what(&self) -> &'static str {
+        match (self.without_functions, self.without_inlined) {
             (_, true) => "names of inlined functions",
             (true, _) => "names",
             (false, _) => "source lines",
-        };
-        let remedy = self.remedy.iter().flat_map(|remedy| ["; ", remedy]).collect::<String>();
-        format!("No {what} of {}: {}{remedy}", self.module, self.found)
+        }
     }
+
+    fn remedies(&self) -> String {
+        let fetch = self.fetch.as_ref().map(|fetch| format!("try {fetch}"));
+        fetch.iter().chain(&self.remedy).flat_map(|remedy| ["; ", remedy]).collect()
+    }
+}
+
+/// What fetches the debug files of a recording.
+pub fn fetch_command(recording: &Path) -> String {
+    format!("mallow symbols --fetch {}", shell_words::quote(&recording.to_string_lossy()))
 }
 
 /// True where source lines, or names of inlined functions, are missing.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use mallow_capture::recording::{Choice, PackError, ReadError, Reader, Source};
-use mallow_profile::{Event, Module, Moment, Profile, Word};
+use mallow_profile::{Event, Module, Moment, Profile, Quantity};
 use mallow_report::analysis::{Measure, Narrowed, custom_allocators, narrow};
 use mallow_symbols::{
     ModuleSummary, Options, Packages, SourceError, SourceText, Summary, Symbolizer, remedies, source_text,
@@ -44,6 +44,20 @@ pub struct Recording {
     embedded: Embedded,
 }
 
+/// The lines above the text of a view.
+pub struct Heading {
+    text: String,
+    /// The look of what comes below: the terminal has fewer rows.
+    pub below: Look,
+}
+
+impl Heading {
+    /// The text of a view with these lines above it.
+    pub fn above(self, text: &str) -> String {
+        self.text + text
+    }
+}
+
 impl Recording {
     /// Looks up the names of a profile's frames, in the files that its processes had loaded and in what JITs left behind.
     /// Not those of a recording that carries its names: files of this machine may be other ones.
@@ -64,20 +78,30 @@ impl Recording {
         Self { profile, names, filters, path: PathBuf::new(), events: None, embedded }
     }
 
+    /// The same, of a recording that is at this path now.
+    pub fn at(self, path: &Path) -> Self {
+        Self { path: path.to_owned(), ..self }
+    }
+
     /// The whole recording at this path.
     pub fn read(path: &Path) -> Result<Self> {
         Self::open_at(path, &FilterFlags::default())
     }
 
-    /// The recording that the flags name, or the newest one here, which is then told on standard error.
+    /// The recording that the flags name, or the newest one here, which is then named on standard error.
     pub fn open(flags: &SourceFlags) -> Result<Self> {
         Self::open_at(&Self::path_of(flags)?, &flags.filters)
     }
 
     /// Its path.
     pub fn path_of(flags: &SourceFlags) -> Result<PathBuf> {
-        match &flags.file {
-            Some(path) => Ok(path.clone()),
+        Self::path_or_newest(flags.file.as_deref())
+    }
+
+    /// This path, or that of the newest recording here, which is then named on standard error.
+    pub fn path_or_newest(path: Option<&Path>) -> Result<PathBuf> {
+        match path {
+            Some(path) => Ok(path.to_owned()),
             None => {
                 let newest = file::newest(Path::new("."))?;
                 stdio::notify(&format!("showing {}, the newest recording here", newest.display()));
@@ -95,7 +119,8 @@ impl Recording {
 
     fn gaps(&self) -> impl Iterator<Item = String> {
         let ending = &self.profile.ending;
-        gaps::lacks(ending.cut_short.as_deref(), ending.lost, ending.damaged)
+        let lacks = gaps::lacks(ending.cut_short.as_deref(), ending.lost, ending.damaged);
+        gaps::unrecorded(&self.profile.unrecorded).chain(lacks)
     }
 
     /// What comes before the text of any view: what the numbers lack, and which part of the recording they are of.
@@ -113,15 +138,16 @@ impl Recording {
         page.into_text() + &self.filters.above(String::new(), look)
     }
 
-    /// The look of what comes below: the terminal has fewer rows.
-    pub fn look_below(&self, look: &Look) -> Look {
-        let taken = self.first_lines(look).lines().count();
-        Look { height: look.height.map(|height| height.saturating_sub(taken)), ..*look }
-    }
-
-    /// The text of a view below its first lines.
+    /// The text of a view below these lines.
     pub fn above(&self, text: &str, look: &Look) -> String {
         self.first_lines(look) + text
+    }
+
+    /// These lines, for a view whose text depends on the rows that they leave.
+    pub fn heading(&self, look: &Look) -> Heading {
+        let text = self.first_lines(look);
+        let taken = text.lines().count();
+        Heading { below: Look { height: look.height.map(|height| height.saturating_sub(taken)), ..*look }, text }
     }
 
     /// Two recordings, to compare them. One that a filter on stacks leaves nothing of is empty; where that is so of both,
@@ -172,7 +198,7 @@ impl Recording {
                 let filters = Filters::of(flags, profile.duration_ms);
                 let recording = Self { filters, ..Self::named(profile, names) };
                 if flags.selects() {
-                    recording.require(Word::Events, "--focus, --ignore and --hide choose stacks")?;
+                    recording.require(Quantity::Events, "--focus, --ignore and --hide choose stacks")?;
                 }
                 (recording, None)
             }
@@ -209,36 +235,47 @@ impl Recording {
         self.visit(|clock, at, event| each(Moment { ms: clock, ..at }, event))
     }
 
-    fn visit(&self, each: impl FnMut(u64, Moment, Event)) -> Result<()> {
-        self.require(Word::Events, "only recordings of mallow hold them")?;
+    /// The same as [`Recording::events`], with the number of allocations before each event, of those that are filtered
+    /// out, too: the number of the block that an allocation makes.
+    pub fn events_numbered(&self, mut each: impl FnMut(u64, Moment, Event)) -> Result<()> {
+        self.visit_all(|_, number, at, event| each(number, at, event))
+    }
+
+    fn visit(&self, mut each: impl FnMut(u64, Moment, Event)) -> Result<()> {
+        self.visit_all(|clock, _, at, event| each(clock, at, event))
+    }
+
+    fn visit_all(&self, each: impl FnMut(u64, u64, Moment, Event)) -> Result<()> {
+        self.require(Quantity::Events, "only recordings of mallow hold them")?;
         let events = self.events.as_ref().context("the events are in the recording's file: name it")?;
         let waiting = Bar::of("reading events");
         let (reader, chosen) = &mut *events.borrow_mut();
-        let visited = reader.visit_by_clock(chosen, &mut |progress| waiting.show(progress), each);
+        let visited = reader.visit_numbered(chosen, &mut |progress| waiting.show(progress), each);
         visited.with_context(|| cannot_read(&self.path))
     }
 
-    /// What a view is to rank by: what was asked for, which must be told, or else the first that is told.
+    /// The measure that a view ranks by: the one asked for, which must be available, or else the first available.
     pub fn measure(&self, by: Option<By>) -> Result<Measure> {
-        let told: Vec<By> = MEASURES.into_iter().filter(|&by| self.profile.tells(Measure::from(by).word())).collect();
+        let available: Vec<By> =
+            MEASURES.into_iter().filter(|&by| self.profile.has(Measure::from(by).quantity())).collect();
         match by {
             Some(by) => {
-                let names: Vec<_> = told.iter().map(By::to_string).collect();
+                let names: Vec<_> = available.iter().map(By::to_string).collect();
                 let measure = Measure::from(by);
-                self.require(measure.word(), &format!("there is --by {}", names.join(", ")))?;
+                self.require(measure.quantity(), &format!("there is --by {}", names.join(", ")))?;
                 Ok(measure)
             }
-            None => match told.first() {
+            None => match available.first() {
                 Some(&by) => Ok(by.into()),
                 None => bail!("this {} has no measure to show", self.kind()),
             },
         }
     }
 
-    /// Fails where the word is not told, and says what can be done instead.
-    pub fn require(&self, word: Word, instead: &str) -> Result<()> {
-        if !self.profile.tells(word) {
-            bail!("this {} has no {word}; {instead}", self.kind());
+    /// Fails where the quantity is missing, and says what can be done instead.
+    pub fn require(&self, quantity: Quantity, instead: &str) -> Result<()> {
+        if !self.profile.has(quantity) {
+            bail!("this {} has no {quantity}; {instead}", self.kind());
         }
         Ok(())
     }
@@ -305,12 +342,25 @@ impl Recording {
 
     /// Those of the modules with these paths that lack something, in the order of the paths.
     pub fn lacking(&self, paths: &[&str]) -> Vec<MissingNames> {
-        MissingNames::all(self.summaries_of(paths))
+        self.with_fetch(MissingNames::all(self.summaries_of(paths)))
+    }
+
+    /// All modules that lack something.
+    pub fn lacking_all(&self) -> Vec<MissingNames> {
+        self.with_fetch(MissingNames::all(self.modules()))
+    }
+
+    fn with_fetch(&self, mut missing: Vec<MissingNames>) -> Vec<MissingNames> {
+        if !self.is_packed() {
+            MissingNames::offer_fetch(&mut missing, &self.path, self.modules());
+            missing.sort_by_key(|missing| missing.fetch.is_none());
+        }
+        missing
     }
 
     /// Begins to look up what [`Recording::lacking_of`] may have to say.
     pub fn ask_for_packages(&self) -> Packages {
-        let unknown = self.summaries().filter(|(_, summary)| names::lacks(summary) && summary.remedy.is_none());
+        let unknown = self.modules().filter(|(_, summary)| names::lacks(summary) && summary.remedy.is_none());
         Packages::ask(&unknown.collect::<Vec<_>>())
     }
 
@@ -319,24 +369,25 @@ impl Recording {
         if paths.is_empty() {
             return Vec::new();
         }
-        MissingNames::with(self.summaries_of(paths), |modules| asked.remedies(modules))
+        self.with_fetch(MissingNames::with(self.summaries_of(paths), |modules| asked.remedies(modules)))
     }
 
     /// Paths of the modules whose inlined functions have no names.
     pub fn without_inlined(&self) -> Vec<&str> {
-        self.summaries()
+        self.modules()
             .filter(|(_, summary)| names::lacks_inlined(summary))
             .map(|(module, _)| module.path.as_str())
             .collect()
     }
 
-    fn summaries(&self) -> impl Iterator<Item = (&Module, &ModuleSummary)> {
+    /// Files with functions on call paths, and what is known of their names.
+    pub fn modules(&self) -> impl Iterator<Item = (&Module, &ModuleSummary)> {
         let modules = &self.profile.modules;
         self.names.modules.iter().filter_map(|s| Some((modules.get(s.module.0 as usize)?, s)))
     }
 
     fn summaries_of(&self, paths: &[&str]) -> Vec<(&Module, &ModuleSummary)> {
-        paths.iter().filter_map(|path| self.summaries().find(|(module, _)| module.path == **path)).collect()
+        paths.iter().filter_map(|path| self.modules().find(|(module, _)| module.path == **path)).collect()
     }
 }
 
@@ -345,28 +396,28 @@ mod tests {
     use mallow_report::analysis::{Measure, overview};
     use mallow_report::testing::parser;
 
-    use mallow_profile::{Origin, Words};
+    use mallow_profile::{Origin, Quantities};
 
     use super::*;
 
     fn heap_profile() -> Recording {
         let mut profile = parser();
-        let tells = Words::of(&[Word::AllocatedBytes, Word::Leaked, Word::LeakedBytes]);
-        profile.origin = Some(Origin { format: "pprof", tells, sampled_bytes: Some(524_288) });
+        let quantities = Quantities::of(&[Quantity::AllocatedBytes, Quantity::Leaked, Quantity::LeakedBytes]);
+        profile.origin = Some(Origin { format: "pprof", quantities, sampled_bytes: Some(524_288) });
         Recording::of(profile)
     }
 
     #[test]
-    fn the_first_measure_that_is_told_is_the_default() {
+    fn the_first_available_measure_is_the_default() {
         let recording = heap_profile();
         assert_eq!(recording.measure(None).expect("a measure"), Measure::Bytes);
-        assert_eq!(recording.measure(Some(By::Leaked)).expect("told"), Measure::Leaked);
+        assert_eq!(recording.measure(Some(By::Leaked)).expect("available"), Measure::Leaked);
         assert_eq!(Recording::of(parser()).measure(None).expect("a measure"), Measure::Allocations);
     }
 
     #[test]
     fn what_is_missing_is_refused_with_what_is() {
-        let error = heap_profile().measure(Some(By::Temporary)).expect_err("not told").to_string();
+        let error = heap_profile().measure(Some(By::Temporary)).expect_err("missing").to_string();
         assert_eq!(error, "this pprof profile has no temporary allocations; there is --by bytes, leaked");
     }
 
@@ -376,7 +427,9 @@ mod tests {
         let text = recording.json(&overview(&recording.profile, 3)).expect("JSON");
         let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!((json["format"].as_str(), json["sampled_bytes"].as_u64()), (Some("pprof"), Some(524_288)));
-        assert!(json["missing"].as_array().is_some_and(|words| words.contains(&"temporary allocations".into())));
+        assert!(
+            json["missing"].as_array().is_some_and(|quantities| quantities.contains(&"temporary allocations".into()))
+        );
         assert!(json["allocated_bytes"].is_u64() && json["leaked"].is_u64());
         for key in ["allocations", "remaining", "temporary", "peak_bytes", "duration_ms", "families", "exit_status"] {
             assert!(json.get(key).is_none(), "{key}");

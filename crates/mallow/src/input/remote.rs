@@ -173,10 +173,10 @@ mod tests {
             (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", "cannot read http://127.0.0.1:"),
             (b"SSH-2.0-OpenSSH_9.2\r\n", "cannot read http://127.0.0.1:"),
         ] {
-            let told = answered(answer).expect_err("it is no profile");
-            assert!(told.contains(why), "{told}");
+            let error = answered(answer).expect_err("it is no profile");
+            assert!(error.contains(why), "{error}");
         }
-        let told = fetch(Path::new("https://example.com/heap")).expect_err("not plain").to_string();
-        assert!(told.contains("is no http:// address"), "{told}");
+        let error = fetch(Path::new("https://example.com/heap")).expect_err("not plain").to_string();
+        assert!(error.contains("is no http:// address"), "{error}");
     }
 }

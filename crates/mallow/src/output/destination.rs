@@ -156,8 +156,8 @@ mod tests {
             (Destination::Named(path("own.svg/a.svg")), "there is no directory"),
             (Destination::Named(dir.path().to_owned()), "cannot write"),
         ] {
-            let told = write(to).unwrap_err();
-            assert!(told.contains(why), "{told}");
+            let error = write(to).unwrap_err();
+            assert!(error.contains(why), "{error}");
         }
         let text = |name: &str| std::fs::read_to_string(path(name)).expect("a file");
         assert_eq!([text("own.svg"), text("new.svg")], ["MARK new"; 2]);

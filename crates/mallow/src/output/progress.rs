@@ -1,5 +1,6 @@
 //! What a person sees while something takes long.
 
+use std::borrow::Cow;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
@@ -14,15 +15,15 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub struct Bar {
     bar: Option<ProgressBar>,
     since: Instant,
-    what: &'static str,
+    what: Cow<'static, str>,
 }
 
 impl Bar {
     /// For what is going to be done.
-    pub fn of(what: &'static str) -> Self {
+    pub fn of(what: impl Into<Cow<'static, str>>) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let hidden = || ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-        Self { bar: terminal.then(hidden), since: Instant::now(), what }
+        Self { bar: terminal.then(hidden), since: Instant::now(), what: what.into() }
     }
 
     /// So much is done.
@@ -39,13 +40,21 @@ impl Bar {
             bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
             let style = ProgressStyle::with_template(template);
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
-            bar.set_message(self.what);
+            bar.set_message(self.what.clone());
         }
         bar.set_length(progress.all);
         bar.set_position(progress.done);
     }
 
-    /// This part is done, from 0 to 1, of something whose parts do not take equally long: no time is foretold.
+    /// So many bytes are here, of so many, or of an unknown number where that is 0.
+    pub fn show_bytes(&self, progress: Progress) {
+        match progress.all {
+            0 => self.show_as(progress, "mallow: {msg}, {bytes}, {elapsed}"),
+            _ => self.show_as(progress, "mallow: {msg} [{bar:30}] {bytes} of {total_bytes}, {eta} left"),
+        }
+    }
+
+    /// This part is done, from 0 to 1, of something whose parts do not take equally long: no time is predicted.
     pub fn show_part(&self, part: f64) {
         const ALL: u64 = 1000;
         let progress = Progress { done: (part * ALL as f64) as u64, all: ALL };

@@ -21,12 +21,12 @@ pub fn allow_closed_pipe(result: std::io::Result<()>) -> Result<()> {
 }
 
 /// Says something on standard error, in one line, whatever a file's name or a target put into it. Where standard error is
-/// closed there is nobody to tell.
+/// closed, the message is lost.
 pub fn notify(text: &str) {
     let _ = writeln!(std::io::stderr(), "mallow: {}", crate::output::text::clean(text));
 }
 
-/// Writes text to standard error, where it belongs beside a command's own output. As with [`notify`], nobody may be there.
+/// Writes text to standard error, where it belongs beside a command's own output. As with [`notify`], an error is ignored.
 pub fn write_error(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }

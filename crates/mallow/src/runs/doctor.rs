@@ -1,5 +1,9 @@
 //! `mallow doctor`: what would not work on this machine, or for a command, and what to do about it.
 
+mod allocators;
+mod checks;
+mod process;
+
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -8,13 +12,14 @@ use mallow_capture::preflight::{self, Chain, Finding, Status, Step};
 use mallow_symbols::{NameSource, survey};
 use serde::Serialize;
 
+use self::checks::{Check, checks, word};
 use super::exit_status::refusal;
 use crate::flags::DoctorFlags;
 use crate::input::names::MissingNames;
 use crate::output::text::{Line, Look, Page, Stream};
 use crate::output::{exit, json, stdio};
 
-/// What the view tells.
+/// The results of the checks.
 #[derive(Debug, Serialize)]
 pub struct Diagnosis {
     /// The worst of all checks.
@@ -30,32 +35,11 @@ pub struct Diagnosis {
     program: Vec<Check>,
 }
 
-#[derive(Debug, Serialize)]
-struct Check {
-    check: &'static str,
-    status: &'static str,
-    found: String,
-    remedy: Option<String>,
-    #[serde(skip)]
-    how: Status,
-}
-
-impl From<Finding> for Check {
-    fn from(Finding { check, status, found, remedy }: Finding) -> Self {
-        Self { check, status: word(status), found, remedy, how: status }
-    }
-}
-
-fn word(status: Status) -> &'static str {
-    match status {
-        Status::Works => "works",
-        Status::Partly => "partly",
-        Status::Fails => "fails",
-    }
-}
-
-/// Looks, and tells.
+/// Runs the checks, and prints their results.
 pub fn run(flags: &DoctorFlags) -> Result<ExitCode> {
+    if let Some(pid) = flags.pid {
+        return process::run(pid, flags.json);
+    }
     let chain = Chain::of(&flags.command);
     let mut diagnosis = Diagnosis {
         verdict: "",
@@ -132,26 +116,6 @@ fn text(diagnosis: &Diagnosis, look: &Look) -> String {
     page.into_text()
 }
 
-fn checks(checks: &[Check], look: &Look, page: &mut Page) {
-    const STATUS: usize = 6;
-    const NAME: usize = 13;
-    for check in checks {
-        let status = match check.how {
-            Status::Works => Line::new().faint(check.status),
-            Status::Partly => Line::new().strong(check.status),
-            Status::Fails => Line::new().warning(check.status),
-        };
-        let gap = " ".repeat(STATUS.saturating_sub(status.width()));
-        let first = Line::new().plain("  ").then(status).plain(gap).plain(format!("  {:NAME$}  ", check.check));
-        let indent = " ".repeat(first.width());
-        page.hanging(first, &check.found);
-        if let Some(remedy) = &check.remedy {
-            let arrow = if look.ascii { "-> " } else { "→ " };
-            page.hanging(Line::new().plain(indent).plain(arrow), remedy);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,8 +146,8 @@ mod tests {
     #[test]
     fn the_worst_check_is_the_verdict() {
         let last = |program| {
-            let told = text(&diagnosis(program), &Look::default());
-            told.lines().last().unwrap_or_default().to_owned()
+            let printed = text(&diagnosis(program), &Look::default());
+            printed.lines().last().unwrap_or_default().to_owned()
         };
         assert_eq!(last(Vec::new()), "Mallow can record it, with the limits above.");
         assert_eq!(

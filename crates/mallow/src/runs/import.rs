@@ -44,8 +44,8 @@ pub fn run(flags: &ImportFlags) -> Result<ExitCode> {
     stdio::notify(&format!(
         "{} read{}{}",
         of(probes.events, "event"),
-        told(probes.unseen, "freed what had been allocated before"),
-        told(probes.damaged, "made no sense"),
+        format_remark(probes.unseen, "freed what had been allocated before"),
+        format_remark(probes.damaged, "made no sense"),
     ));
     if probes.profile.command.is_empty() {
         probes.profile.command = probes.profile.processes.first().map(|p| p.executable.clone()).into_iter().collect();
@@ -63,7 +63,9 @@ pub fn run(flags: &ImportFlags) -> Result<ExitCode> {
     let report = session.report(&probes.profile, &moment, &|_| true, &subject);
     stdio::print(&match flags.view.json {
         true => json::line(&report)?,
-        false => text::report(&report, &flags.view.look(Stream::Out), flags.stacks, report.sites.len() == limit),
+        false => {
+            text::report(&report, &flags.view.look(Stream::Out), flags.stacks, report.places.places.len() == limit)
+        }
     })?;
     if let Some(path) = &flags.output {
         let profile = snapshot(&session.book, &probes.profile, moment.now_ns, moment.unix_ms);
@@ -74,7 +76,7 @@ pub fn run(flags: &ImportFlags) -> Result<ExitCode> {
     Ok(exit::OK)
 }
 
-fn told(n: u64, what: &str) -> String {
+fn format_remark(n: u64, what: &str) -> String {
     if n > 0 { format!(", {} {what}", count(n)) } else { String::new() }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use mallow_profile::{Profile, Word, Words};
+use mallow_profile::{Profile, Quantities, Quantity};
 use mallow_report::analysis::{Measure, Merged, Merger};
 use mallow_report::formats::pprof;
 
@@ -36,17 +36,17 @@ pub fn run(flags: &MergeFlags) -> Result<ExitCode> {
         }
         merger.add(&name, &recording.profile);
     }
-    let Merged { profile, peak_of, left_out, some_tell } = merger.finish();
-    if !Measure::ALL.iter().any(|measure| profile.tells(measure.word())) {
+    let Merged { profile, peak_of, left_out, some_have } = merger.finish();
+    if !Measure::ALL.iter().any(|measure| profile.has(measure.quantity())) {
         bail!("no measure is in all of these files: {}", lacking(&left_out));
     }
     if !left_out.is_empty() {
         stdio::notify(&format!("left out: {}", lacking(&left_out)));
     }
     destination::stream(Some(&flags.output), Some("pprof"), |out| Ok(pprof::write(&profile, out)?))?;
-    // What some files do not tell was told already.
-    let carried = left_out.iter().fold(Words::of(&pprof::carries()), |all, (word, _)| all.with(*word));
-    let lost = coverage::lost(|word| some_tell.has(word), carried);
+    // What is missing in some files was reported already.
+    let carried = left_out.iter().fold(Quantities::of(&pprof::carries()), |all, (quantity, _)| all.with(*quantity));
+    let lost = coverage::lost(|quantity| some_have.has(quantity), carried);
     if !lost.is_empty() {
         stdio::notify(&format!("a sum does not carry: {}", lost.join(", ")));
     }
@@ -71,14 +71,14 @@ fn sources(profile: &Profile) -> impl Iterator<Item = &Path> {
 }
 
 /// `leaked blocks, leaked bytes (missing in heap.txt); frees (missing in b.pb.gz)`
-fn lacking(left_out: &[(Word, String)]) -> String {
+fn lacking(left_out: &[(Quantity, String)]) -> String {
     let mut files: Vec<(&str, Vec<String>)> = Vec::new();
-    for (word, file) in left_out {
+    for (quantity, file) in left_out {
         match files.iter_mut().find(|(known, _)| known == file) {
-            Some((_, words)) => words.push(word.to_string()),
-            None => files.push((file, vec![word.to_string()])),
+            Some((_, quantities)) => quantities.push(quantity.to_string()),
+            None => files.push((file, vec![quantity.to_string()])),
         }
     }
-    let parts = files.iter().map(|(file, words)| format!("{} (missing in {file})", words.join(", ")));
+    let parts = files.iter().map(|(file, quantities)| format!("{} (missing in {file})", quantities.join(", ")));
     parts.collect::<Vec<_>>().join("; ")
 }

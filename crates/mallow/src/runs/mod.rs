@@ -1,5 +1,6 @@
 //! Commands that run programs, and that make, keep and mend recordings.
 
+mod attached;
 pub mod doctor;
 mod exit_status;
 pub mod import;
@@ -10,7 +11,9 @@ mod recording_file;
 pub mod recover;
 pub mod run;
 mod screen;
+mod script;
 pub mod stat;
 mod stat_text;
+pub mod symbols;
 mod unrecorded;
 pub mod watch;

@@ -9,7 +9,7 @@ use std::time::UNIX_EPOCH;
 
 use anyhow::{Context, Result, bail};
 use mallow_capture::recording::{PackError, Source};
-use mallow_profile::{Profile, Word};
+use mallow_profile::{Profile, Quantity};
 use mallow_symbols::{is_source_name, source_text};
 use tempfile::NamedTempFile;
 
@@ -23,7 +23,7 @@ use crate::output::{exit, stdio};
 /// Packs, and says what is in it now and what is not.
 pub fn run(flags: &PackFlags) -> Result<ExitCode> {
     let mut recording = Recording::read(&flags.file)?;
-    recording.require(Word::Events, "only recordings of mallow can be packed")?;
+    recording.require(Quantity::Events, "only recordings of mallow can be packed")?;
     let had_names = recording.is_packed();
     let carried = recording.embedded_sources()?;
     let in_place = flags.output.is_none();
@@ -39,15 +39,15 @@ pub fn run(flags: &PackFlags) -> Result<ExitCode> {
     };
     recording.keep_names();
     let to = flags.output.as_ref().unwrap_or(&flags.file);
-    let told = contents(&recording.profile, &sources);
+    let packed = contents(&recording.profile, &sources);
     let length = write(&recording, sources, &flags.file, to)?;
-    stdio::notify(&format!("packed {}: {told}; {} in all", to.display(), bytes(length, false)));
+    stdio::notify(&format!("packed {}: {packed}; {} in all", to.display(), bytes(length, false)));
     warn_of_missing_names(&recording);
     recording.warn_of_gaps();
     Ok(exit::OK)
 }
 
-/// Names the files of which nothing better than this could be put in.
+/// Lists the files whose functions or source lines could not be packed.
 pub fn warn_of_missing_names(recording: &Recording) {
     const SHOWN: usize = 4;
     let summaries = recording.names.lacking();

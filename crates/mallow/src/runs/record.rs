@@ -1,6 +1,5 @@
 //! `mallow record`: runs a command, records all it allocates, and reports.
 
-use std::ffi::OsStr;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,13 +8,15 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mallow_capture::recording::Writer;
-use mallow_capture::rundir::directory::{Mode, Settings};
-use mallow_capture::session::{self, Recording, RecordingOutcome, Tick};
+use mallow_capture::rundir::directory::{Mode, Scans, Settings};
+use mallow_capture::session::{self, AttachedProcess, Recording, RecordingOutcome, Tick};
 use mallow_symbols::symbolize_jit_all;
 
+use super::attached::{self, Waiting};
 use super::exit_status;
 use super::pack::{self, Sources};
 use super::recording_file::RecordingFile;
+use super::script::Script;
 use super::unrecorded::{self, ObservedProcesses};
 use crate::flags::{RecordFlags, ViewFlags};
 use crate::input::recording;
@@ -26,30 +27,49 @@ use crate::views::report::{self, ReportOptions};
 
 /// Records, then shows the report on standard error: standard output is the command's.
 pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
+    let Script { command, environment, name } = match flags.attach.pid {
+        Some(pid) => Script { command: Vec::new(), environment: Vec::new(), name: attached::name(pid) },
+        None => Script::of(&flags.run),
+    };
     let mut file = match &flags.output {
         Some(path) => RecordingFile::named(path),
-        None => RecordingFile::usual(name(flags.run.command.first())),
+        None => RecordingFile::usual(&name),
     }?;
     let (spool, partial) = (beside(file.path()), file.partial().map(Path::to_owned));
     let how = Recording {
+        environment: &environment,
         settings: Settings {
             mode: Mode::Trace,
             max_depth: flags.max_depth,
             children: !flags.no_children,
             regions: flags.regions.regions(),
+            scan: match (flags.no_scan, flags.scan_all) {
+                (true, _) => Scans::None,
+                (_, true) => Scans::All,
+                _ => Scans::Cheap,
+            },
         },
         wait: flags.wait,
         spool: &spool,
         partial: partial.as_deref(),
     };
     let line = StatusLine::new();
-    let recorded =
-        match session::record(&flags.run.command, &how, |options| file.writer(options), &mut |tick| line.show(tick)) {
-            Ok(recorded) => recorded,
-            Err(error) => return exit_status::after_failure(error, flags.fail_on_write_error),
-        };
+    let (waiting, limits) = (Waiting::new(), flags.attach.pid.map(attached::limits));
+    let recorded = match flags.attach.pid {
+        Some(pid) => {
+            let show = |why: &str| waiting.show(why);
+            let (duration, timeout) = (flags.attach.duration, flags.attach.timeout);
+            let process = AttachedProcess { pid, duration, timeout, waiting: &show, warning: &stdio::notify };
+            session::record_process(&process, &how, |options| file.writer(options), &mut |tick| line.show(tick))
+        }
+        None => session::record(&command, &how, |options| file.writer(options), &mut |tick| line.show(tick)),
+    };
+    let mut recorded = match recorded {
+        Ok(recorded) => recorded,
+        Err(error) => return exit_status::after_failure(error, flags.fail_on_write_error),
+    };
     line.clear();
-    let exit_status = recorded.exit_status;
+    let exit_status = if limits.is_some() { Some(0) } else { recorded.exit_status };
     let processes = &recorded.profile.processes;
     let sight = ObservedProcesses {
         seen: processes.len(),
@@ -59,7 +79,13 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
         // Children were not to be recorded.
         unwatched: if flags.no_children { &[] } else { &recorded.unwatched },
     };
-    unrecorded::warn(&flags.run.command, &sight);
+    recorded.profile.unrecorded = match limits {
+        Some(limits) => {
+            stdio::notify(&limits);
+            vec![limits]
+        }
+        None => unrecorded::warn(&command, &sight),
+    };
     let embed = flags.embed_symbols.then_some(Embedding { sources: !flags.no_sources });
     // Of a program that was out of sight there is nothing to report but that, in text.
     let report = !flags.no_report && (sight.seen > 0 || flags.view.json);
@@ -90,7 +116,9 @@ pub fn finish(
             // What a JIT made has names only as long as its map lies in /tmp: they are kept in the recording.
             symbolize_jit_all(&mut profile);
             let closed = sink.and_then(|writer| writer.finish(&profile));
-            (view.map(|_| recording::Recording::of(profile)), closed, String::new())
+            // These were reported above.
+            profile.unrecorded.clear();
+            (view.map(|_| recording::Recording::of(profile).at(file.path())), closed, String::new())
         }
         Some(embed) => {
             let mut recording = recording::Recording::of(profile);
@@ -98,6 +126,7 @@ pub fn finish(
             let sources = if embed.sources { Sources::of(&recording.profile, &[]) } else { Sources::default() };
             let carries = format!(", with {}", pack::contents(&recording.profile, &sources));
             let closed = sink.and_then(|writer| writer.finish_with(&recording.profile, &mut sources.found.into_iter()));
+            recording.profile.unrecorded.clear();
             (Some(recording), closed, carries)
         }
     };
@@ -111,11 +140,6 @@ pub fn finish(
     closed.with_context(|| format!("{shown} could not be written to its end; what it holds can be read"))?;
     stdio::notify(&format!("recorded to {}{carries}", completed?));
     reported
-}
-
-/// The command's name, which its recording has unless the user names one.
-fn name(program: Option<&std::ffi::OsString>) -> &OsStr {
-    program.map(Path::new).and_then(Path::file_name).unwrap_or(OsStr::new("command"))
 }
 
 /// Where the spool of a recording goes, without its suffix: beside it, on a disk, unless it is a device, or there is little room and more
@@ -136,6 +160,9 @@ fn beside(path: &Path) -> PathBuf {
     if here < LITTLE && here < room(&elsewhere) { elsewhere.join(name) } else { directory.join(name) }
 }
 
+/// A wait at exit that is worth a line.
+const LONG_SCAN: Duration = Duration::from_millis(500);
+
 /// One line on the terminal, while the command runs; nothing elsewhere.
 struct StatusLine(Option<ProgressBar>);
 
@@ -153,6 +180,11 @@ impl StatusLine {
         let Some(bar) = &self.0 else { return };
         // A command that is over at once is not worth a line.
         if tick.elapsed < Duration::from_millis(500) {
+            return;
+        }
+        if let Some((pid, _)) = tick.exiting.filter(|(_, time)| *time >= LONG_SCAN) {
+            bar.set_message(format!("mallow: process {pid} waits at its exit while it is scanned for lost blocks"));
+            bar.tick();
             return;
         }
         let p = tick.progress;

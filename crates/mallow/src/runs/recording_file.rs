@@ -193,8 +193,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("x.mallow");
         let first = RecordingFile::named(&path).expect("nobody writes it");
-        let told = RecordingFile::named(&path).expect_err("somebody does").to_string();
-        assert!(told.contains("another mallow is recording to"), "{told}");
+        let error = RecordingFile::named(&path).expect_err("somebody does").to_string();
+        assert!(error.contains("another mallow is recording to"), "{error}");
         drop(first);
         assert!(RecordingFile::named(&path).is_ok());
         assert_eq!(fs::read_dir(dir.path()).expect("it").count(), 0, "nothing was recorded");

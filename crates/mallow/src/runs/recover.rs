@@ -62,7 +62,7 @@ fn samples(dir: &Path, flags: &RecoverFlags) -> Result<ExitCode> {
         stdio::print(&json::line(&serde_json::json!({ "occasion": "recent", "recent": recent }))?)?;
     } else {
         let look = flags.view.look(Stream::Out);
-        stdio::print(&watched::report(&report, &look, true, report.sites.len() == limit))?;
+        stdio::print(&watched::report(&report, &look, true, report.places.places.len() == limit))?;
         stdio::print(&watched::recent(&recent, &look, true))?;
     }
     stdio::notify(&format!("when you have seen enough, remove what it was made of: {}", removal(dir)));
@@ -209,16 +209,16 @@ mod tests {
     #[test]
     fn samples_are_no_recordings() {
         let sampled = Row { sampled: true, ..row(4711, true, 0) };
-        let told = text(&[sampled], 8_303_000, &Look::default());
-        assert!(told.starts_with("Samples of programs that a signal ended"), "{told}");
-        assert!(!told.contains("killed mallow") && told.contains("  mallow recover DIRECTORY\n"), "{told}");
+        let printed = text(&[sampled], 8_303_000, &Look::default());
+        assert!(printed.starts_with("Samples of programs that a signal ended"), "{printed}");
+        assert!(!printed.contains("killed mallow") && printed.contains("  mallow recover DIRECTORY\n"), "{printed}");
     }
 
     #[test]
     fn nothing_was_left_behind() {
-        let told = text(&[row(12, false, 0)], 8_303_000, &Look::default());
-        assert!(told.starts_with("Nothing to recover: no recording of yours was left behind.\n"), "{told}");
-        assert!(told.contains("\n  rm -r /dev/shm/mallow-0000012-c0ffee\n"), "{told}");
+        let printed = text(&[row(12, false, 0)], 8_303_000, &Look::default());
+        assert!(printed.starts_with("Nothing to recover: no recording of yours was left behind.\n"), "{printed}");
+        assert!(printed.contains("\n  rm -r /dev/shm/mallow-0000012-c0ffee\n"), "{printed}");
     }
 
     #[test]

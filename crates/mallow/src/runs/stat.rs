@@ -7,9 +7,10 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use mallow_capture::rundir::directory::Mode;
 use mallow_capture::rundir::results::{Kind, RegionResult};
-use mallow_capture::session;
-use mallow_report::analysis::{RegionKind, RegionRow, Stat, StatProcess, custom_allocators};
+use mallow_capture::session::{self, AttachedProcess};
+use mallow_report::analysis::{RegionKind, RegionRow, Stat, StatProcess, allocators_inside, custom_allocators};
 
+use super::attached::{self, Waiting};
 use super::exit_status;
 use super::stat_text;
 use super::unrecorded::{self, ObservedProcesses};
@@ -26,23 +27,47 @@ pub fn run(flags: &StatFlags) -> Result<ExitCode> {
     };
     let mut file = flags.output.as_ref().map(create).transpose()?;
     let mode = if flags.no_hook { Mode::Idle } else { Mode::Count };
-    let counted = match session::measure(&flags.run.command, mode, flags.regions.regions()) {
+    let (waiting, limits) = (Waiting::new(), flags.attach.pid.map(attached::limits));
+    let counted = match flags.attach.pid {
+        Some(pid) => {
+            let (duration, timeout) = (flags.attach.duration, flags.attach.timeout);
+            let show = |why: &str| waiting.show(why);
+            session::measure_process(&AttachedProcess {
+                pid,
+                duration,
+                timeout,
+                waiting: &show,
+                warning: &stdio::notify,
+            })
+        }
+        None => session::measure(&flags.run.command, mode, flags.regions.regions()),
+    };
+    let counted = match counted {
         Ok(counted) => counted,
         Err(error) => return exit_status::after_failure(error, flags.fail_on_write_error),
     };
-    if mode == Mode::Count {
+    if let Some(limits) = &limits {
+        stdio::notify(limits);
+    } else if mode == Mode::Count {
         let command = counted.processes.iter().filter(|(process, ..)| process.pid == counted.command_pid).count();
         let (seen, failed) = (counted.processes.len(), counted.failed_processes);
         let unwatched = &counted.unwatched;
         unrecorded::warn(&flags.run.command, &ObservedProcesses { seen, command, failed, still_running: 0, unwatched });
     }
     let stat = Stat {
-        command: flags.run.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        command: match flags.attach.pid {
+            Some(pid) => {
+                counted.processes.first().map_or_else(|| vec![format!("process {pid}")], |p| p.0.arguments.clone())
+            }
+            None => flags.run.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        },
+        attached: limits.is_some(),
         wall_ns: counted.wall.as_nanos() as u64,
         exit_status: counted.exit_status,
         custom_allocators: custom_allocators(&counted.custom_allocators, |number| {
             counted.processes.get(number).map(|(process, ..)| process.executable.as_str())
         }),
+        allocators_inside: allocators_inside(&counted.allocators_inside),
         lost: counted.processes.iter().fold(0, |sum, p| sum.saturating_add(p.2)),
         processes: counted
             .processes
@@ -68,7 +93,8 @@ pub fn run(flags: &StatFlags) -> Result<ExitCode> {
             }
         }
     });
-    Ok(exit_status::after_command(counted.exit_status, written, flags.fail_on_write_error))
+    let exit_status = if limits.is_some() { Some(0) } else { counted.exit_status };
+    Ok(exit_status::after_command(exit_status, written, flags.fail_on_write_error))
 }
 
 /// All of it or nothing: half of the counts would look like all.

@@ -19,10 +19,13 @@ fn text(report: &StatReport, per_process: bool, look: &Look) -> String {
     page.gap();
     page.line(Line::new().strong(format!("Allocations of {}", report.command.join(" "))));
     gaps::show_allocators(&report.custom_allocators, report.processes.len(), &mut page);
+    for phrase in gaps::inside(&report.allocators_inside) {
+        page.hanging(Line::new().faint("Counted: "), &phrase);
+    }
     page.gap();
-    // Zeros would be told of a program that nobody saw.
+    // Without a process, the table would show zeros for a program that nobody saw.
     if !report.processes.is_empty() {
-        families(&report.totals).onto(&mut page);
+        families(&report.totals, report.attached).onto(&mut page);
     }
     if per_process {
         page.gap();
@@ -50,7 +53,7 @@ fn text(report: &StatReport, per_process: bool, look: &Look) -> String {
     page.into_text()
 }
 
-fn families(row: &StatRow) -> Table {
+fn families(row: &StatRow, attached: bool) -> Table {
     let plain = |text: String| Line::new().plain(text);
     let mut table = Table::new(&[Align::Right, Align::Left, Align::Right, Align::Right]);
     table.row(["calls", "", "bytes", "share of calls"].map(|t| Line::new().faint(t)));
@@ -68,7 +71,10 @@ fn families(row: &StatRow) -> Table {
         Line::new().strong(count(row.allocated_bytes)),
     ]);
     table.row([Line::new().strong(count(row.frees)), Line::new().strong("frees")]);
-    table.row([Line::new().strong(signed(row.remaining)), Line::new().strong("remaining")]);
+    // Frees of blocks from before are among them.
+    if !attached {
+        table.row([Line::new().strong(signed(row.remaining)), Line::new().strong("remaining")]);
+    }
     if row.reallocs_in_place + row.reallocs_moved > 0 {
         table.row([plain(count(row.reallocs_in_place)), plain("reallocs in place".to_owned())]);
         table.row([plain(count(row.reallocs_moved)), plain("reallocs moved".to_owned())]);
@@ -172,6 +178,8 @@ mod tests {
                 process(4712, true, &["program"], child),
             ],
             custom_allocators: Vec::new(),
+            allocators_inside: Vec::new(),
+            attached: false,
             lost: 0,
             regions: Vec::new(),
         }
@@ -231,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told() {
+    fn what_is_missing_is_reported() {
         let stat = Stat { lost: 3, processes: Vec::new(), ..counted() };
         let text = render(&stat, false, false, &Look::default()).expect("text");
         assert!(text.contains("3 calls could not be counted") && text.contains("No allocation was seen"), "{text}");

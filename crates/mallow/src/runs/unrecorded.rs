@@ -25,8 +25,14 @@ pub struct ObservedProcesses<'a> {
 /// The number of unrecorded programs that are named.
 const UNWATCHED: usize = 3;
 
-/// Reports on standard error what was not recorded.
-pub fn warn(command: &[OsString], sight: &ObservedProcesses<'_>) {
+/// Reports on standard error what was not recorded. Returns what views of the recording are to repeat: programs without
+/// which its numbers are not those of the whole command.
+pub fn warn(command: &[OsString], sight: &ObservedProcesses<'_>) -> Vec<String> {
+    let mut missing = Vec::new();
+    let mut warn_missing = |text: String| {
+        stdio::notify(&text);
+        missing.push(text);
+    };
     let &ObservedProcesses { seen, failed, still_running, .. } = sight;
     let chain = Chain::of(command);
     let mut unwatched = sight.unwatched.to_vec();
@@ -42,9 +48,9 @@ pub fn warn(command: &[OsString], sight: &ObservedProcesses<'_>) {
                 let same =
                     |reason: &str| reason.strip_suffix(WITHOUT).is_some_and(|it| it.rsplit('/').next() == Some(&base));
                 unwatched.retain(|reason| !same(reason));
-                stdio::notify(&format!("{last} was not recorded, only what led to it: {why}"));
+                warn_missing(format!("{last} was not recorded, only what led to it: {why}"));
             }
-            (Some(why), _) => stdio::notify(&format!("{name} itself was not recorded, only what it started: {why}")),
+            (Some(why), _) => warn_missing(format!("{name} itself was not recorded, only what it started: {why}")),
             (None, 0) => stdio::notify(&format!(
                 "nothing was recorded: {name} allocated nothing; what it started without LD_PRELOAD and MALLOW_DIR is not seen"
             )),
@@ -55,20 +61,26 @@ pub fn warn(command: &[OsString], sight: &ObservedProcesses<'_>) {
     warn_programs(&unwatched, "recorded");
     if failed > 0 {
         let processes = of(failed.into(), "process");
-        stdio::notify(&format!(
+        warn_missing(format!(
             "{processes} went unrecorded for want of memory, file size or permission (ulimit -v, ulimit -f, a change of user or root directory)"
         ));
     }
+    missing.extend(unwatched.iter().map(|why| started(why, "recorded")));
     if still_running > 0 {
         let processes = of(still_running.into(), "process");
         stdio::notify(&format!("{processes} continued after the recording ended; --wait records until all have ended"));
     }
+    missing
+}
+
+fn started(why: &str, how: &str) -> String {
+    format!("started by the command, and not {how}: {why}")
 }
 
 /// Names programs that the command started and that were out of sight. `how`: what they were not.
 pub fn warn_programs(unwatched: &[String], how: &str) {
     for why in unwatched.iter().take(UNWATCHED) {
-        stdio::notify(&format!("started by the command, and not {how}: {why}"));
+        stdio::notify(&started(why, how));
     }
     if unwatched.len() > UNWATCHED {
         let more = of((unwatched.len() - UNWATCHED) as u64, "program");

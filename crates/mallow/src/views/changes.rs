@@ -59,7 +59,7 @@ struct ChangesDocument<'a, R> {
 }
 
 impl Pair {
-    /// Reads both. What is compared is what both tell.
+    /// Reads both, and compares the quantities that both have.
     pub fn open(before: &Path, flags: &BaseFlags, source: &SourceFlags, by: Option<By>) -> Result<Self> {
         let after = Recording::path_of(source)?;
         let [before, after] = Recording::pair([before, &after], &source.filters)?;
@@ -90,7 +90,7 @@ impl Pair {
         RowSums { shown, hidden, elsewhere, rows }
     }
 
-    /// `Functions by allocations, a.mallow → b.mallow; flat: …; 1,610 → 2,410, +800 in all`
+    /// `Functions by allocations, a.mallow → b.mallow; self: …; 1,610 → 2,410, +800 in all`
     pub fn heading(&self, what: &str, order: &str, look: &Look) -> Line {
         let names = Names::of(&self.files);
         let Changed { before, after, .. } = &self.totals;
@@ -102,7 +102,7 @@ impl Pair {
     }
 
     /// What is compared with, in a line of its own, for a picture.
-    pub fn told(&self) -> String {
+    pub fn describe(&self) -> String {
         let names = Names::of(&self.files);
         format!("{} compared with {}", names.after, names.before)
     }
@@ -124,12 +124,12 @@ impl Pair {
         stdio::print(&self.after.filters.above(text, look))
     }
 
-    /// Prints JSON, without what a side does not tell.
+    /// Prints JSON, without what is missing in a side.
     pub fn print_json(&self, report: &impl Serialize, sums: Option<RowSums>) -> Result<()> {
         let formats = [&self.before, &self.after].map(|r| r.profile.origin.as_ref().map(|origin| origin.format));
         let (files, rules_off, filters) = (&self.files, &self.rules_off[..], &self.after.filters);
         let account = ChangesDocument { files, formats, rules_off, filters, report, sums };
-        if [&self.before, &self.after].iter().all(|recording| recording.profile.untold().next().is_none()) {
+        if [&self.before, &self.after].iter().all(|recording| recording.profile.missing().next().is_none()) {
             return json::print(&account);
         }
         let mut value = serde_json::to_value(&account)?;

@@ -20,7 +20,7 @@ use crate::output::progress::Bar;
 use crate::output::text::Stream;
 use crate::output::{exit, json, stdio};
 
-/// What the view tells.
+/// What the view shows.
 #[derive(Debug, Serialize)]
 pub struct DiffDocument<'a> {
     /// The files.
@@ -32,7 +32,7 @@ pub struct DiffDocument<'a> {
     pub rules_off: Vec<Rule>,
     #[serde(skip_serializing_if = "Filters::is_none")]
     pub filters: &'a Filters,
-    /// What the files tell of themselves, and nothing that they do not tell.
+    /// What each file holds, without the quantities that are missing in it.
     pub before: Value,
     pub after: Value,
     #[serde(flatten)]
@@ -58,10 +58,8 @@ pub fn run(flags: &DiffFlags) -> Result<ExitCode> {
     let stacks = flags.stacks || flags.markdown || whole;
     // A line names some of the places that are not shown.
     const NAMED: usize = 8;
-    let places = match flags.view.limit(if whole { usize::MAX } else { look.height.unwrap_or(ROWS) }) {
-        rows if flags.view.json => rows,
-        rows => rows.saturating_add(NAMED),
-    };
+    let rows = flags.view.limit(if whole { usize::MAX } else { look.height.unwrap_or(ROWS) });
+    let places = if flags.view.json { rows } else { rows.saturating_add(NAMED) };
     let min = flags.min.map_or(0, |least| least.times(flags.per));
     let options = DiffOptions {
         by,
@@ -83,13 +81,12 @@ pub fn run(flags: &DiffFlags) -> Result<ExitCode> {
     let files = [&before, &after].map(|recording| recording.path().display().to_string());
     if flags.view.json {
         let (filters, rules_off) = (&after.filters, flags.no_rule.clone());
-        let [before, after] = [told_of(&diff.before, &before)?, told_of(&diff.after, &after)?];
+        let [before, after] = [to_json(&diff.before, &before)?, to_json(&diff.after, &after)?];
         json::print(&DiffDocument { files, per: flags.per, rules_off, filters, before, after, diff: &diff })?;
     } else {
         let names = Names::of(&files);
         let numbers = Numbers { by, per: flags.per, more: options.limit, look };
         let fit = !whole && !flags.stacks && flags.view.limit.is_none();
-        let rows = flags.view.limit(if whole { usize::MAX } else { look.height.unwrap_or(ROWS) });
         let floor = !whole && flags.view.limit.is_none() && flags.min.is_none();
         let detail = Detail {
             places: PlaceLimits { rows, min, floor },
@@ -110,36 +107,36 @@ pub fn run(flags: &DiffFlags) -> Result<ExitCode> {
     Ok(if above { ExitCode::from(exit::CHANGED) } else { exit::OK })
 }
 
-fn told_of(side: &DiffSide, recording: &Recording) -> Result<Value> {
+fn to_json(side: &DiffSide, recording: &Recording) -> Result<Value> {
     let mut value = serde_json::to_value(side)?;
-    coverage::strip_untold(&mut value, &recording.profile);
+    coverage::strip_missing(&mut value, &recording.profile);
     Ok(value)
 }
 
-/// What is compared: what was asked for, which both must tell, or else the first that both tell. Fails with what to do.
+/// The measure to compare: the one asked for, which both must have, or else the first that both have. Fails with what
+/// to do.
 pub(super) fn measure(before: &Recording, after: &Recording, by: Option<By>) -> Result<Measure, UsageError> {
-    let tells = |recording: &Recording, by: By| recording.profile.tells(Measure::from(by).word());
-    let told: Vec<By> = coverage::MEASURES.into_iter().filter(|&by| tells(before, by) && tells(after, by)).collect();
-    let names = |told: &[By]| told.iter().map(By::to_string).collect::<Vec<_>>().join(", ");
-    let both = match told.is_empty() {
+    let has = |recording: &Recording, by: By| recording.profile.has(Measure::from(by).quantity());
+    let common: Vec<By> = coverage::MEASURES.into_iter().filter(|&by| has(before, by) && has(after, by)).collect();
+    let names = |measures: &[By]| measures.iter().map(By::to_string).collect::<Vec<_>>().join(", ");
+    let both = match common.is_empty() {
         true => "both have no measure in common: record both with mallow, or with the same tool".to_owned(),
-        false => format!("both have --by {}", names(&told)),
+        false => format!("both have --by {}", names(&common)),
     };
     let Some(by) = by else {
-        let all = |recording: &Recording| {
-            coverage::MEASURES.into_iter().filter(|&by| tells(recording, by)).collect::<Vec<_>>()
-        };
-        return told.first().map(|&by| by.into()).ok_or_else(|| {
+        let all =
+            |recording: &Recording| coverage::MEASURES.into_iter().filter(|&by| has(recording, by)).collect::<Vec<_>>();
+        return common.first().map(|&by| by.into()).ok_or_else(|| {
             let what = |recording: &Recording| format!("a {} that has {}", recording.kind(), names(&all(recording)));
             UsageError(format!("BEFORE is {}, AFTER is {}; {both}", what(before), what(after)))
         });
     };
     let measure = Measure::from(by);
     for (side, recording) in [("BEFORE", before), ("AFTER", after)] {
-        if !tells(recording, by) {
+        if !has(recording, by) {
             let file = recording.path().display();
             let what = recording.kind();
-            return Err(UsageError(format!("{side}, {file}, is a {what} and has no {}; {both}", measure.word())));
+            return Err(UsageError(format!("{side}, {file}, is a {what} and has no {}; {both}", measure.quantity())));
         }
     }
     Ok(measure)

@@ -176,7 +176,7 @@ pub fn places(diff: &Diff, numbers: &Numbers, limits: PlaceLimits, page: &mut Pa
     let (by, look) = (total.by, &numbers.look);
     page.gap();
     let title = format!("Changes of {}", measured(by));
-    page.line(Line::new().strong(title).plain(format!(", in {}", of(total.places, "place"))));
+    page.sentence(Line::new().strong(title).plain(format!(", in {}", of(total.places, "place"))));
     let mut table = Table::new(&[Align::Right, Align::Left, Align::Left]);
     let shown = shown(total, limits);
     for place in shown {

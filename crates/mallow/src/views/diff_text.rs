@@ -41,15 +41,15 @@ pub fn text(diff: &Diff, names: &Names, numbers: &Numbers, detail: &Detail) -> S
     let mut page = Page::new(*look);
     let verdict = diff_answer::verdict(diff, numbers);
     match look.width.is_none_or(|width| verdict.chars().count() <= width) {
-        true => page.line(Line::new().strong(verdict)),
+        true => page.sentence(Line::new().strong(verdict)),
         false => page.paragraph(0, &verdict),
     }
     let per = numbers.per.map_or(String::new(), |per| format!(", divided by {per}"));
     let by = measured(diff.verdict.by);
-    page.line(Line::new().plain(format!("{} → {}, by {by}{per}", names.before, names.after)));
+    page.sentence(Line::new().plain(format!("{} → {}, by {by}{per}", names.before, names.after)));
     for (name, side) in [("BEFORE", &diff.before), ("AFTER", &diff.after)] {
         if let Some(origin) = &side.origin {
-            page.line(Line::new().faint(format!("{name}: ")).then(provenance(origin)));
+            page.sentence(Line::new().faint(format!("{name}: ")).then(provenance(origin)));
         }
     }
     page.gap();
@@ -105,7 +105,7 @@ fn stacks(diff: &Diff, numbers: &Numbers, depth: usize, page: &mut Page) {
     page.gap();
     let [before, after, different] = lists.map(|list| count(list.rows_in_all));
     let kinds = format!(": {before} only in BEFORE, {after} only in AFTER, {different} with different numbers");
-    page.line(Line::new().strong("Stacks").plain(kinds));
+    page.sentence(Line::new().strong("Stacks").plain(kinds));
     let tags = ["  only in BEFORE", "  only in AFTER", ""];
     let mut rows: Vec<(&str, &DiffRow)> =
         lists.iter().zip(tags).flat_map(|(list, tag)| list.rows.iter().map(move |row| (tag, row))).collect();
@@ -117,7 +117,7 @@ fn stacks(diff: &Diff, numbers: &Numbers, depth: usize, page: &mut Page) {
     let hidden = all.saturating_sub(rows.len() as u64);
     if hidden > 0 {
         let change = numbers.change(diff.hidden);
-        page.line(Line::new().faint(format!("  and {} more, {change}; --limit 0 shows all", count(hidden))));
+        page.sentence(Line::new().faint(format!("  and {} more, {change}; --limit 0 shows all", count(hidden))));
     }
 }
 
@@ -141,7 +141,7 @@ fn recognised(diff: &Diff, numbers: &Numbers, page: &mut Page) {
     }
     page.gap();
     let in_all = format!(": {}", of(diff.recognised.rows_in_all, "stack"));
-    page.line(Line::new().strong("Equal numbers, other stacks").plain(in_all));
+    page.sentence(Line::new().strong("Equal numbers, other stacks").plain(in_all));
     let files: Vec<[&str; 2]> = diff.renamed.iter().filter(|one| one.file).filter_map(moved).collect();
     let mut by_reason: Vec<(String, f64, u64, u64)> = Vec::new();
     for row in &diff.recognised.rows {
@@ -160,7 +160,7 @@ fn recognised(diff: &Diff, numbers: &Numbers, page: &mut Page) {
     let hidden = diff.recognised.hidden();
     if hidden > 0 {
         let all = advice(&diff.recognised, numbers);
-        page.line(Line::new().faint(format!("  and {} more{all}", of(hidden, "stack"))));
+        page.sentence(Line::new().faint(format!("  and {} more{all}", of(hidden, "stack"))));
     }
 }
 
@@ -168,8 +168,8 @@ fn recognised(diff: &Diff, numbers: &Numbers, page: &mut Page) {
 fn reconciled_stacks(diff: &Diff, numbers: &Numbers) -> String {
     let rows = [&diff.only_before, &diff.only_after, &diff.different].iter().map(|list| list.hidden()).sum();
     let Diff { by, shown, hidden, elsewhere, change, .. } = *diff;
-    let told = reconciled(&Reconciled { by, shown, hidden: (hidden, rows), elsewhere, change }, "stack");
-    told + &numbers.per_operation(by, change)
+    let sum = reconciled(&Reconciled { by, shown, hidden: (hidden, rows), elsewhere, change }, "stack");
+    sum + &numbers.per_operation(by, change)
 }
 
 /// Why stacks that are not equal are the same, in words.
@@ -186,7 +186,7 @@ fn reason(why: &Why, look: &Look) -> String {
     }
 }
 
-/// So many reasons are told of a pair.
+/// At most this many reasons are printed for a pair.
 const REASONS: usize = 4;
 
 /// Why a pair is one; nothing of stacks that are equal but for `files` with other names, which are said elsewhere.
@@ -231,8 +231,8 @@ fn show(row: &DiffRow, tag: &str, files: &[[&str; 2]], numbers: &Numbers, depth:
     }
     for stack in &row.stacks {
         if row.stacks.len() > 1 {
-            let told = |n: Option<u64>| n.map_or("·".to_owned(), |n| numbers.amount(n));
-            page.line(Line::new().plain(format!("      {} → {}", told(stack.before), told(stack.after))));
+            let amount = |n: Option<u64>| n.map_or("·".to_owned(), |n| numbers.amount(n));
+            page.line(Line::new().plain(format!("      {} → {}", amount(stack.before), amount(stack.after))));
         }
         frames(stack, both, numbers, depth, page);
     }
@@ -274,7 +274,7 @@ fn frames(stack: &DiffStack, pair: bool, numbers: &Numbers, depth: usize, page: 
     let outer = stack.frames.iter().rev().take_while(|frame| !shown.iter().any(|shown| std::ptr::eq(*shown, *frame)));
     let hidden = outer.filter(|frame| !frame.frame.looked_past).count();
     if hidden > 0 {
-        page.line(Line::new().faint(format!("        … {hidden} more; --depth 0 shows all")));
+        page.sentence(Line::new().faint(format!("        … {hidden} more; --depth 0 shows all")));
     }
     if stack.cut {
         page.line(Line::new().faint("        … outer frames are missing"));
@@ -340,7 +340,7 @@ fn way(stack: &DiffStack, row: &DiffRow, numbers: &Numbers, depth: usize) -> Str
 
 #[cfg(test)]
 mod tests {
-    use mallow_profile::{Origin, ProcessId, Profile, Word, Words};
+    use mallow_profile::{Origin, ProcessId, Profile, Quantities, Quantity};
     use mallow_report::analysis::Measure;
     use mallow_report::analysis::diff::{Diff, DiffOptions, Rules, diff};
     use mallow_report::testing::{Builder, blocks, parser, parser_later};
@@ -411,10 +411,10 @@ mod tests {
     }
 
     #[test]
-    fn what_one_file_does_not_tell_is_left_out() {
+    fn what_is_missing_in_one_file_is_left_out() {
         let mut other = parser_later();
-        let tells = Words::of(&[Word::Allocations, Word::LeakedBytes]);
-        other.origin = Some(Origin { format: "pprof", tells, sampled_bytes: Some(524_288) });
+        let quantities = Quantities::of(&[Quantity::Allocations, Quantity::LeakedBytes]);
+        other.origin = Some(Origin { format: "pprof", quantities, sampled_bytes: Some(524_288) });
         let shown = text(
             &compared(&parser(), &other, Measure::Allocations),
             &names(),

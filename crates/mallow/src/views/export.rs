@@ -4,7 +4,7 @@ use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use mallow_profile::{Word, Words};
+use mallow_profile::{Quantities, Quantity};
 use mallow_report::formats::{
     dhat, folded, heaptrack, pictured, pprof, table, write_dtrace, write_firefox, write_speedscope,
 };
@@ -28,11 +28,11 @@ pub fn run(flags: &ExportFlags) -> Result<ExitCode> {
     if flags.table == Table::Events && !matches!(format, ExportFormat::Csv | ExportFormat::Parquet) {
         bail!("--table is for csv and parquet alone");
     }
-    let told = left_out(&recording, flags)?;
+    let loss = left_out(&recording, flags)?;
     let binary = format.is_binary().then(|| format.name());
     destination::stream(flags.output.as_deref(), binary.as_deref(), |out| write(&recording, flags, out))?;
-    if let Some(told) = told {
-        stdio::notify(&told);
+    if let Some(loss) = loss {
+        stdio::notify(&loss);
     }
     recording.warn_of_gaps();
     Ok(exit::OK)
@@ -43,7 +43,7 @@ fn write(recording: &Recording, flags: &ExportFlags, out: impl Write + Send) -> 
     let mut out = BufWriter::with_capacity(1 << 16, out);
     match (flags.format, flags.table) {
         (ExportFormat::Pprof, _) => pprof::write(profile, &mut out)?,
-        (ExportFormat::Folded, _) => folded::write(profile, recording.measure(flags.by)?.word(), &mut out)?,
+        (ExportFormat::Folded, _) => folded::write(profile, recording.measure(flags.by)?.quantity(), &mut out)?,
         (ExportFormat::Dhat, _) => dhat::write(profile, lives(recording)?.as_ref(), &mut out)?,
         (ExportFormat::Speedscope, _) => write_speedscope(profile, MALLOW, &mut out)?,
         (ExportFormat::Firefox, _) => write_firefox(profile, MALLOW, &mut out)?,
@@ -72,13 +72,13 @@ fn write(recording: &Recording, flags: &ExportFlags, out: impl Write + Send) -> 
 
 fn write_events(recording: &Recording, rows: impl table::Rows) -> Result<()> {
     let mut events = table::Events::new(&recording.profile, rows);
-    recording.events(|at, event| events.add(at, event))?;
+    recording.events_numbered(|number, at, event| events.add(number, at, event))?;
     Ok(events.finish()?)
 }
 
-/// What DHAT wants to know of blocks, where there are events that tell it.
+/// What DHAT wants to know of blocks, where there are events that hold it.
 fn lives(recording: &Recording) -> Result<Option<dhat::Lives>> {
-    if !recording.profile.tells(Word::Events) {
+    if !recording.profile.has(Quantity::Events) {
         return Ok(None);
     }
     let mut lives = dhat::Lives::new(&recording.profile);
@@ -99,31 +99,31 @@ fn one_process(recording: &Recording) -> Result<()> {
     Ok(())
 }
 
-/// What the recording tells and the format does not carry, in one line.
+/// What the recording holds and the format does not carry, in one line.
 fn left_out(recording: &Recording, flags: &ExportFlags) -> Result<Option<String>> {
     let profile = &recording.profile;
     let carried = match flags.format {
         ExportFormat::Pprof => pprof::carries(),
-        ExportFormat::Folded => vec![recording.measure(flags.by)?.word()],
-        ExportFormat::Dhat => dhat::carries(profile.tells(Word::Events)),
+        ExportFormat::Folded => vec![recording.measure(flags.by)?.quantity()],
+        ExportFormat::Dhat => dhat::carries(profile.has(Quantity::Events)),
         ExportFormat::Speedscope | ExportFormat::Firefox => pictured(),
         ExportFormat::Dtrace => {
-            recording.require(Word::Allocations, "dtrace's stacks have numbers of allocations")?;
+            recording.require(Quantity::Allocations, "dtrace's stacks have numbers of allocations")?;
             return Ok(Some("dtrace's stacks carry allocations alone".to_owned()));
         }
         ExportFormat::Heaptrack => {
-            recording.require(Word::Events, "heaptrack's files are made of them")?;
+            recording.require(Quantity::Events, "heaptrack's files are made of them")?;
             heaptrack::CARRIES.to_vec()
         }
         ExportFormat::Csv | ExportFormat::Parquet if flags.table == Table::Events => {
-            recording.require(Word::Events, "there is --table sites")?;
+            recording.require(Quantity::Events, "there is --table sites")?;
             return Ok(None);
         }
-        ExportFormat::Csv | ExportFormat::Parquet => table::sites_tell(),
+        ExportFormat::Csv | ExportFormat::Parquet => table::site_quantities(),
     };
     if let ([only], ExportFormat::Folded) = (carried.as_slice(), flags.format) {
         return Ok(Some(format!("folded stacks carry {only} alone")));
     }
-    let lost = coverage::lost(|word| profile.tells(word), Words::of(&carried));
+    let lost = coverage::lost(|quantity| profile.has(quantity), Quantities::of(&carried));
     Ok((!lost.is_empty()).then(|| format!("{} does not carry: {}", flags.format.name(), lost.join(", "))))
 }

@@ -19,24 +19,24 @@ pub fn run(flags: &FlameFlags) -> Result<ExitCode> {
     let options = |by| FlameOptions { by, callers: flags.callers, raw: flags.raw, parts: picture::flame::PARTS, least };
     if let Some(before) = &flags.base.base {
         let pair = Pair::open(before, &flags.base, &flags.source, flags.by)?;
-        let told = [Some(pair.told()), pair.after.filters.told()].into_iter().flatten().collect::<Vec<_>>();
-        write(flags, &flame_changes(&pair.both, options(pair.by)), &pair.after, "-change", Some(told.join("; ")))?;
+        let notes = [Some(pair.describe()), pair.after.filters.describe()].into_iter().flatten().collect::<Vec<_>>();
+        write(flags, &flame_changes(&pair.both, options(pair.by)), &pair.after, "-change", Some(notes.join("; ")))?;
         pair.warn_of_gaps();
         return Ok(exit::OK);
     }
     let recording = Recording::open(&flags.source)?;
     let by = recording.measure(flags.by)?;
-    write(flags, &flame(&recording.profile, options(by)), &recording, "", recording.filters.told())?;
+    write(flags, &flame(&recording.profile, options(by)), &recording, "", recording.filters.describe())?;
     recording.warn_of_gaps();
     Ok(exit::OK)
 }
 
-fn write(flags: &FlameFlags, graph: &Flame, of: &Recording, suffix: &str, told: Option<String>) -> Result<()> {
+fn write(flags: &FlameFlags, graph: &Flame, of: &Recording, suffix: &str, caption: Option<String>) -> Result<()> {
     if graph.sites == 0 {
         bail!("there is nothing to draw: {} are 0", measured(graph.by));
     }
     let callers = if flags.callers { "-callers" } else { "" };
     let suffix = format!("{}{callers}{suffix}.svg", By::from(graph.by));
     let to = Destination::of(flags.output.as_deref(), of.path(), &suffix);
-    to.write(&picture::flame::draw(graph, told.as_deref()), picture::MARK)
+    to.write(&picture::flame::draw(graph, caption.as_deref()), picture::MARK)
 }

@@ -12,7 +12,7 @@ pub fn show(insights: &Insights, look: &Look, page: &mut Page) {
     }
     page.gap();
     let title = heading("Insights", insights.insights.len(), insights.insights_in_all);
-    page.line(title.faint("  share of the cost of allocating, or of the peak, that each may save"));
+    page.sentence(title.faint("  share of the cost of allocating, or of the peak, that each may save"));
     entries(insights, look, page);
 }
 
@@ -111,9 +111,7 @@ fn evidence(evidence: &Evidence, look: &Look) -> String {
         Evidence::KeptSlack { kept, kept_bytes, kept_slack } => {
             let (blocks, all, slack) = (of(*kept, "large block"), size(*kept_bytes), size(*kept_slack));
             let (grew, were) = if *kept == 1 { ("it", "was") } else { ("they", "were") };
-            format!(
-                "{blocks} of {all}: {grew} grew by {slack} in the last step, of which some may be unused, and {were} kept."
-            )
+            format!("{blocks} of {all}: {grew} grew by {slack} in the last step (some may be unused) and {were} kept.")
         }
         Evidence::BeforeMain(outside) => outside_of_main(outside, "before main", look),
         Evidence::AfterMain(outside) => outside_of_main(outside, "after main", look),
@@ -156,14 +154,14 @@ fn elsewhere(places: u64) -> String {
 fn outside_of_main(outside: &Outside, when: &str, look: &Look) -> String {
     let base = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
     let name = |path: &str| if look.full_names { path.to_owned() } else { base(path) };
-    let told: u64 = outside.modules.iter().fold(0, |sum, m| sum.saturating_add(m.allocations));
+    let known: u64 = outside.modules.iter().fold(0, |sum, m| sum.saturating_add(m.allocations));
     let by = of(outside.functions, "function");
     let by = match &outside.modules[..] {
-        [only] if told >= outside.allocations => format!("{by} of {}", name(&only.module)),
+        [only] if known >= outside.allocations => format!("{by} of {}", name(&only.module)),
         modules => {
             let modules: Vec<_> =
                 modules.iter().map(|m| format!("{} ({})", name(&m.module), count(m.allocations))).collect();
-            let others = if told < outside.allocations { " and others" } else { "" };
+            let others = if known < outside.allocations { " and others" } else { "" };
             format!("{by}, of {}{others}", modules.join(", "))
         }
     };
@@ -206,8 +204,8 @@ mod tests {
             assert!(insight["largest_site"]["frames"].as_array().is_some_and(|frames| !frames.is_empty()));
             insight.as_object_mut().expect("an object").remove("largest_site");
         }
-        let told = serde_json::json!({"insights_in_all": json["insights_in_all"], "insights": json["insights"]});
-        insta::assert_snapshot!(serde_json::to_string_pretty(&told).expect("JSON"));
+        let reported = serde_json::json!({"insights_in_all": json["insights_in_all"], "insights": json["insights"]});
+        insta::assert_snapshot!(serde_json::to_string_pretty(&reported).expect("JSON"));
     }
 
     #[test]

@@ -3,21 +3,22 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, anyhow};
-use mallow_profile::Word;
-use mallow_report::analysis::{LeakCause, Leaks, Suppressions, leaks};
+use anyhow::{Context, Result, anyhow, bail};
+use mallow_profile::Quantity;
+use mallow_report::analysis::{LeakCause, LeakState, Leaks, Suppressions, leaks_in_state};
 
-use crate::flags::LeaksFlags;
+use crate::flags::{LeakState as Only, LeaksFlags};
 use crate::input::recording::Recording;
 use crate::output::text::units::{bytes, count, of, percent, span};
 use crate::output::text::{Line, Look, Page, STACK_LINES, Stream, heading, stacked};
 use crate::output::{exit, stdio};
+use crate::views::leak_states::{self, amount, has};
 
 /// Shows the leaks.
 pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
     let suppressions = flags.suppressions.as_deref().map(read).transpose()?.unwrap_or_default();
     let recording = Recording::open(&flags.rows.source)?;
-    recording.require(Word::LeakedBytes, "mallow report shows what it has")?;
+    recording.require(Quantity::LeakedBytes, "mallow report shows what it has")?;
     let look = flags.rows.view.look(Stream::Out);
     let screen = match look.height {
         _ if flags.rows.view.json => usize::MAX,
@@ -25,14 +26,55 @@ pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
         Some(height) => (height.saturating_sub(4) / STACK_LINES).max(3),
     };
     let limit = flags.rows.view.limit(screen);
-    let mut report = leaks(&recording.profile, &suppressions, limit);
-    if let Some(least) = flags.rows.least.min {
-        report.leave_out(least);
+    let state = match flags.only {
+        None | Some(Only::All) => None,
+        Some(Only::Lost) => Some(LeakState::Lost),
+        Some(Only::Reachable) => Some(LeakState::Reachable),
+        Some(Only::Unscanned) => Some(LeakState::Unscanned),
+    };
+    if state.is_some() && recording.profile.scans.is_empty() {
+        bail!(
+            "this recording does not say what is lost: its processes were not scanned at their exit, or a filter on blocks is on"
+        );
     }
+    let in_state = |state, limit| {
+        let mut report = leaks_in_state(&recording.profile, state, &suppressions, limit);
+        if let Some(least) = flags.rows.least.min {
+            report.leave_out(least);
+        }
+        report
+    };
+    let mut report = in_state(state, limit);
+    let text = |report: &Leaks, limit: usize| {
+        let is_divided =
+            flags.only.is_none() && report.reported > 0 && report.states.as_ref().is_some_and(leak_states::has_scan);
+        let mut page = Page::new(look);
+        if is_divided {
+            let lost = in_state(Some(LeakState::Lost), limit);
+            body(&lost, Some(LeakState::Lost), &look, flags.stacks, limit, &mut page);
+            leak_states::others(&lost, &in_state(Some(LeakState::Reachable), 0), &look, &mut page);
+        } else {
+            body(report, state, &look, flags.stacks, limit, &mut page);
+        }
+        notes(report, &look, &mut page);
+        if state.is_none() {
+            leak_states::unscanned(report, is_divided, &look, &mut page);
+        }
+        recording.above(&page.into_text(), &look)
+    };
     stdio::print(&if flags.rows.view.json {
         recording.json(&report)?
     } else {
-        recording.above(&text(&report, &look, flags.stacks, report.causes.leak_causes.len() == limit), &look)
+        let mut limit = limit;
+        let mut shown = text(&report, limit);
+        // A terminal keeps the last rows in sight, and the answer is in the first ones.
+        let fits = |shown: &str| look.height.is_none_or(|height| shown.lines().count() < height);
+        while flags.rows.view.limit.is_none() && limit > 1 && !fits(&shown) {
+            limit -= 1;
+            report = in_state(state, limit);
+            shown = text(&report, limit);
+        }
+        shown
     })?;
     Ok(if flags.fail_on_leak && (report.reported > 0 || report.reported_bytes > 0) {
         ExitCode::from(exit::LEAKS_FOUND)
@@ -49,52 +91,56 @@ pub fn read(path: &Path) -> Result<Suppressions> {
     Suppressions::parse(&text).with_context(|| format!("{name} is no suppression file of LeakSanitizer's format"))
 }
 
-/// `more`: a higher limit would show more leaks.
-fn text(report: &Leaks, look: &Look, stacks: bool, more: bool) -> String {
-    let mut page = Page::new(*look);
-    if report.leaked == 0 && report.leaked_bytes == 0 {
-        page.line(Line::new().strong("Nothing leaked: all blocks were freed before the end."));
+/// The leaks of a state, with at most `limit` causes.
+fn body(report: &Leaks, state: Option<LeakState>, look: &Look, stacks: bool, limit: usize, page: &mut Page) {
+    let more = report.causes.leak_causes.len() == limit;
+    if state == Some(LeakState::Lost) && report.leaked == 0 && report.leaked_bytes == 0 {
+        page.sentence(Line::new().strong("No block was lost."));
+    } else if report.leaked == 0 && report.leaked_bytes == 0 {
+        page.sentence(Line::new().strong("Nothing leaked: all blocks were freed before the end."));
     } else if report.reported == 0 && report.reported_bytes == 0 {
-        page.line(Line::new().strong(match report.suppressions.iter().any(|s| s.sites > 0) {
+        page.sentence(Line::new().strong(match report.suppressions.iter().any(|s| s.sites > 0) {
             true => "No leaks to report: all are suppressed.",
             false => "Nothing leaked.",
         }));
     } else {
-        let title = format!("{} live at the end", amount(report, report.reported_bytes, report.reported, look));
+        let what = match state {
+            None => "live at the end",
+            Some(LeakState::Lost) => "lost: nothing points to them",
+            Some(LeakState::Reachable) => "still reachable at the end",
+            Some(LeakState::Unscanned) => "live at the end of processes that were not scanned",
+        };
+        let title = format!("{} {what}", amount(report, report.reported_bytes, report.reported, look));
         let causes = &report.causes;
-        page.line(heading(&title, causes.leak_causes.len(), causes.leak_causes_in_all));
+        page.sentence(heading(&title, causes.leak_causes.len(), causes.leak_causes_in_all));
+    }
+    if state == Some(LeakState::Lost) {
+        leak_states::cycles(report, look, page);
     }
     for cause in &report.causes.leak_causes {
         page.gap();
-        show(cause, report, look, stacks, &mut page);
+        show(cause, report, look, stacks, page);
     }
     if let Some(hidden) = &report.causes.leak_causes_hidden {
         page.gap();
         let rest = amount(report, hidden.sums.leaked_bytes, hidden.sums.leaked, look);
         let all = if more { "; --limit 0 shows all" } else { "" };
-        page.line(Line::new().faint(format!("and {} more, {rest}{all}", of(hidden.rows, "leak"))));
+        page.sentence(Line::new().faint(format!("and {} more, {rest}{all}", of(hidden.rows, "leak"))));
     }
-    suppressions(report, look, &mut page);
+}
+
+/// What is no leak, and what the leaks lack.
+fn notes(report: &Leaks, look: &Look, page: &mut Page) {
+    suppressions(report, look, page);
     // The first lines of the view say that something is missing; here is what that means for leaks.
     if report.ending.cut_short.is_some() {
         page.gap();
-        page.line(Line::new().warning("What is live where the recording is cut may be freed later."));
+        page.sentence(Line::new().warning("What is live where the recording is cut may be freed later."));
     }
     if report.ending.lost > 0 {
         page.gap();
-        page.line(Line::new().warning("Some blocks may have been freed by events that could not be recorded."));
+        page.sentence(Line::new().warning("Some blocks may have been freed by events that could not be recorded."));
     }
-    page.into_text()
-}
-
-fn tells(report: &Leaks, word: Word) -> bool {
-    report.origin.as_ref().is_none_or(|origin| origin.tells.has(word))
-}
-
-/// `192 B in 3 blocks`
-fn amount(report: &Leaks, size: u64, blocks: u64, look: &Look) -> String {
-    let size = bytes(size, look.exact);
-    if tells(report, Word::Leaked) { format!("{size} in {}", of(blocks, "block")) } else { size }
 }
 
 /// `192 B, 100.0 %: one leak, 3 times; allocated 5 ms before the end`
@@ -106,17 +152,22 @@ fn show(cause: &LeakCause, report: &Leaks, look: &Look, stacks: bool, page: &mut
     };
     let size = bytes(cause.leaked.leaked_bytes, look.exact);
     let share = percent(cause.leaked.leaked_bytes, report.leaked_bytes);
+    let held = cause.leaked.leaked.saturating_sub(cause.heads);
     let times = match cause.leaked.leaked {
-        _ if !tells(report, Word::Leaked) => String::new(),
+        _ if cause.heads > 0 && held > 0 => {
+            let times = if cause.heads == 1 { "once".to_owned() } else { format!("{} times", count(cause.heads)) };
+            format!(": one leak, {times}, with {} that only it holds", of(held, "block"))
+        }
+        _ if !has(report, Quantity::Leaked) => String::new(),
         1 => ": one leak, once".to_owned(),
         blocks => format!(": one leak, {} times", count(blocks)),
     };
-    let when = if tells(report, Word::Ages) { format!("; allocated {age} before the end") } else { String::new() };
+    let when = if has(report, Quantity::Ages) { format!("; allocated {age} before the end") } else { String::new() };
     let paths = match cause.sites {
         0 | 1 => String::new(),
         sites => format!("; {}, the largest:", of(sites, "call path")),
     };
-    page.line(Line::new().strong(size).plain(format!(", {share}{times}{when}{paths}")));
+    page.sentence(Line::new().strong(size).plain(format!(", {share}{times}{when}{paths}")));
     stacked(&cause.largest_site, look, stacks, page);
 }
 
@@ -125,7 +176,7 @@ fn suppressions(report: &Leaks, look: &Look, page: &mut Page) {
     if pool.leaked_bytes > 0 {
         page.gap();
         let size = amount(report, pool.leaked_bytes, pool.leaked, look);
-        page.line(
+        page.sentence(
             Line::new().faint(format!("No leak: {size} that libstdc++ keeps for exceptions when memory is scarce")),
         );
     }
@@ -135,32 +186,41 @@ fn suppressions(report: &Leaks, look: &Look, page: &mut Page) {
         page.gap();
         let size = amount(report, suppressed_bytes, suppressed, look);
         let all =
-            if tells(report, Word::Leaked) { count(report.leaked) } else { bytes(report.leaked_bytes, look.exact) };
-        page.line(Line::new().plain(format!("Suppressed: {size}, of {all} leaked in all")));
+            if has(report, Quantity::Leaked) { count(report.leaked) } else { bytes(report.leaked_bytes, look.exact) };
+        page.sentence(Line::new().plain(format!("Suppressed: {size}, of {all} leaked in all")));
     }
     for unused in report.suppressions.iter().filter(|s| s.sites == 0) {
-        page.line(Line::new().warning(format!("Unused suppression: leak:{} (line {})", unused.pattern, unused.line)));
+        page.sentence(
+            Line::new().warning(format!("Unused suppression: leak:{} (line {})", unused.pattern, unused.line)),
+        );
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use mallow_profile::{Origin, Word, Words};
+    use mallow_profile::{Origin, Quantities, Quantity};
     use mallow_report::analysis::{Suppressions, leaks};
     use mallow_report::testing::parser;
 
-    use super::text;
+    use super::{Leaks, Page, body, notes};
+
+    fn text(report: &Leaks, look: &Look, stacks: bool, limit: usize) -> String {
+        let mut page = Page::new(*look);
+        body(report, None, look, stacks, limit, &mut page);
+        notes(report, look, &mut page);
+        page.into_text()
+    }
     use crate::output::text::Look;
 
     #[test]
     fn sites_with_their_age_and_stack() {
-        insta::assert_snapshot!(text(&leaks(&parser(), &Suppressions::default(), 1), &Look::default(), false, true));
+        insta::assert_snapshot!(text(&leaks(&parser(), &Suppressions::default(), 1), &Look::default(), false, 1));
     }
 
     #[test]
     fn whole_stacks_and_what_was_suppressed() {
         let suppressions = Suppressions::parse("leak:Cache::put\nleak:nobody\n").expect("a good file");
-        insta::assert_snapshot!(text(&leaks(&parser(), &suppressions, 9), &Look::default(), true, true));
+        insta::assert_snapshot!(text(&leaks(&parser(), &suppressions, 9), &Look::default(), true, 9));
     }
 
     #[test]
@@ -169,14 +229,18 @@ mod tests {
         for site in &mut profile.sites {
             site.counts.leaked = 0;
         }
-        profile.origin = Some(Origin { format: "massif", tells: Words::of(&[Word::LeakedBytes]), sampled_bytes: None });
-        insta::assert_snapshot!(text(&leaks(&profile, &Suppressions::default(), 9), &Look::default(), false, true));
+        profile.origin = Some(Origin {
+            format: "massif",
+            quantities: Quantities::of(&[Quantity::LeakedBytes]),
+            sampled_bytes: None,
+        });
+        insta::assert_snapshot!(text(&leaks(&profile, &Suppressions::default(), 9), &Look::default(), false, 9));
     }
 
     #[test]
     fn nothing_leaked() {
         let report = leaks(&mallow_profile::Profile::default(), &Suppressions::default(), 9);
-        let text = text(&report, &Look::default(), false, true);
+        let text = text(&report, &Look::default(), false, 9);
         assert_eq!(text, "Nothing leaked: all blocks were freed before the end.\n");
     }
 }

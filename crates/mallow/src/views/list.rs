@@ -3,25 +3,23 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use mallow_profile::Word;
-use mallow_report::analysis::{
-    Changed, List, ListFunction, ListLine, ListOptions, Measure, Shown, Totals, list, list_changes,
-};
+use mallow_report::analysis::{Changed, List, ListOptions, Shown, list, list_changes};
 
 use super::changes::{self, Pair};
-use super::list_code::{Block, Body, Finder, Row, around};
+use super::list_code::{Body, Finder};
+use super::list_sheet::{Columns, Sheet, columns};
 use crate::flags::ListFlags;
 use crate::go::heap::is_go;
 use crate::go::reasons::reasons;
 use crate::input::recording::Recording;
-use crate::output::text::units::{bytes, count, of, percent};
-use crate::output::text::{Align, Line, Look, Page, Stream, Table, amount, change, function, location, measured};
+use crate::output::text::units::of;
+use crate::output::text::{Line, Look, Page, Stream, amount, change, function, measured};
 use crate::output::{exit, stdio};
 
 /// Functions shown, where the number is not said.
 const FUNCTIONS: usize = 10;
 
-/// Things that are missing, told at the end.
+/// At most this many missing things are listed at the end.
 const NOTES: usize = 4;
 
 /// Shows the functions.
@@ -52,7 +50,7 @@ pub fn run(flags: &ListFlags) -> Result<ExitCode> {
         more = reasons(&recording.profile, &mut report.functions)
             .unwrap_or_else(|error| vec![format!("No reasons: {error:#}")]);
     }
-    let columns = columns(by, &look, &|word| recording.profile.tells(word));
+    let columns = columns(by, &look, &|quantity| recording.profile.has(quantity));
     let columns = Columns::of(&columns, &report, &look);
     report.notes = finder.notes();
     report.notes.extend(more);
@@ -102,15 +100,15 @@ fn run_changes(flags: &ListFlags, pair: &Pair, limit: usize, look: &Look) -> Res
 fn changed(report: &List<Changed>, pair: &Pair, bodies: &[Body], look: &Look, more: bool) -> String {
     let by = pair.by;
     let cells = |numbers: Option<(&Changed, &Changed)>| match numbers {
-        Some((flat, cum)) => {
-            Vec::from(changes::cells(by, flat, look)).into_iter().chain([changes::cell(by, cum, look)]).collect()
+        Some((self_sums, cum)) => {
+            Vec::from(changes::cells(by, self_sums, look)).into_iter().chain([changes::cell(by, cum, look)]).collect()
         }
         None => vec![Line::new(); 4],
     };
     let columns = Columns {
         titles: vec!["before", "after", "change", "cum change"],
         cells: Box::new(cells),
-        flat: Box::new(|sums| change(by, sums.change, look)),
+        self_sums: Box::new(|sums| change(by, sums.change, look)),
         share: Box::new(|_| String::new()),
     };
     let heading = pair.heading("Lines", "; self: excluding callees, cum: including callees", look);
@@ -138,78 +136,12 @@ fn unnamed(recording: &Recording) -> Option<String> {
     Some(format!("functions of {} have no names: {}", module.path, summary.found))
 }
 
-/// A pair of columns: flat and cum of a number.
-struct Column {
-    titles: [&'static str; 2],
-    of: fn(&Totals) -> u64,
-    bytes: bool,
-}
-
-/// How often and how much, of what the measure counts: both where there is room and both are told.
-fn columns(by: Measure, look: &Look, tells: &dyn Fn(Word) -> bool) -> Vec<Column> {
-    type Number = (Word, fn(&Totals) -> u64);
-    let (blocks, size): (Number, Number) = match by {
-        Measure::Allocations | Measure::Bytes => {
-            ((Word::Allocations, |t| t.allocations), (Word::AllocatedBytes, |t| t.allocated_bytes))
-        }
-        Measure::Peak => ((Word::Peak, |t| t.peak), (Word::PeakBytes, |t| t.peak_bytes)),
-        Measure::Leaked => ((Word::Leaked, |t| t.leaked), (Word::LeakedBytes, |t| t.leaked_bytes)),
-        Measure::Temporary => ((Word::Temporary, |t| t.temporary), (Word::TemporaryBytes, |t| t.temporary_bytes)),
-    };
-    const WIDE: usize = 100;
-    let narrow = look.width.is_some_and(|width| width < WIDE);
-    let mut columns = Vec::new();
-    if tells(blocks.0) && (!by.is_bytes() || !narrow) {
-        columns.push(Column { titles: ["self", "cum"], of: blocks.1, bytes: false });
-    }
-    if tells(size.0) && (by.is_bytes() || !narrow) {
-        columns.push(Column { titles: ["self bytes", "cum bytes"], of: size.1, bytes: true });
-    }
-    columns
-}
-
 /// What is shown.
 fn heading(report: &List, look: &Look) -> Line {
     let total = report.by.of(&report.totals);
     Line::new()
         .strong(format!("Lines by {}", measured(report.by)))
         .plain(format!(", self: excluding callees, cum: including callees; {} in all", amount(report.by, total, look)))
-}
-
-/// Numbers of rows, as columns.
-struct Columns<'a, T> {
-    titles: Vec<&'static str>,
-    /// Of flat and cum; empty ones where there are none.
-    cells: Box<Cells<'a, T>>,
-    /// The flat of rows that are left out, in words.
-    flat: Box<dyn Fn(&T) -> String + 'a>,
-    /// How much of the whole a function's cum is, in words.
-    share: Box<dyn Fn(&T) -> String + 'a>,
-}
-
-type Cells<'a, T> = dyn Fn(Option<(&T, &T)>) -> Vec<Line> + 'a;
-
-impl<'a> Columns<'a, Totals> {
-    fn of(columns: &'a [Column], report: &List, look: &'a Look) -> Self {
-        let by = report.by;
-        let total = by.of(&report.totals);
-        let cell = |column: &Column, totals: &Totals| match (column.of)(totals) {
-            0 => Line::new().faint("."),
-            n if column.bytes => Line::new().plain(bytes(n, look.exact)),
-            n => Line::new().plain(count(n)),
-        };
-        let cells = move |numbers: Option<(&Totals, &Totals)>| {
-            let cells = columns.iter().map(|column| match numbers {
-                Some((flat, cum)) => [cell(column, flat), cell(column, cum)],
-                None => [Line::new(), Line::new()],
-            });
-            cells.flatten().collect()
-        };
-        let titles = columns.iter().flat_map(|c| c.titles).collect();
-        let flat = move |sums: &Totals| amount(by, by.of(sums), look);
-        let share = move |cum: &Totals| format!(" cum {}", percent(by.of(cum), total));
-        Self { titles, cells: Box::new(cells), flat: Box::new(flat), share: Box::new(share) }
-    }
 }
 
 /// `more`: a higher limit would show more functions.
@@ -222,181 +154,45 @@ fn text<T: Shown>(
     more: bool,
 ) -> String {
     let mut page = Page::new(*look);
-    page.line(heading);
-    let mut align = vec![Align::Right; columns.titles.len() + 1];
-    align.push(Align::Left);
-    let mut sheet = Sheet { by: report.by, table: Table::new(&align), columns, look };
-    let titles = columns.titles.iter().copied().chain(["", ""]);
-    sheet.table.row(titles.map(|t| Line::new().faint(t)));
+    page.sentence(heading);
+    let mut sheet = Sheet::new(report.by, columns, look);
     for (index, (function, body)) in report.functions.iter().zip(bodies).enumerate() {
         if index > 0 {
-            sheet.table.row([]);
+            sheet.separator();
         }
-        sheet.function(function);
-        match body {
-            Body::Source(lines) => sheet.source(function, lines),
-            Body::Code(blocks) => sheet.code(function, blocks),
-            Body::Lines => sheet.lines(&function.lines),
-        }
+        sheet.function(function, body);
     }
-    sheet.table.onto(&mut page);
+    sheet.onto(&mut page);
     page.gap();
     if report.functions.iter().any(|f| f.counts_lines_twice(report.by)) {
-        page.line(Line::new().faint("↻ calls itself: what it allocates then counts at each line that led there"));
+        page.sentence(Line::new().faint("↻ calls itself: what it allocates then counts at each line that led there"));
     }
     if let Some(hidden) = &report.hidden {
-        let flat = (columns.flat)(&hidden.sums);
+        let self_sums = (columns.self_sums)(&hidden.sums);
         let all = if more { "; --limit 0 shows all" } else { "" };
-        page.line(Line::new().faint(format!("and {} more, {flat} self{all}", of(hidden.rows, "function"))));
+        page.sentence(Line::new().faint(format!("and {} more, {self_sums} self{all}", of(hidden.rows, "function"))));
     }
     for note in report.notes.iter().take(NOTES) {
-        page.line(Line::new().warning(note));
+        page.sentence(Line::new().warning(note));
     }
     if report.notes.len() > NOTES {
-        page.line(Line::new().faint(format!("and {} more like that", report.notes.len() - NOTES)));
+        page.sentence(Line::new().faint(format!("and {} more like that", report.notes.len() - NOTES)));
     }
     let text = page.into_text();
     format!("{}\n", text.trim_end_matches('\n'))
 }
 
-/// The rows under construction.
-struct Sheet<'a, T> {
-    by: Measure,
-    table: Table,
-    columns: &'a Columns<'a, T>,
-    look: &'a Look,
-}
-
-impl<T: Shown> Sheet<'_, T> {
-    fn row(&mut self, numbers: Option<(&T, &T)>, place: Line, text: Line) {
-        let mut cells = (self.columns.cells)(numbers);
-        cells.extend([place, text]);
-        self.table.row(cells);
-    }
-
-    fn gap(&mut self) {
-        self.row(None, Line::new().faint("…"), Line::new());
-    }
-
-    /// The row of the function itself.
-    fn function(&mut self, f: &ListFunction<T>) {
-        let mut name = Line::new().strong(function(&f.function, self.look));
-        if f.counts_lines_twice(self.by) {
-            name = name.faint(" ↻");
-        }
-        let at = location(&f.function, f.file.as_deref(), None, f.module.as_deref(), self.look);
-        if !at.is_empty() {
-            name = name.plain(" ").faint(at);
-        }
-        let share = (self.columns.share)(&f.cum);
-        self.row(Some((&f.flat, &f.cum)), Line::new(), name.faint(share));
-    }
-
-    fn source(&mut self, f: &ListFunction<T>, source: &[String]) {
-        let has = |line: &ListLine<T>| !line.gone && line.line.is_some_and(|n| n as usize <= source.len());
-        let (known, bare): (Vec<_>, Vec<_>) = f.lines.iter().cloned().partition(has);
-        self.lines(&bare);
-        let known: Vec<_> = known.into_iter().filter(|line| self.counts(line)).collect();
-        let numbers: Vec<usize> = known.iter().filter_map(|line| line.line).map(|n| n as usize).collect();
-        let blank = |n: usize| source[n - 1].trim().is_empty();
-        let parts: Vec<_> = around(&numbers, 1, source.len() + 1)
-            .into_iter()
-            .map(|mut part| {
-                // The lines with numbers stay, blank or not.
-                let counted = |n: usize| numbers.binary_search(&n).is_ok();
-                while part.start < part.end && blank(part.start) && !counted(part.start) {
-                    part.start += 1;
-                }
-                while part.start < part.end && blank(part.end - 1) && !counted(part.end - 1) {
-                    part.end -= 1;
-                }
-                part
-            })
-            .collect();
-        // Code that is nested deeply has its room to the left.
-        let shown = || parts.iter().flat_map(|part| part.clone()).map(|n| source[n - 1].as_str());
-        let blanks = |text: &str| text.len() - text.trim_start_matches(' ').len();
-        let margin = shown().filter(|text| !text.trim().is_empty()).map(blanks).min().unwrap_or(0);
-        let mut known = known.into_iter().peekable();
-        for (index, part) in parts.iter().enumerate() {
-            if index > 0 {
-                self.gap();
-            }
-            for number in part.clone() {
-                let text = source[number - 1].get(margin..).unwrap_or_default();
-                let place = Line::new().faint(number.to_string());
-                match known.next_if(|line| line.line == Some(number as u32)) {
-                    Some(line) => {
-                        self.row(Some((&line.flat, &line.cum)), place, Line::new().plain(text));
-                        let indent = text.len() - text.trim_start().len();
-                        for reason in &line.reasons {
-                            self.row(
-                                None,
-                                Line::new(),
-                                Line::new().strong(format!("{}↑ {reason}", " ".repeat(indent))),
-                            );
-                        }
-                    }
-                    None => self.row(None, place, Line::new().faint(text)),
-                }
-            }
-        }
-    }
-
-    /// It has something to show.
-    fn counts(&self, line: &ListLine<T>) -> bool {
-        line.cum.rank(self.by) > 0 || line.flat.rank(self.by) > 0
-    }
-
-    fn lines(&mut self, lines: &[ListLine<T>]) {
-        let counted: Vec<_> = lines.iter().filter(|line| self.counts(line)).collect();
-        for line in counted {
-            let (place, text) = match line.line {
-                Some(number) if line.gone => (number.to_string(), "(a line of BEFORE)"),
-                Some(number) => (number.to_string(), ""),
-                None => ("?".to_owned(), "(no line is known)"),
-            };
-            self.row(Some((&line.flat, &line.cum)), Line::new().faint(place), Line::new().faint(text));
-        }
-    }
-
-    fn code(&mut self, f: &ListFunction<T>, blocks: &[Block]) {
-        for block in blocks {
-            if let Some(inside) = &block.inside {
-                let inside = function(inside, self.look);
-                self.row(None, Line::new(), Line::new().faint(format!("in {inside}:")));
-            }
-            for row in &block.rows {
-                match row {
-                    Row::Gap => self.gap(),
-                    Row::Instruction { address, text, target, counted } => {
-                        let place = Line::new().faint(address);
-                        let target = target.as_ref().map(|name| format!(" <{}>", function(name, self.look)));
-                        let target = target.unwrap_or_default();
-                        let Some(i) = counted.and_then(|index| f.instructions.get(index)) else {
-                            self.row(None, place, Line::new().faint(text).faint(target));
-                            continue;
-                        };
-                        let line = i.line.map(|_| location("", f.file.as_deref(), i.line, None, self.look));
-                        let line = line.map_or(String::new(), |line| format!("  # {line}"));
-                        self.row(Some((&i.flat, &i.cum)), place, Line::new().plain(text).plain(target).faint(line));
-                    }
-                }
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use mallow_profile::{Profile, Word};
+    use mallow_profile::{Profile, Quantity};
     use mallow_report::analysis::{List, ListOptions, Measure, list, list_changes};
     use mallow_report::testing::{Builder, blocks};
 
-    use super::{Columns, changed, columns, heading, nothing, text};
+    use super::{changed, heading, nothing, text};
     use crate::output::text::Look;
     use crate::views::changes;
     use crate::views::list_code::{Block, Body, Row};
+    use crate::views::list_sheet::{Columns, columns};
 
     /// A function that calls itself, has a line that an inlined function is in, and an allocation that no line has.
     fn profile() -> Profile {
@@ -479,7 +275,7 @@ mod tests {
     #[test]
     fn numbers_that_are_missing_have_no_columns() {
         let report = report(&profile(), &["load"], Measure::Bytes);
-        let columns = columns(Measure::Bytes, &Look::default(), &|word| word == Word::AllocatedBytes);
+        let columns = columns(Measure::Bytes, &Look::default(), &|quantity| quantity == Quantity::AllocatedBytes);
         let look = Look::default();
         let text =
             text(&report, heading(&report, &look), &[Body::Lines], &Columns::of(&columns, &report, &look), &look, true);
@@ -507,14 +303,14 @@ mod tests {
     #[test]
     fn why_there_is_nothing() {
         let (profile, look) = (profile(), Look::default());
-        let told = |names: &[&str], by| nothing(&report(&profile, names, by), "^x", None, &look);
-        assert_eq!(told(&["load"], Measure::Leaked), "there are no leaked bytes in load");
+        let answer = |names: &[&str], by| nothing(&report(&profile, names, by), "^x", None, &look);
+        assert_eq!(answer(&["load"], Measure::Leaked), "there are no leaked bytes in load");
         let new = "what operator new allocated is shown at the lines that called it; --raw shows the function itself";
-        assert_eq!(told(&["operator new"], Measure::Bytes), new);
+        assert_eq!(answer(&["operator new"], Measure::Bytes), new);
         let none = "no function of the recording matches \"^x\"; mallow top --cum --limit 0 shows all";
-        assert_eq!(told(&["x"], Measure::Bytes), none);
+        assert_eq!(answer(&["x"], Measure::Bytes), none);
         let unnamed = Some("functions of /a have no names: no symbols".to_owned());
-        let told = nothing(&report(&profile, &["x"], Measure::Bytes), "^x", unnamed, &look);
-        assert_eq!(told, format!("{none}; functions of /a have no names: no symbols"));
+        let answer = nothing(&report(&profile, &["x"], Measure::Bytes), "^x", unnamed, &look);
+        assert_eq!(answer, format!("{none}; functions of /a have no names: no symbols"));
     }
 }

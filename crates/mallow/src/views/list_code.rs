@@ -16,7 +16,7 @@ use crate::output::text::units::of;
 /// Lines and instructions that are shown before one with numbers, and after it.
 pub const AROUND: usize = 3;
 
-/// Modules without source lines that are told of.
+/// At most this many modules without source lines are named.
 const MODULES: usize = 3;
 
 /// What is shown of a function beside its numbers.

@@ -193,16 +193,16 @@ mod tests {
             assert!(command.get_about().is_some(), "mallow {} says nothing", command.get_name());
         }
         for (command, flag) in flags() {
-            let told = flag.get_help().map(ToString::to_string).unwrap_or_default();
+            let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
             assert!(
-                !told.is_empty() && !told.trim_end_matches("..").ends_with('.'),
-                "mallow {command} {}: {told:?}",
+                !help.is_empty() && !help.trim_end_matches("..").ends_with('.'),
+                "mallow {command} {}: {help:?}",
                 flag.get_id()
             );
         }
     }
 
-    /// A heading holds for all that follows it, unless told otherwise.
+    /// A heading holds for all that follows it, until another replaces it.
     #[test]
     fn headings_hold_what_belongs_under_them() {
         for (command, flag) in flags() {

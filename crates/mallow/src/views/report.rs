@@ -6,7 +6,7 @@ use anyhow::Result;
 use mallow_report::analysis::Least;
 
 use super::report_document::ReportDocument;
-use super::{report_text, summary};
+use super::{blocks, report_text, summary};
 use crate::flags::{ReportFlags, ViewFlags};
 use crate::input::recording::Recording;
 use crate::output::text::Stream;
@@ -49,7 +49,9 @@ pub fn render(recording: &Recording, how: &ReportOptions<'_>) -> Result<String> 
     let look = view.look(stream);
     if !view.json && !all && !stacks && least.is_none() && view.limit.is_none() {
         let document = ReportDocument::of(recording, summary::PLACES, summary::INSIGHTS);
-        return Ok(recording.above(&summary::text(&document, &recording.look_below(&look)), &look));
+        let heading = recording.heading(&look);
+        let text = summary::text(&document, &heading.below);
+        return Ok(heading.above(&text));
     }
     let mut document = ReportDocument::of(recording, view.limit(PLACES), view.limit(usize::MAX));
     let lists = document.overview.largest.iter_mut();
@@ -57,5 +59,7 @@ pub fn render(recording: &Recording, how: &ReportOptions<'_>) -> Result<String> 
     if view.json {
         return recording.json(&document);
     }
-    Ok(recording.above(&report_text::text(&document, &look, stacks, least.is_some()), &look))
+    // Another pass over the events, and not about places.
+    let blocks = if all { blocks::all(recording, &look)? } else { String::new() };
+    Ok(recording.above(&report_text::text(&document, &look, stacks, least.is_some(), &blocks), &look))
 }

@@ -1,7 +1,10 @@
 //! What `mallow report` shows.
 
-use mallow_profile::{Profile, Word};
-use mallow_report::analysis::{self, Insights, LeakCauses, Overview, leak_causes, overview};
+use mallow_profile::{Profile, Quantity};
+use mallow_report::analysis::{
+    self, Insights, LeakCauses, LeakState, LeakStates, Overview, leak_causes, leak_causes_in_state, leak_states,
+    overview,
+};
 use serde::Serialize;
 
 use crate::input::names::MissingNames;
@@ -16,10 +19,16 @@ pub struct ReportDocument {
     /// Leaks by cause.
     #[serde(flatten)]
     pub leaks: LeakCauses,
+    /// How they divide into lost and reachable blocks, where processes were scanned at their exit.
+    #[serde(flatten)]
+    pub leak_states: Option<LeakStates>,
+    /// The causes of lost blocks, where all leaks could be divided.
+    #[serde(skip)]
+    pub lost: Option<LeakCauses>,
     /// Suggestions.
     #[serde(flatten)]
     pub insights: Insights,
-    /// Files of which a place is shown without its source line, and what would bring it.
+    /// Files with a place that is shown without its source line, and what would bring it.
     pub missing_names: Vec<MissingNames>,
 }
 
@@ -39,15 +48,29 @@ impl ReportDocument {
 
     /// As [`ReportDocument::of`], of a profile alone.
     pub fn without_hints(profile: &Profile, places: usize, insights: usize) -> Self {
+        let states = leak_states(profile, places);
+        let is_divided = states.as_ref().is_some_and(|states| states.unscanned.is_empty());
         Self {
             overview: overview(profile, places),
             leaks: leak_causes(profile, places),
+            leak_states: states,
+            lost: is_divided.then(|| leak_causes_in_state(profile, Some(LeakState::Lost), places)),
             insights: analysis::insights(profile, insights),
             missing_names: Vec::new(),
         }
     }
 
-    /// Files of which a place is shown without its source line.
+    /// The leaks that matter most, and what they are: lost blocks, where there are any.
+    pub fn worst_leaks(&self) -> (&LeakCauses, &'static str) {
+        match &self.lost {
+            Some(lost) if lost.leak_causes_in_all > 0 => (lost, "lost"),
+            Some(_) => (&self.leaks, "still reachable"),
+            None if is_over(&self.overview) => (&self.leaks, "leaked"),
+            None => (&self.leaks, "live at the end"),
+        }
+    }
+
+    /// Files with a place that is shown without its source line.
     fn nameless(&self) -> Vec<&str> {
         let mut paths: Vec<&str> = Vec::new();
         if self.overview.origin.is_some() {
@@ -62,7 +85,12 @@ impl ReportDocument {
     }
 }
 
-/// Is the word known of this recording?
-pub fn tells(report: &Overview, word: Word) -> bool {
-    report.origin.as_ref().is_none_or(|origin| origin.tells.has(word))
+/// Whether what was live at the end has leaked. Not where mallow had attached: the process went on.
+pub fn is_over(report: &Overview) -> bool {
+    report.ending.exit_status.is_some() || report.origin.is_some() || report.unrecorded.is_empty()
+}
+
+/// Is the quantity known of this recording?
+pub fn has(report: &Overview, quantity: Quantity) -> bool {
+    report.origin.as_ref().is_none_or(|origin| origin.quantities.has(quantity))
 }

@@ -1,25 +1,26 @@
 //! The whole report as text, and its parts.
 
-use mallow_profile::Word;
+use mallow_profile::Quantity;
 use mallow_report::analysis::{Largest, Measure, Overview, ProcessRow};
 
-use super::report_document::{ReportDocument, tells};
+use super::report_document::{ReportDocument, has, is_over};
 use super::{insights, verdict};
 use crate::input::coverage;
 use crate::output::text::units::{bytes, count, of, percent, rate, span};
-use crate::output::text::{Align, Line, Look, Page, Table, amount, described, framed, heading};
+use crate::output::text::{Align, Line, Look, Page, Table, amount, described, framed, gaps, heading};
 
 /// So many files without source lines are named.
 const HINTS: usize = 2;
 
-/// All of it. `sums`: what is not shown of a list is one row.
-pub fn text(account: &ReportDocument, look: &Look, stacks: bool, sums: bool) -> String {
+/// All of it. `sums`: what is not shown of a list is one row. `blocks`: histograms and threads, for the place before the
+/// verdict.
+pub fn text(account: &ReportDocument, look: &Look, stacks: bool, sums: bool, blocks: &str) -> String {
     let ReportDocument { overview: report, insights, missing_names, .. } = account;
     let mut page = Page::new(*look);
     title(report, Line::new(), &mut page);
     page.gap();
     totals(account, true, look).onto(&mut page);
-    if report.processes.len() > 1 && tells(report, Word::Processes) {
+    if report.processes.len() > 1 && has(report, Quantity::Processes) {
         page.gap();
         processes(report, look, &mut page);
     }
@@ -32,11 +33,12 @@ pub fn text(account: &ReportDocument, look: &Look, stacks: bool, sums: bool) -> 
     insights::show(insights, look, &mut page);
     page.gap();
     if let Some(line) = report.origin.as_ref().and_then(coverage::missing) {
-        page.line(line);
+        page.sentence(line);
     }
     for hint in missing_names.iter().take(HINTS) {
         page.hanging(Line::new(), &hint.line());
     }
+    page.text(blocks);
     page.gap();
     verdict::show(account, look, &mut page);
     page.into_text()
@@ -46,7 +48,10 @@ pub fn text(account: &ReportDocument, look: &Look, stacks: bool, sums: bool) -> 
 pub fn title(report: &Overview, more: Line, page: &mut Page) {
     let command = report.command.join(" ");
     page.line(if command.is_empty() { Line::new().faint("(command unknown)") } else { Line::new().strong(command) });
-    page.line(circumstances(report).then(more));
+    page.sentence(circumstances(report).then(more));
+    for phrase in gaps::inside(&report.allocators_inside) {
+        page.hanging(Line::new().faint("Counted: "), &phrase);
+    }
 }
 
 /// How the run went, and who made the file.
@@ -58,18 +63,18 @@ pub fn circumstances(report: &Overview) -> Line {
     };
     let threads: u64 = report.processes.iter().map(|p| u64::from(p.threads)).sum();
     let mut parts = Vec::new();
-    let mut part = |word, text: String| {
-        if tells(report, word) {
+    let mut part = |quantity, text: String| {
+        if has(report, quantity) {
             parts.push(text);
         }
     };
-    part(Word::Times, format!("ran {}", span(report.duration_ms)));
-    part(Word::ExitStatus, status);
+    part(Quantity::Times, format!("ran {}", span(report.duration_ms)));
+    part(Quantity::ExitStatus, status);
     let mut people = Vec::new();
-    if tells(report, Word::Processes) {
+    if has(report, Quantity::Processes) {
         people.push(of(report.processes.len() as u64, "process"));
     }
-    if tells(report, Word::Threads) {
+    if has(report, Quantity::Threads) {
         people.push(of(threads, "thread"));
     }
     let said = [parts.join(", "), people.join(", ")].into_iter().filter(|s| !s.is_empty()).collect::<Vec<_>>();
@@ -85,9 +90,9 @@ pub fn totals(document: &ReportDocument, frees: bool, look: &Look) -> Table {
     let report = &document.overview;
     let t = &report.totals;
     let mut table = Table::new(&[Align::Left, Align::Right, Align::Right, Align::Left]);
-    let mut row = |name: &str, (number, size): (u64, u64), words: (Word, Word), remark: String| {
-        let (numbers, sizes) = (tells(report, words.0), tells(report, words.1));
-        let cell = |told: bool, text: String| Line::new().plain(if told { text } else { String::new() });
+    let mut row = |name: &str, (number, size): (u64, u64), quantities: (Quantity, Quantity), remark: String| {
+        let (numbers, sizes) = (has(report, quantities.0), has(report, quantities.1));
+        let cell = |known: bool, text: String| Line::new().plain(if known { text } else { String::new() });
         if numbers || sizes {
             table.row([
                 Line::new().strong(name),
@@ -98,30 +103,46 @@ pub fn totals(document: &ReportDocument, frees: bool, look: &Look) -> Table {
         }
     };
     let called: Vec<_> = report.families.iter().map(|f| format!("{} {}", f.family, count(f.allocations))).collect();
-    let called = Some(called.join(", ")).filter(|_| tells(report, Word::Families));
-    let speed = rate(t.allocations, report.window_ms).filter(|_| tells(report, Word::Times));
+    let called = Some(called.join(", ")).filter(|_| has(report, Quantity::Families));
+    let speed = rate(t.allocations, report.window_ms).filter(|_| has(report, Quantity::Times));
     let how = [speed, called].into_iter().flatten().filter(|s| !s.is_empty()).collect::<Vec<_>>().join("; ");
-    row("allocations", (t.allocations, t.allocated_bytes), (Word::Allocations, Word::AllocatedBytes), how);
+    row("allocations", (t.allocations, t.allocated_bytes), (Quantity::Allocations, Quantity::AllocatedBytes), how);
     let reallocs = match t.reallocs_in_place + t.reallocs_moved {
         0 => String::new(),
         _ => format!("reallocs: {} in place, {} moved", count(t.reallocs_in_place), count(t.reallocs_moved)),
     };
     if frees {
-        row("frees", (t.frees, t.freed_bytes), (Word::Frees, Word::FreedBytes), reallocs);
+        row("frees", (t.frees, t.freed_bytes), (Quantity::Frees, Quantity::FreedBytes), reallocs);
     }
     let share = percent(t.temporary, t.allocations);
     let share = if share.is_empty() { share } else { format!("{share} of allocations") };
-    row("temporary", (t.temporary, t.temporary_bytes), (Word::Temporary, Word::TemporaryBytes), share);
+    row("temporary", (t.temporary, t.temporary_bytes), (Quantity::Temporary, Quantity::TemporaryBytes), share);
     let when = match percent(report.peak_ms, report.duration_ms) {
-        share if share.is_empty() || !tells(report, Word::Times) => String::new(),
+        share if share.is_empty() || !has(report, Quantity::Times) => String::new(),
         share => format!("at {}, {share} of the run", span(report.peak_ms)),
     };
-    row("live at peak", (t.peak, t.peak_bytes), (Word::Peak, Word::PeakBytes), when);
+    row("live at peak", (t.peak, t.peak_bytes), (Quantity::Peak, Quantity::PeakBytes), when);
     let pool = document.leaks.emergency_pool.map_or(String::new(), |pool| {
         format!("; {} of it libstdc++'s own, no leak", bytes(pool.leaked_bytes, look.exact))
     });
-    let leaked = if t.leaked == 0 && t.leaked_bytes == 0 { String::new() } else { format!("live at the end{pool}") };
-    row("leaked", (t.leaked, t.leaked_bytes), (Word::Leaked, Word::LeakedBytes), leaked);
+    let lost = document.leak_states.as_ref().map_or(String::new(), |states| {
+        let unscanned: u64 = states.unscanned.iter().map(|unscanned| unscanned.leaked.leaked_bytes).sum();
+        let unscanned = match unscanned {
+            0 => String::new(),
+            _ => format!(", {} not scanned", bytes(unscanned, look.exact)),
+        };
+        match states.lost_blocks {
+            0 if states.reachable_blocks == 0 => "; not scanned for lost blocks".to_owned(),
+            0 => format!("; none lost{unscanned}"),
+            _ => format!("; {} of it lost{unscanned}", bytes(states.lost_bytes, look.exact)),
+        }
+    });
+    let (name, remark) = match is_over(report) {
+        true => ("leaked", format!("live at the end{lost}{pool}")),
+        false => ("live at end", format!("of the recording{lost}{pool}")),
+    };
+    let leaked = if t.leaked == 0 && t.leaked_bytes == 0 { String::new() } else { remark };
+    row(name, (t.leaked, t.leaked_bytes), (Quantity::Leaked, Quantity::LeakedBytes), leaked);
     table
 }
 
@@ -130,7 +151,7 @@ pub fn processes(report: &Overview, look: &Look, page: &mut Page) {
     const SHOWN: usize = 6;
     let mut order: Vec<_> = report.processes.iter().collect();
     order.sort_by_key(|p| std::cmp::Reverse(p.totals.allocations));
-    page.line(heading("Processes", order.len().min(SHOWN), order.len() as u64));
+    page.sentence(heading("Processes", order.len().min(SHOWN), order.len() as u64));
     // Of processes of other tools' files, or of merged ones, less is known.
     type Column = (&'static str, bool, fn(&ProcessRow, &Look) -> String);
     let columns: [Column; 5] =
@@ -138,9 +159,9 @@ pub fn processes(report: &Overview, look: &Look, page: &mut Page) {
             ("pid", report.processes.iter().any(|p| p.pid > 0), |p, _| {
                 if p.pid > 0 { p.pid.to_string() } else { String::new() }
             }),
-            ("allocations", tells(report, Word::Allocations), |p, _| count(p.totals.allocations)),
-            ("own peak", tells(report, Word::Times), |p, look| bytes(p.own_peak_bytes, look.exact)),
-            ("leaked", tells(report, Word::LeakedBytes), |p, look| bytes(p.totals.leaked_bytes, look.exact)),
+            ("allocations", has(report, Quantity::Allocations), |p, _| count(p.totals.allocations)),
+            ("own peak", has(report, Quantity::Times), |p, look| bytes(p.own_peak_bytes, look.exact)),
+            ("leaked", has(report, Quantity::LeakedBytes), |p, look| bytes(p.totals.leaked_bytes, look.exact)),
             ("file", report.processes.iter().any(|p| !p.source.is_empty()), |p, _| p.source.clone()),
         ];
     let columns: Vec<Column> = columns.into_iter().filter(|(_, shown, _)| *shown).collect();
@@ -166,7 +187,7 @@ pub fn places(list: &Largest, look: &Look, (stacks, sums): (bool, bool), page: &
         Measure::Leaked => "Most bytes leaked",
         Measure::Temporary => "Most temporary allocations",
     };
-    page.line(heading(title, list.largest.len(), list.places));
+    page.sentence(heading(title, list.largest.len(), list.places));
     let mut table = Table::new(&[Align::Right, Align::Right, Align::Left]);
     for place in &list.largest {
         let value = list.by.of(&place.totals);
@@ -197,7 +218,7 @@ pub fn places(list: &Largest, look: &Look, (stacks, sums): (bool, bool), page: &
 
 #[cfg(test)]
 mod tests {
-    use mallow_profile::{Origin, Profile, Word, Words};
+    use mallow_profile::{Origin, Profile, Quantities, Quantity};
     use mallow_report::analysis::Merger;
     use mallow_report::testing::{Builder, blocks, parser};
 
@@ -208,7 +229,7 @@ mod tests {
     use crate::views::report_document::ReportDocument;
 
     fn shown(profile: &Profile) -> String {
-        text(&ReportDocument::without_hints(profile, 5, 5), &Look::default(), false, false)
+        text(&ReportDocument::without_hints(profile, 5, 5), &Look::default(), false, false, "")
     }
 
     #[test]
@@ -230,11 +251,11 @@ mod tests {
     #[test]
     fn narrow_terminals_exact_numbers_and_whole_stacks() {
         let look = Look { width: Some(72), exact: true, ..Look::default() };
-        insta::assert_snapshot!(text(&ReportDocument::without_hints(&parser(), 1, 1), &look, true, false));
+        insta::assert_snapshot!(text(&ReportDocument::without_hints(&parser(), 1, 1), &look, true, false, ""));
     }
 
     #[test]
-    fn what_is_missing_is_told() {
+    fn what_is_missing_is_reported() {
         let mut b = Builder::default();
         let process = b.process(7, &["a"], 10);
         b.site(process, &[], blocks(1, 8, 0, 1));
@@ -248,29 +269,29 @@ mod tests {
             let recording = Recording::of(profile);
             recording.above(&shown(&recording.profile), &Look::default())
         };
-        insta::assert_snapshot!("what_is_missing_is_told", shown(b.profile));
+        insta::assert_snapshot!("what_is_missing_is_reported", shown(b.profile));
         let nothing = shown(Builder::default().profile);
         assert!(nothing.starts_with("Incomplete: no allocation was seen; "), "{nothing}");
     }
 
     #[test]
-    fn a_profile_of_another_tool_shows_what_it_tells() {
+    fn a_profile_of_another_tool_shows_what_it_holds() {
         let mut profile = parser();
-        let tells = Words::of(&[Word::Allocations, Word::AllocatedBytes, Word::LeakedBytes]);
-        profile.origin = Some(Origin { format: "pprof", tells, sampled_bytes: Some(524_288) });
+        let quantities = Quantities::of(&[Quantity::Allocations, Quantity::AllocatedBytes, Quantity::LeakedBytes]);
+        profile.origin = Some(Origin { format: "pprof", quantities, sampled_bytes: Some(524_288) });
         insta::assert_snapshot!(shown(&profile));
     }
 
     #[test]
-    fn modules_without_source_lines_are_told() {
+    fn modules_without_source_lines_are_named() {
         let recording = Recording::of(parser());
         let account = ReportDocument::of(&recording, 5, 5);
         let hints: Vec<_> = account.missing_names.iter().map(MissingNames::line).collect();
         assert_eq!(hints.len(), 2, "{hints:?}");
-        let told =
+        let expected =
             "No names of /usr/lib/libplugin.so: not readable: No such file or directory (os error 2); record --embed";
-        assert!(hints.iter().any(|hint| hint.starts_with(told)), "{hints:?}");
-        let text = text(&account, &Look::default(), false, false);
+        assert!(hints.iter().any(|hint| hint.starts_with(expected)), "{hints:?}");
+        let text = text(&account, &Look::default(), false, false, "");
         assert!(text.contains(&format!("\n\n{}\n{}\n\nVerdict: ", hints[0], hints[1])), "{text}");
     }
 }

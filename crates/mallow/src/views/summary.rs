@@ -1,13 +1,14 @@
 //! The report that fits the terminal: totals, the peak, leaks by cause and the best suggestion, and a verdict as the last
 //! line. `report --all` has the rest.
 
-use mallow_profile::Word;
+use mallow_profile::Quantity;
 use mallow_report::analysis::{Insights, Largest, LeakCause, Measure};
 
-use super::report_document::{ReportDocument, tells};
+use super::report_document::{ReportDocument, has};
 use super::report_text::{places, processes, title, totals};
 use super::{insights, verdict};
 use crate::input::coverage;
+use crate::input::names::MissingNames;
 use crate::output::text::units::{bytes, count, of, percent};
 use crate::output::text::{Align, Line, Look, Page, Table, described, heading};
 
@@ -43,7 +44,7 @@ const STEPS: &[fn(&mut Parts)] = &[
     |parts| parts.leaks = 3,
     |parts| parts.allocations = 3,
     |parts| parts.frees = true,
-    |parts| parts.hints = 1,
+    |parts| parts.hints = parts.hints.max(1),
     |parts| parts.temporary = 3,
     |parts| parts.bytes = 3,
     |parts| parts.insights = 2,
@@ -60,7 +61,13 @@ const STEPS: &[fn(&mut Parts)] = &[
 /// As much as fits below what is on the screen already.
 pub fn text(document: &ReportDocument, look: &Look) -> String {
     let rows = look.height.unwrap_or(ROWS).saturating_sub(OTHER_ROWS);
-    let mut parts = Parts::default();
+    // The answer is an address, and one command may make it a name.
+    let command = |missing: &MissingNames| {
+        missing.fetch.is_some()
+            || missing.remedy.is_some() && missing.without_functions && begins_with_an_address(document)
+    };
+    let hinted = document.missing_names.first().is_some_and(command);
+    let mut parts = Parts { hints: usize::from(hinted), ..Parts::default() };
     let mut best = of_parts(document, look, &parts);
     for step in STEPS {
         let mut more = parts;
@@ -73,12 +80,23 @@ pub fn text(document: &ReportDocument, look: &Look) -> String {
     best
 }
 
+/// Has the largest place of the first list no name?
+fn begins_with_an_address(document: &ReportDocument) -> bool {
+    let lists = &document.overview.largest;
+    let first = [Measure::Peak, Measure::Allocations].iter().find_map(|by| {
+        let list = lists.iter().find(|list| list.by == *by && list.total > 0)?;
+        list.largest.first()?.frame.as_ref()
+    });
+    first.is_some_and(|frame| !frame.named)
+}
+
 fn of_parts(document: &ReportDocument, look: &Look, parts: &Parts) -> String {
-    let ReportDocument { overview: report, leaks, insights: all, missing_names } = document;
+    let ReportDocument { overview: report, insights: all, missing_names, .. } = document;
+    let (leaks, _) = document.worst_leaks();
     let mut page = Page::new(*look);
     title(report, Line::new().faint("; --all shows more"), &mut page);
     totals(document, parts.frees, look).onto(&mut page);
-    if parts.processes && report.processes.len() > 1 && tells(report, Word::Processes) {
+    if parts.processes && report.processes.len() > 1 && has(report, Quantity::Processes) {
         page.gap();
         processes(report, look, &mut page);
     }
@@ -119,16 +137,22 @@ fn list(document: &ReportDocument, by: Measure, shown: usize, look: &Look, page:
 
 /// A row for each cause.
 fn leaked(document: &ReportDocument, shown: usize, look: &Look, page: &mut Page) {
-    let ReportDocument { overview: report, leaks, .. } = document;
+    let report = &document.overview;
+    let (leaks, what) = document.worst_leaks();
     let all = leaks.leaked();
     let size = bytes(all.leaked_bytes, look.exact);
-    let blocks = if tells(report, Word::Leaked) { format!(" in {}", of(all.leaked, "block")) } else { String::new() };
+    let blocks = if has(report, Quantity::Leaked) { format!(" in {}", of(all.leaked, "block")) } else { String::new() };
     let shown = &leaks.leak_causes[..shown.min(leaks.leak_causes.len())];
-    page.line(heading(&format!("Leaked, by cause: {size}{blocks}"), shown.len(), leaks.leak_causes_in_all));
+    page.line(heading(
+        &format!("{}, by cause: {size}{blocks}", capitalized(what)),
+        shown.len(),
+        leaks.leak_causes_in_all,
+    ));
     let mut table = Table::new(&[Align::Right, Align::Right, Align::Right, Align::Left]);
     for cause in shown {
-        let LeakCause { frame, through, leaked, sites, largest_site, .. } = cause;
-        let times = if tells(report, Word::Leaked) { times(leaked.leaked) } else { String::new() };
+        let LeakCause { frame, through, leaked, heads, sites, largest_site, .. } = cause;
+        let leaks = if *heads > 0 { *heads } else { leaked.leaked };
+        let times = if has(report, Quantity::Leaked) { times(leaks) } else { String::new() };
         table.row([
             Line::new().plain(percent(leaked.leaked_bytes, all.leaked_bytes)),
             Line::new().plain(bytes(leaked.leaked_bytes, look.exact)),
@@ -137,6 +161,11 @@ fn leaked(document: &ReportDocument, shown: usize, look: &Look, page: &mut Page)
         ]);
     }
     table.onto(page);
+}
+
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().collect::<String>() + letters.as_str())
 }
 
 /// `once`, `2,858 times`
@@ -148,7 +177,7 @@ fn times(blocks: u64) -> String {
 mod tests {
     use mallow_report::testing::{Builder, blocks, habits, parser};
 
-    use super::{INSIGHTS, PLACES, text};
+    use super::{INSIGHTS, MissingNames, PLACES, text};
     use crate::output::text::Look;
     use crate::views::report_document::ReportDocument;
 
@@ -176,11 +205,39 @@ mod tests {
                     let text = text(&document, &look);
                     assert!(text.lines().count() <= height - 2, "{width}x{height}:\n{text}");
                     assert!(text.lines().all(|line| line.chars().count() <= width), "{width}x{height}:\n{text}");
-                    assert!(text.lines().last().is_some_and(|line| line.starts_with("Verdict: ")), "{text}");
+                    // A verdict that is wider than the terminal goes on below.
+                    let (_, verdict) = text.rsplit_once("\nVerdict: ").expect("a verdict");
+                    assert!(!verdict.trim_end().contains("\n\n"), "{text}");
+                    assert!(width < 80 || verdict.lines().count() == 1, "{text}");
                 }
             }
             let piped = text(&document, &Look::default());
             assert!(piped.lines().count() <= 22, "{piped}");
         }
+    }
+
+    #[test]
+    fn what_brings_names_is_on_the_screen_if_the_answer_is_an_address() {
+        let shown = |main: &str| {
+            let mut b = Builder::default();
+            let process = b.process(7, &["git"], 10);
+            for site in 1..40 {
+                b.site(process, &[&main.replace('*', &site.to_string()), "main"], blocks(4, 8, 1, 1));
+            }
+            let mut document = ReportDocument::without_hints(&b.profile, PLACES, INSIGHTS);
+            document.missing_names = vec![MissingNames {
+                module: "/usr/bin/git".to_owned(),
+                without_functions: true,
+                without_inlined: false,
+                found: "dynamic symbols alone".to_owned(),
+                remedy: Some("apt install git-dbgsym".to_owned()),
+                fetch: None,
+            }];
+            text(&document, &Look { width: Some(80), height: Some(17), ..Look::default() })
+        };
+        let (address, name) = (shown("+0x*00!git"), shown("f*!git"));
+        assert!(address.contains("apt install git-dbgsym") && address.contains("Most bytes live"), "{address}");
+        assert!(address.lines().count() <= 15, "{address}");
+        assert!(!name.contains("git-dbgsym"), "{name}");
     }
 }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use mallow_profile::Word;
+use mallow_profile::Quantity;
 use mallow_report::analysis::{HeapAt, HeapAtBuilder, Timeline, TimelineBuilder, TimelineOptions};
 
 use super::heap_moment;
@@ -19,8 +19,9 @@ use crate::output::{exit, stdio};
 /// Shows it.
 pub fn run(flags: &TimelineFlags) -> Result<ExitCode> {
     let recording = Recording::open(&flags.rows.source)?;
-    recording.require(Word::Events, "mallow report shows what it has")?;
-    let look = recording.look_below(&flags.rows.view.look(Stream::Out));
+    recording.require(Quantity::Events, "mallow report shows what it has")?;
+    let heading = recording.heading(&flags.rows.view.look(Stream::Out));
+    let look = heading.below;
     if let Some(at) = &flags.at {
         let screen =
             if flags.rows.view.json { usize::MAX } else { look.height.map_or(20, |h| h.saturating_sub(5).max(5)) };
@@ -31,13 +32,13 @@ pub fn run(flags: &TimelineFlags) -> Result<ExitCode> {
         }
         stdio::print(&match flags.rows.view.json {
             true => recording.json(&report)?,
-            false => recording.above(&heap_moment::text(&report, &look, report.places.len() == limit), &look),
+            false => heading.above(&heap_moment::text(&report, &look, report.places.len() == limit)),
         })?;
         return Ok(exit::OK);
     }
     if let Some(path) = &flags.output {
         let report = timeline(&recording, flags, picture::timeline::POINTS, picture::timeline::BANDS)?;
-        let picture = picture::timeline::draw(&report, recording.filters.told().as_deref());
+        let picture = picture::timeline::draw(&report, recording.filters.describe().as_deref());
         Destination::of(Some(path), recording.path(), "").write(&picture, picture::MARK)?;
         recording.warn_of_gaps();
         return Ok(exit::OK);
@@ -48,7 +49,7 @@ pub fn run(flags: &TimelineFlags) -> Result<ExitCode> {
         return Ok(exit::OK);
     }
     let report = timeline(&recording, flags, timeline_text::columns(&look), timeline_text::BANDS)?;
-    stdio::print(&recording.above(&text(&report, &look), &look))?;
+    stdio::print(&heading.above(&text(&report, &look)))?;
     Ok(exit::OK)
 }
 

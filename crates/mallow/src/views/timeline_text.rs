@@ -24,8 +24,8 @@ pub fn columns(look: &Look) -> usize {
 /// The timeline. Precondition: it has at most as many points as the chart has columns.
 pub fn text(report: &Timeline, look: &Look) -> String {
     let mut page = Page::new(*look);
-    page.line(title(report, look));
-    page.line(Line::new().faint(resolution(report)));
+    page.sentence(title(report, look));
+    page.sentence(Line::new().faint(resolution(report)));
     page.gap();
     // The shell's prompt takes a row, and what the view says on standard error another.
     let below = report.bands.len() + 12;
@@ -36,7 +36,7 @@ pub fn text(report: &Timeline, look: &Look) -> String {
         moments(report, look).onto(&mut page);
         let more = report.bands_in_all - report.bands.len() as u64;
         if more > 0 {
-            page.line(Line::new().faint(format!("  others are {}; --limit shows more", of(more, "function"))));
+            page.sentence(Line::new().faint(format!("  others are {}; --limit shows more", of(more, "function"))));
         }
     }
     page.into_text()

@@ -1,4 +1,4 @@
-//! `mallow top`: functions, flat and cum.
+//! `mallow top`: functions, self and cum.
 
 use std::process::ExitCode;
 
@@ -23,7 +23,7 @@ pub fn run(flags: &TopFlags) -> Result<ExitCode> {
         let mut report = top_changes(&pair.both, options(pair.by));
         report.leave_out(pair.least(flags.rows.least.min));
         let hidden = report.hidden.map(|hidden| (hidden.rows, hidden.sums));
-        let sums = pair.sums(report.functions.iter().map(|f| f.flat), hidden);
+        let sums = pair.sums(report.functions.iter().map(|f| f.self_sums), hidden);
         if flags.rows.view.json {
             pair.print_json(&report, Some(sums))?;
         } else {
@@ -57,7 +57,7 @@ fn text(report: &Top, look: &Look, more: bool) -> String {
     let measure = measured(by);
     let total = by.of(&report.totals);
     let order = if report.cum { "cum: including callees" } else { "self: excluding callees" };
-    page.line(
+    page.sentence(
         Line::new().strong(format!("Functions by {measure}")).plain(format!(", {order}; {} in all", amount(total))),
     );
     if report.functions_in_all == 0 {
@@ -67,25 +67,25 @@ fn text(report: &Top, look: &Look, more: bool) -> String {
     let mut table = Table::new(&[Align::Right, Align::Right, Align::Right, Align::Right, Align::Left]);
     table.row(["self", "self %", "cum", "cum %", "function"].map(|t| Line::new().faint(t)));
     for f in &report.functions {
-        let (flat, cum) = (by.of(&f.flat), by.of(&f.cum));
+        let (self_sums, cum) = (by.of(&f.self_sums), by.of(&f.cum));
         let at = location(&f.function, f.file.as_deref(), None, f.module.as_deref(), look);
         table.row([
-            Line::new().plain(amount(flat)),
-            Line::new().plain(percent(flat, total)),
+            Line::new().plain(amount(self_sums)),
+            Line::new().plain(percent(self_sums, total)),
             Line::new().plain(amount(cum)),
             Line::new().plain(percent(cum, total)),
             Line::new().strong(function(&f.function, look)).plain(" ").faint(at),
         ]);
     }
     if let Some(hidden) = &report.hidden {
-        let flat = by.of(&hidden.sums);
-        let cells =
-            [amount(flat), percent(flat, total), String::new(), String::new()].map(|text| Line::new().plain(text));
+        let self_sums = by.of(&hidden.sums);
+        let cells = [amount(self_sums), percent(self_sums, total), String::new(), String::new()]
+            .map(|text| Line::new().plain(text));
         table.row(cells.into_iter().chain([Line::new().faint(format!("… {} more", count(hidden.rows)))]));
     }
     table.onto(&mut page);
     if report.hidden.is_some() && more {
-        page.line(Line::new().faint("  --limit 0 shows all"));
+        page.sentence(Line::new().faint("  --limit 0 shows all"));
     }
     page.into_text()
 }
@@ -95,18 +95,18 @@ fn changed(report: &Top<Changed>, pair: &Pair, sums: &RowSums, look: &Look, more
     let mut page = Page::new(*look);
     let (by, cum) = (report.by, report.cum);
     let order = if cum { "; cum: including callees" } else { "; self: excluding callees" };
-    page.line(pair.heading("Functions", order, look));
+    page.sentence(pair.heading("Functions", order, look));
     let mut table = Table::new(&[Align::Right, Align::Right, Align::Right, Align::Right, Align::Left]);
     let other = if cum { "self change" } else { "cum change" };
     table.row(["before", "after", "change", other, "function"].map(|t| Line::new().faint(t)));
     for f in &report.functions {
         let at = location(&f.function, f.file.as_deref(), None, f.module.as_deref(), look);
-        let (shown, other) = if cum { (&f.cum, &f.flat) } else { (&f.flat, &f.cum) };
+        let (shown, other) = if cum { (&f.cum, &f.self_sums) } else { (&f.self_sums, &f.cum) };
         let name = Line::new().strong(function(&f.function, look)).plain(" ").faint(at);
         table.row(changes::cells(by, shown, look).into_iter().chain([changes::cell(by, other, look), name]));
     }
     if let Some(hidden) = &report.hidden {
-        // Flat alone adds up.
+        // Self alone adds up.
         let [before, after, change] = changes::cells(by, &hidden.sums, look);
         let none = || Line::new();
         let cells = if cum { [none(), none(), none(), change] } else { [before, after, change, none()] };
@@ -117,7 +117,7 @@ fn changed(report: &Top<Changed>, pair: &Pair, sums: &RowSums, look: &Look, more
     }
     pair.total(sums, "function", &mut page);
     if report.hidden.is_some() && more {
-        page.line(Line::new().faint("  --limit 0 shows all"));
+        page.sentence(Line::new().faint("  --limit 0 shows all"));
     }
     page.into_text()
 }
@@ -157,7 +157,7 @@ mod tests {
             let pair = changes::testing::parsers(by);
             let report = top_changes(&pair.both, TopOptions { by, cum, raw: false, limit });
             let hidden = report.hidden.map(|hidden| (hidden.rows, hidden.sums));
-            let sums = pair.sums(report.functions.iter().map(|f| f.flat), hidden);
+            let sums = pair.sums(report.functions.iter().map(|f| f.self_sums), hidden);
             changed(&report, &pair, &sums, look, true)
         };
         let colour = Look { colour: true, exact: true, ..Look::default() };

@@ -210,7 +210,7 @@ impl<'a, T: Shown> Lines<'a, T> {
         for (index, row) in rows.iter().enumerate() {
             self.recursive |= !row.recursive.is_empty();
             let branch = Branch::below(branch, index + 1 == rows.len() && rest == 0);
-            let own = row.own;
+            let own = row.self_sums;
             let line = Row {
                 value: row.cum,
                 own: Some(own).filter(|_| !self.report.callers),
@@ -295,7 +295,7 @@ fn functions<T>(report: &Tree<T>, row: &TreeRow<T>, look: &Look, room: Option<us
     };
     let fits = |line: &Line| room.is_none_or(|room| line.width() <= room);
     let (all, nowhere) = (others.len(), Line::new());
-    // Names tell more than the file does.
+    // Names say more than the file does.
     let whole = [line(all, 0, &at), line(all, 0, &nowhere)];
     let shorter = (0..all).rev().map(|kept| match (callers, kept) {
         (true, _) => line(kept, 0, &nowhere),

@@ -1,9 +1,9 @@
 //! The last line of a report: what matters most, in one sentence.
 
-use mallow_profile::Word;
+use mallow_profile::Quantity;
 use mallow_report::analysis::{Frame, Measure};
 
-use super::report_document::{ReportDocument, tells};
+use super::report_document::{ReportDocument, has, is_over};
 use crate::output::text::units::{bytes, percent, share};
 use crate::output::text::{Line, Look, Page, function, location};
 
@@ -27,18 +27,18 @@ pub fn show(document: &ReportDocument, look: &Look, page: &mut Page) {
     }
     for part in all {
         let more = if said.is_empty() { part } else { format!("{said}; {part}") };
-        // What comes first is cut by the page where it does not fit.
         if said.is_empty() || more.chars().count() <= room {
             said = more;
         }
     }
-    page.line(Line::new().strong(lead).plain(said));
+    page.sentence(Line::new().strong(lead).plain(said));
 }
 
 fn is_whole(document: &ReportDocument) -> bool {
     let report = &document.overview;
     let ending = &report.ending;
-    report.custom_allocators.is_empty() && ending.cut_short.is_none() && ending.lost == 0 && ending.damaged == 0
+    let all_seen = report.custom_allocators.is_empty() && report.unrecorded.is_empty();
+    all_seen && ending.cut_short.is_none() && ending.lost == 0 && ending.damaged == 0
 }
 
 /// What there is to say, what matters most first.
@@ -47,13 +47,15 @@ fn parts(document: &ReportDocument, look: &Look, lines: bool) -> Vec<String> {
     if totals.allocations == 0 && totals.allocated_bytes == 0 && totals.leaked_bytes == 0 && totals.peak_bytes == 0 {
         return vec!["nothing was allocated".to_owned()];
     }
-    let all = document.leaks.leaked();
+    let (leaks, what) = document.worst_leaks();
+    let all = leaks.leaked();
+    let lost_or_unknown = what != "still reachable";
     let much = |percent| all.leaked_bytes.saturating_mul(100) >= totals.peak_bytes.saturating_mul(percent);
     let best = document.insights.insights.first().map_or(0.0, |insight| insight.share);
     let (leak, insight, peak) =
         (leak(document, look, lines), insight(document, look, lines), peak(document, look, lines));
     let first = if best >= INSIGHT { LEAK_PERCENT } else { SMALL_LEAK_PERCENT };
-    let order = match (all.leaked_bytes > 0 && much(first), best >= INSIGHT) {
+    let order = match (lost_or_unknown && all.leaked_bytes > 0 && much(first), best >= INSIGHT) {
         (true, _) => [leak, insight, peak],
         (false, true) => [insight, peak, leak],
         (false, false) => [peak, leak, insight],
@@ -63,14 +65,16 @@ fn parts(document: &ReportDocument, look: &Look, lines: bool) -> Vec<String> {
 
 fn leak(document: &ReportDocument, look: &Look, lines: bool) -> Option<String> {
     let report = &document.overview;
-    if !tells(report, Word::LeakedBytes) {
+    if !has(report, Quantity::LeakedBytes) {
         return None;
     }
-    let all = document.leaks.leaked();
-    let Some(cause) = document.leaks.leak_causes.first() else { return Some("nothing leaked".to_owned()) };
+    let (leaks, what) = document.worst_leaks();
+    let all = leaks.leaked();
+    let nothing = if is_over(report) { "nothing leaked" } else { "nothing was live at the end" };
+    let Some(cause) = leaks.leak_causes.first() else { return Some(nothing.to_owned()) };
     let size = bytes(all.leaked_bytes, look.exact);
     let part = part(cause.leaked.leaked_bytes, all.leaked_bytes);
-    Some(format!("{size} leaked, {part} from {}", place(cause.frame.as_ref(), look, lines)))
+    Some(format!("{size} {what}, {part} from {}", place(cause.frame.as_ref(), look, lines)))
 }
 
 fn insight(document: &ReportDocument, look: &Look, lines: bool) -> Option<String> {

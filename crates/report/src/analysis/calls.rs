@@ -29,16 +29,16 @@ pub(crate) enum Callee {
     Unknown,
 }
 
-/// A function, called on one way from the root.
+/// A function, called on one call path from the root.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<A> {
     pub caller: CallId,
     pub callee: Callee,
     /// Calls of the same function further in were folded into this one.
     pub recursive: bool,
-    /// The compiler put the function into the one that called it, wherever it is called on this way.
+    /// The compiler put the function into the one that called it, wherever it is called on this path.
     pub inlined: bool,
-    /// What the function allocated itself, called on this way.
+    /// What the function allocated itself, called on this path.
     pub own: A,
     /// The same with all that it called.
     pub cum: A,
@@ -46,13 +46,14 @@ pub(crate) struct Call<A> {
 
 /// The tree of calls of the sites that count by one measure. A call has a higher number than its caller.
 ///
-/// To the letter (`raw`), a way is a stack with its inlined functions. Folded, it is the way that a person would tell:
+/// To the letter (`raw`), a call path is a stack with its inlined functions. Folded, it is the path that a person would
+/// describe:
 ///
 /// - Functions that are looked past belong to their caller, and what they allocate too, as in [`super::top()`].
-/// - So do functions without a name, where the way has a named one of the same module already: the same few addresses
+/// - So do functions without a name, where the path has a named one of the same module already: the same few addresses
 ///   would be everywhere.
-/// - A function that is on the way already begins the way from there again. Recursion takes no room then, and no
-///   function is on a way twice; what was called in between is not seen.
+/// - A function that is on the path already begins the path from there again. Recursion takes no room then, and no
+///   function is on a path twice; what was called in between is not seen.
 pub(crate) struct Calls<A> {
     calls: Vec<Call<A>>,
 }
@@ -60,7 +61,7 @@ pub(crate) struct Calls<A> {
 /// Recursion through more functions than this is not folded. Bounds the cost of deep stacks.
 const FAR: usize = 1024;
 
-/// A place on a way, while the tree is made.
+/// A place on a call path, while the tree is made.
 #[derive(Clone, Copy)]
 struct Place {
     call: CallId,
@@ -75,7 +76,7 @@ struct Builder<'a, A> {
     raw: bool,
     calls: Vec<Call<A>>,
     children: FxHashMap<(CallId, Callee), CallId>,
-    /// Where the ways of stacks lead that were followed already.
+    /// Where the paths of stacks lead that were followed already.
     places: FxHashMap<StackId, Place>,
 }
 
@@ -131,7 +132,7 @@ impl<A: Amount> Builder<'_, A> {
         let Some((mut left, _)) = named.filter(|_| !self.raw) else { return self.place(stack).call };
         let mut at = stack;
         while let Some((frame, caller)) = self.profile.stacks.top(at) {
-            let steps = self.functions.steps_of(frame);
+            let steps = self.functions.steps_called(frame, caller, false);
             if left < steps.len() {
                 let mut place = self.place(caller);
                 for (index, step) in steps.iter().enumerate().skip(left).rev() {
@@ -147,7 +148,7 @@ impl<A: Amount> Builder<'_, A> {
 
     /// Where all frames of a stack lead. Without recursion: stacks may be as deep as a file says.
     fn place(&mut self, stack: StackId) -> Place {
-        let mut frames: Vec<(StackId, FrameId)> = Vec::new();
+        let mut frames: Vec<(StackId, FrameId, StackId)> = Vec::new();
         let mut at = stack;
         let mut place = loop {
             if let Some(&known) = self.places.get(&at) {
@@ -155,7 +156,7 @@ impl<A: Amount> Builder<'_, A> {
             }
             match self.profile.stacks.top(at) {
                 Some((frame, caller)) => {
-                    frames.push((at, frame));
+                    frames.push((at, frame, caller));
                     at = caller;
                 }
                 None if at == Stacks::CUT_ROOT => {
@@ -164,8 +165,8 @@ impl<A: Amount> Builder<'_, A> {
                 None => break Place { call: CallId::ROOT, again: false },
             }
         };
-        for (stack, frame) in frames.into_iter().rev() {
-            for step in self.functions.steps_of(frame).iter().rev() {
+        for (stack, frame, caller) in frames.into_iter().rev() {
+            for step in self.functions.steps_called(frame, caller, false).iter().rev() {
                 place = self.step(place, step);
             }
             self.places.insert(stack, place);
@@ -179,7 +180,8 @@ impl<A: Amount> Builder<'_, A> {
             let callee = Callee::Function(step.function);
             return Place { call: self.child(place.call, callee, step.inlined()), again: false };
         }
-        let looked_past = step.is_looked_past() || step.nameless && self.module_is_named(place.call, step);
+        let looked_past =
+            self.functions.is_looked_past(step) || step.nameless && self.module_is_named(place.call, step);
         if looked_past { Place { again: true, ..place } } else { self.take(place, step) }
     }
 

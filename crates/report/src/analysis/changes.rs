@@ -5,6 +5,7 @@ use std::ops::AddAssign;
 use mallow_profile::{Counts, Profile, StackId};
 use serde::Serialize;
 
+use super::functions::{Functions, mean_request};
 use super::numbers::{Measure, Totals};
 use super::overview::by_stack;
 
@@ -150,16 +151,25 @@ pub(crate) struct Source<'a, A> {
     pub sites: &'a Each<'a, A>,
     /// Frames from this one on are of the profile that is compared with.
     pub first_old: u32,
+    /// Of two profiles, which these are.
+    both: Option<&'a Both>,
+}
+
+impl<'a, A> Source<'a, A> {
+    /// The functions on its stacks.
+    pub fn functions(&self) -> Functions<'a> {
+        self.both.map_or_else(|| Functions::new(self.profile), Both::functions)
+    }
 }
 
 /// Calls it with what is made of the sites of one profile.
 pub(crate) fn of_one<R>(profile: &Profile, view: impl FnOnce(Source<'_, Counts>) -> R) -> R {
     let sites =
         |each: &mut dyn FnMut(StackId, Counts)| by_stack(profile).for_each(|(stack, counts)| each(stack, counts));
-    view(Source { profile, totals: profile.totals, sites: &sites, first_old: u32::MAX })
+    view(Source { profile, totals: profile.totals, sites: &sites, first_old: u32::MAX, both: None })
 }
 
-/// Two profiles as one, made by [`super::diff::Both::new`]: the second one's stacks, and what the first has besides.
+/// Two profiles as one, made by [`super::diff::Both::new`]: the second one's stacks, and what only the first has.
 pub struct Both {
     pub(crate) profile: Profile,
     pub(crate) totals: Change,
@@ -172,7 +182,18 @@ impl Both {
     pub(crate) fn view<R>(&self, view: impl FnOnce(Source<'_, Change>) -> R) -> R {
         let sites =
             |each: &mut dyn FnMut(StackId, Change)| self.sites.iter().for_each(|&(stack, change)| each(stack, change));
-        view(Source { profile: &self.profile, totals: self.totals, sites: &sites, first_old: self.first_old })
+        let (profile, totals, first_old) = (&self.profile, self.totals, self.first_old);
+        view(Source { profile, totals, sites: &sites, first_old, both: Some(self) })
+    }
+
+    /// The functions on the stacks of both. A wrapper of the allocator is one by what it does in either profile.
+    pub(crate) fn functions(&self) -> Functions<'_> {
+        Functions::with_requests(&self.profile, || {
+            let of = |&(stack, Change { before, after, .. }): &(StackId, Change)| {
+                [before, after].map(|counts| mean_request(stack, &counts))
+            };
+            self.sites.iter().flat_map(of).filter(|(_, number, _)| *number > 0)
+        })
     }
 
     /// All that changed, in either direction, by the measure that the profiles were compared by.

@@ -1,6 +1,6 @@
 //! Allocators above malloc that processes use, by executable.
 
-use mallow_profile::CustomAllocator;
+use mallow_profile::{AllocatorInside, CustomAllocator};
 use serde::Serialize;
 
 /// One of them, of all processes that have it and run the same program.
@@ -36,6 +36,33 @@ pub fn custom_allocators<'a>(
         }
     }
     rows
+}
+
+/// An allocator inside of an executable or a library whose calls are counted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AllocatorInsideRow {
+    /// Path of the executable.
+    pub executable: String,
+    /// Path of the file that has it inside: the executable or a library.
+    pub module: String,
+    /// Who has made it.
+    pub allocator: String,
+    /// What its functions were found by: `.symtab`, for instance.
+    pub found_by: String,
+    /// How many functions are patched.
+    pub functions: u32,
+}
+
+/// Those that are counted. [`custom_allocators`] has the others.
+pub fn allocators_inside(all: &[AllocatorInside]) -> Vec<AllocatorInsideRow> {
+    let row = |one: &AllocatorInside| AllocatorInsideRow {
+        executable: one.program.clone(),
+        module: one.module.clone(),
+        allocator: one.name.clone(),
+        found_by: one.found_by.clone(),
+        functions: one.functions,
+    };
+    all.iter().filter(|one| one.functions > 0).map(row).collect()
 }
 
 #[cfg(test)]

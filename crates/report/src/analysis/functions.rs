@@ -1,64 +1,15 @@
 //! Stacks as sequences of functions: inlined functions are functions, and each knows how interesting it is.
 
-use mallow_profile::{Frame as Raw, FrameId, ModuleId, Profile, StackId, Stacks, StringId};
+use std::cell::OnceCell;
+
+use mallow_profile::{Counts, Frame as Raw, FrameId, ModuleId, Profile, Site, StackId, Stacks, StringId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
-use super::interest::{Interest, interest, measures};
+use super::function_kind::{FunctionKind, classify, measures};
+use super::scripts::Scripts;
+pub(crate) use super::step::{FunctionId, Step};
 use super::wrappers::{DEPTH, Passage, Request, wrappers};
-
-/// Index of a function in [`Functions`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct FunctionId(pub u32);
-
-/// One function of a stack.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
-    pub function: FunctionId,
-    pub interest: Interest,
-    /// It only passes requests on to the allocator, as the stacks of the profile show.
-    pub wrapper: bool,
-    /// No name is known, the address alone.
-    pub nameless: bool,
-    name: Option<StringId>,
-    pub module: Option<ModuleId>,
-    file: Option<StringId>,
-    pub line: u32,
-    pub frame: FrameId,
-    pub inlined: bool,
-}
-
-impl Step {
-    /// Views look past it, from its callers to the allocator.
-    pub fn is_looked_past(&self) -> bool {
-        self.interest != Interest::Own || self.wrapper
-    }
-
-    /// The compiler put it into the next one.
-    pub fn inlined(&self) -> bool {
-        self.inlined
-    }
-
-    /// The frame that it is in.
-    pub fn frame(&self) -> FrameId {
-        self.frame
-    }
-
-    /// Its name, where one is known.
-    pub fn name(&self) -> Option<StringId> {
-        self.name
-    }
-
-    /// Its source file.
-    pub fn file(&self) -> Option<StringId> {
-        self.file
-    }
-
-    /// Steps with equal keys read the same.
-    pub fn text_key(&self, cut: bool) -> (FunctionId, Option<StringId>, u32, bool) {
-        (self.function, self.file, self.line, cut)
-    }
-}
 
 /// The function that a site is named by, and how the program got from it to the allocator.
 #[derive(Clone, Copy, Debug)]
@@ -136,18 +87,25 @@ struct Function {
     frame: FrameId,
 }
 
-/// The functions of a profile. Made once for a report; costs a pass over the frames.
+/// The functions of a profile. Made once for a report; costs a pass over the frames, and where places are named, some over the sites.
 pub(crate) struct Functions<'a> {
     profile: &'a Profile,
     functions: Vec<Function>,
     steps: Vec<Step>,
     /// Of each frame, where its steps begin; one more entry at the end.
     starts: Vec<u32>,
-    /// Frames of which the innermost part runs a measured region, and has no steps.
+    /// Frames whose innermost part runs a measured region, and has no steps.
     measuring: FxHashSet<FrameId>,
+    /// None where no stack has frames of a script.
+    scripts: Option<Scripts>,
+    /// Executables that were executed by another name, and that.
+    executed: Vec<(ModuleId, &'a str)>,
+    /// Of each function, whether it only passes requests on to the allocator. Found when a view asks for the first time: it costs
+    /// some passes over the sites.
+    wrappers: OnceCell<Vec<bool>>,
 }
 
-/// The name of a function of which only file and line are known, as symbol tables and debuggers have it.
+/// The name of a function whose file and line alone are known, as symbol tables and debuggers have it.
 const UNKNOWN: &str = "??";
 
 /// Functions with equal keys are one. A name alone is not enough: files have static functions of the same name.
@@ -158,11 +116,35 @@ enum Key {
     Address(Option<ModuleId>, u64),
 }
 
+/// A site's requests: its stack, how many, and their smallest and largest size in bytes.
+pub(crate) type SiteRequests = (StackId, u64, (u64, u64));
+
+fn requests_of(site: &Site) -> SiteRequests {
+    let patterns = &site.patterns;
+    let known = patterns.largest > 0 && patterns.smallest <= patterns.largest;
+    let (stack, number, mean) = mean_request(site.stack, &site.counts);
+    (stack, number, if known { (patterns.smallest, patterns.largest) } else { mean })
+}
+
+/// Requests of which only the mean size is known.
+pub(crate) fn mean_request(stack: StackId, counts: &Counts) -> SiteRequests {
+    let mean = counts.allocated_bytes.checked_div(counts.allocations).unwrap_or(0);
+    (stack, counts.allocations, (mean, mean))
+}
+
 impl<'a> Functions<'a> {
+    /// The functions of a profile whose sites are kept elsewhere: `requests` lists them, once for each pass.
+    pub fn with_requests<I: Iterator<Item = SiteRequests>>(profile: &'a Profile, requests: impl Fn() -> I) -> Self {
+        let it = Self::new(profile);
+        Self { wrappers: OnceCell::from(it.find_wrappers(requests)), ..it }
+    }
+
     pub fn new(profile: &'a Profile) -> Self {
-        let mut ids: FxHashMap<Key, (FunctionId, Interest)> = FxHashMap::default();
+        let mut ids: FxHashMap<Key, (FunctionId, FunctionKind)> = FxHashMap::default();
         let (functions, steps, starts, measuring) = (Vec::new(), Vec::new(), vec![0], FxHashSet::default());
-        let mut it = Self { profile, functions, steps, starts, measuring };
+        let executed = executed(profile);
+        let wrappers = OnceCell::new();
+        let mut it = Self { profile, functions, steps, starts, measuring, scripts: None, executed, wrappers };
         for (index, raw) in profile.frames.iter().enumerate() {
             let frame = FrameId(index as u32);
             let none = [(None, None, 0)];
@@ -174,7 +156,7 @@ impl<'a> Functions<'a> {
                 let text = |id: StringId| profile.strings.get(id);
                 if measures(name.map(text), file.map(text), module_path(profile, raw.module)) {
                     // What it calls the program's function through, of the language's own, goes with it.
-                    while it.steps.len() > first && it.steps.last().is_some_and(|s| s.interest == Interest::Runtime) {
+                    while it.steps.len() > first && it.steps.last().is_some_and(|s| s.kind == FunctionKind::Runtime) {
                         it.steps.pop();
                     }
                     if it.steps.len() == first {
@@ -187,15 +169,14 @@ impl<'a> Functions<'a> {
                     (Some(name), None) => Key::InModule(name, raw.module),
                     (None, _) => Key::Address(raw.module, raw.address),
                 };
-                let (function, interest) = *ids.entry(key).or_insert_with(|| {
+                let (function, kind) = *ids.entry(key).or_insert_with(|| {
                     it.functions.push(Function { name, file, module: raw.module, frame });
                     let module = module_path(profile, raw.module);
-                    (FunctionId(it.functions.len() as u32 - 1), interest(name.map(text), file.map(text), module))
+                    (FunctionId(it.functions.len() as u32 - 1), classify(name.map(text), file.map(text), module))
                 });
                 it.steps.push(Step {
                     function,
-                    interest,
-                    wrapper: false,
+                    kind,
                     nameless: name.is_none(),
                     name,
                     module: raw.module,
@@ -207,27 +188,30 @@ impl<'a> Functions<'a> {
             }
             it.starts.push(it.steps.len() as u32);
         }
-        it.find_wrappers();
+        it.scripts = Scripts::find(profile, &it.steps);
         it
     }
 
-    /// Costs some passes over the sites, and the innermost functions of each.
-    fn find_wrappers(&mut self) {
-        let found = wrappers(self.functions.len(), |each| {
+    /// Views look past it, from its callers to the allocator: it is not the program's own, or only passes requests on to the
+    /// allocator, as the stacks of the profile show.
+    pub fn is_looked_past(&self, step: &Step) -> bool {
+        step.kind != FunctionKind::Own || self.is_wrapper(step)
+    }
+
+    fn is_wrapper(&self, step: &Step) -> bool {
+        let wrappers = self.wrappers.get_or_init(|| self.find_wrappers(|| self.profile.sites.iter().map(requests_of)));
+        step.kind == FunctionKind::Own && wrappers[step.function.0 as usize]
+    }
+
+    fn find_wrappers<I: Iterator<Item = SiteRequests>>(&self, requests: impl Fn() -> I) -> Vec<bool> {
+        wrappers(self.functions.len(), |each| {
             let mut request = Request::default();
-            for site in &self.profile.sites {
-                let (counts, patterns) = (&site.counts, &site.patterns);
-                let mean = counts.allocated_bytes.checked_div(counts.allocations).unwrap_or(0);
-                let known = patterns.largest > 0 && patterns.smallest <= patterns.largest;
-                request.sizes = if known { (patterns.smallest, patterns.largest) } else { (mean, mean) };
-                request.number = counts.allocations;
-                self.passages(site.stack, &mut request.passages);
+            for (stack, number, sizes) in requests() {
+                (request.number, request.sizes) = (number, sizes);
+                self.passages(stack, &mut request.passages);
                 each(&request);
             }
-        });
-        for step in &mut self.steps {
-            step.wrapper = step.interest == Interest::Own && found[step.function.0 as usize];
-        }
+        })
     }
 
     /// The innermost functions of the program's own, each once where it calls itself.
@@ -237,10 +221,10 @@ impl<'a> Functions<'a> {
         into.clear();
         let mut direct = true;
         for step in self.steps(stack).take(STEPS) {
-            match step.interest {
-                Interest::Allocator => {}
-                Interest::Runtime => direct = false,
-                Interest::Own => {
+            match step.kind {
+                FunctionKind::Allocator => {}
+                FunctionKind::Runtime => direct = false,
+                FunctionKind::Own => {
                     let line = match step.file {
                         Some(file) if step.line > 0 => u64::from(file.0) << 32 | u64::from(step.line),
                         _ => 1 << 63 | u64::from(step.frame.0),
@@ -248,7 +232,8 @@ impl<'a> Functions<'a> {
                     let function = step.function.0;
                     // What the compiler split and put together again calls itself.
                     if into.last().is_none_or(|inner| inner.function != function) {
-                        into.push(Passage { function, line, direct });
+                        let module = step.module.map_or(u32::MAX, |module| module.0);
+                        into.push(Passage { function, module, line, direct });
                     }
                     direct = true;
                 }
@@ -266,14 +251,42 @@ impl<'a> Functions<'a> {
 
     /// The functions of a stack, the innermost first. A frame that the profile does not have is passed over.
     pub fn steps(&self, stack: StackId) -> impl Iterator<Item = &Step> {
-        self.profile.stacks.frames(stack).flat_map(|frame| self.steps_of(frame))
+        self.frames(stack).flat_map(|(_, steps)| steps)
+    }
+
+    /// The frames of a stack with their functions, as [`Self::steps`] has them.
+    pub fn frames(&self, stack: StackId) -> impl Iterator<Item = (FrameId, &[Step])> {
+        let on_stack = self.scripts.as_ref().is_some_and(|scripts| scripts.is_on(stack));
+        let mut at = stack;
+        std::iter::from_fn(move || {
+            let (frame, caller) = self.profile.stacks.top(at)?;
+            at = caller;
+            Some((frame, if on_stack { self.steps_called(frame, caller, on_stack) } else { self.steps_of(frame) }))
+        })
+    }
+
+    /// The functions of a frame that `caller` leads to, the innermost first. On stacks with frames of a script
+    /// (`on_stack`), what serves these is looked past.
+    pub fn steps_called(&self, frame: FrameId, caller: StackId, on_stack: bool) -> &[Step] {
+        let scripts = self.scripts.as_ref().and_then(|scripts| scripts.steps(frame, caller, on_stack));
+        self.slice(scripts.unwrap_or(&self.steps), frame)
+    }
+
+    /// True for a function that no view names as what a place called: the interpreter's own, on a stack with frames of a
+    /// script.
+    pub fn is_interpreters(&self, stack: StackId, step: &Step) -> bool {
+        self.scripts.as_ref().is_some_and(|scripts| scripts.is_on(stack) && scripts.is_interpreters(step))
     }
 
     /// The functions of a frame, the innermost first; none of one that the profile does not have.
     pub fn steps_of(&self, frame: FrameId) -> &[Step] {
+        self.slice(&self.steps, frame)
+    }
+
+    fn slice<'s>(&self, steps: &'s [Step], frame: FrameId) -> &'s [Step] {
         let at = frame.0 as usize;
         match (self.starts.get(at), self.starts.get(at + 1)) {
-            (Some(&from), Some(&to)) => &self.steps[from as usize..to as usize],
+            (Some(&from), Some(&to)) => &steps[from as usize..to as usize],
             _ => &[],
         }
     }
@@ -284,7 +297,7 @@ impl<'a> Functions<'a> {
         let mut steps: Vec<Step> = Vec::new();
         for frame in self.profile.stacks.frames(stack) {
             if self.measuring.contains(&frame) {
-                let kept = steps.iter().rposition(|step| step.interest != Interest::Runtime).map_or(0, |at| at + 1);
+                let kept = steps.iter().rposition(|step| step.kind != FunctionKind::Runtime).map_or(0, |at| at + 1);
                 steps.truncate(kept);
             }
             steps.extend(self.steps_of(frame));
@@ -292,7 +305,7 @@ impl<'a> Functions<'a> {
         steps
     }
 
-    /// True for a function of this module of which the name is known.
+    /// True for a function of this module with a known name.
     pub fn is_named_in(&self, id: FunctionId, module: Option<ModuleId>) -> bool {
         let f = &self.functions[id.0 as usize];
         f.name.is_some() && f.module == module
@@ -315,24 +328,25 @@ impl<'a> Functions<'a> {
         let mut through = None;
         let mut nameless: Option<(usize, Named)> = None;
         for (at, &step) in self.steps(stack).enumerate() {
-            match (step.interest, nameless) {
-                (Interest::Own, None) if step.wrapper => {
+            match (step.kind, nameless) {
+                (FunctionKind::Own, None) if self.is_wrapper(&step) => {
                     wrapper = Some((at, step));
                     through = if step.nameless { through } else { Some(step) };
                 }
-                (Interest::Own, Some(_)) if step.wrapper => {}
-                (Interest::Own, None) if step.nameless => nameless = Some((at, Named { step, through })),
-                (Interest::Own, None) => return Some((at, Named { step, through })),
-                (Interest::Own, Some(_)) if step.nameless => {}
-                (Interest::Own, Some((_, inner))) if step.module == inner.step.module => {
+                (FunctionKind::Own, Some(_)) if self.is_wrapper(&step) => {}
+                (FunctionKind::Own, None) if step.nameless => nameless = Some((at, Named { step, through })),
+                (FunctionKind::Own, None) => return Some((at, Named { step, through })),
+                (FunctionKind::Own, Some(_)) if step.nameless => {}
+                (FunctionKind::Own, Some((_, inner))) if step.module == inner.step.module => {
                     return Some((at, Named { step, through: inner.through }));
                 }
-                (Interest::Runtime, None) => {
+                (FunctionKind::Runtime, None) => {
                     runtime = runtime.or(Some((at, step)));
-                    through = if step.nameless { through } else { Some(step) };
+                    let says_nothing = step.nameless || self.is_interpreters(stack, &step);
+                    through = if says_nothing { through } else { Some(step) };
                 }
-                (Interest::Own, Some(inner)) => return Some(inner),
-                (Interest::Runtime, Some(_)) | (Interest::Allocator, _) => {}
+                (FunctionKind::Own, Some(inner)) => return Some(inner),
+                (FunctionKind::Runtime, Some(_)) | (FunctionKind::Allocator, _) => {}
             }
         }
         let step = wrapper.or(runtime).or_else(|| self.steps(stack).next().map(|&step| (0, step)));
@@ -344,7 +358,10 @@ impl<'a> Functions<'a> {
         let f = &self.functions[id.0 as usize];
         match f.name {
             Some(name) => self.profile.strings.get(name).to_owned(),
-            None => place_name(self.profile, &self.profile.frames[f.frame.0 as usize]),
+            None => {
+                let frame = &self.profile.frames[f.frame.0 as usize];
+                place_named(frame.module.and_then(|module| self.module_path(module)), frame.address)
+            }
         }
     }
 
@@ -360,12 +377,13 @@ impl<'a> Functions<'a> {
 
     /// Path of the module of a function.
     pub fn module(&self, id: FunctionId) -> Option<String> {
-        module_path(self.profile, self.functions[id.0 as usize].module).map(str::to_owned)
+        self.module_path(self.functions[id.0 as usize].module?).map(str::to_owned)
     }
 
-    /// Path of a module.
+    /// Path of a module, of a program the one by which it was executed.
     pub fn module_path(&self, module: ModuleId) -> Option<&str> {
-        module_path(self.profile, Some(module))
+        let executed = self.executed.iter().find(|(of, _)| *of == module);
+        executed.map_or_else(|| module_path(self.profile, Some(module)), |(_, path)| Some(*path))
     }
 
     /// A step, as reports show it.
@@ -375,10 +393,10 @@ impl<'a> Functions<'a> {
             function: self.name(step.function),
             file: step.file.map(|f| self.profile.strings.get(f).to_owned()),
             line: (step.line > 0).then_some(step.line),
-            module: module_path(self.profile, raw.module).map(str::to_owned),
+            module: raw.module.and_then(|module| self.module_path(module)).map(str::to_owned),
             address: format!("{:#x}", raw.address),
             inlined: step.inlined,
-            looked_past: step.is_looked_past(),
+            looked_past: self.is_looked_past(step),
             named: !step.nameless,
         }
     }
@@ -396,9 +414,27 @@ fn module_path(profile: &Profile, module: Option<ModuleId>) -> Option<&str> {
     profile.modules.get(module?.0 as usize).map(|m| m.path.as_str())
 }
 
+/// The names by which all processes of an executable were executed, where they agree.
+fn executed(profile: &Profile) -> Vec<(ModuleId, &str)> {
+    let mut names: FxHashMap<&str, &str> = FxHashMap::default();
+    for process in &profile.processes {
+        let name = names.entry(&process.executable).or_insert(&process.executed_as);
+        if *name != process.executed_as {
+            *name = "";
+        }
+    }
+    let modules = profile.modules.iter().enumerate();
+    let named = modules.map(|(number, module)| (number, names.get(module.path.as_str()).copied().unwrap_or_default()));
+    named.filter(|(_, name)| !name.is_empty()).map(|(number, name)| (ModuleId(number as u32), name)).collect()
+}
+
 pub(crate) fn place_name(profile: &Profile, frame: &Raw) -> String {
-    match module_path(profile, frame.module) {
-        Some(path) => format!("{}+{:#x}", path.rsplit('/').next().unwrap_or(path), frame.address),
-        None => format!("{:#x}", frame.address),
+    place_named(module_path(profile, frame.module), frame.address)
+}
+
+fn place_named(path: Option<&str>, address: u64) -> String {
+    match path {
+        Some(path) => format!("{}+{address:#x}", path.rsplit('/').next().unwrap_or(path)),
+        None => format!("{address:#x}"),
     }
 }

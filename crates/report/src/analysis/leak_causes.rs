@@ -6,9 +6,10 @@ use mallow_profile::{Profile, StackId, StringId};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+use super::function_kind::FunctionKind;
 use super::functions::{Frame, FunctionId, Functions, Named, Stack, Step};
-use super::interest::Interest;
-use super::leak_sites::{LeakSite, Leaked};
+use super::leak_sites::{LeakSite, Leaked, is_zero};
+use super::leak_states::{LeakState, States, chosen as chosen_site};
 use super::numbers::LeftOut;
 
 /// Leaks by cause.
@@ -53,6 +54,9 @@ pub struct LeakCause {
     /// How much.
     #[serde(flatten)]
     pub leaked: Leaked,
+    /// Of lost blocks: those that no other lost block holds, each a leak. 0 of all others.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub heads: u64,
     /// How long before the end of its process the oldest was allocated.
     pub oldest_ms: u64,
     /// And the youngest.
@@ -67,11 +71,16 @@ pub struct LeakCause {
 
 /// The causes of a recording's leaks, at most `limit` of them in full.
 pub fn leak_causes(profile: &Profile, limit: usize) -> LeakCauses {
+    leak_causes_in_state(profile, None, limit)
+}
+
+/// The same of the blocks in one state; None: of all. Of a recording without scans, there are none in any state.
+pub fn leak_causes_in_state(profile: &Profile, state: Option<LeakState>, limit: usize) -> LeakCauses {
     let functions = Functions::new(profile);
+    let states = States::of(profile);
     let mut pool: Option<Leaked> = None;
-    let leaked = profile.sites.iter().filter(|s| s.counts.leaked > 0 || s.counts.leaked_bytes > 0);
-    let sites = leaked.filter_map(|site| {
-        let lives = LeakSite::of(profile, site);
+    let sites = profile.sites.iter().filter_map(|site| {
+        let lives = chosen_site(profile, site, states.as_ref(), state)?;
         if is_emergency_pool(&functions, site.stack) {
             *pool.get_or_insert_default() += Leaked::of(&lives);
             return None;
@@ -122,6 +131,7 @@ pub(super) fn causes(
             frame: cause.named.map(|named| functions.frame(&named.step)),
             through: through.map(|step| functions.name(step.function)),
             leaked: Leaked::of(&cause.lives),
+            heads: cause.lives.heads,
             oldest_ms: cause.lives.oldest_ms,
             youngest_ms: cause.lives.youngest_ms,
             pids: cause.lives.pids,
@@ -139,7 +149,7 @@ pub(super) fn is_emergency_pool(functions: &Functions<'_>, stack: StackId) -> bo
         let path = step.module.and_then(|module| functions.module_path(module)).unwrap_or_default();
         path.rsplit('/').next().unwrap_or(path)
     };
-    let mut steps = functions.steps(stack).skip_while(|step| step.interest == Interest::Allocator).peekable();
+    let mut steps = functions.steps(stack).skip_while(|step| step.kind == FunctionKind::Allocator).peekable();
     let mut inside = false;
     while steps.next_if(|step| base(step).starts_with("libstdc++.so")).is_some() {
         inside = true;

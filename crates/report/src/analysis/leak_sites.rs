@@ -7,6 +7,11 @@ use serde::Serialize;
 
 use super::functions::Stack;
 
+/// Whether JSON leaves it out.
+pub(super) fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// What is live of some sites.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Leaked {
@@ -37,6 +42,9 @@ pub struct LeakSite {
     pub leaked: u64,
     /// Their bytes.
     pub leaked_bytes: u64,
+    /// Of lost blocks: those that no other lost block holds, each a leak. 0 of all others.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub heads: u64,
     /// How long before the end of its process the oldest was allocated.
     pub oldest_ms: u64,
     /// And the youngest.
@@ -56,6 +64,7 @@ impl LeakSite {
         Self {
             leaked: site.counts.leaked,
             leaked_bytes: site.counts.leaked_bytes,
+            heads: 0,
             oldest_ms: end.saturating_sub(site.leaked_oldest_ms),
             youngest_ms: end.saturating_sub(site.leaked_youngest_ms),
             pids: process.iter().map(|p| p.pid).collect(),
@@ -67,6 +76,7 @@ impl LeakSite {
     pub(super) fn add(&mut self, other: &Self) {
         self.leaked = self.leaked.saturating_add(other.leaked);
         self.leaked_bytes = self.leaked_bytes.saturating_add(other.leaked_bytes);
+        self.heads = self.heads.saturating_add(other.heads);
         self.oldest_ms = self.oldest_ms.max(other.oldest_ms);
         self.youngest_ms = self.youngest_ms.min(other.youngest_ms);
         for &pid in &other.pids {

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::functions::Functions;
 use super::leak_causes::{LeakCauses, causes, is_emergency_pool};
 use super::leak_sites::{LeakSite, Leaked};
+use super::leak_states::{LeakState, LeakStates, States, chosen as chosen_site, leak_states};
 use super::numbers::{Ending, Least, LeftOut};
 use super::suppressions::Suppressions;
 
@@ -46,6 +47,9 @@ pub struct Leaks {
     /// The same by cause.
     #[serde(flatten)]
     pub causes: LeakCauses,
+    /// How they divide, where processes were scanned at their exit: those of the whole recording, suppressed or not.
+    #[serde(flatten)]
+    pub states: Option<LeakStates>,
     /// What each suppression matched; unused ones are here too, with nothing.
     pub suppressions: Vec<SuppressionUse>,
 }
@@ -74,10 +78,18 @@ pub struct SuppressionUse {
     pub leaked_bytes: u64,
 }
 
+/// Kinds of cycles that are shown.
+const CYCLES: usize = 10;
+
 /// The leaks of a recording, with at most `limit` sites and causes.
 ///
 /// Sites whose stacks read the same (two calls on one line, the same program in several processes) are one.
 pub fn leaks(profile: &Profile, suppressions: &Suppressions, limit: usize) -> Leaks {
+    leaks_in_state(profile, None, suppressions, limit)
+}
+
+/// The same of the blocks in one state; None: of all. Of a recording without scans, there are none in any state.
+pub fn leaks_in_state(profile: &Profile, state: Option<LeakState>, suppressions: &Suppressions, limit: usize) -> Leaks {
     let functions = Functions::new(profile);
     let mut uses: Vec<SuppressionUse> = suppressions
         .patterns()
@@ -88,7 +100,7 @@ pub fn leaks(profile: &Profile, suppressions: &Suppressions, limit: usize) -> Le
     let mut suppressed = (0, 0);
     let mut reported = Vec::new();
     let mut pool: Option<Leaked> = None;
-    for (stack, site) in sites(profile, &functions) {
+    for (stack, site) in sites(profile, &functions, state) {
         all = add(all, &site);
         if is_emergency_pool(&functions, stack) {
             *pool.get_or_insert_default() += Leaked::of(&site);
@@ -126,6 +138,7 @@ pub fn leaks(profile: &Profile, suppressions: &Suppressions, limit: usize) -> Le
         sites,
         hidden,
         causes,
+        states: leak_states(profile, CYCLES.min(limit)),
         suppressions: uses,
     }
 }
@@ -136,13 +149,15 @@ fn add(sum: (u64, u64), site: &LeakSite) -> (u64, u64) {
 }
 
 /// Sites with leaks, without their stacks, each with one of the stacks that read as it does.
-fn sites(profile: &Profile, functions: &Functions<'_>) -> Vec<(StackId, LeakSite)> {
-    let mut order: Vec<_> = profile.sites.iter().filter(|s| s.counts.leaked > 0 || s.counts.leaked_bytes > 0).collect();
-    order.sort_by_key(|s| (s.stack, s.process));
+fn sites(profile: &Profile, functions: &Functions<'_>, state: Option<LeakState>) -> Vec<(StackId, LeakSite)> {
+    let states = States::of(profile);
+    let chosen = |site| Some((site, chosen_site(profile, site, states.as_ref(), state)?));
+    let mut order: Vec<_> = profile.sites.iter().filter_map(chosen).collect();
+    order.sort_by_key(|(s, _)| (s.stack, s.process));
     let mut by_text: FxHashMap<Vec<_>, usize> = FxHashMap::default();
     let mut by_stack: FxHashMap<StackId, usize> = FxHashMap::default();
     let mut merged: Vec<(StackId, LeakSite)> = Vec::new();
-    for site in order {
+    for (site, lives) in order {
         let at = *by_stack.entry(site.stack).or_insert_with(|| {
             let cut = profile.stacks.is_cut(site.stack);
             let text = functions.steps(site.stack).map(|s| s.text_key(cut)).collect();
@@ -151,7 +166,7 @@ fn sites(profile: &Profile, functions: &Functions<'_>) -> Vec<(StackId, LeakSite
                 merged.len() - 1
             })
         });
-        merged[at].1.add(&LeakSite::of(profile, site));
+        merged[at].1.add(&lives);
     }
     merged
 }

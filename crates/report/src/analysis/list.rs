@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::changes::{Amount, Both, Changed, Shown, Source, of_one};
-use super::functions::{FunctionId, Functions};
+use super::functions::FunctionId;
 use super::narrow::Pattern;
 use super::numbers::{LeftOut, Measure, Totals};
 
@@ -24,8 +24,8 @@ pub struct ListOptions {
 
 /// The functions whose names match, with what each of their lines allocated.
 ///
-/// Flat and cum of a function are those of [`super::top()`]. A line has its function's flat where it is the line at which
-/// the function that names the site is left, on the way to the allocator: the flat of all lines is that of the function.
+/// Self and cum of a function are those of [`super::top()`]. A line has its function's self where it is the line at which
+/// the function that names the site is left, on the way to the allocator: the self of all lines is that of the function.
 /// Cum is counted at each line of the function that is on the stack, once a stack; the lines of a function that calls
 /// itself can have more in all than the function.
 #[derive(Clone, Debug, Serialize)]
@@ -41,9 +41,9 @@ pub struct List<T = Totals> {
     pub totals: T,
     /// Functions that match and where the measure is above 0, or has changed, shown here or not.
     pub functions_in_all: u64,
-    /// The largest first: by flat, then by cum.
+    /// The largest first: by self, then by cum.
     pub functions: Vec<ListFunction<T>>,
-    /// Functions that are not shown: their flat, which adds up.
+    /// Functions that are not shown: their self, which adds up.
     pub hidden: Option<LeftOut<T>>,
     /// Names of functions that match and are looked past; some of them, where there are many.
     pub looked_past: Vec<String>,
@@ -57,7 +57,7 @@ impl<T: Shown> List<T> {
     /// Leaves functions with a smaller cum out.
     pub fn leave_out(&mut self, min: u64) {
         let by = self.by;
-        LeftOut::small(&mut self.hidden, &mut self.functions, |f| f.cum.rank(by) >= min, |f| f.flat);
+        LeftOut::small(&mut self.hidden, &mut self.functions, |f| f.cum.rank(by) >= min, |f| f.self_sums);
     }
 }
 
@@ -71,7 +71,8 @@ pub struct ListFunction<T = Totals> {
     /// Path of the ELF file in which it was seen first.
     pub module: Option<String>,
     /// By this function itself.
-    pub flat: T,
+    #[serde(rename = "self")]
+    pub self_sums: T,
     /// By it and all that it called; recursion counts once.
     pub cum: T,
     /// The file that the texts of its lines are from, if there is one. Left to whoever reads files.
@@ -105,7 +106,8 @@ pub struct ListLine<T = Totals> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
     /// By the line itself.
-    pub flat: T,
+    #[serde(rename = "self")]
+    pub self_sums: T,
     /// By it and all that it called.
     pub cum: T,
 }
@@ -134,26 +136,27 @@ pub struct ListInstruction<T = Totals> {
     /// The function that it calls, where that is known.
     pub calls: Option<String>,
     /// By the instruction itself.
-    pub flat: T,
+    #[serde(rename = "self")]
+    pub self_sums: T,
     /// By it and all that it called.
     pub cum: T,
 }
 
-/// How many names are told that are not shown.
+/// How many names of functions that are not shown are listed.
 const NAMES: usize = 3;
 
 #[derive(Clone, Copy, Default)]
 struct Sum<A> {
-    flat: A,
+    self_sums: A,
     cum: A,
     /// The last stack that was counted, and 1.
     seen: u32,
 }
 
 impl<A: Amount> Sum<A> {
-    fn add(&mut self, stack: u32, amount: A, flat: bool) {
-        if flat {
-            self.flat += amount;
+    fn add(&mut self, stack: u32, amount: A, innermost: bool) {
+        if innermost {
+            self.self_sums += amount;
         }
         if self.seen != stack + 1 {
             self.seen = stack + 1;
@@ -176,7 +179,7 @@ pub fn list_changes(both: &Both, pattern: &Pattern, options: ListOptions) -> Lis
 
 fn listed<A: Amount>(source: Source<'_, A>, pattern: &Pattern, options: ListOptions) -> List<A::Shown> {
     let profile = source.profile;
-    let functions = Functions::new(profile);
+    let functions = source.functions();
     let matched: Vec<bool> =
         (0..functions.len()).map(|id| pattern.matches(&functions.name(FunctionId(id as u32)))).collect();
     let matched = |id: FunctionId| matched[id.0 as usize];
@@ -189,18 +192,18 @@ fn listed<A: Amount>(source: Source<'_, A>, pattern: &Pattern, options: ListOpti
         let index: u32 = stacks.next().unwrap_or(u32::MAX);
         let named = if options.raw { Some(0) } else { functions.named_at(stack).map(|(at, _)| at) };
         for (at, step) in functions.steps(stack).enumerate() {
-            let flat = Some(at) == named;
+            let innermost = Some(at) == named;
             if !matched(step.function) {
                 continue;
             }
-            if !flat && !options.raw && step.is_looked_past() {
+            if !innermost && !options.raw && functions.is_looked_past(step) {
                 passed[step.function.0 as usize] = true;
             } else {
-                sums[step.function.0 as usize].add(index, amount, flat);
+                sums[step.function.0 as usize].add(index, amount, innermost);
                 let gone = step.frame.0 >= source.first_old;
-                lines.entry((step.function, step.line, gone)).or_default().add(index, amount, flat);
+                lines.entry((step.function, step.line, gone)).or_default().add(index, amount, innermost);
                 let instruction = instructions.entry((step.function, step.frame, step.line));
-                instruction.or_insert((Sum::default(), step.inlined)).0.add(index, amount, flat);
+                instruction.or_insert((Sum::default(), step.inlined)).0.add(index, amount, innermost);
             }
         }
     });
@@ -208,7 +211,7 @@ fn listed<A: Amount>(source: Source<'_, A>, pattern: &Pattern, options: ListOpti
     let ids = || (0..functions.len()).map(|id| FunctionId(id as u32)).filter(|&id| matched(id));
     let sum = |id: FunctionId| &sums[id.0 as usize];
     let mut ranked: Vec<_> = ids().filter(|&id| sum(id).cum.weight(by) > 0).collect();
-    ranked.sort_by_key(|&id| (Reverse(sum(id).flat.rank(by)), Reverse(sum(id).cum.rank(by)), id));
+    ranked.sort_by_key(|&id| (Reverse(sum(id).self_sums.rank(by)), Reverse(sum(id).cum.rank(by)), id));
     let some = |of: &dyn Fn(FunctionId) -> bool| {
         let mut names: Vec<String> = ids().filter(|&id| of(id)).map(|id| functions.name(id)).collect();
         names.sort_unstable();
@@ -218,7 +221,7 @@ fn listed<A: Amount>(source: Source<'_, A>, pattern: &Pattern, options: ListOpti
     };
     let mut of_function: FxHashMap<FunctionId, usize> = FxHashMap::default();
     let functions_in_all = ranked.len() as u64;
-    let hidden = LeftOut::after(options.limit, ranked.iter().map(|&id| sum(id).flat.shown(by)));
+    let hidden = LeftOut::after(options.limit, ranked.iter().map(|&id| sum(id).self_sums.shown(by)));
     ranked.truncate(options.limit);
     let mut shown: Vec<ListFunction<A::Shown>> = Vec::new();
     for &id in &ranked {
@@ -227,7 +230,7 @@ fn listed<A: Amount>(source: Source<'_, A>, pattern: &Pattern, options: ListOpti
             function: functions.name(id),
             file: functions.file(id),
             module: functions.module(id),
-            flat: sum(id).flat.shown(by),
+            self_sums: sum(id).self_sums.shown(by),
             cum: sum(id).cum.shown(by),
             source: None,
             lines: Vec::new(),
@@ -242,7 +245,7 @@ fn listed<A: Amount>(source: Source<'_, A>, pattern: &Pattern, options: ListOpti
                 gone,
                 text: None,
                 reasons: Vec::new(),
-                flat: sum.flat.shown(by),
+                self_sums: sum.self_sums.shown(by),
                 cum: sum.cum.shown(by),
             });
         }
@@ -259,7 +262,7 @@ fn listed<A: Amount>(source: Source<'_, A>, pattern: &Pattern, options: ListOpti
                 line: known(line),
                 text: None,
                 calls: None,
-                flat: sum.flat.shown(by),
+                self_sums: sum.self_sums.shown(by),
                 cum: sum.cum.shown(by),
             });
         }

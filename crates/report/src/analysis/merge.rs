@@ -1,8 +1,8 @@
 //! Several profiles as one: of runs, of hosts, of tools.
 
 use mallow_profile::{
-    Counts, Frame, FrameId, Line, Module, ModuleId, Origin, Process, ProcessId, Profile, Site, StackId, Stacks, Word,
-    Words,
+    Counts, Frame, FrameId, Line, Module, ModuleId, Origin, Process, ProcessId, Profile, Quantities, Quantity, Site,
+    StackId, Stacks,
 };
 use rustc_hash::FxHashMap;
 
@@ -28,28 +28,31 @@ pub struct Merger {
 #[derive(Clone, Debug)]
 struct Input {
     name: String,
-    tells: Words,
+    quantities: Quantities,
 }
 
 /// All of them.
 #[derive(Debug)]
 pub struct Merged {
-    /// Their sum. It tells what each of them tells.
+    /// Their sum. It has the quantities that each of them has.
     pub profile: Profile,
-    /// Whose peak it has, where peaks are told and there is one: the highest one.
+    /// Whose peak it has, where all have peaks and there is one: the highest one.
     pub peak_of: Option<String>,
-    /// What is left out because not all tell it: the word, and the first that does not.
-    pub left_out: Vec<(Word, String)>,
-    /// What some of them tell, whether it is left out or not.
-    pub some_tell: Words,
+    /// What is left out because not all have it: the quantity, and the first that does not.
+    pub left_out: Vec<(Quantity, String)>,
+    /// What some of them have, whether it is left out or not.
+    pub some_have: Quantities,
 }
 
 impl Merger {
     /// Adds a profile. Its processes are told apart from others by this name, unless they have one already.
     pub fn add(&mut self, name: &str, other: &Profile) {
         let at = self.inputs.len();
-        let tells = Word::ALL.into_iter().filter(|&word| other.tells(word)).fold(Words::default(), Words::with);
-        self.inputs.push(Input { name: name.to_owned(), tells });
+        let quantities = Quantity::ALL
+            .into_iter()
+            .filter(|&quantity| other.has(quantity))
+            .fold(Quantities::default(), Quantities::with);
+        self.inputs.push(Input { name: name.to_owned(), quantities });
         self.sampled_bytes = self.sampled_bytes.max(other.origin.as_ref().and_then(|origin| origin.sampled_bytes));
         self.command(other);
         let mine = &mut self.profile;
@@ -66,6 +69,7 @@ impl Merger {
         mine.processes.extend(other.processes.iter().map(|process| Process {
             pid: process.pid,
             executable: process.executable.clone(),
+            executed_as: process.executed_as.clone(),
             arguments: process.arguments.clone(),
             source: if process.source.is_empty() { name.to_owned() } else { process.source.clone() },
             ..Process::default()
@@ -159,37 +163,41 @@ impl Merger {
         id
     }
 
-    /// The sum. It tells what all of them tell: a sum over those that do would look like one over all. Of the peak it has the
-    /// highest one, whole, because the peaks of different runs were at different moments.
+    /// The sum. It has what all of them have: a sum over those that do would look like one over all. Of the peak it has
+    /// the highest one, whole, because the peaks of different runs were at different moments.
     pub fn finish(mut self) -> Merged {
-        let has = |input: &Input, word| input.tells.has(word);
-        let mut tells = Words::default().with(Word::Processes);
-        let mut some_tell = Words::default();
+        let has = |input: &Input, quantity| input.quantities.has(quantity);
+        let mut quantities = Quantities::default().with(Quantity::Processes);
+        let mut some_have = Quantities::default();
         let mut left_out = Vec::new();
-        for word in Word::ALL {
-            let some = self.inputs.iter().any(|input| has(input, word));
-            let lacking = self.inputs.iter().find(|input| !has(input, word));
-            some_tell = if some { some_tell.with(word) } else { some_tell };
+        for quantity in Quantity::ALL {
+            let some = self.inputs.iter().any(|input| has(input, quantity));
+            let lacking = self.inputs.iter().find(|input| !has(input, quantity));
+            some_have = if some { some_have.with(quantity) } else { some_have };
             match lacking {
-                None if Word::COUNTS.contains(&word) || word == Word::Started => tells = tells.with(word),
-                Some(lacking) if some && Word::COUNTS.contains(&word) => left_out.push((word, lacking.name.clone())),
+                None if Quantity::COUNTS.contains(&quantity) || quantity == Quantity::Started => {
+                    quantities = quantities.with(quantity)
+                }
+                Some(lacking) if some && Quantity::COUNTS.contains(&quantity) => {
+                    left_out.push((quantity, lacking.name.clone()))
+                }
                 _ => {}
             }
         }
-        let told = tells.has(Word::PeakBytes) && self.inputs.len() > 1;
-        let peak_of = self.peak.filter(|_| told).map(|(input, _)| self.inputs[input].name.clone());
+        let has_peaks = quantities.has(Quantity::PeakBytes) && self.inputs.len() > 1;
+        let peak_of = self.peak.filter(|_| has_peaks).map(|(input, _)| self.inputs[input].name.clone());
         for site in &mut self.profile.sites {
-            site.counts = site.counts.of(tells);
+            site.counts = site.counts.of(quantities);
         }
-        self.profile.origin = Some(Origin { format: "merged", tells, sampled_bytes: self.sampled_bytes });
+        self.profile.origin = Some(Origin { format: "merged", quantities, sampled_bytes: self.sampled_bytes });
         add_up(&mut self.profile);
-        Merged { profile: self.profile, peak_of, left_out, some_tell }
+        Merged { profile: self.profile, peak_of, left_out, some_have }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use mallow_profile::{Counts, Origin, ProcessId, Profile, Stacks, Word, Words};
+    use mallow_profile::{Counts, Origin, ProcessId, Profile, Quantities, Quantity, Stacks};
 
     use super::{Merged, Merger};
     use crate::testing::{Builder, blocks, parser};
@@ -223,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_stack_is_one_and_processes_are_told_apart() {
+    fn the_same_stack_is_one_and_processes_stay_apart() {
         let one = parser();
         let Merged { profile, .. } = merged(&[("a", &one), ("b", &one)]);
         assert_eq!((profile.stacks.len(), profile.frames.len()), (one.stacks.len(), one.frames.len()));
@@ -244,23 +252,23 @@ mod tests {
     }
 
     #[test]
-    fn what_one_does_not_tell_is_left_out() {
+    fn quantities_missing_in_one_are_left_out() {
         let one = parser();
         let mut b = Builder::default();
         let process = b.process(1, &["a"], 10);
         b.site(process, &["f", "main"], Counts { allocations: 7, leaked: 2, ..Counts::default() });
         let mut other = b.profile;
-        let tells = Words::of(&[Word::Allocations, Word::Leaked]);
-        other.origin = Some(Origin { format: "pprof", tells, sampled_bytes: Some(4096) });
+        let quantities = Quantities::of(&[Quantity::Allocations, Quantity::Leaked]);
+        other.origin = Some(Origin { format: "pprof", quantities, sampled_bytes: Some(4096) });
         assert_eq!(other.check(), Ok(()));
-        let Merged { profile, peak_of, left_out, some_tell } = merged(&[("one", &one), ("other", &other)]);
+        let Merged { profile, peak_of, left_out, some_have } = merged(&[("one", &one), ("other", &other)]);
         let mut sum = Counts { allocations: one.totals.allocations, leaked: one.totals.leaked, ..Counts::default() };
         sum += other.totals;
-        assert_eq!(profile.totals, sum, "no numbers of the words that are left out");
-        let told: Vec<Word> = Word::ALL.into_iter().filter(|&word| profile.tells(word)).collect();
-        assert_eq!(told, [Word::Allocations, Word::Leaked, Word::Processes]);
+        assert_eq!(profile.totals, sum, "no numbers of the quantities that are left out");
+        let held: Vec<Quantity> = Quantity::ALL.into_iter().filter(|&quantity| profile.has(quantity)).collect();
+        assert_eq!(held, [Quantity::Allocations, Quantity::Leaked, Quantity::Processes]);
         assert_eq!((peak_of, profile.origin.expect("an origin").sampled_bytes), (None, Some(4096)));
-        assert!(left_out.contains(&(Word::PeakBytes, "other".to_owned())) && some_tell.has(Word::Events));
+        assert!(left_out.contains(&(Quantity::PeakBytes, "other".to_owned())) && some_have.has(Quantity::Events));
     }
 
     #[test]

@@ -1,16 +1,18 @@
 //! Pure functions from a `Profile` to reports.
 
+mod blocks;
 mod calls;
 mod changes;
 mod custom_allocators;
 pub mod diff;
 mod flame;
+pub mod function_kind;
 mod functions;
 pub mod gate;
 mod insights;
-pub mod interest;
 mod leak_causes;
 mod leak_sites;
+mod leak_states;
 mod leaks;
 mod list;
 mod merge;
@@ -20,7 +22,9 @@ mod overview;
 #[cfg(test)]
 pub(crate) mod random;
 pub mod sampled;
+mod scripts;
 mod stat;
+mod step;
 mod suppressions;
 mod timeline;
 mod top;
@@ -28,15 +32,21 @@ mod tree;
 mod watched;
 mod wrappers;
 
+pub use blocks::{
+    Bucket, Histogram, Lifetimes, LifetimesBuilder, Sizes, SizesBuilder, ThreadPair, ThreadRow, Threads, ThreadsBuilder,
+};
 pub use changes::{Both, Changed, Shown, difference};
-pub use custom_allocators::{CustomAllocatorRow, custom_allocators};
-pub use flame::{Flame, FlameBase, FlameBox, FlameFunction, FlameModule, FlameOptions, Label, flame, flame_changes};
+pub use custom_allocators::{AllocatorInsideRow, CustomAllocatorRow, allocators_inside, custom_allocators};
+pub use flame::{
+    Flame, FlameBase, FlameBox, FlameFunction, FlameGroup, FlameOptions, GroupKind, Label, flame, flame_changes,
+};
 pub use functions::{Frame, Stack, stack_of};
 pub(crate) use functions::{Functions, place_name};
 pub use insights::{Evidence, Insight, Insights, Outside, OutsideModule, Savings, insights};
-pub use leak_causes::{LeakCause, LeakCauses, leak_causes};
+pub use leak_causes::{LeakCause, LeakCauses, leak_causes, leak_causes_in_state};
 pub use leak_sites::{LeakSite, Leaked};
-pub use leaks::{Leaks, SuppressionUse, leaks};
+pub use leak_states::{Cycle, CyclePlace, LeakState, LeakStates, Unscanned, leak_states};
+pub use leaks::{Leaks, SuppressionUse, leaks, leaks_in_state};
 pub use list::{List, ListFunction, ListInstruction, ListLine, ListOptions, list, list_changes};
 pub use merge::{Merged, Merger};
 pub use narrow::{Narrowed, Narrowing, Pattern, narrow};
@@ -52,6 +62,6 @@ pub use timeline::{
 pub use top::{Top, TopFunction, TopOptions, top, top_changes};
 pub use tree::{Hidden, Tree, TreeFunction, TreeOptions, TreeRow, tree, tree_changes};
 pub use watched::{
-    Baseline, Recent, Samples, WatchLosses, WatchOptions, WatchState, Watched, WatchedProcess, WatchedSite, Which,
-    watched,
+    Baseline, Recent, Samples, WatchLosses, WatchOptions, WatchState, Watched, WatchedPlace, WatchedPlaces,
+    WatchedProcess, WatchedSite, Which, watched,
 };

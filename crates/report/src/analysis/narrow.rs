@@ -60,8 +60,8 @@ impl Narrowing {
 /// What became of a profile.
 #[derive(Debug)]
 pub struct Narrowed {
-    /// The profile. What is told of its processes beside sums of sites stays as it was, but for the functions called: these
-    /// are not told by site.
+    /// The profile. What its processes have beside sums of sites stays as it was, but for the functions called: these
+    /// are not known by site.
     pub profile: Profile,
     /// The new index of each site; None where it is left out. Several may have become one.
     pub sites: Vec<Option<u32>>,
@@ -99,6 +99,10 @@ pub fn narrow(mut profile: Profile, by: &Narrowing) -> Narrowed {
         }
     }
     profile.sites = sites;
+    if moved.is_some() {
+        // Scans name stacks as they were.
+        profile.scans.clear();
+    }
     add_up(&mut profile);
     Narrowed { profile, sites: numbers, matched }
 }
@@ -239,9 +243,9 @@ mod tests {
             ("nobody", "", &[], [false, true]),
             ("main", "nobody", &[900_000, 100_000, 12, 7], [true, false]),
         ] {
-            let Narrowed { profile, sites, matched: told } = narrow(parser(), &by(focus, ignore, ""));
+            let Narrowed { profile, sites, matched: actual } = narrow(parser(), &by(focus, ignore, ""));
             assert_eq!(allocations(&profile), expected, "{focus} {ignore}");
-            assert_eq!(told, [matched[0], matched[1], true], "{focus} {ignore}");
+            assert_eq!(actual, [matched[0], matched[1], true], "{focus} {ignore}");
             let kept: Vec<_> = sites.into_iter().flatten().collect();
             assert_eq!(kept, (0..expected.len() as u32).collect::<Vec<_>>());
             let sum = profile.sites.iter().fold(Counts::default(), |mut sum, site| {
@@ -251,7 +255,7 @@ mod tests {
             assert_eq!(profile.totals, sum);
             let by_process = profile.processes.iter().map(|process| process.totals.allocations).sum::<u64>();
             assert_eq!(by_process, sum.allocations);
-            assert!(overview(&profile, 9).families.is_empty(), "the functions called are not told by stack");
+            assert!(overview(&profile, 9).families.is_empty(), "the functions called are not known by stack");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::ops::{AddAssign, Deref};
 
-use mallow_profile::{Count, Counts, Profile, Word};
+use mallow_profile::{Count, Counts, Profile, Quantity};
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 /// What a list is sorted by.
@@ -36,14 +36,14 @@ impl Measure {
         }
     }
 
-    /// The word that a profile has to tell for it.
-    pub fn word(self) -> Word {
+    /// The quantity that a profile needs to have for it.
+    pub fn quantity(self) -> Quantity {
         match self {
-            Self::Allocations => Word::Allocations,
-            Self::Bytes => Word::AllocatedBytes,
-            Self::Peak => Word::PeakBytes,
-            Self::Leaked => Word::LeakedBytes,
-            Self::Temporary => Word::Temporary,
+            Self::Allocations => Quantity::Allocations,
+            Self::Bytes => Quantity::AllocatedBytes,
+            Self::Peak => Quantity::PeakBytes,
+            Self::Leaked => Quantity::LeakedBytes,
+            Self::Temporary => Quantity::Temporary,
         }
     }
 
@@ -115,7 +115,7 @@ impl<T: Copy + Default + AddAssign> LeftOut<T> {
     }
 }
 
-/// Counts as reports show them, and what remains; `docs/DEFINITIONS.md` defines each word.
+/// Counts as reports show them, and what remains; `docs/DEFINITIONS.md` defines each quantity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     counts: Counts,
@@ -151,7 +151,7 @@ impl Serialize for Totals {
         let mut object = to.serialize_struct("Totals", Count::ALL.len() + 1)?;
         for count in Count::ALL {
             object.serialize_field(count.key, &(count.of)(&self.counts))?;
-            if count.word == Word::FreedBytes {
+            if count.quantity == Quantity::FreedBytes {
                 object.serialize_field("remaining", &self.remaining)?;
             }
         }
@@ -159,26 +159,30 @@ impl Serialize for Totals {
     }
 }
 
-/// The keys under which reports show what a word means. Where a profile does not tell it, these are left out.
-pub fn keys(word: Word) -> impl Iterator<Item = &'static str> {
-    let more: &[&str] = match word {
-        Word::Allocations => &["remaining"],
-        Word::Frees => &["remaining", "foreign_frees"],
-        Word::Leaked => &["reported", "suppressed"],
-        Word::LeakedBytes => &["reported_bytes", "suppressed_bytes"],
-        Word::PeakBytes => &["own_peak_bytes"],
-        Word::Families => &["families"],
-        Word::Started => &["started_unix_ms"],
-        Word::Times => &["duration_ms", "peak_ms", "own_peak_bytes", "own_peak_ms", "start_ms", "end_ms"],
-        Word::Ages => &["oldest_ms", "youngest_ms"],
-        Word::Processes => &["processes", "pids"],
-        Word::Threads => &["threads"],
-        Word::ExitStatus => &["exit_status"],
-        Word::Patterns => &["insights", "insights_in_all"],
+/// The keys under which reports show what a quantity means. Where a profile does not have it, these are left out.
+pub fn keys(quantity: Quantity) -> impl Iterator<Item = &'static str> {
+    let more: &[&str] = match quantity {
+        Quantity::Allocations => &["remaining"],
+        Quantity::Frees => &["remaining", "foreign_frees"],
+        Quantity::Leaked => &["reported", "suppressed"],
+        Quantity::LeakedBytes => &["reported_bytes", "suppressed_bytes"],
+        Quantity::PeakBytes => &["own_peak_bytes"],
+        Quantity::Families => &["families"],
+        Quantity::Started => &["started_unix_ms"],
+        Quantity::Times => &["duration_ms", "peak_ms", "own_peak_bytes", "own_peak_ms", "start_ms", "end_ms"],
+        Quantity::Ages => &["oldest_ms", "youngest_ms"],
+        Quantity::Processes => &["processes", "pids"],
+        Quantity::Threads => &["threads"],
+        Quantity::ExitStatus => &["exit_status"],
+        Quantity::Patterns => &["insights", "insights_in_all"],
         // Its counts alone, or nothing.
         _ => &[],
     };
-    Count::ALL.into_iter().filter(move |count| count.word == word).map(|count| count.key).chain(more.iter().copied())
+    Count::ALL
+        .into_iter()
+        .filter(move |count| count.quantity == quantity)
+        .map(|count| count.key)
+        .chain(more.iter().copied())
 }
 
 /// How the recording ended, and what it lacks.

@@ -4,7 +4,7 @@ use mallow_profile::{Counts, FAMILIES, FamilyCounts, Origin, Process, Profile, S
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::custom_allocators::{CustomAllocatorRow, custom_allocators};
+use super::custom_allocators::{AllocatorInsideRow, CustomAllocatorRow, allocators_inside, custom_allocators};
 use super::functions::{Frame, FunctionId, Functions, Named, Stack};
 use super::numbers::{Ending, Least, LeftOut, Measure, Totals};
 
@@ -38,9 +38,15 @@ pub struct Overview {
     /// Allocators above malloc, whose blocks are missing; left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub custom_allocators: Vec<CustomAllocatorRow>,
+    /// Allocators inside of executables and libraries whose calls are counted; left out where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allocators_inside: Vec<AllocatorInsideRow>,
+    /// What the command executed that was not recorded, each a sentence.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unrecorded: Vec<String>,
     /// Sites, the same stack in several processes being one.
     pub sites: u64,
-    /// The largest places by each measure that the profile tells.
+    /// The largest places by each measure that the profile has.
     pub largest: Vec<Largest>,
 }
 
@@ -182,7 +188,7 @@ pub fn overview(profile: &Profile, limit: usize) -> Overview {
         families += process.families;
     }
     let totals = Totals::from(profile.totals);
-    let measures = Measure::ALL.into_iter().filter(|by| profile.tells(by.word()));
+    let measures = Measure::ALL.into_iter().filter(|by| profile.has(by.quantity()));
     Overview {
         origin: profile.origin.clone(),
         command: profile.command.clone(),
@@ -194,6 +200,8 @@ pub fn overview(profile: &Profile, limit: usize) -> Overview {
         peak_ms: profile.peak_ms,
         families: family_rows(&families),
         processes: profile.processes.iter().map(process_row).collect(),
+        unrecorded: profile.unrecorded.clone(),
+        allocators_inside: allocators_inside(&profile.allocators_inside),
         custom_allocators: custom_allocators(&profile.custom_allocators, |number| {
             profile.processes.get(number).map(|process| process.executable.as_str())
         }),
@@ -317,7 +325,7 @@ mod tests {
         let leaked = places(Measure::Leaked);
         let frame = leaked[0].frame.as_ref().expect("a frame");
         assert_eq!((frame.function.as_str(), frame.line, frame.inlined), ("app::Cache::put", Some(31), true));
-        assert_eq!(leaked[0].through, None, "strdup is an allocating function and tells nothing");
+        assert_eq!(leaked[0].through, None, "strdup is an allocating function and says nothing");
         // The dynamic linker alone: no frame of the program's own.
         assert_eq!(leaked[1].frame.as_ref().map(|f| f.function.as_str()), Some("_dl_new_object"));
         let largest = places(Measure::Peak);

@@ -3,7 +3,7 @@
 use mallow_profile::FamilyCounts;
 use serde::{Deserialize, Serialize};
 
-use super::custom_allocators::CustomAllocatorRow;
+use super::custom_allocators::{AllocatorInsideRow, CustomAllocatorRow};
 use super::overview::{FamilyRow, family_rows};
 
 /// The result of counting, as `stat` hands it in.
@@ -11,6 +11,8 @@ use super::overview::{FamilyRow, family_rows};
 pub struct Stat {
     /// The command line that was counted.
     pub command: Vec<String>,
+    /// Counting began while the process ran: it frees blocks that were not counted.
+    pub attached: bool,
     /// From its start to its end.
     pub wall_ns: u64,
     /// As a shell shows it; None where the command still ran.
@@ -19,9 +21,11 @@ pub struct Stat {
     pub processes: Vec<StatProcess>,
     /// Allocators above malloc, whose blocks are missing.
     pub custom_allocators: Vec<CustomAllocatorRow>,
+    /// Allocators inside of executables and libraries whose calls are counted.
+    pub allocators_inside: Vec<AllocatorInsideRow>,
     /// Calls that could not be counted.
     pub lost: u64,
-    /// What measured regions told, in the order of their ends.
+    /// What measured regions reported, in the order of their ends.
     pub regions: Vec<RegionRow>,
 }
 
@@ -47,6 +51,9 @@ pub struct StatProcess {
 pub struct StatReport {
     /// The command line that was counted.
     pub command: Vec<String>,
+    /// Counting began while the process ran: `remaining` says nothing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub attached: bool,
     /// From its start to its end.
     pub wall_ns: u64,
     /// As a shell shows it.
@@ -61,15 +68,18 @@ pub struct StatReport {
     /// Allocators above malloc, whose blocks are missing; left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub custom_allocators: Vec<CustomAllocatorRow>,
-    /// What measured regions told, in the order of their ends; left out where there are none.
+    /// Allocators inside of executables and libraries whose calls are counted; left out where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allocators_inside: Vec<AllocatorInsideRow>,
+    /// What measured regions reported, in the order of their ends; left out where there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub regions: Vec<RegionRow>,
 }
 
-/// What a run of a measured region told; `docs/DEFINITIONS.md` defines each word.
+/// What a run of a measured region reported; `docs/DEFINITIONS.md` defines each quantity.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegionRow {
-    /// What it tells of.
+    /// What it describes.
     pub kind: RegionKind,
     /// Process id.
     pub pid: u32,
@@ -79,7 +89,7 @@ pub struct RegionRow {
     pub run: u32,
     /// Number of the run among all: a beginning and its end have the same one.
     pub number: u32,
-    /// Operations that it performed; 0: not told.
+    /// Operations that it performed; 0: unknown.
     pub operations: u64,
     /// Allocations.
     pub allocations: u64,
@@ -99,7 +109,7 @@ pub struct RegionRow {
     pub name_cut: bool,
 }
 
-/// What a row tells of.
+/// What a row describes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RegionKind {
@@ -129,7 +139,7 @@ pub struct StatProcessRow {
     pub counts: StatRow,
 }
 
-/// Sums; `docs/DEFINITIONS.md` defines each word.
+/// Sums; `docs/DEFINITIONS.md` defines each quantity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[allow(missing_docs)]
 pub struct StatRow {
@@ -175,11 +185,13 @@ pub fn stat(stat: &Stat) -> StatReport {
     StatReport {
         command: stat.command.clone(),
         wall_ns: stat.wall_ns,
+        attached: stat.attached,
         exit_status: stat.exit_status,
         lost: stat.lost,
         totals: StatRow::from(&all),
         processes: stat.processes.iter().map(row).collect(),
         custom_allocators: stat.custom_allocators.clone(),
+        allocators_inside: stat.allocators_inside.clone(),
         regions: stat.regions.clone(),
     }
 }

@@ -135,10 +135,10 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_line_is_told_by_its_number() {
+    fn a_malformed_line_is_reported_by_its_number() {
         for (text, line) in [("leak:a\nfoo", 2), (":x", 1), ("leak:", 1), ("\nleak:**", 2), ("a b:c", 1)] {
-            let Err(Malformed { line: told, .. }) = Suppressions::parse(text) else { panic!("{text:?} was accepted") };
-            assert_eq!(told, line, "{text:?}");
+            let Err(Malformed { line: found, .. }) = Suppressions::parse(text) else { panic!("{text:?} was accepted") };
+            assert_eq!(found, line, "{text:?}");
         }
         let error = Suppressions::parse("leak:a\nfoo").unwrap_err().to_string();
         assert_eq!(error, "line 2: no kind before the pattern; write leak:PATTERN, or # and a comment");

@@ -5,7 +5,7 @@ use rustc_hash::FxHashSet;
 use serde::Serialize;
 
 use super::changes::{Amount, Both, Changed, Shown, Source, of_one};
-use super::functions::{FunctionId, Functions};
+use super::functions::FunctionId;
 use super::numbers::{LeftOut, Measure, Totals};
 
 /// What to show.
@@ -23,10 +23,10 @@ pub struct TopOptions {
 
 /// Functions, the largest first.
 ///
-/// Flat is what a function allocates itself. By the letter, that would nearly always be `operator new`, `strdup` or a
+/// Self is what a function allocates itself. By the letter, that would nearly always be `operator new`, `strdup` or a
 /// vector growing: true, and no answer to anybody. Those functions are an allocator's arm, not the program's choice,
-/// so flat goes to the function that a site is named by (see [`super::interest`]), and functions that are looked past are no
-/// rows at all. `raw` shows the letter: flat is the innermost function of the stack, whatever it is.
+/// so self goes to the function that a site is named by (see [`super::function_kind`]), and functions that are looked past are no
+/// rows at all. `raw` shows the letter: self is the innermost function of the stack, whatever it is.
 #[derive(Clone, Debug, Serialize)]
 pub struct Top<T = Totals> {
     /// The command line that was recorded.
@@ -44,7 +44,7 @@ pub struct Top<T = Totals> {
     pub functions_in_all: u64,
     /// The largest first.
     pub functions: Vec<TopFunction<T>>,
-    /// Functions that are not shown: their flat, which adds up.
+    /// Functions that are not shown: their self, which adds up.
     pub hidden: Option<LeftOut<T>>,
 }
 
@@ -52,8 +52,8 @@ impl<T: Shown> Top<T> {
     /// Leaves functions with less of what they are sorted by out.
     pub fn leave_out(&mut self, min: u64) {
         let (by, cum) = (self.by, self.cum);
-        let worth = |f: &TopFunction<T>| if cum { f.cum } else { f.flat }.rank(by) >= min;
-        LeftOut::small(&mut self.hidden, &mut self.functions, worth, |f| f.flat);
+        let worth = |f: &TopFunction<T>| if cum { f.cum } else { f.self_sums }.rank(by) >= min;
+        LeftOut::small(&mut self.hidden, &mut self.functions, worth, |f| f.self_sums);
     }
 }
 
@@ -67,7 +67,8 @@ pub struct TopFunction<T = Totals> {
     /// Path of the ELF file in which it was seen first.
     pub module: Option<String>,
     /// By this function itself.
-    pub flat: T,
+    #[serde(rename = "self")]
+    pub self_sums: T,
     /// By it and all that it called; recursion counts once.
     pub cum: T,
 }
@@ -83,23 +84,23 @@ pub fn top_changes(both: &Both, options: TopOptions) -> Top<Changed> {
 }
 
 fn ranked<A: Amount>(source: Source<'_, A>, options: TopOptions) -> Top<A::Shown> {
-    let functions = Functions::new(source.profile);
+    let functions = source.functions();
     let mut sums = vec![(A::default(), A::default()); functions.len()];
     let mut seen: FxHashSet<FunctionId> = FxHashSet::default();
     (source.sites)(&mut |stack, amount| {
-        let flat = if options.raw {
+        let innermost = if options.raw {
             functions.steps(stack).next().map(|s| s.function)
         } else {
             functions.named(stack).map(|n| n.step.function)
         };
-        let Some(flat) = flat else { return };
-        sums[flat.0 as usize].0 += amount;
+        let Some(innermost) = innermost else { return };
+        sums[innermost.0 as usize].0 += amount;
         seen.clear();
         // Where only looked-past functions are on the stack, the one that names it stands for all.
-        seen.insert(flat);
-        sums[flat.0 as usize].1 += amount;
+        seen.insert(innermost);
+        sums[innermost.0 as usize].1 += amount;
         for step in functions.steps(stack) {
-            if (options.raw || !step.is_looked_past()) && seen.insert(step.function) {
+            if (options.raw || !functions.is_looked_past(step)) && seen.insert(step.function) {
                 sums[step.function.0 as usize].1 += amount;
             }
         }
@@ -108,13 +109,13 @@ fn ranked<A: Amount>(source: Source<'_, A>, options: TopOptions) -> Top<A::Shown
     let mut ranked: Vec<(u64, u64, FunctionId)> = sums
         .iter()
         .enumerate()
-        .map(|(at, (flat, cum))| (flat.rank(by), cum.rank(by), FunctionId(at as u32)))
+        .map(|(at, (self_sums, cum))| (self_sums.rank(by), cum.rank(by), FunctionId(at as u32)))
         // Changes of a function and of what it calls may come to nothing together.
-        .filter(|&(flat, cum, _)| flat > 0 || options.cum && cum > 0)
+        .filter(|&(self_sums, cum, _)| self_sums > 0 || options.cum && cum > 0)
         .collect();
     let functions_in_all = ranked.len() as u64;
-    ranked.sort_by_key(|&(flat, cum, id)| {
-        let (first, second) = if options.cum { (cum, flat) } else { (flat, cum) };
+    ranked.sort_by_key(|&(self_sums, cum, id)| {
+        let (first, second) = if options.cum { (cum, self_sums) } else { (self_sums, cum) };
         (std::cmp::Reverse(first), std::cmp::Reverse(second), id)
     });
     let hidden = LeftOut::after(options.limit, ranked.iter().map(|&(_, _, id)| sums[id.0 as usize].0.shown(by)));
@@ -123,7 +124,7 @@ fn ranked<A: Amount>(source: Source<'_, A>, options: TopOptions) -> Top<A::Shown
         function: functions.name(id),
         file: functions.file(id),
         module: functions.module(id),
-        flat: sums[id.0 as usize].0.shown(by),
+        self_sums: sums[id.0 as usize].0.shown(by),
         cum: sums[id.0 as usize].1.shown(by),
     };
     Top {
@@ -145,7 +146,7 @@ mod tests {
     use crate::testing::{Builder, blocks, parser};
 
     fn rows(top: &Top, by: Measure) -> Vec<(&str, u64, u64)> {
-        top.functions.iter().map(|f| (f.function.as_str(), by.of(&f.flat), by.of(&f.cum))).collect()
+        top.functions.iter().map(|f| (f.function.as_str(), by.of(&f.self_sums), by.of(&f.cum))).collect()
     }
 
     const ALL: TopOptions = TopOptions { by: Measure::Allocations, cum: false, raw: false, limit: usize::MAX };
@@ -178,13 +179,16 @@ mod tests {
         let profile = parser();
         let plain = top(&profile, ALL);
         assert!(plain.functions[0].function.starts_with("app::Parser::parse_row"));
-        assert_eq!(plain.functions[0].flat.allocations, 1_000_000);
+        assert_eq!(plain.functions[0].self_sums.allocations, 1_000_000);
         assert!(plain.functions.iter().all(|f| !f.function.starts_with("operator new")));
         let raw = top(&profile, TopOptions { raw: true, ..ALL });
         assert_eq!(raw.functions[0].function, "operator new(unsigned long)");
-        assert_eq!(raw.functions[0].flat.allocations, 1_000_000);
-        let flat: u64 = raw.functions.iter().map(|f| f.flat.allocations).sum();
-        assert_eq!((flat, plain.functions.iter().map(|f| f.flat.allocations).sum()), (raw.totals.allocations, flat));
+        assert_eq!(raw.functions[0].self_sums.allocations, 1_000_000);
+        let self_sums: u64 = raw.functions.iter().map(|f| f.self_sums.allocations).sum();
+        assert_eq!(
+            (self_sums, plain.functions.iter().map(|f| f.self_sums.allocations).sum()),
+            (raw.totals.allocations, self_sums)
+        );
     }
 
     #[test]
@@ -210,9 +214,9 @@ mod tests {
             report.leave_out(min);
             let hidden = report.hidden.expect("some are hidden");
             assert_eq!(hidden.rows + report.functions.len() as u64, whole.functions_in_all);
-            let flat = |functions: &[TopFunction]| functions.iter().map(|f| f.flat.allocations).sum::<u64>();
-            assert_eq!(flat(&report.functions) + hidden.sums.allocations, flat(&whole.functions));
-            let worth = |f: &TopFunction| if cum { f.cum.allocations } else { f.flat.allocations };
+            let self_sums = |functions: &[TopFunction]| functions.iter().map(|f| f.self_sums.allocations).sum::<u64>();
+            assert_eq!(self_sums(&report.functions) + hidden.sums.allocations, self_sums(&whole.functions));
+            let worth = |f: &TopFunction| if cum { f.cum.allocations } else { f.self_sums.allocations };
             let kept = whole.functions.iter().filter(|f| worth(f) >= min).count().min(limit);
             assert_eq!(report.functions.len(), kept);
         }

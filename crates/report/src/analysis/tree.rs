@@ -36,7 +36,7 @@ pub struct TreeOptions {
 /// included, and the numbers of the outermost rows add up to those of all sites where the measure is above 0.
 ///
 /// Without `raw`, functions that only pass the request on belong to their caller, and calls of a function that is on the
-/// way already to its first call.
+/// path already to its first call.
 #[derive(Clone, Debug, Serialize)]
 pub struct Tree<T = Totals> {
     /// The command line that was recorded.
@@ -58,18 +58,19 @@ pub struct Tree<T = Totals> {
     pub hidden: Option<Hidden<T>>,
 }
 
-/// One row: a function, or several of which each calls the next one and hardly anything else.
+/// One row: a function, or several, each of which calls the next one and hardly anything else.
 #[derive(Clone, Debug, Serialize)]
 pub struct TreeRow<T = Totals> {
     /// Places in [`Tree::functions`], in the order of the rows: each calls the next one, or is called by it.
     pub functions: Vec<u32>,
-    /// Those of them of which calls by themselves, by way of others or directly, are in this row and below.
+    /// Those of them whose calls by themselves, directly or through others, are in this row and below.
     pub recursive: Vec<u32>,
     /// What was allocated by the first of them and all that it called; with `callers`, what the outermost row's function
-    /// allocated itself when it was called on this way.
+    /// allocated itself when it was called on this path.
     pub cum: T,
     /// What is in no row below this: what the functions allocated themselves; with `callers`, what nothing called.
-    pub own: T,
+    #[serde(rename = "self")]
+    pub self_sums: T,
     /// The largest first.
     pub children: Vec<TreeRow<T>>,
     /// Children that are not shown.
@@ -117,7 +118,7 @@ pub fn tree_changes(both: &Both, options: TreeOptions) -> Tree<Changed> {
 }
 
 fn grown<A: Amount>(source: Source<'_, A>, options: TreeOptions) -> Tree<A::Shown> {
-    let functions = Functions::new(source.profile);
+    let functions = source.functions();
     let calls = Calls::new(source, &functions, options.raw, options.by);
     let mut selection = Selection::new(&calls, options);
     selection.grow();
@@ -134,7 +135,7 @@ fn grown<A: Amount>(source: Source<'_, A>, options: TreeOptions) -> Tree<A::Show
     }
 }
 
-/// A row may be told together with the one below it where all but this part is in that one: 5 %.
+/// A row may be printed together with the one below it where all but this part is in that one: 5 %.
 const HARDLY: u64 = 20;
 
 /// A row under construction. Its number is above that of the row that it is below.
@@ -144,7 +145,7 @@ struct Node<A> {
     depth: usize,
     functions: Vec<(Callee, bool)>,
     cum: A,
-    own: A,
+    self_sums: A,
     children: Vec<usize>,
     members: Members,
     /// Called by a function of the row above that is not its last one: a row of its own would say something else.
@@ -159,13 +160,13 @@ struct Node<A> {
 enum Members {
     /// A call and what it called.
     Call(CallId),
-    /// A range of [`Selection::ways`].
-    Ways(usize, usize),
+    /// A range of [`Selection::paths`].
+    Paths(usize, usize),
 }
 
-/// A call with an own amount, and how far the way from it to the root was gone.
+/// A call with an own amount, and how far the path from it to the root was followed.
 #[derive(Clone, Copy)]
-struct Way {
+struct CallPath {
     from: CallId,
     at: CallId,
 }
@@ -185,7 +186,7 @@ struct Selection<'a, A> {
     called: Vec<CallId>,
     starts: Vec<usize>,
     /// Used with `callers`.
-    ways: Vec<Way>,
+    paths: Vec<CallPath>,
     nodes: Vec<Node<A>>,
     /// Rows that may be shown next.
     next: BinaryHeap<(u64, Reverse<usize>)>,
@@ -198,14 +199,14 @@ impl<'a, A: Amount> Selection<'a, A> {
             options,
             called: Vec::new(),
             starts: Vec::new(),
-            ways: Vec::new(),
+            paths: Vec::new(),
             nodes: Vec::new(),
             next: BinaryHeap::new(),
         };
         let members = if options.callers {
             let ends = calls.iter().filter(|(_, call)| call.own != A::default());
-            it.ways = ends.map(|(id, _)| Way { from: id, at: id }).collect();
-            Members::Ways(0, it.ways.len())
+            it.paths = ends.map(|(id, _)| CallPath { from: id, at: id }).collect();
+            Members::Paths(0, it.paths.len())
         } else {
             // Functions from which recursion went back, and nothing else, have nothing.
             let counts = |call: &Call<A>| call.cum != A::default();
@@ -220,7 +221,7 @@ impl<'a, A: Amount> Selection<'a, A> {
             depth: 0,
             functions: Vec::new(),
             cum: calls.get(CallId::ROOT).cum,
-            own: A::default(),
+            self_sums: A::default(),
             children: Vec::new(),
             members,
             aside: false,
@@ -248,7 +249,7 @@ impl<'a, A: Amount> Selection<'a, A> {
             lines = after;
             self.show(node);
         }
-        // A line that tells of one more row has room for the row, however small.
+        // A line that announces one more row has room for the row, however small.
         for index in 0..self.nodes.len() {
             let node = &self.nodes[index];
             if node.shown_below > 0
@@ -276,7 +277,7 @@ impl<'a, A: Amount> Selection<'a, A> {
     /// Lines for what is directly below a row, with so many of its children shown. Where none is, the row itself has room
     /// to say so.
     fn lines_below(&self, node: &Node<A>, shown: usize) -> usize {
-        let own = self.options.callers && node.own != A::default();
+        let own = self.options.callers && node.self_sums != A::default();
         match shown {
             0 => 0,
             _ => shown + usize::from(shown < node.children.len()) + usize::from(own),
@@ -290,7 +291,7 @@ impl<'a, A: Amount> Selection<'a, A> {
         let (mut groups, mut aside): (Vec<Group<A>>, Vec<Group<A>>) = Default::default();
         loop {
             let (own, more) = self.split(self.nodes[node].members);
-            self.nodes[node].own += own;
+            self.nodes[node].self_sums += own;
             aside.append(&mut groups);
             groups.extend(more);
             let Some(largest) = (0..groups.len()).max_by_key(|&at| value(&groups[at].cum)) else { break };
@@ -315,7 +316,7 @@ impl<'a, A: Amount> Selection<'a, A> {
                 depth,
                 functions: vec![(callee, group.recursive)],
                 cum: group.cum,
-                own: A::default(),
+                self_sums: A::default(),
                 children: Vec::new(),
                 members: group.members,
                 aside,
@@ -340,29 +341,29 @@ impl<'a, A: Amount> Selection<'a, A> {
                 };
                 (self.calls.get(id).own, self.called[from..to].iter().map(group).collect())
             }
-            Members::Ways(from, to) => self.split_ways(from, to),
+            Members::Paths(from, to) => self.split_paths(from, to),
         }
     }
 
-    fn split_ways(&mut self, from: usize, to: usize) -> (A, Vec<Group<A>>) {
+    fn split_paths(&mut self, from: usize, to: usize) -> (A, Vec<Group<A>>) {
         let calls = self.calls;
-        let ways = &mut self.ways[from..to];
-        ways.sort_unstable_by_key(|way| (calls.get(way.at).callee, way.from));
+        let paths = &mut self.paths[from..to];
+        paths.sort_unstable_by_key(|path| (calls.get(path.at).callee, path.from));
         let (mut own, mut groups) = (A::default(), Vec::new());
         let mut at = from;
-        for same in ways.chunk_by_mut(|a, b| calls.get(a.at).callee == calls.get(b.at).callee) {
+        for same in paths.chunk_by_mut(|a, b| calls.get(a.at).callee == calls.get(b.at).callee) {
             let begin = at;
             at += same.len();
             let callee = calls.get(same[0].at).callee;
             let (mut cum, mut recursive) = (A::default(), false);
-            for way in same {
-                cum += calls.get(way.from).own;
-                recursive |= calls.get(way.at).recursive;
-                way.at = calls.get(way.at).caller;
+            for path in same {
+                cum += calls.get(path.from).own;
+                recursive |= calls.get(path.at).recursive;
+                path.at = calls.get(path.at).caller;
             }
             match callee {
                 Callee::Program => own = cum,
-                _ => groups.push(Group { callee, recursive, cum, members: Members::Ways(begin, at) }),
+                _ => groups.push(Group { callee, recursive, cum, members: Members::Paths(begin, at) }),
             }
         }
         (own, groups)
@@ -389,7 +390,7 @@ impl<'a, A: Amount> Selection<'a, A> {
             }
             let called = std::mem::take(&mut node.functions);
             let children = std::mem::take(&mut node.children);
-            let (cum, own) = (node.cum.shown(by), node.own.shown(by));
+            let (cum, self_sums) = (node.cum.shown(by), node.self_sums.shown(by));
             let (mut shown, mut hidden, mut count) = (Vec::new(), A::default(), 0);
             for child in children {
                 match rows[child].take() {
@@ -405,7 +406,7 @@ impl<'a, A: Amount> Selection<'a, A> {
                 functions: called.iter().map(|(callee, _)| places[callee]).collect(),
                 recursive: recursive.collect(),
                 cum,
-                own,
+                self_sums,
                 children: shown,
                 hidden: (count > 0).then(|| Hidden { rows: count, cum: hidden.shown(by) }),
             });

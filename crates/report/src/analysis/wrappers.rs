@@ -6,28 +6,35 @@
 //!
 //! - it calls the allocator, or another wrapper, and no function of the program that allocates;
 //! - it does so at few lines, and not through a container;
-//! - several functions call it, for different sizes. What makes blocks of one size is a constructor, and an answer.
+//! - several functions call it, for different sizes. What makes blocks of one size is a constructor, and an answer. Where two or
+//!   three call it, these are wrappers of it, as those of `gc_alloc` are.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Functions of the program that are looked at, from the allocator outwards.
 pub const DEPTH: usize = 6;
 /// Different functions that call a wrapper, at the least.
 const CALLERS: usize = 4;
-/// Lines at which it allocates, at the most.
+/// Lines of a module at which it allocates, at the most.
 const LINES: usize = 3;
 /// Between the smallest size asked for and the largest one, at the least.
 const SIZES: u64 = 2;
-/// Of what passes through it, what it may do besides, in percent: collecting garbage when memory is scarce, say.
-const BESIDES_PERCENT: u64 = 5;
+/// Of what passes through it, what other work it may do, in percent: collecting garbage when memory is scarce, say.
+const OTHER_WORK_PERCENT: u64 = 5;
 /// Wrappers of wrappers, at the most.
 const LEVELS: usize = 4;
+/// What a function with few callers passes on for wrappers, at the least, in percent.
+const WRAPPERS_PERCENT: u64 = 80;
+/// Of all requests, what such a function passes on at the least, in percent: to find one costs a look at all sites.
+const WORTH_PERCENT: u64 = 1;
 
-/// A function of the program on the way of a request to the allocator.
+/// A function of the program on the call path of a request to the allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passage {
     /// Its number.
     pub function: u32,
+    /// The module that it is in: another build has other lines.
+    pub module: u32,
     /// Where it makes the call: equal numbers are one line.
     pub line: u64,
     /// It calls the next one, or the allocator, without a function of the language's library between.
@@ -46,17 +53,40 @@ pub struct Request {
 }
 
 /// Which of `functions` functions are wrappers. `visit` calls what it is given with each site's requests; it is called
-/// [`LEVELS`] times at the most.
+/// twice [`LEVELS`] times at the most.
 pub fn wrappers(functions: usize, mut visit: impl FnMut(&mut dyn FnMut(&Request))) -> Vec<bool> {
     let mut wrappers = vec![false; functions];
     for _ in 0..LEVELS {
-        let mut shapes: Vec<Shape> = Vec::new();
-        shapes.resize_with(functions, Shape::default);
-        visit(&mut |request| look(request, &wrappers, &mut shapes));
+        let mut shapes_if = |wrappers: &[bool]| {
+            let mut shapes: Vec<Shape> = Vec::new();
+            shapes.resize_with(functions, Shape::default);
+            let mut requests: u64 = 0;
+            visit(&mut |request| {
+                requests = requests.saturating_add(request.number);
+                look(request, wrappers, &mut shapes);
+            });
+            (shapes, requests)
+        };
+        let (shapes, requests) = shapes_if(&wrappers);
         let mut found = false;
         for (wrapper, shape) in wrappers.iter_mut().zip(&shapes) {
             found |= !*wrapper && shape.passes_on();
             *wrapper |= shape.passes_on();
+        }
+        let worth = |shape: &Shape| u128::from(shape.passed) * 100 >= u128::from(requests) * u128::from(WORTH_PERCENT);
+        let few = |at: &usize| !wrappers[*at] && shapes[*at].passes_on_for_few() && worth(&shapes[*at]);
+        let few: Vec<usize> = (0..functions).filter(few).collect();
+        if !few.is_empty() {
+            // If they were wrappers, would their callers be?
+            let mut supposed = wrappers.clone();
+            few.iter().for_each(|&at| supposed[at] = true);
+            let (outer, _) = shapes_if(&supposed);
+            for at in few {
+                let for_wrappers = shapes[at].passed_for(&|caller| wrappers[caller] || outer[caller].passes_on());
+                if u128::from(for_wrappers) * 100 >= u128::from(shapes[at].passed) * u128::from(WRAPPERS_PERCENT) {
+                    (wrappers[at], found) = (true, true);
+                }
+            }
         }
         if !found {
             break;
@@ -71,38 +101,51 @@ struct Shape {
     /// Requests that it passes on, and those that something else leads to that it does.
     passed: u64,
     worked: u64,
-    callers: Few<CALLERS>,
-    lines: Few<{ LINES + 1 }>,
+    /// With what each of them asks for; one more than matter is not counted.
+    callers: BTreeMap<u32, u64>,
+    lines: Lines,
     smallest: u64,
     largest: u64,
 }
 
 impl Shape {
+    /// It passes requests on, and several functions call it.
     fn passes_on(&self) -> bool {
+        self.is_thin() && self.callers.len() >= CALLERS
+    }
+
+    /// It passes requests on, and two or three functions call it.
+    fn passes_on_for_few(&self) -> bool {
+        self.is_thin() && (2..CALLERS).contains(&self.callers.len())
+    }
+
+    fn passed_for(&self, which: &dyn Fn(usize) -> bool) -> u64 {
+        self.callers.iter().filter(|(caller, _)| which(**caller as usize)).map(|(_, number)| number).sum()
+    }
+
+    /// It does nothing else, at few lines and for different sizes.
+    fn is_thin(&self) -> bool {
         let sizes = self.smallest > 0 && self.largest / self.smallest >= SIZES;
-        let besides = u128::from(self.worked) * 100 > u128::from(self.passed) * u128::from(BESIDES_PERCENT);
-        !besides && sizes && self.callers.is_full() && !self.lines.is_full()
+        let other_work = u128::from(self.worked) * 100 > u128::from(self.passed) * u128::from(OTHER_WORK_PERCENT);
+        !other_work && sizes && self.lines.are_few()
     }
 }
 
-/// Up to `N` different numbers.
-struct Few<const N: usize>(BTreeSet<u64>);
+/// Lines of a function, by module; one more than matter is not counted.
+#[derive(Default)]
+struct Lines(BTreeMap<u32, BTreeSet<u64>>);
 
-impl<const N: usize> Default for Few<N> {
-    fn default() -> Self {
-        Self(BTreeSet::new())
-    }
-}
-
-impl<const N: usize> Few<N> {
-    fn add(&mut self, number: u64) {
-        if !self.is_full() {
-            self.0.insert(number);
+impl Lines {
+    fn add(&mut self, module: u32, line: u64) {
+        let lines = self.0.entry(module).or_default();
+        if lines.len() <= LINES {
+            lines.insert(line);
         }
     }
 
-    fn is_full(&self) -> bool {
-        self.0.len() >= N
+    /// So few in each module that it may only pass requests on.
+    fn are_few(&self) -> bool {
+        self.0.values().all(|lines| lines.len() <= LINES)
     }
 }
 
@@ -115,7 +158,7 @@ fn look(request: &Request, wrappers: &[bool], shapes: &mut [Shape]) {
     let shape = &mut shapes[first.function as usize];
     let sum = if direct { &mut shape.passed } else { &mut shape.worked };
     *sum = sum.saturating_add(request.number);
-    shape.lines.add(first.line);
+    shape.lines.add(first.module, first.line);
     let (smallest, largest) = request.sizes;
     if smallest > 0 {
         shape.smallest = if shape.smallest == 0 { smallest } else { shape.smallest.min(smallest) };
@@ -123,7 +166,11 @@ fn look(request: &Request, wrappers: &[bool], shapes: &mut [Shape]) {
     }
     for (at, outer) in open.enumerate() {
         if at == 0 {
-            shapes[first.function as usize].callers.add(outer.function.into());
+            let callers = &mut shapes[first.function as usize].callers;
+            if callers.len() < CALLERS || callers.contains_key(&outer.function) {
+                let sum = callers.entry(outer.function).or_default();
+                *sum = sum.saturating_add(request.number);
+            }
         }
         // Recursion too is work of its own.
         let shape = &mut shapes[outer.function as usize];
@@ -139,7 +186,7 @@ mod tests {
         let requests: Vec<Request> = requests
             .iter()
             .map(|&(size, functions)| {
-                let passage = |&function: &u32| Passage { function, line: function.into(), direct: true };
+                let passage = |&function: &u32| Passage { function, module: 0, line: function.into(), direct: true };
                 Request { number: 1, sizes: (size, size), passages: functions.iter().map(passage).collect() }
             })
             .collect();
@@ -171,22 +218,43 @@ mod tests {
     }
 
     #[test]
+    fn what_few_wrappers_call_is_a_wrapper() {
+        // gc_alloc is called by two functions, and each of them by others.
+        let sizes = [8, 16, 24, 32];
+        let of = |inner: u32, outer: [u32; 4]| [0, 1, 2, 3].map(|at| (sizes[at], vec![0, inner, outer[at]]));
+        let all = |first: &[(u64, Vec<u32>)], second: &[(u64, Vec<u32>)]| {
+            let all: Vec<(u64, &[u32])> = first.iter().chain(second).map(|(size, f)| (*size, f.as_slice())).collect();
+            found(&all)
+        };
+        assert_eq!(all(&of(1, [3, 4, 5, 6]), &of(2, [6, 7, 8, 9])), [0, 1, 2]);
+        // One of the two is no wrapper, and stands for half of it.
+        assert_eq!(all(&of(1, [3, 4, 5, 6]), &of(2, [7, 7, 7, 7])), [0usize; 0]);
+        // Or for little.
+        assert_eq!(all(&of(1, [3, 4, 5, 6]), &[(8, vec![0, 2, 7])]), [0, 1]);
+    }
+
+    #[test]
     fn what_allocates_at_many_lines_or_through_a_container_works() {
-        let request = |size, caller, line, direct| Request {
+        let request = |size, caller, module, line, direct| Request {
             number: 1,
             sizes: (size, size),
-            passages: vec![Passage { function: 0, line, direct }, Passage { function: caller, line: 99, direct: true }],
+            passages: vec![
+                Passage { function: 0, module, line, direct },
+                Passage { function: caller, module, line: 99, direct: true },
+            ],
         };
-        let of = |lines: [u64; 4], direct| {
+        let of = |lines: [(u32, u64); 4], direct| {
             let requests: Vec<Request> = lines
                 .iter()
                 .zip(1..)
-                .map(|(&line, caller)| request(8 * u64::from(caller), caller, line, direct))
+                .map(|(&(module, line), caller)| request(8 * u64::from(caller), caller, module, line, direct))
                 .collect();
             wrappers(9, |each| requests.iter().for_each(each))[0]
         };
-        assert!(of([1, 2, 3, 1], true));
-        assert!(!of([1, 2, 3, 4], true));
-        assert!(!of([1, 1, 1, 1], false));
+        assert!(of([(0, 1), (0, 2), (0, 3), (0, 1)], true));
+        assert!(!of([(0, 1), (0, 2), (0, 3), (0, 4)], true));
+        assert!(!of([(0, 1), (0, 1), (0, 1), (0, 1)], false));
+        // Another build of it has other lines.
+        assert!(of([(0, 1), (0, 2), (1, 3), (1, 4)], true));
     }
 }

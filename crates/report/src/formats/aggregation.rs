@@ -10,12 +10,12 @@
 
 use std::io::{self, Write};
 
-use mallow_profile::{Counts, Frame, FrameId, Line, Profile, Word, Words};
+use mallow_profile::{Counts, Frame, FrameId, Line, Profile, Quantities, Quantity};
 
 use super::builder::Builder;
 use super::frames::{Table, plain};
 use super::input::{Lines, decimal, hexadecimal, name};
-use super::{Addresses, Foreign, Format, FormatError};
+use super::{Addresses, Foreign, FormatError, InputFormat};
 use crate::analysis::by_stack;
 use crate::names::without_offset;
 
@@ -23,12 +23,12 @@ use crate::names::without_offset;
 /// files take a line of hexadecimal digits for one.
 const NO_MODULE: &str = "??";
 
-/// A map of stacks begins, `@name[`. What it adds up, its name tells.
-fn opens_map(line: &[u8]) -> Option<Word> {
+/// A map of stacks begins, `@name[`. Its name says what it adds up.
+fn opens_map(line: &[u8]) -> Option<Quantity> {
     let map = line.strip_prefix(b"@")?.strip_suffix(b"[")?;
     let name = map.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').then_some(map)?;
     let says = |part: &[u8]| name.windows(part.len()).any(|window| window.eq_ignore_ascii_case(part));
-    Some(if says(b"bytes") || says(b"size") { Word::AllocatedBytes } else { Word::Allocations })
+    Some(if says(b"bytes") || says(b"size") { Quantity::AllocatedBytes } else { Quantity::Allocations })
 }
 
 /// `]: 231000`, or with more keys after the stack: `, sqlite3, 4711]: 231000`.
@@ -66,7 +66,7 @@ pub fn looks_like_dtrace<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
 
 /// Reads what dtrace printed. Whatever else is there (a script's greeting, the program's own output) is passed over.
 pub fn read_dtrace(mut lines: Lines) -> Result<Foreign, FormatError> {
-    let mut builder = Builder::new(Format::Dtrace);
+    let mut builder = Builder::new(InputFormat::Dtrace);
     let mut stack = Vec::new();
     while let Some(line) = lines.next()? {
         builder.read(line.len() + 1);
@@ -75,31 +75,31 @@ pub fn read_dtrace(mut lines: Lines) -> Result<Foreign, FormatError> {
         if !indented || text.is_empty() {
             stack.clear();
         } else if let Some(number) = decimal(text) {
-            add(&mut builder, &mut stack, Word::Allocations, number)?;
+            add(&mut builder, &mut stack, Quantity::Allocations, number)?;
         } else {
             stack.push(frame(&name(text), &mut builder));
         }
     }
-    Ok(builder.finish(Words::of(&[Word::Allocations]), None, Addresses::Opaque))
+    Ok(builder.finish(Quantities::of(&[Quantity::Allocations]), None, Addresses::Opaque))
 }
 
 /// Reads what bpftrace printed, in the same way.
 pub fn read_bpftrace(mut lines: Lines) -> Result<Foreign, FormatError> {
-    let mut builder = Builder::new(Format::Bpftrace);
+    let mut builder = Builder::new(InputFormat::Bpftrace);
     let mut stack = Vec::new();
     let mut within = None;
-    let mut tells = Words::default();
+    let mut quantities = Quantities::default();
     while let Some(line) = lines.next()? {
         builder.read(line.len() + 1);
-        let Some(word) = within else {
+        let Some(quantity) = within else {
             within = opens_map(line);
             stack.clear();
             continue;
         };
         if let Some(number) = closes_map(line) {
             within = None;
-            tells = tells.with(word);
-            add(&mut builder, &mut stack, word, number)?;
+            quantities = quantities.with(quantity);
+            add(&mut builder, &mut stack, quantity, number)?;
         } else if !line.trim_ascii().is_empty() {
             stack.push(frame(&name(line.trim_ascii()), &mut builder));
         }
@@ -107,16 +107,16 @@ pub fn read_bpftrace(mut lines: Lines) -> Result<Foreign, FormatError> {
     if within.is_some() {
         return Err(lines.damaged("the text ends within a stack"));
     }
-    Ok(builder.finish(tells, None, Addresses::Opaque))
+    Ok(builder.finish(quantities, None, Addresses::Opaque))
 }
 
-fn add(builder: &mut Builder, stack: &mut Vec<FrameId>, word: Word, number: u64) -> Result<(), FormatError> {
+fn add(builder: &mut Builder, stack: &mut Vec<FrameId>, quantity: Quantity, number: u64) -> Result<(), FormatError> {
     // A number without a stack belongs to something else that was printed.
     if !stack.is_empty() {
         let stack = builder.stack(stack.drain(..))?;
         let mut counts = Counts::default();
-        match word {
-            Word::AllocatedBytes => counts.allocated_bytes = number,
+        match quantity {
+            Quantity::AllocatedBytes => counts.allocated_bytes = number,
             _ => counts.allocations = number,
         }
         builder.add(stack, counts);

@@ -1,11 +1,12 @@
 //! Builds a profile from stacks of another tool.
 
 use mallow_profile::{
-    Counts, Frame, FrameId, Module, ModuleId, Origin, Process, ProcessId, Profile, Site, StackId, Stacks, Word, Words,
+    Counts, Frame, FrameId, Module, ModuleId, Origin, Process, ProcessId, Profile, Quantities, Quantity, Site, StackId,
+    Stacks,
 };
 use rustc_hash::FxHashMap;
 
-use super::{Addresses, Foreign, Format, FormatError};
+use super::{Addresses, Foreign, FormatError, InputFormat};
 
 /// Deeper stacks are cut, as `record --max-depth` cuts them at the most.
 pub const DEPTH: usize = 4096;
@@ -22,7 +23,7 @@ pub struct Builder {
     pub remarks: Vec<String>,
     /// The first process, and of most files the only one.
     pub process: Process,
-    format: Format,
+    format: InputFormat,
     modules: FxHashMap<Box<str>, ModuleId>,
     frames: FxHashMap<Frame, FrameId>,
     others: Vec<Process>,
@@ -35,7 +36,7 @@ pub struct Builder {
 
 impl Builder {
     /// An empty profile.
-    pub fn new(format: Format) -> Self {
+    pub fn new(format: InputFormat) -> Self {
         Self {
             profile: Profile::default(),
             remarks: Vec::new(),
@@ -159,14 +160,14 @@ impl Builder {
         at as usize
     }
 
-    /// The profile, with its sums. Frees follow from allocations and what was live at the end, where both are told.
-    pub fn finish(mut self, mut tells: Words, sampled_bytes: Option<u64>, addresses: Addresses) -> Foreign {
+    /// The profile, with its sums. Frees follow from allocations and what was live at the end, where both are known.
+    pub fn finish(mut self, mut quantities: Quantities, sampled_bytes: Option<u64>, addresses: Addresses) -> Foreign {
         let Profile { sites, totals, .. } = &mut self.profile;
         sites.retain(|site| site.counts != Counts::default());
         for (all, live, freed, set) in DERIVED {
-            if tells.has(all) && tells.has(live) && !tells.has(freed) {
+            if quantities.has(all) && quantities.has(live) && !quantities.has(freed) {
                 sites.iter_mut().for_each(|site| set(&mut site.counts));
-                tells = tells.with(freed);
+                quantities = quantities.with(freed);
             }
         }
         let mut processes = vec![self.process];
@@ -190,17 +191,17 @@ impl Builder {
             (only.own_peak_bytes, only.own_peak_ms) = (only.totals.peak_bytes, self.profile.peak_ms);
         }
         self.profile.processes = processes;
-        self.profile.origin = Some(Origin { format: self.format.name(), tells, sampled_bytes });
+        self.profile.origin = Some(Origin { format: self.format.name(), quantities, sampled_bytes });
         Foreign { profile: self.profile, addresses, remarks: self.remarks }
     }
 }
 
-type Derived = (Word, Word, Word, fn(&mut Counts));
+type Derived = (Quantity, Quantity, Quantity, fn(&mut Counts));
 
 /// What is neither live at the end nor was it never allocated has been freed.
 const DERIVED: [Derived; 2] = [
-    (Word::Allocations, Word::Leaked, Word::Frees, |c| c.frees = c.allocations.saturating_sub(c.leaked)),
-    (Word::AllocatedBytes, Word::LeakedBytes, Word::FreedBytes, |c| {
+    (Quantity::Allocations, Quantity::Leaked, Quantity::Frees, |c| c.frees = c.allocations.saturating_sub(c.leaked)),
+    (Quantity::AllocatedBytes, Quantity::LeakedBytes, Quantity::FreedBytes, |c| {
         c.freed_bytes = c.allocated_bytes.saturating_sub(c.leaked_bytes);
     }),
 ];

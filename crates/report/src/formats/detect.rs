@@ -1,9 +1,9 @@
 //! Which format a file has, by its first bytes.
 
-use super::{Format, FormatError, aggregation, folded, heaptrack_print, input, massif, pprof, probes};
+use super::{FormatError, InputFormat, aggregation, folded, heaptrack_print, input, massif, pprof, probes};
 
 /// The format of a file that begins like this, unpacked.
-pub fn detect(head: &[u8]) -> Result<Format, FormatError> {
+pub fn detect(head: &[u8]) -> Result<InputFormat, FormatError> {
     if head.is_empty() {
         return Err(FormatError::Unknown(": it is empty"));
     }
@@ -12,41 +12,41 @@ pub fn detect(head: &[u8]) -> Result<Format, FormatError> {
     let words: Vec<_> = first.split(|&byte| byte == b' ').collect();
     let heaptrack = matches!(words[..], [b"v", version, ..] if input::hexadecimal(version).is_some());
     let json = head.trim_ascii_start();
-    let tests: [(bool, Format); 8] = [
-        (heaptrack, Format::Heaptrack),
-        (json.starts_with(b"{") && contains(json, b"\"dhatFileVersion\""), Format::Dhat),
-        (first.starts_with(b"heap_v2/"), Format::Jemalloc),
-        (first.starts_with(b"heap profile:"), Format::Gperftools),
-        (massif::looks_like(lines()), Format::Massif),
-        (heaptrack_print::looks_like(lines()), Format::HeaptrackPrint),
-        (aggregation::looks_like_bpftrace(lines()), Format::Bpftrace),
-        (probes::looks_like(lines()), Format::Probes),
+    let tests: [(bool, InputFormat); 8] = [
+        (heaptrack, InputFormat::Heaptrack),
+        (json.starts_with(b"{") && contains(json, b"\"dhatFileVersion\""), InputFormat::Dhat),
+        (first.starts_with(b"heap_v2/"), InputFormat::Jemalloc),
+        (first.starts_with(b"heap profile:"), InputFormat::Gperftools),
+        (massif::looks_like(lines()), InputFormat::Massif),
+        (heaptrack_print::looks_like(lines()), InputFormat::HeaptrackPrint),
+        (aggregation::looks_like_bpftrace(lines()), InputFormat::Bpftrace),
+        (probes::looks_like(lines()), InputFormat::Probes),
     ];
     if let Some((_, format)) = tests.into_iter().find(|(is, _)| *is) {
         return Ok(format);
     }
     if pprof::looks_like(head) {
-        return Ok(Format::Pprof);
+        return Ok(InputFormat::Pprof);
     }
     // The last line of the head may be half a line.
     let Some(end) = head.iter().rposition(|&byte| byte == b'\n') else { return one_line(head) };
     let whole = &head[..end];
     let lines = || whole.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     if folded::looks_like(lines()) {
-        return Ok(Format::Folded);
+        return Ok(InputFormat::Folded);
     }
     if aggregation::looks_like_dtrace(lines()) {
-        return Ok(Format::Dtrace);
+        return Ok(InputFormat::Dtrace);
     }
     Err(FormatError::Unknown(foreign_to_all(head)))
 }
 
 /// A stack that is deeper than the head is long, or the only one.
-fn one_line(head: &[u8]) -> Result<Format, FormatError> {
+fn one_line(head: &[u8]) -> Result<InputFormat, FormatError> {
     let frames = head.iter().filter(|&&byte| byte == b';').count();
     let text = !head.iter().any(u8::is_ascii_control);
     match text && (folded::looks_like([head].into_iter()) || frames > 100) {
-        true => Ok(Format::Folded),
+        true => Ok(InputFormat::Folded),
         false => Err(FormatError::Unknown(foreign_to_all(head))),
     }
 }

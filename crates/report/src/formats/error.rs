@@ -2,7 +2,7 @@
 
 use std::{fmt, io};
 
-use super::format::Format;
+use super::input_format::InputFormat;
 
 /// Why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -17,7 +17,7 @@ pub enum FormatError {
     #[error("this {format} profile is damaged at {at}: {what}")]
     Damaged {
         /// Which.
-        format: Format,
+        format: InputFormat,
         /// `byte 12` or `line 3`.
         at: At,
         /// What is wrong.
@@ -27,7 +27,7 @@ pub enum FormatError {
     #[error("this {format} profile {what}")]
     Unusable {
         /// Which.
-        format: Format,
+        format: InputFormat,
         /// Why, and what to do instead.
         what: String,
     },
@@ -35,7 +35,7 @@ pub enum FormatError {
 
 /// The names of all formats that views read.
 fn all() -> String {
-    Format::ALL.map(Format::name).join(", ")
+    InputFormat::ALL.map(InputFormat::name).join(", ")
 }
 
 /// A place in a file.

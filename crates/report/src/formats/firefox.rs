@@ -37,8 +37,8 @@ pub fn write(profile: &Profile, exporter: &str, mut out: impl Write) -> io::Resu
     serde_json::to_writer(&mut out, &libs)?;
     write!(out, ",\"threads\":[")?;
     let stacks: Vec<_> = by_stack(profile).collect();
-    let told = PICTURES.iter().filter(|picture| profile.tells(picture.word));
-    for (index, picture) in told.enumerate() {
+    let pictures = PICTURES.iter().filter(|picture| profile.has(picture.quantity));
+    for (index, picture) in pictures.enumerate() {
         if index > 0 {
             write!(out, ",")?;
         }

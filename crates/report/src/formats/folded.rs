@@ -3,15 +3,15 @@
 
 use std::io::{self, Write};
 
-use mallow_profile::{Counts, Frame, FrameId, Line, Profile, Word, Words};
+use mallow_profile::{Counts, Frame, FrameId, Line, Profile, Quantities, Quantity};
 
 use super::builder::Builder;
 use super::frames::{Table, plain};
 use super::input::{Lines, hexadecimal, name};
-use super::{Addresses, Foreign, Format, FormatError};
+use super::{Addresses, Foreign, FormatError, InputFormat};
 use crate::analysis::by_stack;
 
-/// Lines of a stack and a number, of which one has several frames at least.
+/// Lines of a stack and a number, at least one of them with several frames.
 pub fn looks_like<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
     let mut several = false;
     for line in lines.filter(|line| !is_comment(line)) {
@@ -39,11 +39,11 @@ fn parse(line: &[u8]) -> Option<(&[u8], u64)> {
 /// Reads stacks. Their numbers are taken for allocations, unless the file's first comment names another measure, as
 /// Mallow's do.
 pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
-    let mut builder = Builder::new(Format::Folded);
-    let mut word = None;
+    let mut builder = Builder::new(InputFormat::Folded);
+    let mut quantity = None;
     while let Some(line) = lines.next()? {
         if let Some(comment) = line.strip_prefix(b"# ") {
-            word = word.or_else(|| measure(comment));
+            quantity = quantity.or_else(|| measure(comment));
         }
         if is_comment(line) {
             continue;
@@ -57,51 +57,51 @@ pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
         let frames: Vec<_> = frames.map(|frame| frame_of(&name(frame), &mut builder)).collect();
         let stack = builder.stack(frames)?;
         let mut counts = Counts::default();
-        *field(word.unwrap_or(Word::Allocations), &mut counts) = number;
+        *field(quantity.unwrap_or(Quantity::Allocations), &mut counts) = number;
         builder.add(stack, counts);
     }
-    if word.is_none() {
+    if quantity.is_none() {
         builder.remarks.push("folded stacks do not say what they count: taken for allocations".to_owned());
     }
-    Ok(builder.finish(Words::of(&[word.unwrap_or(Word::Allocations)]), None, Addresses::Opaque))
+    Ok(builder.finish(Quantities::of(&[quantity.unwrap_or(Quantity::Allocations)]), None, Addresses::Opaque))
 }
 
 /// The measures that a comment may name.
-const MEASURES: [(&str, Word); 5] = [
-    ("allocations", Word::Allocations),
-    ("allocated_bytes", Word::AllocatedBytes),
-    ("peak_bytes", Word::PeakBytes),
-    ("leaked_bytes", Word::LeakedBytes),
-    ("temporary", Word::Temporary),
+const MEASURES: [(&str, Quantity); 5] = [
+    ("allocations", Quantity::Allocations),
+    ("allocated_bytes", Quantity::AllocatedBytes),
+    ("peak_bytes", Quantity::PeakBytes),
+    ("leaked_bytes", Quantity::LeakedBytes),
+    ("temporary", Quantity::Temporary),
 ];
 
 /// What stands before the measure in the first comment of a file that Mallow wrote.
 const MARK: &str = "mallow: ";
 
-fn measure(comment: &[u8]) -> Option<Word> {
+fn measure(comment: &[u8]) -> Option<Quantity> {
     let wanted = comment.strip_prefix(MARK.as_bytes())?;
-    MEASURES.iter().find(|(name, _)| name.as_bytes() == wanted).map(|(_, word)| *word)
+    MEASURES.iter().find(|(name, _)| name.as_bytes() == wanted).map(|(_, quantity)| *quantity)
 }
 
-fn field(word: Word, counts: &mut Counts) -> &mut u64 {
-    match word {
-        Word::AllocatedBytes => &mut counts.allocated_bytes,
-        Word::PeakBytes => &mut counts.peak_bytes,
-        Word::LeakedBytes => &mut counts.leaked_bytes,
-        Word::Temporary => &mut counts.temporary,
+fn field(quantity: Quantity, counts: &mut Counts) -> &mut u64 {
+    match quantity {
+        Quantity::AllocatedBytes => &mut counts.allocated_bytes,
+        Quantity::PeakBytes => &mut counts.peak_bytes,
+        Quantity::LeakedBytes => &mut counts.leaked_bytes,
+        Quantity::Temporary => &mut counts.temporary,
         _ => &mut counts.allocations,
     }
 }
 
 /// Writes stacks with one measure. A comment names it, unless it is that which readers take for granted.
-pub fn write(profile: &Profile, word: Word, mut out: impl Write) -> io::Result<()> {
-    if let Some((name, _)) = MEASURES.iter().find(|(_, it)| *it == word && *it != Word::Allocations) {
+pub fn write(profile: &Profile, quantity: Quantity, mut out: impl Write) -> io::Result<()> {
+    if let Some((name, _)) = MEASURES.iter().find(|(_, it)| *it == quantity && *it != Quantity::Allocations) {
         writeln!(out, "# {MARK}{name}")?;
     }
     let mut table = Table::new(profile);
     let mut line = String::new();
     for (stack, mut counts) in by_stack(profile) {
-        let value = *field(word, &mut counts);
+        let value = *field(quantity, &mut counts);
         if value == 0 {
             continue;
         }

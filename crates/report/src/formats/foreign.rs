@@ -16,7 +16,7 @@ pub enum Addresses {
 /// A profile of another tool.
 #[derive(Clone, Debug)]
 pub struct Foreign {
-    /// What it says; its origin says what it tells.
+    /// What it says; its origin has the quantities that it has.
     pub profile: Profile,
     /// What the addresses of its frames are.
     pub addresses: Addresses,

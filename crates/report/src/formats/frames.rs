@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use mallow_profile::{Counts, FrameId, Process, Profile, StackId, Word};
+use mallow_profile::{Counts, FrameId, Process, Profile, Quantity, StackId};
 
 use crate::analysis::place_name;
 
@@ -93,7 +93,7 @@ pub fn title(profile: &Profile) -> String {
 
 /// A measure that writers show as one picture: what it is called, whether it counts bytes, and its number.
 pub struct Picture {
-    pub word: Word,
+    pub quantity: Quantity,
     pub name: &'static str,
     pub bytes: bool,
     pub of: fn(&Counts) -> u64,
@@ -101,18 +101,18 @@ pub struct Picture {
 
 /// All of them, those first that people look at first.
 pub const PICTURES: [Picture; 7] = [
-    Picture { word: Word::AllocatedBytes, name: "allocated bytes", bytes: true, of: |c| c.allocated_bytes },
-    Picture { word: Word::Allocations, name: "allocations", bytes: false, of: |c| c.allocations },
-    Picture { word: Word::PeakBytes, name: "bytes live at the peak", bytes: true, of: |c| c.peak_bytes },
-    Picture { word: Word::LeakedBytes, name: "leaked bytes", bytes: true, of: |c| c.leaked_bytes },
-    Picture { word: Word::Leaked, name: "leaked blocks", bytes: false, of: |c| c.leaked },
-    Picture { word: Word::Temporary, name: "temporary allocations", bytes: false, of: |c| c.temporary },
-    Picture { word: Word::TemporaryBytes, name: "temporary bytes", bytes: true, of: |c| c.temporary_bytes },
+    Picture { quantity: Quantity::AllocatedBytes, name: "allocated bytes", bytes: true, of: |c| c.allocated_bytes },
+    Picture { quantity: Quantity::Allocations, name: "allocations", bytes: false, of: |c| c.allocations },
+    Picture { quantity: Quantity::PeakBytes, name: "bytes live at the peak", bytes: true, of: |c| c.peak_bytes },
+    Picture { quantity: Quantity::LeakedBytes, name: "leaked bytes", bytes: true, of: |c| c.leaked_bytes },
+    Picture { quantity: Quantity::Leaked, name: "leaked blocks", bytes: false, of: |c| c.leaked },
+    Picture { quantity: Quantity::Temporary, name: "temporary allocations", bytes: false, of: |c| c.temporary },
+    Picture { quantity: Quantity::TemporaryBytes, name: "temporary bytes", bytes: true, of: |c| c.temporary_bytes },
 ];
 
-/// What they tell.
-pub fn pictured() -> Vec<Word> {
-    PICTURES.iter().map(|picture| picture.word).collect()
+/// Their quantities.
+pub fn pictured() -> Vec<Quantity> {
+    PICTURES.iter().map(|picture| picture.quantity).collect()
 }
 
 /// A name for a line of text: nothing in it ends the line, or steers the terminal that shows it.

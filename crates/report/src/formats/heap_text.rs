@@ -1,5 +1,5 @@
-//! Heap profiles as text: jemalloc's `heap_v2` and those of gperftools. Stacks are addresses; which files they lie in is
-//! told at the end, as the kernel tells it.
+//! Heap profiles as text: jemalloc's `heap_v2` and those of gperftools. Stacks are addresses; the end
+//! says which files they lie in, as the kernel lists them.
 //!
 //! ```text
 //! heap_v2/524288                                  heap profile: 15: 8937 [ 2571: 285639] @ heapprofile
@@ -9,12 +9,12 @@
 //!   t0: 1: 1024 [0: 0]
 //! ```
 
-use mallow_profile::{Counts, Frame, FrameId, ModuleId, Profile, StackId, Word, Words};
+use mallow_profile::{Counts, Frame, FrameId, ModuleId, Profile, Quantities, Quantity, StackId};
 use rustc_hash::FxHashMap;
 
 use super::builder::{Builder, DEPTH};
 use super::input::{Lines, decimal, hexadecimal, name};
-use super::{Addresses, Foreign, Format, FormatError};
+use super::{Addresses, Foreign, FormatError, InputFormat};
 
 /// Stacks of addresses, until the files are known that they lie in.
 struct Raw {
@@ -28,7 +28,7 @@ struct Raw {
 }
 
 impl Raw {
-    fn new(format: Format, period: u64) -> Self {
+    fn new(format: InputFormat, period: u64) -> Self {
         Self {
             builder: Builder::new(format),
             frames: FxHashMap::default(),
@@ -74,12 +74,12 @@ impl Raw {
 
     fn finish(mut self, maps: &[Map]) -> Foreign {
         place(&mut self.builder, maps);
-        let mut tells = vec![Word::Leaked, Word::LeakedBytes];
+        let mut quantities = vec![Quantity::Leaked, Quantity::LeakedBytes];
         if self.accumulated {
-            tells.extend([Word::Allocations, Word::AllocatedBytes]);
+            quantities.extend([Quantity::Allocations, Quantity::AllocatedBytes]);
         }
         let sampled = (self.period > 1.0).then_some(self.period as u64);
-        self.builder.finish(Words::of(&tells), sampled, Addresses::FileOffsets)
+        self.builder.finish(Quantities::of(&quantities), sampled, Addresses::FileOffsets)
     }
 }
 
@@ -100,7 +100,7 @@ fn numbers(text: &[u8]) -> Option<([u64; 4], &[u8])> {
 pub fn read_jemalloc(mut lines: Lines) -> Result<Foreign, FormatError> {
     let period = lines.next()?.and_then(|line| decimal(line.strip_prefix(b"heap_v2/")?.trim_ascii()));
     let Some(period) = period else { return Err(lines.damaged("the sampling period is missing")) };
-    let mut raw = Raw::new(Format::Jemalloc, period);
+    let mut raw = Raw::new(InputFormat::Jemalloc, period);
     let mut stack = None;
     loop {
         let Some(line) = lines.next()? else {
@@ -144,7 +144,7 @@ pub fn read_gperftools(mut lines: Lines) -> Result<Foreign, FormatError> {
         Some((other, _)) => return Err(lines.unusable(format!("counts {other}, not blocks of the heap"))),
         None => return Err(lines.damaged("this is no head of a heap profile")),
     };
-    let mut raw = Raw::new(Format::Gperftools, period);
+    let mut raw = Raw::new(InputFormat::Gperftools, period);
     loop {
         let Some(line) = lines.next()? else {
             return Ok(raw.finish(&[]));
@@ -199,7 +199,7 @@ fn maps(lines: &mut Lines) -> Result<Vec<Map>, FormatError> {
     Ok(maps)
 }
 
-/// Tells of each frame which file it lies in, and where there.
+/// Sets for each frame the file that it lies in, and where there.
 fn place(builder: &mut Builder, maps: &[Map]) {
     let modules: Vec<ModuleId> = maps.iter().map(|map| builder.module(&map.path)).collect();
     let Profile { frames, .. } = &mut builder.profile;

@@ -1,15 +1,15 @@
 //! What `heaptrack_print` prints: lists of the largest places by several measures. Numbers of bytes are rounded there.
 
-use mallow_profile::{Counts, Frame, FrameId, Line, Stacks, Word, Words};
+use mallow_profile::{Counts, Frame, FrameId, Line, Quantities, Quantity, Stacks};
 
 use super::builder::Builder;
 use super::input::{Lines, hexadecimal, name};
-use super::{Addresses, Foreign, Format, FormatError};
+use super::{Addresses, Foreign, FormatError, InputFormat};
 
 /// A list, and what it ranks by.
 struct Section {
     title: &'static str,
-    word: Word,
+    quantity: Quantity,
     /// What comes behind the number of a place.
     unit: &'static str,
     /// What stands before the whole sum, at the end.
@@ -20,28 +20,28 @@ struct Section {
 const SECTIONS: [Section; 4] = [
     Section {
         title: "MOST CALLS TO ALLOCATION FUNCTIONS",
-        word: Word::Allocations,
+        quantity: Quantity::Allocations,
         unit: "calls",
         total: "calls to allocation functions:",
         field: |c| &mut c.allocations,
     },
     Section {
         title: "PEAK MEMORY CONSUMERS",
-        word: Word::PeakBytes,
+        quantity: Quantity::PeakBytes,
         unit: "",
         total: "peak heap memory consumption:",
         field: |c| &mut c.peak_bytes,
     },
     Section {
         title: "MEMORY LEAKS",
-        word: Word::LeakedBytes,
+        quantity: Quantity::LeakedBytes,
         unit: "leaked",
         total: "total memory leaked:",
         field: |c| &mut c.leaked_bytes,
     },
     Section {
         title: "MOST TEMPORARY ALLOCATIONS",
-        word: Word::Temporary,
+        quantity: Quantity::Temporary,
         unit: "temporary",
         total: "temporary memory allocations:",
         field: |c| &mut c.temporary,
@@ -57,7 +57,7 @@ pub fn looks_like<'a>(mut lines: impl Iterator<Item = &'a [u8]>) -> bool {
     lines.any(|line| section(line).is_some())
 }
 
-/// A frame of which more lines may come.
+/// A frame that more lines may follow.
 struct Pending {
     function: String,
     place: Option<(String, u32)>,
@@ -69,7 +69,7 @@ struct Reading {
     builder: Builder,
     /// Innermost frames that the stacks below share.
     shared: Vec<FrameId>,
-    /// Of what they allocated, the part that no stack has told yet.
+    /// Of what they allocated, the part that no stack has claimed yet.
     left: u64,
     /// The stack under construction, and its number.
     stack: Option<(Vec<FrameId>, u64)>,
@@ -88,7 +88,7 @@ enum Head {
 /// Reads the lists. What they leave out of the whole sums has no stack.
 pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
     let mut it = Reading {
-        builder: Builder::new(Format::HeaptrackPrint),
+        builder: Builder::new(InputFormat::HeaptrackPrint),
         shared: Vec::new(),
         left: 0,
         stack: None,
@@ -96,7 +96,7 @@ pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
         of_shared: false,
     };
     let mut now: Option<&Section> = None;
-    let mut tells = Words::default();
+    let mut quantities = Quantities::default();
     let mut sums = Counts::default();
     let mut totals: [Option<u64>; SECTIONS.len()] = [None; SECTIONS.len()];
     while let Some(line) = lines.next()? {
@@ -104,7 +104,7 @@ pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
         if let Some(index) = section(line) {
             it.close(now, &mut sums)?;
             now = Some(&SECTIONS[index]);
-            tells = tells.with(SECTIONS[index].word);
+            quantities = quantities.with(SECTIONS[index].quantity);
             continue;
         }
         let text = name(line).into_owned();
@@ -141,17 +141,17 @@ pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
         let mut rest = Counts::default();
         let missing = total.saturating_sub(*(section.field)(&mut sums));
         *(section.field)(&mut rest) = missing;
-        if missing > 0 || !tells.has(section.word) {
+        if missing > 0 || !quantities.has(section.quantity) {
             it.builder.add(Stacks::ROOT, rest);
         }
-        tells = tells.with(section.word);
+        quantities = quantities.with(section.quantity);
     }
     it.builder.remarks.push(
-        "heaptrack_print lists the largest places alone and rounds bytes: what it left out has no stack; its data file tells \
-         all"
+        "heaptrack_print lists the largest places alone and rounds bytes: what it left out has no stack; the whole is in its \
+         data file"
             .to_owned(),
     );
-    Ok(it.builder.finish(tells, None, Addresses::Opaque))
+    Ok(it.builder.finish(quantities, None, Addresses::Opaque))
 }
 
 /// `2547 calls to allocation functions with 174K peak consumption from`, and in the other lists their own words; a colon
@@ -236,7 +236,7 @@ impl Reading {
         Ok(())
     }
 
-    /// A place ends: what none of its stacks has told is its own.
+    /// A place ends: what none of its stacks has claimed is its own.
     fn close(&mut self, section: Option<&Section>, sums: &mut Counts) -> Result<(), FormatError> {
         let Some(section) = section else { return Ok(()) };
         self.end_stack(section, sums)?;

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use flate2::bufread::MultiGzDecoder;
 
-use super::{At, Format, FormatError};
+use super::{At, FormatError, InputFormat};
 
 /// What is read to find out the format.
 const HEAD: usize = 256 << 10;
@@ -39,7 +39,7 @@ pub struct Progress {
     pub all: Option<u64>,
 }
 
-/// Counts what is taken out of a file, and tells.
+/// Counts what is taken out of a file, and reports it.
 struct Watched<'a, R> {
     inner: R,
     done: Rc<Cell<u64>>,
@@ -150,7 +150,7 @@ impl<'a> Input<'a> {
     }
 
     /// All of it.
-    pub fn whole(&mut self, format: Format) -> Result<Vec<u8>, FormatError> {
+    pub fn whole(&mut self, format: InputFormat) -> Result<Vec<u8>, FormatError> {
         let limit = self.packed_length.unwrap_or(WHOLE).saturating_mul(WHOLE_RATIO).saturating_add(WHOLE);
         let limit = limit.min(WHOLE_LIMIT);
         let mut all = Vec::new();
@@ -219,14 +219,14 @@ pub struct Lines<'a> {
     input: Input<'a>,
     line: Vec<u8>,
     number: u64,
-    format: Format,
+    format: InputFormat,
     /// The text ends in the middle of a line, or of what was packed.
     cut: bool,
 }
 
 impl<'a> Lines<'a> {
     /// From the beginning.
-    pub fn new(input: Input<'a>, format: Format) -> Self {
+    pub fn new(input: Input<'a>, format: InputFormat) -> Self {
         Self { input, line: Vec::new(), number: 0, format, cut: false }
     }
 

@@ -1,11 +1,11 @@
 //! massif's snapshots: the stacks of the one at the peak, and what was live in the last.
 
-use mallow_profile::{Counts, FrameId, StackId, Stacks, Word, Words};
+use mallow_profile::{Counts, FrameId, Quantities, Quantity, StackId, Stacks};
 
 use super::builder::{Builder, DEPTH};
 use super::input::{Lines, decimal, name};
 use super::valgrind::Text;
-use super::{Addresses, Foreign, Format, FormatError};
+use super::{Addresses, Foreign, FormatError, InputFormat};
 
 /// A snapshot begins, after a description or at once.
 pub fn looks_like<'a>(lines: impl Iterator<Item = &'a [u8]>) -> bool {
@@ -24,7 +24,7 @@ struct Snapshot {
 
 /// Reads snapshots.
 pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
-    let mut builder = Builder::new(Format::Massif);
+    let mut builder = Builder::new(InputFormat::Massif);
     let mut per_ms = None;
     let mut now = Snapshot::default();
     let mut snapshots = 0u64;
@@ -71,9 +71,9 @@ pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
     let Some(mut peak) = peak else { return Err(lines.unusable("holds no snapshot")) };
     put(&mut builder, peak.stacks.take(), peak.bytes, |counts| &mut counts.peak_bytes);
     put(&mut builder, now.stacks.take(), now.bytes, |counts| &mut counts.leaked_bytes);
-    let mut tells = vec![Word::PeakBytes, Word::LeakedBytes];
+    let mut quantities = vec![Quantity::PeakBytes, Quantity::LeakedBytes];
     if let Some(per_ms) = per_ms {
-        tells.push(Word::Times);
+        quantities.push(Quantity::Times);
         builder.profile.duration_ms = (now.time / per_ms) as u64;
         builder.profile.peak_ms = (peak.time / per_ms) as u64;
     }
@@ -81,10 +81,10 @@ pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
         "massif looks at its program now and then: peak and leaked are those of {snapshots} snapshots, and what is small has \
          no stack of its own"
     ));
-    Ok(builder.finish(Words::of(&tells), None, Addresses::Opaque))
+    Ok(builder.finish(Quantities::of(&quantities), None, Addresses::Opaque))
 }
 
-/// What no stack tells of is live at an unknown place.
+/// What is in no stack is live at an unknown place.
 fn put(builder: &mut Builder, stacks: Option<Vec<(StackId, u64)>>, total: u64, field: fn(&mut Counts) -> &mut u64) {
     let mut left = total;
     let mut add = |stack, bytes: u64| {

@@ -1,8 +1,8 @@
 //! Files of other tools: one file a format, which reads it, writes it, or both.
 //!
-//! Which format a file has is found out from its content. A reader makes a [`Foreign`]: a profile, what it tells, and what
-//! its addresses mean. Files are hostile until read: every reader bounds its memory by what the file has really brought,
-//! takes ids that lead nowhere for damage, and never recurses as deep as a file says.
+//! Which format a file has is found out from its content. A reader makes a [`Foreign`]: a profile, its quantities, and
+//! what its addresses mean. Files are hostile until read: every reader bounds its memory by what the file has really
+//! brought, takes ids that lead nowhere for damage, and never recurses as deep as a file says.
 
 mod aggregation;
 mod builder;
@@ -12,12 +12,12 @@ mod error;
 mod firefox;
 pub mod folded;
 mod foreign;
-mod format;
 mod frames;
 mod heap_text;
 pub mod heaptrack;
 mod heaptrack_print;
 mod input;
+mod input_format;
 mod massif;
 mod packing;
 pub mod pprof;
@@ -31,16 +31,16 @@ mod valgrind;
 
 use std::io::Read;
 
-use mallow_profile::Word;
+use mallow_profile::Quantity;
 
 pub use aggregation::write_dtrace;
 pub use error::{At, FormatError};
 pub use firefox::write as write_firefox;
 pub use foreign::{Addresses, Foreign};
-pub use format::Format;
 pub use frames::pictured;
 pub use input::Progress;
 use input::{Input, Lines};
+pub use input_format::InputFormat;
 pub use packing::{Packed, Packing};
 pub use speedscope::write as write_speedscope;
 pub use trim::trim;
@@ -55,27 +55,25 @@ pub fn read(
     let mut input = Input::open(file, packed_length, progress)?;
     let format = detect::detect(input.head()?)?;
     let foreign = match format {
-        Format::Pprof => pprof::read(&mut input),
-        Format::Heaptrack => heaptrack::read(Lines::new(input, format)),
-        Format::HeaptrackPrint => heaptrack_print::read(Lines::new(input, format)),
-        Format::Dhat => dhat::read(input),
-        Format::Massif => massif::read(Lines::new(input, format)),
-        Format::Jemalloc => heap_text::read_jemalloc(Lines::new(input, format)),
-        Format::Gperftools => heap_text::read_gperftools(Lines::new(input, format)),
-        Format::Dtrace => aggregation::read_dtrace(Lines::new(input, format)),
-        Format::Bpftrace => aggregation::read_bpftrace(Lines::new(input, format)),
-        Format::Folded => folded::read(Lines::new(input, format)),
-        Format::Probes => {
+        InputFormat::Pprof => pprof::read(&mut input),
+        InputFormat::Heaptrack => heaptrack::read(Lines::new(input, format)),
+        InputFormat::HeaptrackPrint => heaptrack_print::read(Lines::new(input, format)),
+        InputFormat::Dhat => dhat::read(input),
+        InputFormat::Massif => massif::read(Lines::new(input, format)),
+        InputFormat::Jemalloc => heap_text::read_jemalloc(Lines::new(input, format)),
+        InputFormat::Gperftools => heap_text::read_gperftools(Lines::new(input, format)),
+        InputFormat::Dtrace => aggregation::read_dtrace(Lines::new(input, format)),
+        InputFormat::Bpftrace => aggregation::read_bpftrace(Lines::new(input, format)),
+        InputFormat::Folded => folded::read(Lines::new(input, format)),
+        InputFormat::Probes => {
             let what = "has single events: mallow import reads it, and makes a profile of it".to_owned();
             Err(FormatError::Unusable { format, what })
         }
     }?;
-    let told = foreign
-        .profile
-        .origin
-        .as_ref()
-        .is_some_and(|origin| Word::ALL.into_iter().any(|word| word != Word::Times && origin.tells.has(word)));
-    match told {
+    let usable = foreign.profile.origin.as_ref().is_some_and(|origin| {
+        Quantity::ALL.into_iter().any(|quantity| quantity != Quantity::Times && origin.quantities.has(quantity))
+    });
+    match usable {
         true => Ok(foreign),
         false => Err(FormatError::Unusable { format, what: "holds no stacks with numbers".to_owned() }),
     }

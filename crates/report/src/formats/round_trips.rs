@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mallow_profile::{Block, Call, Counts, Event, Frame, FrameId, Line, Moment, Profile, Word};
+use mallow_profile::{Block, Call, Counts, Event, Frame, FrameId, Line, Moment, Profile, Quantity};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ fn back(bytes: &[u8]) -> Profile {
     profile
 }
 
-/// Sums by whole stacks, of which a name tells whether they are cut.
+/// Sums by whole stacks; a name shows which of them are cut.
 fn by_stack(profile: &Profile, keep: fn(&Counts) -> Counts) -> BTreeMap<Vec<String>, Counts> {
     let mut all = BTreeMap::new();
     for site in &profile.sites {
@@ -52,19 +52,19 @@ fn numbers(sums: BTreeMap<Vec<String>, Counts>) -> Vec<Counts> {
 }
 
 /// The only number of folded stacks.
-fn only(word: Word, c: &Counts) -> Counts {
+fn only(quantity: Quantity, c: &Counts) -> Counts {
     let zero = Counts::default();
-    match word {
-        Word::Allocations => Counts { allocations: c.allocations, ..zero },
-        Word::AllocatedBytes => Counts { allocated_bytes: c.allocated_bytes, ..zero },
-        Word::PeakBytes => Counts { peak_bytes: c.peak_bytes, ..zero },
-        Word::LeakedBytes => Counts { leaked_bytes: c.leaked_bytes, ..zero },
+    match quantity {
+        Quantity::Allocations => Counts { allocations: c.allocations, ..zero },
+        Quantity::AllocatedBytes => Counts { allocated_bytes: c.allocated_bytes, ..zero },
+        Quantity::PeakBytes => Counts { peak_bytes: c.peak_bytes, ..zero },
+        Quantity::LeakedBytes => Counts { leaked_bytes: c.leaked_bytes, ..zero },
         _ => Counts { temporary: c.temporary, ..zero },
     }
 }
 
-const FOLDED: [Word; 5] =
-    [Word::Allocations, Word::AllocatedBytes, Word::PeakBytes, Word::LeakedBytes, Word::Temporary];
+const FOLDED: [Quantity; 5] =
+    [Quantity::Allocations, Quantity::AllocatedBytes, Quantity::PeakBytes, Quantity::LeakedBytes, Quantity::Temporary];
 
 proptest! {
     #[test]
@@ -78,22 +78,22 @@ proptest! {
         prop_assert_eq!(back.totals, profile.totals);
         prop_assert_eq!(by_stack(&back, all), by_stack(&profile, all));
         prop_assert_eq!(back.processes[0].pid, profile.processes[0].pid);
-        prop_assert!(pprof::carries().iter().filter(|word| **word != Word::Started).all(|&word| back.tells(word)));
+        prop_assert!(pprof::carries().iter().filter(|quantity| **quantity != Quantity::Started).all(|&quantity| back.has(quantity)));
     }
 
     #[test]
     fn folded_keeps_each_measure_of_all_stacks(profile in profile()) {
-        for word in FOLDED {
+        for quantity in FOLDED {
             let mut out = Vec::new();
-            folded::write(&profile, word, &mut out).expect("written");
-            let sums = numbers(by_stack_of_names(&profile, word));
+            folded::write(&profile, quantity, &mut out).expect("written");
+            let sums = numbers(by_stack_of_names(&profile, quantity));
             // Several frames make folded stacks known as such.
             if !out.split(|byte| *byte == b'\n').any(|line| line.contains(&b';')) {
                 continue;
             }
             let back = back(&out);
-            prop_assert!(back.tells(word));
-            prop_assert_eq!(only(word, &back.totals), only(word, &profile.totals));
+            prop_assert!(back.has(quantity));
+            prop_assert_eq!(only(quantity, &back.totals), only(quantity, &profile.totals));
             prop_assert_eq!(numbers(by_stack(&back, all)), sums);
         }
     }
@@ -102,13 +102,13 @@ proptest! {
     fn dtrace_keeps_allocations_of_all_stacks(profile in profile()) {
         let mut out = Vec::new();
         write_dtrace(&profile, &mut out).expect("written");
-        let allocations = |counts: &Counts| only(Word::Allocations, counts);
+        let allocations = |counts: &Counts| only(Quantity::Allocations, counts);
         if allocations(&profile.totals) == Counts::default() {
             return Ok(());
         }
         let back = back(&out);
         prop_assert_eq!(allocations(&back.totals), allocations(&profile.totals));
-        prop_assert_eq!(numbers(by_stack(&back, all)), numbers(by_stack_of_names(&profile, Word::Allocations)));
+        prop_assert_eq!(numbers(by_stack(&back, all)), numbers(by_stack_of_names(&profile, Quantity::Allocations)));
         // As the scripts read it that compare such files: a line is a frame or a number, whatever a function is called.
         let text = String::from_utf8(out).expect("text");
         let sum = text.lines().filter(|line| !line.is_empty()).map(|line| {
@@ -132,7 +132,7 @@ proptest! {
         let kept = Counts { temporary: 0, temporary_bytes: 0, ..t };
         let without = Counts { allocations: t.allocations, allocated_bytes: t.allocated_bytes, ..Counts::default() };
         prop_assert_eq!(back.totals, if with_lives { kept } else { without });
-        prop_assert!(dhat::carries(with_lives).iter().all(|&word| back.tells(word)));
+        prop_assert!(dhat::carries(with_lives).iter().all(|&quantity| back.has(quantity)));
     }
 
     #[test]
@@ -188,9 +188,9 @@ proptest! {
             return Ok(());
         }
         let back = back(&out);
-        let told = Counts { temporary: 0, temporary_bytes: 0, ..back.totals };
-        prop_assert_eq!(told, expected);
-        prop_assert!(heaptrack::CARRIES.iter().all(|&word| back.tells(word)));
+        let actual = Counts { temporary: 0, temporary_bytes: 0, ..back.totals };
+        prop_assert_eq!(actual, expected);
+        prop_assert!(heaptrack::CARRIES.iter().all(|&quantity| back.has(quantity)));
     }
 
     /// Names are data: whatever is in them comes back.
@@ -213,12 +213,12 @@ proptest! {
 }
 
 /// Sums by what folded stacks know: names, those of addresses among them.
-fn by_stack_of_names(profile: &Profile, word: Word) -> BTreeMap<Vec<String>, Counts> {
+fn by_stack_of_names(profile: &Profile, quantity: Quantity) -> BTreeMap<Vec<String>, Counts> {
     let mut sums = BTreeMap::new();
     for site in &profile.sites {
         let frames = profile.stacks.frames(site.stack);
         let stack = frames.flat_map(|frame| functions(profile, frame)).map(|f| f.name.into_owned()).collect::<Vec<_>>();
-        *sums.entry(stack).or_insert_with(Counts::default) += only(word, &site.counts);
+        *sums.entry(stack).or_insert_with(Counts::default) += only(quantity, &site.counts);
     }
     sums.retain(|_, counts| *counts != Counts::default());
     sums

@@ -40,7 +40,7 @@ pub fn write(profile: &Profile, exporter: &str, mut out: impl Write) -> io::Resu
     serde_json::to_writer(&mut out, exporter)?;
     write!(out, ",\"activeProfileIndex\":0,\"profiles\":[")?;
     let mut first = true;
-    for Picture { name, bytes, of, .. } in PICTURES.iter().filter(|picture| profile.tells(picture.word)) {
+    for Picture { name, bytes, of, .. } in PICTURES.iter().filter(|picture| profile.has(picture.quantity)) {
         let (mut samples, mut weights) = (Vec::new(), Vec::new());
         for (stack, counts) in stacks.iter().filter(|(_, counts)| of(counts) > 0) {
             let mut functions = table.stack(*stack);

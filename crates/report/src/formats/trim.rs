@@ -8,7 +8,7 @@ use crate::names;
 /// So many frames may lie between the program and the place where a tool took the stack.
 const INNERMOST: usize = 16;
 
-/// Names of functions that allocate besides [`FAMILIES`], without what allocators put in front.
+/// Names of functions that allocate apart from [`FAMILIES`], without what allocators put in front.
 const OTHERS: [&str; 8] = [
     "reallocf",
     "mallocx",

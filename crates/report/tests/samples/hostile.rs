@@ -138,11 +138,11 @@ fn stacks_and_processes_without_end() {
 
 /// A reader looks at slots first, and then at what ended in between.
 #[test]
-fn a_sample_that_is_told_late_does_not_take_the_place_of_the_live_one() {
+fn a_sample_that_is_reported_late_does_not_take_the_place_of_the_live_one() {
     let mut book = Book::new();
     let process = ProcessId(0);
     book.feed(&SampleEvent::ProcessBegan { process, at_ns: 0 });
-    let told = |book: &mut Book, generation: u32, freed: bool| {
+    let report = |book: &mut Book, generation: u32, freed: bool| {
         let key = SampleKey { process, slot: 3, generation };
         let at_ns = u64::from(generation);
         let (stack, family) = (StackId(generation), Family(0));
@@ -152,9 +152,9 @@ fn a_sample_that_is_told_late_does_not_take_the_place_of_the_live_one() {
             book.feed(&SampleEvent::Freed { key, release: Release { thread: 1, at_ns: at_ns + 1, stack } });
         }
     };
-    told(&mut book, 9, false);
+    report(&mut book, 9, false);
     for generation in [6, 7, 8] {
-        told(&mut book, generation, true);
+        report(&mut book, generation, true);
     }
     book.advance(20);
     assert_eq!(book.live().map(|(key, _)| key.generation).collect::<Vec<_>>(), [9]);

@@ -67,7 +67,7 @@ impl Countdown {
     }
 }
 
-/// A sample of which the size and the period matter alone.
+/// A sample whose size and period alone matter.
 pub fn sample(size: u64, period: u64) -> Sample {
     Sample {
         process: ProcessId(0),

@@ -1,7 +1,7 @@
 //! A book as a profile, through the writer and the reader of pprof.
 
 use mallow_profile::{
-    Family, Frame, Process, ProcessId, Profile, Release, Sample, SampleEvent, SampleKey, Stacks, Word,
+    Family, Frame, Process, ProcessId, Profile, Quantity, Release, Sample, SampleEvent, SampleKey, Stacks,
 };
 use mallow_report::analysis::sampled::{Book, snapshot};
 use mallow_report::formats::{self, pprof};
@@ -19,7 +19,7 @@ fn tables() -> Profile {
     tables
 }
 
-/// Two samples of 100 B, one of which is freed, and one of 3 MiB on another stack.
+/// Two samples of 100 B, one of them freed, and one of 3 MiB on another stack.
 fn book(tables: &mut Profile, process: ProcessId) -> Book {
     let outer = tables.stacks.push(Stacks::ROOT, mallow_profile::FrameId(0));
     let [small, large] = [1, 2].map(|frame| tables.stacks.push(outer, mallow_profile::FrameId(frame)));
@@ -43,14 +43,14 @@ fn a_snapshot_is_a_profile_that_pprof_carries() {
     let mut tables = tables();
     let book = book(&mut tables, ProcessId(0));
     let profile = snapshot(&book, &tables, 7 * SECOND, 1_000_000);
-    // 100 B of a mebibyte: each stands for 10,486.26, of which one is live; 3 MiB for 3 / (1 - e^-3).
+    // 100 B of a mebibyte: each stands for 10,486.26, one of them live; 3 MiB for 3 / (1 - e^-3).
     let weight = 1.0 / (1.0 - (-100.0f64 / 1_048_576.0).exp());
     let large = (3 << 20) as f64 / (1.0 - (-3.0f64).exp());
     assert_eq!(profile.totals.leaked_bytes, (100.0 * weight).round() as u64 + large.round() as u64);
     assert_eq!(profile.totals.allocations, (2.0 * weight).round() as u64 + 1);
     assert_eq!(profile.totals.peak_bytes, (200.0 * weight).round() as u64 + large.round() as u64);
     assert_eq!((profile.duration_ms, profile.started_unix_ms), (5000, 995_000));
-    assert!(!profile.tells(Word::Temporary) && profile.tells(Word::PeakBytes));
+    assert!(!profile.has(Quantity::Temporary) && profile.has(Quantity::PeakBytes));
     let mut file = Vec::new();
     pprof::write(&profile, &mut file).expect("a file");
     let read = formats::read(&file[..], None, &mut |_| {}).expect("a profile").profile;

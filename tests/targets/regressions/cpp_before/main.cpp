@@ -1,4 +1,4 @@
-// A program before it was changed: tests/end_to_end/diff_regressions.rs tells what was.
+// A program before it was changed: tests/end_to_end/diff_regressions.rs describes the change.
 #include <string>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// A program after it was changed: tests/end_to_end/diff_regressions.rs tells what was.
+// A program after it was changed: tests/end_to_end/diff_regressions.rs describes the change.
 use std::hint::black_box;
 
 #[inline(never)]

@@ -157,7 +157,7 @@ fn what_follows_damage_is_left_out_of_a_cut_recording() {
 }
 
 #[test]
-fn a_full_disk_is_told_as_such() {
+fn a_full_disk_is_reported_as_such() {
     let (_, bytes) = recorded(300);
     let (mut reader, profile) = Reader::new(Cursor::new(&bytes), &mut |_| {}).unwrap();
     let whole = packed(&bytes, &sources()).len();

@@ -34,7 +34,7 @@ fn run<S: EventSink>(sink: S, steps: usize) -> (Profile, io::Result<S>) {
     words(&mut replay, 1, 4, tape);
     round(&mut replay, 400);
     replay.feed(&Chunk::ProcessEnd { process: 0, ms: 450, lost: 1 }).unwrap();
-    let end = End { duration_ms: 500, exit_status: Some(137), cut_short: None };
+    let end = End { duration_ms: 500, exit_status: Some(137), cut_short: None, allocators_inside: Vec::new() };
     replay.finish(end)
 }
 
@@ -177,7 +177,7 @@ fn a_recording_cut_after_its_events_is_counted_again() {
     let read = read_bytes(&bytes[..end]).unwrap();
     profile.frames.iter_mut().for_each(|frame| frame.lines.clear());
     profile.names = None;
-    // What only the ends of processes told.
+    // Known only from the ends of processes.
     profile.processes.iter_mut().for_each(|process| process.lost = 0);
     assert_same(&profile, &read);
     assert_eq!(read.ending.cut_short.as_deref(), Some("the file ends before the recording does"));

@@ -1,11 +1,11 @@
 //! Selections of random stories, beside a count that looks everything up.
 
-use super::story::{How, Life, Step, Story, sizes, steps, tell};
+use super::story::{How, Life, Step, Story, build_story, sizes, steps};
 use super::*;
 use mallow_profile::{Block, Call, Counts, FamilyCounts};
 use std::collections::BTreeMap;
 
-/// What is to be told of a site, by pid and place.
+/// Expected counts of a site, by pid and place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct SiteTruth {
     counts: Counts,
@@ -43,7 +43,7 @@ fn selected(life: &Life, selection: &Selection) -> bool {
         })
 }
 
-fn foreign_told(selection: &Selection) -> bool {
+fn reports_foreign_frees(selection: &Selection) -> bool {
     *selection == Selection { processes: selection.processes.clone(), ..Selection::default() }
 }
 
@@ -53,34 +53,35 @@ fn truth(story: &Story, selection: &Selection) -> Truth {
     let site = |life: &Life| (pid(life.at.process), u64::from(story.sites[life.call.site as usize].1));
     let mut truth = Truth::default();
     for life in &chosen {
-        let told = truth.sites.entry(site(life)).or_default();
+        let expected = truth.sites.entry(site(life)).or_default();
         let process = truth.processes.entry(pid(life.at.process)).or_default();
         let size = life.call.size;
-        told.counts.allocations += 1;
-        told.counts.allocated_bytes += size;
+        expected.counts.allocations += 1;
+        expected.counts.allocated_bytes += size;
         process.families.calls[life.call.family as usize].0 += 1;
         process.families.calls[life.call.family as usize].1 += size;
         if let Some(moved) = life.moved {
-            told.counts.reallocs_moved += u64::from(moved);
-            told.counts.reallocs_in_place += u64::from(!moved);
+            expected.counts.reallocs_moved += u64::from(moved);
+            expected.counts.reallocs_in_place += u64::from(!moved);
             process.families.reallocs_moved += u64::from(moved);
             process.families.reallocs_in_place += u64::from(!moved);
         }
         if let Some((gone, at, how)) = life.gone {
-            told.counts.frees += 1;
-            told.counts.freed_bytes += size;
+            expected.counts.frees += 1;
+            expected.counts.freed_bytes += size;
             process.families.frees += u64::from(how == How::Free);
             process.families.realloc_frees += u64::from(matches!(how, How::Realloc | How::ReallocFree));
             let between = story.lives.iter().filter(|other| other.born > life.born && other.born < gone);
             if at.thread == life.at.thread && !{ between }.any(|other| other.at.thread == at.thread) {
-                told.counts.temporary += 1;
-                told.counts.temporary_bytes += size;
+                expected.counts.temporary += 1;
+                expected.counts.temporary_bytes += size;
             }
         } else {
-            let (oldest, youngest) = if told.counts.leaked == 0 { (life.at.ms, life.at.ms) } else { told.leaked_ms };
-            told.leaked_ms = (oldest.min(life.at.ms), youngest.max(life.at.ms));
-            told.counts.leaked += 1;
-            told.counts.leaked_bytes += size;
+            let (oldest, youngest) =
+                if expected.counts.leaked == 0 { (life.at.ms, life.at.ms) } else { expected.leaked_ms };
+            expected.leaked_ms = (oldest.min(life.at.ms), youngest.max(life.at.ms));
+            expected.counts.leaked += 1;
+            expected.counts.leaked_bytes += size;
         }
     }
     // What is live after an event. Processes that end without an event end after the last one.
@@ -109,30 +110,30 @@ fn truth(story: &Story, selection: &Selection) -> Truth {
         counts.peak += 1;
         counts.peak_bytes += life.call.size;
     }
-    for (&(pid, _), told) in &truth.sites {
-        truth.processes.get_mut(&pid).unwrap().counts += told.counts;
-        truth.totals += told.counts;
+    for (&(pid, _), expected) in &truth.sites {
+        truth.processes.get_mut(&pid).unwrap().counts += expected.counts;
+        truth.totals += expected.counts;
     }
-    for (number, told) in &mut truth.processes {
+    for (number, expected) in &mut truth.processes {
         let process = number - 100;
-        told.end_ms = story.profile.processes[process as usize].end_ms;
-        if foreign_told(selection) {
+        expected.end_ms = story.profile.processes[process as usize].end_ms;
+        if reports_foreign_frees(selection) {
             let mine = || story.events.iter().filter(|(at, _)| at.process == process).map(|(_, event)| event);
             let frees = mine().filter(|event| matches!(event, Event::Free(None))).count() as u64;
             let realloc_frees =
                 mine().filter(|event| matches!(event, Event::ReallocFree(None) | Event::Reallocate { old: None, .. }));
             let realloc_frees = realloc_frees.count() as u64;
             let unseen = mine().filter(|event| matches!(event, Event::UnseenFree(_))).count() as u64;
-            told.families.frees += frees;
-            told.families.realloc_frees += realloc_frees;
-            told.foreign_frees = (frees + realloc_frees).saturating_sub(unseen);
+            expected.families.frees += frees;
+            expected.families.realloc_frees += realloc_frees;
+            expected.foreign_frees = (frees + realloc_frees).saturating_sub(unseen);
         }
     }
     truth
 }
 
-/// A profile in the same form. Processes of which nothing was allocated are left out.
-fn told(profile: &Profile) -> Truth {
+/// A profile in the same form. Processes without allocations are left out.
+fn summarize(profile: &Profile) -> Truth {
     let place = |stack| {
         let frame = profile.stacks.frames(stack).next().unwrap();
         profile.frames[frame.0 as usize].address
@@ -143,24 +144,24 @@ fn told(profile: &Profile) -> Truth {
         ((pid(site.process), place(site.stack)), SiteTruth { counts: site.counts, leaked_ms })
     };
     let process = |process: &Process| {
-        let told = ProcessTruth {
+        let truth = ProcessTruth {
             counts: process.totals,
             own_peak: (process.own_peak_bytes, process.own_peak_ms),
             families: process.families,
             foreign_frees: process.foreign_frees,
             end_ms: process.end_ms,
         };
-        (process.pid, told)
+        (process.pid, truth)
     };
     let there = |process: &&Process| process.totals.allocations > 0;
-    let told = Truth {
+    let truth = Truth {
         sites: profile.sites.iter().map(site).collect(),
         processes: profile.processes.iter().filter(there).map(process).collect(),
         totals: profile.totals,
         peak_ms: profile.peak_ms,
     };
-    assert_eq!(told.sites.len(), profile.sites.len(), "a site is there once");
-    told
+    assert_eq!(truth.sites.len(), profile.sites.len(), "a site is there once");
+    truth
 }
 
 fn selections() -> impl Strategy<Value = Selection> {
@@ -230,7 +231,7 @@ fn expected_events(story: &Story, selection: &Selection, profile: &Profile) -> V
                 let freed = old.map(|old| Event::ReallocFree(Some(old)));
                 born(call).map(|call| Event::Reallocate { call, old, moved }).or(freed)
             }
-            Event::Free(None) | Event::ReallocFree(None) => foreign_told(selection).then_some(event),
+            Event::Free(None) | Event::ReallocFree(None) => reports_foreign_frees(selection).then_some(event),
             Event::Free(Some(block)) => chosen(block).map(|block| Event::Free(Some(block))),
             Event::ReallocFree(Some(block)) => chosen(block).map(|block| Event::ReallocFree(Some(block))),
             Event::UnseenFree(block) => chosen(block).map(Event::UnseenFree),
@@ -247,7 +248,7 @@ fn expected_events(story: &Story, selection: &Selection, profile: &Profile) -> V
 /// Whatever can be opened can be asked for a part of it: what comes back hangs together, or is one line.
 fn ask(bytes: &[u8], selection: &Selection) {
     let Ok((mut reader, whole)) = Reader::new(Cursor::new(bytes), &mut |_| {}) else { return };
-    let told = reader.extent(&whole, selection, &mut |_| {}).map(|extent| extent.allocations);
+    let most = reader.extent(&whole, selection, &mut |_| {}).map(|extent| extent.allocations);
     let selected = reader.select(whole.clone(), selection, &mut |_| {});
     let mut parts = match selected {
         Ok(selected) => vec![selected],
@@ -257,7 +258,7 @@ fn ask(bytes: &[u8], selection: &Selection) {
     for (profile, mut chosen) in parts {
         assert_eq!(profile.check(), Ok(()), "{selection:?}");
         assert!(profile.sites.iter().all(|site| (site.process.0 as usize) < profile.processes.len()));
-        assert!(profile.totals.allocations <= told.as_ref().map_or(u64::MAX, |&all| all.max(whole.totals.allocations)));
+        assert!(profile.totals.allocations <= most.as_ref().map_or(u64::MAX, |&all| all.max(whole.totals.allocations)));
         let within = |at: Moment, site: Option<u32>| {
             assert!((at.process as usize) < profile.processes.len());
             assert!(site.is_none_or(|site| (site as usize) < profile.sites.len()));
@@ -307,7 +308,7 @@ proptest! {
         length: prop::sample::Index,
         selection in any_selections(),
     ) {
-        let mut bytes = tell(&steps, true, 40).file;
+        let mut bytes = build_story(&steps, true, 40).file;
         ask(&bytes, &selection);
         ask(&bytes[..length.index(bytes.len())], &selection);
         for (at, bit) in flips {
@@ -324,7 +325,7 @@ proptest! {
             prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(255), any::<u8>()], 0..6), 0usize..6), 1..3),
         selection in any_selections(),
     ) {
-        let mut bytes = tell(&steps, true, 40).file;
+        let mut bytes = build_story(&steps, true, 40).file;
         for (which, column, at, new, gone) in changes {
             bytes = repacked(&bytes, which, |columns| {
                 let column = column.index(columns.len());
@@ -353,14 +354,14 @@ proptest! {
     fn a_selection_is_what_a_slow_count_says(
         steps in steps(), close: bool, events in 1u64..60, selection in selections(),
     ) {
-        let story = tell(&steps, close, events);
+        let story = build_story(&steps, close, events);
         let all = truth(&story, &Selection::default());
-        prop_assert_eq!(&told(&story.profile), &all);
-        prop_assert_eq!(&told(&read_bytes(&story.file).unwrap()), &all);
-        prop_assert_eq!(&told(&read_bytes(cut(&story.file)).unwrap()), &all);
+        prop_assert_eq!(&summarize(&story.profile), &all);
+        prop_assert_eq!(&summarize(&read_bytes(&story.file).unwrap()), &all);
+        prop_assert_eq!(&summarize(&read_bytes(cut(&story.file)).unwrap()), &all);
         for file in [&story.file[..], cut(&story.file)] {
             let (profile, events) = select(file, &selection);
-            prop_assert_eq!(&told(&profile), &truth(&story, &selection));
+            prop_assert_eq!(&summarize(&profile), &truth(&story, &selection));
             let events: Vec<_> = events
                 .into_iter()
                 .map(|(at, event)| {
@@ -377,7 +378,7 @@ proptest! {
     /// Windows that follow each other add up to the whole, whatever they are windows of.
     #[test]
     fn windows_add_up(steps in steps(), mut cuts in prop::collection::vec(0u64..500, 1..5), which in 0u8..5) {
-        let story = tell(&steps, true, 20);
+        let story = build_story(&steps, true, 20);
         cuts.sort_unstable();
         let starts = [0].into_iter().chain(cuts.iter().copied());
         let ends = cuts.iter().copied().map(Some).chain([None]);
@@ -408,7 +409,7 @@ proptest! {
 
     #[test]
     fn what_there_is_to_select_from(steps in steps(), selection in selections()) {
-        let story = tell(&steps, true, 20);
+        let story = build_story(&steps, true, 20);
         let (mut reader, profile) = Reader::new(Cursor::new(&story.file[..]), &mut |_| {}).unwrap();
         let extent = reader.extent(&profile, &selection, &mut |_| {}).unwrap();
         let Selection { processes, threads, .. } = selection;
@@ -439,7 +440,7 @@ fn reading_ends_with_the_window() {
         ]
     };
     let steps: Vec<_> = (0..100).flat_map(step).collect();
-    let mut story = tell(&steps, true, 8);
+    let mut story = build_story(&steps, true, 8);
     let all: Vec<_> = blocks(&story.file).into_iter().filter(|block| block.1 == Kind::Events).collect();
     // Damage in the second half.
     for &(at, _) in &all[all.len() / 2..] {
@@ -455,7 +456,7 @@ fn reading_ends_with_the_window() {
         let selection =
             Selection { time: Some((when, Span { from: 15, to: Some(100) })), lifetimes, ..Selection::default() };
         let (selected, _) = reader.select(profile.clone(), &selection, &mut |_| {}).unwrap();
-        assert_eq!(told(&selected), truth(&story, &selection));
+        assert_eq!(summarize(&selected), truth(&story, &selection));
         assert_eq!(selected.totals.allocations, 8);
     }
     let selection = Selection { sizes: Some(Span { from: 3, to: None }), ..Selection::default() };

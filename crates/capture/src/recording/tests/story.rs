@@ -77,7 +77,7 @@ impl Life {
     }
 }
 
-/// A story that was told.
+/// The events of a story, with what they amount to.
 #[derive(Default)]
 pub struct Story {
     pub events: Vec<(Moment, Event)>,
@@ -89,7 +89,7 @@ pub struct Story {
 }
 
 #[derive(Default)]
-struct Teller {
+struct StoryBuilder {
     ledger: Ledger,
     stacks: Vec<StackId>,
     sites: BTreeMap<(u32, u32), u32>,
@@ -99,24 +99,26 @@ struct Teller {
     story: Story,
 }
 
-/// Tells a story. `close`: the ends of processes that have not ended are events too. A file has blocks of so many events.
-pub fn tell(steps: &[Step], close: bool, events: u64) -> Story {
-    let mut teller = Teller { ms: 10, ..Teller::default() };
+/// Builds a story. `close`: the ends of processes that have not ended are events too. A file has blocks of so many
+/// events.
+pub fn build_story(steps: &[Step], close: bool, events: u64) -> Story {
+    let mut builder = StoryBuilder { ms: 10, ..StoryBuilder::default() };
     for pid in 0..PROCESSES {
-        teller.ledger.add_process(Process { pid: 100 + pid, start_ms: u64::from(pid), ..Process::default() });
+        builder.ledger.add_process(Process { pid: 100 + pid, start_ms: u64::from(pid), ..Process::default() });
     }
     for thread in 0..THREADS {
-        teller.ledger.add_thread(thread % PROCESSES, 1000 + thread);
+        builder.ledger.add_thread(thread % PROCESSES, 1000 + thread);
     }
     let frame = |address| Frame { module: None, address, exact: false, lines: Vec::new() };
-    teller.ledger.catalog.frames = (0..PLACES).map(|place| frame(place.into())).collect();
-    teller.stacks = (0..PLACES).map(|place| teller.ledger.catalog.stacks.push(Stacks::ROOT, FrameId(place))).collect();
-    steps.iter().for_each(|step| teller.step(step));
-    let last = teller.story.events.iter().map(|(at, _)| at.ms).fold(u64::from(PROCESSES) - 1, u64::max);
+    builder.ledger.catalog.frames = (0..PLACES).map(|place| frame(place.into())).collect();
+    builder.stacks =
+        (0..PLACES).map(|place| builder.ledger.catalog.stacks.push(Stacks::ROOT, FrameId(place))).collect();
+    steps.iter().for_each(|step| builder.step(step));
+    let last = builder.story.events.iter().map(|(at, _)| at.ms).fold(u64::from(PROCESSES) - 1, u64::max);
     for process in 0..PROCESSES {
-        teller.end(process, last, close);
+        builder.end(process, last, close);
     }
-    let Teller { ledger, mut story, .. } = teller;
+    let StoryBuilder { ledger, mut story, .. } = builder;
     let mut writer = Writer::new(Vec::new(), &options()).unwrap().blocks_of(events);
     for &(at, event) in &story.events {
         writer.event(at, event);
@@ -128,7 +130,7 @@ pub fn tell(steps: &[Step], close: bool, events: u64) -> Story {
     story
 }
 
-impl Teller {
+impl StoryBuilder {
     fn step(&mut self, step: &Step) {
         match *step {
             Step::Later { ms } => self.ms += ms,
@@ -204,7 +206,7 @@ impl Teller {
         self.story.lives.push(Life { born, at, call, moved, gone: None, leaked: None });
     }
 
-    fn end(&mut self, process: u32, ms: u64, told: bool) {
+    fn end(&mut self, process: u32, ms: u64, recorded: bool) {
         if std::mem::replace(&mut self.ended[process as usize], true) {
             return;
         }
@@ -213,7 +215,7 @@ impl Teller {
             self.story.lives[block.sequence as usize].leaked = Some((self.story.events.len(), ms));
         }
         self.ledger.end_process(process, ms, live.into_iter());
-        if told {
+        if recorded {
             self.story.events.push((Moment { process, thread: 0, ms }, Event::EndProcess));
         }
     }

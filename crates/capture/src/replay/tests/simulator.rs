@@ -1,4 +1,4 @@
-//! A made-up program of several threads, with its real interleaving: what it truly did, and what its rings tell.
+//! A made-up program of several threads, with its real interleaving: what it truly did, and what its rings show.
 
 use super::*;
 use std::collections::{BTreeMap, HashMap};
@@ -327,7 +327,7 @@ impl Simulator {
 }
 
 /// What a profile says, in the model's words.
-pub fn told(profile: &Profile) -> Sites {
+pub fn sites_of(profile: &Profile) -> Sites {
     let truth = |site: &Site| Truth {
         allocations: site.counts.allocations,
         allocated_bytes: site.counts.allocated_bytes,

@@ -1,6 +1,6 @@
 //! Several rings: what the order between them has to be.
 
-use super::simulator::{Reuse, Setting, Simulator, Sites, told};
+use super::simulator::{Reuse, Setting, Simulator, Sites, sites_of};
 use super::*;
 
 fn two(a: Tape, b: Tape) -> (Profile, u64) {
@@ -68,7 +68,7 @@ fn arenas_are_counted_exactly() {
             Setting { seed, threads, steps, reuse: Reuse::Owner, foreign: seed % 16, round, millisecond, stamp: 64 };
         let (p, truth, peak, forced) = simulated(setting);
         assert_eq!((forced, p.processes[0].foreign_frees, p.ending.damaged), (0, 0, 0), "{setting:?}");
-        assert_eq!(told(&p), truth, "{setting:?}");
+        assert_eq!(sites_of(&p), truth, "{setting:?}");
         if threads == 1 {
             assert_eq!(p.totals.peak_bytes, peak, "{setting:?}");
         }
@@ -94,17 +94,17 @@ fn thread_caches_are_summed_exactly_and_rarely_forced() {
         let (p, truth, _, forced) = simulated(setting);
         forced_in_all += forced;
         steps_in_all += setting.steps as u64;
-        let told = told(&p);
+        let sites = sites_of(&p);
         for (stack, truth) in &truth {
-            let told = &told[stack];
-            assert_eq!((told.allocations, told.allocated_bytes), (truth.allocations, truth.allocated_bytes));
-            assert_eq!((told.in_place, told.moved), (truth.in_place, truth.moved));
+            let site = &sites[stack];
+            assert_eq!((site.allocations, site.allocated_bytes), (truth.allocations, truth.allocated_bytes));
+            assert_eq!((site.in_place, site.moved), (truth.in_place, truth.moved));
         }
         if forced == 0 {
             let frees = |sites: &Sites| {
                 sites.values().map(|truth| (truth.frees, truth.leaked)).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1))
             };
-            assert_eq!(frees(&told), frees(&truth), "{setting:?}");
+            assert_eq!(frees(&sites), frees(&truth), "{setting:?}");
         }
     }
     assert!(forced_in_all * 1000 < steps_in_all, "{forced_in_all} of {steps_in_all}");
@@ -164,6 +164,6 @@ fn a_peak_with_a_stamp_at_each_event_is_exact() {
         let setting = Setting { seed, threads, steps, reuse, foreign, round, millisecond: 100, stamp: 1 };
         let (p, truth, peak, forced) = simulated(setting);
         assert_eq!((p.totals.peak_bytes, forced), (peak, 0), "{setting:?}");
-        assert_eq!(told(&p), truth, "{setting:?}");
+        assert_eq!(sites_of(&p), truth, "{setting:?}");
     }
 }

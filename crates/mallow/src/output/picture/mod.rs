@@ -3,16 +3,18 @@
 //! Every word that comes from a recording goes through [`harmless`]: what is left is text that XML can hold and that
 //! nobody is misled by.
 
-mod colour;
 pub mod flame;
+mod palette;
 pub mod timeline;
 
 use std::borrow::Cow;
 
+use mallow_report::analysis::Ending;
 use quick_xml::Writer;
 use quick_xml::events::{BytesCData, BytesDecl, BytesEnd, BytesStart, BytesText, Event};
 
 use super::text::clean;
+use super::text::units::of;
 
 /// Stands at the beginning of each picture: what has it may be replaced by the next one.
 pub const MARK: &str = "<!-- mallow's -->";
@@ -42,8 +44,24 @@ fn harmless(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// XML 1.0 leaves them out, besides control characters.
+/// XML 1.0 excludes them, as well as control characters.
 const NO_CHARACTERS: [char; 2] = ['\u{fffe}', '\u{ffff}'];
+
+/// A line about a picture, and its class.
+type Note = (&'static str, String);
+
+/// What keeps a picture from showing the whole: filters, a cut, lost events.
+fn limits(ending: &Ending, filters: Option<&str>) -> Vec<Note> {
+    let mut notes: Vec<Note> = filters.map(|filters| ("note", filters.to_owned())).into_iter().collect();
+    if let Some(why) = &ending.cut_short {
+        notes.push(("warning", format!("The recording is cut short: {why}. Numbers are those up to the cut.")));
+    }
+    if ending.lost > 0 {
+        let lost = of(ending.lost, "event");
+        notes.push(("warning", format!("{lost} could not be recorded: the true numbers are higher.")));
+    }
+    notes
+}
 
 /// An SVG under construction. Elements that are opened and not closed are closed at the end.
 struct Picture {
@@ -108,7 +126,27 @@ impl Picture {
         self.close();
     }
 
-    /// A style sheet or a script, which is Mallow's own text.
+    /// The style of all pictures, and more for this one.
+    fn style(&mut self, more: &str) {
+        self.code("style", &[include_str!("page.css"), &palette::style(), more].concat());
+    }
+
+    /// The ground, or the upper part of it.
+    fn paper(&mut self, height: Option<u32>) {
+        let (id, height) = match height {
+            Some(height) => ("head-paper", height.to_string()),
+            None => ("paper", "100%".to_owned()),
+        };
+        self.empty("rect", &[("class", "paper"), ("id", id), ("width", "100%"), ("height", &height)]);
+        self.line();
+    }
+
+    /// The script of all pictures, and more for this one, after its constants.
+    fn script(&mut self, constants: &str, more: &str) {
+        self.code("script", &[constants, include_str!("page.js"), more].concat());
+    }
+
+    /// A style sheet or a script.
     fn code(&mut self, name: &'static str, text: &str) {
         self.open(name, &[]);
         self.put(Event::CData(BytesCData::new(text)));
@@ -167,6 +205,16 @@ pub mod testing {
         assert_eq!(foreign.find("://"), None, "an address");
         assert!(!text.contains("@import") && !text.contains("url("), "something from elsewhere");
         document
+    }
+
+    /// A picture without its style sheet and its script.
+    pub fn bare(text: &str) -> String {
+        parsed(text);
+        let without = |text: &str, name: &str| {
+            let (before, rest) = text.split_once(&format!("<{name}>")).expect("it has one");
+            format!("{before}{}", rest.split_once(&format!("</{name}>\n")).expect("it ends").1)
+        };
+        without(&without(text, "style"), "script")
     }
 
     /// Names that are hard on pictures, each in its way.

@@ -1,51 +1,37 @@
-//! The heap over time: areas, one on the other, with tooltips. Needs no script.
+//! The heap over time: areas, one on the other, with tooltips. Complete without its script,
+//! which fits it to the window.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use mallow_report::analysis::{Band, Over, Timeline};
 use mallow_report::names;
 
 use super::flame::fitting;
-use super::{Picture, harmless};
+use super::{Note, Picture, harmless, limits, palette};
 use crate::output::text::time_axis::{highest, moment, named_ticks, on_scale, resolution, subject, value};
 use crate::output::text::units::{count, of, percent, span};
 use crate::output::text::{Look, clean, location};
 
 /// Points, unless more are asked for: two pixels each.
 pub const POINTS: usize = 550;
-/// Bands.
-pub const BANDS: usize = 10;
+/// Bands: as many as there are colours.
+pub const BANDS: usize = palette::FILLS.len();
 
 const WIDTH: f64 = 1200.0;
-/// The chart's edges.
+/// Left of the legend.
+const EDGE: f64 = 12.0;
+/// Left of the chart, and its width where no script fits it to the window.
 const LEFT: f64 = 84.0;
-const RIGHT: f64 = 1184.0;
+const CHART: f64 = 1100.0;
+/// The widths of a chart that there are names of times for, with the classes of those.
+const WIDTHS: [(f64, &str, usize); 3] = [(CHART, "l", 12), (500.0, "m", 8), (260.0, "s", 4)];
 const HEIGHT: f64 = 380.0;
 const LINE: f64 = 18.0;
+/// The colours of bands from the lowest up: neighbours differ in lightness too, for printers.
+const BAND_ORDER: [usize; palette::FILLS.len()] = [4, 1, 0, 6, 2, 7, 5, 3];
 /// Of a character.
 const CHARACTER: f64 = 7.3;
-
-/// Fills of bands, light enough for black letters; then what is left. Neighbours differ in lightness too, for printers.
-const FILLS: [&str; 10] =
-    ["#7ab3ef", "#f9c27a", "#86cf93", "#e8a0a0", "#c9b3f2", "#f3e27c", "#7fd3d0", "#e3a6d6", "#b4cf66", "#d2b48c"];
-const REST: &str = "#d9d9d9";
-
-const STYLE: &str = r#"
-text { font: 12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: #111; }
-.title { font-size: 16px; font-weight: bold; }
-.note, .scale { fill: #444; }
-.warning { fill: #a00000; font-weight: bold; }
-.paper { fill: #fff; }
-.grid { stroke: #ccc; stroke-width: 0.6; }
-.axis { stroke: #333; stroke-width: 1; fill: none; }
-.band { stroke: #fff; stroke-width: 0.8; }
-.outline { stroke: #222; stroke-width: 1.2; fill: none; }
-.swatch { stroke: #555; stroke-width: 0.6; }
-.peak { fill: #111; }
-.moment { fill: #000; fill-opacity: 0; }
-.moment:hover { fill-opacity: 0.18; }
-@media print { .moment { display: none; } }
-"#;
 
 /// The picture.
 pub fn draw(report: &Timeline, filters: Option<&str>) -> String {
@@ -55,58 +41,55 @@ pub fn draw(report: &Timeline, filters: Option<&str>) -> String {
     let top = 70.0 + LINE * notes.len() as f64;
     let legend = legend(report);
     let height = top + HEIGHT + 60.0 + LINE * legend.len() as f64;
-    let chart = Chart::of(report, top);
+    let chart = Chart::of(report);
 
     let mut picture = Picture::new(WIDTH as u32, height as u32, &command);
-    picture.code("style", STYLE);
-    picture.empty("rect", &[("class", "paper"), ("width", "100%"), ("height", "100%")]);
-    picture.line();
-    text(&mut picture, "title", 12.0, 24.0, "start", &fitting(&command, (WIDTH - 24.0) * 0.74));
+    picture.style(include_str!("timeline.css"));
+    picture.paper(None);
+    picture.open("g", &[("id", "head")]);
+    text(&mut picture, "title", EDGE, 24.0, "start", &fitting(&command, (WIDTH - 2.0 * EDGE) * 0.74));
     for (index, (class, note)) in notes.iter().enumerate() {
-        text(&mut picture, class, 12.0, 42.0 + LINE * index as f64, "start", note);
+        text(&mut picture, class, EDGE, 44.0 + LINE * index as f64, "start", note);
     }
-    chart.scales(&mut picture);
-    chart.areas(&mut picture);
-    chart.letters(&mut picture);
-    chart.peak(&mut picture);
+    picture.close();
+    picture.line();
+    picture.open("g", &[("id", "content")]);
+    chart.draw(&mut picture, top);
     for (index, entry) in legend.iter().enumerate() {
         let y = top + HEIGHT + 52.0 + LINE * index as f64;
-        if let Some(fill) = entry.fill {
-            let (x, y) = (number(LEFT), number(y - 10.0));
+        if let Some(fill) = &entry.fill {
+            let class = format!("swatch {fill}");
+            let (x, y) = (number(EDGE), number(y - 10.0));
             let size = [("width", "12"), ("height", "12")];
-            picture.empty("rect", &[&[("class", "swatch"), ("fill", fill), ("x", &x), ("y", &y)], &size[..]].concat());
+            picture.empty("rect", &[&[("class", class.as_str()), ("x", &x), ("y", &y)], &size[..]].concat());
         }
-        let class = if entry.fill.is_some() { "legend" } else { "note" };
-        text(&mut picture, class, LEFT + 20.0, y, "start", &entry.letter);
-        text(&mut picture, class, LEFT + 130.0, y, "end", &entry.amount);
-        text(&mut picture, class, LEFT + 200.0, y, "end", &entry.share);
-        text(&mut picture, class, LEFT + 214.0, y, "start", &fitting(&entry.name, RIGHT - LEFT - 214.0));
+        let (class, name) = if entry.fill.is_some() { ("legend", "legend name") } else { ("note", "note") };
+        text(&mut picture, class, EDGE + 20.0, y, "start", &entry.letter);
+        text(&mut picture, class, EDGE + 130.0, y, "end", &entry.amount);
+        text(&mut picture, class, EDGE + 190.0, y, "end", &entry.share);
+        text(&mut picture, name, EDGE + 204.0, y, "start", &fitting(&entry.name, WIDTH - 2.0 * EDGE - 204.0));
     }
-    chart.moments(&mut picture);
+    picture.close();
+    picture.line();
+    picture.script(&format!("\nconst WIDTH = {WIDTH};\n"), include_str!("timeline.js"));
     picture.finish()
 }
 
 /// What is shown and what it lacks; each a class and a line.
-fn notes(report: &Timeline, filters: Option<&str>) -> Vec<(&'static str, String)> {
+fn notes(report: &Timeline, filters: Option<&str>) -> Vec<Note> {
     let most = highest(report, false);
     let what = match (report.by, report.at_end) {
         (Over::Allocations, _) => format!("{}, at most {most}", of(report.total, "allocation")),
         (_, end) => format!("at most {most}, {} at the end", value(report, end.unwrap_or(0), false)),
     };
     let mut notes = vec![("note", format!("{}: {what}; {}", subject(report), resolution(report)))];
-    notes.extend(filters.map(|filters| ("note", filters.to_owned())));
-    if let Some(why) = &report.ending.cut_short {
-        notes.push(("warning", format!("The recording is cut short: {why}. Numbers are those up to the cut.")));
-    }
-    if report.ending.lost > 0 {
-        let lost = of(report.ending.lost, "event");
-        notes.push(("warning", format!("{lost} could not be recorded: the true numbers are higher.")));
-    }
+    notes.extend(limits(&report.ending, filters));
     notes
 }
 
 struct Entry {
-    fill: Option<&'static str>,
+    /// Class of its swatch; None for words alone.
+    fill: Option<String>,
     letter: String,
     amount: String,
     share: String,
@@ -119,7 +102,7 @@ fn legend(report: &Timeline) -> Vec<Entry> {
         Over::LiveBytes | Over::Live => values.get(report.highest_point).copied().unwrap_or(0),
         Over::Allocations => values.iter().fold(0u64, |sum, n| sum.saturating_add(*n)),
     };
-    let entry = |fill, letter: String, values: &[u64], name: String| Entry {
+    let entry = |fill: String, letter: String, values: &[u64], name: String| Entry {
         fill: Some(fill),
         letter,
         amount: match report.by {
@@ -134,7 +117,7 @@ fn legend(report: &Timeline) -> Vec<Entry> {
     let mut all = vec![Entry { fill: None, letter: letter_head, amount: head.into(), share, name: "function".into() }];
     if report.others.iter().any(|n| *n > 0) {
         let more = report.bands_in_all.saturating_sub(report.bands.len() as u64);
-        all.push(entry(REST, String::new(), &report.others, of(more, "other function")));
+        all.push(entry("rest".to_owned(), String::new(), &report.others, of(more, "other function")));
     }
     for (index, band) in report.bands.iter().enumerate().rev() {
         all.push(entry(fill(index), letter(index), &band.values, described(band)));
@@ -142,8 +125,9 @@ fn legend(report: &Timeline) -> Vec<Entry> {
     all
 }
 
-fn fill(band: usize) -> &'static str {
-    FILLS[band % FILLS.len()]
+/// The class of a band's colour.
+fn fill(band: usize) -> String {
+    format!("c{}", BAND_ORDER[band % BAND_ORDER.len()])
 }
 
 fn letter(band: usize) -> String {
@@ -166,55 +150,99 @@ fn text(picture: &mut Picture, class: &str, x: f64, y: f64, anchor: &str, words:
     }
 }
 
+/// Text in the chart: `x` of its width, and so many pixels to the right.
+fn placed(picture: &mut Picture, class: &str, x: f64, right: f64, y: f64, anchor: &str, words: &str) {
+    let (x, right, y) = (share(x), number(right), number(y));
+    picture.label(&[("class", class), ("x", &x), ("dx", &right), ("y", &y), ("text-anchor", anchor)], words);
+    picture.line();
+}
+
+/// A part of the chart's width.
+fn share(x: f64) -> String {
+    number(x / CHART * 100.0) + "%"
+}
+
 fn number(n: f64) -> String {
     let text = format!("{n:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+/// The chart in a coordinate system of its own: a picture as wide as its window stretches it.
 struct Chart<'a> {
     report: &'a Timeline,
-    top: f64,
     /// What the chart reaches up to.
     most: u64,
-    /// Pixels of a point.
+    /// Of a point.
     wide: f64,
 }
 
 impl<'a> Chart<'a> {
-    fn of(report: &'a Timeline, top: f64) -> Self {
+    fn of(report: &'a Timeline) -> Self {
         let most = report.points.iter().map(|p| p.value).max().unwrap_or(0);
-        Self { report, top, most, wide: (RIGHT - LEFT) / report.points.len().max(1) as f64 }
+        Self { report, most, wide: CHART / report.points.len().max(1) as f64 }
+    }
+
+    /// Scales and areas, its upper edge at `top`.
+    fn draw(&self, picture: &mut Picture, top: f64) {
+        let (x, y, width, height) = (number(LEFT), number(top), number(CHART), number(HEIGHT));
+        let size = [("width", width.as_str()), ("height", &height)];
+        picture.open("svg", &[&[("id", "plot"), ("x", &x), ("y", &y)], &size[..]].concat());
+        picture.line();
+        self.scales(picture);
+        let view = format!("0 0 {width} {height}");
+        let stretched = [("viewBox", view.as_str()), ("preserveAspectRatio", "none"), ("width", "100%")];
+        let stretched = [&stretched[..], &[("height", &height)]].concat();
+        picture.open("svg", &stretched);
+        picture.line();
+        self.areas(picture);
+        picture.close();
+        picture.line();
+        self.letters(picture);
+        self.peak(picture);
+        picture.open("svg", &stretched);
+        picture.line();
+        self.moments(picture);
+        picture.close();
+        picture.close();
+        picture.line();
     }
 
     fn x(&self, point: usize) -> f64 {
-        LEFT + point as f64 * self.wide
+        point as f64 * self.wide
     }
 
     fn y(&self, n: u64) -> f64 {
-        self.top + HEIGHT - n as f64 / self.most.max(1) as f64 * HEIGHT
+        HEIGHT - n as f64 / self.most.max(1) as f64 * HEIGHT
     }
 
     fn scales(&self, picture: &mut Picture) {
-        let bottom = self.top + HEIGHT;
         for n in value_ticks(self.most, 5) {
             let y = number(self.y(n));
-            picture.empty(
-                "line",
-                &[("class", "grid"), ("x1", &number(LEFT)), ("x2", &number(RIGHT)), ("y1", &y), ("y2", &y)],
-            );
-            text(picture, "scale", LEFT - 8.0, self.y(n) + 4.0, "end", &on_scale(self.report, n));
+            picture.empty("line", &[("class", "grid"), ("x1", "0"), ("x2", "100%"), ("y1", &y), ("y2", &y)]);
+            text(picture, "scale", -8.0, self.y(n) + 4.0, "end", &on_scale(self.report, n));
         }
-        let place = |ms: u64| {
-            let half = span(ms).len() as f64 * CHARACTER / 2.0 + 6.0;
-            (self.time_x(ms) - half, self.time_x(ms) + half)
-        };
-        for ms in named_ticks(self.report, 12, WIDTH, place) {
-            let (x, from, to) = (number(self.time_x(ms)), number(bottom), number(bottom + 5.0));
-            picture.empty("line", &[("class", "axis"), ("x1", &x), ("x2", &x), ("y1", &from), ("y2", &to)]);
-            text(picture, "scale", self.time_x(ms), bottom + 19.0, "middle", &span(ms));
+        // Which times have room depends on the width.
+        let mut ticks: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
+        for (width, class, most) in WIDTHS {
+            let place = |ms: u64| {
+                let (middle, half) = (self.time_x(ms) / CHART * width, span(ms).len() as f64 * CHARACTER / 2.0 + 6.0);
+                (middle - half, middle + half)
+            };
+            for ms in named_ticks(self.report, most, width + 16.0, place) {
+                ticks.entry(ms).or_default().push(class);
+            }
         }
-        let frame = format!("M{} {}V{}H{}", number(LEFT), number(self.top), number(bottom), number(RIGHT));
-        picture.empty("path", &[("class", "axis"), ("d", &frame)]);
+        let (bottom, below) = (number(HEIGHT), number(HEIGHT + 5.0));
+        for (ms, classes) in ticks {
+            let x = share(self.time_x(ms));
+            picture.open("g", &[("class", &format!("tick {}", classes.join(" ")))]);
+            picture.empty("line", &[("class", "axis"), ("x1", &x), ("x2", &x), ("y1", &bottom), ("y2", &below)]);
+            placed(picture, "scale", self.time_x(ms), 0.0, HEIGHT + 19.0, "middle", &span(ms));
+            picture.close();
+        }
+        for (x2, y1) in [("0", "0"), ("100%", &bottom)] {
+            picture.empty("line", &[("class", "axis"), ("x1", "0"), ("x2", x2), ("y1", y1), ("y2", &bottom)]);
+        }
         picture.line();
     }
 
@@ -245,23 +273,23 @@ impl<'a> Chart<'a> {
             if pair[0] == pair[1] {
                 continue;
             }
-            let mut path = format!("M{} {}", number(LEFT), number(self.y(pair[1][0])));
+            let mut path = format!("M0 {}", number(self.y(pair[1][0])));
             self.steps(&mut path, &pair[1], false);
             let _ = write!(path, "V{}", number(self.y(pair[0].last().copied().unwrap_or(0))));
             self.steps(&mut path, &pair[0], true);
             path.push('Z');
             let (fill, name) = match self.report.bands.get(index) {
                 Some(band) if index + 1 < last => (fill(index), format!("{} {}", letter(index), short(band))),
-                _ => (REST, "others".to_owned()),
+                _ => ("rest".to_owned(), "others".to_owned()),
             };
-            picture.open("path", &[("class", "band"), ("fill", fill), ("d", &path)]);
+            picture.open("path", &[("class", &format!("band {fill}")), ("d", &path)]);
             picture.open("title", &[]);
             picture.words(&name);
             picture.close();
             picture.close();
             picture.line();
         }
-        let mut path = format!("M{} {}", number(LEFT), number(self.y(levels[last][0])));
+        let mut path = format!("M0 {}", number(self.y(levels[last][0])));
         self.steps(&mut path, &levels[last], false);
         picture.empty("path", &[("class", "outline"), ("d", &path)]);
         picture.line();
@@ -297,7 +325,7 @@ impl<'a> Chart<'a> {
             let best = (0..band.values.len()).max_by(|&a, &b| thick(a).total_cmp(&thick(b)));
             if let Some(at) = best.filter(|&at| thick(at) >= 15.0) {
                 let y = (self.y(levels[index][at]) + self.y(levels[index + 1][at])) / 2.0 + 4.0;
-                text(picture, "letter", self.x(at) + self.wide / 2.0, y, "middle", &letter(index));
+                placed(picture, "letter", self.x(at) + self.wide / 2.0, 0.0, y, "middle", &letter(index));
             }
         }
     }
@@ -307,21 +335,20 @@ impl<'a> Chart<'a> {
             return;
         }
         let x = self.x(self.report.highest_point) + self.wide / 2.0;
-        let tip = format!("M{} {}l-5 -8h10Z", number(x), number(self.top - 2.0));
-        picture.empty("path", &[("class", "peak"), ("d", &tip)]);
-        let words = highest(self.report, false);
-        let (at, anchor) =
-            if x + 12.0 + words.len() as f64 * CHARACTER < WIDTH { (x + 10.0, "start") } else { (x - 10.0, "end") };
-        text(picture, "peak", at, self.top - 3.0, anchor, &words);
+        picture.open("svg", &[("x", &share(x)), ("overflow", "visible")]);
+        picture.empty("path", &[("class", "peak"), ("d", "M0 -2l-5 -8h10Z")]);
+        picture.close();
+        let (side, anchor) = if x < CHART / 2.0 { (10.0, "start") } else { (-10.0, "end") };
+        placed(picture, "peak", x, side, -3.0, anchor, &highest(self.report, false));
     }
 
     /// What a point consists of, as a tooltip over all of its height.
     fn moments(&self, picture: &mut Picture) {
-        let (y, height) = (number(self.top), number(HEIGHT));
+        let height = number(HEIGHT);
         let report = self.report;
         for (at, point) in report.points.iter().enumerate() {
             let (x, width) = (number(self.x(at)), number(self.wide));
-            picture.open("rect", &[("class", "moment"), ("x", &x), ("y", &y), ("width", &width), ("height", &height)]);
+            picture.open("rect", &[("class", "moment"), ("x", &x), ("y", "0"), ("width", &width), ("height", &height)]);
             picture.open("title", &[]);
             let unit = match report.by {
                 Over::LiveBytes => " live",
@@ -362,14 +389,11 @@ mod tests {
     use mallow_report::testing::Builder;
 
     use super::{draw, value_ticks};
-    use crate::output::picture::testing::{hostile, parsed};
+    use crate::output::picture::testing::{bare, hostile, parsed};
     use crate::output::text::time_axis::testing::{parser_timeline, story};
 
     fn drawn(report: &Timeline, filters: Option<&str>) -> String {
-        let text = draw(report, filters);
-        parsed(&text);
-        let (before, rest) = text.split_once("<style>").expect("a style sheet");
-        format!("{before}{}", rest.split_once("</style>\n").expect("it ends").1)
+        bare(&draw(report, filters))
     }
 
     #[test]
@@ -391,7 +415,9 @@ mod tests {
         let text = draw(&report, None);
         let document = parsed(&text);
         let paths = |class: &str| -> Vec<String> {
-            let all = document.descendants().filter(|n| n.attribute("class") == Some(class));
+            let all = document.descendants().filter(|n| {
+                n.has_tag_name("path") && n.attribute("class").and_then(|c| c.split(' ').next()) == Some(class)
+            });
             all.filter_map(|n| n.attribute("d").map(str::to_owned)).collect()
         };
         let (bands, outline) = (paths("band"), paths("outline"));

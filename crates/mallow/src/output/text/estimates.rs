@@ -10,15 +10,48 @@ pub const NOT_ENOUGH: &str = "not enough samples";
 
 /// Bytes, with the interval.
 pub fn estimated_bytes(estimate: &Estimate, look: &Look) -> String {
-    told(estimate, look, |n| bytes(n, look.exact))
+    format_estimate(estimate, look, |n| bytes(n, look.exact))
 }
 
 /// A count, with the interval.
 pub fn estimated_count(estimate: &Estimate, look: &Look) -> String {
-    told(estimate, look, roughly)
+    format_estimate(estimate, look, roughly)
 }
 
-fn told(estimate: &Estimate, look: &Look, amount: impl Fn(u64) -> String) -> String {
+/// What stands for [`NOT_ENOUGH`] in a column.
+pub const TOO_FEW: &str = "too few";
+/// Columns that [`column_bytes`] takes at the most, without `exact`.
+pub const COLUMN: usize = 15;
+
+/// Bytes with the interval, in [`COLUMN`] columns: `432 MB ±7 %`, `400 kB–2.60 MB`, `too few`.
+pub fn column_bytes(estimate: &Estimate, look: &Look) -> String {
+    let to = if look.ascii { "-" } else { "–" };
+    match estimate.enough() {
+        true => format_estimate(estimate, look, |n| bytes(n, look.exact)).replace(" to ", to),
+        false => TOO_FEW.to_owned(),
+    }
+}
+
+/// Growth an hour: `14.2 GB/h ±12 %`, `1.20 GB/h to 3.40 GB/h`.
+pub fn rate_per_hour(estimate: &Estimate, look: &Look) -> String {
+    format_estimate(estimate, look, |n| format!("{}/h", bytes(n, look.exact)))
+}
+
+/// A verdict as one word, of nine letters at the most.
+pub fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Unknown => "too early",
+        Verdict::Steady => "steady",
+        Verdict::Shrinking => "shrinking",
+        Verdict::Undecided => "undecided",
+        Verdict::Uneven => "uneven",
+        Verdict::Slowing => "slowing",
+        Verdict::SoFar => "so far",
+        Verdict::Growing => "growing",
+    }
+}
+
+fn format_estimate(estimate: &Estimate, look: &Look, amount: impl Fn(u64) -> String) -> String {
     let Some((low, high)) = estimate.interval() else { return NOT_ENOUGH.to_owned() };
     let amount = |n: f64| format!("{}{}", if n <= -0.5 { "-" } else { "" }, amount(n.abs().round() as u64));
     let value = estimate.value;
@@ -27,7 +60,7 @@ fn told(estimate: &Estimate, look: &Look, amount: impl Fn(u64) -> String) -> Str
         return amount(value);
     }
     let deviation = (below + above) / 2.0 / value.abs();
-    // An interval that is not even has its ends told, and so has one of what may be twice as much or next to nothing.
+    // An uneven interval is printed as its ends, and so is one of what may be twice as much or next to nothing.
     if (above - below).abs() <= 0.2 * (above + below) && deviation < 0.5 {
         let sign = if look.ascii { "+-" } else { "±" };
         return format!("{} {sign}{:.0} %", amount(value), (deviation * 100.0).max(1.0));
@@ -35,7 +68,7 @@ fn told(estimate: &Estimate, look: &Look, amount: impl Fn(u64) -> String) -> Str
     format!("{} to {}", amount(low), amount(high))
 }
 
-/// How a site grows: `+12.1 MB ±9 %`, `steady`, or that it cannot be told.
+/// How a site grows: `+12.1 MB ±9 %`, `steady`, or that it is unknown.
 pub fn growth(growth: &Growth, look: &Look) -> String {
     match growth.verdict {
         Verdict::Unknown => NOT_ENOUGH.to_owned(),
@@ -76,7 +109,7 @@ mod tests {
     use crate::output::text::Look;
 
     #[test]
-    fn estimates_tell_how_sure_they_are() {
+    fn estimates_show_their_uncertainty() {
         let look = Look::default();
         let of = |value, low, high| Estimate { value, low: Some(low), high: Some(high), samples: 30 };
         let few = Estimate { value: 5.0, low: None, high: None, samples: 1 };
@@ -88,7 +121,7 @@ mod tests {
             let bytes_per_hour = of((low + high) / 2.0, low, high);
             growth_in_full(&Growth { verdict, bytes_per_hour, ..Growth::default() }, &look)
         };
-        for (told, expected) in [
+        for (actual, expected) in [
             (in_full(Verdict::Undecided, 1e6, 3e7), "undecided, 1.00 MB to 30.0 MB an hour"),
             (in_full(Verdict::Shrinking, -3e7, -1e6), "shrinking, -30.0 MB to -1.00 MB an hour"),
             (in_full(Verdict::SoFar, 9e5, 1.1e6), "+1.00 MB ±10 % an hour so far"),
@@ -111,7 +144,7 @@ mod tests {
             (grows(Verdict::Unknown), "not enough samples"),
             (estimated_bytes(&of(f64::NAN, f64::NAN, f64::NAN), &look), "0 B to 0 B"),
         ] {
-            assert_eq!(told, expected);
+            assert_eq!(actual, expected);
         }
         let ascii = Look { ascii: true, ..look };
         assert_eq!(estimated_bytes(&of(1e6, 9e5, 1.1e6), &ascii), "1.00 MB +-10 %");

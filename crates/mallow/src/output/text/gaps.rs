@@ -1,6 +1,6 @@
 //! What the numbers of a recording lack, in one form: `Incomplete: ` and a sentence, before anything else.
 
-use mallow_report::analysis::CustomAllocatorRow;
+use mallow_report::analysis::{AllocatorInsideRow, CustomAllocatorRow};
 
 use super::page::{Line, Page};
 use super::units::of;
@@ -15,6 +15,21 @@ pub fn show_allocators(allocators: &[CustomAllocatorRow], processes: usize, page
         let more = of((allocators.len() - SHOWN) as u64, "program");
         show([format!("{more} more")], page);
     }
+}
+
+/// A phrase for each allocator inside of a program or a library whose calls are counted.
+pub fn inside(allocators: &[AllocatorInsideRow]) -> impl Iterator<Item = String> {
+    let more = allocators.len().saturating_sub(SHOWN);
+    let phrase =
+        |row: &AllocatorInsideRow| format!("{} inside {}, found by {}", row.allocator, row.module, row.found_by);
+    allocators.iter().take(SHOWN).map(phrase).chain((more > 0).then(|| format!("{more} more allocators inside")))
+}
+
+/// A sentence for each program that the command executed and that was not recorded, as far as they are named.
+pub fn unrecorded(sentences: &[String]) -> impl Iterator<Item = String> {
+    let more = sentences.len().saturating_sub(SHOWN);
+    let more = (more > 0).then(|| format!("{} more not recorded", of(more as u64, "program")));
+    sentences.iter().take(SHOWN).cloned().chain(more)
 }
 
 /// A line for each sentence.

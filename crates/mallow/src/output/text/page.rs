@@ -61,6 +61,17 @@ impl Line {
         self.pieces.iter().map(|(_, text)| text.width()).sum()
     }
 
+    /// Takes spaces away at its end.
+    fn trim_end(&mut self) {
+        while let Some((_, last)) = self.pieces.last_mut() {
+            last.truncate(last.trim_end().len());
+            if !last.is_empty() {
+                break;
+            }
+            self.pieces.pop();
+        }
+    }
+
     /// Cuts it to `width` columns, the last of them an ellipsis where something was cut.
     fn cut(&mut self, width: usize) {
         if self.width() <= width {
@@ -113,15 +124,9 @@ impl Page {
 
     /// Adds a line, cut to the terminal's width.
     pub fn line(&mut self, mut line: Line) {
+        line.trim_end();
         if let Some(width) = self.look.width {
             line.cut(width);
-        }
-        while let Some((_, last)) = line.pieces.last_mut() {
-            last.truncate(last.trim_end().len());
-            if !last.is_empty() {
-                break;
-            }
-            line.pieces.pop();
         }
         for (style, text) in &line.pieces {
             // Writing into a string cannot fail.
@@ -132,6 +137,40 @@ impl Page {
             };
         }
         self.text.push('\n');
+    }
+
+    /// Adds the text of another page.
+    pub fn text(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    /// Adds a line of prose: broken between words where the terminal ends, and never cut. What goes on has the line's own indent.
+    pub fn sentence(&mut self, line: Line) {
+        let Some(width) = self.look.width.filter(|&width| line.width() > width) else { return self.line(line) };
+        let first = line.pieces.iter().find(|(_, text)| !text.is_empty()).map_or("", |(_, text)| text);
+        let indent = (first.len() - first.trim_start_matches(' ').len()).min(width / 2);
+        let mut row = Line::new();
+        // Pieces since the last space.
+        let mut word = Line::new();
+        for (style, text) in &line.pieces {
+            for part in text.split_inclusive(' ') {
+                word.pieces.push((*style, part.to_owned()));
+                if part.ends_with(' ') {
+                    self.add_word(&mut row, std::mem::take(&mut word), width, indent);
+                }
+            }
+        }
+        self.add_word(&mut row, word, width, indent);
+        self.line(row);
+    }
+
+    fn add_word(&mut self, row: &mut Line, word: Line, width: usize, indent: usize) {
+        let used = word.width() - usize::from(word.pieces.last().is_some_and(|(_, text)| text.ends_with(' ')));
+        let is_begun = row.pieces.iter().any(|(_, text)| !text.trim().is_empty());
+        if is_begun && row.width() + used > width {
+            self.line(std::mem::replace(row, Line::new().plain(" ".repeat(indent))));
+        }
+        row.pieces.extend(word.pieces);
     }
 
     /// Adds lines of text, indented, and broken between words where the terminal ends.
@@ -218,6 +257,25 @@ mod tests {
             let line = shown(Look { colour: true, ..Look::default() }, Line::new().plain(text));
             assert_eq!(line, format!("{expected}\n"));
         }
+    }
+
+    #[test]
+    fn sentences_are_broken_between_words() {
+        let sentence = |width| {
+            let look = Look { width: Some(width), colour: true, ..Look::default() };
+            let mut page = Page::new(look);
+            page.sentence(Line::new().plain("  one ").strong("two").plain(": three four").plain("five"));
+            let text = page.into_text();
+            assert!(text.contains("\x1b[1mtwo\x1b[0m"), "{text}");
+            text.replace("\x1b[1m", "").replace("\x1b[0m", "")
+        };
+        assert_eq!(sentence(80), "  one two: three fourfive\n");
+        assert_eq!(sentence(17), "  one two: three\n  fourfive\n");
+        // The space behind a word that fits exactly is no reason to cut it.
+        assert_eq!(sentence(16), "  one two: three\n  fourfive\n");
+        assert_eq!(sentence(11), "  one two:\n  three\n  fourfive\n");
+        // A word that is wider than the terminal is cut as lines are.
+        assert_eq!(sentence(8), "  one\n  two:\n  three\n  fourf…\n");
     }
 
     #[test]

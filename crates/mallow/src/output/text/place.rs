@@ -27,7 +27,7 @@ pub fn described(frame: Option<&Frame>, sites: u64, through: Option<&str>, stack
     const WIDE: usize = 120;
     let Some(frame) = frame else { return Line::new().faint("(no stack is known)") };
     let mut line = framed(frame, look);
-    // Where there is little room, callers tell more.
+    // Where there is little room, callers are worth more.
     if sites > 1 && look.width.is_none_or(|w| w >= WIDE) {
         line = line.faint(format!(" ({})", of(sites, "site")));
     }
@@ -68,7 +68,7 @@ const INNER_FRAMES: usize = 3;
 /// Lines that a stack takes at the most, where not all of it is shown.
 pub const STACK_LINES: usize = FRAMES + INNER_FRAMES;
 
-/// Puts a stack onto the page, one function a line; `all` of them, or those that tell most.
+/// Puts a stack onto the page, one function a line; `all` of them, or the most informative ones.
 pub fn stacked(stack: &Stack, look: &Look, stacks: bool, page: &mut Page) {
     if stack.frames.is_empty() {
         page.line(Line::new().faint("    (no stack is known)"));

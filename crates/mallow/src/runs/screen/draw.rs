@@ -1,117 +1,112 @@
-//! The live view, drawn. Whatever comes from a target goes through `clean`.
+//! The live view, drawn: the finding, the program, what is live over time, places. Whatever comes from a target goes through `clean`.
 
 use mallow_report::analysis::sampled::Verdict;
-use mallow_report::analysis::{Watched, WatchedSite, Which};
+use mallow_report::analysis::{Watched, Which};
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier, Style};
-use ratatui::symbols::bar;
+use ratatui::layout::{Constraint, Layout};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Cell, Paragraph, Row, Sparkline, Table};
+use ratatui::widgets::Paragraph;
 
+use super::chart::chart;
+use super::fit::{faint, fit, strong, warning, wrap};
+use super::help::help;
+use super::places::{detail, table};
 use super::state::State;
-use crate::output::text::estimates::{estimated_bytes, estimated_count, growth, growth_in_full, period};
-use crate::output::text::units::{count, of, share, span};
-use crate::output::text::{Look, clean, function, location};
+use crate::output::text::estimates::{column_bytes, period};
+use crate::output::text::units::{count, of, span};
+use crate::output::text::{Look, clean};
+use crate::runs::watch::headline::{losses, outlook, seconds};
 
 /// Less than this is no room for a table.
 const NARROWEST: u16 = 20;
 const LOWEST: u16 = 4;
 
-const LETTERS: bar::Set = bar::Set {
-    full: "#",
-    seven_eighths: "#",
-    three_quarters: "#",
-    five_eighths: "=",
-    half: "=",
-    three_eighths: "-",
-    one_quarter: "-",
-    one_eighth: "_",
-    empty: " ",
-};
-
 /// Draws all of it.
 pub fn draw(frame: &mut Frame, state: &mut State, look: &Look) {
     let area = frame.area();
+    let width = usize::from(area.width);
     if area.width < NARROWEST || area.height < LOWEST {
         frame.render_widget(Paragraph::new("too small; q leaves"), area);
         return;
     }
-    let chart = if area.height >= 16 { 3 } else { u16::from(area.height >= 9) };
-    let [head, sparkline, body, foot] = Layout::vertical([
-        Constraint::Length(if area.height >= 7 { 3 } else { 1 }),
-        Constraint::Length(chart),
+    if state.help {
+        let [body, foot] = Layout::vertical([Constraint::Min(1), Constraint::Length(1)]).areas(area);
+        let lines = help(state.warm_up_ms, width);
+        let most = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_sub(body.height);
+        state.scrolled = state.scrolled.min(most);
+        frame.render_widget(Paragraph::new(lines).scroll((state.scrolled, 0)), body);
+        frame.render_widget(Paragraph::new(keys(state, width)).style(faint()), foot);
+        return;
+    }
+    let report = state.report.clone();
+    let head = report.as_ref().map_or_else(|| beginning(state, width), |report| heading(report, state, width, look));
+    // A heading, rows and keys come first; the chart has what is left, up to its own height.
+    let heading_height = if area.height >= 9 { head.len() as u16 } else { 1 };
+    let chart_height = match area.height {
+        28.. => 7,
+        22.. => 5,
+        14.. => 3,
+        _ => 0,
+    };
+    let [heading_area, chart_area, body, foot] = Layout::vertical([
+        Constraint::Length(heading_height),
+        Constraint::Length(chart_height),
         Constraint::Min(1),
         Constraint::Length(1),
     ])
     .areas(area);
-    let Some(report) = state.report.clone() else {
-        frame.render_widget(Paragraph::new("waiting for the first samples…"), head);
-        frame.render_widget(Paragraph::new(keys(state)), foot);
-        return;
-    };
-    frame.render_widget(Paragraph::new(heading(&report, state, look)), head);
-    history(frame, sparkline, state, look);
-    if state.detail {
-        detail(frame, body, state, look);
-    } else {
-        table(frame, body, state, &report, look);
+    frame.render_widget(Paragraph::new(head), heading_area);
+    let watched_ms = report.as_ref().map_or(0, |report| report.watched_ms);
+    let lines = chart(&state.history, watched_ms, width, usize::from(chart_height), look);
+    frame.render_widget(Paragraph::new(lines), chart_area);
+    match report {
+        Some(_) if state.detail => detail(frame, body, state, look),
+        Some(report) => table(frame, body, state, &report, look),
+        None => {}
     }
-    frame.render_widget(Paragraph::new(keys(state)).style(faint()), foot);
+    frame.render_widget(Paragraph::new(keys(state, width)).style(faint()), foot);
 }
 
-fn strong() -> Style {
-    Style::new().add_modifier(Modifier::BOLD)
+/// Before the first look.
+fn beginning(state: &State, width: usize) -> Vec<Line<'static>> {
+    let begins = format!("Waiting for the first samples. {}", state.period);
+    vec![
+        fit(vec![Span::styled("Too early to say what grows", strong())], width),
+        fit(vec![Span::raw(begins)], width),
+        Line::default(),
+    ]
 }
 
-fn faint() -> Style {
-    Style::new().add_modifier(Modifier::DIM)
-}
-
-fn warning(look: &Look) -> Style {
-    if look.colour { Style::new().fg(Color::Yellow) } else { strong() }
-}
-
-fn heading(report: &Watched, state: &State, look: &Look) -> Vec<Line<'static>> {
+fn heading(report: &Watched, state: &State, width: usize, look: &Look) -> Vec<Line<'static>> {
+    let grows = state.headline.verdict >= Verdict::SoFar;
+    let mut first =
+        vec![Span::styled(clean(&state.headline.text).into_owned(), if grows { warning(look) } else { strong() })];
+    if let Some(outlook) = outlook(&state.headline, report.watched_ms, state.warm_up_ms) {
+        first.push(Span::raw(format!("; {outlook}")));
+    }
     let pids: Vec<u32> = report.processes.iter().filter(|process| process.running).map(|process| process.pid).collect();
     let who = match pids[..] {
         [] => "ended".to_owned(),
         [pid] => format!("pid {pid}"),
         [pid, ..] => format!("pid {pid} and {} more", pids.len() - 1),
     };
-    let mut first = vec![
-        Span::styled(clean(&report.command.join(" ")).into_owned(), strong()),
-        Span::raw(format!("  {who}  watched for {}", span(report.watched_ms))),
-    ];
-    let lost = report.lost;
-    let gone = lost.events.saturating_add(lost.picks).saturating_add(lost.stacks).saturating_add(lost.damaged);
-    if gone > 0 {
-        first.push(Span::styled(format!("  {} lost", count(gone)), warning(look)));
-    }
-    let unseen = lost.left.saturating_add(lost.filtered).saturating_add(lost.unsampled);
-    if unseen > 0 {
-        first.push(Span::styled(format!("  {} sampled no more", of(unseen, "process")), warning(look)));
-    }
-    let second = vec![
-        Span::raw("live "),
-        Span::styled(estimated_bytes(&report.live_bytes, look), strong()),
-        Span::raw(format!(
-            ", blocks {}; {}; {}",
-            estimated_count(&report.live, look),
-            of(report.samples, "sample"),
-            period(report.period_bytes, look)
-        )),
-    ];
-    let mut third = match report.growing {
-        0 => vec![Span::raw("no site grows significantly")],
-        n => vec![Span::styled(format!("{} growing", of(n, "site")), warning(look))],
+    let time = seconds(report.watched_ms);
+    let since = match state.joined {
+        true => format!("joined {time} ago: older blocks if sampled"),
+        false => format!("{time} from its start"),
     };
+    let facts = format!("  {who}, {since}; {}", period(report.period_bytes, look));
+    let second = vec![Span::styled(name(&report.command, width, facts.chars().count()), strong()), Span::raw(facts)];
     let shown = match report.which {
-        Which::Old => format!("; shown: older than {}", span(report.older_than_ms)),
-        Which::Live => "; shown: all live".to_owned(),
-        Which::Peak => "; shown: the peak".to_owned(),
+        Which::Old => format!("older than {}", span(report.older_than_ms)),
+        Which::Live => "all live".to_owned(),
+        Which::Peak => "the peak".to_owned(),
     };
-    third.push(Span::raw(format!("{shown}, by {}", state.sort.name())));
+    let mut third = vec![
+        Span::raw("live "),
+        Span::styled(format!("{:<15}", column_bytes(&report.live_bytes, look)), strong()),
+        Span::raw(format!(" shown: {shown}, by {}; {}", state.sort.name(), of(report.samples, "sample"))),
+    ];
     for (samples, how) in
         [(report.muted_samples, "muted"), (report.suppressed_samples, "suppressed"), (report.known_samples, "known")]
     {
@@ -119,145 +114,68 @@ fn heading(report: &Watched, state: &State, look: &Look) -> Vec<Line<'static>> {
             third.push(Span::styled(format!(", {} {how}", count(samples)), faint()));
         }
     }
-    [first, second, third].into_iter().map(Line::from).collect()
-}
-
-fn history(frame: &mut Frame, area: Rect, state: &State, look: &Look) {
-    if area.height == 0 {
-        return;
+    let mut lines: Vec<Line<'static>> = [first, second, third].map(|spans| fit(spans, width)).to_vec();
+    let losses = losses(report);
+    if let [loss, more @ ..] = &losses[..] {
+        let more =
+            if more.is_empty() { String::new() } else { format!(" (and {} more)", of(more.len() as u64, "gap")) };
+        let text = format!("Incomplete: {loss}{more}");
+        let rows = wrap(&text, width);
+        let rest = rows.get(1..).unwrap_or_default().join(" ");
+        let rows = rows.first().cloned().into_iter().chain((!rest.is_empty()).then_some(rest));
+        lines.extend(rows.map(|row| fit(vec![Span::styled(row, warning(look))], width)));
     }
-    let width = usize::from(area.width);
-    let points = squeezed(&state.history, width);
-    let mut sparkline = Sparkline::default().data(points.iter().copied());
-    if look.ascii {
-        sparkline = sparkline.bar_set(LETTERS);
+    lines
+}
+
+/// The command line beside so many columns of facts: without the path where there is no room for it.
+fn name(command: &[String], width: usize, facts: usize) -> String {
+    const LEAST: usize = 12;
+    let room = width.saturating_sub(facts).max(LEAST);
+    let whole = clean(&command.join(" ")).into_owned();
+    if whole.chars().count() <= room {
+        return whole;
     }
-    if look.colour {
-        sparkline = sparkline.style(Style::new().fg(Color::Blue));
-    }
-    frame.render_widget(sparkline, area);
+    let program = command.first().map_or("", |path| path.rsplit('/').next().unwrap_or(path));
+    let arguments = command.iter().skip(1).map(String::as_str);
+    let short = std::iter::once(program).chain(arguments).collect::<Vec<_>>().join(" ");
+    fit(vec![Span::raw(clean(&short).into_owned())], room).to_string()
 }
 
-/// At most `width` values, each the highest of as many neighbours.
-fn squeezed(values: &[u64], width: usize) -> Vec<u64> {
-    let step = values.len().div_ceil(width.max(1)).max(1);
-    values.chunks(step).map(|some| some.iter().copied().max().unwrap_or(0)).collect()
-}
-
-fn table(frame: &mut Frame, area: Rect, state: &mut State, report: &Watched, look: &Look) {
-    let room = usize::from(area.height.saturating_sub(1)).max(1);
-    state.page = room;
-    let chosen = state.choice().map_or(0, |(at, _)| at);
-    let rows = state.rows();
-    let top = state.top.min(rows.len().saturating_sub(room)).min(chosen).max((chosen + 1).saturating_sub(room));
-    let columns = columns(area.width);
-    let title = |column: &&Column| Cell::from(Line::from(column.title).right_aligned());
-    let header = Row::new(columns.iter().map(title).chain([Cell::from("site")])).style(faint());
-    let shown = rows.iter().enumerate().skip(top).take(room).map(|(at, site)| {
-        let cells = columns.iter().map(|column| Cell::from(Line::from((column.cell)(site, look)).right_aligned()));
-        let name = Line::from(named(site, look));
-        let mut row = Row::new(cells.chain([Cell::from(name)]));
-        if site.growth.verdict == Verdict::Growing {
-            row = row.style(warning(look));
-        }
-        if at == chosen { row.style(Style::new().add_modifier(Modifier::REVERSED)) } else { row }
-    });
-    let widths = columns.iter().map(|column| Constraint::Length(column.width)).chain([Constraint::Min(10)]);
-    if rows.is_empty() {
-        let none = match (state.search.is_empty(), report.which) {
-            (false, _) => "no site has that in its names; Esc shows all",
-            (true, Which::Old) => "nothing that old is live; o shows all",
-            (true, _) => "no sample is live",
-        };
-        frame.render_widget(Paragraph::new(none), area);
-    } else {
-        frame.render_widget(Table::new(shown, widths).header(header).column_spacing(2), area);
-    }
-    state.top = top;
-}
-
-struct Column {
-    title: &'static str,
-    width: u16,
-    /// Shown where the screen is at least so wide.
-    from: u16,
-    cell: fn(&WatchedSite, &Look) -> String,
-}
-
-const COLUMNS: [Column; 5] = [
-    Column { title: "live bytes", width: 20, from: 0, cell: |site, look| estimated_bytes(&site.live_bytes, look) },
-    Column { title: "growth/h", width: 18, from: 64, cell: |site, look| growth(&site.growth, look) },
-    Column { title: "blocks", width: 18, from: 128, cell: |site, look| estimated_count(&site.live, look) },
-    Column { title: "oldest", width: 11, from: 84, cell: |site, _| span(site.oldest_ms) },
-    Column { title: "samples", width: 7, from: 100, cell: |site, _| count(site.samples) },
-];
-
-fn columns(width: u16) -> Vec<&'static Column> {
-    COLUMNS.iter().filter(|column| width >= column.from).collect()
-}
-
-/// `read_query server.c:35 ← serve ← main`
-fn named(site: &WatchedSite, look: &Look) -> Vec<Span<'static>> {
-    let own = site.stack.own();
-    let Some(first) = own.first() else { return vec![Span::styled("(no stack is known)", faint())] };
-    let text = |name: &str| clean(&function(name, look)).into_owned();
-    let at = location(&first.function, first.file.as_deref(), first.line, first.module.as_deref(), look);
-    let arrow = if look.ascii { " <- " } else { " ← " };
-    let mut spans = vec![Span::styled(text(&first.function), strong()), Span::raw(format!(" {}", clean(&at)))];
-    for caller in site.stack.callers_of(first).iter().take(8) {
-        spans.push(Span::styled(format!("{arrow}{}", text(&caller.function)), faint()));
-    }
-    spans
-}
-
-fn detail(frame: &mut Frame, area: Rect, state: &mut State, look: &Look) {
-    let Some((_, site)) = state.choice() else { return };
-    let mut lines = vec![
-        Line::from(format!("live      {}", estimated_bytes(&site.live_bytes, look))),
-        Line::from(format!("blocks    {}", estimated_count(&site.live, look))),
-        Line::from(format!("samples   {}", count(site.samples))),
-        Line::from(format!(
-            "growth    {}{}",
-            growth_in_full(&site.growth, look),
-            if site.growth.verdict == Verdict::Growing { ", significant" } else { "" }
-        )),
-        Line::from(format!("age       {} to {}", span(site.youngest_ms), span(site.oldest_ms))),
-        Line::from(format!("held      {} byte·seconds since it is watched", estimated_count(&site.byte_seconds, look))),
-        Line::from(format!(
-            "frees     {}",
-            site.freed_by_others
-                .map_or("too few were seen".to_owned(), |part| format!("{} by another thread", share(part)))
-        )),
-        Line::from(format!("pids      {}", site.pids.iter().map(u32::to_string).collect::<Vec<_>>().join(" "))),
-        Line::default(),
-    ];
-    for step in &site.stack.frames {
-        let at = location(&step.function, step.file.as_deref(), step.line, step.module.as_deref(), look);
-        let style = if step.looked_past { faint() } else { strong() };
-        let name = clean(&function(&step.function, look)).into_owned();
-        lines.push(Line::from(vec![Span::raw("  "), Span::styled(name, style), Span::raw(format!(" {}", clean(&at)))]));
-    }
-    if site.stack.cut {
-        lines.push(Line::styled("  … outer frames are missing", faint()));
-    }
-    let most = (lines.len() as u16).saturating_sub(area.height);
-    let scrolled = state.scrolled.min(most);
-    frame.render_widget(Paragraph::new(lines).scroll((scrolled, 0)), area);
-    state.scrolled = scrolled;
-    state.page = usize::from(area.height);
-}
-
-fn keys(state: &State) -> Line<'static> {
+/// As many keys as fit, those that lead to the others first.
+fn keys(state: &State, width: usize) -> Line<'static> {
     if state.searching {
-        return Line::from(format!("/{}▏  Enter: done  Esc: all", clean(&state.search)));
+        return fit(vec![Span::raw(format!("/{}▏  Enter: done  Esc: all", clean(&state.search)))], width);
     }
     if let Some(message) = &state.message {
-        return Line::from(clean(message).into_owned());
+        return fit(vec![Span::raw(clean(message).into_owned())], width);
     }
     let search = if state.search.is_empty() { String::new() } else { format!("  [{}]", clean(&state.search)) };
-    let keys = match state.detail {
-        true => "Esc back  ↑↓ scroll  m mute  q leave",
-        false => "q leave  Enter stack  s sort  / search  m mute  u unmute  + - period  d dormant  o old/all  r report",
+    let keys: &[&str] = match (state.help, state.detail) {
+        (true, _) => &["? close", "↑↓ scroll", "q leave"],
+        (_, true) => &["? help", "Esc back", "↑↓ scroll", "m mute", "q leave"],
+        _ => &[
+            "? help",
+            "q leave",
+            "Enter call paths",
+            "s sort",
+            "/ search",
+            "o old/all",
+            "m mute",
+            "+ - samples",
+            "u unmute",
+            "d dormant",
+            "r report",
+        ],
     };
-    Line::from(format!("{keys}{search}"))
+    let mut line = String::new();
+    for key in keys {
+        let gap = if line.is_empty() { "" } else { "  " };
+        if line.chars().count() + gap.len() + key.chars().count() + search.chars().count() > width {
+            break;
+        }
+        line.push_str(gap);
+        line.push_str(key);
+    }
+    fit(vec![Span::raw(line + &search)], width)
 }

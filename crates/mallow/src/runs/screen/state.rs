@@ -1,12 +1,17 @@
 //! What the live view shows, and what keys do to it. Knows no terminal.
 
-use mallow_report::analysis::{Watched, WatchedSite};
+use std::collections::HashMap;
+
+use mallow_report::analysis::sampled::Verdict;
+use mallow_report::analysis::{Stack, Watched, WatchedPlace};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use crate::runs::watch::headline::Headline;
 
 /// What rows are sorted by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
-    /// Those that grow beyond doubt first, then the largest: as reports have them.
+    /// Those that grow significantly first, then the largest: as reports have them.
     #[default]
     Found,
     /// Live bytes.
@@ -47,7 +52,7 @@ impl Sort {
 pub enum Request {
     /// Nothing beyond the screen.
     Nothing,
-    /// Mute this site.
+    /// Mute this place.
     Mute(u64),
     /// Mute nothing any more.
     Unmute,
@@ -72,8 +77,18 @@ pub enum Request {
 pub struct State {
     /// What there is to show.
     pub report: Option<Watched>,
-    /// Live bytes over time, the oldest first.
-    pub history: Vec<u64>,
+    /// Live bytes over time, the oldest first, with milliseconds since the watching began.
+    pub history: Vec<(u64, u64)>,
+    /// What was found so far.
+    pub headline: Headline,
+    /// How much is sampled, in words.
+    pub period: String,
+    /// Growth of less than that is growth so far.
+    pub warm_up_ms: u64,
+    /// The program ran before it was watched.
+    pub joined: bool,
+    /// Keys and words are explained.
+    pub help: bool,
     /// What happened last.
     pub message: Option<String>,
     /// Sorted by this.
@@ -82,9 +97,13 @@ pub struct State {
     pub search: String,
     /// Letters go into the search.
     pub searching: bool,
-    /// The chosen site.
+    /// The chosen place: the first one, as long as nobody chose.
     pub chosen: Option<u64>,
-    /// Its stack is shown.
+    /// Somebody chose it.
+    pub held: bool,
+    /// All places, in their order.
+    pub order: Vec<u64>,
+    /// Its call paths are shown.
     pub detail: bool,
     /// Lines of it that are scrolled past.
     pub scrolled: u16,
@@ -98,44 +117,83 @@ impl State {
     /// Takes a new report. What is chosen stays chosen as long as it is there.
     pub fn show(&mut self, report: Watched) {
         self.report = Some(report);
+        self.sort_places(false);
         self.keep_choice();
     }
 
-    /// Rows in their order.
-    pub fn rows(&self) -> Vec<&WatchedSite> {
-        let Some(report) = &self.report else { return Vec::new() };
-        let mut rows: Vec<&WatchedSite> = report.sites.iter().filter(|site| self.found(site)).collect();
-        let by: fn(&WatchedSite) -> f64 = match self.sort {
-            Sort::Found => return rows,
-            Sort::Bytes => |site| site.live_bytes.value,
-            Sort::Growth => |site| site.growth.bytes_per_hour.low.unwrap_or(f64::NEG_INFINITY),
-            Sort::Age => |site| site.oldest_ms as f64,
-            Sort::ByteSeconds => |site| site.byte_seconds.value,
-            Sort::CrossThread => |site| site.freed_by_others.unwrap_or(-1.0),
+    /// Orders the places; `anew`: without regard to the order before. Otherwise places that are nearly equal stay where
+    /// they are: they would change places with every look.
+    fn sort_places(&mut self, anew: bool) {
+        const CLEARLY: f64 = 1.1;
+        let Some(report) = &self.report else { return };
+        let by: fn(&WatchedPlace) -> (Verdict, f64) = match self.sort {
+            Sort::Found => |place| match place.growth.rank() {
+                (Verdict::Unknown, _) => (Verdict::Unknown, place.live_bytes.value),
+                grows => grows,
+            },
+            Sort::Bytes => |place| (Verdict::Unknown, place.live_bytes.value),
+            Sort::Growth => |place| (Verdict::Unknown, place.growth.bytes_per_hour.low.unwrap_or(f64::NEG_INFINITY)),
+            Sort::Age => |place| (Verdict::Unknown, place.oldest_ms as f64),
+            Sort::ByteSeconds => |place| (Verdict::Unknown, place.byte_seconds.value),
+            Sort::CrossThread => |place| (Verdict::Unknown, place.freed_by_others.unwrap_or(-1.0)),
         };
-        rows.sort_by(|a, b| by(b).total_cmp(&by(a)));
-        rows
+        let mut places: Vec<(u64, (Verdict, f64))> =
+            report.places.places.iter().map(|place| (place.id, by(place))).collect();
+        places.sort_by(|(_, a), (_, b)| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)));
+        if !anew {
+            let before: HashMap<u64, usize> = self.order.iter().enumerate().map(|(at, id)| (*id, at)).collect();
+            let (mut known, new): (Vec<_>, Vec<_>) = places.into_iter().partition(|(id, _)| before.contains_key(id));
+            known.sort_by_key(|(id, _)| before.get(id));
+            known.extend(new);
+            places = known;
+            for at in 1..places.len() {
+                let mut at = at;
+                while at > 0 {
+                    let ((_, above), (_, below)) = (places[at - 1], places[at]);
+                    let clearly = below.1 > above.1 && below.1 - above.1 > (CLEARLY - 1.0) * above.1.abs();
+                    if below.0 < above.0 || below.0 == above.0 && !clearly {
+                        break;
+                    }
+                    places.swap(at - 1, at);
+                    at -= 1;
+                }
+            }
+        }
+        self.order = places.into_iter().map(|(id, _)| id).collect();
     }
 
-    fn found(&self, site: &WatchedSite) -> bool {
+    /// Rows in their order.
+    pub fn rows(&self) -> Vec<&WatchedPlace> {
+        let Some(report) = &self.report else { return Vec::new() };
+        let by_id: HashMap<u64, &WatchedPlace> = report.places.places.iter().map(|place| (place.id, place)).collect();
+        self.order.iter().filter_map(|id| by_id.get(id).copied()).filter(|place| self.found(place)).collect()
+    }
+
+    fn found(&self, place: &WatchedPlace) -> bool {
         let wanted = self.search.to_lowercase();
         let has = |text: &str| text.to_lowercase().contains(&wanted);
-        wanted.is_empty()
-            || site.stack.frames.iter().any(|frame| {
+        let in_stack = |stack: &Stack| {
+            stack.frames.iter().any(|frame| {
                 has(&frame.function)
                     || frame.file.as_deref().is_some_and(has)
                     || frame.module.as_deref().is_some_and(has)
             })
+        };
+        let sites = self.report.iter().flat_map(|report| &report.sites);
+        wanted.is_empty()
+            || in_stack(&place.largest_site)
+            || sites.filter(|site| site.place == place.id).any(|site| in_stack(&site.stack))
     }
 
-    /// The chosen site, and its place among the rows.
-    pub fn choice(&self) -> Option<(usize, &WatchedSite)> {
+    /// The chosen place, and its number among the rows.
+    pub fn choice(&self) -> Option<(usize, &WatchedPlace)> {
         let rows = self.rows();
         rows.iter().position(|site| Some(site.id) == self.chosen).map(|at| (at, rows[at]))
     }
 
     fn keep_choice(&mut self) {
-        if self.choice().is_none() {
+        if !self.held || self.choice().is_none() {
+            self.held = false;
             self.chosen = self.rows().first().map(|site| site.id);
             self.detail &= self.chosen.is_some();
         }
@@ -144,11 +202,12 @@ impl State {
     fn choose(&mut self, at: usize) {
         let rows = self.rows();
         self.chosen = rows.get(at.min(rows.len().saturating_sub(1))).map(|site| site.id);
+        self.held = true;
         self.scrolled = 0;
     }
 
     fn step(&mut self, by: isize) {
-        if self.detail {
+        if self.detail || self.help {
             self.scrolled = self.scrolled.saturating_add_signed(by.clamp(-1000, 1000) as i16);
             return;
         }
@@ -177,6 +236,10 @@ impl State {
             self.keep_choice();
             return Request::Nothing;
         }
+        if self.help && matches!(key.code, KeyCode::Char('?') | KeyCode::Esc | KeyCode::Enter) {
+            (self.help, self.scrolled) = (false, 0);
+            return Request::Nothing;
+        }
         let page = isize::try_from(self.page.max(2) - 1).unwrap_or(1);
         match key.code {
             KeyCode::Up | KeyCode::Char('k') => self.step(-1),
@@ -185,8 +248,10 @@ impl State {
             KeyCode::PageDown => self.step(page),
             KeyCode::Home | KeyCode::Char('g') => self.step(isize::MIN + 1),
             KeyCode::End | KeyCode::Char('G') => self.step(isize::MAX),
+            KeyCode::Char('?') => (self.help, self.scrolled) = (true, 0),
             KeyCode::Enter => {
                 self.scrolled = 0;
+                self.held = true;
                 self.detail = !self.detail && self.chosen.is_some();
             }
             KeyCode::Esc if self.detail => self.detail = false,
@@ -194,7 +259,11 @@ impl State {
                 self.search.clear();
                 self.keep_choice();
             }
-            KeyCode::Char('s') => self.sort = self.sort.next(),
+            KeyCode::Char('s') => {
+                self.sort = self.sort.next();
+                self.sort_places(true);
+                self.keep_choice();
+            }
             KeyCode::Char('/') => {
                 self.detail = false;
                 self.searching = true;
@@ -207,6 +276,7 @@ impl State {
                     let rows = self.rows();
                     let next = rows.get(at + 1).or_else(|| rows.get(at.checked_sub(1)?)).map(|site| site.id);
                     self.chosen = next;
+                    self.held = true;
                     return Request::Mute(id);
                 }
             }

@@ -1,5 +1,7 @@
 use mallow_report::analysis::sampled::{Estimate, Growth, Verdict};
-use mallow_report::analysis::{Frame, Stack, WatchLosses, Watched, WatchedProcess, WatchedSite, Which};
+use mallow_report::analysis::{
+    Frame, Stack, WatchLosses, Watched, WatchedPlace, WatchedPlaces, WatchedProcess, WatchedSite, Which,
+};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -7,6 +9,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::draw::draw;
 use super::state::{Request, Sort, State};
 use crate::output::text::Look;
+use crate::runs::watch::headline::headline;
 
 fn frame(function: &str, file: Option<&str>, line: u32) -> Frame {
     Frame {
@@ -43,7 +46,28 @@ fn site(id: u64, function: &str, bytes: f64, growth: Estimate) -> WatchedSite {
         freed_by_others: Some(0.25),
         pids: vec![4711],
         id,
+        place: id,
         stack: Stack { frames, cut: id == 3 },
+    }
+}
+
+/// The place of one site.
+fn place(site: &WatchedSite) -> WatchedPlace {
+    WatchedPlace {
+        frame: site.stack.frames.first().cloned(),
+        through: (site.id == 1).then(|| "std::string::basic_string<char>".to_owned()),
+        live_bytes: site.live_bytes,
+        live: site.live,
+        samples: site.samples,
+        growth: site.growth,
+        oldest_ms: site.oldest_ms,
+        youngest_ms: site.youngest_ms,
+        byte_seconds: site.byte_seconds,
+        freed_by_others: site.freed_by_others,
+        pids: site.pids.clone(),
+        sites: 1,
+        id: site.id,
+        largest_site: site.stack.clone(),
     }
 }
 
@@ -60,6 +84,15 @@ pub fn report() -> Watched {
     let mut few = site(3, "load\x1b[2Jconfig", 4e3, Estimate::default());
     (few.live_bytes, few.live, few.byte_seconds, few.samples) = Default::default();
     few.samples = 2;
+    let sites =
+        vec![site(1, "handle_request", 2e7, figure(1.21e7, 20.0)), site(2, "cache_put", 1.2e9, figure(5e3, 1e5)), few];
+    let places = WatchedPlaces {
+        growing_places: 1,
+        places_growing_so_far: 0,
+        places_in_all: 3,
+        places: sites.iter().map(place).collect(),
+        places_hidden: None,
+    };
     Watched {
         occasion: "every".to_owned(),
         which: Which::Old,
@@ -78,11 +111,8 @@ pub fn report() -> Watched {
         reported_bytes: figure(1.25e9, 8.0),
         reported_samples: 280,
         growing: 1,
-        sites: vec![
-            site(1, "handle_request", 2e7, figure(1.21e7, 20.0)),
-            site(2, "cache_put", 1.2e9, figure(5e3, 1e5)),
-            few,
-        ],
+        places,
+        sites,
         sites_in_all: 3,
         hidden: None,
         muted_samples: 4,
@@ -94,7 +124,9 @@ pub fn report() -> Watched {
 }
 
 fn state() -> State {
-    let mut state = State { history: (0..200).map(|n| 1_000_000 + n * 10_000).collect(), ..State::default() };
+    let history = (0..200).map(|n| (n * 38_200, 1_000_000_000 + n * 1_500_000)).collect();
+    let mut state = State { history, warm_up_ms: 180_000, ..State::default() };
+    state.headline = headline(&report(), None, &Look::default());
     state.show(report());
     state
 }
@@ -127,7 +159,7 @@ fn a_usual_terminal() {
 fn letters_alone_where_there_are_no_others() {
     let look = Look { ascii: true, ..Look::default() };
     let text = drawn(&mut state(), 80, 16, look);
-    assert!(text.contains("handle_request server.c:35 <- serve"), "{text}");
+    assert!(text.contains("handle_request server.c:35 <- ser"), "{text}");
     assert!(text.contains('#') && !text.contains('█'), "{text}");
 }
 
@@ -182,7 +214,7 @@ fn keys_sort_and_search() {
     assert_eq!(order(&state).len(), 3);
     press(&mut state, "/nobody");
     assert_eq!((order(&state).len(), state.chosen), (0, None));
-    assert!(drawn(&mut state, 80, 20, Look::default()).contains("no site has that"));
+    assert!(drawn(&mut state, 80, 20, Look::default()).contains("no place has that"));
 }
 
 #[test]
@@ -214,11 +246,11 @@ fn what_is_chosen_stays_chosen() {
     let mut state = state();
     press(&mut state, "j");
     let mut next = report();
-    next.sites.swap(0, 1);
+    next.places.places[0].growth.verdict = Verdict::Steady;
     state.show(next);
-    assert_eq!(state.choice().map(|(at, site)| (at, site.id)), Some((0, 2)));
+    assert_eq!(state.choice().map(|(at, place)| (at, place.id)), Some((0, 2)));
     let mut next = report();
-    next.sites.remove(1);
+    next.places.places.remove(1);
     state.show(next);
     assert_eq!(state.chosen, Some(1), "it is gone");
     key(&mut state, KeyCode::End);
@@ -226,4 +258,89 @@ fn what_is_chosen_stays_chosen() {
     key(&mut state, KeyCode::PageUp);
     key(&mut state, KeyCode::Home);
     assert_eq!(state.chosen, Some(1));
+}
+
+/// Nothing is cut without a sign of it, at the usual sizes.
+#[test]
+fn what_is_cut_ends_with_an_ellipsis() {
+    for (width, height) in [(60, 20), (80, 24), (200, 50)] {
+        let mut state = state();
+        if let Some(report) = &mut state.report {
+            report.command = vec!["/usr/local/bin/server".to_owned(); 20];
+        }
+        state.headline.text = "a name that is longer than the terminal is wide ".repeat(9);
+        for keys in ["", "?", "?j\r"] {
+            for c in keys.chars() {
+                let code = if c == '\r' { KeyCode::Enter } else { KeyCode::Char(c) };
+                key(&mut state, code);
+            }
+            for line in drawn(&mut state, width, height, Look::default()).lines() {
+                // As long as the terminal is wide, in quotes.
+                let text = line.trim_matches('"');
+                let full = text.trim_end().chars().count() == usize::from(width);
+                let whole = ["…", "─", "watched", "█", "on average"].iter().any(|end| text.trim_end().ends_with(end));
+                // This sentence goes on in the next line.
+                assert!(!full || whole || text.starts_with("Incomplete"), "{width}x{height} {keys:?}: {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn all_keys_are_listed_in_the_help_at_any_usual_size() {
+    for (width, height) in [(60, 20), (80, 24)] {
+        let mut state = state();
+        press(&mut state, "?");
+        let text = drawn(&mut state, width, height, Look::default());
+        let keys = [
+            "↑ ↓", "Enter", " s ", " / ", " o ", " m   u ", " +   - ", " d ", " r ", " q ", "Ctrl-C", "growing", "±7 %",
+        ];
+        for expected in keys {
+            assert!(text.contains(expected), "{expected}: {text}");
+        }
+        assert!(!text.contains('…') || text.matches('…').count() == 1, "nothing is cut: {text}");
+        press(&mut state, "?");
+        assert!(!state.help);
+    }
+}
+
+/// Figures of another width move no other column.
+#[test]
+fn columns_stay_where_they_are() {
+    let place_at = |report: &Watched, width| {
+        let mut state = state();
+        state.show(report.clone());
+        let text = drawn(&mut state, width, 24, Look::default());
+        let row = text.lines().find(|line| line.contains("cache_put")).expect("a row").to_owned();
+        row.chars().take_while(|&c| c != 'c').count()
+    };
+    for width in [60, 80, 130, 200] {
+        let usual = place_at(&report(), width);
+        for (bytes, percent) in [(1.0, 0.0), (1.234e3, 99.9), (9.99e17, 49.0), (4.4e5, 90.0)] {
+            let mut report = report();
+            let place = &mut report.places.places[1];
+            (place.live_bytes, place.growth.bytes_per_hour) = (figure(bytes, percent), figure(bytes, percent));
+            (place.growth.verdict, place.oldest_ms) = (Verdict::SoFar, bytes.abs() as u64 % 1_000_000_000);
+            assert_eq!(place_at(&report, width), usual, "{width} {bytes}");
+        }
+    }
+}
+
+#[test]
+fn nearly_equal_places_do_not_change_places() {
+    let mut state = state();
+    press(&mut state, "s");
+    let order = |state: &State| state.rows().iter().map(|place| place.id).collect::<Vec<_>>();
+    assert_eq!(order(&state), [2, 1, 3]);
+    let with = |bytes: f64| {
+        let mut report = report();
+        report.places.places[0].live_bytes = figure(bytes, 9.0);
+        report
+    };
+    state.show(with(1.25e9));
+    assert_eq!(order(&state), [2, 1, 3], "4 % more");
+    state.show(with(1.4e9));
+    assert_eq!(order(&state), [1, 2, 3], "17 % more");
+    state.show(with(1.25e9));
+    assert_eq!(order(&state), [1, 2, 3]);
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use mallow_profile::Word;
+use mallow_profile::Quantity;
 use mallow_report::analysis::{Baseline, Suppressions};
 
 use crate::flags::ExclusionFlags;
@@ -29,7 +29,7 @@ impl Exclusions {
 
 fn baseline(path: &Path) -> Result<Baseline> {
     let recording = Recording::read(path)?;
-    if !recording.profile.tells(Word::LeakedBytes) {
+    if !recording.profile.has(Quantity::LeakedBytes) {
         bail!(
             "{} does not hold what was live; a snapshot of mallow watch does, and so does a recording",
             path.display()

@@ -17,8 +17,8 @@ pub struct LogFile {
 impl LogFile {
     /// Nothing to read, and output goes to the end of a file.
     pub fn to(path: &Path) -> Result<Self> {
-        let told = || format!("cannot write what the command prints to {}", path.display());
-        let file = OpenOptions::new().append(true).create(true).open(path).with_context(told)?;
+        let failure = || format!("cannot write what the command prints to {}", path.display());
+        let file = OpenOptions::new().append(true).create(true).open(path).with_context(failure)?;
         let nothing = File::open("/dev/null").context("cannot open /dev/null")?;
         // Above the standard ones, whatever is closed.
         const FIRST: i32 = 3;

@@ -37,7 +37,7 @@ impl ReportStream {
         Ok(Self::File(file.with_context(|| format!("cannot write reports to {}", path.display()))?, path.to_owned()))
     }
 
-    /// Writes a report, whole. Where standard error is closed there is nobody to tell.
+    /// Writes a report, whole. A closed standard error is no failure: nobody reads it.
     pub fn write(&mut self, text: &str) -> Result<()> {
         match self {
             Self::File(file, path) => {

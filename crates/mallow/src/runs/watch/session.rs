@@ -10,7 +10,7 @@ use mallow_symbols::{Options, Symbolizer};
 
 use super::exclusions::Exclusions;
 
-/// Frees that are told at the most.
+/// At most this many frees are reported.
 const RECENT: usize = 20;
 
 /// Events in the books, and what a report leaves out.
@@ -18,7 +18,7 @@ pub struct Session {
     /// What happened.
     pub book: Book,
     known: Exclusions,
-    muted_sites: HashSet<u64>,
+    muted_places: HashSet<u64>,
     muted_samples: HashSet<SampleKey>,
     symbolizer: Symbolizer,
     /// Frames whose names were looked up.
@@ -30,11 +30,11 @@ pub struct Session {
 pub struct Subject<'a> {
     /// Why it is made.
     pub occasion: &'a str,
-    /// Of which samples.
+    /// The samples that it covers.
     pub which: Which,
     /// With [`Which::Old`].
     pub older_than_ms: u64,
-    /// Sites at the most.
+    /// Places, and sites, at the most.
     pub limit: usize,
 }
 
@@ -74,7 +74,7 @@ impl Session {
         Self {
             book,
             known,
-            muted_sites: HashSet::new(),
+            muted_places: HashSet::new(),
             muted_samples: HashSet::new(),
             symbolizer: Symbolizer::new(Options::default()),
             named: 0,
@@ -123,7 +123,8 @@ impl Session {
             period_bytes: moment.period_bytes,
             runs,
         };
-        let muted = |key: SampleKey, site: u64| self.muted_sites.contains(&site) || self.muted_samples.contains(&key);
+        let muted =
+            |key: SampleKey, place: u64| self.muted_places.contains(&place) || self.muted_samples.contains(&key);
         let options = WatchOptions {
             occasion: subject.occasion,
             which: subject.which,
@@ -154,9 +155,9 @@ impl Session {
         self.book.recent().rev().take(RECENT).map(of).collect()
     }
 
-    /// Mutes a site.
-    pub fn mute_site(&mut self, site: u64) {
-        self.muted_sites.insert(site);
+    /// Mutes a place.
+    pub fn mute_place(&mut self, place: u64) {
+        self.muted_places.insert(place);
     }
 
     /// Mutes the live samples that were allocated before a moment.
@@ -167,7 +168,7 @@ impl Session {
 
     /// Mutes nothing any more.
     pub fn unmute(&mut self) {
-        self.muted_sites.clear();
+        self.muted_places.clear();
         self.muted_samples.clear();
     }
 }

@@ -64,7 +64,7 @@ impl Signals {
             let came = came.clone();
             register(signal, move |from_process| {
                 let command = came.command.load(Ordering::Relaxed);
-                // A terminal tells the command by itself.
+                // A terminal signals the command by itself.
                 if command > 0 && from_process {
                     // SAFETY: kill is async-signal-safe; the command was not waited for yet, so the pid is its own.
                     unsafe { libc::kill(command, signal) };

@@ -31,7 +31,7 @@ impl Snapshots {
         Ok(Self { directory: directory.to_owned() })
     }
 
-    /// Writes a snapshot under a name that tells its time, all of it or nothing, and removes those that are too many.
+    /// Writes a snapshot under a name that holds its time, all of it or nothing, and removes those that are too many.
     pub fn write(&self, profile: &Profile, unix_s: u64) -> Result<PathBuf> {
         let path = self.directory.join(name(unix_s));
         let write = || -> io::Result<()> {
@@ -115,7 +115,7 @@ mod tests {
     use super::{DAY, HOUR, Snapshots, name, time, too_many};
 
     #[test]
-    fn names_tell_the_time_and_nothing_else_is_a_name() {
+    fn names_hold_the_time_and_nothing_else_is_a_name() {
         assert_eq!(name(0), "heap-19700101T000000Z.pb.gz");
         assert_eq!(name(1_795_283_283), "heap-20261121T174803Z.pb.gz");
         for seconds in [0, 951_782_400, 951_868_799, 1_795_283_283, 4_102_444_799, 4_107_542_400] {

@@ -1,19 +1,24 @@
 //! Reports of a watch, as text.
 
 use mallow_report::analysis::sampled::{Estimate, Verdict};
-use mallow_report::analysis::{Recent, Watched, WatchedSite, Which};
+use mallow_report::analysis::{Recent, Watched, WatchedPlace, Which};
 
+use super::headline::{headline, losses};
 use crate::output::text::estimates::{NOT_ENOUGH, estimated_bytes, estimated_count, growth_in_full, period};
 use crate::output::text::units::{bytes, count, of, share, span};
 use crate::output::text::utc::moment;
-use crate::output::text::{Line, Look, Page, stacked};
+use crate::output::text::{Line, Look, Page, described, stacked};
 
-/// A report. `stacks`: whole ones. `more`: a higher limit would show more sites.
+/// A report. `stacks`: those of all sites, whole. `more`: a higher limit would show more places.
 pub fn report(report: &Watched, look: &Look, stacks: bool, more: bool) -> String {
     let mut page = Page::new(*look);
     page.line(title(report));
-    let told = |what: &str, text: String| Line::new().plain("  ").faint(format!("{what:<9}")).plain(text);
-    page.line(told(
+    let running = report.processes.iter().any(|process| process.running);
+    if running && report.which != Which::Peak {
+        page.line(Line::new().plain("  ").strong(headline(report, None, look).text));
+    }
+    let labelled = |what: &str, text: String| Line::new().plain("  ").faint(format!("{what:<9}")).plain(text);
+    page.line(labelled(
         "live",
         format!(
             "{}, in {}; {}",
@@ -32,27 +37,28 @@ pub fn report(report: &Watched, look: &Look, stacks: bool, more: bool) -> String
             estimated_bytes(&report.reported_bytes, look),
             of(report.reported_samples, "sample")
         );
-        page.line(told("reported", of_them));
+        page.line(labelled("reported", of_them));
     }
-    let with = |verdict| report.sites.iter().filter(move |site| site.growth.verdict == verdict);
-    section("Growing significantly", with(Verdict::Growing), look, stacks, &mut page);
-    section("Growing so far; too early to say whether it ends", with(Verdict::SoFar), look, stacks, &mut page);
+    let with = |verdict| report.places.places.iter().filter(move |place| place.growth.verdict == verdict);
+    section("Growing significantly", with(Verdict::Growing), report, look, stacks, &mut page);
+    section("Growing so far; too early to say whether it ends", with(Verdict::SoFar), report, look, stacks, &mut page);
     let title = match report.which {
         Which::Old => "Old, and still live",
         Which::Live => "Live",
         Which::Peak => "Live at the peak",
     };
-    section(title, report.sites.iter().filter(|site| site.growth.verdict < Verdict::SoFar), look, stacks, &mut page);
-    if report.sites.is_empty() {
+    let rest = report.places.places.iter().filter(|place| place.growth.verdict < Verdict::SoFar);
+    section(title, rest, report, look, stacks, &mut page);
+    if report.places.places.is_empty() {
         page.line(Line::new().plain(match report.which {
             Which::Old => "  Nothing to report: no sample is that old, or all are known.",
             _ => "  Nothing to report: no sample is live, or all are known.",
         }));
     }
-    if let Some(hidden) = &report.hidden {
+    if let Some(hidden) = &report.places.places_hidden {
         page.gap();
         let all = if more { "; --limit 0 shows all" } else { "" };
-        let rest = format!("and {} more, with {}{all}", of(hidden.rows, "site"), of(hidden.sums.samples, "sample"));
+        let rest = format!("and {} more, with {}{all}", of(hidden.rows, "place"), of(hidden.sums.samples, "sample"));
         page.line(Line::new().faint(rest));
     }
     left_out(report, &mut page);
@@ -81,45 +87,74 @@ fn title(report: &Watched) -> Line {
 /// Bytes and blocks, as far as there are enough samples.
 fn held(bytes: &Estimate, blocks: &Estimate, look: &Look) -> String {
     match blocks.enough() {
-        true => format!("{}, {} blocks", estimated_bytes(bytes, look), estimated_count(blocks, look)),
+        true => {
+            let number = estimated_count(blocks, look);
+            let noun = if number == "1" { "block" } else { "blocks" };
+            format!("{}, {number} {noun}", estimated_bytes(bytes, look))
+        }
         false => estimated_bytes(bytes, look),
     }
 }
 
-fn section<'a>(title: &str, sites: impl Iterator<Item = &'a WatchedSite>, look: &Look, stacks: bool, page: &mut Page) {
-    let mut sites = sites.peekable();
-    if sites.peek().is_none() {
+fn section<'a>(
+    title: &str,
+    places: impl Iterator<Item = &'a WatchedPlace>,
+    report: &Watched,
+    look: &Look,
+    stacks: bool,
+    page: &mut Page,
+) {
+    let mut places = places.peekable();
+    if places.peek().is_none() {
         return;
     }
     page.gap();
     page.line(Line::new().strong(title));
-    for site in sites {
-        show(site, look, stacks, page);
+    for place in places {
+        show(place, look, page);
+        if stacks {
+            show_sites(place, report, look, page);
+        }
     }
 }
 
-fn show(site: &WatchedSite, look: &Look, stacks: bool, page: &mut Page) {
+fn show(place: &WatchedPlace, look: &Look, page: &mut Page) {
     // Of a handful of samples one thing is known: that they are there.
-    let size = match site.live_bytes.interval() {
-        None => format!("{NOT_ENOUGH} ({})", count(site.samples)),
-        Some(_) => format!("{}, {}", held(&site.live_bytes, &site.live, look), of(site.samples, "sample")),
+    let size = match place.live_bytes.interval() {
+        None => format!("{NOT_ENOUGH} ({})", count(place.samples)),
+        Some(_) => format!("{}, {}", held(&place.live_bytes, &place.live, look), of(place.samples, "sample")),
     };
     let mut facts = Vec::new();
-    if site.growth.verdict != Verdict::Unknown {
-        facts.push(growth_in_full(&site.growth, look));
+    if place.growth.verdict != Verdict::Unknown {
+        facts.push(growth_in_full(&place.growth, look));
     }
-    facts.push(match site.youngest_ms == site.oldest_ms {
-        true => format!("{} old", span(site.oldest_ms)),
-        false => format!("{} to {} old", span(site.youngest_ms), span(site.oldest_ms)),
+    facts.push(match place.youngest_ms == place.oldest_ms {
+        true => format!("{} old", span(place.oldest_ms)),
+        false => format!("{} to {} old", span(place.youngest_ms), span(place.oldest_ms)),
     });
-    if site.byte_seconds.interval().is_some() {
-        facts.push(format!("{} byte·seconds", estimated_count(&site.byte_seconds, look)));
+    if place.byte_seconds.interval().is_some() {
+        facts.push(format!("{} byte·seconds", estimated_count(&place.byte_seconds, look)));
     }
-    if let Some(part) = site.freed_by_others.filter(|part| *part > 0.0) {
+    if let Some(part) = place.freed_by_others.filter(|part| *part > 0.0) {
         facts.push(format!("{} of it freed by another thread", share(part)));
     }
     page.line(Line::new().plain("  ").strong(size).plain(format!("; {}", facts.join("; "))));
-    stacked(&site.stack, look, stacks, page);
+    let through = place.through.as_deref();
+    let named = described(place.frame.as_ref(), place.sites, through, &place.largest_site, look);
+    page.line(Line::new().plain("    ").then(named));
+}
+
+/// The stacks of a place's sites; that of the largest one where the report has none of them.
+fn show_sites(place: &WatchedPlace, report: &Watched, look: &Look, page: &mut Page) {
+    let mut none = true;
+    for site in report.sites.iter().filter(|site| site.place == place.id) {
+        none = false;
+        page.line(Line::new().plain(format!("    {} on this call path", of(site.samples, "sample"))));
+        stacked(&site.stack, look, true, page);
+    }
+    if none {
+        stacked(&place.largest_site, look, true, page);
+    }
 }
 
 fn left_out(report: &Watched, page: &mut Page) {
@@ -139,19 +174,9 @@ fn left_out(report: &Watched, page: &mut Page) {
     for unused in &report.unused_suppressions {
         page.line(Line::new().warning(format!("Unused suppression: leak:{unused}")));
     }
-    let lost = report.lost;
-    let losses = [
-        (lost.picks, "allocation", "sampled without room for them: the true numbers are higher"),
-        (lost.events, "end", "lost of samples: who freed them is not known, what is live is"),
-        (lost.stacks, "stack", "without room"),
-        (lost.damaged, "record", "unreadable, and skipped"),
-        (lost.left, "process", "no longer sampled: a signal handler left Mallow by longjmp"),
-        (lost.filtered, "process", "sampled no more: a filter of system calls that it installed forbids it"),
-        (lost.unsampled, "process", "not sampled: no room for its file or for samples, or out of reach"),
-    ];
-    for (n, noun, what) in losses.into_iter().filter(|(n, ..)| *n > 0) {
+    for loss in losses(report) {
         page.gap();
-        page.line(Line::new().warning(format!("{} {what}", of(n, noun))));
+        page.line(Line::new().warning(loss));
     }
 }
 

@@ -28,11 +28,11 @@ fn both(before: &Profile, after: &Profile) -> Both {
     Both::new(before, after, BY, Rules::ALL)
 }
 
-/// Function, flat before and after, cum before and after.
+/// Function, self before and after, cum before and after.
 fn rows(top: &Top<Changed>) -> Vec<(&str, [u64; 4])> {
     let values = |changed: &Changed| [changed.before.allocations, changed.after.allocations];
-    let numbers = |flat: [u64; 2], cum: [u64; 2]| [flat[0], flat[1], cum[0], cum[1]];
-    top.functions.iter().map(|f| (f.function.as_str(), numbers(values(&f.flat), values(&f.cum)))).collect()
+    let numbers = |self_sums: [u64; 2], cum: [u64; 2]| [self_sums[0], self_sums[1], cum[0], cum[1]];
+    top.functions.iter().map(|f| (f.function.as_str(), numbers(values(&f.self_sums), values(&f.cum)))).collect()
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn one_stack_that_became_several_has_its_numbers_where_they_are_now() {
 }
 
 #[test]
-fn a_line_that_is_gone_is_told_as_one_of_before() {
+fn a_removed_line_is_marked_and_has_its_old_number() {
     let lines = |lines: &[(&'static str, u64)]| {
         let sites: Vec<([&str; 2], u64)> = lines.iter().map(|&(line, blocks)| ([line, "main"], blocks)).collect();
         let sites: Vec<(&[&str], Counts)> = sites.iter().map(|(s, n)| (&s[..], blocks(*n, 8, 0, 0))).collect();
@@ -145,16 +145,16 @@ fn a_line_that_is_gone_is_told_as_one_of_before() {
     let after = lines(&[("f@a.c:10", 500), ("f@a.c:25", 9001)]);
     let options = ListOptions { by: BY, raw: false, limit: usize::MAX };
     let list = list_changes(&both(&before, &after), &"^f$".parse().expect("a pattern"), options);
-    let told: Vec<_> = list.functions[0]
+    let rows: Vec<_> = list.functions[0]
         .lines
         .iter()
-        .map(|l| (l.line.unwrap_or(0), l.gone, l.flat.before.allocations, l.flat.after.allocations))
+        .map(|l| (l.line.unwrap_or(0), l.gone, l.self_sums.before.allocations, l.self_sums.after.allocations))
         .collect();
-    assert_eq!(told, [(10, false, 500, 500), (20, true, 70, 0), (25, false, 9000, 9001)]);
+    assert_eq!(rows, [(10, false, 500, 500), (20, true, 70, 0), (25, false, 9000, 9001)]);
 }
 
 #[test]
-fn a_picture_tells_what_is_gone_and_every_change_once() {
+fn a_picture_shows_what_is_gone_and_every_change_once() {
     let before = built(&[
         (&["gone", "load", "main"], blocks(50, 8, 0, 0)),
         (&["inner", "gone", "main"], blocks(20, 8, 0, 0)),
@@ -191,7 +191,7 @@ fn a_picture_lists_no_call_of_0_as_gone() {
 }
 
 fn changes(top: &Top<Changed>) -> i64 {
-    top.functions.iter().map(|f| f.flat.change).sum::<i64>() + top.hidden.map_or(0, |hidden| hidden.sums.change)
+    top.functions.iter().map(|f| f.self_sums.change).sum::<i64>() + top.hidden.map_or(0, |hidden| hidden.sums.change)
 }
 
 proptest! {
@@ -219,13 +219,13 @@ proptest! {
         let in_functions = in_stacks - nowhere.map(|(_, change)| both_of(by, change)).sum::<i64>();
         let report = top_changes(&both, TopOptions { by, cum: callers, raw, limit });
         prop_assert_eq!(changes(&report), in_functions);
-        let rank = |f: &TopFunction<Changed>| if callers { f.cum } else { f.flat }.change.unsigned_abs();
+        let rank = |f: &TopFunction<Changed>| if callers { f.cum } else { f.self_sums }.change.unsigned_abs();
         prop_assert!(report.functions.is_sorted_by(|a, b| rank(a) >= rank(b)));
 
         let report = list_changes(&both, &"".parse().expect("a pattern"), ListOptions { by, raw, limit: usize::MAX });
-        prop_assert_eq!(report.functions.iter().map(|f| f.flat.change).sum::<i64>(), in_functions);
+        prop_assert_eq!(report.functions.iter().map(|f| f.self_sums.change).sum::<i64>(), in_functions);
         for f in &report.functions {
-            prop_assert_eq!(f.lines.iter().map(|l| l.flat.change).sum::<i64>(), f.flat.change, "{}", f.function);
+            prop_assert_eq!(f.lines.iter().map(|l| l.self_sums.change).sum::<i64>(), f.self_sums.change, "{}", f.function);
         }
 
         let parts = if raw { 5 } else { u64::MAX };
@@ -249,10 +249,10 @@ proptest! {
         let single: BTreeMap<_, _> = top(&after, options)
             .functions
             .into_iter()
-            .map(|f| ((f.function, f.file, f.module), (by.of(&f.flat), by.of(&f.cum))))
+            .map(|f| ((f.function, f.file, f.module), (by.of(&f.self_sums), by.of(&f.cum))))
             .collect();
         for f in top_changes(&both, options).functions {
-            let is = (by.of(&f.flat.after), by.of(&f.cum.after));
+            let is = (by.of(&f.self_sums.after), by.of(&f.cum.after));
             let known = single.get(&(f.function, f.file, f.module)).copied().unwrap_or_default();
             prop_assert_eq!(is, known);
         }

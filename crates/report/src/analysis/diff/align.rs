@@ -4,7 +4,9 @@ use std::cell::{Cell, RefCell};
 
 use rustc_hash::FxHashMap;
 
+use super::diagonals::{Columns, Diagonals, Facts, OVERLOADED, RenameCosts};
 use super::items::{Learnt, Weights};
+use super::renames::Renames;
 use super::rows::Step;
 use super::stacks::{AFTER, BEFORE, Joint, Token};
 use crate::names;
@@ -16,17 +18,14 @@ const CELLS: usize = 1 << 16;
 const LACKING: f32 = 1.0;
 /// The same where nothing of that side has it: it was put into its caller, or no longer is.
 const INLINED: f32 = 0.6;
-/// Of two functions of which each is on one side alone: they may be one with two names, which need not resemble each other.
+/// Of two functions that are each on one side alone: they may be one with two names, which need not resemble each
+/// other.
 const RENAMED: [f32; 2] = [0.1, 0.5];
-/// Of two overloads, or two instances of a template.
-const OVERLOADED: f32 = 0.3;
 /// Of what is known already.
 const KNOWN: f32 = 0.02;
 
 /// Comparing two names is as much work as so many pairs of functions.
 const NAMES: u64 = 16;
-/// So many names' costs are remembered: two stacks of which nearly all was renamed have few in common with the next two.
-const REMEMBERED: usize = 1 << 20;
 
 /// How two stacks go together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,23 +60,47 @@ pub(super) struct Costs<'a> {
     /// Functions may be put into their callers.
     pub inlining: bool,
     work: Cell<u64>,
-    known: RefCell<FxHashMap<(Token, Token), f32>>,
+    known: RefCell<Renames>,
+    /// By side and function.
+    facts: [Vec<Facts>; 2],
     bigrams: RefCell<FxHashMap<Token, Vec<u32>>>,
+    scratch: RefCell<Scratch>,
+}
+
+/// Memory that every alignment needs again.
+#[derive(Default)]
+struct Scratch {
+    was: Columns,
+    is: Columns,
+    /// Of the functions that are on one side alone, as [`Renames`] has them.
+    numbers: [Vec<u32>; 2],
+    renames: RenameCosts,
+    diagonals: Diagonals,
 }
 
 impl<'a> Costs<'a> {
     pub fn new(joint: &'a Joint<'a>, weights: &'a Weights, learnt: &'a Learnt, inlining: bool) -> Self {
-        let (work, known, bigrams) = Default::default();
-        Self { joint, weights, learnt, inlining, work, known, bigrams }
+        let (work, bigrams, scratch) = Default::default();
+        let known = RefCell::new(Renames::new(weights, learnt, KNOWN));
+        let facts = Default::default();
+        let mut costs = Self { joint, weights, learnt, inlining, work, known, facts, bigrams, scratch };
+        let facts = |side| (0..joint.functions() as u32).map(|token| costs.facts_of(Token(token), side)).collect();
+        costs.facts = [facts(BEFORE), facts(AFTER)];
+        costs
     }
 
-    /// What was done so far: pairs of functions that were looked at, names that were compared counting [`NAMES`].
+    /// What was done so far: pairs of functions that were looked at, those that may be renamed twice, and names that were compared
+    /// counting [`NAMES`].
     pub fn work(&self) -> u64 {
         self.work.get()
     }
 
     /// What it costs that one stack lacks a function of `side`.
     fn lacking(&self, token: Token, side: usize) -> f32 {
+        self.facts[side].get(token.0 as usize).map_or(0.0, |facts| facts.lacking)
+    }
+
+    fn lacking_of(&self, token: Token, side: usize) -> f32 {
         let weight = self.weights.weight(token);
         match () {
             () if self.learnt.gone[side].contains_key(&token) => weight * KNOWN,
@@ -96,19 +119,24 @@ impl<'a> Costs<'a> {
         if !(self.weights.one_sided(before) && self.weights.one_sided(after)) {
             return self.weights.overloaded(before, after).then_some(weight * OVERLOADED);
         }
-        if self.learnt.renamed.get(&before) == Some(&after) {
-            return Some(weight * KNOWN);
-        }
         let mut known = self.known.borrow_mut();
-        if known.len() >= REMEMBERED {
-            known.clear();
-        }
-        let cost = *known.entry((before, after)).or_insert_with(|| {
-            self.work.set(self.work.get() + NAMES);
-            let [alike, unlike] = RENAMED;
-            weight * (unlike - (unlike - alike) * self.similarity(before, after))
-        });
-        Some(cost)
+        let (from, to) = (known.number(before), known.number(after));
+        let cost = known.get(from, to);
+        Some(cost.unwrap_or_else(|| self.compare_names(&mut known, (before, after), (from, to))))
+    }
+
+    #[cold]
+    fn compare_names(&self, known: &mut Renames, (before, after): (Token, Token), (from, to): (u32, u32)) -> f32 {
+        self.work.set(self.work.get() + NAMES);
+        let cost = self.renamed_by_name(before, after);
+        known.set(from, to, cost);
+        cost
+    }
+
+    fn renamed_by_name(&self, before: Token, after: Token) -> f32 {
+        let [alike, unlike] = RENAMED;
+        let weight = self.weights.weight(before) + self.weights.weight(after);
+        weight * (unlike - (unlike - alike) * self.similarity(before, after))
     }
 
     /// How much two names have in common, from 0 to 1: pairs of letters, as Dice has it.
@@ -140,24 +168,36 @@ impl<'a> Costs<'a> {
         pairs
     }
 
-    /// The cost of the cheapest way to make one stack the other; None where it is out of reach, or above `most`.
+    /// The least cost of making one stack the other; None where it is out of reach, or above `most`.
+    ///
+    /// This is where a comparison spends its time. Cells of one diagonal do not depend on each other, so a processor works on several
+    /// at once, and the sums are the same to the last bit as those of [`Costs::row`].
     pub fn cost(&self, before: &[Token], after: &[Token], most: f32) -> Option<f32> {
         let (_, x, y) = middle(before, after);
         let width = y.len() + 1;
         if (x.len() + 1).checked_mul(width)? > CELLS {
             return None;
         }
-        let of_y = self.facts(y, AFTER);
-        let (mut above, mut row) = (vec![0f32; width], vec![0f32; width]);
-        first_row(&mut above, &of_y);
-        self.work.set(self.work.get() + width as u64);
-        for was in &self.facts(x, BEFORE) {
-            if self.row(was, &of_y, &above, &mut row) > most {
-                return None;
-            }
-            std::mem::swap(&mut above, &mut row);
-        }
-        above.last().copied().filter(|cost| *cost <= most)
+        let scratch = &mut *self.scratch.borrow_mut();
+        let facts = |side: usize| move |token: &Token| self.facts[side].get(token.0 as usize).copied();
+        scratch.was.set(x.iter().filter_map(facts(BEFORE)));
+        scratch.is.set(y.iter().rev().filter_map(facts(AFTER)));
+        let mut known = self.known.borrow_mut();
+        let functions =
+            |i: usize, j: usize| (x[scratch.was.one_sided_at[i]], y[y.len() - 1 - scratch.is.one_sided_at[j]]);
+        let [from, to] = &mut scratch.numbers;
+        from.clear();
+        from.extend(scratch.was.one_sided_at.iter().map(|&at| known.number(x[at])));
+        to.clear();
+        to.extend(scratch.is.one_sided_at.iter().map(|&at| known.number(y[y.len() - 1 - at])));
+        scratch.renames.set(&scratch.was, &scratch.is, |i, j| {
+            let pair = (from[i], to[j]);
+            known.get(pair.0, pair.1).unwrap_or_else(|| self.compare_names(&mut known, functions(i, j), pair))
+        });
+        drop(known);
+        let cost = scratch.diagonals.cost(&scratch.was, &scratch.is, &scratch.renames);
+        self.work.set(self.work.get() + (width * (x.len() + 1) + scratch.renames.len()) as u64);
+        Some(cost).filter(|cost| *cost <= most)
     }
 
     /// That way, the innermost function first.
@@ -197,6 +237,13 @@ impl<'a> Costs<'a> {
         ops
     }
 
+    /// The least cost, as [`Costs::ops`] has it.
+    #[cfg(test)]
+    pub fn table_cost(&self, before: &[Token], after: &[Token]) -> Option<f32> {
+        let (_, x, y) = middle(before, after);
+        self.table(x, y)?.last().copied()
+    }
+
     fn table(&self, x: &[Token], y: &[Token]) -> Option<Vec<f32>> {
         let width = y.len() + 1;
         if (x.len() + 1).checked_mul(width)? > CELLS {
@@ -215,21 +262,24 @@ impl<'a> Costs<'a> {
 
     /// What is asked of each function of a stack once, and of each pair of functions without a search.
     fn facts(&self, tokens: &[Token], side: usize) -> Vec<Facts> {
-        let facts = |&token: &Token| Facts {
-            token,
-            short: self.weights.short(token),
-            weight: self.weights.weight(token),
-            lacking: self.lacking(token, side),
-            one_sided: self.weights.one_sided(token),
-        };
-        tokens.iter().map(facts).collect()
+        tokens.iter().filter_map(|token| self.facts[side].get(token.0 as usize).copied()).collect()
     }
 
-    /// One function of the stack before with all of the one after. Returns the least of the row: no way on costs less.
-    fn row(&self, was: &Facts, of_y: &[Facts], above: &[f32], row: &mut [f32]) -> f32 {
+    fn facts_of(&self, token: Token, side: usize) -> Facts {
+        Facts {
+            token,
+            short: self.weights.short(token),
+            overloaded: self.weights.has_overloads(token),
+            weight: self.weights.weight(token),
+            lacking: self.lacking_of(token, side),
+            one_sided: self.weights.one_sided(token),
+        }
+    }
+
+    /// One function of the stack before with all of the one after.
+    fn row(&self, was: &Facts, of_y: &[Facts], above: &[f32], row: &mut [f32]) {
         self.work.set(self.work.get() + row.len() as u64);
         let mut last = above[0] + was.lacking;
-        let mut least = last;
         row[0] = last;
         for ((is, two), to) in of_y.iter().zip(above.windows(2)).zip(&mut row[1..]) {
             let apart = (two[1] + was.lacking).min(last + is.lacking);
@@ -241,20 +291,9 @@ impl<'a> Costs<'a> {
                 self.renamed(was.token, is.token)
             };
             last = together.map_or(apart, |cost| (two[0] + cost).min(apart));
-            least = least.min(last);
             *to = last;
         }
-        least
     }
-}
-
-/// A function of a stack, as the alignment needs it.
-struct Facts {
-    token: Token,
-    short: u32,
-    weight: f32,
-    lacking: f32,
-    one_sided: bool,
 }
 
 fn first_row(row: &mut [f32], of_y: &[Facts]) {

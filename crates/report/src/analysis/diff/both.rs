@@ -1,5 +1,5 @@
-//! Two profiles as one, for views of rows: the stacks of the second, each with its numbers before and after, and what the
-//! first has besides.
+//! Two profiles as one, for views of rows: the stacks of the second, each with its numbers before and after, and what
+//! only the first has.
 //!
 //! Which stacks are one, [`super::diff()`] says: what it pairs has its numbers in one place here too. The functions of a stack
 //! that is gone are those of the second profile where it has them, under its names.
@@ -34,7 +34,7 @@ impl Both {
 
     /// Of stacks that were compared.
     pub(super) fn of(compared: &Compared<'_>, before: &Profile, after: &Profile, by: Measure) -> Self {
-        let Compared { joint, groups, pairing, told } = compared;
+        let Compared { joint, groups, pairing, comparison } = compared;
         let targets = targets(groups, pairing.as_ref().map_or(&[], |pairing| &pairing.matches));
         let renamed = |token: Token| pairing.as_ref().map_or(token, |pairing| pairing.renamed(token));
         let of_node: FxHashMap<NodeId, usize> = groups.iter().enumerate().map(|(at, group)| (group.node, at)).collect();
@@ -71,7 +71,7 @@ impl Both {
         }
         for (group, afters) in afters.into_iter().enumerate() {
             afters.iter().for_each(|&(stack, counts)| sums.entry(stack).or_default()[AFTER] += counts);
-            let places = joint.in_order_of_lines(&incoming[group], &afters, *told);
+            let places = joint.in_order_of_lines(&incoming[group], &afters, *comparison);
             for (&(stack, counts, same), place) in incoming[group].iter().zip(places) {
                 let at = match (place, groups[group].stacks[AFTER]) {
                     (Some(at), _) => at,
@@ -140,7 +140,7 @@ impl Joint<'_> {
         &self,
         before: &[(StackId, Counts, bool)],
         after: &[(StackId, Counts)],
-        told: Comparison,
+        comparison: Comparison,
     ) -> Vec<Option<StackId>> {
         if let ([_], [(only, _)]) = (before, after) {
             return vec![Some(*only)];
@@ -163,7 +163,7 @@ impl Joint<'_> {
         // Numbers count, and unchanged lines a little: as much as a tie needs.
         let alike = |i: usize, j: usize| {
             let ((lines, a), (now, b)) = (&was[i], &is[j]);
-            let near = numbers(&before[*a].1, &after[*b].1, told);
+            let near = numbers(&before[*a].1, &after[*b].1, comparison);
             0.05 + near + if lines == now { 0.25 } else { 0.0 }
         };
         let width = is.len() + 1;
@@ -190,7 +190,7 @@ impl Joint<'_> {
     }
 }
 
-/// Stacks of the first profile, told with functions of the second where it has them.
+/// Stacks of the first profile, written with functions of the second where it has them.
 struct Old<'a, R> {
     joint: &'a Joint<'a>,
     before: &'a Profile,

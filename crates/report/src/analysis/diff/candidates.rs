@@ -22,15 +22,29 @@ pub(super) struct Effort {
     pub common: f32,
 }
 
+/// Of more stacks than this the search takes less effort for each.
+const FEW: usize = 5_000;
 /// Of more stacks than this the search is [`Effort::LITTLE`].
-pub(super) const MANY: usize = 20_000;
+const MANY: usize = 20_000;
 
 impl Effort {
-    /// For as many stacks as real programs leave.
-    pub const WHOLE: Self = Self { most: 16, rarest: 32, common: 0.0 };
+    /// For so many stacks of a side. Between few and many, all of them together are compared with as many as few are.
+    pub fn of(stacks: usize) -> Self {
+        if stacks <= FEW {
+            return Self::WHOLE;
+        }
+        let most = (FEW * Self::WHOLE.most / stacks).max(Self::LITTLE.most);
+        let part = (stacks - FEW) as f32 / (MANY - FEW) as f32;
+        let rarest = (Self::WHOLE.rarest * most / Self::WHOLE.most).max(Self::LITTLE.rarest);
+        Self { most, rarest, common: Self::LITTLE.common * part.min(1.0) }
+    }
+
+    /// For as many stacks as most programs leave.
+    const WHOLE: Self = Self { most: 16, rarest: 32, common: 0.0 };
     /// Where it would take long: what hardly has anything in common is not compared function by function, and the partner is
-    /// expected among the first few. Rare functions tell it, of which there are the more the more stacks there are.
-    pub const LITTLE: Self = Self { most: 4, rarest: 12, common: 0.25 };
+    /// expected among the first few. Rare functions identify it, and the more stacks there are, the more of
+    /// these there are.
+    const LITTLE: Self = Self { most: 4, rarest: 12, common: 0.25 };
 
     /// What is left of it after so much work. What was looked at first are the largest stacks; those that come when all is
     /// spent have their best candidate alone, and those that come when that is spent once more have none.
@@ -48,14 +62,20 @@ const FEATURES: usize = 1 << 23;
 /// Of a stack, so many at the least.
 const INNERMOST: usize = 32;
 
+/// So many stacks of a side are paired, the largest.
+pub(super) const MOST: usize = 250_000;
+
 /// What stacks have in common, and who has it.
 pub(super) struct Index {
-    /// Feature and stack; sorted. Stacks are in the order of their numbers, the largest first.
-    entries: Vec<(u64, u32)>,
+    /// Feature and stack in one word, see [`entry`]; sorted. Stacks are in the order of their numbers, the largest first.
+    entries: Vec<u64>,
+    /// Where the entries begin whose upper bits are these, `1 << bucket_bits` of them, and one more.
+    buckets: Vec<u32>,
+    bucket_bits: u32,
+    /// A bit for [`SPARSE`] times as many upper bits: most features that are asked for have no entry, and these bits are near.
+    present: Vec<u64>,
     /// Of each stack.
     numbers: Vec<(u64, u64)>,
-    /// Of each feature, where its entries are.
-    at: FxHashMap<u64, (u32, u32)>,
     common: FxHashMap<Token, u32>,
     /// So many functions of a stack are features, the innermost.
     innermost: usize,
@@ -83,21 +103,42 @@ impl Index {
                 *common.entry(token).or_default() += 1;
             }
         }
-        let mut index = Self { entries: Vec::new(), numbers: Vec::new(), at: FxHashMap::default(), common, innermost };
+        let (entries, buckets, present, numbers) = Default::default();
+        let mut index = Self { entries, buckets, bucket_bits: 1, present, numbers, common, innermost };
         for (number, stack) in stacks.enumerate() {
             index.numbers.push(stack.numbers);
-            for feature in index.features(stack.tokens) {
-                index.entries.push((feature, number as u32));
-            }
+            let features = index.features(stack.tokens);
+            index.entries.extend(features.into_iter().map(|feature| entry(feature, number as u32)));
         }
         index.entries.sort_unstable();
         index.entries.dedup();
+        index.bucket_bits = (index.entries.len() as u64).max(2).ilog2();
+        let bits = u64::BITS - index.bucket_bits;
         let mut from = 0;
-        for of_feature in index.entries.chunk_by(|a, b| a.0 == b.0) {
-            index.at.insert(of_feature[0].0, (from, of_feature.len() as u32));
-            from += of_feature.len() as u32;
+        for bucket in 0..1u64 << index.bucket_bits {
+            index.buckets.push(from as u32);
+            from += index.entries[from..].iter().take_while(|&&entry| entry >> bits == bucket).count();
+        }
+        index.buckets.push(from as u32);
+        index.present = vec![0; (1usize << (index.bucket_bits + SPARSE)).div_ceil(64)];
+        for &entry in &index.entries {
+            let (word, bit) = bit_of(entry, index.bucket_bits);
+            index.present[word] |= bit;
         }
         index
+    }
+
+    /// The entries of a feature.
+    fn of_feature(&self, feature: u64) -> &[u64] {
+        let (word, bit) = bit_of(feature, self.bucket_bits);
+        if self.present[word] & bit == 0 {
+            return &[];
+        }
+        let bucket = (feature >> (u64::BITS - self.bucket_bits)) as usize;
+        let bucket = &self.entries[self.buckets[bucket] as usize..self.buckets[bucket + 1] as usize];
+        let (from, to) = (entry(feature, 0), entry(feature, STACK_MASK as u32));
+        let from = bucket.partition_point(|&entry| entry < from);
+        &bucket[from..from + bucket[from..].partition_point(|&entry| entry <= to)]
     }
 
     /// The stacks that have most in common with this one, the best first.
@@ -106,17 +147,16 @@ impl Index {
         let mut features = self.features(of.tokens);
         features.sort_unstable();
         features.dedup();
-        let mut places: Vec<(u32, u32)> =
-            features.iter().filter_map(|feature| self.at.get(feature)).map(|&(from, length)| (length, from)).collect();
-        places.sort_unstable();
+        let mut rarest: Vec<&[u64]> = features.iter().map(|&feature| self.of_feature(feature)).collect();
+        rarest.retain(|entries| !entries.is_empty());
+        rarest.sort_unstable_by_key(|entries| (entries.len(), entries[0]));
         let near = self.numbers.partition_point(|numbers| *numbers > of.numbers) as u32;
-        for (length, from) in places.into_iter().take(effort.rarest) {
-            let entries = &self.entries[from as usize..(from + length) as usize];
-            let rare = (1.0 + self.entries.len() as f32 / length as f32).ln();
-            let near = entries.partition_point(|entry| entry.1 < near);
+        for entries in rarest.into_iter().take(effort.rarest) {
+            let rare = (1.0 + self.numbers.len() as f32 / entries.len() as f32).ln();
+            let near = entries.partition_point(|&entry| stack_of(entry) < near);
             let from = near.saturating_sub(NEAREST / 2).min(entries.len().saturating_sub(NEAREST));
-            for &(_, number) in entries.iter().skip(from).take(NEAREST) {
-                *scores.entry(number).or_default() += rare;
+            for &entry in entries.iter().skip(from).take(NEAREST) {
+                *scores.entry(stack_of(entry)).or_default() += rare;
             }
         }
         let mut ranked: Vec<(u32, f32)> = scores.into_iter().collect();
@@ -136,7 +176,8 @@ impl Index {
                 features.push(hashed([2, u64::from(two[0].0), u64::from(two[1].0)]));
             }
         }
-        // A sum over positions, so that what is left is the same whichever function was taken out of which stack.
+        // A sum over positions, so that what is left is the same whichever function was taken out, and from whichever
+        // stack.
         const BASE: u64 = 0x9E37_79B9_7F4A_7C15;
         let hashes: Vec<u64> = tokens.iter().map(|token| hashed([3, u64::from(token.0), 0])).collect();
         let mut outer = vec![0u64; tokens.len() + 1];
@@ -152,6 +193,28 @@ impl Index {
         }
         features
     }
+}
+
+/// Lower bits of an entry: the number of a stack. The upper ones are those of a feature, of which two in 2^23 seldom share so many.
+const STACK_BITS: u32 = 18;
+const STACK_MASK: u64 = (1 << STACK_BITS) - 1;
+const _: () = assert!(MOST <= 1 << STACK_BITS);
+
+/// So many more bits than entries, as a power of two.
+const SPARSE: u32 = 3;
+
+/// Where the bit of a feature is, or of an entry: the word, and the bit in it.
+fn bit_of(feature: u64, bucket_bits: u32) -> (usize, u64) {
+    let bit = feature >> (u64::BITS - bucket_bits - SPARSE);
+    ((bit / 64) as usize, 1 << (bit % 64))
+}
+
+fn entry(feature: u64, stack: u32) -> u64 {
+    feature & !STACK_MASK | u64::from(stack)
+}
+
+fn stack_of(entry: u64) -> u32 {
+    (entry & STACK_MASK) as u32
 }
 
 fn inner(tokens: &[Token], most: usize) -> &[Token] {
@@ -189,6 +252,15 @@ mod tests {
                 assert_eq!(found.first(), Some(&entry.tokens[0].0), "{effort:?}");
             }
         }
+    }
+
+    #[test]
+    fn effort_falls_with_the_number_of_stacks() {
+        let most = |stacks| Effort::of(stacks).most;
+        assert_eq!([0, 5_000, 10_000, 20_000, 250_000].map(most), [16, 16, 8, 4, 4]);
+        assert!((1..250).map(|n| n * 1000).all(|n| n * most(n) <= 80_000.max(4 * n)));
+        let common = |stacks| Effort::of(stacks).common;
+        assert_eq!([5_000, 12_500, 20_000, 40_000].map(common), [0.0, 0.125, 0.25, 0.25]);
     }
 
     #[test]

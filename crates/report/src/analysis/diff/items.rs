@@ -10,7 +10,7 @@ use super::stacks::{AFTER, BEFORE, Group, Joint, Token};
 /// Functions further out than this are not looked at. Bounds the cost of deep stacks.
 const DEEPEST: usize = 512;
 
-/// Functions that are not the program's own tell less: they are on the way to nearly everything.
+/// Functions that are not the program's own distinguish less: they are on the call path of nearly everything.
 const NOT_OWN: f32 = 0.3;
 
 /// A stack that is to be paired.
@@ -34,6 +34,8 @@ pub(super) struct Weights {
     on: Vec<[bool; 2]>,
     /// Functions with equal numbers are called the same but for arguments and templates.
     shorts: Vec<u32>,
+    /// By these numbers: how many functions have them.
+    overloads: Vec<u32>,
 }
 
 impl Weights {
@@ -64,8 +66,10 @@ impl Weights {
             let next = known.len() as u32;
             *known.entry(names::short(joint.text(Token(token)))).or_insert(next)
         });
-        let shorts = shorts.collect();
-        Self { weights: stacks.iter().enumerate().map(weight).collect(), on, shorts }
+        let shorts: Vec<u32> = shorts.collect();
+        let mut overloads = vec![0u32; known.len()];
+        shorts.iter().for_each(|&short| overloads[short as usize] += 1);
+        Self { weights: stacks.iter().enumerate().map(weight).collect(), on, shorts, overloads }
     }
 
     /// Of a function.
@@ -81,6 +85,16 @@ impl Weights {
     /// A number that overloads and instances of one template share.
     pub fn short(&self, token: Token) -> u32 {
         self.shorts.get(token.0 as usize).copied().unwrap_or(u32::MAX)
+    }
+
+    /// Has the function overloads, or instances of a template beside it?
+    pub fn has_overloads(&self, token: Token) -> bool {
+        self.overloads.get(self.short(token) as usize).is_some_and(|&functions| functions > 1)
+    }
+
+    /// On which sides' stacks each function is.
+    pub fn sides(&self) -> impl Iterator<Item = [bool; 2]> + '_ {
+        self.on.iter().copied()
     }
 
     /// Is the function on stacks of one side alone?
@@ -110,7 +124,7 @@ pub(super) fn items(joint: &Joint, groups: &[Group], weights: &Weights, side: us
     items
 }
 
-/// Functions that were found to be others, or to be on the way on one side alone, from many pairs.
+/// Functions that were found to be others, or to be on the path on one side alone, from many pairs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Learnt {
     /// New names, by the old ones.

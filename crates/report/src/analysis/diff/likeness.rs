@@ -5,7 +5,7 @@ use mallow_profile::Counts;
 /// What the numbers count, beside the functions.
 pub(super) const NUMBERS: f32 = 0.25;
 
-/// What is compared of numbers: those that both profiles tell.
+/// Which numbers are compared: those that both profiles have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Comparison {
     pub allocations: bool,
@@ -14,16 +14,17 @@ pub(super) struct Comparison {
 }
 
 /// How near numbers are, from 0 to 1. Small ones are equal by chance.
-pub(super) fn numbers(was: &Counts, is: &Counts, told: Comparison) -> f32 {
+pub(super) fn numbers(was: &Counts, is: &Counts, comparison: Comparison) -> f32 {
     let near = |a: u64, b: u64| a.min(b) as f64 / a.max(b).max(1) as f64;
     let all = [
-        (told.allocations, near(was.allocations, is.allocations)),
-        (told.bytes, near(was.allocated_bytes, is.allocated_bytes)),
-        (told.leaked, near(was.leaked_bytes, is.leaked_bytes)),
+        (comparison.allocations, near(was.allocations, is.allocations)),
+        (comparison.bytes, near(was.allocated_bytes, is.allocated_bytes)),
+        (comparison.leaked, near(was.leaked_bytes, is.leaked_bytes)),
     ];
-    // What neither has tells nothing.
-    let mut known: Vec<f64> = all.iter().filter(|(told, near)| *told && *near > 0.0).map(|(_, near)| *near).collect();
-    if told.allocations && !known.is_empty() {
+    // A number that neither has shows nothing.
+    let mut known: Vec<f64> =
+        all.iter().filter(|(compared, near)| *compared && *near > 0.0).map(|(_, near)| *near).collect();
+    if comparison.allocations && !known.is_empty() {
         let larger = was.allocations.max(is.allocations) as f64;
         let sure = (larger + 1.0) / (larger + 4.0);
         known.iter_mut().for_each(|near| *near *= sure);

@@ -7,6 +7,7 @@ mod align;
 mod assign;
 mod both;
 mod candidates;
+mod diagonals;
 mod items;
 mod likeness;
 mod moved;
@@ -14,6 +15,7 @@ mod normalise;
 mod pairing;
 mod places;
 mod renamed;
+mod renames;
 mod report;
 mod rows;
 mod split;
@@ -22,7 +24,7 @@ mod verdict;
 
 use std::cmp::Reverse;
 
-use mallow_profile::{Profile, StackId, Word};
+use mallow_profile::{Profile, Quantity, StackId};
 use rustc_hash::FxHashMap;
 
 use super::changes::Both;
@@ -149,8 +151,8 @@ fn explained(
         let value = |profile: &Profile| by.of(&Totals::from(profile.totals));
         all.total(by, [value(before), value(after)], limit)
     };
-    let told = Measure::ALL.into_iter().filter(|by| before.tells(by.word()) && after.tells(by.word()));
-    let totals: Vec<DiffTotal> = told.map(|by| total(by, EXPLAINING)).collect();
+    let measures = Measure::ALL.into_iter().filter(|by| before.has(by.quantity()) && after.has(by.quantity()));
+    let totals: Vec<DiffTotal> = measures.map(|by| total(by, EXPLAINING)).collect();
     let by = verdict::measure(options.by, &totals, options.any_measure);
     let verdict = Verdict::of(&total(by, EXPLAINING));
     (verdict, totals, total(by, options.places))
@@ -161,7 +163,7 @@ struct Compared<'a> {
     joint: Joint<'a>,
     groups: Vec<Group>,
     pairing: Option<Pairing>,
-    told: Comparison,
+    comparison: Comparison,
 }
 
 fn compared<'a>(
@@ -176,15 +178,15 @@ fn compared<'a>(
     // By any measure: which stacks are one does not depend on what is asked of them.
     let has = |group: &Group, side: usize| Measure::ALL.into_iter().any(|by| value(group, side, by) > 0);
     groups.retain(|group| [BEFORE, AFTER].iter().any(|&side| has(group, side)));
-    groups.sort_unstable_by(|a, b| joint.compare(a.node, b.node));
-    let told = |word: Word| before.tells(word) && after.tells(word);
-    let told = Comparison {
-        allocations: told(Word::Allocations),
-        bytes: told(Word::AllocatedBytes),
-        leaked: !told(Word::AllocatedBytes) && told(Word::LeakedBytes),
+    joint.sort(&mut groups);
+    let both_have = |quantity: Quantity| before.has(quantity) && after.has(quantity);
+    let comparison = Comparison {
+        allocations: both_have(Quantity::Allocations),
+        bytes: both_have(Quantity::AllocatedBytes),
+        leaked: !both_have(Quantity::AllocatedBytes) && both_have(Quantity::LeakedBytes),
     };
-    let pairing = rules.has(Rule::Pairing).then(|| pair(&joint, &groups, rules, told, progress));
-    Compared { joint, groups, pairing, told }
+    let pairing = rules.has(Rule::Pairing).then(|| pair(&joint, &groups, rules, comparison, progress));
+    Compared { joint, groups, pairing, comparison }
 }
 
 /// Stacks that are one: none, one or several of each side.

@@ -19,17 +19,17 @@ impl Moved {
     /// went the same way: builds have directories of their own.
     pub fn of(joint: &Joint) -> Self {
         let files = [BEFORE, AFTER].map(|side| joint.files(side));
-        let mut ways: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
+        let mut targets: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
         let functions = || files[BEFORE].iter().filter_map(|(token, was)| Some((token, was, files[AFTER].get(token)?)));
         for (_, was, is) in functions() {
             if let (Some((from, was)), Some((to, is))) = (one(was), one(is))
                 && was == is
             {
-                *ways.entry(from).or_default().entry(to).or_default() += 1;
+                *targets.entry(from).or_default().entry(to).or_default() += 1;
             }
         }
         let usual = |from: &str| {
-            let to = ways.get(from)?.iter().max_by_key(|(to, functions)| (**functions, std::cmp::Reverse(**to)))?;
+            let to = targets.get(from)?.iter().max_by_key(|(to, functions)| (**functions, std::cmp::Reverse(**to)))?;
             Some(*to.0)
         };
         let moved = functions().filter_map(|(token, was, is)| {
@@ -61,7 +61,7 @@ impl Moved {
         }
         let mut why: Vec<Why> =
             joint.tokens(group.node).filter_map(|token| self.functions.get(&token).cloned()).collect();
-        // Recursion tells each function once.
+        // Recursion names each function once.
         let mut seen = BTreeSet::new();
         why.retain(|why| seen.insert(why.clone()));
         why

@@ -20,7 +20,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde::Serialize;
 
-use crate::analysis::interest;
+use crate::analysis::function_kind;
 use crate::names;
 
 /// A rule by which two functions, or two stacks, are one although they are not equal.
@@ -149,7 +149,7 @@ fn is_thunk(name: &str) -> bool {
 
 /// What calls `main`, or the first function of a thread.
 fn is_start(name: &str) -> bool {
-    name == "(below main)" || name.starts_with("__libc_start_") || interest::begins_a_stack(name)
+    name == "(below main)" || name.starts_with("__libc_start_") || function_kind::begins_a_stack(name)
 }
 
 /// Words of compilers for copies and parts of a function: GCC's, LLVM's.

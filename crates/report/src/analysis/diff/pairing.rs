@@ -1,11 +1,11 @@
 //! Stacks that are the same although they are not equal: found at minimum cost, and only where that is plain.
 //!
-//! 1. What pairs of the largest stacks have in common tells functions that have another name, or that were put into their
+//! 1. What pairs of the largest stacks have in common shows which functions have another name, or were put into their
 //!    callers, everywhere. Stacks that are equal with that are pairs.
 //! 2. Of what is left, stacks that share rare functions, or all functions but one, are aligned. The best of those pairs are
 //!    chosen together, so that no stack is in two.
-//! 3. A stack of which numbers are left over, and others that have exactly these, are one that became several, or the
-//!    other way round.
+//! 3. A stack with numbers left over, and others that have exactly these, are one that became several, or the other way
+//!    round.
 //!
 //! Nothing depends on the order of stacks or files: groups and tokens are in the order of their texts.
 
@@ -16,7 +16,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::align::{Costs, Op};
 use super::assign::{Edge, assign};
-use super::candidates::{Effort, Entry, Index, MANY};
+use super::candidates::{Effort, Entry, Index, MOST};
 use super::items::{Item, Learnt, Weights, items};
 use super::likeness::{Comparison, NUMBERS, numbers};
 use super::normalise::{Rule, Rules};
@@ -40,12 +40,10 @@ const AMONG: usize = 10 * SAMPLE;
 /// As often as something new is learnt, at the most.
 const ROUNDS: usize = 4;
 /// Work on pairs in all, as [`Costs::work`] has it: some seconds. 20,000 stacks of 30 functions, with all their candidates, take
-/// a fifth of it.
-const WORK: u64 = 1 << 30;
+/// a twentieth of it.
+const WORK: u64 = 1 << 31;
 /// The same of each round of learning.
 const LEARNING: u64 = WORK / 8;
-/// So many stacks of a side are paired, the largest.
-const MOST: usize = 250_000;
 
 /// What was found.
 pub(super) struct Pairing {
@@ -57,7 +55,7 @@ pub(super) struct Pairing {
 }
 
 impl Pairing {
-    /// What a function of the first profile is called in the second, as far as many pairs tell it.
+    /// What a function of the first profile is called in the second, as far as many pairs agree on it.
     pub fn renamed(&self, token: Token) -> Token {
         self.learnt.renamed.get(&token).copied().unwrap_or(token)
     }
@@ -86,9 +84,40 @@ impl SideItems {
     }
 }
 
+/// How alike pairs of stacks are, from one round of learning to the next: what a round learns changes few of them.
+#[derive(Default)]
+struct Likenesses {
+    /// By item of the one side and of the other; None: too little.
+    known: FxHashMap<(usize, usize), Option<f32>>,
+}
+
+impl Likenesses {
+    /// Forgets the pairs that something new changes. Costs a look at each function of each stack.
+    fn forget(&mut self, sides: &[SideItems; 2], learnt: &Learnt, more: &Learnt) {
+        let new_names = || more.renamed.iter().filter(|(from, to)| learnt.renamed.get(from) != Some(to));
+        let new = |side: usize| {
+            let gone = more.gone[side].keys().filter(|token| !learnt.gone[side].contains_key(token));
+            let names = new_names().map(|(from, to)| if side == BEFORE { from } else { to });
+            gone.chain(names).copied().collect::<FxHashSet<Token>>()
+        };
+        let changes = [BEFORE, AFTER].map(|side| {
+            let new = new(side);
+            let changes = |item: &Item| item.tokens.iter().any(|token| new.contains(token));
+            sides[side].items.iter().map(changes).collect::<Vec<bool>>()
+        });
+        self.known.retain(|(before, after), _| !changes[BEFORE][*before] && !changes[AFTER][*after]);
+    }
+}
+
 /// Pairs what only one side has. `matches` of the result are those alone.
 /// `progress` is called with how much is done, from 0 to 1.
-pub(super) fn pair(joint: &Joint, groups: &[Group], rules: Rules, told: Comparison, progress: &dyn Fn(f64)) -> Pairing {
+pub(super) fn pair(
+    joint: &Joint,
+    groups: &[Group],
+    rules: Rules,
+    comparison: Comparison,
+    progress: &dyn Fn(f64),
+) -> Pairing {
     /// What a round of learning is of the whole, at the most.
     const ROUND: f64 = 0.1;
     let learning = ROUND * ROUNDS as f64;
@@ -96,11 +125,12 @@ pub(super) fn pair(joint: &Joint, groups: &[Group], rules: Rules, told: Comparis
     let mut learnt = Learnt::default();
     let inlining = rules.has(Rule::Inlining);
     let mut sides = [BEFORE, AFTER].map(|side| SideItems::of(joint, groups, &weights, side));
+    let mut likenesses = Likenesses::default();
     for round in 0..ROUNDS {
         let progress = |part: f64| progress(ROUND * (round as f64 + part));
         let costs = Costs::new(joint, &weights, &learnt, inlining);
-        let (edges, _) =
-            edges(&sides, &costs, told, Search { sample: SAMPLE, learning: true, work: LEARNING }, &progress);
+        let search = Search { sample: SAMPLE, learning: true, work: LEARNING };
+        let (edges, _) = edges(&sides, &costs, comparison, search, &mut likenesses, &progress);
         let chosen = chosen(&edges, &sides);
         let more = learn(&sides, &chosen.iter().map(|&at| edges[at]).collect::<Vec<_>>(), &costs);
         if more.renamed.keys().all(|token| learnt.renamed.contains_key(token))
@@ -108,6 +138,7 @@ pub(super) fn pair(joint: &Joint, groups: &[Group], rules: Rules, told: Comparis
         {
             break;
         }
+        likenesses.forget(&sides, &learnt, &more);
         learnt.renamed.extend(more.renamed);
         for side in [BEFORE, AFTER] {
             learnt.gone[side].extend(more.gone[side].iter());
@@ -119,13 +150,13 @@ pub(super) fn pair(joint: &Joint, groups: &[Group], rules: Rules, told: Comparis
         let costs = Costs::new(joint, &weights, &learnt, inlining);
         let whole = Search { sample: usize::MAX, learning: false, work: WORK };
         let progress = |part: f64| progress(learning + (1.0 - learning) * part);
-        let (edges, rests) = edges(&sides, &costs, told, whole, &progress);
+        let (edges, rests) = edges(&sides, &costs, comparison, whole, &mut likenesses, &progress);
         let pairs: Vec<Edge> = chosen(&edges, &sides).into_iter().map(|at| edges[at]).collect();
         let confidence = confidences(&edges, &pairs, &sides);
         let pairs: Vec<(Edge, f32)> =
             pairs.into_iter().zip(confidence).filter(|(_, confidence)| *confidence >= LEAST).collect();
-        let describe = |edge: &Edge| why(&sides, edge, &costs, told);
-        split::matches([&sides[BEFORE].items, &sides[AFTER].items], &pairs, &rests, &edges, told, describe)
+        let describe = |edge: &Edge| why(&sides, edge, &costs, comparison);
+        split::matches([&sides[BEFORE].items, &sides[AFTER].items], &pairs, &rests, &edges, comparison, describe)
     };
     Pairing { matches, learnt, weights, inlining }
 }
@@ -145,8 +176,9 @@ struct Search {
 fn edges(
     sides: &[SideItems; 2],
     costs: &Costs<'_>,
-    told: Comparison,
+    comparison: Comparison,
     Search { sample, learning, work }: Search,
+    likenesses: &mut Likenesses,
     progress: &dyn Fn(f64),
 ) -> (Vec<Edge>, Vec<Edge>) {
     let entry = |side: usize, at: usize| {
@@ -168,10 +200,14 @@ fn edges(
         if let [Some(&(one, 1)), Some(&(after, 1))] = of
             && one == before
         {
-            done[BEFORE][before] = true;
-            done[AFTER][after] = true;
+            // What one of them has more may be in stacks that split from it.
+            let numbers = [entry(BEFORE, before).numbers, entry(AFTER, after).numbers];
+            let has_more = |one: (u64, u64), other: (u64, u64)| !learning && one.0 > other.0 && one.1 > other.1;
+            done[BEFORE][before] = !has_more(numbers[BEFORE], numbers[AFTER]);
+            done[AFTER][after] = !has_more(numbers[AFTER], numbers[BEFORE]);
             if !learning {
-                edges.extend(edge(sides, before, after, costs, told));
+                let alike = alike(&befores.items[before], &afters.items[after], costs);
+                edges.extend(edge(sides, before, after, alike, comparison));
             }
         }
     }
@@ -179,13 +215,15 @@ fn edges(
     let left: Vec<usize> = (0..afters.items.len()).filter(|&at| !done[AFTER][at]).take(among).collect();
     let index = Index::new(left.iter().map(|&at| entry(AFTER, at)));
     let search: Vec<usize> = (0..befores.items.len()).filter(|&at| !done[BEFORE][at]).take(sample).collect();
-    let effort = if left.len().max(search.len()) > MANY { Effort::LITTLE } else { Effort::WHOLE };
+    let effort = Effort::of(left.len().max(search.len()));
     let mut own: FxHashSet<Token> = FxHashSet::default();
     let all = search.len() as f64;
     for (number, before) in search.into_iter().enumerate() {
         if number.is_multiple_of(64) {
             progress(number as f64 / all);
         }
+        // The largest stacks are most of what changed.
+        let effort = if number < SAMPLE { Effort::of(1) } else { effort };
         let Some(effort) = effort.after(costs.work(), work) else { break };
         own.clear();
         own.extend(&befores.translated[before]);
@@ -203,7 +241,13 @@ fn edges(
             if rest && learning {
                 continue;
             }
-            if let Some(edge) = edge(sides, before, after, costs, told) {
+            let likeness = || alike(&befores.items[before], &afters.items[after], costs);
+            let known = likenesses.known.get(&(before, after)).copied();
+            let alike = known.unwrap_or_else(likeness);
+            if learning && known.is_none() {
+                likenesses.known.insert((before, after), alike);
+            }
+            if let Some(edge) = edge(sides, before, after, alike, comparison) {
                 if rest {
                     rests.push(edge)
                 } else {
@@ -227,10 +271,16 @@ pub(super) fn alike(before: &Item, after: &Item, costs: &Costs<'_>) -> Option<f3
     Some(if all > 0.0 { (1.0 - cost / all).max(0.0) } else { 0.0 })
 }
 
-fn edge(sides: &[SideItems; 2], before: usize, after: usize, costs: &Costs<'_>, told: Comparison) -> Option<Edge> {
+fn edge(
+    sides: &[SideItems; 2],
+    before: usize,
+    after: usize,
+    alike: Option<f32>,
+    comparison: Comparison,
+) -> Option<Edge> {
     let (was, is) = (&sides[BEFORE].items[before], &sides[AFTER].items[after]);
-    let alike = alike(was, is, costs).filter(|alike| *alike >= LEAST_ALIKE)?;
-    let score = alike * (1.0 - NUMBERS) + NUMBERS * numbers(&was.counts, &is.counts, told);
+    let alike = alike.filter(|alike| *alike >= LEAST_ALIKE)?;
+    let score = alike * (1.0 - NUMBERS) + NUMBERS * numbers(&was.counts, &is.counts, comparison);
     Some(Edge { before, after, alike, score })
 }
 
@@ -264,9 +314,9 @@ fn confidences(edges: &[Edge], pairs: &[Edge], sides: &[SideItems; 2]) -> Vec<f3
     pairs.iter().map(confidence).collect()
 }
 
-/// What many pairs agree on: names that are others now, and functions that are on the way on one side alone.
+/// What many pairs agree on: names that are others now, and functions that are on the call path on one side alone.
 fn learn(sides: &[SideItems; 2], pairs: &[Edge], costs: &Costs<'_>) -> Learnt {
-    /// Fewer pairs tell of themselves alone.
+    /// Fewer pairs describe themselves alone.
     const VOTES: usize = 2;
     let mut renamed: BTreeMap<(Token, Token), usize> = BTreeMap::new();
     let mut lacking: [BTreeMap<Token, usize>; 2] = Default::default();
@@ -311,7 +361,7 @@ fn learn(sides: &[SideItems; 2], pairs: &[Edge], costs: &Costs<'_>) -> Learnt {
 }
 
 /// Why two stacks are one, in the order of their functions.
-fn why(sides: &[SideItems; 2], pair: &Edge, costs: &Costs<'_>, told: Comparison) -> Vec<Why> {
+fn why(sides: &[SideItems; 2], pair: &Edge, costs: &Costs<'_>, comparison: Comparison) -> Vec<Why> {
     let (was, is) = (&sides[BEFORE].items[pair.before], &sides[AFTER].items[pair.after]);
     let (mut before, mut after) = (was.tokens.iter(), is.tokens.iter());
     let mut whys = Vec::new();
@@ -329,9 +379,9 @@ fn why(sides: &[SideItems; 2], pair: &Edge, costs: &Costs<'_>, told: Comparison)
             whys.push(why);
         }
     }
-    let same = |a: u64, b: u64, told: bool| !told || a == b;
-    if same(was.counts.allocations, is.counts.allocations, told.allocations)
-        && same(was.counts.allocated_bytes, is.counts.allocated_bytes, told.bytes)
+    let same = |a: u64, b: u64, compared: bool| !compared || a == b;
+    if same(was.counts.allocations, is.counts.allocations, comparison.allocations)
+        && same(was.counts.allocated_bytes, is.counts.allocated_bytes, comparison.bytes)
     {
         whys.push(Why::SameNumbers);
     }
@@ -374,25 +424,96 @@ mod tests {
         let weights = Weights::of(&joint, &groups);
         let sides = [BEFORE, AFTER].map(|side| SideItems::of(&joint, &groups, &weights, side));
         let learnt = Learnt::default();
-        let told = Comparison { allocations: true, bytes: true, leaked: false };
+        let comparison = Comparison { allocations: true, bytes: true, leaked: false };
         let searched = |work: u64| {
             let costs = Costs::new(&joint, &weights, &learnt, true);
             let search = Search { sample: usize::MAX, learning: false, work };
-            let (found, _) = edges(&sides, &costs, told, search, &|_| {});
+            let (found, _) = edges(&sides, &costs, comparison, search, &mut Likenesses::default(), &|_| {});
             (costs.work(), found)
         };
         let cells = (DEPTH + 1) * (DEPTH + 1);
         // No functions have other names here.
         let (whole, all) = searched(u64::MAX / 2);
-        assert!(whole <= STACKS * Effort::WHOLE.most as u64 * cells, "{whole}");
+        assert!(whole <= STACKS * Effort::of(1).most as u64 * cells, "{whole}");
         assert!(whole > 100 * cells, "nothing to bound: {whole}");
         for budget in [0, 3 * cells, 40 * cells] {
             let (spent, some) = searched(budget);
             // A stack that has begun is searched to its end.
-            assert!(spent <= 2 * budget + Effort::WHOLE.most as u64 * cells && spent < whole, "{budget}: {spent}");
+            assert!(spent <= 2 * budget + Effort::of(1).most as u64 * cells && spent < whole, "{budget}: {spent}");
             assert!(some.len() < all.len() && some.iter().all(|edge| all.contains(edge)), "{budget}");
             let last = some.iter().map(|edge| edge.before).max().unwrap_or(0);
             assert!(last < STACKS as usize / 2, "{budget}: {last}");
         }
+    }
+
+    /// Two builds: the second has other names for some functions, and instances of templates.
+    fn builds() -> [Profile; 2] {
+        ["", "_checked"].map(|suffix| {
+            let mut b = Builder::default();
+            let p = b.process(1, &["a"], 10);
+            for n in 0..STACKS {
+                let name = |at: u64| match (n * 7 + at * 3) % 101 {
+                    number if number % 5 == 0 => format!("f{number}{suffix}"),
+                    number if number % 5 == 1 => format!("t<{}>(int)", number + suffix.len() as u64 * (at % 2)),
+                    number => format!("f{number}"),
+                };
+                // One stack in three lacks functions.
+                let names: Vec<String> = (0..DEPTH - n % 3 * (suffix.len() as u64 % 3)).map(name).collect();
+                b.site(p, &names.iter().map(String::as_str).collect::<Vec<_>>(), blocks(1000 - n, 8, 0, 0));
+            }
+            b.profile
+        })
+    }
+
+    #[test]
+    fn costs_by_diagonals_are_those_of_the_table() {
+        let profiles = builds();
+        let joint = Joint::new(profiles.each_ref(), Rules::ALL);
+        let groups = joint.groups(Measure::Allocations);
+        let weights = Weights::of(&joint, &groups);
+        let learnt = Learnt::default();
+        let costs = Costs::new(&joint, &weights, &learnt, true);
+        let [befores, afters] = [BEFORE, AFTER].map(|side| SideItems::of(&joint, &groups, &weights, side).items);
+        let (mut renamed, mut overloaded) = (0, 0);
+        for before in &befores {
+            for after in &afters {
+                let by_table = costs.table_cost(&before.tokens, &after.tokens);
+                assert_eq!(costs.cost(&before.tokens, &after.tokens, f32::INFINITY), by_table);
+                renamed += usize::from(costs.ops(&before.tokens, &after.tokens).contains(&Op::Renamed));
+                overloaded += usize::from(before.tokens.iter().any(|token| weights.has_overloads(*token)));
+            }
+        }
+        assert!(renamed > 100 && overloaded > 100, "{renamed} {overloaded}");
+    }
+
+    #[test]
+    fn what_a_round_does_not_change_is_aligned_once() {
+        let profiles = builds();
+        let joint = Joint::new(profiles.each_ref(), Rules::ALL);
+        let groups = joint.groups(Measure::Allocations);
+        let weights = Weights::of(&joint, &groups);
+        let sides = [BEFORE, AFTER].map(|side| SideItems::of(&joint, &groups, &weights, side));
+        let comparison = Comparison { allocations: true, bytes: true, leaked: false };
+        let mut likenesses = Likenesses::default();
+        let mut round = |learnt: &Learnt| {
+            let costs = Costs::new(&joint, &weights, learnt, true);
+            let search = Search { sample: usize::MAX, learning: true, work: u64::MAX / 2 };
+            let (found, _) = edges(&sides, &costs, comparison, search, &mut likenesses, &|_| {});
+            (costs.work(), found)
+        };
+        let learnt = Learnt::default();
+        let (first, again) = (round(&learnt), round(&learnt));
+        assert!(first.0 > 100_000, "{first:?}");
+        assert_eq!(again, (0, first.1), "the same pairs, and no work");
+        // A new name: pairs without it stay.
+        let all = likenesses.known.len();
+        let name = |text: &str| (0..joint.functions() as u32).map(Token).find(|&token| joint.text(token) == text);
+        let (Some(from), Some(to)) = (name("f5"), name("f5_checked")) else { panic!("no such functions") };
+        let more = Learnt { renamed: [(from, to)].into_iter().collect(), ..Learnt::default() };
+        likenesses.forget(&sides, &learnt, &more);
+        let has = |side: usize, at: usize, token: Token| sides[side].items[at].tokens.contains(&token);
+        let stale = |&(before, after): &(usize, usize)| has(BEFORE, before, from) || has(AFTER, after, to);
+        assert!(!likenesses.known.is_empty() && likenesses.known.len() < all, "{all}: {}", likenesses.known.len());
+        assert!(!likenesses.known.keys().any(stale));
     }
 }

@@ -48,7 +48,7 @@ impl Sums {
 impl<'a> Places<'a> {
     /// Costs a walk over the inner functions of each stack.
     pub fn of(both: &'a Both, before: &Profile) -> Self {
-        let functions = Functions::new(&both.profile);
+        let functions = both.functions();
         let mut places: FxHashMap<Key, Sums> = FxHashMap::default();
         for &(stack, change) in &both.sites {
             let named = functions.named(stack);
@@ -122,8 +122,8 @@ fn moved(place: &Sums, by: Measure) -> u64 {
     before.abs_diff(after)
 }
 
-/// Lines of one function of which one build has some and the other build others: nobody knows which of them are the same, so
-/// they are one place, at the largest line of the second. Of one build each line is what it is.
+/// Lines of one function, some in one build and others in the other: nobody knows which of them are the same, so they
+/// are one place, at the largest line of the second. Of one build each line is what it is.
 fn folded(places: Vec<Sums>, profile: &Profile, before: &Profile) -> Vec<Sums> {
     let builds: FxHashSet<&[u8]> =
         before.modules.iter().map(|module| &module.build_id[..]).filter(|id| !id.is_empty()).collect();

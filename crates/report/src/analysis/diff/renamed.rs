@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::moved::Moved;
 use super::report::{DiffRename, Why};
-use crate::analysis::interest::{Interest, interest};
+use crate::analysis::function_kind::{FunctionKind, classify};
 
 /// Of all reasons, those that name something; the one that most stacks have comes first.
 pub(super) fn renamed<'w>(stacks: impl Iterator<Item = &'w [Why]>, moved: &Moved) -> Vec<DiffRename> {
@@ -48,5 +48,5 @@ pub(super) fn renamed<'w>(stacks: impl Iterator<Item = &'w [Why]>, moved: &Moved
 
 /// By its name. An address says nothing of another build.
 fn is_own(function: &str) -> bool {
-    interest(Some(function), None, None) == Interest::Own && !function.contains("+0x")
+    classify(Some(function), None, None) == FunctionKind::Own && !function.contains("+0x")
 }

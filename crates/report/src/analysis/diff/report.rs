@@ -7,7 +7,7 @@ use crate::analysis::functions::{Frame, Stack};
 use crate::analysis::numbers::{Measure, Totals};
 
 /// Two profiles, compared by stack. What the lists show, what they leave out and what is in no stack add up to `change`.
-/// The two sides are serialised by whoever knows what each of them tells.
+/// The two sides are serialised by whoever knows which quantities each of them has.
 #[derive(Clone, Debug, Serialize)]
 pub struct Diff {
     /// Compared by this.
@@ -237,7 +237,7 @@ pub enum Why {
         /// Where it is.
         to: String,
     },
-    /// A function is no longer on the way: it was put into its caller, or is not called any more.
+    /// A function is no longer on the path: it was put into its caller, or is not called any more.
     Gone {
         /// Which.
         function: String,
@@ -258,7 +258,7 @@ pub enum Why {
 /// A stack before and after.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DiffStack {
-    /// What was allocated there before; null where another stack of the row tells it, or it was not there.
+    /// What was allocated there before; null where another stack of the row has it, or it was not there.
     pub before: Option<u64>,
     /// And after.
     pub after: Option<u64>,
@@ -271,7 +271,7 @@ pub struct DiffStack {
 /// A function of a stack.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DiffFrame {
-    /// Of which stack it is.
+    /// Its stack.
     pub of: Mark,
     /// As it is after, or was before where it is there no more.
     #[serde(flatten)]

@@ -16,7 +16,7 @@ pub(super) struct Match {
     pub why: Vec<Why>,
 }
 
-/// Where two stacks agree, by the position of functions of which something stays, the innermost first.
+/// Where two stacks agree, by the position of functions that keep something, the innermost first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// On both stacks.
@@ -40,7 +40,7 @@ pub(super) fn numbers(groups: &[Group], of: &Match, by: Measure) -> (u64, u64) {
     (sum(&of.before, BEFORE), sum(&of.after, AFTER))
 }
 
-/// A match as a row. `steps` tells where two groups agree.
+/// A match as a row. `steps` returns where two groups agree.
 pub(super) fn row(
     joint: &Joint,
     groups: &[Group],
@@ -54,8 +54,8 @@ pub(super) fn row(
         // The one that became several, or that several became, stands beside each of them, and counts once.
         let side = |members: &[usize], side: usize| {
             let group = members.get(at).or(members.first()).map(|&member| &groups[member]);
-            let told = members.get(at).map(|&member| value(&groups[member], side, by));
-            (group.and_then(|group| Some((group, group.stacks[side]?))), told)
+            let amount = members.get(at).map(|&member| value(&groups[member], side, by));
+            (group.and_then(|group| Some((group, group.stacks[side]?))), amount)
         };
         let ((was, before), (is, after)) = (side(&of.before, BEFORE), side(&of.after, AFTER));
         let steps = match (was, is) {

@@ -28,7 +28,7 @@ pub(super) fn matches(
     pairs: &[(Edge, f32)],
     rests: &[Edge],
     all: &[Edge],
-    told: Comparison,
+    comparison: Comparison,
     why: impl Fn(&Edge) -> Vec<Why>,
 ) -> Vec<Match> {
     let mut free = [BEFORE, AFTER].map(|side| items[side].iter().map(|item| !item.rest).collect::<Vec<bool>>());
@@ -76,9 +76,8 @@ pub(super) fn matches(
             edges.retain(|edge| free[1 - side][ends(edge, side).1]);
             edges.sort_by(|a, b| b.alike.total_cmp(&a.alike).then((a.before, a.after).cmp(&(b.before, b.after))));
             let several = pair.is_none() && !item.rest;
-            let Some(parts) = parts(&left, &edges, items[1 - side], side, told, if several { 2 } else { 1 }) else {
-                continue;
-            };
+            let least = if several { 2 } else { 1 };
+            let Some(parts) = parts(&left, &edges, items[1 - side], side, comparison, least) else { continue };
             for edge in &parts {
                 free[1 - side][ends(edge, side).1] = false;
             }
@@ -127,29 +126,36 @@ fn minus(a: &Counts, b: &Counts) -> Option<Counts> {
     })
 }
 
-/// Those of the stacks, the most alike first, that together have what is left over.
+/// The stack that has what is left over, or those, the most alike first, that together have it.
 fn parts(
     left: &Counts,
     edges: &[Edge],
     others: &[Item],
     side: usize,
-    told: Comparison,
+    comparison: Comparison,
     least: usize,
 ) -> Option<Vec<Edge>> {
-    let measure = |counts: &Counts| if told.allocations { counts.allocations } else { counts.allocated_bytes };
+    let measure = |counts: &Counts| if comparison.allocations { counts.allocations } else { counts.allocated_bytes };
     let whole = measure(left);
     if whole < ENOUGH {
         return None;
     }
+    let near = |a: u64, b: u64| a.abs_diff(b) <= a.max(b) / NEARLY;
+    let same = |counts: &Counts| {
+        near(measure(counts), whole) && (!comparison.bytes || near(counts.allocated_bytes, left.allocated_bytes))
+    };
+    let counts = |edge: &Edge| &others[ends(edge, side).1].counts;
+    if least == 1
+        && let Some(edge) = edges.iter().find(|edge| same(counts(edge)))
+    {
+        return Some(vec![*edge]);
+    }
     let (mut sum, mut parts) = (Counts::default(), Vec::new());
     for edge in edges.iter().take(PARTS) {
-        let counts = &others[ends(edge, side).1].counts;
-        if measure(&sum).saturating_add(measure(counts)) <= whole.saturating_add(whole / NEARLY) {
-            sum += *counts;
+        if measure(&sum).saturating_add(measure(counts(edge))) <= whole.saturating_add(whole / NEARLY) {
+            sum += *counts(edge);
             parts.push(*edge);
         }
     }
-    let near = |a: u64, b: u64| a.abs_diff(b) <= a.max(b) / NEARLY;
-    let same = near(measure(&sum), whole) && (!told.bytes || near(sum.allocated_bytes, left.allocated_bytes));
-    (same && parts.len() >= least).then_some(parts)
+    (same(&sum) && parts.len() >= least).then_some(parts)
 }

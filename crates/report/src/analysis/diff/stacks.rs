@@ -1,14 +1,13 @@
 //! The stacks of two profiles in one trie of what stays the same: two stacks are one where they are one node.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use mallow_profile::{Counts, FrameId, ModuleId, Profile, StackId, Stacks};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::normalise::{Rule, Rules, function};
+use crate::analysis::function_kind::FunctionKind;
 use crate::analysis::functions::{FunctionId, Functions, Step};
-use crate::analysis::interest::Interest;
 use crate::analysis::numbers::Measure;
 use crate::analysis::overview::by_stack;
 
@@ -79,7 +78,7 @@ impl<'a> Joint<'a> {
                         let next = known.len() as u32;
                         let token = *known.entry(text(side, step)?).or_insert(next);
                         own.resize(own.len().max(token as usize + 1), false);
-                        own[token as usize] |= step.interest == Interest::Own;
+                        own[token as usize] |= step.kind == FunctionKind::Own;
                         Some(token)
                     });
                     token.map(Token)
@@ -190,7 +189,7 @@ impl<'a> Joint<'a> {
 
     /// The lines of a stack, the innermost first.
     pub fn lines(&self, side: usize, stack: StackId) -> Vec<u32> {
-        /// What is further out than this tells no two stacks apart.
+        /// What is further out than this distinguishes no two stacks.
         const FAR: usize = 256;
         self.sides[side].functions.steps(stack).take(FAR).map(|step| step.line).collect()
     }
@@ -212,9 +211,23 @@ impl<'a> Joint<'a> {
         })
     }
 
-    /// Which of two stacks comes first, whatever the order of the files.
-    pub fn compare(&self, a: NodeId, b: NodeId) -> Ordering {
-        self.tokens(a).cmp(self.tokens(b)).then_with(|| self.root(a).cmp(&self.root(b)))
+    /// Puts stacks into an order that is the same whatever the order of the files. Their functions are written side by side for it:
+    /// stacks of an interpreter have many in common, and each would be a step through the trie.
+    pub fn sort(&self, groups: &mut Vec<Group>) {
+        let (mut tokens, mut ranges) = (Vec::new(), Vec::with_capacity(groups.len()));
+        for group in groups.iter() {
+            let begin = tokens.len();
+            tokens.extend(self.tokens(group.node));
+            ranges.push(begin..tokens.len());
+        }
+        let functions = |at: usize| &tokens[ranges[at].clone()];
+        let mut order: Vec<usize> = (0..groups.len()).collect();
+        order.sort_unstable_by(|&a, &b| {
+            let roots = || self.root(groups[a].node).cmp(&self.root(groups[b].node));
+            functions(a).cmp(functions(b)).then_with(roots)
+        });
+        let mut unsorted: Vec<Option<Group>> = std::mem::take(groups).into_iter().map(Some).collect();
+        groups.extend(order.into_iter().filter_map(|at| unsorted[at].take()));
     }
 
     fn root(&self, node: NodeId) -> NodeId {
@@ -240,10 +253,10 @@ impl<'a> Joint<'a> {
 
     /// A side's functions of a stack, the innermost first, each with what stays the same of it.
     pub fn steps(&self, side: usize, stack: StackId) -> impl Iterator<Item = (&Step, Option<Token>)> {
-        let Side { profile, functions, tokens } = &self.sides[side];
-        profile.stacks.frames(stack).flat_map(move |frame| {
+        let Side { functions, tokens, .. } = &self.sides[side];
+        functions.frames(stack).flat_map(move |(frame, steps)| {
             let tokens = tokens.get(frame.0 as usize).map_or(&[][..], |tokens| tokens);
-            functions.steps_of(frame).iter().zip(tokens.iter().copied())
+            steps.iter().zip(tokens.iter().copied())
         })
     }
 
@@ -271,7 +284,7 @@ impl<'a> Joint<'a> {
         let mut files: BTreeMap<Token, BTreeSet<&str>> = BTreeMap::new();
         for (frame, tokens) in tokens.iter().enumerate() {
             let steps = functions.steps_of(FrameId(frame as u32)).iter().zip(tokens.iter());
-            for (step, token) in steps.filter(|(step, _)| step.interest == Interest::Own) {
+            for (step, token) in steps.filter(|(step, _)| step.kind == FunctionKind::Own) {
                 if let (Some(token), Some(file)) = (token, step.file()) {
                     files.entry(*token).or_default().insert(profile.strings.get(file));
                 }

@@ -112,6 +112,26 @@ fn a_line_that_was_inserted_is_the_place_and_not_the_lines_below_it() {
     assert_eq!(places(&report.places), [("f".to_owned(), 14, 509, 700)]);
 }
 
+/// As in the report of one profile. The allocator's lines are others in each build.
+#[test]
+fn wrappers_of_the_allocator_are_looked_past() {
+    let build = |module: &str, lines: [u32; 2], more: u64| {
+        let sites = (0..4u64).map(|maker| {
+            let wrapper = format!("gc_alloc@gc.c:{}!{module}", lines[maker as usize % 2]);
+            let stack = [wrapper, format!("make_{maker}@objects.c:{}!{module}", 20 + maker), "main".to_owned()];
+            (stack, blocks(if maker == 2 { 100 + more } else { 100 }, 8 * (1 + maker), 0, 0))
+        });
+        let mut b = Builder::default();
+        let p = b.process(1, &["a"], 10);
+        for (stack, counts) in sites {
+            b.site(p, &stack.each_ref().map(String::as_str), counts);
+        }
+        b.profile
+    };
+    let report = diff(&build("python3.11", [1, 2], 0), &build("python3.13", [3, 4], 500), ALL);
+    assert_eq!(places(&report.places), [("make_2".to_owned(), 22, 100, 600)]);
+}
+
 #[test]
 fn another_measure_is_the_verdict_where_allocations_hardly_changed() {
     let before =
@@ -202,7 +222,7 @@ fn each_measure_adds_up_on_its_own() {
 }
 
 #[test]
-fn what_is_in_no_stack_is_told() {
+fn allocations_in_no_stack_are_counted_elsewhere() {
     let before = profile(&[(&["f", "main"], blocks(1, 1, 0, 0))]);
     let mut after = before.clone();
     after.totals.allocations += 70;
@@ -233,7 +253,7 @@ fn two_builds_of_one_program_are_equal_unless_rules_are_off() {
         blocks(5, 10, 0, 0),
     )]);
     let report = diff(&before, &after, ALL);
-    // A function is in another file, which is told.
+    // A function is in another file, which is reported.
     assert_eq!((report.recognised.rows_in_all, report.only_after.rows_in_all), (1, 0));
     for rule in [Rule::Addresses, Rule::Clones, Rule::Closures, Rule::Start, Rule::Lines, Rule::Files, Rule::Inlining] {
         let report = diff(&before, &after, DiffOptions { rules: Rules::without(&[rule, Rule::Pairing]), ..ALL });
@@ -374,6 +394,32 @@ fn a_stack_that_became_two_is_one_row() {
             assert_eq!(sums, [1000, 1000]);
         }
     }
+}
+
+#[test]
+fn a_part_of_a_stack_that_was_renamed_is_found() {
+    let callers: Vec<String> = (0..12).map(|n| format!("build{n}")).collect();
+    let stacks = |insert: &'static [&'static str], first: u64| -> Vec<(Vec<&str>, Counts)> {
+        let stack = |caller| [&["alloc"], insert, &[caller, "load", "main"]].concat();
+        let count = |n| if n == 0 { first } else { 50 + 10 * n as u64 };
+        callers.iter().enumerate().map(|(n, caller)| (stack(caller.as_str()), blocks(count(n), 32, 0, 0))).collect()
+    };
+    let of = |stacks: &[(Vec<&str>, Counts)]| {
+        profile(&stacks.iter().map(|(stack, counts)| (&stack[..], *counts)).collect::<Vec<_>>())
+    };
+    let before = of(&stacks(&["insert"], 1000));
+    let mut after = stacks(&["insert", "insert_quick"], 600);
+    after.push((vec!["alloc", "insert_slow", "insert", "build0", "load", "main"], blocks(400, 32, 0, 0)));
+    // More alike, with another number.
+    after.push((vec!["alloc", "insert", "build0", "load", "again", "main"], blocks(7, 32, 0, 0)));
+    let report = diff(&before, &of(&after), ALL);
+    adds_up(&report);
+    assert_eq!(rows(&report.only_after), vec![row("alloc", 0, 7)]);
+    let split: Vec<_> = report.recognised.rows.iter().filter(|row| whys(row)[0] == "split").collect();
+    assert_eq!(
+        split.iter().map(|row| (row.before, row.after, row.stacks.len())).collect::<Vec<_>>(),
+        [(1000, 1000, 2)]
+    );
 }
 
 #[test]

@@ -15,7 +15,7 @@ pub struct Run {
     pub remaining_allocations: i64,
     /// File descriptors that stayed open; None where that is not known.
     pub leaked_fds: Option<i64>,
-    /// Operations performed; 0: not told.
+    /// Operations performed; 0: unknown.
     pub operations: u64,
 }
 
@@ -91,7 +91,7 @@ pub struct Figures {
     /// File descriptors that stayed open; None where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaked_fds: Option<i64>,
-    /// Operations that a run performs; 0: not told.
+    /// Operations that a run performs; 0: unknown.
     #[serde(default)]
     pub operations: u64,
 }
@@ -117,7 +117,7 @@ impl Figures {
         }
     }
 
-    /// Allocations of one operation; None where operations were not told.
+    /// Allocations per operation; None where the number of operations is unknown.
     pub fn allocations_per_op(&self) -> Option<f64> {
         (self.operations > 0).then(|| self.total_allocations as f64 / self.operations as f64)
     }
@@ -217,7 +217,7 @@ impl Measured {
     }
 }
 
-/// What two numbers of operations tell: the cost of each, and what comes before the first.
+/// What follows from two numbers of operations: the cost of each, and what comes before the first.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Scale {
     /// Allocations of one operation.
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn two_numbers_of_operations_tell_the_cost_of_one() {
+    fn two_numbers_of_operations_give_the_cost_of_one() {
         let figures = |operations, total_allocations, total_allocated_bytes| Figures {
             operations,
             total_allocations,

@@ -117,8 +117,8 @@ mod tests {
         let now =
             [site(&["a", "main"], 101), site(&["b", "main"], 3), site(&["d", "main"], 3), site(&["e", "main"], 4)];
         let (differences, smaller) = difference_with_rest(&before, &rest, &now);
-        let told: Vec<_> = differences.iter().map(|d| (d.stack[0].as_str(), d.change, d.allocations())).collect();
-        assert_eq!(told, [("e", Change::New, 4), ("a", Change::Changed, 1)]);
+        let listed: Vec<_> = differences.iter().map(|d| (d.stack[0].as_str(), d.change, d.allocations())).collect();
+        assert_eq!(listed, [("e", Change::New, 4), ("a", Change::Changed, 1)]);
         let smaller = smaller.expect("a sum");
         assert_eq!((smaller.stacks_before, smaller.stacks_now, smaller.allocations(), smaller.bytes()), (2, 2, 1, 8));
         let all = differences.iter().map(Difference::allocations).sum::<i64>() + smaller.allocations();

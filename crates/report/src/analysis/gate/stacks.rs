@@ -1,7 +1,8 @@
 //! The stacks behind a figure, and which of them made it another one.
 //!
-//! Stacks are told by what stays the same of their functions from build to build ([`crate::analysis::diff::Rule`]).
-//! Functions that only pass the request on count too: a vector that grows where it did not is another stack.
+//! Stacks are identified by what stays the same of their functions from build to build
+//! ([`crate::analysis::diff::Rule`]). Functions that only pass the request on count too: a vector that grows where it
+//! did not is another stack.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,8 +13,8 @@ use mallow_profile::{
 use serde::{Deserialize, Serialize};
 
 use crate::analysis::diff::{AFTER, BEFORE, Rules, Why, function, paired};
+use crate::analysis::function_kind::{FunctionKind, begins_a_stack, classify, of_runtime};
 use crate::analysis::functions::{Frame, Functions};
-use crate::analysis::interest::{Interest, begins_a_stack, interest, of_runtime};
 use crate::analysis::overview::by_stack;
 
 /// A stack and what was allocated there.
@@ -57,7 +58,7 @@ fn module_of(step: &str) -> Option<(&str, &str)> {
 }
 
 /// The sites of a profile, the largest first, those of equal names as one. Files below `base`, a directory without a
-/// slash at its end, are named by their way from there, others by their names alone.
+/// slash at its end, are named by their path from there, others by their names alone.
 pub fn sites(profile: &Profile, base: &str) -> Vec<SiteCount> {
     let functions = Functions::new(profile);
     let mut sums: BTreeMap<Vec<String>, (SiteCount, u64)> = BTreeMap::new();
@@ -67,7 +68,8 @@ pub fn sites(profile: &Profile, base: &str) -> Vec<SiteCount> {
         }
         let mut frames: Vec<_> =
             functions.steps_measured(stack).into_iter().map(|step| functions.frame(&step)).collect();
-        // What comes before `main`, or a thread's first function, is another one with each C library, and tells nothing.
+        // What comes before `main`, or a thread's first function, is another one with each C library, and identifies
+        // nothing.
         let root = |frame: &Frame| begins_a_stack(&frame.function) || !frame.named && frame.looked_past;
         let own = frames.iter().rposition(|frame| !root(frame)).map_or(frames.len(), |at| at + 1);
         frames.truncate(own);
@@ -118,37 +120,39 @@ pub struct Shown<'a> {
 
 /// The functions of the program's own, from which the reader learns something, and of those that only pass the request on
 /// the ones that the program called, unless they exist to hand out memory. All of them where none is the program's.
-pub fn telling(stack: &[String]) -> Vec<Shown<'_>> {
+pub fn informative_steps(stack: &[String]) -> Vec<Shown<'_>> {
     let of = |step: &str| {
         let name = name_of(step);
         let nameless = name.rsplit_once("+0x").map(|(module, _)| module);
-        interest(Some(name), None, module_of(step).map(|(_, module)| module).or(nameless))
+        classify(Some(name), None, module_of(step).map(|(_, module)| module).or(nameless))
     };
     // Rust's `main` calls another one of that name, which is not the program's.
     let start = stack.iter().position(|step| step.starts_with("std::rt::lang_start")).unwrap_or(stack.len());
     let stack = if start > 0 { &stack[..start] } else { stack };
-    let Some(outermost) = stack.iter().rposition(|step| of(step) == Interest::Own) else {
+    let Some(outermost) = stack.iter().rposition(|step| of(step) == FunctionKind::Own) else {
         return stack.iter().map(|step| Shown { step, within: 0, times: 1 }).collect();
     };
-    let mut shown: Vec<(Shown, Interest)> = Vec::new();
+    let mut shown: Vec<(Shown, FunctionKind)> = Vec::new();
     for step in &stack[..=outermost] {
-        let interest = of(step);
+        let kind = of(step);
         let mut one = Shown { step, within: 0, times: 1 };
         match shown.last().copied() {
-            Some((inner, Interest::Allocator)) if interest == Interest::Own && shown.len() == 1 && inner.times == 1 => {
+            Some((inner, FunctionKind::Allocator))
+                if kind == FunctionKind::Own && shown.len() == 1 && inner.times == 1 =>
+            {
                 shown.pop();
             }
-            Some((inner, of_inner)) if interest != Interest::Own && of_inner != Interest::Own => {
+            Some((inner, of_inner)) if kind != FunctionKind::Own && of_inner != FunctionKind::Own => {
                 one.within = inner.within + 1;
                 shown.pop();
             }
-            Some((inner, Interest::Own)) if interest == Interest::Own && name_of(inner.step) == name_of(step) => {
+            Some((inner, FunctionKind::Own)) if kind == FunctionKind::Own && name_of(inner.step) == name_of(step) => {
                 one = Shown { times: inner.times + 1, ..inner };
                 shown.pop();
             }
             _ => {}
         }
-        shown.push((one, interest));
+        shown.push((one, kind));
     }
     shown.into_iter().map(|(shown, _)| shown).collect()
 }
@@ -229,8 +233,8 @@ pub fn places(differences: &[Difference]) -> Vec<Place> {
 
 /// The innermost step that is the program's own; the innermost of all where none is.
 fn own_step(stack: &[String]) -> &str {
-    let shown = telling(stack);
-    let own = shown.iter().find(|shown| interest(Some(name_of(shown.step)), None, None) == Interest::Own);
+    let shown = informative_steps(stack);
+    let own = shown.iter().find(|shown| classify(Some(name_of(shown.step)), None, None) == FunctionKind::Own);
     own.or(shown.first()).map_or("", |shown| shown.step)
 }
 
@@ -281,7 +285,7 @@ fn named(sites: &[SiteCount]) -> (Profile, BTreeMap<StackId, Vec<usize>>) {
     let mut places: BTreeMap<StackId, Vec<usize>> = BTreeMap::new();
     for (at, site) in sites.iter().enumerate() {
         let stack = site.stack.iter().rev().fold(Stacks::ROOT, |caller, step| {
-            // The file of a step tells whose it is: the C library's functions are not the program's own.
+            // The file of a step shows whose it is: the C library's functions are not the program's own.
             let (name, module) = (name_of(step), module_of(step).map(|(_, module)| module));
             let module_id = module.map(|path| {
                 *modules.entry(path).or_insert_with(|| {
@@ -352,11 +356,11 @@ mod tests {
     }
 
     #[test]
-    fn the_functions_that_tell_something_are_shown() {
+    fn the_informative_functions_are_shown() {
         let lines = |stack: &[&str]| {
             let stack: Vec<String> = stack.iter().map(|step| (*step).to_owned()).collect();
             let line = |shown: &Shown| format!("{} {}{}", shown.within, shown.step, "×".repeat(shown.times - 1));
-            telling(&stack).iter().map(line).collect::<Vec<_>>()
+            informative_steps(&stack).iter().map(line).collect::<Vec<_>>()
         };
         let whole = [
             "operator new",
@@ -397,33 +401,33 @@ mod tests {
         let before = [site(&["a", "main"], 10, 100), site(&["b", "main"], 5, 50), site(&["c", "main"], 7, 70)];
         let now = [site(&["a", "main"], 11, 120), site(&["c", "main"], 7, 70), site(&["d", "main"], 900, 9)];
         let all = difference(&before, &now);
-        let told: Vec<_> = all.iter().map(|d| (d.change, d.stack[0].as_str(), d.allocations(), d.bytes())).collect();
-        assert_eq!(told, [(Change::New, "d", 900, 9), (Change::Gone, "b", -5, -50), (Change::Changed, "a", 1, 20)]);
+        let listed: Vec<_> = all.iter().map(|d| (d.change, d.stack[0].as_str(), d.allocations(), d.bytes())).collect();
+        assert_eq!(listed, [(Change::New, "d", 900, 9), (Change::Gone, "b", -5, -50), (Change::Changed, "a", 1, 20)]);
         let sum = |sites: &[SiteCount]| sites.iter().map(|s| s.allocations as i64).sum::<i64>();
         assert_eq!(all.iter().map(Difference::allocations).sum::<i64>(), sum(&now) - sum(&before));
     }
 
     #[test]
     fn stacks_with_another_name_are_no_difference() {
-        let way = |inner: &[&'static str]| [inner, &["work (w.c:9)", "serve (w.c:70)", "main (a.c:9)"]].concat();
+        let path = |inner: &[&'static str]| [inner, &["work (w.c:9)", "serve (w.c:70)", "main (a.c:9)"]].concat();
         let before = [
-            site(&way(&["parse_row (p.c:4)", "load (l.c:3)"]), 900, 9000),
-            site(&way(&["write_all (o.c:9)"]), 400, 6400),
-            site(&way(&["gone (g.c:1)"]), 3, 30),
+            site(&path(&["parse_row (p.c:4)", "load (l.c:3)"]), 900, 9000),
+            site(&path(&["write_all (o.c:9)"]), 400, 6400),
+            site(&path(&["gone (g.c:1)"]), 3, 30),
         ];
         let now = [
-            site(&way(&["read_row (p.c:4)", "load (l.c:3)"]), 900, 9000),
-            site(&way(&["put (o.c:2)", "write_all (o.c:9)"]), 401, 6400),
-            site(&way(&["copied (c.c:1)", "extra (c.c:5)"]), 5000, 50),
+            site(&path(&["read_row (p.c:4)", "load (l.c:3)"]), 900, 9000),
+            site(&path(&["put (o.c:2)", "write_all (o.c:9)"]), 401, 6400),
+            site(&path(&["copied (c.c:1)", "extra (c.c:5)"]), 5000, 50),
         ];
         let all = difference(&before, &now);
-        let told: Vec<_> = all.iter().map(|d| (d.change, d.stack[0].as_str(), d.allocations(), d.bytes())).collect();
+        let listed: Vec<_> = all.iter().map(|d| (d.change, d.stack[0].as_str(), d.allocations(), d.bytes())).collect();
         let expected = [
             (Change::New, "copied (c.c:1)", 5000, 50),
             (Change::Gone, "gone (g.c:1)", -3, -30),
             (Change::Changed, "put (o.c:2)", 1, 0),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(listed, expected);
         assert!(all[0].why.is_empty() && matches!(&all[2].why[..], [Why::New { function }] if function == "put"));
     }
 
@@ -435,8 +439,8 @@ mod tests {
             site(&["grow (a.cc:8)", "main"], 1, 10),
         ];
         let all = places(&difference(&[site(&["grow (a.cc:8)", "d", "main"], 20, 1)], &now));
-        let told: Vec<_> = all.iter().map(|p| (p.function.as_str(), p.stacks, p.allocations, p.bytes)).collect();
-        assert_eq!(told, [("grow (a.cc:8)", 2, -19, 9), ("grow (a.cc:7)", 2, 11, 110)]);
+        let listed: Vec<_> = all.iter().map(|p| (p.function.as_str(), p.stacks, p.allocations, p.bytes)).collect();
+        assert_eq!(listed, [("grow (a.cc:8)", 2, -19, 9), ("grow (a.cc:7)", 2, 11, 110)]);
         assert_eq!(places(&[]), []);
     }
 

@@ -48,7 +48,7 @@ pub struct Limit {
 pub struct Limits {
     /// By metric.
     pub of: Vec<(Metric, Limit)>,
-    /// A limit of `total_allocations` that stands above all others: where it came from, and the limit.
+    /// A limit of `total_allocations` that overrides all others: where it came from, and the limit.
     pub outright: Option<(String, i64)>,
     /// The limits alone judge; a baseline is there to be compared with.
     pub alone: bool,
@@ -75,7 +75,7 @@ impl Limits {
 }
 
 /// Bytes may differ by 1 %: a path or a host name of another length is no regression. What the runs of the baseline
-/// differed by is no regression either. A slack that was set stands above both.
+/// differed by is no regression either. A slack that was set overrides both.
 fn slack(metric: Metric, set: Option<Slack>, baseline: i64, tolerance: &Tolerance) -> i64 {
     let standard = match metric {
         Metric::TotalAllocatedBytes => Slack::Percent(1.0),
@@ -173,7 +173,7 @@ fn check(
     };
     // Where a limit goes below zero, frees of other runs' blocks are meant to pass.
     let below_zero = figure < 0 && min.is_none_or(|min| figure < min);
-    // Descriptors are told by newer baselines and not by importers; a leak is judged where there is something to compare.
+    // Newer baselines have descriptors, and importers do not; a leak is judged where there is something to compare.
     let Some(highest) = check.highest else {
         return match (metric, baseline) {
             (Metric::LeakedFds, Some(_)) => check,
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(verdicts(&figures(51, 50, 50), None, &limits), [(TotalAllocations, Regressed)]);
         let baseline = figures(60, 50, 50);
         assert_eq!(verdicts(&figures(60, 50, 50), Some(&baseline), &limits), [(TotalAllocations, Regressed)]);
-        // One limit is enough: the others are told and not judged, but for what cannot be true.
+        // One limit is enough: the others are reported and not judged, but for what cannot be true.
         let mut one = Limits::default();
         one.set_bounds(TotalAllocations, most(50));
         assert_eq!(verdicts(&figures(50, 99, 99), None, &one), []);
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_passes_below_zero_and_tells_of_a_loose_limit() {
+    fn a_range_passes_below_zero_and_reports_a_loose_limit() {
         let mut limits = Limits::default();
         limits.set_bounds(TotalAllocations, Bounds { min: Some(901), max: Some(1900) });
         limits.set_bounds(RemainingAllocations, Bounds { min: Some(-4), max: Some(4) });

@@ -3,8 +3,8 @@
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+use super::super::function_kind;
 use super::super::functions::{FunctionId, Functions};
-use super::super::interest;
 use crate::names;
 
 /// A kind of thing that allocates for its contents.
@@ -37,7 +37,7 @@ pub(crate) enum Container {
     SwiftSet,
     SwiftString,
     SwiftInterpolation,
-    /// What a copy of a value of the program's own needs, of whichever kinds its parts are.
+    /// What a copy of a value of the program's own needs, whichever kinds its parts have.
     Copied,
 }
 
@@ -301,7 +301,7 @@ impl<'a> Containers<'a> {
 }
 
 fn container(function: &str) -> Option<Container> {
-    if interest::copies_own(function) {
+    if function_kind::copies_own(function) {
         return Some(Copied);
     }
     if function.contains("Swift.")

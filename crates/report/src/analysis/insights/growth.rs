@@ -1,7 +1,7 @@
 //! Buffers that grow: step by step, again and again, and larger than they need to be.
 
+use super::call_paths::CallPath;
 use super::containers::Container;
-use super::ways::Way;
 use super::worth::at_least;
 use super::{Evidence, Savings};
 
@@ -11,14 +11,14 @@ const COPIED: u64 = 10 << 20;
 const SLACK_PERCENT: u64 = 5;
 
 /// Buffers that grow here, and nothing much else.
-pub(super) fn growth(way: &Way) -> Option<(Evidence, Savings, String)> {
-    let (c, p) = (&way.counts, &way.patterns);
+pub(super) fn growth(path: &CallPath) -> Option<(Evidence, Savings, String)> {
+    let (c, p) = (&path.counts, &path.patterns);
     let steps_each = p.growth_steps / p.grown_buffers.max(1);
     let mostly = at_least(p.growth_steps.saturating_add(p.grown_buffers), 80, c.allocations);
     if p.growth_steps == 0 || !mostly || (steps_each < 2 && p.copied_bytes < COPIED) {
         return None;
     }
-    let container = way.container.map(Container::name);
+    let container = path.container.map(Container::name);
     let begun = c.allocations.saturating_sub(p.growth_steps).max(p.grown_buffers);
     // Each one is gone before the next one begins.
     if steps_each >= 2 && p.alternating >= 100 && at_least(p.alternating, 80, begun) {
@@ -30,7 +30,7 @@ pub(super) fn growth(way: &Way) -> Option<(Evidence, Savings, String)> {
             container,
         };
         let saves = Savings { allocations: c.allocations, copied_bytes: p.copied_bytes, ..Savings::default() };
-        let clear = way
+        let clear = path
             .container
             .and_then(Container::clear)
             .map_or("clear it".to_owned(), |how| format!("clear it with {how}"));
@@ -47,7 +47,7 @@ pub(super) fn growth(way: &Way) -> Option<(Evidence, Savings, String)> {
         doubling,
         container,
     };
-    let reserve = way.container.map_or("Allocate the final size at once", Container::reserve);
+    let reserve = path.container.map_or("Allocate the final size at once", Container::reserve);
     let remedy = match doubling {
         true => format!("{reserve}."),
         false => format!("{reserve}, or double the size in each step."),
@@ -63,15 +63,15 @@ fn geometric_steps(smallest: u64, largest: u64) -> u64 {
 }
 
 /// Large blocks that may be larger than they need to be.
-pub(super) fn slack(way: &Way, peak_bytes: u64) -> Option<(Evidence, Savings, String)> {
-    let p = &way.patterns;
+pub(super) fn slack(path: &CallPath, peak_bytes: u64) -> Option<(Evidence, Savings, String)> {
+    let p = &path.patterns;
     // What was not live at the peak does not lower it.
-    let slack = p.kept_slack.min(way.counts.peak_bytes);
+    let slack = p.kept_slack.min(path.counts.peak_bytes);
     if p.kept == 0 || !at_least(slack, SLACK_PERCENT, peak_bytes) {
         return None;
     }
     let evidence = Evidence::KeptSlack { kept: p.kept, kept_bytes: p.kept_bytes, kept_slack: p.kept_slack };
-    let shrink = way.container.and_then(Container::shrink).unwrap_or("realloc to the size in use");
+    let shrink = path.container.and_then(Container::shrink).unwrap_or("realloc to the size in use");
     let remedy = format!("Once complete, {shrink} gives back what is not used.");
     Some((evidence, Savings { peak_bytes: slack, ..Savings::default() }, remedy))
 }

@@ -1,7 +1,7 @@
 //! Blocks that live shortly, together, or in several threads.
 
+use super::call_paths::CallPath;
 use super::containers::Container;
-use super::ways::Way;
 use super::worth::at_least;
 use super::{Evidence, Savings};
 use crate::names;
@@ -14,8 +14,8 @@ const SMALL: u64 = 256;
 const RUN: u64 = 64;
 
 /// One block after another, where one would do.
-pub(super) fn temporary(way: &Way, through: Option<&str>) -> Option<(Evidence, Savings, String)> {
-    let (c, p) = (&way.counts, &way.patterns);
+pub(super) fn temporary(path: &CallPath, through: Option<&str>) -> Option<(Evidence, Savings, String)> {
+    let (c, p) = (&path.counts, &path.patterns);
     let freed_before_next = p.alternating;
     if !at_least(freed_before_next, 90, c.allocations) || at_least(p.growth_steps, 10, c.allocations) {
         return None;
@@ -26,9 +26,9 @@ pub(super) fn temporary(way: &Way, through: Option<&str>) -> Option<(Evidence, S
         smallest_bytes: p.smallest,
         largest_bytes: p.largest,
         allocated_bytes: c.allocated_bytes,
-        container: way.container.map(Container::name),
+        container: path.container.map(Container::name),
     };
-    let remedy = match (way.container, through) {
+    let remedy = match (path.container, through) {
         (Some(container), _) => container.remedy().to_owned(),
         (None, Some(through)) => {
             format!("{} allocates in each call: call it less often, or keep what it returns.", names::short(through))
@@ -43,9 +43,9 @@ pub(super) fn temporary(way: &Way, through: Option<&str>) -> Option<(Evidence, S
 }
 
 /// Small blocks that are freed together; several places may share an arena, so there is no remedy yet.
-pub(super) fn together(way: &Way) -> Option<(Evidence, Savings)> {
-    let (c, p) = (&way.counts, &way.patterns);
-    let average_bytes = average(way);
+pub(super) fn together(path: &CallPath) -> Option<(Evidence, Savings)> {
+    let (c, p) = (&path.counts, &path.patterns);
+    let average_bytes = average(path);
     if !at_least(p.freed_in_runs, 80, c.allocations) || p.freed_in_runs / RUN < p.runs || average_bytes > SMALL {
         return None;
     }
@@ -62,8 +62,8 @@ pub(super) fn together(way: &Way) -> Option<(Evidence, Savings)> {
 }
 
 /// Blocks that go from thread to thread; as with [`together`], places are merged.
-pub(super) fn handed_over(way: &Way) -> Option<(Evidence, Savings)> {
-    let (c, p) = (&way.counts, &way.patterns);
+pub(super) fn handed_over(path: &CallPath) -> Option<(Evidence, Savings)> {
+    let (c, p) = (&path.counts, &path.patterns);
     if !at_least(p.freed_by_others, 50, c.allocations) {
         return None;
     }
@@ -72,7 +72,7 @@ pub(super) fn handed_over(way: &Way) -> Option<(Evidence, Savings)> {
     Some((evidence, Savings { freed_by_others: p.freed_by_others, ..Savings::default() }))
 }
 
-/// Evidence of one kind from several ways, with the number of the way that has the most.
+/// Evidence of one kind from several paths, with the number of the path that has the most.
 pub(super) fn merged(all: Vec<(usize, Evidence, Savings)>) -> Option<(usize, Evidence, Savings)> {
     let weight = |saves: &Savings| (saves.allocations, saves.freed_by_others);
     let largest = all.iter().max_by_key(|(number, _, saves)| (weight(saves), std::cmp::Reverse(*number)))?.0;
@@ -121,8 +121,8 @@ fn plus((a, s): (Evidence, Savings), (b, t): (Evidence, Savings)) -> (Evidence, 
     (evidence, saves)
 }
 
-fn average(way: &Way) -> u64 {
-    way.counts.allocated_bytes.checked_div(way.counts.allocations).unwrap_or(0)
+fn average(path: &CallPath) -> u64 {
+    path.counts.allocated_bytes.checked_div(path.counts.allocations).unwrap_or(0)
 }
 
 /// What a block of this size takes in the C library's allocator: a header of 8 bytes, a multiple of 16, 32 at the least.

@@ -3,8 +3,8 @@
 use mallow_profile::{Counts, ModuleId, Profile, StackId, Stacks};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::super::function_kind::FunctionKind;
 use super::super::functions::{FunctionId, Functions, Step};
-use super::super::interest::Interest;
 use super::super::overview::by_stack;
 use super::worth::{Whole, at_least};
 use super::{Evidence, Finding, Outside, OutsideModule, Savings};
@@ -99,7 +99,7 @@ fn finding(when: When, sums: Sums, profile: &Profile, whole: &Whole) -> Option<F
     })
 }
 
-/// How far a program has come, as its stack tells from the outside in.
+/// How far a program has come, as its stack shows from the outside in.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     /// Nothing is known yet.
@@ -153,7 +153,7 @@ impl Stages {
 
 impl Stage {
     fn next(self, step: &Step, kind: Option<Kind>, in_loader: bool) -> Self {
-        let runtime = step.interest != Interest::Own;
+        let runtime = step.kind != FunctionKind::Own;
         match (self, kind) {
             (Self::Outside(when, None), _) if !runtime => Self::Outside(when, Some(*step)),
             (Self::Outside(When::After, _), _) => self,

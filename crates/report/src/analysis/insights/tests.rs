@@ -1,11 +1,11 @@
 //! Each habit, and what looks nearly like it and must be passed over in silence.
 
-use mallow_profile::{Counts, Origin, Patterns, Profile, Word, Words};
+use mallow_profile::{Counts, Origin, Patterns, Profile, Quantities, Quantity};
 
 use super::{Evidence, Insight, insights};
 use crate::testing::{Builder, blocks, habits};
 
-/// A program of a million blocks without habits, and one site besides.
+/// A program of a million blocks without habits, and one site in addition.
 fn beside(frames: &[&str], counts: Counts, patterns: Patterns) -> Profile {
     let mut b = Builder::default();
     let process = b.process(1, &["a"], 10);
@@ -17,9 +17,9 @@ fn beside(frames: &[&str], counts: Counts, patterns: Patterns) -> Profile {
 const PLACE: &[&str] = &["f@a.c:5", "main@a.c:10"];
 
 fn all(profile: &Profile) -> Vec<Insight> {
-    let told = insights(profile, usize::MAX);
-    assert_eq!(told.insights_in_all, told.insights.len() as u64);
-    told.insights
+    let report = insights(profile, usize::MAX);
+    assert_eq!(report.insights_in_all, report.insights.len() as u64);
+    report.insights
 }
 
 /// The only insight there is.
@@ -369,10 +369,10 @@ fn insights_are_ranked_and_cut() {
 }
 
 #[test]
-fn profiles_that_tell_no_patterns_have_no_insights() {
+fn profiles_without_patterns_have_no_insights() {
     let mut profile = habits();
-    let tells = Words::of(&[Word::Allocations, Word::AllocatedBytes, Word::PeakBytes]);
-    profile.origin = Some(Origin { format: "heaptrack", tells, sampled_bytes: None });
+    let quantities = Quantities::of(&[Quantity::Allocations, Quantity::AllocatedBytes, Quantity::PeakBytes]);
+    profile.origin = Some(Origin { format: "heaptrack", quantities, sampled_bytes: None });
     assert!(silent(&profile));
     assert!(silent(&Profile::default()));
 }

@@ -15,7 +15,7 @@ const COPIED_BYTE: f64 = 0.1;
 /// Nanoseconds that a free by another thread costs more, before anybody waits for a lock.
 const FREED_BY_OTHER: f64 = 40.0;
 
-/// The smallest share of the whole that is told.
+/// The smallest share of the whole that is reported.
 const SHARE: f64 = 0.01;
 /// And from what on savings are not small in themselves; one of them suffices.
 const ALLOCATIONS: u64 = 10_000;

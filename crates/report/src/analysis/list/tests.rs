@@ -13,15 +13,15 @@ fn named(pattern: &str) -> Pattern {
     pattern.parse().expect("a pattern")
 }
 
-/// Name, flat and cum; then those of each line.
+/// Name, self and cum; then those of each line.
 fn shown(report: &List) -> Vec<String> {
     let by = report.by;
     let function = |f: &super::ListFunction| {
         let lines = f.lines.iter().map(|l| {
             let line = l.line.map_or("?".to_owned(), |line| line.to_string());
-            format!(" {line}:{}/{}", by.of(&l.flat), by.of(&l.cum))
+            format!(" {line}:{}/{}", by.of(&l.self_sums), by.of(&l.cum))
         });
-        format!("{} {}/{}{}", f.function, by.of(&f.flat), by.of(&f.cum), lines.collect::<String>())
+        format!("{} {}/{}{}", f.function, by.of(&f.self_sums), by.of(&f.cum), lines.collect::<String>())
     };
     report.functions.iter().map(function).collect()
 }
@@ -42,7 +42,7 @@ fn lines_of_functions_that_match() {
     let leaf = list(&b.profile, &named("^(leaf|main)$"), ALL);
     assert_eq!(shown(&leaf), ["leaf 6/6 1:6/6", "main 0/17 20:0/7 21:0/1 22:0/9"]);
     let mut places: Vec<_> =
-        leaf.functions[0].instructions.iter().map(|i| (i.inlined, i.line, i.flat.allocations)).collect();
+        leaf.functions[0].instructions.iter().map(|i| (i.inlined, i.line, i.self_sums.allocations)).collect();
     places.sort_unstable();
     assert_eq!(places, [(false, Some(1), 1), (true, Some(1), 5)]);
 }
@@ -52,15 +52,15 @@ fn what_is_looked_past_belongs_to_the_line_that_called_it() {
     let profile = parser();
     let row = list(&profile, &named("^app::Parser"), ALL);
     assert_eq!(row.functions[0].lines[0].line, Some(212));
-    assert_eq!(row.functions[0].lines[0].flat.allocations, 1_000_000);
+    assert_eq!(row.functions[0].lines[0].self_sums.allocations, 1_000_000);
     let new = list(&profile, &named("^operator new"), ALL);
     assert_eq!((new.functions.len(), new.looked_past.as_slice()), (0, &["operator new(unsigned long)".to_owned()][..]));
     let raw = list(&profile, &named("^operator new"), ListOptions { raw: true, ..ALL });
-    assert_eq!((raw.functions[0].flat.allocations, raw.looked_past.len()), (1_000_000, 0));
+    assert_eq!((raw.functions[0].self_sums.allocations, raw.looked_past.len()), (1_000_000, 0));
 }
 
 #[test]
-fn functions_without_the_measure_are_told() {
+fn functions_without_the_measure_are_named() {
     let report = list(&parser(), &named("load"), ListOptions { by: Measure::Leaked, ..ALL });
     assert_eq!(shown(&report), ["app::load 0/12000 88:0/0 91:0/12000"]);
     assert_eq!(report.without, ["app::reload"]);
@@ -83,17 +83,17 @@ proptest! {
         let mine: BTreeMap<Name, (u64, u64)> = report
             .functions
             .iter()
-            .map(|f| ((f.function.clone(), f.file.clone(), f.module.clone()), (by.of(&f.flat), by.of(&f.cum))))
+            .map(|f| ((f.function.clone(), f.file.clone(), f.module.clone()), (by.of(&f.self_sums), by.of(&f.cum))))
             .collect();
         let tops = top(&profile, TopOptions { by, cum: true, raw, limit: usize::MAX }).functions;
         let tops: BTreeMap<Name, (u64, u64)> =
-            tops.into_iter().map(|f| ((f.function, f.file, f.module), (by.of(&f.flat), by.of(&f.cum)))).collect();
+            tops.into_iter().map(|f| ((f.function, f.file, f.module), (by.of(&f.self_sums), by.of(&f.cum)))).collect();
         prop_assert_eq!(mine, tops);
         for f in &report.functions {
-            let flat: u64 = f.lines.iter().map(|l| by.of(&l.flat)).sum();
-            prop_assert_eq!(flat, by.of(&f.flat), "lines of {}", f.function);
-            let flat: u64 = f.instructions.iter().map(|i| by.of(&i.flat)).sum();
-            prop_assert_eq!(flat, by.of(&f.flat), "instructions of {}", f.function);
+            let self_sums: u64 = f.lines.iter().map(|l| by.of(&l.self_sums)).sum();
+            prop_assert_eq!(self_sums, by.of(&f.self_sums), "lines of {}", f.function);
+            let self_sums: u64 = f.instructions.iter().map(|i| by.of(&i.self_sums)).sum();
+            prop_assert_eq!(self_sums, by.of(&f.self_sums), "instructions of {}", f.function);
             let cum: u64 = f.lines.iter().map(|l| by.of(&l.cum)).sum();
             prop_assert!(cum >= by.of(&f.cum), "lines of {}", f.function);
             // Each line counts a stack once, however often the function is on it.

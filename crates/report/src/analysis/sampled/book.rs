@@ -49,7 +49,7 @@ pub struct SiteFigures {
     pub youngest_ns: u64,
 }
 
-/// A site of which the live memory grows and grows.
+/// A site whose live memory grows and grows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// Where.
@@ -63,7 +63,7 @@ pub struct Finding {
 pub struct Book {
     pub(super) now_ns: u64,
     pub(super) began_ns: Option<u64>,
-    /// None until the first sample: it tells when the watching begins.
+    /// None until the first sample: it sets when the watching begins.
     pub(super) clocks: Option<[Clock; CLOCKS]>,
     /// By clock.
     pub(super) traffic: [Traffic; CLOCKS],
@@ -72,7 +72,7 @@ pub struct Book {
     pub(super) sites: FxHashMap<StackId, FxHashMap<ProcessId, Site>>,
     pub(super) kept_apart: usize,
     pub(super) fold_above: usize,
-    /// By process, slot, and whether it was told after a younger one of that slot.
+    /// By process, slot, and whether it was reported after a younger one of that slot.
     pub(super) live: FxHashMap<(ProcessId, u32, bool), (SampleKey, StackId)>,
     /// Estimated, in whole bytes, so that it comes back to 0.
     pub(super) live_bytes: u64,
@@ -106,7 +106,7 @@ pub struct Peak {
     pub live: Vec<(SampleKey, Sample)>,
 }
 
-/// When what the event tells of began.
+/// When what the event reports began.
 fn began(event: &SampleEvent) -> Option<u64> {
     match event {
         SampleEvent::Allocated { sample, .. } => Some(sample.at_ns),
@@ -137,7 +137,7 @@ impl Book {
             self.lost += *lost;
             return;
         }
-        // The first look finds samples in no order. The oldest of them tells when the time begins.
+        // The first look finds samples in no order. The oldest of them sets when the time begins.
         match self.clocks {
             Some(clocks) => self.apply(event, &clocks),
             None => self.waiting.push(*event),
@@ -197,7 +197,7 @@ impl Book {
         self.peak.as_ref()
     }
 
-    /// What could not be told, over all processes.
+    /// What could not be reported, over all processes.
     pub fn losses(&self) -> Lost {
         self.lost
     }
@@ -225,6 +225,19 @@ impl Book {
     /// All stacks that allocated, those of sites that were given up excepted.
     pub fn stacks(&self) -> impl Iterator<Item = StackId> + '_ {
         self.sites.keys().copied()
+    }
+
+    /// What each stack asked for so far: estimated allocations, and their mean size in bytes. Sites that were given up
+    /// are missing.
+    pub fn requests(&self) -> impl Iterator<Item = (StackId, u64, u64)> + '_ {
+        self.sites.iter().map(|(stack, processes)| {
+            let mut sums = Sums::default();
+            for site in processes.values() {
+                sums += site.sums;
+            }
+            let (number, bytes) = (sums.allocations.value(), sums.allocated_bytes.value());
+            (*stack, number.round() as u64, if number > 0.0 { (bytes / number).round() as u64 } else { 0 })
+        })
     }
 
     /// What these stacks, which read the same, did in all processes.

@@ -12,7 +12,7 @@ pub(super) const LEAST_SAMPLES: f64 = 7.5;
 /// Everything is known where fewer allocations than this are expected to have been missed.
 const KNOWN: f64 = 0.005;
 
-/// A number that samples tell.
+/// A number estimated from samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Estimate {
     /// The estimate. Over many runs its mean is the truth.
@@ -43,7 +43,7 @@ pub fn picked(size: u64, period: u64) -> f64 {
     -(-(size as f64) / period.max(1) as f64).exp_m1()
 }
 
-/// What weighted samples tell of the distribution of their sum. Two of these add up.
+/// What weighted samples say about the distribution of their sum. Two of these add up.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Moments {
     pub samples: u64,
@@ -55,7 +55,7 @@ pub struct Moments {
     cubes: f64,
     /// Of `w² (1 - p)`.
     pub variance: f64,
-    /// Of `w³ (1 - p)`; with `common` it tells the third central moment.
+    /// Of `w³ (1 - p)`; with `common` it gives the third central moment.
     third: f64,
     /// Of `w³ (1 - p)²`: what the sum and its estimated variance have in common.
     common: f64,

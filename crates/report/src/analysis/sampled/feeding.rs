@@ -44,7 +44,7 @@ impl Book {
         if sample.size == 0 {
             return;
         }
-        // A sample that came and went between two looks is told after the next one that took its slot.
+        // A sample that came and went between two looks is reported after the next one that took its slot.
         let late = self
             .live
             .get(&(key.process, key.slot, false))
@@ -52,7 +52,7 @@ impl Book {
         let place = (key.process, key.slot, late);
         match self.live.get(&place) {
             Some((old, _)) if *old == key => return,
-            // The slot has another use: what was there is gone, and nobody told.
+            // The slot has another use: what was there is gone, and no event reported it.
             Some(&(old, _)) => drop(self.forget(old)),
             None => {}
         }
@@ -76,14 +76,14 @@ impl Book {
         }
     }
 
-    /// A live sample is gone. `told` says whether by realloc; None where nobody saw how.
-    fn end(&mut self, key: SampleKey, release: Release, told: Option<bool>, clocks: &[Clock; CLOCKS]) {
+    /// A live sample is gone. `reallocated`: whether by realloc; None where nobody saw how.
+    fn end(&mut self, key: SampleKey, release: Release, reallocated: Option<bool>, clocks: &[Clock; CLOCKS]) {
         let Some(sample) = self.forget(key) else { return };
         let since_ns = self.processes.get(&key.process).map_or(0, |p| p.known_ns);
         if let Some(site) = self.sites.get_mut(&sample.stack).and_then(|sites| sites.get_mut(&key.process)) {
-            site.free(&sample, &release, told.is_some(), since_ns, clocks);
+            site.free(&sample, &release, reallocated.is_some(), since_ns, clocks);
         }
-        let Some(reallocated) = told else { return };
+        let Some(reallocated) = reallocated else { return };
         if self.recent.len() >= RECENT {
             self.recent.pop_front();
         }

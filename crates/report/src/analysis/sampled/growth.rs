@@ -2,15 +2,15 @@
 //!
 //! Blocks that lived through at least one whole bucket are *settled*; what comes and goes faster is no growth. The settled
 //! blocks that came and are still live are compared with those that were there and are gone. That is growth, if chance would
-//! seldom make such a difference, over all sites that are looked at. It is called lasting if five things hold besides:
+//! seldom make such a difference, over all sites that are looked at. It is called lasting if five more things hold:
 //!
 //! - Each third of the last three quarters of the time has its part in it. One large step is no leak.
 //! - What came and stayed came as much late as early. A cache that fills up slows down.
 //! - It has not stopped: the last few buckets have their part in it, too. A cache that is full is seen by that soon.
 //! - Settled blocks hardly die. Where a third of them would be gone after as long again, what looks like growth is a
 //!   population that is still gathering: nobody can see the deaths of blocks that were there before the watching began.
-//! - It has gone on for longer than caches take to fill. An even growth that ends cannot be told from one that does not until
-//!   it ends; before that it is growth so far.
+//! - It has gone on for longer than caches take to fill. An even growth that ends cannot be distinguished from one that
+//!   does not until it ends; before that it is growth so far.
 //!
 //! A server that has less to do leaks less. So time is measured twice where growth seems to fade or to stop: by the clock, and
 //! by what other sites allocated meanwhile.
@@ -21,7 +21,7 @@ use serde::Serialize;
 use statrs::function::beta::beta_reg;
 
 use super::estimate::{Estimate, Moments};
-use super::lives::{BUCKETS, CLOCKS, Clock, Deaths, Traffic};
+use super::lives::{BUCKETS, CLOCKS, Clock, Deaths, FIRST_WIDTH_NS, Traffic};
 use super::trend::{Flow, Settled, chance, whole};
 
 /// How likely chance alone may be, over all sites and all looks.
@@ -30,16 +30,18 @@ const CHANCE: f64 = 0.01;
 const PART: f64 = 0.25;
 /// How many of the settled blocks may die in a time as long as the one that is looked at.
 const DYING: f64 = 0.3;
-/// The fewest buckets that tell anything.
+/// The fewest buckets that show anything.
 const LEAST_BUCKETS: u32 = 8;
-/// How long it must have gone on, unless told otherwise: most caches are full by then.
+/// No site has a verdict before it was watched for so long.
+pub const FIRST_VERDICT_NS: u64 = LEAST_BUCKETS as u64 * FIRST_WIDTH_NS;
+/// How long it must have gone on, unless set otherwise: most caches are full by then.
 pub const WARM_UP_NS: u64 = 180_000_000_000;
 /// It has stopped if the last part has less than this of what it should have, and chance would hardly do that.
 const STOPPED: (f64, f64) = (0.5, 0.001);
 /// Of what grows beyond chance, in bytes an hour: zero is outside of the interval.
 const LEAST_RATE: f64 = 1.0;
-/// From how many samples of other sites on they tell how much there is to do.
-const TELLING: f64 = 50.0;
+/// The fewest samples of other sites that show how much there is to do.
+const LEAST_TRAFFIC: f64 = 50.0;
 
 /// What is said of a site's growth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -48,7 +50,7 @@ pub enum Verdict {
     /// There are not enough samples, or not enough time has passed.
     #[default]
     Unknown,
-    /// What comes goes again, as far as can be told: zero is within the interval.
+    /// What comes goes again, as far as can be seen: zero is within the interval.
     Steady,
     /// More goes than comes.
     Shrinking,
@@ -69,8 +71,8 @@ pub enum Verdict {
 pub struct Growth {
     /// What to think of it.
     pub verdict: Verdict,
-    /// By how many bytes an hour its settled blocks become more. Its interval holds the chance of which blocks came and went, and
-    /// of which were picked.
+    /// By how many bytes an hour its settled blocks become more. Its interval covers the chance by which blocks came
+    /// and went, and by which they were picked.
     pub bytes_per_hour: Estimate,
     /// How likely chance alone would look like this at one of the sites.
     pub chance: f64,
@@ -103,7 +105,7 @@ pub struct Said {
 }
 
 impl Said {
-    /// What to say of a site of which the clocks, the one with the shortest memory first, say this. What grows in a short
+    /// What to say of a site if its clocks, the one with the shortest memory first, say this. What grows in a short
     /// memory may be a cache that a longer one sees fill up, and what grew in a long memory may have stopped.
     pub fn together(mut said: [Self; CLOCKS]) -> Growth {
         for shorter in 0..CLOCKS - 1 {
@@ -119,8 +121,8 @@ impl Said {
                 said[shorter + 1].growth.verdict = Verdict::Slowing;
             }
         }
-        // Among clocks that see growth, the one that is surest. Of the others the longest that can tell, whatever it says: the
-        // one that happens to see most would be chosen for its chance.
+        // Among clocks that see growth, the one that is surest. Of the others the longest that has a verdict, whatever
+        // it says: the one that happens to see most would be chosen for its chance.
         let rank = |growth: &Growth| match growth.rank().0 {
             Verdict::Unknown => (Verdict::Unknown, f64::from(growth.verdict != Verdict::Unknown)),
             verdict => (verdict, -growth.chance),
@@ -229,7 +231,7 @@ impl Lives {
             let (before, after) = (self.flow(from, end).net() / weight, self.flow(end, to).net() / weight);
             let by_clock = f64::from(last) / f64::from(to - from);
             let share = match others.between(from, to) {
-                all if all >= TELLING => (others.between(end, to) / all).min(by_clock),
+                all if all >= LEAST_TRAFFIC => (others.between(end, to) / all).min(by_clock),
                 _ => by_clock,
             };
             let expected = before * share / (1.0 - share);
@@ -261,7 +263,7 @@ impl Lives {
         if lived > 0.0 { died / lived * f64::from(to - from) } else { 0.0 }
     }
 
-    /// What one clock says, of which `traffic` is what all sites allocated.
+    /// What one clock says. `traffic` is what all sites allocated.
     pub fn growth(&self, clock: &Clock, traffic: &Traffic, asked: &Asked) -> Said {
         let to = clock.over(asked.now_ns);
         let first = clock.bucket(asked.since_ns).max(1) - 1;
@@ -309,7 +311,7 @@ impl Lives {
             Some(_) => Verdict::Steady,
         };
         let traffic = others.between(from, to);
-        let traffic = (traffic >= TELLING).then(|| traffic / over_ns as f64);
+        let traffic = (traffic >= LEAST_TRAFFIC).then(|| traffic / over_ns as f64);
         Said { growth: Growth { verdict, bytes_per_hour, chance, over_ns }, stopped, traffic }
     }
 
@@ -323,7 +325,7 @@ impl Lives {
         let blocks = (came - went) * (came - went) / (came + went);
         // An even growth's middle is at 0.5, give or take 0.29 / √blocks; where it halves within the time, at 0.46.
         let least = 0.47 - 0.1 / blocks.sqrt();
-        let known = others.between(early, to) >= TELLING;
+        let known = others.between(early, to) >= LEAST_TRAFFIC;
         let fades = flow.net() > 0.0
             && self.middle(early, to, |_| 1.0) < least
             && (!known || self.middle(early, to, |bucket| others.between(bucket, bucket + 1)) < least);
@@ -334,7 +336,7 @@ impl Lives {
         let (net, all) = (self.flow(from, to).net(), others.between(from, to));
         let even = (0..3).all(|n| {
             let (begin, end) = (from + n * third, from + (n + 1) * third);
-            let busy = if all >= TELLING { others.between(begin, end) / all } else { 1.0 };
+            let busy = if all >= LEAST_TRAFFIC { others.between(begin, end) / all } else { 1.0 };
             self.flow(begin, end).net() >= PART * net * busy.min(1.0 / 3.0)
         });
         if even { Verdict::Growing } else { Verdict::Uneven }

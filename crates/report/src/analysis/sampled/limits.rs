@@ -1,4 +1,4 @@
-//! Between which limits the truth lies, from what a sum of samples tells of its own distribution.
+//! Between which limits the truth lies, from what a sum of samples says about its own distribution.
 //!
 //! A sum of samples is no normal variable: with ten of them it is as skewed as Poisson's distribution, and with sizes around
 //! the period it is skewed the other way, because few are missed rather than few are picked. So the limits come from a test

@@ -3,7 +3,7 @@
 //! Time is cut into at most [`BUCKETS`] buckets. When they are full, two become one; where they are as wide as they may be, the
 //! older half is forgotten instead. Several such clocks run at the same time, so that a leak that began an hour ago is seen as
 //! well as one that took weeks. A block that died is kept as its two buckets; one that died in the bucket that it was born in,
-//! or in the next one, is not kept at all: it tells nothing of growth, and most blocks are like this.
+//! or in the next one, is not kept at all: it shows nothing of growth, and most blocks are like this.
 
 use rustc_hash::FxHashMap;
 
@@ -11,7 +11,8 @@ use super::estimate::Moments;
 
 /// Buckets of a clock. Between half of them and all are in use.
 pub const BUCKETS: u32 = 24;
-const FIRST_WIDTH_NS: u64 = 1_000_000_000;
+/// The bucket of a clock that has just begun.
+pub const FIRST_WIDTH_NS: u64 = 1_000_000_000;
 /// The widest bucket of each clock: half a minute looks back 6 to 13 minutes, a quarter of an hour 3 to 6 hours.
 const WIDEST_NS: [u64; CLOCKS] = [32 << 30, 1024 << 30, u64::MAX];
 /// How many clocks there are.

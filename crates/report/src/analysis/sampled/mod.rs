@@ -13,5 +13,5 @@ mod trend;
 
 pub use book::{Book, Ended, Finding, Peak, SiteFigures};
 pub use estimate::{Estimate, Sum, picked};
-pub use growth::{Growth, Verdict, WARM_UP_NS};
+pub use growth::{FIRST_VERDICT_NS, Growth, Verdict, WARM_UP_NS};
 pub use snapshot::snapshot;

@@ -55,7 +55,7 @@ pub fn seconds(sample: &Sample, since_ns: u64, until_ns: u64) -> f64 {
 }
 
 impl Site {
-    /// Of which the first sample is this one.
+    /// A site with its first sample.
     pub fn new(first: &Sample) -> Self {
         // The clock's last digits and the address are as good as drawn.
         let mut word = first.at_ns ^ first.address.rotate_left(32) ^ u64::from(first.thread) << 48;
@@ -74,12 +74,12 @@ impl Site {
         self.live.insert(key, sample);
     }
 
-    /// A live sample is gone.
-    pub fn free(&mut self, sample: &Sample, release: &Release, told: bool, since_ns: u64, clocks: &[Clock; CLOCKS]) {
+    /// A live sample is gone. `known`: whether an event reported how.
+    pub fn free(&mut self, sample: &Sample, release: &Release, known: bool, since_ns: u64, clocks: &[Clock; CLOCKS]) {
         let seconds = seconds(sample, since_ns, release.at_ns);
         self.sums.byte_seconds.add(sample, sample.size as f64 * seconds, 0.0);
         self.sums.freed_bytes.add_bytes(sample);
-        if told && release.thread != sample.thread {
+        if known && release.thread != sample.thread {
             self.sums.freed_by_others.add_bytes(sample);
         }
         for (clock, deaths) in clocks.iter().zip(&mut self.deaths) {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use mallow_profile::{Counts, Origin, Process, ProcessId, Profile, Site, StackId, Word, Words};
+use mallow_profile::{Counts, Origin, Process, ProcessId, Profile, Quantities, Quantity, Site, StackId};
 
 use super::book::Book;
 use super::estimate::Sum;
@@ -75,27 +75,27 @@ pub fn snapshot(book: &Book, tables: &Profile, now_ns: u64, unix_ms: u64) -> Pro
     profile.ending.damaged = book.losses().damaged;
     profile.origin = Some(Origin {
         format: "mallow watch",
-        tells: told(book.peak().is_some()),
+        quantities: sampled_quantities(book.peak().is_some()),
         sampled_bytes: Some(book.longest_period()),
     });
     profile
 }
 
-/// What samples tell, and a profile can say.
-fn told(peak: bool) -> Words {
-    let words = Words::of(&[
-        Word::Allocations,
-        Word::AllocatedBytes,
-        Word::Frees,
-        Word::FreedBytes,
-        Word::Leaked,
-        Word::LeakedBytes,
-        Word::Times,
-        Word::Ages,
-        Word::Started,
-        Word::Processes,
+/// The quantities that samples have, and a profile can hold.
+fn sampled_quantities(peak: bool) -> Quantities {
+    let quantities = Quantities::of(&[
+        Quantity::Allocations,
+        Quantity::AllocatedBytes,
+        Quantity::Frees,
+        Quantity::FreedBytes,
+        Quantity::Leaked,
+        Quantity::LeakedBytes,
+        Quantity::Times,
+        Quantity::Ages,
+        Quantity::Started,
+        Quantity::Processes,
     ]);
-    if peak { words.with(Word::Peak).with(Word::PeakBytes) } else { words }
+    if peak { quantities.with(Quantity::Peak).with(Quantity::PeakBytes) } else { quantities }
 }
 
 impl Figures {

@@ -25,8 +25,8 @@ impl Window {
     }
 }
 
-/// Pieces of a window. Times are told in whole milliseconds, so a piece is some of them; where the window is short for the
-/// number of points, milliseconds are cut further, by the order of their events: the more it has, the more pieces.
+/// Pieces of a window. Times are known in whole milliseconds, so a piece is some of them; where the window is short for
+/// the number of points, milliseconds are cut further, by the order of their events: the more it has, the more pieces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cut {
     window: Window,

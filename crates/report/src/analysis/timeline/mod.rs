@@ -1,9 +1,9 @@
 //! The heap over time.
 
-mod at;
 mod change;
 mod cut;
 mod levels;
+mod moment;
 
 use std::cmp::Reverse;
 
@@ -11,10 +11,10 @@ use mallow_profile::{Event, Moment, Profile};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-pub use at::{HeapAt, HeapAtBuilder, HeapMoment, Live, LivePlace, LiveSite};
 use change::{Change, changes};
 use cut::{Cut, Window};
 use levels::{Levels, sites_by_process};
+pub use moment::{HeapAt, HeapAtBuilder, HeapMoment, Live, LivePlace, LiveSite};
 
 use super::functions::{FunctionId, Functions};
 use super::numbers::{Ending, Least};
@@ -53,7 +53,7 @@ pub struct TimelineOptions {
 
 /// A timeline costs up to eight bytes for each point and function.
 pub const POINTS_MAX: usize = 2000;
-/// Milliseconds of which a speed is told.
+/// Milliseconds from which a speed is computed.
 const TICKS: u64 = 4;
 /// Functions that can be a band: those that allocated most. The others are counted together.
 const FUNCTIONS_MAX: usize = 4096;
@@ -135,7 +135,7 @@ pub struct Point {
     pub value: u64,
 }
 
-/// What one function has, as `top` counts it: flat.
+/// What one function has, as `top` counts it: self.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Band {
     /// Demangled name, or `module+0xoffset`; null for allocations without a stack.
@@ -190,7 +190,7 @@ impl<'a> TimelineBuilder<'a> {
         let (level_of, function_of) = levels(profile, &functions, options.by);
         let points = options.points.clamp(1, POINTS_MAX);
         let window = Window::of(options.window, profile.duration_ms);
-        // Of few ticks of the clock no speed can be told: what happened within one may be told with the next.
+        // Few ticks of the clock give no speed: what happened within one may be counted with the next.
         let points = match options.by {
             Over::Allocations => points.min(usize::try_from(window.milliseconds() / TICKS).unwrap_or(points).max(1)),
             Over::LiveBytes | Over::Live => points,
@@ -227,7 +227,7 @@ impl<'a> TimelineBuilder<'a> {
         }
     }
 
-    /// True if all events are to be told to [`TimelineBuilder::count`] first: the run is so short that its order says
+    /// True if all events are to be passed to [`TimelineBuilder::count`] first: the run is so short that its order says
     /// more than its times.
     pub fn wants_counting(&self) -> bool {
         self.cut.is_none()
@@ -336,7 +336,7 @@ impl<'a> TimelineBuilder<'a> {
         }
     }
 
-    /// All events were told.
+    /// All events were added.
     pub fn finish(mut self) -> Timeline {
         self.begin();
         let at_end = self.before_end.unwrap_or(self.levels.sum());

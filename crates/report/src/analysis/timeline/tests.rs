@@ -207,8 +207,8 @@ proptest! {
         for ms in from..=last {
             let mine: Vec<usize> = (0..report.points.len()).filter(|&at| report.points[at].ms == ms).collect();
             prop_assert!(mine.windows(2).all(|pair| pair[0] + 1 == pair[1]));
-            let told: Vec<(u32, u32)> = mine.iter().map(|&at| (report.points[at].part, report.points[at].parts)).collect();
-            prop_assert_eq!(told, (0..mine.len() as u32).map(|part| (part, mine.len() as u32)).collect::<Vec<_>>());
+            let cuts: Vec<(u32, u32)> = mine.iter().map(|&at| (report.points[at].part, report.points[at].parts)).collect();
+            prop_assert_eq!(cuts, (0..mine.len() as u32).map(|part| (part, mine.len() as u32)).collect::<Vec<_>>());
             first_of.push((mine[0], mine.len()));
         }
         for (one, other) in (from..=last).zip(from + 1..=last) {

@@ -21,7 +21,7 @@ fn shown(report: &Tree) -> Vec<String> {
             let name =
                 |(f, recursive): (&TreeFunction, bool)| format!("{}{}", f.function, ["", "*"][usize::from(recursive)]);
             let names: Vec<_> = report.called(row).map(name).collect();
-            out.push(format!("{blanks}{} {} {}", by.of(&row.cum), by.of(&row.own), names.join(" ")));
+            out.push(format!("{blanks}{} {} {}", by.of(&row.cum), by.of(&row.self_sums), names.join(" ")));
             add(report, &row.children, row.hidden.as_ref(), depth + 1, out);
         }
         if let Some(hidden) = hidden {
@@ -127,7 +127,7 @@ fn addresses_belong_to_named_functions_of_their_module() {
 }
 
 #[test]
-fn stacks_that_are_cut_or_unknown_are_told() {
+fn stacks_that_are_cut_or_unknown_have_rows() {
     let mut b = Builder::default();
     let p = b.process(1, &["a"], 10);
     b.site(p, &["f", "main"], blocks(1, 8, 0, 0));
@@ -167,11 +167,11 @@ fn what_is_hidden_is_added_up() {
     assert_eq!(limited(10).last().map(String::as_str), Some("  1 1 f1"));
     let least = shown(&tree(&profile, TreeOptions { min: 8, ..ALL }));
     assert_eq!(least, ["45 0 main", "  9 9 f9", "  8 8 f8", "  28 in 7 more"]);
-    // The last line would tell of one more row, and shows it instead.
+    // The last line would announce one more row, and shows it instead.
     let but_one = shown(&tree(&profile, TreeOptions { min: 2, ..ALL }));
     assert_eq!(but_one.last().map(String::as_str), Some("  1 1 f1"));
-    let flat = shown(&tree(&profile, TreeOptions { depth: 1, ..ALL }));
-    assert_eq!(flat, ["45 0 main", "  45 in 9 more"]);
+    let shallow = shown(&tree(&profile, TreeOptions { depth: 1, ..ALL }));
+    assert_eq!(shallow, ["45 0 main", "  45 in 9 more"]);
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn a_row_that_is_next_to_nothing_but_another_is_one_with_it() {
     assert_eq!(shown(&tree(&profile, ALL)), exact);
     let least = TreeOptions { min: 21, ..ALL };
     assert_eq!(shown(&tree(&profile, least)), ["1000 990 main run hot", "  10 in 2 more"]);
-    // All small things together are worth more than the row that they would be told with.
+    // All small things together are worth more than the row that they would be printed with.
     let many = built(&[(&["a", "main"], 60), (&["b", "main"], 9), (&["c", "main"], 9), (&["d", "main"], 9)]);
     assert_eq!(shown(&tree(&many, TreeOptions { min: 28, ..ALL })), ["87 0 main", "  60 60 a", "  27 in 3 more"]);
 }
@@ -228,7 +228,7 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn rows(&mut self, rows: &[TreeRow], hidden: Option<&Hidden>, own: u64, way: &mut Vec<Name>) {
+    fn rows(&mut self, rows: &[TreeRow], hidden: Option<&Hidden>, own: u64, path: &mut Vec<Name>) {
         let by = self.options.by;
         assert!(rows.is_sorted_by_key(|row| std::cmp::Reverse(by.of(&row.cum))));
         assert!(hidden.is_none_or(|hidden| hidden.rows > 0));
@@ -238,16 +238,16 @@ impl Check<'_> {
         }
         for row in rows {
             let below = row.children.iter().map(|c| &c.cum).chain(row.hidden.as_ref().map(|h| &h.cum));
-            assert_eq!(sum([row.cum].iter()), sum([row.own].iter().chain(below)));
-            let before = way.len();
+            assert_eq!(sum([row.cum].iter()), sum([row.self_sums].iter().chain(below)));
+            let before = path.len();
             for (f, _) in self.report.called(row) {
                 let name = (f.function.clone(), f.file.clone(), f.module.clone());
-                assert!(self.options.raw || !way.contains(&name), "{name:?} calls itself");
-                way.push(name);
+                assert!(self.options.raw || !path.contains(&name), "{name:?} calls itself");
+                path.push(name);
             }
-            *self.own.entry(way[way.len() - 1].clone()).or_default() += by.of(&row.own);
-            self.rows(&row.children, row.hidden.as_ref(), by.of(&row.own), way);
-            way.truncate(before);
+            *self.own.entry(path[path.len() - 1].clone()).or_default() += by.of(&row.self_sums);
+            self.rows(&row.children, row.hidden.as_ref(), by.of(&row.self_sums), path);
+            path.truncate(before);
         }
     }
 }
@@ -277,8 +277,8 @@ proptest! {
     #[test]
     fn the_tree_agrees_with_top(profile in profile(), by in proptest::sample::select(Measure::ALL.to_vec()), raw: bool) {
         let functions = top(&profile, TopOptions { by, cum: false, raw, limit: usize::MAX }).functions;
-        let flat: BTreeMap<Name, u64> =
-            functions.into_iter().map(|f| ((f.function, f.file, f.module), by.of(&f.flat))).collect();
+        let self_sums: BTreeMap<Name, u64> =
+            functions.into_iter().map(|f| ((f.function, f.file, f.module), by.of(&f.self_sums))).collect();
         let words = |name: &Name| name.0.starts_with('(');
 
         let options = TreeOptions { by, raw, ..ALL };
@@ -286,13 +286,13 @@ proptest! {
         let mut check = Check { report: &report, options, lines: 0, own: BTreeMap::new() };
         check.rows(&report.rows, None, 0, &mut Vec::new());
         check.own.retain(|name, own| *own > 0 && !words(name));
-        prop_assert_eq!(&check.own, &flat);
+        prop_assert_eq!(&check.own, &self_sums);
 
         let report = tree(&profile, TreeOptions { callers: true, ..options });
         let first = |row: &TreeRow| report.functions[row.functions[0] as usize].clone();
         let called = report.rows.iter().map(|row| (first(row), by.of(&row.cum)));
-        let called: BTreeMap<Name, u64> = called.map(|(f, flat)| ((f.function, f.file, f.module), flat)).collect();
-        prop_assert_eq!(called.into_iter().filter(|(name, _)| !words(name)).collect::<BTreeMap<_, _>>(), flat);
+        let called: BTreeMap<Name, u64> = called.map(|(f, self_sums)| ((f.function, f.file, f.module), self_sums)).collect();
+        prop_assert_eq!(called.into_iter().filter(|(name, _)| !words(name)).collect::<BTreeMap<_, _>>(), self_sums);
     }
 }
 

@@ -28,10 +28,10 @@ impl Baseline {
     }
 }
 
-/// Of the functions that tell a person where it is: allocating functions and start-up code may be left out of a file.
+/// Of the functions that show a person where it is: allocating functions and start-up code may be left out of a file.
 fn key(functions: &Functions<'_>, stack: StackId) -> u64 {
     let mut hasher = FxHasher::default();
-    for step in functions.steps(stack).filter(|step| step.interest == crate::analysis::interest::Interest::Own) {
+    for step in functions.steps(stack).filter(|step| step.kind == crate::analysis::function_kind::FunctionKind::Own) {
         functions.name(step.function).hash(&mut hasher);
     }
     hasher.finish()

@@ -6,11 +6,12 @@ use mallow_profile::{Lost, Process, ProcessId, Profile, Sample, SampleKey, Stack
 use rustc_hash::{FxHashMap, FxHasher};
 
 use super::baseline::Baseline;
+use super::places::{Held, PlaceGroup, freed_by_others, place_id, watched_places};
 use super::{Samples, WatchLosses, Watched, WatchedProcess, WatchedSite, Which};
 use crate::analysis::functions::Functions;
 use crate::analysis::leaks::suppressed_by;
 use crate::analysis::numbers::LeftOut;
-use crate::analysis::sampled::{Book, Sum, Verdict};
+use crate::analysis::sampled::{Book, SiteFigures, Sum, Verdict};
 use crate::analysis::suppressions::Suppressions;
 
 /// What is known of a watched program at some moment.
@@ -43,14 +44,11 @@ pub struct WatchOptions<'a> {
     pub suppressions: &'a Suppressions,
     /// Sites that are left out unless they grow.
     pub baseline: Option<&'a Baseline>,
-    /// Whether a sample of a site, by its [`WatchedSite::id`], is left out.
+    /// Whether a sample of a place, by its [`super::WatchedPlace::id`], is left out.
     pub muted: &'a dyn Fn(SampleKey, u64) -> bool,
     /// Sites that are shown at the most.
     pub limit: usize,
 }
-
-/// From how many sampled frees on a share of them tells something.
-const TELLING: u64 = 8;
 
 /// Samples of a site.
 #[derive(Default)]
@@ -59,12 +57,21 @@ struct Group {
     samples: Vec<(SampleKey, Sample)>,
 }
 
+/// A site that nothing leaves out.
+struct Candidate {
+    id: u64,
+    place: u64,
+    stack: StackId,
+    figures: SiteFigures,
+    samples: Vec<Sample>,
+}
+
 /// The report.
 pub fn watched(state: &WatchState<'_>, options: &WatchOptions<'_>) -> Watched {
-    let functions = Functions::new(state.profile);
+    let requests = || state.book.requests().map(|(stack, number, mean)| (stack, number, (mean, mean)));
+    let functions = Functions::with_requests(state.profile, requests);
     let run = run(state);
     let lot = |id: u64| lot(id, run);
-    let age_ms = |sample: &Sample| state.now_ns.saturating_sub(sample.at_ns) / 1_000_000;
     let mut ids: FxHashMap<StackId, u64> = FxHashMap::default();
     let mut groups: FxHashMap<u64, Group> = FxHashMap::default();
     let (mut all_bytes, mut all_blocks) = (Sum::default(), Sum::default());
@@ -84,8 +91,8 @@ pub fn watched(state: &WatchState<'_>, options: &WatchOptions<'_>) -> Watched {
     }
     let mut uses = vec![false; options.suppressions.patterns().len()];
     let (mut muted_samples, mut suppressed_samples, mut known_samples) = (0, 0, 0);
-    let mut reported_bytes = Sum::default();
-    let mut rows: Vec<(StackId, WatchedSite)> = Vec::new();
+    let mut places: FxHashMap<u64, PlaceGroup> = FxHashMap::default();
+    let mut candidates: Vec<Candidate> = Vec::new();
     for (id, group) in groups {
         let Some(&stack) = group.stacks.iter().min() else { continue };
         let all = group.samples.len() as u64;
@@ -100,45 +107,55 @@ pub fn watched(state: &WatchState<'_>, options: &WatchOptions<'_>) -> Watched {
             known_samples += all;
             continue;
         }
-        let unmuted: Vec<&Sample> =
-            group.samples.iter().filter(|(key, _)| !(options.muted)(*key, id)).map(|(_, sample)| sample).collect();
-        muted_samples += all - unmuted.len() as u64;
-        let young = |sample: &Sample| age_ms(sample) < options.older_than_ms;
-        let reported: Vec<&Sample> = match options.which {
-            Which::Old if !growing => unmuted.into_iter().filter(|sample| !young(sample)).collect(),
-            _ => unmuted,
-        };
-        if reported.is_empty() {
+        let named = functions.named(stack);
+        let place = place_id(&functions, named.as_ref());
+        let unmuted = group.samples.iter().filter(|(key, _)| !(options.muted)(*key, place));
+        let samples: Vec<Sample> = unmuted.map(|(_, sample)| *sample).collect();
+        muted_samples += all - samples.len() as u64;
+        if samples.is_empty() {
             continue;
         }
-        let (mut bytes, mut blocks) = (Sum::default(), Sum::default());
-        let (mut oldest_ms, mut youngest_ms, mut pids) = (0, u64::MAX, Vec::new());
-        for sample in reported {
-            bytes.add_bytes(sample);
-            blocks.add_count(sample);
-            oldest_ms = oldest_ms.max(age_ms(sample));
-            youngest_ms = youngest_ms.min(age_ms(sample));
-            let pid = state.profile.processes.get(sample.process.0 as usize).map_or(0, |process| process.pid);
-            if !pids.contains(&pid) {
-                pids.push(pid);
+        places.entry(place).or_default().stacks.extend(&group.stacks);
+        candidates.push(Candidate { id, place, stack, figures, samples });
+    }
+    for place in places.values_mut() {
+        place.figures = state.book.site(&place.stacks);
+    }
+    let mut reported_bytes = Sum::default();
+    let mut rows: Vec<(StackId, WatchedSite)> = Vec::new();
+    for Candidate { id, place, stack, figures, samples } in candidates {
+        let Some(group) = places.get_mut(&place) else { continue };
+        // Growth shows a leak before its blocks are old.
+        let grows = figures.growth.verdict.max(group.figures.growth.verdict) >= Verdict::SoFar;
+        let mut held = Held::default();
+        for sample in &samples {
+            let age_ms = state.now_ns.saturating_sub(sample.at_ns) / 1_000_000;
+            if options.which == Which::Old && !grows && age_ms < options.older_than_ms {
+                continue;
             }
+            let pid = state.profile.processes.get(sample.process.0 as usize).map_or(0, |process| process.pid);
+            held.add(sample, age_ms, pid);
         }
-        pids.sort_unstable();
-        reported_bytes += bytes;
+        if held.bytes.samples() == 0 {
+            continue;
+        }
+        held.pids.sort_unstable();
+        reported_bytes += held.bytes;
+        group.add(stack, &held);
         rows.push((
             stack,
             WatchedSite {
-                live_bytes: bytes.estimate(lot(id)),
-                live: blocks.estimate(lot(id)),
-                samples: bytes.samples(),
+                live_bytes: held.bytes.estimate(lot(id)),
+                live: held.blocks.estimate(lot(id)),
+                samples: held.bytes.samples(),
                 growth: figures.growth,
-                oldest_ms,
-                youngest_ms,
+                oldest_ms: held.oldest_ms,
+                youngest_ms: held.youngest_ms,
                 byte_seconds: figures.byte_seconds,
-                freed_by_others: (figures.freed_bytes.samples >= TELLING)
-                    .then(|| figures.freed_by_others.value / figures.freed_bytes.value),
-                pids,
+                freed_by_others: freed_by_others(&figures),
+                pids: held.pids,
                 id,
+                place,
                 stack: Default::default(),
             },
         ));
@@ -168,6 +185,7 @@ pub fn watched(state: &WatchState<'_>, options: &WatchOptions<'_>) -> Watched {
         reported_bytes: reported_bytes.estimate(lot(0)),
         reported_samples: reported_bytes.samples(),
         growing,
+        places: watched_places(&functions, places, options.limit, lot),
         sites: rows.into_iter().map(|(stack, site)| WatchedSite { stack: functions.stack(stack), ..site }).collect(),
         sites_in_all,
         hidden,
@@ -188,7 +206,7 @@ fn id(functions: &Functions<'_>, profile: &Profile, stack: StackId) -> u64 {
         (step.file(), step.line).hash(&mut hasher);
     }
     profile.stacks.is_cut(stack).hash(&mut hasher);
-    // The hasher's low bits tell little.
+    // The hasher's low bits carry little information.
     hasher.finish().wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
@@ -209,7 +227,7 @@ fn lot(id: u64, run: u64) -> f64 {
     ((word >> 11) as f64 + 0.5) / (1u64 << 53) as f64
 }
 
-/// Those that run, and those of which something is live.
+/// Those that run, and those with live samples.
 fn processes(state: &WatchState<'_>, samples: &[(SampleKey, Sample)]) -> Vec<WatchedProcess> {
     let mut live = vec![false; state.profile.processes.len()];
     for (_, sample) in samples {
@@ -218,19 +236,19 @@ fn processes(state: &WatchState<'_>, samples: &[(SampleKey, Sample)]) -> Vec<Wat
         }
     }
     let all = state.profile.processes.iter().enumerate();
-    let told = all.map(|(index, process)| (process, (state.runs)(ProcessId(index as u32)), live[index]));
-    let told = told.filter(|(_, running, live)| *running || *live);
+    let listed = all.map(|(index, process)| (process, (state.runs)(ProcessId(index as u32)), live[index]));
+    let listed = listed.filter(|(_, running, live)| *running || *live);
     let of = |process: &Process, running| WatchedProcess {
         pid: process.pid,
         executable: process.executable.clone(),
         running,
     };
-    told.map(|(process, running, _)| of(process, running)).collect()
+    listed.map(|(process, running, _)| of(process, running)).collect()
 }
 
 impl WatchLosses {
-    fn of(Lost { events, picks, stacks, damaged, left, filtered, unsampled }: Lost) -> Self {
-        Self { events, picks, stacks, damaged, left, filtered, unsampled }
+    fn of(Lost { events, picks, stacks, damaged, left, filtered, foreign, unsampled }: Lost) -> Self {
+        Self { events, picks, stacks, damaged, left, filtered, foreign, unsampled }
     }
 }
 

@@ -2,12 +2,13 @@
 
 mod baseline;
 mod build;
+mod places;
 
 use std::ops::AddAssign;
 
 use serde::Serialize;
 
-use super::functions::Stack;
+use super::functions::{Frame, Stack};
 use super::numbers::LeftOut;
 use super::sampled::{Estimate, Growth};
 pub use baseline::Baseline;
@@ -54,8 +55,11 @@ pub struct Watched {
     pub reported_bytes: Estimate,
     /// Its samples.
     pub reported_samples: u64,
-    /// Sites that grow beyond doubt, shown or not.
+    /// Sites that grow significantly, shown or not.
     pub growing: u64,
+    /// The same sites by place.
+    #[serde(flatten)]
+    pub places: WatchedPlaces,
     /// Sites, the growing ones first, then the largest.
     pub sites: Vec<WatchedSite>,
     /// All of them, shown or not.
@@ -70,7 +74,7 @@ pub struct Watched {
     pub known_samples: u64,
     /// Suppressions that match nothing.
     pub unused_suppressions: Vec<String>,
-    /// What could not be told.
+    /// What could not be reported.
     pub lost: WatchLosses,
 }
 
@@ -98,7 +102,7 @@ impl AddAssign for Samples {
     }
 }
 
-/// What could not be told of the watched processes.
+/// What could not be reported of the watched processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct WatchLosses {
     /// Events that were overwritten before they were read; live samples are known all the same.
@@ -113,7 +117,9 @@ pub struct WatchLosses {
     pub left: u64,
     /// Processes that sample nothing more, because a filter of system calls that they installed forbids it.
     pub filtered: u64,
-    /// Processes of which nothing was ever sampled.
+    /// Processes that give blocks of `malloc` to functions of their allocator that Mallow does not see, so that nothing is sampled.
+    pub foreign: u64,
+    /// Processes without any sample.
     pub unsampled: u64,
 }
 
@@ -141,9 +147,62 @@ pub struct WatchedSite {
     /// Names this site in this watch, from report to report.
     #[serde(skip)]
     pub id: u64,
+    /// The place that it belongs to.
+    #[serde(skip)]
+    pub place: u64,
     /// Where.
     #[serde(flatten)]
     pub stack: Stack,
+}
+
+/// Sites by place.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct WatchedPlaces {
+    /// Places that grow significantly, shown or not.
+    pub growing_places: u64,
+    /// Those that grow so far.
+    pub places_growing_so_far: u64,
+    /// All of them, shown or not.
+    pub places_in_all: u64,
+    /// Places, the growing ones first, then the largest.
+    pub places: Vec<WatchedPlace>,
+    /// Those that are not shown.
+    pub places_hidden: Option<LeftOut<Samples>>,
+}
+
+/// A line of a watched program, with the sites that it is named for: reports look past wrappers and containers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct WatchedPlace {
+    /// The function; None where its sites have no frames.
+    #[serde(flatten)]
+    pub frame: Option<Frame>,
+    /// The function that it called to get its memory, where that is more than an allocating function.
+    pub through: Option<String>,
+    /// Bytes live.
+    pub live_bytes: Estimate,
+    /// Blocks live.
+    pub live: Estimate,
+    /// Samples among them.
+    pub samples: u64,
+    /// How the live bytes of all its sites together grow.
+    pub growth: Growth,
+    /// Age of the oldest sample.
+    pub oldest_ms: u64,
+    /// And of the youngest.
+    pub youngest_ms: u64,
+    /// Bytes times the seconds that they were live, of all that the place allocated while it was watched.
+    pub byte_seconds: Estimate,
+    /// Share of its freed bytes that another thread freed than had allocated them; null where too few were seen.
+    pub freed_by_others: Option<f64>,
+    /// Process ids.
+    pub pids: Vec<u32>,
+    /// How many sites.
+    pub sites: u64,
+    /// Names this place in this watch, from report to report.
+    #[serde(skip)]
+    pub id: u64,
+    /// The stack of the site that holds most.
+    pub largest_site: Stack,
 }
 
 /// A free or realloc of a sampled block, as it is reported.

@@ -1,4 +1,5 @@
-//! What DHAT wants to know of blocks and sums do not tell: how long they lived, and how many of a stack were live at once.
+//! What DHAT wants to know of blocks and sums do not contain: how long they lived, and how many of a stack were live at
+//! once.
 
 use mallow_profile::{Block, Event, Moment, Profile, StackId};
 use rustc_hash::FxHashMap;
@@ -22,7 +23,7 @@ struct Site {
     since_ms: u64,
 }
 
-/// Of all stacks. Events are to be told in their order.
+/// Of all stacks. Events are to be added in their order.
 #[derive(Clone, Debug)]
 pub struct Lives {
     stacks: FxHashMap<StackId, u32>,

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::io::BufReader;
 
-use mallow_profile::{Counts, Frame, Word, Words};
+use mallow_profile::{Counts, Frame, Quantities, Quantity};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::formats::builder::{Builder, DEPTH};
 use crate::formats::input::Input;
 use crate::formats::valgrind::Text;
-use crate::formats::{Addresses, At, Foreign, Format, FormatError};
+use crate::formats::{Addresses, At, Foreign, FormatError, InputFormat};
 
 /// One program point: its numbers, and where its frames are among all.
 struct Point {
@@ -51,15 +51,15 @@ pub fn read(input: Input) -> Result<Foreign, FormatError> {
 }
 
 fn damaged(at: At, what: impl Into<String>) -> FormatError {
-    FormatError::Damaged { format: Format::Dhat, at, what: what.into() }
+    FormatError::Damaged { format: InputFormat::Dhat, at, what: what.into() }
 }
 
 fn unusable(what: &str) -> FormatError {
-    FormatError::Unusable { format: Format::Dhat, what: what.to_owned() }
+    FormatError::Unusable { format: InputFormat::Dhat, what: what.to_owned() }
 }
 
 fn build(file: File) -> Result<Foreign, FormatError> {
-    let mut builder = Builder::new(Format::Dhat);
+    let mut builder = Builder::new(InputFormat::Dhat);
     builder.read(4 * file.indexes.len());
     let frames: Vec<Text> = file.frames.iter().map(|text| Text::parse(text)).collect();
     let mut stack = Vec::new();
@@ -90,9 +90,9 @@ fn build(file: File) -> Result<Foreign, FormatError> {
         let site = builder.stack(stack.iter().copied())?;
         builder.add(site, point.counts);
     }
-    let mut tells = vec![Word::Allocations, Word::AllocatedBytes];
+    let mut quantities = vec![Quantity::Allocations, Quantity::AllocatedBytes];
     if file.lifetimes {
-        tells.extend([Word::Peak, Word::PeakBytes, Word::Leaked, Word::LeakedBytes]);
+        quantities.extend([Quantity::Peak, Quantity::PeakBytes, Quantity::Leaked, Quantity::LeakedBytes]);
         // valgrind counts instructions.
         if let Some(per_ms) = match file.unit.as_str() {
             "ms" => Some(1),
@@ -100,14 +100,14 @@ fn build(file: File) -> Result<Foreign, FormatError> {
             "ns" => Some(1_000_000),
             _ => None,
         } {
-            tells.push(Word::Times);
+            quantities.push(Quantity::Times);
             builder.profile.duration_ms = file.end / per_ms;
             builder.profile.peak_ms = file.peak / per_ms;
         }
     }
     builder.profile.command.extend(Some(file.command).filter(|command| !command.is_empty()));
     builder.process.pid = u32::try_from(file.pid).unwrap_or(0);
-    Ok(builder.finish(Words::of(&tells).with(Word::Processes), None, Addresses::Opaque))
+    Ok(builder.finish(Quantities::of(&quantities).with(Quantity::Processes), None, Addresses::Opaque))
 }
 
 fn frame<'f, 'a>(frames: &'f [Text<'a>], index: u32) -> Result<&'f Text<'a>, FormatError> {

@@ -3,21 +3,28 @@
 use std::io::{self, Write};
 use std::ops::Range;
 
-use mallow_profile::{FrameId, Profile, Stacks, Word};
+use mallow_profile::{FrameId, Profile, Quantity, Stacks};
 use serde::Serialize;
 
 use super::lives::Lives;
 use crate::analysis::by_stack;
 use crate::formats::frames::{Function, functions, title};
 
-/// What a written file tells.
-pub fn carries(lives: bool) -> Vec<Word> {
-    let mut words = vec![Word::Allocations, Word::AllocatedBytes];
+/// The quantities that a written file has.
+pub fn carries(lives: bool) -> Vec<Quantity> {
+    let mut quantities = vec![Quantity::Allocations, Quantity::AllocatedBytes];
     if lives {
-        words.extend([Word::Frees, Word::FreedBytes, Word::Peak, Word::PeakBytes, Word::Leaked, Word::LeakedBytes]);
-        words.push(Word::Times);
+        quantities.extend([
+            Quantity::Frees,
+            Quantity::FreedBytes,
+            Quantity::Peak,
+            Quantity::PeakBytes,
+            Quantity::Leaked,
+            Quantity::LeakedBytes,
+        ]);
+        quantities.push(Quantity::Times);
     }
-    words
+    quantities
 }
 
 /// The head of a file. DHAT's own comes in this order.
@@ -60,7 +67,7 @@ struct Lived {
     ebk: u64,
 }
 
-/// Writes a file. Without lives of blocks, it tells what was allocated in all, and nothing of peaks and ends: DHAT has
+/// Writes a file. Without lives of blocks, it has what was allocated in all, and nothing of peaks and ends: DHAT has
 /// these together or not at all.
 pub fn write(profile: &Profile, lives: Option<&Lives>, mut out: impl Write) -> io::Result<()> {
     // Microseconds: of a unit, the millionfold has to have a name too.

@@ -116,7 +116,7 @@ mod tests {
         assert!(!ledger.free(7, 1, false), "there was none");
         assert_eq!(ledger.peak_ms, 0);
         let sites: Vec<_> = ledger.finish().collect();
-        let told: Vec<_> = sites.iter().map(|c| (c.allocations, c.peak_bytes, c.leaked_bytes, c.temporary)).collect();
-        assert_eq!(told, [(1, 10, 0, 0), (2, 5, 5, 1)]);
+        let sums: Vec<_> = sites.iter().map(|c| (c.allocations, c.peak_bytes, c.leaked_bytes, c.temporary)).collect();
+        assert_eq!(sums, [(1, 10, 0, 0), (2, 5, 5, 1)]);
     }
 }

@@ -1,18 +1,18 @@
 //! Reading.
 
-use mallow_profile::{Frame, FrameId, Line, ModuleId, StackId, Stacks, StringId, Word, Words};
+use mallow_profile::{Frame, FrameId, Line, ModuleId, Quantities, Quantity, StackId, Stacks, StringId};
 use rustc_hash::FxHashMap;
 
 use super::CALLS;
 use super::ledger::Ledger;
 use crate::formats::builder::{Builder, DEPTH};
 use crate::formats::input::{Lines, hexadecimal, name};
-use crate::formats::{Addresses, Foreign, Format, FormatError};
+use crate::formats::{Addresses, Foreign, FormatError, InputFormat};
 
 /// The newest version of files that is known.
 const VERSION: u64 = 3;
 
-/// What lines have told so far.
+/// What the lines so far contain.
 struct Reader {
     builder: Builder,
     version: u64,
@@ -61,7 +61,7 @@ impl Loaded {
 /// Reads a data file.
 pub fn read(mut lines: Lines) -> Result<Foreign, FormatError> {
     let mut reader = Reader {
-        builder: Builder::new(Format::Heaptrack),
+        builder: Builder::new(InputFormat::Heaptrack),
         version: 0,
         raw: false,
         strings: Vec::new(),
@@ -363,20 +363,20 @@ impl Reader {
         if self.unknown > 0 {
             builder.remarks.push(format!("{} blocks were freed that were not seen allocated", self.unknown));
         }
-        let tells = Words::of(&[
-            Word::Allocations,
-            Word::AllocatedBytes,
-            Word::Frees,
-            Word::FreedBytes,
-            Word::Temporary,
-            Word::TemporaryBytes,
-            Word::Leaked,
-            Word::LeakedBytes,
-            Word::Peak,
-            Word::PeakBytes,
-            Word::Times,
+        let quantities = Quantities::of(&[
+            Quantity::Allocations,
+            Quantity::AllocatedBytes,
+            Quantity::Frees,
+            Quantity::FreedBytes,
+            Quantity::Temporary,
+            Quantity::TemporaryBytes,
+            Quantity::Leaked,
+            Quantity::LeakedBytes,
+            Quantity::Peak,
+            Quantity::PeakBytes,
+            Quantity::Times,
         ]);
-        Ok(builder.finish(tells, None, if self.raw { Addresses::LinkTime } else { Addresses::Opaque }))
+        Ok(builder.finish(quantities, None, if self.raw { Addresses::LinkTime } else { Addresses::Opaque }))
     }
 }
 

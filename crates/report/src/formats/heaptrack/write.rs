@@ -2,27 +2,27 @@
 
 use std::io::{self, Write};
 
-use mallow_profile::{Event, FrameId, Moment, Profile, StackId, Word};
+use mallow_profile::{Event, FrameId, Moment, Profile, Quantity, StackId};
 use rustc_hash::FxHashMap;
 
 use super::CALLS;
 use crate::formats::frames::{functions, plain, title};
 
-/// What a written file tells. Reallocs are frees and allocations there, and heaptrack counts as temporary what it takes
-/// for that.
-pub const CARRIES: [Word; 9] = [
-    Word::Allocations,
-    Word::AllocatedBytes,
-    Word::Frees,
-    Word::FreedBytes,
-    Word::Leaked,
-    Word::LeakedBytes,
-    Word::Peak,
-    Word::PeakBytes,
-    Word::Times,
+/// The quantities that a written file has. Reallocs are frees and allocations there, and heaptrack counts as temporary
+/// what it takes for that.
+pub const CARRIES: [Quantity; 9] = [
+    Quantity::Allocations,
+    Quantity::AllocatedBytes,
+    Quantity::Frees,
+    Quantity::FreedBytes,
+    Quantity::Leaked,
+    Quantity::LeakedBytes,
+    Quantity::Peak,
+    Quantity::PeakBytes,
+    Quantity::Times,
 ];
 
-/// Writes the events that it is told, of one process.
+/// Writes the events that are added, of one process.
 pub struct Writer<'p, W> {
     profile: &'p Profile,
     out: W,
@@ -59,7 +59,7 @@ impl<'p, W: Write> Writer<'p, W> {
         })
     }
 
-    /// The next event. What fails is told at the end.
+    /// The next event. A failure is reported at the end.
     pub fn add(&mut self, at: Moment, event: Event) {
         if self.failed.is_ok() {
             self.failed = self.event(at, event);

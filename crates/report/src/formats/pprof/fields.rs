@@ -2,7 +2,7 @@
 
 use prost::encoding::{WireType, decode_key, decode_varint};
 
-use crate::formats::{At, Format, FormatError};
+use crate::formats::{At, FormatError, InputFormat};
 
 /// The fields of a message, in their order.
 pub struct Fields<'a> {
@@ -47,7 +47,7 @@ impl<'a> Value<'a> {
 
 fn misplaced() -> FormatError {
     let what = "a field has another type than profiles have".to_owned();
-    FormatError::Damaged { format: Format::Pprof, at: At::Somewhere, what }
+    FormatError::Damaged { format: InputFormat::Pprof, at: At::Somewhere, what }
 }
 
 impl<'a> Fields<'a> {
@@ -78,7 +78,7 @@ impl<'a> Iterator for Fields<'a> {
         }
         let at = self.at as u64;
         let damaged = |what: &str| {
-            Some(Err(FormatError::Damaged { format: Format::Pprof, at: At::Byte(at), what: what.to_owned() }))
+            Some(Err(FormatError::Damaged { format: InputFormat::Pprof, at: At::Byte(at), what: what.to_owned() }))
         };
         let Ok((number, wire)) = decode_key(&mut rest) else { return damaged("this is no field") };
         let value = match wire {
@@ -110,10 +110,10 @@ impl<'a> Iterator for Fields<'a> {
 }
 /// It is whole, and no profile that can be read.
 pub fn unusable(what: impl Into<String>) -> FormatError {
-    FormatError::Unusable { format: Format::Pprof, what: what.into() }
+    FormatError::Unusable { format: InputFormat::Pprof, what: what.into() }
 }
 
 pub fn damaged(all: &[u8], at: &[u8], what: &str) -> FormatError {
     let offset = at.as_ptr() as usize - all.as_ptr() as usize;
-    FormatError::Damaged { format: Format::Pprof, at: At::Byte(offset as u64), what: what.to_owned() }
+    FormatError::Damaged { format: InputFormat::Pprof, at: At::Byte(offset as u64), what: what.to_owned() }
 }

@@ -1,29 +1,29 @@
 //! What the sample types of heap profiles mean in Mallow's words.
 
-use mallow_profile::{Counts, Word};
+use mallow_profile::{Counts, Quantity};
 
-/// A word, and where its number is.
+/// A quantity, and where its number is.
 pub struct Kind {
-    pub word: Word,
+    pub quantity: Quantity,
     pub field: fn(&mut Counts) -> &mut u64,
 }
 
-const fn kind(word: Word, field: fn(&mut Counts) -> &mut u64) -> Kind {
-    Kind { word, field }
+const fn kind(quantity: Quantity, field: fn(&mut Counts) -> &mut u64) -> Kind {
+    Kind { quantity, field }
 }
 
-/// The words that pprof carries, under the names that Mallow writes: Go's, where Go has one.
+/// The quantities that pprof carries, under the names that Mallow writes: Go's, where Go has one.
 pub const WRITTEN: [(&str, &str, Kind); 10] = [
-    ("alloc_objects", "count", kind(Word::Allocations, |c| &mut c.allocations)),
-    ("alloc_space", "bytes", kind(Word::AllocatedBytes, |c| &mut c.allocated_bytes)),
-    ("inuse_objects", "count", kind(Word::Leaked, |c| &mut c.leaked)),
-    ("inuse_space", "bytes", kind(Word::LeakedBytes, |c| &mut c.leaked_bytes)),
-    ("peak_objects", "count", kind(Word::Peak, |c| &mut c.peak)),
-    ("peak_space", "bytes", kind(Word::PeakBytes, |c| &mut c.peak_bytes)),
-    ("temporary_objects", "count", kind(Word::Temporary, |c| &mut c.temporary)),
-    ("temporary_space", "bytes", kind(Word::TemporaryBytes, |c| &mut c.temporary_bytes)),
-    ("reallocs_in_place", "count", kind(Word::Reallocs, |c| &mut c.reallocs_in_place)),
-    ("reallocs_moved", "count", kind(Word::Reallocs, |c| &mut c.reallocs_moved)),
+    ("alloc_objects", "count", kind(Quantity::Allocations, |c| &mut c.allocations)),
+    ("alloc_space", "bytes", kind(Quantity::AllocatedBytes, |c| &mut c.allocated_bytes)),
+    ("inuse_objects", "count", kind(Quantity::Leaked, |c| &mut c.leaked)),
+    ("inuse_space", "bytes", kind(Quantity::LeakedBytes, |c| &mut c.leaked_bytes)),
+    ("peak_objects", "count", kind(Quantity::Peak, |c| &mut c.peak)),
+    ("peak_space", "bytes", kind(Quantity::PeakBytes, |c| &mut c.peak_bytes)),
+    ("temporary_objects", "count", kind(Quantity::Temporary, |c| &mut c.temporary)),
+    ("temporary_space", "bytes", kind(Quantity::TemporaryBytes, |c| &mut c.temporary_bytes)),
+    ("reallocs_in_place", "count", kind(Quantity::Reallocs, |c| &mut c.reallocs_in_place)),
+    ("reallocs_moved", "count", kind(Quantity::Reallocs, |c| &mut c.reallocs_moved)),
 ];
 
 /// The keys of the labels that Mallow writes, and reads.

@@ -29,7 +29,7 @@ impl Labels {
     }
 
     /// Some samples have them.
-    pub fn tell(&self) -> bool {
+    pub fn name_processes(&self) -> bool {
         self.processes.keys().any(|key| *key != Key::default())
     }
 

@@ -37,7 +37,7 @@ pub struct Sample {
     pub label: Vec<Label>,
 }
 
-/// A sample without its labels, of which most profiles have none that Mallow reads.
+/// A sample without its labels: most profiles have none that Mallow reads.
 #[derive(Clone, PartialEq, Message)]
 pub struct Values {
     #[prost(uint64, repeated, tag = "1")]

@@ -1,7 +1,7 @@
 //! Reading: three passes over the bytes. Tables may come after what refers to them, so the first pass finds the strings,
 //! functions and mappings, the second makes frames of locations, the third adds samples up.
 
-use mallow_profile::{Counts, Frame, FrameId, Line, ModuleId, ProcessId, Stacks, StringId, Word, Words};
+use mallow_profile::{Counts, Frame, FrameId, Line, ModuleId, ProcessId, Quantities, Quantity, Stacks, StringId};
 use prost::Message;
 use rustc_hash::FxHashMap;
 
@@ -12,7 +12,7 @@ use super::messages::{self, Function, Location, Mapping, Values, field};
 use super::tables::Tables;
 use crate::formats::builder::Builder;
 use crate::formats::input::Input;
-use crate::formats::{Addresses, Foreign, Format, FormatError};
+use crate::formats::{Addresses, Foreign, FormatError, InputFormat};
 
 /// Does this begin as a profile does? Its fields have the numbers and types of one, and what is a message in them is that
 /// message: text may look like fields for some bytes.
@@ -52,10 +52,10 @@ fn is_value_type(bytes: &[u8]) -> bool {
 
 /// Reads a profile.
 pub fn read(input: &mut Input) -> Result<Foreign, FormatError> {
-    let bytes = input.whole(Format::Pprof)?;
+    let bytes = input.whole(InputFormat::Pprof)?;
     let tables = Tables::read(&bytes)?;
     let kinds = tables.kinds()?;
-    let mut builder = Builder::new(Format::Pprof);
+    let mut builder = Builder::new(InputFormat::Pprof);
     builder.read(bytes.len());
     let mut locations = Locations::new(&tables, &mut builder);
     for field in Fields::of(&bytes) {
@@ -87,9 +87,9 @@ pub fn read(input: &mut Input) -> Result<Foreign, FormatError> {
             builder.profile.sites[site].counts += counts;
         }
     }
-    let mut tells = Words::of(&kinds.iter().flatten().map(|kind| kind.word).collect::<Vec<_>>());
-    if labels.is_some_and(|labels| labels.tell()) {
-        tells = tells.with(Word::Processes);
+    let mut quantities = Quantities::of(&kinds.iter().flatten().map(|kind| kind.quantity).collect::<Vec<_>>());
+    if labels.is_some_and(|labels| labels.name_processes()) {
+        quantities = quantities.with(Quantity::Processes);
     }
     builder.profile.started_unix_ms = u64::try_from(tables.time_nanos).unwrap_or(0) / 1_000_000;
     if let Some(nanos) = u64::try_from(tables.duration_nanos).ok().filter(|&nanos| nanos > 0) {
@@ -114,7 +114,7 @@ pub fn read(input: &mut Input) -> Result<Foreign, FormatError> {
         (false, true) => Addresses::FileOffsets,
         (false, false) => Addresses::LinkTime,
     };
-    Ok(builder.finish(tells, tables.sampled_bytes(), addresses))
+    Ok(builder.finish(quantities, tables.sampled_bytes(), addresses))
 }
 
 fn count(values: &[i64], kinds: &[Option<&'static Kind>]) -> Result<Counts, FormatError> {

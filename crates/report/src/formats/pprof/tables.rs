@@ -64,7 +64,7 @@ impl<'a> Tables<'a> {
         M::decode(bytes).map_err(|error| damaged(self.all, bytes, &error.to_string()))
     }
 
-    /// The command, where a comment tells it.
+    /// The command, where a comment has it.
     pub fn command(&self) -> Option<String> {
         self.comments.iter().find_map(|&index| Some(self.text(index).strip_prefix(COMMAND)?.to_owned()))
     }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use mallow_profile::{FrameId, Profile, Word};
+use mallow_profile::{FrameId, Profile, Quantity};
 use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
 use rustc_hash::FxHashMap;
@@ -13,11 +13,11 @@ use super::kinds::{CALLS, COMMAND, Kind, WRITTEN, label};
 use super::messages::{Function, Label, Line, Location, Mapping, Sample, ValueType, field};
 use crate::formats::frames::{functions, program};
 
-/// What a written profile tells. Frees follow from allocations and what was live at the end.
-pub fn carries() -> Vec<Word> {
-    let mut words: Vec<Word> = WRITTEN.iter().map(|(_, _, kind)| kind.word).collect();
-    words.extend([Word::Frees, Word::FreedBytes, Word::Processes, Word::Started]);
-    words
+/// The quantities that a written profile has. Frees follow from allocations and what was live at the end.
+pub fn carries() -> Vec<Quantity> {
+    let mut quantities: Vec<Quantity> = WRITTEN.iter().map(|(_, _, kind)| kind.quantity).collect();
+    quantities.extend([Quantity::Frees, Quantity::FreedBytes, Quantity::Processes, Quantity::Started]);
+    quantities
 }
 
 /// Writes a profile. Processes are told apart by the labels `pid` and `process`.
@@ -50,12 +50,12 @@ impl<W: Write> Writer<'_, W> {
         let profile = self.profile;
         // Number 0 is the empty one.
         self.string("");
-        let told: Vec<(&str, &str, &Kind)> = WRITTEN
+        let kinds: Vec<(&str, &str, &Kind)> = WRITTEN
             .iter()
-            .filter(|(_, _, kind)| profile.tells(kind.word))
+            .filter(|(_, _, kind)| profile.has(kind.quantity))
             .map(|(name, unit, kind)| (*name, *unit, kind))
             .collect();
-        for (name, unit, _) in &told {
+        for (name, unit, _) in &kinds {
             let kind = ValueType { r#type: self.string(name), unit: self.string(unit) };
             self.message(field::SAMPLE_TYPE, &kind);
         }
@@ -78,7 +78,7 @@ impl<W: Write> Writer<'_, W> {
         }
         let labels = profile.processes.iter().map(|process| {
             let mut labels = Vec::new();
-            if !profile.tells(Word::Processes) {
+            if !profile.has(Quantity::Processes) {
                 return labels;
             }
             if process.pid > 0 {
@@ -94,8 +94,10 @@ impl<W: Write> Writer<'_, W> {
         let labels: Vec<_> = labels.collect();
         for site in &profile.sites {
             let mut counts = site.counts;
-            let value: Vec<i64> =
-                told.iter().map(|(_, _, kind)| i64::try_from(*(kind.field)(&mut counts)).unwrap_or(i64::MAX)).collect();
+            let value: Vec<i64> = kinds
+                .iter()
+                .map(|(_, _, kind)| i64::try_from(*(kind.field)(&mut counts)).unwrap_or(i64::MAX))
+                .collect();
             if value.iter().all(|value| *value == 0) {
                 continue;
             }
@@ -112,7 +114,7 @@ impl<W: Write> Writer<'_, W> {
         }
         let nanos = |ms: u64| ms.saturating_mul(1_000_000);
         self.number(field::TIME_NANOS, nanos(profile.started_unix_ms));
-        if profile.tells(Word::Times) {
+        if profile.has(Quantity::Times) {
             self.number(field::DURATION_NANOS, nanos(profile.duration_ms));
         }
         if let Some(period) = profile.origin.as_ref().and_then(|origin| origin.sampled_bytes) {
@@ -120,7 +122,7 @@ impl<W: Write> Writer<'_, W> {
             self.message(field::PERIOD_TYPE, &kind);
             self.number(field::PERIOD, period);
         }
-        if profile.tells(Word::AllocatedBytes) {
+        if profile.has(Quantity::AllocatedBytes) {
             let default = self.string("alloc_space");
             self.number(field::DEFAULT_SAMPLE_TYPE, default as u64);
         }

@@ -119,7 +119,7 @@ fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// An event of which a program has several places is `malloc_1`, `malloc_2` to perf.
+/// An event that a program has in several places is `malloc_1`, `malloc_2` to perf.
 pub fn without_number(event: &str) -> &str {
     match event.rsplit_once('_') {
         Some((name, digits)) if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) => name,

@@ -26,7 +26,7 @@ use rustc_hash::FxHashMap;
 
 use super::builder::{Builder, DEPTH};
 use super::input::{Input, Lines};
-use super::{Format, FormatError, Progress};
+use super::{FormatError, InputFormat, Progress};
 use lines::{Named, Provider, arguments, frame, header, names_a_probe, period_of, without_number};
 
 /// What such a text brought, after its events.
@@ -38,7 +38,7 @@ pub struct Probes {
     pub end_ns: u64,
     /// Events that were understood.
     pub events: u64,
-    /// Frees and reallocs of blocks of which no allocation was seen.
+    /// Frees and reallocs of blocks whose allocation was not seen.
     pub unseen: u64,
     /// Lines of these probes that made no sense.
     pub damaged: u64,
@@ -60,7 +60,7 @@ pub fn read(
     each: &mut dyn FnMut(SampleEvent),
 ) -> Result<Probes, FormatError> {
     let input = Input::open(file, packed_length, progress)?;
-    let mut lines = Lines::new(input, Format::Probes);
+    let mut lines = Lines::new(input, InputFormat::Probes);
     let mut reader = Reader::new(period.max(1), each);
     while let Some(line) = lines.next()? {
         reader.builder.read(line.len() + 1);
@@ -120,7 +120,7 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn new(period: u64, each: &'a mut dyn FnMut(SampleEvent)) -> Self {
         Self {
-            builder: Builder::new(Format::Probes),
+            builder: Builder::new(InputFormat::Probes),
             period,
             each,
             processes: Vec::new(),
@@ -201,9 +201,9 @@ impl<'a> Reader<'a> {
             return id;
         }
         let id = ProcessId(self.processes.len() as u32);
-        let (pid_told, comm) = (pid.unwrap_or(0), comm.to_owned());
+        let (known_pid, comm) = (pid.unwrap_or(0), comm.to_owned());
         self.processes.push(Process {
-            pid: pid_told,
+            pid: known_pid,
             executable: comm.clone(),
             arguments: vec![comm],
             ..Process::default()
@@ -217,7 +217,7 @@ impl<'a> Reader<'a> {
     fn conclude(&mut self) -> Result<(), FormatError> {
         let Some(pending) = self.pending.take() else { return Ok(()) };
         match self.seen {
-            // The same again in other words.
+            // The same event of another provider.
             Some(Provider::Mallow) if pending.provider == Provider::OpenTelemetry => {
                 self.repeated += 1;
                 return Ok(());
@@ -349,10 +349,12 @@ impl<'a> Reader<'a> {
             );
         }
         if self.repeated > 0 {
-            remarks.push("probes of two kinds tell the same: those of the kind that came first are counted".to_owned());
+            remarks.push(
+                "probes of two kinds report the same calls: those of the kind that came first are counted".to_owned(),
+            );
         }
         if self.failed > 0 {
-            remarks.push(format!("{} allocations failed, as the probes tell", self.failed));
+            remarks.push(format!("{} allocations failed, according to the probes", self.failed));
         }
         if cut {
             remarks.push("the text ends in the middle of a line".to_owned());

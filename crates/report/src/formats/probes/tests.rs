@@ -35,7 +35,7 @@ child  4800/4800 [000]   18.8: sdt_mallow:free: (7f) arg1=9 arg2=999 arg3=1
 ";
 
 #[test]
-fn perf_script_tells_allocations_and_how_they_ended() {
+fn perf_script_has_allocations_and_how_they_ended() {
     let (probes, events) = events(SCRIPT).expect("a text of perf script");
     assert_eq!((probes.events, probes.unseen, probes.damaged), (6, 1, 0));
     assert_eq!(probes.end_ns, 18_800_000_000);
@@ -102,9 +102,9 @@ fn bpftrace_strays_and_its_stacks_are_cut() {
             4096 * at
         )
     };
-    let (probes, told) = events(&(event(1, "7c4200000001") + &event(2, "55ef14a72e10"))).unwrap();
+    let (probes, events) = events(&(event(1, "7c4200000001") + &event(2, "55ef14a72e10"))).unwrap();
     assert_eq!((probes.events, probes.damaged, probes.profile.processes[0].pid), (2, 0, 7));
-    let stacks: Vec<StackId> = told
+    let stacks: Vec<StackId> = events
         .iter()
         .filter_map(|event| match event {
             SampleEvent::Allocated { sample, .. } => Some(sample.stack),
@@ -117,7 +117,7 @@ fn bpftrace_strays_and_its_stacks_are_cut() {
 }
 
 #[test]
-fn open_telemetrys_events_tell_their_weight() {
+fn open_telemetrys_events_have_a_weight() {
     let text = "\
 x 1/1 [0] 1.0: sdt_otel_memory:alloc: (7f) arg1=4096 arg2=1000 arg3=100501
 x 1/1 [0] 1.1: sdt_mallow:malloc: (7f) arg1=1 arg2=4096 arg3=1000
@@ -138,7 +138,7 @@ x 1/1 [0] 1.2: sdt_otel_memory:free: (7f) arg1=4096
 }
 
 #[test]
-fn what_is_no_such_text_is_told_in_a_line() {
+fn other_text_is_refused_in_one_line() {
     for (text, expected) in [
         ("", "is empty"),
         ("hello\n", "has no event of mallow's probes"),
@@ -146,9 +146,9 @@ fn what_is_no_such_text_is_told_in_a_line() {
         ("x 1/1 [0] 1.0: sdt_mallow:malloc: (7f) arg1=1 arg2=0 arg3=5\n", "none with its arguments"),
         ("x 1/1 [0] 99999999999999999999.0: sdt_mallow:free: (7f) arg1=1 arg2=5 arg3=5\n", "none with its arguments"),
     ] {
-        let told = events(text).map(|(probes, _)| probes.events).unwrap_err().to_string();
-        assert!(told.contains(expected) || text.is_empty(), "{text:?}: {told}");
-        assert!(!told.contains('\n'), "{told}");
+        let error = events(text).map(|(probes, _)| probes.events).unwrap_err().to_string();
+        assert!(error.contains(expected) || text.is_empty(), "{text:?}: {error}");
+        assert!(!error.contains('\n'), "{error}");
     }
     assert_eq!(arguments("arg1=1 arg3=3"), [1]);
     assert_eq!(arguments("__probe_ip: 7, arg1: 0xff, arg2: -1"), [255, u64::MAX]);

@@ -28,25 +28,25 @@ pub const COLUMNS: [Column; 14] = [
     column("region", Kind::Number),
 ];
 
-/// Writes a row for each event that it is told.
+/// Writes a row for each event that is added.
 pub struct Events<'p, R> {
     profile: &'p Profile,
     rows: R,
     number: u64,
-    blocks: u64,
     failed: io::Result<()>,
 }
 
 impl<'p, R: Rows> Events<'p, R> {
     /// Of the events of this profile.
     pub fn new(profile: &'p Profile, rows: R) -> Self {
-        Self { profile, rows, number: 0, blocks: 0, failed: Ok(()) }
+        Self { profile, rows, number: 0, failed: Ok(()) }
     }
 
-    /// The next event. What fails is told at the end.
-    pub fn add(&mut self, at: Moment, event: Event) {
+    /// The next event. `block`: the number of the block that an allocation makes, as frees name it. A failure is reported
+    /// at the end.
+    pub fn add(&mut self, block: u64, at: Moment, event: Event) {
         if self.failed.is_ok() {
-            let cells = self.cells(at, event);
+            let cells = self.cells(block, at, event);
             self.failed = self.rows.row(cells);
         }
     }
@@ -57,7 +57,7 @@ impl<'p, R: Rows> Events<'p, R> {
         self.rows.finish()
     }
 
-    fn cells(&mut self, at: Moment, event: Event) -> Vec<Cell> {
+    fn cells(&mut self, block: u64, at: Moment, event: Event) -> Vec<Cell> {
         let pid = self.profile.processes.get(at.process as usize).map(|process| u64::from(process.pid));
         let thread = self.profile.threads.get(at.thread as usize).map(|thread| u64::from(thread.tid));
         let of_thread = !matches!(event, Event::EndProcess);
@@ -72,8 +72,7 @@ impl<'p, R: Rows> Events<'p, R> {
             Event::Region { number, end: true, .. } => ("region_ends", None, None, None, Some(number)),
             Event::EndProcess => ("process_ends", None, None, None, None),
         };
-        let block = call.map(|_| self.blocks);
-        self.blocks += u64::from(call.is_some());
+        let block = call.map(|_| block);
         let number = self.number;
         self.number += 1;
         let of_freed = |value: fn(&Block) -> u64| Cell::from(freed.as_ref().map(value));

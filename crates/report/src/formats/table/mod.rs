@@ -11,7 +11,7 @@ use std::io;
 pub use csv::Csv;
 pub use events::{COLUMNS as EVENTS, Events};
 pub use parquet::Parquet;
-pub use sites::{COLUMNS as SITES, tells as sites_tell, write_sites};
+pub use sites::{COLUMNS as SITES, quantities as site_quantities, write_sites};
 
 /// What a column holds. Each cell may be empty, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::LazyLock;
 
-use mallow_profile::{Count, Profile, Site, Stacks, Word};
+use mallow_profile::{Count, Profile, Quantity, Site, Stacks};
 
 use super::{Cell, Column, Kind, Rows};
 use crate::analysis::Functions;
@@ -35,17 +35,17 @@ pub static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
     before.into_iter().chain(COUNTS.iter().map(|count| column(count.key, Kind::Number))).chain(after).collect()
 });
 
-/// What the table tells.
-pub fn tells() -> Vec<Word> {
-    Word::COUNTS.into_iter().chain([Word::Ages, Word::Processes]).collect()
+/// The quantities that the table has.
+pub fn quantities() -> Vec<Quantity> {
+    Quantity::COUNTS.into_iter().chain([Quantity::Ages, Quantity::Processes]).collect()
 }
 
 /// The counts of a site, in the order of their columns: the peak stands before the leaks.
 static COUNTS: LazyLock<Vec<Count>> = LazyLock::new(|| {
     let mut counts = Count::ALL.to_vec();
-    let is = |words: [Word; 2]| move |count: &Count| words.contains(&count.word);
-    let peak: Vec<Count> = counts.extract_if(.., |count| is([Word::Peak, Word::PeakBytes])(count)).collect();
-    let leaks = counts.iter().position(is([Word::Leaked, Word::LeakedBytes])).unwrap_or(counts.len());
+    let is = |quantities: [Quantity; 2]| move |count: &Count| quantities.contains(&count.quantity);
+    let peak: Vec<Count> = counts.extract_if(.., |count| is([Quantity::Peak, Quantity::PeakBytes])(count)).collect();
+    let leaks = counts.iter().position(is([Quantity::Leaked, Quantity::LeakedBytes])).unwrap_or(counts.len());
     counts.splice(leaks..leaks, peak);
     counts
 });
@@ -60,12 +60,12 @@ pub fn write_sites(profile: &Profile, mut rows: impl Rows) -> io::Result<()> {
 }
 
 fn row(profile: &Profile, named: &Functions, index: usize, site: &Site) -> Vec<Cell> {
-    let told = |word: Word, number: u64| if profile.tells(word) { Cell::Number(number) } else { Cell::Empty };
+    let cell = |quantity: Quantity, number: u64| if profile.has(quantity) { Cell::Number(number) } else { Cell::Empty };
     let process = profile.processes.get(site.process.0 as usize);
     let place = named.named(site.stack).map(|named_by| named.frame(&named_by.step));
     let mut cells = vec![
         Cell::Number(index as u64),
-        process.map_or(Cell::Empty, |process| told(Word::Processes, process.pid.into())),
+        process.map_or(Cell::Empty, |process| cell(Quantity::Processes, process.pid.into())),
         process.map(|process| program(process).to_owned()).into(),
     ];
     let (function, file, line, module) = match place {
@@ -73,8 +73,8 @@ fn row(profile: &Profile, named: &Functions, index: usize, site: &Site) -> Vec<C
         None => (None, None, None, None),
     };
     cells.extend([function.into(), file.into(), line.map(u64::from).into(), module.into()]);
-    cells.extend(COUNTS.iter().map(|count| told(count.word, (count.of)(&site.counts))));
-    let age = |ms| if site.counts.leaked > 0 { told(Word::Ages, ms) } else { Cell::Empty };
+    cells.extend(COUNTS.iter().map(|count| cell(count.quantity, (count.of)(&site.counts))));
+    let age = |ms| if site.counts.leaked > 0 { cell(Quantity::Ages, ms) } else { Cell::Empty };
     cells.extend([age(site.leaked_oldest_ms), age(site.leaked_youngest_ms)]);
     let (mut names, mut places, mut modules) = (Vec::new(), Vec::new(), Vec::new());
     for frame in profile.stacks.frames(site.stack) {

@@ -1,0 +1,103 @@
+//! Why a process could not be attached to.
+
+use mallow_patch::{CallError, Obstacle, StopError, WriteError};
+use std::io;
+use std::time::Duration;
+
+/// Why a process could not be attached to. It is then as it was before.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// It cannot be traced.
+    #[error("{}", with_remedy(.0))]
+    Obstacle(Obstacle),
+    /// It cannot be attached to.
+    #[error("{0}")]
+    Unsupported(String),
+    /// The library is in it already, and takes part in a run.
+    #[error(
+        "process {0} runs under mallow already: mallow watch -p {0} joins it if mallow run or mallow watch started it"
+    )]
+    Joined(u32),
+    /// Another mallow is attached.
+    #[error("process {process} is attached to by another mallow, process {mallow}")]
+    Busy {
+        /// The process.
+        process: u32,
+        /// That mallow.
+        mallow: u32,
+    },
+    /// No thread could be used in time.
+    #[error(
+        "no thread of process {process} could load the library within {waited:?}: {reason}; name more time with --timeout"
+    )]
+    NoThread {
+        /// The process.
+        process: u32,
+        /// How long it was tried.
+        waited: Duration,
+        /// What was in the way at last.
+        reason: String,
+    },
+    /// The user did not want to wait any longer.
+    #[error("interrupted before the process was attached to")]
+    Interrupted,
+    /// The dynamic linker refused.
+    #[error("the process's dynamic linker did not load the library{0}")]
+    NotLoaded(String),
+    /// A function that must be seen cannot be patched.
+    #[error("{function} of {module} cannot be patched: {reason}")]
+    Refused {
+        /// Its name.
+        function: String,
+        /// Where it is.
+        module: String,
+        /// Why not.
+        reason: String,
+    },
+    /// The library could not open the run directory.
+    #[error("the process cannot open the run directory {0}: it has another user or another /dev/shm")]
+    Unreached(String),
+    /// A call in the process failed.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// Its threads could not be stopped.
+    #[error(transparent)]
+    Stop(StopError),
+    /// The patches could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// Something else failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+fn with_remedy(obstacle: &Obstacle) -> String {
+    match obstacle.remedy() {
+        Some(remedy) => format!("{obstacle}; {remedy}"),
+        None => obstacle.to_string(),
+    }
+}
+
+impl From<StopError> for AttachError {
+    fn from(error: StopError) -> Self {
+        match error {
+            StopError::Obstacle(obstacle) => Self::Obstacle(obstacle),
+            error => Self::Stop(error),
+        }
+    }
+}
+
+impl AttachError {
+    /// Whether the process has ended.
+    pub fn is_gone(&self) -> bool {
+        let gone = |error: &io::Error| error.raw_os_error() == Some(libc::ESRCH);
+        match self {
+            Self::Obstacle(Obstacle::Gone(_) | Obstacle::Zombie(_)) => true,
+            Self::Io(error) | Self::Call(CallError::Request(error)) | Self::Stop(StopError::Request(error)) => {
+                gone(error)
+            }
+            Self::Write(WriteError::Request(error)) => gone(error),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! Mallow's library in a process that was not started under mallow: loaded from memory, found again, spoken to.
+
+use super::error::AttachError;
+use super::threads::FreeThreads;
+use crate::library::LIBRARY;
+use crate::wire::{self, attachment};
+use mallow_patch::{Call, Gateway, Maps, Memory, Module, Process, Thread};
+use object::{Object, ObjectSegment, ObjectSymbol};
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::ops::Range;
+use std::os::unix::fs::OpenOptionsExt;
+use std::time::Duration;
+
+/// By which the library is known among the mappings of a process.
+const NAME: &str = "libmallow.so";
+
+/// The symbol of `struct mallow_attachment`.
+const SYMBOL: &str = "mallow_attachment";
+
+/// How long a function of the dynamic linker may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The library in a process.
+#[derive(Clone, Debug)]
+pub struct LoadedLibrary {
+    /// Its addresses.
+    pub range: Range<u64>,
+    /// Of `struct mallow_attachment`.
+    at: u64,
+    /// Bytes of thread-local storage.
+    pub tls_bytes: u64,
+}
+
+/// What a process's dynamic linker and C library have that is needed.
+#[derive(Clone, Copy, Debug)]
+pub struct CLibrary {
+    /// `dlopen`.
+    pub dlopen: u64,
+    /// `dlerror`; 0 if there is none.
+    pub dlerror: u64,
+    /// `__errno_location`.
+    pub errno: u64,
+}
+
+/// A function that is to be patched.
+#[derive(Clone, Copy, Debug)]
+pub struct LateEntry {
+    /// Its address.
+    pub function: u64,
+    /// The library's function that replaces it.
+    pub replacement: u64,
+}
+
+/// What is where in the library's file.
+struct Layout {
+    /// Link-time address of `struct mallow_attachment`, and its place in the file.
+    at: u64,
+    offset: usize,
+    /// Bytes of all segments.
+    bytes: u64,
+    tls_bytes: u64,
+}
+
+fn layout() -> Result<Layout, AttachError> {
+    let invalid = || AttachError::Unsupported("the library has no attachment".to_owned());
+    let file = object::File::parse(LIBRARY).map_err(|_| invalid())?;
+    let at = file.dynamic_symbols().find(|symbol| symbol.name() == Ok(SYMBOL)).ok_or_else(invalid)?.address();
+    let segment = file.segments().find(|segment| (segment.address()..segment.address() + segment.size()).contains(&at));
+    let (start, length) = segment.as_ref().ok_or_else(invalid)?.file_range();
+    let offset = at - segment.ok_or_else(invalid)?.address();
+    if offset + attachment::BYTES as u64 > length {
+        return Err(invalid());
+    }
+    let bytes = file.segments().map(|segment| segment.address() + segment.size()).max().unwrap_or(0);
+    let tls = object::read::elf::ElfFile64::<object::Endianness>::parse(LIBRARY).ok();
+    let tls_bytes = tls.and_then(|elf| {
+        use object::read::elf::ProgramHeader;
+        let endian = elf.endian();
+        elf.elf_program_headers().iter().find(|h| h.p_type(endian) == object::elf::PT_TLS).map(|h| h.p_memsz(endian))
+    });
+    Ok(Layout { at, offset: (start + offset) as usize, bytes, tls_bytes: tls_bytes.unwrap_or(0) })
+}
+
+impl CLibrary {
+    /// Of these modules.
+    pub fn of(modules: &[Module]) -> Result<Self, AttachError> {
+        let musl = modules.iter().find(|module| {
+            let name = module.path.rsplit('/').next().unwrap_or_default();
+            name == "libc.so" || name.starts_with("ld-musl") || name.starts_with("libc.musl")
+        });
+        if let Some(musl) = musl {
+            return Err(AttachError::Unsupported(format!(
+                "its C library is {} (musl): mallow attaches to programs with glibc alone",
+                musl.path
+            )));
+        }
+        let named = |name: &str| modules.iter().find(|module| module.soname == name);
+        let libc = named("libc.so.6");
+        let libc = libc.ok_or_else(|| AttachError::Unsupported("its C library is not glibc".to_owned()))?;
+        let dlopen = libc.export("dlopen").or_else(|| named("libdl.so.2")?.export("dlopen"));
+        let dlopen = dlopen.or_else(|| libc.export("__libc_dlopen_mode"));
+        let dlerror = libc.export("dlerror").or_else(|| named("libdl.so.2")?.export("dlerror")).unwrap_or(0);
+        match (dlopen, libc.export("__errno_location")) {
+            (Some(dlopen), Some(errno)) => Ok(Self { dlopen, errno, dlerror }),
+            _ => Err(AttachError::Unsupported("its C library has no dlopen".to_owned())),
+        }
+    }
+}
+
+impl LoadedLibrary {
+    /// The library that an earlier mallow loaded into the process. None: there is none.
+    pub fn find(pid: u32, maps: &Maps, memory: &Memory) -> Result<Option<Self>, AttachError> {
+        let is_ours = |path: &str| {
+            let name = path.rsplit('/').next().unwrap_or_default();
+            name.starts_with(NAME) || name.starts_with("memfd:libmallow.so")
+        };
+        let mapped: Vec<_> = maps.iter().filter(|mapping| is_ours(&mapping.path)).collect();
+        let Some(first) = mapped.iter().map(|mapping| mapping.start).min() else { return Ok(None) };
+        let is_late = mapped.iter().any(|mapping| mapping.path.starts_with("/memfd:"));
+        if !is_late {
+            return Err(AttachError::Joined(pid));
+        }
+        let layout = layout()?;
+        let found = Self { range: first..first + layout.bytes, at: first + layout.at, tls_bytes: layout.tls_bytes };
+        let known = found.word(memory, attachment::MAGIC)? == attachment::MAGIC_VALUE
+            && found.word(memory, attachment::VERSION)? == wire::VERSION
+            // Builds of one version may differ: what the code is says so.
+            && found.is_same(memory, maps)?;
+        match known {
+            true => Ok(Some(found)),
+            false => Err(AttachError::Unsupported(
+                "another version of mallow was attached to it before: use that one, or restart the program".to_owned(),
+            )),
+        }
+    }
+
+    /// Whether its code is that of this build.
+    fn is_same(&self, memory: &Memory, maps: &Maps) -> io::Result<bool> {
+        let Some(code) = maps.iter().find(|m| m.executable && self.range.contains(&m.start)) else { return Ok(false) };
+        let offset = code.offset as usize;
+        let length = ((code.end - code.start) as usize).min(LIBRARY.len().saturating_sub(offset));
+        Ok(LIBRARY.get(offset..offset + length) == Some(memory.read_up_to(code.start, length).as_slice()))
+    }
+
+    /// Loads it.
+    pub fn load(free: &mut FreeThreads, library: &CLibrary) -> Result<Self, AttachError> {
+        let (pid, layout) = (free.pid(), layout()?);
+        let start = free.with(|thread, gateway, memory| {
+            let room = thread.enter_room(gateway, memory)?;
+            let loaded = (|| {
+                memory.write(room.name(), format!("{NAME}\0").as_bytes())?;
+                let arguments = [room.name(), u64::from(libc::MFD_CLOEXEC), 0, 0, 0, 0];
+                let descriptor = thread.system_call(gateway, libc::SYS_memfd_create, arguments)?;
+                let opened = fill(pid, descriptor, layout.offset).map_err(AttachError::from).and_then(|()| {
+                    memory.write(room.name(), format!("/proc/self/fd/{descriptor}\0").as_bytes())?;
+                    let call = Call {
+                        function: library.dlopen,
+                        arguments: [room.name(), (libc::RTLD_NOW | libc::RTLD_LOCAL) as u64, 0],
+                        errno: library.errno,
+                    };
+                    let map = thread.call(&room, memory, &call, PATIENCE)?;
+                    if map != 0 || library.dlerror == 0 {
+                        return Ok(map);
+                    }
+                    // Asked for here, it is not found by the thread later.
+                    let why = thread.call(&room, memory, &Call { function: library.dlerror, ..call }, PATIENCE)?;
+                    Err(AttachError::NotLoaded(text(memory, why)))
+                });
+                if let Err(AttachError::Call(mallow_patch::CallError::Late(_))) = opened {
+                    // The thread needs all of it still.
+                    return opened;
+                }
+                thread.system_call(gateway, libc::SYS_close, [descriptor, 0, 0, 0, 0, 0])?;
+                opened
+            })();
+            if !matches!(loaded, Err(AttachError::Call(mallow_patch::CallError::Late(_)))) {
+                thread.leave_room(&room)?;
+            }
+            match loaded? {
+                0 => Err(AttachError::NotLoaded(String::new())),
+                // `l_addr` of struct link_map: its first field.
+                map => {
+                    let mut bytes = [0; 8];
+                    memory.read(map, &mut bytes)?;
+                    Ok(u64::from_le_bytes(bytes))
+                }
+            }
+        })?;
+        Ok(Self { range: start..start + layout.bytes, at: start + layout.at, tls_bytes: layout.tls_bytes })
+    }
+
+    fn word(&self, memory: &Memory, offset: usize) -> io::Result<u32> {
+        let mut bytes = [0; 4];
+        memory.read(self.at + offset as u64, &mut bytes)?;
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    fn long(&self, memory: &Memory, offset: usize) -> io::Result<u64> {
+        let mut bytes = [0; 8];
+        memory.read(self.at + offset as u64, &mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    fn set(&self, memory: &Memory, offset: usize, value: u64) -> io::Result<()> {
+        memory.write(self.at + offset as u64, &value.to_le_bytes())
+    }
+
+    /// Whether the dynamic linker has loaded it to the end.
+    pub fn is_ready(&self, memory: &Memory) -> io::Result<bool> {
+        // What its constructor writes last.
+        Ok(self.long(memory, attachment::LEAVE)? != 0)
+    }
+
+    /// Whether it takes part in a run.
+    pub fn is_joined(&self, memory: &Memory) -> io::Result<bool> {
+        Ok(self.word(memory, attachment::STATE)? == attachment::JOINED)
+    }
+
+    /// The directory of the run that it joined last, as the process reaches it.
+    pub fn directory(&self, memory: &Memory) -> io::Result<String> {
+        let mut bytes = [0; attachment::DIRECTORY_BYTES];
+        memory.read(self.at + attachment::DIRECTORY as u64, &mut bytes)?;
+        let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+        Ok(String::from_utf8_lossy(&bytes[..end]).into_owned())
+    }
+
+    /// Names it.
+    pub fn set_directory(&self, memory: &Memory, directory: &[u8]) -> Result<(), AttachError> {
+        if directory.len() >= attachment::DIRECTORY_BYTES {
+            return Err(AttachError::Unreached(String::from_utf8_lossy(directory).into_owned()));
+        }
+        let bytes = [directory, b"\0"].concat();
+        Ok(memory.write(self.at + attachment::DIRECTORY as u64, &bytes)?)
+    }
+
+    /// The functions that are to be patched, in the order of the library; those that the process does not have are left out.
+    pub fn entries(&self, memory: &Memory) -> io::Result<Vec<(usize, LateEntry)>> {
+        let entry = |index: usize| -> io::Result<LateEntry> {
+            let at = attachment::ENTRIES + index * attachment::ENTRY_BYTES;
+            Ok(LateEntry { function: self.long(memory, at)?, replacement: self.long(memory, at + 8)? })
+        };
+        let all = (0..attachment::LATE_MOST).map(|index| entry(index).map(|entry| (index, entry)));
+        let all: io::Result<Vec<_>> = all.collect();
+        Ok(all?.into_iter().filter(|(_, entry)| entry.function != 0).collect())
+    }
+
+    /// Addresses of its stubs, by `enum mallow_stub`.
+    pub fn stubs(&self, memory: &Memory) -> io::Result<Vec<u64>> {
+        (0..attachment::STUBS).map(|index| self.long(memory, attachment::STUB + 8 * index)).collect()
+    }
+
+    /// Where the code of a module's patches is, or was at the last attachment. None: it has none.
+    pub fn area(&self, memory: &Memory, module: u64) -> io::Result<Option<u64>> {
+        let all = self.patched(memory)?;
+        Ok(all.into_iter().find(|&(start, area)| start == module && area != 0).map(|(_, area)| area))
+    }
+
+    /// Notes it. False: there is no room for more modules.
+    pub fn set_area(&self, memory: &Memory, module: u64, area: u64) -> io::Result<bool> {
+        let all = self.patched(memory)?;
+        let own = all.iter().position(|&(start, area)| start == module && area != 0);
+        let Some(index) = own.or_else(|| all.iter().position(|&(_, area)| area == 0)) else { return Ok(false) };
+        let at = attachment::PATCHED + index * attachment::PATCHED_BYTES;
+        self.set(memory, at, module)?;
+        self.set(memory, at + 8, area)?;
+        Ok(true)
+    }
+
+    fn patched(&self, memory: &Memory) -> io::Result<Vec<(u64, u64)>> {
+        let at = |index| attachment::PATCHED + index * attachment::PATCHED_BYTES;
+        let entry = |index| Ok((self.long(memory, at(index))?, self.long(memory, at(index) + 8)?));
+        (0..attachment::PATCHED_MOST).map(entry).collect()
+    }
+
+    /// What a patched function does without its patch.
+    pub fn set_trampoline(&self, memory: &Memory, index: usize, address: u64) -> io::Result<()> {
+        self.set(memory, attachment::ENTRIES + index * attachment::ENTRY_BYTES + 16, address)
+    }
+
+    /// Code whose calls are none of the program's, first of all its own.
+    pub fn set_inside(&self, memory: &Memory, ranges: &[Range<u64>]) -> io::Result<()> {
+        for index in 0..attachment::INSIDE_MOST {
+            let at = attachment::INSIDE + index * attachment::INSIDE_BYTES;
+            let range = ranges.get(index).cloned().unwrap_or(0..0);
+            self.set(memory, at, range.start)?;
+            self.set(memory, at + 8, range.end - range.start)?;
+        }
+        Ok(())
+    }
+
+    /// The library joins the run of its directory. False: it cannot.
+    pub fn join(&self, free: &mut FreeThreads, library: &CLibrary) -> Result<bool, AttachError> {
+        free.with(|thread, gateway, memory| {
+            let function = self.long(memory, attachment::JOIN)?;
+            Ok(call(thread, gateway, memory, function, library)? == 0)
+        })
+    }
+
+    /// It leaves the run: `thread` is one of a stopped process, of which no thread is in the library.
+    pub fn leave(
+        &self,
+        thread: &mut Thread,
+        gateway: Gateway,
+        memory: &Memory,
+        library: &CLibrary,
+    ) -> Result<(), AttachError> {
+        let function = self.long(memory, attachment::LEAVE)?;
+        call(thread, gateway, memory, function, library).map(drop)
+    }
+
+    /// The library's variables of a thread are as at its start.
+    pub fn clear(&self, thread: &Thread, memory: &Memory) -> io::Result<()> {
+        let tls = self.long(memory, attachment::TLS)?;
+        memory.write(thread.thread_pointer()?.wrapping_add(tls), &vec![0; self.tls_bytes as usize])
+    }
+}
+
+fn call(
+    thread: &mut Thread,
+    gateway: Gateway,
+    memory: &Memory,
+    function: u64,
+    library: &CLibrary,
+) -> Result<u64, AttachError> {
+    let room = thread.enter_room(gateway, memory)?;
+    let result = thread.call(&room, memory, &Call { function, arguments: [0; 3], errno: library.errno }, PATIENCE);
+    if !matches!(result, Err(mallow_patch::CallError::Late(_))) {
+        thread.leave_room(&room)?;
+    }
+    Ok(result?)
+}
+
+/// Descriptors of its file in a process: they are left if a mallow was killed while the process loaded it.
+pub fn descriptors(pid: u32) -> Vec<u64> {
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
+    let is_ours = |entry: &std::fs::DirEntry| {
+        let leads = std::fs::read_link(entry.path());
+        leads.is_ok_and(|path| path.to_string_lossy().starts_with(&format!("/memfd:{NAME}")))
+    };
+    let ours = entries.flatten().filter(is_ours);
+    ours.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// A text of the process, for a message.
+fn text(memory: &Memory, at: u64) -> String {
+    let bytes = memory.read_up_to(at, 300);
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    match String::from_utf8_lossy(&bytes[..end]) {
+        none if none.is_empty() => String::new(),
+        why => format!(": {why}"),
+    }
+}
+
+/// Writes the library into a descriptor of the process: as built, but for the word that says that it is loaded late.
+fn fill(pid: u32, descriptor: u64, attachment_offset: usize) -> io::Result<()> {
+    let path = format!("/proc/{pid}/fd/{descriptor}");
+    let mut file = OpenOptions::new().write(true).custom_flags(libc::O_CLOEXEC).open(path)?;
+    let late = attachment_offset + attachment::LATE;
+    file.write_all(&LIBRARY[..late])?;
+    file.write_all(&1_u32.to_le_bytes())?;
+    file.write_all(&LIBRARY[late + 4..])
+}
+
+/// Why the process cannot be attached to, as far as that can be seen without stopping it.
+pub fn obstacle(pid: u32) -> Option<AttachError> {
+    // One that waits for a disk goes on by itself.
+    let grave = |obstacle: &mallow_patch::Obstacle| !matches!(obstacle, mallow_patch::Obstacle::Uninterruptible(_));
+    if let Some(obstacle) = mallow_patch::Obstacle::all(pid).into_iter().find(grave) {
+        return Some(AttachError::Obstacle(obstacle));
+    }
+    let process = Process::read(pid).ok()?;
+    process.filtered.then(|| {
+        let what = "a seccomp filter restricts its system calls: what attaching needs may end the process; start it without its sandbox";
+        AttachError::Unsupported(what.to_owned())
+    })
+}

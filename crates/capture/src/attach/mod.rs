@@ -1,0 +1,388 @@
+//! Attaching to a process that was not started under mallow, and detaching from it. docs/design/attach.md explains it.
+
+mod error;
+mod holders;
+mod inside;
+mod library;
+mod target;
+mod threads;
+
+pub use error::AttachError;
+pub use library::obstacle;
+
+use self::holders::Holders;
+use self::library::LoadedLibrary;
+use self::target::Target;
+use self::threads::FreeThreads;
+use crate::rundir::directory::RunDirectory;
+use crate::rundir::process_file::process_files;
+use mallow_patch::{Draft, Gateway, Maps, Memory, Placed, Process, StopError, Stopped, Unwinder, WriteError, stop};
+use mallow_profile::AllocatorInside;
+use std::io;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long all threads together may take to stop.
+const STOP: Duration = Duration::from_secs(2);
+/// How often the writing of patches is tried: a thread may be at an entry, below a signal handler.
+const TRIES: u32 = 200;
+/// How long a detached process may take until no thread is in the library: this long, and as many looks, as a look at threads that
+/// wait for a processor takes long itself; but no longer than that.
+const QUIET: Duration = Duration::from_secs(3);
+const QUIET_LOOKS: u32 = 60;
+const QUIET_MOST: Duration = Duration::from_secs(30);
+
+/// A process that mallow is attached to. Dropping it detaches.
+pub struct Attachment {
+    pid: u32,
+    target: Target,
+    placed: Vec<Placed>,
+    /// Allocators inside of its modules: those that are patched, and those that cannot be.
+    allocators: Vec<AllocatorInside>,
+    /// The longest time that all threads stood still, while patches were written.
+    pause: Duration,
+    done: bool,
+}
+
+/// Lays patches out in an area.
+fn place(draft: &Draft, area: u64) -> Result<Placed, AttachError> {
+    draft.place(area).map_err(|why| AttachError::Unsupported(format!("the patches cannot be laid out: {why}")))
+}
+
+/// Attaches to process `pid`, which takes part in `run` from then on. Waits `patience` at the most for a thread that holds no
+/// lock; `given_up` is called meanwhile with what is in the way, and ends it by true. `reader` finds the mallow that reads a
+/// run directory.
+pub fn attach(
+    pid: u32,
+    run: &RunDirectory,
+    patience: Duration,
+    given_up: &mut dyn FnMut(&str) -> bool,
+    reader: &dyn Fn(&Path) -> Option<u32>,
+) -> Result<Attachment, AttachError> {
+    if let Some(obstacle) = obstacle(pid) {
+        return Err(obstacle);
+    }
+    let (target, _) = Target::of(pid)?;
+    let directory = directory_in(&Process::read(pid)?, run.path())?;
+    let unwinder = Unwinder::new(&target.modules);
+    let own_allocator = target.executable().filter(|module| inside::is_allocator(module));
+    let own_code = own_allocator.map(inside::code_of).transpose()?.unwrap_or_default();
+    let holders = Holders::of(
+        &target.modules,
+        &|module| inside::is_allocator(module) && own_allocator.is_none_or(|own| own.range != module.range),
+        own_code,
+    );
+    let mut free = FreeThreads::new(pid, (&unwinder, &holders, &target.memory), patience, given_up)?;
+    let library = match library_in(&mut free, &target.memory)? {
+        Some(library) => {
+            release(&target, &library, reader)?;
+            library
+        }
+        None => LoadedLibrary::load(&mut free, &target.libc)?,
+    };
+    let memory = &target.memory;
+    let (entries, own) = target.split(library.entries(memory)?);
+    let mut inside = target.inside(&library)?;
+    let mut placed = Vec::new();
+    for draft in target.drafts(&entries, &mut inside, false)? {
+        let area = area_for(&draft, &library, memory, &mut free)?;
+        placed.push(place(&draft, area)?);
+    }
+    let trampoline = |function| placed.iter().find_map(|one| one.trampoline(function));
+    if own.iter().any(|(_, entry)| trampoline(entry.function).is_none()) {
+        let mut problems = inside.findings.iter().map(|finding| finding.allocator.problem.as_str());
+        let why = problems.find(|why| !why.is_empty()).unwrap_or("mallow does not know which one it is");
+        return Err(AttachError::Unsupported(format!(
+            "its allocator, inside of the executable, cannot be patched: {why}"
+        )));
+    }
+    for (index, entry) in &entries {
+        library.set_trampoline(memory, *index, trampoline(entry.function).unwrap_or(0))?;
+    }
+    library.set_inside(memory, &inside::ranges(&target.modules, &library.range, &entries))?;
+    library.set_directory(memory, directory.as_bytes())?;
+    if !library.join(&mut free, &target.libc)? {
+        return Err(AttachError::Unreached(directory));
+    }
+    let news = inside.findings.into_iter().filter(|finding| finding.is_news());
+    let allocators = news.map(|finding| finding.allocator).collect();
+    let mut attachment = Attachment { pid, target, placed, allocators, pause: Duration::ZERO, done: false };
+    attachment.write()?;
+    Ok(attachment)
+}
+
+/// The library in the process. A thread may still load it for a mallow that was killed.
+fn library_in(free: &mut FreeThreads, memory: &Memory) -> Result<Option<LoadedLibrary>, AttachError> {
+    const LOADING: Duration = Duration::from_secs(1);
+    let pid = free.pid();
+    let deadline = Instant::now() + LOADING;
+    let descriptors = library::descriptors(pid);
+    let found = loop {
+        let found = LoadedLibrary::find(pid, &Maps::read(pid)?, memory);
+        let is_settled = match &found {
+            Ok(Some(library)) => library.is_ready(memory)?,
+            _ => descriptors.is_empty(),
+        };
+        if is_settled {
+            break found?;
+        }
+        if Instant::now() >= deadline {
+            match found? {
+                Some(_) => {
+                    let why = "it has been loading the library for a mallow that was killed: try again later";
+                    return Err(AttachError::Unsupported(why.to_owned()));
+                }
+                None => break None,
+            }
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    for number in descriptors {
+        free.with(|thread, gateway, _| Ok(thread.system_call(gateway, libc::SYS_close, [number, 0, 0, 0, 0, 0])?))?;
+    }
+    Ok(found)
+}
+
+/// Where the code of a module's patches is from an earlier attachment. None: there is none, or it is too small.
+fn area_of(draft: &Draft, library: &LoadedLibrary, memory: &Memory, maps: &Maps) -> io::Result<Option<u64>> {
+    let area = library.area(memory, draft.module().start)?;
+    Ok(area.filter(|&area| {
+        let has_room = |m: &mallow_patch::Mapping| {
+            m.executable && m.path.is_empty() && m.start <= area && area + draft.bytes() <= m.end
+        };
+        maps.iter().any(has_room)
+    }))
+}
+
+/// The same; a new one where there is none.
+fn area_for(
+    draft: &Draft,
+    library: &LoadedLibrary,
+    memory: &Memory,
+    free: &mut FreeThreads,
+) -> Result<u64, AttachError> {
+    if let Some(area) = area_of(draft, library, memory, &Maps::read(free.pid())?)? {
+        return Ok(area);
+    }
+    let area = map_area(free, draft)?;
+    match library.set_area(memory, draft.module().start, area)? {
+        true => Ok(area),
+        false => Err(AttachError::Unsupported("its allocators are in more modules than mallow can patch".to_owned())),
+    }
+}
+
+/// Maps memory for patches near their module.
+fn map_area(free: &mut FreeThreads, draft: &Draft) -> Result<u64, AttachError> {
+    const TRIES: u32 = 5;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    let rights = libc::PROT_READ | libc::PROT_EXEC;
+    let mut tries = 0;
+    loop {
+        let area = Maps::read(free.pid())?.free_area_near(draft.module(), draft.bytes());
+        let area =
+            area.ok_or_else(|| AttachError::Unsupported("there is no free memory near its allocator".to_owned()))?;
+        let mapped = free.with(|thread, gateway, _| {
+            let arguments = [area, draft.bytes(), rights as u64, flags as u64, u64::MAX, 0];
+            Ok(thread.system_call(gateway, libc::SYS_mmap, arguments)?)
+        });
+        tries += 1;
+        match mapped {
+            // The process took it first.
+            Err(AttachError::Io(error)) if error.raw_os_error() == Some(libc::EEXIST) && tries < TRIES => {}
+            mapped => return mapped.map(|_| area),
+        }
+    }
+}
+
+/// The run directory, as the process reaches it.
+fn directory_in(process: &Process, path: &Path) -> Result<String, AttachError> {
+    let unreached = || AttachError::Unreached(path.display().to_string());
+    let there = process.path(path);
+    let own = rustix::process::geteuid().as_raw();
+    if there != path || !std::fs::exists(&there).unwrap_or(false) || process.users[1] != own && process.users[1] != 0 {
+        return Err(unreached());
+    }
+    std::str::from_utf8(path.as_os_str().as_bytes()).map(str::to_owned).map_err(|_| unreached())
+}
+
+/// Frees a process from an attachment that was not ended: its mallow was killed. Nothing to do after one that was.
+fn release(target: &Target, library: &LoadedLibrary, reader: &dyn Fn(&Path) -> Option<u32>) -> Result<(), AttachError> {
+    let memory = &target.memory;
+    if !library.is_joined(memory)? {
+        return Ok(());
+    }
+    let directory = library.directory(memory)?;
+    let seen = Process::read(target.pid)?.path(Path::new(&directory));
+    if let Some(mallow) = reader(&seen) {
+        return Err(AttachError::Busy { process: target.pid, mallow });
+    }
+    let (entries, _) = target.split(library.entries(memory)?);
+    let maps = Maps::read(target.pid)?;
+    let mut patched = Vec::new();
+    for draft in target.drafts(&entries, &mut target.inside(library)?, true)? {
+        // Without an area, nothing was written.
+        if let Some(area) = area_of(&draft, library, memory, &maps)? {
+            patched.push(place(&draft, area)?);
+        }
+    }
+    // Some of them may never have been written.
+    match detach_from(target, library, &patched, true)? {
+        true => Ok(()),
+        false => Err(AttachError::Unsupported(format!(
+            "a thread of it has been in the library of an earlier mallow for at least {} s: try again later",
+            QUIET.as_secs()
+        ))),
+    }
+}
+
+impl Attachment {
+    fn library(&self) -> Result<Option<LoadedLibrary>, AttachError> {
+        LoadedLibrary::find(self.pid, &Maps::read(self.pid)?, &self.target.memory)
+    }
+
+    /// Writes the patches.
+    fn write(&mut self) -> Result<(), AttachError> {
+        let (placed, memory) = (&self.placed, &self.target.memory);
+        let mut tries = 0;
+        loop {
+            let mut pause = Duration::ZERO;
+            let written = stop(self.pid, STOP, |stopped: &mut Stopped| {
+                let start = Instant::now();
+                let written = stopped.write_patches(memory, placed);
+                pause = start.elapsed();
+                written
+            });
+            self.pause = pause;
+            tries += 1;
+            match written {
+                Ok(Err(WriteError::Interrupted(_))) | Err(StopError::Late { .. }) if tries < TRIES => {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                Ok(written) => return Ok(written?),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The process.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Allocators inside of its modules: those that are patched, and those that cannot be.
+    pub fn allocators(&self) -> &[AllocatorInside] {
+        &self.allocators
+    }
+
+    /// The longest time that all of its threads stood still.
+    pub fn pause(&self) -> Duration {
+        self.pause
+    }
+
+    /// Detaches: the entries are as they were, in children of the process, too, and the library sleeps in it. A process that
+    /// has ended is no error. False: a thread may still be in the library, so it keeps the files of the run mapped until the next
+    /// attachment or its end; its code is as it was.
+    pub fn detach(mut self, run: &RunDirectory) -> Result<bool, AttachError> {
+        self.done = true;
+        let mut detached = self.end(false);
+        // Forked children have the patches of their parent.
+        for child in process_files(run.path()).iter().filter(|file| file.pid != self.pid && file.alive()) {
+            let Some(pid) = child.writer().map(|owner| owner.pid()).filter(|&pid| pid != self.pid) else { continue };
+            let ended =
+                Target::of(pid).and_then(|(target, maps)| match LoadedLibrary::find(pid, &maps, &target.memory)? {
+                    Some(library) => detach_from(&target, &library, &self.placed, true),
+                    None => Ok(true),
+                });
+            match ended {
+                Err(error) if !error.is_gone() => return Err(error),
+                Ok(false) => detached = detached.map(|_| false),
+                _ => {}
+            }
+        }
+        detached
+    }
+
+    /// `partly`: some patches may not have been written.
+    fn end(&self, partly: bool) -> Result<bool, AttachError> {
+        let end = || match self.library()? {
+            Some(library) => detach_from(&self.target, &library, &self.placed, partly),
+            None => Ok(true),
+        };
+        match end() {
+            Err(error) if error.is_gone() || Process::read(self.pid).is_err() => Ok(true),
+            ended => ended,
+        }
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        if !self.done {
+            let _ = self.end(true);
+        }
+    }
+}
+
+/// Restores the entries, waits until no thread is in the library, and lets that leave its run. `partly`: some of the patches may
+/// not be there. False: a thread was in the library, or may have been, all the time. Then it keeps its run.
+fn detach_from(target: &Target, library: &LoadedLibrary, placed: &[Placed], partly: bool) -> Result<bool, AttachError> {
+    let (pid, memory) = (target.pid, &target.memory);
+    let retried = |act: &mut (dyn FnMut(&mut Stopped) -> Result<bool, AttachError> + Send)| {
+        let begin = Instant::now();
+        let (mut pause, mut looks) = (Duration::from_millis(1), 0);
+        loop {
+            let ended = stop(pid, STOP, |stopped| act(stopped));
+            looks += 1;
+            let least = if looks < QUIET_LOOKS { QUIET_MOST } else { QUIET };
+            match ended {
+                Ok(Ok(true)) => return Ok(true),
+                Ok(Ok(false)) | Err(StopError::Late { .. }) if begin.elapsed() < least => {}
+                Ok(Ok(false)) => return Ok(false),
+                Ok(Err(error)) => return Err(error),
+                Err(error) => return Err(AttachError::from(error)),
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(50));
+        }
+    };
+    retried(&mut |stopped| match stopped.restore_patches(memory, placed) {
+        Err(WriteError::Changed(_)) if partly => Ok(true),
+        restored => Ok(restored.map(|()| true)?),
+    })?;
+    let mut ranges: Vec<Range<u64>> = placed.iter().map(Placed::range).collect();
+    ranges.push(library.range.clone());
+    let unwinder = Unwinder::new(&target.modules);
+    let gateway = Gateway::find(pid)?;
+    retried(&mut |stopped| {
+        if is_busy(stopped, memory, &unwinder, &ranges)? {
+            return Ok(false);
+        }
+        for thread in stopped.threads() {
+            library.clear(thread, memory)?;
+        }
+        let free = stopped.threads_mut().filter(|thread| thread.is_free());
+        match free.into_iter().find_map(|thread| thread.prepare(gateway).is_ok().then_some(thread)) {
+            Some(thread) => library.leave(thread, gateway, memory, &target.libc).map(|()| true),
+            None => Ok(false),
+        }
+    })
+}
+
+/// Whether a thread is in one of these ranges, or returns there.
+fn is_busy(stopped: &Stopped, memory: &Memory, unwinder: &Unwinder, ranges: &[Range<u64>]) -> io::Result<bool> {
+    if stopped.refers_to(memory, ranges)?.is_none() {
+        return Ok(false);
+    }
+    // A word on a stack may be left from a call that is over: the frames say whether it is.
+    let within = |address: u64| ranges.iter().any(|range| range.contains(&address));
+    for thread in stopped.threads() {
+        match thread.frames(unwinder, memory)? {
+            Ok(frames) if frames.iter().any(|frame| within(frame.address)) => return Ok(true),
+            Ok(_) => {}
+            Err(_) => return Ok(true),
+        }
+    }
+    Ok(false)
+}

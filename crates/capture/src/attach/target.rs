@@ -1,0 +1,134 @@
+//! A process to attach to: its modules, and the patches of their functions.
+
+use super::error::AttachError;
+use super::library::{CLibrary, LateEntry, LoadedLibrary};
+use crate::inside::{Finding, ModuleDetours, Planner, fail_module};
+use mallow_patch::{Code, Detour, Draft, Function, Maps, Memory, Module, Process};
+
+/// A page, in bytes.
+const PAGE: u64 = 4096;
+/// Where a jump may be, from the beginning of a function on: after its `endbr64`.
+const FIRST_BYTES: u64 = 9;
+
+/// A function that the library knows, by its place among them.
+pub type Entry = (usize, LateEntry);
+
+/// What attaching and detaching need to know of a process.
+pub struct Target {
+    /// Its number.
+    pub pid: u32,
+    /// What is mapped.
+    pub modules: Vec<Module>,
+    /// Writable.
+    pub memory: Memory,
+    /// What its C library has.
+    pub libc: CLibrary,
+    program: Option<String>,
+}
+
+/// Allocators inside of a process's modules.
+pub struct Inside {
+    /// Their functions.
+    pub detours: Vec<ModuleDetours>,
+    /// What is said of them.
+    pub findings: Vec<Finding>,
+}
+
+impl Target {
+    /// The process of this number, and its mappings.
+    pub fn of(pid: u32) -> Result<(Self, Maps), AttachError> {
+        let process = Process::read(pid)?;
+        let maps = Maps::read(pid)?;
+        let (modules, _) = Module::all(&process, &maps);
+        let libc = CLibrary::of(&modules)?;
+        let program = process.executable().ok().map(|path| path.to_string_lossy().into_owned());
+        Ok((Self { pid, modules, memory: Memory::open_writable(pid)?, libc, program }, maps))
+    }
+
+    /// The executable.
+    pub fn executable(&self) -> Option<&Module> {
+        self.modules.iter().find(|module| Some(&module.path) == self.program.as_ref())
+    }
+
+    /// Those of these functions that are not the executable's own, and those that are: these have more names than the library
+    /// knows, and are patched as an allocator inside.
+    pub fn split(&self, entries: Vec<Entry>) -> (Vec<Entry>, Vec<Entry>) {
+        let own = self.executable().map_or(0..0, |module| module.range.clone());
+        entries.into_iter().partition(|(_, entry)| !own.contains(&entry.function))
+    }
+
+    /// The allocators inside of its modules. Takes as long as reading their symbols.
+    pub fn inside(&self, library: &LoadedLibrary) -> Result<Inside, AttachError> {
+        let stubs = library.stubs(&self.memory)?;
+        let (detours, findings) = Planner::default().detours(&self.modules, self.program.as_deref(), &stubs);
+        Ok(Inside { detours, findings })
+    }
+
+    /// The patches of these functions, and of allocators inside, by module. Of an allocator inside, all functions are patched, or
+    /// none; it is then named in `inside`. `is_patched`: they may be in place already.
+    pub fn drafts(&self, entries: &[Entry], inside: &mut Inside, is_patched: bool) -> Result<Vec<Draft>, AttachError> {
+        let mut drafts = Vec::new();
+        for (index, module) in self.modules.iter().enumerate() {
+            let here = entries.iter().map(|(_, entry)| *entry).filter(|entry| module.range.contains(&entry.function));
+            let here: Vec<LateEntry> = here.collect();
+            let own = inside.detours.iter().find(|own| own.module == index && !own.detours.is_empty());
+            if here.is_empty() && own.is_none() {
+                continue;
+            }
+            let exports = module.exports();
+            let mut starts = module.code_starts();
+            starts.extend(exports.iter().map(|export| export.address));
+            starts.extend(own.iter().flat_map(|own| own.code.starts()));
+            let code = match is_patched {
+                true => Code::of_file(module, starts),
+                false => Code::read(module, &self.memory, starts),
+            };
+            let of = |entry: &LateEntry| {
+                let size = exports.iter().filter(|e| e.address == entry.function).map(|e| e.size).max().unwrap_or(0);
+                let function = Function { address: entry.function, size, ifunc: false };
+                Detour { function, to: entry.replacement, data: None }
+            };
+            let late: Vec<Detour> = here.iter().map(of).collect();
+            if let Some(own) = own {
+                // The same function may have names of both kinds: the first one counts.
+                match draft(&code, late.iter().chain(&own.detours).cloned().collect()) {
+                    Ok(draft) => {
+                        drafts.push(draft);
+                        continue;
+                    }
+                    Err((_, why)) => fail_module(&mut inside.findings, module, &why),
+                }
+            }
+            if late.is_empty() {
+                continue;
+            }
+            drafts.push(draft(&code, late).map_err(|(address, reason)| {
+                let name = exports.iter().find(|export| export.address == address).map(|export| export.name);
+                let function = name.unwrap_or("a function").to_owned();
+                AttachError::Refused { function, module: module.path.clone(), reason }
+            })?);
+        }
+        let covered = |entry: &LateEntry| drafts.iter().any(|draft| draft.module().contains(&entry.function));
+        match entries.iter().find(|(_, entry)| !covered(entry)) {
+            Some((_, entry)) => Err(AttachError::Unsupported(format!(
+                "an allocation function at {:#x} is in no module whose file can be read",
+                entry.function
+            ))),
+            None => Ok(drafts),
+        }
+    }
+}
+
+/// The patches of all of these functions of a module; or one that cannot be patched, and why.
+fn draft(code: &Code, detours: Vec<Detour>) -> Result<Draft, (u64, String)> {
+    // A mallow that is killed while it writes leaves all of a page's bytes or none.
+    if let Some(one) = detours.iter().find(|one| one.function.address % PAGE > PAGE - FIRST_BYTES) {
+        let address = one.function.address;
+        return Err((address, format!("a function at {address:#x} lies on the border of two pages")));
+    }
+    let (draft, refused) = Draft::of(code, detours);
+    match refused.into_iter().next() {
+        Some((function, why)) => Err((function.address, why.to_string())),
+        None => Ok(draft),
+    }
+}

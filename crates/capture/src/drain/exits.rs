@@ -1,0 +1,154 @@
+//! Processes that wait at their exit until their memory was scanned, and how long they may.
+
+use crate::chunk::ExitKind;
+use crate::rundir::process_file::{ExitState, ProcessFile};
+use rustc_hash::FxHashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Waits take this share of the run's time so far, and this much at any time.
+const SHARE: u32 = 10;
+const LEAST: Duration = Duration::from_secs(1);
+
+/// A process that waits.
+struct Waiting {
+    source: Arc<ProcessFile>,
+    since: Instant,
+}
+
+/// Processes that wait, and whose [`Chunk::Exit`](crate::chunk::Chunk::Exit) is in the spool.
+#[derive(Default)]
+pub struct Exits {
+    waiting: Mutex<FxHashMap<u32, Waiting>>,
+    changed: Condvar,
+    closed: AtomicBool,
+}
+
+impl Exits {
+    fn lock(&self) -> MutexGuard<'_, FxHashMap<u32, Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// This one waits, since that moment.
+    pub fn add(&self, process: u32, source: Arc<ProcessFile>, since: Instant) {
+        self.lock().insert(process, Waiting { source, since });
+        self.changed.notify_all();
+    }
+
+    /// The file of one of them.
+    pub fn source(&self, process: u32) -> Option<Arc<ProcessFile>> {
+        self.lock().get(&process).map(|waiting| Arc::clone(&waiting.source))
+    }
+
+    /// This one waits no more.
+    pub fn remove(&self, process: u32) {
+        self.lock().remove(&process);
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    /// The pid of the one that has waited longest, and for how long.
+    pub fn longest(&self) -> Option<(u32, Duration)> {
+        let waiting = self.lock();
+        waiting.values().min_by_key(|waiting| waiting.since).map(|first| (first.source.pid, first.since.elapsed()))
+    }
+
+    /// Sleeps until there is one, or for so long.
+    pub fn wait(&self, time: Duration) {
+        let is_open = |waiting: &mut FxHashMap<_, _>| waiting.is_empty() && !self.closed.load(Ordering::Relaxed);
+        let _ = self.changed.wait_timeout_while(self.lock(), time, is_open);
+    }
+
+    /// No more come: whoever sleeps wakes.
+    pub fn close(&self) {
+        let _waiting = self.lock();
+        self.closed.store(true, Ordering::Relaxed);
+        self.changed.notify_all();
+    }
+}
+
+/// How far the drain is with an image's exit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExitStage {
+    /// It runs.
+    Not,
+    /// It waits at its exit, and so many rounds are to follow: then what its last events depend on is in the spool.
+    Rounds(u32, Instant),
+    /// It waits, and the spool has the chunk.
+    Spooled(Instant),
+    /// It waits no more.
+    Over,
+}
+
+impl ExitStage {
+    /// It is yet to be handed to the replay.
+    pub fn has_rounds(self) -> bool {
+        matches!(self, Self::Rounds(..))
+    }
+
+    /// Since when it waits.
+    pub fn since(self) -> Option<Instant> {
+        match self {
+            Self::Rounds(_, since) | Self::Spooled(since) => Some(since),
+            Self::Not | Self::Over => None,
+        }
+    }
+}
+
+/// How long processes may wait in sum. One that waits for its scan makes others wait: a shell, a pipe, a forking server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitBudget {
+    spent: Duration,
+    is_limited: bool,
+}
+
+impl WaitBudget {
+    /// Of a tenth of the run's time and a second, or of any length.
+    pub fn new(is_limited: bool) -> Self {
+        Self { spent: Duration::ZERO, is_limited }
+    }
+
+    /// A process waited so long.
+    pub fn spend(&mut self, time: Duration) {
+        self.spent = self.spent.saturating_add(time);
+    }
+
+    /// Whether those that wait now, for so long in sum, have to go on. `elapsed`: since the run began.
+    pub fn is_over(&self, now: Duration, elapsed: Duration) -> bool {
+        self.is_limited && self.spent.saturating_add(now) > elapsed / SHARE + LEAST
+    }
+}
+
+/// What the end of an image shows of its exit; None: it was scanned, or came to no exit.
+pub fn unscanned(source: &ProcessFile) -> Option<ExitKind> {
+    match source.exit_state() {
+        ExitState::Waits => Some(ExitKind::Killed),
+        ExitState::Sandboxed => Some(ExitKind::Sandboxed),
+        ExitState::GaveUp => Some(ExitKind::GaveUp),
+        ExitState::Not => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_take_a_tenth_of_the_run_and_a_second() {
+        let seconds = Duration::from_secs;
+        let mut budget = WaitBudget::new(true);
+        assert!(!budget.is_over(Duration::from_millis(900), seconds(0)));
+        assert!(budget.is_over(Duration::from_millis(1100), seconds(0)));
+        budget.spend(seconds(3));
+        assert!(budget.is_over(Duration::ZERO, seconds(19)));
+        assert!(!budget.is_over(Duration::ZERO, seconds(21)));
+        assert!(budget.is_over(seconds(1), seconds(29)));
+        let mut endless = WaitBudget::new(false);
+        endless.spend(seconds(1_000_000));
+        assert!(!endless.is_over(seconds(1_000_000), seconds(0)));
+    }
+}

@@ -1,0 +1,229 @@
+//! The patches of an image: all functions of an allocator, or none of it.
+
+use super::question::Question;
+use super::survey::{Allocator, Survey, survey};
+use crate::preflight::STRIPPED;
+use mallow_patch::{Code, Detour, Draft, Function, Maps, Module, Placed, Process};
+use mallow_profile::AllocatorInside;
+use mallow_symbols::SymbolSource;
+use rustc_hash::FxHashMap;
+use std::os::unix::fs::MetadataExt;
+
+/// What is known of files that were looked into, by device, inode, size and time of the last change.
+#[derive(Default)]
+pub struct Planner {
+    surveys: FxHashMap<(u64, u64, u64, i64), Survey>,
+}
+
+/// What an image is to do.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// Its patches.
+    pub placed: Vec<Placed>,
+    /// The allocators that are patched, and those that cannot be.
+    pub findings: Vec<Finding>,
+    /// Whether each module was looked into.
+    pub complete: bool,
+}
+
+/// An allocator that is patched, or cannot be.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// What is said of it.
+    pub allocator: AllocatorInside,
+    /// Where it is patched there is nothing to say: it is a library, whose calls are counted in any case.
+    pub expected: bool,
+}
+
+impl Finding {
+    /// Whether it is worth a line.
+    pub fn is_news(&self) -> bool {
+        self.allocator.functions == 0 || !self.expected
+    }
+
+    /// It is not patched, and why.
+    pub fn fail(&mut self, problem: String) {
+        self.allocator.functions = 0;
+        self.allocator.problem = problem;
+    }
+}
+
+/// None of the allocators in a module is patched, and why.
+pub fn fail_module(findings: &mut [Finding], module: &Module, why: &str) {
+    for finding in findings.iter_mut().filter(|finding| finding.allocator.module == module.path) {
+        finding.fail(why.to_owned());
+    }
+}
+
+/// Libraries without an allocator that has other names than the C library's. They are in every process.
+const PLAIN: &[&str] =
+    &["libc.so.6", "libm.so.6", "libgcc_s.so.1", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libmallow.so"];
+
+/// Functions of a module that are to be patched.
+pub struct ModuleDetours {
+    /// The module, by its place in the list.
+    pub module: usize,
+    /// The functions, with the stubs that replace them.
+    pub detours: Vec<Detour>,
+    /// The module's code, by its file.
+    pub code: Code,
+}
+
+impl Planner {
+    /// Plans the patches of the image that asks.
+    pub fn plan(&mut self, question: &Question) -> Plan {
+        let mut maps = Maps::parse(&question.maps);
+        let process = process(question.pid, &maps);
+        let (modules, bad) = Module::all(&process, &maps);
+        let mut plan = Plan { complete: bad.is_empty() && !modules.is_empty(), ..Plan::default() };
+        let program = program(&process, &maps);
+        let (all, findings) = self.detours(&modules, program.as_deref(), &question.stubs);
+        plan.findings = findings;
+        for ModuleDetours { module, detours, code } in all {
+            let module = &modules[module];
+            let draft = Draft::of(&code, detours).0;
+            if draft.is_empty() {
+                continue;
+            }
+            let area = maps.free_area_near(draft.module(), draft.bytes());
+            match area.and_then(|area| draft.place(area).ok()) {
+                Some(placed) => {
+                    maps.reserve(placed.range());
+                    plan.placed.push(placed);
+                }
+                None => fail_module(&mut plan.findings, module, "there is no room for patches near it"),
+            }
+        }
+        plan
+    }
+
+    /// What is to be patched in these modules, of which `program` is the path of the executable.
+    pub fn detours(
+        &mut self,
+        modules: &[Module],
+        program: Option<&str>,
+        stubs: &[u64],
+    ) -> (Vec<ModuleDetours>, Vec<Finding>) {
+        let (mut all, mut findings) = (Vec::new(), Vec::new());
+        let shown = program.unwrap_or_default();
+        for (index, module) in modules.iter().enumerate() {
+            if PLAIN.contains(&module.soname.as_str()) || module.soname.starts_with("ld-linux") {
+                continue;
+            }
+            let survey = self.survey(module, Some(module.path.as_str()) == program);
+            if let Some(name) = survey.stripped {
+                findings.push(stripped(shown, module, name));
+            }
+            if survey.allocators.is_empty() {
+                continue;
+            }
+            let starts = survey.starts.iter().map(|start| module.bias.wrapping_add(*start)).collect();
+            let code = Code::of_file(module, starts);
+            let mut detours = Vec::new();
+            for allocator in &survey.allocators {
+                let planned = detours_of(allocator, module, &code, stubs);
+                let mut finding = finding(shown, module, allocator);
+                match planned {
+                    Ok(planned) => detours.extend(planned),
+                    Err(why) => finding.fail(why),
+                }
+                findings.push(finding);
+            }
+            all.push(ModuleDetours { module: index, detours, code });
+        }
+        (all, findings)
+    }
+
+    fn survey(&mut self, module: &Module, executable: bool) -> Survey {
+        let Ok(metadata) = std::fs::metadata(&module.file) else { return Survey::default() };
+        let key = (metadata.dev(), metadata.ino(), metadata.size(), metadata.mtime_nsec() ^ metadata.mtime());
+        self.surveys.entry(key).or_insert_with(|| survey(&module.file, executable)).clone()
+    }
+}
+
+/// The process that asks, if it has this number here: it may live in another namespace of pids. Otherwise files are looked for
+/// by their paths alone; a file that is another one is noticed by its inode.
+fn process(pid: u32, maps: &Maps) -> Process {
+    let inode = std::fs::metadata(format!("/proc/{pid}/exe")).map(|file| file.ino());
+    let same = inode.is_ok_and(|inode| maps.iter().any(|mapping| mapping.executable && mapping.inode == inode));
+    let read = |pid| Process::read(pid).ok();
+    let own = std::process::id();
+    let empty = || Process {
+        pid: own,
+        name: String::new(),
+        state: mallow_patch::State::Alive,
+        group: own,
+        tracer: 0,
+        users: [0; 4],
+        owner: 0,
+        threads: 1,
+        filtered: false,
+        kernel: false,
+    };
+    read(if same { pid } else { own }).unwrap_or_else(empty)
+}
+
+/// The path of the executable, as the process has it: that of the first mapping with code, as no library lies below it, or else
+/// what the kernel says.
+fn program(process: &Process, maps: &Maps) -> Option<String> {
+    let named = process.executable().ok().map(|path| path.to_string_lossy().into_owned());
+    let has = |path: &String| maps.iter().any(|mapping| mapping.executable && mapping.path == *path);
+    let first = || maps.iter().find(|m| m.executable && m.path.starts_with('/')).map(|m| m.path.clone());
+    named.filter(has).or_else(first)
+}
+
+/// The detours of all functions of an allocator; of a library, of those that can be patched. An error: one that is needed
+/// cannot be patched, so that what the others count would be wrong.
+fn detours_of(allocator: &Allocator, module: &Module, code: &Code, stubs: &[u64]) -> Result<Vec<Detour>, String> {
+    let place = |address: u64| module.bias.wrapping_add(address);
+    let mut detours = Vec::new();
+    for (symbol, signature) in &allocator.functions {
+        let function = Function { address: place(symbol.address), size: symbol.size, ifunc: symbol.ifunc };
+        match code.plan(&function) {
+            Ok(_) => {}
+            // A few of a library's many functions, which hardly any program calls; what frees their blocks is seen.
+            Err(_) if allocator.library && signature.call.may_be_left_out() => continue,
+            Err(why) => return Err(format!("{}: {why}", symbol.name)),
+        }
+        let mut data = allocator.usable.map_or(0, place).to_le_bytes().to_vec();
+        data.extend(signature.counts_as.to_le_bytes());
+        data.extend(u32::from(allocator.library).to_le_bytes());
+        data.extend(module.range.start.to_le_bytes());
+        data.extend(module.range.end.to_le_bytes());
+        let to = stubs.get(signature.call as usize).copied().unwrap_or(0);
+        detours.push(Detour { function, to, data: Some(data) });
+    }
+    Ok(detours)
+}
+
+fn finding(program: &str, module: &Module, allocator: &Allocator) -> Finding {
+    let found = AllocatorInside {
+        program: program.to_owned(),
+        module: module.path.clone(),
+        name: allocator.name.clone(),
+        found_by: match allocator.source {
+            SymbolSource::Exported => ".dynsym",
+            SymbolSource::SymbolTable => ".symtab",
+            SymbolSource::MiniDebugInfo => ".gnu_debugdata",
+            SymbolSource::DebugFile => "its debug file",
+        }
+        .to_owned(),
+        functions: allocator.functions.len() as u32,
+        problem: String::new(),
+        remedy: String::new(),
+    };
+    Finding { allocator: found, expected: allocator.library }
+}
+
+fn stripped(program: &str, module: &Module, name: &str) -> Finding {
+    let found = AllocatorInside {
+        program: program.to_owned(),
+        module: module.path.clone(),
+        name: name.to_owned(),
+        found_by: "its texts".to_owned(),
+        functions: 0,
+        problem: "it is stripped, so its functions cannot be found".to_owned(),
+        remedy: STRIPPED.to_owned(),
+    };
+    Finding { allocator: found, expected: false }
+}

@@ -1,0 +1,135 @@
+//! The allocators of a module, by its symbols.
+
+use crate::preflight::{
+    Family, Signature, family_of, is_marker, is_usable_size, maker_of, seeming, signature_in_library, signature_of,
+};
+use mallow_symbols::{FunctionSymbol, FunctionSymbols, SymbolSource, functions};
+use std::path::Path;
+
+/// An allocator whose functions are to be patched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allocator {
+    /// Who has made it, or which of its functions these are.
+    pub name: String,
+    /// The table that its functions were found in.
+    pub source: SymbolSource,
+    /// Its functions, with link-time addresses, each address once.
+    pub functions: Vec<(FunctionSymbol, Signature)>,
+    /// The link-time address of its function for the usable size of a block.
+    pub usable: Option<u64>,
+    /// It is a library that libmallow.so comes before. These are its functions that are not interposed.
+    pub library: bool,
+}
+
+/// What is inside of a module.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// Allocators by their symbols.
+    pub allocators: Vec<Allocator>,
+    /// An allocator that seems to be inside and has no symbols.
+    pub stripped: Option<&'static str>,
+    /// Link-time addresses at which functions begin.
+    pub starts: Vec<u64>,
+}
+
+/// Looks into the file of a module. `executable`: its definitions come before those of libmallow.so, also exported ones.
+pub fn survey(file: &Path, executable: bool) -> Survey {
+    let Some(seeming) = seeming_in(file) else { return Survey::default() };
+    let wanted =
+        |name: &str| family_of(name).is_some() || is_marker(name) || is_usable_size(name) || name.ends_with("mallctl");
+    let symbols = functions(file, &wanted).unwrap_or_default();
+    let exported = |symbol: &FunctionSymbol| symbol.name == "malloc" && symbol.source == SymbolSource::Exported;
+    let library = !executable && symbols.wanted.iter().any(exported);
+    let allocators = if library { allocators_of_library(&symbols) } else { allocators(&symbols) };
+    // A library that calls another one's functions has its names as texts, too: the executable alone is worth a line.
+    let stripped = (allocators.is_empty() && !symbols.complete && executable).then_some(seeming);
+    Survey { allocators, stripped, starts: symbols.starts }
+}
+
+/// The first allocator whose text is in the file.
+fn seeming_in(file: &Path) -> Option<&'static str> {
+    let file = std::fs::File::open(file).ok()?;
+    // SAFETY: the map is private and read-only; what a writer changes meanwhile is a wrong guess at worst.
+    let bytes = unsafe { memmap2::Mmap::map(&file) }.ok()?;
+    seeming(&bytes)
+}
+
+/// The allocators whose functions have known arguments, and the families of their own names.
+fn known() -> impl Iterator<Item = (&'static str, Family)> {
+    let families = [Family::Jemalloc, Family::Mimalloc, Family::Tcmalloc, Family::Snmalloc];
+    families.into_iter().filter_map(|family| Some((family.name()?, family)))
+}
+
+fn allocators(symbols: &FunctionSymbols) -> Vec<Allocator> {
+    let names = || symbols.wanted.iter().map(|symbol| symbol.name.as_str());
+    let defines = |name: &str| names().any(|defined| defined == name);
+    // Another malloc may be a wrapper around that of the C library, whose calls are seen without this.
+    let stands_in = defines("malloc").then(|| maker_of(names())).flatten();
+    let mut all = Vec::new();
+    for (name, family) in known() {
+        let whole = stands_in == Some(name);
+        // Functions with such names that call malloc are no allocator.
+        let proved = match family {
+            Family::Jemalloc => names().any(|name| name.ends_with("mallctl")),
+            Family::Mimalloc => defines("mi_version") || defines("mi_free"),
+            Family::Tcmalloc => defines("tc_version") || names().any(|name| name.starts_with("TCMallocInternal")),
+            _ => true,
+        };
+        let belongs = |symbol: &&FunctionSymbol| match family_of(&symbol.name) {
+            Some(Family::C | Family::Cpp) => whole,
+            Some(other) => other == family && proved,
+            None => false,
+        };
+        all.extend(Allocator::of(name, symbols, symbols.wanted.iter().filter(belongs), signature_of));
+    }
+    all
+}
+
+/// libmallow.so comes before an allocator that is a library, and its functions call those of the same name there. What has no
+/// definition in libmallow.so is reached past it: the operators, and functions with names of their own.
+fn allocators_of_library(symbols: &FunctionSymbols) -> Vec<Allocator> {
+    let names = || symbols.wanted.iter().map(|symbol| symbol.name.as_str());
+    let maker = maker_of(names());
+    let Some((name, family)) = known().find(|(name, _)| Some(*name) == maker) else { return Vec::new() };
+    // Each of the two groups whole, or not: a delete that is not seen would make leaks of all that new returns.
+    let group = |(what, family): (&str, Family)| {
+        let found = symbols.wanted.iter().filter(|symbol| family_of(&symbol.name) == Some(family));
+        let found = found.filter(|symbol| symbol.source == SymbolSource::Exported);
+        let all = Allocator::of(name, symbols, found, signature_in_library)?;
+        Some(Allocator { name: format!("{what} of {name}"), library: true, ..all })
+    };
+    [("operator new", Family::Cpp), ("functions without an equal in the C library", family)]
+        .into_iter()
+        .filter_map(group)
+        .collect()
+}
+
+impl Allocator {
+    fn of<'a>(
+        name: &'static str,
+        symbols: &FunctionSymbols,
+        found: impl Iterator<Item = &'a FunctionSymbol>,
+        signature: impl Fn(&str) -> Option<Signature>,
+    ) -> Option<Self> {
+        let mut functions: Vec<(FunctionSymbol, Signature)> =
+            found.filter_map(|symbol| Some((symbol.clone(), signature(&symbol.name)?))).collect();
+        // Aliases: all of them have the same arguments; the shortest name is shown.
+        functions.sort_by_key(|(symbol, _)| (symbol.address, symbol.name.len()));
+        functions.dedup_by_key(|(symbol, _)| symbol.address);
+        let usable = |wanted: &str| {
+            let found = |symbol: &&FunctionSymbol| match wanted {
+                "" => is_usable_size(&symbol.name),
+                wanted => symbol.name == wanted,
+            };
+            symbols.wanted.iter().find(found).filter(|symbol| !symbol.ifunc).map(|symbol| symbol.address)
+        };
+        let usable = match name {
+            "mimalloc" => usable("mi_usable_size"),
+            "tcmalloc" => usable("tc_malloc_size").or_else(|| usable("malloc_usable_size")),
+            "snmalloc" => None,
+            _ => usable(""),
+        };
+        let source = functions.iter().map(|(symbol, _)| symbol.source).max()?;
+        Some(Self { name: name.to_owned(), source, functions, usable, library: false })
+    }
+}

@@ -1,0 +1,123 @@
+//! Which block points to which, and which ones are pointed to from outside of the heap.
+
+use super::index::Index;
+use super::mappings::mappings;
+use super::memory::Memory;
+use super::roots::{Root, roots};
+use super::threads::{stood_still, threads};
+use super::{Exit, Failure, LiveBlock};
+use std::time::Duration;
+
+/// A process waits so long at the most.
+const TIME: Duration = Duration::from_secs(15);
+/// Looks at a process with threads that run.
+const LOOKS: u32 = 3;
+/// Pointers between blocks: 1 GiB of numbers.
+const EDGES: usize = 1 << 28;
+/// What glibc puts before a block, and what its smallest block takes.
+const HEAD: u64 = 16;
+const SMALLEST: u64 = 32;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Graph {
+    /// By address.
+    pub blocks: Vec<LiveBlock>,
+    /// For each block where its pointers begin in `edges`; and where the last one's end.
+    pub first: Vec<u32>,
+    /// Numbers of blocks.
+    pub edges: Vec<u32>,
+    /// Whether anything outside of lost blocks leads to the block. In a process with threads that ran: at any look.
+    pub reached: Vec<bool>,
+}
+
+/// Looks at the memory of a process that waits. It can go on after this.
+pub fn read(exit: &Exit<'_>, blocks: Vec<LiveBlock>) -> Result<Graph, Failure> {
+    if blocks.len() >= u32::MAX as usize {
+        return Err(Failure::TooMany);
+    }
+    let index = Index::new(blocks);
+    let mut memory = Memory::of(exit.pid, exit.enough, TIME)?;
+    let mut reached = vec![false; index.blocks.len()];
+    for look in 1.. {
+        let before = threads(exit.pid);
+        memory.renew();
+        let roots = roots(exit, &mappings(exit.pid)?, &index, &before, &mut memory)?;
+        let mut graph = Graph { reached, ..Graph::default() };
+        graph.edges(&index, &mut memory)?;
+        graph.mark(&index, &roots, &mut memory)?;
+        reached = std::mem::take(&mut graph.reached);
+        // A thread that runs may move a pointer from where it is still to be read to where it was read. What no look finds
+        // a pointer to has none.
+        if look == LOOKS || stood_still(&before, &threads(exit.pid), exit.sp) {
+            return Ok(Graph { blocks: index.blocks, reached, ..graph });
+        }
+    }
+    Err(Failure::Stopped)
+}
+
+impl Graph {
+    fn edges(&mut self, index: &Index, memory: &mut Memory<'_>) -> Result<(), Failure> {
+        self.first.reserve(index.blocks.len() + 1);
+        for (number, block) in (0u32..).zip(&index.blocks) {
+            self.first.push(self.edges.len() as u32);
+            let end = block.end().next_multiple_of(8);
+            let ahead = index.blocks.get(number as usize + 1).map_or(end, |_| end + (1 << 20));
+            let (edges, begin) = (&mut self.edges, self.first[number as usize] as usize);
+            memory.words(block.address, end, ahead, |_, words| {
+                for &word in words {
+                    if let Some(to) = index.find(word)
+                        && to != number
+                        && (edges.len() == begin || edges.last() != Some(&to))
+                    {
+                        edges.push(to);
+                    }
+                }
+                if edges.len() > EDGES { Err(Failure::TooMany) } else { Ok(()) }
+            })?;
+        }
+        self.first.push(self.edges.len() as u32);
+        Ok(())
+    }
+
+    fn mark(&mut self, index: &Index, roots: &[Root], memory: &mut Memory<'_>) -> Result<(), Failure> {
+        let mut marked = vec![false; index.blocks.len()];
+        let mut waiting: Vec<u32> = Vec::new();
+        for root in roots {
+            memory.words(root.range.start, root.range.end, root.range.end, |_, words| {
+                for &word in words {
+                    let Some(to) = index.find(word) else { continue };
+                    let block = &index.blocks[to as usize];
+                    if !(marked[to as usize] || root.libc && is_next_head(block, word)) {
+                        marked[to as usize] = true;
+                        waiting.push(to);
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        while let Some(block) = waiting.pop() {
+            for &to in self.pointers(block) {
+                if !std::mem::replace(&mut marked[to as usize], true) {
+                    waiting.push(to);
+                }
+            }
+        }
+        for (reached, marked) in self.reached.iter_mut().zip(marked) {
+            *reached |= marked;
+        }
+        Ok(())
+    }
+
+    /// The blocks that a block points to.
+    pub fn pointers(&self, block: u32) -> &[u32] {
+        &self.edges[self.first[block as usize] as usize..self.first[block as usize + 1] as usize]
+    }
+}
+
+/// Whether the address is that of the head of what follows the block in glibc's heap. Its last word may be the block's. Lists of
+/// free blocks name their heads.
+fn is_next_head(block: &LiveBlock, address: u64) -> bool {
+    let taken = (block.size.saturating_add(8).saturating_add(15) & !15).max(SMALLEST);
+    address == (block.address - HEAD).saturating_add(taken)
+}

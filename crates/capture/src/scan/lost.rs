@@ -1,0 +1,264 @@
+//! Lost blocks: which of them are only held by other lost ones, and which hold each other in a cycle.
+
+use super::graph::Graph;
+use std::collections::BTreeMap;
+
+/// Sites of a cycle that are named.
+const NAMED: usize = 8;
+/// No number.
+const NONE: u32 = u32::MAX;
+
+/// What is lost of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Lost blocks, by address.
+    pub lost: Vec<LostBlock>,
+    /// Cycles that nothing points to, by the sites of their blocks in the order of their allocation.
+    pub cycles: BTreeMap<Vec<u32>, Cycles>,
+}
+
+/// A lost block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LostBlock {
+    /// Where it is.
+    pub address: u64,
+    /// Number of its allocation.
+    pub sequence: u64,
+    /// Its site.
+    pub site: u32,
+    /// As requested.
+    pub size: u64,
+    /// The site of the lost block that holds it; its own where no other lost block does.
+    pub head: u32,
+    /// No other lost block holds it.
+    pub is_head: bool,
+}
+
+/// Cycles of the same sites.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cycles {
+    /// How many.
+    pub count: u64,
+    /// Blocks in them and held by them.
+    pub blocks: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl Found {
+    /// What a graph shows.
+    pub fn of(graph: &Graph) -> Self {
+        let mut numbers = vec![NONE; graph.blocks.len()];
+        let lost: Vec<u32> = (0..graph.blocks.len() as u32).filter(|&b| !graph.reached[b as usize]).collect();
+        for (number, &block) in (0..).zip(&lost) {
+            numbers[block as usize] = number;
+        }
+        let parts = Parts::of(graph, &lost, &numbers);
+        parts.found(graph, &lost, &numbers)
+    }
+}
+
+/// Strongly connected parts of the lost blocks.
+struct Parts {
+    /// The part of each lost block.
+    of: Vec<u32>,
+    /// Blocks of each part: `members[first[p]..first[p + 1]]`.
+    members: Vec<u32>,
+    first: Vec<u32>,
+}
+
+impl Parts {
+    /// Tarjan's search, with a stack of its own: a lost list may have millions of blocks.
+    fn of(graph: &Graph, lost: &[u32], numbers: &[u32]) -> Self {
+        let mut parts = Self { of: vec![NONE; lost.len()], members: Vec::new(), first: vec![0] };
+        let (mut order, mut low) = (vec![NONE; lost.len()], vec![NONE; lost.len()]);
+        let (mut open, mut calls): (Vec<u32>, Vec<(u32, u32)>) = Default::default();
+        let mut next = 0;
+        for start in 0..lost.len() as u32 {
+            if order[start as usize] != NONE {
+                continue;
+            }
+            calls.push((start, 0));
+            while let Some((block, edge)) = calls.pop() {
+                let b = block as usize;
+                if edge == 0 {
+                    (order[b], low[b]) = (next, next);
+                    next += 1;
+                    open.push(block);
+                }
+                let pointers = graph.pointers(lost[b]);
+                let mut edge = edge as usize;
+                let mut deeper = None;
+                while let Some(&to) = pointers.get(edge) {
+                    let to = numbers[to as usize];
+                    edge += 1;
+                    if to == NONE {
+                        continue;
+                    }
+                    if order[to as usize] == NONE {
+                        deeper = Some(to);
+                        break;
+                    }
+                    if parts.of[to as usize] == NONE {
+                        low[b] = low[b].min(order[to as usize]);
+                    }
+                }
+                if let Some(to) = deeper {
+                    calls.push((block, edge as u32));
+                    calls.push((to, 0));
+                    continue;
+                }
+                if low[b] == order[b] {
+                    parts.close(&mut open, block);
+                }
+                if let Some(&(caller, _)) = calls.last() {
+                    low[caller as usize] = low[caller as usize].min(low[b]);
+                }
+            }
+        }
+        parts
+    }
+
+    fn close(&mut self, open: &mut Vec<u32>, root: u32) {
+        let part = self.first.len() as u32 - 1;
+        while let Some(member) = open.pop() {
+            self.of[member as usize] = part;
+            self.members.push(member);
+            if member == root {
+                break;
+            }
+        }
+        self.first.push(self.members.len() as u32);
+    }
+
+    fn members(&self, part: u32) -> &[u32] {
+        &self.members[self.first[part as usize] as usize..self.first[part as usize + 1] as usize]
+    }
+
+    fn found(&self, graph: &Graph, lost: &[u32], numbers: &[u32]) -> Found {
+        let block = |number: u32| &graph.blocks[lost[number as usize] as usize];
+        let pointers = |number: u32| {
+            let to = graph.pointers(lost[number as usize]).iter().map(|&to| numbers[to as usize]);
+            to.filter(|&to| to != NONE)
+        };
+        let count = self.first.len() as u32 - 1;
+        let mut held = vec![false; count as usize];
+        for number in 0..lost.len() as u32 {
+            for to in pointers(number) {
+                let (from, to) = (self.of[number as usize], self.of[to as usize]);
+                held[to as usize] |= from != to;
+            }
+        }
+        // What several hold is the first one's, by allocation.
+        let head = |part: u32| self.members(part).iter().copied().min_by_key(|&n| block(n).sequence);
+        let mut heads: Vec<(u32, u32)> =
+            (0..count).filter(|&p| !held[p as usize]).filter_map(|part| Some((head(part)?, part))).collect();
+        heads.sort_unstable_by_key(|&(head, _)| block(head).sequence);
+        let mut owner = vec![NONE; lost.len()];
+        let mut found = Found::default();
+        let mut waiting = Vec::new();
+        for (head, part) in heads {
+            let (mut blocks, mut bytes) = (0, 0u64);
+            waiting.push(head);
+            owner[head as usize] = head;
+            while let Some(number) = waiting.pop() {
+                blocks += 1;
+                bytes = bytes.saturating_add(block(number).size);
+                for to in pointers(number) {
+                    if owner[to as usize] == NONE {
+                        owner[to as usize] = head;
+                        waiting.push(to);
+                    }
+                }
+            }
+            if self.members(part).len() > 1 {
+                let mut members = self.members(part).to_vec();
+                members.sort_unstable_by_key(|&number| block(number).sequence);
+                let mut sites = Vec::new();
+                for site in members.iter().map(|&number| block(number).site) {
+                    if sites.len() < NAMED && !sites.contains(&site) {
+                        sites.push(site);
+                    }
+                }
+                let cycles = found.cycles.entry(sites).or_default();
+                cycles.count += 1;
+                cycles.blocks += blocks;
+                cycles.bytes = cycles.bytes.saturating_add(bytes);
+            }
+        }
+        found.lost = (0..lost.len() as u32)
+            .map(|number| {
+                let head = if owner[number as usize] == NONE { number } else { owner[number as usize] };
+                let (block, of) = (block(number), block(head));
+                let (address, sequence, site, size) = (block.address, block.sequence, block.site, block.size);
+                LostBlock { address, sequence, site, size, head: of.site, is_head: head == number }
+            })
+            .collect();
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scan::LiveBlock;
+
+    /// Blocks of 10 bytes, each of a site of its own, with these pointers; those below `reached` are not lost.
+    fn found(pointers: &[&[u32]], reached: usize) -> Found {
+        let mut graph = Graph::default();
+        for (number, to) in (0u32..).zip(pointers) {
+            graph.blocks.push(LiveBlock {
+                address: 16 * u64::from(number),
+                size: 10,
+                sequence: number.into(),
+                site: number,
+            });
+            graph.first.push(graph.edges.len() as u32);
+            graph.edges.extend(*to);
+            graph.reached.push((number as usize) < reached);
+        }
+        graph.first.push(graph.edges.len() as u32);
+        Found::of(&graph)
+    }
+
+    fn heads(found: &Found) -> Vec<u32> {
+        found.lost.iter().map(|lost| lost.head).collect()
+    }
+
+    #[test]
+    fn a_lost_block_holds_what_it_points_to() {
+        let found = found(&[&[1], &[], &[3, 4, 1], &[4], &[], &[4]], 2);
+        assert_eq!(heads(&found), [2, 2, 2, 5]);
+        assert_eq!(found.lost.iter().filter(|lost| lost.is_head).count(), 2);
+        assert!(found.cycles.is_empty());
+    }
+
+    #[test]
+    fn a_cycle_is_one_leak_with_all_that_it_holds() {
+        let found = found(&[&[1], &[0, 2], &[], &[4], &[3]], 0);
+        assert_eq!(heads(&found), [0, 0, 0, 3, 3]);
+        let cycles: Vec<_> = found.cycles.iter().collect();
+        assert_eq!(cycles[0], (&vec![0, 1], &Cycles { count: 1, blocks: 3, bytes: 30 }));
+        assert_eq!(cycles[1], (&vec![3, 4], &Cycles { count: 1, blocks: 2, bytes: 20 }));
+    }
+
+    #[test]
+    fn a_cycle_that_a_lost_block_holds_is_that_blocks() {
+        let found = found(&[&[2], &[0], &[1], &[0]], 0);
+        assert_eq!(heads(&found), [3; 4]);
+        assert!(found.cycles.is_empty());
+    }
+
+    #[test]
+    fn a_list_of_a_million_blocks_needs_no_stack() {
+        const COUNT: u32 = 1_000_000;
+        let pointers: Vec<[u32; 2]> = (0..COUNT).map(|n| [(n + 1) % COUNT, (n + COUNT - 1) % COUNT]).collect();
+        let pointers: Vec<&[u32]> = pointers.iter().map(|to| &to[..]).collect();
+        let found = found(&pointers, 0);
+        assert_eq!(found.lost.iter().filter(|lost| lost.is_head).count(), 1);
+        assert_eq!(
+            found.cycles.values().map(|cycles| (cycles.count, cycles.blocks)).collect::<Vec<_>>(),
+            [(1, u64::from(COUNT))]
+        );
+    }
+}

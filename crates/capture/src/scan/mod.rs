@@ -1,0 +1,95 @@
+//! Which live blocks of a process does nothing point to any more? A conservative look at its memory, as LeakSanitizer has
+//! it: any aligned word that is an address within a block keeps the block.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `mappings.rs` | the process's mappings |
+//! | `threads.rs` | its threads: stack pointers, and whether they ran |
+//! | `memory.rs` | reading its memory, page by page that exists |
+//! | `index.rs` | from an address to the live block that has it |
+//! | `roots.rs` | what of its memory is no heap |
+//! | `graph.rs` | which block points to which |
+//! | `lost.rs` | lost blocks, what they hold, and cycles |
+
+mod graph;
+mod index;
+mod lost;
+mod mappings;
+mod memory;
+mod roots;
+mod threads;
+
+pub use graph::{Graph, read};
+pub use lost::{Cycles, Found, LostBlock};
+
+/// A live block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LiveBlock {
+    /// Where it begins.
+    pub address: u64,
+    /// As requested.
+    pub size: u64,
+    /// Number of its allocation.
+    pub sequence: u64,
+    /// Its site in the ledger.
+    pub site: u32,
+}
+
+/// A process that waits at its exit.
+pub struct Exit<'a> {
+    /// Its id, as mallow sees it.
+    pub pid: u32,
+    /// Stack pointer of the thread that waits.
+    pub sp: u64,
+    /// Thread pointer of that thread.
+    pub thread: u64,
+    /// It began with fork: it has blocks that its parent allocated, and nobody knows which.
+    pub forked: bool,
+    /// Name of the run directory: mappings of its files are mallow's own.
+    pub directory: &'a str,
+    /// Whether it is enough: the recording ends.
+    pub enough: &'a (dyn Fn() -> bool + Sync),
+}
+
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The process's memory may not be read.
+    Forbidden,
+    /// The process ended meanwhile.
+    Gone,
+    /// It took too long, or the recording ended.
+    Stopped,
+    /// More pointers between blocks than mallow has room for.
+    TooMany,
+    /// The process did not come to its exit.
+    NoExit,
+    /// Some events of the process were lost: its live blocks are not all known.
+    EventsLost,
+    /// It began with fork.
+    Forked,
+    /// It had waited for longer than it may.
+    OutOfTime,
+    /// A filter may forbid the system calls of a wait.
+    Sandboxed,
+    /// Mallow was stopped, or did not answer.
+    NoAnswer,
+}
+
+impl Failure {
+    /// What follows "not scanned:", of one process or several.
+    pub fn why(self) -> &'static str {
+        match self {
+            Self::Forbidden => "memory that may not be read",
+            Self::Gone => "killed during the scan",
+            Self::Stopped => "the scan took too long, or the recording ended meanwhile",
+            Self::TooMany => "more pointers than can be followed",
+            Self::NoExit => "no exit: ended by a signal, by _exit or by exec, or still running",
+            Self::EventsLost => "events were lost",
+            Self::Forked => "forked, with blocks of the parent; record --scan-all scans forked children, too",
+            Self::OutOfTime => "the exit would have taken too long; record --scan-all waits for it",
+            Self::Sandboxed => "a seccomp filter may forbid the wait at exit",
+            Self::NoAnswer => "mallow was stopped meanwhile",
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Runs of a process that was not started under mallow: attached to, waited for, detached from.
+
+use super::leftovers;
+use crate::attach::{self, AttachError, Attachment};
+use crate::launch::signals;
+use crate::rundir::directory::RunDirectory;
+use crate::wire::control;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// A process to attach to.
+pub struct AttachedProcess<'a> {
+    /// Its number.
+    pub pid: u32,
+    /// How long to stay attached. None: until a signal comes or the process ends.
+    pub duration: Option<Duration>,
+    /// How long to wait for a thread that holds no lock.
+    pub timeout: Duration,
+    /// Called while that lasts, with what is in the way.
+    pub waiting: &'a dyn Fn(&str),
+    /// Called with what is left in the process after detaching.
+    pub warning: &'a dyn Fn(&str),
+}
+
+/// The command line of a process; its name where that is empty.
+pub(super) fn command_line(pid: u32) -> Vec<OsString> {
+    let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let bytes = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
+    bytes.split(|&byte| byte == 0).map(|word| OsString::from_vec(word.to_vec())).collect()
+}
+
+/// Attaches. A signal that comes meanwhile ends that.
+pub(super) fn attach(process: &AttachedProcess, run: &RunDirectory) -> Result<Attachment, AttachError> {
+    run.control().set32(control::ROOT_PID, process.pid);
+    let mut given_up = |why: &str| {
+        (process.waiting)(why);
+        signals::stop().is_some()
+    };
+    let reader = |directory: &Path| leftovers::reader(directory, &leftovers::control(directory).ok()?);
+    attach::attach(process.pid, run, process.timeout, &mut given_up, &reader)
+}
+
+/// Detaches.
+pub(super) fn detach(process: &AttachedProcess, run: &RunDirectory, attachment: Attachment) -> Result<(), AttachError> {
+    if !attachment.detach(run)? {
+        (process.warning)(
+            "detached, and its code is as it was; a thread may still be in the library, so some memory of this run stays with the process until its end or until mallow attaches again",
+        );
+    }
+    Ok(())
+}
+
+/// Waits until the time is over, a signal comes, the process ends, or `enough` says so. It is asked a few times a second.
+pub(super) fn wait(process: &AttachedProcess, enough: &mut dyn FnMut() -> bool) {
+    let handle = rustix::process::Pid::from_raw(process.pid as i32)
+        .and_then(|pid| rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok());
+    let deadline = process.duration.map(|duration| Instant::now() + duration);
+    while signals::stop().is_none() && !enough() {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            break;
+        }
+        let pause = left.unwrap_or(Duration::MAX).min(Duration::from_millis(100));
+        let time = Timespec { tv_sec: pause.as_secs() as i64, tv_nsec: pause.subsec_nanos().into() };
+        match &handle {
+            Some(handle) if poll(&mut [PollFd::new(handle, PollFlags::IN)], Some(&time)) == Ok(1) => break,
+            Some(_) => {}
+            None if !std::fs::exists(format!("/proc/{}", process.pid)).unwrap_or(false) => break,
+            None => std::thread::sleep(pause),
+        }
+    }
+    signals::forget();
+}

@@ -1,0 +1,60 @@
+//! Processes that wait at their exit: a thread of its own replays what they did, and looks for lost blocks in their memory.
+//!
+//! The replay runs in the idle scheduling class while the command lives, and a thread cannot leave that class without
+//! privileges. On a busy machine a process would wait for seconds.
+
+use crate::accounts::EventSink;
+use crate::chunk::{Chunk, ExitKind};
+use crate::drain::rings::DrainState;
+use crate::replay::Replay;
+use crate::rundir::process_file::{ExitState, ProcessFile};
+use crate::scan::{self, Exit, Failure, Found, Graph};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+/// If the chunk says that a process waits at its exit: looks for lost blocks, and lets it end.
+pub fn serve<S: EventSink>(replay: &mut Replay<S>, chunk: &Chunk<'_>, shown: &DrainState, directory: &Path) {
+    let Chunk::Exit { process, kind } = *chunk else { return };
+    if let Some(failure) = failure(kind) {
+        replay.scanned(process, Err(failure));
+        return;
+    }
+    // Let go meanwhile: a later chunk says why.
+    let Some(source) = shown.exits.source(process) else { return };
+    let graph = look(replay, process, &source, shown, directory);
+    // Read while the image was there, and while it stood still.
+    let graph = graph.and_then(|graph| if source.alive() { Ok(graph) } else { Err(Failure::Gone) });
+    let graph = if source.go_on() { graph } else { Err(Failure::Stopped) };
+    shown.exits.remove(process);
+    replay.scanned(process, graph.map(|graph| Found::of(&graph)));
+}
+
+fn look<S: EventSink>(
+    replay: &Replay<S>,
+    process: u32,
+    source: &ProcessFile,
+    shown: &DrainState,
+    directory: &Path,
+) -> Result<Graph, Failure> {
+    let is_over = || shown.finish.load(Ordering::Relaxed) || shown.stop.load(Ordering::Relaxed);
+    let enough = || source.exit_state() != ExitState::Waits || is_over();
+    let (sp, thread) = source.exit().ok_or(Failure::Gone)?;
+    let owner = source.writer().ok_or(Failure::Gone)?;
+    if source.lost() > 0 {
+        return Err(Failure::EventsLost);
+    }
+    let (blocks, forked) = replay.at_exit(process).ok_or(Failure::EventsLost)?;
+    let directory = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let exit = Exit { pid: owner.pid(), sp, thread, forked, directory, enough: &enough };
+    if blocks.is_empty() { Ok(Graph::default()) } else { scan::read(&exit, blocks) }
+}
+
+fn failure(kind: ExitKind) -> Option<Failure> {
+    match kind {
+        ExitKind::Waits => None,
+        ExitKind::OutOfTime => Some(Failure::OutOfTime),
+        ExitKind::Sandboxed => Some(Failure::Sandboxed),
+        ExitKind::GaveUp => Some(Failure::NoAnswer),
+        ExitKind::Killed => Some(Failure::Gone),
+    }
+}

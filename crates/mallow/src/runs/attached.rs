@@ -1,0 +1,53 @@
+//! A process that mallow attaches to: what is known of it before, and what the user reads meanwhile.
+
+use std::cell::Cell;
+use std::ffi::OsString;
+use std::time::{Duration, Instant};
+
+use crate::output::stdio;
+use crate::output::text::units::span;
+
+/// What a process is called, for the name of its recording.
+pub fn name(pid: u32) -> OsString {
+    let name =
+        std::fs::read_link(format!("/proc/{pid}/exe")).ok().and_then(|path| path.file_name().map(OsString::from));
+    name.unwrap_or_else(|| OsString::from(format!("process-{pid}")))
+}
+
+/// What a reader of its numbers must know.
+pub fn limits(pid: u32) -> String {
+    let age =
+        age(pid).map_or_else(|| "while it ran".to_owned(), |age| format!("after {}", span(age.as_millis() as u64)));
+    format!("attached {age}; blocks allocated before are not included, and what was live at the end need not be leaked")
+}
+
+/// How long a process has been running.
+fn age(pid: u32) -> Option<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // proc_pid_stat(5): the name ends with the last ')', and the start is field 22.
+    let ticks: u64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
+    let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let ms = (boot.tv_sec as u64 * 1000 + boot.tv_nsec as u64 / 1_000_000)
+        .saturating_sub(ticks * 1000 / rustix::param::clock_ticks_per_second().max(1));
+    Some(Duration::from_millis(ms))
+}
+
+/// Reports what is in the way of attaching, once a second.
+pub struct Waiting {
+    last: Cell<Instant>,
+}
+
+impl Waiting {
+    /// From now on.
+    pub fn new() -> Self {
+        Self { last: Cell::new(Instant::now()) }
+    }
+
+    /// Reports `why`.
+    pub fn show(&self, why: &str) {
+        if self.last.get().elapsed() >= Duration::from_secs(1) {
+            self.last.set(Instant::now());
+            stdio::notify(&format!("waiting for a thread that can load the library: {why}"));
+        }
+    }
+}

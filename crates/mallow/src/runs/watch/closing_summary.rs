@@ -1,0 +1,119 @@
+//! The last report of a watch, on one screen: the verdict, what grew, what was live, and what to do next.
+
+use mallow_report::analysis::sampled::{FIRST_VERDICT_NS, Verdict};
+use mallow_report::analysis::{Watched, WatchedPlace};
+
+use super::headline::{headline, losses, seconds, whole};
+use crate::output::text::estimates::{COLUMN, column_bytes, estimated_bytes, rate_per_hour};
+use crate::output::text::units::{count, of};
+use crate::output::text::{Line, Look, Page, described};
+
+/// Rows of a terminal that nobody asks about, and those that are left for the prompt and mallow's last line.
+const HEIGHT: usize = 24;
+const PROMPT: usize = 3;
+/// Rows beside those of the lists: title, verdict, live in two lines, two headings with gaps, what is hidden, what
+/// to do in two lines with a gap.
+const FRAME: usize = 12;
+/// Places of a list, at the most.
+const PLACES: usize = 10;
+/// From this width on there is room for what is looked past.
+const WIDE: usize = 100;
+
+/// How the watching ended.
+pub struct Ending<'a> {
+    /// What became of the command or the process: `until it ended with status 0`.
+    pub outcome: String,
+    /// The latest report of the running program; None where there was none.
+    pub running: Option<&'a Watched>,
+    /// What was live at the end.
+    pub last: &'a Watched,
+    /// The program that is left running can be joined again by this process id.
+    pub left: Option<u32>,
+    /// Growth of less than that is growth so far.
+    pub warm_up_ms: u64,
+}
+
+/// The summary.
+pub fn closing_summary(ending: &Ending<'_>, look: &Look) -> String {
+    let mut page = Page::new(*look);
+    let report = ending.running.unwrap_or(ending.last);
+    let finding = headline(report, None, look);
+    // The command is last: it may be long, and a narrow terminal cuts it.
+    let (time, command) = (seconds(ending.last.watched_ms), ending.last.command.join(" "));
+    page.line(Line::new().plain(format!("Watched for {time} {}: {command}", ending.outcome)));
+    page.line(Line::new().strong("Verdict: ").strong(&finding.text));
+    let live = |report: &Watched| match report.samples {
+        0 => "no sample".to_owned(),
+        n => format!("{} in {}", estimated_bytes(&report.live_bytes, look), of(n, "sample")),
+    };
+    let lived = match (ending.running, ending.left) {
+        (Some(running), None) => format!("{} while it ran; {} at its end", live(running), live(ending.last)),
+        _ => live(report),
+    };
+    page.hanging(Line::new().faint("  live     "), &lived);
+    let losses = losses(report);
+    let rows = look.height.unwrap_or(HEIGHT).saturating_sub(PROMPT + FRAME + losses.len().min(2)).max(2);
+    let places = &report.places.places;
+    let (growing, rest): (Vec<_>, Vec<_>) = places.iter().partition(|place| place.growth.verdict >= Verdict::SoFar);
+    // A handful of samples is no answer, unless there is nothing else.
+    let enough: Vec<_> = rest.iter().copied().filter(|place| place.live_bytes.enough()).collect();
+    let rest = if growing.is_empty() && enough.is_empty() { rest } else { enough };
+    let for_growing = growing.len().min(PLACES).min((rows / 2).max(rows.saturating_sub(rest.len())));
+    let for_rest = rest.len().min(PLACES).min(rows - for_growing);
+    list("Growing", &growing[..for_growing], look, &mut page);
+    list("Live", &rest[..for_rest], look, &mut page);
+    let hidden = report.places.places_in_all.saturating_sub((for_growing + for_rest) as u64);
+    if hidden > 0 {
+        page.line(Line::new().faint(format!("  and {} more", of(hidden, "place"))));
+    }
+    for loss in losses.iter().take(2) {
+        page.line(Line::new().warning(loss));
+    }
+    page.gap();
+    page.hanging(Line::new().faint("Next: "), &next(ending, report, finding.verdict));
+    page.into_text()
+}
+
+fn list(title: &str, places: &[&WatchedPlace], look: &Look, page: &mut Page) {
+    if places.is_empty() {
+        return;
+    }
+    page.gap();
+    page.line(Line::new().strong(title));
+    for place in places {
+        let rate = match place.growth.verdict {
+            Verdict::Growing => format!("+{}", rate_per_hour(&place.growth.bytes_per_hour, look)),
+            Verdict::SoFar => format!("+{} so far", rate_per_hour(&place.growth.bytes_per_hour, look)),
+            _ => String::new(),
+        };
+        let live = column_bytes(&place.live_bytes, look);
+        let line = match rate.is_empty() {
+            true => Line::new().plain(format!("  {live:>COLUMN$}  ")),
+            false => Line::new().plain("  ").strong(rate).plain(format!(", {live} live  ")),
+        };
+        // Where there is little room, callers are worth more.
+        let through = place.through.as_deref().filter(|_| look.width.is_none_or(|width| width >= WIDE));
+        page.line(line.then(described(place.frame.as_ref(), place.sites, through, &place.largest_site, look)));
+    }
+}
+
+/// What to do, in one line.
+fn next(ending: &Ending<'_>, report: &Watched, verdict: Verdict) -> String {
+    let watched_ms = report.watched_ms;
+    let grows = verdict >= Verdict::SoFar;
+    match ending.left {
+        Some(pid) => format!("mallow watch -p {pid} joins it again; q there leaves it running"),
+        None if verdict == Verdict::SoFar && watched_ms < ending.warm_up_ms => {
+            let least = whole(ending.warm_up_ms);
+            format!("watch for more than {least}: a cache that fills looks the same; --stacks shows call paths")
+        }
+        None if grows => "mallow watch --stacks -- … shows call paths; mallow record -- … exact numbers".to_owned(),
+        None if watched_ms < FIRST_VERDICT_NS / 1_000_000 => {
+            format!(
+                "mallow record -- … for short runs; growth shows after {} s",
+                count(FIRST_VERDICT_NS / 1_000_000_000)
+            )
+        }
+        None => "mallow record -- … for exact numbers, each allocation counted".to_owned(),
+    }
+}

@@ -1,0 +1,39 @@
+//! Signals that end programs: their names, and which of them are crashes.
+
+/// Signals that end a program because of an error in it.
+const CRASHES: [(i32, &str); 5] = [
+    (libc::SIGSEGV, "SIGSEGV"),
+    (libc::SIGABRT, "SIGABRT"),
+    (libc::SIGBUS, "SIGBUS"),
+    (libc::SIGILL, "SIGILL"),
+    (libc::SIGFPE, "SIGFPE"),
+];
+/// The name of a signal that ends programs.
+pub fn name_of(signal: i32) -> String {
+    const OTHERS: [(i32, &str); 5] = [
+        (libc::SIGTERM, "SIGTERM"),
+        (libc::SIGINT, "SIGINT"),
+        (libc::SIGQUIT, "SIGQUIT"),
+        (libc::SIGKILL, "SIGKILL"),
+        (libc::SIGHUP, "SIGHUP"),
+    ];
+    let known = CRASHES.iter().chain(&OTHERS).find(|(number, _)| *number == signal);
+    known.map_or_else(|| format!("signal {signal}"), |(_, name)| (*name).to_owned())
+}
+
+/// The name of a signal that is a crash.
+pub fn crash(signal: i32) -> Option<&'static str> {
+    CRASHES.iter().find(|(number, _)| *number == signal).map(|(_, name)| *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{crash, name_of};
+
+    #[test]
+    fn a_stop_is_no_crash() {
+        assert_eq!([libc::SIGTERM, libc::SIGKILL, libc::SIGALRM].map(crash), [None; 3]);
+        assert_eq!(crash(libc::SIGFPE), Some("SIGFPE"));
+        assert_eq!([libc::SIGBUS, libc::SIGTERM, 40].map(name_of), ["SIGBUS", "SIGTERM", "signal 40"]);
+    }
+}

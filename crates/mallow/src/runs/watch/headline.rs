@@ -1,0 +1,125 @@
+//! What a watch has found so far, in one sentence: what grows comes first.
+
+use mallow_report::analysis::sampled::{FIRST_VERDICT_NS, Verdict};
+use mallow_report::analysis::{Watched, WatchedPlace};
+
+use crate::output::text::estimates::{estimated_bytes, rate_per_hour};
+use crate::output::text::units::{count, of, span};
+use crate::output::text::{Look, function, location};
+
+/// A place that grows nearly as much as the first one keeps the headline: two that grow alike would change places with
+/// every look.
+const NEARLY: f64 = 0.8;
+
+/// The finding.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Headline {
+    /// The sentence, without a full stop.
+    pub text: String,
+    /// The place that it names as growing, by its id.
+    pub place: Option<u64>,
+    /// What it says of that place, or of all.
+    pub verdict: Verdict,
+}
+
+/// `remember srv.cpp:13`
+pub fn name(place: &WatchedPlace, look: &Look) -> String {
+    let Some(frame) = &place.frame else { return "(no stack is known)".to_owned() };
+    let at = location(&frame.function, frame.file.as_deref(), frame.line, frame.module.as_deref(), look);
+    format!("{} {at}", function(&frame.function, look)).trim_end().to_owned()
+}
+
+/// What this report says. `before`: the place that the last headline named.
+pub fn headline(report: &Watched, before: Option<u64>, look: &Look) -> Headline {
+    let places = &report.places;
+    if let Some(place) = first(report, before) {
+        let (verdict, so_far) = match place.growth.verdict {
+            Verdict::Growing => (Verdict::Growing, ""),
+            _ => (Verdict::SoFar, " so far"),
+        };
+        let more = match verdict {
+            Verdict::Growing => places.growing_places,
+            _ => places.places_growing_so_far,
+        };
+        let more = match more.saturating_sub(1) {
+            0 => String::new(),
+            1 => "; 1 more place grows".to_owned(),
+            n => format!("; {} more places grow", count(n)),
+        };
+        let rate = rate_per_hour(&place.growth.bytes_per_hour, look);
+        let text = format!("{} grows {rate}{so_far}{more}", name(place, look));
+        return Headline { text, place: Some(place.id), verdict };
+    }
+    let largest = places.places.iter().max_by(|a, b| a.live_bytes.value.total_cmp(&b.live_bytes.value));
+    let most = match largest.filter(|place| place.live_bytes.enough()) {
+        Some(place) => format!("; most is live in {}: {}", name(place, look), estimated_bytes(&place.live_bytes, look)),
+        None => String::new(),
+    };
+    let (verdict, text) = match report {
+        _ if report.period_bytes.is_none() && report.samples == 0 => {
+            (Verdict::Unknown, "Dormant: nothing is sampled".to_owned())
+        }
+        _ if report.watched_ms < FIRST_VERDICT_NS / 1_000_000 => (
+            Verdict::Unknown,
+            format!("Too early to say what grows: that shows after {} s", FIRST_VERDICT_NS / 1_000_000_000),
+        ),
+        _ if places.places.iter().all(|place| place.growth.verdict == Verdict::Unknown) => {
+            (Verdict::Unknown, format!("Too few samples ({}) to say what grows", count(report.samples)))
+        }
+        _ => (Verdict::Steady, "Nothing grows significantly".to_owned()),
+    };
+    Headline { text: text + &most, place: None, verdict }
+}
+
+/// The place that grows, and comes first.
+fn first(report: &Watched, before: Option<u64>) -> Option<&WatchedPlace> {
+    let best = report.places.places.first().filter(|place| place.growth.verdict >= Verdict::SoFar)?;
+    let stays = |place: &&WatchedPlace| {
+        Some(place.id) == before
+            && place.growth.verdict == best.growth.verdict
+            && place.growth.surely() >= NEARLY * best.growth.surely()
+    };
+    Some(report.places.places.iter().find(stays).unwrap_or(best))
+}
+
+/// When it is known whether growth ends: `verdict in 2 min 30 s`. Nothing where there is nothing to wait for.
+pub fn outlook(headline: &Headline, watched_ms: u64, warm_up_ms: u64) -> Option<String> {
+    let left = warm_up_ms.saturating_sub(watched_ms);
+    let waits = headline.verdict == Verdict::SoFar && left > 0;
+    waits.then(|| format!("verdict in {}", seconds(left)))
+}
+
+/// A time span in whole seconds: it does not change its width with every look.
+pub fn seconds(ms: u64) -> String {
+    match ms {
+        0..60_000 => format!("{} s", ms / 1000),
+        _ => span(ms),
+    }
+}
+
+/// A time span that people set: `3 min`, and not `3 min 00 s`.
+pub fn whole(ms: u64) -> String {
+    let text = if ms.is_multiple_of(1000) { seconds(ms) } else { span(ms) };
+    let short = text.strip_suffix(" 00 s").or_else(|| text.strip_suffix(" 00 min"));
+    short.map(str::to_owned).unwrap_or(text)
+}
+
+/// What could not be counted, and why, one sentence each.
+pub fn losses(report: &Watched) -> Vec<String> {
+    let lost = report.lost;
+    let losses = [
+        (lost.picks, "allocation", "sampled without room for them: the true numbers are higher"),
+        (lost.events, "end", "lost of samples: who freed them is not known, what is live is"),
+        (lost.stacks, "stack", "without room"),
+        (lost.damaged, "record", "unreadable, and skipped"),
+        (lost.left, "process", "no longer sampled: a signal handler left Mallow by longjmp"),
+        (lost.filtered, "process", "sampled no more: a filter of system calls that it installed forbids it"),
+        (
+            lost.foreign,
+            "process",
+            "not sampled: blocks of malloc are freed by functions of its allocator that Mallow does not see",
+        ),
+        (lost.unsampled, "process", "not sampled: no room for its file or for samples, or out of reach"),
+    ];
+    losses.into_iter().filter(|(n, ..)| *n > 0).map(|(n, noun, what)| format!("{} {what}", of(n, noun))).collect()
+}

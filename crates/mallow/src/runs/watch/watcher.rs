@@ -1,0 +1,470 @@
+//! Watching until the program ends or is left: looking, drawing, reporting, and answering signals and keys.
+
+use std::collections::HashMap;
+use std::io::IsTerminal;
+use std::process::{Child, ExitCode};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use mallow_capture::watch::Watch;
+use mallow_report::analysis::sampled::{Verdict, snapshot};
+use mallow_report::analysis::{Watched, Which};
+
+use super::super::screen::{Request, Screen, State};
+use super::super::{exit_status, unrecorded};
+use super::closing_summary::{Ending, closing_summary};
+use super::ending_signals::{crash, name_of};
+use super::headline::{headline, seconds};
+use super::report_stream::ReportStream;
+use super::session::{Moment, Session, Subject};
+use super::signals::{Signal, Signals};
+use super::snapshots::Snapshots;
+use super::text;
+use crate::flags::WatchFlags;
+use crate::output::text::estimates::period;
+use crate::output::text::{Look, Stream};
+use crate::output::{exit, json, stdio};
+
+/// How often it looks. Targets that load a library wait for its table, but not longer than this is short.
+const LOOK: Duration = Duration::from_millis(50);
+/// How often the live view is drawn anew.
+const DRAW: Duration = Duration::from_secs(1);
+/// How often it looks for news where there is no live view, at the most; and the share of its time that this takes, as a
+/// divisor.
+const NEWS: Duration = Duration::from_secs(2);
+const NEWS_SHARE: u32 = 50;
+/// Sampled more often than that, a program would notice.
+const LEAST_PERIOD: u64 = 1 << 12;
+
+/// What is watched, the command where mallow started it, and the signals that mallow takes.
+pub(super) type Started = (Watch, Option<Child>, Signals);
+
+/// Where it writes, and in which form.
+pub(super) struct Output {
+    pub out: ReportStream,
+    pub look: Look,
+    pub snapshots: Option<Snapshots>,
+    pub screen: Option<Screen>,
+}
+
+/// How the watching ended.
+enum End {
+    /// No process is left.
+    Over,
+    /// Somebody wants to leave.
+    Left,
+}
+
+/// A program that is watched.
+pub(super) struct Watcher<'a> {
+    session: Session,
+    watch: Watch,
+    /// The command that mallow started, until it ended.
+    command: Option<Child>,
+    status: Option<i32>,
+    signals: Signals,
+    out: ReportStream,
+    look: Look,
+    flags: &'a WatchFlags,
+    snapshots: Option<Snapshots>,
+    screen: Option<Screen>,
+    state: State,
+    which: Which,
+    /// All that was live when the program was last seen running.
+    running: Option<Watched>,
+    /// The place of the latest headline.
+    headline_place: Option<u64>,
+    /// Places that were reported as growing, with the strongest verdict of each.
+    announced: HashMap<u64, Verdict>,
+    /// The signal that ended the command.
+    ended_by: Option<i32>,
+    /// The process that was joined ended without its exit handlers: by a signal, or with `_exit`.
+    abrupt: bool,
+    /// The program has ended, or is left: what is reported now is the last of it.
+    last: bool,
+    /// Why the latest report or snapshot could not be written, as it was reported.
+    trouble: Option<String>,
+}
+
+impl<'a> Watcher<'a> {
+    pub fn new(flags: &'a WatchFlags, mut session: Session, started: Started, output: Output) -> Self {
+        let (watch, command, signals) = started;
+        let Output { out, look, snapshots, screen } = output;
+        session.book.warm_up(flags.warm_up.as_nanos() as u64);
+        let state = State {
+            warm_up_ms: flags.warm_up.as_millis() as u64,
+            joined: flags.pid.is_some(),
+            period: period(Some(watch.control().period()), &look),
+            ..State::default()
+        };
+        Self {
+            session,
+            watch,
+            command,
+            status: None,
+            signals,
+            out,
+            look,
+            flags,
+            snapshots,
+            screen,
+            state,
+            which: if flags.older_than.is_some() { Which::Old } else { Which::Live },
+            running: None,
+            headline_place: None,
+            announced: HashMap::new(),
+            ended_by: None,
+            abrupt: false,
+            last: false,
+            trouble: None,
+        }
+    }
+
+    /// Watches. Returns the status of mallow.
+    pub fn work(mut self) -> Result<ExitCode> {
+        let end = self.follow();
+        // Whatever happened, the terminal is given back before anything is written to it.
+        drop(self.screen.take());
+        let end = end?;
+        self.session.poll(&mut self.watch);
+        let reported = self.last_reports(&end);
+        unrecorded::warn_programs(&self.watch.unreached(), "sampled");
+        match end {
+            End::Over => self.watch.remove(),
+            End::Left => {
+                self.watch.leave();
+                if self.command.is_some() || self.flags.pid.is_some() {
+                    stdio::notify("left; the program continues, dormant: mallow watch -p PID joins it again");
+                }
+            }
+        }
+        if self.status.is_some() {
+            return Ok(exit_status::after_command(self.status, reported, self.flags.fail_on_write_error));
+        }
+        reported.map(|()| exit::OK)
+    }
+
+    fn follow(&mut self) -> Result<End> {
+        let mut next_report = Instant::now() + self.flags.every;
+        let mut next_drawing = Instant::now();
+        let mut next_news = Instant::now() + NEWS;
+        let mut seen = false;
+        loop {
+            self.session.poll(&mut self.watch);
+            self.abrupt |= self.flags.pid.is_some_and(|pid| self.watch.ended_abruptly(pid));
+            if self.look_after_the_command() {
+                // It may have ended since the look above: nobody leaves a program that is over.
+                self.session.poll(&mut self.watch);
+            }
+            seen |= self.watch.running() > 0;
+            // A command that has not come to its first allocation has no file yet.
+            let began = seen || self.flags.pid.is_some() || self.status.is_some();
+            if self.watch.running() == 0 && self.command.is_none() && began {
+                return Ok(End::Over);
+            }
+            for signal in self.signals.take() {
+                let answered = self.answer(signal);
+                self.go_on(answered);
+            }
+            // One is passed on to a command that mallow started, or came from its terminal: it may end in its own time.
+            let (ends, _) = self.signals.ends();
+            if ends > u32::from(self.command.is_some()) {
+                return Ok(End::Left);
+            }
+            if Instant::now() >= next_report {
+                next_report += self.flags.every;
+                let reported = self.report("every", Which::Old).and_then(|()| self.snapshot());
+                self.go_on(reported);
+            }
+            if self.screen.is_none() {
+                if Instant::now() >= next_news && self.needs_news() {
+                    // Names are looked up once, which may take a second.
+                    self.look_again();
+                    let began = Instant::now();
+                    self.look_for_news();
+                    next_news = Instant::now() + NEWS.max(began.elapsed() * NEWS_SHARE);
+                }
+                std::thread::sleep(LOOK);
+                continue;
+            }
+            if Instant::now() >= next_drawing {
+                next_drawing = Instant::now() + DRAW;
+                self.refresh();
+            }
+            match self.interact(&mut next_drawing) {
+                Ok(None) => {}
+                Ok(Some(end)) => return Ok(end),
+                // A terminal that is gone is no reason to leave a command whose status is mallow's.
+                Err(error) if self.command.is_some() => {
+                    drop(self.screen.take());
+                    self.go_on(Err(error));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// What cannot be written now may be written later, when there is room on the disk again: the watching goes on. The
+    /// error is reported once.
+    fn go_on(&mut self, written: Result<()>) {
+        let Err(error) = written else {
+            self.trouble = None;
+            return;
+        };
+        let message = format!("{error:#}");
+        if self.trouble.as_ref() != Some(&message) {
+            match &self.screen {
+                Some(_) => self.state.message = Some(message.clone()),
+                None => stdio::notify(&format!("{message}; watching continues")),
+            }
+            self.trouble = Some(message);
+        }
+    }
+
+    /// Whether it was found ended.
+    fn look_after_the_command(&mut self) -> bool {
+        use std::os::unix::process::ExitStatusExt;
+        let Some(command) = &mut self.command else { return false };
+        let ended = command.try_wait().ok().flatten();
+        if let Some(status) = ended {
+            self.signals.pass_on_to(0);
+            self.status = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+            self.ended_by = status.signal();
+            self.command = None;
+            if self.watch.running() > 1 {
+                stdio::notify("the command has ended; processes that it started continue, and are watched");
+            }
+        }
+        ended.is_some()
+    }
+
+    /// What keys ask for; drawn at once when something changes.
+    fn interact(&mut self, next_drawing: &mut Instant) -> Result<Option<End>> {
+        let Some(screen) = &mut self.screen else { return Ok(None) };
+        screen.draw(&mut self.state).context("cannot draw on this terminal")?;
+        let asked = screen.wait(&mut self.state, LOOK).context("cannot read from this terminal")?;
+        let control = self.watch.control();
+        match asked {
+            Request::Nothing => return Ok(None),
+            Request::Mute(place) => self.session.mute_place(place),
+            Request::Unmute => self.session.unmute(),
+            Request::More => control.set_period((control.period() / 2).max(LEAST_PERIOD)),
+            Request::Less => control.set_period(control.period().saturating_mul(2)),
+            Request::Toggle => control.set_sampling(!control.sampling()),
+            Request::Which => self.which = if self.which == Which::Old { Which::Live } else { Which::Old },
+            Request::Report if self.flags.output.is_some() => {
+                self.report("key", self.which)?;
+                self.state.message = Some("reported".to_owned());
+            }
+            Request::Report => self.state.message = Some("reports go to a file: mallow watch -o FILE".to_owned()),
+            Request::Leave => return Ok(Some(End::Left)),
+            Request::Interrupt => match &self.command {
+                Some(command) => {
+                    // SAFETY: plain kill; the command was not waited for yet, so the pid is its own.
+                    unsafe { libc::kill(command.id() as i32, libc::SIGINT) };
+                    self.state.message = Some("asked the command to end; q leaves it running".to_owned());
+                }
+                None => return Ok(Some(End::Left)),
+            },
+        }
+        *next_drawing = Instant::now();
+        Ok(None)
+    }
+
+    /// What the live view shows.
+    fn refresh(&mut self) {
+        let subject = Subject { limit: usize::MAX, ..self.subject("live", self.which) };
+        let report = self.made(&subject);
+        let moment = Moment::of(&self.watch);
+        let ms = |at: u64| at.saturating_sub(moment.began_ns) / 1_000_000;
+        self.state.history = self.session.book.history().iter().map(|(at, bytes)| (ms(*at), *bytes)).collect();
+        self.state.headline = headline(&report, self.headline_place, &self.look);
+        self.headline_place = self.state.headline.place;
+        if self.which == Which::Live {
+            self.keep_running(&report);
+        } else {
+            let all = self.made(&Subject { limit: usize::MAX, ..self.subject("live", Which::Live) });
+            self.keep_running(&all);
+        }
+        self.state.show(report);
+    }
+
+    /// Keeps what was live while the program ran: at its end it may have freed all of it.
+    fn keep_running(&mut self, report: &Watched) {
+        if report.processes.iter().any(|process| process.running) {
+            self.running = Some(report.clone());
+        }
+    }
+
+    /// Whether anybody reads what is found between two reports.
+    fn needs_news(&self) -> bool {
+        self.watch.running() > 0 && (!self.flags.view.json || self.summarises())
+    }
+
+    /// Whether the last words are a summary for a person.
+    fn summarises(&self) -> bool {
+        match self.flags.output {
+            Some(_) => std::io::stderr().is_terminal(),
+            None => !self.flags.view.json,
+        }
+    }
+
+    /// Reports in one line what grows, when it is found, and the first verdict.
+    fn look_for_news(&mut self) {
+        let report = self.made(&Subject { limit: usize::MAX, ..self.subject("live", Which::Live) });
+        self.keep_running(&report);
+        let finding = headline(&report, self.headline_place, &self.look);
+        self.headline_place = finding.place;
+        let first = self.announced.is_empty() && finding.verdict != Verdict::Unknown;
+        let stronger = finding.place.is_some_and(|place| self.announced.get(&place) < Some(&finding.verdict));
+        if !(first || stronger) || self.flags.view.json {
+            return;
+        }
+        // Without a place it is the first verdict of all, which is reported once.
+        self.announced.insert(finding.place.unwrap_or(0), finding.verdict);
+        stdio::notify(&format!("after {}: {}", seconds(report.watched_ms), finding.text));
+    }
+
+    fn subject<'s>(&self, occasion: &'s str, which: Which) -> Subject<'s> {
+        const SITES: usize = 10;
+        let screen = if self.flags.view.json { usize::MAX } else { SITES };
+        let older_than_ms = self.flags.least_age().as_millis() as u64;
+        Subject { occasion, which, older_than_ms, limit: self.flags.view.limit(screen) }
+    }
+
+    /// Looks once more, with all names looked up: that may take a second after the first look at a large program, and what is
+    /// reported should be what is there now. A signal is answered by what was there after it came.
+    fn look_again(&mut self) {
+        self.session.name(self.watch.profile_mut());
+        self.session.poll(&mut self.watch);
+        self.session.name(self.watch.profile_mut());
+    }
+
+    fn made(&mut self, subject: &Subject<'_>) -> Watched {
+        self.look_again();
+        let watch = &self.watch;
+        self.session.report(watch.profile(), &Moment::of(watch), &|process| watch.runs(process), subject)
+    }
+
+    fn report(&mut self, occasion: &str, which: Which) -> Result<()> {
+        let subject = self.subject(occasion, which);
+        let report = self.made(&subject);
+        let more = report.places.places.len() == subject.limit;
+        let text = match self.flags.view.json {
+            true => json::line(&report)?,
+            false => text::report(&report, &self.look, self.flags.stacks, more),
+        };
+        self.write(&text)
+    }
+
+    fn recent(&mut self) -> Result<()> {
+        self.look_again();
+        let recent = self.session.recent(self.watch.profile(), Moment::of(&self.watch).now_ns);
+        let text = match self.flags.view.json {
+            true => json::line(&serde_json::json!({ "occasion": "recent", "recent": recent }))?,
+            false => text::recent(&recent, &self.look, self.flags.stacks),
+        };
+        self.write(&text)
+    }
+
+    /// Where the live view is, reports go to a file or nowhere.
+    fn write(&mut self, text: &str) -> Result<()> {
+        match (&self.screen, &self.flags.output) {
+            (Some(_), None) => Ok(()),
+            _ => self.out.write(text).inspect_err(|_| {
+                // There is no later one.
+                if self.last {
+                    stdio::write_error(text);
+                }
+            }),
+        }
+    }
+
+    fn answer(&mut self, signal: Signal) -> Result<()> {
+        match signal {
+            Signal::Live => self.report("hup", Which::Live),
+            Signal::Recent => self.recent(),
+            Signal::Mute => {
+                self.report("usr1", Which::Old)?;
+                let older_than_ns = self.flags.least_age().as_nanos() as u64;
+                self.session.mute_older(Moment::of(&self.watch).now_ns.saturating_sub(older_than_ns));
+                Ok(())
+            }
+        }
+    }
+
+    fn snapshot(&mut self) -> Result<()> {
+        if self.snapshots.is_none() {
+            return Ok(());
+        }
+        self.session.name(self.watch.profile_mut());
+        let moment = Moment::of(&self.watch);
+        let profile = snapshot(&self.session.book, self.watch.profile(), moment.now_ns, moment.unix_ms);
+        let Some(snapshots) = &self.snapshots else { return Ok(()) };
+        snapshots.write(&profile, moment.unix_ms / 1000).map(drop)
+    }
+
+    /// Writes all of them, even where the first ones fail, and returns the first error.
+    fn last_reports(&mut self, end: &End) -> Result<()> {
+        self.last = true;
+        let (occasion, which) = match end {
+            End::Over => ("end", Which::Live),
+            End::Left => ("leave", self.which_when_left()),
+        };
+        let mut done = Ok(());
+        if self.flags.output.is_some() || self.flags.view.json || self.flags.stacks {
+            done = self.report(occasion, which);
+        }
+        if self.summarises() {
+            done = done.and(self.summary(end));
+        }
+        if self.flags.track_peak {
+            done = done.and(self.report("peak", Which::Peak));
+        }
+        let crash = self.ended_by.and_then(crash);
+        if let Some(name) = crash {
+            stdio::notify(&format!("the command crashed ({name}); what it freed last:"));
+        } else if self.abrupt {
+            stdio::notify("the process ended by a signal, or without its exit handlers; what it freed last:");
+        }
+        if crash.is_some() || self.abrupt {
+            done = done.and(self.recent());
+        }
+        done.and(self.snapshot())
+    }
+
+    /// What the report of a program that is left is about: what the live view shows, and otherwise old samples.
+    fn which_when_left(&self) -> Which {
+        if self.state.report.is_some() { self.which } else { Which::Old }
+    }
+
+    /// The summary, on the terminal or where reports go.
+    fn summary(&mut self, end: &End) -> Result<()> {
+        let last = self.made(&Subject { limit: usize::MAX, ..self.subject("end", Which::Live) });
+        self.keep_running(&last);
+        let left = match end {
+            End::Over => None,
+            End::Left => last.processes.iter().find(|process| process.running).map(|process| process.pid),
+        };
+        let outcome = match (end, self.status, self.ended_by) {
+            (End::Left, ..) => "and left running".to_owned(),
+            (End::Over, _, Some(signal)) => format!("until it ended by {}", name_of(signal)),
+            (End::Over, Some(status), None) => format!("until it ended with status {status}"),
+            (End::Over, None, None) => "until it ended".to_owned(),
+        };
+        let warm_up_ms = self.flags.warm_up.as_millis() as u64;
+        let ending = Ending { outcome, running: self.running.as_ref(), last: &last, left, warm_up_ms };
+        let look = self.flags.view.look(match self.flags.output {
+            None if self.flags.pid.is_some() => Stream::Out,
+            _ => Stream::Err,
+        });
+        let text = closing_summary(&ending, &look);
+        match self.flags.output {
+            Some(_) => {
+                stdio::write_error(&text);
+                Ok(())
+            }
+            None => self.out.write(&text),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! `mallow sizes`, `mallow lifetimes` and `mallow threads`: blocks one by one, and all three at the end of `report --all`.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use mallow_profile::Quantity;
+use mallow_report::analysis::{LifetimesBuilder, SizesBuilder, ThreadsBuilder};
+use serde::Serialize;
+
+use super::histogram;
+use super::threads_text;
+use crate::flags::{BlocksBy, HistogramFlags, ThreadsFlags};
+use crate::input::recording::Recording;
+use crate::output::text::{Look, Stream};
+use crate::output::{exit, stdio};
+
+const INSTEAD: &str = "mallow report shows what it has";
+
+/// Shows blocks by size.
+pub fn sizes(flags: &HistogramFlags) -> Result<ExitCode> {
+    let recording = Recording::open(&flags.source)?;
+    recording.require(Quantity::Events, INSTEAD)?;
+    let mut sizes = SizesBuilder::default();
+    recording.events_numbered(|_, _, event| sizes.event(&event))?;
+    let sizes = sizes.finish();
+    show(&recording, flags, &sizes, |look| histogram::sizes(&sizes, flags.by, look))
+}
+
+/// Shows blocks by lifetime.
+pub fn lifetimes(flags: &HistogramFlags) -> Result<ExitCode> {
+    let recording = Recording::open(&flags.source)?;
+    recording.require(Quantity::Events, INSTEAD)?;
+    let mut lifetimes = LifetimesBuilder::default();
+    recording.events_numbered(|number, at, event| lifetimes.event(number, at, &event))?;
+    let lifetimes = lifetimes.finish();
+    show(&recording, flags, &lifetimes, |look| histogram::lifetimes(&lifetimes, flags.by, look))
+}
+
+fn show(
+    recording: &Recording,
+    flags: &HistogramFlags,
+    report: &impl Serialize,
+    text: impl FnOnce(&Look) -> String,
+) -> Result<ExitCode> {
+    if flags.json {
+        stdio::print(&recording.json(report)?)?;
+        recording.warn_of_gaps();
+    } else {
+        let heading = recording.heading(&flags.view().look(Stream::Out));
+        let text = text(&heading.below);
+        stdio::print(&heading.above(&text))?;
+    }
+    Ok(exit::OK)
+}
+
+/// Shows threads.
+pub fn threads(flags: &ThreadsFlags) -> Result<ExitCode> {
+    let recording = Recording::open(&flags.source)?;
+    recording.require(Quantity::Events, INSTEAD)?;
+    let view = &flags.view;
+    let heading = recording.heading(&view.look(Stream::Out));
+    let below = heading.below;
+    let screen = if view.json { usize::MAX } else { below.height.map_or(20, |h| (h.saturating_sub(8) / 2).max(3)) };
+    let mut threads = ThreadsBuilder::new(&recording.profile);
+    recording.events_numbered(|number, at, event| threads.event(number, at, &event))?;
+    let limit = view.limit(screen);
+    let report = threads.finish(limit);
+    if view.json {
+        stdio::print(&recording.json(&report)?)?;
+        recording.warn_of_gaps();
+    } else {
+        stdio::print(&heading.above(&threads_text::text(&report, &below)))?;
+    }
+    Ok(exit::OK)
+}
+
+/// All three, for the whole report; nothing where there are no events.
+pub fn all(recording: &Recording, look: &Look) -> Result<String> {
+    /// Threads, and pairs of them.
+    const THREADS: usize = 20;
+    let in_a_file = !recording.path().as_os_str().is_empty();
+    if !in_a_file || !recording.profile.has(Quantity::Events) || recording.profile.totals.allocations == 0 {
+        return Ok(String::new());
+    }
+    let mut sizes = SizesBuilder::default();
+    let mut lifetimes = LifetimesBuilder::default();
+    let mut threads = ThreadsBuilder::new(&recording.profile);
+    recording.events_numbered(|number, at, event| {
+        sizes.event(&event);
+        lifetimes.event(number, at, &event);
+        threads.event(number, at, &event);
+    })?;
+    let look = Look { height: None, ..*look };
+    let threads = threads_text::text(&threads.finish(THREADS), &look);
+    let parts = [
+        histogram::sizes(&sizes.finish(), BlocksBy::Blocks, &look),
+        histogram::lifetimes(&lifetimes.finish(), BlocksBy::Blocks, &look),
+        threads,
+    ];
+    Ok(parts.map(|part| format!("\n{part}")).concat())
+}

@@ -1,0 +1,83 @@
+//! Lost blocks, cycles of them, and what could not be divided into lost and reachable.
+
+use mallow_report::analysis::{Cycle, CyclePlace, LeakStates, Leaks};
+
+use crate::output::text::units::{bytes, of};
+use crate::output::text::{Line, Look, Page, function, location};
+use mallow_profile::Quantity;
+
+/// Process ids that are named.
+const PIDS: usize = 5;
+
+/// Whether any process was scanned whose blocks leaked.
+pub fn has_scan(states: &LeakStates) -> bool {
+    states.lost_blocks > 0 || states.reachable_blocks > 0
+}
+
+/// A line for each kind of cycle.
+pub fn cycles(report: &Leaks, look: &Look, page: &mut Page) {
+    for cycle in report.states.iter().flat_map(|states| &states.lost_cycles) {
+        page.gap();
+        page.hanging(Line::new(), &line(cycle, look));
+    }
+}
+
+/// `746 kB lost: 2,858 cycles of open_session session.cpp:9 ↔ connect session.cpp:10, kept alive only by each other (shared_ptr)`
+pub fn line(cycle: &Cycle, look: &Look) -> String {
+    let place = |place: &CyclePlace| {
+        let Some(frame) = &place.frame else { return "an unknown place".to_owned() };
+        let name = function(&frame.function, look);
+        let at = location(&frame.function, frame.file.as_deref(), frame.line, None, look);
+        if at.is_empty() { name } else { format!("{name} {at}") }
+    };
+    let places: Vec<String> = cycle.places.iter().map(place).collect();
+    let pointer = cycle.places.iter().find_map(|place| place.pointer);
+    let how = pointer.map_or(String::new(), |pointer| format!(" ({pointer} cycle)"));
+    let size = bytes(cycle.bytes, look.exact);
+    let each = if cycle.count == 1 { "its blocks point" } else { "the blocks of each point" };
+    let what = match pointer {
+        Some(_) => format!("kept alive only by each other{how}"),
+        None => format!("{each} to each other, and nothing else points to them"),
+    };
+    format!("{size} lost: {} of {}, {what}", of(cycle.count, "cycle"), places.join(" ↔ "))
+}
+
+/// What is still reachable.
+pub fn others(lost: &Leaks, reachable: &Leaks, look: &Look, page: &mut Page) {
+    if reachable.reported == 0 && reachable.reported_bytes == 0 {
+        return;
+    }
+    page.gap();
+    let size = amount(reachable, reachable.reported_bytes, reachable.reported, look);
+    let and = if lost.leaked > 0 { "In addition, " } else { "" };
+    page.sentence(Line::new().plain(format!("{and}{size} still reachable at the end; --only reachable shows them")));
+}
+
+/// Processes that were not scanned, by the reason.
+pub fn unscanned(report: &Leaks, others_were: bool, look: &Look, page: &mut Page) {
+    for unscanned in report.states.iter().flat_map(|states| &states.unscanned) {
+        let named: Vec<String> = unscanned.pids.iter().take(PIDS).map(u32::to_string).collect();
+        let more = if unscanned.pids.len() > PIDS { ", …" } else { "" };
+        let who = if unscanned.pids.len() == 1 { "process" } else { "processes" };
+        let size = amount(report, unscanned.leaked.leaked_bytes, unscanned.leaked.leaked, look);
+        let show = if others_were { "; --only unscanned shows them" } else { "" };
+        page.gap();
+        let text = format!(
+            "Lost or reachable is not known of {size}: {who} {}{more} not scanned: {}{show}",
+            named.join(", "),
+            unscanned.reason
+        );
+        page.hanging(Line::new(), &text);
+    }
+}
+
+/// Is the quantity known of these leaks?
+pub fn has(report: &Leaks, quantity: Quantity) -> bool {
+    report.origin.as_ref().is_none_or(|origin| origin.quantities.has(quantity))
+}
+
+/// `192 B in 3 blocks`
+pub fn amount(report: &Leaks, size: u64, blocks: u64, look: &Look) -> String {
+    let size = bytes(size, look.exact);
+    if has(report, Quantity::Leaked) { format!("{size} in {}", of(blocks, "block")) } else { size }
+}

@@ -1,0 +1,212 @@
+//! A function of the process that one of its threads calls for us, while the others run.
+//!
+//! The thread goes back to where it was by itself: what is called returns to code that says so, waits about half a second for its
+//! tracer, and ends with rt_sigreturn, by the frame on the thread's own stack ([`crate::recovery`]). So a tracer that is killed at
+//! any moment of a call leaves a thread that finishes it and goes on. A tracer that lives gives it its registers back, which also
+//! restarts the system call in which it was interrupted. It is not stopped at each system call meanwhile: on a busy machine it would
+//! wait for a processor each time.
+//!
+//! ```text
+//!  room:   code (read, execute) │ stack of the call ◄── │ values, name
+//! ```
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use crate::maps::PAGE;
+use crate::memory::Memory;
+use crate::recovery::Gateway;
+use crate::threads::Thread;
+use crate::trace::{self, Event, Registers};
+use crate::unwind::{Frame, UnwindError, Unwinder};
+
+/// Bytes of a room: the linker needs some ten thousand of stack, and initialisers may need more.
+const ROOM: u64 = 512 << 10;
+
+/// Bytes at its end that are no stack.
+const VALUES: u64 = 8 << 10;
+
+/// Where parts of these begin, after the values of the code below: the one that says that it has returned; a name.
+const DONE: u64 = 56;
+const NAME: u64 = 256;
+
+/// What the thread executes. `r12` leads to the values; errno is the caller's own again at the end.
+const CODE: &[u8] = &[
+    0x41, 0xff, 0x14, 0x24, // call *(%r12): where errno is
+    0x49, 0x89, 0xc5, // mov %rax,%r13
+    0x44, 0x8b, 0x30, // mov (%rax),%r14d
+    0x49, 0x8b, 0x7c, 0x24, 0x10, // mov 16(%r12),%rdi
+    0x49, 0x8b, 0x74, 0x24, 0x18, // mov 24(%r12),%rsi
+    0x49, 0x8b, 0x54, 0x24, 0x20, // mov 32(%r12),%rdx
+    0x41, 0xff, 0x54, 0x24, 0x08, // call *8(%r12)
+    0x49, 0x89, 0x44, 0x24, 0x28, // mov %rax,40(%r12)
+    0x45, 0x89, 0x75, 0x00, // mov %r14d,(%r13)
+    0x41, 0xc7, 0x44, 0x24, 0x38, 0x01, 0x00, 0x00, 0x00, // movl $1,56(%r12): it has returned
+    0x0f, 0x31, // rdtsc
+    0x48, 0xc1, 0xe2, 0x20, // shl $32,%rdx
+    0x48, 0x09, 0xd0, // or %rdx,%rax
+    0x49, 0x89, 0xc7, // mov %rax,%r15
+    0x49, 0x81, 0xc7, 0x00, 0x00, 0x00, 0x40, // add $1<<30,%r15
+    0xb8, 0x18, 0x00, 0x00, 0x00, // 1: mov $SYS_sched_yield,%eax
+    0x0f, 0x05, // syscall
+    0x0f, 0x31, // rdtsc
+    0x48, 0xc1, 0xe2, 0x20, // shl $32,%rdx
+    0x48, 0x09, 0xd0, // or %rdx,%rax
+    0x4c, 0x39, 0xf8, // cmp %r15,%rax
+    0x72, 0xeb, // jb 1b
+    0x49, 0x8b, 0x64, 0x24, 0x30, // mov 48(%r12),%rsp
+    0xb8, 0x0f, 0x00, 0x00, 0x00, // mov $SYS_rt_sigreturn,%eax
+    0x0f, 0x05, // syscall
+];
+
+/// Memory of the process for calls, until it is unmapped by [`Thread::leave_room`].
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    start: u64,
+    gateway: Gateway,
+}
+
+/// A function and what it is given.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// Its address.
+    pub function: u64,
+    /// Its first arguments.
+    pub arguments: [u64; 3],
+    /// The address of a function that returns the address of the thread's errno: `__errno_location`.
+    pub errno: u64,
+}
+
+/// Why a call has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// It has not returned. The thread goes on with it, and then with its own work.
+    #[error("a function that a thread was to call did not return within {0:?}")]
+    Late(Duration),
+    /// It was ended by a signal, and the thread is back where it was.
+    #[error("a function that a thread was to call ended with signal {0}")]
+    Fault(i32),
+    /// A request failed.
+    #[error("ptrace: {0}")]
+    Request(#[from] io::Error),
+}
+
+impl Room {
+    /// Where a name may be written, for arguments: 3,840 bytes.
+    pub fn name(&self) -> u64 {
+        self.values() + NAME
+    }
+
+    fn values(&self) -> u64 {
+        self.start + ROOM - VALUES
+    }
+}
+
+impl Thread {
+    /// Whether it may run for us: no signal waits for it, and its process is not stopped.
+    pub fn is_free(&self) -> bool {
+        self.signal == 0 && !self.grouped
+    }
+
+    /// Its pointer to thread-local storage.
+    pub fn thread_pointer(&self) -> io::Result<u64> {
+        trace::registers(self.tid).map(|registers| registers.fs_base)
+    }
+
+    /// Its stack.
+    pub fn frames(&self, unwinder: &Unwinder, memory: &Memory) -> io::Result<Result<Vec<Frame>, UnwindError>> {
+        Ok(unwinder.frames(&trace::registers(self.tid)?, memory))
+    }
+
+    /// Maps a room.
+    pub fn enter_room(&mut self, gateway: Gateway, memory: &Memory) -> io::Result<Room> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let both = libc::PROT_READ | libc::PROT_WRITE;
+        let arguments = [0, ROOM, both as u64, flags as u64, u64::MAX, 0];
+        let start = self.system_call(gateway, libc::SYS_mmap, arguments)?;
+        let room = Room { start, gateway };
+        let code = libc::PROT_READ | libc::PROT_EXEC;
+        let ready = memory.write(start, CODE).and_then(|()| {
+            self.system_call(gateway, libc::SYS_mprotect, [start, PAGE, code as u64, 0, 0, 0]).map(drop)
+        });
+        ready.map(|()| room).inspect_err(|_| drop(self.leave_room(&room)))
+    }
+
+    /// Unmaps it.
+    pub fn leave_room(&mut self, room: &Room) -> io::Result<()> {
+        self.system_call(room.gateway, libc::SYS_munmap, [room.start, ROOM, 0, 0, 0, 0]).map(drop)
+    }
+
+    /// Calls a function. Afterwards the thread is held as before, with all its registers, unless it is late.
+    pub fn call(&mut self, room: &Room, memory: &Memory, call: &Call, patience: Duration) -> Result<u64, CallError> {
+        let values = room.values();
+        self.prepare(room.gateway)?;
+        let recovery = self.recovery.take().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        let back = recovery.at + 8;
+        let words = [call.errno, call.function, call.arguments[0], call.arguments[1], call.arguments[2], 0, back, 0];
+        memory.write(values, &bytes_of(&words))?;
+        let begin = Registers {
+            rip: room.start,
+            // Aligned as at a call.
+            rsp: values - 256,
+            rbp: 0,
+            r12: values,
+            rax: 0,
+            orig_rax: u64::MAX,
+            eflags: 0x202,
+            ..recovery.registers
+        };
+        self.divert(&begin)?;
+        let ended = self.finish(room, memory, patience);
+        if let Err(CallError::Late(_)) = ended {
+            // It restores itself.
+            self.stopped = false;
+            return ended.map(|_| 0);
+        }
+        let mut result = [0; 8];
+        let read = memory.read(values + 40, &mut result);
+        if let Ok(false) = ended {
+            self.repeat_call()?;
+        } else {
+            trace::set_extended_registers(self.tid, &recovery.extended)?;
+            self.restore(&recovery)?;
+            self.recovery = Some(recovery);
+        }
+        ended?;
+        read?;
+        Ok(u64::from_le_bytes(result))
+    }
+
+    /// Lets it run until what is called has returned, and stops it. False: it has gone back to its own work by itself.
+    fn finish(&mut self, room: &Room, memory: &Memory, patience: Duration) -> Result<bool, CallError> {
+        let deadline = Instant::now() + patience;
+        trace::resume(self.tid)?;
+        let mut turns = 0;
+        loop {
+            match trace::wait(self.tid, false)? {
+                Some(Event::Gone) => return Err(io::Error::from_raw_os_error(libc::ESRCH).into()),
+                Some(Event::Signal(signal)) => return Err(CallError::Fault(signal)),
+                // A stop of the whole process takes effect when the thread is let go.
+                Some(_) => trace::resume(self.tid)?,
+                None => {}
+            }
+            let mut done = [0; 4];
+            memory.read(room.values() + DONE, &mut done)?;
+            if done != [0; 4] {
+                trace::interrupt(self.tid)?;
+                self.reach(Event::Stop)?;
+                let code = room.start..room.start + CODE.len() as u64;
+                return Ok(code.contains(&trace::registers(self.tid)?.rip));
+            }
+            if Instant::now() >= deadline {
+                return Err(CallError::Late(patience));
+            }
+            turns += 1;
+            if turns < 50 { std::thread::yield_now() } else { std::thread::sleep(Duration::from_micros(200)) }
+        }
+    }
+}
+
+fn bytes_of(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}

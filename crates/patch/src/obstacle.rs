@@ -1,0 +1,247 @@
+//! What stands in the way of tracing a process, by name, and what to do about it.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use crate::memory::Memory;
+use crate::process::{Process, State};
+
+/// A reason why a process cannot be traced.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Obstacle {
+    /// There is no such process.
+    #[error("there is no process {0}")]
+    Gone(u32),
+    /// The number is that of a thread.
+    #[error("{thread} is a thread of process {process}")]
+    Thread {
+        /// The number that was given.
+        thread: u32,
+        /// The process.
+        process: u32,
+    },
+    /// It is a thread of the kernel.
+    #[error("{0} is a thread of the kernel")]
+    Kernel(u32),
+    /// It has ended.
+    #[error("process {0} has ended and waits for its parent (a zombie)")]
+    Zombie(u32),
+    /// A signal stopped it: it can be traced, but nothing of it runs.
+    #[error("process {0} is stopped")]
+    Stopped(u32),
+    /// It waits for something that no signal interrupts.
+    #[error("process {0} waits in the kernel for something that cannot be interrupted")]
+    Uninterruptible(u32),
+    /// Another process traces it.
+    #[error("process {pid} is already traced, by {tracer}{}", named(.name))]
+    Traced {
+        /// The process.
+        pid: u32,
+        /// Its tracer.
+        tracer: u32,
+        /// The name of that one; empty if unknown.
+        name: String,
+    },
+    /// Yama keeps processes from tracing any but their own children.
+    #[error("the kernel lets a process trace its own children alone (kernel.yama.ptrace_scope is {0})")]
+    Yama(u8),
+    /// It belongs to another user.
+    #[error("the process belongs to another user ({user})")]
+    OtherUser {
+        /// That user's number.
+        user: u32,
+    },
+    /// It has, or had, rights that the caller lacks.
+    #[error("the process runs, or was started, with rights of its own (setuid, file capabilities)")]
+    Privileged,
+    /// It lives in another user namespace, in which the caller has no rights.
+    #[error("the process is in another user namespace, as those of containers are")]
+    UserNamespace,
+    /// The kernel refuses for another reason.
+    #[error("the kernel does not let mallow trace the process: {0}")]
+    Refused(String),
+    /// A 32-bit program.
+    #[error("it is a 32-bit program; Mallow knows x86-64 alone so far")]
+    ThirtyTwoBits,
+    /// A program of another processor, run by an emulator.
+    #[error("it is no program of x86-64")]
+    OtherProcessor,
+    /// Fully static: there is no dynamic linker that could load a library.
+    #[error("it is statically linked: it has no dynamic linker that could load Mallow's library")]
+    Static,
+}
+
+fn named(name: &str) -> String {
+    if name.is_empty() { String::new() } else { format!(" ({name})") }
+}
+
+impl Obstacle {
+    /// What to do about it. None: nothing helps.
+    pub fn remedy(&self) -> Option<String> {
+        Some(match self {
+            Self::Gone(_) => "name one that runs: pgrep NAME lists them".to_owned(),
+            Self::Thread { process, .. } => format!("name the process: -p {process}"),
+            Self::Kernel(_) | Self::Zombie(_) => return None,
+            Self::Stopped(pid) => format!("let it continue: kill -CONT {pid}"),
+            Self::Uninterruptible(_) => "try again later; a frozen cgroup must be thawed first".to_owned(),
+            Self::Traced { tracer, .. } => format!("detach that debugger or tracer, or end it: kill {tracer}"),
+            Self::Yama(3) => "reboot with another setting: 3 cannot be changed while the system runs".to_owned(),
+            Self::Yama(2) => "run mallow as root".to_owned(),
+            Self::Yama(_) => "run mallow as root, or set it to 0: sysctl kernel.yama.ptrace_scope=0".to_owned(),
+            Self::OtherUser { .. } => "run mallow as that user or as root".to_owned(),
+            Self::Privileged => "run mallow as root".to_owned(),
+            Self::UserNamespace => "run mallow as root, outside of the container".to_owned(),
+            Self::Refused(_) => {
+                "run mallow as root with CAP_SYS_PTRACE: in a container, --cap-add=SYS_PTRACE".to_owned()
+            }
+            Self::ThirtyTwoBits => "build it without -m32".to_owned(),
+            Self::OtherProcessor => "build it for x86-64".to_owned(),
+            Self::Static => "link it dynamically (without -static)".to_owned(),
+        })
+    }
+
+    /// Whether it ends by itself, so that trying again makes sense.
+    pub fn is_temporary(&self) -> bool {
+        matches!(self, Self::Stopped(_) | Self::Uninterruptible(_))
+    }
+
+    /// Of a process, all obstacles that can be seen without touching it, the gravest first: it is neither stopped nor
+    /// attached to.
+    pub fn all(pid: u32) -> Vec<Self> {
+        let Ok(process) = Process::read(pid) else { return vec![Self::Gone(pid)] };
+        let mut all = Vec::new();
+        // A process whose leader is a zombie may have other threads: they keep its memory.
+        if process.group != pid && process.group != 0 {
+            return vec![Self::Thread { thread: pid, process: process.group }];
+        }
+        if process.kernel {
+            return vec![Self::Kernel(pid)];
+        }
+        if process.state == State::Zombie {
+            return vec![Self::Zombie(pid)];
+        }
+        if process.tracer != 0 {
+            // The number is that of a thread, and ptrace belongs to threads.
+            let group = Process::read(process.tracer).map_or(process.tracer, |thread| thread.group);
+            let name = Process::read(group).map(|tracer| tracer.name).unwrap_or_default();
+            all.push(Self::Traced { pid, tracer: group, name });
+        }
+        if let Err(error) = Memory::open(pid) {
+            all.push(permission(&process, &error));
+        }
+        all.extend(program(&process));
+        match process.state {
+            State::Stopped if process.tracer == 0 => all.push(Self::Stopped(pid)),
+            State::Uninterruptible => all.push(Self::Uninterruptible(pid)),
+            _ => {}
+        }
+        all
+    }
+
+    /// Why the kernel refused to trace a process.
+    pub(crate) fn of_refusal(pid: u32, error: io::Error) -> Self {
+        if error.raw_os_error() == Some(libc::ESRCH) {
+            return Self::Gone(pid);
+        }
+        match Self::all(pid).into_iter().next() {
+            Some(obstacle) => obstacle,
+            None => Self::Refused(error.to_string()),
+        }
+    }
+}
+
+/// Why its memory may not be opened, from what can be seen without that right.
+fn permission(process: &Process, error: &io::Error) -> Obstacle {
+    match error.kind() {
+        io::ErrorKind::NotFound => return Obstacle::Gone(process.pid),
+        io::ErrorKind::PermissionDenied => {}
+        _ => return Obstacle::Refused(error.to_string()),
+    }
+    let own = rustix::process::geteuid().as_raw();
+    let scope = yama();
+    if let Some(user) = process.users[..3].iter().copied().find(|user| *user != own).filter(|_| own != 0) {
+        return match process.users[..3].contains(&own) {
+            true => Obstacle::Privileged,
+            false => Obstacle::OtherUser { user },
+        };
+    }
+    if own != 0 && process.owner != own {
+        return Obstacle::Privileged;
+    }
+    match scope {
+        Some(scope @ 1..) => Obstacle::Yama(scope),
+        _ if process.other_user_namespace() == Some(true) => Obstacle::UserNamespace,
+        _ => Obstacle::Refused(error.to_string()),
+    }
+}
+
+/// Yama's setting. None: this kernel has no Yama.
+fn yama() -> Option<u8> {
+    fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").ok()?.trim().parse().ok()
+}
+
+/// What about its executable stands in the way, as far as it can be read.
+fn program(process: &Process) -> Option<Obstacle> {
+    let header = process.executable_begin(4096).ok()?;
+    if !header.starts_with(b"\x7fELF") {
+        return None;
+    }
+    if header.get(4) == Some(&1) {
+        return Some(Obstacle::ThirtyTwoBits);
+    }
+    let machine = header.get(18..20).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
+    if machine != Some(object::elf::EM_X86_64) {
+        return Some(Obstacle::OtherProcessor);
+    }
+    // `ld.so ./program` is the dynamic linker itself, which asks for none.
+    let linker = |path: PathBuf| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"ld-"));
+    match crate::module::has_interpreter(&header) {
+        Some(false) if !process.executable().is_ok_and(linker) => Some(Obstacle::Static),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn obstacles_of_simple_cases() {
+        assert_eq!(Obstacle::all(std::process::id()), []);
+        assert_eq!(Obstacle::all(u32::MAX), [Obstacle::Gone(u32::MAX)]);
+        let ended = std::process::Command::new("true").spawn().unwrap();
+        let pid = ended.id();
+        let mut state = None;
+        for _ in 0..1000 {
+            state = Process::read(pid).ok().map(|process| process.state);
+            if state == Some(State::Zombie) {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        assert_eq!((state, Obstacle::all(pid)), (Some(State::Zombie), vec![Obstacle::Zombie(pid)]));
+        let mut ended = ended;
+        ended.wait().unwrap();
+        assert_eq!(Obstacle::all(pid), [Obstacle::Gone(pid)]);
+    }
+
+    #[test]
+    fn each_has_one_line_and_a_remedy_if_something_helps() {
+        let traced = Obstacle::Traced { pid: 7, tracer: 8, name: "gdb".into() };
+        assert_eq!(traced.to_string(), "process 7 is already traced, by 8 (gdb)");
+        for obstacle in [
+            traced,
+            Obstacle::Yama(1),
+            Obstacle::Yama(3),
+            Obstacle::OtherUser { user: 1000 },
+            Obstacle::Privileged,
+            Obstacle::UserNamespace,
+            Obstacle::ThirtyTwoBits,
+            Obstacle::Static,
+        ] {
+            assert!(obstacle.remedy().is_some_and(|remedy| !remedy.contains('\n')), "{obstacle}");
+            assert!(!obstacle.to_string().contains('\n'));
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What `/proc` says of a process.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What a process, or one thread of it, is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It runs, or waits for something that a signal interrupts.
+    Alive,
+    /// It waits for something that no signal interrupts: a disk, a child of vfork, a frozen cgroup.
+    Uninterruptible,
+    /// A signal or a debugger stopped it.
+    Stopped,
+    /// It has ended, and its parent has not asked for its exit status.
+    Zombie,
+}
+
+/// The properties of a process that decide whether it can be traced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// Its name, at most 15 bytes.
+    pub name: String,
+    /// What its first thread is doing.
+    pub state: State,
+    /// The process that the number belongs to: another one if it is that of a thread.
+    pub group: u32,
+    /// The process that traces it; 0 if none does.
+    pub tracer: u32,
+    /// Real, effective, saved and file system user.
+    pub users: [u32; 4],
+    /// The user to whom its status in `/proc` belongs: root, where the process may not be inspected by its user.
+    pub owner: u32,
+    /// How many threads it has.
+    pub threads: u32,
+    /// Whether a seccomp filter restricts its system calls.
+    pub filtered: bool,
+    /// Whether it is a thread of the kernel.
+    pub kernel: bool,
+}
+
+impl Process {
+    /// Reads `/proc/PID`, which every user may do unless `/proc` is mounted with `hidepid`.
+    pub fn read(pid: u32) -> io::Result<Self> {
+        let directory = PathBuf::from(format!("/proc/{pid}"));
+        // The directory itself belongs to its user whatever the process may do.
+        let owner = fs::metadata(directory.join("status"))?.uid();
+        let status = fs::read(directory.join("status"))?;
+        Ok(Self::parse(pid, owner, &String::from_utf8_lossy(&status)))
+    }
+
+    fn parse(pid: u32, owner: u32, status: &str) -> Self {
+        let field = |name: &str| {
+            let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            value.map(str::trim).unwrap_or_default()
+        };
+        let number = |name: &str| field(name).parse().unwrap_or(0);
+        let mut users = [0; 4];
+        for (user, word) in users.iter_mut().zip(field("Uid").split_whitespace()) {
+            *user = word.parse().unwrap_or(0);
+        }
+        let state = state_of(field("State"));
+        Self {
+            pid,
+            name: field("Name").to_owned(),
+            state,
+            group: number("Tgid"),
+            tracer: number("TracerPid"),
+            users,
+            owner,
+            threads: number("Threads"),
+            filtered: number("Seccomp") == 2,
+            kernel: state != State::Zombie && field("VmSize").is_empty(),
+        }
+    }
+
+    /// The path of its executable, as the process itself sees it. Needs the right to inspect it.
+    pub fn executable(&self) -> io::Result<PathBuf> {
+        fs::read_link(format!("/proc/{}/exe", self.pid))
+    }
+
+    /// The first bytes of its executable, up to `length`. Reads the file that runs, even if it was removed.
+    pub fn executable_begin(&self, length: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        File::open(format!("/proc/{}/exe", self.pid))?.take(length).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// A variable of the environment that it started with.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        let all = fs::read(format!("/proc/{}/environ", self.pid)).ok()?;
+        let value = all.split(|byte| *byte == 0).find_map(|v| v.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
+        value.map(|value| String::from_utf8_lossy(value).into_owned())
+    }
+
+    /// Where a file that it names is found from here: it may be in another mount namespace or another root directory.
+    pub fn path(&self, path: &Path) -> PathBuf {
+        let below = path.strip_prefix("/").unwrap_or(path);
+        let elsewhere = PathBuf::from(format!("/proc/{}/root", self.pid)).join(below);
+        let same = |a: &fs::Metadata, b: &fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
+        match (fs::metadata(path), fs::metadata(&elsewhere)) {
+            (Ok(here), Ok(there)) if same(&here, &there) => path.to_owned(),
+            (_, Ok(_)) => elsewhere,
+            _ => path.to_owned(),
+        }
+    }
+
+    /// Whether it lives in another user namespace than the caller. None: that cannot be read.
+    pub fn other_user_namespace(&self) -> Option<bool> {
+        let theirs = fs::read_link(format!("/proc/{}/ns/user", self.pid)).ok()?;
+        let own = fs::read_link("/proc/self/ns/user").ok()?;
+        Some(theirs.as_os_str().as_bytes() != own.as_os_str().as_bytes())
+    }
+}
+
+/// The state of one thread. None: it is gone.
+pub(crate) fn thread_state(pid: u32, tid: u32) -> Option<State> {
+    let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
+    let state = status.lines().find_map(|line| line.strip_prefix("State:"))?;
+    match state.trim_start().starts_with('X') {
+        true => None,
+        false => Some(state_of(state.trim_start())),
+    }
+}
+
+/// `S (sleeping)`
+fn state_of(field: &str) -> State {
+    match field.as_bytes().first() {
+        Some(b'D') => State::Uninterruptible,
+        Some(b'T' | b't') => State::Stopped,
+        Some(b'Z' | b'X' | b'x') => State::Zombie,
+        _ => State::Alive,
+    }
+}
+
+/// The threads of a process, in no order.
+pub fn threads(pid: u32) -> io::Result<Vec<u32>> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task"))?;
+    Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_a_status_are_parsed() {
+        let status = "Name:\tcat dog\nState:\tT (stopped)\nTgid:\t7\nTracerPid:\t9\nUid:\t1\t2\t3\t4\nVmSize:\t  9 kB\n\
+                      Threads:\t3\nSeccomp:\t2\n";
+        let process = Process::parse(8, 0, status);
+        assert_eq!((process.name.as_str(), process.state, process.group), ("cat dog", State::Stopped, 7));
+        assert_eq!((process.tracer, process.users, process.threads), (9, [1, 2, 3, 4], 3));
+        assert!(process.filtered && !process.kernel);
+        assert!(Process::parse(8, 0, "").kernel);
+    }
+
+    #[test]
+    fn this_process_is_known() {
+        let process = Process::read(std::process::id()).unwrap();
+        assert_eq!((process.group, process.state, process.tracer), (process.pid, State::Alive, 0));
+        assert_eq!(process.executable().unwrap(), std::env::current_exe().unwrap());
+        assert_eq!(process.executable_begin(4).unwrap(), b"\x7fELF");
+        assert_eq!(process.other_user_namespace(), Some(false));
+        assert_eq!(process.path(Path::new("/bin")), Path::new("/bin"));
+        assert!(threads(process.pid).unwrap().contains(&process.pid));
+        assert!(thread_state(process.pid, process.pid).is_some());
+        assert_eq!(Process::read(u32::MAX).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}

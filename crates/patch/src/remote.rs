@@ -1,0 +1,113 @@
+//! System calls that a stopped thread of another process makes.
+
+use std::io;
+
+use crate::recovery::{Gateway, Recovery};
+use crate::threads::{Stopped, Thread};
+use crate::trace::{self, Event, Registers};
+
+impl Stopped {
+    /// Has one of the threads make a system call. Registers, signal mask and the system call in which the thread was interrupted
+    /// are as before, even if the caller is killed meanwhile. Only for calls that do not block.
+    ///
+    /// Fails with [`io::ErrorKind::ResourceBusy`] where each thread is about to take a signal, or stopped by one. A seccomp filter applies to the
+    /// call as to one of the program's own: [`crate::Process::filtered`].
+    pub fn system_call(&mut self, gateway: Gateway, number: i64, arguments: [u64; 6]) -> io::Result<u64> {
+        let thread = self.threads_mut().find(|thread| thread.signal == 0 && !thread.grouped);
+        let thread = thread.ok_or_else(|| io::Error::from(io::ErrorKind::ResourceBusy))?;
+        thread.system_call(gateway, number, arguments)
+    }
+
+    /// Maps `length` bytes of anonymous memory at `address`, where nothing may be mapped.
+    pub fn map(&mut self, gateway: Gateway, address: u64, length: u64, protection: i32) -> io::Result<()> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        let arguments = [address, length, protection as u64, flags as u64, u64::MAX, 0];
+        self.system_call(gateway, libc::SYS_mmap, arguments).map(drop)
+    }
+
+    /// Unmaps what [`Self::map`] has mapped.
+    pub fn unmap(&mut self, gateway: Gateway, address: u64, length: u64) -> io::Result<()> {
+        self.system_call(gateway, libc::SYS_munmap, [address, length, 0, 0, 0, 0]).map(drop)
+    }
+}
+
+impl Thread {
+    /// Has it make a system call: see [`Stopped::system_call`].
+    pub fn system_call(&mut self, gateway: Gateway, number: i64, arguments: [u64; 6]) -> io::Result<u64> {
+        self.prepare(gateway)?;
+        let recovery = self.recovery.take().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        let [rdi, rsi, rdx, r10, r8, r9] = arguments;
+        let call = Registers {
+            rip: gateway.call,
+            // It returns to its own work.
+            rsp: recovery.at,
+            rax: number as u64,
+            // Otherwise the kernel would take these registers for those of an interrupted call, and restart it.
+            orig_rax: u64::MAX,
+            rdi,
+            rsi,
+            rdx,
+            r10,
+            r8,
+            r9,
+            // No single step or direction of the thread's own.
+            eflags: 0x202,
+            ..recovery.registers
+        };
+        self.divert(&call)?;
+        let result = self.enter_and_leave().and_then(|()| trace::registers(self.tid)).map(|after| after.rax as i64);
+        self.restore(&recovery)?;
+        self.recovery = Some(recovery);
+        match result? {
+            error @ -4095..0 => Err(io::Error::from_raw_os_error(-error as i32)),
+            value => Ok(value as u64),
+        }
+    }
+
+    /// Makes sure that it finds back by itself, before anything of it is changed. Fails where it could not.
+    pub fn prepare(&mut self, gateway: Gateway) -> io::Result<()> {
+        if self.recovery.is_none() {
+            self.recovery = Some(Recovery::prepare(self.tid, gateway)?);
+        }
+        Ok(())
+    }
+
+    /// Gives it registers that lead to its recovery, and has it take no signal meanwhile.
+    pub(crate) fn divert(&mut self, registers: &Registers) -> io::Result<()> {
+        // In this order: between the two, it has a mask that it may have.
+        trace::set_registers(self.tid, registers)?;
+        trace::set_blocked(self.tid, u64::MAX)
+    }
+
+    /// Gives it its own registers and signals back. The kernel restarts an interrupted call only on its path out of a stop for
+    /// a signal or an interruption: the thread is brought there first.
+    pub(crate) fn restore(&mut self, recovery: &Recovery) -> io::Result<()> {
+        trace::interrupt(self.tid)?;
+        trace::resume(self.tid)?;
+        self.reach(Event::Stop)?;
+        // In this order: in between, it goes back to its recovery.
+        trace::set_blocked(self.tid, recovery.mask)?;
+        trace::set_registers(self.tid, &recovery.registers)
+    }
+
+    fn enter_and_leave(&mut self) -> io::Result<()> {
+        for _ in 0..2 {
+            trace::resume_to_system_call(self.tid)?;
+            self.reach(Event::SystemCall)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for `event`. A stop of the whole process that comes in between is passed over: it takes effect when the thread
+    /// is let go.
+    pub(crate) fn reach(&mut self, event: Event) -> io::Result<()> {
+        loop {
+            match trace::wait(self.tid, true)? {
+                Some(reached) if reached == event => return Ok(()),
+                Some(Event::Gone) | None => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
+                Some(_) if event == Event::SystemCall => trace::resume_to_system_call(self.tid)?,
+                Some(_) => trace::resume(self.tid)?,
+            }
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! All threads of a process, held by ptrace and let go again.
+//!
+//! No signal is sent, so that nothing of it is seen by the program or by its parent. A stop interrupts the system call that
+//! a thread waits in. The kernel restarts most of them by itself. Some it ends with EINTR instead (signal(7) lists them:
+//! epoll_wait, sigtimedwait, semop, io_getevents, sockets with a timeout): a thread that is about to see that is sent
+//! back to its `syscall` instruction, see [`Thread::release`].
+
+use std::collections::BTreeMap;
+use std::io;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::obstacle::Obstacle;
+use crate::process::{self, State};
+use crate::recovery::{INTERRUPTED, Recovery, interrupted_call};
+use crate::trace::{self, Event, Registers};
+
+/// Why the threads of a process are not stopped. None of them is held any more.
+#[derive(Debug, thiserror::Error)]
+pub enum StopError {
+    /// It cannot be traced.
+    #[error(transparent)]
+    Obstacle(#[from] Obstacle),
+    /// A thread did not stop in time.
+    #[error("thread {thread} of process {process} did not stop within {waited:?}")]
+    Late {
+        /// The process.
+        process: u32,
+        /// Its thread.
+        thread: u32,
+        /// How long it was waited for.
+        waited: Duration,
+    },
+    /// A request failed.
+    #[error("ptrace: {0}")]
+    Request(#[from] io::Error),
+}
+
+/// Stops all threads of process `pid`, calls `act`, and lets them go. `patience` is how long the threads may take to stop.
+///
+/// Runs in a thread of its own, whose end releases whatever else would be left: ptrace belongs to the thread that uses it. A
+/// caller that is killed meanwhile leaves the process running as well; a call that was interrupted may fail with EINTR if that
+/// happens within microseconds of the interruption.
+pub fn stop<T: Send>(pid: u32, patience: Duration, act: impl FnOnce(&mut Stopped) -> T + Send) -> Result<T, StopError> {
+    hold(pid, None, patience, act)
+}
+
+/// The same with one of its threads alone: the others run.
+pub fn stop_thread<T: Send>(
+    pid: u32,
+    tid: u32,
+    patience: Duration,
+    act: impl FnOnce(&mut Thread) -> T + Send,
+) -> Result<T, StopError> {
+    let only = |stopped: &mut Stopped| stopped.threads.values_mut().next().map(act);
+    hold(pid, Some(tid), patience, only)?.ok_or(StopError::Obstacle(Obstacle::Gone(tid)))
+}
+
+fn hold<T: Send>(
+    pid: u32,
+    only: Option<u32>,
+    patience: Duration,
+    act: impl FnOnce(&mut Stopped) -> T + Send,
+) -> Result<T, StopError> {
+    let session = |tracer: &AtomicU32| {
+        tracer.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Ordering::Relaxed);
+        let mut stopped = Stopped { pid, threads: BTreeMap::new(), bound: PhantomData };
+        let deadline = Instant::now() + patience;
+        match stopped.seize_all(only, deadline, patience) {
+            Ok(()) => Ok(act(&mut stopped)),
+            Err(error) => Err(error),
+        }
+        // Dropped: all are let go.
+    };
+    let tracer = AtomicU32::new(0);
+    let result = std::thread::scope(|scope| scope.spawn(|| session(&tracer)).join());
+    // Joining does not wait for the kernel, which frees the last tracees when it removes the thread.
+    let entry = format!("/proc/self/task/{}", tracer.into_inner());
+    while std::fs::exists(&entry).unwrap_or(false) {
+        std::thread::yield_now();
+    }
+    result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// The threads of a process, all of them stopped. Dropping it lets them go.
+#[derive(Debug)]
+pub struct Stopped {
+    pid: u32,
+    threads: BTreeMap<u32, Thread>,
+    /// Of the thread that made it.
+    bound: PhantomData<*const ()>,
+}
+
+/// A thread that is held.
+#[derive(Debug)]
+pub struct Thread {
+    /// Its number.
+    pub(crate) tid: u32,
+    /// A signal that it is about to take.
+    pub(crate) signal: i32,
+    /// Whether a stop signal holds its whole process: then nothing of it may run, and calls that return EINTR after that would
+    /// have done so anyway.
+    pub(crate) grouped: bool,
+    /// Whether it stands still.
+    pub(crate) stopped: bool,
+    /// Its registers if the stop has ended its system call with EINTR: it has those by which it makes the call again.
+    pub(crate) cut: Option<Registers>,
+    /// By which it goes back to its own work if it is let go while it works for us. None: nothing has been prepared.
+    pub(crate) recovery: Option<Recovery>,
+}
+
+impl Stopped {
+    /// The process.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Its threads.
+    pub fn threads(&self) -> impl Iterator<Item = &Thread> {
+        self.threads.values()
+    }
+
+    /// Its threads, for running system calls in them.
+    pub fn threads_mut(&mut self) -> impl Iterator<Item = &mut Thread> {
+        self.threads.values_mut()
+    }
+
+    /// Seizes and interrupts threads until no new one appears: those that are not stopped yet may start others.
+    fn seize_all(&mut self, only: Option<u32>, deadline: Instant, patience: Duration) -> Result<(), StopError> {
+        loop {
+            let mut new = 0;
+            let listed = process::threads(self.pid).map_err(|_| Obstacle::Gone(self.pid))?;
+            for tid in listed.into_iter().filter(|tid| only.is_none_or(|only| only == *tid)) {
+                if self.threads.contains_key(&tid) {
+                    continue;
+                }
+                match trace::seize(tid) {
+                    Ok(()) => {
+                        // Interrupted at once, so that threads stop while others are being seized.
+                        let _ = trace::interrupt(tid);
+                        self.threads.insert(
+                            tid,
+                            Thread { tid, signal: 0, grouped: false, stopped: false, cut: None, recovery: None },
+                        );
+                        new += 1;
+                    }
+                    Err(error) if ended(self.pid, tid) || error.raw_os_error() == Some(libc::ESRCH) => {}
+                    Err(error) => return Err(Obstacle::of_refusal(self.pid, error).into()),
+                }
+            }
+            if new == 0 {
+                break;
+            }
+            let mut gone = Vec::new();
+            for thread in self.threads.values_mut().filter(|thread| !thread.stopped) {
+                match thread.wait(deadline)? {
+                    Some(true) => {}
+                    Some(false) => gone.push(thread.tid),
+                    None => {
+                        return Err(StopError::Late { process: self.pid, thread: thread.tid, waited: patience });
+                    }
+                }
+            }
+            for tid in gone {
+                self.threads.remove(&tid);
+            }
+        }
+        match self.threads.is_empty() {
+            true => Err(Obstacle::all(self.pid).into_iter().next().unwrap_or(Obstacle::Gone(self.pid)).into()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Whether a thread that cannot be seized is one that has ended: the first thread of a process stays as a zombie until the
+/// last one ends.
+fn ended(pid: u32, tid: u32) -> bool {
+    matches!(process::thread_state(pid, tid), None | Some(State::Zombie))
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        for thread in self.threads.values_mut().filter(|thread| thread.stopped) {
+            // It fails where the thread was killed: then there is nothing to let go.
+            let _ = thread.release();
+        }
+    }
+}
+
+impl Thread {
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.tid
+    }
+
+    /// The address of the instruction that it executes next.
+    pub fn address(&self) -> io::Result<u64> {
+        trace::registers(self.tid).map(|registers| registers.rip)
+    }
+
+    /// Waits until it stands still: true, or false if it has ended. None: it did not stop before `deadline`.
+    fn wait(&mut self, deadline: Instant) -> io::Result<Option<bool>> {
+        // Most stop within some microseconds; then the waits become longer.
+        let mut pause = Duration::from_micros(5);
+        loop {
+            match trace::wait(self.tid, false)? {
+                Some(Event::Gone) => return Ok(Some(false)),
+                Some(event) => {
+                    self.stopped = true;
+                    match event {
+                        Event::Signal(signal) => self.signal = signal,
+                        Event::GroupStop => self.grouped = true,
+                        // One that was killed meanwhile has none.
+                        _ => self.repeat_call().or_else(|error| match error.raw_os_error() {
+                            Some(libc::ESRCH) => Ok(()),
+                            _ => Err(error),
+                        })?,
+                    }
+                    return Ok(Some(true));
+                }
+                None if Instant::now() >= deadline => return Ok(None),
+                None => {
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(Duration::from_millis(2));
+                }
+            }
+        }
+    }
+
+    /// If the stop alone has ended its system call with EINTR, it makes the call again when it is let go: at once, so that it does
+    /// so if its tracer is killed.
+    pub(crate) fn repeat_call(&mut self) -> io::Result<()> {
+        let registers = trace::registers(self.tid)?;
+        self.cut = None;
+        if let Some(again) = interrupted_call(&registers).filter(|_| registers.rax == INTERRUPTED) {
+            trace::set_registers(self.tid, &again)?;
+            self.cut = Some(registers);
+        }
+        Ok(())
+    }
+
+    /// Lets it run as if it had never been stopped.
+    ///
+    /// A thread whose system call was cut off with EINTR by the stop alone is at its `syscall` instruction again. It is followed into
+    /// the call: a signal that comes before it is there is delivered with EINTR in its place, as it would have
+    /// been, and one that comes later interrupts the call. So no program that waits for a signal to end its call waits for
+    /// ever. PTRACE_DETACH would interrupt the call once more, as it wakes the thread to make it look for signals; the end
+    /// of the tracing thread does not wake one that runs or sleeps. So such a thread stays traced until then.
+    ///
+    /// A timeout of the call begins anew.
+    pub(crate) fn release(&mut self) -> io::Result<()> {
+        self.stopped = false;
+        if self.signal != 0 || self.grouped {
+            return trace::detach(self.tid, self.signal);
+        }
+        let Some(registers) = self.cut.take() else { return trace::detach(self.tid, 0) };
+        trace::resume_to_system_call(self.tid)?;
+        match trace::wait(self.tid, true)? {
+            Some(Event::Signal(signal)) => {
+                trace::set_registers(self.tid, &registers)?;
+                trace::detach(self.tid, signal)
+            }
+            Some(Event::Gone) | None => Ok(()),
+            Some(Event::SystemCall) => trace::resume(self.tid),
+            // A stop of the whole process: it takes effect before the call.
+            Some(Event::Stop | Event::GroupStop | Event::Trap) => trace::detach(self.tid, 0),
+        }
+    }
+}

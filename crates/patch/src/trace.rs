@@ -1,0 +1,142 @@
+//! The requests of ptrace that are used here. Each is for the thread that seized the tracee: ptrace belongs to threads.
+
+use std::io;
+use std::ptr;
+
+use libc::{c_int, c_long, c_uint, c_void, pid_t};
+
+/// Registers, as the kernel lays them out.
+pub(crate) type Registers = libc::user_regs_struct;
+
+/// What waiting for a thread came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// It stopped because it was interrupted.
+    Stop,
+    /// It stopped with its whole process, because of a stop signal.
+    GroupStop,
+    /// It stopped before the delivery of a signal.
+    Signal(c_int),
+    /// It stopped at the beginning or the end of a system call.
+    SystemCall,
+    /// It stopped after one instruction, or for another event.
+    Trap,
+    /// It is gone.
+    Gone,
+}
+
+const PTRACE_GETSIGMASK: c_uint = 0x420a;
+const PTRACE_SETSIGMASK: c_uint = 0x420b;
+
+const NT_X86_XSTATE: usize = 0x202;
+
+/// Bytes of the kernel's signal mask.
+const MASK: usize = 8;
+
+fn request(request: c_uint, tid: u32, address: usize, data: usize) -> io::Result<c_long> {
+    // SAFETY: requests that read or write the caller's memory are made below alone, with pointers to live values of the
+    // size that the kernel expects. None of the others touches it.
+    let result = unsafe { libc::ptrace(request as _, tid as pid_t, address as *mut c_void, data as *mut c_void) };
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Makes the caller its tracer. It runs on.
+pub(crate) fn seize(tid: u32) -> io::Result<()> {
+    request(libc::PTRACE_SEIZE, tid, 0, libc::PTRACE_O_TRACESYSGOOD as usize).map(drop)
+}
+
+/// Has it stop. No signal is sent.
+pub(crate) fn interrupt(tid: u32) -> io::Result<()> {
+    request(libc::PTRACE_INTERRUPT, tid, 0, 0).map(drop)
+}
+
+/// Lets it run on untraced, with `signal` delivered unless that is 0.
+pub(crate) fn detach(tid: u32, signal: c_int) -> io::Result<()> {
+    request(libc::PTRACE_DETACH, tid, 0, signal as usize).map(drop)
+}
+
+/// Lets it run.
+pub(crate) fn resume(tid: u32) -> io::Result<()> {
+    request(libc::PTRACE_CONT, tid, 0, 0).map(drop)
+}
+
+/// Lets it run to the beginning or the end of a system call.
+pub(crate) fn resume_to_system_call(tid: u32) -> io::Result<()> {
+    request(libc::PTRACE_SYSCALL, tid, 0, 0).map(drop)
+}
+
+/// Reads its registers.
+pub(crate) fn registers(tid: u32) -> io::Result<Registers> {
+    // SAFETY: a structure of integers, for which zero is a value.
+    let mut registers: Registers = unsafe { std::mem::zeroed() };
+    request(libc::PTRACE_GETREGS, tid, 0, ptr::from_mut(&mut registers) as usize)?;
+    Ok(registers)
+}
+
+/// Sets its registers.
+pub(crate) fn set_registers(tid: u32, registers: &Registers) -> io::Result<()> {
+    request(libc::PTRACE_SETREGS, tid, 0, ptr::from_ref(registers) as usize).map(drop)
+}
+
+/// Most bytes that the registers of floating point and vectors take: AMX has 8 KiB of tiles.
+const EXTENDED: usize = 16 << 10;
+
+/// Reads the registers of floating point and vectors, as XSAVE lays them out.
+pub(crate) fn extended_registers(tid: u32) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; EXTENDED];
+    let mut vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    request(libc::PTRACE_GETREGSET, tid, NT_X86_XSTATE, ptr::from_mut(&mut vector) as usize)?;
+    bytes.truncate(vector.iov_len);
+    Ok(bytes)
+}
+
+/// Sets them.
+pub(crate) fn set_extended_registers(tid: u32, bytes: &[u8]) -> io::Result<()> {
+    let mut vector = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    request(libc::PTRACE_SETREGSET, tid, NT_X86_XSTATE, ptr::from_mut(&mut vector) as usize).map(drop)
+}
+
+/// Reads the signals that it blocks: of a thread that waits with other ones (sigsuspend), those that it goes back to.
+pub(crate) fn blocked(tid: u32) -> io::Result<u64> {
+    let mut mask = 0_u64;
+    request(PTRACE_GETSIGMASK, tid, MASK, ptr::from_mut(&mut mask) as usize)?;
+    Ok(mask)
+}
+
+/// Sets the signals that it blocks.
+pub(crate) fn set_blocked(tid: u32, mask: u64) -> io::Result<()> {
+    request(PTRACE_SETSIGMASK, tid, MASK, ptr::from_ref(&mask) as usize).map(drop)
+}
+
+/// What it stopped for. None: it runs still, and `block` is false.
+pub(crate) fn wait(tid: u32, block: bool) -> io::Result<Option<Event>> {
+    let mut status = 0;
+    let flags = libc::__WALL | if block { 0 } else { libc::WNOHANG };
+    loop {
+        // SAFETY: `status` lives.
+        let result = unsafe { libc::waitpid(tid as pid_t, &mut status, flags) };
+        match result {
+            0 => return Ok(None),
+            -1 => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => {}
+                error if error.raw_os_error() == Some(libc::ECHILD) => return Ok(Some(Event::Gone)),
+                error => return Err(error),
+            },
+            _ => return Ok(Some(event(status))),
+        }
+    }
+}
+
+fn event(status: c_int) -> Event {
+    if !libc::WIFSTOPPED(status) {
+        return Event::Gone;
+    }
+    let signal = libc::WSTOPSIG(status);
+    match status >> 16 {
+        0 if signal == libc::SIGTRAP | 0x80 => Event::SystemCall,
+        0 => Event::Signal(signal),
+        libc::PTRACE_EVENT_STOP if signal == libc::SIGTRAP => Event::Stop,
+        libc::PTRACE_EVENT_STOP => Event::GroupStop,
+        _ => Event::Trap,
+    }
+}

@@ -1,0 +1,230 @@
+//! The stack of a stopped thread, unwound from outside by the rules of its modules' `.eh_frame`.
+//!
+//! Nothing is guessed: no frame pointer is followed where there is no rule, and a stack counts as known only if its last
+//! frame says that it is the last.
+
+use std::ops::Range;
+
+use gimli::{
+    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, EvaluationResult, LittleEndian, Location, Register,
+    RegisterRule, UnwindContext, UnwindSection, Value, X86_64,
+};
+use object::{Object, ObjectSection};
+
+use crate::memory::Memory;
+use crate::module::Module;
+use crate::trace::Registers;
+
+/// Stacks of more frames than this are not unwound.
+const DEEPEST: usize = 4096;
+
+/// An address on a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// Of the instruction that is executed next in this frame.
+    pub address: u64,
+    /// It was interrupted there: the instruction before it is no call.
+    pub interrupted: bool,
+}
+
+impl Frame {
+    /// An address of the function that the frame is of, even where a call is the function's last instruction.
+    pub fn inside(&self) -> u64 {
+        if self.interrupted { self.address } else { self.address.wrapping_sub(1) }
+    }
+}
+
+/// Why a stack is not known.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnwindError {
+    /// An address is in no module.
+    #[error("code at {0:#x} belongs to no module")]
+    NoModule(u64),
+    /// There is no rule for an address.
+    #[error("there is no unwind information for {0:#x}")]
+    NoRule(u64),
+    /// A rule is not understood, or leads to memory that cannot be read.
+    #[error("the unwind information for {0:#x} cannot be followed")]
+    Rule(u64),
+    /// It does not end.
+    #[error("the stack is too deep")]
+    Endless,
+}
+
+type Slice<'a> = EndianSlice<'a, LittleEndian>;
+
+/// The unwind information of all modules of a process.
+pub struct Unwinder<'a> {
+    modules: Vec<Rules<'a>>,
+}
+
+struct Rules<'a> {
+    range: Range<u64>,
+    bases: BaseAddresses,
+    frames: EhFrame<Slice<'a>>,
+    index: gimli::ParsedEhFrameHdr<Slice<'a>>,
+}
+
+/// Values of the sixteen general registers and the return address, by their numbers in DWARF. None: the frame has lost it.
+type Values = [Option<u64>; 17];
+
+impl<'a> Unwinder<'a> {
+    /// Of these modules. One without `.eh_frame_hdr` has no rules.
+    pub fn new(modules: &'a [Module]) -> Self {
+        Self { modules: modules.iter().filter_map(Rules::of).collect() }
+    }
+
+    /// The frames of a thread that has these registers, the innermost first.
+    pub(crate) fn frames(&self, registers: &Registers, memory: &Memory) -> Result<Vec<Frame>, UnwindError> {
+        let r = registers;
+        let numbered = [
+            r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14,
+            r.r15, r.rip,
+        ];
+        let mut values: Values = numbered.map(Some);
+        let mut frames = vec![Frame { address: r.rip, interrupted: true }];
+        let mut context = UnwindContext::new();
+        loop {
+            let Some(frame) = frames.last().copied() else { return Err(UnwindError::Endless) };
+            let rules = self.modules.iter().find(|rules| rules.range.contains(&frame.inside()));
+            let rules = rules.ok_or(UnwindError::NoModule(frame.address))?;
+            let Some(interrupted) = rules.step(&frame, &mut values, memory, &mut context)? else { return Ok(frames) };
+            let address = values[usize::from(X86_64::RA.0)].ok_or(UnwindError::Rule(frame.address))?;
+            if frames.len() >= DEEPEST {
+                return Err(UnwindError::Endless);
+            }
+            frames.push(Frame { address, interrupted });
+        }
+    }
+}
+
+impl Module {
+    /// Where its code has unwind information from: the beginnings of its functions, and of parts of them. In no order.
+    pub fn code_starts(&self) -> Vec<u64> {
+        let Some(rules) = Rules::of(self) else { return Vec::new() };
+        let Some(table) = rules.index.table() else { return Vec::new() };
+        let mut entries = table.iter(&rules.bases);
+        let mut starts = Vec::new();
+        while let Ok(Some((gimli::Pointer::Direct(start), _))) = entries.next() {
+            starts.push(start);
+        }
+        starts
+    }
+}
+
+impl<'a> Rules<'a> {
+    fn of(module: &'a Module) -> Option<Self> {
+        let file = object::File::parse(&*module.bytes).ok()?;
+        let section = |name: &str| {
+            let section = file.section_by_name(name)?;
+            Some((section.address().wrapping_add(module.bias), section.data().ok()?))
+        };
+        let (frames_at, frames) = section(".eh_frame")?;
+        let (index_at, index) = section(".eh_frame_hdr")?;
+        let mut bases = BaseAddresses::default().set_eh_frame(frames_at).set_eh_frame_hdr(index_at);
+        if let Some((text, _)) = section(".text") {
+            bases = bases.set_text(text);
+        }
+        if let Some((got, _)) = section(".got") {
+            bases = bases.set_got(got);
+        }
+        let index = EhFrameHdr::new(index, LittleEndian).parse(&bases, 8).ok()?;
+        Some(Self { range: module.range.clone(), bases, frames: EhFrame::new(frames, LittleEndian), index })
+    }
+
+    /// Replaces `values` by those of the caller. None: there is no caller. Otherwise whether the caller was interrupted.
+    fn step(
+        &self,
+        frame: &Frame,
+        values: &mut Values,
+        memory: &Memory,
+        context: &mut UnwindContext<usize>,
+    ) -> Result<Option<bool>, UnwindError> {
+        let none = |_| UnwindError::NoRule(frame.address);
+        let table = self.index.table().ok_or(UnwindError::NoRule(frame.address))?;
+        let at = frame.inside();
+        let entry = table.fde_for_address(&self.frames, &self.bases, at, EhFrame::cie_from_offset).map_err(none)?;
+        let row = entry.unwind_info_for_address(&self.frames, &self.bases, context, at).map_err(none)?;
+        let bad = UnwindError::Rule(frame.address);
+        let encoding = entry.cie().encoding();
+        let evaluate = |expression: &gimli::UnwindExpression<usize>, cfa: Option<u64>, values: &Values| {
+            let expression = expression.get(&self.frames).ok()?;
+            evaluate(expression, encoding, cfa, values, memory)
+        };
+        let cfa = match row.cfa() {
+            CfaRule::RegisterAndOffset { register, offset } => {
+                value(values, *register).map(|base| base.wrapping_add_signed(*offset))
+            }
+            CfaRule::Expression(expression) => evaluate(expression, None, values),
+        };
+        let cfa = cfa.ok_or(bad.clone())?;
+        let mut caller: Values = [None; 17];
+        for (number, slot) in caller.iter_mut().enumerate() {
+            let register = Register(number as u16);
+            let word = |address: u64| {
+                let mut bytes = [0; 8];
+                memory.read(address, &mut bytes).ok().map(|()| u64::from_le_bytes(bytes))
+            };
+            *slot = match row.register(register) {
+                Some(RegisterRule::Undefined) if register == X86_64::RA => return Ok(None),
+                // What no rule names is kept if the calling convention says so, and lost otherwise.
+                None if register == X86_64::RSP => Some(cfa),
+                None if KEPT.contains(&register) => values[number],
+                Some(RegisterRule::SameValue) => values[number],
+                Some(RegisterRule::Offset(offset)) => word(cfa.wrapping_add_signed(offset)),
+                Some(RegisterRule::ValOffset(offset)) => Some(cfa.wrapping_add_signed(offset)),
+                Some(RegisterRule::Register(other)) => value(values, other),
+                Some(RegisterRule::Expression(expression)) => evaluate(&expression, Some(cfa), values).and_then(word),
+                Some(RegisterRule::ValExpression(expression)) => evaluate(&expression, Some(cfa), values),
+                _ => None,
+            };
+        }
+        let stack = usize::from(X86_64::RSP.0);
+        let signal = entry.is_signal_trampoline();
+        // The stack shrinks towards its beginning, except where a handler has a stack of its own.
+        if !signal && caller[stack] <= values[stack] {
+            return Err(bad);
+        }
+        *values = caller;
+        Ok(Some(signal))
+    }
+}
+
+/// Registers that a function gives back as it found them.
+const KEPT: [Register; 6] = [X86_64::RBX, X86_64::RBP, X86_64::R12, X86_64::R13, X86_64::R14, X86_64::R15];
+
+fn value(values: &Values, register: Register) -> Option<u64> {
+    values.get(usize::from(register.0)).copied().flatten()
+}
+
+fn evaluate(
+    expression: gimli::Expression<Slice>,
+    encoding: gimli::Encoding,
+    cfa: Option<u64>,
+    values: &Values,
+    memory: &Memory,
+) -> Option<u64> {
+    let mut evaluation = expression.evaluation(encoding);
+    if let Some(cfa) = cfa {
+        evaluation.set_initial_value(cfa);
+    }
+    let mut state = evaluation.evaluate().ok()?;
+    loop {
+        state = match state {
+            EvaluationResult::Complete => break,
+            EvaluationResult::RequiresMemory { address, size, space: None, .. } if size <= 8 => {
+                let mut bytes = [0; 8];
+                memory.read(address, &mut bytes[..usize::from(size)]).ok()?;
+                evaluation.resume_with_memory(Value::Generic(u64::from_le_bytes(bytes))).ok()?
+            }
+            EvaluationResult::RequiresRegister { register, .. } => {
+                evaluation.resume_with_register(Value::Generic(value(values, register)?)).ok()?
+            }
+            _ => return None,
+        };
+    }
+    match evaluation.as_result() {
+        [gimli::Piece { location: Location::Address { address }, .. }] => Some(*address),
+        _ => None,
+    }
+}

@@ -1,0 +1,125 @@
+//! Patches written into a stopped process, and restored.
+//!
+//! A thread that stands within displaced bytes continues at the same instruction of the trampoline. A signal handler that
+//! interrupted a thread there would return into the middle of the jump: the return address of its frame is on the stack,
+//! which is searched for it. Then nothing is written, and the caller tries again later.
+
+use std::io;
+use std::ops::Range;
+
+use crate::maps::Maps;
+use crate::memory::Memory;
+use crate::patches::{Placed, Write};
+use crate::threads::Stopped;
+use crate::trace;
+
+/// Why patches were not written, or not restored.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The entry is not what it was when the patch was planned, or not what was written.
+    #[error("the code at {0:#x} was changed meanwhile")]
+    Changed(u64),
+    /// A signal handler interrupted the thread within displaced bytes: another attempt may succeed.
+    #[error("a signal handler interrupted thread {0} at the entry of a function")]
+    Interrupted(u32),
+    /// A request failed.
+    #[error("{0}")]
+    Request(#[from] io::Error),
+}
+
+/// So much of a stack is searched, from its stack pointer on, in bytes.
+const SEARCHED: u64 = 256 << 10;
+
+/// What lies below the stack pointer and is in use (System V x86-64 ABI 3.2.2), in bytes.
+const RED_ZONE: u64 = 128;
+
+impl Stopped {
+    /// Fills the areas, which are mapped, and writes the jumps: all of them, or none. Areas stay mapped where it fails: a
+    /// thread may be in one.
+    pub fn write_patches(&mut self, memory: &Memory, placed: &[Placed]) -> Result<(), WriteError> {
+        for one in placed {
+            memory.write(one.area, &one.code)?;
+        }
+        let writes: Vec<&Write> = placed.iter().flat_map(|one| &one.writes).collect();
+        for write in &writes {
+            expect(memory, write.at, &write.before)?;
+        }
+        let inside: Vec<Range<u64>> = writes.iter().map(|write| write.at + 1..write.displaced.end).collect();
+        if let Some(thread) = self.stacks_refer_to(memory, &inside)? {
+            return Err(WriteError::Interrupted(thread));
+        }
+        self.move_threads(&writes)?;
+        for (index, write) in writes.iter().enumerate() {
+            if let Err(error) = memory.write(write.at, &write.after) {
+                for done in &writes[..index] {
+                    memory.write(done.at, &done.before)?;
+                }
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the entries back, byte for byte. Those that are not what [`Self::write_patches`] wrote are left alone, and the
+    /// first of them is the error: somebody else changed them.
+    pub fn restore_patches(&mut self, memory: &Memory, placed: &[Placed]) -> Result<(), WriteError> {
+        let mut result = Ok(());
+        for write in placed.iter().flat_map(|one| &one.writes) {
+            let restored = expect(memory, write.at, &write.after)
+                .and_then(|()| Ok(memory.write(write.at, &write.before)?))
+                .and_then(|()| expect(memory, write.at, &write.before));
+            result = result.and(restored);
+        }
+        result
+    }
+
+    /// A thread that is within one of these addresses, or that may return there. None: no thread is, and nothing there is
+    /// executed any more if no function leads to it. Stacks are searched 256 KiB deep.
+    pub fn refers_to(&self, memory: &Memory, ranges: &[Range<u64>]) -> io::Result<Option<u32>> {
+        for thread in self.threads() {
+            let address = thread.address()?;
+            if ranges.iter().any(|range| range.contains(&address)) {
+                return Ok(Some(thread.id()));
+            }
+        }
+        self.stacks_refer_to(memory, ranges)
+    }
+
+    /// A thread on whose stack is one of these addresses.
+    fn stacks_refer_to(&self, memory: &Memory, ranges: &[Range<u64>]) -> io::Result<Option<u32>> {
+        let first = ranges.iter().map(|range| range.start).min().unwrap_or(0);
+        let last = ranges.iter().map(|range| range.end).max().unwrap_or(0);
+        let maps = Maps::read(self.pid())?;
+        for thread in self.threads() {
+            let sp = trace::registers(thread.id())?.rsp;
+            let Some(stack) = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&sp)) else { continue };
+            let from = (sp.saturating_sub(RED_ZONE) & !7).max(stack.start);
+            let bytes = memory.read_up_to(from, stack.end.min(sp + SEARCHED).saturating_sub(from) as usize);
+            let words = bytes.chunks_exact(8).filter_map(|word| Some(u64::from_le_bytes(word.try_into().ok()?)));
+            let mut near = words.filter(|word| (first..last).contains(word));
+            if near.any(|word| ranges.iter().any(|range| range.contains(&word))) {
+                return Ok(Some(thread.id()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Brings threads that are past the first displaced instruction of an entry to where the same instruction is afterwards.
+    fn move_threads(&mut self, writes: &[&Write]) -> Result<(), WriteError> {
+        for thread in self.threads() {
+            let registers = trace::registers(thread.id())?;
+            let within = |write: &&&Write| registers.rip > write.at && registers.rip < write.displaced.end;
+            let Some(write) = writes.iter().find(within) else { continue };
+            let to = write.moves.iter().find(|(from, _)| *from == registers.rip).and_then(|(_, to)| *to);
+            // Padding that follows a short function is within the range, and never executed.
+            let to = to.ok_or(WriteError::Interrupted(thread.id()))?;
+            trace::set_registers(thread.id(), &trace::Registers { rip: to, ..registers })?;
+        }
+        Ok(())
+    }
+}
+
+fn expect(memory: &Memory, at: u64, bytes: &[u8]) -> Result<(), WriteError> {
+    let found = memory.read_up_to(at, bytes.len());
+    if found == bytes { Ok(()) } else { Err(WriteError::Changed(at)) }
+}

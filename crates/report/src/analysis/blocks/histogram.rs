@@ -1,0 +1,52 @@
+//! Numbers of blocks in buckets by powers of two.
+
+use serde::Serialize;
+
+/// What lies within a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Bucket {
+    /// The least that belongs to it.
+    pub from: u64,
+    /// The first that is above it; None: all that is above `from`.
+    pub to: Option<u64>,
+    /// Blocks.
+    pub blocks: u64,
+    /// Their requested bytes.
+    pub bytes: u64,
+}
+
+/// Buckets by powers of two: 0, 1, 2 to 3, 4 to 7, …, the last one from 2^63 on.
+#[derive(Clone, Debug)]
+pub struct Histogram {
+    buckets: [(u64, u64); 65],
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { buckets: [(0, 0); 65] }
+    }
+}
+
+impl Histogram {
+    /// Adds a block to the bucket of this value.
+    #[inline]
+    pub fn add(&mut self, value: u64, bytes: u64) {
+        let (blocks, sum) = &mut self.buckets[64 - value.leading_zeros() as usize];
+        *blocks = blocks.saturating_add(1);
+        *sum = sum.saturating_add(bytes);
+    }
+
+    /// From the first bucket with blocks to the last one, the empty ones between them, too.
+    pub fn buckets(&self) -> Vec<Bucket> {
+        let filled = |(blocks, _): &(u64, u64)| *blocks > 0;
+        let (Some(first), Some(last)) = (self.buckets.iter().position(filled), self.buckets.iter().rposition(filled))
+        else {
+            return Vec::new();
+        };
+        let bucket = |at: usize| {
+            let (blocks, bytes) = self.buckets[at];
+            Bucket { from: if at == 0 { 0 } else { 1 << (at - 1) }, to: 1u64.checked_shl(at as u32), blocks, bytes }
+        };
+        (first..=last).map(bucket).collect()
+    }
+}

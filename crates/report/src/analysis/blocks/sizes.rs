@@ -1,0 +1,53 @@
+//! Blocks by their size.
+
+use mallow_profile::{Call, Event};
+use serde::Serialize;
+
+use super::histogram::{Bucket, Histogram};
+
+/// Allocations by requested size.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Sizes {
+    /// All of them, reallocs included.
+    pub allocations: u64,
+    /// Their requested bytes.
+    pub allocated_bytes: u64,
+    /// The smallest size; None without allocations.
+    pub smallest: Option<u64>,
+    /// The largest size.
+    pub largest: Option<u64>,
+    /// By powers of two.
+    pub buckets: Vec<Bucket>,
+}
+
+/// Counts sizes, event by event.
+#[derive(Clone, Debug, Default)]
+pub struct SizesBuilder {
+    allocations: u64,
+    allocated_bytes: u64,
+    range: Option<(u64, u64)>,
+    histogram: Histogram,
+}
+
+impl SizesBuilder {
+    /// The next event.
+    pub fn event(&mut self, event: &Event) {
+        if let Event::Allocate(Call { size, .. }) | Event::Reallocate { call: Call { size, .. }, .. } = *event {
+            self.allocations += 1;
+            self.allocated_bytes = self.allocated_bytes.saturating_add(size);
+            self.range = Some(self.range.map_or((size, size), |(low, high)| (low.min(size), high.max(size))));
+            self.histogram.add(size, size);
+        }
+    }
+
+    /// There are no more.
+    pub fn finish(self) -> Sizes {
+        Sizes {
+            allocations: self.allocations,
+            allocated_bytes: self.allocated_bytes,
+            smallest: self.range.map(|range| range.0),
+            largest: self.range.map(|range| range.1),
+            buckets: self.histogram.buckets(),
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! The cost of an alignment, diagonal by diagonal: cells of one do not depend on each other.
+
+use super::stacks::Token;
+
+/// Of two overloads, or two instances of a template. Not less than what it costs that they are renamed.
+pub(super) const OVERLOADED: f32 = 0.3;
+
+/// A function of a stack, as the alignment needs it.
+#[derive(Clone, Copy)]
+pub(super) struct Facts {
+    pub token: Token,
+    /// Equal for overloads, and for instances of a template.
+    pub short: u32,
+    /// Another function has this `short`.
+    pub overloaded: bool,
+    pub weight: f32,
+    /// What it costs that the other stack lacks it.
+    pub lacking: f32,
+    /// On stacks of one side alone.
+    pub one_sided: bool,
+}
+
+/// The functions of a stack, fact by fact.
+#[derive(Default)]
+pub(super) struct Columns {
+    tokens: Vec<u32>,
+    shorts: Vec<u32>,
+    weights: Vec<f32>,
+    lacking: Vec<f32>,
+    /// Where those are that are on stacks of one side alone.
+    pub one_sided_at: Vec<usize>,
+    /// One of them has overloads.
+    overloaded: bool,
+}
+
+impl Columns {
+    /// Takes these for what was there before.
+    pub fn set(&mut self, functions: impl Iterator<Item = Facts>) {
+        self.tokens.clear();
+        self.shorts.clear();
+        self.weights.clear();
+        self.lacking.clear();
+        self.one_sided_at.clear();
+        self.overloaded = false;
+        for function in functions {
+            if function.one_sided {
+                self.one_sided_at.push(self.tokens.len());
+            }
+            self.tokens.push(function.token.0);
+            self.shorts.push(function.short);
+            self.weights.push(function.weight);
+            self.lacking.push(function.lacking);
+            self.overloaded |= function.overloaded;
+        }
+    }
+
+    fn part(&self, from: usize, length: usize) -> Part<'_> {
+        let range = from..from + length;
+        Part {
+            tokens: &self.tokens[range.clone()],
+            shorts: &self.shorts[range.clone()],
+            weights: &self.weights[range.clone()],
+            lacking: &self.lacking[range],
+        }
+    }
+}
+
+/// Functions that follow each other.
+struct Part<'c> {
+    tokens: &'c [u32],
+    shorts: &'c [u32],
+    weights: &'c [f32],
+    lacking: &'c [f32],
+}
+
+/// What it costs that functions are one with two names, by diagonals, as the table of costs is made. Few of a table's cells have
+/// such a cost, and a diagonal takes them in after all others.
+#[derive(Default)]
+pub(super) struct RenameCosts {
+    /// Row, counted from 1, and cost.
+    costs: Vec<(u32, f32)>,
+    /// Where those of each diagonal end, from diagonal 2 on.
+    ends: Vec<u32>,
+}
+
+impl RenameCosts {
+    /// Of two stacks. `of` is called with each pair of functions that are each on one side alone, by their numbers in
+    /// `one_sided_at`. `is` is in reverse order.
+    pub fn set(&mut self, was: &Columns, is: &Columns, mut of: impl FnMut(usize, usize) -> f32) {
+        self.costs.clear();
+        self.ends.clear();
+        if was.one_sided_at.is_empty() || is.one_sided_at.is_empty() {
+            return;
+        }
+        let columns = is.tokens.len();
+        // Sorted by counting: first how many each diagonal has, then where they begin, at last where they end.
+        self.ends.resize(was.tokens.len() + columns, 0);
+        for row in &was.one_sided_at {
+            is.one_sided_at.iter().for_each(|at| self.ends[row + columns - 1 - at] += 1);
+        }
+        let mut sum = 0;
+        for end in &mut self.ends {
+            (*end, sum) = (sum, sum + *end);
+        }
+        self.costs.resize(sum as usize, (0, 0.0));
+        for (i, row) in was.one_sided_at.iter().enumerate() {
+            for (j, at) in is.one_sided_at.iter().enumerate() {
+                let end = &mut self.ends[row + columns - 1 - at];
+                self.costs[*end as usize] = (*row as u32 + 1, of(i, j));
+                *end += 1;
+            }
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.costs.len()
+    }
+
+    /// Of a diagonal: rows and costs.
+    fn of(&self, diagonal: usize) -> &[(u32, f32)] {
+        let Some(&end) = self.ends.get(diagonal.wrapping_sub(2)) else { return &[] };
+        let from = diagonal.checked_sub(3).map_or(0, |before| self.ends[before]);
+        &self.costs[from as usize..end as usize]
+    }
+}
+
+/// The last three diagonals of the table of costs, by rows.
+#[derive(Default)]
+pub(super) struct Diagonals {
+    here: Vec<f32>,
+    before: Vec<f32>,
+    two_before: Vec<f32>,
+}
+
+impl Diagonals {
+    /// The cost of making the one stack the other. The functions of `is` are in reverse order.
+    pub fn cost(&mut self, was: &Columns, is: &Columns, renames: &RenameCosts) -> f32 {
+        let (rows, columns) = (was.tokens.len(), is.tokens.len());
+        let overloads = was.overloaded && is.overloaded;
+        let (mut here, mut before, mut two_before) = (&mut self.here, &mut self.before, &mut self.two_before);
+        for diagonal in [&mut here, &mut before, &mut two_before] {
+            diagonal.clear();
+            diagonal.resize(rows + 1, 0.0);
+        }
+        for diagonal in 1..=rows + columns {
+            std::mem::swap(&mut two_before, &mut before);
+            std::mem::swap(&mut before, &mut here);
+            // Rows whose cell is not at the edge of the table.
+            let first = diagonal.saturating_sub(columns).max(1);
+            let end = (rows + 1).min(diagonal);
+            if diagonal <= columns {
+                here[0] = before[0] + is.lacking[columns - diagonal];
+            }
+            if diagonal <= rows {
+                here[diagonal] = before[diagonal - 1] + was.lacking[diagonal - 1];
+            }
+            if first >= end {
+                continue;
+            }
+            // Of row i, the column is diagonal - i; in reverse order it goes up with the row.
+            let length = end - first;
+            let reversed = columns + first - diagonal;
+            let parts = (&was.part(first - 1, length), &is.part(reversed, length));
+            let (two, one, cells) = (&two_before[first - 1..end - 1], &before[first - 1..end], &mut here[first..end]);
+            match overloads {
+                true => inner::<true>(parts, two, one, cells),
+                false => inner::<false>(parts, two, one, cells),
+            }
+            for &(row, cost) in renames.of(diagonal) {
+                let row = row as usize;
+                here[row] = lesser(two_before[row - 1] + cost, here[row]);
+            }
+        }
+        here[rows]
+    }
+}
+
+/// Cells of a diagonal. No branch and no call, so that compilers make vectors of it, and less to read where no function has overloads,
+/// as in C.
+#[inline(never)]
+fn inner<const OVERLOADS: bool>((was, is): (&Part, &Part), two_before: &[f32], before: &[f32], here: &mut [f32]) {
+    let length = here.len();
+    let (left, above) = (&before[1..=length], &before[..length]);
+    let two_before = &two_before[..length];
+    let (tokens, other_tokens) = (&was.tokens[..length], &is.tokens[..length]);
+    let (shorts, other_shorts) = (&was.shorts[..length], &is.shorts[..length]);
+    let (weights, other_weights) = (&was.weights[..length], &is.weights[..length]);
+    let (lacking, other_lacking) = (&was.lacking[..length], &is.lacking[..length]);
+    for at in 0..length {
+        let unlike = if OVERLOADS && shorts[at] == other_shorts[at] {
+            (weights[at] + other_weights[at]) * OVERLOADED
+        } else {
+            f32::INFINITY
+        };
+        let together = if tokens[at] == other_tokens[at] { 0.0 } else { unlike };
+        let apart = lesser(above[at] + lacking[at], left[at] + other_lacking[at]);
+        here[at] = lesser(two_before[at] + together, apart);
+    }
+}
+
+/// One instruction, as [`f32::min`] is not: neither is NaN.
+#[inline(always)]
+fn lesser(a: f32, b: f32) -> f32 {
+    if a < b { a } else { b }
+}

@@ -1,0 +1,209 @@
+//! Call paths from the program to the allocator: a tree whose roots are the calls that ask for memory, and whose
+//! branches are those that lead there.
+//!
+//! Habits belong to a place in the source, and nobody knows which function of a path that is: the innermost of the
+//! program's own may be a wrapper that all others go through. So a habit is looked for at the root of each tree, and
+//! where it is not to be seen there, further out.
+
+use mallow_profile::{Counts, FrameId, Patterns, Profile, Site, StackId, StringId};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::super::function_kind::FunctionKind;
+use super::super::functions::{FunctionId, Functions, Step};
+use super::containers::{Container, Containers};
+
+/// Functions of the program's own on a path, at the most.
+const DEPTH: usize = 5;
+/// Call paths with less than one in so many of the program's allocations and bytes are not followed further out.
+const SHARE: u64 = 200;
+
+/// A call path, by its outermost function.
+#[derive(Clone, Debug)]
+pub(crate) struct CallPath {
+    /// That function.
+    pub step: Step,
+    /// The path further in; None for a root.
+    pub inner: Option<usize>,
+    /// The paths further out, of one whose habits matter.
+    pub outer: Vec<usize>,
+    /// What the innermost function called of the language's own library.
+    pub through: Option<FunctionId>,
+    /// What kind of thing of that library the memory is for.
+    pub container: Option<Container>,
+    /// Sums over its sites.
+    pub counts: Counts,
+    /// What they do.
+    pub patterns: Patterns,
+    /// How many stacks.
+    pub sites: u64,
+    /// The stack with the most allocations.
+    pub largest: StackId,
+    most: u64,
+}
+
+/// All call paths.
+pub(crate) struct CallPaths {
+    paths: Vec<CallPath>,
+}
+
+/// What call paths have in common that are one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    inner: Option<usize>,
+    function: FunctionId,
+    file: Option<StringId>,
+    line: u32,
+    /// Where no line is known, calls are told apart by their addresses.
+    frame: Option<FrameId>,
+    through: Option<FunctionId>,
+    container: Option<Container>,
+}
+
+/// A stack, and how far out it was followed.
+struct Walker {
+    stack: StackId,
+    counts: Counts,
+    patterns: Patterns,
+    /// Index of a step of the stack: the next one to look at.
+    next: usize,
+    path: Option<usize>,
+}
+
+impl CallPaths {
+    /// Costs a walk over the innermost functions of each stack.
+    pub fn new(profile: &Profile, functions: &Functions<'_>, containers: &mut Containers<'_>) -> Self {
+        let mut walkers = walkers(profile);
+        let mut paths = Self { paths: Vec::new() };
+        let mut known: FxHashMap<Key, usize> = FxHashMap::default();
+        for depth in 0..DEPTH {
+            walkers.retain_mut(|walker| {
+                if let Some(inner) = walker.path {
+                    let c = &paths.paths[inner].counts;
+                    let matters = |part: u64, whole: u64| part.saturating_mul(SHARE) >= whole && part > 0;
+                    if !matters(c.allocations, profile.totals.allocations)
+                        && !matters(c.allocated_bytes, profile.totals.allocated_bytes)
+                    {
+                        return false;
+                    }
+                }
+                paths.follow(walker, depth, functions, containers, &mut known)
+            });
+        }
+        paths
+    }
+
+    /// True if there was one more function of the program's own.
+    fn follow(
+        &mut self,
+        walker: &mut Walker,
+        depth: usize,
+        functions: &Functions<'_>,
+        containers: &mut Containers<'_>,
+        known: &mut FxHashMap<Key, usize>,
+    ) -> bool {
+        let last = walker.path.map(|path| self.paths[path].step.function);
+        let mut through = None;
+        let mut container = None;
+        // Where that has no name, the place is the one that all views name.
+        let first = if depth == 0 { functions.named_at(walker.stack).map_or(0, |(at, _)| at) } else { 0 };
+        let steps: Vec<Step> = functions.steps(walker.stack).copied().collect();
+        for (at, &step) in steps.iter().enumerate().skip(walker.next) {
+            if step.kind != FunctionKind::Own {
+                if depth == 0 {
+                    container = containers.with(container, step.function);
+                    let says = step.kind == FunctionKind::Runtime && !functions.is_interpreters(walker.stack, &step);
+                    through = if says { Some(step.function) } else { through };
+                }
+                continue;
+            }
+            // Recursion reads as one call.
+            if Some(step.function) == last || step.nameless && at < first {
+                continue;
+            }
+            // Nor does an address say more than the name of who called it.
+            let is_named =
+                |outer: &Step| outer.kind == FunctionKind::Own && !outer.nameless && outer.module == step.module;
+            if depth > 0 && step.nameless && steps[at..].iter().any(is_named) {
+                continue;
+            }
+            let (function, file, line, _) = step.text_key(false);
+            let frame = (line == 0).then_some(step.frame());
+            let key = Key { inner: walker.path, function, file, line, frame, through, container };
+            let number = *known.entry(key).or_insert_with(|| {
+                let (counts, patterns) = Default::default();
+                let (inner, largest) = (walker.path, walker.stack);
+                let outer = Vec::new();
+                self.paths.push(CallPath {
+                    step,
+                    inner,
+                    outer,
+                    through,
+                    container,
+                    counts,
+                    patterns,
+                    sites: 0,
+                    largest,
+                    most: 0,
+                });
+                let number = self.paths.len() - 1;
+                if let Some(inner) = inner {
+                    self.paths[inner].outer.push(number);
+                }
+                number
+            });
+            let path = &mut self.paths[number];
+            path.counts += walker.counts;
+            path.patterns += walker.patterns;
+            path.sites += 1;
+            if walker.counts.allocations > path.most {
+                (path.most, path.largest) = (walker.counts.allocations, walker.stack);
+            }
+            (walker.next, walker.path) = (at + 1, Some(number));
+            return true;
+        }
+        false
+    }
+
+    /// A call path, by its number.
+    pub fn get(&self, number: usize) -> &CallPath {
+        &self.paths[number]
+    }
+
+    /// The roots, in the order of their first stack.
+    pub fn roots(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.paths.len()).filter(|&number| self.paths[number].inner.is_none())
+    }
+
+    /// The root of a path.
+    pub fn root_of(&self, mut number: usize) -> usize {
+        while let Some(inner) = self.paths[number].inner {
+            number = inner;
+        }
+        number
+    }
+
+    /// Is it a wrapper that others allocate through? It is when several functions call it, and none of them stands for
+    /// nearly all. What it does is then theirs, where they want different things.
+    pub fn is_wrapper(&self, number: usize) -> bool {
+        let path = &self.paths[number];
+        let callers: FxHashSet<FunctionId> = path.outer.iter().map(|&outer| self.paths[outer].step.function).collect();
+        let largest = path.outer.iter().map(|&outer| self.paths[outer].counts.allocations).max().unwrap_or(0);
+        callers.len() >= 4 && largest < path.counts.allocations / 10 * 9
+    }
+}
+
+/// The same stack in several processes is one.
+fn walkers(profile: &Profile) -> Vec<Walker> {
+    let walker = |s: &Site| Walker { stack: s.stack, counts: s.counts, patterns: *s.patterns, next: 0, path: None };
+    let mut walkers: Vec<_> = profile.sites.iter().map(walker).collect();
+    walkers.sort_unstable_by_key(|walker| walker.stack);
+    walkers.dedup_by(|next, sum| {
+        let same = next.stack == sum.stack;
+        if same {
+            sum.counts += next.counts;
+            sum.patterns += next.patterns;
+        }
+        same
+    });
+    walkers
+}

@@ -1,0 +1,51 @@
+//! One function of a stack.
+
+use mallow_profile::{FrameId, ModuleId, StringId};
+
+use super::function_kind::FunctionKind;
+
+/// Index of a function in [`super::functions::Functions`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct FunctionId(pub u32);
+
+/// One function of a stack.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub function: FunctionId,
+    pub kind: FunctionKind,
+    /// No name is known, the address alone.
+    pub nameless: bool,
+    pub(super) name: Option<StringId>,
+    pub module: Option<ModuleId>,
+    pub(super) file: Option<StringId>,
+    pub line: u32,
+    pub frame: FrameId,
+    pub inlined: bool,
+}
+
+impl Step {
+    /// The compiler put it into the next one.
+    pub fn inlined(&self) -> bool {
+        self.inlined
+    }
+
+    /// The frame that it is in.
+    pub fn frame(&self) -> FrameId {
+        self.frame
+    }
+
+    /// Its name, where one is known.
+    pub fn name(&self) -> Option<StringId> {
+        self.name
+    }
+
+    /// Its source file.
+    pub fn file(&self) -> Option<StringId> {
+        self.file
+    }
+
+    /// Steps with equal keys read the same.
+    pub fn text_key(&self, cut: bool) -> (FunctionId, Option<StringId>, u32, bool) {
+        (self.function, self.file, self.line, cut)
+    }
+}

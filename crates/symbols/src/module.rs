@@ -1,0 +1,162 @@
+//! One module: its files, its symbols, and the places that they name.
+
+use std::sync::Arc;
+
+use mallow_profile::{Frame, FrameId, Line, Module, NameSource, Note, Profile, StringId, Strings};
+use object::Object;
+use rustc_hash::FxHashMap;
+
+use crate::demangle::{Style, demangle, is_mangled_bytes};
+use crate::dwarf::{Dwarf, Position};
+use crate::locate::{self, Files};
+use crate::options::Options;
+use crate::plt::Plt;
+use crate::sections::{Store, mini_debug_info};
+use crate::symtab::SymbolTable;
+
+/// The function of a place with only file and line known.
+pub const UNKNOWN: &str = "??";
+
+/// The rest of longer names is cut off: a damaged table may give a whole file as one name, many times.
+const LENGTH: usize = 32 << 10;
+
+/// What is kept of a module.
+pub(crate) struct ModuleSymbols {
+    pub files: Files,
+    pub symbols: SymbolTable,
+    pub plt: Plt,
+    pub style: Style,
+    /// The best symbol table.
+    pub found: NameSource,
+}
+
+impl ModuleSymbols {
+    /// Reads what the module's files say. Debug information is not read yet.
+    pub fn new(module: &Module, ended_unix_ms: u64, options: &Options) -> Result<Self, NameSource> {
+        let files = locate::files(module, ended_unix_ms, options)?;
+        let parsed = files.image.parse().map_err(|e| NameSource::Unreadable(e.to_string()))?;
+        let go = parsed.section_by_name(".go.buildinfo").is_some();
+        let style = Style { rust_hashes: options.rust_hashes, verbatim: go };
+        let mini = mini_debug_info(&files.image).map(Arc::new);
+        let images: Vec<_> = [Some(files.image.clone()), files.separate.clone(), mini].into_iter().flatten().collect();
+        let has = |table: fn(&object::File) -> bool| images.iter().any(|i| i.parse().is_ok_and(|file| table(&file)));
+        let found = if has(|file| file.symbols().next().is_some()) {
+            NameSource::SymbolTable
+        } else if has(|file| file.dynamic_symbols().next().is_some()) {
+            NameSource::DynamicSymbols
+        } else {
+            NameSource::Nothing
+        };
+        let symbols = SymbolTable::new(images);
+        let local = |address| symbols.find(address).map(|name| String::from_utf8_lossy(name).into());
+        let plt = Plt::new(&files.image, local);
+        Ok(Self { files, symbols, plt, style, found })
+    }
+
+    /// Fills the lines of `frames`, in the order of their addresses: neighbours are in one unit, and often at one place.
+    pub fn fill(&self, profile: &mut Profile, frames: &[FrameId], notes: &mut Vec<Note>) {
+        let Profile { frames: all, strings, .. } = profile;
+        let empty = frames.iter().filter(|id| all[id.0 as usize].lines.is_empty());
+        let mut probes: Vec<_> = empty.map(|&id| (probe(&all[id.0 as usize]), id)).collect();
+        if probes.is_empty() {
+            return;
+        }
+        probes.sort_unstable();
+        let store = Store::default();
+        let addresses: Vec<_> = probes.iter().map(|probe| probe.0).collect();
+        let mut dwarf = match Dwarf::new(&self.files, &store, &addresses) {
+            Some(Err(why)) => {
+                damaged(notes, why);
+                None
+            }
+            Some(Ok(dwarf)) => Some(dwarf),
+            None => None,
+        };
+        let mut batch = Batch { known: self, names: FxHashMap::default(), strings };
+        let mut last: Option<(u64, FrameId)> = None;
+        for (address, id) in probes {
+            let lines = match last {
+                Some((same, before)) if same == address => all[before.0 as usize].lines.clone(),
+                _ => batch.lines(address, dwarf.as_mut(), notes),
+            };
+            all[id.0 as usize].lines = lines;
+            last = Some((address, id));
+        }
+    }
+}
+
+/// The address to look up: inside the call instruction for a return address.
+fn probe(frame: &Frame) -> u64 {
+    frame.address.saturating_sub(u64::from(!frame.exact))
+}
+
+fn damaged(notes: &mut Vec<Note>, why: String) {
+    if !notes.iter().any(|note| matches!(note, Note::Damaged(_))) {
+        notes.push(Note::Damaged(why));
+    }
+}
+
+/// One pass over a module's addresses.
+struct Batch<'k, 's> {
+    known: &'k ModuleSymbols,
+    strings: &'s mut Strings,
+    /// Raw name → the name to show. Inlined functions come again and again.
+    names: FxHashMap<Box<[u8]>, StringId>,
+}
+
+impl Batch<'_, '_> {
+    fn lines(&mut self, address: u64, dwarf: Option<&mut Dwarf>, notes: &mut Vec<Note>) -> Vec<Line> {
+        let mut lines = Vec::new();
+        // The outermost function is not always named, or named without its scope.
+        let mut outermost_is_bare = true;
+        if let Some(dwarf) = dwarf {
+            let result = dwarf.find(address, notes, |Position { function, file, line }| {
+                outermost_is_bare = !function.is_some_and(is_mangled_bytes);
+                let function = self.name(function.filter(|name| !name.is_empty()).unwrap_or(UNKNOWN.as_bytes()));
+                let file =
+                    file.filter(|file| !file.is_empty() && file.len() <= LENGTH).map(|file| self.strings.intern(file));
+                lines.push(Line { function, file, line });
+            });
+            if let Err(why) = result {
+                damaged(notes, why);
+            }
+        }
+        match lines.last() {
+            None => lines.extend(self.symbol(address)),
+            Some(outermost) if outermost_is_bare => {
+                let unknown = self.strings.get(outermost.function) == UNKNOWN;
+                if let Some(raw) = self.known.symbols.find(address).filter(|raw| unknown || is_mangled_bytes(raw)) {
+                    let function = self.name(raw);
+                    if let Some(outermost) = lines.last_mut() {
+                        outermost.function = function;
+                    }
+                }
+            }
+            Some(_) => {}
+        }
+        lines
+    }
+
+    /// The function by symbol table or PLT.
+    fn symbol(&mut self, address: u64) -> Option<Line> {
+        let known = self.known;
+        let function = match known.symbols.find(address) {
+            Some(raw) => self.name(raw),
+            None => {
+                let name = known.plt.find(address)?;
+                self.strings.intern(&format!("{}@plt", demangle(name, known.style)))
+            }
+        };
+        Some(Line { function, file: None, line: 0 })
+    }
+
+    fn name(&mut self, raw: &[u8]) -> StringId {
+        let raw = &raw[..raw.len().min(LENGTH)];
+        if let Some(&id) = self.names.get(raw) {
+            return id;
+        }
+        let id = self.strings.intern(&demangle(&String::from_utf8_lossy(raw), self.known.style));
+        self.names.insert(raw.into(), id);
+        id
+    }
+}

@@ -1,0 +1,53 @@
+/*
+ * The end of a traced image: it waits while mallow reads its memory, to see which live blocks nothing points to any more.
+ *
+ * This destructor runs after the program's atexit handlers, its static destructors and those of all libraries. What a library
+ * frees in a DT_FINI function that the loader calls later is still live here.
+ */
+#include "arch.h"
+#include "base/filter.h"
+#include "base/reader.h"
+#include "base/target.h"
+
+#define WAIT_MS 20
+/* Mallow gives up long before this. */
+#define LONGEST_NS (60ull * 1000000000)
+
+/* Not inlined: what lies above its frame are the registers of the caller, and all that the program still has. */
+NOINLINE static void wait_for_scan(struct mallow_process *process) {
+    struct patience patience = {0};
+    /* The coarse clock needs no system call, which a filter could forbid. */
+    uint64_t until_ns = sys_tick_ns() + LONGEST_NS;
+    process->exit_sp = (uint64_t)__builtin_frame_address(0);
+    process->exit_thread = (uint64_t)__builtin_thread_pointer();
+    __atomic_store_n(&process->exit_state, MALLOW_EXIT_WAITS, __ATOMIC_SEQ_CST);
+    doorbell_ring();
+    while (__atomic_load_n(&process->exit_state, __ATOMIC_ACQUIRE) == MALLOW_EXIT_WAITS &&
+           __atomic_load_n(&process->state, __ATOMIC_RELAXED) != MALLOW_PROCESS_CLOSED && sys_tick_ns() < until_ns &&
+           reader_wait(&patience, &process->exit_state, MALLOW_EXIT_WAITS, WAIT_MS))
+        ;
+    /* Mallow may answer at this moment. */
+    uint32_t waits = MALLOW_EXIT_WAITS;
+    __atomic_compare_exchange_n(&process->exit_state, &waits, MALLOW_EXIT_GAVE_UP, 0, __ATOMIC_ACQ_REL,
+                                __ATOMIC_RELAXED);
+}
+
+/* A forked child has blocks of its parent, and mallow does not know which: it would wait for little. */
+static int is_wanted(const struct mallow_control *control, const struct mallow_process *process) {
+    uint32_t flags = control->flags;
+    return (flags & MALLOW_SCAN) != 0 && (process->origin != MALLOW_ORIGIN_FORK || (flags & MALLOW_SCAN_FORKED) != 0);
+}
+
+__attribute__((destructor)) static void image_exits(void) {
+    const struct mallow_control *control = target.control;
+    struct mallow_process *process = target.process;
+    if (control == NULL || process == NULL || image_alive == 0 || !is_wanted(control, process) || target_is_stopped())
+        return;
+    if (filter_is(FILTER_FORBIDS_WAITS)) {
+        __atomic_store_n(&process->exit_state, MALLOW_EXIT_SANDBOXED, __ATOMIC_RELEASE);
+        return;
+    }
+    /* Pointers that are in registers alone are to be on the stack. */
+    __builtin_unwind_init();
+    wait_for_scan(process);
+}

@@ -1,0 +1,87 @@
+//! Allocators that are libraries: what a program calls there past the functions of the C library's names is counted, too.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use harness::{Case, Counts, mallow, program_as};
+
+/// The libraries, by what the linker calls them, and who has made them.
+const LIBRARIES: [(&str, &str); 3] =
+    [("-ljemalloc", "jemalloc"), ("-ltcmalloc_minimal", "tcmalloc"), ("-l:libmimalloc.so.2", "mimalloc")];
+
+/// `exact_new.cpp` with that library.
+fn with(library: &str, maker: &str) -> PathBuf {
+    program_as("exact_new", &format!("exact-new-with-{maker}"), "c++", &["-Wl,--no-as-needed", library])
+}
+
+/// Each form of the operators, with each library: as many calls and bytes as with the C library's own malloc.
+#[test]
+fn operators_are_counted_exactly() {
+    for (library, maker) in LIBRARIES {
+        let program = with(library, maker);
+        let of = |case: &str, rounds: &str| {
+            Case::new(&program).args([case, rounds]).may_say("nothing was recorded").prints_addresses()
+        };
+        let none = (of("new", "0").stat().counts(), of("new", "0").record().counts());
+        for case in ["new", "new_zero", "new_array", "nothrow", "sized", "aligned", "placement", "constructor_throws"] {
+            let many = of(case, "700").three_ways();
+            let truth = Counts::truth(&many.bare.out());
+            let ways = [("stat", &many.stat.counts() - &none.0), ("record", &many.record.counts() - &none.1)];
+            for (way, counts) in ways {
+                assert_eq!(counts.sums(), truth.counts, "{maker} {case} {way}");
+            }
+            assert_eq!(many.record.losses(), (0, 0));
+            let report = many.record.shown(&["report"]);
+            assert!(!report.contains("Incomplete") && !report.contains("Counted"), "{maker}: {report}");
+        }
+    }
+}
+
+/// A request that cannot be met ends as without Mallow: by an exception, or by a null pointer.
+#[test]
+fn operators_without_memory_throw_as_ever() {
+    for (library, maker) in LIBRARIES {
+        for case in ["huge", "nothrow_huge"] {
+            let case = Case::new(with(library, maker)).args([case, "20"]).may_say("nothing was recorded");
+            case.prints_addresses().three_ways();
+        }
+    }
+}
+
+/// A stack begins at the caller of the operator, no function of Mallow's or of the allocator's is in it.
+#[test]
+fn stacks_of_operators_begin_at_their_callers() {
+    for (library, maker) in LIBRARIES {
+        let record = Case::new(with(library, maker)).args(["new", "700"]).prints_addresses().record();
+        let top = record.view_json(&["top", "--by", "allocations", "--limit", "0"]);
+        let rows = top["functions"].as_array().expect("functions");
+        let main = rows.iter().find(|row| row["function"] == "main").expect("main");
+        assert_eq!(main["self"]["allocations"], 700, "{maker}: {top:#}");
+    }
+}
+
+/// A watch does not see the operators, and says so.
+#[test]
+fn a_watch_names_operators_that_it_does_not_see() {
+    for (library, maker) in LIBRARIES {
+        let mut watch = Command::new(mallow());
+        let program = with(library, maker);
+        let output = watch.args(["watch", "--every", "1h", "--"]).arg(&program).args(["new", "10"]).output();
+        let said = String::from_utf8_lossy(&output.expect("mallow").stderr).into_owned();
+        let begin = format!("{} uses operator new of lib{maker}", program.display());
+        assert!(said.contains(&begin) && said.contains("which is not sampled; mallow record sees it"), "{said}");
+    }
+}
+
+/// What jemalloc has in addition to the C library's functions.
+#[test]
+fn functions_of_the_allocators_own_are_counted() {
+    let program = program_as("foreign", "foreign", "cc", &["-ljemalloc"]);
+    let three = Case::new(program).three_ways();
+    for (way, counts) in [("stat", three.stat.counts()), ("record", three.record.counts())] {
+        // 2,000 of malloc, 1,000 of rallocx, what they free, and what the C library allocates and keeps.
+        assert_eq!(counts.frees, 3000, "{way}");
+        assert!((3000..=3003).contains(&counts.allocations), "{way}: {counts:?}");
+    }
+    assert_eq!(three.record.losses(), (0, 0));
+}

@@ -1,0 +1,503 @@
+//! `-p` of `stat` and `record`: a process that runs is attached to, seen, and left as it was.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use harness::{Outcome, Run, directory, mallow, not_run, program, program_as, tool, tool_if_there};
+use serde_json::Value;
+
+/// A process that is killed at the end of a test.
+struct Target {
+    child: Child,
+    out: BufReader<ChildStdout>,
+}
+
+impl Target {
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a process");
+        let out = BufReader::new(child.stdout.take().expect("a pipe"));
+        Self { child, out }
+    }
+
+    /// Started, and waited for until it prints "ready".
+    fn ready(command: &mut Command) -> Self {
+        let mut target = Self::start(command);
+        assert_eq!(target.line(), "ready");
+        target
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.out.read_line(&mut line).expect("a line");
+        line.trim_end().to_owned()
+    }
+
+    /// Its answer to a line.
+    fn ask(&mut self) -> String {
+        self.child.stdin.as_mut().expect("a pipe").write_all(b"\n").expect("it reads");
+        self.line()
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The code of all files that are mapped into it.
+    fn text(&self) -> Vec<(String, Vec<u8>)> {
+        let maps = fs::read_to_string(format!("/proc/{}/maps", self.pid())).expect("its mappings");
+        let memory = fs::File::open(format!("/proc/{}/mem", self.pid())).expect("its memory");
+        let mut all = Vec::new();
+        for line in maps.lines() {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let [range, rights, .., path] = fields[..] else { continue };
+            if fields.len() < 6 || !rights.contains('x') || !path.starts_with('/') || path.starts_with("/memfd:") {
+                continue;
+            }
+            let (start, end) = range.split_once('-').expect("a range");
+            let address = |text| u64::from_str_radix(text, 16).expect("an address");
+            let mut bytes = vec![0; (address(end) - address(start)) as usize];
+            memory.read_exact_at(&mut bytes, address(start)).expect("its code");
+            all.push((path.to_owned(), bytes));
+        }
+        assert!(!all.is_empty(), "{maps}");
+        all
+    }
+
+    /// Its open files.
+    fn descriptors(&self) -> Vec<String> {
+        let entries = fs::read_dir(format!("/proc/{}/fd", self.pid())).expect("its descriptors");
+        let mut all: Vec<_> = entries
+            .map(|entry| {
+                let entry = entry.expect("an entry");
+                let leads = fs::read_link(entry.path()).unwrap_or_default();
+                format!("{} {}", entry.file_name().to_string_lossy(), leads.display())
+            })
+            .collect();
+        all.sort();
+        all
+    }
+
+    fn mappings(&self) -> usize {
+        fs::read_to_string(format!("/proc/{}/maps", self.pid())).expect("its mappings").lines().count()
+    }
+
+    fn field(&self, name: &str) -> String {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("its status");
+        status.lines().find(|line| line.starts_with(name)).expect("a field").to_owned()
+    }
+
+    /// What must be as it was: descriptors, dispositions of signals, environment, tracer.
+    fn condition(&self) -> (Vec<String>, Vec<String>, Vec<u8>) {
+        let fields = ["TracerPid:", "SigBlk:", "SigIgn:", "SigCgt:"].map(|name| self.field(name)).to_vec();
+        (self.descriptors(), fields, fs::read(format!("/proc/{}/environ", self.pid())).expect("its environment"))
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn attached(arguments: &[&str], pid: u32, place: &Path) -> Outcome {
+    let run = Run::new(mallow(), place).args(arguments).args(["-p", &pid.to_string()]);
+    run.limit(Duration::from_secs(300)).go()
+}
+
+/// Mallow, started, and waited for until the target's library takes part in a run.
+fn attaching(arguments: &[&str], pid: u32, place: &Path) -> Child {
+    let before = directories();
+    let mut command = Command::new(mallow());
+    command.args(arguments).args(["-p", &pid.to_string()]).current_dir(place);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("mallow");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    // Its run directory is there before the first patch is: the code says when that is.
+    let clean = code(pid);
+    while directories() == before || code(pid) == clean {
+        assert!(Instant::now() < deadline, "mallow does not attach");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child
+}
+
+fn directories() -> usize {
+    fs::read_dir("/dev/shm").map_or(0, Iterator::count)
+}
+
+/// The code of the program and of its C library.
+fn code(pid: u32) -> Vec<u8> {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("its mappings");
+    let program = fs::read_link(format!("/proc/{pid}/exe")).expect("its program");
+    let memory = fs::File::open(format!("/proc/{pid}/mem")).expect("its memory");
+    let mut code = Vec::new();
+    for line in maps.lines().filter(|line| line.contains("r-xp")) {
+        if !line.ends_with("/libc.so.6") && !line.ends_with(program.to_str().expect("a path")) {
+            continue;
+        }
+        let (start, end) = line.split(' ').next().and_then(|range| range.split_once('-')).expect("a range");
+        let address = |text| u64::from_str_radix(text, 16).expect("an address");
+        let mut bytes = vec![0; (address(end) - address(start)) as usize];
+        memory.read_exact_at(&mut bytes, address(start)).expect("its code");
+        code.append(&mut bytes);
+    }
+    code
+}
+
+fn interrupt(child: &Child) {
+    // SAFETY: a system call without pointers.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
+}
+
+fn finished(child: Child) -> String {
+    let output = child.wait_with_output().expect("its end");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{text}");
+    text
+}
+
+/// The program, with the C library's allocator, with jemalloc inside of it, and with one that is its own alone.
+fn programs() -> [PathBuf; 3] {
+    let flags = ["-l:libjemalloc.a", "-lm", "-ldl", "-lstdc++", "-fno-builtin", "-Wl,--exclude-libs,ALL"];
+    [
+        program("attached"),
+        program_as("attached", "attached-with-jemalloc", "cc", &flags[..5]),
+        program_as("attached", "attached-with-hidden-jemalloc", "cc", &flags),
+    ]
+}
+
+/// A program that counts its own calls, between two moments that are both within the time of the attachment.
+#[test]
+fn calls_are_counted_exactly() {
+    for (allocator, program) in [None, Some("jemalloc"), Some("jemalloc")].into_iter().zip(programs()) {
+        calls_of_are_counted_exactly(&program, allocator);
+    }
+}
+
+fn calls_of_are_counted_exactly(program: &Path, allocator: Option<&str>) {
+    let place = directory();
+    let mut target = Target::ready(Command::new(program).arg("calls"));
+    let (text, condition) = (target.text(), target.condition());
+    let mallow = attaching(&["stat", "--json", "-o", "counts.json"], target.pid(), place.path());
+    let truth = target.ask();
+    interrupt(&mallow);
+    finished(mallow);
+    let [allocations, frees, foreign] = numbers(&truth);
+    let counted: Value = serde_json::from_slice(&fs::read(place.path().join("counts.json")).unwrap()).unwrap();
+    assert_eq!((&counted["allocations"], &counted["attached"]), (&allocations.into(), &true.into()), "{counted:#}");
+    // Those of realloc count as frees.
+    assert_eq!(counted["frees"], frees + foreign, "{counted:#}");
+    assert_eq!(counted["allocators_inside"][0]["allocator"].as_str(), allocator, "{counted:#}");
+    assert!(target.text() == text, "the code is as it was");
+    assert_eq!(target.condition(), condition);
+}
+
+fn numbers<const N: usize>(line: &str) -> [u64; N] {
+    let all: Vec<u64> = line.split(' ').map(|word| word.parse().expect("a number")).collect();
+    all.try_into().expect(line)
+}
+
+/// Blocks from before the attachment are nobody's; stacks begin at the caller.
+#[test]
+fn events_are_recorded_exactly() {
+    for program in programs() {
+        events_of_are_recorded_exactly(&program);
+    }
+}
+
+fn events_of_are_recorded_exactly(program: &Path) {
+    let place = directory();
+    let mut target = Target::ready(Command::new(program).arg("calls"));
+    let (text, condition) = (target.text(), target.condition());
+    let mallow = attaching(&["record", "-o", "x.mallow", "--no-report"], target.pid(), place.path());
+    let truth = target.ask();
+    interrupt(&mallow);
+    let said = finished(mallow);
+    assert!(said.contains("blocks allocated before are not included"), "{said}");
+    let [allocations, frees, _] = numbers(&truth);
+    let report = Run::new(harness::mallow(), place.path()).args(["report", "--json", "x.mallow"]).go();
+    let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    assert_eq!(report["allocations"], allocations, "{report:#}");
+    assert_eq!(report["frees"], frees, "{report:#}");
+    let text_report = Run::new(harness::mallow(), place.path()).args(["report", "x.mallow"]).go().out();
+    let lines: Vec<&str> = text_report.lines().filter(|line| !line.starts_with("Incomplete: attached")).collect();
+    assert!(lines.iter().any(|line| line.trim_start().starts_with("live at end ")), "{text_report}");
+    assert!(!lines.iter().any(|line| line.contains("leaked")), "the process went on: {text_report}");
+    let top = Run::new(harness::mallow(), place.path()).args(["top", "--by", "allocations", "x.mallow"]).go().out();
+    assert!(top.contains("calls attached.c") && !top.contains("late_") && !top.contains("libmallow"), "{top}");
+    assert!(target.text() == text, "the code is as it was");
+    assert_eq!(target.condition(), condition);
+    target.child.stdin.take();
+    assert!(target.child.wait().unwrap().success());
+}
+
+/// Threads that allocate, threads that come and go, and threads in system calls that a stop could end: 200 times. A thread that
+/// never sleeps reaches its stop when it gets a processor, so many of them make a round take seconds.
+#[test]
+fn a_storm_is_attached_to_again_and_again() {
+    let place = directory();
+    let [program, with_jemalloc, _] = programs();
+    for (program, threads, rounds) in [(&program, "64", 5), (&program, "4", 95), (&with_jemalloc, "4", 100)] {
+        let mut target = Target::ready(Command::new(program).args(["storm", threads]));
+        let (text, mut mappings) = (target.text(), 0);
+        for round in 0..rounds {
+            let mode: &[&str] = match round % 5 {
+                0 => &["record", "--for", "20ms", "-o", "x.mallow", "--no-report"],
+                _ => &["stat", "--for", "20ms"],
+            };
+            let at = format!("{}, {threads} threads, round {round}", program.display());
+            let seen = attached(mode, target.pid(), place.path());
+            assert_eq!(seen.status, 0, "{at}: {}", seen.err());
+            assert!(target.text() == text, "{at}: the code is as it was");
+            let [before, failed] = numbers(&target.ask());
+            assert_eq!(failed, 0, "{at}: a system call ended with this error");
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while numbers::<2>(&target.ask())[0] == before {
+                assert!(Instant::now() < deadline, "{at}: it allocates no more");
+            }
+            // Each thread that allocates may take an arena at any time: the first rounds bring the library and its memory.
+            match round {
+                0..4 => mappings = mappings.max(target.mappings()),
+                _ => assert!(target.mappings() <= mappings + 70, "{at}: mappings are left"),
+            }
+        }
+        assert_eq!(target.field("TracerPid:"), "TracerPid:\t0");
+    }
+}
+
+/// Mallow is killed after each seventh of its requests to the process, and each time by another mode: the program goes on, and the
+/// next mallow leaves it as it was. Most of the programs are fresh, the others were left by a killed mallow.
+#[test]
+fn a_mallow_killed_at_any_request_leaves_a_program_that_goes_on() {
+    let place = directory();
+    let modes: [(&[&str], i32); 2] = [(&["stat"], 1), (&["record", "-o", "x.mallow", "--no-report"], 2)];
+    let mut kills = 0;
+    for ((mode, first), attached_to) in modes.into_iter().zip(programs()) {
+        let start = || {
+            let target = Target::ready(Command::new(&attached_to).args(["storm", "1"]));
+            let descriptors = target.descriptors().into_iter().filter(|name| !name.ends_with("[eventpoll]")).collect();
+            (target, descriptors)
+        };
+        let (mut target, mut descriptors): (Target, Vec<String>) = start();
+        let text = target.text();
+        for (round, request) in (first..).step_by(7).enumerate() {
+            let mut command = Command::new(program("killed"));
+            command.arg(request.to_string()).arg(mallow()).args(mode).args(["--for", "0ms"]);
+            command.args(["-p", &target.pid().to_string()]).current_dir(place.path());
+            command.env("KILLED_AFTER_US", ["0", "50", "2000"][round % 3]);
+            let seen = command.stderr(Stdio::null()).output().expect("it runs");
+            let ended = String::from_utf8_lossy(&seen.stdout).trim_end().ends_with("ended 0");
+            assert!(ended || seen.stdout.ends_with(b"killed\n"), "request {request}: {seen:?}");
+            let [before, failed] = numbers(&target.ask());
+            // A mallow that is killed within microseconds of interrupting a thread cannot hide that.
+            assert!(failed == 0 || failed == libc::EINTR as u64, "a system call ended with error {failed}");
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while numbers::<2>(&target.ask())[0] < before + 100 {
+                assert!(Instant::now() < deadline, "{mode:?}, request {request}: it allocates no more");
+            }
+            let blocked = target.field("SigBlk:");
+            assert_eq!(blocked, "SigBlk:\t0000000000000000", "{mode:?}, request {request}");
+            let _ = fs::remove_file(place.path().join("x.mallow"));
+            if ended {
+                break;
+            }
+            kills += 1;
+            match round % 8 {
+                3 => {
+                    let last = attached(&["stat", "--for", "0ms"], target.pid(), place.path());
+                    assert_eq!(last.status, 0, "{mode:?}, request {request}: {}", last.err());
+                    assert!(target.text() == text, "{mode:?}, request {request}: the code is as it was");
+                    // The program opens its epoll descriptor at any time after it was ready.
+                    let left = target.descriptors().into_iter().filter(|name| !name.ends_with("[eventpoll]"));
+                    assert_eq!(left.collect::<Vec<_>>(), descriptors, "{mode:?}, request {request}");
+                }
+                7 => {}
+                _ => (target, descriptors) = start(),
+            }
+        }
+    }
+    assert!(kills > 40, "{kills} requests");
+}
+
+/// The same at moments that no request marks, while several threads allocate: some of them while mallow is attached.
+#[test]
+fn a_killed_mallow_leaves_a_program_that_goes_on() {
+    let place = directory();
+    let script = "import sys, threading\ndef work():\n    while True: l = [bytes(600 + i) for i in range(200)]\nthreading.Thread(target=work, daemon=True).start()\nprint('ready', flush=True)\nfor n, line in enumerate(sys.stdin): print(n * 1000000, 0, flush=True)\n";
+    let [_, with_jemalloc, _] = programs();
+    let storm = Target::ready(Command::new(with_jemalloc).args(["storm", "4"]));
+    let python = Target::ready(Command::new(tool("python3")).args(["-c", script]));
+    for mut target in [storm, python] {
+        let text = target.text();
+        let started = Instant::now();
+        let whole = attached(&["stat", "--for", "0ms"], target.pid(), place.path());
+        assert_eq!(whole.status, 0, "{}", whole.err());
+        let span = started.elapsed();
+        for round in 0..20_u32 {
+            let mode: &[&str] = if round % 2 == 0 { &["stat"] } else { &["record", "-o", "x.mallow", "--no-report"] };
+            let mut command = Command::new(mallow());
+            command.args(mode).args(["-p", &target.pid().to_string()]).current_dir(place.path());
+            let mut mallow = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("mallow");
+            std::thread::sleep(span * round / 18);
+            mallow.kill().expect("it can be killed");
+            mallow.wait().expect("its end");
+            let [before, failed] = numbers(&target.ask());
+            // A mallow that is killed within microseconds of interrupting a thread cannot hide that.
+            assert!(failed == 0 || failed == libc::EINTR as u64, "a system call ended with error {failed}");
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while numbers::<2>(&target.ask())[0] < before + 1000 {
+                assert!(Instant::now() < deadline, "round {round}: it allocates no more");
+            }
+            let _ = fs::remove_file(place.path().join("x.mallow"));
+        }
+        let last = attached(&["stat", "--for", "100ms"], target.pid(), place.path());
+        assert_eq!(last.status, 0, "{}", last.err());
+        assert!(target.text() == text, "the code is as it was");
+    }
+}
+
+/// A shared allocator in place of the C library's.
+#[test]
+fn shared_allocators_are_seen() {
+    const ALL: [&str; 3] = ["libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2"];
+    let libraries = Path::new("/usr/lib/x86_64-linux-gnu");
+    for name in ALL {
+        let library = libraries.join(name);
+        if !library.exists() {
+            not_run("shared_allocators_are_seen", &format!("{name} is not here"));
+            continue;
+        }
+        let place = directory();
+        let mut target = Target::ready(Command::new(program("attached")).arg("calls").env("LD_PRELOAD", &library));
+        let text = target.text();
+        let before = directories();
+        let mut mallow = Command::new(mallow());
+        let pid = target.pid().to_string();
+        mallow.args(["stat", "--json", "-o", "counts.json", "-p", &pid]).current_dir(place.path());
+        let mallow = mallow.stderr(Stdio::piped()).spawn().expect("mallow");
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while directories() == before || target.text() == text {
+            assert!(Instant::now() < deadline, "mallow does not attach");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let truth = target.ask();
+        interrupt(&mallow);
+        finished(mallow);
+        let [allocations, frees, foreign] = numbers(&truth);
+        let counted: Value = serde_json::from_slice(&fs::read(place.path().join("counts.json")).unwrap()).unwrap();
+        assert_eq!(counted["allocations"], allocations, "{name}: {counted:#}");
+        assert_eq!(counted["frees"], frees + foreign, "{name}: {counted:#}");
+        assert!(target.text() == text, "{name}: the code is as it was");
+    }
+}
+
+/// Programs as they are: one at a fixed address, whose own table of jumps stands for malloc; one with a shared jemalloc.
+#[test]
+fn programs_of_the_system_are_attached_to() {
+    let place = directory();
+    let script = "import time\nprint('ready', flush=True)\nwhile True:\n    l = [bytes(600 + i) for i in range(200)]\n    time.sleep(0.002)\n";
+    let python = Target::ready(Command::new(tool("python3")).args(["-c", script]));
+    let text = python.text();
+    let seen = attached(&["stat", "--for", "500ms"], python.pid(), place.path());
+    assert_eq!(seen.status, 0, "{}", seen.err());
+    assert!(seen.err().contains("calloc") || seen.err().contains("malloc"), "{}", seen.err());
+    let recorded = attached(&["record", "--for", "500ms", "-o", "x.mallow"], python.pid(), place.path());
+    assert_eq!(recorded.status, 0, "{}", recorded.err());
+    assert!(recorded.err().contains("1 process"), "{}", recorded.err());
+    assert!(python.text() == text, "the code is as it was");
+
+    let sqlite = tool("sqlite3");
+    let mut sqlite = Target::start(Command::new(sqlite).arg(":memory:"));
+    sqlite.child.stdin.as_mut().unwrap().write_all(b"select 'ready';\n").unwrap();
+    assert_eq!(sqlite.line(), "ready");
+    let text = sqlite.text();
+    let mallow = attaching(&["stat"], sqlite.pid(), place.path());
+    sqlite
+        .child
+        .stdin
+        .as_mut()
+        .unwrap()
+        .write_all(b"create table t(x); insert into t values(1); select 'done';\n")
+        .unwrap();
+    assert_eq!(sqlite.line(), "done");
+    interrupt(&mallow);
+    assert!(finished(mallow).contains("malloc"));
+    assert!(sqlite.text() == text, "the code is as it was");
+
+    let Some(redis) = tool_if_there("redis-server") else {
+        return not_run("programs_of_the_system_are_attached_to", "no redis-server");
+    };
+    let socket = place.path().join("redis");
+    let mut command = Command::new(redis);
+    command.args(["--port", "0", "--save", "", "--unixsocket"]).arg(&socket).current_dir(place.path());
+    let mut redis = Target::start(&mut command);
+    while !redis.line().contains("ready to accept") && !socket.exists() {}
+    let text = redis.text();
+    let seen = attached(&["stat", "--for", "1s"], redis.pid(), place.path());
+    assert_eq!(seen.status, 0, "{}", seen.err());
+    assert!(redis.text() == text, "the code is as it was");
+}
+
+/// A forked child has the patches of its parent: it is recorded, and freed from them.
+#[test]
+fn forked_children_are_recorded_and_left_as_they_were() {
+    let place = directory();
+    let script = "import os, time\nprint('ready', flush=True)\ninput()\nif os.fork() == 0:\n    l = []\n    for i in range(100000):\n        l = [bytes(700) for j in range(100)]\n        time.sleep(0.001)\nprint('forked', flush=True)\ntime.sleep(1000)\n";
+    let mut python = Target::ready(Command::new(tool("python3")).args(["-c", script]));
+    let (text, clean) = (python.text(), code(python.pid()));
+    let mallow = attaching(&["record", "-o", "x.mallow"], python.pid(), place.path());
+    assert_eq!(python.ask(), "forked");
+    std::thread::sleep(Duration::from_millis(300));
+    interrupt(&mallow);
+    let said = finished(mallow);
+    assert!(said.contains("2 processes"), "{said}");
+    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", python.pid())).expect("its children");
+    let child: u32 = children.trim().parse().expect("a child");
+    assert!(code(child) == clean, "the child's code is as it was");
+    assert!(python.text() == text, "the code is as it was");
+    // SAFETY: a system call without pointers.
+    unsafe { libc::kill(child as i32, libc::SIGKILL) };
+}
+
+/// A process that cannot be attached to is refused with a reason, and nothing of it changes.
+#[test]
+fn what_cannot_be_attached_to_is_named() {
+    let place = directory();
+    let gone = attached(&["stat"], 4_194_300, place.path());
+    assert_eq!(gone.status, 125, "{}", gone.err());
+    assert!(gone.err().contains("there is no process 4194300"), "{}", gone.err());
+    let mut command = Command::new(mallow());
+    command.args(["stat", "--"]).arg(program("attached")).arg("calls").current_dir(place.path());
+    let mut outer = Target::ready(command.stderr(Stdio::null()));
+    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", outer.pid())).expect("its children");
+    let inner: u32 = children.split_whitespace().next().expect("a child").parse().expect("a pid");
+    let refused = attached(&["record", "-o", "x.mallow"], inner, place.path());
+    assert_eq!(refused.status, 125, "{}", refused.err());
+    assert!(refused.err().contains("runs under mallow already"), "{}", refused.err());
+    outer.ask();
+    outer.child.stdin.take();
+    let _ = outer.child.wait();
+    let stripped = ["-l:libjemalloc.a", "-lm", "-ldl", "-lstdc++", "-fno-builtin", "-s"];
+    let stripped = program_as("attached", "attached-with-stripped-jemalloc", "cc", &stripped);
+    let fixed = program_as("attached", "attached-static", "cc", &["-static"]);
+    for (program, reason) in
+        [(stripped, "its allocator is inside of the executable, which is stripped"), (fixed, "static")]
+    {
+        let mut target = Target::ready(Command::new(program).arg("calls"));
+        let (text, condition) = (target.text(), target.condition());
+        let refused = attached(&["stat"], target.pid(), place.path());
+        assert!(refused.status == 125 && refused.err().contains(reason), "{}", refused.err());
+        assert!(target.text() == text && target.condition() == condition, "it is as it was");
+        target.ask();
+    }
+    let busy = Target::ready(Command::new(program("attached")).args(["storm", "2"]));
+    let first = attaching(&["stat"], busy.pid(), place.path());
+    let second = attached(&["stat"], busy.pid(), place.path());
+    assert!(second.status == 125 && second.err().contains("another mallow"), "{}", second.err());
+    interrupt(&first);
+    finished(first);
+}

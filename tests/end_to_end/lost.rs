@@ -1,0 +1,278 @@
+//! Lost blocks are told apart from those that something still points to, by a scan of each process's memory at its exit.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use harness::{Outcome, Run, RunDirectories, directory, mallow, program};
+use serde_json::Value;
+
+use crate::watch_harness::until;
+
+/// No wait is cut short, so that a scan on a busy machine is a scan.
+const WAIT: &[&str] = &["--scan-all"];
+
+fn record(place: &Path, options: &[&str], arguments: &[&str]) -> Outcome {
+    let run = Run::new(mallow(), place).args(["record", "--no-report", "-o", "l.mallow"]).args(options).arg("--");
+    run.arg(program("lost")).args(arguments).limit(Duration::from_secs(120)).go()
+}
+
+fn leaks(place: &Path, options: &[&str]) -> Value {
+    let run = Run::new(mallow(), place).args(["leaks", "--json", "--limit", "0"]).args(options).arg("l.mallow").go();
+    serde_json::from_str(&run.out()).unwrap_or_else(|error| panic!("{error}: {}", run.err()))
+}
+
+/// Blocks by the function of the target that allocated them, of the functions that it names by what is to be found.
+fn found(place: &Path, state: &str) -> BTreeMap<String, u64> {
+    let report = leaks(place, &["--only", state]);
+    let mut found = BTreeMap::new();
+    for site in report["sites"].as_array().expect("sites") {
+        let frames = site["frames"].as_array().expect("frames");
+        let names = frames.iter().filter_map(|frame| frame["function"].as_str()?.split('(').next());
+        let Some(name) = names.into_iter().find(|name| name.starts_with("lost_") || name.starts_with("kept_")) else {
+            continue;
+        };
+        *found.entry(name.to_owned()).or_default() += site["leaked"].as_u64().expect("a number");
+    }
+    found
+}
+
+fn expected(rows: &[(&str, u64)]) -> BTreeMap<String, u64> {
+    rows.iter().map(|&(name, blocks)| (name.to_owned(), blocks)).collect()
+}
+
+/// The heap, globals, a thread's storage, the stack, an inner pointer, a page of a mapping of 1 TB: all that may hold one.
+#[test]
+fn blocks_are_lost_where_nothing_points_to_them() {
+    let place = directory();
+    let run = record(place.path(), WAIT, &["lose", "keep"]);
+    assert_eq!((run.status, run.out().as_str()), (7, "the end\n"), "{}", run.err());
+    let lost = [("lost_alone", 5), ("lost_list", 20), ("lost_destructor", 1)];
+    assert_eq!(found(place.path(), "lost"), expected(&lost));
+    let kept = [
+        "kept_by_kept",
+        "kept_by_large",
+        "kept_global",
+        "kept_interior",
+        "kept_large",
+        "kept_mapping",
+        "kept_parent",
+        "kept_stack",
+        "kept_thread_local",
+    ];
+    assert_eq!(found(place.path(), "reachable"), expected(&kept.map(|name| (name, 1))));
+    let all = leaks(place.path(), &[]);
+    assert_eq!(all["unscanned"], serde_json::json!([]));
+    assert_eq!((all["lost_blocks"].as_u64(), all["lost_bytes"].as_u64()), (Some(26), Some(5 * 100 + 20 * 48 + 310)));
+    assert_eq!(
+        all["lost_blocks"].as_u64().zip(all["reachable_blocks"].as_u64()).map(|(a, b)| a + b),
+        all["leaked"].as_u64()
+    );
+}
+
+#[test]
+fn a_cycle_of_shared_pointers_is_named() {
+    let place = directory();
+    assert_eq!(record(place.path(), WAIT, &["cycles"]).status, 7);
+    let text = Run::new(mallow(), place.path()).args(["leaks", "l.mallow"]).go().out();
+    let cycle = "100 cycles of open_session lost.cpp:";
+    assert!(text.contains(cycle) && text.contains("↔ open_connection lost.cpp:"), "{text}");
+    assert!(text.contains("kept alive only by each other (shared_ptr cycle)"), "{text}");
+    let all = leaks(place.path(), &[]);
+    let cycles = all["lost_cycles"].as_array().expect("cycles");
+    assert_eq!(cycles.len(), 1, "{cycles:?}");
+    assert_eq!((cycles[0]["count"].as_u64(), cycles[0]["blocks"].as_u64()), (Some(100), Some(300)));
+}
+
+/// Threads that wait hold what is on their stacks; those that have ended hold nothing for long.
+#[test]
+fn stacks_of_threads_hold_blocks() {
+    let place = directory();
+    let run = record(place.path(), WAIT, &["threads"]);
+    assert_eq!((run.status, run.out().as_str()), (7, "the end\n"), "{}", run.err());
+    let reachable = found(place.path(), "reachable");
+    assert_eq!(reachable.get("kept_thread_stack"), Some(&64), "{reachable:?}");
+    assert!(!found(place.path(), "lost").contains_key("kept_thread_stack"));
+}
+
+/// With --scan-all. What a child adds to blocks of its parent is reachable, although nobody knows these blocks in the child.
+#[test]
+fn a_forked_child_is_scanned_by_itself() {
+    let place = directory();
+    assert_eq!(record(place.path(), &["--scan-all"], &["fork"]).status, 7);
+    assert_eq!(found(place.path(), "lost"), expected(&[("lost_child", 1), ("lost_destructor", 2)]));
+    let reachable = found(place.path(), "reachable");
+    assert_eq!(reachable.get("kept_by_parents"), Some(&1), "{reachable:?}");
+}
+
+#[test]
+fn a_process_without_an_exit_is_not_scanned_and_says_why() {
+    for (how, status) in [("_exit", 4), ("kill", 137)] {
+        let place = directory();
+        assert_eq!(record(place.path(), &[], &["lose", how]).status, status);
+        let all = leaks(place.path(), &[]);
+        assert_eq!((all["lost_blocks"].as_u64(), all["reachable_blocks"].as_u64()), (Some(0), Some(0)));
+        assert_eq!(all["unscanned"][0]["leaked"], all["leaked"]);
+        let reason = all["unscanned"][0]["reason"].as_str().unwrap_or_default();
+        assert!(reason.contains("no exit: "), "{reason}");
+        let text = Run::new(mallow(), place.path()).args(["leaks", "l.mallow"]).go().out();
+        assert!(text.contains("Lost or reachable is not known of "), "{text}");
+    }
+}
+
+fn reasons(place: &Path) -> Vec<String> {
+    let all = leaks(place, &[]);
+    let unscanned = all["unscanned"].as_array().unwrap_or_else(|| panic!("{all}"));
+    unscanned.iter().filter_map(|one| Some(one["reason"].as_str()?.to_owned())).collect()
+}
+
+#[test]
+fn a_forked_child_is_not_scanned_unless_all_are() {
+    let place = directory();
+    assert_eq!(record(place.path(), &[], &["fork"]).status, 7);
+    let reasons = reasons(place.path());
+    assert!(reasons.len() == 1 && reasons[0].starts_with("forked"), "{reasons:?}");
+    assert_eq!(found(place.path(), "lost"), expected(&[("lost_destructor", 1)]));
+    assert!(found(place.path(), "unscanned").contains_key("lost_child"));
+}
+
+/// The target's child met it in the wait, and saw its end.
+fn met_and_ended(place: &Path) {
+    let read = || fs::read_to_string(place.join("met")).ok().filter(|text| text.ends_with('\n'));
+    assert_eq!(until("the end of the target", read), "met, ended\n");
+}
+
+/// A target waits at its exit while mallow is stopped, or killed, or is killed itself: nothing stays, and nothing is made up.
+#[test]
+fn a_wait_at_exit_ends_whatever_happens() {
+    let place = directory();
+    let run = record(place.path(), WAIT, &["lose", "stop-mallow"]);
+    assert_eq!((run.status, run.out().as_str()), (7, "the end\n"), "{}", run.err());
+    met_and_ended(place.path());
+    let stopped = reasons(place.path());
+    assert!(stopped.iter().any(|reason| reason.contains("mallow was stopped")), "{stopped:?}");
+    assert_eq!(leaks(place.path(), &[])["lost_blocks"].as_u64(), Some(0));
+
+    let place = directory();
+    let run = record(place.path(), WAIT, &["lose", "kill-waiting"]);
+    assert_eq!((run.status, run.out().as_str()), (137, "the end\n"), "{}", run.err());
+    met_and_ended(place.path());
+    let killed = reasons(place.path());
+    assert!(killed.iter().any(|reason| reason.contains("killed during the scan")), "{killed:?}");
+    assert_eq!(leaks(place.path(), &[])["lost_blocks"].as_u64(), Some(0));
+
+    let place = directory();
+    let before = RunDirectories::now();
+    let run = record(place.path(), WAIT, &["lose", "kill-mallow"]);
+    assert_eq!(run.status, 137, "{}", run.err());
+    met_and_ended(place.path());
+    for left in before.new_of(run.pid) {
+        fs::remove_dir_all(left).expect("a run directory");
+    }
+}
+
+#[test]
+fn a_filter_that_forbids_the_wait_is_no_reason_to_die() {
+    let place = directory();
+    let record = |options: &[&str]| {
+        let run = Run::new(mallow(), place.path()).args(["record", "--no-report", "-o", "l.mallow"]).args(options);
+        run.arg(program("seccomp")).arg("no-wait").limit(Duration::from_secs(60)).go()
+    };
+    let bare = Run::new(program("seccomp"), place.path()).arg("no-wait").go();
+    for options in [&[][..], &["--scan-all"], &["--no-scan"]] {
+        let run = record(options);
+        assert_eq!((run.status, run.out()), (bare.status, bare.out()), "{options:?}: {}", run.err());
+    }
+    record(&[]);
+    let reasons = reasons(place.path());
+    assert!(reasons.len() == 1 && reasons[0].contains("seccomp filter"), "{reasons:?}");
+}
+
+#[test]
+fn scanning_can_be_left_out() {
+    let place = directory();
+    assert_eq!(record(place.path(), &["--no-scan"], &["lose"]).status, 7);
+    let all = leaks(place.path(), &[]);
+    assert!(all.get("lost_blocks").is_none() && all.get("unscanned").is_none(), "{all}");
+    let run = Run::new(mallow(), place.path()).args(["leaks", "--only", "lost", "l.mallow"]).go();
+    assert!(run.status != 0 && run.err().contains("were not scanned"), "{}", run.err());
+}
+
+/// As without a scan, unless only one state is asked for.
+#[test]
+fn reachable_blocks_are_leaks_unless_lost_ones_are_asked_for() {
+    let place = directory();
+    assert_eq!(record(place.path(), WAIT, &["keep"]).status, 7);
+    let gate = |options: &[&str]| {
+        Run::new(mallow(), place.path()).args(["leaks", "--fail-on-leak"]).args(options).arg("l.mallow").go().status
+    };
+    assert_eq!([gate(&[]), gate(&["--only", "reachable"]), gate(&["--only", "unscanned"])], [3, 3, 0]);
+}
+
+/// Processes that wait at their exit have a second and a tenth of the run in sum. Where the scan does not come, all go on, also those
+/// that come after it.
+///
+/// The recording is written to a pipe that nobody reads until the command has ended: until then nothing is replayed, so nothing is
+/// scanned.
+#[test]
+fn a_spent_budget_of_waits_lets_all_processes_go_on() {
+    let place = directory();
+    let pipe = place.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+    // Without waiting for a writer.
+    let mut reader = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&pipe).expect("the pipe");
+    let script = "\"$0\" 3 1000; for i in 1 2 3; do \"$1\" lose keep; done; echo $?; exit 4";
+    let mut mallow = Command::new(mallow())
+        .args(["record", "--no-report", "-o", "pipe", "--", "/bin/sh", "-c", script])
+        .args([program("busy"), program("lost")])
+        .current_dir(place.path())
+        .env("TMPDIR", place.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("mallow");
+    let pid = mallow.id();
+    // To the end of the shell's output, and then to the shell's own end.
+    let lines = BufReader::new(mallow.stdout.take().expect("its output")).lines();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
+    let mut said = Vec::new();
+    until("the shell's last line", || {
+        said.extend(receiver.try_iter());
+        said.iter().any(|line| line == "7").then_some(())
+    });
+    let children = || fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    until("the command's end", || children().is_ok_and(|children| children.is_empty()).then_some(()));
+    assert_eq!(mallow.try_wait().expect("its status"), None, "the recording is not written");
+
+    let (mut recording, mut part) = (Vec::new(), vec![0; 1 << 16]);
+    let mut read = || {
+        while let Ok(bytes @ 1..) = reader.read(&mut part) {
+            recording.extend_from_slice(&part[..bytes]);
+        }
+    };
+    let status = until("mallow's end", || {
+        read();
+        mallow.try_wait().expect("its status")
+    });
+    read();
+    let mut err = String::new();
+    mallow.stderr.take().expect("its errors").read_to_string(&mut err).expect("its errors");
+    assert_eq!(status.code(), Some(4), "{err}");
+    assert_eq!(said[1..], ["the end", "the end", "the end", "7"], "{said:?}");
+    fs::write(place.path().join("l.mallow"), recording).expect("the recording");
+    let all = leaks(place.path(), &[]);
+    assert_eq!((all["lost_blocks"].as_u64(), all["reachable_blocks"].as_u64()), (Some(0), Some(0)), "{all:#}");
+    // Images of the shell that end by exec have no exit; all other leaks are of processes that were let go.
+    let reasons = all["unscanned"].as_array().expect("reasons").iter();
+    let let_go =
+        reasons.filter(|one| one["reason"].as_str().is_some_and(|reason| reason.contains("would have taken too long")));
+    let leaked: u64 = let_go.map(|one| one["leaked"].as_u64().expect("a number")).sum();
+    assert!(leaked >= 3 * (26 + 9), "{leaked}: {all:#}");
+    let unscanned = found(place.path(), "unscanned");
+    assert_eq!((unscanned["lost_alone"], unscanned["lost_list"]), (3 * 5, 3 * 20), "{unscanned:?}");
+}

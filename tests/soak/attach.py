@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Attaches to a storm of allocations and detaches again and again; every other time mallow is killed at a random moment.
+
+It fails where the program dies, stands still, or is not as it was at the end. SOAK_CYCLES says how often (1000), SOAK_THREADS how many
+threads allocate (8)."""
+
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+MALLOW = os.environ.get("MALLOW_BIN", str(ROOT / "target/release/mallow"))
+CYCLES = int(os.environ.get("SOAK_CYCLES", "1000"))
+THREADS = os.environ.get("SOAK_THREADS", "8")
+SPAN = 0.6
+"""Seconds in which a mallow is killed: attaching, detaching and some of what is between."""
+
+
+class Storm:
+    def __init__(self, place):
+        program = place / "attached"
+        source = ROOT / "tests/targets/attached.c"
+        subprocess.run(["cc", "-O2", "-g", "-pthread", "-o", str(program), str(source)], check=True)
+        command = [str(program), "storm", THREADS]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process.stdout.readline()
+
+    def work(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline().split()[0])
+
+    def works(self):
+        """Whether it does more than it has done by now."""
+        before, deadline = self.work(), time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if self.work() > before + 1000:
+                return True
+        return False
+
+    def text(self):
+        found = []
+        with open(f"/proc/{self.process.pid}/mem", "rb") as memory:
+            for line in Path(f"/proc/{self.process.pid}/maps").read_text().splitlines():
+                fields = line.split(None, 5)
+                if "x" in fields[1] and len(fields) > 5 and fields[5].startswith("/") and "memfd:" not in fields[5]:
+                    start, end = (int(number, 16) for number in fields[0].split("-"))
+                    memory.seek(start)
+                    found.append((fields[5], memory.read(end - start)))
+        return found
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+
+def attach(pid, place, more):
+    mode = random.choice([["stat"], ["record", "--no-report", "-o", str(place / "x.mallow")]])
+    (place / "x.mallow").unlink(missing_ok=True)
+    command = [MALLOW, *mode, "-p", str(pid), *more]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="mallow-soak-") as name:
+        place = Path(name)
+        storm = Storm(place)
+        text, descriptors = storm.text(), storm.descriptors()
+        pid, kills, fault = storm.process.pid, 0, None
+        for cycle in range(CYCLES):
+            if cycle % 2:
+                mallow = attach(pid, place, [])
+                time.sleep(random.random() * SPAN)
+                mallow.kill()
+                mallow.communicate()
+                kills += 1
+            else:
+                _, error = attach(pid, place, ["--for", "20ms"]).communicate()
+                if storm.process.poll() is None and storm.text() != text:
+                    fault = f"the code is not what it was: {error}"
+                elif storm.process.poll() is None and storm.descriptors() != descriptors:
+                    fault = f"descriptors are left: {error}"
+            if storm.process.poll() is not None:
+                fault = f"the program ended with {storm.process.returncode}"
+            elif not storm.works():
+                fault = "the program stands still"
+            if fault:
+                print(f"soak: cycle {cycle}: {fault}", file=sys.stderr)
+                break
+        storm.process.kill()
+        print(f"attached {cycle + 1} times, {kills} of them killed; {'failed' if fault else 'passed'}")
+        return 1 if fault else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
