@@ -56,10 +56,9 @@ pub use memory::Memory;
 pub use module::{Module, ModuleError, Text};
 pub use obstacle::Obstacle;
 pub use patches::{Detour, Draft, Placed, Write};
-pub use process::{Process, State, threads};
+pub use process::{Process, State, threads, waiting_threads_first};
 pub use recovery::Gateway;
 pub use refusal::Refusal;
-
 pub use symbol::Export;
 pub use threads::{StopError, Stopped, Thread, stop, stop_thread};
 pub use unwind::{Frame, UnwindError, Unwinder};

@@ -144,9 +144,25 @@ pub fn threads(pid: u32) -> io::Result<Vec<u32>> {
     Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
 }
 
+/// The same, those that wait first: a thread that runs stops only once it gets a processor.
+pub fn waiting_threads_first(pid: u32) -> io::Result<Vec<u32>> {
+    let mut all = threads(pid)?;
+    all.sort_by_cached_key(|&tid| is_running(pid, tid));
+    Ok(all)
+}
+
+/// Whether a thread runs or could. proc_pid_stat(5): its state follows its name, which ends with the last ')'.
+fn is_running(pid: u32, tid: u32) -> bool {
+    let stat = fs::read(format!("/proc/{pid}/task/{tid}/stat")).unwrap_or_default();
+    let end = stat.iter().rposition(|&byte| byte == b')');
+    end.is_some_and(|end| stat[end..].starts_with(b") R"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc;
 
     #[test]
     fn fields_of_a_status_are_parsed() {
@@ -170,5 +186,33 @@ mod tests {
         assert!(threads(process.pid).unwrap().contains(&process.pid));
         assert!(thread_state(process.pid, process.pid).is_some());
         assert_eq!(Process::read(u32::MAX).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn threads_that_wait_come_before_those_that_run() {
+        let (over, pid) = (AtomicBool::new(false), std::process::id());
+        let (sender, numbers) = mpsc::channel();
+        let number = || sender.send(rustix::thread::gettid().as_raw_nonzero().get() as u32).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                number();
+                while !over.load(Ordering::Relaxed) {}
+            });
+            let running = numbers.recv().unwrap();
+            let (release, wait) = mpsc::channel::<()>();
+            scope.spawn(|| {
+                number();
+                let _ = wait.into_iter().next();
+            });
+            let waiting = numbers.recv().unwrap();
+            while is_running(pid, waiting) || !is_running(pid, running) {
+                std::thread::yield_now();
+            }
+            let order = waiting_threads_first(pid).unwrap();
+            let at = |tid| order.iter().position(|&one| one == tid).unwrap();
+            assert!(at(waiting) < at(running), "{order:?}: {waiting} waits, {running} runs");
+            over.store(true, Ordering::Relaxed);
+            drop(release);
+        });
     }
 }

@@ -48,7 +48,7 @@ impl<'a> FreeThreads<'a> {
         let mut act = Some(act);
         loop {
             let mut reason = "it has no threads".to_owned();
-            let threads = mallow_patch::threads(self.pid)
+            let threads = mallow_patch::waiting_threads_first(self.pid)
                 .map_err(|_| AttachError::Obstacle(mallow_patch::Obstacle::Gone(self.pid)))?;
             for tid in threads {
                 let (unwinder, holders, memory, gateway) = (self.unwinder, self.holders, self.memory, self.gateway);

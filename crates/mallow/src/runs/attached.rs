@@ -4,6 +4,9 @@ use std::cell::Cell;
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
+use mallow_capture::session::AttachedProcess;
+
+use crate::flags::AttachFlags;
 use crate::output::stdio;
 use crate::output::text::units::span;
 
@@ -32,22 +35,15 @@ fn age(pid: u32) -> Option<Duration> {
     Some(Duration::from_millis(ms))
 }
 
-/// Reports what is in the way of attaching, once a second.
-pub struct Waiting {
-    last: Cell<Instant>,
-}
-
-impl Waiting {
-    /// From now on.
-    pub fn new() -> Self {
-        Self { last: Cell::new(Instant::now()) }
-    }
-
-    /// Reports `why`.
-    pub fn show(&self, why: &str) {
-        if self.last.get().elapsed() >= Duration::from_secs(1) {
-            self.last.set(Instant::now());
+/// Calls `act` with process `pid`, to be attached to as `flags` say. What is in the way of that is reported once a second.
+pub fn with<T>(pid: u32, flags: &AttachFlags, act: impl FnOnce(&AttachedProcess) -> T) -> T {
+    let last = Cell::new(Instant::now());
+    let waiting = |why: &str| {
+        if last.get().elapsed() >= Duration::from_secs(1) {
+            last.set(Instant::now());
             stdio::notify(&format!("waiting for a thread that can load the library: {why}"));
         }
-    }
+    };
+    let (duration, timeout) = (flags.duration, flags.timeout);
+    act(&AttachedProcess { pid, duration, timeout, waiting: &waiting, warning: &stdio::notify })
 }

@@ -9,10 +9,10 @@ use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mallow_capture::recording::Writer;
 use mallow_capture::rundir::directory::{Mode, Scans, Settings};
-use mallow_capture::session::{self, AttachedProcess, Recording, RecordingOutcome, Tick};
+use mallow_capture::session::{self, Recording, RecordingOutcome, Tick};
 use mallow_symbols::symbolize_jit_all;
 
-use super::attached::{self, Waiting};
+use super::attached;
 use super::exit_status;
 use super::pack::{self, Sources};
 use super::recording_file::RecordingFile;
@@ -54,14 +54,11 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
         partial: partial.as_deref(),
     };
     let line = StatusLine::new();
-    let (waiting, limits) = (Waiting::new(), flags.attach.pid.map(attached::limits));
+    let limits = flags.attach.pid.map(attached::limits);
     let recorded = match flags.attach.pid {
-        Some(pid) => {
-            let show = |why: &str| waiting.show(why);
-            let (duration, timeout) = (flags.attach.duration, flags.attach.timeout);
-            let process = AttachedProcess { pid, duration, timeout, waiting: &show, warning: &stdio::notify };
-            session::record_process(&process, &how, |options| file.writer(options), &mut |tick| line.show(tick))
-        }
+        Some(pid) => attached::with(pid, &flags.attach, |process| {
+            session::record_process(process, &how, |options| file.writer(options), &mut |tick| line.show(tick))
+        }),
         None => session::record(&command, &how, |options| file.writer(options), &mut |tick| line.show(tick)),
     };
     let mut recorded = match recorded {

@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use mallow_capture::rundir::directory::Mode;
 use mallow_capture::rundir::results::{Kind, RegionResult};
-use mallow_capture::session::{self, AttachedProcess};
+use mallow_capture::session;
 use mallow_report::analysis::{RegionKind, RegionRow, Stat, StatProcess, allocators_inside, custom_allocators};
 
-use super::attached::{self, Waiting};
+use super::attached;
 use super::exit_status;
 use super::stat_text;
 use super::unrecorded::{self, ObservedProcesses};
@@ -27,19 +27,9 @@ pub fn run(flags: &StatFlags) -> Result<ExitCode> {
     };
     let mut file = flags.output.as_ref().map(create).transpose()?;
     let mode = if flags.no_hook { Mode::Idle } else { Mode::Count };
-    let (waiting, limits) = (Waiting::new(), flags.attach.pid.map(attached::limits));
+    let limits = flags.attach.pid.map(attached::limits);
     let counted = match flags.attach.pid {
-        Some(pid) => {
-            let (duration, timeout) = (flags.attach.duration, flags.attach.timeout);
-            let show = |why: &str| waiting.show(why);
-            session::measure_process(&AttachedProcess {
-                pid,
-                duration,
-                timeout,
-                waiting: &show,
-                warning: &stdio::notify,
-            })
-        }
+        Some(pid) => attached::with(pid, &flags.attach, session::measure_process),
         None => session::measure(&flags.run.command, mode, flags.regions.regions()),
     };
     let counted = match counted {
