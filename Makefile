@@ -62,13 +62,14 @@ format-check: ## only whether the sources are formatted
 bench: build build/examples/stacks bench-helpers ## Mallow beside its peers; CONTRIBUTING.md names the settings
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/bench.py $(BENCH_OPTIONS)
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/inside.py $(BENCH_OPTIONS)
+	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/attach.py $(BENCH_OPTIONS)
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/formats.py $(BENCH_OPTIONS)
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/go.py $(BENCH_OPTIONS)
 
 bench-views: build build/examples/stacks ## views of large recordings; BENCH_EVENTS=10,100 for millions of events
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/views.py $(BENCH_OPTIONS)
 
-soak: build ## attach SOAK_CYCLES (1000) times; watch a program that churns for SOAK_MINUTES (30): joins, leaves, kills of mallow
+soak: build ## attach SOAK_CYCLES (1000) times with each of four allocators; watch a program that churns for SOAK_MINUTES (30): joins, leaves, kills of mallow
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) tests/soak/attach.py
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) tests/soak/soak.py
 

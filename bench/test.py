@@ -203,6 +203,14 @@ class Inside(unittest.TestCase):
             self.assertRegex(run.stdout, rf"(?m)^\| {mode} \| \d+\.\d ns \| \d+\.\d ns \| [+-]\d+\.\d ns")
 
 
+class Attach(unittest.TestCase):
+    def test_pauses_are_measured_by_the_program_itself(self):
+        run = subprocess.run([sys.executable, ROOT / "bench" / "attach.py", "--quick"], capture_output=True, text=True)
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        for tool in ("bare", "mallow stat", "mallow record"):
+            self.assertRegex(run.stdout, rf"(?m)^\| {tool}( \| \d+\.\d ms){{4}} \|$")
+
+
 class Everything(unittest.TestCase):
     def test_a_small_run_with_mallow(self):
         run = subprocess.run([sys.executable, ROOT / "bench" / "bench.py", "--quick",

@@ -302,8 +302,8 @@ fn distances(pair: &Pair, befores: &[usize], afters: &[usize]) -> Vec<(f64, usiz
             let longer = x.len().max(y.len());
             // What lengths alone make too far needs no look.
             if x.len().abs_diff(y.len()) * 2 <= longer {
-                let distance = edit_distance(x, y) as f64 / longer as f64;
-                distances.extend((distance <= 0.5).then_some((distance, before, after)));
+                let distance = edit_distance(x, y, longer / 2);
+                distances.extend(distance.map(|distance| (distance as f64 / longer as f64, before, after)));
             }
         }
     }
@@ -324,17 +324,24 @@ fn greedy(distances: &[(f64, usize, usize)], most: f64) -> BTreeSet<(usize, usiz
     pairs
 }
 
-fn edit_distance(x: &[u32], y: &[u32]) -> usize {
+/// None: it is more than `most`.
+fn edit_distance(x: &[u32], y: &[u32], most: usize) -> Option<usize> {
     let mut row: Vec<usize> = (0..=y.len()).collect();
     for (i, was) in x.iter().enumerate() {
         let mut diagonal = row[0];
         row[0] = i + 1;
+        let mut least = row[0];
         for (j, is) in y.iter().enumerate() {
             let cost = (diagonal + usize::from(was != is)).min(row[j] + 1).min(row[j + 1] + 1);
             diagonal = std::mem::replace(&mut row[j + 1], cost);
+            least = least.min(cost);
+        }
+        // No later row has less.
+        if least > most {
+            return None;
         }
     }
-    row[y.len()]
+    Some(row[y.len()]).filter(|distance| *distance <= most)
 }
 
 /// True pairs among those that were found, found ones, true ones.

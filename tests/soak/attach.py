@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Attaches to a storm of allocations and detaches again and again; every other time mallow is killed at a random moment.
 
-It fails where the program dies, stands still, or is not as it was at the end. SOAK_CYCLES says how often (1000), SOAK_THREADS how many
-threads allocate (8)."""
+It fails where the program dies, stands still, or is not as it was at the end. SOAK_CYCLES says how often (1000) with each of
+SOAK_ALLOCATORS (all), SOAK_THREADS how many threads allocate (64)."""
 
 import os
 import random
@@ -15,16 +15,24 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 MALLOW = os.environ.get("MALLOW_BIN", str(ROOT / "target/release/mallow"))
 CYCLES = int(os.environ.get("SOAK_CYCLES", "1000"))
-THREADS = os.environ.get("SOAK_THREADS", "8")
+THREADS = os.environ.get("SOAK_THREADS", "64")
+ALLOCATORS = {
+    "glibc": [],
+    "jemalloc": ["-l:libjemalloc.a", "-lm", "-ldl", "-lstdc++", "-fno-builtin"],
+    "tcmalloc": ["-Wl,--no-as-needed", "-l:libtcmalloc_minimal.so.4"],
+    "mimalloc": ["-Wl,--no-as-needed", "-l:libmimalloc.so.2"],
+}
+"""What each is linked by: one inside of the program, two as libraries."""
 SPAN = 0.6
 """Seconds in which a mallow is killed: attaching, detaching and some of what is between."""
 
 
 class Storm:
-    def __init__(self, place):
-        program = place / "attached"
+    def __init__(self, place, allocator):
+        program = place / f"attached-{allocator}"
         source = ROOT / "tests/targets/attached.c"
-        subprocess.run(["cc", "-O2", "-g", "-pthread", "-o", str(program), str(source)], check=True)
+        flags = ["-O2", "-g", "-pthread", "-o", str(program), str(source), *ALLOCATORS[allocator]]
+        subprocess.run(["cc", *flags], check=True)
         command = [str(program), "storm", THREADS]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.process.stdout.readline()
@@ -53,8 +61,13 @@ class Storm:
                     found.append((fields[5], memory.read(end - start)))
         return found
 
+    def mappings(self):
+        return len(Path(f"/proc/{self.process.pid}/maps").read_text().splitlines())
+
     def descriptors(self):
-        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+        """Without the one that the program opens at any time after its start."""
+        directory = Path(f"/proc/{self.process.pid}/fd")
+        return sum("eventpoll" not in os.readlink(file) for file in directory.iterdir())
 
 
 def attach(pid, place, more):
@@ -64,35 +77,46 @@ def attach(pid, place, more):
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
+def soak(place, allocator):
+    """Whether all went well."""
+    storm = Storm(place, allocator)
+    text, descriptors, mappings = storm.text(), storm.descriptors(), 0
+    pid, kills, fault = storm.process.pid, 0, None
+    for cycle in range(CYCLES):
+        if cycle % 2:
+            mallow = attach(pid, place, [])
+            time.sleep(random.random() * SPAN)
+            mallow.kill()
+            mallow.communicate()
+            kills += 1
+        else:
+            _, error = attach(pid, place, ["--for", "20ms"]).communicate()
+            if storm.process.poll() is None and storm.text() != text:
+                fault = f"the code is not what it was: {error}"
+            elif storm.process.poll() is None and storm.descriptors() != descriptors:
+                fault = f"descriptors are left: {error}"
+        # Threads that allocate may take memory of their own at any time: the first cycles bring most of it, and the library.
+        if storm.process.poll() is not None:
+            fault = f"the program ended with {storm.process.returncode}"
+        elif not storm.works():
+            fault = "the program stands still"
+        elif cycle < 20:
+            mappings = max(mappings, storm.mappings())
+        elif storm.mappings() > mappings + 300:
+            fault = f"mappings are left: {storm.mappings()}, {mappings} after the first cycles"
+        if fault:
+            print(f"soak: {allocator}, cycle {cycle}: {fault}", file=sys.stderr)
+            break
+    storm.process.kill()
+    print(f"{allocator}: attached {cycle + 1} times, {kills} of them killed; {'failed' if fault else 'passed'}", flush=True)
+    return fault is None
+
+
 def main():
+    chosen = os.environ.get("SOAK_ALLOCATORS", ",".join(ALLOCATORS)).split(",")
     with tempfile.TemporaryDirectory(prefix="mallow-soak-") as name:
-        place = Path(name)
-        storm = Storm(place)
-        text, descriptors = storm.text(), storm.descriptors()
-        pid, kills, fault = storm.process.pid, 0, None
-        for cycle in range(CYCLES):
-            if cycle % 2:
-                mallow = attach(pid, place, [])
-                time.sleep(random.random() * SPAN)
-                mallow.kill()
-                mallow.communicate()
-                kills += 1
-            else:
-                _, error = attach(pid, place, ["--for", "20ms"]).communicate()
-                if storm.process.poll() is None and storm.text() != text:
-                    fault = f"the code is not what it was: {error}"
-                elif storm.process.poll() is None and storm.descriptors() != descriptors:
-                    fault = f"descriptors are left: {error}"
-            if storm.process.poll() is not None:
-                fault = f"the program ended with {storm.process.returncode}"
-            elif not storm.works():
-                fault = "the program stands still"
-            if fault:
-                print(f"soak: cycle {cycle}: {fault}", file=sys.stderr)
-                break
-        storm.process.kill()
-        print(f"attached {cycle + 1} times, {kills} of them killed; {'failed' if fault else 'passed'}")
-        return 1 if fault else 0
+        passed = [soak(Path(name), allocator) for allocator in chosen]
+    return 0 if all(passed) else 1
 
 
 if __name__ == "__main__":

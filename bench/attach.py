@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""How long a program stands still while it is attached to and detached from, beside heaptrack.
+
+The program (bench/pauses.c) measures that itself: the longest time in which its busy thread made no progress. "bare" is that
+time without any tool, which is the scheduler's. Medians and 99th percentiles of BENCH_ATTACHMENTS attachments (default 100) of half a
+second to one process; heaptrack, which stops a process by gdb, gets a tenth of them, and a new process for each. All figures go to
+build/bench/attach.json.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from workloads import BUILD, ROOT, Missing, need
+
+MALLOW = os.environ.get("MALLOW_BIN", str(ROOT / "target/release/mallow"))
+THREADS = [1, 64]
+SECONDS = 0.5
+"""Of one attachment, and of one measurement without any."""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="one attachment each: does everything work?")
+    parser.add_argument("--attachments", type=int, default=int(os.environ.get("BENCH_ATTACHMENTS", 100)),
+                        help="(BENCH_ATTACHMENTS) default 100")
+    options, _ = parser.parse_known_args()
+    count = 1 if options.quick else max(options.attachments, 1)
+    try:
+        program = built()
+    except Missing as missing:
+        print(f"bench: {missing}", file=sys.stderr)
+        return 0
+    pauses = {title: {} for title in TOOLS}
+    for threads in THREADS:
+        for title, tool in TOOLS.items():
+            pauses[title][threads] = tool(program, threads, count)
+    (BUILD / "attach.json").write_text(json.dumps(pauses, indent=1), encoding="utf-8")
+    print(table(pauses))
+    return 0
+
+
+def built():
+    """The program."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    out = BUILD / "pauses"
+    source = ROOT / "bench" / "pauses.c"
+    subprocess.run([need("cc", "apt-get install gcc"), "-std=gnu11", "-O2", "-g", "-pthread", "-o", out, source], check=True)
+    return out
+
+
+class Target:
+    """A process of it."""
+
+    def __init__(self, program, threads):
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen([program, str(threads)], stdin=pipe, stdout=pipe, text=True)
+        self.process.stdout.readline()
+
+    def __enter__(self):
+        self.pause()
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()
+
+    def pause(self):
+        """The longest since it was asked last, in nanoseconds. None: it has ended."""
+        try:
+            self.process.stdin.write("\n")
+            self.process.stdin.flush()
+            return int(self.process.stdout.readline())
+        except (BrokenPipeError, ValueError):
+            return None
+
+
+def bare(program, threads, count):
+    with Target(program, threads) as target:
+        return [(time.sleep(SECONDS), target.pause())[1] for _ in range(count)]
+
+
+def mallow(mode):
+    def pauses(program, threads, count):
+        found = []
+        with Target(program, threads) as target, tempfile.TemporaryDirectory(prefix="mallow-bench-") as place:
+            command = [MALLOW, *mode, "--for", f"{SECONDS}s", "-p", str(target.process.pid)]
+            for _ in range(count):
+                target.pause()
+                run = subprocess.run(command, cwd=place, capture_output=True, text=True)
+                if run.returncode != 0:
+                    raise SystemExit(f"bench: {run.stderr}")
+                found.append(target.pause())
+                for recording in Path(place).iterdir():
+                    recording.unlink()
+        return found
+
+    return pauses
+
+
+def heaptrack(program, threads, count):
+    if not (shutil.which("heaptrack") and shutil.which("gdb")):
+        return []
+    found = []
+    for _ in range(-(-count // 10)):
+        with Target(program, threads) as target, tempfile.TemporaryDirectory(prefix="mallow-bench-") as place:
+            command = ["heaptrack", "-o", f"{place}/data", "-p", str(target.process.pid)]
+            run = subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+            time.sleep(5)
+            os.killpg(run.pid, signal.SIGINT)
+            try:
+                run.communicate(timeout=60)
+            except subprocess.TimeoutExpired:
+                os.killpg(run.pid, signal.SIGKILL)
+                run.communicate()
+            found.append(target.pause() if target.process.poll() is None else None)
+    return found
+
+
+TOOLS = {
+    "bare": bare,
+    "mallow stat": mallow(["stat"]),
+    "mallow record": mallow(["record", "--no-report", "-o", "x.mallow"]),
+    "heaptrack": heaptrack,
+}
+
+
+def table(pauses):
+    lines = [
+        "\nThe longest pause of a program that is attached to and detached from\n",
+        "| | " + " | ".join(f"{threads} thread{'s' * (threads > 1)}, p50 | p99" for threads in THREADS) + " |",
+        "| --- |" + " --- |" * 2 * len(THREADS),
+    ]
+    for title, by_threads in pauses.items():
+        cells = [cell for threads in THREADS for cell in figures(by_threads[threads])]
+        lines.append(f"| {title} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def figures(pauses):
+    """Median and 99th percentile."""
+    if not pauses:
+        return ["not there", "not there"]
+    if None in pauses:
+        return [f"it ended in {pauses.count(None)} of {len(pauses)}", ""]
+    last = sorted(pauses)[min(len(pauses) - 1, len(pauses) * 99 // 100)]
+    return [f"{value / 1e6:.1f} ms" for value in (statistics.median(pauses), last)]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
