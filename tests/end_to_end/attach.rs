@@ -241,7 +241,7 @@ fn events_of_are_recorded_exactly(program: &Path) {
 fn a_storm_is_attached_to_again_and_again() {
     let place = directory();
     let [program, with_jemalloc, _] = programs();
-    for (program, threads, rounds) in [(&program, "64", 5), (&program, "4", 95), (&with_jemalloc, "4", 100)] {
+    for (program, threads, rounds) in [(&program, "64", 5), (&program, "2", 95), (&with_jemalloc, "2", 100)] {
         let mut target = Target::ready(Command::new(program).args(["storm", threads]));
         let (text, mut mappings) = (target.text(), 0);
         for round in 0..rounds {

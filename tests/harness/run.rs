@@ -4,7 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,7 @@ pub struct Run {
     stdin: Option<PathBuf>,
     limit: Duration,
     mark: String,
+    keeps_directory: bool,
 }
 
 /// How it went.
@@ -36,6 +38,28 @@ pub struct Outcome {
     pub mark: String,
     /// Run directories that were there before it.
     pub before: RunDirectories,
+    /// Of the run directory that it leaves.
+    _keeper: Option<Arc<Keeper>>,
+}
+
+/// A process that has a run directory in its environment, as those of the run have: the mallow of another test, which removes
+/// directories of ended runs when it starts, leaves this one alone.
+#[derive(Debug)]
+struct Keeper(Child);
+
+impl Keeper {
+    fn of(directory: &Path) -> Self {
+        let mut sleep = Command::new("sleep");
+        sleep.arg("600").env("MALLOW_DIR", directory).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Self(sleep.spawn().expect("sleep"))
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 impl Outcome {
@@ -63,6 +87,7 @@ impl Run {
             stdin: None,
             limit: Duration::from_secs(180),
             mark: format!("{:08}-{number:08}", std::process::id()),
+            keeps_directory: false,
         }
     }
 
@@ -96,6 +121,12 @@ impl Run {
         self
     }
 
+    /// Its run directory is there as long as its outcome, whatever other mallows start meanwhile.
+    pub fn keep_directory(mut self) -> Self {
+        self.keeps_directory = true;
+        self
+    }
+
     /// Runs it to its end.
     ///
     /// # Panics
@@ -124,10 +155,17 @@ impl Run {
         let mut child = command.spawn().unwrap_or_else(|e| panic!("cannot start {:?}: {e}", self.arguments));
         let pid = child.id();
         let end = Instant::now() + self.limit;
+        // Nobody removes a directory within the first ten seconds of a run.
+        let mut keeps_from = self.keeps_directory.then(|| Instant::now() + Duration::from_secs(2));
+        let mut keeper = None;
         let mut pause = Duration::from_micros(200);
         let status = loop {
             if let Some(status) = child.try_wait().expect("waiting for it") {
                 break status;
+            }
+            if keeps_from.is_some_and(|from| Instant::now() > from) {
+                keeps_from = None;
+                keeper = before.new_of(pid).first().map(|directory| Arc::new(Keeper::of(directory)));
             }
             if Instant::now() > end {
                 let where_it_hangs = crate::leftovers::describe(&self.mark);
@@ -151,6 +189,7 @@ impl Run {
             pid,
             mark: self.mark,
             before,
+            _keeper: keeper,
         }
     }
 }

@@ -32,7 +32,7 @@ impl Case {
         all.push(mallow().into_os_string());
         all.extend(options);
         all.extend(self.command.iter().cloned());
-        let outcome = self.run(all.iter(), directory.path());
+        let outcome = self.prepared(all.iter(), directory.path()).keep_directory().go();
         let mut sampled = Sampled { processes: 0, samples: 0, outcome };
         for left in sampled.outcome.before.new_of(sampled.outcome.pid) {
             for entry in fs::read_dir(&left).into_iter().flatten().flatten() {

@@ -260,7 +260,12 @@ impl Case {
         (outcome, directory)
     }
 
-    pub(crate) fn run<'a>(&self, mut command: impl Iterator<Item = &'a OsString>, directory: &Path) -> Outcome {
+    pub(crate) fn run<'a>(&self, command: impl Iterator<Item = &'a OsString>, directory: &Path) -> Outcome {
+        self.prepared(command, directory).go()
+    }
+
+    /// A command with its environment, input and limit.
+    pub(crate) fn prepared<'a>(&self, mut command: impl Iterator<Item = &'a OsString>, directory: &Path) -> Run {
         let program = command.next().expect("a program");
         let mut run = Run::new(program, directory).args(command).limit(self.limit);
         for (name, value) in &self.environment {
@@ -269,7 +274,7 @@ impl Case {
         if let Some(stdin) = &self.stdin {
             run = run.stdin(stdin);
         }
-        run.go()
+        run
     }
 
     /// Runs it all three ways, and in sampling mode as well.
