@@ -137,7 +137,7 @@ impl Index {
         let bucket = (feature >> (u64::BITS - self.bucket_bits)) as usize;
         let bucket = &self.entries[self.buckets[bucket] as usize..self.buckets[bucket + 1] as usize];
         let (from, to) = (entry(feature, 0), entry(feature, STACK_MASK as u32));
-        // Most buckets hold the one feature that is asked for.
+        // A bucket that holds the one feature that is asked for needs no search.
         let begins = bucket.first().is_some_and(|&first| first >= from);
         let bucket = if begins { bucket } else { &bucket[bucket.partition_point(|&entry| entry < from)..] };
         let ends = bucket.last().is_some_and(|&last| last <= to);

@@ -155,7 +155,7 @@ impl Diagonals {
             if diagonal.is_multiple_of(LOOK) {
                 let within = |diagonal: usize, cells: &[f32]| {
                     let cells = of.cells(diagonal, cells);
-                    // Cheap cells are in the middle.
+                    // One look where the two stacks are about as long, before a look at all.
                     cells[cells.len() / 2] <= most || cells.iter().any(|cost| *cost <= most)
                 };
                 if !within(diagonal, here) && !within(diagonal - 1, before) {
