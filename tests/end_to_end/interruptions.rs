@@ -1,7 +1,7 @@
 //! Signals to mallow, and its sudden death.
 
 use std::fs::{self, OpenOptions};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::watch_harness::until;
 use harness::{Run, RunDirectories, directory, mallow, nothing_left, number, program};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A command under mallow that writes `begun`, goes on until there is a file `go` (or for more than a minute), and then writes `ended`.
@@ -84,6 +85,46 @@ fn terminated() {
         signal(&child.id().to_string(), "TERM");
         let (status, err) = end(child);
         assert_eq!(status.code(), Some(143), "{way}: {err}");
+    }
+}
+
+/// A pipe that takes nothing more, and that nobody reads while the reader lives.
+fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    let flags = fcntl_getfl(&writer).expect("flags");
+    fcntl_setfl(&writer, flags | OFlags::NONBLOCK).expect("no waiting");
+    while writer.write(&[b'x'; 4096]).is_ok() {}
+    fcntl_setfl(&writer, flags).expect("waiting");
+    (reader, writer)
+}
+
+/// Ends as soon as the signal has reached the command, whoever reads.
+#[test]
+fn a_watch_whose_output_nobody_reads_ends_at_a_signal() {
+    for (name, status) in [("TERM", 143), ("INT", 130)] {
+        let place = directory();
+        let (reader, writer) = full_pipe();
+        let mut command = Command::new(mallow());
+        command.args(["watch", "--every", "100ms", "--period", "64B", "--", "/bin/sh", "-c"]);
+        // Nothing that it starts keeps the shell from ending.
+        command.arg("echo > begun; while :; do \"$0\" 1 20 2> err; done").arg(program("busy"));
+        command.current_dir(place.path()).process_group(0).stdout(Stdio::null()).stderr(writer);
+        let mut child = command.spawn().expect("mallow");
+        wait_for(&place.path().join("begun"));
+        signal(&format!("-{}", child.id()), name);
+        let patience = Instant::now() + Duration::from_secs(60);
+        let ended = loop {
+            match child.try_wait().expect("mallow's end") {
+                Some(ended) => break ended,
+                None if Instant::now() < patience => std::thread::sleep(Duration::from_millis(20)),
+                None => {
+                    child.kill().expect("a signal");
+                    panic!("SIG{name}: mallow writes for ever");
+                }
+            }
+        };
+        assert_eq!(ended.code(), Some(status), "SIG{name}");
+        drop(reader);
     }
 }
 

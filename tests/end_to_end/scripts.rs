@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -148,6 +148,43 @@ fn an_old_python_is_recorded_and_the_version_named() {
     let document = report(place.path());
     assert!(document.get("custom_allocators").is_none(), "{document:#}");
     assert!(document["allocations"].as_u64() > Some(2000), "{document:#}");
+}
+
+/// pyenv puts such a script in the place of each interpreter.
+#[test]
+fn the_interpreter_that_a_shim_starts_is_recorded() {
+    let python = pythons().pop().expect("a python");
+    let python = python.to_str().expect("a plain path");
+    let place = directory();
+    let shims = place.path().join("shims");
+    fs::create_dir(&shims).expect("a folder");
+    let shim = |text: &str| {
+        let path = shims.join("python3");
+        fs::write(&path, text).expect("a file");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("an executable file");
+    };
+    fs::write(place.path().join("script.py"), "import os; print(os.environ['OF_SHIM'])\n").expect("a file");
+    let path = format!("{}:{}", shims.display(), std::env::var("PATH").expect("a search path"));
+    let record = || {
+        let run = Run::new(mallow(), place.path()).args(["record", "--no-report", "--python", "script.py"]);
+        run.env("PATH", Some(&path)).go()
+    };
+    shim(&format!("#!/bin/sh\necho chosen\n(exit 0) | (exit 0)\nOF_SHIM='a b' exec {python} \"$@\"\n"));
+    let run = record();
+    assert_eq!((run.status, &*run.out()), (0, "a b\n"), "{}", run.err());
+    let said = format!(
+        "{} is a script that starts {python}: records that, without the script",
+        shims.join("python3").display()
+    );
+    assert_eq!(run.err().lines().next(), Some(&*format!("mallow: {said}")), "{}", run.err());
+    fs::rename(place.path().join("script.py.mallow"), place.path().join("run.mallow")).expect("a recording");
+    let processes = report(place.path())["processes"].as_array().map(Vec::len);
+    assert_eq!(processes, Some(1), "{:#}", report(place.path()));
+    // One that does not start any is recorded as it is.
+    shim("#!/bin/sh\nexit 3\n");
+    let run = record();
+    let why = "is a script, and did not say which Python it starts: its own processes are recorded, too. Name the interpreter instead";
+    assert!(run.status == 3 && run.err().contains(why), "{} {}", run.status, run.err());
 }
 
 #[test]

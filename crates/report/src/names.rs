@@ -11,6 +11,9 @@ pub(crate) mod swift;
 /// Works on what demanglers of C++, Rust, Go and Swift print. A name that it does not understand (unbalanced
 /// brackets, say) comes back as it is. Costs one pass; nesting does not multiply it.
 pub fn short(name: &str) -> String {
+    if let Some(run) = run_by_std(name) {
+        return run.map_or_else(|| INLINED_INTO_STD.to_owned(), short);
+    }
     let plain = name
         .replace("std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >", "std::string")
         .replace("std::basic_string<char, std::char_traits<char>, std::allocator<char> >", "std::string")
@@ -20,6 +23,40 @@ pub fn short(name: &str) -> String {
         return swift.short;
     }
     fold(&plain, MAX_NESTING).unwrap_or(plain)
+}
+
+/// What a legacy symbol of Rust calls code that the compiler put into std's own function: it does not name it.
+const INLINED_INTO_STD: &str = "{closure inlined into std}";
+
+/// Rust's `__rust_begin_short_backtrace` runs a thread's closure, and optimised builds put the closure into it. Names of version 0
+/// say which: `Some(Some(closure))`. None for all other functions, and where what it runs is std's.
+pub(crate) fn run_by_std(name: &str) -> Option<Option<&str>> {
+    let (path, arguments) = name.split_once("__rust_begin_short_backtrace")?;
+    if !path.is_empty() && path != "std::sys::backtrace::" && path != "std::sys_common::backtrace::" {
+        return None;
+    }
+    if arguments.is_empty() {
+        return Some(None);
+    }
+    let arguments = arguments.strip_prefix("::").unwrap_or(arguments);
+    let inner = arguments.get(1..group(arguments, '<', '>')? - 1)?;
+    let closure =
+        inner.contains("{closure").then(|| first_argument(inner)).filter(|first| !first.starts_with("std::"))?;
+    Some(Some(closure))
+}
+
+/// Up to the first comma that is in no brackets.
+fn first_argument(arguments: &str) -> &str {
+    let mut depth = 0i32;
+    let end = arguments.find(|c| {
+        match c {
+            '<' | '(' | '[' | '{' => depth += 1,
+            '>' | ')' | ']' | '}' => depth -= 1,
+            _ => {}
+        }
+        c == ',' && depth == 0
+    });
+    arguments[..end.unwrap_or(arguments.len())].trim()
 }
 
 /// Deeper `<<A as B> as C>` than this is left as it is: names come from the recorded program.
@@ -223,6 +260,25 @@ mod tests {
             ("app.(words in _4F71A82B8274C31663F264B9B041CCCC).getter : [A]", "words.getter"),
             ("app.(a in _1)(B) -> C", "(a in _1)(_:)"),
             ("closure #1", "closure #1"),
+            (
+                "std::sys::backtrace::__rust_begin_short_backtrace::<app::main::{closure#0}::{closure#0}, usize>",
+                "app::main::{closure#0}::{closure#0}",
+            ),
+            (
+                "std::sys_common::backtrace::__rust_begin_short_backtrace::<app::run<u8, i8>::{closure#0}, ()>",
+                "app::run<…>::{closure#0}",
+            ),
+            ("std::sys::backtrace::__rust_begin_short_backtrace", "{closure inlined into std}"),
+            // Neither the pointer to `main` nor std's own closure names anything.
+            (
+                "std::sys::backtrace::__rust_begin_short_backtrace::<fn(), ()>",
+                "std::sys::backtrace::__rust_begin_short_backtrace::<…>",
+            ),
+            (
+                "std::sys::backtrace::__rust_begin_short_backtrace::<std::thread::spawn<app::f>::{closure#1}, ()>",
+                "std::sys::backtrace::__rust_begin_short_backtrace::<…>",
+            ),
+            ("app::__rust_begin_short_backtrace", "app::__rust_begin_short_backtrace"),
             ("broken<int::f(", "broken<int::f("),
             ("", ""),
         ] {

@@ -41,10 +41,10 @@ pub fn launch(
     run: &RunDirectory,
     library: &Library,
     command: &[OsString],
-    environment: &[(&str, &str)],
+    environment: &[(OsString, OsString)],
 ) -> io::Result<Child> {
     let mut child = prepared(run, library, command)?;
-    child.envs(environment.iter().copied());
+    child.envs(environment.iter().map(|(name, value)| (name, value)));
     // SAFETY: as in `prepared`: the closure makes system calls alone. A signal that came since the fork ends the child.
     unsafe {
         child.pre_exec(|| {

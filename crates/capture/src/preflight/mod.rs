@@ -9,7 +9,7 @@ mod finding;
 mod machine;
 mod program;
 mod rights;
-pub(crate) mod search;
+pub mod search;
 mod signatures;
 
 pub use chain::{Chain, Step};

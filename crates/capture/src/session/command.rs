@@ -24,7 +24,7 @@ pub(super) fn spawn(
     run: &RunDirectory,
     library: &Library,
     command: &[OsString],
-    environment: &[(&str, &str)],
+    environment: &[(OsString, OsString)],
 ) -> Result<Child, RunError> {
     if let Some(signal) = signals::stop() {
         return Err(RunError::NotStarted(signal));

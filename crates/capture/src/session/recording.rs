@@ -64,7 +64,7 @@ pub struct Tick {
 /// How to record.
 pub struct Recording<'a> {
     /// What to set in the command's environment.
-    pub environment: &'a [(&'a str, &'a str)],
+    pub environment: &'a [(OsString, OsString)],
     /// See [`Settings`].
     pub settings: Settings,
     /// Go on until all processes have ended.

@@ -1,8 +1,13 @@
 //! `mallow record --python`: the command that runs a script, and what makes its functions visible.
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use mallow_capture::preflight::search;
 
 use crate::flags::RecordedCommandFlags;
 use crate::output::stdio;
@@ -18,13 +23,14 @@ pub struct Script {
     /// The command.
     pub command: Vec<OsString>,
     /// What is set in its environment.
-    pub environment: Vec<(&'static str, &'static str)>,
+    pub environment: Vec<(OsString, OsString)>,
     /// What its recording is called unless the user names it.
     pub name: OsString,
 }
 
 impl Script {
-    /// Of a command line. Says on standard error what is set. For Python, runs the interpreter once, to ask for its version.
+    /// Of a command line. Says on standard error what is set. For Python, runs the interpreter once, to ask for its version, and
+    /// for its path where the command is a script that starts it.
     pub fn of(flags: &RecordedCommandFlags) -> Self {
         let Some(python) = &flags.python else {
             let name = flags.command.first().and_then(|program| file_name(program)).unwrap_or(OsStr::new("command"));
@@ -35,8 +41,33 @@ impl Script {
             command.insert(0, "python3".into());
         }
         let name = name(&command).to_owned();
-        let program = command[0].to_string_lossy().into_owned();
-        let environment = match version(&command[0]) {
+        let mut environment = Vec::new();
+        let mut program = command[0].to_string_lossy().into_owned();
+        let version = match launcher(&command[0]) {
+            None => version(&command[0]),
+            Some(script) => {
+                let script = script.display();
+                match Started::by(&command[0]) {
+                    Some(started) => {
+                        program = started.executable.to_string_lossy().into_owned();
+                        stdio::notify(&format!(
+                            "{script} is a script that starts {program}: records that, without the script"
+                        ));
+                        command[0] = started.executable;
+                        environment = started.environment;
+                        Some(started.version)
+                    }
+                    None => {
+                        stdio::notify(&format!(
+                            "{script} is a script, and did not say which Python it starts: its own processes are recorded, \
+                             too. Name the interpreter instead: mallow record --python /path/to/python3 script.py"
+                        ));
+                        None
+                    }
+                }
+            }
+        };
+        let set = match version {
             // It cannot be run: the recording says why.
             None => vec![MALLOC, PERF],
             Some(version) if version >= NAMING => {
@@ -54,7 +85,63 @@ impl Script {
                 vec![MALLOC]
             }
         };
+        environment.extend(set.into_iter().map(|(name, value)| (name.into(), value.into())));
         Self { command, environment, name }
+    }
+}
+
+/// The file of a program, if it is a script: pyenv and its like put a shell script in the interpreter's place.
+fn launcher(program: &OsStr) -> Option<PathBuf> {
+    let path = search::find(program).ok()?;
+    let mut start = [0u8; 2];
+    File::open(&path).ok()?.read_exact(&mut start).ok()?;
+    (&start == b"#!").then_some(path)
+}
+
+/// The interpreter that a script starts.
+#[derive(Debug, PartialEq, Eq)]
+struct Started {
+    version: (u32, u32),
+    executable: OsString,
+    /// What the script sets for it.
+    environment: Vec<(OsString, OsString)>,
+}
+
+/// Comes before the answer: a script may print as well.
+const MARK: &[u8] = b"\0mallow\0";
+/// Variables that each shell sets for itself.
+const SHELLS: [&str; 4] = ["_", "SHLVL", "PWD", "OLDPWD"];
+
+impl Started {
+    /// Runs the script once, with a few lines of Python: Python 2 reads them, too.
+    fn by(program: &OsStr) -> Option<Self> {
+        const QUESTION: &str = "import os, sys
+bytes_of = getattr(os, 'fsencode', str)
+words = [str(sys.version_info[0]), str(sys.version_info[1]), sys.executable]
+for name in os.environ: words.append(name + '=' + os.environ[name])
+sys.stdout.flush()
+os.write(1, b'\\0mallow\\0' + b'\\0'.join([bytes_of(word) for word in words]))";
+        let mut command = Command::new(program);
+        command.args(["-E", "-S", "-c", QUESTION]).stdin(Stdio::null()).stderr(Stdio::null());
+        let output = command.output().ok().filter(|output| output.status.success())?;
+        Self::of_answer(&output.stdout, |name| std::env::var_os(name))
+    }
+
+    fn of_answer(output: &[u8], known: impl Fn(&OsStr) -> Option<OsString>) -> Option<Self> {
+        let at = output.windows(MARK.len()).position(|bytes| bytes == MARK)?;
+        let mut words = output[at + MARK.len()..].split(|&byte| byte == 0);
+        let mut number = || std::str::from_utf8(words.next()?).ok()?.parse().ok();
+        let version = (number()?, number()?);
+        let executable = words.next().filter(|path| path.starts_with(b"/"))?;
+        let variable = |word: &[u8]| {
+            let at = word.iter().position(|&byte| byte == b'=')?;
+            let [name, value] = [&word[..at], &word[at + 1..]].map(|bytes| OsStr::from_bytes(bytes).to_owned());
+            let own = SHELLS.iter().any(|shells| name == *shells) || known(&name).as_ref() == Some(&value);
+            (!own).then_some((name, value))
+        };
+        let mut environment: Vec<_> = words.filter_map(variable).collect();
+        environment.sort_unstable();
+        Some(Self { version, executable: OsStr::from_bytes(executable).to_owned(), environment })
     }
 }
 
@@ -100,7 +187,22 @@ fn version(program: &OsStr) -> Option<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{OsString, is_python, name};
+    use super::{OsStr, OsString, Started, is_python, name};
+
+    #[test]
+    fn an_answer_is_read_whatever_the_script_prints() {
+        let known = |name: &OsStr| (name == "HOME").then(|| OsString::from("/root"));
+        let answer = b"using 3.12\n\x00mallow\x003\x0012\x00/opt/bin/python3.12\x00HOME=/root\x00SHLVL=2\x00PATH=/opt/bin:/bin\x00A=b=c";
+        let pair = |name: &str, value: &str| (OsString::from(name), OsString::from(value));
+        let environment = vec![pair("A", "b=c"), pair("PATH", "/opt/bin:/bin")];
+        let expected = Started { version: (3, 12), executable: "/opt/bin/python3.12".into(), environment };
+        assert_eq!(Started::of_answer(answer, known), Some(expected));
+        for broken in
+            [&b""[..], b"Python 3.12", b"\0mallow\0", b"\0mallow\x003\0x\0/bin/python", b"\0mallow\x003\x0012\0"]
+        {
+            assert_eq!(Started::of_answer(broken, known), None);
+        }
+    }
 
     #[test]
     fn an_interpreter_is_known_by_its_name() {

@@ -181,6 +181,8 @@ const ALLOCATORS: &[&str] = &[
     "ggc_internal_alloc",
     "ggc_internal_cleared_alloc",
     "ggc_realloc",
+    "gmp_default_allocate",
+    "gmp_default_reallocate",
     "llvm::allocate_buffer",
     "llvm::safe_malloc",
 ];
@@ -219,6 +221,22 @@ const RUNTIME_PATHS: &[&str] = &[
     "runtime.",
     "internal/runtime/",
     "internal/bytealg.",
+];
+
+/// Containers of libiberty and GCC, by their short names.
+const CONTAINERS: &[&str] = &[
+    "htab_create",
+    "htab_create_alloc",
+    "htab_create_alloc_ex",
+    "htab_create_typed_alloc",
+    "htab_try_create",
+    "htab_expand",
+    "htab_find_slot",
+    "htab_find_slot_with_hash",
+    "hash_table<…>::hash_table",
+    "hash_table<…>::alloc_entries",
+    "hash_table<…>::expand",
+    "hash_table<…>::find_slot_with_hash",
 ];
 
 /// Modules of Swift's own libraries. Their generic functions are specialised in the program that uses them, and their small
@@ -303,6 +321,10 @@ pub fn classify(function: Option<&str>, file: Option<&str>, module: Option<&str>
         }) {
             return FunctionKind::Runtime;
         }
+        // Its short name is that of the closure that it runs.
+        if names::run_by_std(function).is_some() {
+            return FunctionKind::Runtime;
+        }
         let short = names::short(function);
         let bare = short.trim_start_matches('_');
         // Rust's inherent methods may be written `<alloc::vec::Vec<…>>::push`.
@@ -317,6 +339,7 @@ pub fn classify(function: Option<&str>, file: Option<&str>, module: Option<&str>
                 RUNTIME_PATHS.iter().any(|p| path.starts_with(p))
                     || SWIFT_RUNTIME.iter().any(|p| bare.starts_with(p))
                     || ROOTS.contains(&short.as_str())
+                    || CONTAINERS.contains(&short.as_str())
             }
         };
         if library || is_copy(function) || is_in_macro(function) {

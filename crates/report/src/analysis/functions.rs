@@ -10,6 +10,7 @@ use super::function_kind::{FunctionKind, classify, measures};
 use super::scripts::Scripts;
 pub(crate) use super::step::{FunctionId, Step};
 use super::wrappers::{DEPTH, Passage, Request, wrappers};
+use crate::names;
 
 /// The function that a site is named by, and how the program got from it to the allocator.
 #[derive(Clone, Copy, Debug)]
@@ -349,6 +350,15 @@ impl<'a> Functions<'a> {
                 (FunctionKind::Runtime, Some(_)) | (FunctionKind::Allocator, _) => {}
             }
         }
+        // std's function stands for the closure that the compiler put into it.
+        if let (None, None, Some((_, inner))) = (nameless, wrapper, runtime) {
+            let runs =
+                |step: &Step| self.known_name(step.function).is_some_and(|name| names::run_by_std(name).is_some());
+            if let Some((at, &step)) = self.steps(stack).enumerate().find(|(_, step)| runs(step)) {
+                let through = Some(inner).filter(|inner| inner.function != step.function);
+                return Some((at, Named { step, through }));
+            }
+        }
         let step = wrapper.or(runtime).or_else(|| self.steps(stack).next().map(|&step| (0, step)));
         nameless.or(step.map(|(at, step)| (at, Named { step, through: None })))
     }
@@ -436,5 +446,36 @@ fn place_named(path: Option<&str>, address: u64) -> String {
     match path {
         Some(path) => format!("{}+{address:#x}", path.rsplit('/').next().unwrap_or(path)),
         None => format!("{address:#x}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Functions;
+    use crate::testing::{Builder, blocks};
+
+    #[test]
+    fn a_closure_that_was_put_into_std_is_the_place() {
+        let run = "std::sys::backtrace::__rust_begin_short_backtrace";
+        let of_app = format!("{run}::<app::main::{{closure#0}}, usize>!app");
+        let outer = ["core::ops::function::FnOnce::call_once{{vtable.shim}}!app", "start_thread!libc.so.6"];
+        let inner = ["malloc!libc.so.6", "alloc::raw_vec::finish_grow!app", "alloc::vec::Vec::push!app"];
+        let named = |frames: &[&str]| {
+            let mut b = Builder::default();
+            let p = b.process(1, &["app"], 10);
+            let stack = b.stack(frames);
+            b.site(p, frames, blocks(9, 8, 0, 0));
+            let functions = Functions::new(&b.profile);
+            let named = functions.named(stack).expect("a place");
+            let name = |step: super::Step| crate::names::short(&functions.name(step.function));
+            (name(named.step), named.through.map(name))
+        };
+        let through = Some("alloc::vec::Vec::push".to_owned());
+        let place = |name: &str| (name.to_owned(), through.clone());
+        assert_eq!(named(&[&inner[..], &[&of_app], &outer].concat()), place("app::main::{closure#0}"));
+        let legacy = format!("{run}!app");
+        assert_eq!(named(&[&inner[..], &[&legacy], &outer].concat()), place("{closure inlined into std}"));
+        // One that has a frame of its own is the place as ever.
+        assert_eq!(named(&[&inner[..], &["app::fill!app", &of_app], &outer].concat()), place("app::fill"));
     }
 }

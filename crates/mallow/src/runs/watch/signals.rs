@@ -8,6 +8,8 @@ use anyhow::{Context, Result};
 use mallow_capture::launch::signals as command_signals;
 use signal_hook_registry::register_sigaction;
 
+use crate::output::stdio;
+
 /// What a signal asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
@@ -69,6 +71,7 @@ impl Signals {
                     // SAFETY: kill is async-signal-safe; the command was not waited for yet, so the pid is its own.
                     unsafe { libc::kill(command, signal) };
                 }
+                stdio::end_soon();
                 came.last.store(signal, Ordering::Relaxed);
                 came.ends.fetch_add(1, Ordering::Relaxed);
             })?;

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 
 use rustc_hash::FxHashMap;
 
-use super::diagonals::{Columns, Diagonals, Facts, OVERLOADED, RenameCosts};
+use super::diagonals::{Alignment, Columns, Diagonals, Facts, OVERLOADED, RenameCosts, Table};
 use super::items::{Learnt, Weights};
 use super::renames::Renames;
 use super::rows::Step;
@@ -76,6 +76,7 @@ struct Scratch {
     numbers: [Vec<u32>; 2],
     renames: RenameCosts,
     diagonals: Diagonals,
+    table: Table,
 }
 
 impl<'a> Costs<'a> {
@@ -171,14 +172,22 @@ impl<'a> Costs<'a> {
     /// The least cost of making one stack the other; None where it is out of reach, or above `most`.
     ///
     /// This is where a comparison spends its time. Cells of one diagonal do not depend on each other, so a processor works on several
-    /// at once, and the sums are the same to the last bit as those of [`Costs::row`].
+    /// at once.
     pub fn cost(&self, before: &[Token], after: &[Token], most: f32) -> Option<f32> {
         let (_, x, y) = middle(before, after);
-        let width = y.len() + 1;
-        if (x.len() + 1).checked_mul(width)? > CELLS {
+        if !fits(x, y) {
             return None;
         }
         let scratch = &mut *self.scratch.borrow_mut();
+        self.prepare(scratch, x, y);
+        let work = (x.len() + 1) * (y.len() + 1) + scratch.renames.len();
+        self.work.set(self.work.get() + work as u64);
+        let Scratch { was, is, renames, diagonals, .. } = scratch;
+        diagonals.cost(&Alignment { was, is, renames }, most)
+    }
+
+    /// Writes what an alignment reads of two stacks side by side.
+    fn prepare(&self, scratch: &mut Scratch, x: &[Token], y: &[Token]) {
         let facts = |side: usize| move |token: &Token| self.facts[side].get(token.0 as usize).copied();
         scratch.was.set(x.iter().filter_map(facts(BEFORE)));
         scratch.is.set(y.iter().rev().filter_map(facts(AFTER)));
@@ -194,10 +203,6 @@ impl<'a> Costs<'a> {
             let pair = (from[i], to[j]);
             known.get(pair.0, pair.1).unwrap_or_else(|| self.compare_names(&mut known, functions(i, j), pair))
         });
-        drop(known);
-        let cost = scratch.diagonals.cost(&scratch.was, &scratch.is, &scratch.renames);
-        self.work.set(self.work.get() + (width * (x.len() + 1) + scratch.renames.len()) as u64);
-        Some(cost).filter(|cost| *cost <= most)
     }
 
     /// That way, the innermost function first.
@@ -206,14 +211,18 @@ impl<'a> Costs<'a> {
         let (inner, x, y) = middle(before, after);
         let mut ops = vec![Op::Same; inner];
         let tail = outer - inner - x.len();
-        match self.table(x, y) {
-            Some(table) => {
-                let width = y.len() + 1;
+        let scratch = &mut *self.scratch.borrow_mut();
+        match fits(x, y) {
+            true => {
+                self.prepare(scratch, x, y);
+                self.work.set(self.work.get() + ((x.len() + 1) * (y.len() + 1)) as u64);
+                let Scratch { was, is, renames, table, .. } = scratch;
+                table.set(&Alignment { was, is, renames });
                 let (mut i, mut j) = (x.len(), y.len());
                 let mut back = Vec::new();
                 while i > 0 || j > 0 {
-                    let here = table[i * width + j];
-                    let from = |i: usize, j: usize, cost: f32| (table[i * width + j] + cost - here).abs() <= 1e-4;
+                    let here = table.at(i, j);
+                    let from = |i: usize, j: usize, cost: f32| (table.at(i, j) + cost - here).abs() <= 1e-4;
                     let renamed = if i > 0 && j > 0 { self.renamed(x[i - 1], y[j - 1]) } else { None };
                     if renamed.is_some_and(|cost| from(i - 1, j - 1, cost)) {
                         back.push(if x[i - 1] == y[j - 1] { Op::Same } else { Op::Renamed });
@@ -228,41 +237,13 @@ impl<'a> Costs<'a> {
                 }
                 ops.extend(back.into_iter().rev());
             }
-            None => {
+            false => {
                 ops.extend(std::iter::repeat_n(Op::Before, x.len()));
                 ops.extend(std::iter::repeat_n(Op::After, y.len()));
             }
         }
         ops.extend(std::iter::repeat_n(Op::Same, tail));
         ops
-    }
-
-    /// The least cost, as [`Costs::ops`] has it.
-    #[cfg(test)]
-    pub fn table_cost(&self, before: &[Token], after: &[Token]) -> Option<f32> {
-        let (_, x, y) = middle(before, after);
-        self.table(x, y)?.last().copied()
-    }
-
-    fn table(&self, x: &[Token], y: &[Token]) -> Option<Vec<f32>> {
-        let width = y.len() + 1;
-        if (x.len() + 1).checked_mul(width)? > CELLS {
-            return None;
-        }
-        let of_y = self.facts(y, AFTER);
-        let mut table = vec![0f32; (x.len() + 1) * width];
-        first_row(&mut table[..width], &of_y);
-        self.work.set(self.work.get() + width as u64);
-        for (i, was) in self.facts(x, BEFORE).iter().enumerate() {
-            let (above, below) = table.split_at_mut((i + 1) * width);
-            self.row(was, &of_y, &above[i * width..], &mut below[..width]);
-        }
-        Some(table)
-    }
-
-    /// What is asked of each function of a stack once, and of each pair of functions without a search.
-    fn facts(&self, tokens: &[Token], side: usize) -> Vec<Facts> {
-        tokens.iter().filter_map(|token| self.facts[side].get(token.0 as usize).copied()).collect()
     }
 
     fn facts_of(&self, token: Token, side: usize) -> Facts {
@@ -275,33 +256,11 @@ impl<'a> Costs<'a> {
             one_sided: self.weights.one_sided(token),
         }
     }
-
-    /// One function of the stack before with all of the one after.
-    fn row(&self, was: &Facts, of_y: &[Facts], above: &[f32], row: &mut [f32]) {
-        self.work.set(self.work.get() + row.len() as u64);
-        let mut last = above[0] + was.lacking;
-        row[0] = last;
-        for ((is, two), to) in of_y.iter().zip(above.windows(2)).zip(&mut row[1..]) {
-            let apart = (two[1] + was.lacking).min(last + is.lacking);
-            let together = if was.token == is.token {
-                Some(0.0)
-            } else if !(was.one_sided && is.one_sided) {
-                (was.short == is.short).then_some((was.weight + is.weight) * OVERLOADED)
-            } else {
-                self.renamed(was.token, is.token)
-            };
-            last = together.map_or(apart, |cost| (two[0] + cost).min(apart));
-            *to = last;
-        }
-    }
 }
 
-fn first_row(row: &mut [f32], of_y: &[Facts]) {
-    let mut sum = 0f32;
-    for (is, to) in of_y.iter().zip(&mut row[1..]) {
-        sum += is.lacking;
-        *to = sum;
-    }
+/// Is what two stacks differ in small enough to be aligned?
+fn fits(x: &[Token], y: &[Token]) -> bool {
+    (x.len() + 1).checked_mul(y.len() + 1).is_some_and(|cells| cells <= CELLS)
 }
 
 /// How many functions two stacks have in common at their inner ends, and what is left of each without those of both ends.
@@ -310,4 +269,36 @@ fn middle<'t>(mut x: &'t [Token], mut y: &'t [Token]) -> (usize, &'t [Token], &'
     (x, y) = (&x[inner..], &y[inner..]);
     let outer = x.iter().rev().zip(y.iter().rev()).take_while(|(a, b)| a == b).count();
     (inner, &x[..x.len() - outer], &y[..y.len() - outer])
+}
+
+/// The tables of costs, as they are defined and as they are made.
+#[cfg(test)]
+impl Costs<'_> {
+    /// Row by row, cell by cell.
+    pub fn table_by_rows(&self, before: &[Token], after: &[Token]) -> Vec<f32> {
+        let (_, x, y) = middle(before, after);
+        let width = y.len() + 1;
+        let mut table = vec![0f32; (x.len() + 1) * width];
+        for i in 0..=x.len() {
+            for j in 0..=y.len() {
+                let at = i * width + j;
+                let gone = (i > 0).then(|| table[at - width] + self.lacking(x[i - 1], BEFORE));
+                let new = (j > 0).then(|| table[at - 1] + self.lacking(y[j - 1], AFTER));
+                let both = if i > 0 && j > 0 { self.renamed(x[i - 1], y[j - 1]) } else { None };
+                let both = both.map(|cost| table[at - width - 1] + cost);
+                table[at] = [gone, new, both].into_iter().flatten().reduce(f32::min).unwrap_or(0.0);
+            }
+        }
+        table
+    }
+
+    /// The table that [`Costs::ops`] reads, in the same order.
+    pub fn table_by_diagonals(&self, before: &[Token], after: &[Token]) -> Vec<f32> {
+        let (_, x, y) = middle(before, after);
+        let scratch = &mut *self.scratch.borrow_mut();
+        self.prepare(scratch, x, y);
+        let Scratch { was, is, renames, table, .. } = scratch;
+        table.set(&Alignment { was, is, renames });
+        (0..=x.len()).flat_map(|i| (0..=y.len()).map(move |j| (i, j))).map(|(i, j)| table.at(i, j)).collect()
+    }
 }

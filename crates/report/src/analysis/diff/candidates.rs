@@ -110,7 +110,7 @@ impl Index {
             let features = index.features(stack.tokens);
             index.entries.extend(features.into_iter().map(|feature| entry(feature, number as u32)));
         }
-        index.entries.sort_unstable();
+        sort(&mut index.entries);
         index.entries.dedup();
         index.bucket_bits = (index.entries.len() as u64).max(2).ilog2();
         let bits = u64::BITS - index.bucket_bits;
@@ -137,8 +137,11 @@ impl Index {
         let bucket = (feature >> (u64::BITS - self.bucket_bits)) as usize;
         let bucket = &self.entries[self.buckets[bucket] as usize..self.buckets[bucket + 1] as usize];
         let (from, to) = (entry(feature, 0), entry(feature, STACK_MASK as u32));
-        let from = bucket.partition_point(|&entry| entry < from);
-        &bucket[from..from + bucket[from..].partition_point(|&entry| entry <= to)]
+        // A bucket that holds the one feature that is asked for needs no search.
+        let begins = bucket.first().is_some_and(|&first| first >= from);
+        let bucket = if begins { bucket } else { &bucket[bucket.partition_point(|&entry| entry < from)..] };
+        let ends = bucket.last().is_some_and(|&last| last <= to);
+        if ends { bucket } else { &bucket[..bucket.partition_point(|&entry| entry <= to)] }
     }
 
     /// The stacks that have most in common with this one, the best first.
@@ -195,6 +198,36 @@ impl Index {
     }
 }
 
+/// More entries are sorted in their place: another copy of them would be most of a comparison's memory.
+const COPIED: usize = 1 << 22;
+
+/// Sorts numbers whose upper bits are hashes, and thus evenly distributed: by these bits first, in two steps for each of them.
+fn sort(entries: &mut Vec<u64>) {
+    let bits = entries.len().max(2).ilog2();
+    if entries.len() > COPIED {
+        return entries.sort_unstable();
+    }
+    let bucket = |entry: u64| (entry >> (u64::BITS - bits)) as usize;
+    let mut ends = vec![0u32; 1 << bits];
+    entries.iter().for_each(|&entry| ends[bucket(entry)] += 1);
+    let mut sum = 0;
+    for end in &mut ends {
+        (*end, sum) = (sum, sum + *end);
+    }
+    let mut sorted = vec![0u64; entries.len()];
+    for &entry in entries.iter() {
+        let end = &mut ends[bucket(entry)];
+        sorted[*end as usize] = entry;
+        *end += 1;
+    }
+    let mut from = 0;
+    for end in ends {
+        sorted[from..end as usize].sort_unstable();
+        from = end as usize;
+    }
+    *entries = sorted;
+}
+
 /// Lower bits of an entry: the number of a stack. The upper ones are those of a feature, of which two in 2^23 seldom share so many.
 const STACK_BITS: u32 = 18;
 const STACK_MASK: u64 = (1 << STACK_BITS) - 1;
@@ -238,7 +271,7 @@ fn hashed(words: [u64; 3]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Effort, Entry, Index, Token};
+    use super::{Effort, Entry, Index, Token, sort};
 
     #[test]
     fn few_are_looked_at_whatever_they_have_in_common() {
@@ -250,6 +283,24 @@ mod tests {
                 let found = index.candidates(entry, effort);
                 assert!(found.len() <= effort.most, "{found:?}");
                 assert_eq!(found.first(), Some(&entry.tokens[0].0), "{effort:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn entries_are_sorted_whatever_their_upper_bits_are() {
+        let mut random = 1u64;
+        let mut next = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            random
+        };
+        for length in [0, 1, 2, 3, 1000] {
+            for narrow in [0, 20, 60] {
+                let mut entries: Vec<u64> = (0..length).map(|_| next() >> narrow).collect();
+                let mut expected = entries.clone();
+                expected.sort_unstable();
+                sort(&mut entries);
+                assert_eq!(entries, expected);
             }
         }
     }

@@ -125,20 +125,24 @@ impl RenameCosts {
     }
 }
 
-/// The last three diagonals of the table of costs, by rows.
-#[derive(Default)]
-pub(super) struct Diagonals {
-    here: Vec<f32>,
-    before: Vec<f32>,
-    two_before: Vec<f32>,
+/// The table of costs of two stacks, diagonal by diagonal. The functions of `is` are in reverse order.
+pub(super) struct Alignment<'c> {
+    pub was: &'c Columns,
+    pub is: &'c Columns,
+    pub renames: &'c RenameCosts,
 }
 
+/// The last three diagonals of a table, by rows.
+#[derive(Default)]
+pub(super) struct Diagonals([Vec<f32>; 3]);
+
 impl Diagonals {
-    /// The cost of making the one stack the other. The functions of `is` are in reverse order.
-    pub fn cost(&mut self, was: &Columns, is: &Columns, renames: &RenameCosts) -> f32 {
-        let (rows, columns) = (was.tokens.len(), is.tokens.len());
-        let overloads = was.overloaded && is.overloaded;
-        let (mut here, mut before, mut two_before) = (&mut self.here, &mut self.before, &mut self.two_before);
+    /// The cost of making the one stack the other; None above `most`.
+    pub fn cost(&mut self, of: &Alignment<'_>, most: f32) -> Option<f32> {
+        /// So many diagonals are made before two of them are looked at.
+        const LOOK: usize = 8;
+        let (rows, columns) = of.size();
+        let [mut here, mut before, mut two_before] = self.0.each_mut();
         for diagonal in [&mut here, &mut before, &mut two_before] {
             diagonal.clear();
             diagonal.resize(rows + 1, 0.0);
@@ -146,33 +150,96 @@ impl Diagonals {
         for diagonal in 1..=rows + columns {
             std::mem::swap(&mut two_before, &mut before);
             std::mem::swap(&mut before, &mut here);
-            // Rows whose cell is not at the edge of the table.
-            let first = diagonal.saturating_sub(columns).max(1);
-            let end = (rows + 1).min(diagonal);
-            if diagonal <= columns {
-                here[0] = before[0] + is.lacking[columns - diagonal];
-            }
-            if diagonal <= rows {
-                here[diagonal] = before[diagonal - 1] + was.lacking[diagonal - 1];
-            }
-            if first >= end {
-                continue;
-            }
-            // Of row i, the column is diagonal - i; in reverse order it goes up with the row.
-            let length = end - first;
-            let reversed = columns + first - diagonal;
-            let parts = (&was.part(first - 1, length), &is.part(reversed, length));
-            let (two, one, cells) = (&two_before[first - 1..end - 1], &before[first - 1..end], &mut here[first..end]);
-            match overloads {
-                true => inner::<true>(parts, two, one, cells),
-                false => inner::<false>(parts, two, one, cells),
-            }
-            for &(row, cost) in renames.of(diagonal) {
-                let row = row as usize;
-                here[row] = lesser(two_before[row - 1] + cost, here[row]);
+            of.diagonal(diagonal, two_before, before, here);
+            // Each path through the table has a cell on one of two diagonals that follow each other, and costs no less than it.
+            if diagonal.is_multiple_of(LOOK) {
+                let within = |diagonal: usize, cells: &[f32]| {
+                    let cells = of.cells(diagonal, cells);
+                    // One look where the two stacks are about as long, before a look at all.
+                    cells[cells.len() / 2] <= most || cells.iter().any(|cost| *cost <= most)
+                };
+                if !within(diagonal, here) && !within(diagonal - 1, before) {
+                    return None;
+                }
             }
         }
-        here[rows]
+        Some(here[rows]).filter(|cost| *cost <= most)
+    }
+}
+
+/// All diagonals of a table, by rows.
+#[derive(Default)]
+pub(super) struct Table {
+    cells: Vec<f32>,
+    rows: usize,
+}
+
+impl Table {
+    /// Takes the costs of two stacks for what was there before.
+    pub fn set(&mut self, of: &Alignment<'_>) {
+        let (rows, columns) = of.size();
+        self.rows = rows;
+        let width = rows + 1;
+        let length = width * (rows + columns + 1);
+        if self.cells.len() < length {
+            self.cells.resize(length, 0.0);
+        }
+        // The cells outside of the table keep what they had: nothing reads them.
+        self.cells[0] = 0.0;
+        for diagonal in 1..=rows + columns {
+            let (done, here) = self.cells.split_at_mut(diagonal * width);
+            let before = &done[(diagonal - 1) * width..];
+            let two_before = &done[diagonal.saturating_sub(2) * width..][..width];
+            of.diagonal(diagonal, two_before, before, &mut here[..width]);
+        }
+    }
+
+    /// What it costs to make the first `row` functions of the one stack the first `column` of the other.
+    pub fn at(&self, row: usize, column: usize) -> f32 {
+        self.cells[(row + column) * (self.rows + 1) + row]
+    }
+}
+
+impl Alignment<'_> {
+    fn size(&self) -> (usize, usize) {
+        (self.was.tokens.len(), self.is.tokens.len())
+    }
+
+    /// Those of a diagonal that are in the table.
+    fn cells<'d>(&self, diagonal: usize, cells: &'d [f32]) -> &'d [f32] {
+        let (rows, columns) = self.size();
+        &cells[diagonal.saturating_sub(columns)..=diagonal.min(rows)]
+    }
+
+    /// Makes a diagonal from the two before it.
+    fn diagonal(&self, diagonal: usize, two_before: &[f32], before: &[f32], here: &mut [f32]) {
+        let Self { was, is, renames } = self;
+        let (rows, columns) = self.size();
+        // Rows whose cell is not at the edge of the table.
+        let first = diagonal.saturating_sub(columns).max(1);
+        let end = (rows + 1).min(diagonal);
+        if diagonal <= columns {
+            here[0] = before[0] + is.lacking[columns - diagonal];
+        }
+        if diagonal <= rows {
+            here[diagonal] = before[diagonal - 1] + was.lacking[diagonal - 1];
+        }
+        if first >= end {
+            return;
+        }
+        // Of row i, the column is diagonal - i; in reverse order it goes up with the row.
+        let length = end - first;
+        let reversed = columns + first - diagonal;
+        let parts = (&was.part(first - 1, length), &is.part(reversed, length));
+        let (two, one, cells) = (&two_before[first - 1..end - 1], &before[first - 1..end], &mut here[first..end]);
+        match was.overloaded && is.overloaded {
+            true => inner::<true>(parts, two, one, cells),
+            false => inner::<false>(parts, two, one, cells),
+        }
+        for &(row, cost) in renames.of(diagonal) {
+            let row = row as usize;
+            here[row] = lesser(two_before[row - 1] + cost, here[row]);
+        }
     }
 }
 

@@ -477,8 +477,12 @@ mod tests {
         let (mut renamed, mut overloaded) = (0, 0);
         for before in &befores {
             for after in &afters {
-                let by_table = costs.table_cost(&before.tokens, &after.tokens);
-                assert_eq!(costs.cost(&before.tokens, &after.tokens, f32::INFINITY), by_table);
+                let by_rows = costs.table_by_rows(&before.tokens, &after.tokens);
+                assert_eq!(costs.table_by_diagonals(&before.tokens, &after.tokens), by_rows);
+                let least = by_rows[by_rows.len() - 1];
+                let within = |most: f32| costs.cost(&before.tokens, &after.tokens, most);
+                assert_eq!([within(f32::INFINITY), within(least)], [Some(least); 2]);
+                assert_eq!(within(least.next_down()), None);
                 renamed += usize::from(costs.ops(&before.tokens, &after.tokens).contains(&Op::Renamed));
                 overloaded += usize::from(before.tokens.iter().any(|token| weights.has_overloads(*token)));
             }
