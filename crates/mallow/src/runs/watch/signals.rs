@@ -51,6 +51,20 @@ impl Signals {
         Ok(signals)
     }
 
+    /// The same after mallow attached to a process: one that came meanwhile asks mallow to end.
+    pub fn take_over_attached() -> Result<Self> {
+        let held = Held::back();
+        let stop = command_signals::stop();
+        command_signals::unwatch();
+        let signals = Self::watch()?;
+        if let Some(signal) = stop {
+            signals.came.last.store(signal, Ordering::Relaxed);
+            signals.came.ends.fetch_add(1, Ordering::Relaxed);
+        }
+        drop(held);
+        Ok(signals)
+    }
+
     /// Watches for them from here on.
     pub fn watch() -> Result<Self> {
         let came = Arc::new(Arrivals::default());
