@@ -10,7 +10,7 @@ use harness::{RunDirectories, directory, mallow, not_run, program, program_as, t
 use serde_json::Value;
 
 use crate::attach_harness::{Target, attached, code, numbers, programs};
-use crate::watch_harness::{Alive, Screen, ask_for, maps_of, occasion, quiet, reports, samples, site, until, wait_for};
+use crate::watch_harness::{Alive, Screen, ask_for, maps_of, occasion, quiet, reports, site, until, wait_for};
 
 /// Attaches, and writes reports as JSON to a file.
 fn watching(target: &Target, file: &Path, more: &[&str]) -> Alive {
@@ -228,20 +228,19 @@ fn forked_children_are_watched_and_left_as_they_were() {
     wait_for(&file, "a report", |_| true);
     assert_eq!(python.ask(), "forked");
     let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", python.pid())).expect("its children");
-    let child = children.trim().to_owned();
+    let child: u32 = children.trim().parse().expect("a child");
     let parents = |report: &Value| -> f64 {
         let sites = report["sites"].as_array().expect("sites").iter();
         let own = sites.filter(|site| site["pids"] == serde_json::json!([python.pid()]));
         own.filter_map(|site| site["live_bytes"]["value"].as_f64()).sum()
     };
-    let is_child = |process: &Value| process["pid"].to_string() == child && process["running"] == true;
+    let is_child = |process: &Value| process["pid"] == child && process["running"] == true;
     let seen = wait_for(&file, "the child, and what its parent holds", |report| {
         report["processes"].as_array().expect("processes").iter().any(is_child) && parents(report) > 2e6
     });
     assert!(parents(&seen) < 4e6, "300 blocks of 9000 bytes: {seen:#}");
     mallow.signal("INT");
     assert_eq!(mallow.end(), 0);
-    let child: u32 = child.parse().expect("a child");
     assert!(code(child) == clean && python.text() == text, "the code is as it was");
     // SAFETY: a system call without pointers.
     unsafe { libc::kill(child as i32, libc::SIGKILL) };
