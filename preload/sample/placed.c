@@ -116,8 +116,11 @@ static void reallocated(struct slot *slot, struct probe_block old, void *block, 
         probe_realloc(old, (struct probe_block){0, block, request->size}, 0);
 }
 
-static struct probe_block probed(const struct slot *slot, const void *old) {
-    return (struct probe_block){slot != NULL ? slot->seen.id : 0, old, slot != NULL ? slot->seen.size : 0};
+/* `usable`: of the allocator, where the block is still its own; NULL: it is not, or that is not known. */
+static struct probe_block probed(const struct slot *slot, void *old, size_t (*usable)(void *block)) {
+    if (slot != NULL)
+        return (struct probe_block){slot->seen.id, old, slot->seen.size};
+    return (struct probe_block){0, old, old != NULL && usable != NULL ? usable(old) : 0};
 }
 
 /* ---- entry functions ---- */
@@ -175,7 +178,7 @@ static inline void *placed_realloc_as(enum mallow_family family, void *old, size
     uint32_t period = size == 0 && old != NULL ? 0 : pick(size);
     if (LIKELY(slot == NULL && period == 0))
         return real.realloc(old, size);
-    struct probe_block was = probed(slot, old);
+    struct probe_block was = probed(slot, old, real.malloc_usable_size);
     struct request request = {size, size, 0, period, family};
     void *block = real.realloc(old, size);
     reallocated(slot, was, block, &request, caller);
@@ -233,7 +236,7 @@ static void hooked_reallocated(const struct hooked_call *call) {
     uint32_t period = call->block != NULL && call->size != 0 ? pick(call->size) : 0;
     struct request request = {call->size, call->size, 0, period, (enum mallow_family)call->family};
     if (UNLIKELY(slot != NULL || period != 0))
-        reallocated(slot, probed(slot, call->old), call->block, &request, caller_of(call->frame));
+        reallocated(slot, probed(slot, call->old, NULL), call->block, &request, caller_of(call->frame));
 }
 
 static const struct hooked_policy hooked = {.allocated = hooked_allocated,
