@@ -12,8 +12,8 @@
 
 #define RETURN_ADDRESS ((uint64_t)__builtin_return_address(0))
 
-/* As malloc in entries.c, but for the end of memory, and with one byte for none, as libstdc++ does. In sampling modes nothing is
- * patched: no thread has an allowance here, and no block is the policy's own. */
+/* As malloc in entries.c, but for the end of memory, and with one byte for none, as libstdc++ does. No block is the policy's own
+ * here: sampling in slots patches nothing. Sampling in place takes an allowance off in malloc_done. */
 word operator_new(PARAMETERS) {
     if (UNLIKELY(is_called_within(RETURN_ADDRESS, hook)))
         return CALL;

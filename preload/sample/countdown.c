@@ -1,5 +1,6 @@
 /* A thread's countdown: where it begins, meets another period, or looks at the control page.  */
 #include "sample/countdown.h"
+#include "base/attachment.h"
 #include "sample/sample_log.h"
 #include "sample/sample_thread.h"
 
@@ -27,9 +28,9 @@ COLD static void countdown_restart(struct countdown *c, uint32_t period) {
 }
 
 /* A thread's first allocation, or a child's: it is picked with the chance that all have. Programs install their seccomp filters
- * later. */
+ * later. A child that has patches is found, and freed from them, by its file. */
 COLD static void thread_begins(struct countdown *c) {
-    if (target.pid == 0)
+    if (target.pid == 0 || attachment_is_late())
         sample_image_open();
     c->generator = generator_seeded();
     c->exponent = exponential_from_bits(generator_next(&c->generator));

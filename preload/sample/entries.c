@@ -1,10 +1,13 @@
 /* The entry functions of sampling, and its policy. What becomes of a sample is in lifecycle.h. */
 #include "arch.h"
+#include "base/attachment.h"
 #include "base/real.h"
 #include "sample/countdown.h"
 #include "sample/foreign.h"
 #include "sample/image_end.h"
 #include "sample/lifecycle.h"
+#include "sample/placed.h"
+#include "sample/placed_slots.h"
 #include "sample/sample.h"
 #include "walk/modules.h"
 
@@ -237,8 +240,10 @@ static size_t sample_usable_size(const void *block) {
 static const struct policy *sample_setup(void) {
     modules_setup();
     exponential_setup();
-    foreign_functions_find();
     modules_wait = 0;
+    if (attachment_is_late())
+        return &placed_policy;
+    foreign_functions_find();
     return &sample_policy;
 }
 
@@ -247,6 +252,20 @@ static const struct policy *sample_setup(void) {
 static void sample_loaded(void) {
     modules_learn();
     image_end_watch();
+    /* Its file says that mallow is attached, also before its first allocation. */
+    if (attachment_is_late())
+        sample_image_open();
+}
+
+/* Of a process that mallow attached to. */
+static void sample_left(void) {
+    modules_fetch(unwind_flush);
+    modules_wait = 1;
+    modules_linker_freed(); /* nobody sees what is unloaded until the next attachment */
+    log_left();
+    placed_slots_left();
+    sample_threads_left();
+    lock_samples_left();
 }
 
 /* Threads have no blocks: one is laid out, and never used. */
@@ -291,6 +310,7 @@ const struct policy sample_policy = {
     .over = sample_over,
     .filtered = sample_filtered,
     .exit_at_once = image_end_now,
+    .left = sample_left,
     .fork_begins = sample_fork_begins,
     .fork_ended = lock_samples_fork_ended,
     .forked = sample_forked,

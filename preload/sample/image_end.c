@@ -124,7 +124,9 @@ COLD static void find_replaced(void) {
 }
 
 void image_end_watch(void) {
-    if (__cxa_at_quick_exit != NULL)
+    static int watches;
+    if (__cxa_at_quick_exit != NULL && !watches)
         __cxa_at_quick_exit(image_exits_quickly, &__dso_handle);
+    watches = 1;
     find_replaced();
 }

@@ -51,6 +51,12 @@ void lock_samples_forked(void) {
     forking = 0;
 }
 
+void lock_samples_left(void) {
+    sample_lock_word = broken = 0;
+    stuck_ns = 0;
+    __atomic_store_n(&sample_is_over, 0, __ATOMIC_RELAXED);
+}
+
 COLD void sample_put_aside(void *block) {
     struct aside *aside = block;
     aside->next = __atomic_load_n(&asides, __ATOMIC_RELAXED);

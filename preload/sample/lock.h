@@ -30,6 +30,8 @@ void lock_samples_abandoned(void);
 void lock_samples_fork_begins(int holds);
 void lock_samples_fork_ended(void);
 void lock_samples_forked(void);
+/* The process leaves its run: nobody holds the lock. */
+void lock_samples_left(void);
 
 /* What was freed while the lock could not be had, of 16 bytes at least: put in without it, and taken out by who has it
  * next, as a list: the word at the start of each block leads to the next one. */

@@ -184,6 +184,12 @@ void log_forget(void) {
     sample_log = NULL;
 }
 
+void log_left(void) {
+    sample_log = NULL;
+    stacks_used = 0;
+    full = (struct backoff){0};
+}
+
 void log_open(void) {
     struct mallow_process *process = target.process;
     const char *parents_stacks = stacks;

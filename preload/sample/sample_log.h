@@ -20,6 +20,8 @@ int log_map(struct mallow_process *process, const struct file_layout *layout);
 void log_open(void);
 /* In a forked child: nothing may be written to its parent's. */
 void log_forget(void);
+/* The process leaves its run: the next file has nothing of this one. */
+void log_left(void);
 
 /* The number of the stack that was walked; 0: it finds no room. */
 uint32_t log_stack(const struct unwinder *unwinder, uint32_t generation);

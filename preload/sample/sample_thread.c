@@ -1,6 +1,8 @@
 /* Threads that sample: begin and end, fork, walking with tables that come late.  */
 #include "sample/sample_thread.h"
+#include "base/attachment.h"
 #include "sample/foreign.h"
+#include "sample/placed_slots.h"
 #include "sample/sample_log.h"
 #include "walk/modules.h"
 
@@ -35,6 +37,12 @@ void sample_forked_child(void) {
 }
 
 /* ---- threads ---- */
+
+void sample_threads_left(void) {
+    opened = 0;
+    for (struct sample_thread *s = sample_threads; s != NULL; s = s->next)
+        s->owned = s->begins.stack = s->ends.stack = 0;
+}
 
 void sample_thread_leave(void) {
     struct sample_thread *s = own_sample_thread;
@@ -83,7 +91,8 @@ static int open_locked(void) {
     if (opened != 0)
         return opened > 0;
     opened = -1;
-    if (owned_range.bytes == 0 && !slots_reserve(target.control->max_slots)) {
+    uint32_t most = target.control->max_slots;
+    if (attachment_is_late() ? !placed_slots_make(most) : owned_range.bytes == 0 && !slots_reserve(most)) {
         __atomic_fetch_add(&target.control->failed_processes, 1, __ATOMIC_RELAXED);
         sample_over(MALLOW_OVER_NOT);
         return 0;

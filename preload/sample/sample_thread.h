@@ -47,6 +47,8 @@ COLD int sample_image_open(void);
 COLD struct sample_thread *sample_thread_enter(void);
 /* The calling thread ends, and leaves it to others. */
 void sample_thread_leave(void);
+/* The process leaves its run: nobody has one any more. */
+void sample_threads_left(void);
 /* Whether the work under way was left by longjmp: see guard.h. */
 COLD int sample_thread_abandoned(struct sample_thread *sample_thread, uint64_t sp);
 /* Writes what signal handlers left. */

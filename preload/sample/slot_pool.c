@@ -54,10 +54,30 @@ long slot_memory_discard(uint64_t start, size_t bytes) {
     return SYS_CALL3(SYS_madvise, start, bytes, MADV_DONTNEED);
 }
 
-int slots_reserve(uint32_t slots_most) {
-    uint64_t limit = sys_limit(RLIMIT_AS);
+uint32_t slots_make(uint32_t slots_most) {
     while (slots_most > 1 && slots_most * sizeof *slots > sys_data_limit() / 32)
         slots_most /= 2;
+    slots = sys_memory((uint64_t)slots_most * sizeof *slots);
+    most = slots != NULL ? slots_most : 0;
+    return most;
+}
+
+void slots_unmake(void) {
+    if (slots != NULL)
+        sys_memory_free(slots, (uint64_t)most * sizeof *slots);
+    slots = NULL;
+    count = most = 0;
+}
+
+struct slot *slot_add(void) {
+    if (count >= most)
+        return NULL;
+    slots[count].index = count;
+    return &slots[count++];
+}
+
+int slots_reserve(uint32_t slots_most) {
+    uint64_t limit = sys_limit(RLIMIT_AS);
     for (uint32_t bits = SLOT_REGION_MOST; bits >= SLOT_REGION_LEAST; bits--) {
         /* A slot is aligned to its size: the first region begins at a multiple of the largest one. */
         uint64_t bytes = bytes_for(bits), start;
@@ -70,14 +90,12 @@ int slots_reserve(uint32_t slots_most) {
         if (start > (uint64_t)at)
             sys_unmap(at, start - (uint64_t)at);
         sys_unmap((char *)start + bytes, (uint64_t)at + (1ull << bits) - start);
-        slots = sys_memory((uint64_t)slots_most * sizeof *slots);
-        if (slots == NULL) {
+        if (slots_make(slots_most) == 0) {
             sys_unmap((void *)start, bytes);
             return 0;
         }
         uint64_t small = bits < HUGE_PAGE_BITS ? bytes : (uint64_t)(HUGE_PAGE_BITS - SLOT_SMALLEST) << bits;
         SYS_CALL3(SYS_madvise, start, small, MADV_NOHUGEPAGE);
-        most = slots_most;
         slot_region_bits = bits;
         owned_range.bytes = bytes;
         __atomic_store_n(&owned_range.start, start, __ATOMIC_RELEASE);
@@ -107,11 +125,10 @@ COLD struct slot *slot_new(struct slot_region *region, uint32_t size) {
             return NULL;
         region->open += step;
     }
-    struct slot *slot = &slots[count];
-    slot->index = count;
+    struct slot *slot = slot_add();
     slot->start = region_start(size) + end - (1ull << size);
     slot->size = (uint8_t)size;
-    region->index[region->places] = count++;
+    region->index[region->places] = slot->index;
     __atomic_store_n(&region->places, region->places + 1, __ATOMIC_RELEASE);
     return slot;
 }

@@ -57,6 +57,12 @@ extern struct slot *slots HIDDEN;
 /* Reserves addresses, of at most `most` slots. 0: there are none. Lock or not: once in an image and its children. */
 int slots_reserve(uint32_t most);
 
+/* For samples in place: an array of at most `most` slots without addresses. How many; 0: there is no memory. And gives it back. */
+uint32_t slots_make(uint32_t most);
+void slots_unmake(void);
+/* One of it that was never used. NULL: there is none. */
+struct slot *slot_add(void);
+
 /* How many slots were ever used, and one of them. */
 uint32_t slots_count(void);
 static inline struct slot *slot_at(uint32_t index) {

@@ -3,6 +3,8 @@
 mod agreement;
 mod allocator_libraries;
 mod attach;
+mod attach_harness;
+mod attach_watch;
 mod bad_input;
 mod base;
 mod blocks;

@@ -446,7 +446,7 @@ fn an_unwatchable_target_is_an_error_of_one_line() {
     fs::write(&garbage, [7u8; 5000]).expect("a file");
     let garbage = garbage.to_str().expect("a path");
     for (arguments, status, expected) in [
-        (vec!["-p", &own], 1, "was not started by mallow run or mallow watch"),
+        (vec!["-p", &own, "--stop"], 1, "is not sampled: mallow watch -p"),
         (vec!["-p", "4194304"], 1, "there is no process"),
         (vec!["--suppressions", garbage, "--", "true"], 1, "suppression"),
         (vec!["--baseline", garbage, "--", "true"], 1, "garbage"),

@@ -7,6 +7,7 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,8 @@
 #include <unistd.h>
 
 static void *volatile sink;
+/* Unknown to the compiler, which refuses such calls. */
+static volatile size_t huge = SIZE_MAX / 4;
 
 /* Not by a stream: a thread that waits here holds no lock of the C library. */
 static int line(void) {
@@ -62,9 +65,15 @@ static void calls(void) {
     allocations += 2;
     sink = strdup("hello");
     allocations++;
+    /* Fails, and leaves the block as it was. */
+    char *kept = malloc(300);
+    allocations++;
+    if (realloc(kept, huge) != NULL)
+        abort();
     printf("%lu %lu %lu\n", allocations, frees, foreign);
     line();
     free(old);
+    free(kept);
 }
 
 static atomic_ulong work;

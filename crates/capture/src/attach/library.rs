@@ -331,6 +331,12 @@ fn call(
     Ok(result?)
 }
 
+/// Whether mallow has attached to the process: it has the library from then on.
+pub fn is_loaded(pid: u32) -> bool {
+    let is_ours = |mapping: &mallow_patch::Mapping| mapping.path.starts_with(&format!("/memfd:{NAME}"));
+    Maps::read(pid).is_ok_and(|maps| maps.iter().any(is_ours))
+}
+
 /// Descriptors of its file in a process: they are left if a mallow was killed while the process loaded it.
 pub fn descriptors(pid: u32) -> Vec<u64> {
     let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };

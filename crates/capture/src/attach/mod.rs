@@ -8,12 +8,13 @@ mod target;
 mod threads;
 
 pub use error::AttachError;
-pub use library::obstacle;
+pub use library::{is_loaded, obstacle};
 
 use self::holders::Holders;
 use self::library::LoadedLibrary;
 use self::target::Target;
 use self::threads::FreeThreads;
+use crate::preflight;
 use crate::rundir::directory::RunDirectory;
 use crate::rundir::process_file::process_files;
 use mallow_patch::{Draft, Gateway, Maps, Memory, Placed, Process, StopError, Stopped, Unwinder, WriteError, stop};
@@ -276,6 +277,12 @@ impl Attachment {
         &self.allocators
     }
 
+    /// Sentences about those that cannot be patched: what they do is not seen.
+    pub fn unseen(&self) -> Vec<String> {
+        let unpatched = self.allocators.iter().filter(|one| one.functions == 0);
+        unpatched.map(preflight::not_seen).collect()
+    }
+
     /// The longest time that all of its threads stood still.
     pub fn pause(&self) -> Duration {
         self.pause
@@ -284,11 +291,11 @@ impl Attachment {
     /// Detaches: the entries are as they were, in children of the process, too, and the library sleeps in it. A process that
     /// has ended is no error. False: a thread may still be in the library, so it keeps the files of the run mapped until the next
     /// attachment or its end; its code is as it was.
-    pub fn detach(mut self, run: &RunDirectory) -> Result<bool, AttachError> {
+    pub fn detach(mut self, run: &Path) -> Result<bool, AttachError> {
         self.done = true;
         let mut detached = self.end(false);
         // Forked children have the patches of their parent.
-        for child in process_files(run.path()).iter().filter(|file| file.pid != self.pid && file.alive()) {
+        for child in process_files(run).iter().filter(|file| file.pid != self.pid && file.alive()) {
             let Some(pid) = child.writer().map(|owner| owner.pid()).filter(|&pid| pid != self.pid) else { continue };
             let ended =
                 Target::of(pid).and_then(|(target, maps)| match LoadedLibrary::find(pid, &maps, &target.memory)? {

@@ -263,7 +263,7 @@ impl Drop for RunDirectory {
 }
 
 /// Removes a run directory. Where no descriptor is left to read a directory by, what is surely in it goes by name.
-pub(crate) fn remove(path: &Path) {
+pub fn remove(path: &Path) {
     if fs::remove_dir_all(path).is_err() {
         let _ = fs::remove_dir(path.join("tables"));
         for name in ["control", "about", "spool", "partial"] {

@@ -43,12 +43,13 @@ pub(super) fn attach(process: &AttachedProcess, run: &RunDirectory) -> Result<At
     attach::attach(process.pid, run, process.timeout, &mut given_up, &reader)
 }
 
+/// What is left in a process after a detaching that did not find it quiet.
+pub const STILL_IN_THE_LIBRARY: &str = "detached, and its code is as it was; a thread may still be in the library, so some memory of this run stays with the process until its end or until mallow attaches again";
+
 /// Detaches.
 pub(super) fn detach(process: &AttachedProcess, run: &RunDirectory, attachment: Attachment) -> Result<(), AttachError> {
-    if !attachment.detach(run)? {
-        (process.warning)(
-            "detached, and its code is as it was; a thread may still be in the library, so some memory of this run stays with the process until its end or until mallow attaches again",
-        );
+    if !attachment.detach(run.path())? {
+        (process.warning)(STILL_IN_THE_LIBRARY);
     }
     Ok(())
 }

@@ -1,8 +1,10 @@
 //! Runs that sample. Their processes need nobody that reads.
 
+use super::attached::{self, AttachedProcess};
 use super::command::{prepare, spawn};
 use super::error::{RunError, not_executed};
 use super::leftovers;
+use crate::attach::{self, Attachment};
 use crate::launch::{command as launch, preparation, signals};
 use crate::library::{self, Library};
 use crate::preflight::search;
@@ -30,13 +32,28 @@ pub fn become_sampled(command: &[OsString], mode: Mode, period: u32) -> RunError
     }
 }
 
+/// Attaches to a process, to sample it. Its blocks of before are unknown. The caller detaches; [`RunDirectory::leave`] lets a
+/// watch read it.
+pub fn attach_sampled(process: &AttachedProcess, period: u32) -> Result<(RunDirectory, Attachment), RunError> {
+    if let Some(obstacle) = attach::obstacle(process.pid) {
+        return Err(obstacle.into());
+    }
+    leftovers::sweep();
+    let run = prepare(&settings(Mode::Sample), &attached::command_line(process.pid))?;
+    run.sample(Mode::Sample, period);
+    let attachment = attached::attach(process, &run)?;
+    Ok((run, attachment))
+}
+
+fn settings(mode: Mode) -> Settings {
+    Settings { mode, max_depth: SAMPLED_DEPTH, children: true, regions: Regions::default(), scan: Scans::None }
+}
+
 fn sampled(command: &[OsString], mode: Mode, period: u32) -> Result<(RunDirectory, Library), RunError> {
     leftovers::sweep();
     let program = command.first().map(OsString::as_os_str).unwrap_or_default();
     search::find(program).map_err(|error| not_executed(command, error))?;
-    let settings =
-        Settings { mode, max_depth: SAMPLED_DEPTH, children: true, regions: Regions::default(), scan: Scans::None };
-    let run = prepare(&settings, command)?;
+    let run = prepare(&settings(mode), command)?;
     run.sample(mode, period);
     let library = library::unpack(run.path())?;
     if mode == Mode::Sample {

@@ -45,8 +45,8 @@ pub enum WatchError {
     /// It is another user's.
     #[error("process {0} is another user's: watch it as that user, or as root")]
     NotYours(u32),
-    /// It does not have the library.
-    #[error("process {0} cannot be joined: it was not started by mallow run or mallow watch")]
+    /// It takes part in no run.
+    #[error("process {0} is not sampled: mallow watch -p {0} begins that")]
     NotOurs(u32),
     /// The directory is that of another kind of run.
     #[error("{0} is not sampled: it was made by mallow record or mallow stat")]

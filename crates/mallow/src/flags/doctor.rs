@@ -13,7 +13,7 @@ Exit status:
   2  the command line makes no sense
   3  nothing would be recorded: something is marked `fails`
 
-With -p, the status is that of the process. This version of mallow cannot attach to one, whatever the status.")]
+With -p, the status is that of the process.")]
 pub struct DoctorFlags {
     /// Write JSON
     ///
@@ -24,8 +24,7 @@ pub struct DoctorFlags {
     /// Process to examine: could mallow attach to it?
     ///
     /// Reports what stands in the way, the allocators in the process, and which of their functions could be patched. The
-    /// process is neither stopped nor changed. This version of mallow cannot attach yet. Default: no process. Example:
-    /// mallow doctor -p $(pidof redis-server).
+    /// process is neither stopped nor changed. Default: no process. Example: mallow doctor -p $(pidof redis-server).
     #[arg(short, long, value_name = "PID", conflicts_with = "command", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Option<u32>,
     /// Command to examine, with its arguments

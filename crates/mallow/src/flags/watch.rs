@@ -13,16 +13,18 @@ use super::views::ViewFlags;
 #[derive(Debug, Args)]
 #[command(after_long_help = KEYS_AND_SIGNALS)]
 pub struct WatchFlags {
-    /// Process to join
+    /// Process to attach to, or to join
     ///
-    /// A program that mallow run or mallow watch started, and the processes that it started. Example: -p $(pidof
-    /// server).
+    /// Mallow attaches to a process that was not started under mallow, and leaves it as it was; blocks allocated before
+    /// are not included. It joins one that mallow run or mallow watch started, and the processes that it started.
+    /// Example: -p $(pidof server).
     #[arg(short, long, value_name = "PID", conflicts_with = "command", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Option<u32>,
     /// Bytes between samples, on average
     ///
     /// About one allocation in so many allocated bytes is sampled; k, M are powers of 1000, Ki, Mi of 1024. With -p
-    /// it changes while the program runs. Default: 512KiB, or with -p what it was. Example: --period 64KiB.
+    /// it changes while the program runs. Default: 512KiB; what it was in a program that -p joins. Example: --period
+    /// 64KiB.
     #[arg(long, value_name = "SIZE", value_parser = period)]
     pub period: Option<u32>,
     /// Change --period and leave
@@ -36,6 +38,12 @@ pub struct WatchFlags {
     /// watch -p 4711 --stop.
     #[arg(long, requires = "pid", conflicts_with_all = ["period", "command"])]
     pub stop: bool,
+    /// Longest wait for a usable thread
+    ///
+    /// One that holds no lock has to load the library when mallow attaches; needs -p. With a unit (ms, s, m, h).
+    /// Example: --timeout 1m.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time, requires = "pid")]
+    pub timeout: Duration,
     /// Interval between reports
     ///
     /// With a unit (ms, s, m, h), at least 100ms. Example: --every 1m.
@@ -198,7 +206,8 @@ Signals to mallow:
 
 The program is left running, and dormant: it samples nothing, and costs next to
 nothing. mallow watch -p PID joins it again, and sees what is still live of the
-samples of before.
+samples of before. A program that mallow attached to is left as it was, without
+samples; mallow watch -p PID attaches to it again.
 
 Examples:
   mallow watch --every 1m -- ./server          reports on standard error

@@ -19,13 +19,15 @@ pub fn name(pid: u32) -> OsString {
 
 /// What a reader of its numbers must know.
 pub fn limits(pid: u32) -> String {
-    let age =
+    let when =
         age(pid).map_or_else(|| "while it ran".to_owned(), |age| format!("after {}", span(age.as_millis() as u64)));
-    format!("attached {age}; blocks allocated before are not included, and what was live at the end need not be leaked")
+    format!(
+        "attached {when}; blocks allocated before are not included, and what was live at the end need not be leaked"
+    )
 }
 
 /// How long a process has been running.
-fn age(pid: u32) -> Option<Duration> {
+pub fn age(pid: u32) -> Option<Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // proc_pid_stat(5): the name ends with the last ')', and the start is field 22.
     let ticks: u64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;

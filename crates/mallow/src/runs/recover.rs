@@ -52,7 +52,7 @@ fn samples(dir: &Path, flags: &RecoverFlags) -> Result<ExitCode> {
     let mut session = Session::new(Exclusions::default(), false);
     session.poll(&mut watch);
     session.name(watch.profile_mut());
-    let moment = Moment::of(&watch);
+    let moment = Moment::of(&watch, None);
     let limit = flags.view.limit(if flags.view.json { usize::MAX } else { 10 });
     let subject = Subject { occasion: "recover", which: Which::Live, older_than_ms: 0, limit };
     let report = session.report(watch.profile(), &moment, &|_| false, &subject);

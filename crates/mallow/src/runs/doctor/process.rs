@@ -15,8 +15,7 @@ use crate::output::text::{Line, Look, Page, Stream};
 use crate::output::{exit, json, stdio};
 
 /// What this version can do about it.
-const VERDICT: &str =
-    "mallow record -p PID and mallow stat -p PID attach to it; mallow watch joins what mallow started.";
+const VERDICT: &str = "mallow record -p PID, mallow stat -p PID and mallow watch -p PID attach to it.";
 
 /// Bytes of static thread-local storage that glibc keeps for libraries that are loaded while the program runs, by default.
 const RESERVE: u64 = 1152;
@@ -95,7 +94,7 @@ fn diagnose(pid: u32) -> ProcessDiagnosis {
     }
     ProcessDiagnosis {
         verdict: "",
-        attach: "record, stat",
+        attach: "record, stat, watch",
         pid,
         executable: executable.map(|path| path.display().to_string()),
         process: all.into_iter().map(Check::from).collect(),

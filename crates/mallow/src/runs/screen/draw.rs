@@ -15,7 +15,7 @@ use super::state::State;
 use crate::output::text::estimates::{column_bytes, period};
 use crate::output::text::units::{count, of, span};
 use crate::output::text::{Look, clean};
-use crate::runs::watch::headline::{losses, outlook, seconds};
+use crate::runs::watch::headline::{attached, losses, outlook, seconds};
 
 /// Less than this is no room for a table.
 const NARROWEST: u16 = 20;
@@ -91,9 +91,10 @@ fn heading(report: &Watched, state: &State, width: usize, look: &Look) -> Vec<Li
         [pid, ..] => format!("pid {pid} and {} more", pids.len() - 1),
     };
     let time = seconds(report.watched_ms);
-    let since = match state.joined {
-        true => format!("joined {time} ago: older blocks if sampled"),
-        false => format!("{time} from its start"),
+    let since = match (report.attached, state.joined) {
+        (Some(_), _) => format!("attached {time} ago"),
+        (None, true) => format!("joined {time} ago: older blocks if sampled"),
+        (None, false) => format!("{time} from its start"),
     };
     let facts = format!("  {who}, {since}; {}", period(report.period_bytes, look));
     let second = vec![Span::styled(name(&report.command, width, facts.chars().count()), strong()), Span::raw(facts)];
@@ -115,6 +116,7 @@ fn heading(report: &Watched, state: &State, width: usize, look: &Look) -> Vec<Li
         }
     }
     let mut lines: Vec<Line<'static>> = [first, second, third].map(|spans| fit(spans, width)).to_vec();
+    lines.extend(attached(report).map(|text| fit(vec![Span::styled(text, faint())], width)));
     let losses = losses(report);
     if let [loss, more @ ..] = &losses[..] {
         let more =

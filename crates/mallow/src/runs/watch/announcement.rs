@@ -12,7 +12,7 @@ use crate::output::text::Look;
 use crate::output::text::estimates::period;
 
 /// What is counted, from when on there is a verdict, and where the live view is.
-pub fn announce(watch: &Watch, flags: &WatchFlags) {
+pub fn announce(watch: &Watch, flags: &WatchFlags, attached: bool) {
     let who = match flags.pid {
         Some(pid) => format!("process {pid}"),
         None => flags.command.first().map_or(String::new(), |name| name.to_string_lossy().into_owned()),
@@ -25,7 +25,9 @@ pub fn announce(watch: &Watch, flags: &WatchFlags) {
     let first = FIRST_VERDICT_NS / 1_000_000_000;
     let sure = whole(flags.warm_up.as_millis() as u64);
     stdio::notify(&format!("growth shows after {first} s and is significant after {sure}; news at once"));
-    if flags.pid.is_some() {
+    if attached {
+        stdio::notify("blocks allocated before mallow attached are not included");
+    } else if flags.pid.is_some() {
         stdio::notify("blocks from before are counted if they were sampled");
     } else if std::io::stdout().is_terminal() && !flags.lines {
         stdio::notify("live view: --log FILE for its output, or mallow watch -p PID elsewhere");

@@ -3,7 +3,7 @@
 use mallow_report::analysis::sampled::{FIRST_VERDICT_NS, Verdict};
 use mallow_report::analysis::{Watched, WatchedPlace};
 
-use super::headline::{headline, losses, seconds, whole};
+use super::headline::{attached, headline, losses, seconds, whole};
 use crate::output::text::estimates::{COLUMN, column_bytes, estimated_bytes, rate_per_hour};
 use crate::output::text::units::{count, of};
 use crate::output::text::{Line, Look, Page, described};
@@ -42,6 +42,10 @@ pub fn closing_summary(ending: &Ending<'_>, look: &Look) -> String {
     let (time, command) = (seconds(ending.last.watched_ms), ending.last.command.join(" "));
     page.line(Line::new().plain(format!("Watched for {time} {}: {command}", ending.outcome)));
     page.line(Line::new().strong("Verdict: ").strong(&finding.text));
+    let attached = attached(report);
+    if let Some(attached) = &attached {
+        page.line(Line::new().plain("  ").plain(attached));
+    }
     let live = |report: &Watched| match report.samples {
         0 => "no sample".to_owned(),
         n => format!("{} in {}", estimated_bytes(&report.live_bytes, look), of(n, "sample")),
@@ -52,7 +56,11 @@ pub fn closing_summary(ending: &Ending<'_>, look: &Look) -> String {
     };
     page.hanging(Line::new().faint("  live     "), &lived);
     let losses = losses(report);
-    let rows = look.height.unwrap_or(HEIGHT).saturating_sub(PROMPT + FRAME + losses.len().min(2)).max(2);
+    let rows = look
+        .height
+        .unwrap_or(HEIGHT)
+        .saturating_sub(PROMPT + FRAME + losses.len().min(2) + usize::from(attached.is_some()))
+        .max(2);
     let places = &report.places.places;
     let (growing, rest): (Vec<_>, Vec<_>) = places.iter().partition(|place| place.growth.verdict >= Verdict::SoFar);
     // A handful of samples is no answer, unless there is nothing else.
@@ -102,6 +110,7 @@ fn next(ending: &Ending<'_>, report: &Watched, verdict: Verdict) -> String {
     let watched_ms = report.watched_ms;
     let grows = verdict >= Verdict::SoFar;
     match ending.left {
+        Some(pid) if report.attached.is_some() => format!("mallow watch -p {pid} attaches again, and begins anew"),
         Some(pid) => format!("mallow watch -p {pid} joins it again; q there leaves it running"),
         None if verdict == Verdict::SoFar && watched_ms < ending.warm_up_ms => {
             let least = whole(ending.warm_up_ms);

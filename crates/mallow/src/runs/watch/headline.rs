@@ -104,6 +104,12 @@ pub fn whole(ms: u64) -> String {
     short.map(str::to_owned).unwrap_or(text)
 }
 
+/// That mallow attached to the program while it ran. None: it was started under mallow.
+pub fn attached(report: &Watched) -> Option<String> {
+    let seconds = report.attached?;
+    Some(format!("attached after {}; blocks allocated before are not included", span(seconds.saturating_mul(1000))))
+}
+
 /// What could not be counted, and why, one sentence each.
 pub fn losses(report: &Watched) -> Vec<String> {
     let lost = report.lost;

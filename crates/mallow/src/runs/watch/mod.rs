@@ -18,10 +18,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use mallow_capture::attach::is_loaded;
 use mallow_capture::preflight::{self, Chain};
 use mallow_capture::rundir::directory::{Mode, PERIOD};
-use mallow_capture::session as runs;
-use mallow_capture::watch::{Control, Watch, directory_of};
+use mallow_capture::session::{self as runs, AttachedProcess};
+use mallow_capture::watch::{Control, Watch, WatchError, directory_of};
 
 use self::announcement::announce;
 use self::exclusions::Exclusions;
@@ -30,7 +31,8 @@ use self::report_stream::ReportStream;
 use self::session::Session;
 use self::signals::Signals;
 use self::snapshots::Snapshots;
-use self::watcher::{Output, Started, Watcher};
+use self::watcher::{Attached, Output, Started, Watcher};
+use super::attached::{Waiting, age};
 use super::exit_status;
 use super::screen::Screen;
 use crate::flags::WatchFlags;
@@ -60,17 +62,17 @@ pub fn run(flags: &WatchFlags) -> Result<ExitCode> {
     let elsewhere = flags.log.as_deref().map(LogFile::to).transpose()?;
     let started = start(flags);
     drop(elsewhere);
-    let (watch, command, signals) = match started? {
+    let started = match started? {
         Ok(started) => started,
         Err(status) => return Ok(status),
     };
     let screen =
         live_view.then(|| Screen::take(flags.view.look(Stream::Err))).transpose().context("cannot draw here")?;
     if screen.is_none() {
-        announce(&watch, flags);
+        announce(&started.watch, flags, started.attached.is_some());
     }
     let output = Output { out, look, snapshots, screen };
-    Watcher::new(flags, Session::new(known, flags.track_peak), (watch, command, signals), output).work()
+    Watcher::new(flags, Session::new(known, flags.track_peak), started, output).work()
 }
 
 /// Whether there is a terminal for the live view, which nobody else writes to.
@@ -96,14 +98,19 @@ fn steer(pid: u32, flags: &WatchFlags) -> Result<ExitCode> {
 /// Joins a program, or starts one. The inner error is the status of one that could not be started.
 fn start(flags: &WatchFlags) -> Result<Result<Started, ExitCode>> {
     if let Some(pid) = flags.pid {
-        let directory = directory_of(pid)?;
+        let directory = match directory_of(pid) {
+            Err(WatchError::NotOurs(_)) => return attach(pid, flags),
+            // Of a mallow that is attached, or was killed then.
+            Ok(_) if is_loaded(pid) => return attach(pid, flags),
+            found => found?,
+        };
         let signals = Signals::watch()?;
         let watch = Watch::open(&directory)?;
         if let Some(period) = flags.period {
             watch.control().set_period(period.into());
         }
         watch.control().set_sampling(true);
-        return Ok(Ok((watch, None, signals)));
+        return Ok(Ok(Started { watch, command: None, signals, attached: None }));
     }
     if let Some(sentence) = preflight::unsampled(&Chain::of(&flags.command)) {
         stdio::notify(&sentence);
@@ -115,5 +122,25 @@ fn start(flags: &WatchFlags) -> Result<Result<Started, ExitCode>> {
     };
     let directory: PathBuf = run.leave();
     let signals = Signals::take_over(&child)?;
-    Ok(Ok((Watch::open(&directory)?, Some(child), signals)))
+    Ok(Ok(Started { watch: Watch::open(&directory)?, command: Some(child), signals, attached: None }))
+}
+
+/// Attaches to a process that was not started under mallow.
+fn attach(pid: u32, flags: &WatchFlags) -> Result<Result<Started, ExitCode>> {
+    let (waiting, seconds) = (Waiting::new(), age(pid).unwrap_or_default().as_secs());
+    let process = AttachedProcess {
+        pid,
+        duration: None,
+        timeout: flags.timeout,
+        waiting: &|why| waiting.show(why),
+        warning: &stdio::notify,
+    };
+    let (run, attachment) = match runs::attach_sampled(&process, flags.period.unwrap_or(PERIOD)) {
+        Ok(attached) => attached,
+        Err(error) => return exit_status::after_failure(error, false).map(Err),
+    };
+    attachment.unseen().iter().for_each(|sentence| stdio::notify(sentence));
+    let signals = Signals::take_over_attached()?;
+    let watch = Watch::open(&run.leave())?;
+    Ok(Ok(Started { watch, command: None, signals, attached: Some(Attached { attachment, seconds }) }))
 }

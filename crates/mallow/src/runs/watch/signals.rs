@@ -53,6 +53,23 @@ impl Signals {
         Ok(signals)
     }
 
+    /// The same after mallow attached to a process: what came meanwhile asks mallow for a report, or to end.
+    pub fn take_over_attached() -> Result<Self> {
+        let held = Held::back();
+        let stop = command_signals::stop();
+        command_signals::unwatch();
+        let signals = Self::watch()?;
+        let interrupted = (command_signals::interrupts() > 0).then_some(libc::SIGINT);
+        if let Some(signal) = stop.filter(|&signal| signal != libc::SIGHUP).or(interrupted) {
+            signals.came.last.store(signal, Ordering::Relaxed);
+            signals.came.ends.fetch_add(1, Ordering::Relaxed);
+        } else if stop.is_some() {
+            signals.came.reports[0].fetch_add(1, Ordering::Relaxed);
+        }
+        drop(held);
+        Ok(signals)
+    }
+
     /// Watches for them from here on.
     pub fn watch() -> Result<Self> {
         let came = Arc::new(Arrivals::default());

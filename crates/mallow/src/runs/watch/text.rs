@@ -3,7 +3,7 @@
 use mallow_report::analysis::sampled::{Estimate, Verdict};
 use mallow_report::analysis::{Recent, Watched, WatchedPlace, Which};
 
-use super::headline::{headline, losses};
+use super::headline::{attached, headline, losses};
 use crate::output::text::estimates::{NOT_ENOUGH, estimated_bytes, estimated_count, growth_in_full, period};
 use crate::output::text::units::{bytes, count, of, share, span};
 use crate::output::text::utc::moment;
@@ -16,6 +16,9 @@ pub fn report(report: &Watched, look: &Look, stacks: bool, more: bool) -> String
     let running = report.processes.iter().any(|process| process.running);
     if running && report.which != Which::Peak {
         page.line(Line::new().plain("  ").strong(headline(report, None, look).text));
+    }
+    if let Some(attached) = attached(report) {
+        page.line(Line::new().plain("  ").plain(attached));
     }
     let labelled = |what: &str, text: String| Line::new().plain("  ").faint(format!("{what:<9}")).plain(text);
     page.line(labelled(

@@ -6,6 +6,9 @@ use std::process::{Child, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use mallow_capture::attach::Attachment;
+use mallow_capture::rundir::directory::remove;
+use mallow_capture::session::STILL_IN_THE_LIBRARY;
 use mallow_capture::watch::Watch;
 use mallow_report::analysis::sampled::{Verdict, snapshot};
 use mallow_report::analysis::{Watched, Which};
@@ -36,8 +39,21 @@ const NEWS_SHARE: u32 = 50;
 /// Sampled more often than that, a program would notice.
 const LEAST_PERIOD: u64 = 1 << 12;
 
-/// What is watched, the command where mallow started it, and the signals that mallow takes.
-pub(super) type Started = (Watch, Option<Child>, Signals);
+/// What is watched, and the signals that mallow takes.
+pub(super) struct Started {
+    pub watch: Watch,
+    /// The command, where mallow started it.
+    pub command: Option<Child>,
+    pub signals: Signals,
+    pub attached: Option<Attached>,
+}
+
+/// A process that mallow attached to.
+pub(super) struct Attached {
+    pub attachment: Attachment,
+    /// How long it had run by then.
+    pub seconds: u64,
+}
 
 /// Where it writes, and in which form.
 pub(super) struct Output {
@@ -62,6 +78,7 @@ pub(super) struct Watcher<'a> {
     /// The command that mallow started, until it ended.
     command: Option<Child>,
     status: Option<i32>,
+    attached: Option<Attached>,
     signals: Signals,
     out: ReportStream,
     look: Look,
@@ -88,7 +105,7 @@ pub(super) struct Watcher<'a> {
 
 impl<'a> Watcher<'a> {
     pub fn new(flags: &'a WatchFlags, mut session: Session, started: Started, output: Output) -> Self {
-        let (watch, command, signals) = started;
+        let Started { watch, command, signals, attached } = started;
         let Output { out, look, snapshots, screen } = output;
         session.book.warm_up(flags.warm_up.as_nanos() as u64);
         let state = State {
@@ -102,6 +119,7 @@ impl<'a> Watcher<'a> {
             watch,
             command,
             status: None,
+            attached,
             signals,
             out,
             look,
@@ -125,10 +143,16 @@ impl<'a> Watcher<'a> {
         let end = self.follow();
         // Whatever happened, the terminal is given back before anything is written to it.
         drop(self.screen.take());
-        let end = end?;
+        let end = match end {
+            Ok(end) => end,
+            Err(error) => return self.detach().and(Err(error)),
+        };
         self.session.poll(&mut self.watch);
         let reported = self.last_reports(&end);
         unrecorded::warn_programs(&self.watch.unreached(), "sampled");
+        if self.attached.is_some() {
+            return reported.and(self.detach()).map(|()| exit::OK);
+        }
         match end {
             End::Over => self.watch.remove(),
             End::Left => {
@@ -142,6 +166,26 @@ impl<'a> Watcher<'a> {
             return Ok(exit_status::after_command(self.status, reported, self.flags.fail_on_write_error));
         }
         reported.map(|()| exit::OK)
+    }
+
+    /// Leaves a process that mallow attached to as it was, and removes what this run made.
+    fn detach(self) -> Result<()> {
+        let Some(Attached { attachment, .. }) = self.attached else { return Ok(()) };
+        let (directory, pid, runs) = (self.watch.directory().to_owned(), attachment.pid(), self.watch.running() > 0);
+        self.watch.leave();
+        let detached = attachment.detach(&directory);
+        remove(&directory);
+        if !detached? {
+            stdio::notify(STILL_IN_THE_LIBRARY);
+        } else if runs {
+            stdio::notify(&format!("detached; the program continues as it was: mallow watch -p {pid} attaches again"));
+        }
+        Ok(())
+    }
+
+    /// That of the latest look.
+    fn moment(&self) -> Moment {
+        Moment::of(&self.watch, self.attached.as_ref().map(|attached| attached.seconds))
     }
 
     fn follow(&mut self) -> Result<End> {
@@ -275,7 +319,7 @@ impl<'a> Watcher<'a> {
     fn refresh(&mut self) {
         let subject = Subject { limit: usize::MAX, ..self.subject("live", self.which) };
         let report = self.made(&subject);
-        let moment = Moment::of(&self.watch);
+        let moment = self.moment();
         let ms = |at: u64| at.saturating_sub(moment.began_ns) / 1_000_000;
         self.state.history = self.session.book.history().iter().map(|(at, bytes)| (ms(*at), *bytes)).collect();
         self.state.headline = headline(&report, self.headline_place, &self.look);
@@ -343,7 +387,7 @@ impl<'a> Watcher<'a> {
     fn made(&mut self, subject: &Subject<'_>) -> Watched {
         self.look_again();
         let watch = &self.watch;
-        self.session.report(watch.profile(), &Moment::of(watch), &|process| watch.runs(process), subject)
+        self.session.report(watch.profile(), &self.moment(), &|process| watch.runs(process), subject)
     }
 
     fn report(&mut self, occasion: &str, which: Which) -> Result<()> {
@@ -359,7 +403,7 @@ impl<'a> Watcher<'a> {
 
     fn recent(&mut self) -> Result<()> {
         self.look_again();
-        let recent = self.session.recent(self.watch.profile(), Moment::of(&self.watch).now_ns);
+        let recent = self.session.recent(self.watch.profile(), self.moment().now_ns);
         let text = match self.flags.view.json {
             true => json::line(&serde_json::json!({ "occasion": "recent", "recent": recent }))?,
             false => text::recent(&recent, &self.look, self.flags.stacks),
@@ -387,7 +431,7 @@ impl<'a> Watcher<'a> {
             Signal::Mute => {
                 self.report("usr1", Which::Old)?;
                 let older_than_ns = self.flags.least_age().as_nanos() as u64;
-                self.session.mute_older(Moment::of(&self.watch).now_ns.saturating_sub(older_than_ns));
+                self.session.mute_older(self.moment().now_ns.saturating_sub(older_than_ns));
                 Ok(())
             }
         }
@@ -398,7 +442,7 @@ impl<'a> Watcher<'a> {
             return Ok(());
         }
         self.session.name(self.watch.profile_mut());
-        let moment = Moment::of(&self.watch);
+        let moment = self.moment();
         let profile = snapshot(&self.session.book, self.watch.profile(), moment.now_ns, moment.unix_ms);
         let Some(snapshots) = &self.snapshots else { return Ok(()) };
         snapshots.write(&profile, moment.unix_ms / 1000).map(drop)

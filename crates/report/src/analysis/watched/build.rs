@@ -26,6 +26,8 @@ pub struct WatchState<'a> {
     pub began_ns: u64,
     /// The moment on the wall.
     pub at_unix_ms: u64,
+    /// Seconds that the program had run when mallow attached to it; None: it was started under mallow.
+    pub attached: Option<u64>,
     /// Null: sampling is switched off.
     pub period_bytes: Option<u64>,
     /// Whether a process runs.
@@ -171,6 +173,7 @@ pub fn watched(state: &WatchState<'_>, options: &WatchOptions<'_>) -> Watched {
     rows.truncate(options.limit);
     let used = options.suppressions.patterns().iter().zip(&uses);
     Watched {
+        attached: state.attached,
         occasion: options.occasion.to_owned(),
         which: options.which,
         older_than_ms: options.older_than_ms,
