@@ -196,7 +196,9 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 number();
-                while !over.load(Ordering::Relaxed) {}
+                while !over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
             });
             let running = numbers.recv().unwrap();
             let (release, wait) = mpsc::channel::<()>();

@@ -30,7 +30,6 @@ mod tree;
 mod views;
 mod watch;
 
-pub use attach::AttachFlags;
 pub use base::BaseFlags;
 pub use blocks::{BlocksBy, HistogramFlags, ThreadsFlags};
 pub use command::{Command, Flags};

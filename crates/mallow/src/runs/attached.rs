@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use mallow_capture::session::AttachedProcess;
 
-use crate::flags::AttachFlags;
 use crate::output::stdio;
 use crate::output::text::units::span;
 
@@ -37,8 +36,9 @@ pub fn age(pid: u32) -> Option<Duration> {
     Some(Duration::from_millis(ms))
 }
 
-/// Calls `act` with process `pid`, to be attached to as `flags` say. What is in the way of that is reported once a second.
-pub fn with<T>(pid: u32, flags: &AttachFlags, act: impl FnOnce(&AttachedProcess) -> T) -> T {
+/// Calls `act` with process `pid`, to be attached to for `duration`. `timeout` is for finding a thread that can load the library;
+/// what is in the way of that is reported once a second.
+pub fn with<T>(pid: u32, duration: Option<Duration>, timeout: Duration, act: impl FnOnce(&AttachedProcess) -> T) -> T {
     let last = Cell::new(Instant::now());
     let waiting = |why: &str| {
         if last.get().elapsed() >= Duration::from_secs(1) {
@@ -46,6 +46,5 @@ pub fn with<T>(pid: u32, flags: &AttachFlags, act: impl FnOnce(&AttachedProcess)
             stdio::notify(&format!("waiting for a thread that can load the library: {why}"));
         }
     };
-    let (duration, timeout) = (flags.duration, flags.timeout);
     act(&AttachedProcess { pid, duration, timeout, waiting: &waiting, warning: &stdio::notify })
 }

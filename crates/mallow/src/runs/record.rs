@@ -56,7 +56,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     let line = StatusLine::new();
     let limits = flags.attach.pid.map(attached::limits);
     let recorded = match flags.attach.pid {
-        Some(pid) => attached::with(pid, &flags.attach, |process| {
+        Some(pid) => attached::with(pid, flags.attach.duration, flags.attach.timeout, |process| {
             session::record_process(process, &how, |options| file.writer(options), &mut |tick| line.show(tick))
         }),
         None => session::record(&command, &how, |options| file.writer(options), &mut |tick| line.show(tick)),

@@ -29,7 +29,7 @@ pub fn run(flags: &StatFlags) -> Result<ExitCode> {
     let mode = if flags.no_hook { Mode::Idle } else { Mode::Count };
     let limits = flags.attach.pid.map(attached::limits);
     let counted = match flags.attach.pid {
-        Some(pid) => attached::with(pid, &flags.attach, session::measure_process),
+        Some(pid) => attached::with(pid, flags.attach.duration, flags.attach.timeout, session::measure_process),
         None => session::measure(&flags.run.command, mode, flags.regions.regions()),
     };
     let counted = match counted {

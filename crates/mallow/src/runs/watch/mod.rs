@@ -21,7 +21,7 @@ use anyhow::{Context, Result};
 use mallow_capture::attach::is_loaded;
 use mallow_capture::preflight::{self, Chain};
 use mallow_capture::rundir::directory::{Mode, PERIOD};
-use mallow_capture::session::{self as runs, AttachedProcess};
+use mallow_capture::session as runs;
 use mallow_capture::watch::{Control, Watch, WatchError, directory_of};
 
 use self::announcement::announce;
@@ -32,7 +32,7 @@ use self::session::Session;
 use self::signals::Signals;
 use self::snapshots::Snapshots;
 use self::watcher::{Attached, Output, Started, Watcher};
-use super::attached::{Waiting, age};
+use super::attached::{self, age};
 use super::exit_status;
 use super::screen::Screen;
 use crate::flags::WatchFlags;
@@ -127,15 +127,10 @@ fn start(flags: &WatchFlags) -> Result<Result<Started, ExitCode>> {
 
 /// Attaches to a process that was not started under mallow.
 fn attach(pid: u32, flags: &WatchFlags) -> Result<Result<Started, ExitCode>> {
-    let (waiting, seconds) = (Waiting::new(), age(pid).unwrap_or_default().as_secs());
-    let process = AttachedProcess {
-        pid,
-        duration: None,
-        timeout: flags.timeout,
-        waiting: &|why| waiting.show(why),
-        warning: &stdio::notify,
-    };
-    let (run, attachment) = match runs::attach_sampled(&process, flags.period.unwrap_or(PERIOD)) {
+    let seconds = age(pid).unwrap_or_default().as_secs();
+    let period = flags.period.unwrap_or(PERIOD);
+    let attached = attached::with(pid, None, flags.timeout, |process| runs::attach_sampled(process, period));
+    let (run, attachment) = match attached {
         Ok(attached) => attached,
         Err(error) => return exit_status::after_failure(error, false).map(Err),
     };
