@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""How long a program stands still while it is attached to and detached from, beside heaptrack.
+"""What a program pays for being attached to: how long it stands still, beside heaptrack, and what a pair of malloc and free costs.
 
-The program (bench/pauses.c) measures that itself: the longest time in which its busy thread made no progress. "bare" is that
-time without any tool, which is the scheduler's. Medians and 99th percentiles of BENCH_ATTACHMENTS attachments (default 100) of half a
-second to one process; heaptrack, which stops a process by gdb, gets a tenth of them, and a new process for each. All figures go to
-build/bench/attach.json.
+The program (bench/pauses.c) measures both itself: the longest time in which its busy thread made no progress, and the processor
+time of that thread. "bare" is without any tool; its longest pause is the scheduler's. Pauses are medians and 99th percentiles of
+BENCH_ATTACHMENTS attachments (default 100) of half a second to one process; heaptrack, which stops a process by gdb, gets a tenth of
+them, and a new process for each. Costs are medians of BENCH_RUNS (default 5) attachments, each against the second before it. All
+figures go to build/bench/attach.json.
 """
 
 import argparse
@@ -32,6 +33,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="one attachment each: does everything work?")
     parser.add_argument("--attachments", type=int, default=int(os.environ.get("BENCH_ATTACHMENTS", 100)),
                         help="(BENCH_ATTACHMENTS) default 100")
+    parser.add_argument("--runs", type=int, default=int(os.environ.get("BENCH_RUNS", 5)), help="(BENCH_RUNS) default 5")
     options, _ = parser.parse_known_args()
     count = 1 if options.quick else max(options.attachments, 1)
     try:
@@ -43,8 +45,10 @@ def main():
     for threads in THREADS:
         for title, tool in TOOLS.items():
             pauses[title][threads] = tool(program, threads, count)
-    (BUILD / "attach.json").write_text(json.dumps(pauses, indent=1), encoding="utf-8")
-    print(table(pauses))
+    costs = pair_costs(program, 1 if options.quick else max(options.runs, 1))
+    (BUILD / "attach.json").write_text(json.dumps({"pauses": pauses, "costs": costs}, indent=1), encoding="utf-8")
+    print(pause_table(pauses))
+    print(cost_table(costs))
     return 0
 
 
@@ -73,14 +77,28 @@ class Target:
         self.process.kill()
         self.process.communicate()
 
-    def pause(self):
-        """The longest since it was asked last, in nanoseconds. None: it has ended."""
+    def ask(self):
+        """Longest pause and time of a round since it was asked last, in nanoseconds. None: it has ended."""
         try:
             self.process.stdin.write("\n")
             self.process.stdin.flush()
-            return int(self.process.stdout.readline())
+            pause, rounds = self.process.stdout.readline().split()
+            return int(pause), float(rounds)
         except (BrokenPipeError, ValueError):
             return None
+
+    def pause(self):
+        answer = self.ask()
+        return answer and answer[0]
+
+    def round(self):
+        """What a round takes in the second to come."""
+        self.ask()
+        time.sleep(1)
+        answer = self.ask()
+        if answer is None:
+            raise SystemExit("bench: the program ended")
+        return answer[1]
 
 
 def bare(program, threads, count):
@@ -133,7 +151,34 @@ TOOLS = {
 }
 
 
-def table(pauses):
+def pair_costs(program, runs):
+    """What a round takes longer while mallow is attached, in nanoseconds, by mode."""
+    modes = {"stat": ["stat"], "watch": ["watch"], "record": ["record", "--no-report", "-o", "x.mallow"]}
+    costs = {mode: [] for mode in modes}
+    with tempfile.TemporaryDirectory(prefix="mallow-bench-") as place:
+        for _ in range(runs):
+            for mode, words in modes.items():
+                with Target(program, 1) as target:
+                    bare = target.round()
+                    command = [MALLOW, *words, "-p", str(target.process.pid)]
+                    run = subprocess.Popen(command, cwd=place, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+                    time.sleep(2)
+                    costs[mode].append(target.round() - bare)
+                    run.send_signal(signal.SIGINT)
+                    _, error = run.communicate()
+                    if run.returncode != 0:
+                        raise SystemExit(f"bench: {error.decode()}")
+                    (Path(place) / "x.mallow").unlink(missing_ok=True)
+    return costs
+
+
+def cost_table(costs):
+    lines = ["\nWhat a pair of 128 B takes longer in a program that is attached to\n", "| | |", "| --- | --- |"]
+    lines += [f"| mallow {mode} -p | {statistics.median(times):+.1f} ns |" for mode, times in costs.items()]
+    return "\n".join(lines)
+
+
+def pause_table(pauses):
     lines = [
         "\nThe longest pause of a program that is attached to and detached from\n",
         "| | " + " | ".join(f"{threads} thread{'s' * (threads > 1)}, p50 | p99" for threads in THREADS) + " |",

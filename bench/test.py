@@ -209,6 +209,8 @@ class Attach(unittest.TestCase):
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
         for tool in ("bare", "mallow stat", "mallow record"):
             self.assertRegex(run.stdout, rf"(?m)^\| {tool}( \| \d+\.\d ms){{4}} \|$")
+        for mode in ("stat", "watch", "record"):
+            self.assertRegex(run.stdout, rf"(?m)^\| mallow {mode} -p \| [+-]\d+\.\d ns \|$")
 
 
 class Everything(unittest.TestCase):
