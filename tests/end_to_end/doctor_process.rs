@@ -155,13 +155,13 @@ fn the_c_librarys_functions_can_be_patched() {
     found.has("C library", "works: glibc");
     found.has("static TLS", "works: 120 bytes are needed");
     found.has("runtime", "arenas of its own");
-    assert_eq!(found.json["attach"], "record, stat");
+    assert_eq!(found.json["attach"], "record, stat, watch");
 }
 
 /// The last line says what this version can do, whatever was found.
 #[test]
 fn the_verdict_names_the_commands_that_attach() {
-    let verdict = "mallow record -p PID and mallow stat -p PID attach to it; mallow watch joins what mallow started.\n";
+    let verdict = "mallow record -p PID, mallow stat -p PID and mallow watch -p PID attach to it.\n";
     let sleep = Target::start(Command::new("sleep").arg("1000"));
     let fine = doctor(&[], sleep.pid());
     assert!(

@@ -211,6 +211,8 @@ fn reachable_blocks_are_leaks_unless_lost_ones_are_asked_for() {
         Run::new(mallow(), place.path()).args(["leaks", "--fail-on-leak"]).args(options).arg("l.mallow").go().status
     };
     assert_eq!([gate(&[]), gate(&["--only", "reachable"]), gate(&["--only", "unscanned"])], [3, 3, 0]);
+    let text = Run::new(mallow(), place.path()).args(["leaks", "--only", "reachable", "l.mallow"]).go().out();
+    assert!(text.contains(": one cause, ") && !text.contains("one leak"), "{text}");
 }
 
 /// Processes that wait at their exit have a second and a tenth of the run in sum. Where the scan does not come, all go on, also those

@@ -119,13 +119,13 @@ fn body(report: &Leaks, state: Option<LeakState>, look: &Look, stacks: bool, lim
     }
     for cause in &report.causes.leak_causes {
         page.gap();
-        show(cause, report, look, stacks, page);
+        show(cause, report, noun(state), look, stacks, page);
     }
     if let Some(hidden) = &report.causes.leak_causes_hidden {
         page.gap();
         let rest = amount(report, hidden.sums.leaked_bytes, hidden.sums.leaked, look);
         let all = if more { "; --limit 0 shows all" } else { "" };
-        page.sentence(Line::new().faint(format!("and {} more, {rest}{all}", of(hidden.rows, "leak"))));
+        page.sentence(Line::new().faint(format!("and {} more, {rest}{all}", of(hidden.rows, noun(state)))));
     }
 }
 
@@ -143,8 +143,16 @@ fn notes(report: &Leaks, look: &Look, page: &mut Page) {
     }
 }
 
+/// What blocks of one cause are.
+fn noun(state: Option<LeakState>) -> &'static str {
+    match state {
+        Some(LeakState::Reachable) => "cause",
+        _ => "leak",
+    }
+}
+
 /// `192 B, 100.0 %: one leak, 3 times; allocated 5 ms before the end`
-fn show(cause: &LeakCause, report: &Leaks, look: &Look, stacks: bool, page: &mut Page) {
+fn show(cause: &LeakCause, report: &Leaks, noun: &str, look: &Look, stacks: bool, page: &mut Page) {
     let age = if cause.oldest_ms == cause.youngest_ms {
         span(cause.oldest_ms)
     } else {
@@ -156,11 +164,11 @@ fn show(cause: &LeakCause, report: &Leaks, look: &Look, stacks: bool, page: &mut
     let times = match cause.leaked.leaked {
         _ if cause.heads > 0 && held > 0 => {
             let times = if cause.heads == 1 { "once".to_owned() } else { format!("{} times", count(cause.heads)) };
-            format!(": one leak, {times}, with {} that only it holds", of(held, "block"))
+            format!(": one {noun}, {times}, with {} that only it holds", of(held, "block"))
         }
         _ if !has(report, Quantity::Leaked) => String::new(),
-        1 => ": one leak, once".to_owned(),
-        blocks => format!(": one leak, {} times", count(blocks)),
+        1 => format!(": one {noun}, once"),
+        blocks => format!(": one {noun}, {} times", count(blocks)),
     };
     let when = if has(report, Quantity::Ages) { format!("; allocated {age} before the end") } else { String::new() };
     let paths = match cause.sites {
