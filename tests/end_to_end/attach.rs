@@ -49,7 +49,7 @@ fn events_of_are_recorded_exactly(program: &Path) {
     let place = directory();
     let mut target = Target::ready(Command::new(program).arg("calls"));
     let (text, condition) = (target.text(), target.condition());
-    let mallow = attaching(&["record", "-o", "x.mallow", "--no-report"], target.pid(), place.path());
+    let mallow = attaching(&["record", "-o", "x.mallow"], target.pid(), place.path());
     let truth = target.ask();
     interrupt(&mallow);
     let said = finished(mallow);
@@ -60,9 +60,16 @@ fn events_of_are_recorded_exactly(program: &Path) {
     assert_eq!(report["allocations"], allocations, "{report:#}");
     assert_eq!(report["frees"], frees, "{report:#}");
     let text_report = Run::new(harness::mallow(), place.path()).args(["report", "x.mallow"]).go().out();
-    let lines: Vec<&str> = text_report.lines().filter(|line| !line.starts_with("Incomplete: attached")).collect();
-    assert!(lines.iter().any(|line| line.trim_start().starts_with("live at end ")), "{text_report}");
-    assert!(!lines.iter().any(|line| line.contains("leaked")), "the process went on: {text_report}");
+    let leaks = Run::new(harness::mallow(), place.path()).args(["leaks", "x.mallow"]).go().out();
+    for text in [&said, &text_report, &leaks] {
+        let told: Vec<&str> = text.lines().filter(|line| !line.contains(": attached after ")).collect();
+        assert!(!told.iter().any(|line| line.contains("leak")), "the process went on: {text}");
+    }
+    for text in [&said, &text_report] {
+        assert!(text.contains("\n  live at end ") && text.contains("\nrecorded for "), "{text}");
+    }
+    let doctor = Run::new(harness::mallow(), place.path()).args(["doctor", "-p", &target.pid().to_string()]).go();
+    assert!(doctor.status == 0 && !doctor.out().contains("memfd"), "{}", doctor.out());
     let top = Run::new(harness::mallow(), place.path()).args(["top", "--by", "allocations", "x.mallow"]).go().out();
     assert!(top.contains("calls attached.c") && !top.contains("late_") && !top.contains("libmallow"), "{top}");
     assert!(target.text() == text, "the code is as it was");

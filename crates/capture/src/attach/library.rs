@@ -333,8 +333,12 @@ fn call(
 
 /// Whether mallow has attached to the process: it has the library from then on.
 pub fn is_loaded(pid: u32) -> bool {
-    let is_ours = |mapping: &mallow_patch::Mapping| mapping.path.starts_with(&format!("/memfd:{NAME}"));
-    Maps::read(pid).is_ok_and(|maps| maps.iter().any(is_ours))
+    Maps::read(pid).is_ok_and(|maps| maps.iter().any(|mapping| is_library(&mapping.path)))
+}
+
+/// Whether a mapping of this path is of the library that mallow loads into a process.
+pub fn is_library(path: &str) -> bool {
+    path.strip_prefix("/memfd:").is_some_and(|name| name.starts_with(NAME))
 }
 
 /// Descriptors of its file in a process: they are left if a mallow was killed while the process loaded it.

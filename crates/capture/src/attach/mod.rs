@@ -8,7 +8,7 @@ mod target;
 mod threads;
 
 pub use error::AttachError;
-pub use library::{is_loaded, obstacle};
+pub use library::{is_library, is_loaded, obstacle};
 
 use self::holders::Holders;
 use self::library::LoadedLibrary;

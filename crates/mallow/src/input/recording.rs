@@ -42,6 +42,8 @@ pub struct Recording {
     events: Option<RefCell<(Reader, Choice)>>,
     /// What it carries so that it can be read on another machine.
     embedded: Embedded,
+    /// The user knows which programs were not recorded.
+    gaps_reported: bool,
 }
 
 /// The lines above the text of a view.
@@ -75,12 +77,17 @@ impl Recording {
     /// A profile whose names were looked up.
     fn named(profile: Profile, names: Summary) -> Self {
         let (filters, embedded) = (Filters::default(), Embedded::default());
-        Self { profile, names, filters, path: PathBuf::new(), events: None, embedded }
+        Self { profile, names, filters, path: PathBuf::new(), events: None, embedded, gaps_reported: false }
     }
 
     /// The same, of a recording that is at this path now.
     pub fn at(self, path: &Path) -> Self {
         Self { path: path.to_owned(), ..self }
+    }
+
+    /// The same, of which the user has read what was not recorded.
+    pub fn with_gaps_reported(self) -> Self {
+        Self { gaps_reported: true, ..self }
     }
 
     /// The whole recording at this path.
@@ -120,7 +127,8 @@ impl Recording {
     fn gaps(&self) -> impl Iterator<Item = String> {
         let ending = &self.profile.ending;
         let lacks = gaps::lacks(ending.cut_short.as_deref(), ending.lost, ending.damaged);
-        gaps::unrecorded(&self.profile.unrecorded).chain(lacks)
+        let unrecorded = if self.gaps_reported { &[] } else { &self.profile.unrecorded[..] };
+        gaps::unrecorded(unrecorded).chain(lacks)
     }
 
     /// What comes before the text of any view: what the numbers lack, and which part of the recording they are of.

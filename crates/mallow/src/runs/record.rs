@@ -113,8 +113,6 @@ pub fn finish(
             // What a JIT made has names only as long as its map lies in /tmp: they are kept in the recording.
             symbolize_jit_all(&mut profile);
             let closed = sink.and_then(|writer| writer.finish(&profile));
-            // These were reported above.
-            profile.unrecorded.clear();
             (view.map(|_| recording::Recording::of(profile).at(file.path())), closed, String::new())
         }
         Some(embed) => {
@@ -123,16 +121,16 @@ pub fn finish(
             let sources = if embed.sources { Sources::of(&recording.profile, &[]) } else { Sources::default() };
             let carries = format!(", with {}", pack::contents(&recording.profile, &sources));
             let closed = sink.and_then(|writer| writer.finish_with(&recording.profile, &mut sources.found.into_iter()));
-            recording.profile.unrecorded.clear();
             (Some(recording), closed, carries)
         }
     };
     let shown = file.path().display().to_string();
     let completed = file.complete();
     let mut reported = Ok(());
-    if let (Some(recording), Some((view, all))) = (&recording, view) {
+    if let (Some(recording), Some((view, all))) = (recording, view) {
         let how = ReportOptions { view, all, stacks: false, least: None, stream: Stream::Err };
-        reported = report::render(recording, &how).map(|text| stdio::write_error(&text));
+        // What was not recorded was reported above.
+        reported = report::render(&recording.with_gaps_reported(), &how).map(|text| stdio::write_error(&text));
     }
     closed.with_context(|| format!("{shown} could not be written to its end; what it holds can be read"))?;
     stdio::notify(&format!("recorded to {}{carries}", completed?));

@@ -13,6 +13,7 @@ use crate::output::text::units::{bytes, count, of, percent, span};
 use crate::output::text::{Line, Look, Page, STACK_LINES, Stream, heading, stacked};
 use crate::output::{exit, stdio};
 use crate::views::leak_states::{self, amount, has};
+use crate::views::report_document::has_ended;
 
 /// Shows the leaks.
 pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
@@ -45,16 +46,20 @@ pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
         report
     };
     let mut report = in_state(state, limit);
+    let profile = &recording.profile;
+    let has_ended = has_ended(profile.ending.exit_status, profile.origin.is_some(), &profile.unrecorded);
+    // Of a process that went on, or what something still points to.
+    let noun = if has_ended && state != Some(LeakState::Reachable) { "leak" } else { "cause" };
     let text = |report: &Leaks, limit: usize| {
         let is_divided =
             flags.only.is_none() && report.reported > 0 && report.states.as_ref().is_some_and(leak_states::has_scan);
         let mut page = Page::new(look);
         if is_divided {
             let lost = in_state(Some(LeakState::Lost), limit);
-            body(&lost, Some(LeakState::Lost), &look, flags.stacks, limit, &mut page);
+            body(&lost, Some(LeakState::Lost), "leak", (&look, flags.stacks), limit, &mut page);
             leak_states::others(&lost, &in_state(Some(LeakState::Reachable), 0), &look, &mut page);
         } else {
-            body(report, state, &look, flags.stacks, limit, &mut page);
+            body(report, state, noun, (&look, flags.stacks), limit, &mut page);
         }
         notes(report, &look, &mut page);
         if state.is_none() {
@@ -91,8 +96,9 @@ pub fn read(path: &Path) -> Result<Suppressions> {
     Suppressions::parse(&text).with_context(|| format!("{name} is no suppression file of LeakSanitizer's format"))
 }
 
-/// The leaks of a state, with at most `limit` causes.
-fn body(report: &Leaks, state: Option<LeakState>, look: &Look, stacks: bool, limit: usize, page: &mut Page) {
+/// The leaks of a state, with at most `limit` causes. `noun`: what blocks of one cause are.
+fn body(report: &Leaks, state: Option<LeakState>, noun: &str, show_as: (&Look, bool), limit: usize, page: &mut Page) {
+    let (look, stacks) = show_as;
     let more = report.causes.leak_causes.len() == limit;
     if state == Some(LeakState::Lost) && report.leaked == 0 && report.leaked_bytes == 0 {
         page.sentence(Line::new().strong("No block was lost."));
@@ -119,13 +125,13 @@ fn body(report: &Leaks, state: Option<LeakState>, look: &Look, stacks: bool, lim
     }
     for cause in &report.causes.leak_causes {
         page.gap();
-        show(cause, report, noun(state), look, stacks, page);
+        show(cause, report, noun, look, stacks, page);
     }
     if let Some(hidden) = &report.causes.leak_causes_hidden {
         page.gap();
         let rest = amount(report, hidden.sums.leaked_bytes, hidden.sums.leaked, look);
         let all = if more { "; --limit 0 shows all" } else { "" };
-        page.sentence(Line::new().faint(format!("and {} more, {rest}{all}", of(hidden.rows, noun(state)))));
+        page.sentence(Line::new().faint(format!("and {} more, {rest}{all}", of(hidden.rows, noun))));
     }
 }
 
@@ -140,14 +146,6 @@ fn notes(report: &Leaks, look: &Look, page: &mut Page) {
     if report.ending.lost > 0 {
         page.gap();
         page.sentence(Line::new().warning("Some blocks may have been freed by events that could not be recorded."));
-    }
-}
-
-/// What blocks of one cause are.
-fn noun(state: Option<LeakState>) -> &'static str {
-    match state {
-        Some(LeakState::Reachable) => "cause",
-        _ => "leak",
     }
 }
 
@@ -214,7 +212,7 @@ mod tests {
 
     fn text(report: &Leaks, look: &Look, stacks: bool, limit: usize) -> String {
         let mut page = Page::new(*look);
-        body(report, None, look, stacks, limit, &mut page);
+        body(report, None, "leak", (look, stacks), limit, &mut page);
         notes(report, look, &mut page);
         page.into_text()
     }

@@ -68,8 +68,12 @@ pub fn circumstances(report: &Overview) -> Line {
             parts.push(text);
         }
     };
-    part(Quantity::Times, format!("ran {}", span(report.duration_ms)));
-    part(Quantity::ExitStatus, status);
+    if is_over(report) {
+        part(Quantity::Times, format!("ran {}", span(report.duration_ms)));
+        part(Quantity::ExitStatus, status);
+    } else {
+        part(Quantity::Times, format!("recorded for {}", span(report.duration_ms)));
+    }
     let mut people = Vec::new();
     if has(report, Quantity::Processes) {
         people.push(of(report.processes.len() as u64, "process"));

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use mallow_capture::attach::is_library;
 use mallow_capture::preflight::{self, Finding, LIBRARY_TLS, Status};
 use mallow_patch::{Maps, Memory, Module, Obstacle, Process, State};
 use serde::Serialize;
@@ -59,7 +60,9 @@ fn diagnose(pid: u32) -> ProcessDiagnosis {
         && let (false, Ok(maps), Ok(memory)) = (fatal, Maps::read(pid), Memory::open(pid))
     {
         all.insert(0, Finding::works("permission", permission(process)));
-        let (modules, unreadable) = Module::all(process, &maps);
+        let (modules, mut unreadable) = Module::all(process, &maps);
+        // The library of an earlier attachment serves the next one.
+        unreadable.retain(|(path, _)| !is_library(path));
         let modules = Scope::of(&modules, executable.as_deref(), &process.variable("LD_PRELOAD").unwrap_or_default());
         all.push(Finding::works("program", program(&modules, process)));
         all.extend(filter(process));
