@@ -62,8 +62,8 @@ fn events_of_are_recorded_exactly(program: &Path) {
     let text_report = Run::new(harness::mallow(), place.path()).args(["report", "x.mallow"]).go().out();
     let leaks = Run::new(harness::mallow(), place.path()).args(["leaks", "x.mallow"]).go().out();
     for text in [&said, &text_report, &leaks] {
-        let told: Vec<&str> = text.lines().filter(|line| !line.contains(": attached after ")).collect();
-        assert!(!told.iter().any(|line| line.contains("leak")), "the process went on: {text}");
+        let lines: Vec<&str> = text.lines().filter(|line| !line.contains(": attached after ")).collect();
+        assert!(!lines.iter().any(|line| line.contains("leak")), "the process went on: {text}");
     }
     for text in [&said, &text_report] {
         assert!(text.contains("\n  live at end ") && text.contains("\nrecorded for "), "{text}");
