@@ -25,6 +25,13 @@ const REPORTS: [(libc::c_int, Signal); 3] =
     [(libc::SIGHUP, Signal::Live), (libc::SIGUSR1, Signal::Mute), (libc::SIGUSR2, Signal::Recent)];
 const ENDS: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGQUIT];
 
+/// A signal that came while mallow started ends it as well.
+fn end_soon_if_asked() {
+    if command_signals::stop().is_some_and(|signal| signal != libc::SIGHUP) || command_signals::interrupts() > 0 {
+        stdio::end_soon();
+    }
+}
+
 /// What came and was not looked at yet.
 #[derive(Default)]
 struct Arrivals {
@@ -46,6 +53,7 @@ impl Signals {
     /// until now. One that comes meanwhile is kept, and is neither lost nor sent twice. Precondition: this is the only thread.
     pub fn take_over(command: &Child) -> Result<Self> {
         let held = Held::back();
+        end_soon_if_asked();
         command_signals::unwatch();
         let signals = Self::watch()?;
         signals.pass_on_to(command.id() as i32);
@@ -57,6 +65,7 @@ impl Signals {
     pub fn take_over_attached() -> Result<Self> {
         let held = Held::back();
         let stop = command_signals::stop();
+        end_soon_if_asked();
         command_signals::unwatch();
         let signals = Self::watch()?;
         let interrupted = (command_signals::interrupts() > 0).then_some(libc::SIGINT);
