@@ -4,7 +4,7 @@
 //! recording without the command. A signal that somebody sent to mallow alone is passed on. Before the command's start each
 //! ends mallow, once what it made is removed. After the command's end each is for mallow, which puts its work aside for `recover`.
 
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 /// The command's pid while it runs.
 static COMMAND: AtomicI32 = AtomicI32::new(NOT_YET);
@@ -13,10 +13,15 @@ const ENDED: i32 = -1;
 /// The last signal before its start, or after its end; 0: none.
 static STOP: AtomicI32 = AtomicI32::new(0);
 static INTERRUPTS: AtomicU32 = AtomicU32::new(0);
+/// A signal other than SIGHUP came.
+static ENDING: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     if signal == libc::SIGINT {
         INTERRUPTS.fetch_add(1, Ordering::Relaxed);
+    }
+    if signal != libc::SIGHUP {
+        ENDING.store(true, Ordering::Relaxed);
     }
     // SAFETY: the kernel passes a valid siginfo to a handler installed with SA_SIGINFO.
     let from_process = unsafe { (*info).si_code } <= 0;
@@ -88,6 +93,11 @@ pub fn stop() -> Option<i32> {
         0 => None,
         signal => Some(signal),
     }
+}
+
+/// Whether a signal came that asks programs to end, for mallow or for the command.
+pub fn asked_to_end() -> bool {
+    ENDING.load(Ordering::Relaxed)
 }
 
 /// How often Ctrl-C came.

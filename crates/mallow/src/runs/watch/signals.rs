@@ -27,7 +27,7 @@ const ENDS: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGQUIT];
 
 /// A signal that came while mallow started ends it as well.
 fn end_soon_if_asked() {
-    if command_signals::stop().is_some_and(|signal| signal != libc::SIGHUP) || command_signals::interrupts() > 0 {
+    if command_signals::asked_to_end() {
         stdio::end_soon();
     }
 }
