@@ -6,7 +6,7 @@ use mallow_profile::{Lost, Process, ProcessId, Profile, Sample, SampleKey, Stack
 use rustc_hash::{FxHashMap, FxHasher};
 
 use super::baseline::Baseline;
-use super::places::{Held, PlaceGroup, freed_by_others, place_id, watched_places};
+use super::places::{Held, PlaceGroup, by_growth, freed_by_others, place_id, watched_places};
 use super::{Samples, WatchLosses, Watched, WatchedProcess, WatchedSite, Which};
 use crate::analysis::functions::Functions;
 use crate::analysis::leaks::suppressed_by;
@@ -163,9 +163,8 @@ pub fn watched(state: &WatchState<'_>, options: &WatchOptions<'_>) -> Watched {
         ));
     }
     rows.sort_by(|(a_stack, a), (b_stack, b)| {
-        let ((a_verdict, a_surely), (b_verdict, b_surely)) = (a.growth.rank(), b.growth.rank());
-        let by_growth = b_verdict.cmp(&a_verdict).then(b_surely.total_cmp(&a_surely));
-        by_growth.then(b.live_bytes.value.total_cmp(&a.live_bytes.value)).then(a_stack.cmp(b_stack))
+        let by_growth = by_growth((&a.growth, &a.live_bytes), (&b.growth, &b.live_bytes));
+        by_growth.then(a_stack.cmp(b_stack))
     });
     let hidden = LeftOut::after(options.limit, rows.iter().map(|(_, site)| Samples { samples: site.samples }));
     let (sites_in_all, growing) =

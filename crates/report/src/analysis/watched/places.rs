@@ -1,5 +1,6 @@
 //! Sites of a watched program by place: the line of the program that the blocks come from, whatever called it.
 
+use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
 use mallow_profile::{Sample, StackId};
@@ -8,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHasher};
 use super::{Samples, WatchedPlace, WatchedPlaces};
 use crate::analysis::functions::{Functions, Named};
 use crate::analysis::numbers::LeftOut;
-use crate::analysis::sampled::{SiteFigures, Sum, Verdict};
+use crate::analysis::sampled::{Estimate, Growth, SiteFigures, Sum, Verdict};
 
 /// The fewest sampled frees for a meaningful share of them.
 const LEAST_FREES: u64 = 8;
@@ -123,9 +124,8 @@ pub(super) fn watched_places(
         ));
     }
     rows.sort_by(|(a_stack, a), (b_stack, b)| {
-        let ((a_verdict, a_surely), (b_verdict, b_surely)) = (a.growth.rank(), b.growth.rank());
-        let by_growth = b_verdict.cmp(&a_verdict).then(b_surely.total_cmp(&a_surely));
-        by_growth.then(b.live_bytes.value.total_cmp(&a.live_bytes.value)).then(a_stack.cmp(b_stack))
+        let by_growth = by_growth((&a.growth, &a.live_bytes), (&b.growth, &b.live_bytes));
+        by_growth.then(a_stack.cmp(b_stack))
     });
     let hidden = LeftOut::after(limit, rows.iter().map(|(_, place)| Samples { samples: place.samples }));
     let growing = |verdict| rows.iter().filter(|(_, place)| place.growth.verdict == verdict).count() as u64;
@@ -143,4 +143,11 @@ pub(super) fn watched_places(
     };
     let places = rows.into_iter().map(name).collect();
     WatchedPlaces { growing_places, places_growing_so_far, places_in_all, places, places_hidden: hidden }
+}
+
+/// What grows most surely first, then what holds most; of sites and of places.
+pub fn by_growth(a: (&Growth, &Estimate), b: (&Growth, &Estimate)) -> Ordering {
+    let ((a_verdict, a_surely), (b_verdict, b_surely)) = (a.0.rank(), b.0.rank());
+    let by_growth = b_verdict.cmp(&a_verdict).then(b_surely.total_cmp(&a_surely));
+    by_growth.then(b.1.value.total_cmp(&a.1.value))
 }
