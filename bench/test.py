@@ -211,6 +211,7 @@ class Attach(unittest.TestCase):
             self.assertRegex(run.stdout, rf"(?m)^\| {tool}( \| \d+\.\d ms){{4}} \|$")
         for mode in ("stat", "watch", "record"):
             self.assertRegex(run.stdout, rf"(?m)^\| mallow {mode} -p \| [+-]\d+\.\d ns \|$")
+            self.assertRegex(run.stdout, rf"(?m)^\| mallow {mode} -p \| \d+\.\d\d× \| \d+\.\d\d× \|$")
 
 
 class Everything(unittest.TestCase):
