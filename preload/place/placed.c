@@ -3,12 +3,12 @@
  * free may come from anywhere, also when mallow has gone. The allocator is asked first; what was picked is then remembered by
  * its address, until a free or realloc of that address.
  */
-#include "sample/placed.h"
+#include "place/placed.h"
 #include "arch.h"
 #include "base/real.h"
+#include "place/placed_slots.h"
 #include "sample/countdown.h"
 #include "sample/lifecycle.h"
-#include "sample/placed_slots.h"
 
 static const struct probe_block no_block;
 
@@ -244,7 +244,8 @@ static const struct hooked_policy hooked = {.allocated = hooked_allocated,
                                             .reallocating = hooked_reallocating,
                                             .reallocated = hooked_reallocated};
 
-const struct policy placed_policy = {
+/* Its hooks are sample_policy's. */
+static const struct policy placed_policy = {
     .malloc_done = placed_malloc_done,
     .calloc_done = placed_calloc_done,
     .malloc_due = placed_malloc,
@@ -255,3 +256,6 @@ const struct policy placed_policy = {
 #undef X
         .hooked = &hooked,
 };
+
+const struct placing placed = {
+    .policy = &placed_policy, .make = placed_slots_make, .settle = placed_slots_settle, .left = placed_slots_left};

@@ -1,10 +1,9 @@
-/* The entry functions of sampling in place. */
+/* Sampling in place: the entry functions, and what sample/ calls of it. */
 #ifndef MALLOW_PLACED_H
 #define MALLOW_PLACED_H
 
-#include "base/entries.h"
+#include "sample/sample.h"
 
-/* Its hooks are sample_policy's. */
-extern const struct policy placed_policy HIDDEN;
+extern const struct placing placed HIDDEN;
 
 #endif

@@ -1,5 +1,5 @@
 /* Slots of samples in place: taking, ending, and deferred ends.  */
-#include "sample/placed_slots.h"
+#include "place/placed_slots.h"
 #include "base/filter.h"
 #include "base/target.h"
 #include "sample/sample_log.h"

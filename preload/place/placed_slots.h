@@ -4,7 +4,7 @@
 #ifndef MALLOW_PLACED_SLOTS_H
 #define MALLOW_PLACED_SLOTS_H
 
-#include "sample/placement.h"
+#include "place/placement.h"
 #include "sample/slot_pool.h"
 
 /* Makes slots and their table, for `most` samples at the most. 0: there is no memory. Once in an image and its children, until

@@ -1,5 +1,5 @@
 /* The table of samples in place.  */
-#include "sample/placement.h"
+#include "place/placement.h"
 #include "arch.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* The table of samples in place: many blocks, one home, no room, threads, a forked child. */
-#include "sample/placement.h"
+#include "place/placement.h"
 #include "test.h"
 
 #include <pthread.h>
