@@ -18,7 +18,7 @@ USES = {
     "walk": {"arch", "base"},
     "trace": {"arch", "base", "walk"},
     "sample": {"arch", "base", "walk"},
-    "place": {"arch", "base", "walk", "sample"},
+    "inplace": {"arch", "base", "walk", "sample"},
     "measure": {"arch", "base", "include"},
     "scan": {"arch", "base"},
     "hook": {"arch", "base"},
@@ -47,7 +47,7 @@ LINES = {
     "walk": 1670,
     "trace": 845,
     "sample": 1860,
-    "place": 400,
+    "inplace": 400,
     "measure": 320,
     "scan": 40,
     "hook": 530,
@@ -55,7 +55,7 @@ LINES = {
     **WIRE,
 }
 WHOLE = set(LINES) - set(WIRE)
-TOGETHER = [(("arch", "base", "count"), 2000), (WHOLE - {"scan", "hook", "attach", "place"}, 6690), (WHOLE, 7800)]
+TOGETHER = [(("arch", "base", "count"), 2000), (WHOLE - {"scan", "hook", "attach", "inplace"}, 6690), (WHOLE, 7800)]
 
 
 def faults():

@@ -239,8 +239,8 @@ static const struct policy *sample_setup(void) {
     modules_setup();
     exponential_setup();
     modules_wait = 0;
-    if (placing != NULL && attachment_is_late())
-        return placing->policy;
+    if (inplace != NULL && attachment_is_late())
+        return inplace->policy;
     foreign_functions_find();
     return &sample_policy;
 }
@@ -261,8 +261,8 @@ static void sample_left(void) {
     modules_wait = 1;
     modules_linker_freed(); /* nobody sees what is unloaded until the next attachment */
     log_left();
-    if (placing != NULL)
-        placing->left();
+    if (inplace != NULL)
+        inplace->left();
     sample_threads_left();
     lock_samples_left();
 }

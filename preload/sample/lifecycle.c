@@ -72,8 +72,8 @@ int sample_end(void *block, uint32_t kind, const void *moved_to, struct sample_t
 COLD void sample_thread_flush(struct sample_thread *s) {
     while (s->guard.pendings > 0)
         sample_end(s->pending[--s->guard.pendings], MALLOW_END_FREED, NULL, NULL);
-    if (placing != NULL && sample_lock(NULL)) {
-        placing->settle();
+    if (inplace != NULL && sample_lock(NULL)) {
+        inplace->settle();
         sample_unlock(NULL);
     }
 }

@@ -92,8 +92,8 @@ static int open_locked(void) {
         return opened > 0;
     opened = -1;
     uint32_t most = target.control->max_slots;
-    int late = placing != NULL && attachment_is_late();
-    if (late ? !placing->make(most) : owned_range.bytes == 0 && !slots_reserve(most)) {
+    int late = inplace != NULL && attachment_is_late();
+    if (late ? !inplace->make(most) : owned_range.bytes == 0 && !slots_reserve(most)) {
         __atomic_fetch_add(&target.control->failed_processes, 1, __ATOMIC_RELAXED);
         sample_over(MALLOW_OVER_NOT);
         return 0;
