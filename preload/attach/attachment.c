@@ -1,6 +1,7 @@
 /* A process that mallow attached to: replacements of patched functions, joining a run, leaving it. */
 #include "base/attachment.h"
 #include "arch.h"
+#include "attach/arrival.h"
 #include "base/entries.h"
 #include "base/real.h"
 #include "base/target.h"
@@ -157,9 +158,14 @@ static uint64_t join(void) {
         real.name = beneath_##name;
     MALLOW_OTHER(X)
 #undef X
-    text_copy(target.named, mallow_attachment.directory, sizeof target.named);
-    if (target_join() != 0)
+    if (mallow_attachment.arrival && arrival_await() != 0)
         return 1;
+    text_copy(target.named, mallow_attachment.arrival ? "." : mallow_attachment.directory, sizeof target.named);
+    if (target_join() != 0) {
+        arrival_leave();
+        target.open = NULL;
+        return 1;
+    }
     thread_setup();
     if (!watches_forks)
         target_watch_forks(fork_begins, fork_ended);
@@ -183,6 +189,7 @@ static uint64_t leave(void) {
         sys_unmap(target.process, target.process->file_bytes);
     if (target.control != NULL)
         sys_unmap(target.control, sizeof *target.control);
+    arrival_leave();
     target = (struct target){.pid = target.pid, .settings = target.settings};
     target_lock = 0;
     mallow_attachment.state = MALLOW_ATTACHMENT_LEFT;

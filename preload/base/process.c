@@ -56,7 +56,7 @@ static long file_create(uint32_t *serial) {
     *at++ = '-';
     for (*serial = 0; *serial < 1000000; ++*serial) {
         *text_decimal(at, *serial) = 0;
-        long fd = sys_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+        long fd = target_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
         if (fd != -17) /* EEXIST */
             return fd;
     }

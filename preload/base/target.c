@@ -49,7 +49,7 @@ static long control_in(const char *directory, int flags) {
     char path[MALLOW_DIRECTORY + 16];
     size_t length = text_copy(path, directory, MALLOW_DIRECTORY);
     memcpy(path + length, "/control", 9);
-    return sys_open(path, flags | O_NOFOLLOW, 0);
+    return target_open(path, flags | O_NOFOLLOW, 0);
 }
 
 /* A mount namespace may have a /dev/shm of its own, or have it read-only. Where it has mallow's process in its /proc, and that

@@ -17,8 +17,10 @@ struct target {
     struct mallow_thread *threads;  /* in the process file */
     char *part;                     /* the policy's own part of the process file */
     uint32_t pid;
-    uint32_t settings;                /* enum mallow_setting, or-ed */
-    int losing, over;                 /* events are counted as lost, and no more; or not even that */
+    uint32_t settings; /* enum mallow_setting, or-ed */
+    int losing, over;  /* events are counted as lost, and no more; or not even that */
+    /* NULL: sys_open. Otherwise it opens files of a run directory to which no path leads: target.directory is `.` then. */
+    long (*open)(const char *path, int flags, unsigned mode);
     char directory[MALLOW_DIRECTORY]; /* the run directory as this process reaches it, without a slash at the end */
     char named[MALLOW_DIRECTORY];     /* as the environment names it */
     char library[MALLOW_DIRECTORY];   /* libmallow.so as LD_PRELOAD names it; empty where that is not known */
@@ -48,6 +50,11 @@ int target_join(void);
 void target_watch_forks(void (*begins)(void), void (*ended)(void));
 /* In a forked child: ends the counting of lost events. 1 if there was any: the child is recorded anew. */
 int target_resume_in_child(void);
+
+/* Opens a file of the run directory, by a path that begins with target.directory. */
+static inline long target_open(const char *path, int flags, unsigned mode) {
+    return (target.open != NULL ? target.open : sys_open)(path, flags, mode);
+}
 
 /* Opens DIR/control as a program that is executed now would, and writes the DIR that it is reached by. A descriptor,
  * or -errno. */

@@ -44,13 +44,15 @@ struct mallow_attachment {
     uint64_t join;    /* functions of the library without arguments: joins `directory`, 0 if it does; */
     uint64_t leave;   /* leaves it, when no thread is in the library and no entry is patched */
     int64_t tls;      /* from a thread's pointer to its thread-local variables of the library; all are 0 at first */
+    uint32_t arrival; /* written by mallow: 1: no path leads to `directory`; `join` waits for a descriptor of it */
+    uint32_t socket;  /* meanwhile: the process's descriptor of the socket that mallow sends it by, plus 1; or 0 */
     uint64_t stub[MALLOW_STUBS]; /* addresses of stubs for allocators inside of modules, by enum mallow_stub */
     struct mallow_patched patched[MALLOW_PATCHED_MOST]; /* written by mallow before the first patch; area 0: none */
     struct mallow_inside inside[MALLOW_INSIDE_MOST];    /* written by mallow before the first patch */
     struct mallow_late entries[MALLOW_LATE];
-    char directory[480]; /* the run directory as the process reaches it; written by mallow */
+    char directory[480]; /* the run directory, as mallow names it; written by mallow */
 };
 
-_Static_assert(sizeof(struct mallow_attachment) == 1040, "attachment layout");
+_Static_assert(sizeof(struct mallow_attachment) == 1048, "attachment layout");
 
 #endif

@@ -207,7 +207,7 @@ static void result_write(struct mallow_result *result, const char *name) {
     result->name_len = (uint32_t)text_copy(result->name, name, sizeof result->name);
     if (name[result->name_len] != 0)
         result->flags |= MALLOW_RESULT_NAME_CUT;
-    long fd = sys_open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, 0600);
+    long fd = target_open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, 0600);
     if (fd < 0)
         return;
     sys_write((int)fd, result, sizeof *result);

@@ -113,7 +113,7 @@ COLD static void find_replaced(void) {
         if (target.process != NULL && target.process->serial == serial)
             continue;
         *text_decimal(at, serial) = 0;
-        long fd = sys_open(path, O_RDWR | O_NOFOLLOW, 0);
+        long fd = target_open(path, O_RDWR | O_NOFOLLOW, 0);
         if (fd < 0) {
             missing++;
             continue;

@@ -5,6 +5,7 @@
 #include "base/reader.h"
 #include "base/target.h"
 
+#include <fcntl.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
 
@@ -36,6 +37,17 @@ static uint64_t *ring_start(uint32_t index) {
     return (uint64_t *)target.part + words_before(index, process->large_ring_words, process->small_ring_words);
 }
 
+/* What is left in the file system of the run directory. */
+static int ask_room(struct statfs *room) {
+    if (target.open == NULL)
+        return SYS_CALL2(SYS_statfs, target.directory, room) == 0;
+    long directory = target_open(target.directory, O_PATH, 0);
+    int is_known = directory >= 0 && SYS_CALL2(SYS_fstatfs, directory, room) == 0;
+    if (directory >= 0)
+        sys_close((int)directory);
+    return is_known;
+}
+
 int ring_create(struct mallow_thread *block) {
     const struct mallow_process *process = target.process;
     uint32_t index = thread_index(block);
@@ -44,7 +56,7 @@ int ring_create(struct mallow_thread *block) {
     while (least / 2 > 2 * target.control->max_depth)
         least /= 2;
     /* Under a filter of system calls the question may be punished. */
-    if (!filter_is(FILTER_SEEN) && SYS_CALL2(SYS_statfs, target.directory, &room) == 0) {
+    if (!filter_is(FILTER_SEEN) && ask_room(&room)) {
         uint64_t block_bytes = (uint64_t)room.f_bsize, all = room.f_blocks * block_bytes;
         uint64_t left = room.f_bavail * block_bytes; /* to this user */
         uint64_t reserve = all / LEFT_SHARE < LEFT_MOST ? all / LEFT_SHARE : LEFT_MOST;

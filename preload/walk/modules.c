@@ -217,7 +217,7 @@ static void table_path(char *path, size_t size, const struct mallow_module *modu
 }
 
 static int table_map(struct module *module, const char *path) {
-    long fd = sys_open(path, O_RDONLY, 0);
+    long fd = target_open(path, O_RDONLY, 0);
     if (fd < 0)
         return 0;
     uint64_t bytes = 0;

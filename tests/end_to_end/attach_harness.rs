@@ -13,13 +13,15 @@ use harness::{Outcome, Run, mallow, program, program_as};
 pub struct Target {
     pub child: Child,
     out: BufReader<ChildStdout>,
+    /// Of the program, where what was started only starts that.
+    inner: Option<u32>,
 }
 
 impl Target {
     pub fn start(command: &mut Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a process");
         let out = BufReader::new(child.stdout.take().expect("a pipe"));
-        Self { child, out }
+        Self { child, out, inner: None }
     }
 
     /// Started, and waited for until it prints "ready".
@@ -42,7 +44,24 @@ impl Target {
     }
 
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.inner.unwrap_or(self.child.id())
+    }
+
+    /// Its descendant of this name is meant from here on.
+    pub fn enter(&mut self, name: &str) {
+        let mut all = vec![self.child.id()];
+        let mut next = 0;
+        while let Some(&pid) = all.get(next) {
+            next += 1;
+            let is_it = fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim_end() == name);
+            if is_it {
+                self.inner = Some(pid);
+                return;
+            }
+            let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+            all.extend(children.split_whitespace().map(|pid| pid.parse::<u32>().expect("a pid")));
+        }
+        panic!("{name} does not run");
     }
 
     /// The code of all files that are mapped into it.
@@ -98,6 +117,10 @@ impl Target {
 
 impl Drop for Target {
     fn drop(&mut self) {
+        if let Some(inner) = self.inner {
+            // SAFETY: a system call without pointers.
+            unsafe { libc::kill(inner as i32, libc::SIGKILL) };
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -3,6 +3,7 @@
 mod agreement;
 mod allocator_libraries;
 mod attach;
+mod attach_containers;
 mod attach_harness;
 mod attach_watch;
 mod bad_input;

@@ -71,6 +71,8 @@ fn table() -> Vec<(String, u64)> {
         ("join", attachment::JOIN),
         ("leave", attachment::LEAVE),
         ("tls", attachment::TLS),
+        ("arrival", attachment::ARRIVAL),
+        ("socket", attachment::SOCKET),
         ("stub", attachment::STUB),
         ("patched", attachment::PATCHED),
         ("inside", attachment::INSIDE),

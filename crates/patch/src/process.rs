@@ -98,15 +98,22 @@ impl Process {
         value.map(|value| String::from_utf8_lossy(value).into_owned())
     }
 
-    /// Where a file that it names is found from here: it may be in another mount namespace or another root directory.
+    /// Where a file that it names, or that its mappings name, is found from here: it may be in another mount namespace or another
+    /// root directory.
     pub fn path(&self, path: &Path) -> PathBuf {
-        let below = path.strip_prefix("/").unwrap_or(path);
-        let elsewhere = PathBuf::from(format!("/proc/{}/root", self.pid)).join(below);
+        let root = PathBuf::from(format!("/proc/{}/root", self.pid));
+        let elsewhere = root.join(path.strip_prefix("/").unwrap_or(path));
         let same = |a: &fs::Metadata, b: &fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
         match (fs::metadata(path), fs::metadata(&elsewhere)) {
             (Ok(here), Ok(there)) if same(&here, &there) => path.to_owned(),
             (_, Ok(_)) => elsewhere,
-            _ => path.to_owned(),
+            (Ok(_), _) => path.to_owned(),
+            // The kernel names what is mapped from the root of its mount namespace on, and not from that of the process.
+            _ => {
+                let named = fs::read_link(&root).ok();
+                let below = named.and_then(|named| path.strip_prefix(named).ok().map(Path::to_owned));
+                below.map(|below| root.join(below)).filter(|file| file.exists()).unwrap_or_else(|| path.to_owned())
+            }
         }
     }
 

@@ -40,7 +40,7 @@ impl Files {
 /// machine, a debug file of its build-id does as well. `ended_unix_ms` is when the recording ended; 0 where unknown.
 pub(crate) fn files(module: &Module, ended_unix_ms: u64, options: &Options) -> Result<Files, NameSource> {
     let mut notes = Vec::new();
-    let image = match own(module, ended_unix_ms) {
+    let image = match own(module, ended_unix_ms, options) {
         Ok(image) => image,
         Err(found) => by_build_id(&module.build_id, options, &mut notes).ok_or(found)?,
     };
@@ -54,12 +54,19 @@ pub(crate) fn files(module: &Module, ended_unix_ms: u64, options: &Options) -> R
     Ok(files)
 }
 
-/// The module's own file.
-fn own(module: &Module, ended_unix_ms: u64) -> Result<Image, NameSource> {
-    let image = match module.path.as_str() {
-        vdso::PATH => vdso::image(),
-        path => Image::open(Path::new(path)),
-    };
+/// The module's own file: below the root directory of its process, or here.
+fn own(module: &Module, ended_unix_ms: u64, options: &Options) -> Result<Image, NameSource> {
+    let path = Path::new(&module.path);
+    let below = options.root.as_ref().map(|root| root.join(path.strip_prefix("/").unwrap_or(path)));
+    if let Some(Ok(image)) = below.map(|path| same(module, Image::open(&path), ended_unix_ms)) {
+        return Ok(image);
+    }
+    let image = if module.path == vdso::PATH { vdso::image() } else { Image::open(path) };
+    same(module, image, ended_unix_ms)
+}
+
+/// The file, if it is the one that was recorded.
+fn same(module: &Module, image: Result<Image, ImageError>, ended_unix_ms: u64) -> Result<Image, NameSource> {
     let image = image.map_err(|error| match error {
         ImageError::Open(e) => NameSource::FileGone(e.to_string()),
         ImageError::Format(why) => NameSource::Unreadable(why),

@@ -10,6 +10,8 @@ pub struct Options {
     pub debug_directories: Vec<PathBuf>,
     /// Where `debuginfod-find`, and tools with a client, keep what they fetched: `BUILDID/debuginfo`.
     pub debuginfod_cache: Option<PathBuf>,
+    /// The root directory of the processes, as found from here, if they have another one.
+    pub root: Option<PathBuf>,
     /// Keep the hash at the end of Rust names.
     pub rust_hashes: bool,
 }
@@ -17,7 +19,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let debug_directories = vec![PathBuf::from("/usr/lib/debug")];
-        Self { debug_directories, debuginfod_cache: debuginfod_cache(), rust_hashes: false }
+        Self { debug_directories, debuginfod_cache: debuginfod_cache(), root: None, rust_hashes: false }
     }
 }
 

@@ -42,7 +42,7 @@ pub enum AttachError {
     #[error("interrupted before the process was attached to")]
     Interrupted,
     /// The dynamic linker refused.
-    #[error("the process's dynamic linker did not load the library{0}")]
+    #[error("the process's dynamic linker did not load the library{}", with_cure(.0))]
     NotLoaded(String),
     /// A function that must be seen cannot be patched.
     #[error("{function} of {module} cannot be patched: {reason}")]
@@ -55,8 +55,13 @@ pub enum AttachError {
         reason: String,
     },
     /// The library could not open the run directory.
-    #[error("the process cannot open the run directory {0}: it has another user or another /dev/shm")]
-    Unreached(String),
+    #[error("the process cannot open the run directory {directory}: {reason}")]
+    Unreached {
+        /// The directory.
+        directory: String,
+        /// Why not, and what to do.
+        reason: String,
+    },
     /// A call in the process failed.
     #[error(transparent)]
     Call(#[from] CallError),
@@ -69,6 +74,14 @@ pub enum AttachError {
     /// Something else failed.
     #[error(transparent)]
     Io(#[from] io::Error),
+}
+
+/// What the dynamic linker says, and what to do about it.
+fn with_cure(why: &str) -> String {
+    match why.contains("static TLS") {
+        true => format!("{why}; start the program with GLIBC_TUNABLES=glibc.rtld.optional_static_tls=4096"),
+        false => why.to_owned(),
+    }
 }
 
 fn with_remedy(obstacle: &Obstacle) -> String {

@@ -1,19 +1,18 @@
 //! Mallow's library in a process that was not started under mallow: loaded from memory, found again, spoken to.
 
+use super::arrival;
 use super::error::AttachError;
+use super::library_file::{LibraryFile, NAME, is_library};
 use super::threads::FreeThreads;
 use crate::library::LIBRARY;
 use crate::wire::{self, attachment};
 use mallow_patch::{Call, Gateway, Maps, Memory, Module, Process, Thread};
 use object::{Object, ObjectSegment, ObjectSymbol};
-use std::fs::OpenOptions;
-use std::io::{self, Write};
+use rustix::fd::OwnedFd;
+use std::io;
 use std::ops::Range;
-use std::os::unix::fs::OpenOptionsExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-
-/// By which the library is known among the mappings of a process.
-const NAME: &str = "libmallow.so";
 
 /// The symbol of `struct mallow_attachment`.
 const SYMBOL: &str = "mallow_attachment";
@@ -91,7 +90,7 @@ impl CLibrary {
         });
         if let Some(musl) = musl {
             return Err(AttachError::Unsupported(format!(
-                "its C library is {} (musl): mallow attaches to programs with glibc alone",
+                "its C library is {} (musl): mallow attaches to programs with glibc alone; build the program for glibc",
                 musl.path
             )));
         }
@@ -113,11 +112,11 @@ impl LoadedLibrary {
     pub fn find(pid: u32, maps: &Maps, memory: &Memory) -> Result<Option<Self>, AttachError> {
         let is_ours = |path: &str| {
             let name = path.rsplit('/').next().unwrap_or_default();
-            name.starts_with(NAME) || name.starts_with("memfd:libmallow.so")
+            name.starts_with(NAME) || is_library(path)
         };
         let mapped: Vec<_> = maps.iter().filter(|mapping| is_ours(&mapping.path)).collect();
         let Some(first) = mapped.iter().map(|mapping| mapping.start).min() else { return Ok(None) };
-        let is_late = mapped.iter().any(|mapping| mapping.path.starts_with("/memfd:"));
+        let is_late = mapped.iter().any(|mapping| is_library(&mapping.path));
         if !is_late {
             return Err(AttachError::Joined(pid));
         }
@@ -149,29 +148,29 @@ impl LoadedLibrary {
         let start = free.with(|thread, gateway, memory| {
             let room = thread.enter_room(gateway, memory)?;
             let loaded = (|| {
-                memory.write(room.name(), format!("{NAME}\0").as_bytes())?;
-                let arguments = [room.name(), u64::from(libc::MFD_CLOEXEC), 0, 0, 0, 0];
-                let descriptor = thread.system_call(gateway, libc::SYS_memfd_create, arguments)?;
-                let opened = fill(pid, descriptor, layout.offset).map_err(AttachError::from).and_then(|()| {
-                    memory.write(room.name(), format!("/proc/self/fd/{descriptor}\0").as_bytes())?;
-                    let call = Call {
-                        function: library.dlopen,
-                        arguments: [room.name(), (libc::RTLD_NOW | libc::RTLD_LOCAL) as u64, 0],
-                        errno: library.errno,
-                    };
-                    let map = thread.call(&room, memory, &call, PATIENCE)?;
-                    if map != 0 || library.dlerror == 0 {
-                        return Ok(map);
-                    }
-                    // Asked for here, it is not found by the thread later.
-                    let why = thread.call(&room, memory, &Call { function: library.dlerror, ..call }, PATIENCE)?;
-                    Err(AttachError::NotLoaded(text(memory, why)))
-                });
+                let (file, path) = LibraryFile::make(pid, layout.offset, (&mut *thread, gateway, memory, &room))?;
+                let opened = memory
+                    .write(room.name(), format!("{path}\0").as_bytes())
+                    .map_err(AttachError::from)
+                    .and_then(|()| {
+                        let call = Call {
+                            function: library.dlopen,
+                            arguments: [room.name(), (libc::RTLD_NOW | libc::RTLD_LOCAL) as u64, 0],
+                            errno: library.errno,
+                        };
+                        let map = thread.call(&room, memory, &call, PATIENCE)?;
+                        if map != 0 || library.dlerror == 0 {
+                            return Ok(map);
+                        }
+                        // Asked for here, it is not found by the thread later.
+                        let why = thread.call(&room, memory, &Call { function: library.dlerror, ..call }, PATIENCE)?;
+                        Err(AttachError::NotLoaded(text(memory, why)))
+                    });
                 if let Err(AttachError::Call(mallow_patch::CallError::Late(_))) = opened {
                     // The thread needs all of it still.
                     return opened;
                 }
-                thread.system_call(gateway, libc::SYS_close, [descriptor, 0, 0, 0, 0, 0])?;
+                file.remove(thread, gateway)?;
                 opened
             })();
             if !matches!(loaded, Err(AttachError::Call(mallow_patch::CallError::Late(_)))) {
@@ -225,10 +224,11 @@ impl LoadedLibrary {
         Ok(String::from_utf8_lossy(&bytes[..end]).into_owned())
     }
 
-    /// Names it.
+    /// Names it. A run directory has a path of 400 bytes at the most.
     pub fn set_directory(&self, memory: &Memory, directory: &[u8]) -> Result<(), AttachError> {
         if directory.len() >= attachment::DIRECTORY_BYTES {
-            return Err(AttachError::Unreached(String::from_utf8_lossy(directory).into_owned()));
+            let directory = String::from_utf8_lossy(directory).into_owned();
+            return Err(AttachError::Unreached { directory, reason: "its name is too long".to_owned() });
         }
         let bytes = [directory, b"\0"].concat();
         Ok(memory.write(self.at + attachment::DIRECTORY as u64, &bytes)?)
@@ -289,11 +289,36 @@ impl LoadedLibrary {
         Ok(())
     }
 
-    /// The library joins the run of its directory. False: it cannot.
-    pub fn join(&self, free: &mut FreeThreads, library: &CLibrary) -> Result<bool, AttachError> {
-        free.with(|thread, gateway, memory| {
-            let function = self.long(memory, attachment::JOIN)?;
-            Ok(call(thread, gateway, memory, function, library)? == 0)
+    /// The socket of the process by which it waits for the run directory. None: it does not.
+    fn socket(&self, memory: &Memory) -> io::Result<Option<i32>> {
+        Ok(i32::try_from(self.word(memory, attachment::SOCKET)?)
+            .ok()
+            .and_then(|socket| socket.checked_sub(1))
+            .filter(|&socket| socket >= 0))
+    }
+
+    /// The library joins the run of its directory: by its path, or by a descriptor that is sent to it. False: it cannot.
+    pub fn join(
+        &self,
+        free: &mut FreeThreads,
+        library: &CLibrary,
+        directory: Option<&OwnedFd>,
+    ) -> Result<bool, AttachError> {
+        let (pid, memory, over) = (free.pid(), free.memory(), AtomicBool::new(false));
+        memory.write(self.at + attachment::ARRIVAL as u64, &u32::from(directory.is_some()).to_le_bytes())?;
+        std::thread::scope(|scope| {
+            let over = &over;
+            let sender = directory
+                .map(|directory| scope.spawn(move || arrival::send(pid, &|| self.socket(memory), directory, over)));
+            let joined = free.with(|thread, gateway, memory| {
+                let function = self.long(memory, attachment::JOIN)?;
+                Ok(call(thread, gateway, memory, function, library)? == 0)
+            });
+            over.store(true, Ordering::Release);
+            match sender.map(|sender| sender.join()) {
+                Some(Ok(Err(error))) => Err(error.into()),
+                _ => joined,
+            }
         })
     }
 
@@ -336,22 +361,6 @@ pub fn is_loaded(pid: u32) -> bool {
     Maps::read(pid).is_ok_and(|maps| maps.iter().any(|mapping| is_library(&mapping.path)))
 }
 
-/// Whether a mapping of this path is of the library that mallow loads into a process.
-pub fn is_library(path: &str) -> bool {
-    path.strip_prefix("/memfd:").is_some_and(|name| name.starts_with(NAME))
-}
-
-/// Descriptors of its file in a process: they are left if a mallow was killed while the process loaded it.
-pub fn descriptors(pid: u32) -> Vec<u64> {
-    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
-    let is_ours = |entry: &std::fs::DirEntry| {
-        let leads = std::fs::read_link(entry.path());
-        leads.is_ok_and(|path| path.to_string_lossy().starts_with(&format!("/memfd:{NAME}")))
-    };
-    let ours = entries.flatten().filter(is_ours);
-    ours.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
-}
-
 /// A text of the process, for a message.
 fn text(memory: &Memory, at: u64) -> String {
     let bytes = memory.read_up_to(at, 300);
@@ -360,16 +369,6 @@ fn text(memory: &Memory, at: u64) -> String {
         none if none.is_empty() => String::new(),
         why => format!(": {why}"),
     }
-}
-
-/// Writes the library into a descriptor of the process: as built, but for the word that says that it is loaded late.
-fn fill(pid: u32, descriptor: u64, attachment_offset: usize) -> io::Result<()> {
-    let path = format!("/proc/{pid}/fd/{descriptor}");
-    let mut file = OpenOptions::new().write(true).custom_flags(libc::O_CLOEXEC).open(path)?;
-    let late = attachment_offset + attachment::LATE;
-    file.write_all(&LIBRARY[..late])?;
-    file.write_all(&1_u32.to_le_bytes())?;
-    file.write_all(&LIBRARY[late + 4..])
 }
 
 /// Why the process cannot be attached to, as far as that can be seen without stopping it.

@@ -1,14 +1,17 @@
 //! Attaching to a process that was not started under mallow, and detaching from it. docs/design/attach.md explains it.
 
+mod arrival;
 mod error;
 mod holders;
 mod inside;
 mod library;
+mod library_file;
 mod target;
 mod threads;
 
 pub use error::AttachError;
-pub use library::{is_library, is_loaded, obstacle};
+pub use library::{is_loaded, obstacle};
+pub use library_file::is_library;
 
 use self::holders::Holders;
 use self::library::LoadedLibrary;
@@ -22,7 +25,7 @@ use mallow_profile::AllocatorInside;
 use std::io;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How long all threads together may take to stop.
@@ -66,7 +69,7 @@ pub fn attach(
         return Err(obstacle);
     }
     let (target, _) = Target::of(pid)?;
-    let directory = directory_in(&Process::read(pid)?, run.path())?;
+    let process = Process::read(pid)?;
     let unwinder = Unwinder::new(&target.modules);
     let own_allocator = target.executable().filter(|module| inside::is_allocator(module));
     let own_code = own_allocator.map(inside::code_of).transpose()?.unwrap_or_default();
@@ -103,9 +106,13 @@ pub fn attach(
         library.set_trampoline(memory, *index, trampoline(entry.function).unwrap_or(0))?;
     }
     library.set_inside(memory, &inside::ranges(&target.modules, &library.range, &entries))?;
-    library.set_directory(memory, directory.as_bytes())?;
-    if !library.join(&mut free, &target.libc)? {
-        return Err(AttachError::Unreached(directory));
+    library.set_directory(memory, run.path().as_os_str().as_bytes())?;
+    if !(arrival::is_path_enough(&process, run.path()) && library.join(&mut free, &target.libc, None)?) {
+        let directory = arrival::descriptor(&process, run)?;
+        if !library.join(&mut free, &target.libc, Some(&directory))? {
+            let (directory, reason) = (run.path().display().to_string(), arrival::REFUSED.to_owned());
+            return Err(AttachError::Unreached { directory, reason });
+        }
     }
     let news = inside.findings.into_iter().filter(|finding| finding.is_news());
     let allocators = news.map(|finding| finding.allocator).collect();
@@ -119,7 +126,7 @@ fn library_in(free: &mut FreeThreads, memory: &Memory) -> Result<Option<LoadedLi
     const LOADING: Duration = Duration::from_secs(1);
     let pid = free.pid();
     let deadline = Instant::now() + LOADING;
-    let descriptors = library::descriptors(pid);
+    let descriptors = library_file::descriptors(pid);
     let found = loop {
         let found = LoadedLibrary::find(pid, &Maps::read(pid)?, memory);
         let is_settled = match &found {
@@ -197,15 +204,12 @@ fn map_area(free: &mut FreeThreads, draft: &Draft) -> Result<u64, AttachError> {
     }
 }
 
-/// The run directory, as the process reaches it.
-fn directory_in(process: &Process, path: &Path) -> Result<String, AttachError> {
-    let unreached = || AttachError::Unreached(path.display().to_string());
-    let there = process.path(path);
-    let own = rustix::process::geteuid().as_raw();
-    if there != path || !std::fs::exists(&there).unwrap_or(false) || process.users[1] != own && process.users[1] != 0 {
-        return Err(unreached());
-    }
-    std::str::from_utf8(path.as_os_str().as_bytes()).map(str::to_owned).map_err(|_| unreached())
+/// The directory of the run that a process has joined since mallow attached to it. None: there is none.
+pub fn joined_directory(pid: u32) -> Option<PathBuf> {
+    let (memory, maps) = (Memory::open(pid).ok()?, Maps::read(pid).ok()?);
+    let library = LoadedLibrary::find(pid, &maps, &memory).ok()??;
+    library.is_joined(&memory).ok()?.then_some(())?;
+    Some(Process::read(pid).ok()?.path(Path::new(&library.directory(&memory).ok()?)))
 }
 
 /// Frees a process from an attachment that was not ended: its mallow was killed. Nothing to do after one that was.

@@ -39,6 +39,11 @@ impl<'a> FreeThreads<'a> {
         self.pid
     }
 
+    /// Its memory.
+    pub fn memory(&self) -> &'a Memory {
+        self.memory
+    }
+
     /// Calls `act` with a thread that holds no lock, what it needs for system calls and the process's memory. The others run.
     pub fn with<T: Send>(
         &mut self,

@@ -42,11 +42,11 @@ pub fn serve(requests: &Receiver<Request>, directory: &Path) {
 fn provide(request: &Request, tables: &Path, cache: Option<&TableCache>) -> Option<()> {
     let module = &request.module;
     if module.build_id.is_empty() {
-        let elf = module_file(&module.path, request.source.pid)?;
+        let elf = module_file(module, || request.source.pid_here())?;
         return tables::build_to(&elf, &tables.join(format!("{}-{}", request.source.pid, request.index))).ok();
     }
     if module.path == "[vdso]" {
         return put(&module.build_id, TableInput::Image(vdso()?), tables, cache);
     }
-    put(&module.build_id, TableInput::File(&module_file(&module.path, request.source.pid)?), tables, cache)
+    put(&module.build_id, TableInput::File(&module_file(module, || request.source.pid_here())?), tables, cache)
 }

@@ -363,7 +363,7 @@ impl<'a> Drain<'a> {
         while image.modules < count {
             let index = image.modules;
             let mut module = image.source.module(image.number, index);
-            module.base_svma = self.bases.of(&module, image.source.pid);
+            module.base_svma = self.bases.of(&module, || image.source.pid_here());
             self.append(&Chunk::Module(module.clone()))?;
             requests::ask_if_wanted(&self.tables, &image.source, index, module);
             image.modules += 1;

@@ -6,7 +6,7 @@ use crate::wire::{self, Shared, control};
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -153,7 +153,7 @@ impl RunDirectory {
         let made = (|| {
             // Written, not only extended: on a full file system this fails here, and not as a SIGBUS later.
             (&file).write_all(&[0; control::FILE_BYTES])?;
-            DirBuilder::new().mode(0o700).create(path.join("tables"))?;
+            DirBuilder::new().mode(0o700).create(path.join(TABLES))?;
             let mut about = Vec::new();
             writeln!(about, "{} {began_ns}", unix_ms())?;
             for argument in command {
@@ -236,6 +236,20 @@ impl RunDirectory {
         self.control.set32(control::MODE, mode.word());
     }
 
+    /// Lets processes in to which no path leads here, by a descriptor; those of `user`, too, who is another one than mallow's. What
+    /// is in the directory of tables is theirs to read from then on, and no link leads out of it.
+    ///
+    /// The directory stays mallow's own and is sticky, so that this user can remove or replace nothing of mallow's.
+    pub fn lend(&self, user: Option<u32>) -> io::Result<()> {
+        let mode = |path: &Path, mode: u32| fs::set_permissions(path, fs::Permissions::from_mode(mode));
+        mode(&self.path.join(TABLES), 0o755)?;
+        let Some(user) = user else { return Ok(()) };
+        mode(&self.path.join("control"), 0o666)?;
+        mode(&self.path, 0o1700)?;
+        let nothing = rustix::fs::XattrFlags::empty();
+        Ok(rustix::fs::setxattr(&self.path, "system.posix_acl_access", &access_list(user), nothing)?)
+    }
+
     /// Says to the processes in it that nobody reads any more, or as yet.
     pub fn read_no_more(&mut self) {
         self.control.set32(control::READER_PID, 0);
@@ -262,10 +276,27 @@ impl Drop for RunDirectory {
     }
 }
 
+/// The directory of unwind tables.
+const TABLES: &str = "tables";
+
+/// POSIX access control list of a directory that its owner and `user` may use: acl(5), in the form of the kernel's
+/// `posix_acl_xattr.h`.
+fn access_list(user: u32) -> Vec<u8> {
+    const VERSION: u32 = 2;
+    const NOBODY: u32 = u32::MAX;
+    // Tag, permissions, user: of the owner, the user, the group, all of the group class, others.
+    let entries: [(u16, u16, u32); 5] =
+        [(0x01, 7, NOBODY), (0x02, 7, user), (0x04, 0, NOBODY), (0x10, 7, NOBODY), (0x20, 0, NOBODY)];
+    let entry = |(tag, rights, who): (u16, u16, u32)| {
+        [&tag.to_le_bytes()[..], &rights.to_le_bytes(), &who.to_le_bytes()].concat()
+    };
+    [VERSION.to_le_bytes().to_vec(), entries.into_iter().flat_map(entry).collect()].concat()
+}
+
 /// Removes a run directory. Where no descriptor is left to read a directory by, what is surely in it goes by name.
 pub fn remove(path: &Path) {
     if fs::remove_dir_all(path).is_err() {
-        let _ = fs::remove_dir(path.join("tables"));
+        let _ = fs::remove_dir(path.join(TABLES));
         for name in ["control", "about", "spool", "partial"] {
             let _ = fs::remove_file(path.join(name));
         }

@@ -87,6 +87,13 @@ impl Owner {
         self.pid
     }
 
+    /// The path of its executable, below its own root directory.
+    pub fn executable(self) -> Option<PathBuf> {
+        let link = |name: &str| fs::read_link(format!("/proc/{}/{name}", self.pid)).ok();
+        let (path, root) = (link("exe")?, link("root")?);
+        Some(path.strip_prefix(root).map_or_else(|_| path.clone(), |below| Path::new("/").join(below)))
+    }
+
     /// Whether it still runs, and is no zombie.
     pub fn alive(self) -> bool {
         start_ticks(self.pid) == Some(self.start_ticks)

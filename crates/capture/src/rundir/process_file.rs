@@ -132,7 +132,7 @@ impl ProcessFile {
             attached: origin == wire::ORIGIN_ATTACH,
             start_ms: self.start_ns().saturating_sub(began_ns) / 1_000_000,
             settings: self.shared.get32(process::SETTINGS),
-            executable: String::from_utf8_lossy(&text(0, executable)).into_owned(),
+            executable: self.path_or_program(&text(0, executable)),
             arguments: parts,
         }
     }
@@ -204,8 +204,15 @@ impl ProcessFile {
             base_svma: 0,
             generation: self.shared.get32(at + module::GENERATION),
             build_id: self.shared.copy_bytes(at + module::BUILD_ID, id),
-            path: String::from_utf8_lossy(&self.shared.copy_bytes(at + module::PATH, path)).into_owned(),
+            path: self.path_or_program(&self.shared.copy_bytes(at + module::PATH, path)),
         }
+    }
+
+    /// A path that the process wrote. The executable has none where the process has no `/proc` to ask: the one that it has here is
+    /// as good.
+    fn path_or_program(&self, path: &[u8]) -> String {
+        let found = if path.is_empty() { self.writer().and_then(Owner::executable) } else { None };
+        found.map_or_else(|| String::from_utf8_lossy(path).into_owned(), |path| path.to_string_lossy().into_owned())
     }
 
     fn module_offset(index: u32) -> usize {
@@ -355,6 +362,11 @@ impl ProcessFile {
             OwnerSearch::Found(writer) => Some(writer),
             OwnerSearch::Gone | OwnerSearch::Hidden => None,
         }
+    }
+
+    /// The number that its process has here, where it may have another one than in its own namespace.
+    pub fn pid_here(&self) -> u32 {
+        self.writer().map_or(self.pid, Owner::pid)
     }
 
     fn owner(&self) -> OwnerSearch {

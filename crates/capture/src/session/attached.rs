@@ -46,6 +46,26 @@ pub fn name(pid: u32) -> Option<OsString> {
     Path::new(path).file_name().map(OsString::from)
 }
 
+/// Whose patches a process has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatchedBy {
+    /// A mallow that is attached: the process of this number.
+    Mallow(u32),
+    /// One that was killed.
+    Killed,
+}
+
+/// Whose patches process `pid` has. None: nobody's.
+pub fn patched_by(pid: u32) -> Option<PatchedBy> {
+    let directory = attach::joined_directory(pid)?;
+    Some(reader_of(&directory).map_or(PatchedBy::Killed, PatchedBy::Mallow))
+}
+
+/// The mallow that reads a run directory.
+fn reader_of(directory: &Path) -> Option<u32> {
+    leftovers::reader(directory, &leftovers::control(directory).ok()?)
+}
+
 /// Attaches. A signal that comes meanwhile ends that.
 pub(super) fn attach(process: &AttachedProcess, run: &RunDirectory) -> Result<Attachment, AttachError> {
     run.control().set32(control::ROOT_PID, process.pid);
@@ -53,8 +73,7 @@ pub(super) fn attach(process: &AttachedProcess, run: &RunDirectory) -> Result<At
         (process.waiting)(why);
         signals::stop().is_some()
     };
-    let reader = |directory: &Path| leftovers::reader(directory, &leftovers::control(directory).ok()?);
-    attach::attach(process.pid, run, process.timeout, &mut given_up, &reader)
+    attach::attach(process.pid, run, process.timeout, &mut given_up, &reader_of)
 }
 
 /// What is left in a process after a detaching that did not find it quiet.

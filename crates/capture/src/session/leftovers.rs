@@ -38,7 +38,12 @@ pub(crate) const PARTIAL: &str = "partial";
 /// Files that lie elsewhere and are of no use without the run directory: its spool, and the recording in the making, unless
 /// a later mallow has taken that over, which may have been killed, too.
 pub fn files_elsewhere(directory: &Path) -> Vec<PathBuf> {
-    let link = |name| fs::read_link(directory.join(name)).ok().filter(|path| path.is_file());
+    // A process of another user, let in to be recorded, may have made it.
+    let is_link = |path: &Path| fs::symlink_metadata(path).is_ok_and(|status| is_own(&status));
+    let link = |name| {
+        let at = directory.join(name);
+        fs::read_link(&at).ok().filter(|path| is_link(&at) && path.is_file())
+    };
     let nobody_writes = |path: &PathBuf| {
         let lock = FlockOperation::NonBlockingLockShared;
         fs::File::open(path).is_ok_and(|file| flock(&file, lock) != Err(rustix::io::Errno::WOULDBLOCK))

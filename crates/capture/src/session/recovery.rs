@@ -135,7 +135,7 @@ fn read<S: EventSink>(source: &ProcessFile, known: &Known, replay: &mut Replay<S
     let mut bases = Bases::default();
     for index in known.modules..source.modules() {
         let mut module = source.module(known.number, index);
-        module.base_svma = bases.of(&module, source.pid);
+        module.base_svma = bases.of(&module, || source.pid_here());
         let _ = replay.feed(&Chunk::Module(module));
     }
     let mut words = Vec::new();

@@ -9,7 +9,7 @@ use super::layout::WIRE_VERSION;
 use super::view::TableView;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -108,6 +108,11 @@ pub fn build_to(elf: &Path, to: &Path) -> Result<(), CacheError> {
     write_table(to, &image)
 }
 
+/// Whether a directory of tables is lent to processes of another mount namespace or user: those may read it.
+pub fn is_lent(tables: &Path) -> bool {
+    fs::metadata(tables).is_ok_and(|status| status.mode() & 0o005 != 0)
+}
+
 /// Writes a table file under another name first: whoever finds `to` finds it whole.
 pub fn write_table(to: &Path, image: &[u8]) -> Result<(), CacheError> {
     static SERIAL: AtomicU32 = AtomicU32::new(0);
@@ -119,7 +124,13 @@ pub fn write_table(to: &Path, image: &[u8]) -> Result<(), CacheError> {
         .create_new(true)
         .mode(0o600)
         .open(&temporary)
-        .and_then(|mut file| file.write_all(image))
+        .and_then(|mut file| {
+            file.write_all(image)?;
+            match to.parent().is_some_and(is_lent) {
+                true => file.set_permissions(fs::Permissions::from_mode(0o644)),
+                false => Ok(()),
+            }
+        })
         .and_then(|()| fs::rename(&temporary, to));
     written.map_err(|e| {
         // The name was this process's own; nothing is left to do about a file that cannot be removed.
@@ -150,7 +161,7 @@ fn is_private(found: &fs::Metadata) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::symlink;
 
     fn own_executable() -> (PathBuf, Vec<u8>) {
         let path = std::env::current_exe().expect("own path");

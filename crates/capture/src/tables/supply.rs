@@ -1,7 +1,7 @@
 //! Putting tables where targets look for them, and finding the files that they are made of.
 
-use super::builder::{base_svma, build};
-use super::cache::{TableCache, build_to, write_table};
+use super::builder::{base_svma, build, build_id, map};
+use super::cache::{TableCache, build_to, is_lent, write_table};
 use crate::chunk::ModuleStart;
 use memmap2::Mmap;
 use rustc_hash::FxHashMap;
@@ -27,8 +27,11 @@ pub fn put(build_id: &[u8], elf: TableInput, tables: &Path, cache: Option<&Table
         TableInput::Image(elf) => cache.get_or_build_image(build_id, elf).ok(),
         TableInput::File(path) => cache.get_or_build(build_id, path).ok(),
     });
-    if let Some(cached) = cached {
-        return std::os::unix::fs::symlink(cached, target).ok();
+    match cached {
+        // The cache may be out of their reach.
+        Some(cached) if is_lent(tables) => return write_table(&target, &std::fs::read(cached).ok()?).ok(),
+        Some(cached) => return std::os::unix::fs::symlink(cached, target).ok(),
+        None => {}
     }
     match elf {
         TableInput::Image(elf) => write_table(&target, &build(elf).ok()?).ok(),
@@ -36,11 +39,19 @@ pub fn put(build_id: &[u8], elf: TableInput, tables: &Path, cache: Option<&Table
     }
 }
 
-/// The file of a module: as the process names it, or below its own root directory.
-pub fn module_file(path: &str, pid: u32) -> Option<PathBuf> {
-    let plain = PathBuf::from(path);
-    let inside = PathBuf::from(format!("/proc/{pid}/root{path}"));
-    [plain, inside].into_iter().find(|p| p.is_file())
+/// The file of a module: as its process names it, or below that one's own root directory, where another file may have the same
+/// path: the build-id distinguishes them. `pid` is the process's number here.
+pub fn module_file(module: &ModuleStart, pid: impl FnOnce() -> u32) -> Option<PathBuf> {
+    let is_it = |path: &Path| {
+        module.build_id.is_empty()
+            || map(path).is_ok_and(|elf| build_id(&elf).is_some_and(|found| found == module.build_id))
+    };
+    let plain = PathBuf::from(&module.path);
+    if plain.is_file() && is_it(&plain) {
+        return Some(plain);
+    }
+    let inside = PathBuf::from(format!("/proc/{}/root{}", pid(), module.path));
+    [inside, plain].into_iter().find(|path| path.is_file())
 }
 
 /// This process's own vdso: the kernel maps the same one into all. It lives as long as the process.
@@ -58,10 +69,10 @@ pub fn vdso() -> Option<&'static [u8]> {
 pub struct Bases(FxHashMap<(String, Vec<u8>), u64>);
 
 impl Bases {
-    /// `base_svma` of a module of the process `pid`; 0 where its file cannot be read.
-    pub fn of(&mut self, module: &ModuleStart, pid: u32) -> u64 {
+    /// `base_svma` of a module of the process that has the number `pid` here; 0 where its file cannot be read.
+    pub fn of(&mut self, module: &ModuleStart, pid: impl FnOnce() -> u32) -> u64 {
         *self.0.entry((module.path.clone(), module.build_id.clone())).or_insert_with(|| {
-            let map = module_file(&module.path, pid)
+            let map = module_file(module, pid)
                 .and_then(|path| File::open(path).ok())
                 // SAFETY: read only, and only its headers are looked at; a file that changes meanwhile yields other
                 // numbers. One that is truncated meanwhile could raise SIGBUS: loaded files are busy or replaced whole.

@@ -3,7 +3,7 @@
 /// `MALLOW_ATTACHMENT_MAGIC`
 pub const MAGIC_VALUE: u32 = 0x414c_414d;
 /// Bytes of it.
-pub const BYTES: usize = 1040;
+pub const BYTES: usize = 1048;
 /// `MALLOW_LATE`
 pub const LATE_MOST: usize = 10;
 /// `MALLOW_INSIDE_MOST`
@@ -24,25 +24,29 @@ pub const JOIN: usize = 16;
 pub const LEAVE: usize = 24;
 /// `tls`
 pub const TLS: usize = 32;
+/// `arrival`
+pub const ARRIVAL: usize = 40;
+/// `socket`
+pub const SOCKET: usize = 44;
 /// `stub`, addresses by `enum mallow_stub`.
-pub const STUB: usize = 40;
+pub const STUB: usize = 48;
 /// `MALLOW_STUBS`
 pub const STUBS: usize = super::ask::STUBS;
 /// `patched`, of `module` and `area` each.
-pub const PATCHED: usize = 176;
+pub const PATCHED: usize = 184;
 /// Bytes of an entry of it.
 pub const PATCHED_BYTES: usize = 16;
 /// `MALLOW_PATCHED_MOST`
 pub const PATCHED_MOST: usize = 6;
 /// `inside`, of `start` and `bytes` each.
-pub const INSIDE: usize = 272;
+pub const INSIDE: usize = 280;
 /// Bytes of an entry of it.
 pub const INSIDE_BYTES: usize = 16;
 /// `entries`, of `function`, `replacement` and `trampoline` each.
-pub const ENTRIES: usize = 320;
+pub const ENTRIES: usize = 328;
 /// Bytes of an entry of it.
 pub const ENTRY_BYTES: usize = 24;
 /// `directory`
-pub const DIRECTORY: usize = 560;
+pub const DIRECTORY: usize = 568;
 /// Bytes of it, with the zero at its end.
 pub const DIRECTORY_BYTES: usize = 480;

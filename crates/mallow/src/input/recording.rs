@@ -63,11 +63,17 @@ impl Heading {
 impl Recording {
     /// Looks up the names of a profile's frames, in the files that its processes had loaded and in what JITs left behind.
     /// Not those of a recording that carries its names: files of this machine may be other ones.
-    pub fn of(mut profile: Profile) -> Self {
+    pub fn of(profile: Profile) -> Self {
+        Self::below(profile, None)
+    }
+
+    /// The same of processes that have this root directory, if they have another one.
+    pub fn below(mut profile: Profile, root: Option<&Path>) -> Self {
         let names = profile.names.take();
         let embedded = Embedded::of(names.is_some());
         let names = names.unwrap_or_else(|| {
-            let names = Symbolizer::new(Options::default()).symbolize_all(&mut profile);
+            let options = Options { root: root.map(Path::to_owned), ..Options::default() };
+            let names = Symbolizer::new(options).symbolize_all(&mut profile);
             symbolize_jit_all(&mut profile);
             names
         });

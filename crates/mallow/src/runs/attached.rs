@@ -2,9 +2,13 @@
 
 use std::cell::Cell;
 use std::ffi::OsString;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use mallow_capture::session::{self, AttachedProcess};
+use rustix::fs::{Mode, OFlags};
 
 use crate::output::stdio;
 use crate::output::text::units::span;
@@ -12,6 +16,25 @@ use crate::output::text::units::span;
 /// What a process is called, for the name of its recording.
 pub fn name(pid: u32) -> OsString {
     session::process_name(pid).unwrap_or_else(|| OsString::from(format!("process-{pid}")))
+}
+
+/// The root directory of a process that has another one than mallow, as those in containers do. It lasts longer than the process.
+pub struct ForeignRoot(OwnedFd);
+
+impl ForeignRoot {
+    /// None: it has the same one, or is out of reach.
+    pub fn of(pid: u32) -> Option<Self> {
+        let identity = |path: &str| std::fs::metadata(path).map(|root| (root.dev(), root.ino())).ok();
+        let theirs = format!("/proc/{pid}/root/");
+        let is_own = identity(&theirs)? == identity("/")?;
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        (!is_own).then(|| rustix::fs::open(&theirs, flags, Mode::empty()).ok()).flatten().map(Self)
+    }
+
+    /// The path that leads there, in this process.
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+    }
 }
 
 /// What a reader of its numbers must know.

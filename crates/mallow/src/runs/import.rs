@@ -24,7 +24,7 @@ use crate::output::{exit, json, stdio};
 
 /// Imports.
 pub fn run(flags: &ImportFlags) -> Result<ExitCode> {
-    let mut session = Session::new(Exclusions::read(&flags.known)?, false);
+    let mut session = Session::new(Exclusions::read(&flags.known)?, false, None);
     let name = flags.file.display();
     let waiting = Bar::of("reading");
     let show = &mut |progress: formats::Progress| {

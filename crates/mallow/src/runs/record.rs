@@ -9,7 +9,7 @@ use mallow_capture::rundir::directory::{Mode, Scans, Settings};
 use mallow_capture::session::{self, Recording, RecordingOutcome};
 use mallow_symbols::symbolize_jit_all;
 
-use super::attached;
+use super::attached::{self, ForeignRoot};
 use super::exit_status;
 use super::pack::{self, Sources};
 use super::recording_file::RecordingFile;
@@ -52,6 +52,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     };
     let line = StatusLine::new();
     let limits = flags.attach.pid.map(attached::limits);
+    let root = flags.attach.pid.and_then(ForeignRoot::of);
     let recorded = match flags.attach.pid {
         Some(pid) => attached::with(pid, flags.attach.duration, flags.attach.timeout, |process| {
             session::record_process(process, &how, |options| file.writer(options), &mut |tick| line.show(tick))
@@ -80,20 +81,26 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
         }
         None => unrecorded::warn(&command, &sight),
     };
-    let embed = flags.embed_symbols.then_some(Embedding { sources: !flags.no_sources });
+    // Its files are hardly where they are now when the recording is read.
+    let embed = (flags.embed_symbols || root.is_some()).then(|| Embedding {
+        sources: !flags.no_sources && root.is_none(),
+        root: root.as_ref().map(ForeignRoot::path),
+    });
     // Of a program that was out of sight there is nothing to report but that, in text.
     let report = !flags.no_report && (sight.seen > 0 || flags.view.json);
     let cut_short = recorded.profile.ending.cut_short.clone();
-    let written = finish(recorded, file, embed, report.then_some((&flags.view, flags.all)))
+    let written = finish(recorded, file, embed.as_ref(), report.then_some((&flags.view, flags.all)))
         .and_then(|()| cut_short.map_or(Ok(()), |why| bail!("the recording is cut short: {why}")));
     Ok(exit_status::after_command(exit_status, written, flags.fail_on_write_error))
 }
 
 /// What a recording is to carry, for other machines.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Embedding {
     /// Sources, too.
     pub sources: bool,
+    /// The root directory of the process, if it has another one.
+    pub root: Option<PathBuf>,
 }
 
 /// Closes the recording, says where it is, and shows the report, or all of it, where there is to be one. Of what fails the rest is done all
@@ -101,7 +108,7 @@ pub struct Embedding {
 pub fn finish(
     recorded: RecordingOutcome<Writer>,
     file: RecordingFile,
-    embed: Option<Embedding>,
+    embed: Option<&Embedding>,
     view: Option<(&ViewFlags, bool)>,
 ) -> Result<()> {
     let RecordingOutcome { mut profile, sink, .. } = recorded;
@@ -113,7 +120,7 @@ pub fn finish(
             (view.map(|_| recording::Recording::of(profile).at(file.path())), closed, String::new())
         }
         Some(embed) => {
-            let mut recording = recording::Recording::of(profile);
+            let mut recording = recording::Recording::below(profile, embed.root.as_deref());
             recording.keep_names();
             let sources = if embed.sources { Sources::of(&recording.profile, &[]) } else { Sources::default() };
             let carries = format!(", with {}", pack::contents(&recording.profile, &sources));

@@ -49,7 +49,7 @@ fn samples(dir: &Path, flags: &RecoverFlags) -> Result<ExitCode> {
         bail!("{} holds samples and no recording: -o is for recordings, and there is a report", dir.display());
     }
     let mut watch = Watch::left(dir)?;
-    let mut session = Session::new(Exclusions::default(), false);
+    let mut session = Session::new(Exclusions::default(), false, None);
     session.poll(&mut watch);
     session.name(watch.profile_mut());
     let moment = Moment::of(&watch, None);

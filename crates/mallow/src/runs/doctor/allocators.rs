@@ -38,6 +38,7 @@ struct EntryCheck {
 }
 
 /// The allocators of a process.
+#[derive(Default)]
 pub struct Allocators {
     pub all: Vec<Allocator>,
     /// Paths of modules that export names alone: what is inside of them under other names is not known.

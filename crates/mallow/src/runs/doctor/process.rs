@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use mallow_capture::attach::is_library;
 use mallow_capture::preflight::{self, Finding, LIBRARY_TLS, Status};
+use mallow_capture::session::{PatchedBy, patched_by};
 use mallow_patch::{Maps, Memory, Module, Obstacle, Process, State};
 use serde::Serialize;
 
@@ -69,8 +70,12 @@ fn diagnose(pid: u32) -> ProcessDiagnosis {
         all.push(c_library(&modules));
         all.extend(thread_storage(&modules));
         all.extend(libmallow(&modules, pid));
-        let Allocators { all: found, stripped } = allocators(&modules.all, &maps, &memory);
-        if found.is_empty() {
+        let patched = patched_by(pid);
+        all.extend(patched.map(|by| attachment(pid, by)));
+        // The functions that mallow has patched cannot be judged.
+        let looked = if patched.is_some() { Allocators::default() } else { allocators(&modules.all, &maps, &memory) };
+        let Allocators { all: found, stripped } = looked;
+        if found.is_empty() && patched.is_none() {
             all.push(Finding::partly(
                 "allocator",
                 "none is known by its symbols: no function can be patched",
@@ -127,6 +132,22 @@ fn obstacle_finding(obstacle: &Obstacle, program: Option<(&PathBuf, &Process)>) 
     Finding { check, status, found: obstacle.to_string(), remedy: obstacle.remedy() }
 }
 
+fn attachment(pid: u32, by: PatchedBy) -> Finding {
+    const CHECK: &str = "mallow";
+    match by {
+        PatchedBy::Mallow(mallow) => Finding::fails(
+            CHECK,
+            format!("process {mallow} (mallow) is attached to it already"),
+            format!("end that one: kill -INT {mallow}"),
+        ),
+        PatchedBy::Killed => Finding::partly(
+            CHECK,
+            "a mallow that was killed has left its patches: attaching again restores the code first",
+            format!("to restore it alone: mallow stat -p {pid} --for 0s"),
+        ),
+    }
+}
+
 fn permission(process: &Process) -> String {
     let own = rustix::process::geteuid().as_raw();
     match process.users[1] == own {
@@ -147,9 +168,9 @@ fn program(modules: &Scope, process: &Process) -> String {
 
 fn filter(process: &Process) -> Option<Finding> {
     process.filtered.then(|| {
-        Finding::partly(
+        Finding::fails(
             "sandbox",
-            "a seccomp filter restricts its system calls: mallow does not attach to it",
+            "a seccomp filter restricts its system calls: what attaching needs may end the process",
             "start it without its sandbox",
         )
     })
@@ -204,15 +225,15 @@ fn c_library(modules: &Scope) -> Finding {
         name == "libc.so" || name.starts_with("ld-musl") || name.starts_with("libc.musl")
     };
     if let Some(musl) = modules.all.iter().find(is_musl) {
-        return Finding::partly(
+        return Finding::fails(
             CHECK,
-            format!("{} (musl), and libmallow.so is built for glibc: it may not be loaded", musl.path),
+            format!("{} (musl): mallow attaches to programs with glibc alone", musl.path),
             "build the program for glibc",
         );
     }
     match modules.all.iter().find(|module| module.soname == "libc.so.6") {
         Some(libc) => Finding::works(CHECK, format!("glibc, {}", libc.path)),
-        None => Finding::partly(CHECK, "none is known by its name", "build the program for glibc"),
+        None => Finding::fails(CHECK, "it is not glibc", "build the program for glibc"),
     }
 }
 

@@ -32,7 +32,7 @@ use self::session::Session;
 use self::signals::Signals;
 use self::snapshots::Snapshots;
 use self::watcher::{Attached, Output, Started, Watcher};
-use super::attached::{self, age};
+use super::attached::{self, ForeignRoot, age};
 use super::exit_status;
 use super::screen::Screen;
 use crate::flags::WatchFlags;
@@ -72,7 +72,8 @@ pub fn run(flags: &WatchFlags) -> Result<ExitCode> {
         announce(&started.watch, flags, started.attached.is_some());
     }
     let output = Output { out, look, snapshots, screen };
-    Watcher::new(flags, Session::new(known, flags.track_peak), started, output).work()
+    Watcher::new(flags, Session::new(known, flags.track_peak, flags.pid.and_then(ForeignRoot::of)), started, output)
+        .work()
 }
 
 /// Whether there is a terminal for the live view, which nobody else writes to.

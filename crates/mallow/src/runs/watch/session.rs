@@ -9,6 +9,7 @@ use mallow_report::analysis::{Recent, WatchOptions, WatchState, Watched, Which, 
 use mallow_symbols::{Options, Symbolizer};
 
 use super::exclusions::Exclusions;
+use crate::runs::attached::ForeignRoot;
 
 /// At most this many frees are reported.
 const RECENT: usize = 20;
@@ -21,6 +22,8 @@ pub struct Session {
     muted_places: HashSet<u64>,
     muted_samples: HashSet<SampleKey>,
     symbolizer: Symbolizer,
+    /// Open as long as names are looked up below it.
+    _root: Option<ForeignRoot>,
     /// Frames whose names were looked up.
     named: usize,
 }
@@ -69,7 +72,7 @@ impl Moment {
 
 impl Session {
     /// Nothing has happened.
-    pub fn new(known: Exclusions, track_peak: bool) -> Self {
+    pub fn new(known: Exclusions, track_peak: bool, root: Option<ForeignRoot>) -> Self {
         let mut book = Book::new();
         if track_peak {
             book.track_peak();
@@ -79,7 +82,8 @@ impl Session {
             known,
             muted_places: HashSet::new(),
             muted_samples: HashSet::new(),
-            symbolizer: Symbolizer::new(Options::default()),
+            symbolizer: Symbolizer::new(Options { root: root.as_ref().map(ForeignRoot::path), ..Options::default() }),
+            _root: root,
             named: 0,
         }
     }
