@@ -279,9 +279,9 @@ fn record_attached(
     enough: &mut dyn FnMut() -> bool,
     allocators_inside: &mut Vec<AllocatorInside>,
 ) -> Result<(), AttachError> {
-    let attachment = attached::attach(process, run)?;
+    let mut attachment = attached::attach(process, run)?;
+    attached::wait(process, &mut attachment, enough);
     allocators_inside.extend_from_slice(attachment.allocators());
-    attached::wait(process, enough);
     let detached = attached::detach(process, run, attachment);
     signals::keep();
     detached
