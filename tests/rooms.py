@@ -36,10 +36,10 @@ BUILDS = {
 
 # Lines of code, without comments and blank lines. What is read to know what counting does is ≤ 2,000; what records calls of the
 # functions that programs name ≤ 7,120, 30 of them for joining a run late; the whole, with the scan at exit, allocators inside
-# and attaching, ≤ 7,825. Of sample, 505 are for sampling in place: a process that was attached to has entry functions of its own
+# and attaching, ≤ 7,845. Of sample, 505 are for sampling in place: a process that was attached to has entry functions of its own
 # (placed.c), and a table of its samples by address in place of slots.
 # The layouts of the wire are counted apart: they hold those of all policies, and both sides of the border read them.
-WIRE = {"base/wire.h": 351, "base/wire_attachment.h": 40}
+WIRE = {"base/wire.h": 355, "base/wire_attachment.h": 40}
 LINES = {
     "arch": 195,
     "base": 1710,
@@ -48,13 +48,13 @@ LINES = {
     "trace": 845,
     "sample": 2290,
     "measure": 320,
-    "scan": 40,
+    "scan": 60,
     "hook": 530,
     "attach": 155,
     **WIRE,
 }
 WHOLE = set(LINES) - set(WIRE)
-TOGETHER = [(("arch", "base", "count"), 2000), (WHOLE - {"scan", "hook", "attach"}, 7120), (WHOLE, 7825)]
+TOGETHER = [(("arch", "base", "count"), 2000), (WHOLE - {"scan", "hook", "attach"}, 7120), (WHOLE, 7845)]
 
 
 def faults():

@@ -135,7 +135,7 @@ pub struct Footprint {
     pub process: ProcessId,
     /// When, in milliseconds since the recording began.
     pub ms: u64,
-    /// It has the highest `rss` of all that were read of the process.
+    /// It has the highest `rss` of all that were read of the process, or the first one up to a fiftieth below it.
     pub is_highest: bool,
     /// It is the last one that was read of the process.
     pub is_last: bool,

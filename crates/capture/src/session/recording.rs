@@ -3,7 +3,7 @@
 use super::attached::{self, AttachedProcess};
 use super::command::{prepare, spawn, wait};
 use super::error::{RunError, not_executed};
-use super::{exits, leftovers};
+use super::{exits, leftovers, memory};
 use crate::accounts::{EventSink, Options};
 use crate::attach::{self, AttachError};
 use crate::drain::requests;
@@ -27,7 +27,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// What a tracing run came to.
@@ -152,7 +152,8 @@ fn record_subject<S: EventSink + Send>(
 
     let shown = DrainState::default();
     let progress = Mutex::new(Progress::default());
-    let replay = Replay::new(options, sink).with_scans(how.settings.scan);
+    let queue = Arc::clone(&shown.memory);
+    let replay = Replay::new(options, sink).with_scans(how.settings.scan).with_memory(Arc::clone(&queue));
     let follower = Mutex::new(Some(Follower { replay, spool: SpoolReader::new(spool), directory: run.path() }));
     let mut command_status = None;
     let outcome = std::thread::scope(|scope| {
@@ -164,6 +165,13 @@ fn record_subject<S: EventSink + Send>(
         let following = scope.spawn(|| {
             stand_back();
             follow(&follower, &shown, &progress)
+        });
+        let reading = how.settings.memory.then(|| {
+            queue.open();
+            scope.spawn(|| {
+                let closing = memory::Closing(Arc::clone(&queue));
+                memory::serve(&run, &closing.0);
+            })
         });
         // Processes wait for this one at their exit.
         let serving =
@@ -190,6 +198,9 @@ fn record_subject<S: EventSink + Send>(
         }
         let duration_ms = run.elapsed_ms();
         let still_running = running(&run);
+        // What is not read by now would be of processes that live on.
+        queue.close();
+        drop(reading.map(|reading| reading.join()));
         shown.finish.store(true, Ordering::Release);
         run.control().futex_wake(crate::wire::control::DOORBELL);
         let drained = draining.join().unwrap_or_else(|_| Err(io::Error::other("the drain failed")));
