@@ -58,7 +58,6 @@ fn same_as_the_kernel(footprint: &Value, oracle: &Value) {
         ("rss", "Rss"),
         ("pss", "Pss"),
         ("anonymous", "Anonymous"),
-        ("private_dirty", "Private_Dirty"),
         ("shared_clean", "Shared_Clean"),
         ("swap", "Swap"),
         ("huge", "AnonHugePages"),
