@@ -79,6 +79,19 @@ class Mallow(Variant):
         return [[str(self.program()), self.mode, "-o", str(self.recording(out)), "--", *target]]
 
 
+class RecordedWithoutRss(Mallow):
+    """`mallow record --no-rss`: what reading the kernel's account of memory costs is the difference to `record`."""
+
+    def command(self, target, out):
+        return [str(self.program()), "record", "--no-rss", "--no-report", "-o", str(self.recording(out)), "--", *target]
+
+    def recording(self, out):
+        return out.with_suffix(".mallow")
+
+    def report(self, target, out):
+        return []
+
+
 class Sampled(Mallow):
     """`mallow run --sample`: the command in sampling mode, without a mallow beside it."""
 
@@ -181,6 +194,7 @@ ALL = [
                      f"prof:true,lg_prof_sample:{PERIOD.bit_length() - 1}"),
     Heaptrack("heaptrack", "heaptrack"),
     Mallow("record", "**mallow record**", "record"),
+    RecordedWithoutRss("record-no-rss", "**mallow record --no-rss**", "record"),
     # What is not Mallow's: runs that are the same differ by so much.
     Variant("again", "bare, once more"),
 ]

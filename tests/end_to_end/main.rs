@@ -28,6 +28,7 @@ mod export;
 mod faces;
 mod first_screen;
 mod flame;
+mod footprint;
 mod foreign;
 mod format;
 mod gate;

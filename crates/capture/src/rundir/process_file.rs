@@ -181,6 +181,21 @@ impl ProcessFile {
         waited
     }
 
+    /// Usable sizes that the image found its allocator to give, ascending; none before its exit, or where a formula has them.
+    pub fn size_classes(&self) -> Vec<u64> {
+        let count = self.shared.get32(process::SIZE_CLASSES).min(wire::MAX_SIZE_CLASSES) as usize;
+        let usable = |at: usize| u64::from(self.shared.get32(process::USABLE_SIZES + 4 * at));
+        let mut all: Vec<u64> = (0..count).map(usable).collect();
+        let ascending = all.windows(2).take_while(|two| two[0] < two[1]).count();
+        all.truncate(if count == 0 { 0 } else { ascending + 1 });
+        all
+    }
+
+    /// Whether the image began with fork.
+    pub fn is_forked(&self) -> bool {
+        self.shared.get32(process::ORIGIN) == wire::ORIGIN_FORK
+    }
+
     /// Samples that ever began in an image of a sampling run.
     pub fn samples(&self) -> u64 {
         let at = self.shared.get64(process::SAMPLING) as usize;

@@ -6,6 +6,7 @@ mod counting;
 mod error;
 mod exits;
 pub mod leftovers;
+mod memory;
 mod recording;
 mod recovery;
 mod sampling;

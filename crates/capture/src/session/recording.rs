@@ -3,7 +3,7 @@
 use super::attached::{self, AttachedProcess};
 use super::command::{prepare, spawn, wait};
 use super::error::{RunError, not_executed};
-use super::{exits, leftovers};
+use super::{exits, leftovers, memory};
 use crate::accounts::{EventSink, Options};
 use crate::attach::{self, AttachError};
 use crate::drain::requests;
@@ -27,7 +27,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// What a tracing run came to.
@@ -169,7 +169,8 @@ fn record_subject<S: EventSink + Send>(
 
     let shown = DrainState::default();
     let progress = Mutex::new(Progress::default());
-    let replay = Replay::new(options, sink).with_scans(how.settings.scan);
+    let queue = Arc::clone(&shown.memory);
+    let replay = Replay::new(options, sink).with_scans(how.settings.scan).with_memory(Arc::clone(&queue));
     let follower = Mutex::new(Some(Follower { replay, spool: SpoolReader::new(spool), directory: run.path() }));
     let mut command_status = None;
     let outcome = std::thread::scope(|scope| {
@@ -177,10 +178,20 @@ fn record_subject<S: EventSink + Send>(
         let drain = Drain::new(&run, &shown, SpoolWriter::new(spool_again), send, about.started_ns);
         let directory = run.path();
         scope.spawn(move || requests::serve(&receive, directory));
+        // Before the drain finds the first process.
+        if how.settings.memory {
+            queue.open();
+        }
         let draining = scope.spawn(|| drain.work());
         let following = scope.spawn(|| {
             stand_back();
             follow(&follower, &shown, &progress)
+        });
+        let memory_reader = how.settings.memory.then(|| {
+            scope.spawn(|| {
+                let closing = memory::Closing(Arc::clone(&queue));
+                memory::serve(&run, &closing.0);
+            })
         });
         // Processes wait for this one at their exit.
         let serving =
@@ -212,6 +223,9 @@ fn record_subject<S: EventSink + Send>(
         }
         let duration_ms = run.elapsed_ms();
         let still_running = running(&run);
+        // What is not read by now would be of processes that live on.
+        queue.close();
+        drop(memory_reader.map(|reader| reader.join()));
         shown.finish.store(true, Ordering::Release);
         run.control().futex_wake(crate::wire::control::DOORBELL);
         let mut until = |is_over: &dyn Fn() -> bool| {

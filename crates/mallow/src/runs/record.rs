@@ -45,6 +45,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
                 (_, true) => Scans::All,
                 _ => Scans::Cheap,
             },
+            memory: !flags.no_rss,
         },
         wait: flags.wait,
         spool: &spool,

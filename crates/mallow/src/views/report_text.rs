@@ -1,7 +1,7 @@
 //! The whole report as text, and its parts.
 
 use mallow_profile::Quantity;
-use mallow_report::analysis::{Largest, Measure, Overview, ProcessRow};
+use mallow_report::analysis::{HighestRss, Largest, Measure, Overview, ProcessRow};
 
 use super::leak_states::has_scan;
 use super::report_document::{ReportDocument, has, is_over};
@@ -20,7 +20,7 @@ pub fn text(account: &ReportDocument, look: &Look, stacks: bool, sums: bool, blo
     let mut page = Page::new(*look);
     title(report, Line::new(), &mut page);
     page.gap();
-    totals(account, true, look).onto(&mut page);
+    totals(account, (true, 2), look).onto(&mut page);
     unscanned(account, &mut page);
     if report.processes.len() > 1 && has(report, Quantity::Processes) {
         page.gap();
@@ -91,8 +91,8 @@ pub fn circumstances(report: &Overview) -> Line {
     }
 }
 
-/// What was counted, `frees` among it.
-pub fn totals(document: &ReportDocument, frees: bool, look: &Look) -> Table {
+/// What was counted, `frees` among it, and RSS in so many rows, two at the most.
+pub fn totals(document: &ReportDocument, (frees, rss): (bool, usize), look: &Look) -> Table {
     let report = &document.overview;
     let t = &report.totals;
     let mut table = Table::new(&[Align::Left, Align::Right, Align::Right, Align::Left]);
@@ -149,7 +149,40 @@ pub fn totals(document: &ReportDocument, frees: bool, look: &Look) -> Table {
     };
     let leaked = if t.leaked == 0 && t.leaked_bytes == 0 { String::new() } else { remark };
     row(name, (t.leaked, t.leaked_bytes), (Quantity::Leaked, Quantity::LeakedBytes), leaked);
+    if let Some(highest) = report.highest_rss.as_ref().filter(|_| rss > 0) {
+        resident(highest, rss == 1, look, &mut table);
+    }
     table
+}
+
+/// The highest RSS, and what of it was live heap, in a row of its own or as a remark.
+fn resident(highest: &HighestRss, in_one_row: bool, look: &Look, table: &mut Table) {
+    let size = |size| bytes(size, look.exact);
+    let whose = if highest.processes > 1 { format!(" of pid {}", highest.pid) } else { String::new() };
+    // The kernel notes each page, and mallow looks at times.
+    let read = match highest.peak_rss - highest.rss.min(highest.peak_rss) {
+        less if less > highest.peak_rss / 20 => format!(", {} when its memory was read", size(highest.rss)),
+        _ => String::new(),
+    };
+    let swapped = highest.swap.filter(|&swap| swap > 0);
+    let swap = swapped.map(|swap| format!("; {} more in swap", size(swap))).unwrap_or_default();
+    let mut row = |name: &str, number: String, amount: u64, remark: String| {
+        table.row([
+            Line::new().strong(name),
+            Line::new().plain(number),
+            Line::new().plain(size(amount)),
+            Line::new().faint(remark),
+        ]);
+    };
+    let when = format!("at {}{whose}{read}{swap}", span(highest.ms));
+    let share = percent(highest.live_bytes, highest.rss);
+    if in_one_row {
+        let live = size(highest.live_bytes);
+        row("highest RSS", String::new(), highest.peak_rss, format!("{when}; {live} of it live heap, {share}"));
+        return;
+    }
+    row("highest RSS", String::new(), highest.peak_rss, when);
+    row("live then", highest.live.map(count).unwrap_or_default(), highest.live_bytes, format!("{share} of RSS"));
 }
 
 /// Why nothing is known of lost blocks, of a program that has ended: of the processes with the most leaked bytes.
