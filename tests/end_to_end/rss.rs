@@ -1,7 +1,7 @@
 //! `mallow rss` on programs whose answer is known by other means: malloc_usable_size and mincore of each block, glibc's mallinfo2,
 //! jemalloc's statistics, and the kernel's smaps_rollup. `rss_truth.h` asks them just before the end.
 
-use harness::{Case, Recorded, number, program, program_as};
+use harness::{Case, Recorded, Run, directory, mallow, number, program, program_as};
 use serde_json::Value;
 
 const RSS: [&str; 3] = ["rss", "--at", "end"];
@@ -189,4 +189,55 @@ fn other_allocators_have_the_same_account() {
             }
         }
     }
+}
+
+/// The command's output and status are its own; the report goes to standard error.
+#[test]
+fn a_command_is_recorded_and_shown() {
+    let place = directory();
+    let run = |arguments: &[&str]| Run::new(mallow(), place.path()).args(arguments).go();
+    let holes = program("rss_holes");
+    let shown = run(&["rss", "--", holes.to_str().expect("a path"), "half"]);
+    assert_eq!(shown.status, 0, "{}", shown.err());
+    assert!(shown.out().starts_with("{\"requested\":") && shown.out().lines().count() == 1, "{}", shown.out());
+    assert!(shown.err().contains("Cause: cache_entry"), "{}", shown.err());
+    let fails = run(&["rss", "--", "sh", "-c", "exit 7"]);
+    assert_eq!(fails.status, 7, "{}", fails.err());
+    // A picture of the heap: cells with tooltips, and nothing on standard output.
+    let picture = run(&["rss", "-o", "rss.svg", "rss_holes.mallow"]);
+    assert_eq!((picture.status, picture.out().as_str()), (0, ""), "{}", picture.err());
+    let svg = std::fs::read_to_string(place.path().join("rss.svg")).expect("a picture");
+    assert!(svg.contains("main arena, 0x") && svg.contains("cache_entry rss_holes.c:"), "{}", &svg[..2000]);
+    let nearest = run(&["rss", "--at", "99%", "rss_holes.mallow"]);
+    assert!(nearest.out().contains("99%: the nearer one"), "{}", nearest.out());
+    for (arguments, why) in [
+        (&["rss", "--at", "1h", "rss_holes.mallow"][..], "--at 1h: the run took"),
+        (&["rss", "--process", "nobody", "rss_holes.mallow"], "no such process was read; there is "),
+        (&["rss", "-o", "no/rss.svg", "rss_holes.mallow"], "there is no directory no"),
+        (&["rss", "none.mallow"], "cannot read none.mallow"),
+    ] {
+        let run = run(arguments);
+        assert!(run.status == 1 && run.out().is_empty() && run.err().contains(why), "{arguments:?}: {}", run.err());
+    }
+    let without = run(&["record", "--no-rss", "--no-report", "-o", "without.mallow", "--", "true"]);
+    assert_eq!(without.status, 0, "{}", without.err());
+    let refused = run(&["rss", "without.mallow"]);
+    assert!(refused.status == 1 && refused.err().contains("--no-rss"), "{}", refused.err());
+}
+
+/// A process that began with fork has blocks that nobody saw: its holes and free pages are one part, without remedies.
+#[test]
+fn a_forked_process_does_not_guess() {
+    let record = target("rss_fork", "").prints_addresses().record();
+    let parent = record.view_json(&["rss", "--at", "end"]);
+    let processes = parent["processes"].as_array().expect("processes");
+    assert_eq!(processes.len(), 2, "{parent:#}");
+    let pid = number(&serde_json::from_str(&record.outcome.out()).expect("JSON"), "child").to_string();
+    let child = record.view_json(&["rss", "--process", &pid]);
+    assert_eq!(child["pid"].to_string(), pid);
+    assert!(part(&child, "older_or_free") > 10_000_000 && part(&child, "holes") == 0, "{child:#}");
+    assert!(remedies(&child).is_empty() && child["limits"].to_string().contains("older_blocks"), "{child:#}");
+    // Pages that neither has written since are shared: PSS counts them once for both.
+    assert!(number(&child, "pss") < number(&child, "rss") * 3 / 4, "{child:#}");
+    assert!(number(&child["kept_apart"], "shared_dirty_bytes") > 10_000_000, "{child:#}");
 }

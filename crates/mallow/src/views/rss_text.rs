@@ -261,6 +261,12 @@ fn notes(account: &RssAccount, page: &mut Page) {
     for (amount, what) in amounts.into_iter().filter(|(amount, _)| *amount > 0) {
         page.sentence(Line::new().faint(format!("{} {what}.", bytes(amount, false))));
     }
+    if account.elsewhere_bytes > account.live_bytes / 100 {
+        let much = bytes(account.elsewhere_bytes, false);
+        let words =
+            format!("{much} of live blocks lie where no pages were read: they were allocated meanwhile, for instance.");
+        page.sentence(Line::new().faint(words));
+    }
     for note in &account.limits {
         let gap = account.no_pages.as_deref().unwrap_or("they were not read");
         let higher = bytes(account.peak_rss, false);

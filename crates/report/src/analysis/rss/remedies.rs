@@ -101,14 +101,14 @@ fn of_glibc(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -> Ve
     // Other arenas keep their ends.
     let (between, top) = (sum(|arena| arena.trim_between), main(|arena| arena.trim_top));
     let stacks = footprint.mappings.iter().filter(|mapping| mapping.kind == MappingKind::ThreadStack).count();
-    let cached = (CACHED * PAGE).saturating_mul(stacks as u64 + 1).min(between);
     let expected = between + top;
+    let cached = (CACHED * PAGE).saturating_mul(stacks as u64 + 1).min(expected);
     let certainty = if cached <= expected / 10 { Certainty::Sure } else { Certainty::Likely };
     all.push(remedy(RemedyKind::MallocTrim, "malloc_trim(0)", expected - cached, expected, certainty));
 
     let tops = arenas.iter().map(|arena| arena.trim_top);
     let kept: u64 = tops.map(|top| top.saturating_sub(if top > 2 * TOP_PAD { TOP_PAD } else { top })).sum();
-    all.push(remedy(RemedyKind::TrimThreshold, "MALLOC_TRIM_THRESHOLD_=131072", kept, kept, Certainty::Likely));
+    all.push(remedy(RemedyKind::TrimThreshold, "MALLOC_TRIM_THRESHOLD_=131072", 0, kept, Certainty::Likely));
 
     // What several arenas have free now, one had needed at its own peak; a single one needs no more than the peak of all.
     let is_thread = |arena: &&ArenaSums| arena.kind == TerritoryKind::ThreadArena;

@@ -91,6 +91,8 @@ pub struct RssAccount {
     pub live: u64,
     /// Their requested bytes.
     pub live_bytes: u64,
+    /// What of these bytes lies in no part: where no pages were read, or in mappings that came after these were read.
+    pub elsewhere_bytes: u64,
     /// What RSS consists of.
     pub parts: Vec<Part>,
     /// The largest of them.
@@ -328,6 +330,7 @@ fn account(
         allocator: ledger.and_then(|ledger| ledger.allocator.name()),
         live: footprint.live_blocks,
         live_bytes: footprint.live_bytes,
+        elsewhere_bytes: ledger.map_or(0, |ledger| ledger.elsewhere.live_bytes),
         cause: cause(profile, footprint, ledger, &parts),
         remedies: ledger.map(|ledger| remedies(footprint, process, ledger)).unwrap_or_default(),
         places_in_all,

@@ -114,7 +114,9 @@ fn each_byte_of_a_heap_has_a_part() {
     let page_of_both = 1;
     assert!(account.places.iter().all(|place| place.pinned_pages.abs_diff(50) <= page_of_both));
     let trim = account.remedies.iter().find(|remedy| remedy.remedy == RemedyKind::MallocTrim).expect("it helps");
-    assert_eq!((trim.expected_bytes, trim.certainty), ((120 - pages) * PAGE, Certainty::Sure));
+    // As few pages may all be pinned by what the thread's cache holds.
+    let expected = (120 - pages) * PAGE;
+    assert_eq!((trim.expected_bytes, trim.least_bytes, trim.certainty), (expected, 0, Certainty::Likely));
     let pool = account.remedies.iter().find(|remedy| remedy.remedy == RemedyKind::Pool).expect("it helps");
     assert_eq!(pool.expected_bytes, shares);
     assert_eq!(pool.places.iter().map(|frame| frame.function.as_str()).collect::<Vec<_>>(), ["second", "first"]);
@@ -147,7 +149,8 @@ fn what_was_never_touched_or_is_in_swap_is_below_zero() {
     assert_eq!((part(PartKind::Live), part(PartKind::NeverTouched), part(PartKind::Swapped)), (99, -85, -5));
     assert_eq!(bytes_of(&report, PartKind::Allocator), 16 + 0x2a0);
     assert_eq!(bytes_of(&report, PartKind::Rounding), PAGE as i64 - 16);
-    assert_eq!(report.account.cause.as_ref().map(|cause| cause.part), Some(PartKind::Live));
+    // 100 pages were requested, and 10 are in memory: fewer than the code has.
+    assert_eq!(report.account.cause.as_ref().map(|cause| cause.part), Some(PartKind::Text));
     assert_eq!(bytes_of(&report, PartKind::Unsettled), 0);
 }
 
