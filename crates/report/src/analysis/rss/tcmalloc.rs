@@ -52,7 +52,7 @@ fn classes() -> Vec<u64> {
 }
 
 fn batch(size: u64) -> u64 {
-    (BATCH_BYTES / size).max(2).min(32)
+    (BATCH_BYTES / size).clamp(2, 32)
 }
 
 fn alignment(size: u64) -> u64 {

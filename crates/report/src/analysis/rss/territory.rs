@@ -146,8 +146,7 @@ const OWN_MAPPING: u64 = 64 << 10;
 /// The mappings of blocks that have their own: as far as a block reaches, the rest of a mapping is not glibc's.
 fn own_mappings(blocks: &[PlacedBlock], own: (usize, usize), start: u64, end: u64) -> Vec<Territory> {
     let mut all: Vec<Territory> = Vec::new();
-    for index in own.0..own.1 {
-        let block = &blocks[index];
+    for (index, block) in blocks.iter().enumerate().take(own.1).skip(own.0) {
         let Some(chunk) = chunk(Allocator::Glibc, Place::OwnMapping, block.address, block.size, None) else { continue };
         let from = all.last().map_or(start, |last| last.end).max(page_of(chunk.start));
         let to = chunk.end.min(end);
