@@ -66,6 +66,7 @@ mod privileges;
 mod processes;
 mod programs;
 mod reconcile;
+mod rss;
 mod sampling;
 mod scripts;
 mod signals;

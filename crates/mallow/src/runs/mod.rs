@@ -9,6 +9,7 @@ pub mod pack;
 pub mod record;
 mod recording_file;
 pub mod recover;
+pub mod rss;
 pub mod run;
 mod screen;
 mod script;

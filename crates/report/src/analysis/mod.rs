@@ -22,6 +22,7 @@ mod overview;
 #[cfg(test)]
 pub(crate) mod random;
 mod resident;
+mod rss;
 pub mod sampled;
 mod scripts;
 mod stat;
@@ -55,6 +56,11 @@ pub use numbers::{Ending, Least, LeftOut, Measure, Totals, keys};
 pub(crate) use overview::by_stack;
 pub use overview::{FamilyRow, Largest, Overview, Place, ProcessRow, overview};
 pub use resident::{HighestRss, RssOverTime, highest_rss, rss_over_time};
+pub use rss::{
+    Allocator, Cause, CausePlace, Certainty, FreeRow, HeapCell, HeapRow, HeapSums, MappingRow, PageMap, Part, PartKind,
+    Remedy, RemedyKind, Rss, RssAccount, RssNote, RssOptions, RssPlace, RssProcess, SizeClassRow, TerritoryKind,
+    page_map, rss, shown_footprint,
+};
 pub use stat::{RegionKind, RegionRow, Stat, StatProcess, StatProcessRow, StatReport, StatRow, stat};
 pub use suppressions::{Malformed, Suppressions};
 pub use timeline::{
