@@ -11,6 +11,7 @@ up its time; all of it takes less than five minutes. All figures go to build/ben
 """
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -151,8 +152,10 @@ def heaptrack(program, threads, count, deadline):
         with Target(program, threads) as target, tempfile.TemporaryDirectory(prefix="mallow-bench-") as place:
             command = ["heaptrack", "-o", f"{place}/data", "-p", str(target.process.pid)]
             run = subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
-            time.sleep(5)
-            os.killpg(run.pid, signal.SIGINT)
+            with contextlib.suppress(attached_programs.Ended):
+                attached_programs.wait_for(target.process.pid, "libheaptrack_inject", run)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(run.pid, signal.SIGINT)
             try:
                 run.communicate(timeout=10)
             except subprocess.TimeoutExpired:
