@@ -30,7 +30,7 @@ MALLOW = os.environ.get("MALLOW_BIN", str(ROOT / "target/release/mallow"))
 THREADS = [1, 64]
 SECONDS = 0.1
 """Of one attachment, and of one measurement without any."""
-PAUSES, PAIRS, PROGRAMS = 25, 50, 80
+PAUSES, PAIRS, PROGRAMS = 20, 40, 50
 """Seconds after which no further attachment begins: of each tool and number of threads, of the pairs, of the programs."""
 HEAPTRACKS = 2
 """Processes that heaptrack attaches to."""
