@@ -11,7 +11,7 @@
 #define MALLOW_ATTACHMENT_MAGIC 0x414c414du /* "MALA" */
 #define MALLOW_LATE             10u /* functions that are patched: MALLOW_HOT and MALLOW_OTHER of base/entries.h */
 #define MALLOW_INSIDE_MOST      3u
-#define MALLOW_PATCHED_MOST     6u
+#define MALLOW_PATCHED_MOST     16u
 #define MALLOW_STUBS            17u /* enum mallow_stub of hook/ask.h */
 
 struct mallow_late {
@@ -53,6 +53,6 @@ struct mallow_attachment {
     char directory[480]; /* the run directory, as mallow names it; written by mallow */
 };
 
-_Static_assert(sizeof(struct mallow_attachment) == 1048, "attachment layout");
+_Static_assert(sizeof(struct mallow_attachment) == 1208, "attachment layout");
 
 #endif

@@ -38,7 +38,8 @@ int main(int count, char **arguments) {
         places["the place number " + std::to_string(i * 7919 % 1009)].push_back(std::string(i % 300, 'x'));
     for (int i = 0; i < 1009; i += 3)
         places.erase("the place number " + std::to_string(i));
-    void *large = keep(malloc(3000000)), *moved = keep(realloc(malloc(100), 70000)), *aligned = keep(tc_memalign(256, 1000));
+    void *large = keep(malloc(3000000)), *moved = keep(realloc(malloc(100), 70000)),
+         *aligned = keep(tc_memalign(256, 1000));
     say("%zu bytes\n", live() - before);
     CHECK(large != nullptr && moved != nullptr && aligned != nullptr);
     _exit(0);

@@ -6,6 +6,8 @@ mod holders;
 mod inside;
 mod library;
 mod library_file;
+mod loaded_modules;
+mod patches;
 mod target;
 mod threads;
 
@@ -15,6 +17,8 @@ pub use library_file::is_library;
 
 use self::holders::Holders;
 use self::library::LoadedLibrary;
+use self::loaded_modules::{KnownModules, patch_new};
+use self::patches::{PatchedModule, STOP, area_of, key_of, keys, place, present, write};
 use self::target::Target;
 use self::threads::FreeThreads;
 use crate::preflight;
@@ -28,10 +32,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long all threads together may take to stop.
-const STOP: Duration = Duration::from_secs(2);
-/// How often the writing of patches is tried: a thread may be at an entry, below a signal handler.
-const TRIES: u32 = 200;
 /// How long a detached process may take until no thread is in the library: this long, and as many looks, as a look at threads that
 /// wait for a processor takes long itself; but no longer than that.
 const QUIET: Duration = Duration::from_secs(3);
@@ -42,17 +42,14 @@ const QUIET_MOST: Duration = Duration::from_secs(30);
 pub struct Attachment {
     pid: u32,
     target: Target,
-    placed: Vec<Placed>,
+    patched: Vec<PatchedModule>,
+    /// Modules that were looked into.
+    known: KnownModules,
     /// Allocators inside of its modules: those that are patched, and those that cannot be.
     allocators: Vec<AllocatorInside>,
     /// The longest time that all threads stood still, while patches were written.
     pause: Duration,
     done: bool,
-}
-
-/// Lays patches out in an area.
-fn place(draft: &Draft, area: u64) -> Result<Placed, AttachError> {
-    draft.place(area).map_err(|why| AttachError::Unsupported(format!("the patches cannot be laid out: {why}")))
 }
 
 /// Attaches to process `pid`, which takes part in `run` from then on. Waits `patience` at the most for a thread that holds no
@@ -68,7 +65,7 @@ pub fn attach(
     if let Some(obstacle) = obstacle(pid) {
         return Err(obstacle);
     }
-    let (target, _) = Target::of(pid)?;
+    let (target, maps) = Target::of(pid)?;
     let process = Process::read(pid)?;
     let unwinder = Unwinder::new(&target.modules);
     let own_allocator = target.executable().filter(|module| inside::is_allocator(module));
@@ -89,12 +86,13 @@ pub fn attach(
     let memory = &target.memory;
     let (entries, own) = target.split(library.entries(memory)?);
     let mut inside = target.inside(&library)?;
-    let mut placed = Vec::new();
+    let mut patched = Vec::new();
+    let mapped = keys(&maps);
     for draft in target.drafts(&entries, &mut inside, false)? {
         let area = area_for(&draft, &library, memory, &mut free)?;
-        placed.push(place(&draft, area)?);
+        patched.push(PatchedModule { key: key_of(&draft, &mapped), placed: place(&draft, area)? });
     }
-    let trampoline = |function| placed.iter().find_map(|one| one.trampoline(function));
+    let trampoline = |function| patched.iter().find_map(|one| one.placed.trampoline(function));
     if own.iter().any(|(_, entry)| trampoline(entry.function).is_none()) {
         let mut problems = inside.findings.iter().map(|finding| finding.allocator.problem.as_str());
         let why = problems.find(|why| !why.is_empty()).unwrap_or("mallow does not know which one it is");
@@ -116,8 +114,9 @@ pub fn attach(
     }
     let news = inside.findings.into_iter().filter(|finding| finding.is_news());
     let allocators = news.map(|finding| finding.allocator).collect();
-    let mut attachment = Attachment { pid, target, placed, allocators, pause: Duration::ZERO, done: false };
-    attachment.write()?;
+    let known = KnownModules::of(&maps);
+    let mut attachment = Attachment { pid, target, patched, known, allocators, pause: Duration::ZERO, done: false };
+    attachment.pause = write(pid, &attachment.target.memory, &attachment.patched)?;
     Ok(attachment)
 }
 
@@ -153,18 +152,7 @@ fn library_in(free: &mut FreeThreads, memory: &Memory) -> Result<Option<LoadedLi
     Ok(found)
 }
 
-/// Where the code of a module's patches is from an earlier attachment. None: there is none, or it is too small.
-fn area_of(draft: &Draft, library: &LoadedLibrary, memory: &Memory, maps: &Maps) -> io::Result<Option<u64>> {
-    let area = library.area(memory, draft.module().start)?;
-    Ok(area.filter(|&area| {
-        let has_room = |m: &mallow_patch::Mapping| {
-            m.executable && m.path.is_empty() && m.start <= area && area + draft.bytes() <= m.end
-        };
-        maps.iter().any(has_room)
-    }))
-}
-
-/// The same; a new one where there is none.
+/// Where the code of a module's patches is from an earlier attachment; a new place where there is none.
 fn area_for(
     draft: &Draft,
     library: &LoadedLibrary,
@@ -247,28 +235,20 @@ impl Attachment {
         LoadedLibrary::find(self.pid, &Maps::read(self.pid)?, &self.target.memory)
     }
 
-    /// Writes the patches.
-    fn write(&mut self) -> Result<(), AttachError> {
-        let (placed, memory) = (&self.placed, &self.target.memory);
-        let mut tries = 0;
-        loop {
-            let mut pause = Duration::ZERO;
-            let written = stop(self.pid, STOP, |stopped: &mut Stopped| {
-                let start = Instant::now();
-                let written = stopped.write_patches(memory, placed);
-                pause = start.elapsed();
-                written
-            });
-            self.pause = pause;
-            tries += 1;
-            match written {
-                Ok(Err(WriteError::Interrupted(_))) | Err(StopError::Late { .. }) if tries < TRIES => {
-                    std::thread::sleep(Duration::from_millis(2));
-                }
-                Ok(written) => return Ok(written?),
-                Err(error) => return Err(error.into()),
-            }
-        }
+    /// Patches allocators in libraries that the process has loaded since the last look, and returns what there is to say of
+    /// them. Costs a look at its mappings if there are none.
+    pub fn patch_new_modules(&mut self) -> Result<Vec<AllocatorInside>, AttachError> {
+        let (pid, mut known) = (self.pid, std::mem::take(&mut self.known));
+        let came = patch_new(pid, &mut known, &|| self.library());
+        self.known = known;
+        let Some(mut came) = came? else { return Ok(Vec::new()) };
+        self.target = came.target;
+        self.patched.append(&mut came.patched);
+        self.pause = self.pause.max(came.pause);
+        let news = came.findings.into_iter().filter(|finding| finding.is_news()).map(|finding| finding.allocator);
+        let news: Vec<AllocatorInside> = news.filter(|one| !self.allocators.contains(one)).collect();
+        self.allocators.extend_from_slice(&news);
+        Ok(news)
     }
 
     /// The process.
@@ -283,8 +263,7 @@ impl Attachment {
 
     /// Sentences about those that cannot be patched: what they do is not seen.
     pub fn unseen(&self) -> Vec<String> {
-        let unpatched = self.allocators.iter().filter(|one| one.functions == 0);
-        unpatched.map(preflight::not_seen).collect()
+        not_seen(&self.allocators)
     }
 
     /// The longest time that all of its threads stood still.
@@ -303,7 +282,7 @@ impl Attachment {
             let Some(pid) = child.writer().map(|owner| owner.pid()).filter(|&pid| pid != self.pid) else { continue };
             let ended =
                 Target::of(pid).and_then(|(target, maps)| match LoadedLibrary::find(pid, &maps, &target.memory)? {
-                    Some(library) => detach_from(&target, &library, &self.placed, true),
+                    Some(library) => detach_from(&target, &library, &present(&self.patched, &maps), true),
                     None => Ok(true),
                 });
             match ended {
@@ -318,7 +297,16 @@ impl Attachment {
     /// `partly`: some patches may not have been written.
     fn end(&self, partly: bool) -> Result<bool, AttachError> {
         let end = || match self.library()? {
-            Some(library) => detach_from(&self.target, &library, &self.placed, partly),
+            Some(library) => {
+                // A library that is unloaded meanwhile takes its patches with it.
+                let still = || Ok::<_, AttachError>(present(&self.patched, &Maps::read(self.pid)?));
+                match detach_from(&self.target, &library, &still()?, partly) {
+                    Err(AttachError::Write(WriteError::Changed(_))) => {
+                        detach_from(&self.target, &library, &still()?, partly)
+                    }
+                    ended => ended,
+                }
+            }
             None => Ok(true),
         };
         match end() {
@@ -326,6 +314,11 @@ impl Attachment {
             ended => ended,
         }
     }
+}
+
+/// Sentences about those of these allocators that cannot be patched.
+pub fn not_seen(allocators: &[AllocatorInside]) -> Vec<String> {
+    allocators.iter().filter(|one| one.functions == 0).map(preflight::not_seen).collect()
 }
 
 impl Drop for Attachment {

@@ -87,12 +87,15 @@ pub(super) fn detach(process: &AttachedProcess, run: &RunDirectory, attachment: 
     Ok(())
 }
 
-/// Waits until the time is over, a signal comes, the process ends, or `enough` says so. It is asked a few times a second.
-pub(super) fn wait(process: &AttachedProcess, enough: &mut dyn FnMut() -> bool) {
+/// Waits until the time is over, a signal comes, the process ends, or `enough` says so. It is asked a few times a second, and libraries
+/// that the process loads meanwhile are looked for as often.
+pub(super) fn wait(process: &AttachedProcess, attachment: &mut Attachment, enough: &mut dyn FnMut() -> bool) {
     let handle = rustix::process::Pid::from_raw(process.pid as i32)
         .and_then(|pid| rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok());
     let deadline = process.duration.map(|duration| Instant::now() + duration);
     while signals::stop().is_none() && !enough() {
+        // What fails once is tried again; a process that ended is noticed below.
+        let _ = attachment.patch_new_modules();
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {
             break;

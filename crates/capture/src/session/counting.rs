@@ -65,9 +65,9 @@ pub fn measure_process(process: &AttachedProcess) -> Result<CountingOutcome, Run
     let regions = Regions::default();
     let settings = Settings { mode: Mode::Count, max_depth: 1, children: true, regions, scan: Scans::None };
     let run = prepare(&settings, &attached::command_line(process.pid))?;
-    let attachment = attached::attach(process, &run)?;
+    let mut attachment = attached::attach(process, &run)?;
     let start = Instant::now();
-    attached::wait(process, &mut || false);
+    attached::wait(process, &mut attachment, &mut || false);
     let allocators_inside = attachment.allocators().to_vec();
     let detached = attached::detach(process, &run, attachment);
     let wall = start.elapsed();

@@ -309,9 +309,9 @@ fn record_attached(
     enough: &mut dyn FnMut(Stage) -> bool,
     allocators_inside: &mut Vec<AllocatorInside>,
 ) -> Result<(), AttachError> {
-    let attachment = attached::attach(process, run)?;
+    let mut attachment = attached::attach(process, run)?;
+    attached::wait(process, &mut attachment, &mut || enough(Stage::Running));
     allocators_inside.extend_from_slice(attachment.allocators());
-    attached::wait(process, &mut || enough(Stage::Running));
     enough(Stage::Detaching);
     let detached = attached::detach(process, run, attachment);
     signals::keep();

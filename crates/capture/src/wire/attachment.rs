@@ -3,7 +3,7 @@
 /// `MALLOW_ATTACHMENT_MAGIC`
 pub const MAGIC_VALUE: u32 = 0x414c_414d;
 /// Bytes of it.
-pub const BYTES: usize = 1048;
+pub const BYTES: usize = 1208;
 /// `MALLOW_LATE`
 pub const LATE_MOST: usize = 10;
 /// `MALLOW_INSIDE_MOST`
@@ -37,16 +37,16 @@ pub const PATCHED: usize = 184;
 /// Bytes of an entry of it.
 pub const PATCHED_BYTES: usize = 16;
 /// `MALLOW_PATCHED_MOST`
-pub const PATCHED_MOST: usize = 6;
+pub const PATCHED_MOST: usize = 16;
 /// `inside`, of `start` and `bytes` each.
-pub const INSIDE: usize = 280;
+pub const INSIDE: usize = 440;
 /// Bytes of an entry of it.
 pub const INSIDE_BYTES: usize = 16;
 /// `entries`, of `function`, `replacement` and `trampoline` each.
-pub const ENTRIES: usize = 328;
+pub const ENTRIES: usize = 488;
 /// Bytes of an entry of it.
 pub const ENTRY_BYTES: usize = 24;
 /// `directory`
-pub const DIRECTORY: usize = 568;
+pub const DIRECTORY: usize = 728;
 /// Bytes of it, with the zero at its end.
 pub const DIRECTORY_BYTES: usize = 480;

@@ -6,7 +6,7 @@ use std::process::{Child, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use mallow_capture::attach::Attachment;
+use mallow_capture::attach::{Attachment, not_seen};
 use mallow_capture::rundir::directory::remove;
 use mallow_capture::session::STILL_IN_THE_LIBRARY;
 use mallow_capture::watch::Watch;
@@ -188,12 +188,22 @@ impl<'a> Watcher<'a> {
         Moment::of(&self.watch, self.attached.as_ref().map(|attached| attached.seconds))
     }
 
+    /// Allocators in libraries that the process has loaded meanwhile are sampled from now on. What fails once is tried again.
+    fn patch_new_modules(&mut self) {
+        let Some(attached) = &mut self.attached else { return };
+        let news = attached.attachment.patch_new_modules().unwrap_or_default();
+        if self.screen.is_none() {
+            not_seen(&news).iter().for_each(|sentence| stdio::notify(sentence));
+        }
+    }
+
     fn follow(&mut self) -> Result<End> {
         let mut next_report = Instant::now() + self.flags.every;
         let mut next_drawing = Instant::now();
         let mut next_news = Instant::now() + NEWS;
         let mut seen = false;
         loop {
+            self.patch_new_modules();
             self.session.poll(&mut self.watch);
             self.abrupt |= self.flags.pid.is_some_and(|pid| self.watch.ended_abruptly(pid));
             if self.look_after_the_command() {
