@@ -11,6 +11,7 @@ up its time; all of it takes less than five minutes. All figures go to build/ben
 """
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -29,7 +30,7 @@ MALLOW = os.environ.get("MALLOW_BIN", str(ROOT / "target/release/mallow"))
 THREADS = [1, 64]
 SECONDS = 0.1
 """Of one attachment, and of one measurement without any."""
-PAUSES, PAIRS, PROGRAMS = 25, 50, 80
+PAUSES, PAIRS, PROGRAMS = 20, 40, 50
 """Seconds after which no further attachment begins: of each tool and number of threads, of the pairs, of the programs."""
 HEAPTRACKS = 2
 """Processes that heaptrack attaches to."""
@@ -151,8 +152,10 @@ def heaptrack(program, threads, count, deadline):
         with Target(program, threads) as target, tempfile.TemporaryDirectory(prefix="mallow-bench-") as place:
             command = ["heaptrack", "-o", f"{place}/data", "-p", str(target.process.pid)]
             run = subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
-            time.sleep(5)
-            os.killpg(run.pid, signal.SIGINT)
+            with contextlib.suppress(attached_programs.Ended):
+                attached_programs.wait_for(target.process.pid, "libheaptrack_inject", run)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(run.pid, signal.SIGINT)
             try:
                 run.communicate(timeout=10)
             except subprocess.TimeoutExpired:

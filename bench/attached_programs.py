@@ -87,8 +87,9 @@ def processor_seconds(pid):
 def wait_for(pid, text, tool):
     """Waits until a file of this name is mapped into the process."""
     end = time.monotonic() + PATIENCE
-    while text not in Path(f"/proc/{pid}/maps").read_text():
-        if tool.poll() is not None or time.monotonic() > end:
+    while text not in (maps := Path(f"/proc/{pid}/maps").read_text()):
+        # A process that has ended has none.
+        if not maps or tool.poll() is not None or time.monotonic() > end:
             raise Ended
         time.sleep(0.02)
     # The library is there before all functions are patched.
@@ -123,7 +124,7 @@ def once(kind, quick, tool):
         except (OSError, BrokenPipeError):
             raise Ended from None
         finally:
-            if attached:
+            if attached and attached.poll() is None:
                 os.killpg(attached.pid, signal.SIGINT)
                 try:
                     attached.wait(PATIENCE)

@@ -63,7 +63,8 @@ const JEMALLOC: &[&str] = &["mallocx", "rallocx", "xallocx", "dallocx", "sdalloc
 /// Rust's crates, jemalloc's own, and those that DuckDB and Arrow configure: a longer one before its beginning.
 const JEMALLOC_PREFIXES: &[&str] = &["_rjem_je_", "_rjem_", "je_arrow_", "je_", "jemalloc_", "duckdb_je_"];
 
-/// `mi_` and one of these, or one of them with `heap_` or `theap_` in between.
+/// `mi_` and one of these, or one of them with `heap_` or `theap_` in between. `mi_cfree` is not one: it cannot be patched, as it
+/// begins with a call, and ends in `mi_free`.
 const MIMALLOC: &[&str] = &[
     "malloc",
     "malloc_small",
@@ -94,7 +95,6 @@ const MIMALLOC: &[&str] = &[
     "free",
     "aligned_recalloc",
     "aligned_offset_recalloc",
-    "cfree",
     "free_small",
     "free_size",
     "free_size_aligned",
