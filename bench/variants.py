@@ -2,7 +2,7 @@
 
 import os
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workloads import BUILD, ROOT, Missing, need
@@ -56,9 +56,10 @@ class Mallow(Variant):
     """`mallow stat` or `mallow record`."""
 
     mode: str
+    binary: str = os.environ.get("MALLOW_BIN", ROOT / "target" / "release" / "mallow")
 
     def program(self):
-        return Path(os.environ.get("MALLOW_BIN", ROOT / "target" / "release" / "mallow")).absolute()
+        return Path(self.binary).absolute()
 
     def check(self):
         # Not a peer that one may leave out: without it there is nothing to compare.
@@ -197,3 +198,17 @@ ALL = [
     # What is not Mallow's: runs that are the same differ by so much.
     Variant("again", "bare, once more"),
 ]
+
+
+def beside_another(variants, binary):
+    """Each of Mallow's variants followed by the same of `binary`, another mallow."""
+    both = []
+    for variant in variants:
+        both.append(variant)
+        if isinstance(variant, Mallow):
+            both.append(replace(variant, name=f"{variant.name}-before", title=f"{variant.title}, before", binary=binary))
+    return both
+
+
+if "BENCH_BEFORE" in os.environ:
+    ALL = beside_another(ALL, os.environ["BENCH_BEFORE"])

@@ -11,7 +11,7 @@ RESIDENT, SWAPPED, SHARED = 1, 2, 4
 
 def main(path):
     with open(path, "rb") as file:
-        recording = read(file.read())
+        recording = read(file.read(), maps=True)
     footprints = [footprint(recording, each) for each in recording.footprints]
     found = {"why": recording.why, "footprints": footprints, "rss": list(recording.rss.items())}
     found["size_classes"] = list(recording.size_classes.items())

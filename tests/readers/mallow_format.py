@@ -245,8 +245,8 @@ class Recording:
         return frames, number == 1
 
 
-def read(data, events=lambda decoder, block: None):
-    """Reads a whole file. `events` gets each block of events, with what was known up to there."""
+def read(data, events=lambda decoder, block: None, maps=False):
+    """Reads a whole file. `events` gets each block of events, with what was known up to there. `maps`: with pages and live blocks."""
     # It needs the columns from here.
     import mallow_memory as memory
 
@@ -272,8 +272,8 @@ def read(data, events=lambda decoder, block: None):
         INDEX: index,
         INSIDE: inside,
         FOOTPRINT: memory.footprint,
-        PAGES: memory.pages,
-        PLACED_BLOCKS: memory.placed_blocks,
+        PAGES: memory.pages if maps else passed,
+        PLACED_BLOCKS: memory.placed_blocks if maps else passed,
         RSS: memory.rss,
         SIZE_CLASSES: memory.size_classes,
     }
@@ -288,6 +288,10 @@ def read(data, events=lambda decoder, block: None):
             del blocks[number:]
             break
     return recording
+
+
+def passed(recording, block):
+    pass
 
 
 def opening(recording, block):

@@ -90,7 +90,7 @@ static void forked(void) {
         _exit(0);
     }
     close(done[0]);
-    nap(700);
+    nap(3000);
     close(done[1]);
     CHECK(waitpid(child, NULL, 0) == child);
 }
@@ -115,18 +115,18 @@ int main(int argc, char **argv) {
         forked();
     } else if (strcmp(argv[1], "killed") == 0) {
         grow(48 << 20);
-        nap(1500);
+        nap(3000);
         grow(1 << 20);
         kill(getpid(), SIGKILL);
     } else if (strcmp(argv[1], "peak") == 0) {
         char *block = keep(malloc(64 << 20));
         memset(block, 1, 64 << 20);
-        nap(300);
+        nap(3000);
         free(block);
         nap(50);
     } else if (strcmp(argv[1], "exec") == 0) {
         grow(32 << 20);
-        nap(300);
+        nap(3000);
         execl(argv[0], argv[0], "small", argv[2], (char *)NULL);
         return 99;
     } else {

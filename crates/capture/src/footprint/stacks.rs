@@ -22,7 +22,7 @@ pub fn mark(pid: u32, mappings: &mut [Mapping]) {
         let guard = &mappings[at - 1];
         let is_guard = guard.flags.0 & rights == 0 && guard.end - guard.start <= GUARD_MOST && guard.name.is_empty();
         let ends_there = guard.end == mappings[at].start;
-        if is_guard && ends_there && mappings[at].start % ARENA != 0 {
+        if is_guard && ends_there && !mappings[at].start.is_multiple_of(ARENA) {
             make_stack(&mut mappings[at]);
         }
     }

@@ -1,5 +1,6 @@
 //! One process file, read while its process writes it. Nothing in it is trusted.
 
+use super::command_line;
 use super::owner::{Claim, Owner, OwnerSearch, file_is_locked};
 use crate::chunk::{ModuleStart, ProcessStart};
 use crate::wire::record::drop_pad;
@@ -115,20 +116,20 @@ impl ProcessFile {
         let most = process::BYTES - process::TEXT;
         let executable = (self.shared.get32(process::EXECUTABLE_LEN) as usize).min(most);
         let arguments = (self.shared.get32(process::ARGUMENTS_LEN) as usize).min(most - executable);
-        let mut parts: Vec<String> = text(executable, arguments)
-            .split(|&b| b == 0)
+        let origin = self.shared.get32(process::ORIGIN);
+        // A program that was executed has not written over its arguments yet.
+        let titled = origin == wire::ORIGIN_FORK || origin == wire::ORIGIN_ATTACH;
+        let parts = command_line::words(&text(executable, arguments), titled)
+            .into_iter()
             .map(|part| String::from_utf8_lossy(part).into_owned())
             .collect();
-        if parts.last().is_some_and(String::is_empty) {
-            parts.pop();
-        }
         ProcessStart {
             process: number,
             pid: self.pid,
             parent_pid: self.shared.get32(process::PARENT_PID),
             serial: self.serial,
-            forked: self.shared.get32(process::ORIGIN) == wire::ORIGIN_FORK,
-            attached: self.shared.get32(process::ORIGIN) == wire::ORIGIN_ATTACH,
+            forked: origin == wire::ORIGIN_FORK,
+            attached: origin == wire::ORIGIN_ATTACH,
             start_ms: self.start_ns().saturating_sub(began_ns) / 1_000_000,
             settings: self.shared.get32(process::SETTINGS),
             executable: String::from_utf8_lossy(&text(0, executable)).into_owned(),

@@ -11,9 +11,9 @@ mod recording;
 mod recovery;
 mod sampling;
 
-pub use attached::{AttachedProcess, STILL_IN_THE_LIBRARY};
+pub use attached::{AttachedProcess, STILL_IN_THE_LIBRARY, name as process_name};
 pub use counting::{CountingOutcome, measure, measure_process};
 pub use error::RunError;
-pub use recording::{Recording, RecordingOutcome, Tick, record, record_process};
+pub use recording::{Recording, RecordingOutcome, Stage, Tick, record, record_process};
 pub use recovery::recover;
 pub use sampling::{attach_sampled, become_sampled, start_sampled};

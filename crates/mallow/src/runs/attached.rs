@@ -4,16 +4,14 @@ use std::cell::Cell;
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-use mallow_capture::session::AttachedProcess;
+use mallow_capture::session::{self, AttachedProcess};
 
 use crate::output::stdio;
 use crate::output::text::units::span;
 
 /// What a process is called, for the name of its recording.
 pub fn name(pid: u32) -> OsString {
-    let name =
-        std::fs::read_link(format!("/proc/{pid}/exe")).ok().and_then(|path| path.file_name().map(OsString::from));
-    name.unwrap_or_else(|| OsString::from(format!("process-{pid}")))
+    session::process_name(pid).unwrap_or_else(|| OsString::from(format!("process-{pid}")))
 }
 
 /// What a reader of its numbers must know.

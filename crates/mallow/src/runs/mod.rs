@@ -15,6 +15,7 @@ mod screen;
 mod script;
 pub mod stat;
 mod stat_text;
+mod status_line;
 pub mod symbols;
 mod unrecorded;
 pub mod watch;

@@ -3,6 +3,7 @@
 use mallow_profile::Quantity;
 use mallow_report::analysis::{HighestRss, Largest, Measure, Overview, ProcessRow};
 
+use super::leak_states::has_scan;
 use super::report_document::{ReportDocument, has, is_over};
 use super::{insights, verdict};
 use crate::input::coverage;
@@ -20,6 +21,7 @@ pub fn text(account: &ReportDocument, look: &Look, stacks: bool, sums: bool, blo
     title(report, Line::new(), &mut page);
     page.gap();
     totals(account, (true, 2), look).onto(&mut page);
+    unscanned(account, &mut page);
     if report.processes.len() > 1 && has(report, Quantity::Processes) {
         page.gap();
         processes(report, look, &mut page);
@@ -136,7 +138,7 @@ pub fn totals(document: &ReportDocument, (frees, rss): (bool, usize), look: &Loo
             _ => format!(", {} not scanned", bytes(unscanned, look.exact)),
         };
         match states.lost_blocks {
-            0 if states.reachable_blocks == 0 => "; not scanned for lost blocks".to_owned(),
+            0 if !has_scan(states) => "; not scanned for lost blocks".to_owned(),
             0 => format!("; none lost{unscanned}"),
             _ => format!("; {} of it lost{unscanned}", bytes(states.lost_bytes, look.exact)),
         }
@@ -181,6 +183,15 @@ fn resident(highest: &HighestRss, in_one_row: bool, look: &Look, table: &mut Tab
     }
     row("highest RSS", String::new(), highest.peak_rss, when);
     row("live then", highest.live.map(count).unwrap_or_default(), highest.live_bytes, format!("{share} of RSS"));
+}
+
+/// Why nothing is known of lost blocks, of a program that has ended: of the processes with the most leaked bytes.
+pub fn unscanned(document: &ReportDocument, page: &mut Page) {
+    let states = document.leak_states.as_ref().filter(|states| !has_scan(states) && is_over(&document.overview));
+    let most = states.and_then(|states| states.unscanned.iter().max_by_key(|unscanned| unscanned.leaked.leaked_bytes));
+    if let Some(most) = most.filter(|most| most.leaked.leaked > 0) {
+        page.hanging(Line::new().plain("  Not scanned for lost blocks: "), &most.reason);
+    }
 }
 
 /// The processes with the most allocations.

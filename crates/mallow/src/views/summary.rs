@@ -5,7 +5,7 @@ use mallow_profile::Quantity;
 use mallow_report::analysis::{Insights, Largest, LeakCause, Measure};
 
 use super::report_document::{ReportDocument, has};
-use super::report_text::{places, processes, title, totals};
+use super::report_text::{places, processes, title, totals, unscanned};
 use super::{insights, verdict};
 use crate::input::coverage;
 use crate::input::names::MissingNames;
@@ -99,6 +99,7 @@ fn of_parts(document: &ReportDocument, look: &Look, parts: &Parts) -> String {
     let mut page = Page::new(*look);
     title(report, Line::new().faint("; --all shows more"), &mut page);
     totals(document, (parts.frees, parts.rss), look).onto(&mut page);
+    unscanned(document, &mut page);
     if parts.processes && report.processes.len() > 1 && has(report, Quantity::Processes) {
         page.gap();
         processes(report, look, &mut page);

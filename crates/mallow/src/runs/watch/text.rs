@@ -31,8 +31,10 @@ pub fn report(report: &Watched, look: &Look, stacks: bool, more: bool) -> String
         ),
     ));
     if report.which == Which::Old || report.reported_samples < report.samples {
+        let age = span(report.older_than_ms);
         let older = match report.which {
-            Which::Old => format!("; allocated more than {} ago", span(report.older_than_ms)),
+            Which::Old if grows(report) => format!("; growing, or allocated more than {age} ago"),
+            Which::Old => format!("; allocated more than {age} ago"),
             _ => String::new(),
         };
         let of_them = format!(
@@ -90,6 +92,12 @@ fn title(report: &Watched) -> Line {
     let pids = pids.iter().take(SOME).map(String::as_str).collect::<Vec<_>>().join(", ");
     let who = if pids.is_empty() { "ended".to_owned() } else { format!("pid {pids}{more}") };
     line.plain(format!(", {who}, watched for {}", span(report.watched_ms)))
+}
+
+/// Whether something in the report grows, which is reported however young it is, and comes first.
+fn grows(report: &Watched) -> bool {
+    let place = report.places.places.first().map(|place| place.growth.verdict);
+    place.max(report.sites.first().map(|site| site.growth.verdict)) >= Some(Verdict::SoFar)
 }
 
 /// Bytes and blocks, as far as there are enough samples.
@@ -218,7 +226,7 @@ fn left_out(report: &Watched, page: &mut Page) {
     for unused in &report.unused_suppressions {
         page.line(Line::new().warning(format!("Unused suppression: leak:{unused}")));
     }
-    for loss in losses(report) {
+    for loss in losses(&report.lost) {
         page.gap();
         page.line(Line::new().warning(loss));
     }

@@ -35,7 +35,7 @@ pub struct Watched {
     pub occasion: String,
     /// What it is about.
     pub which: Which,
-    /// With `old`: older than this.
+    /// With `old`: older than this, or growing.
     pub older_than_ms: u64,
     /// When it was made, milliseconds since 1970 UTC.
     pub at_unix_ms: u64,
