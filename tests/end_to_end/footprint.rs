@@ -268,3 +268,23 @@ fn a_killed_mallow_leaves_footprints() {
         fs::remove_dir_all(directory).expect("the directory that was left");
     }
 }
+
+/// Reports of a watch have RSS, its parts, and the part that grew.
+#[test]
+fn a_watch_reports_rss_and_what_grows() {
+    let place = directory();
+    let run = Run::new(mallow(), place.path()).args(["watch", "--json", "--every", "1s", "-o", "reports", "--"]);
+    let run = run.arg(program("footprint")).args(["killed", "/dev/null"]).go();
+    assert_eq!(run.status, 137, "{}", run.err());
+    let text = fs::read_to_string(place.path().join("reports")).expect("reports");
+    let reports = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let with_memory: Vec<Value> = reports.map(|report| report["memory"].clone()).filter(Value::is_object).collect();
+    let memory = with_memory.iter().find(|memory| number(memory, "rss") > 48 * MIB).expect("a report of all of it");
+    let parts = memory["parts"].as_array().expect("parts");
+    let sum: u64 = parts.iter().map(|row| number(row, "bytes")).sum();
+    assert!(sum >= number(memory, "rss") && number(memory, "gap") <= number(memory, "rss"), "{memory}");
+    let part = |name: &str| parts.iter().find(|row| row["part"] == name).expect("the part").clone();
+    // Of 48 MB, sampling knows within some tens of percent; what it is short of is no live block.
+    assert!(number(&part("live_heap"), "bytes") > 10 * MIB, "{memory}");
+    assert!(memory.get("grows").is_some(), "{memory}");
+}

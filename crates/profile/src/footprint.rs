@@ -346,7 +346,7 @@ impl HeapMap {
             let bytes =
                 run.pages.checked_mul(page).filter(|&bytes| bytes > 0).ok_or("a run of no pages, or too many")?;
             let last = run.start.checked_add(bytes).ok_or("a run of too many pages")?;
-            if run.start < end || run.start % page != 0 {
+            if run.start < end || !run.start.is_multiple_of(page) {
                 return Err("pages are not in the order of their addresses");
             }
             if !of.mapping_at(run.start).is_some_and(|mapping| mapping.has_pages && last <= mapping.end) {

@@ -34,7 +34,7 @@ impl Series {
             let mut at = 0;
             self.points.retain(|_| {
                 at += 1;
-                at % 2 == 1
+                at & 1 == 1
             });
             let (first, last) = (self.points.first(), self.points.last());
             let whole = first.zip(last).map_or(0, |(first, last)| last.ms.saturating_sub(first.ms));

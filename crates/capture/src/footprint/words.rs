@@ -71,7 +71,7 @@ impl Reading {
                 // One word was too few for its pages.
                 Some(last)
                     if last.state == state
-                        && last.pages % COUNT_MOST == 0
+                        && last.pages.is_multiple_of(COUNT_MOST)
                         && last.pages.checked_mul(page)?.checked_add(last.start)? == start =>
                 {
                     last.pages += count;
