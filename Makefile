@@ -16,12 +16,12 @@ COMPLETIONS := bash-completion/completions/mallow zsh/site-functions/_mallow fis
 shell_of = $(firstword $(subst -, ,$(subst /, ,$(1))))
 
 EXAMPLES := leak allocations stacks words
-BENCH_HELPERS := timed pair libempty_hook.so libatomic_count.so
+BENCH_HELPERS := timed pair libempty_hook.so libatomic_count.so libresident_at_exit.so
 SOURCES := Cargo.toml Cargo.lock $(shell find crates preload -type f)
 C_SOURCES = $(shell find preload bench examples tests -name '*.[ch]' -o -name '*.cpp')
 WARNINGS := -Wall -Wextra -Werror
 
-.PHONY: soak coverage smoke foreign
+.PHONY: soak coverage smoke foreign predictions
 .PHONY: build help examples bench-helpers demo test format-check bench bench-views install clean
 .DEFAULT_GOAL := build
 
@@ -75,6 +75,9 @@ soak: build ## attach SOAK_CYCLES (1000) times with each of four allocators; wat
 
 coverage: build ## how often watch's intervals cover the truth, in COVERAGE_RUNS (200) runs of a built program
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) tests/soak/coverage.py
+
+predictions: build bench-helpers ## whether the first remedy of mallow rss releases what it says, on third-party programs
+	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/predictions.py
 
 bench-helpers: $(BENCH_HELPERS:%=build/bench/%)
 

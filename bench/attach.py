@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""What a program pays for being attached to: how long it stands still, beside heaptrack, and what a pair of malloc and free costs.
+"""What a program pays for being attached to: how long it stands still, what a pair of malloc and free costs, and what whole
+programs cost, beside heaptrack --pid.
 
-The program (bench/pauses.c) measures both itself: the longest time in which its busy thread made no progress, and the processor
-time of that thread. "bare" is without any tool; its longest pause is the scheduler's. Pauses are medians and 99th percentiles of
-BENCH_ATTACHMENTS attachments (default 100) of half a second to one process; heaptrack, which stops a process by gdb, gets a tenth of
-them, and a new process for each. Costs are medians of BENCH_RUNS (default 5) attachments, each against the second before it. All
-figures go to build/bench/attach.json.
+The program of the pauses and pairs (bench/pauses.c) measures both itself: the longest time in which its busy thread made no
+progress, and the processor time of that thread. "bare" is without any tool; its longest pause is the scheduler's. Pauses are
+medians and 99th percentiles of BENCH_ATTACHMENTS attachments (default 50: the 99th percentile is then the longest one) to one
+process; heaptrack, which stops a process by gdb, gets two, and a new process for each. Costs are medians of BENCH_RUNS (default 3)
+attachments, each against the second before it. Programs: see attached_programs.py. No new attachment begins once the part has used
+up its time; all of it takes less than five minutes. All figures go to build/bench/attach.json.
 """
 
 import argparse
@@ -20,20 +22,25 @@ import tempfile
 import time
 from pathlib import Path
 
+import attached_programs
 from workloads import BUILD, ROOT, Missing, need
 
 MALLOW = os.environ.get("MALLOW_BIN", str(ROOT / "target/release/mallow"))
 THREADS = [1, 64]
-SECONDS = 0.5
+SECONDS = 0.1
 """Of one attachment, and of one measurement without any."""
+PAUSES, PAIRS, PROGRAMS = 25, 50, 80
+"""Seconds after which no further attachment begins: of each tool and number of threads, of the pairs, of the programs."""
+HEAPTRACKS = 2
+"""Processes that heaptrack attaches to."""
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one attachment each: does everything work?")
-    parser.add_argument("--attachments", type=int, default=int(os.environ.get("BENCH_ATTACHMENTS", 100)),
-                        help="(BENCH_ATTACHMENTS) default 100")
-    parser.add_argument("--runs", type=int, default=int(os.environ.get("BENCH_RUNS", 5)), help="(BENCH_RUNS) default 5")
+    parser.add_argument("--attachments", type=int, default=int(os.environ.get("BENCH_ATTACHMENTS", 50)),
+                        help="(BENCH_ATTACHMENTS) default 50")
+    parser.add_argument("--runs", type=int, default=int(os.environ.get("BENCH_RUNS", 3)), help="(BENCH_RUNS) default 3")
     options, _ = parser.parse_known_args()
     count = 1 if options.quick else max(options.attachments, 1)
     try:
@@ -44,11 +51,15 @@ def main():
     pauses = {title: {} for title in TOOLS}
     for threads in THREADS:
         for title, tool in TOOLS.items():
-            pauses[title][threads] = tool(program, threads, count)
-    costs = pair_costs(program, 1 if options.quick else max(options.runs, 1))
-    (BUILD / "attach.json").write_text(json.dumps({"pauses": pauses, "costs": costs}, indent=1), encoding="utf-8")
+            pauses[title][threads] = tool(program, threads, count, time.monotonic() + PAUSES)
+    runs = 1 if options.quick else max(options.runs, 1)
+    costs = pair_costs(program, runs, time.monotonic() + PAIRS)
+    programs = attached_programs.measured(options.quick, runs, time.monotonic() + PROGRAMS)
+    figures_of_all = {"pauses": pauses, "costs": costs, "programs": programs}
+    (BUILD / "attach.json").write_text(json.dumps(figures_of_all, indent=1), encoding="utf-8")
     print(pause_table(pauses))
     print(cost_table(costs))
+    print(attached_programs.table(programs))
     return 0
 
 
@@ -101,17 +112,23 @@ class Target:
         return answer[1]
 
 
-def bare(program, threads, count):
+def bare(program, threads, count, deadline):
+    found = []
     with Target(program, threads) as target:
-        return [(time.sleep(SECONDS), target.pause())[1] for _ in range(count)]
+        while len(found) < count and (not found or time.monotonic() < deadline):
+            time.sleep(SECONDS)
+            found.append(target.pause())
+    return found
 
 
 def mallow(mode):
-    def pauses(program, threads, count):
+    """Attached by mallow in that mode."""
+
+    def pauses(program, threads, count, deadline):
         found = []
         with Target(program, threads) as target, tempfile.TemporaryDirectory(prefix="mallow-bench-") as place:
             command = [MALLOW, *mode, "--for", f"{SECONDS}s", "-p", str(target.process.pid)]
-            for _ in range(count):
+            while len(found) < count and (not found or time.monotonic() < deadline):
                 target.pause()
                 run = subprocess.run(command, cwd=place, capture_output=True, text=True)
                 if run.returncode != 0:
@@ -124,18 +141,20 @@ def mallow(mode):
     return pauses
 
 
-def heaptrack(program, threads, count):
+def heaptrack(program, threads, count, deadline):
     if not (shutil.which("heaptrack") and shutil.which("gdb")):
         return []
     found = []
-    for _ in range(-(-count // 10)):
+    for turn in range(min(count, HEAPTRACKS)):
+        if turn > 0 and time.monotonic() > deadline:
+            break
         with Target(program, threads) as target, tempfile.TemporaryDirectory(prefix="mallow-bench-") as place:
             command = ["heaptrack", "-o", f"{place}/data", "-p", str(target.process.pid)]
             run = subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
             time.sleep(5)
             os.killpg(run.pid, signal.SIGINT)
             try:
-                run.communicate(timeout=60)
+                run.communicate(timeout=10)
             except subprocess.TimeoutExpired:
                 os.killpg(run.pid, signal.SIGKILL)
                 run.communicate()
@@ -151,12 +170,14 @@ TOOLS = {
 }
 
 
-def pair_costs(program, runs):
+def pair_costs(program, runs, deadline):
     """What a round takes longer while mallow is attached, in nanoseconds, by mode."""
     modes = {"stat": ["stat"], "watch": ["watch"], "record": ["record", "--no-report", "-o", "x.mallow"]}
     costs = {mode: [] for mode in modes}
     with tempfile.TemporaryDirectory(prefix="mallow-bench-") as place:
-        for _ in range(runs):
+        for turn in range(runs):
+            if turn > 0 and time.monotonic() > deadline:
+                break
             for mode, words in modes.items():
                 with Target(program, 1) as target:
                     bare = target.round()

@@ -144,7 +144,6 @@ def summary(workload, runs, failure):
     return {
         "unit": "ns" if workload.pair else "s",
         "times": times,
-        "median": {clock: statistics.median(values) for clock, values in times.items()},
         "target_maxrss_kib": statistics.median(run.maxrss_kib for run in runs),
         "recording_bytes": statistics.median(run.recording_bytes for run in runs),
     }

@@ -2,7 +2,7 @@
 
 import os
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workloads import BUILD, ROOT, Missing, need
@@ -56,9 +56,10 @@ class Mallow(Variant):
     """`mallow stat` or `mallow record`."""
 
     mode: str
+    binary: str = os.environ.get("MALLOW_BIN", ROOT / "target" / "release" / "mallow")
 
     def program(self):
-        return Path(os.environ.get("MALLOW_BIN", ROOT / "target" / "release" / "mallow")).absolute()
+        return Path(self.binary).absolute()
 
     def check(self):
         # Not a peer that one may leave out: without it there is nothing to compare.
@@ -76,6 +77,19 @@ class Mallow(Variant):
         if self.mode != "record":
             return []
         return [[str(self.program()), self.mode, "-o", str(self.recording(out)), "--", *target]]
+
+
+class RecordedWithoutRss(Mallow):
+    """`mallow record --no-rss`: what reading the kernel's account of memory costs is the difference to `record`."""
+
+    def command(self, target, out):
+        return [str(self.program()), "record", "--no-rss", "--no-report", "-o", str(self.recording(out)), "--", *target]
+
+    def recording(self, out):
+        return out.with_suffix(".mallow")
+
+    def report(self, target, out):
+        return []
 
 
 class Sampled(Mallow):
@@ -180,6 +194,21 @@ ALL = [
                      f"prof:true,lg_prof_sample:{PERIOD.bit_length() - 1}"),
     Heaptrack("heaptrack", "heaptrack"),
     Mallow("record", "**mallow record**", "record"),
+    RecordedWithoutRss("record-no-rss", "**mallow record --no-rss**", "record"),
     # What is not Mallow's: runs that are the same differ by so much.
     Variant("again", "bare, once more"),
 ]
+
+
+def beside_another(variants, binary):
+    """Each of Mallow's variants followed by the same of `binary`, another mallow."""
+    both = []
+    for variant in variants:
+        both.append(variant)
+        if isinstance(variant, Mallow):
+            both.append(replace(variant, name=f"{variant.name}-before", title=f"{variant.title}, before", binary=binary))
+    return both
+
+
+if "BENCH_BEFORE" in os.environ:
+    ALL = beside_another(ALL, os.environ["BENCH_BEFORE"])

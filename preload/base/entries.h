@@ -73,7 +73,7 @@ struct hooked_call {
     void *block; /* the block that it returned; NULL: none */
     size_t size;
     uint32_t family;
-    int64_t old_bytes;              /* from the policy's `reallocating` to its `reallocated` */
+    int64_t old_bytes;              /* the policy's own: what `reallocating` leaves for `reallocated` */
     usable_size *usable;            /* of the allocator; may be NULL */
     const struct arch_frame *frame; /* of the function in the caller's place */
 };

@@ -42,6 +42,7 @@ enum mallow_control_flag {
     MALLOW_SCAN = 4,        /* a traced image that exits waits until its memory was read: process.exit_state */
     MALLOW_SCAN_FORKED = 8, /* one that began with fork, too */
     MALLOW_INSIDE = 16,     /* mallow patches allocators inside of images at their start: struct mallow_ask */
+    MALLOW_MEMORY = 32,     /* a traced image that exits waits until mallow has read its mappings: process.exit_state */
 };
 
 /* control.epoch: the recording is over; targets stop writing events and call the real allocator alone. */
@@ -162,6 +163,8 @@ enum mallow_exit {
     MALLOW_EXIT_GAVE_UP = 4, /* written by the target in place of WAITS: mallow is gone or stopped */
 };
 
+#define MALLOW_MAX_SIZE_CLASSES 96u
+
 /*
  * The lock of a process file (F_OFD_SETLK, for writing) belongs to the open file, and that to the image's mapping: the
  * descriptor is closed. The kernel drops it when the image ends or execs, in whatever namespace. A forked child holds it
@@ -185,12 +188,12 @@ struct mallow_process {
     uint32_t max_threads;    /* as in control */
     uint32_t large_ring_words;
     uint32_t small_ring_words;
-    uint32_t modules;    /* module entries in use; written with release order after the entry */
-    uint32_t threads;    /* thread blocks ever used; written with release order after the block */
-    uint32_t generation; /* how often a module took the place of another; see MALLOW_OP_GENERATION */
-    uint64_t unrecorded; /* events that found no thread block or no memory for one: lost, but counted */
-    uint32_t exit_state; /* enum mallow_exit; a futex */
-    uint32_t exit_pad;
+    uint32_t modules;        /* module entries in use; written with release order after the entry */
+    uint32_t threads;        /* thread blocks ever used; written with release order after the block */
+    uint32_t generation;     /* how often a module took the place of another; see MALLOW_OP_GENERATION */
+    uint64_t unrecorded;     /* events that found no thread block or no memory for one: lost, but counted */
+    uint32_t exit_state;     /* enum mallow_exit; a futex */
+    uint32_t size_classes;   /* entries of usable_sizes in use; written with release order after them */
     uint32_t executable_len; /* bytes of path in text[] */
     uint32_t arguments_len;  /* bytes of NUL-separated arguments that follow it in text[] (cut to fit) */
     uint64_t sampling;       /* offset of struct mallow_sampling; 0: none */
@@ -198,7 +201,9 @@ struct mallow_process {
     uint32_t settings;       /* enum mallow_setting, or-ed: what the image's environment says */
     uint64_t exit_sp;        /* the thread that waits: what is below on its stack is dead; its registers are above */
     uint64_t exit_thread;    /* its thread pointer: thread-local storage lies below */
-    char text[3944];
+    /* What a request gets from an allocator that is not glibc's, ascending; found at the exit. */
+    uint32_t usable_sizes[MALLOW_MAX_SIZE_CLASSES];
+    char text[3560];
 };
 
 #define MALLOW_MAX_MODULES 1024u

@@ -6,8 +6,6 @@
 #include "sample/foreign.h"
 #include "sample/image_end.h"
 #include "sample/lifecycle.h"
-#include "sample/placed.h"
-#include "sample/placed_slots.h"
 #include "sample/sample.h"
 #include "walk/modules.h"
 
@@ -241,8 +239,8 @@ static const struct policy *sample_setup(void) {
     modules_setup();
     exponential_setup();
     modules_wait = 0;
-    if (attachment_is_late())
-        return &placed_policy;
+    if (inplace != NULL && attachment_is_late())
+        return inplace->policy;
     foreign_functions_find();
     return &sample_policy;
 }
@@ -263,7 +261,8 @@ static void sample_left(void) {
     modules_wait = 1;
     modules_linker_freed(); /* nobody sees what is unloaded until the next attachment */
     log_left();
-    placed_slots_left();
+    if (inplace != NULL)
+        inplace->left();
     sample_threads_left();
     lock_samples_left();
 }

@@ -1,6 +1,6 @@
 /* Slow paths of a sample's life: releasing its memory, failures, deferred frees. */
 #include "sample/lifecycle.h"
-#include "sample/placed_slots.h"
+#include "sample/sample.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -72,8 +72,8 @@ int sample_end(void *block, uint32_t kind, const void *moved_to, struct sample_t
 COLD void sample_thread_flush(struct sample_thread *s) {
     while (s->guard.pendings > 0)
         sample_end(s->pending[--s->guard.pendings], MALLOW_END_FREED, NULL, NULL);
-    if (placed_slots_deferred != 0 && sample_lock(NULL)) {
-        placed_slots_settle();
+    if (inplace != NULL && sample_lock(NULL)) {
+        inplace->settle();
         sample_unlock(NULL);
     }
 }

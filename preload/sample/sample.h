@@ -7,6 +7,17 @@
 
 extern const struct policy sample_policy HIDDEN;
 
+/* Samples that stay where the allocator put them, in a process that mallow attached to: inplace/. */
+struct inplace_sampling {
+    const struct policy *policy; /* its entry functions; the rest of a policy is sample_policy's */
+    int (*make)(uint32_t most);  /* once in an image; 0: there is no memory */
+    void (*settle)(void);        /* ends the samples whose ends were deferred; with sample_lock held */
+    void (*left)(void);          /* the process leaves its run */
+};
+
+/* Of this build, beside its table of policies. NULL: it has none, and mallow cannot attach to it. */
+extern const struct inplace_sampling *const inplace HIDDEN;
+
 /* Around fork, so that a child finds slots and log whole. */
 void sample_fork_begins(void);
 void sample_forked_child(void);

@@ -2,7 +2,7 @@
 #include "sample/sample_thread.h"
 #include "base/attachment.h"
 #include "sample/foreign.h"
-#include "sample/placed_slots.h"
+#include "sample/sample.h"
 #include "sample/sample_log.h"
 #include "walk/modules.h"
 
@@ -92,7 +92,8 @@ static int open_locked(void) {
         return opened > 0;
     opened = -1;
     uint32_t most = target.control->max_slots;
-    if (attachment_is_late() ? !placed_slots_make(most) : owned_range.bytes == 0 && !slots_reserve(most)) {
+    int late = inplace != NULL && attachment_is_late();
+    if (late ? !inplace->make(most) : owned_range.bytes == 0 && !slots_reserve(most)) {
         __atomic_fetch_add(&target.control->failed_processes, 1, __ATOMIC_RELAXED);
         sample_over(MALLOW_OVER_NOT);
         return 0;

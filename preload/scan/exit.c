@@ -1,5 +1,6 @@
 /*
- * The end of a traced image: it waits while mallow reads its memory, to see which live blocks nothing points to any more.
+ * The end of a traced image: it waits while mallow reads its memory, to see which live blocks nothing points to any more, and which
+ * pages it has.
  *
  * This destructor runs after the program's atexit handlers, its static destructors and those of all libraries. What a library
  * frees in a DT_FINI function that the loader calls later is still live here.
@@ -7,6 +8,7 @@
 #include "arch.h"
 #include "base/filter.h"
 #include "base/reader.h"
+#include "base/real.h"
 #include "base/target.h"
 
 #define WAIT_MS 20
@@ -32,10 +34,34 @@ NOINLINE static void wait_for_scan(struct mallow_process *process) {
                                 __ATOMIC_RELAXED);
 }
 
+/* Requests up to this are tried, of an allocator whose sizes no formula has. */
+#define TRIED_MOST ((size_t)1 << 16)
+
+/* What the allocator gives for requests: a request that is 1 above the usable size of a block is of the next size class. After the
+ * wait, so that mallow has read what memory the program has without these blocks. */
+static void find_size_classes(struct mallow_process *process) {
+    uint32_t classes = 0;
+    size_t usable = 0;
+    while (usable < TRIED_MOST && classes < MALLOW_MAX_SIZE_CLASSES) {
+        size_t last = usable;
+        void *block = real.malloc(last + 1);
+        if (block == NULL)
+            break;
+        usable = real.malloc_usable_size(block);
+        real.free(block);
+        /* One that says less than it was asked for, or the same for more, says nothing. */
+        if (usable <= last || usable > UINT32_MAX)
+            break;
+        process->usable_sizes[classes++] = (uint32_t)usable;
+    }
+    __atomic_store_n(&process->size_classes, classes, __ATOMIC_RELEASE);
+}
+
 /* A forked child has blocks of its parent, and mallow does not know which: it would wait for little. */
 static int is_wanted(const struct mallow_control *control, const struct mallow_process *process) {
     uint32_t flags = control->flags;
-    return (flags & MALLOW_SCAN) != 0 && (process->origin != MALLOW_ORIGIN_FORK || (flags & MALLOW_SCAN_FORKED) != 0);
+    return (flags & (MALLOW_SCAN | MALLOW_MEMORY)) != 0 &&
+           (process->origin != MALLOW_ORIGIN_FORK || (flags & MALLOW_SCAN_FORKED) != 0);
 }
 
 __attribute__((destructor)) static void image_exits(void) {
@@ -50,4 +76,7 @@ __attribute__((destructor)) static void image_exits(void) {
     /* Pointers that are in registers alone are to be on the stack. */
     __builtin_unwind_init();
     wait_for_scan(process);
+    /* A filter was made for what the program does, and its allocator may yet need a system call. */
+    if ((control->flags & MALLOW_MEMORY) != 0 && real_sizes == REAL_SIZES_BY_CALL && !filter_is(FILTER_SEEN))
+        find_size_classes(process);
 }

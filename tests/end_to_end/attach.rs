@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -35,6 +36,21 @@ fn calls_of_are_counted_exactly(program: &Path, allocator: Option<&str>) {
     assert_eq!(counted["allocators_inside"][0]["allocator"].as_str(), allocator, "{counted:#}");
     assert!(target.text() == text, "the code is as it was");
     assert_eq!(target.condition(), condition);
+}
+
+/// A server has many names, and writes a title over its arguments: what it was executed as is its name, and no padding is shown.
+#[test]
+fn a_recording_is_named_as_the_process_was_executed() {
+    let place = directory();
+    let name = place.path().canonicalize().unwrap().join("served");
+    std::os::unix::fs::symlink(program("attached"), &name).unwrap();
+    let title = format!("{} *:6379", name.display());
+    let target = Target::ready(Command::new(&name).arg0(&title).args(["calls", "", "", "", ""]));
+    let run = attached(&["record", "--for", "100ms"], target.pid(), place.path());
+    assert_eq!(run.status, 0, "{}", run.err());
+    assert!(run.err().ends_with("mallow: recorded to served.mallow\n"), "{}", run.err());
+    let report = Run::new(mallow(), place.path()).args(["report", "served.mallow"]).go().out();
+    assert!(report.lines().any(|line| line == format!("{title} calls")), "{report}");
 }
 
 /// Blocks from before the attachment are nobody's; stacks begin at the caller.

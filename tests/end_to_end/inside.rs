@@ -1,10 +1,12 @@
 //! Allocators inside of executables and libraries: their calls are counted as those of any other, against what the program and
 //! the allocator itself count.
 
+use std::collections::HashMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use harness::{Case, Counts, directory, library, program_as};
+use harness::{Case, Counts, Run, directory, library, program_as};
 
 const JEMALLOC: [&str; 4] = ["-l:libjemalloc.a", "-lm", "-ldl", "-lstdc++"];
 
@@ -121,6 +123,38 @@ fn exceptions_pass_through_a_patched_function() {
         assert!((frees + 200..=frees + 210).contains(&counts.frees), "{way}: {counts:?}");
     }
     assert!(three.record.shown(&["report"]).contains("Counted: tcmalloc inside "));
+}
+
+/// What is live by the recording, in blocks as large as the allocator makes them, is what its own statistics say.
+#[test]
+fn live_bytes_are_those_of_the_allocators_own_statistics() {
+    let flags = ["-l:libtcmalloc_minimal.a"];
+    let program = program_as("tcmalloc_statistics", "tcmalloc_statistics", "c++", &flags);
+    let record = Case::new(&program).record();
+    let place = record.directory.path();
+    // Not what initialisers of the program allocate.
+    let export = ["export", "--focus", "^main$", "--format", "csv", "--table", "events", "-o", "events.csv"];
+    let exported = Run::new(harness::mallow(), place).args(export).arg(&record.file).go();
+    assert_eq!(exported.status, 0, "{}", exported.err());
+    let events = fs::read_to_string(place.join("events.csv")).expect("the events");
+    let mut lines = events.lines();
+    let columns: Vec<&str> = lines.next().expect("a heading").split(',').collect();
+    let column = |name: &str| columns.iter().position(|column| *column == name).expect(name);
+    let (block, size, freed) = (column("block"), column("size"), column("freed_block"));
+    let mut live = HashMap::new();
+    for line in lines {
+        let fields: Vec<&str> = line.split(',').collect();
+        live.remove(fields[freed]);
+        if !fields[size].is_empty() {
+            live.insert(fields[block], fields[size]);
+        }
+    }
+    assert!(live.len() > 10_000, "{}", live.len());
+    fs::write(place.join("sizes"), live.into_values().collect::<Vec<_>>().join("\n")).expect("the sizes");
+    let sizes = fs::File::open(place.join("sizes")).expect("the sizes");
+    let sums = Command::new(&program).arg("sizes").stdin(sizes).output().expect("the program");
+    let by_recording: u64 = String::from_utf8_lossy(&sums.stdout).trim().parse().expect("a number");
+    assert_eq!(by_recording, said(&record.outcome.out(), "bytes"));
 }
 
 #[test]

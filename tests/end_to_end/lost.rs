@@ -121,6 +121,8 @@ fn a_process_without_an_exit_is_not_scanned_and_says_why() {
         assert!(reason.contains("no exit: "), "{reason}");
         let text = Run::new(mallow(), place.path()).args(["leaks", "l.mallow"]).go().out();
         assert!(text.contains("Lost or reachable is not known of "), "{text}");
+        let report = Run::new(mallow(), place.path()).args(["report", "l.mallow"]).go().out();
+        assert!(report.contains("\n  Not scanned for lost blocks: no exit: "), "{report}");
     }
 }
 

@@ -131,6 +131,8 @@ fn lines_of(mode: &[&str], options: &[&str], wait: Option<&str>) -> (String, i32
     if let Some(wanted) = wait {
         until_or(|| text().contains(wanted).then_some(()), || panic!("{wanted}: {}", text()));
         until_it_listens(&watched);
+        watched.signal("USR1");
+        until_or(|| text().contains("\n  reported ").then_some(()), || panic!("no report: {}", text()));
         watched.signal("TERM");
     }
     let status = watched.end();
@@ -143,6 +145,8 @@ fn growth_is_printed_at_once_and_a_stop_is_no_crash() {
     for (mode, status, outcome) in [(&[][..], 128 + 15, "ended by SIGTERM"), (&["tidy"], 0, "ended with status 0")] {
         let (text, ended) = lines_of(mode, &[], Some(" so far"));
         assert_eq!(ended, status, "{text}");
+        // The report of old samples has what grows, which is young.
+        assert!(text.contains(" samples; growing, or allocated more than 5 min 00 s ago\n"), "{text}");
         let news = text.lines().find(|line| line.starts_with("mallow: after ")).expect("news");
         assert!(news.contains("remember leaky_server.cpp:") && news.contains(" grows "), "{news}");
         let at = text.find("Watched for ").unwrap_or_else(|| panic!("no summary: {text}"));

@@ -16,6 +16,9 @@ WORD = (1 << 64) - 1
 
 OPENING, TABLES, EVENTS, COUNTS, PROCESSES, LINES, ENDING, INDEX, NAMES, SOURCES = range(1, 11)
 REGIONS, PATTERNS, ALLOCATORS, SCANS, EXECUTED_NAMES, UNRECORDED, THREAD_NAMES = range(12, 19)
+INSIDE, FOOTPRINT, RSS, SIZE_CLASSES = 20, 21, 24, 25
+PAGES, PLACED_BLOCKS = 36, 39
+KINDS = {*range(1, 26), PAGES, PLACED_BLOCKS} - {11, 19, 22, 23}
 
 
 class Refused(Exception):
@@ -45,7 +48,7 @@ def read_blocks(data):
     if len(data) < 16:
         raise Refused("cut within its first 16 bytes")
     version = int.from_bytes(data[8:12], "little")
-    if version != 1:
+    if version not in (1, 2):
         raise Refused(f"version {version}")
     if data[12:16] != bytes(4):
         raise Refused("a head that makes no sense")
@@ -83,7 +86,7 @@ def packed_block(data, at):
         raise Damaged(f"cut within the block at {at}")
     if zlib.crc32(payload, zlib.crc32(head[:8])) != checksum:
         raise Damaged(f"wrong checksum at {at}")
-    if kind not in range(1, 19) or kind == 11:
+    if kind not in KINDS:
         raise Damaged(f"a block of kind {kind} at {at}")
     columns, place = [], 8 * count
     for n in range(count):
@@ -227,6 +230,11 @@ class Recording:
     executed_names: dict = field(default_factory=dict)
     unrecorded: list = field(default_factory=list)
     thread_names: dict = field(default_factory=dict)
+    inside: list = field(default_factory=list)
+    footprints: list = field(default_factory=list)
+    rss: dict = field(default_factory=dict)
+    """Process → points."""
+    size_classes: dict = field(default_factory=dict)
 
     def stack(self, number):
         """Its frames, the innermost first, and whether the outermost ones are missing."""
@@ -237,8 +245,11 @@ class Recording:
         return frames, number == 1
 
 
-def read(data, events=lambda decoder, block: None):
-    """Reads a whole file. `events` gets each block of events, with what was known up to there."""
+def read(data, events=lambda decoder, block: None, maps=False):
+    """Reads a whole file. `events` gets each block of events, with what was known up to there. `maps`: with pages and live blocks."""
+    # It needs the columns from here.
+    import mallow_memory as memory
+
     blocks, why = read_blocks(data)
     recording = Recording(blocks, why)
     readers = {
@@ -259,6 +270,12 @@ def read(data, events=lambda decoder, block: None):
         SOURCES: sources,
         ENDING: ending,
         INDEX: index,
+        INSIDE: inside,
+        FOOTPRINT: memory.footprint,
+        PAGES: memory.pages if maps else passed,
+        PLACED_BLOCKS: memory.placed_blocks if maps else passed,
+        RSS: memory.rss,
+        SIZE_CLASSES: memory.size_classes,
     }
     for number, block in enumerate(blocks):
         try:
@@ -271,6 +288,10 @@ def read(data, events=lambda decoder, block: None):
             del blocks[number:]
             break
     return recording
+
+
+def passed(recording, block):
+    pass
 
 
 def opening(recording, block):
@@ -399,6 +420,14 @@ def thread_names(recording, block):
         if thread >= len(recording.threads):
             raise Damaged("a name of no thread")
         recording.thread_names[thread] = name
+
+
+def inside(recording, block):
+    (column,) = map(Column, block.columns)
+    while column.more():
+        keys = "program module name found_by problem remedy".split()
+        allocator = {key: column.string() for key in keys}
+        recording.inside.append(allocator | {"functions": column.number()})
 
 
 def scans(recording, block):

@@ -6,6 +6,7 @@ SOAK_ALLOCATORS (all), SOAK_THREADS how many threads allocate (64)."""
 
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -24,7 +25,7 @@ ALLOCATORS = {
 }
 """What each is linked by: one inside of the program, two as libraries."""
 SPAN = 0.6
-"""Seconds in which a mallow is killed: attaching, detaching and some of what is between."""
+"""Seconds in which a mallow is killed or asked to leave: while it attaches, detaches, and between."""
 
 
 class Storm:
@@ -70,10 +71,10 @@ class Storm:
         return sum("eventpoll" not in os.readlink(file) for file in directory.iterdir())
 
 
-def attach(pid, place, more):
-    mode = random.choice([["stat"], ["record", "--no-report", "-o", str(place / "x.mallow")]])
+def attach(pid, place):
+    mode = random.choice([["stat"], ["record", "--no-report", "-o", str(place / "x.mallow")], ["watch"]])
     (place / "x.mallow").unlink(missing_ok=True)
-    command = [MALLOW, *mode, "-p", str(pid), *more]
+    command = [MALLOW, *mode, "-p", str(pid)]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
@@ -84,13 +85,16 @@ def soak(place, allocator):
     pid, kills, fault = storm.process.pid, 0, None
     for cycle in range(CYCLES):
         if cycle % 2:
-            mallow = attach(pid, place, [])
+            mallow = attach(pid, place)
             time.sleep(random.random() * SPAN)
             mallow.kill()
             mallow.communicate()
             kills += 1
         else:
-            _, error = attach(pid, place, ["--for", "20ms"]).communicate()
+            mallow = attach(pid, place)
+            time.sleep(random.random() * SPAN)
+            mallow.send_signal(signal.SIGINT)
+            _, error = mallow.communicate()
             if storm.process.poll() is None and storm.text() != text:
                 fault = f"the code is not what it was: {error}"
             elif storm.process.poll() is None and storm.descriptors() != descriptors:

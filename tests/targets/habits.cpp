@@ -57,6 +57,17 @@ static APART void grow_vectors() {
     }
 }
 
+/* Each is allocated before the last one is freed, and is not its continuation. */
+static APART void ever_larger() {
+    void *last = malloc(64);
+    for (size_t size = 128; size < 64 * 6000; size += 64) {
+        void *next = keep(malloc(size));
+        free(last);
+        last = next;
+    }
+    free(last);
+}
+
 static APART void reserve_vectors() {
     std::vector<int> vectors[RING];
     for (int n = 0; n < 20000; n++) {
@@ -222,6 +233,7 @@ int main(int argc, char **argv) {
         copy_names(130000);
     } else {
         realloc_once();
+        ever_larger();
         reserve_vectors();
         for (int i = 0; i < 4000; i++)
             clear_vector(32);

@@ -41,6 +41,32 @@ pub enum Chunk<'a> {
         /// Its name.
         name: String,
     },
+    /// A part of a reading of a process's memory, as [`crate::footprint::Reading::to_words`] has it. All that the process did
+    /// before the reading is in earlier rounds, or in the last one or two.
+    Memory {
+        /// Number of the process.
+        process: u32,
+        /// No part of this reading follows.
+        is_last: bool,
+        /// The words.
+        words: &'a [u64],
+    },
+    /// What the allocator of a process gives for requests, as the process found at its exit.
+    SizeClasses {
+        /// Number of the process.
+        process: u32,
+        /// Usable sizes, ascending.
+        usable: &'a [u64],
+    },
+    /// The RSS of a process.
+    Rss {
+        /// Number of the process.
+        process: u32,
+        /// Milliseconds since the recording began.
+        ms: u64,
+        /// In bytes.
+        rss: u64,
+    },
     /// Nothing more comes from this process.
     ProcessEnd {
         /// Number of the process.

@@ -18,13 +18,17 @@
 
 mod prefetch;
 
+mod bytes;
+
 pub mod wire;
+
+pub mod scan;
+
+pub mod footprint;
 
 pub mod chunk;
 
 pub mod library;
-
-pub mod scan;
 
 pub mod accounts;
 

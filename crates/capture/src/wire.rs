@@ -36,6 +36,8 @@ pub const SCAN: u32 = 4;
 pub const SCAN_FORKED: u32 = 8;
 /// `MALLOW_INSIDE`
 pub const INSIDE: u32 = 16;
+/// `MALLOW_MEMORY`
+pub const MEMORY: u32 = 32;
 /// `MALLOW_EXIT_WAITS`
 pub const EXIT_WAITS: u32 = 1;
 /// `MALLOW_EXIT_GO_ON`
@@ -50,6 +52,8 @@ pub const EPOCH_OVER: u64 = u64::MAX;
 pub const LARGE_RINGS: u32 = 8;
 /// `MALLOW_MAX_MODULES`
 pub const MAX_MODULES: u32 = 1024;
+/// `MALLOW_MAX_SIZE_CLASSES`
+pub const MAX_SIZE_CLASSES: u32 = 96;
 /// `MALLOW_DEPTH_LIMIT`
 pub const DEPTH_LIMIT: u32 = 4096;
 /// `MALLOW_PROCESS_READY`
@@ -209,6 +213,8 @@ pub mod process {
     pub const UNRECORDED: usize = 96;
     /// `exit_state`
     pub const EXIT_STATE: usize = 104;
+    /// `size_classes`
+    pub const SIZE_CLASSES: usize = 108;
     /// `executable_len`
     pub const EXECUTABLE_LEN: usize = 112;
     /// `arguments_len`
@@ -223,8 +229,10 @@ pub mod process {
     pub const EXIT_SP: usize = 136;
     /// `exit_thread`
     pub const EXIT_THREAD: usize = 144;
+    /// `usable_sizes`
+    pub const USABLE_SIZES: usize = 152;
     /// `text`
-    pub const TEXT: usize = 152;
+    pub const TEXT: usize = 536;
 }
 
 /// Byte offsets in `struct mallow_module`.

@@ -226,6 +226,8 @@ fn table() -> Vec<(String, u64)> {
             ("exit_state", process::EXIT_STATE),
             ("exit_sp", process::EXIT_SP),
             ("exit_thread", process::EXIT_THREAD),
+            ("size_classes", process::SIZE_CLASSES),
+            ("usable_sizes", process::USABLE_SIZES),
             ("text", process::TEXT),
         ],
     );

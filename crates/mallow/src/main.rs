@@ -51,6 +51,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Leaks(flags) => views::leaks::run(flags),
         Command::Flame(flags) => views::flame::run(flags),
         Command::Timeline(flags) => views::timeline::run(flags),
+        Command::Rss(flags) => runs::rss::run(flags),
         Command::Sizes(flags) => views::blocks::sizes(flags),
         Command::Lifetimes(flags) => views::blocks::lifetimes(flags),
         Command::Threads(flags) => views::blocks::threads(flags),

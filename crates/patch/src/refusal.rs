@@ -1,4 +1,4 @@
-//! Why an entry is not patched.
+//! Why an entry is not patched. [`crate::entry`] decides it.
 
 /// Why patching an entry would not be safe.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -51,6 +51,13 @@ pub enum Defect {
         /// The count.
         key: &'static str,
     },
+    /// The memory of a process makes no sense.
+    Footprint {
+        /// Index of the footprint.
+        index: usize,
+        /// What is wrong.
+        what: &'static str,
+    },
 }
 
 impl fmt::Display for Defect {
@@ -68,6 +75,7 @@ impl fmt::Display for Defect {
                 write!(out, "{key} is {sum}, and the processes have {parts}")
             }
             Self::Unavailable { site, key } => write!(out, "site {site} has {key}, which the profile does not have"),
+            Self::Footprint { index, what } => write!(out, "footprint {index}: {what}"),
         }
     }
 }
@@ -123,6 +131,16 @@ impl Profile {
             for stack in scan.sites.iter().map(|site| site.stack).chain(stacks) {
                 reference("scan", index, "stack", stack.0, self.stacks.len())?;
             }
+        }
+        for (index, footprint) in self.footprints.iter().enumerate() {
+            reference("footprint", index, "process", footprint.process.0, self.processes.len())?;
+            footprint.check().map_err(|what| Defect::Footprint { index, what })?;
+        }
+        for (index, series) in self.rss.iter().enumerate() {
+            reference("RSS series", index, "process", series.process.0, self.processes.len())?;
+        }
+        for (index, classes) in self.size_classes.iter().enumerate() {
+            reference("size classes", index, "process", classes.process.0, self.processes.len())?;
         }
         for (index, allocator) in self.custom_allocators.iter().enumerate() {
             reference("custom allocator", index, "process", allocator.process.0, self.processes.len())?;

@@ -27,6 +27,7 @@ mod code;
 mod counts;
 mod events;
 mod families;
+mod footprint;
 mod lookup;
 mod patterns;
 mod process;
@@ -43,6 +44,10 @@ pub use code::{Frame, Line, Module, ModuleId};
 pub use counts::{Count, Counts};
 pub use events::{Block, Call, Event, Moment};
 pub use families::{FAMILIES, Family, FamilyCounts};
+pub use footprint::{
+    Footprint, HeapMap, Mapping, MappingFlags, MappingKind, MemorySizes, PageRun, PageState, PlacedBlock, RssPoint,
+    RssSeries, SizeClasses,
+};
 pub use lookup::{ModuleSummary, NameSource, Note, Summary};
 pub use patterns::{Habits, Patterns};
 pub use process::{AllocatorInside, CustomAllocator, Process, ProcessId, Thread};

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::code::{Frame, Module};
 use crate::counts::Counts;
+use crate::footprint::{Footprint, RssSeries, SizeClasses};
 use crate::lookup::Summary;
 use crate::process::{AllocatorInside, CustomAllocator, Process, Thread};
 use crate::quantities::{Origin, Quantity};
@@ -84,6 +85,13 @@ pub struct Profile {
     /// What scans of processes at their exit found, each process once; none in a selection, in a merged profile, and where scanning
     /// was off.
     pub scans: Vec<Scan>,
+    /// The memory of processes as the kernel accounts for it, by process and time: of each the highest that was read and the last
+    /// one. None in a selection, in a merged profile, and where `--no-rss` was given.
+    pub footprints: Vec<Footprint>,
+    /// RSS over time, each process once; none where there are no footprints.
+    pub rss: Vec<RssSeries>,
+    /// Usable sizes of allocators whose size classes no formula has, each process at most once.
+    pub size_classes: Vec<SizeClasses>,
     /// What the command executed that was not recorded, each a sentence without a full stop; recordings of earlier versions
     /// have none.
     pub unrecorded: Vec<String>,

@@ -1,8 +1,8 @@
 //! Hand-built profiles, for tests of reports.
 
 use mallow_profile::{
-    Counts, FamilyCounts, Frame, FrameId, Line, Module, ModuleId, Patterns, Process, ProcessId, Profile, Site, StackId,
-    Stacks,
+    Counts, FamilyCounts, Footprint, Frame, FrameId, HeapMap, Line, Mapping, MappingFlags, MappingKind, MemorySizes,
+    Module, ModuleId, PageRun, PageState, Patterns, PlacedBlock, Process, ProcessId, Profile, Site, StackId, Stacks,
 };
 
 /// Builds a profile from stacks written as names.
@@ -225,4 +225,69 @@ pub fn habits() -> Profile {
     profile.duration_ms = 900;
     profile.ending.exit_status = Some(0);
     profile
+}
+
+/// A process of glibc's whose heap has holes: each other block of a cache was freed, and a burst left free pages behind it.
+pub fn fragmented() -> (Profile, HeapMap) {
+    const PAGE: u64 = 4096;
+    const HEAP: u64 = 0x5555_0000_0000;
+    const LIBC: u64 = 0x7f00_0000_0000;
+    let mut b = Builder::default();
+    let process = b.process(4711, &["server"], 900);
+    b.site(
+        process,
+        &["app::Cache::put(int)@/src/app/cache.cc:31", "main@/src/app/main.cc:12"],
+        blocks(9000, 500, 0, 4500),
+    );
+    b.site(process, &["app::burst@/src/app/burst.cc:7", "main@/src/app/main.cc:14"], blocks(4000, 1000, 0, 0));
+    let mapping = |kind, start: u64, pages: u64, resident: u64, name: &str| Mapping {
+        start,
+        end: start + pages * PAGE,
+        kind,
+        flags: MappingFlags(MappingFlags::READ | MappingFlags::WRITE),
+        name: name.to_owned(),
+        sizes: MemorySizes { size: pages * PAGE, rss: resident * PAGE, pss: resident * PAGE, ..MemorySizes::default() },
+        has_pages: matches!(kind, MappingKind::Heap | MappingKind::Anonymous),
+    };
+    let mappings = vec![
+        mapping(MappingKind::Heap, HEAP, 2200, 2100, "[heap]"),
+        mapping(MappingKind::Anonymous, LIBC - 300 * PAGE, 200, 100, ""),
+        mapping(MappingKind::FileText, LIBC, 400, 300, "/usr/lib/libc.so.6"),
+        mapping(MappingKind::FileData, LIBC + 400 * PAGE, 9, 9, "/usr/lib/libc.so.6"),
+        mapping(MappingKind::Stack, 0x7fff_0000_0000, 33, 5, "[stack]"),
+    ];
+    let totals = mappings.iter().fold(MemorySizes::default(), |mut sum, mapping| {
+        sum.rss += mapping.sizes.rss;
+        sum.pss += mapping.sizes.pss;
+        sum
+    });
+    let run = |mapping: &Mapping| PageRun {
+        start: mapping.start,
+        pages: mapping.sizes.rss / PAGE,
+        state: PageState(PageState::RESIDENT),
+    };
+    let heap = HeapMap {
+        pages: mappings.iter().filter(|mapping| mapping.has_pages).map(run).collect(),
+        blocks: (0..4500).map(|n| PlacedBlock { address: HEAP + 0x2b0 + n * 1024, size: 500, site: 0 }).collect(),
+    };
+    b.profile.footprints = vec![Footprint {
+        process,
+        ms: 850,
+        is_highest: true,
+        is_last: true,
+        is_at_exit: true,
+        peak_rss: totals.rss,
+        page_bytes: PAGE as u32,
+        totals,
+        mappings,
+        live_blocks: 4500,
+        live_bytes: 4500 * 500,
+        ..Footprint::default()
+    }];
+    let mut profile = b.profile;
+    profile.command = vec!["server".to_owned()];
+    profile.duration_ms = 900;
+    profile.peak_ms = 400;
+    profile.processes[0].own_peak_bytes = 6_250_000;
+    (profile, heap)
 }

@@ -305,6 +305,11 @@ impl Ledger {
         self.live_bytes
     }
 
+    /// Requested bytes of a process that are live now; 0 where there is no such process.
+    pub fn live_bytes_of(&self, process: u32) -> u64 {
+        self.running.get(process as usize).map_or(0, |running| running.live_bytes)
+    }
+
     /// The highest `live_bytes` so far.
     pub fn peak_bytes(&self) -> u64 {
         self.peak_bytes

@@ -1,6 +1,7 @@
 //! The receiver of the replay's events, in addition to the ledger.
 
 use super::ledger::Ledger;
+use crate::footprint::Packed;
 use mallow_profile::{Event, Moment};
 use std::io;
 
@@ -12,6 +13,9 @@ pub trait EventSink {
 
     /// Called often, when the ledger holds all that the events so far refer to.
     fn settle(&mut self, ledger: &Ledger) -> io::Result<()>;
+
+    /// Takes a footprint of a process that has ended. It is kept until [`EventSink::settle`], too.
+    fn footprint(&mut self, _: Packed) {}
 
     /// Called once, after the last event.
     fn close(&mut self, ledger: &Ledger) -> io::Result<()> {

@@ -78,6 +78,8 @@ pub enum ExitStage {
     Not,
     /// It waits at its exit, and so many rounds are to follow: then what its last events depend on is in the spool.
     Rounds(u32, Instant),
+    /// It waits, these rounds are over, and the kernel's account of its memory is being read.
+    Read(Instant),
     /// It waits, and the spool has the chunk.
     Spooled(Instant),
     /// It waits no more.
@@ -93,7 +95,7 @@ impl ExitStage {
     /// Since when it waits.
     pub fn since(self) -> Option<Instant> {
         match self {
-            Self::Rounds(_, since) | Self::Spooled(since) => Some(since),
+            Self::Rounds(_, since) | Self::Read(since) | Self::Spooled(since) => Some(since),
             Self::Not | Self::Over => None,
         }
     }

@@ -1,6 +1,7 @@
 //! Emptying rings while a command runs: into the spool, with the tables that targets wait for.
 
 pub mod exits;
+pub mod memory;
 pub mod requests;
 pub mod rings;
 pub mod spool;

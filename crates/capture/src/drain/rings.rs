@@ -2,6 +2,7 @@
 //! and modules that come and go. It must never be slow: threads wait for it.
 
 use super::exits::{self, ExitStage, Exits, WaitBudget};
+use super::memory::{Finding, MemoryQueue};
 use super::requests::{self, Request};
 use super::spool::SpoolWriter;
 use super::thread_names::ThreadNames;
@@ -38,6 +39,8 @@ pub struct DrainState {
     pub replayed: AtomicU64,
     /// Processes that wait at their exit, and whose [`Chunk::Exit`] is in the spool.
     pub exits: Exits,
+    /// Processes whose memory is read, and what was found.
+    pub memory: Arc<MemoryQueue>,
 }
 
 /// How far the replay may lag behind, in bytes of spool, before targets are made to wait.
@@ -47,6 +50,8 @@ const BUSY_SLEEP: Duration = Duration::from_millis(1);
 const IDLE_SLEEP: Duration = Duration::from_millis(5);
 /// From what filling of the fullest ring on the drain does not sleep at all.
 const BUSY_PERCENT: u64 = 20;
+/// Words of a reading that one chunk takes.
+const READING_PART: usize = 1 << 19;
 /// How often it looks which processes and threads have ended.
 const CENSUS: Duration = Duration::from_millis(50);
 
@@ -77,6 +82,8 @@ pub struct Drain<'a> {
     unsettled: u32,
     /// What exits may cost: the command's own, and those of all others.
     budgets: [WaitBudget; 2],
+    /// Processes that wait at their exit are scanned.
+    is_scanning: bool,
 }
 
 impl<'a> Drain<'a> {
@@ -88,7 +95,8 @@ impl<'a> Drain<'a> {
         tables: Sender<Request>,
         began_ns: u64,
     ) -> Self {
-        let is_limited = run.control().get32(control::FLAGS) & wire::SCAN_FORKED == 0;
+        let flags = run.control().get32(control::FLAGS);
+        let is_limited = flags & wire::SCAN_FORKED == 0;
         Self {
             run,
             shown,
@@ -101,6 +109,7 @@ impl<'a> Drain<'a> {
             bases: Bases::default(),
             unsettled: 0,
             budgets: [WaitBudget::new(is_limited); 2],
+            is_scanning: flags & wire::SCAN != 0,
         }
     }
 
@@ -177,8 +186,10 @@ impl<'a> Drain<'a> {
             }
             self.shown.processes.fetch_add(1, Ordering::Relaxed);
             self.shown.running.fetch_add(1, Ordering::Relaxed);
+            let source = Arc::new(source);
+            self.shown.memory.add(number, Arc::clone(&source));
             self.images.push(Image {
-                source: Arc::new(source),
+                source,
                 number,
                 name,
                 modules: 0,
@@ -231,9 +242,15 @@ impl<'a> Drain<'a> {
 
     fn end(&mut self, image: Image, ms: u64) -> io::Result<()> {
         let lost = image.source.lost();
-        if let Some(kind) = exits::unscanned(&image.source) {
+        self.shown.memory.remove(image.number);
+        self.findings()?;
+        if let Some(kind) = exits::unscanned(&image.source).filter(|_| self.is_scanning) {
             self.shown.exits.remove(image.number);
             self.append(&Chunk::Exit { process: image.number, kind })?;
+        }
+        let usable = image.source.size_classes();
+        if !usable.is_empty() {
+            self.append(&Chunk::SizeClasses { process: image.number, usable: &usable })?;
         }
         image.source.close();
         self.append(&Chunk::ProcessEnd { process: image.number, ms, lost })?;
@@ -273,8 +290,11 @@ impl<'a> Drain<'a> {
     /// waited for too long.
     fn exits(&mut self) -> io::Result<()> {
         if self.images.iter().all(|image| image.exit.since().is_none()) {
-            return Ok(());
+            return self.findings();
         }
+        // Before findings are spooled: then those of the others are among them.
+        let awaited = self.shown.memory.awaited();
+        self.findings()?;
         let root = self.run.control().get32(control::ROOT_PID);
         let mut waiting = [Duration::ZERO; 2];
         for image in &mut self.images {
@@ -298,11 +318,23 @@ impl<'a> Drain<'a> {
                 self.budgets[purse].spend(since.elapsed());
                 image.exit = ExitStage::Over;
                 self.shown.exits.remove(image.number);
-                chunks.push((image.number, ExitKind::OutOfTime, None));
+                self.shown.memory.exit_read(image.number);
+                if self.is_scanning {
+                    chunks.push((image.number, ExitKind::OutOfTime, None));
+                }
                 continue;
             }
             match image.exit {
-                ExitStage::Rounds(0, _) => {
+                ExitStage::Rounds(0, _) if self.shown.memory.exits(image.number) => {
+                    image.exit = ExitStage::Read(since);
+                }
+                ExitStage::Read(_) if awaited.contains(&image.number) => {}
+                ExitStage::Rounds(0, _) | ExitStage::Read(_) if !self.is_scanning => {
+                    image.source.go_on();
+                    self.budgets[purse].spend(since.elapsed());
+                    image.exit = ExitStage::Over;
+                }
+                ExitStage::Rounds(0, _) | ExitStage::Read(_) => {
                     image.exit = ExitStage::Spooled(since);
                     chunks.push((image.number, ExitKind::Waits, Some((Arc::clone(&image.source), since))));
                 }
@@ -314,6 +346,23 @@ impl<'a> Drain<'a> {
             self.append(&Chunk::Exit { process, kind })?;
             if let Some((source, since)) = waits {
                 self.shown.exits.add(process, source, since);
+            }
+        }
+        Ok(())
+    }
+
+    /// Spools what was read of processes' memory. A reading that the disk has no room for is left out.
+    fn findings(&mut self) -> io::Result<()> {
+        for finding in self.shown.memory.take() {
+            match finding {
+                Finding::Rss { process, ms, rss } => self.append(&Chunk::Rss { process, ms, rss })?,
+                Finding::Reading { process, words } if self.spool.fits(words.len()) => {
+                    let mut parts = words.chunks(READING_PART).peekable();
+                    while let Some(words) = parts.next() {
+                        self.append(&Chunk::Memory { process, is_last: parts.peek().is_none(), words })?;
+                    }
+                }
+                Finding::Reading { .. } => {}
             }
         }
         Ok(())

@@ -12,6 +12,9 @@
 //! kind 5 ProcessEnd  a: ms, b: lost
 //! kind 6 Exit        a: ExitKind
 //! kind 7 ThreadName  a: thread; payload: its name
+//! kind 8 Memory      a: 1 for the last part of a reading; payload: its words
+//! kind 9 Rss         a: ms, b: bytes
+//! kind 10 SizeClasses  payload: usable sizes
 //! ```
 
 use crate::chunk::{Chunk, ExitKind, ModuleStart, ProcessStart};
@@ -35,7 +38,7 @@ pub fn is_spool(file: &File) -> bool {
     let mut first = [0; 8];
     match file.read_at(&mut first, 0) {
         Ok(0) => true,
-        Ok(8) => matches!(u64::from_le_bytes(first) ^ TAG, 1..=7),
+        Ok(8) => matches!(u64::from_le_bytes(first) ^ TAG, 1..=10),
         _ => false,
     }
 }
@@ -94,6 +97,15 @@ impl SpoolWriter {
                 (7, *process, u64::from(*tid), 0)
             }
             Chunk::Exit { process, kind } => (6, *process, *kind as u64, 0),
+            Chunk::Memory { process, is_last, words } => {
+                payload.numbers(words);
+                (8, *process, u64::from(*is_last), 0)
+            }
+            Chunk::SizeClasses { process, usable } => {
+                payload.numbers(usable);
+                (10, *process, 0, 0)
+            }
+            Chunk::Rss { process, ms, rss } => (9, *process, *ms, *rss),
         };
         let header = [TAG ^ kind, process.into(), a, b, 0, payload.0.len() as u64];
         self.write([Segment::of(&header), Segment::of(&payload.0), Segment::of(&[])])
@@ -106,6 +118,12 @@ impl SpoolWriter {
         let count = before_end + second.bytes() as u64 / 8;
         let header = [TAG ^ 3, process.into(), ring.into(), position, before_end, count];
         self.write([Segment::of(&header), first, second])
+    }
+
+    /// Whether so many words fit. What could do without them is not to end the recording.
+    pub fn fits(&mut self, words: usize) -> bool {
+        let bytes = 8 * words as u64;
+        self.written + bytes <= self.room || self.ask_for_room(bytes).is_ok()
     }
 
     fn write(&mut self, parts: [Segment; 3]) -> io::Result<()> {
@@ -306,6 +324,9 @@ fn decode(kind: u64, process: u64, a: u64, b: u64, words: &[u64]) -> Option<Chun
         5 => Chunk::ProcessEnd { process, ms: a, lost: b },
         6 => Chunk::Exit { process, kind: *ExitKind::ALL.get(usize::try_from(a).ok()?)? },
         7 => Chunk::ThreadName { process, tid: u32::try_from(a).ok()?, name: fields.text()? },
+        8 => Chunk::Memory { process, is_last: a != 0, words },
+        10 => Chunk::SizeClasses { process, usable: words },
+        9 => Chunk::Rss { process, ms: a, rss: b },
         _ => return None,
     })
 }
@@ -361,6 +382,9 @@ mod tests {
             Chunk::Round { ms: 12 },
             Chunk::Exit { process: 3, kind: ExitKind::GaveUp },
             Chunk::ThreadName { process: 3, tid: 44, name: "worker".into() },
+            Chunk::Memory { process: 3, is_last: true, words: WORDS },
+            Chunk::Rss { process: 3, ms: 12, rss: 1 << 40 },
+            Chunk::SizeClasses { process: 3, usable: &[8, 16] },
             Chunk::ProcessEnd { process: 3, ms: 13, lost: 5 },
         ]
     }
@@ -398,6 +422,6 @@ mod tests {
             assert!(count == before || count == before + 1, "cut {cut}: {count} after {before}");
             before = count;
         }
-        assert_eq!(before, 6);
+        assert_eq!(before, 9);
     }
 }

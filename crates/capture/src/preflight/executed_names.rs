@@ -16,9 +16,11 @@ pub fn set(processes: &mut [Process]) {
     }
 }
 
-/// The path that the first argument names: a program may be given any, so it has to lead to the executable.
-fn find(executable: &str, name: &str) -> String {
-    let found = || {
+/// The path that the first argument names: a program may be given any, so it has to lead to the executable. A server may have
+/// written a title over it: `redis-server *:6379`, `nginx: worker process`.
+pub(crate) fn find(executable: &str, name: &str) -> String {
+    let command = name.split(' ').next().unwrap_or_default();
+    let found = |name: &str| {
         let path = Path::new(name);
         if path.file_name().is_none_or(|file| Some(file) == Path::new(executable).file_name()) {
             return None;
@@ -27,7 +29,8 @@ fn find(executable: &str, name: &str) -> String {
         let leads = path.canonicalize().ok()? == Path::new(executable);
         std::path::absolute(path).ok().filter(|_| leads)
     };
-    found().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
+    let found = found(name).or_else(|| found(command.strip_suffix(':').unwrap_or(command)));
+    found.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -40,7 +43,9 @@ mod tests {
         let path = |name: &str| place.path().canonicalize().unwrap().join(name).to_str().unwrap().to_owned();
         std::fs::write(path("tool"), "").unwrap();
         std::os::unix::fs::symlink("tool", path("alias")).unwrap();
-        assert_eq!(find(&path("tool"), &path("alias")), path("alias"));
+        for name in [path("alias"), path("alias") + " *:6379", path("alias") + ": worker process"] {
+            assert_eq!(find(&path("tool"), &name), path("alias"), "{name}");
+        }
         for other in [path("tool"), path("none"), String::new(), "/".to_owned(), "no-such-program".to_owned()] {
             assert_eq!(find(&path("tool"), &other), "", "{other}");
         }

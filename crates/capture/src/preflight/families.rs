@@ -60,9 +60,10 @@ const C: &[&str] = &[
 /// What jemalloc has in addition to the C library's; without a prefix where it stands in for the C library.
 const JEMALLOC: &[&str] = &["mallocx", "rallocx", "xallocx", "dallocx", "sdallocx", "smallocx"];
 
-const JEMALLOC_PREFIXES: &[&str] = &["_rjem_je_", "_rjem_", "je_", "jemalloc_"];
+/// Rust's crates, jemalloc's own, and those that DuckDB and Arrow configure: a longer one before its beginning.
+const JEMALLOC_PREFIXES: &[&str] = &["_rjem_je_", "_rjem_", "je_arrow_", "je_", "jemalloc_", "duckdb_je_"];
 
-/// `mi_` and one of these, or one of them with `heap_` in between.
+/// `mi_` and one of these, or one of them with `heap_` or `theap_` in between.
 const MIMALLOC: &[&str] = &[
     "malloc",
     "malloc_small",
@@ -91,9 +92,21 @@ const MIMALLOC: &[&str] = &[
     "recalloc_aligned_at",
     "expand",
     "free",
+    "aligned_recalloc",
+    "aligned_offset_recalloc",
+    "cfree",
+    "free_small",
     "free_size",
     "free_size_aligned",
     "free_aligned",
+    "umalloc",
+    "umalloc_small",
+    "umalloc_aligned",
+    "uzalloc_small",
+    "uzalloc_aligned",
+    "ucalloc",
+    "urealloc",
+    "ufree",
     "posix_memalign",
     "memalign",
     "aligned_alloc",
@@ -174,7 +187,9 @@ pub fn family_of(symbol: &str) -> Option<Family> {
         return Some(Family::Cpp);
     }
     if let Some(rest) = symbol.strip_prefix("mi_") {
-        return MIMALLOC.contains(&rest.strip_prefix("heap_").unwrap_or(rest)).then_some(Family::Mimalloc);
+        let (name, of_heap) = without_heap(rest);
+        // `mi_heap_new` makes a heap.
+        return (MIMALLOC.contains(&name) && !(of_heap && name == "new")).then_some(Family::Mimalloc);
     }
     if let Some(rest) = symbol.strip_prefix("tc_").or_else(|| symbol.strip_prefix("TCMallocInternal")) {
         let rest = rest.to_ascii_lowercase();
@@ -189,6 +204,12 @@ pub fn family_of(symbol: &str) -> Option<Family> {
     let rest = JEMALLOC_PREFIXES.iter().find_map(|prefix| symbol.strip_prefix(prefix)).unwrap_or(symbol);
     let known = JEMALLOC.contains(&rest) || rest != symbol && C.contains(&rest);
     known.then_some(Family::Jemalloc)
+}
+
+/// A name of mimalloc's without `mi_`, and without what says that its first argument is a heap; whether it is.
+pub(super) fn without_heap(name: &str) -> (&str, bool) {
+    let of_heap = name.strip_prefix("heap_").or_else(|| name.strip_prefix("theap_"));
+    of_heap.map_or((name, false), |rest| (rest, true))
 }
 
 /// The name without what an allocator puts before all of its names.
@@ -273,7 +294,13 @@ mod tests {
             ("_rjem_je_malloc", Some(Family::Jemalloc)),
             ("je_malloc_default", None),
             ("mi_heap_zalloc_aligned_at", Some(Family::Mimalloc)),
-            ("mi_heap_new", Some(Family::Mimalloc)),
+            ("mi_heap_new", None),
+            ("mi_heap_alloc_new", Some(Family::Mimalloc)),
+            ("mi_theap_malloc_small", Some(Family::Mimalloc)),
+            ("mi_theap_get_default", None),
+            ("mi_ufree", Some(Family::Mimalloc)),
+            ("duckdb_je_sdallocx", Some(Family::Jemalloc)),
+            ("je_arrow_mallocx", Some(Family::Jemalloc)),
             ("mi_heap_delete", None),
             ("tc_deletearray_sized", Some(Family::Tcmalloc)),
             ("TCMallocInternalMalloc", Some(Family::Tcmalloc)),

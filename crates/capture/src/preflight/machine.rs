@@ -15,8 +15,14 @@ const ENOUGH: u64 = 16 << 20;
 /// All checks of the machine.
 pub fn machine() -> Vec<Finding> {
     let mut all = Vec::new();
-    let settings =
-        Settings { mode: Mode::Trace, max_depth: 1, children: true, regions: Regions::default(), scan: Scans::None };
+    let settings = Settings {
+        mode: Mode::Trace,
+        max_depth: 1,
+        children: true,
+        regions: Regions::default(),
+        scan: Scans::None,
+        memory: false,
+    };
     match RunDirectory::create(&settings, &[]) {
         Err(error) => all.push(Finding::fails(
             "run directory",

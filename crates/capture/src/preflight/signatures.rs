@@ -1,6 +1,6 @@
 //! Where allocation functions have their arguments.
 
-use super::families::{Family, family_of, without_prefix};
+use super::families::{Family, family_of, without_heap, without_prefix};
 
 /// Arguments of a function, by the stub of the library that serves it: `enum mallow_stub`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,10 +67,7 @@ pub fn signature_of(symbol: &str) -> Option<Signature> {
         return Some(Signature { call, counts_as });
     }
     let name = without_prefix(symbol);
-    let (name, of_heap) = match name.strip_prefix("heap_").filter(|_| family == Family::Mimalloc) {
-        Some(rest) => (rest, true),
-        None => (name, false),
-    };
+    let (name, of_heap) = if family == Family::Mimalloc { without_heap(name) } else { (name, false) };
     let (call, counts_as) = plain(name, family)?;
     let call = if of_heap { second(call)? } else { call };
     Some(Signature { call, counts_as })
@@ -105,28 +102,31 @@ fn plain(name: &str, family: Family) -> Option<(Call, u32)> {
     let lower = name.to_ascii_lowercase();
     Some(match lower.as_str() {
         "malloc" | "mallocx" | "malloc_small" | "malloc_skip_new_handler" => (Call::Allocate, MALLOC),
+        "umalloc" | "umalloc_small" => (Call::Allocate, MALLOC),
         "new" | "new_nothrow" | "newarray" | "newarray_nothrow" | "alloc_new" => (Call::Allocate, MALLOC),
         "new_aligned" | "new_aligned_nothrow" | "newarray_aligned" | "newarray_aligned_nothrow" => {
             (Call::Allocate, MALLOC)
         }
         "zalloc" | "zalloc_small" | "zalloc_aligned" | "zalloc_aligned_at" => (Call::Allocate, CALLOC),
-        "malloc_aligned" | "malloc_aligned_at" => (Call::Allocate, ALIGNED_ALLOC),
+        "uzalloc_small" | "uzalloc_aligned" => (Call::Allocate, CALLOC),
+        "malloc_aligned" | "malloc_aligned_at" | "umalloc_aligned" => (Call::Allocate, ALIGNED_ALLOC),
         "mallocn" | "new_n" | "alloc_new_n" => (Call::AllocateCount, MALLOC),
-        "calloc" | "calloc_aligned" | "calloc_aligned_at" => (Call::AllocateCount, CALLOC),
+        "calloc" | "calloc_aligned" | "calloc_aligned_at" | "ucalloc" => (Call::AllocateCount, CALLOC),
         "aligned_alloc" => (Call::AllocateSecond, ALIGNED_ALLOC),
         "memalign" => (Call::AllocateSecond, MEMALIGN),
         "posix_memalign" => (Call::AllocateResult, POSIX_MEMALIGN),
         "valloc" => (Call::Allocate, VALLOC),
         "pvalloc" => (Call::Allocate, PVALLOC),
         "strdup" | "strndup" => (Call::AllocateText, MALLOC),
-        "realloc" | "rallocx" | "reallocf" | "new_realloc" => (Call::Reallocate, REALLOC),
+        "realloc" | "rallocx" | "reallocf" | "new_realloc" | "urealloc" => (Call::Reallocate, REALLOC),
         "realloc_aligned" | "realloc_aligned_at" => (Call::Reallocate, REALLOC),
         "rezalloc" | "rezalloc_aligned" | "rezalloc_aligned_at" => (Call::Reallocate, REALLOC),
         "reallocn" | "reallocarray" | "new_reallocn" => (Call::ReallocateCount, REALLOCARRAY),
         "recalloc" | "recalloc_aligned" | "recalloc_aligned_at" => (Call::ReallocateCount, REALLOCARRAY),
+        "aligned_recalloc" | "aligned_offset_recalloc" => (Call::ReallocateCount, REALLOCARRAY),
         "xallocx" => (Call::Resize, REALLOC),
         "expand" => (Call::Expand, REALLOC),
-        "free" | "cfree" | "dallocx" | "sdallocx" => (Call::Free, MALLOC),
+        "free" | "cfree" | "dallocx" | "sdallocx" | "free_small" | "ufree" => (Call::Free, MALLOC),
         "free_sized" | "free_aligned_sized" | "free_size" | "free_size_aligned" | "free_aligned" => {
             (Call::Free, MALLOC)
         }
@@ -169,6 +169,12 @@ mod tests {
             ("je_sdallocx", Some((Call::Free, MALLOC))),
             ("mi_heap_malloc_aligned_at", Some((Call::AllocateSecond, ALIGNED_ALLOC))),
             ("mi_heap_recalloc", Some((Call::ReallocateCountSecond, REALLOCARRAY))),
+            ("mi_theap_realloc", Some((Call::ReallocateSecond, REALLOC))),
+            ("mi_theap_zalloc", Some((Call::AllocateSecond, CALLOC))),
+            ("mi_heap_new", None),
+            ("mi_urealloc", Some((Call::Reallocate, REALLOC))),
+            ("mi_free_small", Some((Call::Free, MALLOC))),
+            ("duckdb_je_rallocx", Some((Call::Reallocate, REALLOC))),
             ("mi_zalloc", Some((Call::Allocate, CALLOC))),
             ("mi_new_n", Some((Call::AllocateCount, MALLOC))),
             ("mi_reallocarr", None),

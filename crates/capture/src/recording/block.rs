@@ -55,6 +55,17 @@ pub enum Kind {
     ThreadNames = 18,
     /// Allocators inside of executables and libraries.
     AllocatorsInside = 20,
+    /// The memory of a process at one moment: totals and mappings. Numbers of the two below, which readers pass over, differ in
+    /// two bits from those of blocks that may be missing: one bit that flips is noticed.
+    Footprint = 21,
+    /// Pages of the footprint before.
+    Pages = 36,
+    /// Live blocks of the footprint before.
+    PlacedBlocks = 39,
+    /// RSS over time.
+    Rss = 24,
+    /// Usable sizes of allocators.
+    SizeClasses = 25,
 }
 
 impl Kind {
@@ -79,6 +90,11 @@ impl Kind {
             Unrecorded,
             ThreadNames,
             AllocatorsInside,
+            Footprint,
+            Pages,
+            PlacedBlocks,
+            Rss,
+            SizeClasses,
         ];
         all.into_iter().find(|&kind| kind as u8 == byte)
     }

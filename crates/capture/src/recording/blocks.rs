@@ -3,7 +3,7 @@
 use super::block::{HEAD, Head, Kind};
 use super::bytes::Cursor;
 use super::error::ReadError;
-use super::{MAGIC, TRAILER_MAGIC, VERSION};
+use super::{FIRST_VERSION, MAGIC, TRAILER_MAGIC, VERSION};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 /// Length of the file's head.
@@ -66,7 +66,7 @@ impl<R: Read + Seek> Blocks<R> {
         if found > VERSION {
             return Err(ReadError::NewerVersion { found, known: VERSION });
         }
-        if found != VERSION || head[12..] != [0; 4] {
+        if found < FIRST_VERSION || head[12..] != [0; 4] {
             return Err(ReadError::Damaged { at: 8, what: "the file's head makes no sense" });
         }
         let mut trailer = [0; TRAILER as usize];

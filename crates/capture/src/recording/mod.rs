@@ -9,11 +9,11 @@ mod allocators;
 mod attachments;
 mod block;
 mod blocks;
-mod bytes;
 mod choice;
 mod codec;
 mod decoder;
 mod error;
+mod heap_map;
 mod index;
 mod live_blocks;
 mod pack;
@@ -28,6 +28,8 @@ mod selection;
 mod summary;
 mod tables;
 mod writer;
+
+use crate::bytes;
 
 pub use attachments::Source;
 pub use blocks::Progress;
@@ -44,7 +46,9 @@ const MAGIC: [u8; 8] = *b"\x89mallow\n";
 /// Last bytes of a whole one.
 const TRAILER_MAGIC: [u8; 8] = *b"\nwollam\x89";
 /// Version of the format.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+/// The first one that this reader knows. It lacks footprints, and is the same otherwise.
+const FIRST_VERSION: u32 = 1;
 
 #[cfg(test)]
 mod tests;

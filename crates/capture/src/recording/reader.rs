@@ -13,7 +13,8 @@ use super::summary;
 use super::tables::{self, SiteSet};
 use super::{allocators, programs, regions, scans};
 use crate::accounts::{Ledger, Options};
-use mallow_profile::{Event, Moment, Profile};
+use crate::footprint::columns;
+use mallow_profile::{Event, Footprint, Moment, Profile};
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::Path;
@@ -157,10 +158,11 @@ impl<R: Read + Seek> Reader<R> {
         let (mut counted, mut watched, mut ending, mut lines, mut names) = (0, 0, None, Lines::default(), None);
         let (mut runs, mut custom_allocators, mut found) = (Vec::new(), Vec::new(), Vec::new());
         let (mut unrecorded, mut thread_names, mut inside) = (Vec::new(), Vec::new(), Vec::new());
-        let wanted = |kind| !matches!(kind, Kind::Events | Kind::Sources);
+        let (mut series, mut classes) = (Vec::new(), Vec::new());
+        let wanted = |kind| !matches!(kind, Kind::Events | Kind::Sources | Kind::Pages | Kind::PlacedBlocks);
         while let Some(Block { kind, at, mut columns }) = self.blocks.next(wanted)? {
             let damaged = |Nonsense(what)| ReadError::Damaged { at, what };
-            if matches!(kind, Kind::Lines | Kind::Names) {
+            if matches!(kind, Kind::Lines | Kind::Names | Kind::Footprint | Kind::Rss) {
                 contents.weigh(&columns).map_err(damaged)?;
             }
             let ledger = &mut contents.ledger;
@@ -189,7 +191,12 @@ impl<R: Read + Seek> Reader<R> {
                     Err(Nonsense("the file's end names another index"))
                 }
                 Kind::Index => index::read(&mut columns).map(|index| self.index = index),
-                Kind::Events | Kind::Sources => Ok(()),
+                Kind::Footprint => contents.footprint(&mut columns),
+                Kind::Rss => columns::read_series(&mut columns, ledger.processes.len()).map(|read| series.extend(read)),
+                Kind::SizeClasses => {
+                    columns::read_classes(&mut columns, ledger.processes.len()).map(|read| classes.extend(read))
+                }
+                Kind::Events | Kind::Sources | Kind::Pages | Kind::PlacedBlocks => Ok(()),
             };
             read.map_err(damaged)?;
         }
@@ -211,6 +218,8 @@ impl<R: Read + Seek> Reader<R> {
         profile.unrecorded = unrecorded;
         profile.thread_names = thread_names;
         profile.allocators_inside = inside;
+        profile.rss = series;
+        profile.size_classes = classes;
         Ok(profile)
     }
 
@@ -220,7 +229,7 @@ impl<R: Read + Seek> Reader<R> {
         let mut last_ms = 0;
         let why = loop {
             progress(self.blocks.progress());
-            let wanted = |kind| matches!(kind, Kind::Opening | Kind::Tables | Kind::Events);
+            let wanted = |kind| matches!(kind, Kind::Opening | Kind::Tables | Kind::Events | Kind::Footprint);
             let read = match self.blocks.next(wanted) {
                 Ok(None) => {
                     self.end = self.blocks.at();
@@ -279,16 +288,17 @@ struct Contents {
     started_unix_ms: u64,
     /// What tables and names may still unpack to.
     room: u64,
+    footprints: Vec<Footprint>,
 }
 
 impl Contents {
     fn new(length: u64) -> Self {
         let room = TABLES.saturating_add(length.saturating_mul(TABLES_RATIO));
         let sites = SiteSet::default();
-        Self { ledger: Ledger::default(), sites, command: Vec::new(), started_unix_ms: 0, room }
+        Self { ledger: Ledger::default(), sites, command: Vec::new(), started_unix_ms: 0, room, footprints: Vec::new() }
     }
 
-    /// Takes in the opening, or a block of tables.
+    /// Takes in the opening, a block of tables, or a footprint.
     fn read(&mut self, kind: Kind, columns: &mut [Cursor], known: &mut Known) -> Result<(), Nonsense> {
         if kind == Kind::Opening {
             let opening = read_opening(columns)?;
@@ -296,11 +306,19 @@ impl Contents {
             return Ok(());
         }
         self.weigh(columns)?;
+        if kind == Kind::Footprint {
+            return self.footprint(columns);
+        }
         let read = tables::read(columns, &mut self.ledger, &mut self.sites);
         known.processes = self.ledger.processes.len() as u32;
         known.threads.extend(self.ledger.threads[known.threads.len()..].iter().map(|thread| thread.process.0));
         known.sites.extend(self.ledger.sites[known.sites.len()..].iter().map(|site| site.process.0));
         read
+    }
+
+    fn footprint(&mut self, columns: &mut [Cursor]) -> Result<(), Nonsense> {
+        self.footprints.push(columns::read_footprint(columns, self.ledger.processes.len())?);
+        Ok(())
     }
 
     /// Refuses more than a file of this length can mean to say.
@@ -331,6 +349,8 @@ impl Contents {
         let mut profile = self.ledger.close();
         profile.command = self.command;
         profile.started_unix_ms = self.started_unix_ms;
+        profile.footprints = self.footprints;
+        profile.footprints.sort_by_key(|footprint| (footprint.process, footprint.ms));
         profile
     }
 }

@@ -107,6 +107,13 @@ impl<R: Read + Seek> Reader<R> {
                 counted.processes[thread.process.0 as usize].threads += 1;
             }
         }
+        // The kernel knows processes, and no blocks.
+        let is_kept = |process: u32| {
+            let processes = selection.processes.as_ref().filter(|_| selection.asks_for_processes_alone());
+            processes.is_some_and(|processes| processes.contains(&process))
+        };
+        profile.footprints.retain(|footprint| is_kept(footprint.process.0));
+        profile.rss.retain(|series| is_kept(series.process.0));
         profile.sites = counted.sites;
         profile.processes = counted.processes;
         profile.totals = counted.totals;

@@ -10,6 +10,8 @@ use super::tables::Mark;
 use super::{MAGIC, TRAILER_MAGIC, VERSION};
 use super::{allocators, programs, regions, scans};
 use crate::accounts::{EventSink, Ledger, Options};
+use crate::footprint::Packed;
+use crate::footprint::columns::{write_classes, write_footprint, write_series};
 use mallow_profile::{Event, Moment, Profile};
 use std::fs::File;
 use std::io::{self, Write};
@@ -20,6 +22,10 @@ use std::time::{Duration, Instant};
 const EVENTS: u64 = 1 << 16;
 /// Events wait no longer than this for their block to fill.
 const WAIT: Duration = Duration::from_secs(2);
+/// Processes whose RSS over time one block has.
+const SERIES: usize = 256;
+/// Bytes of pages and live blocks, before they are compressed, that any recording has room for.
+const MAPS_LEAST: u64 = 128 << 20;
 
 /// Writes a recording: a sink of the replay. Blocks are written whole; when one cannot be, what was written before
 /// stays readable and nothing more is written.
@@ -31,6 +37,10 @@ pub struct Writer<W: Write = File> {
     since: Instant,
     failed: bool,
     events: u64,
+    /// Footprints that are to be written.
+    footprints: Vec<Packed>,
+    /// Bytes of pages and live blocks written.
+    map_bytes: u64,
 }
 
 /// The blocks of a file that is being written.
@@ -66,6 +76,8 @@ impl<W: Write> Writer<W> {
             since: Instant::now(),
             failed: false,
             events: EVENTS,
+            footprints: Vec::new(),
+            map_bytes: 0,
         })
     }
 
@@ -99,7 +111,30 @@ impl<W: Write> Writer<W> {
             self.out.index.push(BlockSummary { at: self.out.written, events, first_ms, last_ms });
             self.out.write(Kind::Events, &columns)?;
         }
+        for packed in std::mem::take(&mut self.footprints) {
+            self.write_footprint(packed)?;
+        }
         self.since = Instant::now();
+        Ok(())
+    }
+
+    /// Pages and blocks are left out where a recording would consist of them: of thousands of processes, each has two.
+    fn write_footprint(&mut self, packed: Packed) -> io::Result<()> {
+        let bytes = packed.map_bytes() as u64;
+        let Packed { mut footprint, pages, blocks } = packed;
+        let is_first = footprint.process.0 == 0;
+        if !is_first && self.map_bytes.saturating_add(bytes) > self.out.written.saturating_add(MAPS_LEAST) {
+            footprint.gap = Some("maps of other processes take the room that a recording has for them".to_owned());
+            return self.out.write(Kind::Footprint, &write_footprint(&footprint));
+        }
+        self.map_bytes += bytes;
+        self.out.write(Kind::Footprint, &write_footprint(&footprint))?;
+        for columns in &pages {
+            self.out.write(Kind::Pages, columns)?;
+        }
+        for columns in &blocks {
+            self.out.write(Kind::PlacedBlocks, columns)?;
+        }
         Ok(())
     }
 
@@ -158,6 +193,14 @@ impl<W: Write> Blocks<W> {
         if let Some(columns) = allocators::write_inside(&profile.allocators_inside) {
             self.write(Kind::AllocatorsInside, &columns)?;
         }
+        if !profile.rss.is_empty() {
+            for series in profile.rss.chunks(SERIES) {
+                self.write(Kind::Rss, &[write_series(series)])?;
+            }
+        }
+        if !profile.size_classes.is_empty() {
+            self.write(Kind::SizeClasses, &[write_classes(&profile.size_classes)])?;
+        }
         attachments::write_lines(profile, &mut |columns| self.write(Kind::Lines, columns))?;
         if let Some(names) = &profile.names {
             attachments::write_names(names, &mut |columns| self.write(Kind::Names, columns))?;
@@ -193,11 +236,20 @@ impl<W: Write> EventSink for Writer<W> {
         }
     }
 
+    fn footprint(&mut self, packed: Packed) {
+        if !self.failed {
+            self.footprints.push(packed);
+        }
+    }
+
     fn settle(&mut self, ledger: &Ledger) -> io::Result<()> {
         if self.encoder.events() > 0 && self.since.elapsed() > WAIT {
             self.take();
         }
-        if self.full.is_empty() || self.failed {
+        if !self.footprints.is_empty() {
+            self.take();
+        }
+        if (self.full.is_empty() && self.footprints.is_empty()) || self.failed {
             return Ok(());
         }
         let written = self.write_events(ledger);

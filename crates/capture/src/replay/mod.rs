@@ -8,6 +8,7 @@
 //! ring needs no order, and its words are copied once and otherwise replayed as they are.
 
 mod effects;
+mod memory;
 mod merge;
 mod order;
 mod process;
@@ -16,13 +17,16 @@ mod scans;
 
 use crate::accounts::{EventSink, Options};
 use crate::chunk::{Chunk, ProcessStart};
+use crate::drain::memory::MemoryQueue;
+use crate::footprint::Reading;
 use crate::preflight;
 use crate::rundir::directory::Scans;
 use crate::scan::{Failure, Found, LiveBlock};
-use mallow_profile::{AllocatorInside, Profile, Thread};
+use mallow_profile::{AllocatorInside, ProcessId, Profile, SizeClasses, Thread};
 use process::{Process, Shared};
 use rustc_hash::FxHashMap;
 use std::io;
+use std::sync::Arc;
 
 /// What is known after the last chunk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,6 +76,10 @@ pub struct Replay<S = ()> {
     names: FxHashMap<(u32, u32), String>,
     /// Why the sink takes no more.
     sink_failed: Option<(io::ErrorKind, String)>,
+    /// Which readings of processes' memory are still the highest or the last; None: all may be.
+    queue: Option<Arc<MemoryQueue>>,
+    /// Usable sizes of processes' allocators.
+    size_classes: Vec<SizeClasses>,
 }
 
 impl<S: EventSink> Replay<S> {
@@ -79,7 +87,14 @@ impl<S: EventSink> Replay<S> {
     pub fn new(options: Options, sink: S) -> Self {
         let shared = Shared::new(sink);
         let (processes, running, images, settings, names) = Default::default();
-        Self { options, shared, processes, running, images, settings, names, sink_failed: None }
+        let (sink_failed, queue, size_classes) = Default::default();
+        Self { options, shared, processes, running, images, settings, names, sink_failed, queue, size_classes }
+    }
+
+    /// The reader of processes' memory may be ahead: what it knows to be of no use any more is passed over.
+    pub fn with_memory(mut self, queue: Arc<MemoryQueue>) -> Self {
+        self.queue = Some(queue);
+        self
     }
 
     /// Processes are to be scanned at their exit: one that is not says why.
@@ -110,10 +125,40 @@ impl<S: EventSink> Replay<S> {
             }
             // Whoever can read its memory asks for its blocks.
             Chunk::Exit { .. } => {}
+            Chunk::Memory { process, is_last, words } => self.memory(*process, *is_last, words),
+            Chunk::SizeClasses { process, usable } => match self.processes.get((*process) as usize) {
+                Some(_) if usable.is_sorted() => {
+                    let process = ProcessId(*process);
+                    self.size_classes.push(SizeClasses { process, usable: usable.to_vec() });
+                }
+                _ => self.shared.damaged += 1,
+            },
+            &Chunk::Rss { process, ms, rss } => {
+                let live_bytes = self.shared.ledger.live_bytes_of(process);
+                match self.processes.get_mut(process as usize) {
+                    Some(process) => process.memory.rss(ms, rss, live_bytes),
+                    None => self.shared.damaged += 1,
+                }
+            }
             Chunk::ThreadName { process, tid, name } => _ = self.names.insert((*process, *tid), name.clone()),
             Chunk::ProcessEnd { process, ms, lost } => self.end(*process, *ms, *lost),
         }
         self.settle()
+    }
+
+    fn memory(&mut self, number: u32, is_last: bool, words: &[u64]) {
+        let live_bytes = self.shared.ledger.live_bytes_of(number);
+        let Some(process) = self.processes.get_mut(number as usize) else {
+            self.shared.damaged += 1;
+            return;
+        };
+        let is_kept = |reading: &Reading| self.queue.as_ref().is_none_or(|queue| queue.is_kept(number, reading.number));
+        match process.memory.part(number, is_last, words) {
+            Ok(Some(reading)) if is_kept(&reading) => process.place(reading),
+            Ok(Some(reading)) => process.memory.pass(&reading, live_bytes),
+            Ok(None) => {}
+            Err(()) => self.shared.damaged += 1,
+        }
     }
 
     /// The live blocks of a process that waits at its exit, and whether it began with fork. None: events of it were lost, or
@@ -160,6 +205,11 @@ impl<S: EventSink> Replay<S> {
         scans.sort_by_key(|scan| scan.process);
         let mut profile = self.shared.ledger.close();
         profile.scans = scans;
+        profile.footprints = std::mem::take(&mut self.shared.footprints);
+        profile.footprints.sort_by_key(|footprint| (footprint.process, footprint.ms));
+        profile.rss = std::mem::take(&mut self.shared.rss);
+        profile.rss.sort_by_key(|series| series.process);
+        profile.size_classes = std::mem::take(&mut self.size_classes);
         let name = |thread: &Thread| self.names.get(&(thread.process.0, thread.tid)).cloned().unwrap_or_default();
         profile.thread_names = profile.threads.iter().map(name).collect();
         profile.command = self.options.command;

@@ -1,13 +1,15 @@
 //! One process image: its live blocks, its sites, its modules, and what a record does to them.
 
+use super::memory::Memory;
 use super::order::{self, Planner};
 use super::ring::{NO_SITE, Ring, StackDefinition, Transit};
 use super::scans;
 use crate::accounts::addresses::{AddressMap, Interner};
 use crate::accounts::{EventSink, Ledger, Live};
+use crate::footprint::Reading;
 use crate::scan::{Failure, Found, LiveBlock};
 use crate::wire::record::{self, Record, What};
-use mallow_profile::{Block, Call, Event, Moment, Scan};
+use mallow_profile::{Block, Call, Event, Footprint, Moment, ProcessId, RssSeries, Scan};
 use mallow_profile::{StackId, Stacks};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -39,6 +41,10 @@ pub struct Shared<S> {
     pub scanning: bool,
     /// Of processes that began with fork, too.
     pub scanning_forked: bool,
+    /// Footprints of processes that ended.
+    pub footprints: Vec<Footprint>,
+    /// Their RSS over time.
+    pub rss: Vec<RssSeries>,
 }
 
 impl<S> Shared<S> {
@@ -54,6 +60,8 @@ impl<S> Shared<S> {
             scans: Vec::new(),
             scanning: false,
             scanning_forked: false,
+            footprints: Vec::new(),
+            rss: Vec::new(),
         }
     }
 }
@@ -79,6 +87,8 @@ pub struct Process {
     pub older_blocks: bool,
     /// What the scan at its exit found.
     scan: Option<Result<Found, Failure>>,
+    /// What the kernel accounts for of it.
+    pub memory: Memory,
 }
 
 impl Process {
@@ -116,6 +126,15 @@ impl Process {
         self.live.iter().map(block).collect()
     }
 
+    /// Its memory was read: the blocks that are live now lay there.
+    pub fn place(&mut self, reading: Reading) {
+        let in_transit = self.rings.iter().filter_map(|ring| {
+            let transit = ring.transit.as_ref()?;
+            Some((transit.address, transit.block?))
+        });
+        self.memory.read(reading, self.live.iter().chain(in_transit));
+    }
+
     /// What that scan found.
     pub fn scanned(&mut self, scan: Result<Found, Failure>) {
         self.scan = Some(scan);
@@ -138,6 +157,14 @@ impl Process {
         // A block whose realloc was under way is as live as the rest, at one address or the other.
         let rings = std::mem::take(&mut self.rings);
         let in_transit = rings.iter().filter_map(|ring| ring.transit?.block);
+        let (footprints, points) = std::mem::take(&mut self.memory).end(&shared.ledger);
+        for packed in footprints {
+            shared.footprints.push(packed.footprint.clone());
+            shared.sink.footprint(packed);
+        }
+        if !points.is_empty() {
+            shared.rss.push(RssSeries { process: ProcessId(self.number), points });
+        }
         shared.sink.event(Moment { process: self.number, thread: 0, ms }, Event::EndProcess);
         shared.ledger.end_process(self.number, ms, self.live.drain().chain(in_transit));
         (self.sites, self.ring_index, self.addresses) = Default::default();

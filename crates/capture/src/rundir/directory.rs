@@ -23,6 +23,8 @@ pub struct Settings {
     pub regions: Regions,
     /// Which traced images wait at their exit until mallow has looked for lost blocks in their memory.
     pub scan: Scans,
+    /// The memory of processes is read: a traced image that exits waits for the last time.
+    pub memory: bool,
 }
 
 /// Which processes are scanned at their exit.
@@ -174,7 +176,8 @@ impl RunDirectory {
             Scans::Cheap => wire::SCAN,
             Scans::All => wire::SCAN | wire::SCAN_FORKED,
         };
-        shared.set32(control::FLAGS, children | self_check | scan);
+        let memory = if settings.memory { wire::MEMORY } else { 0 };
+        shared.set32(control::FLAGS, children | self_check | scan | memory);
         shared.set32(control::WARMUPS, settings.regions.warmups);
         shared.set32(control::RUNS, settings.regions.runs);
         shared.set32(control::OPERATIONS, settings.regions.operations);

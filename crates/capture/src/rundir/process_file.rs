@@ -1,5 +1,6 @@
 //! One process file, read while its process writes it. Nothing in it is trusted.
 
+use super::command_line;
 use super::owner::{Claim, Owner, OwnerSearch, file_is_locked};
 use crate::chunk::{ModuleStart, ProcessStart};
 use crate::wire::record::drop_pad;
@@ -115,20 +116,20 @@ impl ProcessFile {
         let most = process::BYTES - process::TEXT;
         let executable = (self.shared.get32(process::EXECUTABLE_LEN) as usize).min(most);
         let arguments = (self.shared.get32(process::ARGUMENTS_LEN) as usize).min(most - executable);
-        let mut parts: Vec<String> = text(executable, arguments)
-            .split(|&b| b == 0)
+        let origin = self.shared.get32(process::ORIGIN);
+        // A program that was executed has not written over its arguments yet.
+        let titled = origin == wire::ORIGIN_FORK || origin == wire::ORIGIN_ATTACH;
+        let parts = command_line::words(&text(executable, arguments), titled)
+            .into_iter()
             .map(|part| String::from_utf8_lossy(part).into_owned())
             .collect();
-        if parts.last().is_some_and(String::is_empty) {
-            parts.pop();
-        }
         ProcessStart {
             process: number,
             pid: self.pid,
             parent_pid: self.shared.get32(process::PARENT_PID),
             serial: self.serial,
-            forked: self.shared.get32(process::ORIGIN) == wire::ORIGIN_FORK,
-            attached: self.shared.get32(process::ORIGIN) == wire::ORIGIN_ATTACH,
+            forked: origin == wire::ORIGIN_FORK,
+            attached: origin == wire::ORIGIN_ATTACH,
             start_ms: self.start_ns().saturating_sub(began_ns) / 1_000_000,
             settings: self.shared.get32(process::SETTINGS),
             executable: self.path_or_program(&text(0, executable)),
@@ -178,6 +179,21 @@ impl ProcessFile {
             self.shared.futex_wake(process::EXIT_STATE);
         }
         waited
+    }
+
+    /// Usable sizes that the image found its allocator to give, ascending; none before its exit, or where a formula has them.
+    pub fn size_classes(&self) -> Vec<u64> {
+        let count = self.shared.get32(process::SIZE_CLASSES).min(wire::MAX_SIZE_CLASSES) as usize;
+        let usable = |at: usize| u64::from(self.shared.get32(process::USABLE_SIZES + 4 * at));
+        let mut all: Vec<u64> = (0..count).map(usable).collect();
+        let ascending = all.windows(2).take_while(|two| two[0] < two[1]).count();
+        all.truncate(if count == 0 { 0 } else { ascending + 1 });
+        all
+    }
+
+    /// Whether the image began with fork.
+    pub fn is_forked(&self) -> bool {
+        self.shared.get32(process::ORIGIN) == wire::ORIGIN_FORK
     }
 
     /// Samples that ever began in an image of a sampling run.

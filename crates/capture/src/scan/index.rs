@@ -1,7 +1,7 @@
 //! From an address to the live block that has it.
 
 use super::LiveBlock;
-use super::memory::PAGE;
+use super::pages::PAGE;
 
 /// Blocks that are larger are looked for by themselves: a table of their pages would be large, too.
 const LARGE: u64 = 1 << 20;

@@ -5,52 +5,17 @@
 
 use super::Failure;
 use super::mappings::failure;
+use super::pages::{PAGE, PageLists};
 use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-pub const PAGE: u64 = 4096;
 /// Bytes that are read together.
 const WINDOW_BYTES: u64 = 1 << 20;
-/// Pages that are asked for together, and runs of pages that come in one answer.
+/// Pages that are asked for together.
 const PAGES: u64 = 1 << 16;
-const RUNS: usize = 512;
 /// Bits of a page's entry in pagemap: it is in memory, or in swap.
 const EXISTS: u64 = 0b11 << 62;
-/// `PAGEMAP_SCAN`, and its categories: in memory, in swap, the shared page of zeros.
-const SCAN: libc::c_ulong = 0xc060_6610;
-const PRESENT: u64 = 1 << 3;
-const SWAPPED: u64 = 1 << 4;
-const ZERO: u64 = 1 << 5;
-
-/// `struct pm_scan_arg`.
-#[repr(C)]
-#[derive(Default)]
-struct ScanArguments {
-    size: u64,
-    flags: u64,
-    start: u64,
-    end: u64,
-    walk_end: u64,
-    runs: u64,
-    runs_length: u64,
-    most_pages: u64,
-    inverted: u64,
-    all_of: u64,
-    any_of: u64,
-    returned: u64,
-}
-
-/// `struct page_region`.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct PageRun {
-    start: u64,
-    end: u64,
-    categories: u64,
-}
-
 /// See the module.
 pub struct Memory<'a> {
     pid: i32,
@@ -171,39 +136,23 @@ impl<'a> Memory<'a> {
 
     /// Asks the kernel for a list. Returns how far it goes; None: this kernel has none.
     fn list(&mut self, start: u64, end: u64) -> Result<Option<u64>, Failure> {
-        let mut runs = [PageRun::default(); RUNS];
-        let mut arguments = ScanArguments {
-            size: size_of::<ScanArguments>() as u64,
-            start,
-            end,
-            runs: runs.as_mut_ptr() as u64,
-            runs_length: RUNS as u64,
-            inverted: ZERO,
-            all_of: ZERO,
-            any_of: PRESENT | SWAPPED,
-            returned: PRESENT | SWAPPED,
-            ..ScanArguments::default()
-        };
-        // SAFETY: the argument has the size that it says, and leads to as many runs as it says; the kernel writes no more.
-        let count = unsafe { libc::ioctl(self.pagemap.as_raw_fd(), SCAN, &raw mut arguments) };
-        match usize::try_from(count) {
-            Ok(count) => {
-                for run in &runs[..count.min(RUNS)] {
+        let mut lists = PageLists::of(&self.pagemap);
+        match lists.next(start, end) {
+            Ok(listed) => {
+                for run in lists.runs() {
                     // Pages in memory and in swap are runs of their own.
                     match self.runs.last_mut() {
                         Some(last) if last.1 == run.start => last.1 = run.end,
                         _ => self.runs.push((run.start, run.end)),
                     }
                 }
-                Ok(Some(arguments.walk_end.clamp(start + PAGE, end)))
+                Ok(Some(listed))
             }
-            Err(_) => match std::io::Error::last_os_error() {
-                error if error.raw_os_error() == Some(libc::ESRCH) => Err(Failure::Gone),
-                _ => {
-                    self.lists = false;
-                    Ok(None)
-                }
-            },
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Err(Failure::Gone),
+            Err(_) => {
+                self.lists = false;
+                Ok(None)
+            }
         }
     }
 

@@ -6,6 +6,7 @@
 //! | `mappings.rs` | the process's mappings |
 //! | `threads.rs` | its threads: stack pointers, and whether they ran |
 //! | `memory.rs` | reading its memory, page by page that exists |
+//! | `pages.rs` | the kernel's lists of pages that exist |
 //! | `index.rs` | from an address to the live block that has it |
 //! | `roots.rs` | what of its memory is no heap |
 //! | `graph.rs` | which block points to which |
@@ -16,6 +17,7 @@ mod index;
 mod lost;
 mod mappings;
 mod memory;
+pub mod pages;
 mod roots;
 mod threads;
 

@@ -7,7 +7,8 @@ use super::Exit;
 use super::Failure;
 use super::index::Index;
 use super::mappings::Mapping;
-use super::memory::{Memory, PAGE};
+use super::memory::Memory;
+use super::pages::PAGE;
 use super::threads::Thread;
 use std::ops::Range;
 

@@ -4,6 +4,8 @@ use super::executed::ExecutedPrograms;
 use super::leftovers;
 use crate::attach::{self, AttachError, Attachment};
 use crate::launch::signals;
+use crate::preflight::executed_names;
+use crate::rundir::command_line;
 use crate::rundir::directory::RunDirectory;
 use crate::wire::control;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -26,11 +28,23 @@ pub struct AttachedProcess<'a> {
     pub warning: &'a dyn Fn(&str),
 }
 
-/// The command line of a process; its name where that is empty.
+/// The command line of a process; nothing where it is gone.
 pub(super) fn command_line(pid: u32) -> Vec<OsString> {
     let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let bytes = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
-    bytes.split(|&byte| byte == 0).map(|word| OsString::from_vec(word.to_vec())).collect()
+    command_line::words(&bytes, true).into_iter().map(|word| OsString::from_vec(word.to_vec())).collect()
+}
+
+/// What a process is called: by its command, where that leads to its executable, which may have several names; else by the
+/// executable.
+pub fn name(pid: u32) -> Option<OsString> {
+    let executable = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    let executable = executable.to_string_lossy();
+    // The file may have been replaced meanwhile.
+    let executable = executable.strip_suffix(" (deleted)").unwrap_or(&executable);
+    let command = command_line(pid).into_iter().next().unwrap_or_default();
+    let executed_as = executed_names::find(executable, &command.to_string_lossy());
+    let path = if executed_as.is_empty() { executable } else { &executed_as };
+    Path::new(path).file_name().map(OsString::from)
 }
 
 /// Whose patches a process has.

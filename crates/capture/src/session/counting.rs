@@ -42,7 +42,7 @@ pub struct CountingOutcome {
 
 /// Runs `command` and counts, or does as if. Precondition: the mode is not [`Mode::Trace`].
 pub fn measure(command: &[OsString], mode: Mode, regions: Regions) -> Result<CountingOutcome, RunError> {
-    let settings = Settings { mode, max_depth: 1, children: true, regions, scan: Scans::None };
+    let settings = Settings { mode, max_depth: 1, children: true, regions, scan: Scans::None, memory: false };
     let run = prepare(&settings, command)?;
     let library = library::unpack(run.path())?;
     let inside = (mode == Mode::Count).then(|| inside::Server::begin(&run)).transpose().map_err(RunError::Directory)?;
@@ -63,7 +63,8 @@ pub fn measure_process(process: &AttachedProcess) -> Result<CountingOutcome, Run
         return Err(obstacle.into());
     }
     let regions = Regions::default();
-    let settings = Settings { mode: Mode::Count, max_depth: 1, children: true, regions, scan: Scans::None };
+    let settings =
+        Settings { mode: Mode::Count, max_depth: 1, children: true, regions, scan: Scans::None, memory: false };
     let run = prepare(&settings, &attached::command_line(process.pid))?;
     let mut attachment = attached::attach(process, &run)?;
     let start = Instant::now();

@@ -262,7 +262,14 @@ mod tests {
     use crate::rundir::directory::{Mode, Regions, RunDirectory, Scans, Settings};
 
     fn run(mode: Mode) -> RunDirectory {
-        let settings = Settings { mode, max_depth: 8, children: true, regions: Regions::default(), scan: Scans::None };
+        let settings = Settings {
+            mode,
+            max_depth: 8,
+            children: true,
+            regions: Regions::default(),
+            scan: Scans::None,
+            memory: false,
+        };
         RunDirectory::create(&settings, &["command".to_owned(), "argument".to_owned()]).unwrap()
     }
 

@@ -7,13 +7,14 @@ mod error;
 mod executed;
 mod exits;
 pub mod leftovers;
+mod memory;
 mod recording;
 mod recovery;
 mod sampling;
 
-pub use attached::{AttachedProcess, PatchedBy, STILL_IN_THE_LIBRARY, patched_by};
+pub use attached::{AttachedProcess, PatchedBy, STILL_IN_THE_LIBRARY, name as process_name, patched_by};
 pub use counting::{CountingOutcome, measure, measure_process};
 pub use error::RunError;
-pub use recording::{Recording, RecordingOutcome, Tick, record, record_process};
+pub use recording::{Recording, RecordingOutcome, Stage, Tick, record, record_process};
 pub use recovery::recover;
 pub use sampling::{attach_sampled, become_sampled, start_sampled};

@@ -3,7 +3,7 @@
 use super::attached::{self, AttachedProcess};
 use super::command::{prepare, spawn, wait};
 use super::error::{RunError, not_executed};
-use super::{exits, leftovers};
+use super::{exits, leftovers, memory};
 use crate::accounts::{EventSink, Options};
 use crate::attach::{self, AttachError};
 use crate::drain::requests;
@@ -27,7 +27,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// What a tracing run came to.
@@ -48,6 +48,23 @@ pub struct RecordingOutcome<S> {
     pub unwatched: Vec<String>,
 }
 
+/// How far a recording is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stage {
+    /// The command runs.
+    #[default]
+    Running,
+    /// Mallow detaches from the process.
+    Detaching,
+    /// The command has ended, or mallow has detached; what is left in the spool is being read.
+    Reading {
+        /// Bytes of it that were read.
+        read: u64,
+        /// All of its bytes.
+        all: u64,
+    },
+}
+
 /// What is known of a recording while it goes on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tick {
@@ -55,8 +72,8 @@ pub struct Tick {
     pub elapsed: Duration,
     /// What was replayed so far.
     pub progress: Progress,
-    /// The command has ended; what it left in the spool is being read.
-    pub ended: bool,
+    /// How far it is.
+    pub stage: Stage,
     /// The pid of the process that has waited longest at its exit for its scan, and for how long.
     pub exiting: Option<(u32, Duration)>,
 }
@@ -152,7 +169,8 @@ fn record_subject<S: EventSink + Send>(
 
     let shown = DrainState::default();
     let progress = Mutex::new(Progress::default());
-    let replay = Replay::new(options, sink).with_scans(how.settings.scan);
+    let queue = Arc::clone(&shown.memory);
+    let replay = Replay::new(options, sink).with_scans(how.settings.scan).with_memory(Arc::clone(&queue));
     let follower = Mutex::new(Some(Follower { replay, spool: SpoolReader::new(spool), directory: run.path() }));
     let mut command_status = None;
     let outcome = std::thread::scope(|scope| {
@@ -160,43 +178,69 @@ fn record_subject<S: EventSink + Send>(
         let drain = Drain::new(&run, &shown, SpoolWriter::new(spool_again), send, about.started_ns);
         let directory = run.path();
         scope.spawn(move || requests::serve(&receive, directory));
+        // Before the drain finds the first process.
+        if how.settings.memory {
+            queue.open();
+        }
         let draining = scope.spawn(|| drain.work());
         let following = scope.spawn(|| {
             stand_back();
             follow(&follower, &shown, &progress)
         });
+        let memory_reader = how.settings.memory.then(|| {
+            scope.spawn(|| {
+                let closing = memory::Closing(Arc::clone(&queue));
+                memory::serve(&run, &closing.0);
+            })
+        });
         // Processes wait for this one at their exit.
         let serving =
             (how.settings.scan != Scans::None).then(|| scope.spawn(|| serve_exits(&follower, &shown, &progress)));
 
-        let show = |ended: bool, tick: &mut dyn FnMut(Tick)| {
+        let show = |stage: Stage, tick: &mut dyn FnMut(Tick)| {
             let progress = progress.lock().map(|p| *p).unwrap_or_default();
-            tick(Tick { elapsed: run.began().elapsed(), progress, ended, exiting: shown.exits.longest() });
+            tick(Tick { elapsed: run.began().elapsed(), progress, stage, exiting: shown.exits.longest() });
         };
-        let mut enough = || {
-            show(false, tick);
+        let reading = || Stage::Reading {
+            read: shown.replayed.load(Ordering::Relaxed),
+            all: shown.spooled.load(Ordering::Relaxed),
+        };
+        let mut enough = |stage: Stage| {
+            show(stage, tick);
             signals::interrupts() >= 2 || draining.is_finished()
         };
         let mut exit_status = match &mut started {
-            Started::Command(started) => wait(&mut started.0, &mut started.1, &run, &mut enough),
+            Started::Command(started) => wait(&mut started.0, &mut started.1, &run, &mut || enough(Stage::Running)),
             Started::Process(process) => {
                 detached = record_attached(process, &run, &mut enough, &mut attached_inside, &mut attached_unwatched);
                 None
             }
         };
         command_status = exit_status;
-        while how.wait && exit_status.is_some() && shown.running.load(Ordering::Relaxed) > 0 && !enough() {
+        while how.wait && exit_status.is_some() && shown.running.load(Ordering::Relaxed) > 0 && !enough(Stage::Running)
+        {
             std::thread::sleep(Duration::from_millis(20));
         }
         let duration_ms = run.elapsed_ms();
         let still_running = running(&run);
+        // What is not read by now would be of processes that live on.
+        queue.close();
+        drop(memory_reader.map(|reader| reader.join()));
         shown.finish.store(true, Ordering::Release);
         run.control().futex_wake(crate::wire::control::DOORBELL);
+        let mut until = |is_over: &dyn Fn() -> bool| {
+            while !is_over() {
+                show(reading(), tick);
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        };
+        until(&|| draining.is_finished());
         let drained = draining.join().unwrap_or_else(|_| Err(io::Error::other("the drain failed")));
         // A thread that stood back cannot step forward again without privileges: another one does the rest.
         shown.drained.store(true, Ordering::Release);
         shown.exits.close();
         let failed = || Err(io::Error::other("the replay failed"));
+        until(&|| following.is_finished());
         let served = serving.map_or(Ok(()), |serving| serving.join().unwrap_or_else(|_| failed()));
         let followed = following.join().unwrap_or_else(|_| failed()).and(served);
         if followed.is_err() && exit_status.is_none() && drained.is_err() {
@@ -208,7 +252,7 @@ fn record_subject<S: EventSink + Send>(
         shown.stop.store(signals::stop().is_some(), Ordering::Relaxed);
         let replaying = scope.spawn(|| follow_to_end(follower, &shown, &progress));
         while !replaying.is_finished() {
-            show(true, tick);
+            show(reading(), tick);
             shown.stop.store(signals::stop().is_some(), Ordering::Relaxed);
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -272,17 +316,18 @@ impl Started<'_> {
     }
 }
 
-/// Attaches, waits, and detaches. The rings are read meanwhile.
+/// Attaches, waits, and detaches. The rings are read meanwhile. `enough` gets how far that is.
 fn record_attached(
     process: &AttachedProcess,
     run: &RunDirectory,
-    enough: &mut dyn FnMut() -> bool,
+    enough: &mut dyn FnMut(Stage) -> bool,
     allocators_inside: &mut Vec<AllocatorInside>,
     unwatched: &mut Vec<String>,
 ) -> Result<(), AttachError> {
     let mut attachment = attached::attach(process, run)?;
-    unwatched.append(&mut attached::wait(process, run, &mut attachment, enough));
+    unwatched.append(&mut attached::wait(process, run, &mut attachment, &mut || enough(Stage::Running)));
     allocators_inside.extend_from_slice(attachment.allocators());
+    enough(Stage::Detaching);
     let detached = attached::detach(process, run, attachment);
     signals::keep();
     detached

@@ -122,7 +122,11 @@ fn note(
             state.rings.insert(*ring, position);
         }),
         Chunk::Round { ms } => *last_ms = *ms,
-        Chunk::Exit { .. } | Chunk::ThreadName { .. } => {}
+        Chunk::Exit { .. }
+        | Chunk::ThreadName { .. }
+        | Chunk::Memory { .. }
+        | Chunk::SizeClasses { .. }
+        | Chunk::Rss { .. } => {}
         Chunk::ProcessEnd { process, ms, .. } => {
             *last_ms = *ms;
             of(*process, &mut |state| state.ended = true);

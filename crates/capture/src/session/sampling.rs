@@ -46,7 +46,14 @@ pub fn attach_sampled(process: &AttachedProcess, period: u32) -> Result<(RunDire
 }
 
 fn settings(mode: Mode) -> Settings {
-    Settings { mode, max_depth: SAMPLED_DEPTH, children: true, regions: Regions::default(), scan: Scans::None }
+    Settings {
+        mode,
+        max_depth: SAMPLED_DEPTH,
+        children: true,
+        regions: Regions::default(),
+        scan: Scans::None,
+        memory: false,
+    }
 }
 
 fn sampled(command: &[OsString], mode: Mode, period: u32) -> Result<(RunDirectory, Library), RunError> {

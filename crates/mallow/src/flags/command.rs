@@ -18,6 +18,7 @@ use super::list::ListFlags;
 use super::pack::PackFlags;
 use super::record::{RecordFlags, RecoverFlags};
 use super::report::{LeaksFlags, ReportFlags, TopFlags};
+use super::rss::RssFlags;
 use super::run::RunFlags;
 use super::stat::StatFlags;
 use super::symbols::SymbolsFlags;
@@ -55,7 +56,20 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Count and record", &["stat", "record", "run", "recover"]),
     (
         "Look at a recording",
-        &["report", "top", "tree", "list", "leaks", "flame", "timeline", "sizes", "lifetimes", "threads", "symbols"],
+        &[
+            "report",
+            "top",
+            "tree",
+            "list",
+            "leaks",
+            "flame",
+            "timeline",
+            "rss",
+            "sizes",
+            "lifetimes",
+            "threads",
+            "symbols",
+        ],
     ),
     ("Compare, and test in CI", &["diff", "test"]),
     ("Watch a running program", &["watch", "import"]),
@@ -86,6 +100,11 @@ impl Flags {
             }
             ExitCode::from(status as u8)
         })
+    }
+
+    /// A command line that mallow makes for itself.
+    pub fn of_line(line: Vec<OsString>) -> Result<Self, clap::Error> {
+        Self::parse(line.into_iter())
     }
 
     fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
@@ -185,6 +204,8 @@ pub enum Command {
     Flame(FlameFlags),
     /// Show the heap over time, or at one moment
     Timeline(TimelineFlags),
+    /// Show why the process is so large, and what helps
+    Rss(Box<RssFlags>),
     /// Show how large blocks are
     Sizes(HistogramFlags),
     /// Show how long blocks lived

@@ -42,6 +42,12 @@ pub struct RecordFlags {
     /// --scan-all ./server.
     #[arg(long)]
     pub scan_all: bool,
+    /// Do not read the kernel's account of memory
+    ///
+    /// Default: mallow reads the mappings and pages of each process at each new maximum of its RSS, for at most 1 % of the process's
+    /// time, and once more while it waits at its exit. mallow report and mallow timeline show RSS beside live bytes.
+    #[arg(long)]
+    pub no_rss: bool,
     /// Make the recording self-contained
     ///
     /// Puts names and sources into it, as mallow pack does, so that it can be read on another machine. Default: names

@@ -179,7 +179,8 @@ pub fn selection(flags: &FilterFlags, profile: &Profile) -> Result<Selection> {
 }
 
 /// A process is known by its id, and by the name of its program.
-fn is(process: &Process, wanted: &str) -> bool {
+/// Whether a process is meant: by its id, or by the name of its program.
+pub fn is(process: &Process, wanted: &str) -> bool {
     process.pid.to_string() == wanted
         || [Some(&process.executable), process.arguments.first()].into_iter().flatten().any(|path| name(path) == wanted)
 }

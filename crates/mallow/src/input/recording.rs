@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use mallow_capture::recording::{Choice, PackError, ReadError, Reader, Source};
-use mallow_profile::{Event, Module, Moment, Profile, Quantity};
+use mallow_profile::{Event, HeapMap, Module, Moment, Profile, Quantity};
 use mallow_report::analysis::{Measure, Narrowed, custom_allocators, narrow};
 use mallow_symbols::{
     ModuleSummary, Options, Packages, SourceError, SourceText, Summary, Symbolizer, remedies, source_text,
@@ -266,6 +266,13 @@ impl Recording {
         let (reader, chosen) = &mut *events.borrow_mut();
         let visited = reader.visit_numbered(chosen, &mut |progress| waiting.show(progress), each);
         visited.with_context(|| cannot_read(&self.path))
+    }
+
+    /// Pages and live blocks of a footprint, by its index. None: the recording has none of it.
+    pub fn heap_map(&self, footprint: usize) -> Result<Option<HeapMap>> {
+        let Some(events) = &self.events else { return Ok(None) };
+        let read = events.borrow_mut().0.heap_map(&self.profile, footprint);
+        read.with_context(|| cannot_read(&self.path))
     }
 
     /// The measure that a view ranks by: the one asked for, which must be available, or else the first available.

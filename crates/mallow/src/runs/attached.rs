@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use mallow_capture::session::AttachedProcess;
+use mallow_capture::session::{self, AttachedProcess};
 use rustix::fs::{Mode, OFlags};
 
 use crate::output::stdio;
@@ -15,9 +15,7 @@ use crate::output::text::units::span;
 
 /// What a process is called, for the name of its recording.
 pub fn name(pid: u32) -> OsString {
-    let name =
-        std::fs::read_link(format!("/proc/{pid}/exe")).ok().and_then(|path| path.file_name().map(OsString::from));
-    name.unwrap_or_else(|| OsString::from(format!("process-{pid}")))
+    session::process_name(pid).unwrap_or_else(|| OsString::from(format!("process-{pid}")))
 }
 
 /// The root directory of a process that has another one than mallow, as those in containers do. It lasts longer than the process.

@@ -1,15 +1,12 @@
 //! `mallow record`: runs a command, records all it allocates, and reports.
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mallow_capture::recording::Writer;
 use mallow_capture::rundir::directory::{Mode, Scans, Settings};
-use mallow_capture::session::{self, Recording, RecordingOutcome, Tick};
+use mallow_capture::session::{self, Recording, RecordingOutcome};
 use mallow_symbols::symbolize_jit_all;
 
 use super::attached::{self, ForeignRoot};
@@ -17,12 +14,12 @@ use super::exit_status;
 use super::pack::{self, Sources};
 use super::recording_file::RecordingFile;
 use super::script::Script;
+use super::status_line::StatusLine;
 use super::unrecorded::{self, ObservedProcesses};
 use crate::flags::{RecordFlags, ViewFlags};
 use crate::input::recording;
 use crate::output::stdio;
 use crate::output::text::Stream;
-use crate::output::text::units::{bytes, count, span};
 use crate::views::report::{self, ReportOptions};
 
 /// Records, then shows the report on standard error: standard output is the command's.
@@ -48,6 +45,7 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
                 (_, true) => Scans::All,
                 _ => Scans::Cheap,
             },
+            memory: !flags.no_rss,
         },
         wait: flags.wait,
         spool: &spool,
@@ -161,54 +159,4 @@ fn beside(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}", std::process::id()));
     if here < LITTLE && here < room(&elsewhere) { elsewhere.join(name) } else { directory.join(name) }
-}
-
-/// A wait at exit that is worth a line.
-const LONG_SCAN: Duration = Duration::from_millis(500);
-
-/// One line on the terminal, while the command runs; nothing elsewhere.
-struct StatusLine(Option<ProgressBar>);
-
-impl StatusLine {
-    fn new() -> Self {
-        if !std::io::stderr().is_terminal() {
-            return Self(None);
-        }
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
-        bar.set_style(ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()));
-        Self(Some(bar))
-    }
-
-    fn show(&self, tick: Tick) {
-        let Some(bar) = &self.0 else { return };
-        // A command that is over at once is not worth a line.
-        if tick.elapsed < Duration::from_millis(500) {
-            return;
-        }
-        if let Some((pid, _)) = tick.exiting.filter(|(_, time)| *time >= LONG_SCAN) {
-            bar.set_message(format!("mallow: process {pid} waits at its exit while it is scanned for lost blocks"));
-            bar.tick();
-            return;
-        }
-        let p = tick.progress;
-        let mut text = format!(
-            "mallow: {}{}  {} allocations  live {}  peak {}",
-            if tick.ended { "reading what is left; ran " } else { "" },
-            span(tick.elapsed.as_millis() as u64),
-            count(p.allocations),
-            bytes(p.live_bytes, false),
-            bytes(p.peak_bytes, false),
-        );
-        if p.lost > 0 {
-            text.push_str(&format!("  {} events lost", count(p.lost)));
-        }
-        bar.set_message(text);
-        bar.tick();
-    }
-
-    fn clear(&self) {
-        if let Some(bar) = &self.0 {
-            bar.finish_and_clear();
-        }
-    }
 }

@@ -20,6 +20,8 @@ pub mod manual;
 pub mod report;
 pub mod report_document;
 mod report_text;
+pub mod rss;
+mod rss_text;
 mod summary;
 mod threads_text;
 pub mod timeline;

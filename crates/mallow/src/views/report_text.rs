@@ -1,8 +1,9 @@
 //! The whole report as text, and its parts.
 
 use mallow_profile::Quantity;
-use mallow_report::analysis::{Largest, Measure, Overview, ProcessRow};
+use mallow_report::analysis::{HighestRss, Largest, Measure, Overview, ProcessRow};
 
+use super::leak_states::has_scan;
 use super::report_document::{ReportDocument, has, is_over};
 use super::{insights, verdict};
 use crate::input::coverage;
@@ -19,7 +20,8 @@ pub fn text(account: &ReportDocument, look: &Look, stacks: bool, sums: bool, blo
     let mut page = Page::new(*look);
     title(report, Line::new(), &mut page);
     page.gap();
-    totals(account, true, look).onto(&mut page);
+    totals(account, (true, 2), look).onto(&mut page);
+    unscanned(account, &mut page);
     if report.processes.len() > 1 && has(report, Quantity::Processes) {
         page.gap();
         processes(report, look, &mut page);
@@ -89,8 +91,8 @@ pub fn circumstances(report: &Overview) -> Line {
     }
 }
 
-/// What was counted, `frees` among it.
-pub fn totals(document: &ReportDocument, frees: bool, look: &Look) -> Table {
+/// What was counted, `frees` among it, and RSS in so many rows, two at the most.
+pub fn totals(document: &ReportDocument, (frees, rss): (bool, usize), look: &Look) -> Table {
     let report = &document.overview;
     let t = &report.totals;
     let mut table = Table::new(&[Align::Left, Align::Right, Align::Right, Align::Left]);
@@ -136,7 +138,7 @@ pub fn totals(document: &ReportDocument, frees: bool, look: &Look) -> Table {
             _ => format!(", {} not scanned", bytes(unscanned, look.exact)),
         };
         match states.lost_blocks {
-            0 if states.reachable_blocks == 0 => "; not scanned for lost blocks".to_owned(),
+            0 if !has_scan(states) => "; not scanned for lost blocks".to_owned(),
             0 => format!("; none lost{unscanned}"),
             _ => format!("; {} of it lost{unscanned}", bytes(states.lost_bytes, look.exact)),
         }
@@ -147,7 +149,49 @@ pub fn totals(document: &ReportDocument, frees: bool, look: &Look) -> Table {
     };
     let leaked = if t.leaked == 0 && t.leaked_bytes == 0 { String::new() } else { remark };
     row(name, (t.leaked, t.leaked_bytes), (Quantity::Leaked, Quantity::LeakedBytes), leaked);
+    if let Some(highest) = report.highest_rss.as_ref().filter(|_| rss > 0) {
+        resident(highest, rss == 1, look, &mut table);
+    }
     table
+}
+
+/// The highest RSS, and what of it was live heap, in a row of its own or as a remark.
+fn resident(highest: &HighestRss, in_one_row: bool, look: &Look, table: &mut Table) {
+    let size = |size| bytes(size, look.exact);
+    let whose = if highest.processes > 1 { format!(" of pid {}", highest.pid) } else { String::new() };
+    // The kernel notes each page, and mallow looks at times.
+    let read = match highest.peak_rss - highest.rss.min(highest.peak_rss) {
+        less if less > highest.peak_rss / 20 => format!(", {} when its memory was read", size(highest.rss)),
+        _ => String::new(),
+    };
+    let swapped = highest.swap.filter(|&swap| swap > 0);
+    let swap = swapped.map(|swap| format!("; {} more in swap", size(swap))).unwrap_or_default();
+    let mut row = |name: &str, number: String, amount: u64, remark: String| {
+        table.row([
+            Line::new().strong(name),
+            Line::new().plain(number),
+            Line::new().plain(size(amount)),
+            Line::new().faint(remark),
+        ]);
+    };
+    let when = format!("at {}{whose}{read}{swap}", span(highest.ms));
+    let share = percent(highest.live_bytes, highest.rss);
+    if in_one_row {
+        let live = size(highest.live_bytes);
+        row("highest RSS", String::new(), highest.peak_rss, format!("{when}; {live} of it live heap, {share}"));
+        return;
+    }
+    row("highest RSS", String::new(), highest.peak_rss, when);
+    row("live then", highest.live.map(count).unwrap_or_default(), highest.live_bytes, format!("{share} of RSS"));
+}
+
+/// Why nothing is known of lost blocks, of a program that has ended: of the processes with the most leaked bytes.
+pub fn unscanned(document: &ReportDocument, page: &mut Page) {
+    let states = document.leak_states.as_ref().filter(|states| !has_scan(states) && is_over(&document.overview));
+    let most = states.and_then(|states| states.unscanned.iter().max_by_key(|unscanned| unscanned.leaked.leaked_bytes));
+    if let Some(most) = most.filter(|most| most.leaked.leaked > 0) {
+        page.hanging(Line::new().plain("  Not scanned for lost blocks: "), &most.reason);
+    }
 }
 
 /// The processes with the most allocations.

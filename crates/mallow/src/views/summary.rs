@@ -5,7 +5,7 @@ use mallow_profile::Quantity;
 use mallow_report::analysis::{Insights, Largest, LeakCause, Measure};
 
 use super::report_document::{ReportDocument, has};
-use super::report_text::{places, processes, title, totals};
+use super::report_text::{places, processes, title, totals, unscanned};
 use super::{insights, verdict};
 use crate::input::coverage;
 use crate::input::names::MissingNames;
@@ -32,6 +32,7 @@ struct Parts {
     temporary: usize,
     hints: usize,
     frees: bool,
+    rss: usize,
     processes: bool,
 }
 
@@ -40,6 +41,7 @@ const STEPS: &[fn(&mut Parts)] = &[
     |parts| parts.peak = 1,
     |parts| parts.leaks = 1,
     |parts| parts.insights = 1,
+    |parts| parts.rss = 1,
     |parts| parts.peak = 3,
     |parts| parts.leaks = 3,
     |parts| parts.allocations = 3,
@@ -47,6 +49,7 @@ const STEPS: &[fn(&mut Parts)] = &[
     |parts| parts.hints = parts.hints.max(1),
     |parts| parts.temporary = 3,
     |parts| parts.bytes = 3,
+    |parts| parts.rss = 2,
     |parts| parts.insights = 2,
     |parts| parts.processes = true,
     |parts| parts.hints = 2,
@@ -95,7 +98,8 @@ fn of_parts(document: &ReportDocument, look: &Look, parts: &Parts) -> String {
     let (leaks, _) = document.worst_leaks();
     let mut page = Page::new(*look);
     title(report, Line::new().faint("; --all shows more"), &mut page);
-    totals(document, parts.frees, look).onto(&mut page);
+    totals(document, (parts.frees, parts.rss), look).onto(&mut page);
+    unscanned(document, &mut page);
     if parts.processes && report.processes.len() > 1 && has(report, Quantity::Processes) {
         page.gap();
         processes(report, look, &mut page);

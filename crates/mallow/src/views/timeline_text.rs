@@ -1,10 +1,10 @@
 //! The heap over time, as a chart and a table.
 
-use mallow_report::analysis::{Band, Over, Timeline};
+use mallow_report::analysis::{Band, Over, RssOverTime, Timeline};
 
 use crate::output::text::chart::{Column, key, rows};
 use crate::output::text::time_axis::{highest, moment, named_ticks, on_scale, resolution, subject, value};
-use crate::output::text::units::{of, span};
+use crate::output::text::units::{bytes, of, span};
 use crate::output::text::{Align, Line, Look, Page, Table, function, location};
 
 /// Bands that the table lists, where nothing else is said.
@@ -25,10 +25,13 @@ pub fn columns(look: &Look) -> usize {
 pub fn text(report: &Timeline, look: &Look) -> String {
     let mut page = Page::new(*look);
     page.sentence(title(report, look));
+    if let Some(rss) = &report.rss {
+        page.sentence(resident(rss, look));
+    }
     page.sentence(Line::new().faint(resolution(report)));
     page.gap();
     // The shell's prompt takes a row, and what the view says on standard error another.
-    let below = report.bands.len() + 12;
+    let below = report.bands.len() + 12 + if report.rss.is_some() { 2 } else { 0 };
     let height = look.height.map_or(HEIGHT, |h| h.saturating_sub(below).clamp(4, 24));
     chart(report, look, height, &mut page);
     if report.total > 0 {
@@ -53,6 +56,16 @@ fn title(report: &Timeline, look: &Look) -> Line {
             line.plain(format!(": at most {}, {end} at the end", highest(report, look.exact)))
         }
     }
+}
+
+/// RSS in a sentence: the gap between it and live bytes is what to look at.
+fn resident(rss: &RssOverTime, look: &Look) -> Line {
+    let sum = match rss.processes {
+        1 => String::new(),
+        processes => format!(", the sum of {processes} processes with shared pages in each"),
+    };
+    let highest = bytes(rss.highest, look.exact);
+    Line::new().plain(format!("RSS: at most {highest} at {}{sum}", span(rss.highest_ms)))
 }
 
 fn chart(report: &Timeline, look: &Look, height: usize, page: &mut Page) {
@@ -132,6 +145,13 @@ fn moments(report: &Timeline, look: &Look) -> Table {
     let heads = points.iter().map(|&at| time(at));
     table.row(std::iter::once(Line::new()).chain(heads).chain([Line::new().faint("function")]));
     table.row(row(Line::new(), &|at| report.points[at].value, Line::new().strong("all")));
+    if let Some(rss) = &report.rss {
+        let cells = points.iter().map(|&at| match rss.values.get(at).copied().flatten() {
+            Some(size) => Line::new().plain(bytes(size, look.exact)),
+            None => Line::new(),
+        });
+        table.row(std::iter::once(Line::new()).chain(cells).chain([Line::new().strong("RSS")]));
+    }
     for (index, band) in report.bands.iter().enumerate() {
         table.row(row(key(Some(index), look), &|at| band.values[at], named(band, look)));
     }

@@ -21,6 +21,8 @@ mod numbers;
 mod overview;
 #[cfg(test)]
 pub(crate) mod random;
+mod resident;
+mod rss;
 pub mod sampled;
 mod scripts;
 mod stat;
@@ -53,6 +55,12 @@ pub use narrow::{Narrowed, Narrowing, Pattern, narrow};
 pub use numbers::{Ending, Least, LeftOut, Measure, Totals, keys};
 pub(crate) use overview::by_stack;
 pub use overview::{FamilyRow, Largest, Overview, Place, ProcessRow, overview};
+pub use resident::{HighestRss, RssOverTime, highest_rss, rss_over_time};
+pub use rss::{
+    Allocator, Cause, CausePlace, Certainty, FreeRow, HeapCell, HeapRow, HeapSums, MappingRow, PageMap, Part, PartKind,
+    Remedy, RemedyKind, Rss, RssAccount, RssNote, RssOptions, RssPlace, RssProcess, SizeClassRow, TerritoryKind,
+    page_map, rss, shown_footprint,
+};
 pub use stat::{RegionKind, RegionRow, Stat, StatProcess, StatProcessRow, StatReport, StatRow, stat};
 pub use suppressions::{Malformed, Suppressions};
 pub use timeline::{
@@ -62,6 +70,7 @@ pub use timeline::{
 pub use top::{Top, TopFunction, TopOptions, top, top_changes};
 pub use tree::{Hidden, Tree, TreeFunction, TreeOptions, TreeRow, tree, tree_changes};
 pub use watched::{
-    Baseline, Recent, Samples, WatchLosses, WatchOptions, WatchState, Watched, WatchedPlace, WatchedPlaces,
-    WatchedProcess, WatchedSite, Which, watched,
+    Baseline, MemoryPart, MemoryPartRow, MemoryParts, Recent, Samples, WatchLosses, WatchOptions, WatchState, Watched,
+    WatchedMemory, WatchedPlace, WatchedPlaces, WatchedProcess, WatchedSite, Which, memory_parts, watched,
+    watched_memory,
 };

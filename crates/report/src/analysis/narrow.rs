@@ -99,6 +99,11 @@ pub fn narrow(mut profile: Profile, by: &Narrowing) -> Narrowed {
         }
     }
     profile.sites = sites;
+    if !by.is_none() {
+        // The kernel knows processes, and no stacks.
+        profile.footprints.clear();
+        profile.rss.clear();
+    }
     if moved.is_some() {
         // Scans name stacks as they were.
         profile.scans.clear();

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::custom_allocators::{AllocatorInsideRow, CustomAllocatorRow, allocators_inside, custom_allocators};
 use super::functions::{Frame, FunctionId, Functions, Named, Stack};
 use super::numbers::{Ending, Least, LeftOut, Measure, Totals};
+use super::resident::{HighestRss, highest_rss};
 
 /// The overview of a recording.
 #[derive(Clone, Debug, Serialize)]
@@ -44,6 +45,9 @@ pub struct Overview {
     /// What the command executed that was not recorded, each a sentence.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unrecorded: Vec<String>,
+    /// The highest RSS, and what of it was live heap; left out where no memory was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub highest_rss: Option<HighestRss>,
     /// Sites, the same stack in several processes being one.
     pub sites: u64,
     /// The largest places by each measure that the profile has.
@@ -205,6 +209,7 @@ pub fn overview(profile: &Profile, limit: usize) -> Overview {
         custom_allocators: custom_allocators(&profile.custom_allocators, |number| {
             profile.processes.get(number).map(|process| process.executable.as_str())
         }),
+        highest_rss: highest_rss(profile),
         sites,
         largest: measures.map(|by| largest(&functions, &groups, &totals, by, limit)).collect(),
     }

@@ -1,6 +1,7 @@
 //! Recordings of simulated programs: whole, cut, damaged, and on a full disk.
 
 mod attachments;
+mod memory;
 mod regions;
 mod selections;
 mod story;
@@ -8,15 +9,27 @@ mod story;
 use super::block::{HEAD, Head, Kind, Packer};
 use super::*;
 use crate::chunk::Chunk;
+use crate::footprint::Reading;
 use crate::replay::tests::simulator::{Reuse, Setting, Simulator};
 use crate::replay::tests::{End, EventSink, Ledger, Log, Moment, Options, Replay, Tape, module, process, round, words};
 use mallow_profile::{Event, Line, Process, Profile};
+use mallow_profile::{Footprint, Mapping, MemorySizes, PageRun, PageState};
 use proptest::prelude::*;
 use std::io::{self, Cursor, Write};
 use std::sync::LazyLock;
 
 fn options() -> Options {
     Options { command: vec!["a b".into(), "ü".into()], started_unix_ms: 1_700_000_000_123 }
+}
+
+/// A reading of a process's memory with so many pages.
+fn memory(number: u64, ms: u64, pages: u64) -> Reading {
+    let sizes = MemorySizes { size: 32 << 12, rss: pages << 12, ..MemorySizes::default() };
+    let heap = Mapping { start: 0, end: 32 << 12, sizes, has_pages: true, name: "[heap]".into(), ..Mapping::default() };
+    let (page_bytes, mappings) = (4096, vec![heap]);
+    let footprint = Footprint { ms, totals: sizes, page_bytes, mappings, peak_rss: 9 << 12, ..Footprint::default() };
+    let page = |at| PageRun { start: at << 13, pages: 1, state: PageState(PageState::RESIDENT) };
+    Reading { number, footprint, pages: (0..pages).map(page).collect() }
 }
 
 /// A program of several threads, and a child with realloc of all kinds.
@@ -33,6 +46,14 @@ fn run<S: EventSink>(sink: S, steps: usize) -> (Profile, io::Result<S>) {
     let tape = tape.alloc(0, 0x10, 7, 0).begin(0x98).done(0x40, 8, 0).begin(0x40).freed().begin(0x97).freed();
     words(&mut replay, 1, 4, tape);
     round(&mut replay, 400);
+    (0..2).for_each(|_| round(&mut replay, 400));
+    for (number, (ms, rss)) in (1..).zip([(401, 3), (402, 9), (403, 2), (404, 4)]) {
+        let words = memory(number, ms, rss).to_words();
+        let (first, rest) = words.split_at(words.len() / 2);
+        replay.feed(&Chunk::Rss { process: 1, ms: ms - 1, rss: 4096 }).unwrap();
+        replay.feed(&Chunk::Memory { process: 1, is_last: false, words: first }).unwrap();
+        replay.feed(&Chunk::Memory { process: 1, is_last: true, words: rest }).unwrap();
+    }
     replay.feed(&Chunk::ProcessEnd { process: 0, ms: 450, lost: 1 }).unwrap();
     let end = End { duration_ms: 500, exit_status: Some(137), cut_short: None, allocators_inside: Vec::new() };
     replay.finish(end)
@@ -95,6 +116,7 @@ fn assert_same(a: &Profile, b: &Profile) {
     (0..a.frames.len()).for_each(|i| assert_eq!(frame(a, i), frame(b, i)));
     assert_eq!((&a.command, a.started_unix_ms), (&b.command, b.started_unix_ms));
     assert_eq!(a.names, b.names);
+    assert_eq!((&a.footprints, &a.rss), (&b.footprints, &b.rss));
 }
 
 /// Offsets at which blocks begin, with their kinds.
@@ -177,6 +199,7 @@ fn a_recording_cut_after_its_events_is_counted_again() {
     let read = read_bytes(&bytes[..end]).unwrap();
     profile.frames.iter_mut().for_each(|frame| frame.lines.clear());
     profile.names = None;
+    profile.rss.clear();
     // Known only from the ends of processes.
     profile.processes.iter_mut().for_each(|process| process.lost = 0);
     assert_same(&profile, &read);
@@ -241,7 +264,7 @@ fn no_flipped_byte_goes_unnoticed() {
     let ends = blocks.iter().skip(1).map(|block| block.0).chain([bytes.len() - 16]);
     for (&(begin, kind), end) in blocks.iter().zip(ends) {
         // Of events and sources, only what it takes to pass over them is read.
-        let unread = matches!(kind, Kind::Events | Kind::Sources);
+        let unread = matches!(kind, Kind::Events | Kind::Sources | Kind::Pages | Kind::PlacedBlocks);
         let passed = |at: usize| unread && ![0, 2, 3, 4, 5, 6, 7].contains(&(at - begin));
         for at in (begin..end).filter(|&at| !passed(at)) {
             bytes[at] ^= 0x10;

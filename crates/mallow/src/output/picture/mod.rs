@@ -4,6 +4,7 @@
 //! nobody is misled by.
 
 pub mod flame;
+pub mod heap_map;
 mod palette;
 pub mod timeline;
 
@@ -215,6 +216,13 @@ pub mod testing {
             format!("{before}{}", rest.split_once(&format!("</{name}>\n")).expect("it ends").1)
         };
         without(&without(text, "style"), "script")
+    }
+
+    /// A picture without its style sheet.
+    pub fn bare_of_style(text: &str) -> String {
+        parsed(text);
+        let (before, rest) = text.split_once("<style>").expect("it has one");
+        format!("{before}{}", rest.split_once("</style>\n").expect("it ends").1)
     }
 
     /// Names that are hard on pictures, each in its way.

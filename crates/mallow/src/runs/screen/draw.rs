@@ -117,7 +117,7 @@ fn heading(report: &Watched, state: &State, width: usize, look: &Look) -> Vec<Li
     }
     let mut lines: Vec<Line<'static>> = [first, second, third].map(|spans| fit(spans, width)).to_vec();
     lines.extend(attached(report).map(|text| fit(vec![Span::styled(text, faint())], width)));
-    let losses = losses(report);
+    let losses = losses(&report.lost);
     if let [loss, more @ ..] = &losses[..] {
         let more =
             if more.is_empty() { String::new() } else { format!(" (and {} more)", of(more.len() as u64, "gap")) };

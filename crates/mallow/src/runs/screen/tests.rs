@@ -120,6 +120,7 @@ pub fn report() -> Watched {
         suppressed_samples: 0,
         known_samples: 17,
         unused_suppressions: vec!["nobody".to_owned()],
+        memory: None,
         lost: WatchLosses { picks: 3, ..WatchLosses::default() },
     }
 }

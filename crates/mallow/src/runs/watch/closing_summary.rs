@@ -55,7 +55,7 @@ pub fn closing_summary(ending: &Ending<'_>, look: &Look) -> String {
         _ => live(report),
     };
     page.hanging(Line::new().faint("  live     "), &lived);
-    let losses = losses(report);
+    let losses = losses(&report.lost);
     let rows = look
         .height
         .unwrap_or(HEIGHT)

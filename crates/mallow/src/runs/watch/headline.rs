@@ -1,7 +1,7 @@
 //! What a watch has found so far, in one sentence: what grows comes first.
 
 use mallow_report::analysis::sampled::{FIRST_VERDICT_NS, Verdict};
-use mallow_report::analysis::{Watched, WatchedPlace};
+use mallow_report::analysis::{WatchLosses, Watched, WatchedPlace};
 
 use crate::output::text::estimates::{estimated_bytes, rate_per_hour};
 use crate::output::text::units::{count, of, span};
@@ -111,11 +111,14 @@ pub fn attached(report: &Watched) -> Option<String> {
 }
 
 /// What could not be counted, and why, one sentence each.
-pub fn losses(report: &Watched) -> Vec<String> {
-    let lost = report.lost;
+pub fn losses(lost: &WatchLosses) -> Vec<String> {
     let losses = [
         (lost.picks, "allocation", "sampled without room for them: the true numbers are higher"),
-        (lost.events, "end", "lost of samples: who freed them is not known, what is live is"),
+        (
+            lost.events,
+            "free",
+            "unread, overwritten by later ones: the freeing thread is unknown, live numbers are complete",
+        ),
         (lost.stacks, "stack", "without room"),
         (lost.damaged, "record", "unreadable, and skipped"),
         (lost.left, "process", "no longer sampled: a signal handler left Mallow by longjmp"),
@@ -128,4 +131,20 @@ pub fn losses(report: &Watched) -> Vec<String> {
         (lost.unsampled, "process", "not sampled: no room for its file or for samples, or out of reach"),
     ];
     losses.into_iter().filter(|(n, ..)| *n > 0).map(|(n, noun, what)| format!("{} {what}", of(n, noun))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_are_sentences() {
+        assert_eq!(losses(&WatchLosses::default()), Vec::<String>::new());
+        let lost = WatchLosses { picks: 2, events: 1, ..WatchLosses::default() };
+        let expected = [
+            "2 allocations sampled without room for them: the true numbers are higher",
+            "1 free unread, overwritten by later ones: the freeing thread is unknown, live numbers are complete",
+        ];
+        assert_eq!(losses(&lost), expected);
+    }
 }

@@ -6,6 +6,7 @@ mod ending_signals;
 pub mod exclusions;
 pub mod headline;
 mod log;
+mod memory;
 pub mod report_stream;
 pub mod session;
 mod signals;

@@ -1,7 +1,7 @@
 //! Reports of a watch, as text.
 
 use mallow_report::analysis::sampled::{Estimate, Verdict};
-use mallow_report::analysis::{Recent, Watched, WatchedPlace, Which};
+use mallow_report::analysis::{MemoryPart, Recent, Watched, WatchedMemory, WatchedPlace, Which};
 
 use super::headline::{attached, headline, losses};
 use crate::output::text::estimates::{NOT_ENOUGH, estimated_bytes, estimated_count, growth_in_full, period};
@@ -31,8 +31,10 @@ pub fn report(report: &Watched, look: &Look, stacks: bool, more: bool) -> String
         ),
     ));
     if report.which == Which::Old || report.reported_samples < report.samples {
+        let age = span(report.older_than_ms);
         let older = match report.which {
-            Which::Old => format!("; allocated more than {} ago", span(report.older_than_ms)),
+            Which::Old if grows(report) => format!("; growing, or allocated more than {age} ago"),
+            Which::Old => format!("; allocated more than {age} ago"),
             _ => String::new(),
         };
         let of_them = format!(
@@ -41,6 +43,11 @@ pub fn report(report: &Watched, look: &Look, stacks: bool, more: bool) -> String
             of(report.reported_samples, "sample")
         );
         page.line(labelled("reported", of_them));
+    }
+    if let Some(memory) = &report.memory {
+        for (name, text) in resident(memory, report, look) {
+            page.line(labelled(name, text));
+        }
     }
     let with = |verdict| report.places.places.iter().filter(move |place| place.growth.verdict == verdict);
     section("Growing significantly", with(Verdict::Growing), report, look, stacks, &mut page);
@@ -85,6 +92,12 @@ fn title(report: &Watched) -> Line {
     let pids = pids.iter().take(SOME).map(String::as_str).collect::<Vec<_>>().join(", ");
     let who = if pids.is_empty() { "ended".to_owned() } else { format!("pid {pids}{more}") };
     line.plain(format!(", {who}, watched for {}", span(report.watched_ms)))
+}
+
+/// Whether something in the report grows, which is reported however young it is, and comes first.
+fn grows(report: &Watched) -> bool {
+    let place = report.places.places.first().map(|place| place.growth.verdict);
+    place.max(report.sites.first().map(|site| site.growth.verdict)) >= Some(Verdict::SoFar)
 }
 
 /// Bytes and blocks, as far as there are enough samples.
@@ -147,6 +160,42 @@ fn show(place: &WatchedPlace, look: &Look, page: &mut Page) {
     page.line(Line::new().plain("    ").then(named));
 }
 
+/// From this share of RSS on, what is no live block is worth a recording.
+const GAP_SHARE: u64 = 4;
+
+/// RSS by its parts. Which pages belong to which site is not known: samples lie in pages of their own, or among all other blocks.
+fn resident(memory: &WatchedMemory, report: &Watched, look: &Look) -> Vec<(&'static str, String)> {
+    let size = |size| bytes(size, look.exact);
+    let swap = if memory.swap > 0 { format!(", and {} in swap", size(memory.swap)) } else { String::new() };
+    let whose = match report.processes.iter().filter(|process| process.running).count() {
+        0 | 1 => String::new(),
+        processes => format!(", of {} with shared pages in each", of(processes as u64, "process")),
+    };
+    let gap = format!("{}{swap}{whose}; {} of it are no live blocks", size(memory.rss), size(memory.gap));
+    let parts = memory.parts.iter().filter(|row| row.bytes > 0);
+    let parts: Vec<String> = parts.map(|row| format!("{} {}", size(row.bytes), part(row.part))).collect();
+    let mut lines = vec![("RSS", gap), ("", parts.join(", "))];
+    if let Some(row) = memory.parts.iter().find(|row| Some(row.part) == memory.grows) {
+        let grown = size(u64::try_from(row.grown_bytes).unwrap_or_default());
+        lines.push(("", format!("{} grew most: {grown} since this watch began", part(row.part))));
+    }
+    if memory.gap > memory.rss / GAP_SHARE {
+        lines.push(("", "sampling cannot say which sites pin these pages: a recording can".to_owned()));
+    }
+    lines
+}
+
+fn part(part: MemoryPart) -> &'static str {
+    match part {
+        MemoryPart::LiveHeap => "live heap",
+        MemoryPart::OtherAnonymous => "free or mapped by the program",
+        MemoryPart::Stacks => "stacks",
+        MemoryPart::Files => "files",
+        MemoryPart::Shared => "shared memory",
+        MemoryPart::Mallow => "Mallow's own",
+    }
+}
+
 /// The stacks of a place's sites; that of the largest one where the report has none of them.
 fn show_sites(place: &WatchedPlace, report: &Watched, look: &Look, page: &mut Page) {
     let mut none = true;
@@ -177,7 +226,7 @@ fn left_out(report: &Watched, page: &mut Page) {
     for unused in &report.unused_suppressions {
         page.line(Line::new().warning(format!("Unused suppression: leak:{unused}")));
     }
-    for loss in losses(report) {
+    for loss in losses(&report.lost) {
         page.gap();
         page.line(Line::new().warning(loss));
     }

@@ -18,6 +18,7 @@ use super::super::{exit_status, unrecorded};
 use super::closing_summary::{Ending, closing_summary};
 use super::ending_signals::{crash, name_of};
 use super::headline::{headline, seconds};
+use super::memory::MemoryHistory;
 use super::report_stream::ReportStream;
 use super::session::{Moment, Session, Subject};
 use super::signals::{Signal, Signals};
@@ -74,6 +75,7 @@ enum End {
 /// A program that is watched.
 pub(super) struct Watcher<'a> {
     session: Session,
+    memory: MemoryHistory,
     watch: Watch,
     /// The command that mallow started, until it ended.
     command: Option<Child>,
@@ -116,6 +118,7 @@ impl<'a> Watcher<'a> {
         };
         Self {
             session,
+            memory: MemoryHistory::default(),
             watch,
             command,
             status: None,
@@ -211,6 +214,7 @@ impl<'a> Watcher<'a> {
                 self.session.poll(&mut self.watch);
             }
             seen |= self.watch.running() > 0;
+            self.memory.begin(&self.watch, &self.session.book);
             // A command that has not come to its first allocation has no file yet.
             let began = seen || self.flags.pid.is_some() || self.status.is_some();
             if self.watch.running() == 0 && self.command.is_none() && began {
@@ -402,7 +406,8 @@ impl<'a> Watcher<'a> {
 
     fn report(&mut self, occasion: &str, which: Which) -> Result<()> {
         let subject = self.subject(occasion, which);
-        let report = self.made(&subject);
+        let mut report = self.made(&subject);
+        report.memory = self.memory.of(&self.watch, &report);
         let more = report.places.places.len() == subject.limit;
         let text = match self.flags.view.json {
             true => json::line(&report)?,

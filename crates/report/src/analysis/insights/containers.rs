@@ -222,6 +222,17 @@ impl Container {
         }
     }
 
+    /// Whether it moves into a larger block as it grows.
+    pub fn grows(self) -> bool {
+        match self {
+            CppString | CppVector | CppHash | CppUnorderedMap | CppUnorderedSet | CppDeque | CppStream | RustString
+            | RustFormat | RustVec | RustHash | SwiftArray | SwiftDictionary | SwiftSet | SwiftString
+            | SwiftInterpolation => true,
+            CppTree | CppMap | CppSet | CppList | CppFunction | CppShared | RustBTree | RustBox | RustShared
+            | Copied => false,
+        }
+    }
+
     /// How its final size is given beforehand.
     pub fn reserve(self) -> &'static str {
         match self {

@@ -15,7 +15,7 @@ pub(super) fn growth(path: &CallPath) -> Option<(Evidence, Savings, String)> {
     let (c, p) = (&path.counts, &path.patterns);
     let steps_each = p.growth_steps / p.grown_buffers.max(1);
     let mostly = at_least(p.growth_steps.saturating_add(p.grown_buffers), 80, c.allocations);
-    if p.growth_steps == 0 || !mostly || (steps_each < 2 && p.copied_bytes < COPIED) {
+    if p.growth_steps == 0 || !mostly || (steps_each < 2 && p.copied_bytes < COPIED) || !is_growth(path) {
         return None;
     }
     let container = path.container.map(Container::name);
@@ -56,6 +56,14 @@ pub(super) fn growth(path: &CallPath) -> Option<(Evidence, Savings, String)> {
     Some((evidence, saves, remedy))
 }
 
+/// Whether a block that takes over from a smaller one is the same buffer, grown: realloc says so, and so does a container. Without
+/// them it may be the next one of a series, each larger than the last.
+fn is_growth(path: &CallPath) -> bool {
+    let c = &path.counts;
+    path.container.is_some_and(Container::grows)
+        || at_least(c.reallocs_in_place.saturating_add(c.reallocs_moved), 80, path.patterns.growth_steps)
+}
+
 /// So many steps at the most take a buffer from one size to the other where each adds half of it or more.
 fn geometric_steps(smallest: u64, largest: u64) -> u64 {
     let doublings = (largest / smallest.max(1)).checked_ilog2().unwrap_or(0);
@@ -67,7 +75,7 @@ pub(super) fn slack(path: &CallPath, peak_bytes: u64) -> Option<(Evidence, Savin
     let p = &path.patterns;
     // What was not live at the peak does not lower it.
     let slack = p.kept_slack.min(path.counts.peak_bytes);
-    if p.kept == 0 || !at_least(slack, SLACK_PERCENT, peak_bytes) {
+    if p.kept == 0 || !at_least(slack, SLACK_PERCENT, peak_bytes) || !is_growth(path) {
         return None;
     }
     let evidence = Evidence::KeptSlack { kept: p.kept, kept_bytes: p.kept_bytes, kept_slack: p.kept_slack };

@@ -18,6 +18,7 @@ pub use moment::{HeapAt, HeapAtBuilder, HeapMoment, Live, LivePlace, LiveSite};
 
 use super::functions::{FunctionId, Functions};
 use super::numbers::{Ending, Least};
+use super::resident::{RssOverTime, rss_over_time};
 
 /// What is shown over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -99,6 +100,9 @@ pub struct Timeline {
     pub bands_in_all: u64,
     /// What no band has, for each point.
     pub others: Vec<u64>,
+    /// RSS at the same points, of live bytes alone; left out where no memory was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rss: Option<RssOverTime>,
 }
 
 impl Timeline {
@@ -352,6 +356,8 @@ impl<'a> TimelineBuilder<'a> {
             let (ms, part, parts) = cut.place(piece);
             Point { ms, part, parts, value }
         };
+        let times = (0..values.len()).map(|piece| cut.place(piece).0);
+        let rss = self.options.by.is_bytes().then(|| rss_over_time(self.profile, times)).flatten();
         Timeline {
             command: self.profile.command.clone(),
             by: self.options.by,
@@ -369,6 +375,7 @@ impl<'a> TimelineBuilder<'a> {
             bands,
             bands_in_all,
             others,
+            rss,
         }
     }
 

@@ -195,6 +195,7 @@ pub fn watched(state: &WatchState<'_>, options: &WatchOptions<'_>) -> Watched {
         suppressed_samples,
         known_samples,
         unused_suppressions: used.filter(|(_, used)| !**used).map(|(pattern, _)| pattern.text.clone()).collect(),
+        memory: None,
         lost: WatchLosses::of(state.book.losses()),
     }
 }

@@ -2,6 +2,7 @@
 
 mod baseline;
 mod build;
+mod memory;
 mod places;
 
 use std::ops::AddAssign;
@@ -13,6 +14,7 @@ use super::numbers::LeftOut;
 use super::sampled::{Estimate, Growth};
 pub use baseline::Baseline;
 pub use build::{WatchOptions, WatchState, watched};
+pub use memory::{MemoryPart, MemoryPartRow, MemoryParts, WatchedMemory, memory_parts, watched_memory};
 
 /// Which of the live samples a report is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -33,7 +35,7 @@ pub struct Watched {
     pub occasion: String,
     /// What it is about.
     pub which: Which,
-    /// With `old`: older than this.
+    /// With `old`: older than this, or growing.
     pub older_than_ms: u64,
     /// When it was made, milliseconds since 1970 UTC.
     pub at_unix_ms: u64,
@@ -77,6 +79,8 @@ pub struct Watched {
     pub known_samples: u64,
     /// Suppressions that match nothing.
     pub unused_suppressions: Vec<String>,
+    /// RSS beside live bytes; null: no process runs, or none may be read.
+    pub memory: Option<WatchedMemory>,
     /// What could not be reported.
     pub lost: WatchLosses,
 }

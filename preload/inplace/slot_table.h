@@ -7,43 +7,44 @@
  * A filter comes first: so many samples have their home in each part of the table. Nearly every free of a block that is no
  * sample reads one byte of it and goes on.
  */
-#ifndef MALLOW_PLACEMENT_H
-#define MALLOW_PLACEMENT_H
+#ifndef MALLOW_SLOT_TABLE_H
+#define MALLOW_SLOT_TABLE_H
 
 #include "base/sys.h"
 
-#define PLACEMENT_FILTER_BITS 15u
+#define SLOT_TABLE_FILTER_BITS 15u
 /* Samples at the most: their numbers have so many bits. */
-#define PLACEMENT_BITS 18u
+#define SLOT_TABLE_BITS 18u
 /* An entry lies less than this far from its home, so a search ends, whatever is in the table. It also bounds what a byte of the
  * filter counts. */
-#define PLACEMENT_FAR 64u
+#define SLOT_TABLE_FAR 64u
 
-extern uint8_t placement_filter[1u << PLACEMENT_FILTER_BITS] HIDDEN;
+extern uint8_t slot_table_filter[1u << SLOT_TABLE_FILTER_BITS] HIDDEN;
 
-static inline uint64_t placement_hash(const void *block) {
+static inline uint64_t slot_table_hash(const void *block) {
     return (uint64_t)block * 0x9e3779b97f4a7c15ull;
 }
 
-static inline uint8_t *placement_part(const void *block) {
-    return &placement_filter[placement_hash(block) >> (64 - PLACEMENT_FILTER_BITS)];
+static inline uint8_t *slot_table_part(const void *block) {
+    return &slot_table_filter[slot_table_hash(block) >> (64 - SLOT_TABLE_FILTER_BITS)];
 }
 
 /* Removes a block's entry. Its sample's number + 1; 0: it is none. Lock or not. */
-COLD uint32_t placement_find_and_remove(const void *block);
-static inline uint32_t placement_remove(const void *block) {
-    return LIKELY(__atomic_load_n(placement_part(block), __ATOMIC_RELAXED) == 0) ? 0 : placement_find_and_remove(block);
+COLD uint32_t slot_table_find_and_remove(const void *block);
+static inline uint32_t slot_table_remove(const void *block) {
+    return LIKELY(__atomic_load_n(slot_table_part(block), __ATOMIC_RELAXED) == 0) ? 0
+                                                                                  : slot_table_find_and_remove(block);
 }
 
 /* ---- the rest: with sample_lock held ---- */
 
 /* Makes a table for so many samples. 0: there is no memory. */
-int placement_make(uint32_t most);
+int slot_table_make(uint32_t most);
 /* Adds a block that has no entry. 0: there is no room near its home. */
-int placement_add(const void *block, uint32_t number);
+int slot_table_add(const void *block, uint32_t number);
 /* The entry of this block was removed: gives its place back where no search needs it. */
-void placement_tidy(const void *block);
+void slot_table_tidy(const void *block);
 /* Empties the table, and gives its memory back. */
-void placement_unmake(void);
+void slot_table_unmake(void);
 
 #endif

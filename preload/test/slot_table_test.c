@@ -1,5 +1,5 @@
 /* The table of samples in place: many blocks, one home, no room, threads, a forked child. */
-#include "sample/placement.h"
+#include "inplace/slot_table.h"
 #include "test.h"
 
 #include <pthread.h>
@@ -15,47 +15,47 @@ static const void *block(uint64_t number) {
 
 /* Number + 1; 0: none. Its place is given back, as at the end of a sample. */
 static uint32_t ended(const void *at) {
-    uint32_t found = placement_remove(at);
+    uint32_t found = slot_table_remove(at);
     if (found != 0)
-        placement_tidy(at);
+        slot_table_tidy(at);
     return found;
 }
 
 static unsigned filter_sum(void) {
     unsigned sum = 0;
-    for (unsigned i = 0; i < sizeof placement_filter; i++)
-        sum += placement_filter[i];
+    for (unsigned i = 0; i < sizeof slot_table_filter; i++)
+        sum += slot_table_filter[i];
     return sum;
 }
 
-TEST(placement_finds_what_was_added_and_nothing_else) {
-    CHECK(placement_make(MOST));
+TEST(slot_table_finds_what_was_added_and_nothing_else) {
+    CHECK(slot_table_make(MOST));
     for (uint32_t i = 0; i < MOST; i++)
-        CHECK(placement_add(block(3 * i), i));
+        CHECK(slot_table_add(block(3 * i), i));
     CHECK(filter_sum() == MOST);
     for (uint32_t i = 0; i < MOST; i++) {
-        CHECK(placement_remove(block(3 * i + 1)) == 0 && placement_remove(NULL) == 0);
+        CHECK(slot_table_remove(block(3 * i + 1)) == 0 && slot_table_remove(NULL) == 0);
         CHECK(ended(block(3 * i)) == i + 1 && ended(block(3 * i)) == 0);
     }
     CHECK(filter_sum() == 0);
-    placement_unmake();
-    CHECK(placement_remove(block(0)) == 0);
-    CHECK(placement_make(MOST) && placement_add(block(0), 7) && ended(block(0)) == 8);
+    slot_table_unmake();
+    CHECK(slot_table_remove(block(0)) == 0);
+    CHECK(slot_table_make(MOST) && slot_table_add(block(0), 7) && ended(block(0)) == 8);
 }
 
 /* Blocks come and go, and places are used again: after many rounds all that live are found still. */
-TEST(placement_stays_usable) {
+TEST(slot_table_stays_usable) {
     enum { LIVE = MOST, ROUNDS = 400 };
     static uint64_t live[LIVE];
     uint64_t next = 0, seed = 1;
-    CHECK(placement_make(MOST));
+    CHECK(slot_table_make(MOST));
     for (uint32_t i = 0; i < LIVE; i++)
-        CHECK(placement_add(block(live[i] = next++), i));
+        CHECK(slot_table_add(block(live[i] = next++), i));
     for (uint32_t round = 0; round < ROUNDS * LIVE; round++) {
         seed = seed * 6364136223846793005ull + 1442695040888963407ull;
         uint32_t i = (uint32_t)(seed >> 33) % LIVE;
         CHECK(ended(block(live[i])) == i + 1);
-        CHECK(placement_add(block(live[i] = next++), i));
+        CHECK(slot_table_add(block(live[i] = next++), i));
     }
     CHECK(filter_sum() == LIVE);
     for (uint32_t i = 0; i < LIVE; i++)
@@ -63,23 +63,23 @@ TEST(placement_stays_usable) {
 }
 
 /* Blocks with one home: those that lie too far from it find no room, and the others are found. */
-TEST(placement_without_room) {
-    static const void *crowd[PLACEMENT_FAR + 1];
+TEST(slot_table_without_room) {
+    static const void *crowd[SLOT_TABLE_FAR + 1];
     unsigned found = 0;
-    CHECK(placement_make(MOST));
-    for (uint64_t i = 0; found < PLACEMENT_FAR + 1; i++)
-        if (placement_hash(block(i)) >> (64 - 13) == 5)
+    CHECK(slot_table_make(MOST));
+    for (uint64_t i = 0; found < SLOT_TABLE_FAR + 1; i++)
+        if (slot_table_hash(block(i)) >> (64 - 13) == 5)
             crowd[found++] = block(i);
-    for (uint32_t i = 0; i < PLACEMENT_FAR; i++)
-        CHECK(placement_add(crowd[i], i));
-    CHECK(!placement_add(crowd[PLACEMENT_FAR], 1) && placement_remove(crowd[PLACEMENT_FAR]) == 0);
-    CHECK(ended(crowd[10]) == 11 && placement_add(crowd[PLACEMENT_FAR], 10));
-    CHECK(ended(crowd[PLACEMENT_FAR]) == 11);
-    for (uint32_t i = 0; i < PLACEMENT_FAR; i++)
+    for (uint32_t i = 0; i < SLOT_TABLE_FAR; i++)
+        CHECK(slot_table_add(crowd[i], i));
+    CHECK(!slot_table_add(crowd[SLOT_TABLE_FAR], 1) && slot_table_remove(crowd[SLOT_TABLE_FAR]) == 0);
+    CHECK(ended(crowd[10]) == 11 && slot_table_add(crowd[SLOT_TABLE_FAR], 10));
+    CHECK(ended(crowd[SLOT_TABLE_FAR]) == 11);
+    for (uint32_t i = 0; i < SLOT_TABLE_FAR; i++)
         CHECK(ended(crowd[i]) == (i == 10 ? 0 : i + 1));
     CHECK(filter_sum() == 0);
     /* Addresses and numbers that no entry has room for. */
-    CHECK(!placement_add((const void *)(1ull << 47), 0) && !placement_add(block(0), 1u << PLACEMENT_BITS));
+    CHECK(!slot_table_add((const void *)(1ull << 47), 0) && !slot_table_add(block(0), 1u << SLOT_TABLE_BITS));
 }
 
 /* ---- threads ---- */
@@ -93,24 +93,24 @@ static void *churn(void *argument) {
     for (uint64_t turn = 0; turn < TURNS; turn++) {
         uint32_t i = (uint32_t)(turn % EACH), number = (uint32_t)(mine * EACH + i);
         if (at[i] != 0) {
-            CHECK(placement_remove(block(at[i])) == number + 1);
-            CHECK(placement_remove(block(at[i])) == 0);
+            CHECK(slot_table_remove(block(at[i])) == number + 1);
+            CHECK(slot_table_remove(block(at[i])) == 0);
         }
         pthread_mutex_lock(&lock);
         if (at[i] != 0)
-            placement_tidy(block(at[i]));
+            slot_table_tidy(block(at[i]));
         at[i] = turn * THREADS + mine + 1;
-        CHECK(placement_add(block(at[i]), number));
+        CHECK(slot_table_add(block(at[i]), number));
         pthread_mutex_unlock(&lock);
     }
     for (uint32_t i = 0; i < EACH; i++)
-        CHECK(placement_remove(block(at[i])) == mine * EACH + i + 1);
+        CHECK(slot_table_remove(block(at[i])) == mine * EACH + i + 1);
     return NULL;
 }
 
-TEST(placement_of_many_threads) {
+TEST(slot_table_of_many_threads) {
     pthread_t thread[THREADS];
-    CHECK(placement_make(THREADS * EACH));
+    CHECK(slot_table_make(THREADS * EACH));
     for (uintptr_t i = 0; i < THREADS; i++)
         CHECK(pthread_create(&thread[i], NULL, churn, (void *)i) == 0);
     for (unsigned i = 0; i < THREADS; i++)
@@ -119,12 +119,12 @@ TEST(placement_of_many_threads) {
 }
 
 /* A child has its parent's samples, and what it does with them is its own. */
-TEST(placement_in_a_forked_child) {
-    CHECK(placement_make(MOST) && placement_add(block(1), 1) && placement_add(block(2), 2));
+TEST(slot_table_in_a_forked_child) {
+    CHECK(slot_table_make(MOST) && slot_table_add(block(1), 1) && slot_table_add(block(2), 2));
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0)
-        _exit(ended(block(1)) == 2 && placement_add(block(3), 3) && ended(block(3)) == 4 ? 0 : 1);
+        _exit(ended(block(1)) == 2 && slot_table_add(block(3), 3) && ended(block(3)) == 4 ? 0 : 1);
     int status = 1;
     CHECK(waitpid(child, &status, 0) == child && status == 0);
     CHECK(ended(block(3)) == 0 && ended(block(1)) == 2 && ended(block(2)) == 3);

@@ -3,12 +3,12 @@
  * free may come from anywhere, also when mallow has gone. The allocator is asked first; what was picked is then remembered by
  * its address, until a free or realloc of that address.
  */
-#include "sample/placed.h"
 #include "arch.h"
 #include "base/real.h"
+#include "inplace/inplace.h"
+#include "inplace/inplace_slots.h"
 #include "sample/countdown.h"
 #include "sample/lifecycle.h"
-#include "sample/placed_slots.h"
 
 static const struct probe_block no_block;
 
@@ -31,8 +31,8 @@ static void begin(void *block, const struct request *request, struct probe_block
     uint64_t now = sys_tick_ns();
     struct slot *slot = NULL;
     if (LIKELY(sample_lock(s))) {
-        placed_slots_settle();
-        slot = sample_log != NULL ? placed_slot_take(block) : NULL;
+        inplace_slots_settle();
+        slot = sample_log != NULL ? inplace_slot_take(block) : NULL;
         if (LIKELY(slot != NULL)) {
             log_begin(slot, sample_entry(request, block, now, sample_stack(s), s->tid));
             if (request->family == MALLOW_FAMILY_REALLOC || request->family == MALLOW_FAMILY_REALLOCARRAY)
@@ -58,12 +58,12 @@ static NOINLINE void *begun(void *block, size_t size, size_t alignment, uint32_t
 /* In a signal handler that interrupted our work, or where no sample_thread can be had. */
 COLD static void end_later(struct slot *slot, uint32_t kind) {
     struct sample_thread *s = (struct sample_thread *)((uintptr_t)own_sample_thread & image_alive);
-    placed_slot_defer(slot, kind);
+    inplace_slot_defer(slot, kind);
     if (s != NULL) {
         s->pending[0] = NULL;
         s->guard.pendings = 1;
     } else if (sample_lock(NULL)) {
-        placed_slots_settle();
+        inplace_slots_settle();
         sample_unlock(NULL);
     }
 }
@@ -78,11 +78,11 @@ static NOINLINE void end(struct slot *slot, uint32_t kind, const void *moved_to,
     sample_thread_walk(s, &s->ends, caller);
     uint64_t now = sys_tick_ns();
     if (LIKELY(sample_lock(s))) {
-        placed_slots_settle();
-        placed_slot_end(slot, now, s->tid, sample_stack(s), kind, moved_to);
+        inplace_slots_settle();
+        inplace_slot_end(slot, now, s->tid, sample_stack(s), kind, moved_to);
         sample_unlock(s);
     } else {
-        placed_slot_defer(slot, kind);
+        inplace_slot_defer(slot, kind);
     }
     sample_thread_end(s);
 }
@@ -91,12 +91,12 @@ static NOINLINE void end(struct slot *slot, uint32_t kind, const void *moved_to,
 COLD static void restore(struct slot *slot) {
     int done = 0;
     if (sample_lock(NULL)) {
-        done = placed_slot_restore(slot);
+        done = inplace_slot_restore(slot);
         sample_unlock(NULL);
     }
     if (!done) {
         sample_missed();
-        placed_slot_defer(slot, MALLOW_END_FREED);
+        inplace_slot_defer(slot, MALLOW_END_FREED);
     }
 }
 
@@ -125,14 +125,14 @@ static struct probe_block probed(const struct slot *slot, void *old, size_t (*us
 
 /* ---- entry functions ---- */
 
-static void *placed_malloc(size_t size) {
+static void *inplace_malloc(size_t size) {
     uint32_t period = should_sample(size);
     void *block = real.malloc(size);
     return LIKELY(period == 0) ? block : begun(block, size, 0, period, MALLOW_FAMILY_MALLOC, CALLER);
 }
 
 /* Of a thread that has no countdown yet, and of operator new: the allocator beneath was asked first. */
-static void *placed_malloc_done(void *block, size_t size) {
+static void *inplace_malloc_done(void *block, size_t size) {
     uint32_t period = pick(size);
     return LIKELY(period == 0) ? block : begun(block, size, 0, period, MALLOW_FAMILY_MALLOC, CALLER);
 }
@@ -144,11 +144,11 @@ static void *calloc_begun(void *block, size_t count, size_t size, uint32_t perio
     return block;
 }
 
-static void *placed_calloc_done(void *block, size_t count, size_t size) {
+static void *inplace_calloc_done(void *block, size_t count, size_t size) {
     return calloc_begun(block, count, size, pick(count * size), CALLER);
 }
 
-static void *placed_calloc(size_t count, size_t size) {
+static void *inplace_calloc(size_t count, size_t size) {
     size_t bytes;
     if (UNLIKELY(__builtin_mul_overflow(count, size, &bytes))) {
         probe_overflow(count, size);
@@ -165,16 +165,16 @@ static NOINLINE void free_sampled(void *block, struct slot *slot, struct caller 
     real.free(block);
 }
 
-static void placed_free(void *block) {
-    struct slot *slot = placed_slot_remove(block);
+static void inplace_free(void *block) {
+    struct slot *slot = inplace_slot_remove(block);
     if (UNLIKELY(slot != NULL))
         free_sampled(block, slot, CALLER);
     else
         real.free(block);
 }
 
-static inline void *placed_realloc_as(enum mallow_family family, void *old, size_t size, struct caller caller) {
-    struct slot *slot = old != NULL ? placed_slot_remove(old) : NULL;
+static inline void *inplace_realloc_as(enum mallow_family family, void *old, size_t size, struct caller caller) {
+    struct slot *slot = old != NULL ? inplace_slot_remove(old) : NULL;
     uint32_t period = size == 0 && old != NULL ? 0 : pick(size);
     if (LIKELY(slot == NULL && period == 0))
         return real.realloc(old, size);
@@ -185,16 +185,16 @@ static inline void *placed_realloc_as(enum mallow_family family, void *old, size
     return block;
 }
 
-static void *placed_realloc(void *old, size_t size) {
-    return placed_realloc_as(MALLOW_FAMILY_REALLOC, old, size, CALLER);
+static void *inplace_realloc(void *old, size_t size) {
+    return inplace_realloc_as(MALLOW_FAMILY_REALLOC, old, size, CALLER);
 }
 
-static void *placed_reallocarray(void *old, size_t count, size_t size) {
-    return placed_realloc_as(MALLOW_FAMILY_REALLOCARRAY, old, count * size, CALLER);
+static void *inplace_reallocarray(void *old, size_t count, size_t size) {
+    return inplace_realloc_as(MALLOW_FAMILY_REALLOCARRAY, old, count * size, CALLER);
 }
 
 #define ALIGNED(name, alignment, parameters, arguments)                                                                \
-    static void *placed_##name parameters {                                                                            \
+    static void *inplace_##name parameters {                                                                           \
         uint32_t period = pick(size);                                                                                  \
         void *block = real.name arguments;                                                                             \
         return LIKELY(period == 0) ? block : begun(block, size, alignment, period, MALLOW_FAMILY_OF_##name, CALLER);   \
@@ -204,7 +204,7 @@ ALIGNED(memalign, alignment, (size_t alignment, size_t size), (alignment, size))
 ALIGNED(valloc, ARCH_PAGE, (size_t size), (size))
 ALIGNED(pvalloc, ARCH_PAGE, (size_t size), (size))
 
-static int placed_posix_memalign(void **result, size_t alignment, size_t size) {
+static int inplace_posix_memalign(void **result, size_t alignment, size_t size) {
     uint32_t period = pick(size);
     int error = real.posix_memalign(result, alignment, size);
     if (UNLIKELY(period != 0) && error == 0)
@@ -221,14 +221,14 @@ static void hooked_allocated(const struct hooked_call *call) {
 }
 
 static void hooked_freed(const struct hooked_call *call) {
-    struct slot *slot = placed_slot_remove(call->old);
+    struct slot *slot = inplace_slot_remove(call->old);
     if (UNLIKELY(slot != NULL))
         end(slot, MALLOW_END_FREED, NULL, caller_of(call->frame));
 }
 
 /* Its slot, for hooked_reallocated: index + 1. */
 static void hooked_reallocating(struct hooked_call *call) {
-    call->old_bytes = placement_remove(call->old);
+    call->old_bytes = slot_table_remove(call->old);
 }
 
 static void hooked_reallocated(const struct hooked_call *call) {
@@ -244,14 +244,18 @@ static const struct hooked_policy hooked = {.allocated = hooked_allocated,
                                             .reallocating = hooked_reallocating,
                                             .reallocated = hooked_reallocated};
 
-const struct policy placed_policy = {
-    .malloc_done = placed_malloc_done,
-    .calloc_done = placed_calloc_done,
-    .malloc_due = placed_malloc,
-    .calloc_due = placed_calloc,
-    .free = placed_free,
-#define X(name, result, parameters, arguments) .name = placed_##name,
+/* Its hooks are sample_policy's. */
+static const struct policy inplace_policy = {
+    .malloc_done = inplace_malloc_done,
+    .calloc_done = inplace_calloc_done,
+    .malloc_due = inplace_malloc,
+    .calloc_due = inplace_calloc,
+    .free = inplace_free,
+#define X(name, result, parameters, arguments) .name = inplace_##name,
     MALLOW_OTHER(X)
 #undef X
         .hooked = &hooked,
 };
+
+const struct inplace_sampling inplace_sampling = {
+    .policy = &inplace_policy, .make = inplace_slots_make, .settle = inplace_slots_settle, .left = inplace_slots_left};

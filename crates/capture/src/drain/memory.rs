@@ -1,0 +1,146 @@
+//! What the drain and the reader of processes' memory tell each other. The reader waits for files of `/proc`, so it is a thread of
+//! its own; what it has read goes into the spool by the drain, between what the process did before and after.
+
+use crate::rundir::process_file::ProcessFile;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// What the reader found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// The RSS of a process.
+    Rss {
+        /// Number of the process.
+        process: u32,
+        /// Milliseconds since the recording began.
+        ms: u64,
+        /// In bytes.
+        rss: u64,
+    },
+    /// A reading, as words.
+    Reading {
+        /// Number of the process.
+        process: u32,
+        /// See [`crate::footprint::Reading::to_words`].
+        words: Vec<u64>,
+    },
+}
+
+#[derive(Default)]
+struct Queue {
+    running: BTreeMap<u32, Arc<ProcessFile>>,
+    /// Those that wait at their exit and were not read yet.
+    exits: FxHashSet<u32>,
+    findings: Vec<Finding>,
+    /// Number of the highest and of the last reading, by process.
+    kept: FxHashMap<u32, (u64, u64)>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct MemoryQueue {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+    is_on: AtomicBool,
+}
+
+impl fmt::Debug for MemoryQueue {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("MemoryQueue").field("is_on", &self.is_on).finish_non_exhaustive()
+    }
+}
+
+impl MemoryQueue {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// There is a reader from here on.
+    pub fn open(&self) {
+        self.is_on.store(true, Ordering::Relaxed);
+    }
+
+    /// There is none any more: whoever waits wakes.
+    pub fn close(&self) {
+        let mut queue = self.lock();
+        self.is_on.store(false, Ordering::Relaxed);
+        queue.exits.clear();
+        self.changed.notify_all();
+    }
+
+    /// Whether there is a reader.
+    pub fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
+    }
+
+    /// This process runs.
+    pub fn add(&self, process: u32, source: Arc<ProcessFile>) {
+        if self.is_on() {
+            self.lock().running.insert(process, source);
+        }
+    }
+
+    /// It has ended, or waits no more.
+    pub fn remove(&self, process: u32) {
+        let mut queue = self.lock();
+        queue.running.remove(&process);
+        queue.exits.remove(&process);
+    }
+
+    /// It waits at its exit: its memory is to be read at once. False: nobody reads it.
+    pub fn exits(&self, process: u32) -> bool {
+        let mut queue = self.lock();
+        let is_read = self.is_on() && queue.running.contains_key(&process);
+        if is_read {
+            queue.exits.insert(process);
+            self.changed.notify_all();
+        }
+        is_read
+    }
+
+    /// Those that wait for that.
+    pub fn awaited(&self) -> FxHashSet<u32> {
+        self.lock().exits.clone()
+    }
+
+    /// What was found since the last call.
+    pub fn take(&self) -> Vec<Finding> {
+        std::mem::take(&mut self.lock().findings)
+    }
+
+    /// Sleeps so long, or until a process waits at its exit. Returns those that do, and those that run.
+    pub fn wait(&self, time: Duration) -> (Vec<u32>, Vec<(u32, Arc<ProcessFile>)>) {
+        let is_idle = |queue: &mut Queue| queue.exits.is_empty() && self.is_on();
+        let waited = self.changed.wait_timeout_while(self.lock(), time, is_idle);
+        let (queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let exits = queue.exits.iter().copied().collect();
+        (exits, queue.running.iter().map(|(&process, source)| (process, Arc::clone(source))).collect())
+    }
+
+    /// Adds findings.
+    pub fn put(&self, findings: impl IntoIterator<Item = Finding>) {
+        self.lock().findings.extend(findings);
+    }
+
+    /// Reading `number` of a process is the last one so far, and perhaps the highest.
+    pub fn keep(&self, process: u32, number: u64, is_highest: bool) {
+        let mut queue = self.lock();
+        let kept = queue.kept.entry(process).or_default();
+        *kept = (if is_highest { number } else { kept.0 }, number);
+    }
+
+    /// Whether a reading is still the highest or the last one of its process. A replay that lags behind need not place blocks in
+    /// the others.
+    pub fn is_kept(&self, process: u32, number: u64) -> bool {
+        self.lock().kept.get(&process).is_none_or(|&(highest, last)| number == highest || number == last)
+    }
+
+    /// The process that waits at its exit was read, or cannot be.
+    pub fn exit_read(&self, process: u32) {
+        self.lock().exits.remove(&process);
+    }
+}

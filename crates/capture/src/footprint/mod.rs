@@ -1,0 +1,47 @@
+//! The memory of a process as the kernel accounts for it, read from outside while it runs.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `smaps.rs` | mappings with their sizes and kinds |
+//! | `pagemap.rs` | pages that exist |
+//! | `stacks.rs` | mappings that are stacks of threads |
+//! | `reading.rs` | one reading of a process |
+//! | `schedule.rs` | when to read |
+//! | `words.rs` | a reading as words of the spool |
+//! | `columns.rs` | a footprint as columns of a recording |
+//! | `series.rs` | RSS over time |
+
+pub mod columns;
+mod pagemap;
+mod reading;
+mod schedule;
+mod series;
+mod smaps;
+mod stacks;
+mod words;
+
+pub use columns::Packed;
+pub use reading::{Reading, Subject, account, is_higher, resident};
+pub use schedule::{Reason, Schedule};
+pub use series::Series;
+
+use std::io;
+
+/// Why the memory of a process was not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// It may not be read.
+    Forbidden,
+    /// The process has ended, or is about to.
+    Gone,
+}
+
+impl Failure {
+    fn of(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => Self::Forbidden,
+            _ if error.raw_os_error() == Some(libc::EPERM) => Self::Forbidden,
+            _ => Self::Gone,
+        }
+    }
+}

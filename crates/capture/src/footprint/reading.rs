@@ -1,0 +1,133 @@
+//! One reading of a process's memory.
+
+use super::pagemap::{PAGE, Pagemap};
+use super::{Failure, smaps, stacks};
+use mallow_profile::{Footprint, MappingFlags, PageRun, ProcessId};
+use std::fs;
+
+/// Whose memory is read.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// Its id, as mallow sees it.
+    pub pid: u32,
+    /// Its number in the recording.
+    pub process: u32,
+    /// Name of the run directory: mappings of its files are Mallow's own.
+    pub directory: &'a str,
+    /// The process waits at its exit.
+    pub is_at_exit: bool,
+}
+
+/// What was read. The footprint's flags, time and live blocks are for others to fill in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Which of its process it is: 1, 2, 3, …
+    pub number: u64,
+    /// Totals and mappings.
+    pub footprint: Footprint,
+    /// Pages of the mappings that have any.
+    pub pages: Vec<PageRun>,
+}
+
+/// Reads the memory of a process. Both files take its mmap lock, but never for long: page faults go on, and a thread that maps
+/// memory waits for a part of it.
+fn read(subject: &Subject) -> Result<Reading, Failure> {
+    let pid = subject.pid;
+    let mut footprint = account(subject)?;
+    let mut pagemap = Pagemap::open(pid)?;
+    for mapping in &mut footprint.mappings {
+        let is_wanted = smaps::is_anonymous(mapping) && mapping.flags.has(MappingFlags::WRITE);
+        if !is_wanted || mapping.flags.has(MappingFlags::HUGETLB) {
+            continue;
+        }
+        mapping.has_pages = pagemap.read(mapping)?;
+        if !mapping.has_pages {
+            footprint.gap = Some("more pages, or more holes between them, than mallow has room for".to_owned());
+        }
+    }
+    Ok(Reading { number: 0, footprint, pages: pagemap.runs })
+}
+
+/// Totals and mappings alone.
+pub fn account(subject: &Subject) -> Result<Footprint, Failure> {
+    let Subject { pid, process, directory, is_at_exit } = *subject;
+    let mut mappings = smaps::mappings(pid, directory)?;
+    stacks::mark(pid, &mut mappings);
+    Ok(Footprint {
+        process: ProcessId(process),
+        is_at_exit,
+        peak_rss: peak_rss(pid).unwrap_or_default(),
+        page_bytes: PAGE as u32,
+        totals: smaps::totals(&mappings),
+        mappings,
+        ..Footprint::default()
+    })
+}
+
+impl Reading {
+    /// Reads the memory of a process.
+    pub fn of(subject: &Subject) -> Result<Self, Failure> {
+        read(subject)
+    }
+}
+
+/// Whether a reading takes the place of the highest one so far. An RSS that stays, or creeps, is not yet another maximum: the moment that
+/// is kept is the one when it was reached.
+pub fn is_higher(rss: u64, highest: u64) -> bool {
+    rss > highest.saturating_add(highest / 50)
+}
+
+/// The RSS of a process, in bytes, without a look at its mappings: the kernel's own count, which may lag behind by some pages.
+pub fn resident(pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+    let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
+    pages.checked_mul(PAGE)
+}
+
+/// The highest RSS of a process so far, in bytes.
+pub fn peak_rss(pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    kilobytes.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mallow_profile::{HeapMap, PageState};
+
+    /// Of this process: a reservation of a terabyte with three pages, two of them next to each other.
+    #[test]
+    fn a_huge_reservation_has_the_pages_that_were_touched() {
+        const BYTES: usize = 1 << 40;
+        // SAFETY: a mapping of its own, of that length; three bytes in it are written, and one is read.
+        let at = unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+            let at = libc::mmap(std::ptr::null_mut(), BYTES, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+            assert_ne!(at, libc::MAP_FAILED);
+            libc::madvise(at, BYTES, libc::MADV_NOHUGEPAGE);
+            let bytes = at.cast::<u8>();
+            for byte in [4096 * 5, 4096 * 6, BYTES - 4096] {
+                bytes.add(byte).write_volatile(1);
+            }
+            bytes.add(4096 * 9).read_volatile();
+            at as u64
+        };
+        let subject = Subject { pid: std::process::id(), process: 0, directory: "", is_at_exit: false };
+        let Reading { footprint, pages, .. } = read(&subject).expect("own memory");
+        let mapping = footprint.mapping_at(at + 4096 * 5).expect("mapping");
+        assert!(mapping.has_pages && mapping.flags.has(MappingFlags::NO_RESERVE | MappingFlags::NO_HUGE));
+        let within: Vec<_> = pages.iter().filter(|run| (at..at + BYTES as u64).contains(&run.start)).collect();
+        let places: Vec<_> = within.iter().map(|run| (run.start - at, run.pages)).collect();
+        assert_eq!(places, [(4096 * 5, 2), (BYTES as u64 - 4096, 1)]);
+        assert!(within.iter().all(|run| run.state.0 == PageState::RESIDENT));
+        assert_eq!(footprint.check(), Ok(()));
+        assert_eq!(HeapMap { pages, blocks: Vec::new() }.check(&footprint, &[]), Ok(()));
+        let rss = resident(std::process::id()).expect("statm");
+        assert!(rss.abs_diff(footprint.totals.rss) < 16 << 20, "{rss} {}", footprint.totals.rss);
+        assert!(footprint.peak_rss > 0);
+        // SAFETY: the mapping from above, which nobody uses any more.
+        unsafe { libc::munmap(at as *mut libc::c_void, BYTES) };
+    }
+}

@@ -1,0 +1,84 @@
+//! RSS over time, in bounded memory.
+
+use mallow_profile::RssPoint;
+
+/// Points that are kept of a process, at the most.
+const MOST: usize = 512;
+
+/// Of one process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Series {
+    points: Vec<RssPoint>,
+    /// From one point to the next, at the least.
+    every_ms: u64,
+    highest: RssPoint,
+    last: RssPoint,
+}
+
+impl Series {
+    /// Adds a point. One that is earlier than the last one is none.
+    pub fn push(&mut self, point: RssPoint) {
+        if point.ms < self.last.ms {
+            return;
+        }
+        if point.rss > self.highest.rss {
+            self.highest = point;
+        }
+        self.last = point;
+        let is_due = self.points.last().is_none_or(|last| point.ms >= last.ms.saturating_add(self.every_ms));
+        if !is_due {
+            return;
+        }
+        self.points.push(point);
+        if self.points.len() >= MOST {
+            let mut at = 0;
+            self.points.retain(|_| {
+                at += 1;
+                at % 2 == 1
+            });
+            let (first, last) = (self.points.first(), self.points.last());
+            let whole = first.zip(last).map_or(0, |(first, last)| last.ms.saturating_sub(first.ms));
+            self.every_ms = whole / self.points.len() as u64;
+        }
+    }
+
+    /// All that are kept, by time: the highest and the last one among them.
+    pub fn into_points(self) -> Vec<RssPoint> {
+        let Self { mut points, highest, last, .. } = self;
+        for point in [highest, last] {
+            let at = points.partition_point(|other| other.ms < point.ms);
+            let same = points[at..].iter().take_while(|other| other.ms == point.ms);
+            if point != RssPoint::default() && !same.into_iter().any(|other| *other == point) {
+                points.insert(at, point);
+            }
+        }
+        points
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_highest_and_the_last_are_kept(steps in prop::collection::vec((0u64..50, 1u64..1000), 1..3000)) {
+            let mut series = Series::default();
+            let (mut ms, mut highest) = (0, 0);
+            for &(step, rss) in &steps {
+                ms += step;
+                highest = highest.max(rss);
+                series.push(RssPoint { ms, rss, live_bytes: rss / 2 });
+            }
+            let points = series.into_points();
+            prop_assert!(points.len() <= MOST + 2 && points.is_sorted_by_key(|point| point.ms));
+            prop_assert_eq!(points.iter().map(|point| point.rss).max(), Some(highest));
+            let last = points.iter().rev().take_while(|point| point.ms == ms);
+            prop_assert!(last.into_iter().any(|point| point.rss == steps[steps.len() - 1].1));
+            // Evenly: no hole is longer than a few times the average.
+            let longest = points.windows(2).map(|two| two[1].ms - two[0].ms).max().unwrap_or(0);
+            prop_assert!(points.len() < 256 || longest <= 4 * ms / points.len() as u64 + 200, "{}", longest);
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The mappings of a process with their sizes: `/proc/PID/smaps`.
+
+use super::Failure;
+use mallow_profile::{Mapping, MappingFlags, MappingKind, MemorySizes};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+
+/// Mappings that a process may have: each costs memory here.
+const MOST: usize = 1 << 20;
+
+/// Bytes of text that are kept.
+const TEXT: usize = 64 << 10;
+
+/// What the kernel writes behind the name of a file that was removed.
+const DELETED: &str = " (deleted)";
+
+/// The mappings of process `pid`, by address. `directory`: name of the run directory, whose files are Mallow's share.
+pub fn mappings(pid: u32, directory: &str) -> Result<Vec<Mapping>, Failure> {
+    let file = File::open(format!("/proc/{pid}/smaps")).map_err(|error| Failure::of(&error))?;
+    // A process with 65,000 mappings has 100 MB of text.
+    let mut all = parse(BufReader::with_capacity(TEXT, file), directory).map_err(|error| Failure::of(&error))?;
+    // A process that has no memory any more is about to end.
+    if all.is_empty() {
+        return Err(Failure::Gone);
+    }
+    all.sort_by_key(|mapping| mapping.start);
+    let mut end = 0;
+    // The kernel goes from address to address; one that was moved meanwhile could come twice.
+    all.retain(|mapping| {
+        let is_apart = mapping.start >= end;
+        end = end.max(mapping.end);
+        is_apart
+    });
+    Ok(all)
+}
+
+fn parse(mut text: impl BufRead, directory: &str) -> io::Result<Vec<Mapping>> {
+    let mut all: Vec<Mapping> = Vec::new();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if text.read_until(b'\n', &mut line)? == 0 {
+            break;
+        }
+        let line = line.strip_suffix(b"\n").unwrap_or(&line);
+        match line.first() {
+            // Names of sizes begin with a capital, addresses are lower-case hexadecimal.
+            Some(b'A'..=b'Z') => {
+                if let Some(mapping) = all.last_mut() {
+                    size(line, mapping);
+                }
+            }
+            Some(_) if all.len() < MOST => all.extend(head(&String::from_utf8_lossy(line), directory)),
+            _ => {}
+        }
+    }
+    // Memory that continues the library's own data is its `.bss`.
+    for at in 1..all.len() {
+        let (before, after) = all.split_at_mut(at);
+        let (Some(last), Some(mapping)) = (before.last(), after.first_mut()) else { continue };
+        let is_data = last.kind == MappingKind::Mallow && !last.name.is_empty() && last.flags.has(MappingFlags::WRITE);
+        if is_data && last.end == mapping.start && is_anonymous(mapping) && !last.flags.has(MappingFlags::SHARED) {
+            mapping.kind = MappingKind::Mallow;
+        }
+    }
+    Ok(all)
+}
+
+/// `Rss:                  16 kB`
+fn size(line: &[u8], mapping: &mut Mapping) {
+    let Some(colon) = line.iter().position(|&byte| byte == b':') else { return };
+    let (name, rest) = line.split_at(colon);
+    if name == b"VmFlags" {
+        flags(&rest[1..], &mut mapping.flags);
+        return;
+    }
+    let sizes = &mut mapping.sizes;
+    let field = match name {
+        b"Size" => &mut sizes.size,
+        b"Rss" => &mut sizes.rss,
+        b"Pss" => &mut sizes.pss,
+        b"Shared_Clean" => &mut sizes.shared_clean,
+        b"Shared_Dirty" => &mut sizes.shared_dirty,
+        b"Private_Clean" => &mut sizes.private_clean,
+        b"Private_Dirty" => &mut sizes.private_dirty,
+        b"Anonymous" => &mut sizes.anonymous,
+        b"LazyFree" => &mut sizes.lazy_free,
+        b"AnonHugePages" | b"ShmemPmdMapped" | b"FilePmdMapped" => &mut sizes.huge,
+        b"Swap" => &mut sizes.swap,
+        b"SwapPss" => &mut sizes.swap_pss,
+        b"Locked" => &mut sizes.locked,
+        b"Shared_Hugetlb" | b"Private_Hugetlb" => &mut sizes.hugetlb,
+        _ => return,
+    };
+    let digits = rest[1..].iter().skip_while(|&&byte| byte == b' ').take_while(|byte| byte.is_ascii_digit());
+    let kilobytes =
+        digits.fold(0u64, |number, digit| number.saturating_mul(10).saturating_add(u64::from(digit - b'0')));
+    *field = field.saturating_add(kilobytes.saturating_mul(1024));
+}
+
+fn flags(names: &[u8], flags: &mut MappingFlags) {
+    for name in names.split(|&byte| byte == b' ') {
+        flags.0 |= match name {
+            b"nr" => MappingFlags::NO_RESERVE,
+            b"lo" => MappingFlags::LOCKED,
+            b"ht" => MappingFlags::HUGETLB,
+            b"hg" => MappingFlags::HUGE,
+            b"nh" => MappingFlags::NO_HUGE,
+            _ => 0,
+        };
+    }
+}
+
+/// `55d0-55e0 rw-p 00000000 00:00 0   [heap]`
+fn head(line: &str, directory: &str) -> Option<Mapping> {
+    let mut fields = line.splitn(6, ' ');
+    let (range, rights) = (fields.next()?, fields.next()?);
+    let (_offset, _device, inode) = (fields.next()?, fields.next()?, fields.next()?);
+    let name = fields.next().unwrap_or_default().trim_start();
+    let (start, end) = range.split_once('-')?;
+    let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
+    let mut flags = 0;
+    for (right, flag) in rights.chars().zip([MappingFlags::READ, MappingFlags::WRITE, MappingFlags::EXECUTE]) {
+        flags |= if right == '-' { 0 } else { flag };
+    }
+    flags |= if rights.ends_with('s') { MappingFlags::SHARED } else { 0 };
+    let flags = MappingFlags(flags);
+    let kind = kind(name, inode != "0", flags, directory);
+    (start < end).then(|| Mapping { start, end, kind, flags, name: name.to_owned(), ..Mapping::default() })
+}
+
+fn kind(name: &str, has_file: bool, flags: MappingFlags, directory: &str) -> MappingKind {
+    let is_shared_memory = || {
+        let file = name.strip_suffix(DELETED).unwrap_or(name);
+        let places = ["/dev/shm/", "/memfd:", "/SYSV", "/dev/zero", "[anon_shmem"];
+        places.iter().any(|place| file.starts_with(place))
+    };
+    match name {
+        "[heap]" => MappingKind::Heap,
+        "[stack]" => MappingKind::Stack,
+        // Written by hand and not listed: the kernel's pages have several names, and get new ones.
+        _ if name.starts_with("[v") || name == "[uprobes]" || name == "[sigpage]" => MappingKind::Kernel,
+        _ if !directory.is_empty() && name.split('/').any(|part| part == directory) => MappingKind::Mallow,
+        _ if is_shared_memory() => MappingKind::Shared,
+        _ if has_file && flags.has(MappingFlags::EXECUTE) => MappingKind::FileText,
+        _ if has_file => MappingKind::FileData,
+        _ if flags.has(MappingFlags::SHARED) => MappingKind::Shared,
+        _ => MappingKind::Anonymous,
+    }
+}
+
+/// Private memory of no file, but for the first thread's stack.
+pub fn is_anonymous(mapping: &Mapping) -> bool {
+    matches!(mapping.kind, MappingKind::Anonymous | MappingKind::Heap | MappingKind::ThreadStack)
+}
+
+/// The sums of mappings.
+pub fn totals(mappings: &[Mapping]) -> MemorySizes {
+    mappings.iter().map(|mapping| mapping.sizes).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMAPS: &str = "\
+5000-6000 r-xp 00000000 fe:00 24                     /usr/bin/a b (deleted)
+Size:                  4 kB
+Rss:                   4 kB
+VmFlags: rd ex mr mw me
+6000-9000 rw-p 00000000 00:00 0                          [heap]
+Size:                 12 kB
+Rss:                   8 kB
+Anonymous:             8 kB
+AnonHugePages:      2048 kB
+Swap:                  4 kB
+THPeligible:           0
+VmFlags: rd wr mr mw me nr lo hg
+7000-8000 nonsense
+a000-b000 rw-p 00001000 00:18 3                          /dev/shm/mallow-7/libmallow.so
+b000-c000 rw-p 00000000 00:00 0
+c000-d000 rw-s 00000000 00:18 3                          /dev/shm/mallow-7/p-1-0
+d000-e000 rw-p 00000000 00:00 0
+e000-f000 rw-s 00000000 00:01 9                          /dev/zero (deleted)
+f000-10000 r--p 00000000 00:00 0                         [vvar]
+20000-21000 rw-p 00000000 00:00 0                        [stack]
+";
+
+    #[test]
+    fn mappings_have_kinds_and_sizes() {
+        let all = parse(SMAPS.as_bytes(), "mallow-7").expect("memory");
+        use MappingKind::*;
+        let kinds: Vec<_> = all.iter().map(|mapping| mapping.kind).collect();
+        assert_eq!(kinds, [FileText, Heap, Mallow, Mallow, Mallow, Anonymous, Shared, Kernel, Stack]);
+        assert_eq!(all[0].name, "/usr/bin/a b (deleted)");
+        let heap = &all[1];
+        assert_eq!((heap.start, heap.end, heap.sizes.rss, heap.sizes.swap), (0x6000, 0x9000, 8192, 4096));
+        assert_eq!((heap.sizes.size, heap.sizes.anonymous, heap.sizes.huge), (12288, 8192, 2 << 20));
+        let expected = MappingFlags::READ | MappingFlags::WRITE | MappingFlags::NO_RESERVE;
+        assert_eq!(heap.flags.0, expected | MappingFlags::LOCKED | MappingFlags::HUGE);
+        assert_eq!(totals(&all).rss, 12288);
+    }
+
+    /// Of this process, and of bytes that are no smaps.
+    #[test]
+    fn any_text_is_read() {
+        assert!(mappings(std::process::id(), "").expect("own mappings").len() > 10);
+        assert_eq!(mappings(u32::MAX, ""), Err(Failure::Gone));
+        for end in 0..SMAPS.len() {
+            parse(&SMAPS.as_bytes()[..end], "").expect("memory");
+        }
+        let nonsense = b"\xff\xff\nRss: 1 kB\nSize\n-\n9-8 rw-p 0 0 0\n";
+        assert_eq!(parse(&nonsense[..], "").expect("memory"), []);
+    }
+}

@@ -1,0 +1,167 @@
+//! A reading as words of the spool, and back from words that may be anything.
+//!
+//! ```text
+//! number | ms | at exit | peak RSS | page bytes | gap | mappings | mapping … | runs | run …
+//! mapping:  start | end | kind, has pages << 8, flags << 16 | 14 sizes | name
+//! gap, name: length in bytes, then the bytes, padded with zeros; a gap of no length is none
+//! run:      state in bits 0 to 3, pages - 1 in bits 4 to 18, number of the first page in bits 19 to 63
+//! ```
+
+use super::reading::Reading;
+use mallow_profile::{Footprint, Mapping, MappingFlags, MappingKind, MemorySizes, PageRun, PageState, ProcessId};
+
+const STATE_BITS: u32 = 4;
+const COUNT_BITS: u32 = 15;
+const COUNT_MOST: u64 = 1 << COUNT_BITS;
+
+impl Reading {
+    /// As words: 8 bytes a run of pages.
+    pub fn to_words(&self) -> Vec<u64> {
+        let Footprint { ms, is_at_exit, peak_rss, page_bytes, gap, mappings, .. } = &self.footprint;
+        let mut words = vec![self.number, *ms, u64::from(*is_at_exit), *peak_rss, u64::from(*page_bytes)];
+        put_text(&mut words, gap.as_deref().unwrap_or_default());
+        words.push(mappings.len() as u64);
+        for mapping in mappings {
+            let kind = MappingKind::ALL.iter().position(|&kind| kind == mapping.kind).unwrap_or_default() as u64;
+            let flags = kind | u64::from(mapping.has_pages) << 8 | u64::from(mapping.flags.0) << 16;
+            words.extend([mapping.start, mapping.end, flags]);
+            words.extend(mapping.sizes.all());
+            put_text(&mut words, &mapping.name);
+        }
+        let count = words.len();
+        words.push(0);
+        for run in &self.pages {
+            let first = run.start / u64::from(*page_bytes).max(1);
+            for done in (0..run.pages).step_by(COUNT_MOST as usize) {
+                let pages = (run.pages - done).min(COUNT_MOST);
+                let state = u64::from(run.state.0 & PageState::KNOWN);
+                words.push((first + done) << (STATE_BITS + COUNT_BITS) | (pages - 1) << STATE_BITS | state);
+            }
+        }
+        words[count] = (words.len() - count - 1) as u64;
+        words
+    }
+
+    /// The reverse, of process `process`. None: they make no sense.
+    pub fn of_words(process: u32, words: &[u64]) -> Option<Self> {
+        let mut rest = words;
+        let number = take(&mut rest)?;
+        let mut footprint = Footprint {
+            process: ProcessId(process),
+            ms: take(&mut rest)?,
+            is_at_exit: take(&mut rest)? != 0,
+            peak_rss: take(&mut rest)?,
+            page_bytes: u32::try_from(take(&mut rest)?).ok().filter(|bytes| bytes.is_power_of_two())?,
+            gap: Some(take_text(&mut rest)?).filter(|gap| !gap.is_empty()),
+            ..Footprint::default()
+        };
+        for _ in 0..take(&mut rest)? {
+            footprint.mappings.push(take_mapping(&mut rest)?);
+        }
+        footprint.totals = footprint.mappings.iter().map(|mapping| mapping.sizes).sum();
+        footprint.check().ok()?;
+        let page = u64::from(footprint.page_bytes);
+        let count = usize::try_from(take(&mut rest)?).ok().filter(|&count| count == rest.len())?;
+        let mut pages: Vec<PageRun> = Vec::with_capacity(count);
+        for &word in rest {
+            let state = PageState(word as u8 & PageState::KNOWN);
+            let start = (word >> (STATE_BITS + COUNT_BITS)).checked_mul(page)?;
+            let count = (word >> STATE_BITS) % COUNT_MOST + 1;
+            match pages.last_mut() {
+                // One word was too few for its pages.
+                Some(last)
+                    if last.state == state
+                        && last.pages % COUNT_MOST == 0
+                        && last.pages.checked_mul(page)?.checked_add(last.start)? == start =>
+                {
+                    last.pages += count;
+                }
+                _ => pages.push(PageRun { start, pages: count, state }),
+            }
+        }
+        Some(Self { number, footprint, pages })
+    }
+}
+
+fn put_text(words: &mut Vec<u64>, text: &str) {
+    words.push(text.len() as u64);
+    words.extend(text.as_bytes().chunks(8).map(|chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        u64::from_le_bytes(word)
+    }));
+}
+
+fn take(rest: &mut &[u64]) -> Option<u64> {
+    let (&first, after) = rest.split_first()?;
+    *rest = after;
+    Some(first)
+}
+
+fn take_text(rest: &mut &[u64]) -> Option<String> {
+    let length = usize::try_from(take(rest)?).ok()?;
+    let (words, after) = rest.split_at_checked(length.div_ceil(8))?;
+    *rest = after;
+    let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    bytes.truncate(length);
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn take_mapping(rest: &mut &[u64]) -> Option<Mapping> {
+    let (start, end, flags) = (take(rest)?, take(rest)?, take(rest)?);
+    let mut sizes = [0; 14];
+    for size in &mut sizes {
+        *size = take(rest)?;
+    }
+    Some(Mapping {
+        start,
+        end,
+        kind: *MappingKind::ALL.get(flags as usize & 0xff)?,
+        flags: MappingFlags((flags >> 16) as u32),
+        has_pages: flags >> 8 & 1 != 0,
+        sizes: MemorySizes::of(sizes),
+        name: take_text(rest)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::footprint::Subject;
+
+    fn own() -> Reading {
+        let subject = Subject { pid: std::process::id(), process: 3, directory: "", is_at_exit: true };
+        let mut reading = Reading::of(&subject).expect("own memory");
+        reading.number = 7;
+        reading.footprint.ms = 1234;
+        // More than one word has room for.
+        let start = 1 << 46;
+        reading.pages.push(PageRun { start, pages: 3 * COUNT_MOST + 5, state: PageState(PageState::SWAPPED) });
+        reading
+    }
+
+    #[test]
+    fn a_reading_comes_back() {
+        let reading = own();
+        let words = reading.to_words();
+        assert_eq!(Reading::of_words(3, &words), Some(reading));
+    }
+
+    /// Words that are cut or changed are no reading, or another one that makes sense.
+    #[test]
+    fn any_words_are_read() {
+        let words = own().to_words();
+        for end in (0..words.len()).step_by(1 + words.len() / 500) {
+            assert_eq!(Reading::of_words(3, &words[..end]), None);
+        }
+        for at in 0..words.len().min(2000) {
+            for value in [0, 1, u64::MAX, u64::from(u32::MAX)] {
+                let mut changed = words.clone();
+                changed[at] = value;
+                if let Some(reading) = Reading::of_words(3, &changed) {
+                    assert_eq!(reading.footprint.check(), Ok(()));
+                }
+            }
+        }
+    }
+}

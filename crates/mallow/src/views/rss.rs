@@ -1,0 +1,89 @@
+//! `mallow rss`: what the memory of a process consists of, and what would make it smaller.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use mallow_profile::Profile;
+use mallow_report::analysis::{RssOptions, page_map, rss, shown_footprint};
+
+use super::rss_text::text;
+use crate::flags::RssFlags;
+use crate::input::filters;
+use crate::input::recording::Recording;
+use crate::output::destination::Destination;
+use crate::output::picture::{self, heap_map};
+use crate::output::text::Stream;
+use crate::output::text::units::span;
+use crate::output::{exit, stdio};
+
+/// Rows of each list of JSON.
+const ROWS: usize = 100;
+
+/// Shows it.
+pub fn run(flags: &RssFlags) -> Result<ExitCode> {
+    let path = Recording::path_or_newest(flags.file.as_deref())?;
+    stdio::print(&show(&path, flags, Stream::Out)?)?;
+    Ok(exit::OK)
+}
+
+/// The text, or the JSON, of the recording at this path. Nothing where a picture is written.
+pub fn show(path: &Path, flags: &RssFlags, stream: Stream) -> Result<String> {
+    let recording = Recording::read(path)?;
+    let profile = &recording.profile;
+    let index = footprint(&recording, flags)?;
+    let heap = recording.heap_map(index)?;
+    let heading = recording.heading(&flags.view.look(stream));
+    let limit = flags.view.limit(if flags.view.json { ROWS } else { super::rss_text::PLACES });
+    let report = rss(profile, index, heap.as_ref(), limit).context("the recording names no process of this memory")?;
+    if let Some(output) = &flags.output {
+        let (Some(heap), Some(footprint)) = (&heap, profile.footprints.get(index)) else {
+            let why = report.account.no_pages.as_deref().unwrap_or("they were not read");
+            bail!("there is no map of this process, because its pages are not in the recording: {why}");
+        };
+        let map = page_map(profile, footprint, heap, heap_map::CELLS);
+        let picture = heap_map::draw(&report, &map);
+        Destination::of(Some(output), recording.path(), "").write(&picture, picture::MARK)?;
+        recording.warn_of_gaps();
+        return Ok(String::new());
+    }
+    if flags.view.json {
+        return recording.json(&report);
+    }
+    let other = Some(&flags.at).filter(|at| matches!(at.of(profile.duration_ms), Some(RssOptions::Ms(_))));
+    let text = text(&report, other.map(|at| at.text.as_str()), flags.view.limit.is_some(), &heading.below);
+    Ok(heading.above(&text))
+}
+
+/// The footprint that the flags name.
+fn footprint(recording: &Recording, flags: &RssFlags) -> Result<usize> {
+    let profile = &recording.profile;
+    if profile.footprints.is_empty() {
+        bail!(
+            "this {} has no memory of processes: it was recorded with --no-rss or by another tool, is a part or a sum of recordings, \
+             or the processes ended too soon; record it with mallow rss -- COMMAND",
+            recording.kind()
+        );
+    }
+    let duration_ms = profile.duration_ms;
+    let Some(at) = flags.at.of(duration_ms) else {
+        bail!("--at {}: the run took {}", flags.at.text, span(duration_ms));
+    };
+    let process = flags.process.as_deref().map(|wanted| process(profile, wanted)).transpose()?;
+    shown_footprint(profile, process, at).context("the memory of this process was not read")
+}
+
+/// The number of the process that is meant: of several, the one with the highest RSS.
+fn process(profile: &Profile, wanted: &str) -> Result<u32> {
+    let meant = |number: u32| profile.processes.get(number as usize).is_some_and(|p| filters::is(p, wanted));
+    let of_wanted = profile.footprints.iter().filter(|footprint| meant(footprint.process.0));
+    if let Some(footprint) = of_wanted.max_by_key(|footprint| footprint.totals.rss) {
+        return Ok(footprint.process.0);
+    }
+    let mut pids: Vec<String> = Vec::new();
+    for footprint in &profile.footprints {
+        let pid = profile.processes.get(footprint.process.0 as usize).map(|process| process.pid.to_string());
+        pids.extend(pid.filter(|pid| pids.last() != Some(pid)));
+    }
+    bail!("--process {wanted}: the memory of no such process was read; there is {}", pids.join(", "))
+}

@@ -1,0 +1,358 @@
+//! The parts of RSS as text: the cause first, then what would help, then the parts.
+
+use mallow_report::analysis::{
+    Cause, CausePlace, Certainty, Part, PartKind, Remedy, RemedyKind, Rss, RssAccount, RssNote, RssPlace, TerritoryKind,
+};
+
+use crate::output::text::units::{bytes, count, of, percent, span};
+use crate::output::text::{Align, Line, Look, Page, Table, framed, function, location};
+
+/// Places that are read, unless the user asks for more: the text names the first ones.
+pub const PLACES: usize = 12;
+/// Rows that a terminal without a height has.
+const HEIGHT: usize = 24;
+/// Remedies on the first screen.
+const REMEDIES: usize = 4;
+
+/// The report. `asked`: a time that the user asked for, of which only the nearest moment is known; `lists`: all lists are wanted.
+pub fn text(report: &Rss, asked: Option<&str>, lists: bool, look: &Look) -> String {
+    let room = look.height.unwrap_or(HEIGHT).saturating_sub(2);
+    let rows = |page: &Page| page.clone().into_text().lines().count();
+    let mut page = answer(report, asked, 0, look);
+    // Small parts give way, the smallest first.
+    for folded in 2..report.account.parts.len() {
+        if lists || rows(&page) <= room {
+            break;
+        }
+        page = answer(report, asked, folded, look);
+    }
+    // The lists follow where there is room, or where they were asked for.
+    let mut add = |list: &dyn Fn(&mut Page)| {
+        let mut longer = page.clone();
+        longer.gap();
+        list(&mut longer);
+        if lists || rows(&longer) <= room {
+            page = longer;
+        }
+    };
+    if report.processes.len() > 1 {
+        add(&|page| processes(report, look, page));
+    }
+    if report.account.places.len() > 1 {
+        add(&|page| places(&report.account, look, page));
+    }
+    page.into_text()
+}
+
+/// All but the lists, with so many of the smallest parts in one row.
+fn answer(report: &Rss, asked: Option<&str>, folded: usize, look: &Look) -> Page {
+    let account = &report.account;
+    let mut page = Page::new(*look);
+    title(report, look, &mut page);
+    if let Some(asked) = asked {
+        let moment = format!("{asked}: the nearer one of the two moments whose pages are kept.");
+        page.sentence(Line::new().faint(moment));
+    }
+    if let Some(cause) = &account.cause {
+        page.sentence(because(cause, account, look));
+    }
+    remedies(account, look, &mut page);
+    page.gap();
+    parts(account, folded, look, &mut page);
+    notes(account, &mut page);
+    page
+}
+
+fn title(report: &Rss, look: &Look, page: &mut Page) {
+    let account = &report.account;
+    let name = account.executable.rsplit('/').next().unwrap_or_default();
+    let when = match (account.is_highest, account.is_last) {
+        (true, true) => "highest RSS, at the end",
+        (true, false) => "highest RSS",
+        (false, true) => "RSS at the end",
+        (false, false) => "RSS",
+    };
+    let size = bytes(account.rss, look.exact);
+    let live = bytes(account.live_bytes, look.exact);
+    page.sentence(
+        Line::new()
+            .strong(format!("{name} ({}), {when}: {size}", account.pid))
+            .plain(format!(" at {}; live blocks are {live}", span(account.ms))),
+    );
+}
+
+fn because(cause: &Cause, account: &RssAccount, look: &Look) -> Line {
+    let size = format!("{}, {}", bytes(cause.bytes, look.exact), percent(cause.bytes, account.rss));
+    let allocator = account.allocator.unwrap_or("the allocator");
+    let line = Line::new().strong("Cause: ");
+    let Some(place) = &cause.place else {
+        let of_mapping = cause.mapping.as_deref().map(|name| format!("; the largest is {name}")).unwrap_or_default();
+        return line.plain(format!("{size}: {}{of_mapping}", meaning(cause.part, allocator)));
+    };
+    let much = bytes(place.bytes, look.exact);
+    let line = line.then(framed(&place.frame, look)).plain(" ");
+    match cause.part {
+        PartKind::Live => line.plain(format!("holds {much} in live blocks; all have {size} of RSS")),
+        PartKind::Holes | PartKind::HolesAndRounding => {
+            line.plain(format!("pins {much} of holes between its blocks; all holes are {size}"))
+        }
+        PartKind::FreePages => line.plain(format!("used {much} and freed it; {allocator} keeps free pages, {size}")),
+        _ => line.plain(format!("has {much} of {}, {size}", meaning(cause.part, allocator))),
+    }
+}
+
+/// What a part is, in words.
+fn meaning(part: PartKind, allocator: &str) -> String {
+    match part {
+        PartKind::Live => "live blocks",
+        PartKind::Rounding => "rounding up of requests",
+        PartKind::Allocator => return format!("{allocator}'s headers"),
+        PartKind::Holes => "holes between live blocks",
+        PartKind::HolesAndRounding => "holes and rounding",
+        PartKind::FreePages => "free pages",
+        PartKind::OlderOrFree => "free, or older blocks",
+        PartKind::Undivided => "allocators and mappings",
+        PartKind::NeverTouched => "of live, never touched",
+        PartKind::Swapped => "of live, in swap",
+        PartKind::Mappings => "mapped by the program",
+        PartKind::Stacks => "stacks of threads",
+        PartKind::Text => "code of files",
+        PartKind::Data => "data of files",
+        PartKind::Shared => "shared memory",
+        PartKind::Kernel => "the kernel's",
+        PartKind::Mallow => "Mallow's own",
+        PartKind::Unsettled => "changed while read",
+    }
+    .to_owned()
+}
+
+fn remedies(account: &RssAccount, look: &Look, page: &mut Page) {
+    if account.remedies.is_empty() {
+        return;
+    }
+    page.gap();
+    page.line(Line::new().strong("What would help"));
+    let mut table = Table::new(&[Align::Right, Align::Left, Align::Left]);
+    for remedy in account.remedies.iter().take(REMEDIES) {
+        let sure = match remedy.certainty {
+            Certainty::Sure => "sure",
+            Certainty::Likely => "likely",
+            Certainty::AtMost => "at most",
+        };
+        table.row([
+            Line::new().plain(format!("-{}", bytes(remedy.expected_bytes, look.exact))),
+            Line::new().faint(sure),
+            action(remedy, look).then(at_least(remedy, look)),
+        ]);
+    }
+    table.onto(page);
+}
+
+/// What is sure of an estimate that is not.
+fn at_least(remedy: &Remedy, look: &Look) -> Line {
+    match remedy.least_bytes {
+        0 => Line::new(),
+        least if least >= remedy.expected_bytes / 10 * 9 => Line::new(),
+        least => Line::new().faint(format!(" (at least {})", bytes(least, look.exact))),
+    }
+}
+
+fn action(remedy: &Remedy, look: &Look) -> Line {
+    let setting = remedy.setting.as_deref().unwrap_or_default();
+    match remedy.remedy {
+        RemedyKind::MallocTrim => Line::new().strong(setting).plain(" when the load is over"),
+        RemedyKind::ArenaMax => Line::new().strong(setting).plain(": threads share one arena"),
+        RemedyKind::TrimThreshold => Line::new().strong(setting).plain(": gives the heap's end back"),
+        RemedyKind::Decay => Line::new().strong(setting).plain(": gives free pages back"),
+        RemedyKind::OtherAllocator => {
+            Line::new().strong("another allocator").plain(": jemalloc, say, keeps equal sizes together")
+        }
+        RemedyKind::Pool => {
+            let first = remedy.places.first();
+            let others = remedy.places.len().saturating_sub(1) as u64;
+            let line = Line::new().strong("a memory pool").plain(" for blocks of ");
+            let line = first.map_or(line.clone(), |frame| line.then(framed(frame, look)));
+            if others > 0 { line.plain(format!(" and {}", of(others, "other place"))) } else { line }
+        }
+    }
+}
+
+fn parts(account: &RssAccount, folded: usize, look: &Look, page: &mut Page) {
+    let allocator = account.allocator.unwrap_or("allocator");
+    let mut table = Table::new(&[Align::Right, Align::Right, Align::Left, Align::Left]);
+    let mut sizes: Vec<u64> = account.parts.iter().map(|part| part.bytes.unsigned_abs()).collect();
+    sizes.sort_unstable();
+    let least = folded.checked_sub(1).and_then(|last| sizes.get(last)).copied().unwrap_or(0);
+    let is_folded = |part: &&Part| folded > 0 && part.part != PartKind::Live && part.bytes.unsigned_abs() <= least;
+    for part in account.parts.iter().filter(|part| !is_folded(part)) {
+        let size = part.bytes.unsigned_abs();
+        let sign = if part.bytes < 0 { "-" } else { "" };
+        // More than all of RSS is no share of it.
+        let share = if size > account.rss { String::new() } else { format!("{sign}{}", percent(size, account.rss)) };
+        table.row([
+            Line::new().plain(format!("{sign}{}", bytes(size, look.exact))),
+            Line::new().faint(share),
+            Line::new().plain(meaning(part.part, allocator)),
+            whose(part, account, look),
+        ]);
+    }
+    let others: i64 = account.parts.iter().filter(is_folded).map(|part| part.bytes).sum();
+    if folded > 0 {
+        let (sign, size) = (if others < 0 { "-" } else { "" }, others.unsigned_abs());
+        let number = account.parts.iter().filter(is_folded).count() as u64;
+        table.row([
+            Line::new().plain(format!("{sign}{}", bytes(size, look.exact))),
+            Line::new().faint(format!("{sign}{}", percent(size, account.rss))),
+            Line::new().faint(format!("{}: --limit 0 shows all", of(number, "small part"))),
+        ]);
+    }
+    let sum = format!("= RSS; PSS {}", bytes(account.pss, look.exact));
+    table.row([Line::new().strong(bytes(account.rss, look.exact)), Line::new(), Line::new().strong(sum), Line::new()]);
+    table.onto(page);
+}
+
+fn whose(part: &Part, account: &RssAccount, look: &Look) -> Line {
+    let named = |place: &CausePlace| {
+        let frame = &place.frame;
+        let at = location(&frame.function, frame.file.as_deref(), frame.line, frame.module.as_deref(), look);
+        let share = percent(place.bytes, part.bytes.unsigned_abs());
+        Line::new().faint(format!("{} {at} {share}", function(&frame.function, look)))
+    };
+    match (&part.largest, part.part) {
+        (Some(place), _) => named(place),
+        (None, PartKind::FreePages) => Line::new().faint(free(account, look)),
+        (None, PartKind::Mappings | PartKind::Undivided) => {
+            Line::new().faint(part.mapping.as_deref().unwrap_or_default())
+        }
+        _ => Line::new(),
+    }
+}
+
+/// Where free pages lie, in the order of their sizes.
+fn free(account: &RssAccount, look: &Look) -> String {
+    let sum = |of: fn(&mallow_report::analysis::FreeRow) -> u64| account.free_pages.iter().map(of).sum::<u64>();
+    let top = |main: bool| -> u64 {
+        let rows = account.free_pages.iter().filter(|row| (row.arena == TerritoryKind::ThreadArena) != main);
+        rows.map(|row| row.top_bytes).sum()
+    };
+    let threads: u64 =
+        account.free_pages.iter().filter(|row| row.arena == TerritoryKind::ThreadArena).map(|row| row.arenas).sum();
+    let behind = if account.allocator == Some("glibc") { "at the heap's end" } else { "behind the last block" };
+    let mut all = vec![
+        (top(true), behind.to_owned()),
+        (top(false) + sum(|row| row.unused_bytes), format!("in {}", of(threads, "thread arena"))),
+        (sum(|row| row.between_bytes), "between blocks".to_owned()),
+    ];
+    all.retain(|(size, _)| *size > 0);
+    all.sort_by_key(|(size, _)| std::cmp::Reverse(*size));
+    all.iter().map(|(size, place)| format!("{} {place}", bytes(*size, look.exact))).collect::<Vec<_>>().join(", ")
+}
+
+fn notes(account: &RssAccount, page: &mut Page) {
+    let kept = &account.kept_apart;
+    let amounts = [
+        (kept.huge_bytes, "in huge pages, which are kept whole"),
+        (kept.shared_dirty_bytes, "shared with other processes since fork: PSS divides it"),
+        (kept.locked_bytes, "locked in memory"),
+        (kept.lazy_free_bytes, "given back by MADV_FREE: the kernel takes it when it needs to"),
+        (kept.swap_bytes, "in swap"),
+        (kept.hugetlb_bytes, "in hugetlbfs, beside RSS"),
+    ];
+    for (amount, what) in amounts.into_iter().filter(|(amount, _)| *amount > 0) {
+        page.sentence(Line::new().faint(format!("{} {what}.", bytes(amount, false))));
+    }
+    if account.elsewhere_bytes > account.live_bytes / 100 {
+        let much = bytes(account.elsewhere_bytes, false);
+        let words =
+            format!("{much} of live blocks lie where no pages were read: they were allocated meanwhile, for instance.");
+        page.sentence(Line::new().faint(words));
+    }
+    for note in &account.limits {
+        let gap = account.no_pages.as_deref().unwrap_or("they were not read");
+        let higher = bytes(account.peak_rss, false);
+        let words = match note {
+            RssNote::NoPages => format!("Pages are not in the recording: {gap}."),
+            RssNote::OlderBlocks => {
+                "The process has blocks from before it was recorded (fork, attach): holes and free pages cannot be divided, so no \
+                 remedy has an estimate."
+                    .to_owned()
+            }
+            RssNote::UnknownSizeClasses => {
+                "The allocator's size classes are not known: holes and rounding are one part.".to_owned()
+            }
+            RssNote::UnknownMetadata => "Free pages include what the allocator needs for itself and for threads' caches.".to_owned(),
+            RssNote::HigherBefore => format!("Between two readings RSS was higher: {higher}."),
+            RssNote::WhileRunning => continue,
+        };
+        page.sentence(Line::new().faint(words));
+    }
+}
+
+fn processes(report: &Rss, look: &Look, page: &mut Page) {
+    let mut table = Table::new(&[Align::Right, Align::Right, Align::Right, Align::Right, Align::Left]);
+    table.row(["highest RSS", "PSS", "live", "at the end", "process"].map(|title| Line::new().faint(title)));
+    for row in &report.processes {
+        let name = row.executable.rsplit('/').next().unwrap_or_default();
+        let process = format!("{name} ({})", row.pid);
+        let amounts = [row.highest_rss, row.highest_pss, row.highest_live_bytes, row.end_rss];
+        let cells = amounts.map(|amount| Line::new().plain(bytes(amount, look.exact))).into_iter();
+        let name = if row.is_shown { Line::new().strong(process) } else { Line::new().plain(process) };
+        table.row(cells.chain([name]));
+    }
+    table.onto(page);
+}
+
+fn places(account: &RssAccount, look: &Look, page: &mut Page) {
+    let mut table = Table::new(&[Align::Right, Align::Right, Align::Right, Align::Right, Align::Left]);
+    table.row(["live", "rounding", "holes", "alone", "place"].map(|title| Line::new().faint(title)));
+    let row = |place: &RssPlace| {
+        let totals = &place.totals;
+        let amounts = [totals.live_bytes, totals.rounding_bytes, totals.holes_bytes, place.alone_bytes];
+        let cells = amounts.map(|amount| Line::new().plain(bytes(amount, look.exact))).into_iter();
+        let name = place.frame.as_ref().map_or(Line::new().faint("(no stack is known)"), |frame| framed(frame, look));
+        cells.chain([name]).collect::<Vec<_>>()
+    };
+    account.places.iter().for_each(|place| table.row(row(place)));
+    if let Some(hidden) = &account.hidden {
+        let sums = &hidden.sums;
+        let cells =
+            [sums.live_bytes, sums.rounding_bytes, sums.holes_bytes].map(|n| Line::new().plain(bytes(n, look.exact)));
+        let more = Line::new().faint(format!("… {} more", count(hidden.rows)));
+        table.row(cells.into_iter().chain([Line::new(), more]));
+    }
+    table.onto(page);
+}
+
+#[cfg(test)]
+mod tests {
+    use mallow_report::analysis::rss;
+    use mallow_report::testing::fragmented;
+
+    use super::text;
+    use crate::output::text::Look;
+
+    #[test]
+    fn the_cause_and_the_function_come_first() {
+        let (profile, heap) = fragmented();
+        let report = rss(&profile, 0, Some(&heap), 9).expect("a report");
+        insta::assert_snapshot!(text(&report, None, false, &Look::default()));
+    }
+
+    #[test]
+    fn a_screen_of_80_columns_and_24_rows_has_the_answer() {
+        let (profile, heap) = fragmented();
+        let report = rss(&profile, 0, Some(&heap), 9).expect("a report");
+        let look = Look { width: Some(80), height: Some(24), ..Look::default() };
+        let text = text(&report, Some("40%"), false, &look);
+        assert!(text.lines().count() <= 22 && text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn without_pages_what_is_not_known_is_said() {
+        let (mut profile, _) = fragmented();
+        profile.footprints[0].gap = Some("the process could not be read".to_owned());
+        let report = rss(&profile, 0, None, 9).expect("a report");
+        insta::assert_snapshot!(text(&report, None, false, &Look::default()));
+    }
+}

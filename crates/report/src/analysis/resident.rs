@@ -1,0 +1,181 @@
+//! RSS beside live bytes: the highest of all processes, and over time.
+
+use std::cmp::Reverse;
+
+use mallow_profile::{Footprint, Profile, RssSeries};
+use serde::Serialize;
+
+/// The process that had the highest RSS, when its memory was read and was largest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HighestRss {
+    /// The process.
+    pub pid: u32,
+    /// Which image of that pid.
+    pub serial: u32,
+    /// When its memory was read, milliseconds since the recording began.
+    pub ms: u64,
+    /// Its highest RSS as the kernel noted it, which may be a little more than `rss`.
+    pub peak_rss: u64,
+    /// Its RSS when it was read. All that follow are of that moment, too.
+    pub rss: u64,
+    /// The same, with each shared page divided by the processes that have it; null, as the next three, where its mappings could not
+    /// be read, or it ended before.
+    pub pss: Option<u64>,
+    /// What of `rss` is of no file.
+    pub anonymous: Option<u64>,
+    /// What is in swap.
+    pub swap: Option<u64>,
+    /// Live blocks.
+    pub live: Option<u64>,
+    /// Their requested bytes.
+    pub live_bytes: u64,
+    /// How many processes were read.
+    pub processes: u64,
+}
+
+/// The highest RSS; None where no memory was read.
+pub fn highest_rss(profile: &Profile) -> Option<HighestRss> {
+    let of_footprint = profile.footprints.iter().filter_map(|footprint| highest_of(profile, footprint));
+    let has_none = |series: &&RssSeries| profile.footprints.iter().all(|footprint| footprint.process != series.process);
+    let of_series = profile.rss.iter().filter(has_none).filter_map(|series| highest_point(profile, series));
+    let mut highest = of_footprint.chain(of_series).max_by_key(|highest| (highest.peak_rss, Reverse(highest.pid)))?;
+    highest.processes = profile.rss.len().max(1) as u64;
+    Some(highest)
+}
+
+fn highest_of(profile: &Profile, footprint: &Footprint) -> Option<HighestRss> {
+    if !footprint.is_highest {
+        return None;
+    }
+    let process = profile.processes.get(footprint.process.0 as usize)?;
+    let same = profile.footprints.iter().filter(|other| other.process == footprint.process);
+    let totals = &footprint.totals;
+    Some(HighestRss {
+        pid: process.pid,
+        serial: process.serial,
+        ms: footprint.ms,
+        peak_rss: same.map(|other| other.peak_rss.max(other.totals.rss)).max()?,
+        rss: totals.rss,
+        pss: Some(totals.pss),
+        anonymous: Some(totals.anonymous),
+        swap: Some(totals.swap),
+        live: Some(footprint.live_blocks),
+        live_bytes: footprint.live_bytes,
+        processes: 1,
+    })
+}
+
+fn highest_point(profile: &Profile, series: &RssSeries) -> Option<HighestRss> {
+    let process = profile.processes.get(series.process.0 as usize)?;
+    let point = series.points.iter().max_by_key(|point| (point.rss, Reverse(point.ms)))?;
+    Some(HighestRss {
+        pid: process.pid,
+        serial: process.serial,
+        ms: point.ms,
+        peak_rss: point.rss,
+        rss: point.rss,
+        pss: None,
+        anonymous: None,
+        swap: None,
+        live: None,
+        live_bytes: point.live_bytes,
+        processes: 1,
+    })
+}
+
+/// RSS over time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RssOverTime {
+    /// Of each point of the timeline, the RSS at its beginning, added up over the processes that ran: a page that several of them
+    /// share counts in each. Null before the first look.
+    pub values: Vec<Option<u64>>,
+    /// The highest value.
+    pub highest: u64,
+    /// When that was.
+    pub highest_ms: u64,
+    /// How many processes were looked at.
+    pub processes: u64,
+}
+
+/// RSS at these times, which are ascending; None where none was read.
+pub fn rss_over_time(profile: &Profile, times: impl Iterator<Item = u64>) -> Option<RssOverTime> {
+    if profile.rss.is_empty() {
+        return None;
+    }
+    let values = times.map(|ms| sum_at(profile, ms)).collect();
+    let moments = profile.rss.iter().flat_map(|series| series.points.iter().map(|point| point.ms));
+    let mut moments: Vec<u64> = moments.collect();
+    moments.sort_unstable();
+    moments.dedup();
+    // Of thousands of processes, some of their moments are enough.
+    let step = (moments.len() / MOMENTS).max(1);
+    let sums = moments.into_iter().step_by(step).map(|ms| (sum_at(profile, ms).unwrap_or_default(), ms));
+    let (highest, highest_ms) = sums.max_by_key(|&(sum, ms)| (sum, Reverse(ms)))?;
+    Some(RssOverTime { values, highest, highest_ms, processes: profile.rss.len() as u64 })
+}
+
+/// Moments at which the sum of all processes is looked at.
+const MOMENTS: usize = 4096;
+
+fn sum_at(profile: &Profile, ms: u64) -> Option<u64> {
+    let at = |series: &RssSeries| {
+        let process = profile.processes.get(series.process.0 as usize)?;
+        let is_running = process.start_ms <= ms && ms <= process.end_ms;
+        let next = series.points.partition_point(|point| point.ms <= ms);
+        let last = next.checked_sub(1).and_then(|last| series.points.get(last));
+        last.filter(|_| is_running).map(|point| point.rss)
+    };
+    profile.rss.iter().filter_map(at).fold(None, |sum: Option<u64>, rss| Some(sum.unwrap_or(0).saturating_add(rss)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mallow_profile::{MemorySizes, Process, ProcessId, RssPoint};
+
+    fn profile() -> Profile {
+        let mut profile = Profile::default();
+        for (pid, start_ms, end_ms) in [(7, 0, 100), (8, 20, 60)] {
+            profile.processes.push(Process { pid, start_ms, end_ms, ..Process::default() });
+        }
+        let footprint = |process, rss, peak_rss, is_highest| Footprint {
+            process: ProcessId(process),
+            ms: rss,
+            is_highest,
+            peak_rss,
+            totals: MemorySizes { rss, ..MemorySizes::default() },
+            live_bytes: rss / 2,
+            ..Footprint::default()
+        };
+        profile.footprints = vec![footprint(0, 50, 60, true), footprint(0, 40, 90, false), footprint(1, 70, 80, true)];
+        let points = |all: &[(u64, u64)]| {
+            let point = |&(ms, rss): &(u64, u64)| RssPoint { ms, rss, live_bytes: 0 };
+            all.iter().map(point).collect()
+        };
+        profile.rss = vec![
+            RssSeries { process: ProcessId(0), points: points(&[(10, 5), (50, 9)]) },
+            RssSeries { process: ProcessId(1), points: points(&[(30, 3), (55, 1)]) },
+        ];
+        profile
+    }
+
+    #[test]
+    fn the_process_with_the_highest_peak_is_named() {
+        let highest = highest_rss(&profile()).expect("footprints");
+        assert_eq!((highest.pid, highest.peak_rss, highest.rss, highest.ms), (7, 90, 50, 50));
+        assert_eq!((highest.live_bytes, highest.processes), (25, 2));
+        assert_eq!(highest_rss(&Profile::default()), None);
+        let without = Profile { footprints: Vec::new(), ..profile() };
+        let highest = highest_rss(&without).expect("points");
+        assert_eq!((highest.pid, highest.rss, highest.ms, highest.pss), (7, 9, 50, None));
+    }
+
+    #[test]
+    fn processes_that_run_are_added_up() {
+        let over = rss_over_time(&profile(), [0, 10, 29, 30, 54, 60, 61, 100, 101].into_iter()).expect("series");
+        let expected = [None, Some(5), Some(5), Some(8), Some(12), Some(10), Some(9), Some(9), None];
+        assert_eq!(over.values, expected);
+        assert_eq!((over.highest, over.highest_ms, over.processes), (12, 50, 2));
+        assert_eq!(rss_over_time(&Profile::default(), [0].into_iter()), None);
+    }
+}

@@ -1,0 +1,37 @@
+//! The memory of a process, divided until it adds up to the kernel's figure: live blocks, what the allocator keeps and why, and
+//! what no allocator has to do with. And what would help.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `geometry.rs`, `tcmalloc.rs` | what a request takes, by allocator |
+//! | `territory.rs` | which addresses an allocator manages |
+//! | `residency.rs` | which addresses are in memory |
+//! | `sweep.rs` | one pass over the blocks by address |
+//! | `ledger.rs` | what such passes add up to |
+//! | `parts.rs` | the parts of RSS, and the largest one |
+//! | `remedies.rs` | what would release how much |
+//! | `report.rs` | the report of a recording |
+//! | `map.rs` | pages in order, for a picture |
+
+mod geometry;
+mod ledger;
+mod map;
+mod parts;
+mod remedies;
+mod report;
+mod residency;
+mod sweep;
+mod tcmalloc;
+mod territory;
+#[cfg(test)]
+mod tests;
+
+pub use geometry::Allocator;
+pub use ledger::HeapSums;
+pub use map::{HeapCell, HeapRow, PageMap, page_map};
+pub use parts::{Cause, CausePlace, Part, PartKind};
+pub use remedies::{Certainty, Remedy, RemedyKind};
+pub use report::{
+    FreeRow, MappingRow, Rss, RssAccount, RssNote, RssOptions, RssPlace, RssProcess, SizeClassRow, rss, shown_footprint,
+};
+pub use territory::TerritoryKind;

@@ -1,0 +1,219 @@
+//! The parts of RSS. They always add up to it: what is left, in either direction, is a part, too.
+
+use mallow_profile::{Footprint, MappingKind, Profile, StackId};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use super::super::functions::{Frame, Functions};
+use super::ledger::{Ledger, PlaceSums};
+
+/// What a part of RSS is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartKind {
+    /// Requested bytes of live blocks, resident or not.
+    Live,
+    /// What the allocator gives beyond the request.
+    Rounding,
+    /// Headers, and what else the allocator is known to use for itself.
+    Allocator,
+    /// Free bytes in pages that live blocks pin.
+    Holes,
+    /// Both, of an allocator whose size classes are unknown.
+    HolesAndRounding,
+    /// Pages without a live block that the allocator has not given back.
+    FreePages,
+    /// Of a process that may have blocks from before it was recorded: those, holes and free pages.
+    OlderOrFree,
+    /// Memory of allocators and of the program's own mappings, where pages were not read.
+    Undivided,
+    /// Bytes of live blocks that were never touched; below 0.
+    NeverTouched,
+    /// Bytes of live blocks in swap; below 0.
+    Swapped,
+    /// Anonymous mappings that no live block lies in: of the program, of its runtimes, or of an allocator for itself.
+    Mappings,
+    /// Stacks of threads.
+    Stacks,
+    /// Code of the program and its libraries.
+    Text,
+    /// Their data.
+    Data,
+    /// Memory that is shared between processes.
+    Shared,
+    /// What the kernel puts into each process.
+    Kernel,
+    /// What Mallow itself takes.
+    Mallow,
+    /// What changed while it was read: the kernel's figure less the others.
+    Unsettled,
+}
+
+/// A part of RSS.
+#[derive(Clone, Debug, Serialize)]
+pub struct Part {
+    /// Which.
+    pub part: PartKind,
+    /// Bytes; below 0 where it is missing from RSS.
+    pub bytes: i64,
+    /// Whose most of it is.
+    pub largest: Option<CausePlace>,
+    /// The name of its largest mapping, where it consists of mappings.
+    pub mapping: Option<String>,
+}
+
+/// A place, and what it has of a part.
+#[derive(Clone, Debug, Serialize)]
+pub struct CausePlace {
+    /// The function.
+    #[serde(flatten)]
+    pub frame: Frame,
+    /// What it has of the part.
+    pub bytes: u64,
+}
+
+/// Why RSS is what it is: its largest part.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cause {
+    /// Which.
+    pub part: PartKind,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Whose: of free pages, who had used most of them at the peak of live bytes.
+    pub place: Option<CausePlace>,
+    /// The name of the largest mapping, of parts that are mappings.
+    pub mapping: Option<String>,
+}
+
+fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+/// The parts of a footprint, in the order in which they are shown; those that are 0 are left out, but for live blocks.
+pub fn parts(footprint: &Footprint, ledger: Option<&Ledger<'_>>) -> Vec<Part> {
+    let mut bytes: Vec<(PartKind, i64)> = Vec::new();
+    let mut largest = FxHashMap::default();
+    if let Some(ledger) = ledger {
+        let sums = &ledger.sums;
+        bytes.push((PartKind::Live, signed(sums.live_bytes)));
+        largest.insert(PartKind::Live, largest_of(ledger, |sums| sums.live_bytes));
+        if ledger.knows_classes {
+            bytes.push((PartKind::Rounding, signed(sums.rounding_bytes)));
+            largest.insert(PartKind::Rounding, largest_of(ledger, |sums| sums.rounding_bytes));
+        }
+        bytes.push((PartKind::Allocator, signed(sums.allocator_bytes)));
+        match (ledger.older_blocks, ledger.knows_classes) {
+            (true, _) => bytes.push((PartKind::OlderOrFree, signed(sums.holes_bytes + sums.free_bytes))),
+            (false, known) => {
+                let holes = if known { PartKind::Holes } else { PartKind::HolesAndRounding };
+                let hidden = if known { 0 } else { sums.rounding_bytes };
+                bytes.push((holes, signed(sums.holes_bytes + hidden)));
+                bytes.push((PartKind::FreePages, signed(sums.free_bytes)));
+                largest.insert(holes, largest_of(ledger, |sums| sums.holes_bytes));
+            }
+        }
+        bytes.push((PartKind::NeverTouched, -signed(sums.never_touched_bytes)));
+        bytes.push((PartKind::Swapped, -signed(sums.swapped_bytes)));
+        // Those whose pages were not read are not writable: no allocator's.
+        let unread = footprint.mappings.iter().filter(|m| !m.has_pages && OF_KINDS[0].1.contains(&m.kind));
+        let unread = unread.fold(0u64, |sum, mapping| sum.saturating_add(mapping.sizes.rss));
+        let others: u64 = ledger.others.iter().map(|(_, bytes)| bytes).sum();
+        bytes.push((PartKind::Mappings, signed(others.saturating_add(unread))));
+    }
+    for (part, kinds) in OF_KINDS {
+        if *part == PartKind::Undivided && ledger.is_some() {
+            continue;
+        }
+        let of_kind = footprint.mappings.iter().filter(|mapping| kinds.contains(&mapping.kind));
+        let bss = ledger.map_or(0, |ledger| if *part == PartKind::Data { ledger.bss } else { 0 });
+        bytes.push((*part, signed(of_kind.fold(bss, |sum, mapping| sum.saturating_add(mapping.sizes.rss)))));
+    }
+    let sum = bytes.iter().fold(0i64, |sum, (_, bytes)| sum.saturating_add(*bytes));
+    bytes.push((PartKind::Unsettled, signed(footprint.totals.rss).saturating_sub(sum)));
+    bytes.retain(|(part, bytes)| *bytes != 0 || *part == PartKind::Live);
+    let part = |(part, bytes)| Part {
+        part,
+        bytes,
+        largest: largest.remove(&part).flatten(),
+        mapping: largest_mapping(footprint, ledger, part),
+    };
+    bytes.into_iter().map(part).collect()
+}
+
+/// The first one stands for what is divided where pages were read.
+const OF_KINDS: &[(PartKind, &[MappingKind])] = &[
+    (PartKind::Undivided, &[MappingKind::Heap, MappingKind::Anonymous]),
+    (PartKind::Stacks, &[MappingKind::Stack, MappingKind::ThreadStack]),
+    (PartKind::Text, &[MappingKind::FileText]),
+    (PartKind::Data, &[MappingKind::FileData]),
+    (PartKind::Shared, &[MappingKind::Shared]),
+    (PartKind::Kernel, &[MappingKind::Kernel]),
+    (PartKind::Mallow, &[MappingKind::Mallow]),
+];
+
+fn largest_mapping(footprint: &Footprint, ledger: Option<&Ledger<'_>>, part: PartKind) -> Option<String> {
+    let mapping = match (part, ledger) {
+        (PartKind::Mappings, Some(ledger)) => {
+            let most = ledger.others.iter().max_by_key(|(_, bytes)| bytes);
+            most.and_then(|(index, _)| footprint.mappings.get(*index))
+        }
+        _ => {
+            let kinds = OF_KINDS.iter().find(|(of, _)| *of == part)?.1;
+            footprint.mappings.iter().filter(|mapping| kinds.contains(&mapping.kind)).max_by_key(|m| m.sizes.rss)
+        }
+    };
+    mapping.map(|mapping| mapping.name.clone()).filter(|name| !name.is_empty())
+}
+
+fn largest_of(ledger: &Ledger<'_>, of: impl Fn(&PlaceSums) -> u64) -> Option<CausePlace> {
+    let entry = ledger.places.iter().max_by_key(|entry| of(&entry.sums)).filter(|entry| of(&entry.sums) > 0)?;
+    let named = entry.named?;
+    Some(CausePlace { frame: ledger.functions.frame(&named.step), bytes: of(&entry.sums) })
+}
+
+/// The largest part in memory, and whose it is.
+pub fn cause(profile: &Profile, footprint: &Footprint, ledger: Option<&Ledger<'_>>, parts: &[Part]) -> Option<Cause> {
+    // Of live blocks, what was never touched is in no memory; headers and rounding that were not are a small part of that.
+    let absent = ledger.map_or(0, |ledger| {
+        let resident = ledger.places.iter().map(|entry| entry.sums.resident_bytes).sum::<u64>();
+        ledger.sums.live_bytes.saturating_sub(resident)
+    });
+    let in_memory = |part: &Part| match part.part {
+        PartKind::Live => part.bytes.saturating_sub(signed(absent)),
+        _ => part.bytes,
+    };
+    let largest = parts.iter().filter(|part| in_memory(part) > 0).max_by_key(|part| in_memory(part))?;
+    let place = match (largest.part, ledger) {
+        (PartKind::FreePages, Some(ledger)) => used_before(profile, footprint, ledger),
+        (PartKind::Live, Some(ledger)) => largest_of(ledger, |sums| sums.resident_bytes),
+        _ => largest.largest.clone(),
+    };
+    Some(Cause {
+        part: largest.part,
+        bytes: in_memory(largest).unsigned_abs(),
+        place,
+        mapping: largest.mapping.clone(),
+    })
+}
+
+/// Who had more live bytes at the peak than now: most of the pages that are free now were its.
+fn used_before(profile: &Profile, footprint: &Footprint, ledger: &Ledger<'_>) -> Option<CausePlace> {
+    if profile.peak_ms > footprint.ms {
+        return None;
+    }
+    let functions: &Functions<'_> = &ledger.functions;
+    let mut given_up = FxHashMap::default();
+    for site in profile.sites.iter().filter(|site| site.process == footprint.process && site.counts.peak_bytes > 0) {
+        let Some(named) = functions.named(site.stack) else { continue };
+        let entry: &mut (u64, StackId) = given_up.entry(named.key()).or_insert((0, site.stack));
+        entry.0 = entry.0.saturating_add(site.counts.peak_bytes);
+    }
+    for entry in &ledger.places {
+        if let Some(before) = entry.named.and_then(|named| given_up.get_mut(&named.key())) {
+            before.0 = before.0.saturating_sub(entry.sums.live_bytes);
+        }
+    }
+    let (bytes, stack) = given_up.into_values().max_by_key(|(bytes, stack)| (*bytes, std::cmp::Reverse(stack.0)))?;
+    let named = functions.named(stack).filter(|_| bytes > 0)?;
+    Some(CausePlace { frame: functions.frame(&named.step), bytes })
+}

@@ -1,0 +1,153 @@
+//! What would make RSS smaller, by how much, and how sure that is.
+
+use mallow_profile::{Footprint, MappingKind, Process};
+use serde::Serialize;
+
+use super::super::functions::Frame;
+use super::geometry::{Allocator, PAGE};
+use super::ledger::{ArenaSums, Ledger};
+use super::territory::TerritoryKind;
+
+/// What can be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RemedyKind {
+    /// A call of `malloc_trim(0)`.
+    MallocTrim,
+    /// Fewer arenas of glibc: `MALLOC_ARENA_MAX`.
+    ArenaMax,
+    /// A fixed threshold for giving back the end of the heap: `MALLOC_TRIM_THRESHOLD_`.
+    TrimThreshold,
+    /// The allocator gives free pages back at once.
+    Decay,
+    /// A memory pool of their own for the blocks of some places.
+    Pool,
+    /// An allocator that keeps blocks of one size together.
+    OtherAllocator,
+}
+
+/// How sure an estimate is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Certainty {
+    /// It follows from the pages and the allocator's rules.
+    Sure,
+    /// Some of what is needed for it is not known: caches of threads, say.
+    Likely,
+    /// No more than this; how much less is not known.
+    AtMost,
+}
+
+/// What would help.
+#[derive(Clone, Debug, Serialize)]
+pub struct Remedy {
+    /// What.
+    pub remedy: RemedyKind,
+    /// What to call, or to set in the environment; None where the program has to change.
+    pub setting: Option<String>,
+    /// What it is expected to release, in bytes.
+    pub expected_bytes: u64,
+    /// The least of it.
+    pub least_bytes: u64,
+    /// How sure that is.
+    pub certainty: Certainty,
+    /// Of a pool: whose blocks, those that pin most first.
+    pub places: Vec<Frame>,
+}
+
+/// Less is not worth a row: 1 % of RSS, or what 16 pages have.
+const LEAST_SHARE: u64 = 100;
+const LEAST: u64 = 16 * PAGE;
+/// glibc keeps this much at the end of its heap (`M_TOP_PAD`), and starts with a threshold that is as large.
+const TOP_PAD: u64 = 128 << 10;
+/// Blocks that a thread's cache may keep in glibc: 7 of each of 64 sizes. Each is in use to its arena.
+const CACHED: u64 = 7 * 64;
+
+/// Remedies that are worth it, those that are expected to release most first; what is only a bound comes after them.
+pub fn remedies(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -> Vec<Remedy> {
+    if ledger.older_blocks {
+        return Vec::new();
+    }
+    let mut all = match ledger.allocator {
+        Allocator::Glibc => of_glibc(footprint, process, ledger),
+        allocator => of_others(allocator, ledger).into_iter().collect(),
+    };
+    all.extend(pool(ledger));
+    let least = LEAST.max(footprint.totals.rss / LEAST_SHARE);
+    all.retain(|remedy| remedy.expected_bytes >= least);
+    all.sort_by_key(|remedy| (remedy.certainty == Certainty::AtMost, std::cmp::Reverse(remedy.expected_bytes)));
+    all
+}
+
+fn remedy(remedy: RemedyKind, setting: &str, least: u64, expected: u64, certainty: Certainty) -> Remedy {
+    let setting = Some(setting.to_owned()).filter(|setting| !setting.is_empty());
+    Remedy {
+        remedy,
+        setting,
+        expected_bytes: expected,
+        least_bytes: least.min(expected),
+        certainty,
+        places: Vec::new(),
+    }
+}
+
+fn of_glibc(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -> Vec<Remedy> {
+    let arenas = &ledger.arenas;
+    let sum = |of: fn(&ArenaSums) -> u64| arenas.iter().map(of).sum::<u64>();
+    let main = |of: fn(&ArenaSums) -> u64| {
+        arenas.iter().filter(|arena| arena.kind == TerritoryKind::MainArena).map(of).sum::<u64>()
+    };
+    let mut all = Vec::new();
+    // Other arenas keep their ends.
+    let (between, top) = (sum(|arena| arena.trim_between), main(|arena| arena.trim_top));
+    let stacks = footprint.mappings.iter().filter(|mapping| mapping.kind == MappingKind::ThreadStack).count();
+    let expected = between + top;
+    let cached = (CACHED * PAGE).saturating_mul(stacks as u64 + 1).min(expected);
+    let certainty = if cached <= expected / 10 { Certainty::Sure } else { Certainty::Likely };
+    all.push(remedy(RemedyKind::MallocTrim, "malloc_trim(0)", expected - cached, expected, certainty));
+
+    let tops = arenas.iter().map(|arena| arena.trim_top);
+    let kept: u64 = tops.map(|top| top.saturating_sub(if top > 2 * TOP_PAD { TOP_PAD } else { top })).sum();
+    all.push(remedy(RemedyKind::TrimThreshold, "MALLOC_TRIM_THRESHOLD_=131072", 0, kept, Certainty::Likely));
+
+    // What several arenas have free now, one had needed at its own peak; a single one needs no more than the peak of all.
+    let is_thread = |arena: &&ArenaSums| arena.kind == TerritoryKind::ThreadArena;
+    let threads = || arenas.iter().filter(is_thread);
+    if threads().count() > 1 {
+        let free: u64 = threads().map(|arena| arena.between + arena.top + arena.unused).sum();
+        let used: u64 = arenas.iter().filter(|a| a.kind != TerritoryKind::OwnMappings).map(|arena| arena.used).sum();
+        let resident: u64 = arenas.iter().filter(|a| a.kind != TerritoryKind::OwnMappings).map(|a| a.resident).sum();
+        let live = ledger.sums.live_bytes.max(1);
+        let peak = u128::from(process.own_peak_bytes.max(live)) * u128::from(used) / u128::from(live);
+        let holes: u64 = arenas.iter().map(|arena| arena.holes).sum();
+        let needed = u64::try_from(peak).unwrap_or(u64::MAX).max(used.saturating_add(holes));
+        let expected = resident.saturating_sub(needed).min(free);
+        all.push(remedy(RemedyKind::ArenaMax, "MALLOC_ARENA_MAX=1", 0, expected, Certainty::Likely));
+    }
+    let blocks: u64 = ledger.arenas.iter().map(|arena| arena.holes).sum();
+    all.push(remedy(RemedyKind::OtherAllocator, "", 0, blocks, Certainty::AtMost));
+    all
+}
+
+/// Settings with which other allocators give free pages back at once.
+fn of_others(allocator: Allocator, ledger: &Ledger<'_>) -> Option<Remedy> {
+    let setting = match allocator {
+        Allocator::Jemalloc => "MALLOC_CONF=dirty_decay_ms:0,muzzy_decay_ms:0",
+        Allocator::Tcmalloc => "TCMALLOC_AGGRESSIVE_DECOMMIT=t",
+        Allocator::Mimalloc => "MIMALLOC_PURGE_DELAY=0",
+        Allocator::Glibc | Allocator::Unknown => return None,
+    };
+    // Among them are caches of threads, and what the allocator needs for itself.
+    Some(remedy(RemedyKind::Decay, setting, 0, ledger.sums.free_bytes, Certainty::AtMost))
+}
+
+/// The fewest places that bring four fifths of what twelve would.
+fn pool(ledger: &Ledger<'_>) -> Option<Remedy> {
+    let most = *ledger.together.last()?;
+    let at = ledger.together.iter().position(|&sum| sum >= most - most / 5)?;
+    let named = ledger.by_holes[..=at].iter().filter_map(|&place| ledger.places[place as usize].named);
+    let places = named.map(|named| ledger.functions.frame(&named.step)).collect();
+    let expected = ledger.together[at];
+    // The pages are empty then, and have to be given back.
+    Some(Remedy { places, ..remedy(RemedyKind::Pool, "", expected, expected, Certainty::Likely) })
+}

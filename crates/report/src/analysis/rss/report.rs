@@ -1,0 +1,449 @@
+//! The report of a process's memory at one moment.
+
+use std::ops::AddAssign;
+
+use mallow_profile::{Footprint, HeapMap, MappingFlags, MappingKind, Process, ProcessId, Profile};
+use serde::Serialize;
+
+use super::super::functions::{Frame, Stack};
+use super::super::numbers::{Ending, LeftOut};
+use super::ledger::{Ledger, PlaceEntry, PlaceSums};
+use super::parts::{Cause, Part, cause, parts};
+use super::remedies::{Remedy, remedies};
+use super::territory::TerritoryKind;
+
+/// Which footprint is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RssOptions {
+    /// The one with the highest RSS.
+    #[default]
+    Highest,
+    /// The last one.
+    End,
+    /// The one nearest to this time, in milliseconds since the recording began.
+    Ms(u64),
+}
+
+/// The memory of the processes of a recording.
+#[derive(Clone, Debug, Serialize)]
+pub struct Rss {
+    /// The command line that was recorded.
+    pub command: Vec<String>,
+    /// How long the recording went on.
+    pub duration_ms: u64,
+    /// How it ended.
+    #[serde(flatten)]
+    pub ending: Ending,
+    /// Processes whose memory was read, those with the highest RSS first.
+    pub processes: Vec<RssProcess>,
+    /// One of them in full.
+    #[serde(flatten)]
+    pub account: RssAccount,
+}
+
+/// A process whose memory was read.
+#[derive(Clone, Debug, Serialize)]
+pub struct RssProcess {
+    /// Process id.
+    pub pid: u32,
+    /// Which image of that pid.
+    pub serial: u32,
+    /// Path of the executable.
+    pub executable: String,
+    /// The highest RSS that was read.
+    pub highest_rss: u64,
+    /// When, in milliseconds since the recording began.
+    pub highest_ms: u64,
+    /// The PSS of that moment.
+    pub highest_pss: u64,
+    /// Requested bytes of live blocks then.
+    pub highest_live_bytes: u64,
+    /// The last RSS that was read.
+    pub end_rss: u64,
+    /// It is the one that is shown in full.
+    pub is_shown: bool,
+}
+
+/// What one of them has in memory.
+#[derive(Clone, Debug, Serialize)]
+pub struct RssAccount {
+    /// Process id.
+    pub pid: u32,
+    /// Which image of that pid.
+    pub serial: u32,
+    /// Path of the executable.
+    pub executable: String,
+    /// The moment, in milliseconds since the recording began.
+    pub ms: u64,
+    /// No higher RSS of the process was read.
+    pub is_highest: bool,
+    /// It is the last moment that was read.
+    pub is_last: bool,
+    /// RSS as the kernel has it: the sum of `parts`.
+    pub rss: u64,
+    /// The same with each shared page divided by the number of processes that have it.
+    pub pss: u64,
+    /// The highest RSS that the kernel had seen by then.
+    pub peak_rss: u64,
+    /// Who manages the memory; null where that is unknown.
+    pub allocator: Option<&'static str>,
+    /// Live blocks.
+    pub live: u64,
+    /// Their requested bytes.
+    pub live_bytes: u64,
+    /// What of these bytes lies in no part: where no pages were read, or in mappings that came after these were read.
+    pub elsewhere_bytes: u64,
+    /// What RSS consists of.
+    pub parts: Vec<Part>,
+    /// The largest of them.
+    pub cause: Option<Cause>,
+    /// What would make it smaller.
+    pub remedies: Vec<Remedy>,
+    /// Places with live blocks, shown here or not.
+    pub places_in_all: u64,
+    /// Those with most live bytes, rounding and holes.
+    pub places: Vec<RssPlace>,
+    /// Those that are not shown.
+    pub hidden: Option<LeftOut<PlaceTotals>>,
+    /// Blocks by usable size, those with most rounding first.
+    pub size_classes: Vec<SizeClassRow>,
+    /// Free pages by where they lie.
+    pub free_pages: Vec<FreeRow>,
+    /// The largest mappings that no allocator of the program manages.
+    pub mappings: Vec<MappingRow>,
+    /// What is in RSS, and of a kind of its own.
+    pub kept_apart: KeptApart,
+    /// What the account does not know.
+    pub limits: Vec<RssNote>,
+    /// Why there are no pages; null where there are.
+    pub no_pages: Option<String>,
+}
+
+/// Sums of places.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PlaceTotals {
+    /// Live blocks.
+    pub live: u64,
+    /// Their requested bytes.
+    pub live_bytes: u64,
+    /// What of these is in memory.
+    pub resident_bytes: u64,
+    /// Usable, not requested.
+    pub rounding_bytes: u64,
+    /// Its share of the free bytes in pages that its blocks pin.
+    pub holes_bytes: u64,
+}
+
+impl AddAssign for PlaceTotals {
+    fn add_assign(&mut self, other: Self) {
+        self.live = self.live.saturating_add(other.live);
+        self.live_bytes = self.live_bytes.saturating_add(other.live_bytes);
+        self.resident_bytes = self.resident_bytes.saturating_add(other.resident_bytes);
+        self.rounding_bytes = self.rounding_bytes.saturating_add(other.rounding_bytes);
+        self.holes_bytes = self.holes_bytes.saturating_add(other.holes_bytes);
+    }
+}
+
+/// A line of a function of the program's own, with what its blocks take and pin.
+#[derive(Clone, Debug, Serialize)]
+pub struct RssPlace {
+    /// The function; None where its sites have no frames.
+    #[serde(flatten)]
+    pub frame: Option<Frame>,
+    /// The function that it called to get its memory, where that is more than an allocating function.
+    pub through: Option<String>,
+    /// What it has.
+    #[serde(flatten)]
+    pub totals: PlaceTotals,
+    /// The free bytes in pages that its blocks alone pin: they would be released with these blocks elsewhere.
+    pub alone_bytes: u64,
+    /// Pages with its blocks and free bytes.
+    pub pinned_pages: u64,
+    /// How many sites of it have live blocks.
+    pub sites: u64,
+    /// The stack of the largest of them.
+    pub largest_site: Stack,
+}
+
+/// Blocks of one usable size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct SizeClassRow {
+    /// The usable size.
+    pub usable: u64,
+    /// Live blocks.
+    pub live: u64,
+    /// Their requested bytes.
+    pub live_bytes: u64,
+    /// Usable, not requested.
+    pub rounding_bytes: u64,
+}
+
+/// Free pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct FreeRow {
+    /// Of which arenas, or of which allocator.
+    pub arena: TerritoryKind,
+    /// How many of these have any.
+    pub arenas: u64,
+    /// Between blocks.
+    pub between_bytes: u64,
+    /// Behind the last block.
+    pub top_bytes: u64,
+    /// In arenas without a live block.
+    pub unused_bytes: u64,
+}
+
+/// A mapping.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MappingRow {
+    /// A file's path, a name in brackets, or nothing.
+    pub name: String,
+    /// First address, in hexadecimal.
+    pub start: String,
+    /// Addresses, resident or not.
+    pub size: u64,
+    /// What of it is in memory and managed by no allocator of the program.
+    pub rss: u64,
+}
+
+/// What is in RSS, and of a kind of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct KeptApart {
+    /// In huge pages.
+    pub huge_bytes: u64,
+    /// Pages of no file that other processes have, too.
+    pub shared_dirty_bytes: u64,
+    /// Locked in memory.
+    pub locked_bytes: u64,
+    /// Given back with `MADV_FREE`: the kernel takes it when it needs to.
+    pub lazy_free_bytes: u64,
+    /// In swap, and not in RSS.
+    pub swap_bytes: u64,
+    /// In hugetlbfs, and not in RSS.
+    pub hugetlb_bytes: u64,
+    /// Addresses of mappings with `MAP_NORESERVE`, resident or not.
+    pub no_reserve_bytes: u64,
+}
+
+/// What the account does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RssNote {
+    /// The process may have blocks from before it was recorded: it began with fork, or was attached to.
+    OlderBlocks,
+    /// The allocator's size classes.
+    UnknownSizeClasses,
+    /// What the allocator needs for itself: it is among free pages.
+    UnknownMetadata,
+    /// The process ran while its memory was read.
+    WhileRunning,
+    /// A higher RSS was there between two readings.
+    HigherBefore,
+    /// Pages.
+    NoPages,
+}
+
+/// The index of the footprint that is shown: of the process with this number, or of the one with the highest RSS.
+pub fn shown_footprint(profile: &Profile, process: Option<u32>, at: RssOptions) -> Option<usize> {
+    let all = || profile.footprints.iter().enumerate();
+    let process = match process {
+        Some(number) => ProcessId(number),
+        None => all().max_by_key(|(index, footprint)| (footprint.totals.rss, std::cmp::Reverse(*index)))?.1.process,
+    };
+    let own = all().filter(|(_, footprint)| footprint.process == process);
+    let found = match at {
+        RssOptions::Highest => own.max_by_key(|(_, footprint)| (footprint.is_highest, footprint.totals.rss)),
+        RssOptions::End => own.max_by_key(|(_, footprint)| (footprint.is_last, footprint.ms)),
+        RssOptions::Ms(ms) => own.min_by_key(|(_, footprint)| footprint.ms.abs_diff(ms)),
+    };
+    found.map(|(index, _)| index)
+}
+
+/// The report of a footprint, by its index, with at most `limit` places and rows of each list. None: there is no such footprint.
+pub fn rss(profile: &Profile, index: usize, heap: Option<&HeapMap>, limit: usize) -> Option<Rss> {
+    let footprint = profile.footprints.get(index)?;
+    let process = profile.processes.get(footprint.process.0 as usize)?;
+    let ledger = heap.map(|heap| Ledger::of(profile, footprint, heap));
+    Some(Rss {
+        command: profile.command.clone(),
+        duration_ms: profile.duration_ms,
+        ending: Ending::of(profile),
+        processes: processes(profile, footprint.process),
+        account: account(profile, footprint, process, ledger.as_ref(), limit),
+    })
+}
+
+fn processes(profile: &Profile, shown: ProcessId) -> Vec<RssProcess> {
+    let mut rows: Vec<RssProcess> = Vec::new();
+    for (number, process) in profile.processes.iter().enumerate() {
+        let id = ProcessId(number as u32);
+        let own = || profile.footprints.iter().filter(move |footprint| footprint.process == id);
+        let highest = own().max_by_key(|footprint| (footprint.is_highest, footprint.totals.rss));
+        let last = own().max_by_key(|footprint| (footprint.is_last, footprint.ms));
+        let (Some(highest), Some(last)) = (highest, last) else { continue };
+        rows.push(RssProcess {
+            pid: process.pid,
+            serial: process.serial,
+            executable: executed(process),
+            highest_rss: highest.totals.rss,
+            highest_ms: highest.ms,
+            highest_pss: highest.totals.pss,
+            highest_live_bytes: highest.live_bytes,
+            end_rss: last.totals.rss,
+            is_shown: id == shown,
+        });
+    }
+    rows.sort_by_key(|row| std::cmp::Reverse(row.highest_rss));
+    rows
+}
+
+/// The path by which it was executed.
+fn executed(process: &Process) -> String {
+    if process.executed_as.is_empty() { &process.executable } else { &process.executed_as }.clone()
+}
+
+fn account(
+    profile: &Profile,
+    footprint: &Footprint,
+    process: &Process,
+    ledger: Option<&Ledger<'_>>,
+    limit: usize,
+) -> RssAccount {
+    let parts = parts(footprint, ledger);
+    let mut entries: Vec<&PlaceEntry> = ledger.map(|ledger| ledger.places.iter().collect()).unwrap_or_default();
+    let weight =
+        |sums: &PlaceSums| sums.live_bytes.saturating_add(sums.rounding_bytes).saturating_add(sums.holes_bytes);
+    entries.sort_by_key(|entry| (std::cmp::Reverse(weight(&entry.sums)), entry.largest.1));
+    let places_in_all = entries.len() as u64;
+    let hidden = LeftOut::after(limit, entries.iter().map(|entry| totals(&entry.sums)));
+    let shown = entries.into_iter().take(limit);
+    RssAccount {
+        pid: process.pid,
+        serial: process.serial,
+        executable: executed(process),
+        ms: footprint.ms,
+        is_highest: footprint.is_highest,
+        is_last: footprint.is_last,
+        rss: footprint.totals.rss,
+        pss: footprint.totals.pss,
+        peak_rss: footprint.peak_rss,
+        allocator: ledger.and_then(|ledger| ledger.allocator.name()),
+        live: footprint.live_blocks,
+        live_bytes: footprint.live_bytes,
+        elsewhere_bytes: ledger.map_or(0, |ledger| ledger.elsewhere.live_bytes),
+        cause: cause(profile, footprint, ledger, &parts),
+        remedies: ledger.map(|ledger| remedies(footprint, process, ledger)).unwrap_or_default(),
+        places_in_all,
+        places: ledger.map(|ledger| shown.map(|entry| place(ledger, entry)).collect()).unwrap_or_default(),
+        hidden,
+        size_classes: ledger.map(|ledger| size_classes(ledger, limit)).unwrap_or_default(),
+        free_pages: ledger.map(free_rows).unwrap_or_default(),
+        mappings: mappings(footprint, ledger, limit),
+        kept_apart: kept_apart(footprint),
+        limits: limits(footprint, ledger),
+        no_pages: footprint.gap.clone(),
+        parts,
+    }
+}
+
+fn totals(sums: &PlaceSums) -> PlaceTotals {
+    let &PlaceSums { live, live_bytes, resident_bytes, rounding_bytes, holes_bytes, .. } = sums;
+    PlaceTotals { live, live_bytes, resident_bytes, rounding_bytes, holes_bytes }
+}
+
+fn place(ledger: &Ledger<'_>, entry: &PlaceEntry) -> RssPlace {
+    let functions = &ledger.functions;
+    let through = functions.named(entry.largest.1).and_then(|named| named.through);
+    RssPlace {
+        frame: entry.named.map(|named| functions.frame(&named.step)),
+        through: through.map(|step| functions.name(step.function)),
+        totals: totals(&entry.sums),
+        alone_bytes: entry.sums.alone_bytes,
+        pinned_pages: entry.sums.pinned_pages,
+        sites: entry.sites,
+        largest_site: functions.stack(entry.largest.1),
+    }
+}
+
+fn size_classes(ledger: &Ledger<'_>, limit: usize) -> Vec<SizeClassRow> {
+    let row = |(&usable, sums): (&u64, &super::ledger::ClassSums)| SizeClassRow {
+        usable,
+        live: sums.live,
+        live_bytes: sums.live_bytes,
+        rounding_bytes: sums.rounding_bytes,
+    };
+    let mut rows: Vec<SizeClassRow> = ledger.classes.iter().map(row).collect();
+    rows.sort_by_key(|row| (std::cmp::Reverse(row.rounding_bytes), row.usable));
+    rows.truncate(limit);
+    rows
+}
+
+fn free_rows(ledger: &Ledger<'_>) -> Vec<FreeRow> {
+    let mut rows: Vec<FreeRow> = Vec::new();
+    for arena in ledger.arenas.iter().filter(|arena| arena.between + arena.top + arena.unused > 0) {
+        let known = rows.iter().position(|row| row.arena == arena.kind).unwrap_or_else(|| {
+            let (between_bytes, top_bytes, unused_bytes, arenas) = (0, 0, 0, 0);
+            rows.push(FreeRow { arena: arena.kind, arenas, between_bytes, top_bytes, unused_bytes });
+            rows.len() - 1
+        });
+        let row = &mut rows[known];
+        row.arenas += 1;
+        row.between_bytes += arena.between;
+        row.top_bytes += arena.top;
+        row.unused_bytes += arena.unused;
+    }
+    rows
+}
+
+fn mappings(footprint: &Footprint, ledger: Option<&Ledger<'_>>, limit: usize) -> Vec<MappingRow> {
+    let mut rows: Vec<(usize, u64)> = ledger.map(|ledger| ledger.others.clone()).unwrap_or_default();
+    for (index, mapping) in footprint.mappings.iter().enumerate() {
+        let is_divided = ledger.is_some() && matches!(mapping.kind, MappingKind::Heap | MappingKind::Anonymous);
+        if mapping.sizes.rss > 0 && !(is_divided && mapping.has_pages) {
+            rows.push((index, mapping.sizes.rss));
+        }
+    }
+    rows.sort_by_key(|&(index, rss)| (std::cmp::Reverse(rss), index));
+    rows.truncate(limit);
+    let row = |(index, rss): (usize, u64)| {
+        let mapping = &footprint.mappings[index];
+        let start = format!("{:#x}", mapping.start);
+        MappingRow { name: mapping.name.clone(), start, size: mapping.end - mapping.start, rss }
+    };
+    rows.into_iter().map(row).collect()
+}
+
+fn kept_apart(footprint: &Footprint) -> KeptApart {
+    let sizes = &footprint.totals;
+    let anonymous = |kind| matches!(kind, MappingKind::Heap | MappingKind::Anonymous);
+    let sum = |of: &dyn Fn(&mallow_profile::Mapping) -> u64| {
+        footprint.mappings.iter().fold(0u64, |sum, mapping| sum.saturating_add(of(mapping)))
+    };
+    KeptApart {
+        huge_bytes: sizes.huge,
+        shared_dirty_bytes: sum(&|mapping| if anonymous(mapping.kind) { mapping.sizes.shared_dirty } else { 0 }),
+        locked_bytes: sizes.locked,
+        lazy_free_bytes: sizes.lazy_free,
+        swap_bytes: sizes.swap,
+        hugetlb_bytes: sizes.hugetlb,
+        no_reserve_bytes: sum(&|mapping| {
+            let counts = mapping.flags.has(MappingFlags::NO_RESERVE) && mapping.kind != MappingKind::Mallow;
+            if counts { mapping.end - mapping.start } else { 0 }
+        }),
+    }
+}
+
+fn limits(footprint: &Footprint, ledger: Option<&Ledger<'_>>) -> Vec<RssNote> {
+    let mut all = Vec::new();
+    let mut add = |is_so: bool, note| all.extend(is_so.then_some(note));
+    add(footprint.gap.is_some() || ledger.is_none(), RssNote::NoPages);
+    if let Some(ledger) = ledger {
+        let is_glibc = ledger.allocator == super::Allocator::Glibc;
+        add(ledger.older_blocks, RssNote::OlderBlocks);
+        add(!ledger.knows_classes, RssNote::UnknownSizeClasses);
+        add(!is_glibc, RssNote::UnknownMetadata);
+        add(!footprint.is_at_exit, RssNote::WhileRunning);
+    }
+    add(footprint.is_highest && footprint.peak_rss / 20 * 19 > footprint.totals.rss, RssNote::HigherBefore);
+    all
+}

@@ -1,0 +1,257 @@
+//! One pass over the blocks of a process by address: what each takes, what their pages have left, what lies between them.
+//!
+//! All ranges that are handed out are disjoint, and their resident bytes add up to those of the territories, whatever the blocks
+//! are: a chunk that overlaps the one before is cut.
+
+use mallow_profile::{HeapMap, SizeClasses};
+
+use super::geometry::{Allocator, PAGE, Place, chunk, page_after, page_of};
+use super::residency::{Bytes, Residency};
+use super::territory::{Territory, TerritoryKind};
+
+/// Whose the bytes at the beginning of a territory are.
+pub const ALLOCATORS_OWN: u32 = u32::MAX;
+
+/// What a block takes, resident or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockBytes {
+    /// What was requested.
+    pub requested: u64,
+    /// What of it is in memory.
+    pub requested_resident: u64,
+    /// Usable, not requested.
+    pub rounding: u64,
+    /// What of it is in memory.
+    pub rounding_resident: u64,
+    /// The allocator's own.
+    pub own: u64,
+    /// What of it is in memory.
+    pub own_resident: u64,
+    /// What of all three is in swap.
+    pub swapped: u64,
+}
+
+/// Where free pages lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FreeAt {
+    /// Between live blocks.
+    Between,
+    /// Behind the last live block.
+    Top,
+    /// In a territory without a live block.
+    Unused,
+}
+
+/// What a pass finds.
+#[derive(Clone, Copy, Debug)]
+pub enum Found<'a> {
+    /// A block, by its index in the heap map.
+    Block(usize, BlockBytes),
+    /// Pages that can only be given back together, because live blocks lie in them.
+    Unit {
+        /// First address.
+        start: u64,
+        /// Past the last.
+        end: u64,
+        /// Resident bytes.
+        resident: u64,
+        /// Those of them that are not free.
+        used: u64,
+        /// Whose blocks lie there, and how many bytes of each: places, or [`ALLOCATORS_OWN`].
+        pins: &'a [(u32, u64)],
+    },
+    /// Pages without a live block.
+    Free {
+        /// First address.
+        start: u64,
+        /// Past the last.
+        end: u64,
+        /// Resident bytes.
+        resident: u64,
+        /// Where they lie.
+        at: FreeAt,
+    },
+    /// Free bytes from the end of a chunk to the beginning of the next one, or to the end of the territory.
+    Gap {
+        /// The end of the chunk, its header's place included.
+        start: u64,
+        /// The next chunk, or the territory's end.
+        end: u64,
+        /// There is no chunk behind it.
+        is_top: bool,
+    },
+}
+
+/// What a pass goes over.
+pub struct Sweep<'a> {
+    /// Which addresses are in memory.
+    pub residency: &'a Residency<'a>,
+    /// The blocks.
+    pub heap: &'a HeapMap,
+    /// Usable sizes that the process reported.
+    pub classes: Option<&'a SizeClasses>,
+    /// Of each site, its place.
+    pub places: &'a [u32],
+}
+
+struct Unit {
+    start: u64,
+    end: u64,
+    used: u64,
+    pins: Vec<(u32, u64)>,
+}
+
+impl Sweep<'_> {
+    /// Goes over a territory.
+    pub fn territory(&self, allocator: Allocator, territory: &Territory, each: &mut impl FnMut(Found<'_>)) {
+        let mut pass =
+            Pass { sweep: self, territory, each, unit: None, done: territory.start, any: false, pins: Vec::new() };
+        let mut cursor = territory.start;
+        if territory.head > 0 {
+            let end = territory.start.saturating_add(territory.head).min(territory.end);
+            pass.cover(territory.start, end, None, ALLOCATORS_OWN);
+            cursor = end;
+            (pass.each)(Found::Block(usize::MAX, self.head(territory.start, end)));
+        }
+        let place = match territory.kind {
+            TerritoryKind::OwnMappings => Place::OwnMapping,
+            _ => Place::Heap,
+        };
+        for index in territory.blocks.0..territory.blocks.1 {
+            let block = &self.heap.blocks[index];
+            let usable = self.classes.filter(|_| allocator != Allocator::Glibc).and_then(|c| c.usable(block.size));
+            let Some(mut chunk) = chunk(allocator, place, block.address, block.size, usable) else { continue };
+            let next = self.heap.blocks.get(index + 1).map_or(u64::MAX, |next| next.address);
+            let next =
+                if place == Place::Heap && allocator == Allocator::Glibc { next.saturating_sub(8) } else { next };
+            let limit = next.min(territory.end);
+            chunk.usable_end = chunk.usable_end.min(limit.max(chunk.requested_end)).min(territory.end);
+            chunk.end = chunk.end.min(limit.max(chunk.usable_end)).min(territory.end);
+            let start = chunk.start.max(cursor).min(territory.end);
+            let end = chunk.end.max(start);
+            if start > cursor || index == territory.blocks.0 {
+                (pass.each)(Found::Gap { start: cursor, end: start, is_top: false });
+            }
+            let found = self.block(start, chunk.block, chunk.requested_end, chunk.usable_end, end, block.size);
+            (pass.each)(Found::Block(index, found));
+            pass.cover(start, end, chunk.slab, self.place_of(block.site));
+            cursor = end;
+        }
+        (pass.each)(Found::Gap { start: cursor, end: territory.end, is_top: true });
+        pass.finish();
+    }
+
+    fn place_of(&self, site: u32) -> u32 {
+        self.places.get(site as usize).copied().unwrap_or(ALLOCATORS_OWN)
+    }
+
+    fn head(&self, start: u64, end: u64) -> BlockBytes {
+        let Bytes { resident, swapped } = self.residency.of(start, end);
+        BlockBytes { own: end - start, own_resident: resident, swapped, ..BlockBytes::default() }
+    }
+
+    /// The bytes of a chunk from `start` to `end`: own ones, the block up to `requested_end`, rounding, own ones again.
+    fn block(&self, start: u64, block: u64, requested_end: u64, usable_end: u64, end: u64, size: u64) -> BlockBytes {
+        let cut = |address: u64| address.clamp(start, end);
+        let (block, requested_end, usable_end) = (cut(block), cut(requested_end), cut(usable_end));
+        let own = [self.residency.of(start, block), self.residency.of(usable_end, end)];
+        let requested = self.residency.of(block, requested_end);
+        let rounding = self.residency.of(requested_end, usable_end);
+        BlockBytes {
+            requested: size,
+            requested_resident: requested.resident,
+            rounding: usable_end - requested_end,
+            rounding_resident: rounding.resident,
+            own: (block - start) + (end - usable_end),
+            own_resident: own[0].resident + own[1].resident,
+            swapped: requested.swapped + rounding.swapped + own[0].swapped + own[1].swapped,
+        }
+    }
+}
+
+struct Pass<'a, F> {
+    sweep: &'a Sweep<'a>,
+    territory: &'a Territory,
+    each: &'a mut F,
+    unit: Option<Unit>,
+    /// The end of what was handed out.
+    done: u64,
+    /// There was a unit.
+    any: bool,
+    /// Of a unit that is done: its memory is used again.
+    pins: Vec<(u32, u64)>,
+}
+
+impl<F: FnMut(Found<'_>)> Pass<'_, F> {
+    /// Bytes of a chunk, which pins its slab, or its pages, each by itself.
+    fn cover(&mut self, start: u64, end: u64, slab: Option<(u64, u64)>, pin: u32) {
+        if end <= start {
+            return;
+        }
+        if let Some((from, to)) = slab {
+            self.part(start, end, from, to, pin);
+            return;
+        }
+        let first_end = page_of(start).saturating_add(PAGE);
+        if end <= first_end {
+            self.part(start, end, page_of(start), first_end, pin);
+            return;
+        }
+        self.part(start, first_end, page_of(start), first_end, pin);
+        let last = page_of(end);
+        if first_end < last {
+            self.part(first_end, last, first_end, last, pin);
+        }
+        if last < end {
+            self.part(last, end, last, last.saturating_add(PAGE), pin);
+        }
+    }
+
+    /// Bytes of a chunk within the unit from `from` to `to`.
+    fn part(&mut self, start: u64, end: u64, from: u64, to: u64, pin: u32) {
+        let used = self.sweep.residency.resident(start, end);
+        let to = to.max(end).min(page_after(self.territory.end).unwrap_or(u64::MAX));
+        if let Some(unit) = self.unit.as_mut().filter(|unit| start < unit.end) {
+            unit.end = unit.end.max(to);
+            unit.used += used;
+            match unit.pins.iter_mut().rev().find(|(place, _)| *place == pin) {
+                Some((_, bytes)) => *bytes += end - start,
+                None => unit.pins.push((pin, end - start)),
+            }
+            return;
+        }
+        self.flush();
+        let from = from.max(self.done).min(start);
+        self.free(from, FreeAt::Between);
+        let mut pins = std::mem::take(&mut self.pins);
+        pins.clear();
+        pins.push((pin, end - start));
+        self.unit = Some(Unit { start: from, end: to, used, pins });
+        self.any = true;
+    }
+
+    /// The unit is complete.
+    fn flush(&mut self) {
+        let Some(unit) = self.unit.take() else { return };
+        let end = unit.end.min(self.territory.end);
+        let resident = self.sweep.residency.resident(unit.start, end);
+        (self.each)(Found::Unit { start: unit.start, end, resident, used: unit.used, pins: &unit.pins });
+        self.done = end;
+        self.pins = unit.pins;
+    }
+
+    /// What lies up to `end` is free.
+    fn free(&mut self, end: u64, at: FreeAt) {
+        if end > self.done {
+            let resident = self.sweep.residency.resident(self.done, end);
+            (self.each)(Found::Free { start: self.done, end, resident, at });
+            self.done = end;
+        }
+    }
+
+    fn finish(mut self) {
+        self.flush();
+        let is_unused = !self.any || self.territory.blocks.0 == self.territory.blocks.1;
+        self.free(self.territory.end, if is_unused { FreeAt::Unused } else { FreeAt::Top });
+    }
+}

@@ -1,0 +1,368 @@
+//! Footprints made up by hand, and any that a file may say.
+
+use mallow_profile::{
+    Footprint, HeapMap, Mapping, MappingFlags, MappingKind, MemorySizes, PageRun, PageState, PlacedBlock, Profile,
+    SizeClasses,
+};
+use proptest::prelude::*;
+
+use super::{Certainty, PartKind, RemedyKind, Rss, RssNote, RssOptions, TerritoryKind, page_map, rss, shown_footprint};
+use crate::testing::{Builder, blocks};
+
+const PAGE: u64 = 4096;
+const HEAP: u64 = 0x5555_0000_0000;
+const WRITABLE: MappingFlags = MappingFlags(MappingFlags::READ | MappingFlags::WRITE);
+
+/// Of mappings: kind, first page, pages, name; whose pages of these runs are in memory.
+#[derive(Debug)]
+struct Made {
+    profile: Profile,
+    heap: HeapMap,
+}
+
+fn mapping(kind: MappingKind, start: u64, pages: u64, rss: u64, name: &str) -> Mapping {
+    let sizes = MemorySizes { size: pages * PAGE, rss: rss * PAGE, pss: rss * PAGE, ..MemorySizes::default() };
+    let has_pages = matches!(kind, MappingKind::Heap | MappingKind::Anonymous);
+    Mapping { start, end: start + pages * PAGE, kind, flags: WRITABLE, name: name.into(), sizes, has_pages }
+}
+
+impl Made {
+    /// A process with these mappings, of which so many pages are in memory from their beginning, and blocks of sites 0 to 2.
+    fn new(mappings: Vec<Mapping>, blocks_at: &[(u64, u64, u32)]) -> Self {
+        let mut b = Builder::default();
+        let process = b.process(7, &["a"], 100);
+        for function in ["first@a.c:1", "second@a.c:2", "third@a.c:3"] {
+            b.site(process, &[function, "main@a.c:9"], blocks(1, 8, 0, 0));
+        }
+        let totals = mappings.iter().fold(MemorySizes::default(), |mut sum, mapping| {
+            sum.rss += mapping.sizes.rss;
+            sum.pss += mapping.sizes.pss;
+            sum
+        });
+        let pages = mappings.iter().filter(|m| m.has_pages && m.sizes.rss > 0).map(|m| PageRun {
+            start: m.start,
+            pages: m.sizes.rss / PAGE,
+            state: PageState(PageState::RESIDENT),
+        });
+        let heap = HeapMap {
+            pages: pages.collect(),
+            blocks: blocks_at.iter().map(|&(address, size, site)| PlacedBlock { address, size, site }).collect(),
+        };
+        b.profile.footprints = vec![Footprint {
+            ms: 50,
+            is_highest: true,
+            is_last: true,
+            is_at_exit: true,
+            peak_rss: totals.rss,
+            page_bytes: PAGE as u32,
+            totals,
+            mappings,
+            live_blocks: blocks_at.len() as u64,
+            live_bytes: blocks_at.iter().map(|(_, size, _)| size).sum(),
+            ..Footprint::default()
+        }];
+        Self { profile: b.profile, heap }
+    }
+
+    fn report(&self) -> Rss {
+        rss(&self.profile, 0, Some(&self.heap), usize::MAX).expect("a report")
+    }
+}
+
+fn bytes_of(report: &Rss, part: PartKind) -> i64 {
+    report.account.parts.iter().find(|one| one.part == part).map_or(0, |one| one.bytes)
+}
+
+fn glibc(heap_pages: u64, resident: u64) -> Vec<Mapping> {
+    let libc = 0x7f00_0000_0000;
+    vec![
+        mapping(MappingKind::Heap, HEAP, heap_pages, resident, "[heap]"),
+        mapping(MappingKind::FileText, libc, 100, 40, "/usr/lib/libc.so.6"),
+        mapping(MappingKind::FileData, libc + 100 * PAGE, 4, 2, "/usr/lib/libc.so.6"),
+        mapping(MappingKind::Stack, 0x7fff_0000_0000, 30, 3, "[stack]"),
+    ]
+}
+
+/// Blocks of 1000 bytes, in chunks of 1008, each other one freed; behind them half of the heap's pages are in memory.
+#[test]
+fn each_byte_of_a_heap_has_a_part() {
+    let first = HEAP + 0x1010;
+    let live: Vec<_> = (0..400).step_by(2).map(|n| (first + n * 1008, 1000, (n / 200) as u32)).collect();
+    let made = Made::new(glibc(200, 120), &live);
+    let report = made.report();
+    let account = &report.account;
+    assert_eq!(account.allocator, Some("glibc"));
+    assert_eq!(bytes_of(&report, PartKind::Live), 200_000);
+    // 1000 bytes and the 8 of the size are 1008.
+    assert_eq!(bytes_of(&report, PartKind::Rounding), 0);
+    assert_eq!(bytes_of(&report, PartKind::Allocator), 200 * 8 + 0x2a0);
+    // The last live block ends at 399 chunks of 1008 bytes behind the first: pages 1 to 99, and the first one with the cache.
+    let end = 0x1010 + 399 * 1008 - 8;
+    let pages = u64::div_ceil(end, PAGE);
+    let holes = pages * PAGE - 200 * 1008 - 0x2a0;
+    assert_eq!(bytes_of(&report, PartKind::Holes), holes as i64);
+    assert_eq!(bytes_of(&report, PartKind::FreePages), ((120 - pages) * PAGE) as i64);
+    for (part, pages) in [(PartKind::Text, 40), (PartKind::Data, 2), (PartKind::Stacks, 3)] {
+        assert_eq!(bytes_of(&report, part), pages * PAGE as i64);
+    }
+    assert_eq!(bytes_of(&report, PartKind::Unsettled), 0);
+    assert_eq!(account.parts.iter().map(|part| part.bytes).sum::<i64>(), account.rss as i64);
+    // Two places of a hundred blocks: their holes are all, but for those of the first page, which is the allocator's own.
+    let shares: u64 = account.places.iter().map(|place| place.totals.holes_bytes).sum();
+    assert_eq!(shares, holes - (PAGE - 0x2a0));
+    assert_eq!(account.places.iter().map(|place| place.totals.live).collect::<Vec<_>>(), [100, 100]);
+    let page_of_both = 1;
+    assert!(account.places.iter().all(|place| place.pinned_pages.abs_diff(50) <= page_of_both));
+    let trim = account.remedies.iter().find(|remedy| remedy.remedy == RemedyKind::MallocTrim).expect("it helps");
+    // As few pages may all be pinned by what the thread's cache holds.
+    let expected = (120 - pages) * PAGE;
+    assert_eq!((trim.expected_bytes, trim.least_bytes, trim.certainty), (expected, 0, Certainty::Likely));
+    let pool = account.remedies.iter().find(|remedy| remedy.remedy == RemedyKind::Pool).expect("it helps");
+    assert_eq!(pool.expected_bytes, shares);
+    assert_eq!(pool.places.iter().map(|frame| frame.function.as_str()).collect::<Vec<_>>(), ["second", "first"]);
+    assert_eq!(account.limits, []);
+}
+
+/// A page with two sites is given back for neither alone.
+#[test]
+fn pages_of_two_sites_are_released_together() {
+    let mut live = vec![(HEAP + 0x1010, 88, 0), (HEAP + 0x1800, 88, 1)];
+    live.extend([(HEAP + 0x2010, 88, 0), (HEAP + 0x3010, 184, 1)]);
+    let report = Made::new(glibc(4, 4), &live).report();
+    let alone: Vec<_> =
+        report.account.places.iter().map(|place| (place.totals.live_bytes, place.alone_bytes)).collect();
+    assert_eq!(alone, [(176, PAGE - 96), (272, PAGE - 192)]);
+    let holes: u64 = report.account.places.iter().map(|place| place.totals.holes_bytes).sum();
+    assert_eq!(holes, 3 * PAGE - 192 * 2 - 96);
+    let pool = report.account.remedies.iter().find(|remedy| remedy.remedy == RemedyKind::Pool);
+    assert!(pool.is_none(), "less than 16 pages are not worth it");
+}
+
+#[test]
+fn what_was_never_touched_or_is_in_swap_is_below_zero() {
+    let at = 0x7f12_3400_0000;
+    let mappings = [glibc(4, 1), vec![mapping(MappingKind::Anonymous, at, 100, 10, "")]].concat();
+    let mut made = Made::new(mappings, &[(at + 16, 99 * PAGE, 2)]);
+    made.heap.pages.push(PageRun { start: at + 50 * PAGE, pages: 5, state: PageState(PageState::SWAPPED) });
+    let report = made.report();
+    let part = |part| bytes_of(&report, part) / PAGE as i64;
+    assert_eq!((part(PartKind::Live), part(PartKind::NeverTouched), part(PartKind::Swapped)), (99, -85, -5));
+    assert_eq!(bytes_of(&report, PartKind::Allocator), 16 + 0x2a0);
+    assert_eq!(bytes_of(&report, PartKind::Rounding), PAGE as i64 - 16);
+    // 100 pages were requested, and 10 are in memory: fewer than the code has.
+    assert_eq!(report.account.cause.as_ref().map(|cause| cause.part), Some(PartKind::Text));
+    assert_eq!(bytes_of(&report, PartKind::Unsettled), 0);
+}
+
+/// Two arenas of threads: one with a block, one that has none any more.
+#[test]
+fn arenas_keep_their_pages() {
+    let arena = 0x7f40_0000_0000;
+    let kept = |start, pages| Mapping {
+        flags: MappingFlags(0),
+        has_pages: false,
+        ..mapping(MappingKind::Anonymous, start, pages, 0, "")
+    };
+    let all = 64 << 8;
+    let mappings = [
+        vec![mapping(MappingKind::Heap, HEAP, 10, 10, "[heap]")],
+        glibc(1, 1).split_off(1),
+        vec![
+            mapping(MappingKind::Anonymous, arena, 500, 400, ""),
+            kept(arena + 500 * PAGE, all - 500),
+            mapping(MappingKind::Anonymous, arena + 2 * all * PAGE, 300, 300, ""),
+            kept(arena + (2 * all + 300) * PAGE, all - 300),
+            mapping(MappingKind::Anonymous, arena + 9 * all * PAGE, 70, 70, ""),
+        ],
+    ];
+    let mut mappings = mappings.concat();
+    mappings.sort_by_key(|mapping| mapping.start);
+    let mut made = Made::new(mappings, &[(HEAP + 0x2010, 100, 0), (arena + 0x5010, 100, 1)]);
+    made.profile.processes[0].own_peak_bytes = 200;
+    let report = made.report();
+    let free: Vec<_> = report.account.free_pages.iter().map(|row| (row.arena, row.arenas)).collect();
+    assert_eq!(free, [(TerritoryKind::MainArena, 1), (TerritoryKind::ThreadArena, 2)]);
+    let threads = &report.account.free_pages[1];
+    assert_eq!((threads.top_bytes / PAGE, threads.unused_bytes / PAGE), (394, 299));
+    assert_eq!(bytes_of(&report, PartKind::Mappings), 70 * PAGE as i64);
+    let first = &report.account.remedies[0];
+    assert_eq!((first.remedy, first.setting.as_deref()), (RemedyKind::ArenaMax, Some("MALLOC_ARENA_MAX=1")));
+    assert!(first.expected_bytes.abs_diff(697 * PAGE) <= 6 * PAGE, "{first:?}");
+}
+
+/// 48-byte blocks of jemalloc lie in slabs of three pages: 256 of them. One survivor keeps its slab.
+#[test]
+fn slabs_are_given_back_whole() {
+    let at = 0x7f40_0020_0000;
+    let jemalloc = mapping(MappingKind::FileText, 0x7f00_0000_0000, 1, 1, "/usr/lib/libjemalloc.so.2");
+    let mappings = vec![jemalloc, mapping(MappingKind::Anonymous, at, 30, 30, "")];
+    let made =
+        Made::new(mappings, &[(at + 96, 40, 0), (at + 12 * PAGE + 48, 40, 1), (at + 16 * PAGE + 0x40, 30_000, 2)]);
+    let report = made.report();
+    assert_eq!(report.account.allocator, Some("jemalloc"));
+    assert_eq!(bytes_of(&report, PartKind::Holes), (6 * PAGE - 96) as i64);
+    assert_eq!(bytes_of(&report, PartKind::Rounding), 16 + 32_768 - 30_000);
+    assert_eq!(bytes_of(&report, PartKind::FreePages), (30 - 6 - 9) * PAGE as i64);
+    assert!(report.account.limits.contains(&RssNote::UnknownMetadata));
+    assert_eq!(bytes_of(&report, PartKind::Unsettled), 0);
+}
+
+#[test]
+fn what_is_not_known_is_not_guessed() {
+    let mappings = vec![mapping(MappingKind::Anonymous, HEAP, 30, 30, "")];
+    let mut made = Made::new(mappings, &[(HEAP + 96, 100, 0)]);
+    let report = made.report();
+    assert_eq!((report.account.allocator, bytes_of(&report, PartKind::Rounding)), (None, 0));
+    assert_eq!(bytes_of(&report, PartKind::HolesAndRounding), PAGE as i64 - 100);
+    assert!(report.account.limits.contains(&RssNote::UnknownSizeClasses));
+    made.profile.size_classes = vec![SizeClasses { process: mallow_profile::ProcessId(0), usable: vec![64, 128] }];
+    let report = made.report();
+    assert_eq!((bytes_of(&report, PartKind::Rounding), bytes_of(&report, PartKind::Holes)), (28, PAGE as i64 - 128));
+    made.profile.processes[0].forked = true;
+    let report = made.report();
+    assert_eq!(bytes_of(&report, PartKind::OlderOrFree), 30 * PAGE as i64 - 128);
+    assert!(report.account.remedies.is_empty());
+    made.profile.footprints[0].gap = Some("the process was gone".into());
+    let report = rss(&made.profile, 0, None, 9).expect("a report");
+    assert_eq!(bytes_of(&report, PartKind::Undivided), 30 * PAGE as i64);
+    assert_eq!(report.account.limits, [RssNote::NoPages]);
+}
+
+/// A process whose memory changed between two readings: what is left is shown as that.
+#[test]
+fn a_difference_between_two_readings_is_a_part() {
+    let mut made = Made::new(glibc(10, 10), &[(HEAP + 0x1010, 100, 0)]);
+    made.heap.pages[0].pages = 8;
+    let report = made.report();
+    assert_eq!(bytes_of(&report, PartKind::Unsettled), 2 * PAGE as i64);
+    assert_eq!(report.account.parts.iter().map(|part| part.bytes).sum::<i64>(), report.account.rss as i64);
+}
+
+#[test]
+fn the_footprint_that_is_shown_is_the_highest_unless_another_is_asked_for() {
+    let mut made = Made::new(glibc(10, 10), &[]);
+    let second = made.profile.processes[0].clone();
+    made.profile.processes.push(second);
+    let footprint = |process, ms, rss, is_highest, is_last| {
+        let totals = MemorySizes { rss, ..MemorySizes::default() };
+        Footprint {
+            process: mallow_profile::ProcessId(process),
+            ms,
+            totals,
+            is_highest,
+            is_last,
+            ..Footprint::default()
+        }
+    };
+    made.profile.footprints =
+        vec![footprint(0, 10, 100, true, false), footprint(0, 90, 50, false, true), footprint(1, 20, 300, true, true)];
+    let shown = |process, at| shown_footprint(&made.profile, process, at);
+    assert_eq!(shown(None, RssOptions::Highest), Some(2));
+    assert_eq!(shown(Some(0), RssOptions::Highest), Some(0));
+    assert_eq!(shown(Some(0), RssOptions::End), Some(1));
+    assert_eq!([shown(Some(0), RssOptions::Ms(49)), shown(Some(0), RssOptions::Ms(51))], [Some(0), Some(1)]);
+    assert_eq!(shown(Some(5), RssOptions::End), None);
+    let report = rss(&made.profile, 2, None, 9).expect("a report");
+    let rows: Vec<_> = report.processes.iter().map(|row| (row.highest_rss, row.end_rss, row.is_shown)).collect();
+    assert_eq!(rows, [(300, 300, true), (100, 50, false)]);
+}
+
+#[test]
+fn the_map_has_the_bytes_of_the_account() {
+    let first = HEAP + 0x1010;
+    let live: Vec<_> = (0..400).step_by(2).map(|n| (first + n * 1008, 1000, (n / 200) as u32)).collect();
+    let made = Made::new(glibc(200, 120), &live);
+    let report = made.report();
+    for cells in [1, 7, 100, 10_000] {
+        let map = page_map(&made.profile, &made.profile.footprints[0], &made.heap, cells);
+        let sum =
+            |of: fn(&super::HeapCell) -> u64| map.rows.iter().flat_map(|row| &row.cells).map(of).sum::<u64>() as i64;
+        let row = &map.rows[0];
+        assert!(row.cells.len() as u64 <= cells && map.pages_per_cell.is_power_of_two());
+        assert_eq!(sum(|cell| cell.free), bytes_of(&report, PartKind::FreePages));
+        assert_eq!(sum(|cell| cell.holes), bytes_of(&report, PartKind::Holes));
+        assert_eq!(sum(|cell| cell.used), 200 * 1008 + 0x2a0);
+    }
+}
+
+/// Any file: mappings in order, runs within them or not, blocks anywhere.
+fn any() -> impl Strategy<Value = Made> {
+    let kind = prop::sample::select(vec![
+        MappingKind::Heap,
+        MappingKind::Anonymous,
+        MappingKind::Anonymous,
+        MappingKind::ThreadStack,
+        MappingKind::FileData,
+    ]);
+    let name = prop::sample::select(vec![
+        "",
+        "/l/libc.so.6",
+        "/l/libjemalloc.so.2",
+        "/l/libmimalloc.so.2",
+        "/l/libtcmalloc.so.4",
+    ]);
+    let mappings = prop::collection::vec((kind, 0u64..3, 1u64..40, 0u64..40, name), 0..6);
+    let runs = prop::collection::vec((0u64..6, 1u64..12, 0u8..16), 0..12);
+    let blocks = prop::collection::vec((0u64..2000, 0u64..6000, 0u32..4), 0..60);
+    (mappings, runs, blocks, any_place()).prop_map(|(mappings, runs, blocks, start)| {
+        let mut at = start;
+        let mut all = Vec::new();
+        for (kind, gap, pages, rss, name) in mappings {
+            at += gap * PAGE;
+            all.push(mapping(kind, at, pages, rss.min(pages), name));
+            at += pages * PAGE;
+        }
+        let mut address = start - 8 * PAGE;
+        let mut placed = Vec::new();
+        for (step, size, site) in blocks {
+            address += 1 + step;
+            // Some are as large as an address is.
+            placed.push((address, if size == 5999 { u64::MAX - address - 3 } else { size }, site));
+        }
+        placed.dedup_by_key(|block| block.0);
+        let live = Vec::new();
+        let mut made = Made::new(all, &live);
+        made.heap.blocks =
+            placed.into_iter().map(|(address, size, site)| PlacedBlock { address, size, site }).collect();
+        let mut at = start - 4 * PAGE;
+        made.heap.pages = runs
+            .into_iter()
+            .map(|(gap, pages, state)| {
+                let run = PageRun { start: at + gap * PAGE, pages, state: PageState(state) };
+                at = run.start + pages * PAGE;
+                run
+            })
+            .collect();
+        made
+    })
+}
+
+fn any_place() -> impl Strategy<Value = u64> {
+    prop::sample::select(vec![HEAP, 0x7f40_0000_0000, 0x7f40_0000_0000 - 10 * PAGE, 0xc0_0000_0000])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// Parts add up to RSS, whatever is in the file; places to the parts; the map to both.
+    #[test]
+    fn parts_always_add_up(made in any()) {
+        let report = made.report();
+        let account = &report.account;
+        prop_assert_eq!(account.parts.iter().map(|part| i128::from(part.bytes)).sum::<i128>(), i128::from(account.rss));
+        let map = page_map(&made.profile, &made.profile.footprints[0], &made.heap, 30);
+        let sum = |of: fn(&super::HeapCell) -> u64| map.rows.iter().flat_map(|row| &row.cells).map(of).sum::<u64>() as i64;
+        let free = bytes_of(&report, PartKind::FreePages);
+        prop_assert_eq!(sum(|cell| cell.free), free);
+        prop_assert!(account.places.iter().map(|place| place.totals.holes_bytes as i64).sum::<i64>() <= sum(|cell| cell.holes));
+        // Of blocks of sane sizes, what is in memory is what is in the mappings.
+        if made.heap.blocks.iter().all(|block| block.size < 6000) {
+            let known = [PartKind::Live, PartKind::Rounding, PartKind::Allocator, PartKind::NeverTouched, PartKind::Swapped];
+            let used: i64 = known.iter().map(|&part| bytes_of(&report, part)).sum();
+            if account.allocator.is_some() {
+                prop_assert_eq!(used, sum(|cell| cell.used));
+                prop_assert_eq!(bytes_of(&report, PartKind::Holes), sum(|cell| cell.holes));
+            }
+        }
+    }
+}

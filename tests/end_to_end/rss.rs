@@ -1,0 +1,243 @@
+//! `mallow rss` on programs whose answer is known by other means: malloc_usable_size and mincore of each block, glibc's mallinfo2,
+//! jemalloc's statistics, and the kernel's smaps_rollup. `rss_truth.h` asks them just before the end.
+
+use harness::{Case, Recorded, Run, directory, mallow, number, program, program_as};
+use serde_json::Value;
+
+const RSS: [&str; 3] = ["rss", "--at", "end"];
+
+/// A recording, its account at the end, and what the program itself found out.
+fn run(case: &Case) -> (Recorded, Value, Value) {
+    let record = case.clone().prints_addresses().record();
+    let json = record.view_json(&RSS);
+    let out = record.outcome.out();
+    let truth = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}"));
+    (record, json, truth)
+}
+
+fn target(name: &str, mode: &str) -> Case {
+    Case::new(program(name)).arg(mode)
+}
+
+fn part(json: &Value, name: &str) -> i64 {
+    let parts = json["parts"].as_array().expect("parts");
+    parts.iter().find(|part| part["part"] == name).map_or(0, |part| part["bytes"].as_i64().expect("a number"))
+}
+
+/// Within 2 % of the truth, or a few pages: the C library has some blocks of its own.
+#[track_caller]
+fn close(what: &str, is: i64, truth: u64, json: &Value) {
+    const FEW: u64 = 6 * 4096;
+    let off = is.abs_diff(truth as i64);
+    assert!(off <= (truth / 50).max(FEW), "{what} is {is}, and in truth {truth}: {json:#}");
+}
+
+/// What holds of every account.
+#[track_caller]
+fn adds_up(json: &Value, truth: &Value) {
+    let sum: i64 = json["parts"].as_array().expect("parts").iter().map(|p| p["bytes"].as_i64().expect("bytes")).sum();
+    let rss = number(json, "rss");
+    assert_eq!(sum, rss as i64, "{json:#}");
+    let unsettled = part(json, "unsettled").unsigned_abs();
+    assert!(unsettled * 100 <= rss, "{unsettled} of {rss} are not accounted for: {json:#}");
+    let kernels = number(truth, "rss");
+    // Within 1 %, and what the program's end and Mallow's library touched after it had asked.
+    assert!(rss.abs_diff(kernels) <= kernels / 100 + 512 * 1024, "{rss} here, {kernels} for the program itself");
+}
+
+/// The parts of the heap, each by what the program knows of its blocks.
+#[track_caller]
+fn heap_is_true(json: &Value, truth: &Value) {
+    adds_up(json, truth);
+    let of = |key: &str| number(truth, key);
+    close("live", part(json, "live"), of("requested"), json);
+    close("rounding", part(json, "rounding"), of("usable") - of("requested"), json);
+    // Arenas begin with tables of glibc's own, in the same pages as the first blocks.
+    let tables = part(json, "allocator") - 8 * of("blocks") as i64;
+    close("holes", part(json, "holes") + tables, of("pinned") - of("used"), json);
+    if of("heap_resident") > 0 {
+        close("free pages", part(json, "free_pages"), of("heap_resident").saturating_sub(of("pinned")), json);
+    }
+    let touched = part(json, "live") + part(json, "never_touched");
+    close("touched", touched, of("touched"), json);
+}
+
+fn cause(json: &Value) -> (&str, &str) {
+    let cause = &json["cause"];
+    (cause["part"].as_str().unwrap_or_default(), cause["place"]["function"].as_str().unwrap_or_default())
+}
+
+fn remedies(json: &Value) -> Vec<(&str, u64)> {
+    let all = json["remedies"].as_array().expect("remedies").iter();
+    all.map(|one| (one["remedy"].as_str().expect("a name"), number(one, "expected_bytes"))).collect()
+}
+
+#[test]
+fn every_other_block_freed_leaves_holes() {
+    let (record, json, truth) = run(&target("rss_holes", "half"));
+    heap_is_true(&json, &truth);
+    assert_eq!(json["allocator"], "glibc");
+    let half = part(&json, "holes");
+    assert!(half > 19_000_000 && cause(&json).1 == "cache_entry", "{json:#}");
+    let pool = remedies(&json).into_iter().find(|(remedy, _)| *remedy == "pool").expect("a pool");
+    assert!(pool.1.abs_diff(half as u64) < 200_000, "{pool:?}");
+    // The first lines name the cause and the function.
+    let text = record.shown(&RSS);
+    let first: Vec<_> = text.lines().take(8).collect();
+    assert!(first.iter().any(|line| line.starts_with("Cause: cache_entry")), "{text}");
+    assert!(first.iter().any(|line| line.contains("a memory pool for blocks of cache_entry")), "{text}");
+    assert!(text.lines().count() <= 24, "{text}");
+}
+
+#[test]
+fn one_survivor_in_each_page_pins_it() {
+    let (_, json, truth) = run(&target("rss_holes", "survivors"));
+    heap_is_true(&json, &truth);
+    assert_eq!(cause(&json), ("holes", "cache_entry"));
+    assert!(part(&json, "holes") > 29_000_000, "{json:#}");
+    let places = json["places"].as_array().expect("places");
+    let row = places.iter().find(|row| row["function"] == "cache_entry").expect("the cache");
+    assert!(number(row, "alone_bytes") * 100 > number(row, "holes_bytes") * 98, "{row:#}");
+}
+
+#[test]
+fn a_burst_leaves_free_pages_below_a_survivor() {
+    let (_, json, truth) = run(&target("rss_holes", "burst"));
+    heap_is_true(&json, &truth);
+    assert_eq!(cause(&json), ("free_pages", "request"), "{json:#}");
+    let (first, expected) = remedies(&json)[0];
+    assert!(first == "malloc_trim" && expected > 39_000_000, "{json:#}");
+}
+
+#[test]
+fn arenas_of_threads_keep_free_pages() {
+    let (_, json, truth) = run(&Case::target("rss_arenas"));
+    heap_is_true(&json, &truth);
+    let rows = json["free_pages"].as_array().expect("rows");
+    let threads = rows.iter().find(|row| row["arena"] == "thread_arena").expect("arenas");
+    assert_eq!(number(threads, "arenas"), 32, "{json:#}");
+    assert!(remedies(&json).iter().any(|(remedy, _)| *remedy == "arena_max"), "{json:#}");
+}
+
+#[test]
+fn a_leak_is_live() {
+    let (_, json, truth) = run(&target("rss_blocks", "leak"));
+    heap_is_true(&json, &truth);
+    assert_eq!(cause(&json), ("live", "leak"));
+    close(
+        "in use",
+        part(&json, "live") + part(&json, "rounding") + part(&json, "allocator"),
+        number(&truth, "in_use"),
+        &json,
+    );
+}
+
+#[test]
+fn reservations_that_were_never_touched_are_below_zero() {
+    let (_, json, truth) = run(&target("rss_blocks", "reserved"));
+    heap_is_true(&json, &truth);
+    let absent = part(&json, "never_touched");
+    assert!(absent < -1_300_000_000, "{json:#}");
+    close(
+        "own mappings",
+        part(&json, "live") + part(&json, "rounding") + part(&json, "allocator"),
+        number(&truth, "own_mappings"),
+        &json,
+    );
+}
+
+#[test]
+fn rounding_is_by_size() {
+    let (_, json, truth) = run(&target("rss_blocks", "sizes"));
+    heap_is_true(&json, &truth);
+    let rows = json["size_classes"].as_array().expect("rows");
+    let sum: u64 = rows.iter().map(|row| number(row, "rounding_bytes")).sum();
+    assert_eq!(sum as i64, part(&json, "rounding"));
+}
+
+#[test]
+fn what_the_program_maps_is_not_by_malloc() {
+    let (_, json, truth) = run(&target("rss_blocks", "own"));
+    adds_up(&json, &truth);
+    let mapped = part(&json, "mappings");
+    assert!((52_428_800..53_500_000).contains(&mapped), "{json:#}");
+    assert_eq!(cause(&json).0, "mappings");
+}
+
+/// Allocators with slabs, beneath the same programs: what they say of themselves, and what mincore says of their blocks.
+#[test]
+fn other_allocators_have_the_same_account() {
+    for (library, name) in
+        [("-ljemalloc", "jemalloc"), ("-l:libmimalloc.so.2", "mimalloc"), ("-ltcmalloc_minimal", "tcmalloc")]
+    {
+        for (source, mode) in [("rss_holes", "half"), ("rss_blocks", "leak"), ("rss_blocks", "sizes")] {
+            let output = format!("{source}-with-{name}");
+            let program = program_as(source, &output, "cc", &["-Wl,--no-as-needed", library]);
+            let (_, json, truth) = run(&Case::new(program).arg(mode));
+            adds_up(&json, &truth);
+            assert_eq!(json["allocator"], name, "{mode}");
+            let of = |key: &str| number(&truth, key);
+            close("live", part(&json, "live"), of("requested"), &json);
+            close("rounding", part(&json, "rounding"), of("usable") - of("requested"), &json);
+            let pinned = part(&json, "holes") + of("used") as i64;
+            close("pinned", pinned, of("pinned"), &json);
+            if name == "jemalloc" {
+                close("active", pinned, of("jemalloc_active"), &json);
+                // It calls all of its own memory resident, touched or not.
+                let resident = pinned as u64 + part(&json, "free_pages").unsigned_abs();
+                assert!(resident <= of("jemalloc_resident") * 102 / 100, "{resident}: {truth:#}");
+            }
+        }
+    }
+}
+
+/// The command's output and status are its own; the report goes to standard error.
+#[test]
+fn a_command_is_recorded_and_shown() {
+    let place = directory();
+    let run = |arguments: &[&str]| Run::new(mallow(), place.path()).args(arguments).go();
+    let holes = program("rss_holes");
+    let shown = run(&["rss", "--", holes.to_str().expect("a path"), "half"]);
+    assert_eq!(shown.status, 0, "{}", shown.err());
+    assert!(shown.out().starts_with("{\"requested\":") && shown.out().lines().count() == 1, "{}", shown.out());
+    assert!(shown.err().contains("Cause: cache_entry"), "{}", shown.err());
+    let fails = run(&["rss", "--", "sh", "-c", "exit 7"]);
+    assert_eq!(fails.status, 7, "{}", fails.err());
+    // A picture of the heap: cells with tooltips, and nothing on standard output.
+    let picture = run(&["rss", "-o", "rss.svg", "rss_holes.mallow"]);
+    assert_eq!((picture.status, picture.out().as_str()), (0, ""), "{}", picture.err());
+    let svg = std::fs::read_to_string(place.path().join("rss.svg")).expect("a picture");
+    assert!(svg.contains("main arena, 0x") && svg.contains("cache_entry rss_holes.c:"), "{}", &svg[..2000]);
+    let nearest = run(&["rss", "--at", "99%", "rss_holes.mallow"]);
+    assert!(nearest.out().contains("99%: the nearer one"), "{}", nearest.out());
+    for (arguments, why) in [
+        (&["rss", "--at", "1h", "rss_holes.mallow"][..], "--at 1h: the run took"),
+        (&["rss", "--process", "nobody", "rss_holes.mallow"], "no such process was read; there is "),
+        (&["rss", "-o", "no/rss.svg", "rss_holes.mallow"], "there is no directory no"),
+        (&["rss", "none.mallow"], "cannot read none.mallow"),
+    ] {
+        let run = run(arguments);
+        assert!(run.status == 1 && run.out().is_empty() && run.err().contains(why), "{arguments:?}: {}", run.err());
+    }
+    let without = run(&["record", "--no-rss", "--no-report", "-o", "without.mallow", "--", "true"]);
+    assert_eq!(without.status, 0, "{}", without.err());
+    let refused = run(&["rss", "without.mallow"]);
+    assert!(refused.status == 1 && refused.err().contains("--no-rss"), "{}", refused.err());
+}
+
+/// A process that began with fork has blocks that nobody saw: its holes and free pages are one part, without remedies.
+#[test]
+fn a_forked_process_does_not_guess() {
+    let record = target("rss_fork", "").prints_addresses().record();
+    let parent = record.view_json(&["rss", "--at", "end"]);
+    let processes = parent["processes"].as_array().expect("processes");
+    assert_eq!(processes.len(), 2, "{parent:#}");
+    let pid = number(&serde_json::from_str(&record.outcome.out()).expect("JSON"), "child").to_string();
+    let child = record.view_json(&["rss", "--process", &pid]);
+    assert_eq!(child["pid"].to_string(), pid);
+    assert!(part(&child, "older_or_free") > 10_000_000 && part(&child, "holes") == 0, "{child:#}");
+    assert!(remedies(&child).is_empty() && child["limits"].to_string().contains("older_blocks"), "{child:#}");
+    // Pages that neither has written since are shared: PSS counts them once for both.
+    assert!(number(&child, "pss") < number(&child, "rss") * 3 / 4, "{child:#}");
+    assert!(number(&child["kept_apart"], "shared_dirty_bytes") > 10_000_000, "{child:#}");
+}

@@ -1,0 +1,78 @@
+"""The memory of processes in a recording, from docs/FORMAT.md alone: footprints, their pages and live blocks, RSS over time."""
+
+from mallow_format import Column, Damaged
+
+SIZES = (
+    "size rss pss shared_clean shared_dirty private_clean private_dirty anonymous lazy_free huge swap swap_pss locked hugetlb"
+).split()
+KINDS = "heap anonymous stack thread_stack file_text file_data mallow shared kernel".split()
+WORD = 1 << 64
+
+
+def footprint(recording, block):
+    head, addresses, kinds, names, sizes = map(Column, block.columns)
+    keys = "process ms flags page_bytes peak_rss live_blocks live_bytes".split()
+    found = {key: head.number() for key in keys}
+    found["peak_rss"] *= 1024
+    flags = found.pop("flags")
+    if found["process"] >= len(recording.processes) or flags > 15:
+        raise Damaged("a footprint that makes no sense")
+    found |= {"is_highest": bool(flags & 1), "is_last": bool(flags & 2), "is_at_exit": bool(flags & 4)}
+    found["gap"] = head.string() if flags & 8 else None
+    found["mappings"], end, name = [], 0, ""
+    for _ in range(head.number()):
+        start = end + addresses.number()
+        end = start + addresses.number()
+        kind, of_mapping = kinds.number(), kinds.number()
+        if not names.number():
+            name = names.string()
+        mapping = {"start": start, "end": end, "kind": KINDS[kind >> 1], "has_pages": bool(kind & 1), "flags": of_mapping}
+        mapping |= {"name": name, "sizes": {size: 1024 * sizes.number() for size in SIZES}}
+        if not start < end < WORD:
+            raise Damaged("a mapping that makes no sense")
+        found["mappings"].append(mapping)
+    found["totals"] = {size: sum(mapping["sizes"][size] for mapping in found["mappings"]) for size in SIZES}
+    found |= {"pages": [], "blocks": []}
+    recording.footprints.append(found)
+
+
+def pages(recording, block):
+    starts, counts, states = map(Column, block.columns)
+    of = recording.footprints[-1]
+    end = of["pages"][-1][0] + of["pages"][-1][1] * of["page_bytes"] if of["pages"] else 0
+    while starts.more():
+        start = end + starts.number() * of["page_bytes"]
+        count, state = counts.number(), states.number()
+        of["pages"].append((start, count, state))
+        end = start + count * of["page_bytes"]
+
+
+def placed_blocks(recording, block):
+    addresses, sites, sizes = map(Column, block.columns)
+    of = recording.footprints[-1]
+    address, _, site = of["blocks"][-1] if of["blocks"] else (0, 0, 0)
+    while addresses.more():
+        address += addresses.number()
+        site = sites.difference(site)
+        if recording.sites[site][0] != of["process"]:
+            raise Damaged("a live block of another process")
+        of["blocks"].append((address, sizes.number(), site))
+
+
+def rss(recording, block):
+    (column,) = map(Column, block.columns)
+    while column.more():
+        process, ms, points = column.number(), 0, []
+        for _ in range(column.number()):
+            ms += column.number()
+            points.append({"ms": ms, "rss": 1024 * column.number(), "live_bytes": column.number()})
+        if process >= len(recording.processes):
+            raise Damaged("memory of no process")
+        recording.rss[process] = points
+
+
+def size_classes(recording, block):
+    (column,) = map(Column, block.columns)
+    while column.more():
+        process = column.number()
+        recording.size_classes[process] = [column.number() for _ in range(column.number())]

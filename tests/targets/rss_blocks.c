@@ -1,0 +1,41 @@
+/* Live blocks. `rss_blocks leak`: nothing is freed. `rss_blocks reserved`: huge blocks of which a page in 64 is touched.
+   `rss_blocks sizes`: blocks of all sizes, so that rounding is large. `rss_blocks own`: the program maps memory of its own. */
+#include "rss_truth.h"
+
+__attribute__((noinline)) static char *leak(size_t size) {
+    char *block = malloc(size);
+    memset(block, 4, size);
+    truth_note(block, size);
+    return block;
+}
+
+__attribute__((noinline)) static void reserve(size_t size) {
+    char *block = malloc(size);
+    for (size_t at = 0; at < size; at += 64 * TRUTH_PAGE)
+        block[at] = 5;
+    truth_note(block, size);
+}
+
+int main(int count, char **arguments) {
+    const char *mode = count > 1 ? arguments[1] : "leak";
+    truth_begin();
+    if (strcmp(mode, "leak") == 0)
+        for (int n = 0; n < 100000; n++)
+            leak(200);
+    if (strcmp(mode, "reserved") == 0)
+        for (int n = 0; n < 20; n++)
+            reserve(64 << 20);
+    if (strcmp(mode, "sizes") == 0)
+        for (size_t n = 0; n < 60000; n++)
+            leak(1 + n * 7919 % 700);
+    if (strcmp(mode, "own") == 0) {
+        size_t size = 50 << 20;
+        char *own = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (own == MAP_FAILED)
+            return 1;
+        memset(own, 6, size);
+        leak(1000);
+    }
+    truth_print();
+    return 0;
+}

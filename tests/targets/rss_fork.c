@@ -1,0 +1,33 @@
+/* A process with 20 MB of blocks forks: the child has them, too, and allocates as much again. Both wait until the other one has. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { BLOCKS = 20000, SIZE = 1000 };
+
+static char *blocks[2][BLOCKS];
+
+__attribute__((noinline)) static void fill(int which) {
+    for (int n = 0; n < BLOCKS; n++) {
+        blocks[which][n] = malloc(SIZE);
+        memset(blocks[which][n], 7, SIZE);
+    }
+}
+
+int main(void) {
+    fill(0);
+    pid_t child = fork();
+    if (child < 0)
+        return 1;
+    if (child == 0) {
+        fill(1);
+        // Long enough for its memory to be read while the parent lives.
+        usleep(600000);
+        exit(0);
+    }
+    printf("{\"child\":%d}\n", (int)child);
+    int status;
+    return waitpid(child, &status, 0) == child && status == 0 ? 0 : 1;
+}

@@ -1,0 +1,36 @@
+/* A heap with holes. `rss_holes half`: every other block is freed. `rss_holes survivors`: one block in each page is left.
+   `rss_holes burst`: a burst that is freed leaves the heap's end, because one block was made after it. */
+#include "rss_truth.h"
+
+enum { BLOCKS = 40000, SIZE = 1000 };
+
+__attribute__((noinline)) static void *cache_entry(size_t size) {
+    char *block = malloc(size);
+    memset(block, 1, size);
+    return block;
+}
+
+__attribute__((noinline)) static void *request(size_t size) {
+    char *block = malloc(size);
+    memset(block, 2, size);
+    return block;
+}
+
+int main(int count, char **arguments) {
+    const char *mode = count > 1 ? arguments[1] : "half";
+    int step = strcmp(mode, "survivors") == 0 ? 4 : 2;
+    static void *freed[BLOCKS];
+    truth_begin();
+    for (int n = 0; n < BLOCKS; n++) {
+        if (strcmp(mode, "burst") != 0 && n % step == 0)
+            truth_note(cache_entry(SIZE), SIZE);
+        else
+            freed[n] = request(SIZE);
+    }
+    if (strcmp(mode, "burst") == 0)
+        truth_note(cache_entry(100), 100);
+    for (int n = 0; n < BLOCKS; n++)
+        free(freed[n]);
+    truth_print();
+    return 0;
+}
