@@ -81,7 +81,9 @@ fn what_is_executed_is_named() {
         let forked = target.ask();
         let child = forked.strip_prefix("forked ").expect("a child").to_owned();
         let name = || fs::read_to_string(format!("/proc/{child}/comm")).unwrap_or_default();
-        until("the program", || (name() == "sleep\n").then_some(()));
+        let maps = || fs::read_to_string(format!("/proc/{child}/maps")).unwrap_or_default();
+        // Its name comes before its mappings.
+        until("the program", || (name() == "sleep\n" && maps().contains("/libc.so")).then_some(()));
         interrupt(&mallow);
         let said = finished(mallow);
         assert!(
