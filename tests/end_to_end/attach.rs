@@ -134,7 +134,12 @@ fn a_storm_is_attached_to_again_and_again() {
 #[test]
 fn a_mallow_killed_at_any_request_leaves_a_program_that_goes_on() {
     let place = directory();
-    let modes: [(&[&str], i32); 2] = [(&["stat"], 1), (&["record", "-o", "x.mallow", "--no-report"], 2)];
+    let modes: [(&[&str], i32); 3] = [
+        (&["stat", "--for", "0ms"], 1),
+        (&["record", "-o", "x.mallow", "--no-report", "--for", "0ms"], 2),
+        // It leaves when it has been attached for a while.
+        (&["watch", "--json", "-o", "reports"], 3),
+    ];
     let mut kills = 0;
     for ((mode, first), attached_to) in modes.into_iter().zip(programs()) {
         let start = || {
@@ -146,7 +151,10 @@ fn a_mallow_killed_at_any_request_leaves_a_program_that_goes_on() {
         let text = target.text();
         for (round, request) in (first..).step_by(7).enumerate() {
             let mut command = Command::new(program("killed"));
-            command.arg(request.to_string()).arg(mallow()).args(mode).args(["--for", "0ms"]);
+            command.arg(request.to_string()).arg(mallow()).args(mode);
+            if mode[0] == "watch" {
+                command.env("KILLED_IDLE", "1");
+            }
             command.args(["-p", &target.pid().to_string()]).current_dir(place.path());
             command.env("KILLED_AFTER_US", ["0", "50", "2000"][round % 3]);
             let seen = command.stderr(Stdio::null()).output().expect("it runs");

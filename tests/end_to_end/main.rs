@@ -3,9 +3,11 @@
 mod agreement;
 mod allocator_libraries;
 mod attach;
+mod attach_children;
 mod attach_containers;
 mod attach_harness;
 mod attach_later;
+mod attach_obstacles;
 mod attach_watch;
 mod bad_input;
 mod base;

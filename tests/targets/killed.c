@@ -1,5 +1,6 @@
 /* `killed N COMMAND…`: runs a command, and kills it with all its threads right after the Nth of its system calls that touch another
- * process: ptrace, and writes at an offset. Prints "killed", or "ended STATUS" if it made fewer. */
+ * process: ptrace, and writes at an offset. Prints "killed", or "ended STATUS" if it made fewer. With KILLED_IDLE, a command that has made
+ * none for so many seconds gets SIGTERM, and goes on to be counted. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
@@ -20,11 +21,21 @@ static int touches(const struct user_regs_struct *registers) {
     return registers->orig_rax == SYS_ptrace || registers->orig_rax == SYS_pwrite64;
 }
 
+static pid_t root;
+
+static void end(int signal) {
+    (void)signal;
+    kill(root, SIGTERM);
+}
+
 int main(int count, char **arguments) {
     if (count < 3)
         return 2;
     long left = atol(arguments[1]);
-    pid_t root = fork();
+    const char *idle = getenv("KILLED_IDLE");
+    struct sigaction action = {.sa_handler = end};
+    sigaction(SIGALRM, &action, NULL);
+    root = fork();
     if (root == 0) {
         raise(SIGSTOP);
         execv(arguments[2], arguments + 2);
@@ -37,6 +48,8 @@ int main(int count, char **arguments) {
     kill(root, SIGCONT);
     for (;;) {
         pid_t tid = waitpid(-1, &status, __WALL);
+        if (tid < 0 && errno == EINTR)
+            continue;
         if (tid < 0)
             return 2;
         if (tid == root && (WIFEXITED(status) || WIFSIGNALED(status))) {
@@ -49,9 +62,12 @@ int main(int count, char **arguments) {
         if (signal == (SIGTRAP | 0x80)) {
             struct __ptrace_syscall_info info;
             struct user_regs_struct registers;
-            if (ptrace(PTRACE_GETREGS, tid, 0, &registers) == 0 &&
-                ptrace(PTRACE_GET_SYSCALL_INFO, tid, sizeof info, &info) > 0 && touches(&registers) &&
-                info.op == PTRACE_SYSCALL_INFO_EXIT && --left == 0) {
+            int is_request = ptrace(PTRACE_GETREGS, tid, 0, &registers) == 0 &&
+                             ptrace(PTRACE_GET_SYSCALL_INFO, tid, sizeof info, &info) > 0 && touches(&registers) &&
+                             info.op == PTRACE_SYSCALL_INFO_EXIT;
+            if (is_request && idle != NULL)
+                alarm((unsigned)atoi(idle));
+            if (is_request && --left == 0) {
                 /* What the call set going goes on for a while. */
                 const char *wait = getenv("KILLED_AFTER_US");
                 struct timespec pause = {0, wait == NULL ? 0 : atol(wait) * 1000};

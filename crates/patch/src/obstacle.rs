@@ -171,9 +171,15 @@ fn permission(process: &Process, error: &io::Error) -> Obstacle {
     }
     match scope {
         Some(scope @ 1..) => Obstacle::Yama(scope),
-        _ if process.other_user_namespace() == Some(true) => Obstacle::UserNamespace,
+        _ if process.other_user_namespace().unwrap_or_else(is_mapped) => Obstacle::UserNamespace,
         _ => Obstacle::Refused(error.to_string()),
     }
+}
+
+/// Whether this process is in a user namespace other than the first one, which has all users.
+fn is_mapped() -> bool {
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    !map.is_empty() && map.split_whitespace().ne(["0", "0", "4294967295"])
 }
 
 /// Yama's setting. None: this kernel has no Yama.

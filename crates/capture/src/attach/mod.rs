@@ -23,7 +23,7 @@ use self::target::Target;
 use self::threads::FreeThreads;
 use crate::preflight;
 use crate::rundir::directory::RunDirectory;
-use crate::rundir::process_file::process_files;
+use crate::rundir::owner::{self, is_in_run};
 use mallow_patch::{Draft, Gateway, Maps, Memory, Placed, Process, StopError, Stopped, Unwinder, WriteError, stop};
 use mallow_profile::AllocatorInside;
 use std::io;
@@ -277,9 +277,12 @@ impl Attachment {
     pub fn detach(mut self, run: &Path) -> Result<bool, AttachError> {
         self.done = true;
         let mut detached = self.end(false);
-        // Forked children have the patches of their parent.
-        for child in process_files(run).iter().filter(|file| file.pid != self.pid && file.alive()) {
-            let Some(pid) = child.writer().map(|owner| owner.pid()).filter(|&pid| pid != self.pid) else { continue };
+        // Forked children have the patches of their parent, also those that have not come to an allocation.
+        for pid in owner::processes().filter(|&pid| pid != self.pid && is_in_run(pid, run) == Some(true)) {
+            // This mallow itself has the file mapped.
+            if !is_loaded(pid) {
+                continue;
+            }
             let ended =
                 Target::of(pid).and_then(|(target, maps)| match LoadedLibrary::find(pid, &maps, &target.memory)? {
                     Some(library) => detach_from(&target, &library, &present(&self.patched, &maps), true),

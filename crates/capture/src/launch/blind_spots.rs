@@ -52,7 +52,7 @@ impl BlindSpots {
         let mut next = 0;
         while let Some(&pid) = processes.get(next).filter(|_| next < MOST) {
             next += 1;
-            processes.extend(children(pid));
+            processes.extend(owner::children(pid));
             // Whoever knows the name of the command's own program reports it. A process that is gone by now, or another
             // user's, is not reported.
             if let Some(program) = executable(pid).filter(|program| own.as_ref() != Some(program)) {
@@ -103,7 +103,7 @@ fn why(pid: u32, program: &Path, run: &Path, patched: bool) -> Option<Why> {
         // It writes to that file. Where the file system is read-only as such, so is it for mallow, who would not be here.
         let read_only =
             rustix::fs::statvfs(&control).is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::RDONLY));
-        !(hidden || read_only) || maps_control(pid, run)
+        !(hidden || read_only) || owner::is_in_run(pid, run).unwrap_or(true)
     };
     match preflight::why_program(&file, patched) {
         Some(why) => Some(Why::Program(why)),
@@ -112,19 +112,4 @@ fn why(pid: u32, program: &Path, run: &Path, patched: bool) -> Option<Why> {
         }
         None => None,
     }
-}
-
-/// Whether the process reached the control file while it could.
-fn maps_control(pid: u32, run: &Path) -> bool {
-    let Ok(maps) = fs::read(format!("/proc/{pid}/maps")) else { return true };
-    let mut control = run.file_name().unwrap_or_default().as_encoded_bytes().to_vec();
-    control.extend_from_slice(b"/control");
-    maps.split(|&byte| byte == b'\n').any(|line| line.ends_with(&control))
-}
-
-/// Processes that its threads have started.
-fn children(pid: u32) -> Vec<u32> {
-    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    let lists = threads.flatten().filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
-    lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>()).collect()
 }

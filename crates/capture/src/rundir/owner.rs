@@ -211,6 +211,21 @@ fn innermost_pid(pid: u32) -> Option<u32> {
     line.split_whitespace().last()?.parse().ok()
 }
 
+/// Whether a process has the control file of a run mapped, as its forked children have. None: it cannot be looked into, or is gone.
+pub fn is_in_run(pid: u32, run: &Path) -> Option<bool> {
+    let maps = fs::read(format!("/proc/{pid}/maps")).ok().filter(|maps| !maps.is_empty())?;
+    let mut control = run.file_name().unwrap_or_default().as_encoded_bytes().to_vec();
+    control.extend_from_slice(b"/control");
+    Some(maps.split(|&byte| byte == b'\n').any(|line| line.ends_with(&control)))
+}
+
+/// Processes that the threads of a process have started.
+pub fn children(pid: u32) -> Vec<u32> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let lists = threads.flatten().filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>()).collect()
+}
+
 /// All of them.
 pub fn processes() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();

@@ -1,5 +1,6 @@
 //! Runs of a process that was not started under mallow: attached to, waited for, detached from.
 
+use super::executed::ExecutedPrograms;
 use super::leftovers;
 use crate::attach::{self, AttachError, Attachment};
 use crate::launch::signals;
@@ -89,13 +90,22 @@ pub(super) fn detach(process: &AttachedProcess, run: &RunDirectory, attachment: 
 
 /// Waits until the time is over, a signal comes, the process ends, or `enough` says so. It is asked a few times a second, and libraries
 /// that the process loads meanwhile are looked for as often.
-pub(super) fn wait(process: &AttachedProcess, attachment: &mut Attachment, enough: &mut dyn FnMut() -> bool) {
+///
+/// Returns what the process did that is not seen.
+pub(super) fn wait(
+    process: &AttachedProcess,
+    run: &RunDirectory,
+    attachment: &mut Attachment,
+    enough: &mut dyn FnMut() -> bool,
+) -> Vec<String> {
+    let mut executed = ExecutedPrograms::of(process.pid, run.path());
     let handle = rustix::process::Pid::from_raw(process.pid as i32)
         .and_then(|pid| rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok());
     let deadline = process.duration.map(|duration| Instant::now() + duration);
     while signals::stop().is_none() && !enough() {
         // What fails once is tried again; a process that ended is noticed below.
         let _ = attachment.patch_new_modules();
+        executed.look();
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {
             break;
@@ -110,4 +120,6 @@ pub(super) fn wait(process: &AttachedProcess, attachment: &mut Attachment, enoug
         }
     }
     signals::forget();
+    executed.look();
+    executed.sentence().into_iter().collect()
 }

@@ -68,13 +68,13 @@ pub fn measure_process(process: &AttachedProcess) -> Result<CountingOutcome, Run
     let run = prepare(&settings, &attached::command_line(process.pid))?;
     let mut attachment = attached::attach(process, &run)?;
     let start = Instant::now();
-    attached::wait(process, &mut attachment, &mut || false);
+    let unwatched = attached::wait(process, &run, &mut attachment, &mut || false);
     let allocators_inside = attachment.allocators().to_vec();
     let detached = attached::detach(process, &run, attachment);
     let wall = start.elapsed();
     run.end();
     detached?;
-    Ok(outcome(run, Mode::Count, process.pid, wall, None, Vec::new(), allocators_inside))
+    Ok(outcome(run, Mode::Count, process.pid, wall, None, unwatched, allocators_inside))
 }
 
 fn outcome(

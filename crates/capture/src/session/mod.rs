@@ -4,6 +4,7 @@ mod attached;
 mod command;
 mod counting;
 mod error;
+mod executed;
 mod exits;
 pub mod leftovers;
 mod memory;

@@ -165,7 +165,7 @@ fn record_subject<S: EventSink + Send>(
         Subject::Process(process) => Started::Process(process),
     };
     let mut detached = Ok(());
-    let mut attached_inside = Vec::new();
+    let (mut attached_inside, mut attached_unwatched) = (Vec::new(), Vec::new());
 
     let shown = DrainState::default();
     let progress = Mutex::new(Progress::default());
@@ -212,7 +212,7 @@ fn record_subject<S: EventSink + Send>(
         let mut exit_status = match &mut started {
             Started::Command(started) => wait(&mut started.0, &mut started.1, &run, &mut || enough(Stage::Running)),
             Started::Process(process) => {
-                detached = record_attached(process, &run, &mut enough, &mut attached_inside);
+                detached = record_attached(process, &run, &mut enough, &mut attached_inside, &mut attached_unwatched);
                 None
             }
         };
@@ -280,7 +280,7 @@ fn record_subject<S: EventSink + Send>(
             let failed_processes = run.failed_processes();
             let (command_pid, mut unwatched) = match &mut started {
                 Started::Command(started) => (Some(started.0.id()), std::mem::take(&mut started.1).sentences(&run)),
-                Started::Process(process) => (Some(process.pid), Vec::new()),
+                Started::Process(process) => (Some(process.pid), std::mem::take(&mut attached_unwatched)),
             };
             let images = profile.processes.iter().map(|process| &*process.executable);
             unwatched.extend(inside::unseen(&profile.allocators_inside, images));
@@ -322,9 +322,10 @@ fn record_attached(
     run: &RunDirectory,
     enough: &mut dyn FnMut(Stage) -> bool,
     allocators_inside: &mut Vec<AllocatorInside>,
+    unwatched: &mut Vec<String>,
 ) -> Result<(), AttachError> {
     let mut attachment = attached::attach(process, run)?;
-    attached::wait(process, &mut attachment, &mut || enough(Stage::Running));
+    unwatched.append(&mut attached::wait(process, run, &mut attachment, &mut || enough(Stage::Running)));
     allocators_inside.extend_from_slice(attachment.allocators());
     enough(Stage::Detaching);
     let detached = attached::detach(process, run, attachment);

@@ -77,8 +77,9 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     };
     recorded.profile.unrecorded = match limits {
         Some(limits) => {
-            stdio::notify(&limits);
-            vec![limits]
+            let all: Vec<String> = [limits].into_iter().chain(recorded.unwatched.iter().cloned()).collect();
+            all.iter().for_each(|sentence| stdio::notify(sentence));
+            all
         }
         None => unrecorded::warn(&command, &sight),
     };

@@ -38,6 +38,7 @@ pub fn run(flags: &StatFlags) -> Result<ExitCode> {
     };
     if let Some(limits) = &limits {
         stdio::notify(limits);
+        counted.unwatched.iter().for_each(|sentence| stdio::notify(sentence));
     } else if mode == Mode::Count {
         let command = counted.processes.iter().filter(|(process, ..)| process.pid == counted.command_pid).count();
         let (seen, failed) = (counted.processes.len(), counted.failed_processes);
