@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use object::elf::{self, FileHeader64};
 use object::read::elf::{Dyn as _, FileHeader, ProgramHeader};
-use object::{Endianness, LittleEndian};
+use object::{Endianness, LittleEndian, Object as _};
 
 use crate::maps::{Mapping, Maps, PAGE};
 use crate::memory::Memory;
@@ -79,6 +79,12 @@ pub struct Text {
 }
 
 impl Module {
+    /// Whether it is a program of Go's, not a library of it: its threads run on stacks of Go's own.
+    pub fn is_go_program(&self) -> bool {
+        let Ok(file) = object::File::parse(&*self.bytes) else { return false };
+        [".interp", ".note.go.buildid"].iter().all(|name| file.section_by_name(name).is_some())
+    }
+
     /// All modules of a process, in the order of their addresses, and those that cannot be read, by their paths. The
     /// vDSO is not among them.
     pub fn all(process: &Process, maps: &Maps) -> (Vec<Self>, Vec<(String, ModuleError)>) {

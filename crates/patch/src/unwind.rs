@@ -76,26 +76,60 @@ impl<'a> Unwinder<'a> {
 
     /// The frames of a thread that has these registers, the innermost first.
     pub(crate) fn frames(&self, registers: &Registers, memory: &Memory) -> Result<Vec<Frame>, UnwindError> {
+        let walk = self.walk(registers, memory);
+        walk.unknown.map_or(Ok(walk.frames), |(error, _)| Err(error))
+    }
+
+    /// The frames of a thread that has these registers as far as they are known.
+    pub(crate) fn walk(&self, registers: &Registers, memory: &Memory) -> Walk {
         let r = registers;
         let numbered = [
             r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14,
             r.r15, r.rip,
         ];
         let mut values: Values = numbered.map(Some);
-        let mut frames = vec![Frame { address: r.rip, interrupted: true }];
+        let mut frame = Frame { address: r.rip, interrupted: true };
+        let mut frames = Vec::new();
         let mut context = UnwindContext::new();
         loop {
-            let Some(frame) = frames.last().copied() else { return Err(UnwindError::Endless) };
-            let rules = self.modules.iter().find(|rules| rules.range.contains(&frame.inside()));
-            let rules = rules.ok_or(UnwindError::NoModule(frame.address))?;
-            let Some(interrupted) = rules.step(&frame, &mut values, memory, &mut context)? else { return Ok(frames) };
-            let address = values[usize::from(X86_64::RA.0)].ok_or(UnwindError::Rule(frame.address))?;
-            if frames.len() >= DEEPEST {
-                return Err(UnwindError::Endless);
-            }
-            frames.push(Frame { address, interrupted });
+            // A step that fails may have changed the values.
+            let sp = values[usize::from(X86_64::RSP.0)];
+            frames.push(frame);
+            let unknown = match self.step(&frame, &mut values, memory, &mut context) {
+                Ok(Some(caller)) if frames.len() < DEEPEST => {
+                    frame = caller;
+                    continue;
+                }
+                Ok(Some(_)) => Some((UnwindError::Endless, sp)),
+                Ok(None) => None,
+                Err(error) => Some((error, sp)),
+            };
+            return Walk { frames, unknown };
         }
     }
+
+    /// The caller of a frame, of which `values` are the registers afterwards. None: there is no caller.
+    fn step(
+        &self,
+        frame: &Frame,
+        values: &mut Values,
+        memory: &Memory,
+        context: &mut UnwindContext<usize>,
+    ) -> Result<Option<Frame>, UnwindError> {
+        let rules = self.modules.iter().find(|rules| rules.range.contains(&frame.inside()));
+        let rules = rules.ok_or(UnwindError::NoModule(frame.address))?;
+        let Some(interrupted) = rules.step(frame, values, memory, context)? else { return Ok(None) };
+        let address = values[usize::from(X86_64::RA.0)].ok_or(UnwindError::Rule(frame.address))?;
+        Ok(Some(Frame { address, interrupted }))
+    }
+}
+
+/// The stack of a thread.
+pub(crate) struct Walk {
+    /// The innermost first.
+    pub frames: Vec<Frame>,
+    /// Why the caller of the last frame is not known, and the stack pointer in that frame, if that is known. None: it has no caller.
+    pub unknown: Option<(UnwindError, Option<u64>)>,
 }
 
 impl Module {

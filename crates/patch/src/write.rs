@@ -12,6 +12,7 @@ use crate::memory::Memory;
 use crate::patches::{Placed, Write};
 use crate::threads::Stopped;
 use crate::trace;
+use crate::unwind::Unwinder;
 
 /// Why patches were not written, or not restored.
 #[derive(Debug, thiserror::Error)]
@@ -45,8 +46,12 @@ impl Stopped {
             expect(memory, write.at, &write.before)?;
         }
         let inside: Vec<Range<u64>> = writes.iter().map(|write| write.at + 1..write.displaced.end).collect();
-        if let Some(thread) = self.stacks_refer_to(memory, &inside)? {
-            return Err(WriteError::Interrupted(thread));
+        let maps = Maps::read(self.pid())?;
+        for thread in self.threads() {
+            let sp = trace::registers(thread.id())?.rsp;
+            if stack_refers_to(&maps, memory, (red_zone(sp), sp), &inside) {
+                return Err(WriteError::Interrupted(thread.id()));
+            }
         }
         self.move_threads(&writes)?;
         for (index, write) in writes.iter().enumerate() {
@@ -74,30 +79,29 @@ impl Stopped {
     }
 
     /// A thread that is within one of these addresses, or that may return there. None: no thread is, and nothing there is
-    /// executed any more if no function leads to it. Stacks are searched 256 KiB deep.
-    pub fn refers_to(&self, memory: &Memory, ranges: &[Range<u64>]) -> io::Result<Option<u32>> {
+    /// executed any more if no function leads to it.
+    ///
+    /// Of a thread, its stack is searched first, 256 KiB deep. An address there may be left from a call that is over: then the frames
+    /// decide, as far as they are known, and beyond them the search.
+    pub fn refers_to(&self, memory: &Memory, unwinder: &Unwinder, ranges: &[Range<u64>]) -> io::Result<Option<u32>> {
+        let maps = Maps::read(self.pid())?;
+        let within = |address: u64| ranges.iter().any(|range| range.contains(&address));
         for thread in self.threads() {
-            let address = thread.address()?;
-            if ranges.iter().any(|range| range.contains(&address)) {
+            let registers = trace::registers(thread.id())?;
+            if within(registers.rip) {
                 return Ok(Some(thread.id()));
             }
-        }
-        self.stacks_refer_to(memory, ranges)
-    }
-
-    /// A thread on whose stack is one of these addresses.
-    fn stacks_refer_to(&self, memory: &Memory, ranges: &[Range<u64>]) -> io::Result<Option<u32>> {
-        let first = ranges.iter().map(|range| range.start).min().unwrap_or(0);
-        let last = ranges.iter().map(|range| range.end).max().unwrap_or(0);
-        let maps = Maps::read(self.pid())?;
-        for thread in self.threads() {
-            let sp = trace::registers(thread.id())?.rsp;
-            let Some(stack) = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&sp)) else { continue };
-            let from = (sp.saturating_sub(RED_ZONE) & !7).max(stack.start);
-            let bytes = memory.read_up_to(from, stack.end.min(sp + SEARCHED).saturating_sub(from) as usize);
-            let words = bytes.chunks_exact(8).filter_map(|word| Some(u64::from_le_bytes(word.try_into().ok()?)));
-            let mut near = words.filter(|word| (first..last).contains(word));
-            if near.any(|word| ranges.iter().any(|range| range.contains(&word))) {
+            if !stack_refers_to(&maps, memory, (red_zone(registers.rsp), registers.rsp), ranges) {
+                continue;
+            }
+            let walk = unwinder.walk(&registers, memory);
+            let returns = walk.frames.iter().any(|frame| within(frame.address));
+            // A stack that is left for another one is searched whole.
+            let may_return = walk.unknown.is_some_and(|(_, sp)| match sp.filter(|sp| *sp > registers.rsp) {
+                Some(sp) => stack_refers_to(&maps, memory, (sp, sp), ranges),
+                None => true,
+            });
+            if returns || may_return {
                 return Ok(Some(thread.id()));
             }
         }
@@ -117,6 +121,23 @@ impl Stopped {
         }
         Ok(())
     }
+}
+
+/// Where what a function may use below its stack pointer begins.
+fn red_zone(sp: u64) -> u64 {
+    sp.saturating_sub(RED_ZONE) & !7
+}
+
+/// Whether one of these addresses is on the stack that has `sp`, at `from` or after it.
+fn stack_refers_to(maps: &Maps, memory: &Memory, (from, sp): (u64, u64), ranges: &[Range<u64>]) -> bool {
+    let first = ranges.iter().map(|range| range.start).min().unwrap_or(0);
+    let last = ranges.iter().map(|range| range.end).max().unwrap_or(0);
+    let Some(stack) = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&sp)) else { return false };
+    let from = from.max(stack.start);
+    let bytes = memory.read_up_to(from, stack.end.min(sp + SEARCHED).saturating_sub(from) as usize);
+    let words = bytes.chunks_exact(8).filter_map(|word| Some(u64::from_le_bytes(word.try_into().ok()?)));
+    let mut near = words.filter(|word| (first..last).contains(word));
+    near.any(|word| ranges.iter().any(|range| range.contains(&word)))
 }
 
 fn expect(memory: &Memory, at: u64, bytes: &[u8]) -> Result<(), WriteError> {

@@ -7,7 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use mallow_patch::{
-    Code, Detour, Draft, Function, Gateway, JUMP, Maps, Memory, Module, Placed, Process, Refusal, WriteError, stop,
+    Code, Detour, Draft, Function, Gateway, JUMP, Maps, Memory, Module, Placed, Process, Refusal, Unwinder, WriteError,
+    stop,
 };
 use object::{Object, ObjectSymbol, SymbolKind};
 
@@ -141,8 +142,9 @@ fn a_storm_of_allocations_is_patched_and_restored_two_hundred_times() {
     }
     println!("{} calls, {retries} attempts met a signal handler at an entry", calls());
     // Nobody returns into a stub or a trampoline: they can go.
+    let unwinder = Unwinder::new(std::slice::from_ref(&libc));
     let gone = |ranges: &[std::ops::Range<u64>]| {
-        stop(pid, PATIENCE, |stopped| stopped.refers_to(&memory, ranges)).unwrap().unwrap().is_none()
+        stop(pid, PATIENCE, |stopped| stopped.refers_to(&memory, &unwinder, ranges)).unwrap().unwrap().is_none()
     };
     while !gone(&[placed[0].range(), stub..stub + 4096]) {
         std::thread::yield_now();

@@ -94,6 +94,12 @@ impl CLibrary {
                 musl.path
             )));
         }
+        if modules.iter().any(Module::is_go_program) {
+            return Err(AttachError::Unsupported(
+                "its threads run on stacks of Go's own, where no library can be loaded: start it under mallow"
+                    .to_owned(),
+            ));
+        }
         let named = |name: &str| modules.iter().find(|module| module.soname == name);
         let libc = named("libc.so.6");
         let libc = libc.ok_or_else(|| AttachError::Unsupported("its C library is not glibc".to_owned()))?;

@@ -26,7 +26,6 @@ use crate::rundir::directory::RunDirectory;
 use crate::rundir::owner::{self, is_in_run};
 use mallow_patch::{Draft, Gateway, Maps, Memory, Placed, Process, StopError, Stopped, Unwinder, WriteError, stop};
 use mallow_profile::AllocatorInside;
-use std::io;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -363,7 +362,7 @@ fn detach_from(target: &Target, library: &LoadedLibrary, placed: &[Placed], part
     let unwinder = Unwinder::new(&target.modules);
     let gateway = Gateway::find(pid)?;
     retried(&mut |stopped| {
-        if is_busy(stopped, memory, &unwinder, &ranges)? {
+        if stopped.refers_to(memory, &unwinder, &ranges)?.is_some() {
             return Ok(false);
         }
         for thread in stopped.threads() {
@@ -375,21 +374,4 @@ fn detach_from(target: &Target, library: &LoadedLibrary, placed: &[Placed], part
             None => Ok(false),
         }
     })
-}
-
-/// Whether a thread is in one of these ranges, or returns there.
-fn is_busy(stopped: &Stopped, memory: &Memory, unwinder: &Unwinder, ranges: &[Range<u64>]) -> io::Result<bool> {
-    if stopped.refers_to(memory, ranges)?.is_none() {
-        return Ok(false);
-    }
-    // A word on a stack may be left from a call that is over: the frames say whether it is.
-    let within = |address: u64| ranges.iter().any(|range| range.contains(&address));
-    for thread in stopped.threads() {
-        match thread.frames(unwinder, memory)? {
-            Ok(frames) if frames.iter().any(|frame| within(frame.address)) => return Ok(true),
-            Ok(_) => {}
-            Err(_) => return Ok(true),
-        }
-    }
-    Ok(false)
 }

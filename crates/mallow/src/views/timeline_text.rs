@@ -13,6 +13,8 @@ pub const BANDS: usize = 6;
 const WIDTH: usize = 100;
 /// Left of the chart: two spaces, a value, a line.
 const SCALE: usize = 12;
+/// Rows of a usual terminal.
+const USUAL: usize = 24;
 /// Rows of the chart, where nobody says how many there is room for.
 const HEIGHT: usize = 12;
 
@@ -25,7 +27,8 @@ pub fn columns(look: &Look) -> usize {
 pub fn text(report: &Timeline, look: &Look) -> String {
     let mut page = Page::new(*look);
     page.sentence(title(report, look));
-    if let Some(rss) = &report.rss {
+    // A short screen has it in the table alone.
+    if let Some(rss) = report.rss.as_ref().filter(|_| look.height.is_none_or(|rows| rows >= USUAL)) {
         page.sentence(resident(rss, look));
     }
     page.sentence(Line::new().faint(resolution(report)));

@@ -68,6 +68,7 @@ fn diagnose(pid: u32) -> ProcessDiagnosis {
         all.push(Finding::works("program", program(&modules, process)));
         all.extend(filter(process));
         all.push(c_library(&modules));
+        all.extend(go_program(&modules));
         all.extend(thread_storage(&modules));
         all.extend(libmallow(&modules, pid));
         let patched = patched_by(pid);
@@ -235,6 +236,19 @@ fn c_library(modules: &Scope) -> Finding {
         Some(libc) => Finding::works(CHECK, format!("glibc, {}", libc.path)),
         None => Finding::fails(CHECK, "it is not glibc", "build the program for glibc"),
     }
+}
+
+/// None: it is none.
+fn go_program(modules: &Scope) -> Option<Finding> {
+    let program = modules.all.iter().find(|module| module.is_go_program())?;
+    Some(Finding::fails(
+        "Go",
+        format!(
+            "{} is written in Go: its threads run on stacks of Go's own, where no library can be loaded",
+            program.path
+        ),
+        "start it under mallow; `mallow go` reads the profiles of Go's own heap",
+    ))
 }
 
 /// An estimate: where nothing but the reserve is left, glibc takes a library's initial-exec storage from there.
