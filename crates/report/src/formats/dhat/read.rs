@@ -88,7 +88,10 @@ fn build(file: File) -> Result<Foreign, FormatError> {
             stack.push(builder.frame(Frame { module, address: text.address.unwrap_or(0), exact: true, lines }));
         }
         let site = builder.stack(stack.iter().copied())?;
-        builder.add(site, point.counts);
+        let Counts { allocations, allocated_bytes, .. } = point.counts;
+        // A file that says that it has no lifetimes may have their numbers all the same.
+        let without_lifetimes = Counts { allocations, allocated_bytes, ..Counts::default() };
+        builder.add(site, if file.lifetimes { point.counts } else { without_lifetimes });
     }
     let mut quantities = vec![Quantity::Allocations, Quantity::AllocatedBytes];
     if file.lifetimes {
