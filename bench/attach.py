@@ -37,6 +37,8 @@ HEAPTRACKS = 2
 
 
 def main():
+    # A shell ignores it for background jobs, and what is started here would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one attachment each: does everything work?")
     parser.add_argument("--attachments", type=int, default=int(os.environ.get("BENCH_ATTACHMENTS", 50)),

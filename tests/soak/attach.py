@@ -117,6 +117,8 @@ def soak(place, allocator):
 
 
 def main():
+    # A shell ignores it for background jobs, and what is started here would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     chosen = os.environ.get("SOAK_ALLOCATORS", ",".join(ALLOCATORS)).split(",")
     with tempfile.TemporaryDirectory(prefix="mallow-soak-") as name:
         passed = [soak(Path(name), allocator) for allocator in chosen]
