@@ -1,12 +1,12 @@
 //! Flags of `timeline`.
 
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use mallow_report::analysis::{HeapMoment, Over, POINTS_MAX};
 
-use super::filters::{Time, TimeSpan, time};
+use super::filters::TimeSpan;
+use super::moment::At;
 use super::views::RowFlags;
 
 /// Flags of `timeline`.
@@ -39,7 +39,7 @@ pub struct TimelineFlags {
     /// What was live then, by function: a time with a unit, a percentage of the run, peak or end. Default: the heap
     /// over time. Example: --at 950ms, --at peak.
     #[arg(long, value_name = "TIME", conflicts_with_all = ["output", "by", "zoom", "points"])]
-    pub at: Option<At>,
+    pub at: Option<At<HeapMoment>>,
     /// What to show, and how.
     #[command(flatten)]
     pub rows: RowFlags,
@@ -62,71 +62,6 @@ impl From<OverTime> for Over {
             OverTime::LiveBytes => Self::LiveBytes,
             OverTime::Live => Self::Live,
             OverTime::Allocations => Self::Allocations,
-        }
-    }
-}
-
-/// A moment, as it was written.
-#[derive(Clone, Debug, PartialEq)]
-pub struct At {
-    /// As it was written.
-    pub text: String,
-    what: AtMoment,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum AtMoment {
-    Time(Time),
-    Peak,
-    End,
-}
-
-impl At {
-    /// Which moment that is of a run that took so long; None for one after its end.
-    pub fn of(&self, duration_ms: u64) -> Option<HeapMoment> {
-        match self.what {
-            AtMoment::Peak => Some(HeapMoment::Peak),
-            AtMoment::End => Some(HeapMoment::End),
-            AtMoment::Time(time) => {
-                Some(HeapMoment::Ms(time.ms(duration_ms))).filter(|_| time.ms(duration_ms) <= duration_ms)
-            }
-        }
-    }
-}
-
-impl FromStr for At {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let what = match text.trim() {
-            "peak" => AtMoment::Peak,
-            "end" => AtMoment::End,
-            text => AtMoment::Time(time(text)?),
-        };
-        Ok(Self { text: text.to_owned(), what })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{At, HeapMoment};
-
-    #[test]
-    fn moments_are_times_shares_and_two_words() {
-        for (text, expected) in [
-            ("950ms", Some(HeapMoment::Ms(950))),
-            ("1.5s", None),
-            ("1s", Some(HeapMoment::Ms(1000))),
-            ("40%", Some(HeapMoment::Ms(400))),
-            ("100%", Some(HeapMoment::Ms(1000))),
-            ("0", Some(HeapMoment::Ms(0))),
-            ("peak", Some(HeapMoment::Peak)),
-            (" end ", Some(HeapMoment::End)),
-        ] {
-            assert_eq!(text.parse::<At>().map(|at| at.of(1000)), Ok(expected), "{text}");
-        }
-        for text in ["", "950", "now", "-1s", "101%", "1s..2s"] {
-            assert!(text.parse::<At>().is_err(), "{text}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use mallow_profile::Profile;
-use mallow_report::analysis::{RssOptions, page_map, rss, shown_footprint};
+use mallow_report::analysis::{RssMoment, page_map, rss, shown_footprint};
 
 use super::rss_text::text;
 use crate::flags::RssFlags;
@@ -14,7 +14,6 @@ use crate::input::recording::Recording;
 use crate::output::destination::Destination;
 use crate::output::picture::{self, heap_map};
 use crate::output::text::Stream;
-use crate::output::text::units::span;
 use crate::output::{exit, stdio};
 
 /// Rows of each list of JSON.
@@ -50,7 +49,7 @@ pub fn show(path: &Path, flags: &RssFlags, stream: Stream) -> Result<String> {
     if flags.view.json {
         return recording.json(&report);
     }
-    let other = Some(&flags.at).filter(|at| matches!(at.of(profile.duration_ms), Some(RssOptions::Ms(_))));
+    let other = Some(&flags.at).filter(|at| matches!(at.of(profile.duration_ms), Ok(RssMoment::Ms(_))));
     let text = text(&report, other.map(|at| at.text.as_str()), flags.view.limit.is_some(), &heading.below);
     Ok(heading.above(&text))
 }
@@ -65,10 +64,7 @@ fn footprint(recording: &Recording, flags: &RssFlags) -> Result<usize> {
             recording.kind()
         );
     }
-    let duration_ms = profile.duration_ms;
-    let Some(at) = flags.at.of(duration_ms) else {
-        bail!("--at {}: the run took {}", flags.at.text, span(duration_ms));
-    };
+    let at = flags.at.of(profile.duration_ms)?;
     let process = flags.process.as_deref().map(|wanted| process(profile, wanted)).transpose()?;
     shown_footprint(profile, process, at).context("the memory of this process was not read")
 }

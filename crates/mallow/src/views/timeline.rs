@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use mallow_profile::Quantity;
-use mallow_report::analysis::{HeapAt, HeapAtBuilder, Timeline, TimelineBuilder, TimelineOptions};
+use mallow_report::analysis::{HeapAt, HeapAtBuilder, HeapMoment, Timeline, TimelineBuilder, TimelineOptions};
 
 use super::heap_moment;
 use super::timeline_text::{self, text};
@@ -82,11 +82,8 @@ fn timeline(recording: &Recording, flags: &TimelineFlags, points: usize, bands: 
     Ok(report)
 }
 
-fn heap_at(recording: &Recording, at: &At, limit: usize) -> Result<HeapAt> {
-    let duration_ms = recording.profile.duration_ms;
-    let Some(moment) = at.of(duration_ms) else {
-        bail!("--at {}: the run took {}", at.text, span(duration_ms));
-    };
+fn heap_at(recording: &Recording, at: &At<HeapMoment>, limit: usize) -> Result<HeapAt> {
+    let moment = at.of(recording.profile.duration_ms)?;
     let mut builder = HeapAtBuilder::new(&recording.profile, moment);
     recording.events_by_clock(|at, event| builder.event(at, &event))?;
     Ok(builder.finish(limit))

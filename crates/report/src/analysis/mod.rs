@@ -58,7 +58,7 @@ pub use overview::{FamilyRow, Largest, Overview, Place, ProcessRow, overview};
 pub use resident::{HighestRss, RssOverTime, highest_rss, rss_over_time};
 pub use rss::{
     Allocator, Cause, CausePlace, Certainty, FreeRow, HeapCell, HeapRow, HeapSums, MappingRow, PageMap, Part, PartKind,
-    Remedy, RemedyKind, Rss, RssAccount, RssNote, RssOptions, RssPlace, RssProcess, SizeClassRow, TerritoryKind,
+    Remedy, RemedyKind, Rss, RssAccount, RssMoment, RssNote, RssPlace, RssProcess, SizeClassRow, TerritoryKind,
     page_map, rss, shown_footprint,
 };
 pub use stat::{RegionKind, RegionRow, Stat, StatProcess, StatProcessRow, StatReport, StatRow, stat};

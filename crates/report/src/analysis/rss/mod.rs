@@ -32,6 +32,6 @@ pub use map::{HeapCell, HeapRow, PageMap, page_map};
 pub use parts::{Cause, CausePlace, Part, PartKind};
 pub use remedies::{Certainty, Remedy, RemedyKind};
 pub use report::{
-    FreeRow, MappingRow, Rss, RssAccount, RssNote, RssOptions, RssPlace, RssProcess, SizeClassRow, rss, shown_footprint,
+    FreeRow, MappingRow, Rss, RssAccount, RssMoment, RssNote, RssPlace, RssProcess, SizeClassRow, rss, shown_footprint,
 };
 pub use territory::TerritoryKind;

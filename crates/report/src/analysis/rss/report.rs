@@ -14,7 +14,7 @@ use super::territory::TerritoryKind;
 
 /// Which footprint is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RssOptions {
+pub enum RssMoment {
     /// The one with the highest RSS.
     #[default]
     Highest,
@@ -244,7 +244,7 @@ pub enum RssNote {
 }
 
 /// The index of the footprint that is shown: of the process with this number, or of the one with the highest RSS.
-pub fn shown_footprint(profile: &Profile, process: Option<u32>, at: RssOptions) -> Option<usize> {
+pub fn shown_footprint(profile: &Profile, process: Option<u32>, at: RssMoment) -> Option<usize> {
     let all = || profile.footprints.iter().enumerate();
     let process = match process {
         Some(number) => ProcessId(number),
@@ -252,9 +252,9 @@ pub fn shown_footprint(profile: &Profile, process: Option<u32>, at: RssOptions) 
     };
     let own = all().filter(|(_, footprint)| footprint.process == process);
     let found = match at {
-        RssOptions::Highest => own.max_by_key(|(_, footprint)| (footprint.is_highest, footprint.totals.rss)),
-        RssOptions::End => own.max_by_key(|(_, footprint)| (footprint.is_last, footprint.ms)),
-        RssOptions::Ms(ms) => own.min_by_key(|(_, footprint)| footprint.ms.abs_diff(ms)),
+        RssMoment::Highest => own.max_by_key(|(_, footprint)| (footprint.is_highest, footprint.totals.rss)),
+        RssMoment::End => own.max_by_key(|(_, footprint)| (footprint.is_last, footprint.ms)),
+        RssMoment::Ms(ms) => own.min_by_key(|(_, footprint)| footprint.ms.abs_diff(ms)),
     };
     found.map(|(index, _)| index)
 }

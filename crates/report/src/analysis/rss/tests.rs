@@ -6,7 +6,7 @@ use mallow_profile::{
 };
 use proptest::prelude::*;
 
-use super::{Certainty, PartKind, RemedyKind, Rss, RssNote, RssOptions, TerritoryKind, page_map, rss, shown_footprint};
+use super::{Certainty, PartKind, RemedyKind, Rss, RssMoment, RssNote, TerritoryKind, page_map, rss, shown_footprint};
 use crate::testing::{Builder, blocks};
 
 const PAGE: u64 = 4096;
@@ -257,11 +257,11 @@ fn the_footprint_that_is_shown_is_the_highest_unless_another_is_asked_for() {
     made.profile.footprints =
         vec![footprint(0, 10, 100, true, false), footprint(0, 90, 50, false, true), footprint(1, 20, 300, true, true)];
     let shown = |process, at| shown_footprint(&made.profile, process, at);
-    assert_eq!(shown(None, RssOptions::Highest), Some(2));
-    assert_eq!(shown(Some(0), RssOptions::Highest), Some(0));
-    assert_eq!(shown(Some(0), RssOptions::End), Some(1));
-    assert_eq!([shown(Some(0), RssOptions::Ms(49)), shown(Some(0), RssOptions::Ms(51))], [Some(0), Some(1)]);
-    assert_eq!(shown(Some(5), RssOptions::End), None);
+    assert_eq!(shown(None, RssMoment::Highest), Some(2));
+    assert_eq!(shown(Some(0), RssMoment::Highest), Some(0));
+    assert_eq!(shown(Some(0), RssMoment::End), Some(1));
+    assert_eq!([shown(Some(0), RssMoment::Ms(49)), shown(Some(0), RssMoment::Ms(51))], [Some(0), Some(1)]);
+    assert_eq!(shown(Some(5), RssMoment::End), None);
     let report = rss(&made.profile, 2, None, 9).expect("a report");
     let rows: Vec<_> = report.processes.iter().map(|row| (row.highest_rss, row.end_rss, row.is_shown)).collect();
     assert_eq!(rows, [(300, 300, true), (100, 50, false)]);
