@@ -95,32 +95,24 @@ impl<'a> Unwinder<'a> {
             // A step that fails may have changed the values.
             let sp = values[usize::from(X86_64::RSP.0)];
             frames.push(frame);
-            let unknown = match self.step(&frame, &mut values, memory, &mut context) {
-                Ok(Some(caller)) if frames.len() < DEEPEST => {
-                    frame = caller;
-                    continue;
-                }
-                Ok(Some(_)) => Some((UnwindError::Endless, sp)),
-                Ok(None) => None,
-                Err(error) => Some((error, sp)),
-            };
+            let unknown =
+                match self.rules(&frame).and_then(|rules| rules.step(&frame, &mut values, memory, &mut context)) {
+                    Ok(Some(caller)) if frames.len() < DEEPEST => {
+                        frame = caller;
+                        continue;
+                    }
+                    Ok(Some(_)) => Some((UnwindError::Endless, sp)),
+                    Ok(None) => None,
+                    Err(error) => Some((error, sp)),
+                };
             return Walk { frames, unknown };
         }
     }
 
-    /// The caller of a frame, of which `values` are the registers afterwards. None: there is no caller.
-    fn step(
-        &self,
-        frame: &Frame,
-        values: &mut Values,
-        memory: &Memory,
-        context: &mut UnwindContext<usize>,
-    ) -> Result<Option<Frame>, UnwindError> {
+    /// The rules of the module that a frame's code is in.
+    fn rules(&self, frame: &Frame) -> Result<&Rules<'a>, UnwindError> {
         let rules = self.modules.iter().find(|rules| rules.range.contains(&frame.inside()));
-        let rules = rules.ok_or(UnwindError::NoModule(frame.address))?;
-        let Some(interrupted) = rules.step(frame, values, memory, context)? else { return Ok(None) };
-        let address = values[usize::from(X86_64::RA.0)].ok_or(UnwindError::Rule(frame.address))?;
-        Ok(Some(Frame { address, interrupted }))
+        rules.ok_or(UnwindError::NoModule(frame.address))
     }
 }
 
@@ -166,14 +158,14 @@ impl<'a> Rules<'a> {
         Some(Self { range: module.range.clone(), bases, frames: EhFrame::new(frames, LittleEndian), index })
     }
 
-    /// Replaces `values` by those of the caller. None: there is no caller. Otherwise whether the caller was interrupted.
+    /// The caller of a frame, of which `values` are the registers afterwards. None: there is no caller.
     fn step(
         &self,
         frame: &Frame,
         values: &mut Values,
         memory: &Memory,
         context: &mut UnwindContext<usize>,
-    ) -> Result<Option<bool>, UnwindError> {
+    ) -> Result<Option<Frame>, UnwindError> {
         let none = |_| UnwindError::NoRule(frame.address);
         let table = self.index.table().ok_or(UnwindError::NoRule(frame.address))?;
         let at = frame.inside();
@@ -220,7 +212,8 @@ impl<'a> Rules<'a> {
             return Err(bad);
         }
         *values = caller;
-        Ok(Some(signal))
+        let address = caller[usize::from(X86_64::RA.0)].ok_or(bad)?;
+        Ok(Some(Frame { address, interrupted: signal }))
     }
 }
 
