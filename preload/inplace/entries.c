@@ -34,11 +34,7 @@ static void begin(void *block, const struct request *request, struct probe_block
         inplace_slots_settle();
         slot = sample_log != NULL ? inplace_slot_take(block) : NULL;
         if (LIKELY(slot != NULL)) {
-            log_begin(slot, sample_entry(request, block, now, sample_stack(s), s->tid));
-            if (request->family == MALLOW_FAMILY_REALLOC || request->family == MALLOW_FAMILY_REALLOCARRAY)
-                probe_realloc(old, (struct probe_block){slot->seen.id, block, request->size}, request->period);
-            else
-                probe_allocation(&slot->seen, count, count != 0 ? request->size / count : 0, request->alignment);
+            log_sample_begin(slot, request, block, now, s, old, count);
         }
         sample_unlock(s);
     }

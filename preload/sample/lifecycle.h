@@ -55,8 +55,18 @@ static inline uint32_t sample_stack(const struct sample_thread *s) {
                : sample_stack_new(stack_memory);
 }
 
-/* A block in a slot, recorded but for its probe, which `begin` fires with the lock held. NULL: the allocator beneath is to
- * serve it. */
+/* The sample of a block is logged, and its probe fires. `old`: of realloc, `count`: of calloc. The lock is held. */
+static inline ALWAYS_INLINE void log_sample_begin(struct slot *slot, const struct request *request, const void *block,
+                                                  uint64_t now, struct sample_thread *s, struct probe_block old,
+                                                  size_t count) {
+    log_begin(slot, sample_entry(request, block, now, sample_stack(s), s->tid));
+    if (request->family == MALLOW_FAMILY_REALLOC || request->family == MALLOW_FAMILY_REALLOCARRAY)
+        probe_realloc(old, (struct probe_block){slot->seen.id, block, request->size}, request->period);
+    else
+        probe_allocation(&slot->seen, count, count != 0 ? request->size / count : 0, request->alignment);
+}
+
+/* A block in a slot, as a sample. NULL: the allocator beneath is to serve it. */
 static inline ALWAYS_INLINE void *sample_begin_inline(const struct request *request, size_t *stale,
                                                       struct probe_block old, size_t count, struct caller caller) {
     struct sample_thread *s = sample_thread_begin(caller);
@@ -73,11 +83,7 @@ static inline ALWAYS_INLINE void *sample_begin_inline(const struct request *requ
         }
         if (LIKELY(slot != NULL)) {
             block = slot_fill(slot, request->bytes, request->alignment, stale);
-            log_begin(slot, sample_entry(request, block, now, sample_stack(s), s->tid));
-            if (request->family == MALLOW_FAMILY_REALLOC || request->family == MALLOW_FAMILY_REALLOCARRAY)
-                probe_realloc(old, (struct probe_block){slot->seen.id, block, request->size}, request->period);
-            else
-                probe_allocation(&slot->seen, count, count != 0 ? request->size / count : 0, request->alignment);
+            log_sample_begin(slot, request, block, now, s, old, count);
         }
         sample_unlock(s);
     }
