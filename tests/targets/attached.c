@@ -1,30 +1,18 @@
 /* Attached to while it runs. `attached calls`: makes calls of its own between two lines of input, and prints how many.
  * `attached storm THREADS`: threads that allocate without end, one that starts others, and three that wait in system calls
  * which the kernel must restart; prints its progress and the last error of a wait for each line of input. */
-#define _GNU_SOURCE
-#include <errno.h>
+#include "target.h"
 #include <linux/futex.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 static void *volatile sink;
 /* Unknown to the compiler, which refuses such calls. */
 static volatile size_t huge = SIZE_MAX / 4;
-
-/* Not by a stream: a thread that waits here holds no lock of the C library. */
-static int line(void) {
-    char c;
-    return read(0, &c, 1) == 1;
-}
 
 static void calls(void) {
     unsigned long allocations = 0, frees = 0, foreign = 0;

@@ -2,18 +2,8 @@
  * forks_later: forks for a line of input and prints "forked PID". The child allocates for a line, and prints "allocated"; it ends for a third
  * one. `forks_later exec PROGRAM...`: becomes that program in the child. `forks_later become PROGRAM...`: becomes it itself.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "target.h"
 #include <sys/wait.h>
-#include <unistd.h>
-
-static void *volatile sink;
-
-static int line(void) {
-    char c;
-    return read(0, &c, 1) == 1;
-}
 
 int main(int count, char **arguments) {
     setbuf(stdout, NULL);
@@ -31,7 +21,7 @@ int main(int count, char **arguments) {
         }
         printf("forked %d\n", (int)getpid());
         line();
-        sink = malloc(100);
+        keep(malloc(100));
         puts("allocated");
         line();
         return 0;

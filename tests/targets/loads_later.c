@@ -3,19 +3,8 @@
  * loads_later LIBRARY deep|flat: waits for a line of input, loads the library of library_inside.c with -DINSIDE, prints "loaded", waits again,
  * allocates by it and by itself, and prints how often; unloads the library for another line, and prints "unloaded".
  */
-#define _GNU_SOURCE
+#include "target.h"
 #include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-static void *volatile sink;
-
-static int line(void) {
-    char c;
-    return read(0, &c, 1) == 1;
-}
 
 int main(int count, char **arguments) {
     setbuf(stdout, NULL);
@@ -33,11 +22,8 @@ int main(int count, char **arguments) {
         puts("loaded");
         line();
         for (size_t i = 1; i <= 300; i++) {
-            sink = take(i);
-            memset(sink, 1, i);
-            give(sink);
-            sink = malloc(2 * i);
-            free(sink);
+            give(memset(keep(take(i)), 1, i));
+            free(keep(malloc(2 * i)));
         }
         puts("600 600");
         line();

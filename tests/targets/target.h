@@ -73,4 +73,10 @@ __attribute__((unused)) static uint64_t churn(unsigned count, unsigned seed) {
     return sum;
 }
 
+/* Waits for an empty line of input; 0: it has ended. Not by a stream: a thread that waits here holds no lock of the C library. */
+__attribute__((unused)) static int line(void) {
+    char c;
+    return read(0, &c, 1) == 1;
+}
+
 #endif
