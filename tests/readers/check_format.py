@@ -67,6 +67,7 @@ def process(recording, number, end, sites):
         "parent_pid": known.parent,
         "serial": known.serial,
         "forked": known.forked,
+        "attached": known.attached,
         "start_ms": known.start_ms,
         "executable": known.executable,
         "arguments": known.arguments,

@@ -192,6 +192,7 @@ class Process:
     parent: int
     serial: int
     forked: bool
+    attached: bool
     start_ms: int
     executable: str
     arguments: list
@@ -304,10 +305,10 @@ def tables(recording, block):
     many, process, thread, module, frame, address, caller, innermost, process_of, stack_of = map(Column, block.columns)
     processes, threads, modules, frames, stacks, sites = (many.number() for _ in range(6))
     for _ in range(processes):
-        pid, parent, serial, forked, start = (process.number() for _ in range(5))
+        pid, parent, serial, origin, start = (process.number() for _ in range(5))
         executable = process.string()
         arguments = [process.string() for _ in range(process.number())]
-        recording.processes.append(Process(pid, parent, serial, bool(forked), start, executable, arguments))
+        recording.processes.append(Process(pid, parent, serial, bool(origin & 1), bool(origin & 2), start, executable, arguments))
     for _ in range(threads):
         owner, tid = thread.number(), thread.number()
         known(owner, recording.processes)

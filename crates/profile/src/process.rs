@@ -18,6 +18,8 @@ pub struct Process {
     pub serial: u32,
     /// True where the image began with fork: it may free blocks that its parent allocated.
     pub forked: bool,
+    /// True where mallow attached to it while it ran: it may free blocks that are older than the recording.
+    pub attached: bool,
     /// Path of the executable.
     pub executable: String,
     /// Path by which it was executed, where that is a link of another name to the executable; else empty.
@@ -44,6 +46,13 @@ pub struct Process {
     pub foreign_frees: u64,
     /// Events that could not be recorded.
     pub lost: u64,
+}
+
+impl Process {
+    /// Whether it may hold, and free, blocks that were allocated before it was recorded, or by the process that it was forked from.
+    pub fn has_older_blocks(&self) -> bool {
+        self.forked || self.attached || self.foreign_frees > 0
+    }
 }
 
 /// An allocator inside of an executable or a library: not the C library's, and no library of its own.

@@ -139,7 +139,8 @@ fn last<T>(all: &[T], before: usize) -> Option<&T> {
 }
 
 fn write_process(out: &mut Vec<u8>, process: &Process) {
-    for number in [process.pid, process.parent_pid, process.serial, process.forked.into()] {
+    let origin = u32::from(process.forked) + 2 * u32::from(process.attached);
+    for number in [process.pid, process.parent_pid, process.serial, origin] {
         put(out, number.into());
     }
     put(out, process.start_ms);
@@ -149,11 +150,14 @@ fn write_process(out: &mut Vec<u8>, process: &Process) {
 }
 
 fn read_process(column: &mut Cursor) -> Result<Process, Nonsense> {
+    let (pid, parent_pid, serial) = (column.small()?, column.small()?, column.small()?);
+    let origin = column.small()?;
     let mut process = Process {
-        pid: column.small()?,
-        parent_pid: column.small()?,
-        serial: column.small()?,
-        forked: column.small()? != 0,
+        pid,
+        parent_pid,
+        serial,
+        forked: origin & 1 != 0,
+        attached: origin & 2 != 0,
         start_ms: column.number()?,
         executable: column.string()?,
         ..Process::default()

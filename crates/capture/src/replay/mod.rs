@@ -127,7 +127,7 @@ impl<S: EventSink> Replay<S> {
             Chunk::Exit { .. } => {}
             Chunk::Memory { process, is_last, words } => self.memory(*process, *is_last, words),
             Chunk::SizeClasses { process, usable } => match self.processes.get((*process) as usize) {
-                Some(_) if usable.is_sorted() => {
+                Some(_) if usable.is_sorted_by(|a, b| a < b) => {
                     let process = ProcessId(*process);
                     self.size_classes.push(SizeClasses { process, usable: usable.to_vec() });
                 }
@@ -240,6 +240,7 @@ impl<S: EventSink> Replay<S> {
             parent_pid: start.parent_pid,
             serial,
             forked: start.forked,
+            attached: start.attached,
             executable: start.executable.clone(),
             arguments: start.arguments.clone(),
             start_ms: start.start_ms,

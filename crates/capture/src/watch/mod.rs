@@ -326,6 +326,7 @@ impl Watch {
                 parent_pid: start.parent_pid,
                 serial: start.serial,
                 forked: start.forked,
+                attached: start.attached,
                 executable: start.executable,
                 arguments: start.arguments,
                 start_ms: start.start_ms,

@@ -13,7 +13,6 @@ use crate::output::text::units::{bytes, count, of, percent, span};
 use crate::output::text::{Line, Look, Page, STACK_LINES, Stream, heading, stacked};
 use crate::output::{exit, stdio};
 use crate::views::leak_states::{self, amount, has};
-use crate::views::report_document::has_ended;
 
 /// Shows the leaks.
 pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
@@ -47,9 +46,9 @@ pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
     };
     let mut report = in_state(state, limit);
     let profile = &recording.profile;
-    let has_ended = has_ended(profile.ending.exit_status, profile.origin.is_some(), &profile.unrecorded);
+    let goes_on = profile.processes.iter().any(|process| process.attached);
     // Of a process that went on, or what something still points to.
-    let noun = if has_ended && state != Some(LeakState::Reachable) { "leak" } else { "cause" };
+    let noun = if !goes_on && state != Some(LeakState::Reachable) { "leak" } else { "cause" };
     let text = |report: &Leaks, limit: usize| {
         let is_divided =
             flags.only.is_none() && report.reported > 0 && report.states.as_ref().is_some_and(leak_states::has_scan);

@@ -87,12 +87,7 @@ impl ReportDocument {
 
 /// Whether what was live at the end has leaked. Not where mallow had attached: the process went on.
 pub fn is_over(report: &Overview) -> bool {
-    has_ended(report.ending.exit_status, report.origin.is_some(), &report.unrecorded)
-}
-
-/// The same of the parts of a report: how the command ended, whether another tool recorded it, and what was not recorded.
-pub fn has_ended(exit_status: Option<i32>, is_foreign: bool, unrecorded: &[String]) -> bool {
-    exit_status.is_some() || is_foreign || unrecorded.is_empty()
+    !report.processes.iter().any(|process| process.attached)
 }
 
 /// Is the quantity known of this recording?

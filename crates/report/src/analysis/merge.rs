@@ -68,6 +68,7 @@ impl Merger {
         let first = mine.processes.len() as u32;
         mine.processes.extend(other.processes.iter().map(|process| Process {
             pid: process.pid,
+            attached: process.attached,
             executable: process.executable.clone(),
             executed_as: process.executed_as.clone(),
             arguments: process.arguments.clone(),

@@ -76,6 +76,8 @@ pub struct ProcessRow {
     pub serial: u32,
     /// It began with fork.
     pub forked: bool,
+    /// Mallow attached to it while it ran: it went on afterwards.
+    pub attached: bool,
     /// Path of the executable.
     pub executable: String,
     /// Its arguments, the name first.
@@ -286,6 +288,7 @@ fn process_row(p: &Process) -> ProcessRow {
         parent_pid: p.parent_pid,
         serial: p.serial,
         forked: p.forked,
+        attached: p.attached,
         executable: p.executable.clone(),
         arguments: p.arguments.clone(),
         source: p.source.clone(),

@@ -178,7 +178,7 @@ impl<'a> Ledger<'a> {
             elsewhere: ClassSums::default(),
             together: Vec::new(),
             by_holes: Vec::new(),
-            older_blocks: process.is_some_and(|process| process.forked || process.foreign_frees > 0),
+            older_blocks: process.is_some_and(Process::has_older_blocks),
         };
         let all = territories(footprint, &heap.blocks, allocator, beside);
         let sweep = Sweep { residency: &residency, heap, classes, places: &site_places };
