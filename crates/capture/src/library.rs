@@ -2,6 +2,7 @@
 
 mod empty;
 
+use crate::wire::LIBRARY_NAME;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -49,8 +50,6 @@ const PLATFORMS: [&str; 4] = ["x86_64", "haswell", "xeon_phi", TOKEN];
 
 /// What 32-bit ones load. libmallow.so is none of theirs: glibc would complain into the program's own standard error.
 const PLATFORMS_32: [&str; 4] = ["i386", "i486", "i586", "i686"];
-
-const FILE: &str = "libmallow.so";
 
 /// A verified copy: in the user's cache directory, or, where that cannot hold it, in `fallback`, a private directory, or in one
 /// in the directory for temporary files. A directory that others can write to is refused.
@@ -120,8 +119,9 @@ fn unpack_into(directory: &Path, mode: u32) -> Result<Library, LibraryError> {
         DirBuilder::new().mode(0o755).create(place).or_else(exists).map_err(io)?;
         opened(place, true)?;
     }
-    let file = version.join(FILE);
-    for (place, path, bytes) in [(&version, &file, LIBRARY), (&foreign, &foreign.join(FILE), &empty::library())] {
+    let file = version.join(LIBRARY_NAME);
+    for (place, path, bytes) in [(&version, &file, LIBRARY), (&foreign, &foreign.join(LIBRARY_NAME), &empty::library())]
+    {
         if !is_ours(path, bytes) {
             write(place, path, bytes).map_err(io)?;
         }
@@ -130,7 +130,7 @@ fn unpack_into(directory: &Path, mode: u32) -> Result<Library, LibraryError> {
         names.iter().try_for_each(|name| link(&version.join(name), Path::new(to))).map_err(io)?;
     }
     let for_all = file.canonicalize().is_ok_and(|file| file.ancestors().skip(1).all(|above| has_mode(above, 0o011)));
-    Ok(Library { preload: version.join(TOKEN).join(FILE), file, for_all })
+    Ok(Library { preload: version.join(TOKEN).join(LIBRARY_NAME), file, for_all })
 }
 
 fn exists(error: io::Error) -> io::Result<()> {
@@ -211,7 +211,7 @@ mod tests {
         std::os::unix::fs::symlink("/tmp", &haswell).unwrap();
         assert_eq!(unpack_into(&home.path().join("mallow"), 0o700).unwrap().file, path);
         assert_eq!(fs::read(&path).unwrap(), LIBRARY);
-        assert_eq!(fs::read(haswell.join(FILE)).unwrap(), LIBRARY);
+        assert_eq!(fs::read(haswell.join(LIBRARY_NAME)).unwrap(), LIBRARY);
     }
 
     #[test]

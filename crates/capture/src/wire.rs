@@ -12,6 +12,8 @@ pub const CONTROL_MAGIC: u32 = 0x434c_414d;
 pub const PROCESS_MAGIC: u32 = 0x504c_414d;
 /// `MALLOW_DIR_VARIABLE`
 pub const DIR_VARIABLE: &str = "MALLOW_DIR";
+/// The library's file name, in a file system and in memory.
+pub const LIBRARY_NAME: &str = "libmallow.so";
 /// `MALLOW_MODE_COUNT`
 pub const MODE_COUNT: u32 = 1;
 /// `MALLOW_MODE_TRACE`

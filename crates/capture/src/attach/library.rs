@@ -2,10 +2,10 @@
 
 use super::arrival;
 use super::error::AttachError;
-use super::library_file::{LibraryFile, NAME, is_library};
+use super::library_file::{LibraryFile, is_library};
 use super::threads::FreeThreads;
 use crate::library::LIBRARY;
-use crate::wire::{self, attachment};
+use crate::wire::{self, LIBRARY_NAME, attachment};
 use mallow_patch::{Call, Gateway, Maps, Memory, Module, Process, Thread};
 use object::{Object, ObjectSegment, ObjectSymbol};
 use rustix::fd::OwnedFd;
@@ -118,7 +118,7 @@ impl LoadedLibrary {
     pub fn find(pid: u32, maps: &Maps, memory: &Memory) -> Result<Option<Self>, AttachError> {
         let is_ours = |path: &str| {
             let name = path.rsplit('/').next().unwrap_or_default();
-            name.starts_with(NAME) || is_library(path)
+            name.starts_with(LIBRARY_NAME) || is_library(path)
         };
         let mapped: Vec<_> = maps.iter().filter(|mapping| is_ours(&mapping.path)).collect();
         let Some(first) = mapped.iter().map(|mapping| mapping.start).min() else { return Ok(None) };

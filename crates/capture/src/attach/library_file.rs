@@ -2,7 +2,7 @@
 
 use super::error::AttachError;
 use crate::library::LIBRARY;
-use crate::wire::attachment;
+use crate::wire::{LIBRARY_NAME, attachment};
 use mallow_patch::{Gateway, Memory, Room, Thread};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, ResolveFlags, StatVfsMountFlags};
@@ -11,10 +11,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// By which the library is known among the mappings of a process.
-pub const NAME: &str = "libmallow.so";
-
-/// The same of a file in a directory of the process; the number of a mallow follows.
+/// The library's file in a directory of the process begins so; the number of a mallow follows.
 const PLACED: &str = "libmallow.so.attached-";
 
 /// Where that may lie, in the root directory of the process.
@@ -38,7 +35,7 @@ impl LibraryFile {
         if !has_proc(pid) {
             return Self::place(pid, offset);
         }
-        memory.write(room.name(), format!("{NAME}\0").as_bytes())?;
+        memory.write(room.name(), format!("{LIBRARY_NAME}\0").as_bytes())?;
         let arguments = [room.name(), u64::from(libc::MFD_CLOEXEC), 0, 0, 0, 0];
         let descriptor = thread.system_call(gateway, libc::SYS_memfd_create, arguments)?;
         let file = Self::Descriptor(descriptor);
@@ -130,7 +127,7 @@ fn fill(mut file: File, offset: usize) -> io::Result<()> {
 
 /// Whether a mapping of this path is of the library that mallow loads into a process.
 pub fn is_library(path: &str) -> bool {
-    let is_in_memory = path.strip_prefix("/memfd:").is_some_and(|name| name.starts_with(NAME));
+    let is_in_memory = path.strip_prefix("/memfd:").is_some_and(|name| name.starts_with(LIBRARY_NAME));
     is_in_memory || path.rsplit('/').next().is_some_and(|name| name.starts_with(PLACED))
 }
 
@@ -139,7 +136,7 @@ pub fn descriptors(pid: u32) -> Vec<u64> {
     let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
     let is_ours = |entry: &std::fs::DirEntry| {
         let leads = std::fs::read_link(entry.path());
-        leads.is_ok_and(|path| path.to_string_lossy().starts_with(&format!("/memfd:{NAME}")))
+        leads.is_ok_and(|path| path.to_string_lossy().starts_with(&format!("/memfd:{LIBRARY_NAME}")))
     };
     let ours = entries.flatten().filter(is_ours);
     ours.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()

@@ -1,6 +1,7 @@
 //! The mappings of a process with their sizes: `/proc/PID/smaps`.
 
 use super::Failure;
+use crate::wire::LIBRARY_NAME;
 use mallow_profile::{Mapping, MappingFlags, MappingKind, MemorySizes};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -135,12 +136,16 @@ fn kind(name: &str, has_file: bool, flags: MappingFlags, directory: &str) -> Map
         let places = ["/dev/shm/", "/memfd:", "/SYSV", "/dev/zero", "[anon_shmem"];
         places.iter().any(|place| file.starts_with(place))
     };
+    // In a file system, or in memory where mallow had attached.
+    let is_library =
+        || name.rsplit('/').next().is_some_and(|file| file.trim_start_matches("memfd:").starts_with(LIBRARY_NAME));
+    let is_of_run = || !directory.is_empty() && name.split('/').any(|part| part == directory);
     match name {
         "[heap]" => MappingKind::Heap,
         "[stack]" => MappingKind::Stack,
         // Written by hand and not listed: the kernel's pages have several names, and get new ones.
         _ if name.starts_with("[v") || name == "[uprobes]" || name == "[sigpage]" => MappingKind::Kernel,
-        _ if !directory.is_empty() && name.split('/').any(|part| part == directory) => MappingKind::Mallow,
+        _ if is_library() || is_of_run() => MappingKind::Mallow,
         _ if is_shared_memory() => MappingKind::Shared,
         _ if has_file && flags.has(MappingFlags::EXECUTE) => MappingKind::FileText,
         _ if has_file => MappingKind::FileData,
