@@ -1,8 +1,12 @@
 //! `mallow rss` on programs whose answer is known by other means: malloc_usable_size and mincore of each block, glibc's mallinfo2,
 //! jemalloc's statistics, and the kernel's smaps_rollup. `rss_truth.h` asks them just before the end.
 
+use std::process::Command;
+
 use harness::{Case, Recorded, Run, directory, mallow, number, program, program_as};
 use serde_json::Value;
+
+use crate::attach_harness::{Target, attached};
 
 const RSS: [&str; 3] = ["rss", "--at", "end"];
 
@@ -203,6 +207,9 @@ fn a_command_is_recorded_and_shown() {
     assert!(shown.err().contains("Cause: cache_entry"), "{}", shown.err());
     let fails = run(&["rss", "--", "sh", "-c", "exit 7"]);
     assert_eq!(fails.status, 7, "{}", fails.err());
+    // A recording of an earlier run is not this run's.
+    let gone = run(&["rss", "--", "./rss_holes"]);
+    assert!(gone.status == 127 && !gone.err().contains("Cause:"), "{}", gone.err());
     // A picture of the heap: cells with tooltips, and nothing on standard output.
     let picture = run(&["rss", "-o", "rss.svg", "rss_holes.mallow"]);
     assert_eq!((picture.status, picture.out().as_str()), (0, ""), "{}", picture.err());
@@ -223,6 +230,21 @@ fn a_command_is_recorded_and_shown() {
     assert_eq!(without.status, 0, "{}", without.err());
     let refused = run(&["rss", "without.mallow"]);
     assert!(refused.status == 1 && refused.err().contains("--no-rss"), "{}", refused.err());
+}
+
+/// What a process held before mallow attached is unknown, also where it has freed none of that.
+#[test]
+fn an_attached_process_does_not_guess() {
+    let place = directory();
+    let target = Target::start(&mut Command::new(program("leaky_server")));
+    let recorded = attached(&["record", "-o", "a.mallow", "--for", "3s"], target.pid(), place.path());
+    assert_eq!(recorded.status, 0, "{}", recorded.err());
+    let shown = Run::new(mallow(), place.path()).args(["rss", "--json", "a.mallow"]).go();
+    let json: Value = serde_json::from_str(&shown.out()).unwrap_or_else(|e| panic!("{e}: {}", shown.err()));
+    assert!(part(&json, "older_or_free") > 0 && part(&json, "free_pages") == 0, "{json:#}");
+    assert!(remedies(&json).is_empty() && json["limits"].to_string().contains("older_blocks"), "{json:#}");
+    // Mallow's library was loaded from a file in memory, and is not the program's.
+    assert!(part(&json, "shared") == 0 && part(&json, "mallow") > 0, "{json:#}");
 }
 
 /// A process that began with fork has blocks that nobody saw: its holes and free pages are one part, without remedies.

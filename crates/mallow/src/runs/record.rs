@@ -22,8 +22,21 @@ use crate::output::stdio;
 use crate::output::text::Stream;
 use crate::views::report::{self, ReportOptions};
 
-/// Records, then shows the report on standard error: standard output is the command's.
+/// A recording that was made, or not.
+pub struct Recorded {
+    /// How mallow is to end.
+    pub status: ExitCode,
+    /// None: it could not be written to its end.
+    pub path: Option<PathBuf>,
+}
+
+/// Records, then shows the report.
 pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
+    record(flags).map(|recorded| recorded.status)
+}
+
+/// Records, then shows the report on standard error: standard output is the command's.
+pub fn record(flags: &RecordFlags) -> Result<Recorded> {
     let Script { command, environment, name } = match flags.attach.pid {
         Some(pid) => Script { command: Vec::new(), environment: Vec::new(), name: attached::name(pid) },
         None => Script::of(&flags.run),
@@ -62,7 +75,10 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     };
     let mut recorded = match recorded {
         Ok(recorded) => recorded,
-        Err(error) => return exit_status::after_failure(error, flags.fail_on_write_error),
+        Err(error) => {
+            let status = exit_status::after_failure(error, flags.fail_on_write_error)?;
+            return Ok(Recorded { status, path: None });
+        }
     };
     line.clear();
     let exit_status = if limits.is_some() { Some(0) } else { recorded.exit_status };
@@ -91,9 +107,11 @@ pub fn run(flags: &RecordFlags) -> Result<ExitCode> {
     // Of a program that was out of sight there is nothing to report but that, in text.
     let report = !flags.no_report && (sight.seen > 0 || flags.view.json);
     let cut_short = recorded.profile.ending.cut_short.clone();
-    let written = finish(recorded, file, embed.as_ref(), report.then_some((&flags.view, flags.all)))
-        .and_then(|()| cut_short.map_or(Ok(()), |why| bail!("the recording is cut short: {why}")));
-    Ok(exit_status::after_command(exit_status, written, flags.fail_on_write_error))
+    let path = file.path().to_owned();
+    let finished = finish(recorded, file, embed.as_ref(), report.then_some((&flags.view, flags.all)));
+    let path = finished.is_ok().then_some(path);
+    let written = finished.and_then(|()| cut_short.map_or(Ok(()), |why| bail!("the recording is cut short: {why}")));
+    Ok(Recorded { status: exit_status::after_command(exit_status, written, flags.fail_on_write_error), path })
 }
 
 /// What a recording is to carry, for other machines.
