@@ -36,7 +36,7 @@ impl<R: Read + Seek> Reader<R> {
                 Kind::Footprint if is_found.get() => break,
                 Kind::Footprint => {
                     let read = read_footprint(&mut columns, profile.processes.len()).map_err(damaged)?;
-                    is_found.set(read.process == wanted.process && read.ms == wanted.ms);
+                    is_found.set((read.process, read.ms, read.is_last) == (wanted.process, wanted.ms, wanted.is_last));
                 }
                 Kind::Pages => read_pages(&mut columns, wanted.page_bytes, &mut map).map_err(damaged)?,
                 _ => read_blocks(&mut columns, &mut map).map_err(damaged)?,

@@ -162,7 +162,7 @@ impl<R: Read + Seek> Reader<R> {
         let wanted = |kind| !matches!(kind, Kind::Events | Kind::Sources | Kind::Pages | Kind::PlacedBlocks);
         while let Some(Block { kind, at, mut columns }) = self.blocks.next(wanted)? {
             let damaged = |Nonsense(what)| ReadError::Damaged { at, what };
-            if matches!(kind, Kind::Lines | Kind::Names | Kind::Footprint | Kind::Rss) {
+            if matches!(kind, Kind::Lines | Kind::Names | Kind::Footprint | Kind::Rss | Kind::SizeClasses) {
                 contents.weigh(&columns).map_err(damaged)?;
             }
             let ledger = &mut contents.ledger;

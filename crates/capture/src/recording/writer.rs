@@ -246,9 +246,6 @@ impl<W: Write> EventSink for Writer<W> {
         if self.encoder.events() > 0 && self.since.elapsed() > WAIT {
             self.take();
         }
-        if !self.footprints.is_empty() {
-            self.take();
-        }
         if (self.full.is_empty() && self.footprints.is_empty()) || self.failed {
             return Ok(());
         }
