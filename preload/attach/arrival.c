@@ -73,8 +73,11 @@ int arrival_await(void) {
     if (fd < 0)
         return -1;
     directory = move_up(fd);
-    if (SYS_CALL2(SYS_fstat, directory, &identity) != 0)
+    if (SYS_CALL2(SYS_fstat, directory, &identity) != 0) {
+        sys_close(directory);
+        directory = -1;
         return -1;
+    }
     target.open = open_in_directory;
     return 0;
 }

@@ -1,5 +1,6 @@
 /* Slow paths of a sample's life: releasing its memory, failures, deferred frees. */
 #include "sample/lifecycle.h"
+#include "base/attachment.h"
 #include "sample/sample.h"
 
 #include <stdlib.h>
@@ -72,7 +73,7 @@ int sample_end(void *block, uint32_t kind, const void *moved_to, struct sample_t
 COLD void sample_thread_flush(struct sample_thread *s) {
     while (s->guard.pendings > 0)
         sample_end(s->pending[--s->guard.pendings], MALLOW_END_FREED, NULL, NULL);
-    if (inplace != NULL && sample_lock(NULL)) {
+    if (inplace != NULL && attachment_is_late() && sample_lock(NULL)) {
         inplace->settle();
         sample_unlock(NULL);
     }
