@@ -135,10 +135,13 @@ def failures(results):
     return "\n".join(f"- {line}" for line in lines)
 
 
+MALLOWS = ("bare", "again", "stat", "sample", "watch", "record", "record-no-rss")
+
+
 def mallow_failures(results):
     """A peer may die; Mallow may not."""
     return [figures for workload in results["workloads"].values() for name, figures in workload["variants"].items()
-            if name in ("bare", "again", "stat", "sample", "watch", "record") and ("failed" in figures or "report_failed" in figures)]
+            if name.removesuffix("-before") in MALLOWS and ("failed" in figures or "report_failed" in figures)]
 
 
 def programs(results):

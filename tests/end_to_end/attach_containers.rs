@@ -9,7 +9,7 @@ use harness::{Run, directory, mallow, mount_namespace, not_run, program, root, t
 use serde_json::Value;
 
 use crate::attach_harness::{Target, attached, attaching, finished, interrupt, numbers};
-use crate::watch_harness::{Alive, quiet, site, wait_for};
+use crate::watch_harness::{Alive, quiet, site, until, wait_for};
 
 /// Commands that start `attached calls` where no path leads to the run directory, each with what is special about it.
 fn shapes(test: &str, place: &Path) -> Vec<(&'static str, Vec<String>)> {
@@ -103,9 +103,7 @@ fn a_process_in_a_container_is_watched() {
     let script = format!("mount -t tmpfs none /dev/shm && exec {} leak", server.display());
     let target = Target::start(Command::new(unshare[0]).args(&unshare[1..]).args(["sh", "-c", &script]));
     let name = || fs::read_to_string(format!("/proc/{}/comm", target.pid())).expect("its name");
-    while name().trim_end() != "server" || !target.field("SigCgt:").ends_with("4200") {
-        std::thread::yield_now();
-    }
+    until("the server", || (name().trim_end() == "server" && target.field("SigCgt:").ends_with("4200")).then_some(()));
     let (text, descriptors) = (target.text(), target.descriptors());
     for round in 0..2 {
         let file = place.path().join(format!("reports{round}"));

@@ -103,6 +103,7 @@ pub fn narrow(mut profile: Profile, by: &Narrowing) -> Narrowed {
         // The kernel knows processes, and no stacks.
         profile.footprints.clear();
         profile.rss.clear();
+        profile.size_classes.clear();
     }
     if moved.is_some() {
         // Scans name stacks as they were.

@@ -26,9 +26,11 @@ impl MemoryHistory {
     /// The account that belongs to a report. None: no process runs, or none may be read.
     pub fn of(&mut self, watch: &Watch, report: &Watched) -> Option<WatchedMemory> {
         let footprints = watch.footprints();
+        if footprints.is_empty() {
+            return None;
+        }
         let live_bytes = report.live_bytes.value.max(0.0) as u64;
-        let parts = || memory_parts(&footprints, live_bytes);
-        let before = *self.before.get_or_insert_with(parts);
-        (!footprints.is_empty()).then(|| watched_memory(&footprints, live_bytes, &before))
+        let before = *self.before.get_or_insert_with(|| memory_parts(&footprints, live_bytes));
+        Some(watched_memory(&footprints, live_bytes, &before))
     }
 }

@@ -171,7 +171,7 @@ fn resident(memory: &WatchedMemory, report: &Watched, look: &Look) -> Vec<(&'sta
         0 | 1 => String::new(),
         processes => format!(", of {} with shared pages in each", of(processes as u64, "process")),
     };
-    let gap = format!("{}{swap}{whose}; {} of it are no live blocks", size(memory.rss), size(memory.gap));
+    let gap = format!("{}{swap}{whose}; {} of it is not live heap", size(memory.rss), size(memory.gap));
     let parts = memory.parts.iter().filter(|row| row.bytes > 0);
     let parts: Vec<String> = parts.map(|row| format!("{} {}", size(row.bytes), part(row.part))).collect();
     let mut lines = vec![("RSS", gap), ("", parts.join(", "))];
@@ -179,8 +179,9 @@ fn resident(memory: &WatchedMemory, report: &Watched, look: &Look) -> Vec<(&'sta
         let grown = size(u64::try_from(row.grown_bytes).unwrap_or_default());
         lines.push(("", format!("{} grew most: {grown} since this watch began", part(row.part))));
     }
-    if memory.gap > memory.rss / GAP_SHARE {
-        lines.push(("", "sampling cannot say which sites pin these pages: a recording can".to_owned()));
+    let free = memory.parts.iter().find(|row| row.part == MemoryPart::OtherAnonymous).map_or(0, |row| row.bytes);
+    if free > memory.rss / GAP_SHARE {
+        lines.push(("", "sampling cannot say which sites pin free memory: a recording can".to_owned()));
     }
     lines
 }
