@@ -65,11 +65,15 @@ impl Stopped {
         Ok(())
     }
 
-    /// Puts the entries back, byte for byte. Those that are not what [`Self::write_patches`] wrote are left alone, and the
-    /// first of them is the error: somebody else changed them.
+    /// Puts the entries back, byte for byte. Nothing is to do for those that are as they were: their module was loaded again.
+    /// Those that are neither that nor what [`Self::write_patches`] wrote are left alone, and the first of them is the error:
+    /// somebody else changed them.
     pub fn restore_patches(&mut self, memory: &Memory, placed: &[Placed]) -> Result<(), WriteError> {
         let mut result = Ok(());
         for write in placed.iter().flat_map(|one| &one.writes) {
+            if expect(memory, write.at, &write.before).is_ok() {
+                continue;
+            }
             let restored = expect(memory, write.at, &write.after)
                 .and_then(|()| Ok(memory.write(write.at, &write.before)?))
                 .and_then(|()| expect(memory, write.at, &write.before));
@@ -82,7 +86,8 @@ impl Stopped {
     /// executed any more if no function leads to it.
     ///
     /// Of a thread, its stack is searched first, 256 KiB deep. An address there may be left from a call that is over: then the frames
-    /// decide, as far as they are known, and beyond them the search.
+    /// decide, as far as they are known, and beyond them the search. So they do on a stack that is not the
+    /// thread's own: that holds its control block in glibc, too, but for the first thread.
     pub fn refers_to(&self, memory: &Memory, unwinder: &Unwinder, ranges: &[Range<u64>]) -> io::Result<Option<u32>> {
         let maps = Maps::read(self.pid())?;
         let within = |address: u64| ranges.iter().any(|range| range.contains(&address));
@@ -91,12 +96,17 @@ impl Stopped {
             if within(registers.rip) {
                 return Ok(Some(thread.id()));
             }
-            if !stack_refers_to(&maps, memory, (red_zone(registers.rsp), registers.rsp), ranges) {
+            // A signal handler that has a stack of its own returns to another one.
+            let is_own = maps.iter().any(|stack| {
+                let holds = |address| (stack.start..stack.end).contains(&address);
+                holds(registers.rsp) && (stack.path == "[stack]" || holds(registers.fs_base))
+            });
+            if is_own && !stack_refers_to(&maps, memory, (red_zone(registers.rsp), registers.rsp), ranges) {
                 continue;
             }
             let walk = unwinder.walk(&registers, memory);
             let returns = walk.frames.iter().any(|frame| within(frame.address));
-            // A stack that is left for another one is searched whole.
+            // Beyond a step to a stack at a lower address nothing can be searched.
             let may_return = walk.unknown.is_some_and(|(_, sp)| match sp.filter(|sp| *sp > registers.rsp) {
                 Some(sp) => stack_refers_to(&maps, memory, (sp, sp), ranges),
                 None => true,

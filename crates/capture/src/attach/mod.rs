@@ -242,6 +242,8 @@ impl Attachment {
         self.known = known;
         let Some(mut came) = came? else { return Ok(Vec::new()) };
         self.target = came.target;
+        // One that was unloaded, and loaded again where it was, has its patches anew.
+        self.patched.retain(|old| old.key.is_none() || came.patched.iter().all(|new| new.key != old.key));
         self.patched.append(&mut came.patched);
         self.pause = self.pause.max(came.pause);
         let news = came.findings.into_iter().filter(|finding| finding.is_news()).map(|finding| finding.allocator);
