@@ -50,7 +50,7 @@ LINES = {
     "inplace": 400,
     "measure": 320,
     "scan": 60,
-    "hook": 530,
+    "hook": 545,
     "attach": 240,
     **WIRE,
 }

@@ -2,7 +2,8 @@
  * Allocators inside: the part of the wire that images write at their start. base/wire.h has the rules of all layouts.
  *
  * An image that starts asks which functions of its modules are to be patched, and waits. Mallow plans the patches; the image,
- * which has one thread then, maps areas near the modules, fills them, and writes the jumps.
+ * which has one thread then, maps areas near the modules, fills them, and writes the jumps. It asks again for libraries that it
+ * loads, before their code runs.
  *
  *   DIR/inside/a-PID-SERIAL   | mallow_ask | text of /proc/self/maps |
  *   DIR/inside/r-PID-SERIAL   | mallow_patches | mallow_area[] | mallow_write[] | bytes of the areas |
@@ -18,6 +19,9 @@
 
 #define MALLOW_ASK_MAGIC     0x414c414du /* "MALA" */
 #define MALLOW_PATCHES_MAGIC 0x584c414du /* "MALX" */
+
+/* So many libraries that come later are in one question. */
+#define MALLOW_ASK_LIBRARIES 32
 
 /* Stubs, by where a function has its arguments; see preload/hook/stubs.c. */
 enum mallow_stub {
@@ -63,6 +67,8 @@ struct mallow_ask {
     uint32_t maps_bytes; /* of the text that follows */
     uint32_t error;
     uint64_t stub[MALLOW_STUB_COUNT]; /* addresses, by enum mallow_stub */
+    /* The libraries that have come, each by an address in it; the rest is 0. All 0: the image starts, all modules are meant. */
+    uint64_t library[MALLOW_ASK_LIBRARIES];
 };
 
 struct mallow_patches {
@@ -76,6 +82,7 @@ struct mallow_area {
     uint64_t address;
     uint64_t bytes;  /* whole pages */
     uint64_t offset; /* of its bytes in the file */
+    uint64_t reused; /* 1: it is mapped already; it was that of a library which is gone */
 };
 
 struct mallow_write {
@@ -96,6 +103,6 @@ struct mallow_hook {
     uint64_t module_end;
 };
 
-_Static_assert(sizeof(struct mallow_ask) == 168, "ask layout");
+_Static_assert(sizeof(struct mallow_ask) == 424, "ask layout");
 
 #endif

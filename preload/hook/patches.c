@@ -4,6 +4,8 @@
  * nobody can be within the bytes that change.
  *
  * An image whose modules mallow knows to have no allocator inside asks nothing: it finds a file of their name.
+ *
+ * Libraries that come later are asked about when the dynamic linker has mapped them: nobody runs their code as yet.
  */
 #include "arch.h"
 #include "base/entries.h"
@@ -20,10 +22,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-
-#ifndef MAP_FIXED_NOREPLACE /* older C libraries lack it */
-#define MAP_FIXED_NOREPLACE 0x100000
-#endif
 
 #define WAIT_MS 20
 /* The symbols of a large program take a second or two to read. */
@@ -48,18 +46,31 @@ static int is_loaded(const struct dl_phdr_info *info, uint64_t address, uint64_t
     return 0;
 }
 
+/* A look at modules: at all, or at those after the first `known`, which is not 0 then. New ones are the last of the list. */
+struct look {
+    uint64_t key;
+    unsigned known, all;
+    uint64_t library[MALLOW_ASK_LIBRARIES];
+};
+
 /* A build-id is in the notes; without one the headers distinguish modules well enough, with the name. */
-static int mix_module(struct dl_phdr_info *info, size_t size, void *key) {
+static int look_at(struct dl_phdr_info *info, size_t size, void *to) {
     (void)size;
-    uint64_t mixed = mix(*(uint64_t *)key, info->dlpi_name, strlen(info->dlpi_name));
+    struct look *look = to;
+    if (look->all++ < look->known)
+        return 0;
+    unsigned at = look->all - look->known;
+    if (look->known != 0)
+        look->library[at - 1] = (uint64_t)info->dlpi_phdr;
+    uint64_t mixed = mix(look->key, info->dlpi_name, strlen(info->dlpi_name));
     mixed = mix(mixed, info->dlpi_phdr, info->dlpi_phnum * sizeof *info->dlpi_phdr);
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
         if (segment->p_type == PT_NOTE && is_loaded(info, segment->p_vaddr, segment->p_memsz))
             mixed = mix(mixed, (const void *)(info->dlpi_addr + segment->p_vaddr), segment->p_memsz);
     }
-    *(uint64_t *)key = mixed;
-    return 0;
+    look->key = mixed;
+    return look->known != 0 && at == MALLOW_ASK_LIBRARIES;
 }
 
 /* ---- the files ---- */
@@ -73,10 +84,7 @@ static char *path_begin(char path[PATH_BYTES], const char *kind) {
 
 static int has_nothing_inside(uint64_t key) {
     char path[PATH_BYTES];
-    char *at = path_begin(path, "/inside/n-");
-    for (int shift = 60; shift >= 0; shift -= 4)
-        *at++ = "0123456789abcdef"[key >> shift & 15];
-    *at = 0;
+    *text_decimal(path_begin(path, "/inside/n-"), key) = 0;
     long fd = sys_open(path, O_RDONLY | O_NOFOLLOW, 0);
     if (fd >= 0)
         sys_close((int)fd);
@@ -108,7 +116,7 @@ static void ask_unmap(struct mallow_ask *ask) {
 }
 
 /* Makes the file of the question. `name` gets the end of its path. */
-static struct mallow_ask *ask_write(uint64_t key, char name[32]) {
+static struct mallow_ask *ask_write(const struct look *look, char name[32]) {
     char path[PATH_BYTES];
     char *begin = path_begin(path, "/inside/a-");
     long fd = -17;
@@ -122,8 +130,9 @@ static struct mallow_ask *ask_write(uint64_t key, char name[32]) {
         return NULL;
     text_copy(name, begin, 32);
     struct mallow_ask head = {
-        .version = MALLOW_WIRE_VERSION, .state = MALLOW_ASK_WAITS, .pid = (uint32_t)sys_getpid(), .key = key};
+        .version = MALLOW_WIRE_VERSION, .state = MALLOW_ASK_WAITS, .pid = (uint32_t)sys_getpid(), .key = look->key};
     stubs_list(head.stub);
+    memcpy(head.library, look->library, sizeof head.library);
     struct mallow_ask *ask = NULL;
     long maps = -1;
     if (sys_write((int)fd, &head, sizeof head) == (long)sizeof head &&
@@ -151,9 +160,8 @@ static uint32_t ask_wait(struct mallow_ask *ask) {
     while ((state = __atomic_load_n(&ask->state, __ATOMIC_ACQUIRE)) == MALLOW_ASK_WAITS && sys_now_ns() < until_ns &&
            reader_wait(&patience, &ask->state, MALLOW_ASK_WAITS, WAIT_MS))
         ;
-    if (state == MALLOW_ASK_WAITS &&
-        __atomic_compare_exchange_n(&ask->state, &state, MALLOW_ASK_GIVEN_UP, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-        state = MALLOW_ASK_GIVEN_UP;
+    if (state == MALLOW_ASK_WAITS) /* an answer that comes now is in `state` then */
+        __atomic_compare_exchange_n(&ask->state, &state, MALLOW_ASK_GIVEN_UP, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
     return state;
 }
 
@@ -174,21 +182,12 @@ static long write_code(int memory, uint64_t at, const uint8_t *bytes) {
 }
 
 static long write_area(const struct mallow_area *area, const char *file) {
-    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (area->reused ? MAP_FIXED : MAP_FIXED_NOREPLACE);
     long at = SYS_CALL6(SYS_mmap, area->address, area->bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
-    if (at < 0 && at > -4096)
-        return at;
-    if ((uint64_t)at != area->address) { /* a kernel before 4.17 may choose another address */
-        sys_unmap((void *)at, area->bytes);
-        return -EEXIST;
-    }
+    if ((uint64_t)at != area->address) /* a kernel before 4.17 may choose another address */
+        return at < 0 && at > -4096 ? at : -EEXIST;
     memcpy((void *)at, file + area->offset, area->bytes);
     return SYS_CALL3(SYS_mprotect, at, area->bytes, PROT_READ | PROT_EXEC);
-}
-
-static int is_one(void *count, const char *name) {
-    (void)name;
-    return ++*(int *)count > 1;
 }
 
 /* Where the function is one of the allocator beneath: we call what does the same from now on. */
@@ -204,12 +203,10 @@ static void real_move(uint64_t function, uint64_t original) {
 }
 
 /* All of them, or none. 0, an errno, or one of MALLOW_ASK_*. */
-static uint32_t patches_write(const struct mallow_patches *patches) {
+static uint32_t patches_write(const struct mallow_patches *patches, int is_start) {
     const struct mallow_area *areas = (const struct mallow_area *)(patches + 1);
     const struct mallow_write *writes = (const struct mallow_write *)(areas + patches->areas);
-    int threads = 0;
-    sys_entries("/proc/self/task", is_one, &threads);
-    if (threads != 1)
+    if (is_start && sys_entries("/proc/self/task", NULL, NULL) != 1)
         return MALLOW_ASK_THREADS;
     for (uint32_t i = 0; i < patches->writes; i++)
         if (memcmp((const void *)(uintptr_t)writes[i].at, writes[i].before, JUMP_BYTES) != 0)
@@ -222,19 +219,15 @@ static uint32_t patches_write(const struct mallow_patches *patches) {
     while (error == 0 && done < patches->writes &&
            (error = write_code((int)memory, writes[done].at, writes[done].after)) == 0)
         done++;
-    if (error != 0)
-        while (done > 0) {
-            done--;
-            write_code((int)memory, writes[done].at, writes[done].before);
-        }
-    if (memory >= 0)
-        sys_close((int)memory);
+    for (uint32_t i = done; error != 0 && i > 0; i--)
+        write_code((int)memory, writes[i - 1].at, writes[i - 1].before);
+    sys_close((int)memory);
     for (uint32_t i = 0; i < patches->writes && error == 0; i++)
         real_move(writes[i].function, writes[i].original);
     return (uint32_t)-error;
 }
 
-static uint32_t patches_apply(const char *name) {
+static uint32_t patches_apply(const char *name, int is_start) {
     char path[PATH_BYTES];
     text_copy(path_begin(path, "/inside/r-"), name, 32);
     long fd = sys_open(path, O_RDONLY | O_NOFOLLOW, 0);
@@ -248,7 +241,7 @@ static uint32_t patches_apply(const char *name) {
     const struct mallow_patches *patches = answer;
     if (patches->magic != MALLOW_PATCHES_MAGIC || patches->version != MALLOW_WIRE_VERSION || total == (long)ANSWER_MOST)
         return EINVAL;
-    return patches_write(patches);
+    return patches_write(patches, is_start);
 }
 
 /* Whether the program's malloc is another one than this library's: the executable's own comes first. */
@@ -259,26 +252,68 @@ static int is_shadowed(void) {
            theirs.dli_fbase != ours.dli_fbase;
 }
 
+static void ask(const struct look *look) {
+    char name[32];
+    struct mallow_ask *ask = has_nothing_inside(look->key) ? NULL : ask_write(look, name);
+    if (ask != NULL && ask_wait(ask) == MALLOW_ASK_ANSWERED) {
+        ask->error = patches_apply(name, look->known == 0);
+        if (ask->error == 0 && look->known == 0 && is_shadowed())
+            policy_pass_through();
+        __atomic_store_n(&ask->state, ask->error == 0 ? MALLOW_ASK_PATCHED : MALLOW_ASK_FAILED, __ATOMIC_RELEASE);
+    }
+    ask_unmap(ask);
+}
+
+static int may_ask(void) {
+    const struct mallow_control *control = target.control;
+    return control != NULL && (control->flags & MALLOW_INSIDE) != 0 && recording->hooked != NULL &&
+           !reader_is_gone(control) && !filter_is(FILTER_FORBIDS_FILES) && !target_is_stopped() &&
+           ((control->flags & MALLOW_NO_CHILDREN) == 0 || (uint32_t)sys_getpid() == control->root_pid);
+}
+
+#pragma weak _r_debug /* musl has another name for it */
+
+/* At the start, and in place of the dynamic linker's empty function for debuggers, which it calls with its lock held: before and
+ * after it maps or unmaps libraries. */
+static void look_for_allocators(void) {
+    static unsigned known;
+    struct look look;
+    int saved_errno = errno;
+    do {
+        look = (struct look){.key = 0xcbf29ce484222325ull + (known != 0), .known = known};
+        if (known != 0 && _r_debug.r_state != RT_CONSISTENT)
+            break;
+        dl_iterate_phdr(look_at, &look);
+        if (look.all > known && may_ask())
+            ask(&look);
+        known = look.all;
+    } while (look.library[MALLOW_ASK_LIBRARIES - 1] != 0);
+    errno = saved_errno;
+}
+
+/* That function is a `ret`, and padding up to the next one. Any other is left alone: a debugger's breakpoint may be there. */
+static void watch_linker(void) {
+    static const char padding[] =
+        "\x66\x66\x2e\x0f.\x66\x2e\x0f\x1f.\x0f\x1f\x84\x00.\x0f\x1f\x80\x00.\x90\x90\x90\x90.\xcc\xcc\xcc\xcc";
+    struct {
+        struct mallow_patches head;
+        struct mallow_write jump;
+    } patch = {{.writes = 1}, {.after = {0xe9}}};
+    const char *at = &_r_debug != NULL ? (const char *)_r_debug.r_brk : NULL;
+    if (at == NULL || (uint64_t)at % 16 != 0)
+        return;
+    at += memcmp(at, "\xf3\x0f\x1e\xfa", 4) == 0 ? 4 : 0; /* endbr64 */
+    patch.jump.at = (uint64_t)at;
+    int64_t distance = (int64_t)look_for_allocators - (int64_t)(at + JUMP_BYTES);
+    memcpy(patch.jump.before, at, JUMP_BYTES);
+    memcpy(patch.jump.after + 1, &distance, 4);
+    if (at[0] == '\xc3' && memmem(padding, sizeof padding, at + 1, 4) != NULL && distance == (int32_t)distance)
+        patches_write(&patch.head, 0);
+}
+
 /* Before the constructors of the executable, which may allocate. */
 __attribute__((constructor(102))) static void patch_allocators_inside(void) {
-    const struct mallow_control *control = target.control;
-    if (control == NULL || (control->flags & MALLOW_INSIDE) == 0 || recording->hooked == NULL ||
-        reader_is_gone(control) || filter_is(FILTER_FORBIDS_FILES) || target_is_stopped() ||
-        ((control->flags & MALLOW_NO_CHILDREN) && (uint32_t)sys_getpid() != control->root_pid))
-        return;
-    int saved_errno = errno;
-    uint64_t key = 0xcbf29ce484222325ull;
-    dl_iterate_phdr(mix_module, &key);
-    char name[32];
-    struct mallow_ask *ask = has_nothing_inside(key) ? NULL : ask_write(key, name);
-    if (ask != NULL) {
-        if (ask_wait(ask) == MALLOW_ASK_ANSWERED) {
-            ask->error = patches_apply(name);
-            if (ask->error == 0 && is_shadowed())
-                policy_pass_through();
-            __atomic_store_n(&ask->state, ask->error == 0 ? MALLOW_ASK_PATCHED : MALLOW_ASK_FAILED, __ATOMIC_RELEASE);
-        }
-        ask_unmap(ask);
-    }
-    errno = saved_errno;
+    look_for_allocators();
+    if (may_ask())
+        watch_linker();
 }

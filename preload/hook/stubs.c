@@ -69,10 +69,6 @@ __attribute__((used)) HIDDEN int stub_unwinds(int version, int actions, uint64_t
     outermost = (uint64_t)FRAME;                                                                                       \
     __atomic_signal_fence(__ATOMIC_SEQ_CST)
 
-static inline usable_size *usable_of(const struct mallow_hook *hook) {
-    return (usable_size *)(uintptr_t)hook->usable;
-}
-
 /* NULL: nothing is recorded. The recording may end at any moment, also while the allocator runs. */
 static inline const struct hooked_policy *recorder(void) {
     return __atomic_load_n(&policy.hooked, __ATOMIC_RELAXED);
@@ -81,7 +77,7 @@ static inline const struct hooked_policy *recorder(void) {
 static inline struct hooked_call call_of(void *old, size_t size, const struct mallow_hook *hook,
                                          const struct arch_frame *frame) {
     return (struct hooked_call){
-        .old = old, .size = size, .family = hook->family, .usable = usable_of(hook), .frame = frame};
+        .old = old, .size = size, .family = hook->family, .usable = (usable_size *)hook->usable, .frame = frame};
 }
 
 /* Counting is done in place, as in entries.c: a call costs more. */
@@ -171,26 +167,24 @@ REALLOCATING(resize, a, (b != 0 ? b : 1), result < b, a)
 REALLOCATING(expand, a, (b != 0 ? b : 1), result == 0, a)
 
 void stubs_list(uint64_t out[MALLOW_STUB_COUNT]) {
-    typedef word stub(PARAMETERS);
-    static stub *const all[] = {
-        [MALLOW_STUB_ALLOCATE] = allocate,
-        [MALLOW_STUB_ALLOCATE_SECOND] = allocate_second,
-        [MALLOW_STUB_ALLOCATE_COUNT] = allocate_count,
-        [MALLOW_STUB_ALLOCATE_COUNT_SECOND] = allocate_count_second,
-        [MALLOW_STUB_ALLOCATE_TEXT] = allocate_text,
-        [MALLOW_STUB_ALLOCATE_RESULT] = allocate_result,
-        [MALLOW_STUB_FREE] = release,
-        [MALLOW_STUB_REALLOCATE] = reallocate,
-        [MALLOW_STUB_REALLOCATE_SECOND] = reallocate_second,
-        [MALLOW_STUB_REALLOCATE_COUNT] = reallocate_count,
-        [MALLOW_STUB_REALLOCATE_COUNT_SECOND] = reallocate_count_second,
-        [MALLOW_STUB_REALLOCATE_FOURTH] = reallocate_fourth,
-        [MALLOW_STUB_RESIZE] = resize,
-        [MALLOW_STUB_EXPAND] = expand,
-        [MALLOW_STUB_NEW] = operator_new,
-        [MALLOW_STUB_NEW_ALIGNED] = operator_new_aligned,
+    static const uint64_t all[MALLOW_STUB_COUNT] = {
+        [MALLOW_STUB_ALLOCATE] = (uint64_t)allocate,
+        [MALLOW_STUB_ALLOCATE_SECOND] = (uint64_t)allocate_second,
+        [MALLOW_STUB_ALLOCATE_COUNT] = (uint64_t)allocate_count,
+        [MALLOW_STUB_ALLOCATE_COUNT_SECOND] = (uint64_t)allocate_count_second,
+        [MALLOW_STUB_ALLOCATE_TEXT] = (uint64_t)allocate_text,
+        [MALLOW_STUB_ALLOCATE_RESULT] = (uint64_t)allocate_result,
+        [MALLOW_STUB_FREE] = (uint64_t)release,
+        [MALLOW_STUB_REALLOCATE] = (uint64_t)reallocate,
+        [MALLOW_STUB_REALLOCATE_SECOND] = (uint64_t)reallocate_second,
+        [MALLOW_STUB_REALLOCATE_COUNT] = (uint64_t)reallocate_count,
+        [MALLOW_STUB_REALLOCATE_COUNT_SECOND] = (uint64_t)reallocate_count_second,
+        [MALLOW_STUB_REALLOCATE_FOURTH] = (uint64_t)reallocate_fourth,
+        [MALLOW_STUB_RESIZE] = (uint64_t)resize,
+        [MALLOW_STUB_EXPAND] = (uint64_t)expand,
+        [MALLOW_STUB_NEW] = (uint64_t)operator_new,
+        [MALLOW_STUB_NEW_ALIGNED] = (uint64_t)operator_new_aligned,
+        [MALLOW_STUB_DELETE] = (uint64_t)operator_delete,
     };
-    for (int i = 0; i < MALLOW_STUB_DELETE; i++)
-        out[i] = (uint64_t)all[i];
-    out[MALLOW_STUB_DELETE] = (uint64_t)operator_delete;
+    memcpy(out, all, sizeof all);
 }

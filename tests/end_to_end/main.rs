@@ -50,6 +50,7 @@ mod habits;
 mod handover;
 mod hostile;
 mod inside;
+mod inside_later;
 mod install;
 mod interruptions;
 mod lifecycle;

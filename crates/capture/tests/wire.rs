@@ -48,6 +48,7 @@ fn table() -> Vec<(String, u64)> {
     number("MALLOW_ASK_THREADS", ask::THREADS.into());
     number("MALLOW_ASK_CHANGED", ask::CHANGED.into());
     number("MALLOW_STUB_COUNT", ask::STUBS as u64);
+    number("MALLOW_ASK_LIBRARIES", ask::LIBRARIES as u64);
     number("MALLOW_PATCHES_MAGIC", patches::MAGIC_VALUE.into());
     number("MALLOW_EXIT_WAITS", wire::EXIT_WAITS.into());
     number("MALLOW_EXIT_GO_ON", wire::EXIT_GO_ON.into());
@@ -129,7 +130,7 @@ fn table() -> Vec<(String, u64)> {
         }
     };
     layout("patches", Some(patches::BYTES), &[]);
-    layout("area", Some(patches::AREA_BYTES), &[("address", 0), ("bytes", 8), ("offset", 16)]);
+    layout("area", Some(patches::AREA_BYTES), &[("address", 0), ("bytes", 8), ("offset", 16), ("reused", 24)]);
     layout(
         "write",
         Some(patches::WRITE_BYTES),
@@ -152,6 +153,7 @@ fn table() -> Vec<(String, u64)> {
             ("maps_bytes", ask::MAPS_BYTES),
             ("error", ask::ERROR),
             ("stub", ask::STUB),
+            ("library", ask::LIBRARY),
         ],
     );
     layout(

@@ -78,6 +78,13 @@ impl Maps {
         Self(all)
     }
 
+    /// Those of files that have one of these addresses.
+    pub fn of_files_at(&self, addresses: &[u64]) -> Self {
+        let is_at = |mapping: &&Mapping| addresses.iter().any(|address| (mapping.start..mapping.end).contains(address));
+        let files: Vec<(u64, &str)> = self.iter().filter(is_at).map(|one| (one.inode, &*one.path)).collect();
+        Self(self.iter().filter(|one| files.contains(&(one.inode, &*one.path))).cloned().collect())
+    }
+
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &Mapping> {
         self.0.iter()

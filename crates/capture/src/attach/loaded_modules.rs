@@ -58,7 +58,7 @@ pub fn patch_new(
     let is_unread = |key: &&ModuleKey| is_new(key) && !target.modules.iter().any(|m| m.range.contains(&key.0));
     // It may be one that is being loaded: it is looked at again.
     let waits = known.looks < LOOKS && now.iter().any(|key| is_unread(&key));
-    let mut inside = target.inside(&library)?;
+    let mut inside = target.inside(&library, true)?;
     let is_of_new = |module: &Module| key(module).is_some_and(|key| is_new(&key));
     inside.detours.retain(|one| is_of_new(&target.modules[one.module]));
     let paths: Vec<&String> = target.modules.iter().filter(|one| is_of_new(one)).map(|one| &one.path).collect();

@@ -84,7 +84,7 @@ pub fn attach(
     };
     let memory = &target.memory;
     let (entries, own) = target.split(library.entries(memory)?);
-    let mut inside = target.inside(&library)?;
+    let mut inside = target.inside(&library, false)?;
     let mut patched = Vec::new();
     let mapped = keys(&maps);
     for draft in target.drafts(&entries, &mut inside, false)? {
@@ -213,7 +213,7 @@ fn release(target: &Target, library: &LoadedLibrary, reader: &dyn Fn(&Path) -> O
     let (entries, _) = target.split(library.entries(memory)?);
     let maps = Maps::read(target.pid)?;
     let mut patched = Vec::new();
-    for draft in target.drafts(&entries, &mut target.inside(library)?, true)? {
+    for draft in target.drafts(&entries, &mut target.inside(library, false)?, true)? {
         // Without an area, nothing was written.
         if let Some(area) = area_of(&draft, library, memory, &maps)? {
             patched.push(place(&draft, area)?);

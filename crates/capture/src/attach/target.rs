@@ -57,10 +57,11 @@ impl Target {
         entries.into_iter().partition(|(_, entry)| !own.contains(&entry.function))
     }
 
-    /// The allocators inside of its modules. Takes as long as reading their symbols.
-    pub fn inside(&self, library: &LoadedLibrary) -> Result<Inside, AttachError> {
+    /// The allocators inside of its modules. Takes as long as reading their symbols. `later`: of modules that have come since mallow
+    /// attached.
+    pub fn inside(&self, library: &LoadedLibrary, later: bool) -> Result<Inside, AttachError> {
         let stubs = library.stubs(&self.memory)?;
-        let (detours, findings) = Planner::default().detours(&self.modules, self.program.as_deref(), &stubs);
+        let (detours, findings) = Planner::default().detours(&self.modules, self.program.as_deref(), &stubs, later);
         Ok(Inside { detours, findings })
     }
 

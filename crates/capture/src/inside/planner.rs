@@ -1,27 +1,43 @@
 //! The patches of an image: all functions of an allocator, or none of it.
 
-use super::question::Question;
+use super::question::{PlacedArea, Question};
 use super::survey::{Allocator, Survey, survey};
 use crate::preflight::STRIPPED;
-use mallow_patch::{Code, Detour, Draft, Function, Maps, Module, Placed, Process};
+use mallow_patch::{Code, Detour, Draft, Function, Mapping, Maps, Module, Process};
 use mallow_profile::AllocatorInside;
 use mallow_symbols::SymbolSource;
 use rustc_hash::FxHashMap;
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 
 /// What is known of files that were looked into, by device, inode, size and time of the last change.
 #[derive(Default)]
 pub struct Planner {
-    surveys: FxHashMap<(u64, u64, u64, i64), Survey>,
+    surveys: FxHashMap<(u64, u64, u64, i64, bool), Survey>,
+    /// Where the patches of libraries are that came later, by process.
+    areas: FxHashMap<ProcessKey, Vec<UsedArea>>,
+}
+
+/// A process that asks: its number, which one in another namespace may have too, and where the library is in it.
+type ProcessKey = (u32, u64);
+
+/// Memory with the patches of a library, which may be gone.
+#[derive(Clone, Debug)]
+pub struct UsedArea {
+    range: Range<u64>,
+    module: Range<u64>,
+    inode: u64,
 }
 
 /// What an image is to do.
 #[derive(Debug, Default)]
 pub struct Plan {
     /// Its patches.
-    pub placed: Vec<Placed>,
+    pub placed: Vec<PlacedArea>,
     /// The allocators that are patched, and those that cannot be.
     pub findings: Vec<Finding>,
+    /// The memory of those that belong to libraries which came later.
+    pub areas: Vec<UsedArea>,
     /// Whether each module was looked into.
     pub complete: bool,
 }
@@ -46,6 +62,17 @@ impl Finding {
         self.allocator.functions = 0;
         self.allocator.problem = problem;
     }
+}
+
+impl UsedArea {
+    fn has_room_for(&self, draft: &Draft) -> bool {
+        let reach = self.range.start.min(draft.module().start)..self.range.end.max(draft.module().end);
+        draft.bytes() <= self.range.end - self.range.start && reach.end - reach.start < i32::MAX as u64
+    }
+}
+
+fn key_of(question: &Question) -> ProcessKey {
+    (question.pid, question.stubs[0])
 }
 
 /// None of the allocators in a module is patched, and why.
@@ -74,35 +101,73 @@ impl Planner {
     pub fn plan(&mut self, question: &Question) -> Plan {
         let mut maps = Maps::parse(&question.maps);
         let process = process(question.pid, &maps);
-        let (modules, bad) = Module::all(&process, &maps);
+        let is_start = question.libraries.is_empty();
+        let (modules, bad) = match is_start {
+            true => Module::all(&process, &maps),
+            false => Module::all(&process, &maps.of_files_at(&question.libraries)),
+        };
         let mut plan = Plan { complete: bad.is_empty() && !modules.is_empty(), ..Plan::default() };
         let program = program(&process, &maps);
-        let (all, findings) = self.detours(&modules, program.as_deref(), &question.stubs);
+        let (all, findings) = self.detours(&modules, program.as_deref(), &question.stubs, !is_start);
         plan.findings = findings;
+        let mut gone = self.areas_of_gone(question, &maps);
         for ModuleDetours { module, detours, code } in all {
             let module = &modules[module];
             let draft = Draft::of(&code, detours).0;
             if draft.is_empty() {
                 continue;
             }
-            let area = maps.free_area_near(draft.module(), draft.bytes());
+            let at = gone.iter().position(|one| one.has_room_for(&draft));
+            let area = match at {
+                Some(at) => Some(gone.swap_remove(at).range.start),
+                None => maps.free_area_near(draft.module(), draft.bytes()),
+            };
             match area.and_then(|area| draft.place(area).ok()) {
                 Some(placed) => {
                     maps.reserve(placed.range());
-                    plan.placed.push(placed);
+                    let mapping =
+                        maps.iter().find(|mapping| mapping.inode != 0 && module.range.contains(&mapping.start));
+                    let inode = mapping.map_or(0, |mapping| mapping.inode);
+                    let (range, module) = (placed.range(), module.range.clone());
+                    plan.areas.extend((!is_start).then_some(UsedArea { range, module, inode }));
+                    plan.placed.push(PlacedArea { placed, reused: at.is_some() });
                 }
                 None => fail_module(&mut plan.findings, module, "there is no room for patches near it"),
             }
         }
+        self.areas.entry(key_of(question)).or_default().append(&mut gone);
         plan
     }
 
-    /// What is to be patched in these modules, of which `program` is the path of the executable.
+    /// The image has written patches to this memory. Without this, another thread of it may have taken the place first.
+    pub fn note(&mut self, question: &Question, areas: Vec<UsedArea>) {
+        self.areas.entry(key_of(question)).or_default().extend(areas);
+    }
+
+    /// The memory of patches whose libraries are gone: nobody runs it.
+    fn areas_of_gone(&mut self, question: &Question, maps: &Maps) -> Vec<UsedArea> {
+        let used = self.areas.entry(key_of(question)).or_default();
+        if question.libraries.is_empty() {
+            used.clear();
+        }
+        let is_new = |one: &UsedArea| question.libraries.iter().any(|address| one.module.contains(address));
+        let is_there = |one: &UsedArea| maps.iter().any(|m| m.inode == one.inode && one.module.contains(&m.start));
+        let is_mapped = |one: &UsedArea| {
+            let is_it =
+                |m: &Mapping| m.executable && m.path.is_empty() && m.start <= one.range.start && one.range.end <= m.end;
+            maps.iter().any(is_it)
+        };
+        used.extract_if(.., |one| (is_new(one) || !is_there(one)) && is_mapped(one)).collect()
+    }
+
+    /// What is to be patched in these modules, of which `program` is the path of the executable. `later`: they came after the start,
+    /// so libmallow.so does not call their functions. Such a library's `malloc` is called by those alone that look for it there.
     pub fn detours(
         &mut self,
         modules: &[Module],
         program: Option<&str>,
         stubs: &[u64],
+        later: bool,
     ) -> (Vec<ModuleDetours>, Vec<Finding>) {
         let (mut all, mut findings) = (Vec::new(), Vec::new());
         let shown = program.unwrap_or_default();
@@ -110,8 +175,9 @@ impl Planner {
             if PLAIN.contains(&module.soname.as_str()) || module.soname.starts_with("ld-linux") {
                 continue;
             }
-            let survey = self.survey(module, Some(module.path.as_str()) == program);
-            if let Some(name) = survey.stripped {
+            let is_program = Some(module.path.as_str()) == program;
+            let survey = self.survey(module, is_program || later);
+            if let Some(name) = survey.stripped.filter(|_| is_program) {
                 findings.push(stripped(shown, module, name));
             }
             if survey.allocators.is_empty() {
@@ -121,7 +187,7 @@ impl Planner {
             let code = Code::of_file(module, starts);
             let mut detours = Vec::new();
             for allocator in &survey.allocators {
-                let planned = detours_of(allocator, module, &code, stubs);
+                let planned = detours_of(allocator, module, &code, stubs, later);
                 let mut finding = finding(shown, module, allocator);
                 match planned {
                     Ok(planned) => detours.extend(planned),
@@ -134,10 +200,10 @@ impl Planner {
         (all, findings)
     }
 
-    fn survey(&mut self, module: &Module, executable: bool) -> Survey {
+    fn survey(&mut self, module: &Module, first: bool) -> Survey {
         let Ok(metadata) = std::fs::metadata(&module.file) else { return Survey::default() };
-        let key = (metadata.dev(), metadata.ino(), metadata.size(), metadata.mtime_nsec() ^ metadata.mtime());
-        self.surveys.entry(key).or_insert_with(|| survey(&module.file, executable)).clone()
+        let key = (metadata.dev(), metadata.ino(), metadata.size(), metadata.mtime_nsec() ^ metadata.mtime(), first);
+        self.surveys.entry(key).or_insert_with(|| survey(&module.file, first)).clone()
     }
 }
 
@@ -174,7 +240,13 @@ fn program(process: &Process, maps: &Maps) -> Option<String> {
 
 /// The detours of all functions of an allocator; of a library, of those that can be patched. An error: one that is needed
 /// cannot be patched, so that what the others count would be wrong.
-fn detours_of(allocator: &Allocator, module: &Module, code: &Code, stubs: &[u64]) -> Result<Vec<Detour>, String> {
+fn detours_of(
+    allocator: &Allocator,
+    module: &Module,
+    code: &Code,
+    stubs: &[u64],
+    later: bool,
+) -> Result<Vec<Detour>, String> {
     let place = |address: u64| module.bias.wrapping_add(address);
     let mut detours = Vec::new();
     for (symbol, signature) in &allocator.functions {
@@ -182,7 +254,7 @@ fn detours_of(allocator: &Allocator, module: &Module, code: &Code, stubs: &[u64]
         match code.plan(&function) {
             Ok(_) => {}
             // A few of a library's many functions, which hardly any program calls; what frees their blocks is seen.
-            Err(_) if allocator.library && signature.call.may_be_left_out() => continue,
+            Err(_) if (allocator.library || later) && signature.call.may_be_left_out() => continue,
             Err(why) => return Err(format!("{}: {why}", symbol.name)),
         }
         let mut data = allocator.usable.map_or(0, place).to_le_bytes().to_vec();

@@ -28,6 +28,17 @@ pub struct Question {
     pub maps: String,
     /// Addresses of stubs, by `enum mallow_stub`.
     pub stubs: [u64; ask::STUBS],
+    /// An address in each library that it has loaded; none at its start.
+    pub libraries: Vec<u64>,
+}
+
+/// The patches of a module, in memory of their own.
+#[derive(Debug)]
+pub struct PlacedArea {
+    /// The patches.
+    pub placed: Placed,
+    /// The memory is there already: it was that of a library which is gone.
+    pub reused: bool,
 }
 
 /// What became of a question.
@@ -66,19 +77,21 @@ impl Question {
         }
         let stubs = std::array::from_fn(|index| page.get64(ask::STUB + 8 * index));
         let maps = read_maps(&file, page.get32(ask::MAPS_BYTES) as usize).ok()?;
+        let libraries = (0..ask::LIBRARIES).map(|index| page.get64(ask::LIBRARY + 8 * index));
+        let libraries = libraries.take_while(|&address| address != 0).collect();
         let (pid, key) = (page.get32(ask::PID), page.get64(ask::KEY));
-        Some(Self { page, name, directory: directory.to_owned(), pid, key, maps, stubs })
+        Some(Self { page, name, directory: directory.to_owned(), pid, key, maps, stubs, libraries })
     }
 
     /// Writes the patches, and wakes the image. None: there is nothing to patch, and images with the same modules need not
     /// ask. Where the patches cannot be written, as in a full file system, the image goes on without.
-    pub fn answer(&self, placed: Option<&[Placed]>) -> io::Result<()> {
+    pub fn answer(&self, placed: Option<&[PlacedArea]>) -> io::Result<()> {
         let written = match placed {
             Some(placed) if !placed.is_empty() => {
                 std::fs::write(self.directory.join(format!("r-{}", self.name)), encode(placed))
             }
             Some(_) => Ok(()),
-            None => File::create(self.directory.join(format!("n-{:016x}", self.key))).map(drop),
+            None => File::create(self.directory.join(format!("n-{}", self.key))).map(drop),
         };
         let has_patches = written.is_ok() && placed.is_some_and(|placed| !placed.is_empty());
         let state = if has_patches { ask::ANSWERED } else { ask::NOTHING };
@@ -115,20 +128,20 @@ fn read_maps(file: &File, bytes: usize) -> io::Result<String> {
 }
 
 /// `struct mallow_patches` and what follows it.
-fn encode(placed: &[Placed]) -> Vec<u8> {
-    let writes = placed.iter().map(|one| one.writes.len()).sum::<usize>();
+fn encode(areas: &[PlacedArea]) -> Vec<u8> {
+    let writes = areas.iter().map(|one| one.placed.writes.len()).sum::<usize>();
     let mut bytes = Vec::new();
-    for number in [patches::MAGIC_VALUE, wire::VERSION, placed.len() as u32, writes as u32] {
+    for number in [patches::MAGIC_VALUE, wire::VERSION, areas.len() as u32, writes as u32] {
         bytes.extend(number.to_le_bytes());
     }
-    let mut offset = patches::BYTES + placed.len() * patches::AREA_BYTES + writes * patches::WRITE_BYTES;
-    for one in placed {
-        for number in [one.area, one.code.len() as u64, offset as u64] {
+    let mut offset = patches::BYTES + areas.len() * patches::AREA_BYTES + writes * patches::WRITE_BYTES;
+    for PlacedArea { placed: one, reused } in areas {
+        for number in [one.area, one.code.len() as u64, offset as u64, (*reused).into()] {
             bytes.extend(number.to_le_bytes());
         }
         offset += one.code.len();
     }
-    for write in placed.iter().flat_map(|one| &one.writes) {
+    for write in areas.iter().flat_map(|one| &one.placed.writes) {
         bytes.extend(write.at.to_le_bytes());
         for five in [write.before, write.after] {
             bytes.extend(five);
@@ -137,7 +150,7 @@ fn encode(placed: &[Placed]) -> Vec<u8> {
         bytes.extend(write.function.to_le_bytes());
         bytes.extend(write.original.to_le_bytes());
     }
-    placed.iter().for_each(|one| bytes.extend(&one.code));
+    areas.iter().for_each(|one| bytes.extend(&one.placed.code));
     bytes
 }
 

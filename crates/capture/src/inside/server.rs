@@ -1,6 +1,6 @@
 //! The thread that answers images which ask for their patches.
 
-use super::planner::{Finding, Planner};
+use super::planner::{Finding, Planner, UsedArea};
 use super::question::{DIRECTORY, Question, State};
 use crate::rundir::directory::RunDirectory;
 use crate::wire::{Shared, control};
@@ -55,19 +55,28 @@ impl Drop for Server {
     }
 }
 
+/// An answer of which the image has not said yet what came of it.
+struct OpenAnswer {
+    question: Question,
+    findings: Vec<Finding>,
+    areas: Vec<UsedArea>,
+}
+
 fn serve(directory: &Path, page: &Shared, over: &AtomicBool) -> Vec<AllocatorInside> {
     let mut planner = Planner::default();
-    let mut open: Vec<(Question, Vec<Finding>)> = Vec::new();
+    let mut open: Vec<OpenAnswer> = Vec::new();
     let mut found = Vec::new();
     loop {
         let asks = page.get32(control::ASKS);
+        // What came of a process's last answer is known before its next question is read.
+        settle(&mut open, &mut planner, &mut found, false);
         for question in Question::all(directory) {
             let plan = planner.plan(&question);
             let nothing = plan.placed.is_empty() && plan.findings.is_empty() && plan.complete;
-            let mut findings = plan.findings;
+            let (mut findings, areas) = (plan.findings, plan.areas);
             match question.answer((!nothing).then_some(&plan.placed)) {
                 Ok(()) if findings.is_empty() => {}
-                Ok(()) => open.push((question, findings)),
+                Ok(()) => open.push(OpenAnswer { question, findings, areas }),
                 Err(error) => {
                     for finding in &mut findings {
                         finding.fail(format!("its patches could not be written: {error}"));
@@ -77,20 +86,28 @@ fn serve(directory: &Path, page: &Shared, over: &AtomicBool) -> Vec<AllocatorIns
             }
         }
         let ends = over.load(Ordering::Acquire);
-        open.retain_mut(|(question, findings)| {
-            let state = question.state();
-            let stays =
-                state == State::Open && !ends && !findings.iter().all(|finding| finding.allocator.functions == 0);
-            if !stays {
-                note(&mut found, findings, state);
-            }
-            stays
-        });
+        settle(&mut open, &mut planner, &mut found, ends);
         if ends {
             return found;
         }
         page.futex_wait(control::ASKS, asks, Duration::from_secs(3600));
     }
+}
+
+/// Notes what came of answers.
+fn settle(open: &mut Vec<OpenAnswer>, planner: &mut Planner, found: &mut Vec<AllocatorInside>, ends: bool) {
+    open.retain_mut(|OpenAnswer { question, findings, areas }| {
+        let state = question.state();
+        let is_planned = !findings.iter().all(|finding| finding.allocator.functions == 0);
+        let stays = state == State::Open && !ends && is_planned;
+        if !stays {
+            if state == State::Patched {
+                planner.note(question, std::mem::take(areas));
+            }
+            note(found, findings, state);
+        }
+        stays
+    });
 }
 
 /// Why an image did not write its patches.

@@ -32,17 +32,18 @@ pub struct Survey {
     pub starts: Vec<u64>,
 }
 
-/// Looks into the file of a module. `executable`: its definitions come before those of libmallow.so, also exported ones.
-pub fn survey(file: &Path, executable: bool) -> Survey {
+/// Looks into the file of a module. `first`: what it exports comes before what libmallow.so does, as in an executable, or has no part
+/// in its search.
+pub fn survey(file: &Path, first: bool) -> Survey {
     let Some(seeming) = seeming_in(file) else { return Survey::default() };
     let wanted =
         |name: &str| family_of(name).is_some() || is_marker(name) || is_usable_size(name) || name.ends_with("mallctl");
     let symbols = functions(file, &wanted).unwrap_or_default();
     let exported = |symbol: &FunctionSymbol| symbol.name == "malloc" && symbol.source == SymbolSource::Exported;
-    let library = !executable && symbols.wanted.iter().any(exported);
+    let library = !first && symbols.wanted.iter().any(exported);
     let allocators = if library { allocators_of_library(&symbols) } else { allocators(&symbols) };
     // A library that calls another one's functions has its names as texts, too: the executable alone is worth a line.
-    let stripped = (allocators.is_empty() && !symbols.complete && executable).then_some(seeming);
+    let stripped = (allocators.is_empty() && !symbols.complete && first).then_some(seeming);
     Survey { allocators, stripped, starts: symbols.starts }
 }
 

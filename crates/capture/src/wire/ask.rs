@@ -1,7 +1,7 @@
 //! Byte offsets in `struct mallow_ask`, and its states.
 
 /// Size of the struct.
-pub const BYTES: usize = 168;
+pub const BYTES: usize = 424;
 /// `MALLOW_ASK_MAGIC`
 pub const MAGIC_VALUE: u32 = 0x414c_414d;
 /// `MALLOW_ASK_WAITS`
@@ -22,6 +22,8 @@ pub const THREADS: u32 = 1000;
 pub const CHANGED: u32 = 1001;
 /// `MALLOW_STUB_COUNT`
 pub const STUBS: usize = 17;
+/// `MALLOW_ASK_LIBRARIES`
+pub const LIBRARIES: usize = 32;
 /// `magic`
 pub const MAGIC: usize = 0;
 /// `version`
@@ -38,3 +40,5 @@ pub const MAPS_BYTES: usize = 24;
 pub const ERROR: usize = 28;
 /// `stub`
 pub const STUB: usize = 32;
+/// `library`
+pub const LIBRARY: usize = 168;
