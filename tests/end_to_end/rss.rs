@@ -54,7 +54,9 @@ fn heap_is_true(json: &Value, truth: &Value) {
     close("rounding", part(json, "rounding"), of("usable") - of("requested"), json);
     // Arenas begin with tables of glibc's own, in the same pages as the first blocks.
     let tables = part(json, "allocator") - 8 * of("blocks") as i64;
-    close("holes", part(json, "holes") + tables, of("pinned") - of("used"), json);
+    // What threads keep of freed blocks lies between those that they kept.
+    let between = part(json, "holes") + part(json, "thread_caches");
+    close("holes", between + tables, of("pinned") - of("used"), json);
     if of("heap_resident") > 0 {
         close("free pages", part(json, "free_pages"), of("heap_resident").saturating_sub(of("pinned")), json);
     }
@@ -117,6 +119,24 @@ fn arenas_of_threads_keep_free_pages() {
     let threads = rows.iter().find(|row| row["arena"] == "thread_arena").expect("arenas");
     assert_eq!(number(threads, "arenas"), 32, "{json:#}");
     assert!(remedies(&json).iter().any(|(remedy, _)| *remedy == "arena_max"), "{json:#}");
+}
+
+/// Three caches, all full, two of them in one arena: what they hold is neither a hole nor a free page, and nothing more can be given back.
+#[test]
+fn what_threads_keep_is_a_part_of_its_own() {
+    let record = Case::target("rss_caches").prints_addresses().record();
+    let json = record.view_json(&RSS);
+    let out = record.outcome.out();
+    let (cached, truth) = out.split_once('\n').expect("two lines");
+    let (cached, truth): (u64, Value) = (cached.parse().expect("a number"), serde_json::from_str(truth).expect("JSON"));
+    adds_up(&json, &truth);
+    close("live", part(&json, "live"), number(&truth, "requested"), &json);
+    // The caches themselves are among it: two chunks of 656 bytes.
+    close("cached", part(&json, "thread_caches"), cached + 2 * 656, &json);
+    assert!(cached > 700_000, "{cached}");
+    assert!(!json["limits"].to_string().contains("unknown_caches"), "{json:#}");
+    let trim = json["remedies"].as_array().expect("remedies").iter().find(|one| one["remedy"] == "malloc_trim");
+    assert!(trim.is_none_or(|trim| trim["least_bytes"] == trim["expected_bytes"]), "{json:#}");
 }
 
 #[test]

@@ -47,6 +47,17 @@ def pages(recording, block):
         end = start + count * of["page_bytes"]
 
 
+def caches(recording, block):
+    head, addresses, sizes = map(Column, block.columns)
+    address, found = 0, {"caches": head.number(), "complete": head.number(), "blocks": []}
+    while addresses.more():
+        address += addresses.number()
+        found["blocks"].append((address, sizes.number()))
+    if found["complete"] > 1 or not recording.footprints:
+        raise Damaged("caches that make no sense")
+    recording.footprints[-1]["caches"] = found
+
+
 def placed_blocks(recording, block):
     addresses, sites, sizes = map(Column, block.columns)
     of = recording.footprints[-1]

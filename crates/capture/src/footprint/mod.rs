@@ -5,12 +5,14 @@
 //! | `smaps.rs` | mappings with their sizes and kinds |
 //! | `pagemap.rs` | pages that exist |
 //! | `stacks.rs` | mappings that are stacks of threads |
+//! | `caches.rs` | freed blocks that glibc's threads keep |
 //! | `reading.rs` | one reading of a process |
 //! | `schedule.rs` | when to read |
 //! | `words.rs` | a reading as words of the spool |
 //! | `columns.rs` | a footprint as columns of a recording |
 //! | `series.rs` | RSS over time |
 
+mod caches;
 pub mod columns;
 mod pagemap;
 mod reading;
