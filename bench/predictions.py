@@ -40,16 +40,32 @@ JAVA = (
 )
 
 
+TCL = """
+for {set i 0} {$i < 200000} {incr i} { lappend all [list $i [string repeat x [expr {$i % 90}]]] }
+set kept {}
+foreach pair $all { if {[lindex $pair 0] % 9 == 0} { lappend kept $pair } }
+unset all pair
+puts [llength $kept]
+"""
+# A line each: that is how it reads them.
+POSTGRES = """
+select count(*) from (select array_agg(n) from generate_series(1, 400000) n group by n % 50000) a
+create table t as select n, repeat('x', n % 90) as text from generate_series(1, 200000) n
+select count(distinct text || n) from t
+select length(string_agg(text, ',' order by n % 77)) from t
+"""
+
+
 RUNS = 3
 """With a setting, and without it."""
 
 
 class Program:
-    """A command, the name of its process, and what is set for it."""
+    """A command, the name of its process, what is set for it, what it reads, and what it is started by."""
 
-    def __init__(self, name, command, process=None, environment=None, drive=None):
+    def __init__(self, name, command, process=None, environment=None, drive=None, reads=os.devnull, by=()):
         self.name, self.command, self.process = name, command, process or name
-        self.environment, self.drive = environment or {}, drive
+        self.environment, self.drive, self.reads, self.by = environment or {}, drive, reads, by
 
 
 def programs(place):
@@ -80,11 +96,43 @@ def programs(place):
     add("mawk", "mawk", "{ a[$1] = $2 } END { for (k in a) if (k % 9) delete a[k]; print length(a) }", str(place / "words"))
     add("node", "node", "-e", NODE)
     add("java", "java", "-Xmx200m", str(place / "Main.java"))
-    add("redis-server", "redis-server", "--port", "7391", "--save", "", "--appendonly", "no", drive=redis)
+    server = ["redis-server", "--port", "7391", "--save", "", "--appendonly", "no"]
+    add("redis-server", *server, drive=redis)
+    # Its own library stays, and the C library's functions come first.
+    add("redis-server with glibc", *server, drive=redis, environment={"LD_PRELOAD": "libc.so.6"})
+    packs = place / "packs"
+    subprocess.run(["git", "clone", "-q", "--bare", "--no-hardlinks", ROOT, packs], check=True)
+    add("git repack", "git", "-C", str(packs), "repack", "-adfq")
+    add("vim", "vim", "-u", "NONE", "-es", "+%s/word/another/g", "+%s/7/seven/g", "+q!", str(place / "words"), process="vim")
+    (place / "lists.tcl").write_text(TCL)
+    add("tclsh", "tclsh", str(place / "lists.tcl"), process="tclsh")
+    add("nm", "nm", "--demangle", "--size-sort", str(MALLOW))
+    add("readelf", "readelf", "--debug-dump=decodedline", str(AT_EXIT))
+    if shutil.which("g++"):
+        add("clang", "clang", "-cc1", "-O1", "-std=c++17", "-fcxx-exceptions", "-fexceptions", "-emit-obj", "-o", str(place / "m.o"), str(preprocessed))
+    found.extend(postgres(place))
     add("sort", "sort", "--parallel=2", str(place / "words"))
     add("cmake", "cmake", "--help-full")
     add("clang-format", "clang-format", str(ROOT / "preload" / "walk" / "unwind.c"))
     return found
+
+
+def postgres(place):
+    """One backend with its tables, which root may not start."""
+    found = shutil.which("postgres")
+    programs = Path(found).resolve().parent if found else place
+    if not (programs / "initdb").exists():
+        return
+    data = place / "postgres"
+    data.mkdir()
+    by = []
+    if os.getuid() == 0:
+        by = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
+        shutil.chown(data, "nobody", "nogroup")
+    subprocess.run([*by, programs / "initdb", "-D", data, "-A", "trust", "-N"], check=True, capture_output=True, cwd="/")
+    (place / "queries").write_text(POSTGRES)
+    command = [str(programs / "postgres"), "--single", "-D", str(data), "postgres"]
+    yield Program("postgres", command, reads=place / "queries", by=by)
 
 
 def redis(process):
@@ -104,8 +152,9 @@ def redis(process):
 def run(program, before, environment, place):
     """Runs it to its end."""
     own = {**os.environ, **program.environment, **environment}
-    with open(place / "output", "wb") as out:
-        process = subprocess.Popen([*before, *program.command], stdout=out, stderr=out, stdin=subprocess.DEVNULL, env=own, cwd=place)
+    command = [*program.by, *before, *program.command]
+    with open(place / "output", "wb") as out, open(program.reads, "rb") as reads:
+        process = subprocess.Popen(command, stdout=out, stderr=out, stdin=reads, env=own, cwd=place)
         try:
             if program.drive:
                 program.drive(process)
@@ -119,7 +168,7 @@ def at_end(program, environment, place):
     """RSS at the end, and after malloc_trim where that is asked for."""
     answer = place / "answer"
     answer.unlink(missing_ok=True)
-    preload = " ".join(filter(None, [str(AT_EXIT), os.environ.get("LD_PRELOAD")]))
+    preload = " ".join(filter(None, [str(AT_EXIT), program.environment.get("LD_PRELOAD", os.environ.get("LD_PRELOAD"))]))
     run(program, [], {"RESIDENT_AT_EXIT": str(answer), "LD_PRELOAD": preload, **environment}, place)
     lines = [line.rsplit(" ", 2) for line in answer.read_text().splitlines()] if answer.exists() else []
     sizes = [(int(before), int(after)) for name, before, after in lines if name.startswith(program.process[:15])]
@@ -176,6 +225,8 @@ def main():
     wanted = sys.argv[1:]
     with tempfile.TemporaryDirectory() as place:
         place = Path(place)
+        # Somebody else's process writes there, too.
+        place.chmod(0o777)
         for program in programs(place):
             if wanted and program.name not in wanted:
                 continue
