@@ -22,9 +22,9 @@ from workloads import BUILD, ROOT, Missing
 MALLOW = Path(os.environ.get("MALLOW_BIN", ROOT / "target" / "release" / "mallow")).resolve()
 AT_EXIT = BUILD / "libresident_at_exit.so"
 NEAR = 0.10
-"""Of the larger one of both: a prediction is right within this. One that is not sure has a range, and holds within that."""
+"""Of the larger one of both: a prediction is right within this. The table names those that only lie in the range that was reported."""
 WANTED = 0.8
-"""The share of programs for which it has to be right or to hold."""
+"""The share of programs with a remedy for which it has to be right."""
 
 SQL = (
     "create table t(a,b); with recursive c(x) as (select 1 union all select x+1 from c where x<300000) "
@@ -57,7 +57,7 @@ select length(string_agg(text, ',' order by n % 77)) from t
 
 
 RUNS = 3
-"""With a setting, and without it."""
+"""With a remedy, and without it; and of recordings. Medians count: runs of programs with threads differ."""
 
 
 class Program:
@@ -180,10 +180,10 @@ def at_end(program, environment, place):
 def carry_out(program, remedy, place):
     """What the remedy released."""
     if remedy["remedy"] == "malloc_trim":
-        before, after = at_end(program, {"RESIDENT_TRIM": "1"}, place)
-        return before, before - after
+        runs = [at_end(program, {"RESIDENT_TRIM": "1"}, place) for _ in range(RUNS)]
+        released = statistics.median(before - after for before, after in runs)
+        return int(statistics.median(before for before, _ in runs)), int(released)
     name, value = remedy["setting"].split("=", 1)
-    # Runs differ: medians of some, in turns.
     runs = [(at_end(program, {}, place)[0], at_end(program, {name: value}, place)[0]) for _ in range(RUNS)]
     before, after = (statistics.median(sizes) for sizes in zip(*runs))
     return int(before), int(before - after)
@@ -192,19 +192,26 @@ def carry_out(program, remedy, place):
 NOTHING = {"remedy": "malloc_trim", "setting": "malloc_trim(0)", "expected_bytes": 0, "certainty": "none"}
 
 
-def judged(program, place):
-    """The prediction and the truth of a program."""
+def account_of(program, place):
+    """What Mallow says of a run's end."""
     recording = place / f"{program.name}.mallow"
     run(program, [MALLOW, "record", "--no-report", "-o", recording, "--"], {}, place)
     view = [MALLOW, "rss", "--json", "--at", "end", "--process", program.process, recording]
     shown = subprocess.run(view, capture_output=True, text=True)
     if shown.returncode != 0:
         raise Missing(f"{program.name}: {shown.stderr.strip()}")
-    account = json.loads(shown.stdout)
+    return json.loads(shown.stdout)
+
+
+def judged(program, place):
+    """The prediction and the truth of a program."""
+    accounts = [account_of(program, place) for _ in range(RUNS)]
+    account = accounts[0]
     can = [remedy for remedy in account["remedies"] if remedy["setting"]]
     remedy = can[0] if can else NOTHING
+    same = [one for account in accounts for one in account["remedies"] if can and one["setting"] == remedy["setting"]]
     before, released = carry_out(program, remedy, place)
-    expected = remedy["expected_bytes"]
+    expected = int(statistics.median(one["expected_bytes"] for one in same)) if same else 0
     # What is less than a hundredth of RSS has no row: then the remedy must release no more than that.
     near = max(NEAR * max(expected, released), before / 100 if remedy is NOTHING else 0)
     return {
@@ -247,10 +254,14 @@ def main():
         off = f"{(row['expected'] - row['released']) / larger:+.1%}{'' if row['right'] else ' in range' if row['holds'] else ' *'}"
         sizes = [megabytes(row[key]) for key in ("expected", "released")]
         print(f"| {row['program']} | {megabytes(row['rss_bare'])} | {row['remedy']} | {sizes[0]} | {sizes[1]} | {off} |")
-    right = sum(row["right"] for row in rows)
-    holds = sum(row["right"] or row["holds"] for row in rows)
-    print(f"\n{right} of {len(rows)} within {NEAR:.0%}, {holds} of {len(rows)} within that or within the range that was reported")
-    return 0 if rows and holds >= WANTED * len(rows) else 1
+    # That nothing helps is easily said.
+    helped = [row for row in rows if row["certainty"] != "none"]
+    others = [row for row in rows if row["certainty"] == "none"]
+    right = sum(row["right"] for row in helped)
+    holds = sum(row["right"] or row["holds"] for row in helped)
+    print(f"\n{right} of {len(helped)} within {NEAR:.0%}, {holds} within that or within the range that was reported")
+    print(f"{sum(row['right'] for row in others)} of {len(others)} for which nothing helps: nothing did")
+    return 0 if helped and right >= WANTED * len(helped) else 1
 
 
 if __name__ == "__main__":

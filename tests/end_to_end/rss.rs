@@ -203,12 +203,25 @@ fn other_allocators_have_the_same_account() {
             close("pinned", pinned, of("pinned"), &json);
             if name == "jemalloc" {
                 close("active", pinned, of("jemalloc_active"), &json);
+                // What of its tables is in memory; its own figure is what it has given out of them.
+                let (own, metadata) = (part(&json, "allocator"), of("jemalloc_metadata") as i64);
+                assert!(own > 200_000 && own <= metadata, "{own} of {metadata}");
+                assert!(!json["limits"].to_string().contains("unknown_metadata"), "{json:#}");
                 // It calls all of its own memory resident, touched or not.
                 let resident = pinned as u64 + part(&json, "free_pages").unsigned_abs();
                 assert!(resident <= of("jemalloc_resident") * 102 / 100, "{resident}: {truth:#}");
             }
         }
     }
+}
+
+/// jemalloc is in the program, and the C library comes first.
+#[test]
+fn the_allocator_is_the_one_that_has_the_blocks() {
+    let program = program_as("rss_holes", "rss_holes-with-jemalloc", "cc", &["-Wl,--no-as-needed", "-ljemalloc"]);
+    let (_, json, truth) = run(&Case::new(program).arg("half").env("LD_PRELOAD", "libc.so.6"));
+    assert_eq!(json["allocator"], "glibc", "{json:#}");
+    heap_is_true(&json, &truth);
 }
 
 /// The command's output and status are its own; the report goes to standard error.

@@ -221,6 +221,15 @@ pub struct ThreadCaches {
     pub blocks: Vec<CachedBlock>,
 }
 
+/// Addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AddressRange {
+    /// The first one.
+    pub start: u64,
+    /// Past the last.
+    pub end: u64,
+}
+
 /// Pages and live blocks at the moment of a [`Footprint`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeapMap {
@@ -228,6 +237,8 @@ pub struct HeapMap {
     pub pages: Vec<PageRun>,
     /// Freed blocks that threads keep.
     pub caches: ThreadCaches,
+    /// Where an allocator keeps its tables, as it says itself, by address, without overlaps.
+    pub tables: Vec<AddressRange>,
     /// Live blocks, by address, each address once.
     pub blocks: Vec<PlacedBlock>,
 }
@@ -381,6 +392,10 @@ impl HeapMap {
         }
         if !self.caches.blocks.is_sorted_by(|a, b| a.address < b.address) {
             return Err("cached blocks are not in the order of their addresses");
+        }
+        let is_before = |a: &AddressRange, b: &AddressRange| a.end <= b.start;
+        if !self.tables.is_sorted_by(is_before) || self.tables.iter().any(|range| range.end <= range.start) {
+            return Err("tables of the allocator are not in the order of their addresses");
         }
         let mut next = 0;
         for block in &self.blocks {

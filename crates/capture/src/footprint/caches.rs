@@ -9,6 +9,7 @@
 //! The first thread's cache is the first chunk of `[heap]`. A word of thread-local storage, at the end of a thread's stack, leads to that
 //! thread's. Memory is read while its owner may change it: each chunk, count and address must fit, and a list ends where one does not.
 
+use super::peek::words;
 use super::smaps::is_anonymous;
 use mallow_profile::{CachedBlock, Mapping, MappingFlags, MappingKind, ThreadCaches};
 use std::fs;
@@ -25,8 +26,6 @@ const BLOCKS: usize = 1 << 18;
 const STACKS: usize = 1024;
 const STORAGE: u64 = 4;
 const PAGE: u64 = 4096;
-/// Addresses that the kernel takes together (`IOV_MAX`).
-const TOGETHER: usize = 1024;
 
 /// Words of a chunk: its size, and the largest cache.
 const CHUNK: usize = 1 + BINS / 4 + BINS;
@@ -133,7 +132,7 @@ impl Search<'_> {
         });
         let pages: Vec<u64> = pages.collect();
         let mut found = Vec::new();
-        for page in pages.chunks(TOGETHER).flat_map(|pages| words::<512>(self.pid, pages)).flatten() {
+        for page in pages.chunks(STACKS).flat_map(|pages| words::<512>(self.pid, pages)).flatten() {
             found.extend(page.into_iter().filter(|&word| word != known && self.is_block(word)));
         }
         found.sort_unstable();
@@ -148,30 +147,6 @@ impl Search<'_> {
         let is_arenas = |mapping: &Mapping| is_anonymous(mapping) && mapping.kind != MappingKind::ThreadStack;
         address.is_multiple_of(16) && mapping.is_some_and(|m| is_arenas(m) && m.flags.has(MappingFlags::WRITE))
     }
-}
-
-/// So many words at each of these addresses; None where they cannot be read.
-fn words<const N: usize>(pid: i32, addresses: &[u64]) -> Vec<Option<[u64; N]>> {
-    let mut found = Vec::with_capacity(addresses.len());
-    while found.len() < addresses.len() {
-        let wanted = &addresses[found.len()..][..TOGETHER.min(addresses.len() - found.len())];
-        let mut read = vec![[0u64; N]; wanted.len()];
-        let bytes = size_of::<[u64; N]>();
-        let local = libc::iovec { iov_base: read.as_mut_ptr().cast(), iov_len: read.len() * bytes };
-        let remote = |&address: &u64| libc::iovec { iov_base: address as *mut libc::c_void, iov_len: bytes };
-        let remote: Vec<libc::iovec> = wanted.iter().map(remote).collect();
-        // SAFETY: the local vector is the memory of `read`, of that length; the kernel checks the remote ones.
-        let length = unsafe {
-            libc::process_vm_readv(pid, &raw const local, 1, remote.as_ptr(), remote.len() as libc::c_ulong, 0)
-        };
-        let whole = usize::try_from(length).unwrap_or(0) / bytes;
-        found.extend(read.into_iter().take(whole).map(Some));
-        // The one where it stopped cannot be read.
-        if whole < wanted.len() {
-            found.push(None);
-        }
-    }
-    found
 }
 
 #[cfg(test)]

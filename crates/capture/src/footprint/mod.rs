@@ -6,6 +6,8 @@
 //! | `pagemap.rs` | pages that exist |
 //! | `stacks.rs` | mappings that are stacks of threads |
 //! | `caches.rs` | freed blocks that glibc's threads keep |
+//! | `tables.rs` | where jemalloc keeps its own tables |
+//! | `peek.rs` | words of another process's memory |
 //! | `reading.rs` | one reading of a process |
 //! | `schedule.rs` | when to read |
 //! | `words.rs` | a reading as words of the spool |
@@ -15,11 +17,13 @@
 mod caches;
 pub mod columns;
 mod pagemap;
+mod peek;
 mod reading;
 mod schedule;
 mod series;
 mod smaps;
 mod stacks;
+mod tables;
 mod words;
 
 pub use columns::Packed;

@@ -1,8 +1,8 @@
 //! One reading of a process's memory.
 
 use super::pagemap::{PAGE, Pagemap};
-use super::{Failure, caches, smaps, stacks};
-use mallow_profile::{Footprint, MappingFlags, PageRun, ProcessId, ThreadCaches};
+use super::{Failure, caches, smaps, stacks, tables};
+use mallow_profile::{AddressRange, Footprint, MappingFlags, PageRun, ProcessId, ThreadCaches};
 use std::fs;
 
 /// Whose memory is read.
@@ -29,6 +29,8 @@ pub struct Reading {
     pub pages: Vec<PageRun>,
     /// Freed blocks that threads keep.
     pub caches: ThreadCaches,
+    /// Where the allocator keeps its tables.
+    pub tables: Vec<AddressRange>,
 }
 
 /// Reads the memory of a process. Both files take its mmap lock, but never for long: page faults go on, and a thread that maps
@@ -48,7 +50,8 @@ fn read(subject: &Subject) -> Result<Reading, Failure> {
         }
     }
     let caches = caches::read(pid, &footprint.mappings);
-    Ok(Reading { number: 0, footprint, pages: pagemap.runs, caches })
+    let tables = tables::read(pid, &footprint.mappings, &pagemap.runs);
+    Ok(Reading { number: 0, footprint, pages: pagemap.runs, caches, tables })
 }
 
 /// Totals and mappings alone.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! number | ms | at exit | peak RSS | page bytes | gap | mappings | mapping … | runs | run …
-//! caches, complete << 63 | cached blocks | address, size …
+//! caches, complete << 63 | cached blocks | tables | address, size … | start, end …
 //! mapping:  start | end | kind, has pages << 8, flags << 16 | 14 sizes | name
 //! gap, name: length in bytes, then the bytes, padded with zeros; a gap of no length is none
 //! run:      state in bits 0 to 3, pages - 1 in bits 4 to 18, number of the first page in bits 19 to 63
@@ -10,8 +10,8 @@
 
 use super::reading::Reading;
 use mallow_profile::{
-    CachedBlock, Footprint, Mapping, MappingFlags, MappingKind, MemorySizes, PageRun, PageState, ProcessId,
-    ThreadCaches,
+    AddressRange, CachedBlock, Footprint, Mapping, MappingFlags, MappingKind, MemorySizes, PageRun, PageState,
+    ProcessId, ThreadCaches,
 };
 
 const STATE_BITS: u32 = 4;
@@ -44,8 +44,9 @@ impl Reading {
         }
         words[count] = (words.len() - count - 1) as u64;
         let ThreadCaches { caches, is_complete, blocks } = &self.caches;
-        words.extend([caches | u64::from(*is_complete) << 63, blocks.len() as u64]);
+        words.extend([caches | u64::from(*is_complete) << 63, blocks.len() as u64, self.tables.len() as u64]);
         words.extend(blocks.iter().flat_map(|block| [block.address, block.size]));
+        words.extend(self.tables.iter().flat_map(|range| [range.start, range.end]));
         words
     }
 
@@ -87,14 +88,16 @@ impl Reading {
                 _ => pages.push(PageRun { start, pages: count, state }),
             }
         }
-        let (head, count) = (take(&mut rest)?, take(&mut rest)?);
+        let (head, count, tables) = (take(&mut rest)?, take(&mut rest)?, take(&mut rest)?);
         let (pairs, left) = rest.as_chunks();
-        if !left.is_empty() || pairs.len() as u64 != count {
+        let (blocks, ranges) = pairs.split_at_checked(usize::try_from(count).ok()?)?;
+        if !left.is_empty() || ranges.len() as u64 != tables {
             return None;
         }
-        let blocks = pairs.iter().map(|&[address, size]| CachedBlock { address, size }).collect();
+        let tables = ranges.iter().map(|&[start, end]| AddressRange { start, end }).collect();
+        let blocks = blocks.iter().map(|&[address, size]| CachedBlock { address, size }).collect();
         let caches = ThreadCaches { caches: head << 1 >> 1, is_complete: head >> 63 != 0, blocks };
-        Some(Self { number, footprint, pages, caches })
+        Some(Self { number, footprint, pages, caches, tables })
     }
 }
 
@@ -153,6 +156,7 @@ mod tests {
         let start = 1 << 46;
         let block = CachedBlock { address: 48, size: 24 };
         reading.caches = ThreadCaches { caches: 2, is_complete: true, blocks: vec![block; 3] };
+        reading.tables = vec![AddressRange { start: 7, end: 9 }; 2];
         reading.pages.push(PageRun { start, pages: 3 * COUNT_MOST + 5, state: PageState(PageState::SWAPPED) });
         reading
     }

@@ -60,8 +60,8 @@ pub enum Kind {
     Footprint = 21,
     /// Pages of the footprint before.
     Pages = 36,
-    /// Freed blocks that threads keep, of the footprint before.
-    Caches = 33,
+    /// What allocators keep for themselves, of the footprint before.
+    Kept = 33,
     /// Live blocks of the footprint before.
     PlacedBlocks = 39,
     /// RSS over time.
@@ -94,7 +94,7 @@ impl Kind {
             AllocatorsInside,
             Footprint,
             Pages,
-            Caches,
+            Kept,
             PlacedBlocks,
             Rss,
             SizeClasses,

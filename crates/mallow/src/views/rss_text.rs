@@ -106,7 +106,10 @@ fn meaning(part: PartKind, allocator: &str) -> String {
     match part {
         PartKind::Live => "live blocks",
         PartKind::Rounding => "rounding up of requests",
-        PartKind::Allocator => return format!("{allocator}'s headers"),
+        PartKind::Allocator => {
+            let what = if allocator == "glibc" { "headers" } else { "tables" };
+            return format!("{allocator}'s {what}");
+        }
         PartKind::Holes => "holes between live blocks",
         PartKind::HolesAndRounding => "holes and rounding",
         PartKind::FreePages => "free pages",

@@ -130,6 +130,8 @@ pub struct Ledger<'a> {
     pub together: Vec<u64>,
     /// The order of places by their share of holes.
     pub by_holes: Vec<u32>,
+    /// Where the allocator keeps its tables is known.
+    pub knows_tables: bool,
     /// What threads keep is known, of all threads.
     pub knows_caches: bool,
     /// Whether blocks are there that the recording does not know: pages without known blocks may hold those.
@@ -140,9 +142,9 @@ pub struct Ledger<'a> {
 const POOLS: usize = 12;
 
 /// Who manages the memory of a process, and whether the C library's allocator is beside it.
-pub fn allocator_of(profile: &Profile, footprint: &Footprint, process: &Process) -> (Allocator, bool) {
+pub fn allocator_of(profile: &Profile, footprint: &Footprint, heap: &HeapMap, process: &Process) -> (Allocator, bool) {
     let library = footprint.mappings.iter().find_map(|mapping| Allocator::of_library(&mapping.name));
-    if let Some(allocator) = library {
+    if let Some(allocator) = library.filter(|_| !lies_in_glibc(footprint, heap)) {
         return (allocator, false);
     }
     let mut inside =
@@ -159,6 +161,15 @@ pub fn allocator_of(profile: &Profile, footprint: &Footprint, process: &Process)
     (if glibc { Allocator::Glibc } else { Allocator::Unknown }, false)
 }
 
+/// Whether most blocks lie in the C library's heap although another allocator is there, too: functions of the library that is loaded first
+/// are called.
+fn lies_in_glibc(footprint: &Footprint, heap: &HeapMap) -> bool {
+    let main = footprint.mappings.iter().find(|mapping| mapping.kind == MappingKind::Heap);
+    let Some(main) = main.filter(|_| heap.caches.caches > 0) else { return false };
+    let first = |address| heap.blocks.partition_point(|block| block.address < address);
+    2 * (first(main.end) - first(main.start)) > heap.blocks.len()
+}
+
 type Key = Option<(FunctionId, Option<StringId>, u32)>;
 
 impl<'a> Ledger<'a> {
@@ -167,7 +178,8 @@ impl<'a> Ledger<'a> {
         let functions = Functions::new(profile);
         let (site_places, places) = places(profile, footprint.process, heap, &functions);
         let process = profile.processes.get(footprint.process.0 as usize);
-        let (allocator, beside) = process.map_or((Allocator::Unknown, false), |p| allocator_of(profile, footprint, p));
+        let (allocator, beside) =
+            process.map_or((Allocator::Unknown, false), |p| allocator_of(profile, footprint, heap, p));
         let classes = profile.size_classes.iter().find(|classes| classes.process == footprint.process);
         let residency = Residency::new(&heap.pages, footprint.page_bytes);
         let mut it = Self {
@@ -184,10 +196,11 @@ impl<'a> Ledger<'a> {
             elsewhere: ClassSums::default(),
             together: Vec::new(),
             by_holes: Vec::new(),
+            knows_tables: !heap.tables.is_empty(),
             knows_caches: heap.caches.is_complete,
             older_blocks: process.is_some_and(|process| process.forked || process.foreign_frees > 0),
         };
-        let all = territories(footprint, &heap.blocks, allocator, beside);
+        let all = territories(footprint, heap, allocator, beside);
         let sweep = Sweep { residency: &residency, heap, classes, places: &site_places };
         for (allocator, territory) in &all {
             it.add(&sweep, *allocator, territory);

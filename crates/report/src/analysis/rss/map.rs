@@ -52,11 +52,11 @@ pub fn page_map(profile: &Profile, footprint: &Footprint, heap: &HeapMap, cells:
     let (site_places, entries) = places(profile, footprint.process, heap, &ledger.functions);
     let process = profile.processes.get(footprint.process.0 as usize);
     let (allocator, beside) =
-        process.map_or((Allocator::Unknown, false), |p| super::ledger::allocator_of(profile, footprint, p));
+        process.map_or((Allocator::Unknown, false), |p| super::ledger::allocator_of(profile, footprint, heap, p));
     let residency = Residency::new(&heap.pages, footprint.page_bytes);
     let classes = profile.size_classes.iter().find(|classes| classes.process == footprint.process);
     let sweep = Sweep { residency: &residency, heap, classes, places: &site_places };
-    let all = territories(footprint, &heap.blocks, allocator, beside);
+    let all = territories(footprint, heap, allocator, beside);
     // Addresses in no page in memory, at the ends of territories, are not drawn.
     let pages = |start: u64, end: u64| (end - page_of(start)).div_ceil(PAGE);
     let shown: Vec<_> =

@@ -452,7 +452,7 @@ fn limits(footprint: &Footprint, ledger: Option<&Ledger<'_>>) -> Vec<RssNote> {
         let is_glibc = ledger.allocator == super::Allocator::Glibc;
         add(ledger.older_blocks, RssNote::OlderBlocks);
         add(!ledger.knows_classes, RssNote::UnknownSizeClasses);
-        add(!is_glibc, RssNote::UnknownMetadata);
+        add(!is_glibc && !ledger.knows_tables, RssNote::UnknownMetadata);
         add(is_glibc && !ledger.knows_caches, RssNote::UnknownCaches);
         add(!footprint.is_at_exit, RssNote::WhileRunning);
     }

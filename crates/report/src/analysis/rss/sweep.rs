@@ -3,7 +3,7 @@
 //! All ranges that are handed out are disjoint, and their resident bytes add up to those of the territories, whatever the blocks
 //! are: a chunk that overlaps the one before is cut.
 
-use mallow_profile::{CachedBlock, HeapMap, SizeClasses};
+use mallow_profile::{AddressRange, CachedBlock, HeapMap, SizeClasses};
 
 use super::geometry::{Allocator, PAGE, Place, chunk, page_after, page_of};
 use super::residency::{Bytes, Residency};
@@ -128,8 +128,12 @@ impl Sweep<'_> {
             _ => Place::Heap,
         };
         let mut cached = self.cached(allocator, territory);
+        let mut tables = self.tables(allocator, territory);
         for index in territory.blocks.0..territory.blocks.1 {
             let block = &self.heap.blocks[index];
+            while let Some(range) = tables.next_if(|range| range.start < block.address) {
+                cursor = pass.tables(range, cursor, block.address);
+            }
             // The same address: it was given out meanwhile.
             while let Some(kept) = cached.next_if(|kept| kept.address <= block.address) {
                 if kept.address < block.address {
@@ -140,6 +144,7 @@ impl Sweep<'_> {
             let Some(mut chunk) = chunk(allocator, place, block.address, block.size, usable) else { continue };
             let next = self.heap.blocks.get(index + 1).map_or(u64::MAX, |next| next.address);
             let next = cached.peek().map_or(next, |kept| next.min(kept.address));
+            let next = tables.peek().map_or(next, |range| next.min(range.start));
             let next =
                 if place == Place::Heap && allocator == Allocator::Glibc { next.saturating_sub(8) } else { next };
             let limit = next.min(territory.end);
@@ -155,11 +160,26 @@ impl Sweep<'_> {
             pass.cover(start, end, chunk.slab, self.place_of(block.site));
             cursor = end;
         }
+        for range in tables {
+            cursor = pass.tables(range, cursor, territory.end);
+        }
         for kept in cached {
             cursor = pass.cached(kept, cursor, territory.end);
         }
         (pass.each)(Found::Gap { start: cursor, end: territory.end, is_top: true });
         pass.finish();
+    }
+
+    /// Where the allocator of a territory keeps its tables there.
+    fn tables(
+        &self,
+        allocator: Allocator,
+        territory: &Territory,
+    ) -> std::iter::Peekable<std::slice::Iter<'_, AddressRange>> {
+        let all = &self.heap.tables[..];
+        let first = |address| all.partition_point(|range| range.start < address);
+        let range = first(territory.start)..first(territory.end);
+        all.get(range).filter(|_| allocator != Allocator::Glibc).unwrap_or_default().iter().peekable()
     }
 
     /// Freed blocks of a territory that threads keep.
@@ -225,6 +245,16 @@ impl<F: FnMut(Found<'_>)> Pass<'_, F> {
             (self.each)(Found::Gap { start: cursor, end: start, is_top: false });
         }
         self.cover(start, end, None, CACHED);
+        cursor.max(end)
+    }
+
+    /// Tables of the allocator, up to `limit`: what of them is in memory is its own. Returns where they end.
+    fn tables(&mut self, range: &AddressRange, cursor: u64, limit: u64) -> u64 {
+        let start = range.start.max(cursor).min(limit);
+        let end = range.end.min(limit).max(start);
+        let own = self.sweep.residency.resident(start, end);
+        (self.each)(Found::Block(usize::MAX, BlockBytes { own, own_resident: own, ..BlockBytes::default() }));
+        self.cover(start, end, None, ALLOCATORS_OWN);
         cursor.max(end)
     }
 

@@ -1,8 +1,8 @@
 //! Footprints made up by hand, and any that a file may say.
 
 use mallow_profile::{
-    CachedBlock, Footprint, HeapMap, Mapping, MappingFlags, MappingKind, MemorySizes, PageRun, PageState, PlacedBlock,
-    Profile, SizeClasses, ThreadCaches,
+    AddressRange, CachedBlock, Footprint, HeapMap, Mapping, MappingFlags, MappingKind, MemorySizes, PageRun, PageState,
+    PlacedBlock, Profile, SizeClasses, ThreadCaches,
 };
 use proptest::prelude::*;
 
@@ -48,6 +48,7 @@ impl Made {
             pages: pages.collect(),
             blocks: blocks_at.iter().map(|&(address, size, site)| PlacedBlock { address, size, site }).collect(),
             caches: ThreadCaches::default(),
+            tables: Vec::new(),
         };
         b.profile.footprints = vec![Footprint {
             ms: 50,
@@ -241,6 +242,45 @@ fn slabs_are_given_back_whole() {
     assert_eq!(bytes_of(&report, PartKind::Unsettled), 0);
 }
 
+/// jemalloc's tables lie among its blocks, or alone in a mapping; what of them is in memory is its own.
+#[test]
+fn tables_are_the_allocators_own() {
+    let at = 0x7f40_0020_0000;
+    let mappings = vec![
+        mapping(MappingKind::FileText, 0x7f00_0000_0000, 1, 1, "/usr/lib/libjemalloc.so.2"),
+        mapping(MappingKind::Anonymous, at, 30, 20, ""),
+        mapping(MappingKind::Anonymous, at + 100 * PAGE, 30, 5, ""),
+    ];
+    let mut made = Made::new(mappings, &[(at + 4 * PAGE, PAGE, 0), (at + 18 * PAGE, PAGE, 1)]);
+    let range = |first, last| AddressRange { start: at + first * PAGE, end: at + last * PAGE };
+    // The third one reaches into a block's page: the block is live.
+    made.heap.tables = vec![range(0, 2), range(8, 10), range(16, 30), range(100, 130)];
+    let report = made.report();
+    assert_eq!(bytes_of(&report, PartKind::Allocator), (2 + 2 + 2 + 5) * PAGE as i64);
+    assert_eq!(bytes_of(&report, PartKind::FreePages), (20 - 6 - 2) * PAGE as i64);
+    assert_eq!((bytes_of(&report, PartKind::Mappings), bytes_of(&report, PartKind::NeverTouched)), (0, 0));
+    assert!(!report.account.limits.contains(&RssNote::UnknownMetadata));
+    made.heap.tables.clear();
+    assert_eq!(bytes_of(&made.report(), PartKind::Mappings), 5 * PAGE as i64);
+}
+
+/// jemalloc is there, and the C library's functions come first.
+#[test]
+fn blocks_in_glibcs_heap_are_glibcs() {
+    let jemalloc = mapping(MappingKind::FileText, 0x7f00_0000_0000, 1, 1, "/usr/lib/libjemalloc.so.2");
+    let mut made = Made::new([glibc(9, 9), vec![jemalloc]].concat(), &[(HEAP + 0x2010, 100, 0)]);
+    made.profile.footprints[0].mappings.sort_by_key(|mapping| mapping.start);
+    assert_eq!(made.report().account.allocator, Some("jemalloc"));
+    made.heap.caches.caches = 1;
+    assert_eq!(made.report().account.allocator, Some("glibc"));
+    made.heap.blocks.extend([1, 2].map(|page| PlacedBlock {
+        address: 0x7f80_0000_0000 + page * PAGE,
+        size: 8,
+        site: 0,
+    }));
+    assert_eq!(made.report().account.allocator, Some("jemalloc"), "the C library's own blocks alone");
+}
+
 #[test]
 fn what_is_not_known_is_not_guessed() {
     let mappings = vec![mapping(MappingKind::Anonymous, HEAP, 30, 30, "")];
@@ -338,8 +378,8 @@ fn any() -> impl Strategy<Value = Made> {
     let mappings = prop::collection::vec((kind, 0u64..3, 1u64..40, 0u64..40, name), 0..6);
     let runs = prop::collection::vec((0u64..6, 1u64..12, 0u8..16), 0..12);
     let blocks = prop::collection::vec((0u64..2000, 0u64..6000, 0u32..4), 0..60);
-    let cached = prop::collection::vec((0u64..4000, 0u64..1100), 0..30);
-    (mappings, runs, blocks, cached, any_place()).prop_map(|(mappings, runs, blocks, cached, start)| {
+    let kept = || prop::collection::vec((0u64..4000, 0u64..1100), 0..30);
+    (mappings, runs, blocks, kept(), kept(), any_place()).prop_map(|(mappings, runs, blocks, cached, tables, start)| {
         let mut at = start;
         let mut all = Vec::new();
         for (kind, gap, pages, rss, name) in mappings {
@@ -363,6 +403,11 @@ fn any() -> impl Strategy<Value = Made> {
         for (step, size) in cached {
             address += 1 + step;
             made.heap.caches.blocks.push(CachedBlock { address, size });
+        }
+        let mut end = start - 3 * PAGE;
+        for (step, size) in tables {
+            made.heap.tables.push(AddressRange { start: end + step, end: end + step + 9 * size + 1 });
+            end += step + 9 * size + 1;
         }
         let mut at = start - 4 * PAGE;
         made.heap.pages = runs
