@@ -22,9 +22,9 @@ from workloads import BUILD, ROOT, Missing
 MALLOW = Path(os.environ.get("MALLOW_BIN", ROOT / "target" / "release" / "mallow")).resolve()
 AT_EXIT = BUILD / "libresident_at_exit.so"
 NEAR = 0.10
-"""Of the larger one of both: a prediction is right within this. One that is not sure has a range, and holds within that."""
+"""Of the larger one of both: a prediction is right within this. The table names those that only lie in the range that was reported."""
 WANTED = 0.8
-"""The share of programs for which it has to be right or to hold."""
+"""The share of programs with a remedy for which it has to be right."""
 
 SQL = (
     "create table t(a,b); with recursive c(x) as (select 1 union all select x+1 from c where x<300000) "
@@ -40,16 +40,32 @@ JAVA = (
 )
 
 
+TCL = """
+for {set i 0} {$i < 200000} {incr i} { lappend all [list $i [string repeat x [expr {$i % 90}]]] }
+set kept {}
+foreach pair $all { if {[lindex $pair 0] % 9 == 0} { lappend kept $pair } }
+unset all pair
+puts [llength $kept]
+"""
+# A line each: that is how it reads them.
+POSTGRES = """
+select count(*) from (select array_agg(n) from generate_series(1, 400000) n group by n % 50000) a
+create table t as select n, repeat('x', n % 90) as text from generate_series(1, 200000) n
+select count(distinct text || n) from t
+select length(string_agg(text, ',' order by n % 77)) from t
+"""
+
+
 RUNS = 3
-"""With a setting, and without it."""
+"""With a remedy, and without it; and of recordings. Medians count: runs of programs with threads differ."""
 
 
 class Program:
-    """A command, the name of its process, and what is set for it."""
+    """A command, the name of its process, what is set for it, what it reads, and what it is started by."""
 
-    def __init__(self, name, command, process=None, environment=None, drive=None):
+    def __init__(self, name, command, process=None, environment=None, drive=None, reads=os.devnull, by=()):
         self.name, self.command, self.process = name, command, process or name
-        self.environment, self.drive = environment or {}, drive
+        self.environment, self.drive, self.reads, self.by = environment or {}, drive, reads, by
 
 
 def programs(place):
@@ -80,11 +96,43 @@ def programs(place):
     add("mawk", "mawk", "{ a[$1] = $2 } END { for (k in a) if (k % 9) delete a[k]; print length(a) }", str(place / "words"))
     add("node", "node", "-e", NODE)
     add("java", "java", "-Xmx200m", str(place / "Main.java"))
-    add("redis-server", "redis-server", "--port", "7391", "--save", "", "--appendonly", "no", drive=redis)
+    server = ["redis-server", "--port", "7391", "--save", "", "--appendonly", "no"]
+    add("redis-server", *server, drive=redis)
+    # Its own library stays, and the C library's functions come first.
+    add("redis-server with glibc", *server, drive=redis, environment={"LD_PRELOAD": "libc.so.6"})
+    packs = place / "packs"
+    subprocess.run(["git", "clone", "-q", "--bare", "--no-hardlinks", ROOT, packs], check=True)
+    add("git repack", "git", "-C", str(packs), "repack", "-adfq")
+    add("vim", "vim", "-u", "NONE", "-es", "+%s/word/another/g", "+%s/7/seven/g", "+q!", str(place / "words"), process="vim")
+    (place / "lists.tcl").write_text(TCL)
+    add("tclsh", "tclsh", str(place / "lists.tcl"), process="tclsh")
+    add("nm", "nm", "--demangle", "--size-sort", str(MALLOW))
+    add("readelf", "readelf", "--debug-dump=decodedline", str(AT_EXIT))
+    if shutil.which("g++"):
+        add("clang", "clang", "-cc1", "-O1", "-std=c++17", "-fcxx-exceptions", "-fexceptions", "-emit-obj", "-o", str(place / "m.o"), str(preprocessed))
+    found.extend(postgres(place))
     add("sort", "sort", "--parallel=2", str(place / "words"))
     add("cmake", "cmake", "--help-full")
     add("clang-format", "clang-format", str(ROOT / "preload" / "walk" / "unwind.c"))
     return found
+
+
+def postgres(place):
+    """One backend with its tables, which root may not start."""
+    found = shutil.which("postgres")
+    programs = Path(found).resolve().parent if found else place
+    if not (programs / "initdb").exists():
+        return
+    data = place / "postgres"
+    data.mkdir()
+    by = []
+    if os.getuid() == 0:
+        by = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
+        shutil.chown(data, "nobody", "nogroup")
+    subprocess.run([*by, programs / "initdb", "-D", data, "-A", "trust", "-N"], check=True, capture_output=True, cwd="/")
+    (place / "queries").write_text(POSTGRES)
+    command = [str(programs / "postgres"), "--single", "-D", str(data), "postgres"]
+    yield Program("postgres", command, reads=place / "queries", by=by)
 
 
 def redis(process):
@@ -104,8 +152,9 @@ def redis(process):
 def run(program, before, environment, place):
     """Runs it to its end."""
     own = {**os.environ, **program.environment, **environment}
-    with open(place / "output", "wb") as out:
-        process = subprocess.Popen([*before, *program.command], stdout=out, stderr=out, stdin=subprocess.DEVNULL, env=own, cwd=place)
+    command = [*program.by, *before, *program.command]
+    with open(place / "output", "wb") as out, open(program.reads, "rb") as reads:
+        process = subprocess.Popen(command, stdout=out, stderr=out, stdin=reads, env=own, cwd=place)
         try:
             if program.drive:
                 program.drive(process)
@@ -119,7 +168,7 @@ def at_end(program, environment, place):
     """RSS at the end, and after malloc_trim where that is asked for."""
     answer = place / "answer"
     answer.unlink(missing_ok=True)
-    preload = " ".join(filter(None, [str(AT_EXIT), os.environ.get("LD_PRELOAD")]))
+    preload = " ".join(filter(None, [str(AT_EXIT), program.environment.get("LD_PRELOAD", os.environ.get("LD_PRELOAD"))]))
     run(program, [], {"RESIDENT_AT_EXIT": str(answer), "LD_PRELOAD": preload, **environment}, place)
     lines = [line.rsplit(" ", 2) for line in answer.read_text().splitlines()] if answer.exists() else []
     sizes = [(int(before), int(after)) for name, before, after in lines if name.startswith(program.process[:15])]
@@ -131,10 +180,10 @@ def at_end(program, environment, place):
 def carry_out(program, remedy, place):
     """What the remedy released."""
     if remedy["remedy"] == "malloc_trim":
-        before, after = at_end(program, {"RESIDENT_TRIM": "1"}, place)
-        return before, before - after
+        runs = [at_end(program, {"RESIDENT_TRIM": "1"}, place) for _ in range(RUNS)]
+        released = statistics.median(before - after for before, after in runs)
+        return int(statistics.median(before for before, _ in runs)), int(released)
     name, value = remedy["setting"].split("=", 1)
-    # Runs differ: medians of some, in turns.
     runs = [(at_end(program, {}, place)[0], at_end(program, {name: value}, place)[0]) for _ in range(RUNS)]
     before, after = (statistics.median(sizes) for sizes in zip(*runs))
     return int(before), int(before - after)
@@ -143,19 +192,26 @@ def carry_out(program, remedy, place):
 NOTHING = {"remedy": "malloc_trim", "setting": "malloc_trim(0)", "expected_bytes": 0, "certainty": "none"}
 
 
-def judged(program, place):
-    """The prediction and the truth of a program."""
+def account_of(program, place):
+    """What Mallow says of a run's end."""
     recording = place / f"{program.name}.mallow"
     run(program, [MALLOW, "record", "--no-report", "-o", recording, "--"], {}, place)
     view = [MALLOW, "rss", "--json", "--at", "end", "--process", program.process, recording]
     shown = subprocess.run(view, capture_output=True, text=True)
     if shown.returncode != 0:
         raise Missing(f"{program.name}: {shown.stderr.strip()}")
-    account = json.loads(shown.stdout)
+    return json.loads(shown.stdout)
+
+
+def judged(program, place):
+    """The prediction and the truth of a program."""
+    accounts = [account_of(program, place) for _ in range(RUNS)]
+    account = accounts[0]
     can = [remedy for remedy in account["remedies"] if remedy["setting"]]
     remedy = can[0] if can else NOTHING
+    same = [one for account in accounts for one in account["remedies"] if can and one["setting"] == remedy["setting"]]
     before, released = carry_out(program, remedy, place)
-    expected = remedy["expected_bytes"]
+    expected = int(statistics.median(one["expected_bytes"] for one in same)) if same else 0
     # What is less than a hundredth of RSS has no row: then the remedy must release no more than that.
     near = max(NEAR * max(expected, released), before / 100 if remedy is NOTHING else 0)
     return {
@@ -176,6 +232,8 @@ def main():
     wanted = sys.argv[1:]
     with tempfile.TemporaryDirectory() as place:
         place = Path(place)
+        # Somebody else's process writes there, too.
+        place.chmod(0o777)
         for program in programs(place):
             if wanted and program.name not in wanted:
                 continue
@@ -196,10 +254,14 @@ def main():
         off = f"{(row['expected'] - row['released']) / larger:+.1%}{'' if row['right'] else ' in range' if row['holds'] else ' *'}"
         sizes = [megabytes(row[key]) for key in ("expected", "released")]
         print(f"| {row['program']} | {megabytes(row['rss_bare'])} | {row['remedy']} | {sizes[0]} | {sizes[1]} | {off} |")
-    right = sum(row["right"] for row in rows)
-    holds = sum(row["right"] or row["holds"] for row in rows)
-    print(f"\n{right} of {len(rows)} within {NEAR:.0%}, {holds} of {len(rows)} within that or within the range that was reported")
-    return 0 if rows and holds >= WANTED * len(rows) else 1
+    # That nothing helps is easily said.
+    helped = [row for row in rows if row["certainty"] != "none"]
+    others = [row for row in rows if row["certainty"] == "none"]
+    right = sum(row["right"] for row in helped)
+    holds = sum(row["right"] or row["holds"] for row in helped)
+    print(f"\n{right} of {len(helped)} within {NEAR:.0%}, {holds} within that or within the range that was reported")
+    print(f"{sum(row['right'] for row in others)} of {len(others)} for which nothing helps: nothing did")
+    return 0 if helped and right >= WANTED * len(helped) else 1
 
 
 if __name__ == "__main__":

@@ -87,6 +87,11 @@ fn a_huge_reservation_is_cheap() {
     assert!(number(footprint, "largest_mapping") >= 1 << 40);
     assert!((1000..1100).contains(&number(footprint, "live_blocks")), "{footprint}");
     assert!(number(footprint, "live_bytes") >= 10_000_000);
+    // What the first thread keeps of freed blocks: a megabyte at most.
+    assert!(
+        number(footprint, "caches") == 1 && (1..1 << 20).contains(&number(footprint, "cached_bytes")),
+        "{footprint}"
+    );
     assert!(number(&footprint["kinds"], "mallow") > 0 && number(&footprint["kinds"], "file_text") > 0);
     assert!(fs::metadata(place.path().join("m.mallow")).expect("the recording").len() < 200_000);
 }

@@ -58,7 +58,9 @@ fn heap_is_true(json: &Value, truth: &Value) {
     close("rounding", part(json, "rounding"), of("usable") - of("requested"), json);
     // Arenas begin with tables of glibc's own, in the same pages as the first blocks.
     let tables = part(json, "allocator") - 8 * of("blocks") as i64;
-    close("holes", part(json, "holes") + tables, of("pinned") - of("used"), json);
+    // What threads keep of freed blocks lies between those that they kept.
+    let between = part(json, "holes") + part(json, "thread_caches");
+    close("holes", between + tables, of("pinned") - of("used"), json);
     if of("heap_resident") > 0 {
         close("free pages", part(json, "free_pages"), of("heap_resident").saturating_sub(of("pinned")), json);
     }
@@ -121,6 +123,24 @@ fn arenas_of_threads_keep_free_pages() {
     let threads = rows.iter().find(|row| row["arena"] == "thread_arena").expect("arenas");
     assert_eq!(number(threads, "arenas"), 32, "{json:#}");
     assert!(remedies(&json).iter().any(|(remedy, _)| *remedy == "arena_max"), "{json:#}");
+}
+
+/// Three caches, all full, two of them in one arena: what they hold is neither a hole nor a free page, and nothing more can be given back.
+#[test]
+fn what_threads_keep_is_a_part_of_its_own() {
+    let record = Case::target("rss_caches").prints_addresses().record();
+    let json = record.view_json(&RSS);
+    let out = record.outcome.out();
+    let (cached, truth) = out.split_once('\n').expect("two lines");
+    let (cached, truth): (u64, Value) = (cached.parse().expect("a number"), serde_json::from_str(truth).expect("JSON"));
+    adds_up(&json, &truth);
+    close("live", part(&json, "live"), number(&truth, "requested"), &json);
+    // The caches themselves are among it: two chunks of 656 bytes.
+    close("cached", part(&json, "thread_caches"), cached + 2 * 656, &json);
+    assert!(cached > 700_000, "{cached}");
+    assert!(!json["limits"].to_string().contains("unknown_caches"), "{json:#}");
+    let trim = json["remedies"].as_array().expect("remedies").iter().find(|one| one["remedy"] == "malloc_trim");
+    assert!(trim.is_none_or(|trim| trim["least_bytes"] == trim["expected_bytes"]), "{json:#}");
 }
 
 #[test]
@@ -187,12 +207,25 @@ fn other_allocators_have_the_same_account() {
             close("pinned", pinned, of("pinned"), &json);
             if name == "jemalloc" {
                 close("active", pinned, of("jemalloc_active"), &json);
+                // What of its tables is in memory; its own figure is what it has given out of them.
+                let (own, metadata) = (part(&json, "allocator"), of("jemalloc_metadata") as i64);
+                assert!(own > 200_000 && own <= metadata, "{own} of {metadata}");
+                assert!(!json["limits"].to_string().contains("unknown_metadata"), "{json:#}");
                 // It calls all of its own memory resident, touched or not.
                 let resident = pinned as u64 + part(&json, "free_pages").unsigned_abs();
                 assert!(resident <= of("jemalloc_resident") * 102 / 100, "{resident}: {truth:#}");
             }
         }
     }
+}
+
+/// jemalloc is in the program, and the C library comes first.
+#[test]
+fn the_allocator_is_the_one_that_has_the_blocks() {
+    let program = program_as("rss_holes", "rss_holes-with-jemalloc", "cc", &["-Wl,--no-as-needed", "-ljemalloc"]);
+    let (_, json, truth) = run(&Case::new(program).arg("half").env("LD_PRELOAD", "libc.so.6"));
+    assert_eq!(json["allocator"], "glibc", "{json:#}");
+    heap_is_true(&json, &truth);
 }
 
 /// The command's output and status are its own; the report goes to standard error.

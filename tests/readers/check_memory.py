@@ -40,6 +40,8 @@ def footprint(recording, each):
         "swapped": sum(count for _, count, state in each["pages"] if state & SWAPPED),
         "shared": sum(count for _, count, state in each["pages"] if state & SHARED),
         "blocks": len(blocks),
+        "caches": each.get("caches", {}).get("caches", 0),
+        "cached_bytes": sum(8 + size for _, size in each.get("caches", {}).get("blocks", [])),
         "block_bytes": sum(size for _, size, _ in blocks),
         "ascending": all(a[0] < b[0] for a, b in zip(blocks, blocks[1:])),
     }

@@ -17,8 +17,8 @@ WORD = (1 << 64) - 1
 OPENING, TABLES, EVENTS, COUNTS, PROCESSES, LINES, ENDING, INDEX, NAMES, SOURCES = range(1, 11)
 REGIONS, PATTERNS, ALLOCATORS, SCANS, EXECUTED_NAMES, UNRECORDED, THREAD_NAMES = range(12, 19)
 INSIDE, FOOTPRINT, RSS, SIZE_CLASSES = 20, 21, 24, 25
-PAGES, PLACED_BLOCKS = 36, 39
-KINDS = {*range(1, 26), PAGES, PLACED_BLOCKS} - {11, 19, 22, 23}
+PAGES, KEPT, PLACED_BLOCKS = 36, 33, 39
+KINDS = {*range(1, 26), PAGES, KEPT, PLACED_BLOCKS} - {11, 19, 22, 23}
 
 
 class Refused(Exception):
@@ -274,6 +274,7 @@ def read(data, events=lambda decoder, block: None, maps=False):
         INSIDE: inside,
         FOOTPRINT: memory.footprint,
         PAGES: memory.pages if maps else passed,
+        KEPT: memory.kept if maps else passed,
         PLACED_BLOCKS: memory.placed_blocks if maps else passed,
         RSS: memory.rss,
         SIZE_CLASSES: memory.size_classes,

@@ -47,6 +47,23 @@ def pages(recording, block):
         end = start + count * of["page_bytes"]
 
 
+def kept(recording, block):
+    head, addresses, sizes, ranges = map(Column, block.columns)
+    address, found = 0, {"caches": head.number(), "complete": head.number(), "blocks": []}
+    while addresses.more():
+        address += addresses.number()
+        found["blocks"].append((address, sizes.number()))
+    if found["complete"] > 1 or not recording.footprints:
+        raise Damaged("caches that make no sense")
+    recording.footprints[-1]["caches"] = found
+    tables, end = [], 0
+    while ranges.more():
+        start = end + ranges.number()
+        end = start + ranges.number()
+        tables.append((start, end))
+    recording.footprints[-1]["tables"] = tables
+
+
 def placed_blocks(recording, block):
     addresses, sites, sizes = map(Column, block.columns)
     of = recording.footprints[-1]

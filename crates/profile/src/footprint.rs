@@ -201,11 +201,44 @@ pub struct PlacedBlock {
     pub site: u32,
 }
 
+/// A freed block that glibc keeps for the next request of one thread; its arena counts it as in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CachedBlock {
+    /// Its address.
+    pub address: u64,
+    /// Usable bytes.
+    pub size: u64,
+}
+
+/// What glibc's caches of threads (tcache) hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThreadCaches {
+    /// Caches that were read.
+    pub caches: u64,
+    /// No thread has another one.
+    pub is_complete: bool,
+    /// What they hold, and all of these caches but the first thread's, by address, each address once.
+    pub blocks: Vec<CachedBlock>,
+}
+
+/// Addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AddressRange {
+    /// The first one.
+    pub start: u64,
+    /// Past the last.
+    pub end: u64,
+}
+
 /// Pages and live blocks at the moment of a [`Footprint`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeapMap {
     /// Pages in memory or in swap of the mappings with `has_pages`, by address, without overlaps.
     pub pages: Vec<PageRun>,
+    /// Freed blocks that threads keep.
+    pub caches: ThreadCaches,
+    /// Where an allocator keeps its tables, as it says itself, by address, without overlaps.
+    pub tables: Vec<AddressRange>,
     /// Live blocks, by address, each address once.
     pub blocks: Vec<PlacedBlock>,
 }
@@ -357,6 +390,13 @@ impl HeapMap {
             }
             end = last;
         }
+        if !self.caches.blocks.is_sorted_by(|a, b| a.address < b.address) {
+            return Err("cached blocks are not in the order of their addresses");
+        }
+        let is_before = |a: &AddressRange, b: &AddressRange| a.end <= b.start;
+        if !self.tables.is_sorted_by(is_before) || self.tables.iter().any(|range| range.end <= range.start) {
+            return Err("tables of the allocator are not in the order of their addresses");
+        }
         let mut next = 0;
         for block in &self.blocks {
             if block.address < next {
@@ -390,7 +430,7 @@ mod tests {
             PageRun { start: 0x3000, pages: 1, state: PageState(PageState::RESIDENT | PageState::SHARED) },
         ];
         let blocks = vec![0x1010, 0x1020, 0x3ff0].into_iter().map(|address| PlacedBlock { address, size: 8, site: 0 });
-        HeapMap { pages, blocks: blocks.collect() }
+        HeapMap { pages, blocks: blocks.collect(), ..HeapMap::default() }
     }
 
     #[test]

@@ -45,8 +45,8 @@ pub use counts::{Count, Counts};
 pub use events::{Block, Call, Event, Moment};
 pub use families::{FAMILIES, Family, FamilyCounts};
 pub use footprint::{
-    Footprint, HeapMap, Mapping, MappingFlags, MappingKind, MemorySizes, PageRun, PageState, PlacedBlock, RssPoint,
-    RssSeries, SizeClasses,
+    AddressRange, CachedBlock, Footprint, HeapMap, Mapping, MappingFlags, MappingKind, MemorySizes, PageRun, PageState,
+    PlacedBlock, RssPoint, RssSeries, SizeClasses, ThreadCaches,
 };
 pub use lookup::{ModuleSummary, NameSource, Note, Summary};
 pub use patterns::{Habits, Patterns};

@@ -3,6 +3,7 @@
 use mallow_profile::{
     Counts, FamilyCounts, Footprint, Frame, FrameId, HeapMap, Line, Mapping, MappingFlags, MappingKind, MemorySizes,
     Module, ModuleId, PageRun, PageState, Patterns, PlacedBlock, Process, ProcessId, Profile, Site, StackId, Stacks,
+    ThreadCaches,
 };
 
 /// Builds a profile from stacks written as names.
@@ -269,6 +270,8 @@ pub fn fragmented() -> (Profile, HeapMap) {
     let heap = HeapMap {
         pages: mappings.iter().filter(|mapping| mapping.has_pages).map(run).collect(),
         blocks: (0..4500).map(|n| PlacedBlock { address: HEAP + 0x2b0 + n * 1024, size: 500, site: 0 }).collect(),
+        caches: ThreadCaches { caches: 1, is_complete: true, blocks: Vec::new() },
+        tables: Vec::new(),
     };
     b.profile.footprints = vec![Footprint {
         process,

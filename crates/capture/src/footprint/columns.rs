@@ -2,8 +2,8 @@
 
 use crate::bytes::{Cursor, Nonsense, fold, put, put_bytes, unfold};
 use mallow_profile::{
-    Footprint, HeapMap, Mapping, MappingFlags, MappingKind, MemorySizes, PageRun, PageState, PlacedBlock, ProcessId,
-    RssPoint, RssSeries, SizeClasses,
+    AddressRange, CachedBlock, Footprint, HeapMap, Mapping, MappingFlags, MappingKind, MemorySizes, PageRun, PageState,
+    PlacedBlock, ProcessId, RssPoint, RssSeries, SizeClasses, ThreadCaches,
 };
 
 /// Rows of one block of the recording: each of its columns has room for them.
@@ -150,6 +150,53 @@ pub fn read_pages(columns: &mut [Cursor], page_bytes: u32, map: &mut HeapMap) ->
     if counts.is_empty() && states.is_empty() { Ok(()) } else { Err(Nonsense("pages of no run")) }
 }
 
+/// What allocators keep for themselves: a block that follows the footprint's, where any of it was read.
+pub fn write_kept(map: &HeapMap) -> Vec<Vec<u8>> {
+    let caches = &map.caches;
+    let (mut head, mut addresses, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
+    put(&mut head, caches.caches);
+    put(&mut head, caches.is_complete.into());
+    let mut address = 0;
+    for block in &caches.blocks[..caches.blocks.len().min(ROWS)] {
+        put(&mut addresses, block.address - address);
+        put(&mut sizes, block.size);
+        address = block.address;
+    }
+    let (mut ranges, mut end) = (Vec::new(), 0);
+    for range in &map.tables[..map.tables.len().min(ROWS / 4)] {
+        put(&mut ranges, range.start - end);
+        put(&mut ranges, range.end - range.start);
+        end = range.end;
+    }
+    vec![head, addresses, sizes, ranges]
+}
+
+/// Reads it.
+pub fn read_kept(columns: &mut [Cursor], map: &mut HeapMap) -> Result<(), Nonsense> {
+    let [head, addresses, sizes, ranges] = columns else {
+        return Err(Nonsense("what allocators keep has another number of columns"));
+    };
+    let (caches, is_complete) = (head.number()?, head.number()?);
+    let mut read = ThreadCaches { caches, is_complete: is_complete == 1, blocks: Vec::new() };
+    let mut address = 0u64;
+    while !addresses.is_empty() {
+        address = address.checked_add(addresses.number()?).ok_or(WIDE)?;
+        read.blocks.push(CachedBlock { address, size: sizes.number()? });
+    }
+    map.caches = read;
+    let mut end = 0u64;
+    while !ranges.is_empty() {
+        let start = end.checked_add(ranges.number()?).ok_or(WIDE)?;
+        end = start.checked_add(ranges.number()?).ok_or(WIDE)?;
+        map.tables.push(AddressRange { start, end });
+    }
+    if is_complete <= 1 && head.is_empty() && sizes.is_empty() {
+        Ok(())
+    } else {
+        Err(Nonsense("what allocators keep makes no sense"))
+    }
+}
+
 /// Live blocks by address: blocks that follow the footprint's.
 pub fn write_blocks(blocks: &[PlacedBlock]) -> impl Iterator<Item = Vec<Vec<u8>>> {
     let (mut address, mut site) = (0, 0);
@@ -256,6 +303,8 @@ pub struct Packed {
     pub footprint: Footprint,
     /// Blocks of pages.
     pub pages: Vec<Vec<Vec<u8>>>,
+    /// A block of what allocators keep for themselves, or none.
+    pub kept: Option<Vec<Vec<u8>>>,
     /// Blocks of live blocks.
     pub blocks: Vec<Vec<Vec<u8>>>,
 }
@@ -266,12 +315,14 @@ impl Packed {
         let is_with_map = footprint.gap.is_none();
         let pages = write_pages(&map.pages, footprint.page_bytes).filter(|_| is_with_map).collect();
         let blocks = write_blocks(&map.blocks).filter(|_| is_with_map).collect();
-        Self { footprint, pages, blocks }
+        let has_kept = map.caches.caches > 0 || !map.tables.is_empty();
+        let kept = (is_with_map && has_kept).then(|| write_kept(map));
+        Self { footprint, pages, kept, blocks }
     }
 
     /// Bytes of pages and live blocks, before they are compressed.
     pub fn map_bytes(&self) -> usize {
-        self.pages.iter().chain(&self.blocks).flatten().map(Vec::len).sum()
+        self.pages.iter().chain(&self.blocks).chain(&self.kept).flatten().map(Vec::len).sum()
     }
 }
 
@@ -341,12 +392,26 @@ mod tests {
         let pages = (0..200).map(|at| PageRun { start: start + 8192 * at, pages: 1 + at % 2, state: state(at) });
         let count = ROWS as u64 + 7;
         let blocks = (0..count).map(|at| PlacedBlock { address: 16 * at, size: at * at, site: (at % 2) as u32 });
-        let map = HeapMap { pages: pages.collect(), blocks: blocks.collect() };
+        let cached = |at: u64| CachedBlock { address: 40 * at, size: at * at };
+        let caches = ThreadCaches { caches: 3, is_complete: true, blocks: (1..90).map(cached).collect() };
+        let map = HeapMap {
+            pages: pages.collect(),
+            blocks: blocks.collect(),
+            caches,
+            tables: vec![AddressRange { start: 9, end: 99 }; 1],
+        };
         assert_eq!(map.check(&footprint, &[site(1), site(1)]), Ok(()));
         let packed = Packed::new(footprint.clone(), &map);
         let mut read = HeapMap::default();
         for columns in &packed.pages {
             assert_eq!(read_pages(&mut cursors(columns), 4096, &mut read), Ok(()));
+        }
+        let columns = packed.kept.as_ref().expect("caches and tables");
+        assert_eq!(read_kept(&mut cursors(columns), &mut read), Ok(()));
+        for column in 0..columns.len() {
+            let mut cut = columns.clone();
+            cut[column].pop();
+            assert!(read_kept(&mut cursors(&cut), &mut HeapMap::default()).is_err());
         }
         assert_eq!(packed.blocks.len(), 2);
         for columns in &packed.blocks {

@@ -5,19 +5,25 @@
 //! | `smaps.rs` | mappings with their sizes and kinds |
 //! | `pagemap.rs` | pages that exist |
 //! | `stacks.rs` | mappings that are stacks of threads |
+//! | `caches.rs` | freed blocks that glibc's threads keep |
+//! | `tables.rs` | where jemalloc keeps its own tables |
+//! | `peek.rs` | words of another process's memory |
 //! | `reading.rs` | one reading of a process |
 //! | `schedule.rs` | when to read |
 //! | `words.rs` | a reading as words of the spool |
 //! | `columns.rs` | a footprint as columns of a recording |
 //! | `series.rs` | RSS over time |
 
+mod caches;
 pub mod columns;
 mod pagemap;
+mod peek;
 mod reading;
 mod schedule;
 mod series;
 mod smaps;
 mod stacks;
+mod tables;
 mod words;
 
 pub use columns::Packed;

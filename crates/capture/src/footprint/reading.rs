@@ -1,8 +1,8 @@
 //! One reading of a process's memory.
 
 use super::pagemap::{PAGE, Pagemap};
-use super::{Failure, smaps, stacks};
-use mallow_profile::{Footprint, MappingFlags, PageRun, ProcessId};
+use super::{Failure, caches, smaps, stacks, tables};
+use mallow_profile::{AddressRange, Footprint, MappingFlags, PageRun, ProcessId, ThreadCaches};
 use std::fs;
 
 /// Whose memory is read.
@@ -27,6 +27,10 @@ pub struct Reading {
     pub footprint: Footprint,
     /// Pages of the mappings that have any.
     pub pages: Vec<PageRun>,
+    /// Freed blocks that threads keep.
+    pub caches: ThreadCaches,
+    /// Where the allocator keeps its tables.
+    pub tables: Vec<AddressRange>,
 }
 
 /// Reads the memory of a process. Both files take its mmap lock, but never for long: page faults go on, and a thread that maps
@@ -45,7 +49,9 @@ fn read(subject: &Subject) -> Result<Reading, Failure> {
             footprint.gap = Some("more pages, or more holes between them, than mallow has room for".to_owned());
         }
     }
-    Ok(Reading { number: 0, footprint, pages: pagemap.runs })
+    let caches = caches::read(pid, &footprint.mappings);
+    let tables = tables::read(pid, &footprint.mappings, &pagemap.runs);
+    Ok(Reading { number: 0, footprint, pages: pagemap.runs, caches, tables })
 }
 
 /// Totals and mappings alone.
@@ -123,7 +129,7 @@ mod tests {
         assert_eq!(places, [(4096 * 5, 2), (BYTES as u64 - 4096, 1)]);
         assert!(within.iter().all(|run| run.state.0 == PageState::RESIDENT));
         assert_eq!(footprint.check(), Ok(()));
-        assert_eq!(HeapMap { pages, blocks: Vec::new() }.check(&footprint, &[]), Ok(()));
+        assert_eq!(HeapMap { pages, ..HeapMap::default() }.check(&footprint, &[]), Ok(()));
         let rss = resident(std::process::id()).expect("statm");
         assert!(rss.abs_diff(footprint.totals.rss) < 16 << 20, "{rss} {}", footprint.totals.rss);
         assert!(footprint.peak_rss > 0);

@@ -2,13 +2,17 @@
 //!
 //! ```text
 //! number | ms | at exit | peak RSS | page bytes | gap | mappings | mapping … | runs | run …
+//! caches, complete << 63 | cached blocks | tables | address, size … | start, end …
 //! mapping:  start | end | kind, has pages << 8, flags << 16 | 14 sizes | name
 //! gap, name: length in bytes, then the bytes, padded with zeros; a gap of no length is none
 //! run:      state in bits 0 to 3, pages - 1 in bits 4 to 18, number of the first page in bits 19 to 63
 //! ```
 
 use super::reading::Reading;
-use mallow_profile::{Footprint, Mapping, MappingFlags, MappingKind, MemorySizes, PageRun, PageState, ProcessId};
+use mallow_profile::{
+    AddressRange, CachedBlock, Footprint, Mapping, MappingFlags, MappingKind, MemorySizes, PageRun, PageState,
+    ProcessId, ThreadCaches,
+};
 
 const STATE_BITS: u32 = 4;
 const COUNT_BITS: u32 = 15;
@@ -39,6 +43,10 @@ impl Reading {
             }
         }
         words[count] = (words.len() - count - 1) as u64;
+        let ThreadCaches { caches, is_complete, blocks } = &self.caches;
+        words.extend([caches | u64::from(*is_complete) << 63, blocks.len() as u64, self.tables.len() as u64]);
+        words.extend(blocks.iter().flat_map(|block| [block.address, block.size]));
+        words.extend(self.tables.iter().flat_map(|range| [range.start, range.end]));
         words
     }
 
@@ -61,9 +69,10 @@ impl Reading {
         footprint.totals = footprint.mappings.iter().map(|mapping| mapping.sizes).sum();
         footprint.check().ok()?;
         let page = u64::from(footprint.page_bytes);
-        let count = usize::try_from(take(&mut rest)?).ok().filter(|&count| count == rest.len())?;
+        let count = usize::try_from(take(&mut rest)?).ok()?;
+        let (runs, mut rest) = rest.split_at_checked(count)?;
         let mut pages: Vec<PageRun> = Vec::with_capacity(count);
-        for &word in rest {
+        for &word in runs {
             let state = PageState(word as u8 & PageState::KNOWN);
             let start = (word >> (STATE_BITS + COUNT_BITS)).checked_mul(page)?;
             let count = (word >> STATE_BITS) % COUNT_MOST + 1;
@@ -79,7 +88,16 @@ impl Reading {
                 _ => pages.push(PageRun { start, pages: count, state }),
             }
         }
-        Some(Self { number, footprint, pages })
+        let (head, count, tables) = (take(&mut rest)?, take(&mut rest)?, take(&mut rest)?);
+        let (pairs, left) = rest.as_chunks();
+        let (blocks, ranges) = pairs.split_at_checked(usize::try_from(count).ok()?)?;
+        if !left.is_empty() || ranges.len() as u64 != tables {
+            return None;
+        }
+        let tables = ranges.iter().map(|&[start, end]| AddressRange { start, end }).collect();
+        let blocks = blocks.iter().map(|&[address, size]| CachedBlock { address, size }).collect();
+        let caches = ThreadCaches { caches: head << 1 >> 1, is_complete: head >> 63 != 0, blocks };
+        Some(Self { number, footprint, pages, caches, tables })
     }
 }
 
@@ -136,6 +154,9 @@ mod tests {
         reading.footprint.ms = 1234;
         // More than one word has room for.
         let start = 1 << 46;
+        let block = CachedBlock { address: 48, size: 24 };
+        reading.caches = ThreadCaches { caches: 2, is_complete: true, blocks: vec![block; 3] };
+        reading.tables = vec![AddressRange { start: 7, end: 9 }; 2];
         reading.pages.push(PageRun { start, pages: 3 * COUNT_MOST + 5, state: PageState(PageState::SWAPPED) });
         reading
     }

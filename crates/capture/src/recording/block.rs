@@ -55,11 +55,13 @@ pub enum Kind {
     ThreadNames = 18,
     /// Allocators inside of executables and libraries.
     AllocatorsInside = 20,
-    /// The memory of a process at one moment: totals and mappings. Numbers of the two below, which readers pass over, differ in
+    /// The memory of a process at one moment: totals and mappings. Numbers of the three below, which readers pass over, differ in
     /// two bits from those of blocks that may be missing: one bit that flips is noticed.
     Footprint = 21,
     /// Pages of the footprint before.
     Pages = 36,
+    /// What allocators keep for themselves, of the footprint before.
+    Kept = 33,
     /// Live blocks of the footprint before.
     PlacedBlocks = 39,
     /// RSS over time.
@@ -92,6 +94,7 @@ impl Kind {
             AllocatorsInside,
             Footprint,
             Pages,
+            Kept,
             PlacedBlocks,
             Rss,
             SizeClasses,

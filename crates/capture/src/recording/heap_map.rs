@@ -5,7 +5,7 @@ use super::blocks::Block;
 use super::error::ReadError;
 use super::reader::Reader;
 use crate::bytes::Nonsense;
-use crate::footprint::columns::{read_blocks, read_footprint, read_pages};
+use crate::footprint::columns::{read_blocks, read_footprint, read_kept, read_pages};
 use mallow_profile::{HeapMap, Profile};
 use std::cell::Cell;
 use std::io::{Read, Seek};
@@ -24,7 +24,7 @@ impl<R: Read + Seek> Reader<R> {
         let is_found = Cell::new(false);
         let of_interest = |kind| match kind {
             Kind::Footprint => true,
-            Kind::Pages | Kind::PlacedBlocks => is_found.get(),
+            Kind::Pages | Kind::Kept | Kind::PlacedBlocks => is_found.get(),
             _ => false,
         };
         let mut map = HeapMap::default();
@@ -39,6 +39,7 @@ impl<R: Read + Seek> Reader<R> {
                     is_found.set((read.process, read.ms, read.is_last) == (wanted.process, wanted.ms, wanted.is_last));
                 }
                 Kind::Pages => read_pages(&mut columns, wanted.page_bytes, &mut map).map_err(damaged)?,
+                Kind::Kept => read_kept(&mut columns, &mut map).map_err(damaged)?,
                 _ => read_blocks(&mut columns, &mut map).map_err(damaged)?,
             }
             if map.pages.len().max(map.blocks.len()) > ROWS {

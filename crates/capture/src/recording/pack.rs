@@ -52,7 +52,7 @@ impl<R: Read + Seek> Reader<R> {
         self.blocks.rewind().map_err(PackError::Read)?;
         let copied = |kind| {
             let is_event = matches!(kind, Kind::Opening | Kind::Tables | Kind::Events);
-            is_event || matches!(kind, Kind::Footprint | Kind::Pages | Kind::PlacedBlocks)
+            is_event || matches!(kind, Kind::Footprint | Kind::Pages | Kind::Kept | Kind::PlacedBlocks)
         };
         while self.blocks.at() < self.end
             && let Some((head, at, bytes)) = self.blocks.next_packed(copied)?

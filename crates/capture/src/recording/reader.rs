@@ -159,7 +159,8 @@ impl<R: Read + Seek> Reader<R> {
         let (mut runs, mut custom_allocators, mut found) = (Vec::new(), Vec::new(), Vec::new());
         let (mut unrecorded, mut thread_names, mut inside) = (Vec::new(), Vec::new(), Vec::new());
         let (mut series, mut classes) = (Vec::new(), Vec::new());
-        let wanted = |kind| !matches!(kind, Kind::Events | Kind::Sources | Kind::Pages | Kind::PlacedBlocks);
+        let wanted =
+            |kind| !matches!(kind, Kind::Events | Kind::Sources | Kind::Pages | Kind::Kept | Kind::PlacedBlocks);
         while let Some(Block { kind, at, mut columns }) = self.blocks.next(wanted)? {
             let damaged = |Nonsense(what)| ReadError::Damaged { at, what };
             if matches!(kind, Kind::Lines | Kind::Names | Kind::Footprint | Kind::Rss | Kind::SizeClasses) {
@@ -196,7 +197,7 @@ impl<R: Read + Seek> Reader<R> {
                 Kind::SizeClasses => {
                     columns::read_classes(&mut columns, ledger.processes.len()).map(|read| classes.extend(read))
                 }
-                Kind::Events | Kind::Sources | Kind::Pages | Kind::PlacedBlocks => Ok(()),
+                Kind::Events | Kind::Sources | Kind::Pages | Kind::Kept | Kind::PlacedBlocks => Ok(()),
             };
             read.map_err(damaged)?;
         }

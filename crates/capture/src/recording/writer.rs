@@ -121,7 +121,7 @@ impl<W: Write> Writer<W> {
     /// Pages and blocks are left out where a recording would consist of them: of thousands of processes, each has two.
     fn write_footprint(&mut self, packed: Packed) -> io::Result<()> {
         let bytes = packed.map_bytes() as u64;
-        let Packed { mut footprint, pages, blocks } = packed;
+        let Packed { mut footprint, pages, kept, blocks } = packed;
         let is_first = footprint.process.0 == 0;
         if !is_first && self.map_bytes.saturating_add(bytes) > self.out.written.saturating_add(MAPS_LEAST) {
             footprint.gap = Some("maps of other processes take the room that a recording has for them".to_owned());
@@ -131,6 +131,9 @@ impl<W: Write> Writer<W> {
         self.out.write(Kind::Footprint, &write_footprint(&footprint))?;
         for columns in &pages {
             self.out.write(Kind::Pages, columns)?;
+        }
+        if let Some(columns) = &kept {
+            self.out.write(Kind::Kept, columns)?;
         }
         for columns in &blocks {
             self.out.write(Kind::PlacedBlocks, columns)?;

@@ -38,9 +38,9 @@ impl Memory {
 
     /// A reading of the process, when these blocks were live.
     pub fn read(&mut self, reading: Reading, blocks: impl Iterator<Item = (u64, Block)>) {
-        let Reading { mut footprint, pages, .. } = reading;
+        let Reading { mut footprint, pages, caches, tables, .. } = reading;
         let place = |(address, block): (u64, Block)| PlacedBlock { address, size: block.size, site: block.site };
-        let map = HeapMap { pages, blocks: blocks.map(place).collect() };
+        let map = HeapMap { pages, caches, tables, blocks: blocks.map(place).collect() };
         footprint.live_blocks = map.blocks.len() as u64;
         footprint.live_bytes = map.blocks.iter().fold(0, |sum: u64, block| sum.saturating_add(block.size));
         self.rss(footprint.ms, footprint.totals.rss, footprint.live_bytes);

@@ -106,10 +106,14 @@ fn meaning(part: PartKind, allocator: &str) -> String {
     match part {
         PartKind::Live => "live blocks",
         PartKind::Rounding => "rounding up of requests",
-        PartKind::Allocator => return format!("{allocator}'s headers"),
+        PartKind::Allocator => {
+            let what = if allocator == "glibc" { "headers" } else { "tables" };
+            return format!("{allocator}'s {what}");
+        }
         PartKind::Holes => "holes between live blocks",
         PartKind::HolesAndRounding => "holes and rounding",
         PartKind::FreePages => "free pages",
+        PartKind::ThreadCaches => "caches of threads",
         PartKind::OlderOrFree => "free, or older blocks",
         PartKind::Undivided => "allocators and mappings",
         PartKind::NeverTouched => "of live, never touched",
@@ -242,6 +246,7 @@ fn free(account: &RssAccount, look: &Look) -> String {
         (top(true), behind.to_owned()),
         (top(false) + sum(|row| row.unused_bytes), format!("in {}", of(threads, "thread arena"))),
         (sum(|row| row.between_bytes), "between blocks".to_owned()),
+        (sum(|row| row.beside_cached_bytes), "beside blocks in caches".to_owned()),
     ];
     all.retain(|(size, _)| *size > 0);
     all.sort_by_key(|(size, _)| std::cmp::Reverse(*size));
@@ -281,6 +286,9 @@ fn notes(account: &RssAccount, page: &mut Page) {
                 "The allocator's size classes are not known: holes and rounding are one part.".to_owned()
             }
             RssNote::UnknownMetadata => "Free pages include what the allocator needs for itself and for threads' caches.".to_owned(),
+            RssNote::UnknownCaches => {
+                "What threads keep of freed blocks is not known: it counts as holes and free pages.".to_owned()
+            }
             RssNote::HigherBefore => format!("Between two readings RSS was higher: {higher}."),
             RssNote::WhileRunning => continue,
         };

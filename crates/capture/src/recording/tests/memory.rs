@@ -21,7 +21,9 @@ fn the_highest_and_the_last_footprint_are_kept() {
     let block = |address, size| PlacedBlock { address, size, site: site(address) };
     assert_eq!(map.blocks, [block(0x10, 7), block(0x30, 6)]);
     assert_eq!(map.pages, memory(2, 402, 9).pages);
-    assert_eq!(maps[1].as_ref().unwrap().pages, memory(4, 404, 4).pages);
+    assert_eq!((&map.caches, &map.tables), (&memory(2, 402, 9).caches, &memory(2, 402, 9).tables));
+    let last = maps[1].as_ref().unwrap();
+    assert_eq!((&last.pages, &last.caches), (&memory(4, 404, 4).pages, &memory(4, 404, 4).caches));
     let series: Vec<_> = profile.rss[0].points.iter().map(|point| (point.ms, point.rss >> 12)).collect();
     assert_eq!(series[..4], [(400, 1), (401, 3), (401, 1), (402, 9)]);
     assert!(reader(&bytes).unwrap().heap_map(&profile, 2).unwrap().is_none());
@@ -53,7 +55,7 @@ fn damaged_maps_are_noticed() {
     let all = blocks(&bytes);
     let ends = all.iter().skip(1).map(|block| block.0).chain([bytes.len() - 16]);
     for (&(begin, kind), end) in all.iter().zip(ends) {
-        if !matches!(kind, Kind::Footprint | Kind::Pages | Kind::PlacedBlocks) {
+        if !matches!(kind, Kind::Footprint | Kind::Pages | Kind::Kept | Kind::PlacedBlocks) {
             continue;
         }
         for at in begin..end {

@@ -12,8 +12,8 @@ use crate::chunk::Chunk;
 use crate::footprint::Reading;
 use crate::replay::tests::simulator::{Reuse, Setting, Simulator};
 use crate::replay::tests::{End, EventSink, Ledger, Log, Moment, Options, Replay, Tape, module, process, round, words};
+use mallow_profile::{AddressRange, CachedBlock, Footprint, Mapping, MemorySizes, PageRun, PageState, ThreadCaches};
 use mallow_profile::{Event, Line, Process, Profile};
-use mallow_profile::{Footprint, Mapping, MemorySizes, PageRun, PageState};
 use proptest::prelude::*;
 use std::io::{self, Cursor, Write};
 use std::sync::LazyLock;
@@ -29,7 +29,15 @@ fn memory(number: u64, ms: u64, pages: u64) -> Reading {
     let (page_bytes, mappings) = (4096, vec![heap]);
     let footprint = Footprint { ms, totals: sizes, page_bytes, mappings, peak_rss: 9 << 12, ..Footprint::default() };
     let page = |at| PageRun { start: at << 13, pages: 1, state: PageState(PageState::RESIDENT) };
-    Reading { number, footprint, pages: (0..pages).map(page).collect() }
+    let blocks = (1..pages).map(|at| CachedBlock { address: at << 8, size: 40 }).collect();
+    let caches = ThreadCaches { caches: 1, is_complete: pages > 4, blocks };
+    Reading {
+        number,
+        footprint,
+        pages: (0..pages).map(page).collect(),
+        caches,
+        tables: vec![AddressRange { start: ms, end: ms + pages }],
+    }
 }
 
 /// A program of several threads, and a child with realloc of all kinds.
@@ -264,7 +272,7 @@ fn no_flipped_byte_goes_unnoticed() {
     let ends = blocks.iter().skip(1).map(|block| block.0).chain([bytes.len() - 16]);
     for (&(begin, kind), end) in blocks.iter().zip(ends) {
         // Of events and sources, only what it takes to pass over them is read.
-        let unread = matches!(kind, Kind::Events | Kind::Sources | Kind::Pages | Kind::PlacedBlocks);
+        let unread = matches!(kind, Kind::Events | Kind::Sources | Kind::Pages | Kind::Kept | Kind::PlacedBlocks);
         let passed = |at: usize| unread && ![0, 2, 3, 4, 5, 6, 7].contains(&(at - begin));
         for at in (begin..end).filter(|&at| !passed(at)) {
             bytes[at] ^= 0x10;

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::super::functions::{FunctionId, Functions, Named};
 use super::geometry::{Allocator, PAGE, page_after, page_of};
 use super::residency::Residency;
-use super::sweep::{ALLOCATORS_OWN, BlockBytes, Found, FreeAt, Sweep};
+use super::sweep::{ALLOCATORS_OWN, BlockBytes, CACHED, Found, FreeAt, Sweep, is_cached};
 use super::territory::{Territory, TerritoryKind, territories};
 
 /// Sums in bytes.
@@ -31,6 +31,8 @@ pub struct HeapSums {
     pub holes_bytes: u64,
     /// In pages without a live block.
     pub free_bytes: u64,
+    /// Freed, and kept by threads for their next requests.
+    pub cached_bytes: u64,
 }
 
 /// What one place has.
@@ -92,6 +94,8 @@ pub struct ArenaSums {
     pub top: u64,
     /// Resident pages of one without live blocks.
     pub unused: u64,
+    /// Free, in pages that only what threads keep pins.
+    pub beside_cached: u64,
     /// What `malloc_trim` would give back: whole pages of the gaps between blocks.
     pub trim_between: u64,
     /// And at its end.
@@ -126,6 +130,10 @@ pub struct Ledger<'a> {
     pub together: Vec<u64>,
     /// The order of places by their share of holes.
     pub by_holes: Vec<u32>,
+    /// Where the allocator keeps its tables is known.
+    pub knows_tables: bool,
+    /// What threads keep is known, of all threads.
+    pub knows_caches: bool,
     /// Whether blocks are there that the recording does not know: pages without known blocks may hold those.
     pub older_blocks: bool,
 }
@@ -134,9 +142,9 @@ pub struct Ledger<'a> {
 const POOLS: usize = 12;
 
 /// Who manages the memory of a process, and whether the C library's allocator is beside it.
-pub fn allocator_of(profile: &Profile, footprint: &Footprint, process: &Process) -> (Allocator, bool) {
+pub fn allocator_of(profile: &Profile, footprint: &Footprint, heap: &HeapMap, process: &Process) -> (Allocator, bool) {
     let library = footprint.mappings.iter().find_map(|mapping| Allocator::of_library(&mapping.name));
-    if let Some(allocator) = library {
+    if let Some(allocator) = library.filter(|_| !lies_in_glibc(footprint, heap)) {
         return (allocator, false);
     }
     let mut inside =
@@ -153,6 +161,15 @@ pub fn allocator_of(profile: &Profile, footprint: &Footprint, process: &Process)
     (if glibc { Allocator::Glibc } else { Allocator::Unknown }, false)
 }
 
+/// Whether most blocks lie in the C library's heap although another allocator is there, too: functions of the library that is loaded first
+/// are called.
+fn lies_in_glibc(footprint: &Footprint, heap: &HeapMap) -> bool {
+    let main = footprint.mappings.iter().find(|mapping| mapping.kind == MappingKind::Heap);
+    let Some(main) = main.filter(|_| heap.caches.caches > 0) else { return false };
+    let first = |address| heap.blocks.partition_point(|block| block.address < address);
+    2 * (first(main.end) - first(main.start)) > heap.blocks.len()
+}
+
 type Key = Option<(FunctionId, Option<StringId>, u32)>;
 
 impl<'a> Ledger<'a> {
@@ -161,7 +178,8 @@ impl<'a> Ledger<'a> {
         let functions = Functions::new(profile);
         let (site_places, places) = places(profile, footprint.process, heap, &functions);
         let process = profile.processes.get(footprint.process.0 as usize);
-        let (allocator, beside) = process.map_or((Allocator::Unknown, false), |p| allocator_of(profile, footprint, p));
+        let (allocator, beside) =
+            process.map_or((Allocator::Unknown, false), |p| allocator_of(profile, footprint, heap, p));
         let classes = profile.size_classes.iter().find(|classes| classes.process == footprint.process);
         let residency = Residency::new(&heap.pages, footprint.page_bytes);
         let mut it = Self {
@@ -178,9 +196,11 @@ impl<'a> Ledger<'a> {
             elsewhere: ClassSums::default(),
             together: Vec::new(),
             by_holes: Vec::new(),
+            knows_tables: !heap.tables.is_empty(),
+            knows_caches: heap.caches.is_complete,
             older_blocks: process.is_some_and(Process::has_older_blocks),
         };
-        let all = territories(footprint, &heap.blocks, allocator, beside);
+        let all = territories(footprint, heap, allocator, beside);
         let sweep = Sweep { residency: &residency, heap, classes, places: &site_places };
         for (allocator, territory) in &all {
             it.add(&sweep, *allocator, territory);
@@ -203,6 +223,7 @@ impl<'a> Ledger<'a> {
             between: 0,
             top: 0,
             unused: 0,
+            beside_cached: 0,
             trim_between: 0,
             trim_top: 0,
         };
@@ -212,10 +233,16 @@ impl<'a> Ledger<'a> {
                 self.block(block.and_then(|(site, _)| sweep.places.get(site as usize)), block.is_some(), &bytes);
                 arena.used += bytes.requested_resident + bytes.rounding_resident + bytes.own_resident;
             }
-            Found::Unit { resident, used, pins, start, end } => {
-                let free = resident - used;
-                arena.holes += free;
-                self.unit(free, (end - start) / PAGE, pins);
+            Found::Unit { resident, used, cached, pins, start, end } => {
+                let free = resident - used - cached;
+                self.sums.cached_bytes += cached;
+                if is_cached(pins) {
+                    self.sums.free_bytes += free;
+                    arena.beside_cached += free;
+                } else {
+                    arena.holes += free;
+                    self.unit(free, (end - start) / PAGE, pins);
+                }
             }
             Found::Free { resident, at, .. } => {
                 self.sums.free_bytes += resident;
@@ -274,7 +301,7 @@ impl<'a> Ledger<'a> {
         if free == 0 {
             return;
         }
-        let of_program = || pins.iter().filter(|(place, _)| *place != ALLOCATORS_OWN);
+        let of_program = || pins.iter().filter(|(place, _)| *place < CACHED);
         let all: u64 = of_program().map(|(_, bytes)| bytes).sum();
         let count = of_program().count();
         let mut left = free;
@@ -331,10 +358,10 @@ impl<'a> Ledger<'a> {
         let mut together = vec![0u64; order.len().min(POOLS)];
         for (allocator, territory) in all {
             sweep.territory(*allocator, territory, &mut |found| {
-                let Found::Unit { resident, used, pins, .. } = found else { return };
+                let Found::Unit { resident, used, cached, pins, .. } = found else { return };
                 let last = pins.iter().map(|&(place, _)| rank.get(place as usize).copied().unwrap_or(usize::MAX)).max();
                 if let Some(sum) = last.and_then(|last| together.get_mut(last)) {
-                    *sum += resident - used;
+                    *sum += resident - used - cached;
                 }
             });
         }
@@ -346,6 +373,11 @@ impl<'a> Ledger<'a> {
 }
 
 impl ArenaSums {
+    /// Resident bytes of its free pages.
+    pub fn free(&self) -> u64 {
+        self.between + self.top + self.unused + self.beside_cached
+    }
+
     fn add(&mut self, other: &Self) {
         self.resident += other.resident;
         self.used += other.used;
@@ -353,6 +385,7 @@ impl ArenaSums {
         self.between += other.between;
         self.top += other.top;
         self.unused += other.unused;
+        self.beside_cached += other.beside_cached;
         self.trim_between += other.trim_between;
         self.trim_top += other.trim_top;
     }

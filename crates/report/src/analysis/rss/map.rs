@@ -6,7 +6,7 @@ use super::super::functions::Frame;
 use super::geometry::{Allocator, PAGE, page_of};
 use super::ledger::{Ledger, places};
 use super::residency::Residency;
-use super::sweep::{ALLOCATORS_OWN, Found, Sweep};
+use super::sweep::{CACHED, Found, Sweep, is_cached};
 use super::territory::{TerritoryKind, territories};
 
 /// The pages of a process that its allocators manage.
@@ -38,7 +38,7 @@ pub struct HeapCell {
     pub used: u64,
     /// Free bytes that these pin.
     pub holes: u64,
-    /// Free pages.
+    /// Free pages, and what threads keep of freed blocks.
     pub free: u64,
     /// Who has most bytes in them: indexes of places, at most three, and bytes.
     pub places: Vec<(u32, u64)>,
@@ -52,11 +52,11 @@ pub fn page_map(profile: &Profile, footprint: &Footprint, heap: &HeapMap, cells:
     let (site_places, entries) = places(profile, footprint.process, heap, &ledger.functions);
     let process = profile.processes.get(footprint.process.0 as usize);
     let (allocator, beside) =
-        process.map_or((Allocator::Unknown, false), |p| super::ledger::allocator_of(profile, footprint, p));
+        process.map_or((Allocator::Unknown, false), |p| super::ledger::allocator_of(profile, footprint, heap, p));
     let residency = Residency::new(&heap.pages, footprint.page_bytes);
     let classes = profile.size_classes.iter().find(|classes| classes.process == footprint.process);
     let sweep = Sweep { residency: &residency, heap, classes, places: &site_places };
-    let all = territories(footprint, &heap.blocks, allocator, beside);
+    let all = territories(footprint, heap, allocator, beside);
     // Addresses in no page in memory, at the ends of territories, are not drawn.
     let pages = |start: u64, end: u64| (end - page_of(start)).div_ceil(PAGE);
     let shown: Vec<_> =
@@ -70,15 +70,20 @@ pub fn page_map(profile: &Profile, footprint: &Footprint, heap: &HeapMap, cells:
         let count = (territory.end - start).div_ceil(cell_bytes) as usize;
         let mut row = HeapRow { kind: territory.kind, start, cells: vec![HeapCell::default(); count] };
         sweep.territory(*allocator, territory, &mut |found| match found {
-            Found::Unit { start: from, end, resident, used, pins } => {
+            Found::Unit { start: from, end, resident, used, cached, pins } => {
                 let spread = Spread { row: &mut row, cell_bytes, residency: &residency };
-                let (mut resident_left, mut used_left) = (resident, used);
+                let free = if is_cached(pins) { resident } else { cached };
+                let (mut resident_left, mut used_left, mut free_left) = (resident, used, free);
                 spread.over(from, end, resident, |cell, part| {
-                    let used = (u128::from(used_left) * u128::from(part) / u128::from(resident_left.max(1))) as u64;
-                    (resident_left, used_left) = (resident_left - part, used_left - used);
+                    let share = |of: u64| (u128::from(of) * u128::from(part) / u128::from(resident_left.max(1))) as u64;
+                    let used = share(used_left);
+                    // Both are rounded down, and the last part takes what is left.
+                    let free = share(free_left).min(part - used);
+                    (resident_left, used_left, free_left) = (resident_left - part, used_left - used, free_left - free);
                     cell.used += used;
-                    cell.holes += part - used;
-                    for &(place, bytes) in pins.iter().filter(|(place, _)| *place != ALLOCATORS_OWN) {
+                    cell.free += free;
+                    cell.holes += part - used - free;
+                    for &(place, bytes) in pins.iter().filter(|(place, _)| *place < CACHED) {
                         match cell.places.iter_mut().find(|(known, _)| *known == place) {
                             Some((_, sum)) => *sum += bytes,
                             None => cell.places.push((place, bytes)),

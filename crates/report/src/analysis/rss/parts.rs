@@ -23,6 +23,8 @@ pub enum PartKind {
     HolesAndRounding,
     /// Pages without a live block that the allocator has not given back.
     FreePages,
+    /// Freed blocks that threads keep for their next requests: glibc's tcache.
+    ThreadCaches,
     /// Of a process that may have blocks from before it was recorded: those, holes and free pages.
     OlderOrFree,
     /// Memory of allocators and of the program's own mappings, where pages were not read.
@@ -112,6 +114,7 @@ pub fn parts(footprint: &Footprint, ledger: Option<&Ledger<'_>>) -> Vec<Part> {
                 largest.insert(holes, largest_of(ledger, |sums| sums.holes_bytes));
             }
         }
+        bytes.push((PartKind::ThreadCaches, signed(sums.cached_bytes)));
         bytes.push((PartKind::NeverTouched, -signed(sums.never_touched_bytes)));
         bytes.push((PartKind::Swapped, -signed(sums.swapped_bytes)));
         // Those whose pages were not read are not writable: no allocator's.

@@ -102,7 +102,9 @@ fn of_glibc(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -> Ve
     let (between, top) = (sum(|arena| arena.trim_between), main(|arena| arena.trim_top));
     let stacks = footprint.mappings.iter().filter(|mapping| mapping.kind == MappingKind::ThreadStack).count();
     let expected = between + top;
-    let cached = (CACHED * PAGE).saturating_mul(stacks as u64 + 1).min(expected);
+    // What they hold is not in the gaps, where it is known.
+    let cached = if ledger.knows_caches { 0 } else { CACHED * PAGE };
+    let cached = cached.saturating_mul(stacks as u64 + 1).min(expected);
     let certainty = if cached <= expected / 10 { Certainty::Sure } else { Certainty::Likely };
     all.push(remedy(RemedyKind::MallocTrim, "malloc_trim(0)", expected - cached, expected, certainty));
 
@@ -114,7 +116,7 @@ fn of_glibc(footprint: &Footprint, process: &Process, ledger: &Ledger<'_>) -> Ve
     let is_thread = |arena: &&ArenaSums| arena.kind == TerritoryKind::ThreadArena;
     let threads = || arenas.iter().filter(is_thread);
     if threads().count() > 1 {
-        let free: u64 = threads().map(|arena| arena.between + arena.top + arena.unused).sum();
+        let free: u64 = threads().map(ArenaSums::free).sum();
         let used: u64 = arenas.iter().filter(|a| a.kind != TerritoryKind::OwnMappings).map(|arena| arena.used).sum();
         let resident: u64 = arenas.iter().filter(|a| a.kind != TerritoryKind::OwnMappings).map(|a| a.resident).sum();
         let live = ledger.sums.live_bytes.max(1);

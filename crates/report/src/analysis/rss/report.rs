@@ -191,6 +191,8 @@ pub struct FreeRow {
     pub top_bytes: u64,
     /// In arenas without a live block.
     pub unused_bytes: u64,
+    /// In pages that only blocks in caches of threads pin.
+    pub beside_cached_bytes: u64,
 }
 
 /// A mapping.
@@ -235,6 +237,8 @@ pub enum RssNote {
     UnknownSizeClasses,
     /// What the allocator needs for itself: it is among free pages.
     UnknownMetadata,
+    /// What threads keep of freed blocks, of glibc: it counts as holes and free pages.
+    UnknownCaches,
     /// The process ran while its memory was read.
     WhileRunning,
     /// A higher RSS was there between two readings.
@@ -380,10 +384,16 @@ fn size_classes(ledger: &Ledger<'_>, limit: usize) -> Vec<SizeClassRow> {
 
 fn free_rows(ledger: &Ledger<'_>) -> Vec<FreeRow> {
     let mut rows: Vec<FreeRow> = Vec::new();
-    for arena in ledger.arenas.iter().filter(|arena| arena.between + arena.top + arena.unused > 0) {
+    for arena in ledger.arenas.iter().filter(|arena| arena.free() > 0) {
         let known = rows.iter().position(|row| row.arena == arena.kind).unwrap_or_else(|| {
-            let (between_bytes, top_bytes, unused_bytes, arenas) = (0, 0, 0, 0);
-            rows.push(FreeRow { arena: arena.kind, arenas, between_bytes, top_bytes, unused_bytes });
+            rows.push(FreeRow {
+                arena: arena.kind,
+                arenas: 0,
+                between_bytes: 0,
+                top_bytes: 0,
+                unused_bytes: 0,
+                beside_cached_bytes: 0,
+            });
             rows.len() - 1
         });
         let row = &mut rows[known];
@@ -391,6 +401,7 @@ fn free_rows(ledger: &Ledger<'_>) -> Vec<FreeRow> {
         row.between_bytes += arena.between;
         row.top_bytes += arena.top;
         row.unused_bytes += arena.unused;
+        row.beside_cached_bytes += arena.beside_cached;
     }
     rows
 }
@@ -441,7 +452,8 @@ fn limits(footprint: &Footprint, ledger: Option<&Ledger<'_>>) -> Vec<RssNote> {
         let is_glibc = ledger.allocator == super::Allocator::Glibc;
         add(ledger.older_blocks, RssNote::OlderBlocks);
         add(!ledger.knows_classes, RssNote::UnknownSizeClasses);
-        add(!is_glibc, RssNote::UnknownMetadata);
+        add(!is_glibc && !ledger.knows_tables, RssNote::UnknownMetadata);
+        add(is_glibc && !ledger.knows_caches, RssNote::UnknownCaches);
         add(!footprint.is_at_exit, RssNote::WhileRunning);
     }
     add(footprint.is_highest && footprint.peak_rss / 20 * 19 > footprint.totals.rss, RssNote::HigherBefore);

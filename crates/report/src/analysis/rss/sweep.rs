@@ -3,7 +3,7 @@
 //! All ranges that are handed out are disjoint, and their resident bytes add up to those of the territories, whatever the blocks
 //! are: a chunk that overlaps the one before is cut.
 
-use mallow_profile::{HeapMap, SizeClasses};
+use mallow_profile::{AddressRange, CachedBlock, HeapMap, SizeClasses};
 
 use super::geometry::{Allocator, PAGE, Place, chunk, page_after, page_of};
 use super::residency::{Bytes, Residency};
@@ -11,6 +11,13 @@ use super::territory::{Territory, TerritoryKind};
 
 /// Whose the bytes at the beginning of a territory are.
 pub const ALLOCATORS_OWN: u32 = u32::MAX;
+/// Whose freed blocks are that threads keep.
+pub const CACHED: u32 = u32::MAX - 1;
+
+/// Whether nothing pins a unit but what threads keep.
+pub fn is_cached(pins: &[(u32, u64)]) -> bool {
+    matches!(pins, [(CACHED, _)])
+}
 
 /// What a block takes, resident or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,7 +64,9 @@ pub enum Found<'a> {
         resident: u64,
         /// Those of them that are not free.
         used: u64,
-        /// Whose blocks lie there, and how many bytes of each: places, or [`ALLOCATORS_OWN`].
+        /// Those of them that threads keep.
+        cached: u64,
+        /// Whose blocks lie there, and how many bytes of each: places, [`ALLOCATORS_OWN`] or [`CACHED`].
         pins: &'a [(u32, u64)],
     },
     /// Pages without a live block.
@@ -98,6 +107,7 @@ struct Unit {
     start: u64,
     end: u64,
     used: u64,
+    cached: u64,
     pins: Vec<(u32, u64)>,
 }
 
@@ -117,11 +127,24 @@ impl Sweep<'_> {
             TerritoryKind::OwnMappings => Place::OwnMapping,
             _ => Place::Heap,
         };
+        let mut cached = self.cached(allocator, territory);
+        let mut tables = self.tables(allocator, territory);
         for index in territory.blocks.0..territory.blocks.1 {
             let block = &self.heap.blocks[index];
+            while let Some(range) = tables.next_if(|range| range.start < block.address) {
+                cursor = pass.tables(range, cursor, block.address);
+            }
+            // The same address: it was given out meanwhile.
+            while let Some(kept) = cached.next_if(|kept| kept.address <= block.address) {
+                if kept.address < block.address {
+                    cursor = pass.cached(kept, cursor, block.address);
+                }
+            }
             let usable = self.classes.filter(|_| allocator != Allocator::Glibc).and_then(|c| c.usable(block.size));
             let Some(mut chunk) = chunk(allocator, place, block.address, block.size, usable) else { continue };
             let next = self.heap.blocks.get(index + 1).map_or(u64::MAX, |next| next.address);
+            let next = cached.peek().map_or(next, |kept| next.min(kept.address));
+            let next = tables.peek().map_or(next, |range| next.min(range.start));
             let next =
                 if place == Place::Heap && allocator == Allocator::Glibc { next.saturating_sub(8) } else { next };
             let limit = next.min(territory.end);
@@ -129,7 +152,7 @@ impl Sweep<'_> {
             chunk.end = chunk.end.min(limit.max(chunk.usable_end)).min(territory.end);
             let start = chunk.start.max(cursor).min(territory.end);
             let end = chunk.end.max(start);
-            if start > cursor || index == territory.blocks.0 {
+            if start > cursor {
                 (pass.each)(Found::Gap { start: cursor, end: start, is_top: false });
             }
             let found = self.block(start, chunk.block, chunk.requested_end, chunk.usable_end, end, block.size);
@@ -137,8 +160,39 @@ impl Sweep<'_> {
             pass.cover(start, end, chunk.slab, self.place_of(block.site));
             cursor = end;
         }
+        for range in tables {
+            cursor = pass.tables(range, cursor, territory.end);
+        }
+        for kept in cached {
+            cursor = pass.cached(kept, cursor, territory.end);
+        }
         (pass.each)(Found::Gap { start: cursor, end: territory.end, is_top: true });
         pass.finish();
+    }
+
+    /// Where the allocator of a territory keeps its tables there.
+    fn tables(
+        &self,
+        allocator: Allocator,
+        territory: &Territory,
+    ) -> std::iter::Peekable<std::slice::Iter<'_, AddressRange>> {
+        let all = &self.heap.tables[..];
+        let first = |address| all.partition_point(|range| range.start < address);
+        let range = first(territory.start)..first(territory.end);
+        all.get(range).filter(|_| allocator != Allocator::Glibc).unwrap_or_default().iter().peekable()
+    }
+
+    /// Freed blocks of a territory that threads keep.
+    fn cached(
+        &self,
+        allocator: Allocator,
+        territory: &Territory,
+    ) -> std::iter::Peekable<std::slice::Iter<'_, CachedBlock>> {
+        let all = &self.heap.caches.blocks[..];
+        let first = |address| all.partition_point(|block| block.address < address);
+        let range = first(territory.start)..first(territory.end);
+        let is_arena = allocator == Allocator::Glibc && territory.kind != TerritoryKind::OwnMappings;
+        all.get(range).filter(|_| is_arena).unwrap_or_default().iter().peekable()
     }
 
     fn place_of(&self, site: u32) -> u32 {
@@ -183,6 +237,27 @@ struct Pass<'a, F> {
 }
 
 impl<F: FnMut(Found<'_>)> Pass<'_, F> {
+    /// A freed block that a thread keeps, with its header, up to `limit`. Returns where it ends.
+    fn cached(&mut self, block: &CachedBlock, cursor: u64, limit: u64) -> u64 {
+        let start = block.address.saturating_sub(8).max(cursor).min(limit);
+        let end = block.address.saturating_add(block.size).min(limit).max(start);
+        if start > cursor {
+            (self.each)(Found::Gap { start: cursor, end: start, is_top: false });
+        }
+        self.cover(start, end, None, CACHED);
+        cursor.max(end)
+    }
+
+    /// Tables of the allocator, up to `limit`: what of them is in memory is its own. Returns where they end.
+    fn tables(&mut self, range: &AddressRange, cursor: u64, limit: u64) -> u64 {
+        let start = range.start.max(cursor).min(limit);
+        let end = range.end.min(limit).max(start);
+        let own = self.sweep.residency.resident(start, end);
+        (self.each)(Found::Block(usize::MAX, BlockBytes { own, own_resident: own, ..BlockBytes::default() }));
+        self.cover(start, end, None, ALLOCATORS_OWN);
+        cursor.max(end)
+    }
+
     /// Bytes of a chunk, which pins its slab, or its pages, each by itself.
     fn cover(&mut self, start: u64, end: u64, slab: Option<(u64, u64)>, pin: u32) {
         if end <= start {
@@ -213,7 +288,7 @@ impl<F: FnMut(Found<'_>)> Pass<'_, F> {
         let to = to.max(end).min(page_after(self.territory.end).unwrap_or(u64::MAX));
         if let Some(unit) = self.unit.as_mut().filter(|unit| start < unit.end) {
             unit.end = unit.end.max(to);
-            unit.used += used;
+            *(if pin == CACHED { &mut unit.cached } else { &mut unit.used }) += used;
             match unit.pins.iter_mut().rev().find(|(place, _)| *place == pin) {
                 Some((_, bytes)) => *bytes += end - start,
                 None => unit.pins.push((pin, end - start)),
@@ -226,7 +301,8 @@ impl<F: FnMut(Found<'_>)> Pass<'_, F> {
         let mut pins = std::mem::take(&mut self.pins);
         pins.clear();
         pins.push((pin, end - start));
-        self.unit = Some(Unit { start: from, end: to, used, pins });
+        let (used, cached) = if pin == CACHED { (0, used) } else { (used, 0) };
+        self.unit = Some(Unit { start: from, end: to, used, cached, pins });
         self.any = true;
     }
 
@@ -235,7 +311,8 @@ impl<F: FnMut(Found<'_>)> Pass<'_, F> {
         let Some(unit) = self.unit.take() else { return };
         let end = unit.end.min(self.territory.end);
         let resident = self.sweep.residency.resident(unit.start, end);
-        (self.each)(Found::Unit { start: unit.start, end, resident, used: unit.used, pins: &unit.pins });
+        let Unit { start, used, cached, .. } = unit;
+        (self.each)(Found::Unit { start, end, resident, used, cached, pins: &unit.pins });
         self.done = end;
         self.pins = unit.pins;
     }

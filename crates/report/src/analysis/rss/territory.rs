@@ -1,6 +1,6 @@
 //! Which addresses an allocator manages, by what lies there.
 
-use mallow_profile::{Footprint, Mapping, MappingFlags, MappingKind, PlacedBlock};
+use mallow_profile::{Footprint, HeapMap, Mapping, MappingFlags, MappingKind, PlacedBlock};
 use serde::Serialize;
 
 use super::geometry::{Allocator, PAGE, Place, chunk, page_of};
@@ -48,10 +48,11 @@ const GO_HEAP: std::ops::Range<u64> = 0xc0_0000_0000..0xe0_0000_0000;
 /// then it is inside of the program, and the C library has its own.
 pub fn territories(
     footprint: &Footprint,
-    blocks: &[PlacedBlock],
+    heap: &HeapMap,
     allocator: Allocator,
     beside_glibc: bool,
 ) -> Vec<(Allocator, Territory)> {
+    let blocks = &heap.blocks[..];
     let mut all = Vec::new();
     for (index, mapping) in footprint.mappings.iter().enumerate() {
         let is_managed = matches!(mapping.kind, MappingKind::Heap | MappingKind::Anonymous);
@@ -69,7 +70,11 @@ pub fn territories(
                 continue;
             }
         }
-        if inside.0 < inside.1 || is_named_by(mapping, allocator) {
+        let has_tables = || {
+            let first = heap.tables.partition_point(|range| range.start < mapping.start);
+            heap.tables.get(first).is_some_and(|range| range.start < mapping.end)
+        };
+        if inside.0 < inside.1 || is_named_by(mapping, allocator) || has_tables() {
             let (start, end) = (mapping.start, mapping.end);
             let territory = Territory { kind: TerritoryKind::Allocator, start, end, head: 0, blocks: inside };
             all.push((allocator, territory));
@@ -179,8 +184,9 @@ mod tests {
     fn found(mappings: Vec<Mapping>, blocks: &[(u64, u64)], allocator: Allocator, beside: bool) -> Vec<Territory> {
         let footprint = Footprint { mappings, page_bytes: 4096, ..Footprint::default() };
         let block = |&(address, size): &(u64, u64)| PlacedBlock { address, size, site: 0 };
-        let blocks: Vec<_> = blocks.iter().map(block).collect();
-        territories(&footprint, &blocks, allocator, beside).into_iter().map(|(_, territory)| territory).collect()
+        let blocks = blocks.iter().map(block).collect();
+        let heap = HeapMap { blocks, ..HeapMap::default() };
+        territories(&footprint, &heap, allocator, beside).into_iter().map(|(_, territory)| territory).collect()
     }
 
     #[test]

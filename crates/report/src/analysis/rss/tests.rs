@@ -1,8 +1,8 @@
 //! Footprints made up by hand, and any that a file may say.
 
 use mallow_profile::{
-    Footprint, HeapMap, Mapping, MappingFlags, MappingKind, MemorySizes, PageRun, PageState, PlacedBlock, Profile,
-    SizeClasses,
+    AddressRange, CachedBlock, Footprint, HeapMap, Mapping, MappingFlags, MappingKind, MemorySizes, PageRun, PageState,
+    PlacedBlock, Profile, SizeClasses, ThreadCaches,
 };
 use proptest::prelude::*;
 
@@ -47,6 +47,8 @@ impl Made {
         let heap = HeapMap {
             pages: pages.collect(),
             blocks: blocks_at.iter().map(|&(address, size, site)| PlacedBlock { address, size, site }).collect(),
+            caches: ThreadCaches::default(),
+            tables: Vec::new(),
         };
         b.profile.footprints = vec![Footprint {
             ms: 50,
@@ -120,7 +122,40 @@ fn each_byte_of_a_heap_has_a_part() {
     let pool = account.remedies.iter().find(|remedy| remedy.remedy == RemedyKind::Pool).expect("it helps");
     assert_eq!(pool.expected_bytes, shares);
     assert_eq!(pool.places.iter().map(|frame| frame.function.as_str()).collect::<Vec<_>>(), ["second", "first"]);
-    assert_eq!(account.limits, []);
+    assert_eq!(account.limits, [RssNote::UnknownCaches]);
+}
+
+/// What a thread keeps pins its pages for `malloc_trim`, and is no hole; a block that was given out meanwhile is live.
+#[test]
+fn what_a_thread_keeps_is_no_hole() {
+    let mut made = Made::new(glibc(40, 40), &[(HEAP + 0x2010, 88, 0), (HEAP + 0x1_e010, 88, 1)]);
+    let without = made.report();
+    assert!(without.account.limits.contains(&RssNote::UnknownCaches));
+    let cached = |(address, size)| CachedBlock { address: HEAP + address, size };
+    // In a live block's page, in two pages of its own, at a live block's address, and outside of all arenas.
+    let blocks = [(0x2110, 1000), (0x5f10, 1000), (0x1_e010, 88), (0x9000_0010, 24)].map(cached);
+    made.heap.caches = ThreadCaches { caches: 1, is_complete: true, blocks: blocks.to_vec() };
+    let report = made.report();
+    let change = |part| bytes_of(&report, part) - bytes_of(&without, part);
+    assert_eq!(bytes_of(&report, PartKind::ThreadCaches), 2 * 1008);
+    assert_eq!((change(PartKind::Holes), change(PartKind::FreePages)), (-1008, -1008));
+    assert_eq!(change(PartKind::Live), 0);
+    let free = &report.account.free_pages[0];
+    assert_eq!((free.beside_cached_bytes, free.between_bytes), (2 * PAGE - 1008, (1 + 27 - 2) * PAGE));
+    let trim = |report: &Rss| {
+        let all = &report.account.remedies;
+        all.iter().find(|one| one.remedy == RemedyKind::MallocTrim).map(|one| (one.expected_bytes, one.certainty))
+    };
+    // A page before the live blocks, 27 between them, and 9 behind: two less.
+    assert_eq!(trim(&without), Some(((1 + 27 + 9) * PAGE, Certainty::Likely)));
+    assert_eq!(trim(&report), Some(((1 + 25 + 9) * PAGE, Certainty::Sure)));
+    assert!(!report.account.limits.contains(&RssNote::UnknownCaches));
+    let pinned = &report.account.places[1];
+    assert_eq!(
+        (pinned.totals.holes_bytes, pinned.alone_bytes),
+        (PAGE - 96 - 1008, 0),
+        "its page has another one's block"
+    );
 }
 
 /// A page with two sites is given back for neither alone.
@@ -205,6 +240,45 @@ fn slabs_are_given_back_whole() {
     assert_eq!(bytes_of(&report, PartKind::FreePages), (30 - 6 - 9) * PAGE as i64);
     assert!(report.account.limits.contains(&RssNote::UnknownMetadata));
     assert_eq!(bytes_of(&report, PartKind::Unsettled), 0);
+}
+
+/// jemalloc's tables lie among its blocks, or alone in a mapping; what of them is in memory is its own.
+#[test]
+fn tables_are_the_allocators_own() {
+    let at = 0x7f40_0020_0000;
+    let mappings = vec![
+        mapping(MappingKind::FileText, 0x7f00_0000_0000, 1, 1, "/usr/lib/libjemalloc.so.2"),
+        mapping(MappingKind::Anonymous, at, 30, 20, ""),
+        mapping(MappingKind::Anonymous, at + 100 * PAGE, 30, 5, ""),
+    ];
+    let mut made = Made::new(mappings, &[(at + 4 * PAGE, PAGE, 0), (at + 18 * PAGE, PAGE, 1)]);
+    let range = |first, last| AddressRange { start: at + first * PAGE, end: at + last * PAGE };
+    // The third one reaches into a block's page: the block is live.
+    made.heap.tables = vec![range(0, 2), range(8, 10), range(16, 30), range(100, 130)];
+    let report = made.report();
+    assert_eq!(bytes_of(&report, PartKind::Allocator), (2 + 2 + 2 + 5) * PAGE as i64);
+    assert_eq!(bytes_of(&report, PartKind::FreePages), (20 - 6 - 2) * PAGE as i64);
+    assert_eq!((bytes_of(&report, PartKind::Mappings), bytes_of(&report, PartKind::NeverTouched)), (0, 0));
+    assert!(!report.account.limits.contains(&RssNote::UnknownMetadata));
+    made.heap.tables.clear();
+    assert_eq!(bytes_of(&made.report(), PartKind::Mappings), 5 * PAGE as i64);
+}
+
+/// jemalloc is there, and the C library's functions come first.
+#[test]
+fn blocks_in_glibcs_heap_are_glibcs() {
+    let jemalloc = mapping(MappingKind::FileText, 0x7f00_0000_0000, 1, 1, "/usr/lib/libjemalloc.so.2");
+    let mut made = Made::new([glibc(9, 9), vec![jemalloc]].concat(), &[(HEAP + 0x2010, 100, 0)]);
+    made.profile.footprints[0].mappings.sort_by_key(|mapping| mapping.start);
+    assert_eq!(made.report().account.allocator, Some("jemalloc"));
+    made.heap.caches.caches = 1;
+    assert_eq!(made.report().account.allocator, Some("glibc"));
+    made.heap.blocks.extend([1, 2].map(|page| PlacedBlock {
+        address: 0x7f80_0000_0000 + page * PAGE,
+        size: 8,
+        site: 0,
+    }));
+    assert_eq!(made.report().account.allocator, Some("jemalloc"), "the C library's own blocks alone");
 }
 
 #[test]
@@ -304,7 +378,8 @@ fn any() -> impl Strategy<Value = Made> {
     let mappings = prop::collection::vec((kind, 0u64..3, 1u64..40, 0u64..40, name), 0..6);
     let runs = prop::collection::vec((0u64..6, 1u64..12, 0u8..16), 0..12);
     let blocks = prop::collection::vec((0u64..2000, 0u64..6000, 0u32..4), 0..60);
-    (mappings, runs, blocks, any_place()).prop_map(|(mappings, runs, blocks, start)| {
+    let kept = || prop::collection::vec((0u64..4000, 0u64..1100), 0..30);
+    (mappings, runs, blocks, kept(), kept(), any_place()).prop_map(|(mappings, runs, blocks, cached, tables, start)| {
         let mut at = start;
         let mut all = Vec::new();
         for (kind, gap, pages, rss, name) in mappings {
@@ -324,6 +399,16 @@ fn any() -> impl Strategy<Value = Made> {
         let mut made = Made::new(all, &live);
         made.heap.blocks =
             placed.into_iter().map(|(address, size, site)| PlacedBlock { address, size, site }).collect();
+        let mut address = start - 2 * PAGE;
+        for (step, size) in cached {
+            address += 1 + step;
+            made.heap.caches.blocks.push(CachedBlock { address, size });
+        }
+        let mut end = start - 3 * PAGE;
+        for (step, size) in tables {
+            made.heap.tables.push(AddressRange { start: end + step, end: end + step + 9 * size + 1 });
+            end += step + 9 * size + 1;
+        }
         let mut at = start - 4 * PAGE;
         made.heap.pages = runs
             .into_iter()
@@ -352,7 +437,7 @@ proptest! {
         prop_assert_eq!(account.parts.iter().map(|part| i128::from(part.bytes)).sum::<i128>(), i128::from(account.rss));
         let map = page_map(&made.profile, &made.profile.footprints[0], &made.heap, 30);
         let sum = |of: fn(&super::HeapCell) -> u64| map.rows.iter().flat_map(|row| &row.cells).map(of).sum::<u64>() as i64;
-        let free = bytes_of(&report, PartKind::FreePages);
+        let free = bytes_of(&report, PartKind::FreePages) + bytes_of(&report, PartKind::ThreadCaches);
         prop_assert_eq!(sum(|cell| cell.free), free);
         prop_assert!(account.places.iter().map(|place| place.totals.holes_bytes as i64).sum::<i64>() <= sum(|cell| cell.holes));
         // Of blocks of sane sizes, what is in memory is what is in the mappings.
