@@ -210,12 +210,12 @@ fn another_reader_finds_the_same_up_to_a_cut() {
     assert!(counted.len() > 2, "recordings of one block alone are not cut within their events: {counted:?}");
 }
 
-/// Where pages and live blocks of footprints are, which no report and no timeline reads.
+/// Where pages, live blocks and what allocators keep of footprints are, which no report and no timeline reads.
 fn heap_maps(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     let (mut at, mut found) = (16, Vec::new());
     while at + 28 < bytes.len() {
         let length = u32::from_le_bytes(bytes[at + 4..at + 8].try_into().expect("a length")) as usize;
-        if matches!(bytes[at], 36 | 39) {
+        if matches!(bytes[at], 33 | 36 | 39) {
             found.push(at + 8..at + 12 + length);
         }
         at += 12 + length;

@@ -16,6 +16,7 @@ use crate::output::text::estimates::{column_bytes, period};
 use crate::output::text::units::{count, of, span};
 use crate::output::text::{Look, clean};
 use crate::runs::watch::headline::{attached, losses, outlook, seconds};
+use crate::runs::watch::text::resident_in_brief;
 
 /// Less than this is no room for a table.
 const NARROWEST: u16 = 20;
@@ -116,6 +117,9 @@ fn heading(report: &Watched, state: &State, width: usize, look: &Look) -> Vec<Li
         }
     }
     let mut lines: Vec<Line<'static>> = [first, second, third].map(|spans| fit(spans, width)).to_vec();
+    if let Some(memory) = &report.memory {
+        lines.push(fit(vec![Span::raw(format!("RSS  {}", resident_in_brief(memory, look)))], width));
+    }
     lines.extend(attached(report).map(|text| fit(vec![Span::styled(text, faint())], width)));
     let losses = losses(&report.lost);
     if let [loss, more @ ..] = &losses[..] {

@@ -1,6 +1,7 @@
 use mallow_report::analysis::sampled::{Estimate, Growth, Verdict};
 use mallow_report::analysis::{
-    Frame, Stack, WatchLosses, Watched, WatchedPlace, WatchedPlaces, WatchedProcess, WatchedSite, Which,
+    Frame, MemoryPart, MemoryPartRow, Stack, WatchLosses, Watched, WatchedMemory, WatchedPlace, WatchedPlaces,
+    WatchedProcess, WatchedSite, Which,
 };
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -120,9 +121,18 @@ pub fn report() -> Watched {
         suppressed_samples: 0,
         known_samples: 17,
         unused_suppressions: vec!["nobody".to_owned()],
-        memory: None,
+        memory: Some(memory()),
         lost: WatchLosses { picks: 3, ..WatchLosses::default() },
     }
+}
+
+/// 1.6 GB, of which what is free or mapped by the program grew.
+fn memory() -> WatchedMemory {
+    let row = |(part, bytes, grown_bytes)| MemoryPartRow { part, bytes, grown_bytes };
+    let parts = [(MemoryPart::LiveHeap, 1_300_000_000, 9), (MemoryPart::OtherAnonymous, 300_000_000, 120_000_000)];
+    let grows = Some(MemoryPart::OtherAnonymous);
+    let (rss, pss) = (1_600_000_000, 1_600_000_000);
+    WatchedMemory { rss, pss, swap: 0, gap: 300_000_000, parts: parts.map(row).to_vec(), grows }
 }
 
 fn state() -> State {

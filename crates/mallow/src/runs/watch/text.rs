@@ -186,6 +186,19 @@ fn resident(memory: &WatchedMemory, report: &Watched, look: &Look) -> Vec<(&'sta
     lines
 }
 
+/// The same in one line: RSS, the gap, and what grows.
+pub fn resident_in_brief(memory: &WatchedMemory, look: &Look) -> String {
+    let size = |size| bytes(size, look.exact);
+    let gap = format!("{}, {} of it not live", size(memory.rss), size(memory.gap));
+    match memory.parts.iter().find(|row| Some(row.part) == memory.grows) {
+        Some(row) => {
+            let grown = size(u64::try_from(row.grown_bytes).unwrap_or_default());
+            format!("{gap}; {} +{grown}", part(row.part))
+        }
+        None => gap,
+    }
+}
+
 fn part(part: MemoryPart) -> &'static str {
     match part {
         MemoryPart::LiveHeap => "live heap",

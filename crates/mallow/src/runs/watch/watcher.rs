@@ -332,7 +332,8 @@ impl<'a> Watcher<'a> {
     /// What the live view shows.
     fn refresh(&mut self) {
         let subject = Subject { limit: usize::MAX, ..self.subject("live", self.which) };
-        let report = self.made(&subject);
+        let mut report = self.made(&subject);
+        report.memory = self.memory.shown(&self.watch, &report);
         let moment = self.moment();
         let ms = |at: u64| at.saturating_sub(moment.began_ns) / 1_000_000;
         self.state.history = self.session.book.history().iter().map(|(at, bytes)| (ms(*at), *bytes)).collect();
