@@ -51,6 +51,26 @@ pub struct Attachment {
     done: bool,
 }
 
+/// How a process was left.
+#[derive(Clone, Copy, Debug)]
+pub struct Detached {
+    /// False: a thread may still be in the library, so it keeps the files of the run mapped until the next attachment or its end;
+    /// its code is as it was.
+    pub quiet: bool,
+    /// When the code was as it was: nothing is seen from then on.
+    pub restored: Instant,
+}
+
+impl Detached {
+    fn now() -> Self {
+        Self { quiet: true, restored: Instant::now() }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self { quiet: self.quiet && other.quiet, restored: self.restored.max(other.restored) }
+    }
+}
+
 /// Attaches to process `pid`, which takes part in `run` from then on. Waits `patience` at the most for a thread that holds no
 /// lock; `given_up` is called meanwhile with what is in the way, and ends it by true. `reader` finds the mallow that reads a
 /// run directory.
@@ -220,7 +240,7 @@ fn release(target: &Target, library: &LoadedLibrary, reader: &dyn Fn(&Path) -> O
         }
     }
     // Some of them may never have been written.
-    match detach_from(target, library, &patched, true)? {
+    match detach_from(target, library, &patched, true)?.quiet {
         true => Ok(()),
         false => Err(AttachError::Unsupported(format!(
             "a thread of it has been in the library of an earlier mallow for at least {} s: try again later",
@@ -273,9 +293,8 @@ impl Attachment {
     }
 
     /// Detaches: the entries are as they were, in children of the process, too, and the library sleeps in it. A process that
-    /// has ended is no error. False: a thread may still be in the library, so it keeps the files of the run mapped until the next
-    /// attachment or its end; its code is as it was.
-    pub fn detach(mut self, run: &Path) -> Result<bool, AttachError> {
+    /// has ended is no error.
+    pub fn detach(mut self, run: &Path) -> Result<Detached, AttachError> {
         self.done = true;
         let mut detached = self.end(false);
         // Forked children have the patches of their parent, also those that have not come to an allocation.
@@ -287,19 +306,19 @@ impl Attachment {
             let ended =
                 Target::of(pid).and_then(|(target, maps)| match LoadedLibrary::find(pid, &maps, &target.memory)? {
                     Some(library) => detach_from(&target, &library, &present(&self.patched, &maps), true),
-                    None => Ok(true),
+                    None => Ok(Detached::now()),
                 });
             match ended {
                 Err(error) if !error.is_gone() => return Err(error),
-                Ok(false) => detached = detached.map(|_| false),
-                _ => {}
+                Ok(ended) => detached = detached.map(|all| all.and(ended)),
+                Err(_) => {}
             }
         }
         detached
     }
 
     /// `partly`: some patches may not have been written.
-    fn end(&self, partly: bool) -> Result<bool, AttachError> {
+    fn end(&self, partly: bool) -> Result<Detached, AttachError> {
         let end = || match self.library()? {
             Some(library) => {
                 // A library that is unloaded meanwhile takes its patches with it.
@@ -311,10 +330,10 @@ impl Attachment {
                     ended => ended,
                 }
             }
-            None => Ok(true),
+            None => Ok(Detached::now()),
         };
         match end() {
-            Err(error) if error.is_gone() || Process::read(self.pid).is_err() => Ok(true),
+            Err(error) if error.is_gone() || Process::read(self.pid).is_err() => Ok(Detached::now()),
             ended => ended,
         }
     }
@@ -334,8 +353,13 @@ impl Drop for Attachment {
 }
 
 /// Restores the entries, waits until no thread is in the library, and lets that leave its run. `partly`: some of the patches may
-/// not be there. False: a thread was in the library, or may have been, all the time. Then it keeps its run.
-fn detach_from(target: &Target, library: &LoadedLibrary, placed: &[Placed], partly: bool) -> Result<bool, AttachError> {
+/// not be there.
+fn detach_from(
+    target: &Target,
+    library: &LoadedLibrary,
+    placed: &[Placed],
+    partly: bool,
+) -> Result<Detached, AttachError> {
     let (pid, memory) = (target.pid, &target.memory);
     let retried = |act: &mut (dyn FnMut(&mut Stopped) -> Result<bool, AttachError> + Send)| {
         let begin = Instant::now();
@@ -359,6 +383,7 @@ fn detach_from(target: &Target, library: &LoadedLibrary, placed: &[Placed], part
         Err(WriteError::Changed(_)) if partly => Ok(true),
         restored => Ok(restored.map(|()| true)?),
     })?;
+    let restored = Instant::now();
     let mut ranges: Vec<Range<u64>> = placed.iter().map(Placed::range).collect();
     ranges.push(library.range.clone());
     let unwinder = Unwinder::new(&target.modules);
@@ -376,4 +401,5 @@ fn detach_from(target: &Target, library: &LoadedLibrary, placed: &[Placed], part
             None => Ok(false),
         }
     })
+    .map(|quiet| Detached { quiet, restored })
 }

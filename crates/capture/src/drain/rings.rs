@@ -35,6 +35,8 @@ pub struct DrainState {
     pub drained: AtomicBool,
     /// Set by others: replay no more.
     pub stop: AtomicBool,
+    /// Set by others: when mallow had attached to the process, on CLOCK_MONOTONIC. 0: it did not as yet.
+    pub attached_ns: AtomicU64,
     /// Bytes of the spool that were replayed: set by the replay.
     pub replayed: AtomicU64,
     /// Processes that wait at their exit, and whose [`Chunk::Exit`] is in the spool.
@@ -179,7 +181,12 @@ impl<'a> Drain<'a> {
             let Some(source) = source else { continue };
             let number = self.numbers;
             self.numbers += 1;
-            let process = source.process(number, self.began_ns);
+            let mut process = source.process(number, self.began_ns);
+            // Its file begins with its first event, and its recording with the attachment.
+            let attached_ns = self.shown.attached_ns.load(Ordering::Acquire);
+            if attached_ns != 0 && process.pid == self.run.control().get32(control::ROOT_PID) {
+                process.start_ms = process.start_ms.min(attached_ns.saturating_sub(self.began_ns) / 1_000_000);
+            }
             // A spool that takes no more shows at the next pass, with the words that it lacks.
             if self.append(&Chunk::Process(process)).is_err() {
                 continue;

@@ -80,12 +80,17 @@ pub(super) fn attach(process: &AttachedProcess, run: &RunDirectory) -> Result<At
 /// What is left in a process after a detaching that did not find it quiet.
 pub const STILL_IN_THE_LIBRARY: &str = "detached, and its code is as it was; a thread may still be in the library, so some memory of this run stays with the process until its end or until mallow attaches again";
 
-/// Detaches.
-pub(super) fn detach(process: &AttachedProcess, run: &RunDirectory, attachment: Attachment) -> Result<(), AttachError> {
-    if !attachment.detach(run.path())? {
+/// Detaches. Returns when nothing was seen any more, which may be long before the process is quiet.
+pub(super) fn detach(
+    process: &AttachedProcess,
+    run: &RunDirectory,
+    attachment: Attachment,
+) -> Result<Instant, AttachError> {
+    let detached = attachment.detach(run.path())?;
+    if !detached.quiet {
         (process.warning)(STILL_IN_THE_LIBRARY);
     }
-    Ok(())
+    Ok(detached.restored)
 }
 
 /// Waits until the time is over, a signal comes, the process ends, or `enough` says so. It is asked a few times a second, and libraries

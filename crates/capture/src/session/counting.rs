@@ -71,9 +71,8 @@ pub fn measure_process(process: &AttachedProcess) -> Result<CountingOutcome, Run
     let unwatched = attached::wait(process, &run, &mut attachment, &mut || false);
     let allocators_inside = attachment.allocators().to_vec();
     let detached = attached::detach(process, &run, attachment);
-    let wall = start.elapsed();
     run.end();
-    detached?;
+    let wall = detached?.saturating_duration_since(start);
     Ok(outcome(run, Mode::Count, process.pid, wall, None, unwatched, allocators_inside))
 }
 

@@ -15,7 +15,7 @@ use crate::launch::signals;
 use crate::library;
 use crate::preflight::search;
 use crate::replay::{End, Progress, Replay};
-use crate::rundir::directory::{RunDirectory, Scans, Settings, about};
+use crate::rundir::directory::{RunDirectory, Scans, Settings, about, monotonic_ns};
 use crate::rundir::process_file::process_files;
 use crate::rundir::results;
 use mallow_profile::{AllocatorInside, Profile};
@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What a tracing run came to.
 pub struct RecordingOutcome<S> {
@@ -164,7 +164,7 @@ fn record_subject<S: EventSink + Send>(
         }
         Subject::Process(process) => Started::Process(process),
     };
-    let mut detached = Ok(());
+    let mut detached = Ok(None);
     let (mut attached_inside, mut attached_unwatched) = (Vec::new(), Vec::new());
 
     let shown = DrainState::default();
@@ -212,7 +212,11 @@ fn record_subject<S: EventSink + Send>(
         let mut exit_status = match &mut started {
             Started::Command(started) => wait(&mut started.0, &mut started.1, &run, &mut || enough(Stage::Running)),
             Started::Process(process) => {
-                detached = record_attached(process, &run, &mut enough, &mut attached_inside, &mut attached_unwatched);
+                let mut attached = || {
+                    shown.attached_ns.store(monotonic_ns(), Ordering::Release);
+                };
+                let gathered = (&mut attached_inside, &mut attached_unwatched);
+                detached = record_attached(process, &run, &mut attached, &mut enough, gathered).map(Some);
                 None
             }
         };
@@ -221,7 +225,10 @@ fn record_subject<S: EventSink + Send>(
         {
             std::thread::sleep(Duration::from_millis(20));
         }
-        let duration_ms = run.elapsed_ms();
+        let duration_ms = match &detached {
+            Ok(Some(end)) => end.saturating_duration_since(run.began()).as_millis() as u64 + 1,
+            _ => run.elapsed_ms(),
+        };
         let still_running = running(&run);
         // What is not read by now would be of processes that live on.
         queue.close();
@@ -271,7 +278,7 @@ fn record_subject<S: EventSink + Send>(
         // Nothing was recorded, or the process is not as it was: either is worth more than a report.
         Ok(_) if detached.is_err() => {
             signals::unwatch();
-            return Err(detached.map_or_else(RunError::from, |()| RunError::NotStarted(0)));
+            return Err(detached.map_or_else(RunError::from, |_| RunError::NotStarted(0)));
         }
         Ok((Some(replay), end, still_running)) => {
             let exit_status = end.exit_status;
@@ -316,15 +323,17 @@ impl Started<'_> {
     }
 }
 
-/// Attaches, waits, and detaches. The rings are read meanwhile. `enough` gets how far that is.
+/// Attaches, waits, and detaches. The rings are read meanwhile. `attached` is called once the process is; `enough` gets how far
+/// that is. Returns when the recording ended.
 fn record_attached(
     process: &AttachedProcess,
     run: &RunDirectory,
+    attached: &mut dyn FnMut(),
     enough: &mut dyn FnMut(Stage) -> bool,
-    allocators_inside: &mut Vec<AllocatorInside>,
-    unwatched: &mut Vec<String>,
-) -> Result<(), AttachError> {
+    (allocators_inside, unwatched): (&mut Vec<AllocatorInside>, &mut Vec<String>),
+) -> Result<Instant, AttachError> {
     let mut attachment = attached::attach(process, run)?;
+    attached();
     unwatched.append(&mut attached::wait(process, run, &mut attachment, &mut || enough(Stage::Running)));
     allocators_inside.extend_from_slice(attachment.allocators());
     enough(Stage::Detaching);

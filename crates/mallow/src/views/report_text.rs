@@ -74,7 +74,9 @@ pub fn circumstances(report: &Overview) -> Line {
         part(Quantity::Times, format!("ran {}", span(report.duration_ms)));
         part(Quantity::ExitStatus, status);
     } else {
-        part(Quantity::Times, format!("recorded for {}", span(report.duration_ms)));
+        // What came before the first process is the time that attaching took.
+        let begin = report.processes.iter().map(|process| process.start_ms).min().unwrap_or(0);
+        part(Quantity::Times, format!("recorded for {}", span(report.duration_ms.saturating_sub(begin))));
     }
     let mut people = Vec::new();
     if has(report, Quantity::Processes) {

@@ -178,7 +178,7 @@ impl<'a> Watcher<'a> {
         self.watch.leave();
         let detached = attachment.detach(&directory);
         remove(&directory);
-        if !detached? {
+        if !detached?.quiet {
             stdio::notify(STILL_IN_THE_LIBRARY);
         } else if runs {
             stdio::notify(&format!("detached; the program continues as it was: mallow watch -p {pid} attaches again"));
