@@ -5,7 +5,7 @@
 //! once.
 
 /// `MALLOW_WIRE_VERSION`
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 /// `MALLOW_CONTROL_MAGIC`
 pub const CONTROL_MAGIC: u32 = 0x434c_414d;
 /// `MALLOW_PROCESS_MAGIC`
@@ -137,6 +137,16 @@ pub mod control {
     pub const SETTLE_MS: usize = 216;
     /// `asks`
     pub const ASKS: usize = 220;
+    /// `guard_pages`
+    pub const GUARD_PAGES: usize = 224;
+    /// `guard_place`
+    pub const GUARD_PLACE: usize = 228;
+    /// `guard_alignment`
+    pub const GUARD_ALIGNMENT: usize = 232;
+    /// `guard_filters`
+    pub const GUARD_FILTERS: usize = 236;
+    /// `guard_keeper`
+    pub const GUARD_KEEPER: usize = 240;
     /// `reader`
     pub const READER: usize = 256;
     /// `ping`
@@ -209,6 +219,8 @@ pub mod process {
     pub const MODULES: usize = 84;
     /// `threads`
     pub const THREADS: usize = 88;
+    /// `generation`
+    pub const GENERATION: usize = 92;
     /// `unrecorded`
     pub const UNRECORDED: usize = 96;
     /// `exit_state`
@@ -311,6 +323,8 @@ pub mod sampling {
     pub const EXITED: usize = 40;
     /// `over`
     pub const OVER: usize = 44;
+    /// `guard`
+    pub const GUARD: usize = 48;
     /// `mode`
     pub const MODE: usize = 64;
     /// `slots`
@@ -417,6 +431,7 @@ pub mod stack {
 pub mod ask;
 pub mod attachment;
 pub(crate) mod faults;
+pub mod guard;
 pub mod patches;
 pub mod record;
 pub mod result;
