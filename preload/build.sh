@@ -7,7 +7,7 @@ output=$1
 table=${2:-$here/policies.c}
 [ $# -lt 2 ] || shift
 shift
-rooms=${*:-count walk trace sample inplace measure scan hook attach}
+rooms=${*:-count walk trace sample inplace guard measure scan hook attach}
 cc=${CC:-cc}
 processor=$("$cc" -dumpmachine | cut -d - -f 1)
 set -- "$table" "$here/arch/$processor"/*.c

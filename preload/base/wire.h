@@ -43,6 +43,9 @@ enum mallow_control_flag {
     MALLOW_SCAN_FORKED = 8, /* one that began with fork, too */
     MALLOW_INSIDE = 16,     /* mallow patches allocators inside of images at their start: struct mallow_ask */
     MALLOW_MEMORY = 32,     /* a traced image that exits waits until mallow has read its mappings: process.exit_state */
+    MALLOW_GUARD = 64,      /* samples are guarded: struct mallow_guard */
+    MALLOW_GUARD_EVERY = 128, /* every allocation is one */
+    MALLOW_GUARD_ABORT = 256, /* a target that finds an error ends by SIGABRT */
 };
 
 /* control.epoch: the recording is over; targets stop writing events and call the real allocator alone. */
@@ -101,7 +104,13 @@ struct mallow_control {
     /* Measured regions again: how long the end of a measured run waits at the most until nothing of it is unfreed. */
     uint32_t settle_ms;
     uint32_t asks; /* a futex: an image adds 1 and wakes it when its struct mallow_ask is ready */
-    uint32_t sample_pad[8];
+    /* Guarding. */
+    uint32_t guard_pages;     /* of live guarded blocks at the most */
+    uint32_t guard_place;     /* enum mallow_guard_place */
+    uint32_t guard_alignment; /* of blocks at the end of their pages, at least: a power of two */
+    uint32_t guard_filters;   /* filters of system calls that mallow itself runs under */
+    uint32_t guard_keeper;    /* pid of the process that takes userfaultfds; 0: there is none any more */
+    uint32_t sample_pad[3];
     /* Its own cache line: does mallow read? Targets look at it before they wait, and at no other time. */
     uint32_t reader; /* a robust futex: id of the thread by whose life mallow reads; 0: nobody reads, nobody died;
                             * the kernel sets MALLOW_READER_DIED when that thread ends in any way */
@@ -316,7 +325,8 @@ struct mallow_sampling {
     uint32_t max_ends; /* a power of two */
     uint32_t exited;   /* enum mallow_ending */
     uint32_t over;     /* enum mallow_over */
-    uint32_t pad[4];
+    uint64_t guard;    /* offset of struct mallow_guard; 0: nothing is guarded */
+    uint32_t pad[2];
     /* Written from here on. Each number only grows, but for mode and period. */
     uint32_t mode;        /* that a thread saw last */
     uint32_t slots;       /* entries of slots[] ever used; release order */

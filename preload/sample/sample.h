@@ -18,6 +18,24 @@ struct inplace_sampling {
 /* Of this build, beside its table of policies. NULL: it has none, and mallow cannot attach to it. */
 extern const struct inplace_sampling *const inplace HIDDEN;
 
+/* Samples in slots whose surroundings and whose freed memory catch wrong accesses: guard/. */
+struct guarding {
+    const struct policy *policy; /* its entry functions; the rest of a policy is sample_policy's */
+    /* Its part of a process file with so many slots, which begins at `from`: where it ends. */
+    uint64_t (*layout)(uint64_t from, uint32_t max_slots);
+    /* That part of a new file, which is mapped. 0: there is no memory. */
+    int (*map)(struct mallow_process *process, struct mallow_sampling *sampling, uint64_t from);
+    void (*opened)(void); /* the file is there; with sample_lock held */
+    void (*join)(void);   /* … and mallow can see it; without */
+};
+
+/* Of this build. NULL: it has none. */
+extern const struct guarding *const guarding HIDDEN;
+
+static inline int guarding_is_wanted(void) {
+    return guarding != NULL && (target.control->flags & MALLOW_GUARD) != 0;
+}
+
 /* Around fork, so that a child finds slots and log whole. */
 void sample_fork_begins(void);
 void sample_forked_child(void);

@@ -4,6 +4,7 @@
 #include "base/backoff.h"
 #include "base/filter.h"
 #include "base/target.h"
+#include "sample/sample.h"
 #include "walk/table.h"
 
 /* Pages of the file are made to exist in pieces of these many bytes. */
@@ -42,6 +43,8 @@ uint64_t log_layout(struct mallow_sampling *s, const struct file_layout *layout)
         s->ends_offset = s->slots_offset + in_pages((uint64_t)s->max_slots * sizeof(struct mallow_slot));
         s->stacks_offset = s->ends_offset + in_pages((uint64_t)s->max_ends * sizeof(struct mallow_end));
         uint64_t bytes = in_pages(s->stacks_offset + s->stacks_bytes);
+        if (guarding_is_wanted())
+            bytes = in_pages(guarding->layout(bytes, s->max_slots));
         if (bytes <= layout->most && s->max_slots > 0 && s->max_ends > 0 && (max_ends & (max_ends - 1)) == 0)
             return bytes;
     }
@@ -54,7 +57,8 @@ int log_map(struct mallow_process *process, const struct file_layout *layout) {
         return 0;
     *sampling = laid_out;
     process->sampling = layout->part;
-    return 1;
+    return !guarding_is_wanted() ||
+           guarding->map(process, sampling, in_pages(laid_out.stacks_offset + laid_out.stacks_bytes));
 }
 
 /* Makes the part's next piece exist, up to `bytes` at least. 0: there is no memory for it. */
@@ -199,4 +203,6 @@ void log_open(void) {
     stacks = (char *)process + sample_log->stacks_offset;
     slots_made = ends_made = stacks_made = log_ends_room = 0;
     inherit(parents_stacks);
+    if (guarding_is_wanted())
+        guarding->opened();
 }

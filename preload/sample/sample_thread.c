@@ -109,6 +109,8 @@ static int open_locked(void) {
         return 0;
     }
     thread_setup();
+    if (guarding_is_wanted())
+        guarding->join();
     opened = 1;
     return 1;
 }

@@ -26,12 +26,12 @@
 struct slot {
     struct mallow_slot seen; /* its address is the block's while it is live */
     uint64_t start;
-    uint64_t usable; /* bytes of the block that malloc_usable_size returns; 0: no block */
-    uint64_t used;   /* bytes from start on that may hold something else than zeros */
-    uint32_t index;  /* in slots[] */
-    uint32_t next;   /* in its list: index + 1 */
-    uint8_t size;    /* 2^size bytes */
-    uint64_t pad[3]; /* two cache lines: an index leads to its slot by a shift */
+    uint64_t usable;  /* bytes of the block that malloc_usable_size returns; 0: no block */
+    uint64_t used;    /* bytes from start on that may hold something else than zeros */
+    uint32_t index;   /* in slots[] */
+    uint32_t next;    /* in its list: index + 1 */
+    uint8_t size;     /* 2^size bytes */
+    uint64_t more[3]; /* of the room that serves it; two cache lines: an index leads to its slot by a shift */
 };
 
 #define SLOT_SMALLEST    12u

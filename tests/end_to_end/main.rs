@@ -45,6 +45,7 @@ mod go_escape;
 mod go_modules;
 mod go_pprof;
 mod go_profile;
+mod guard;
 mod guide;
 mod habits;
 mod handover;

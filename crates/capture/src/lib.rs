@@ -53,3 +53,5 @@ pub mod attach;
 pub mod session;
 
 pub mod watch;
+
+pub mod guard;

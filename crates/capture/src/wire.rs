@@ -139,6 +139,16 @@ pub mod control {
     pub const SETTLE_MS: usize = 216;
     /// `asks`
     pub const ASKS: usize = 220;
+    /// `guard_pages`
+    pub const GUARD_PAGES: usize = 224;
+    /// `guard_place`
+    pub const GUARD_PLACE: usize = 228;
+    /// `guard_alignment`
+    pub const GUARD_ALIGNMENT: usize = 232;
+    /// `guard_filters`
+    pub const GUARD_FILTERS: usize = 236;
+    /// `guard_keeper`
+    pub const GUARD_KEEPER: usize = 240;
     /// `reader`
     pub const READER: usize = 256;
     /// `ping`
@@ -211,6 +221,8 @@ pub mod process {
     pub const MODULES: usize = 84;
     /// `threads`
     pub const THREADS: usize = 88;
+    /// `generation`
+    pub const GENERATION: usize = 92;
     /// `unrecorded`
     pub const UNRECORDED: usize = 96;
     /// `exit_state`
@@ -313,6 +325,8 @@ pub mod sampling {
     pub const EXITED: usize = 40;
     /// `over`
     pub const OVER: usize = 44;
+    /// `guard`
+    pub const GUARD: usize = 48;
     /// `mode`
     pub const MODE: usize = 64;
     /// `slots`
@@ -419,6 +433,7 @@ pub mod stack {
 pub mod ask;
 pub mod attachment;
 pub(crate) mod faults;
+pub mod guard;
 pub mod patches;
 pub mod record;
 pub mod result;

@@ -1,9 +1,9 @@
 //! Both sides of the wire agree: every size, offset and number of `wire.rs` is what a C compiler makes of
-//! `preload/base/wire.h`, `preload/base/wire_attachment.h` and `preload/hook/ask.h`.
+//! `preload/base/wire.h`, `preload/base/wire_attachment.h`, `preload/base/wire_guard.h` and `preload/hook/ask.h`.
 
 use mallow_capture::wire::{
-    self, ask, attachment, control, end, module, patches, process, record, result, sampling, slot, stack, thread,
-    unreached,
+    self, ask, attachment, control, end, guard, module, patches, process, record, result, sampling, slot, stack,
+    thread, unreached,
 };
 use std::fmt::Write;
 use std::path::Path;
@@ -117,6 +117,24 @@ fn table() -> Vec<(String, u64)> {
     number("MALLOW_OP_ALLOC", record::OP_ALLOC);
     number("MALLOW_FLAG_WIDE_SIZE", record::FLAG_WIDE_SIZE);
     number("MALLOW_FLAG_SAME", record::FLAG_SAME);
+    number("MALLOW_GUARD", guard::GUARD.into());
+    number("MALLOW_GUARD_EVERY", guard::EVERY.into());
+    number("MALLOW_GUARD_ABORT", guard::ABORT.into());
+    number("MALLOW_GUARD_SIZES", guard::SIZES);
+    number("MALLOW_SUPPLIES", guard::SUPPLIES as u64);
+    number("MALLOW_SUPPLY_SLOTS", guard::SUPPLY_SLOTS.into());
+    number("MALLOW_GUARD_FINDINGS", guard::FINDINGS_MOST.into());
+    number("MALLOW_GUARD_NOT", guard::NOT.into());
+    number("MALLOW_GUARD_OFFERED", guard::OFFERED.into());
+    number("MALLOW_GUARD_TAKEN", guard::TAKEN.into());
+    number("MALLOW_GUARD_REFUSED", guard::REFUSED.into());
+    number("MALLOW_GUARD_FILTERED", guard::FILTERED.into());
+    number("MALLOW_GUARD_GIVEN_UP", guard::GIVEN_UP.into());
+    number("MALLOW_GUARD_NO_ADDRESSES", guard::NO_ADDRESSES.into());
+    number("MALLOW_ERROR_DOUBLE_FREE", guard::DOUBLE_FREE.into());
+    number("MALLOW_ERROR_INTERIOR", guard::INTERIOR.into());
+    number("MALLOW_ERROR_FOREIGN", guard::FOREIGN.into());
+    number("MALLOW_ERROR_SLACK", guard::SLACK.into());
     number("MALLOW_FAMILY_COUNT", wire::FAMILIES as u64);
     for (i, family) in mallow_profile::FAMILIES.iter().enumerate() {
         number(&format!("MALLOW_FAMILY_{}", family.to_uppercase()), i as u64);
@@ -129,6 +147,52 @@ fn table() -> Vec<(String, u64)> {
             rows.push((format!("offsetof(struct mallow_{name}, {field})"), *offset as u64));
         }
     };
+    layout(
+        "guard",
+        Some(guard::SIZE),
+        &[
+            ("state", guard::STATE),
+            ("descriptor", guard::DESCRIPTOR),
+            ("start", guard::START),
+            ("bytes", guard::BYTES),
+            ("guarded_offset", guard::GUARDED_OFFSET),
+            ("guarded", guard::GUARDED),
+            ("unguarded", guard::UNGUARDED),
+            ("unfit", guard::UNFIT),
+            ("wanted", guard::WANTED),
+            ("findings", guard::FINDINGS),
+            ("supply", guard::SUPPLY),
+            ("finding", guard::FINDING),
+        ],
+    );
+    let (asked, done) = (guard::supply::ASKED, guard::supply::DONE);
+    let ready = guard::supply::READY;
+    layout("supply", Some(guard::supply::SIZE), &[("asked", asked), ("done", done), ("ready", ready)]);
+    layout(
+        "guard_finding",
+        Some(guard::finding::SIZE),
+        &[
+            ("address", guard::finding::ADDRESS),
+            ("at_ns", guard::finding::AT_NS),
+            ("kind", guard::finding::KIND),
+            ("tid", guard::finding::TID),
+            ("stack", guard::finding::STACK),
+            ("slot", guard::finding::SLOT),
+            ("bytes", guard::finding::BYTES),
+        ],
+    );
+    layout(
+        "guarded",
+        Some(guard::guarded::SIZE),
+        &[
+            ("start", guard::guarded::START),
+            ("freed_ns", guard::guarded::FREED_NS),
+            ("free_tid", guard::guarded::FREE_TID),
+            ("free_stack", guard::guarded::FREE_STACK),
+            ("pages", guard::guarded::PAGES),
+            ("touched", guard::guarded::TOUCHED),
+        ],
+    );
     layout("patches", Some(patches::BYTES), &[]);
     layout("area", Some(patches::AREA_BYTES), &[("address", 0), ("bytes", 8), ("offset", 16), ("reused", 24)]);
     layout(
@@ -191,6 +255,11 @@ fn table() -> Vec<(String, u64)> {
             ("unreached", control::UNREACHED),
             ("settle_ms", control::SETTLE_MS),
             ("asks", control::ASKS),
+            ("guard_pages", control::GUARD_PAGES),
+            ("guard_place", control::GUARD_PLACE),
+            ("guard_alignment", control::GUARD_ALIGNMENT),
+            ("guard_filters", control::GUARD_FILTERS),
+            ("guard_keeper", control::GUARD_KEEPER),
         ],
     );
     layout(
@@ -219,6 +288,7 @@ fn table() -> Vec<(String, u64)> {
             ("small_ring_words", process::SMALL_RING_WORDS),
             ("modules", process::MODULES),
             ("threads", process::THREADS),
+            ("generation", process::GENERATION),
             ("unrecorded", process::UNRECORDED),
             ("executable_len", process::EXECUTABLE_LEN),
             ("arguments_len", process::ARGUMENTS_LEN),
@@ -245,6 +315,7 @@ fn table() -> Vec<(String, u64)> {
             ("max_ends", sampling::MAX_ENDS),
             ("exited", sampling::EXITED),
             ("over", sampling::OVER),
+            ("guard", sampling::GUARD),
             ("mode", sampling::MODE),
             ("slots", sampling::SLOTS),
             ("period", sampling::PERIOD),
@@ -361,7 +432,7 @@ fn table() -> Vec<(String, u64)> {
 #[test]
 fn every_number_is_the_headers() {
     let rows = table();
-    let mut source = "#include \"base/wire.h\"\n#include \"base/wire_attachment.h\"\n#include \"hook/ask.h\"\n#include <stddef.h>\n#include <stdio.h>\nint main(void) {\n".to_owned();
+    let mut source = "#include \"base/wire.h\"\n#include \"base/wire_attachment.h\"\n#include \"base/wire_guard.h\"\n#include \"hook/ask.h\"\n#include <stddef.h>\n#include <stdio.h>\nint main(void) {\n".to_owned();
     for (expression, _) in &rows {
         writeln!(source, "printf(\"%llu\\n\", (unsigned long long)({expression}));").unwrap();
     }

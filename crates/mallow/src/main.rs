@@ -29,6 +29,9 @@ use flags::{Command, Flags};
 use output::{exit, stdio};
 
 fn main() -> ExitCode {
+    if let Some(status) = runs::guard::keeper() {
+        return status;
+    }
     let command = match Flags::from_command_line() {
         Ok(flags) => flags.command,
         Err(status) => return status,
@@ -44,6 +47,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Stat(flags) => runs::stat::run(flags),
         Command::Record(flags) => runs::record::run(flags),
         Command::Run(flags) => runs::run::run(flags),
+        Command::Guard(flags) => runs::guard::run(flags),
         Command::Report(flags) => views::report::run(flags),
         Command::Top(flags) => views::top::run(flags),
         Command::Tree(flags) => views::tree::run(flags),
@@ -75,7 +79,7 @@ fn run(command: &Command) -> Result<ExitCode> {
 fn of_failure(command: &Command, error: &anyhow::Error) -> u8 {
     match command {
         _ if error.is::<exit::UsageError>() => exit::USAGE,
-        Command::Stat(_) | Command::Record(_) | Command::Run(_) => exit::FAILED_AROUND_COMMAND,
+        Command::Stat(_) | Command::Record(_) | Command::Run(_) | Command::Guard(_) => exit::FAILED_AROUND_COMMAND,
         Command::Test(_) => exit::BROKEN,
         _ => exit::FAILED,
     }

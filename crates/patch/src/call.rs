@@ -118,6 +118,12 @@ impl Thread {
         Ok(unwinder.frames(&trace::registers(self.tid)?, memory))
     }
 
+    /// Its stack as far as it is known, and whether that is all of it.
+    pub fn walk(&self, unwinder: &Unwinder, memory: &Memory) -> io::Result<(Vec<Frame>, bool)> {
+        let walk = unwinder.walk(&trace::registers(self.tid)?, memory);
+        Ok((walk.frames, walk.unknown.is_none()))
+    }
+
     /// Maps a room.
     pub fn enter_room(&mut self, gateway: Gateway, memory: &Memory) -> io::Result<Room> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;

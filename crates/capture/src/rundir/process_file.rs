@@ -137,6 +137,11 @@ impl ProcessFile {
         }
     }
 
+    /// The file's inode: its name may come again, once the file was removed.
+    pub(crate) fn inode(&self) -> u64 {
+        self.inode
+    }
+
     /// The mapping.
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared

@@ -15,7 +15,18 @@ use std::process::Child;
 /// Starts `command` to be sampled, or to wait for it in [`Mode::Dormant`]. Its processes need nobody that reads: call
 /// [`RunDirectory::leave`] to let them go on alone.
 pub fn start_sampled(command: &[OsString], mode: Mode, period: u32) -> Result<(RunDirectory, Child), RunError> {
+    start_sampled_with(command, mode, period, &mut |_| Ok(()))
+}
+
+/// The same; `prepare` is called with the run directory before the command starts.
+pub fn start_sampled_with(
+    command: &[OsString],
+    mode: Mode,
+    period: u32,
+    prepare: &mut dyn FnMut(&RunDirectory) -> std::io::Result<()>,
+) -> Result<(RunDirectory, Child), RunError> {
     let (run, library) = sampled(command, mode, period)?;
+    prepare(&run).map_err(RunError::Directory)?;
     let child = spawn(&run, &library, command, &[])?;
     Ok((run, child))
 }

@@ -262,25 +262,28 @@ impl Image {
             return id;
         }
         let source = Arc::clone(&self.source);
-        // Its modules were announced before it.
-        self.modules(common);
         let mut pcs = std::mem::take(&mut common.pcs);
         pcs.clear();
         let found = self.layout.stack(source.shared(), number, &mut pcs);
-        let id = match found {
-            Some(found) if common.catalog.stacks.len() < NODES => {
-                let root = if found.cut { Stacks::CUT_ROOT } else { Stacks::ROOT };
-                pcs.iter().fold(root, |parent, &pc| {
-                    let Common { catalog, interner, .. } = common;
-                    let frame = self.addresses.frame(interner, catalog, self.id.0, found.generation, pc);
-                    catalog.stacks.push(parent, frame)
-                })
-            }
-            _ => Stacks::ROOT,
-        };
+        let id = found.map_or(Stacks::ROOT, |found| self.interned(common, found.generation, &pcs, found.cut));
         common.pcs = pcs;
         self.stacks.insert(number, id);
         id
+    }
+
+    /// A stack by its addresses, the outermost first.
+    pub fn interned(&mut self, common: &mut Common, generation: u32, pcs: &[u64], cut: bool) -> StackId {
+        // Its modules were announced before it.
+        self.modules(common);
+        if common.catalog.stacks.len() >= NODES {
+            return Stacks::ROOT;
+        }
+        let root = if cut { Stacks::CUT_ROOT } else { Stacks::ROOT };
+        pcs.iter().fold(root, |parent, &pc| {
+            let Common { catalog, interner, .. } = common;
+            let frame = self.addresses.frame(interner, catalog, self.id.0, generation, pc);
+            catalog.stacks.push(parent, frame)
+        })
     }
 
     /// Takes modules that were announced, and has tables made that the target waits for.

@@ -9,7 +9,7 @@
 mod backlog;
 mod image;
 mod join;
-mod slots;
+pub(crate) mod slots;
 #[cfg(test)]
 mod tests;
 
@@ -25,7 +25,7 @@ use crate::rundir::presence::Presence;
 use crate::rundir::process_file;
 use crate::session::leftovers;
 use crate::wire::{self, Shared, control};
-use mallow_profile::{Footprint, Lost, Process, ProcessId, Profile, SampleEvent};
+use mallow_profile::{Footprint, Lost, Process, ProcessId, Profile, SampleEvent, StackId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -99,6 +99,11 @@ impl Control {
         self.shared.set64(control::PERIOD, period.clamp(1, wire::PERIOD_MOST));
     }
 
+    /// Says to processes that their keeper is gone: none waits for it any more.
+    pub fn without_keeper(&self) {
+        self.shared.set32(control::GUARD_KEEPER, 0);
+    }
+
     /// Whether anything new is sampled.
     pub fn sampling(&self) -> bool {
         self.shared.get32(control::MODE) == wire::MODE_SAMPLE
@@ -149,6 +154,8 @@ pub struct Watch {
     abrupt: FxHashSet<u32>,
     /// Processes that could not take part, as reported so far.
     failed: u32,
+    /// Images that are over, of which stacks are still asked for. None: nobody does.
+    ended: Option<Vec<Image>>,
 }
 
 impl Watch {
@@ -197,6 +204,7 @@ impl Watch {
             looked: Looked::now(),
             abrupt: FxHashSet::default(),
             failed: 0,
+            ended: None,
         })
     }
 
@@ -257,8 +265,41 @@ impl Watch {
         self.abrupt.contains(&pid)
     }
 
+    /// From here on [`Watch::stack`] answers for images that are over, too.
+    pub fn keep_ended(&mut self) {
+        self.ended = Some(Vec::new());
+    }
+
+    /// A stack of a process image, by its addresses, the outermost first. None: nothing is known of that image.
+    pub fn stack(&mut self, (pid, serial): (u32, u32), generation: u32, pcs: &[u64], cut: bool) -> Option<StackId> {
+        self.exchange();
+        let all = self.images.iter_mut().chain(self.ended.iter_mut().flatten());
+        let image = all.filter(|image| image.source.pid == pid && image.source.serial == serial).last();
+        let stack = image.map(|image| image.interned(&mut self.common, generation, pcs, cut));
+        self.exchange();
+        stack
+    }
+
+    /// Sleeps, until a process waits for something at the latest.
+    pub fn sleep(&self, longest: std::time::Duration) {
+        let rung = self.control.shared.get32(control::DOORBELL);
+        self.control.shared.futex_wait(control::DOORBELL, rung, longest);
+    }
+
+    /// As [`Watch::poll`], for who wants no events: what was sampled is not read.
+    pub fn attend(&mut self) {
+        self.look(None);
+    }
+
     /// Reports what happened between the last look and this one, and lets targets know that somebody looks.
     pub fn poll(&mut self, each: &mut dyn FnMut(SampleEvent)) {
+        self.look(Some(each));
+    }
+
+    fn look(&mut self, each: Option<&mut dyn FnMut(SampleEvent)>) {
+        let reads = each.is_some();
+        let mut nobody = |_: SampleEvent| {};
+        let each = each.unwrap_or(&mut nobody);
         let now_ns = monotonic_ns();
         if self.live {
             let ms = now_ns.saturating_sub(self.about.started_ns) / 1_000_000;
@@ -281,13 +322,19 @@ impl Watch {
         self.looked = Looked::now();
         let at_ns = self.looked.at_ns;
         for image in self.images.iter_mut().filter(|image| !over.contains(&image.id)) {
-            image.look(&mut self.common, at_ns, false, each);
+            match reads {
+                true => image.look(&mut self.common, at_ns, false, each),
+                false => image.modules(&mut self.common),
+            }
         }
         for id in over {
             let Some(at) = self.images.iter().position(|image| image.id == id) else { continue };
             let mut image = self.images.remove(at);
             // Nobody writes it any more: what it holds now is all.
-            image.look(&mut self.common, at_ns, true, each);
+            match reads {
+                true => image.look(&mut self.common, at_ns, true, each),
+                false => image.modules(&mut self.common),
+            }
             each(SampleEvent::ProcessEnded { process: id, at_ns });
             if !image.source.ended_in_order() && !image.replaced && !image.source.alive() {
                 self.abrupt.insert(image.source.pid);
@@ -298,6 +345,9 @@ impl Watch {
             if self.live && std::fs::remove_file(self.directory.join(&image.name)).is_ok() {
                 // A later image of this pid may take the name.
                 self.seen.remove(&image.name);
+            }
+            if let Some(ended) = &mut self.ended {
+                ended.push(image);
             }
         }
         self.exchange();

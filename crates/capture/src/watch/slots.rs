@@ -173,6 +173,20 @@ impl Layout {
         held.map(|held| Ended { held, slot, ended_ns, tid, stack, reallocated })
     }
 
+    /// What slot `index` holds, or held last, and whether it is live; None: nothing yet, or it is being written.
+    pub fn latest(&self, shared: &Shared, index: u32) -> Option<(Held, bool)> {
+        if index >= self.used(shared) {
+            return None;
+        }
+        let at = self.slots + index as usize * slot::BYTES;
+        let sequence = shared.get64(at + slot::SEQUENCE);
+        let held = unchecked(shared, at, sequence);
+        let sound = held.address > 0 && held.size < 1 << 47 && (held.family.0 as usize) < wire::FAMILIES;
+        fence(Ordering::Acquire);
+        let settled = sequence & 3 != slot::STATE_BUSY && shared.get64(at + slot::SEQUENCE) == sequence;
+        (sound && settled).then_some((held, sequence & 3 == slot::STATE_LIVE))
+    }
+
     /// The return addresses of stack `number`, the outermost first, appended to `pcs`. None where it makes no sense.
     pub fn stack(&self, shared: &Shared, number: u32, pcs: &mut Vec<u64>) -> Option<Found> {
         let offset = u64::from(number).checked_mul(8)?;
@@ -205,10 +219,16 @@ pub struct Found {
 
 /// None where no sampler would have written it.
 fn held(shared: &Shared, at: usize, sequence: u64) -> Option<Held> {
+    let held = unchecked(shared, at, sequence);
+    let sound = held.size > 0 && held.size < 1 << 47 && held.period > 0 && (held.family.0 as usize) < wire::FAMILIES;
+    sound.then_some(held)
+}
+
+fn unchecked(shared: &Shared, at: usize, sequence: u64) -> Held {
     // Family and flags are bytes of one word.
     let kinds = shared.get32(at + slot::FAMILY);
     let (family, flags) = ((kinds & 0xff) as u8, (kinds >> 8) as u8);
-    let held = Held {
+    Held {
         sequence,
         address: shared.get64(at + slot::ADDRESS),
         size: shared.get64(at + slot::SIZE),
@@ -218,7 +238,5 @@ fn held(shared: &Shared, at: usize, sequence: u64) -> Option<Held> {
         stack: shared.get32(at + slot::STACK),
         family: Family(family),
         inherited: flags & slot::INHERITED != 0,
-    };
-    let sound = held.size > 0 && held.size < 1 << 47 && held.period > 0 && (family as usize) < wire::FAMILIES;
-    sound.then_some(held)
+    }
 }

@@ -14,6 +14,7 @@ use super::export::{ExportFlags, MergeFlags};
 use super::flame::FlameFlags;
 use super::go;
 use super::go::GoFlags;
+use super::guard::GuardFlags;
 use super::list::ListFlags;
 use super::pack::PackFlags;
 use super::record::{RecordFlags, RecoverFlags};
@@ -45,7 +46,8 @@ Exit status:
   standard error; --fail-on-write-error exits with 125 then.
   The others exit with 0; with 1 where Mallow failed; with 3 where
   leaks --fail-on-leak found leaks, diff --fail-above a larger change,
-  or doctor something that fails.
+  or doctor something that fails. guard exits as the command did, and with 3
+  where it found an error.
   All exit with 2 where the command line makes no sense.
 
 Environment:
@@ -71,7 +73,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "symbols",
         ],
     ),
-    ("Compare, and test in CI", &["diff", "test"]),
+    ("Compare, and test in CI", &["diff", "test", "guard"]),
     ("Watch a running program", &["watch", "import"]),
     ("Explain Go", &["go"]),
     ("Convert, check, document", &["merge", "export", "pack", "doctor", "completions", "man", "help"]),
@@ -83,7 +85,8 @@ Examples:
   mallow leaks                  show what the newest recording had live at its end
   mallow diff old.mallow new.mallow
   mallow watch -- ./server      show what a server holds, and what grows
-  mallow test --update          write the baseline that mallow test checks in CI";
+  mallow test --update          write the baseline that mallow test checks in CI
+  mallow guard -- ./tests       catch uses after free, overflows, double frees";
 
 impl Flags {
     /// Reads the command line. Help and version are printed, mistakes are reported in one line; both end here,
@@ -220,6 +223,8 @@ pub enum Command {
     Export(ExportFlags),
     /// Compare the allocations of cases with a baseline
     Test(TestFlags),
+    /// Catch memory errors of a command: wrong accesses, wrong frees
+    Guard(Box<GuardFlags>),
     /// Show what Go code allocates, and why
     Go(GoFlags),
     /// Watch a program in production: samples, estimates, growth

@@ -49,6 +49,13 @@ pub struct WatchFlags {
     /// With a unit (ms, s, m, h), at least 100ms. Example: --every 1m.
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time_above_0)]
     pub every: Duration,
+    /// Catch memory errors in sampled blocks
+    ///
+    /// A wrong access to a sampled block, or a wrong free of one, is a report at once, as mallow guard has it; the program
+    /// goes on. For a command that mallow starts: mallow guard --help says what is found. Default: off. Example: mallow
+    /// watch --guard -- ./server.
+    #[arg(long, conflicts_with = "pid")]
+    pub guard: bool,
     /// Age from which live blocks are reported
     ///
     /// Younger blocks may still be freed; places that grow are reported whatever their age. With a unit (ms, s, m, h).

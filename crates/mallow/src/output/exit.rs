@@ -15,6 +15,8 @@ pub const FAILED: u8 = 1;
 pub const LEAKS_FOUND: u8 = 3;
 /// `diff --fail-above` found a larger change.
 pub const CHANGED: u8 = 3;
+/// `guard` found an error.
+pub const ERRORS_FOUND: u8 = 3;
 /// `doctor`: nothing would be recorded.
 pub const WOULD_FAIL: u8 = 3;
 /// Mallow failed before the command ran, or could not write its own output and `--fail-on-write-error` asks for that, in `stat`,

@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use super::functions::{Frame, Stack};
+
 /// The patterns of a suppression file, in its order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Suppressions {
@@ -33,6 +35,11 @@ pub(crate) struct Pattern {
 impl Suppressions {
     /// Reads a file's text. Suppressions of other kinds (`race:`, `vptr:`, …) are for other tools and passed over.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
+        Self::parse_kind("leak", text)
+    }
+
+    /// The patterns of lines that begin with this kind. Those of others are passed over.
+    pub fn parse_kind(wanted: &str, text: &str) -> Result<Self, Malformed> {
         let mut patterns = Vec::new();
         for (index, line) in text.lines().enumerate() {
             let malformed = |what| Malformed { line: index + 1, what };
@@ -44,7 +51,7 @@ impl Suppressions {
             if kind.is_empty() || !kind.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-') {
                 return Err(malformed("no kind before the pattern"));
             }
-            if kind != "leak" {
+            if kind != wanted {
                 continue;
             }
             if pattern.trim_matches(['*', '^', '$', ' ']).is_empty() {
@@ -53,6 +60,16 @@ impl Suppressions {
             patterns.push(Pattern::new(pattern, index + 1));
         }
         Ok(Self { patterns })
+    }
+
+    /// Whether a pattern matches a function, a file or a module of the stack.
+    pub fn covers(&self, stack: &Stack) -> bool {
+        let names = |frame: &Frame| {
+            let parts = [Some(frame.function.clone()), frame.file.clone(), frame.module.clone()];
+            parts.into_iter().flatten().collect::<Vec<_>>()
+        };
+        let names: Vec<String> = stack.frames.iter().flat_map(names).collect();
+        self.find(&names).is_some()
     }
 
     /// The first pattern that matches one of the names.

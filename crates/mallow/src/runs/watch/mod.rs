@@ -9,7 +9,7 @@ mod log;
 mod memory;
 pub mod report_stream;
 pub mod session;
-mod signals;
+pub mod signals;
 mod snapshots;
 pub mod text;
 mod watcher;
@@ -18,8 +18,9 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use mallow_capture::attach::is_loaded;
+use mallow_capture::guard::{self, Settings};
 use mallow_capture::preflight::{self, Chain};
 use mallow_capture::rundir::directory::{Mode, PERIOD};
 use mallow_capture::session as runs;
@@ -112,19 +113,31 @@ fn start(flags: &WatchFlags) -> Result<Result<Started, ExitCode>> {
             watch.control().set_period(period.into());
         }
         watch.control().set_sampling(true);
-        return Ok(Ok(Started { watch, command: None, signals, attached: None }));
+        return Ok(Ok(Started { watch, command: None, signals, attached: None, keeper: None }));
     }
     if let Some(sentence) = preflight::unsampled(&Chain::of(&flags.command)) {
         stdio::notify(&sentence);
     }
-    let started = runs::start_sampled(&flags.command, Mode::Sample, flags.period.unwrap_or(PERIOD));
-    let (run, child) = match started {
+    let period = flags.period.unwrap_or(PERIOD);
+    let started = match flags.guard {
+        true => {
+            guard::available().map_err(|reason| anyhow!("guarding is impossible here: {reason}"))?;
+            guard::start(&flags.command, &Settings::sampled(period))
+                .map(|(run, child, keeper)| (run, child, Some(keeper)))
+        }
+        false => runs::start_sampled(&flags.command, Mode::Sample, period).map(|(run, child)| (run, child, None)),
+    };
+    let (run, child, keeper) = match started {
         Ok(started) => started,
         Err(error) => return exit_status::after_failure(error, flags.fail_on_write_error).map(Err),
     };
     let directory: PathBuf = run.leave();
     let signals = Signals::take_over(&child)?;
-    Ok(Ok(Started { watch: Watch::open(&directory)?, command: Some(child), signals, attached: None }))
+    let mut watch = Watch::open(&directory)?;
+    if keeper.is_some() {
+        watch.keep_ended();
+    }
+    Ok(Ok(Started { watch, command: Some(child), signals, attached: None, keeper }))
 }
 
 /// Attaches to a process that was not started under mallow.
@@ -139,5 +152,5 @@ fn attach(pid: u32, flags: &WatchFlags) -> Result<Result<Started, ExitCode>> {
     attachment.unseen().iter().for_each(|sentence| stdio::notify(sentence));
     let signals = Signals::take_over_attached()?;
     let watch = Watch::open(&run.leave())?;
-    Ok(Ok(Started { watch, command: None, signals, attached: Some(Attached { attachment, seconds }) }))
+    Ok(Ok(Started { watch, command: None, signals, attached: Some(Attached { attachment, seconds }), keeper: None }))
 }

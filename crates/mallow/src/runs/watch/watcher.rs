@@ -1,18 +1,21 @@
 //! Watching until the program ends or is left: looking, drawing, reporting, and answering signals and keys.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::IsTerminal;
 use std::process::{Child, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use mallow_capture::attach::{Attachment, not_seen};
+use mallow_capture::guard::Keeper;
 use mallow_capture::rundir::directory::remove;
 use mallow_capture::session::STILL_IN_THE_LIBRARY;
 use mallow_capture::watch::Watch;
 use mallow_report::analysis::sampled::{Verdict, snapshot};
-use mallow_report::analysis::{Watched, Which};
+use mallow_report::analysis::{Suppressions, Watched, Which};
 
+use super::super::guard::errors::Errors;
+use super::super::guard::text::one as one_error;
 use super::super::screen::{Request, Screen, State};
 use super::super::{exit_status, unrecorded};
 use super::closing_summary::{Ending, closing_summary};
@@ -26,7 +29,7 @@ use super::snapshots::Snapshots;
 use super::text;
 use crate::flags::WatchFlags;
 use crate::output::text::estimates::period;
-use crate::output::text::{Look, Stream};
+use crate::output::text::{Look, Page, Stream};
 use crate::output::{exit, json, stdio};
 
 /// How often it looks. Targets that load a library wait for its table, but not longer than this is short.
@@ -47,6 +50,8 @@ pub(super) struct Started {
     pub command: Option<Child>,
     pub signals: Signals,
     pub attached: Option<Attached>,
+    /// With `--guard`.
+    pub keeper: Option<Keeper>,
 }
 
 /// A process that mallow attached to.
@@ -103,11 +108,13 @@ pub(super) struct Watcher<'a> {
     last: bool,
     /// Why the latest report or snapshot could not be written, as it was reported.
     trouble: Option<String>,
+    keeper: Option<Keeper>,
+    errors: Errors,
 }
 
 impl<'a> Watcher<'a> {
     pub fn new(flags: &'a WatchFlags, mut session: Session, started: Started, output: Output) -> Self {
-        let Started { watch, command, signals, attached } = started;
+        let Started { watch, command, signals, attached, keeper } = started;
         let Output { out, look, snapshots, screen } = output;
         session.book.warm_up(flags.warm_up.as_nanos() as u64);
         let state = State {
@@ -138,6 +145,8 @@ impl<'a> Watcher<'a> {
             abrupt: false,
             last: false,
             trouble: None,
+            keeper,
+            errors: Errors::new(Suppressions::default()),
         }
     }
 
@@ -207,6 +216,7 @@ impl<'a> Watcher<'a> {
         let mut seen = false;
         loop {
             self.patch_new_modules();
+            self.report_errors(false);
             self.session.poll(&mut self.watch);
             self.abrupt |= self.flags.pid.is_some_and(|pid| self.watch.ended_abruptly(pid));
             if self.look_after_the_command() {
@@ -259,6 +269,39 @@ impl<'a> Watcher<'a> {
                 }
                 Err(error) => return Err(error),
             }
+        }
+    }
+
+    /// Memory errors that were found since the last look, each a report of its own. `last`: the keeper ends.
+    fn report_errors(&mut self, last: bool) {
+        let messages: Vec<_> = match self.keeper.take_if(|_| last) {
+            Some(keeper) => keeper.end(),
+            None => self.keeper.iter().flat_map(Keeper::messages).collect(),
+        };
+        if last && self.flags.guard {
+            self.watch.control().without_keeper();
+        }
+        let mut new = Vec::new();
+        for message in messages {
+            let Self { session, watch, errors, .. } = self;
+            new.extend(errors.take(message, watch, &mut |profile| session.name(profile)).cloned());
+        }
+        if last {
+            let refused: BTreeSet<_> = self.errors.outcomes.drain(..).filter_map(|outcome| outcome.refused).collect();
+            refused.iter().for_each(|reason| stdio::notify(&format!("not guarded: {reason}")));
+        }
+        for error in new {
+            let text = match self.flags.view.json {
+                true => json::line(&serde_json::json!({ "occasion": "error", "error": error })),
+                false => {
+                    let mut page = Page::new(self.look);
+                    one_error(&error, &self.look, self.flags.stacks, &mut page);
+                    Ok(page.into_text())
+                }
+            };
+            let written = text.and_then(|text| self.write(&text));
+            self.go_on(written);
+            self.state.message = Some(format!("memory error: {}, {}", error.kind, error.place));
         }
     }
 
@@ -467,6 +510,7 @@ impl<'a> Watcher<'a> {
     /// Writes all of them, even where the first ones fail, and returns the first error.
     fn last_reports(&mut self, end: &End) -> Result<()> {
         self.last = true;
+        self.report_errors(true);
         let (occasion, which) = match end {
             End::Over => ("end", Which::Live),
             End::Left => ("leave", self.which_when_left()),

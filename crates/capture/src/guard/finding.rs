@@ -1,0 +1,118 @@
+//! What the keeper says to mallow: findings, and how guarding went in each image. A line of JSON each, through a pipe.
+//!
+//! Addresses and numbers in them come from a target and may be anything.
+
+use serde::{Deserialize, Serialize};
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Kind {
+    /// An access to a block that was freed.
+    UseAfterFree,
+    /// An access after a live block.
+    Overflow,
+    /// An access before a live block.
+    Underflow,
+    /// An access to guarded addresses far from every block.
+    Wild,
+    /// A second free.
+    DoubleFree,
+    /// A free of an address inside of a block.
+    InteriorFree,
+    /// A free of an address that no allocator returned: on a stack, or in a module.
+    ForeignFree,
+    /// Bytes beside a block were changed; found when the block was freed, or at the exit.
+    Slack,
+}
+
+/// A stack by its addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Addresses {
+    /// Return addresses, the outermost first, with `EXACT_PC`.
+    pub pcs: Vec<u64>,
+    /// To which modules they belong.
+    pub generation: u32,
+    /// Outer frames are missing.
+    pub cut: bool,
+}
+
+/// A thread, and what it did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deed {
+    /// CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// The thread.
+    pub tid: u32,
+    /// Its name; empty: it has ended.
+    pub thread: String,
+    /// Where it did that.
+    pub stack: Addresses,
+}
+
+/// The block that an error is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Block {
+    /// Its first byte.
+    pub address: u64,
+    /// Requested bytes.
+    pub size: u64,
+    /// The function that allocated it: index of `mallow_profile::FAMILIES`.
+    pub family: u8,
+    /// Its allocation.
+    pub allocated: Deed,
+    /// Its free; None: it is live.
+    pub freed: Option<Deed>,
+}
+
+/// An error of the program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// What is wrong.
+    pub kind: Kind,
+    /// The process, as its file says.
+    pub pid: u32,
+    /// Number of its image.
+    pub serial: u32,
+    /// That was accessed or freed; of [`Kind::Slack`] the first changed byte.
+    pub address: u64,
+    /// The address is exact; else the first of its page (Linux before 5.18).
+    pub exact: bool,
+    /// The access was a write; None: no access.
+    pub write: Option<bool>,
+    /// Who did that. Of [`Kind::Slack`] it is the free that found it, without a stack at the exit.
+    pub deed: Deed,
+    /// Why the stack is not known or not whole.
+    pub without_stack: Option<String>,
+    /// The block; None: there is none near.
+    pub block: Option<Block>,
+    /// Bytes: the changed ones, or the last ones of a live block before an access after it, or its first ones.
+    pub bytes: Vec<u8>,
+}
+
+/// How guarding went in an image.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The process.
+    pub pid: u32,
+    /// Number of its image.
+    pub serial: u32,
+    /// Why nothing is guarded in it; None: it is.
+    pub refused: Option<String>,
+    /// Allocations that were guarded.
+    pub guarded: u64,
+    /// Allocations that were to be guarded, and were not.
+    pub unguarded: u64,
+    /// Allocations larger or more aligned than any slot.
+    pub unfit: u64,
+    /// Findings that were overwritten before they were read, or came after the first [`super::MOST_FINDINGS`].
+    pub lost: u64,
+}
+
+/// A line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Message {
+    /// An error.
+    Finding(Box<Finding>),
+    /// An image has ended, or the keeper ends.
+    Outcome(Outcome),
+}

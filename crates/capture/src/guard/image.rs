@@ -1,0 +1,395 @@
+//! One image that is guarded: its userfaultfd, the slots that it asks for, and what goes wrong in it.
+
+use super::MOST_FINDINGS;
+use super::finding::{Addresses, Block, Deed, Finding, Kind, Message, Outcome};
+use super::slots::{Guarded, Meaning, Report};
+use super::uffd::{Fault, Userfault};
+use crate::rundir::directory::monotonic_ns;
+use crate::rundir::process_file::ProcessFile;
+use crate::wire::{EXACT_PC, guard, process};
+use mallow_patch::{Frame, Maps, Memory, Module, Process, Unwinder, stop_thread};
+use rustc_hash::FxHashMap;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+/// How long a thread that made a wrong access may take to stop.
+const STOP: Duration = Duration::from_millis(500);
+/// How often an image is looked at that says nothing.
+const PAUSE: Duration = Duration::from_millis(50);
+/// How long an image may take from its file to its descriptor.
+const JOIN: Duration = Duration::from_secs(3);
+
+const PAGE: u64 = 4096;
+
+/// See the module.
+pub struct Image<'a> {
+    pub source: ProcessFile,
+    pub guarded: Guarded,
+    pub messages: Sender<Message>,
+    /// A program ends at its first error.
+    pub fails_fast: bool,
+    /// The keeper is to end.
+    pub over: &'a AtomicBool,
+}
+
+/// What happened so far.
+#[derive(Default)]
+struct Log {
+    /// Errors that the target reported and that were read.
+    read: u32,
+    findings: u64,
+    lost: u64,
+}
+
+impl Image<'_> {
+    /// Guards it until it ends, or the keeper does.
+    pub fn guard(self) {
+        let mut log = Log::default();
+        let refused = match self.take() {
+            Ok(Some((userfault, range))) => {
+                self.work(&userfault, &range, &mut log);
+                None
+            }
+            Ok(None) => Some("it did not come to guarding".to_owned()),
+            Err(error) => Some(error),
+        };
+        self.reports(&mut log);
+        let shared = self.source.shared();
+        let count = |field: usize| shared.get64(self.guarded.field(field));
+        let outcome = Outcome {
+            pid: self.source.pid,
+            serial: self.source.serial,
+            refused,
+            guarded: count(guard::GUARDED),
+            unguarded: count(guard::UNGUARDED),
+            unfit: count(guard::UNFIT),
+            lost: log.lost,
+        };
+        // Nobody reads where mallow is gone.
+        let _ = self.messages.send(Message::Outcome(outcome));
+    }
+
+    fn state(&self) -> u32 {
+        self.source.shared().get32(self.guarded.field(guard::STATE))
+    }
+
+    /// Takes the image's descriptor, as soon as it offers one. None: it ended before that.
+    fn take(&self) -> Result<Option<(Userfault, Range<u64>)>, String> {
+        let began = Instant::now();
+        loop {
+            match self.state() {
+                guard::NOT => {}
+                guard::OFFERED => break,
+                other => return Err(self.refusal(other)),
+            }
+            if self.over.load(Ordering::Relaxed) || began.elapsed() > JOIN || !self.source.alive() {
+                return Ok(None);
+            }
+            self.source.shared().futex_wait(self.guarded.field(guard::STATE), guard::NOT, Duration::from_millis(2));
+        }
+        let range = self.guarded.range(self.source.shared());
+        let taken = self
+            .descriptor()
+            .and_then(|descriptor| Userfault::register(descriptor, range.start, range.end - range.start));
+        let shared = self.source.shared();
+        let state = self.guarded.field(guard::STATE);
+        let answer = |to: u32| {
+            let changed =
+                shared.word32(state).compare_exchange(guard::OFFERED, to, Ordering::AcqRel, Ordering::Relaxed);
+            shared.futex_wake(state);
+            changed.is_ok()
+        };
+        match taken {
+            Ok(userfault) => {
+                for (start, bytes) in self.guarded.live(shared, &range) {
+                    userfault.fill(start, bytes);
+                }
+                let fill = |start, bytes| {
+                    userfault.fill(start, bytes);
+                };
+                self.guarded.serve(shared, &range, &fill);
+                if answer(guard::TAKEN) { Ok(Some((userfault, range))) } else { Err(self.refusal(guard::GIVEN_UP)) }
+            }
+            Err(error) => {
+                answer(guard::GIVEN_UP);
+                Err(format!("its userfaultfd cannot be taken: {error}; mallow needs what ptrace needs"))
+            }
+        }
+    }
+
+    fn descriptor(&self) -> io::Result<rustix::fd::OwnedFd> {
+        let pid =
+            Pid::from_raw(self.source.pid_here() as i32).ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))?;
+        let process = pidfd_open(pid, PidfdFlags::empty())?;
+        let number = self.source.shared().get32(self.guarded.field(guard::DESCRIPTOR)) as i32;
+        Ok(pidfd_getfd(&process, number, PidfdGetfdFlags::empty())?)
+    }
+
+    fn refusal(&self, state: u32) -> String {
+        let error = self.source.shared().get32(self.guarded.field(guard::DESCRIPTOR)) as i32;
+        match state {
+            guard::REFUSED => super::refusal(error),
+            guard::FILTERED => {
+                "a filter of system calls (seccomp) of the program's own may forbid userfaultfd".to_owned()
+            }
+            guard::NO_ADDRESSES => {
+                "its address space is limited (ulimit -v), and there is no room for slots".to_owned()
+            }
+            _ => "its userfaultfd was not taken in time".to_owned(),
+        }
+    }
+
+    fn work(&self, userfault: &Userfault, range: &Range<u64>, log: &mut Log) {
+        let over = AtomicBool::new(false);
+        let Some(mut places) = Guarded::of(&self.source) else { return };
+        let (wanted, shared) = (self.guarded.field(guard::WANTED), self.source.shared());
+        std::thread::scope(|scope| {
+            let supplier = scope.spawn(|| {
+                let fill = |start, bytes| {
+                    userfault.fill(start, bytes);
+                };
+                while !over.load(Ordering::Relaxed) {
+                    let before = shared.get32(wanted);
+                    if !self.guarded.serve(shared, range, &fill) {
+                        shared.futex_wait(wanted, before, PAUSE);
+                    }
+                }
+            });
+            let mut faults = Faults::default();
+            while !self.over.load(Ordering::Relaxed) {
+                let pause = Timespec { tv_sec: 0, tv_nsec: PAUSE.as_nanos() as i64 };
+                let ready = poll(&mut [PollFd::new(&userfault, PollFlags::IN)], Some(&pause));
+                self.reports(log);
+                if matches!(ready, Ok(0)) && !self.source.alive() {
+                    break;
+                }
+                while let Ok(Some(fault)) = userfault.next() {
+                    self.fault((userfault, range), &fault, log, (&mut places, &mut faults));
+                }
+            }
+            over.store(true, Ordering::Relaxed);
+            shared.futex_wake(wanted);
+            let _ = supplier.join();
+        });
+    }
+
+    /// A thread waits in the kernel.
+    fn fault(
+        &self,
+        (userfault, range): (&Userfault, &Range<u64>),
+        fault: &Fault,
+        log: &mut Log,
+        (places, faults): (&mut Guarded, &mut Faults),
+    ) {
+        let page = fault.address & !(PAGE - 1);
+        if !range.contains(&fault.address) {
+            userfault.wake(page);
+            return;
+        }
+        let meaning = places.meaning(self.source.shared(), range, fault.address);
+        if meaning == Meaning::Own || log.findings >= MOST_FINDINGS {
+            log.lost += u64::from(meaning != Meaning::Own);
+            if let Meaning::Freed(index) | Meaning::After(index) | Meaning::Before(index) = meaning {
+                self.guarded.touch(self.source.shared(), index);
+            }
+            userfault.fill(page, PAGE);
+            return;
+        }
+        let pid = self.source.pid_here();
+        let thread = |tid| thread_name(pid, tid);
+        let (kind, index) = match meaning {
+            Meaning::Freed(index) => (Kind::UseAfterFree, Some(index)),
+            Meaning::After(index) => (Kind::Overflow, Some(index)),
+            Meaning::Before(index) => (Kind::Underflow, Some(index)),
+            Meaning::Own | Meaning::Nothing => (Kind::Wild, None),
+        };
+        let shared = self.source.shared();
+        let block = index.and_then(|index| self.guarded.block(shared, index, &thread));
+        let bytes = block.as_ref().map_or_else(Vec::new, |block| faults.bytes(pid, kind, block));
+        let name = thread(fault.tid);
+        let generation = shared.get32(process::GENERATION);
+        let fails_fast = self.fails_fast;
+        let let_go = || {
+            // The page before is the slot's that has it, which may be another one.
+            if let Some(index) = index {
+                self.guarded.touch(shared, index);
+            }
+            userfault.fill(page, PAGE);
+        };
+        let (stack, without_stack) = faults.stack(pid, fault.tid, generation, &|| {
+            if fails_fast {
+                abort(pid, fault.tid);
+            } else {
+                let_go();
+            }
+        });
+        self.found(
+            log,
+            Finding {
+                kind,
+                pid: self.source.pid,
+                serial: self.source.serial,
+                address: fault.address,
+                exact: userfault.exact,
+                write: Some(fault.write),
+                deed: Deed { at_ns: monotonic_ns(), tid: fault.tid, thread: name, stack },
+                without_stack,
+                block,
+                bytes,
+            },
+        );
+        if !fails_fast {
+            // Where the thread could not be stopped, it waits still.
+            userfault.fill(page, PAGE);
+        } else {
+            userfault.wake(page);
+        }
+    }
+
+    fn found(&self, log: &mut Log, finding: Finding) {
+        log.findings += 1;
+        let _ = self.messages.send(Message::Finding(Box::new(finding)));
+    }
+
+    /// What the target found itself.
+    fn reports(&self, log: &mut Log) {
+        let shared = self.source.shared();
+        let (reports, lost) = self.guarded.reports(shared, &mut log.read);
+        log.lost += u64::from(lost);
+        let pid = self.source.pid_here();
+        for report in reports {
+            let Report { kind, address, at_ns, tid, stack, slot, bytes } = report;
+            let kind = match kind {
+                guard::DOUBLE_FREE => Kind::DoubleFree,
+                guard::INTERIOR => Kind::InteriorFree,
+                guard::FOREIGN => Kind::ForeignFree,
+                guard::SLACK => Kind::Slack,
+                _ => continue,
+            };
+            if log.findings >= MOST_FINDINGS {
+                log.lost += 1;
+                continue;
+            }
+            let thread = |tid| thread_name(pid, tid);
+            let mut block: Option<Block> = self.guarded.block(shared, slot, &thread);
+            if let Some(block) = &mut block {
+                // It was live then, and is not any more.
+                block.freed.take_if(|freed| freed.at_ns > at_ns);
+            }
+            let bytes = if kind == Kind::Slack { bytes } else { Vec::new() };
+            let deed = Deed { at_ns, tid, thread: thread(tid), stack: self.guarded.stack(shared, stack) };
+            let (pid, serial) = (self.source.pid, self.source.serial);
+            self.found(
+                log,
+                Finding {
+                    kind,
+                    pid,
+                    serial,
+                    address,
+                    exact: true,
+                    write: None,
+                    deed,
+                    without_stack: None,
+                    block,
+                    bytes,
+                },
+            );
+        }
+    }
+}
+
+/// Ends a program with the registers of the thread as they are: it is stopped, and takes the signal when it goes on.
+fn abort(pid: u32, tid: u32) {
+    // SAFETY: plain system call. The thread is stopped by us, so its number is its own.
+    unsafe { libc::syscall(libc::SYS_tgkill, pid as libc::pid_t, tid as libc::pid_t, libc::SIGABRT) };
+}
+
+fn thread_name(pid: u32, tid: u32) -> String {
+    let name = std::fs::read(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
+    String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned()
+}
+
+/// What is remembered of a process from one fault to the next.
+#[derive(Default)]
+struct Faults {
+    modules: Vec<Module>,
+    memory: Option<Memory>,
+    /// Mappings with code when the modules were read.
+    mapped: FxHashMap<u64, u64>,
+}
+
+impl Faults {
+    fn memory(&mut self, pid: u32) -> Option<&Memory> {
+        if self.memory.is_none() {
+            self.memory = Memory::open(pid).ok();
+        }
+        self.memory.as_ref()
+    }
+
+    /// Bytes of a live block at the end that was passed.
+    fn bytes(&mut self, pid: u32, kind: Kind, block: &Block) -> Vec<u8> {
+        const SHOWN: u64 = 16;
+        let length = block.size.min(SHOWN);
+        let from = match kind {
+            Kind::Overflow => block.address.saturating_add(block.size - length),
+            Kind::Underflow => block.address,
+            _ => return Vec::new(),
+        };
+        self.memory(pid).map_or_else(Vec::new, |memory| memory.read_up_to(from, length as usize))
+    }
+
+    /// The stack of a thread that waits, and why it is not known or not whole. `act` is called while the thread is held.
+    fn stack(&mut self, pid: u32, tid: u32, generation: u32, act: &(dyn Fn() + Sync)) -> (Addresses, Option<String>) {
+        self.read_modules(pid);
+        if self.memory(pid).is_none() {
+            return (Addresses::default(), Some("its memory cannot be read".to_owned()));
+        }
+        let Some(memory) = self.memory.as_ref() else { return Default::default() };
+        let unwinder = Unwinder::new(&self.modules);
+        let act = Act(act);
+        let walked = stop_thread(pid, tid, STOP, |thread| {
+            let walked = thread.walk(&unwinder, memory);
+            act.call();
+            walked
+        });
+        match walked {
+            Ok(Ok((frames, whole))) => {
+                let reason = (!whole).then(|| "its outer frames have no unwind information".to_owned());
+                (addresses(&frames, generation, whole), reason)
+            }
+            Ok(Err(error)) => (Addresses::default(), Some(error.to_string())),
+            Err(error) => (Addresses::default(), Some(error.to_string())),
+        }
+    }
+
+    fn read_modules(&mut self, pid: u32) {
+        let Ok(maps) = Maps::read(pid) else { return };
+        let mapped: FxHashMap<u64, u64> = maps.iter().filter(|m| m.executable).map(|m| (m.start, m.end)).collect();
+        if mapped == self.mapped {
+            return;
+        }
+        if let Ok(process) = Process::read(pid) {
+            self.modules = Module::all(&process, &maps).0;
+            self.mapped = mapped;
+        }
+    }
+}
+
+/// A function that the thread calls which holds the other one.
+struct Act<'a>(&'a (dyn Fn() + Sync));
+
+impl Act<'_> {
+    fn call(&self) {
+        (self.0)();
+    }
+}
+
+fn addresses(frames: &[Frame], generation: u32, whole: bool) -> Addresses {
+    let pc = |frame: &Frame| if frame.interrupted { frame.address | EXACT_PC } else { frame.address };
+    Addresses { pcs: frames.iter().rev().map(pc).collect(), generation, cut: !whole }
+}

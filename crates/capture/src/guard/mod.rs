@@ -1,0 +1,180 @@
+//! Guarding: wrong accesses to heap memory stop their thread in the kernel, and are read from outside. docs/design/guard.md draws it.
+
+mod finding;
+mod image;
+mod keeper;
+mod slots;
+mod uffd;
+
+pub use finding::{Addresses, Block, Deed, Finding, Kind, Message, Outcome};
+pub use keeper::keep;
+
+use crate::rundir::directory::{Mode, RunDirectory};
+use crate::session::{self, RunError};
+use crate::wire::{control, guard};
+use std::ffi::OsString;
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+
+/// By this name mallow's own program becomes the keeper.
+pub const KEEPER: &str = "mallow-keeper";
+/// Findings of one image that are reported at the most.
+pub const MOST_FINDINGS: u64 = 1000;
+
+/// Where a block lies in its pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Before the missing page: accesses after it are found.
+    End = 0,
+    /// After the missing page: accesses before it are found.
+    Begin = 1,
+    /// Either, for each allocation anew.
+    Random = 2,
+}
+
+/// How a command is guarded.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Bytes between guarded allocations, on average; None: every allocation is guarded.
+    pub period: Option<u32>,
+    /// Bytes of live guarded blocks at the most, in pages of theirs.
+    pub memory: u64,
+    /// Where blocks lie.
+    pub place: Place,
+    /// Alignment of every block, at least: a power of two.
+    pub alignment: u32,
+    /// The program ends at its first error.
+    pub fails_fast: bool,
+}
+
+impl Settings {
+    /// Samples of a program in production: a block begins or ends at its missing page at random.
+    pub fn sampled(period: u32) -> Self {
+        const MEMORY: u64 = 256 << 20;
+        Self { period: Some(period), memory: MEMORY, place: Place::Random, alignment: 16, fails_fast: false }
+    }
+}
+
+/// What the keeper says, and its life.
+pub struct Keeper {
+    process: Child,
+    input: Option<ChildStdin>,
+    messages: Receiver<Message>,
+}
+
+/// Why userfaultfd is refused, and what to do.
+pub fn refusal(error: i32) -> String {
+    match error {
+        libc::ENOSYS => "this kernel has no userfaultfd; guarding needs Linux 5.11 with CONFIG_USERFAULTFD".to_owned(),
+        libc::EPERM => "userfaultfd is forbidden, as Docker's default seccomp profile does; start the container with a profile that allows it (--security-opt seccomp=…), or run outside of it".to_owned(),
+        libc::EINVAL => "this kernel's userfaultfd has no user mode; guarding needs Linux 5.11".to_owned(),
+        other => format!("userfaultfd fails: {}", io::Error::from_raw_os_error(other)),
+    }
+}
+
+/// Whether this machine lets a process have a userfaultfd. A child tries: a filter of system calls may kill who does.
+pub fn available() -> Result<(), String> {
+    // SAFETY: the child makes two system calls.
+    let status = unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | 1;
+            let result = libc::syscall(libc::SYS_userfaultfd, flags);
+            libc::_exit(if result >= 0 { 0 } else { *libc::__errno_location() });
+        }
+        let mut status = 0;
+        if child < 0 || libc::waitpid(child, &mut status, 0) != child {
+            return Err(format!("cannot find out whether userfaultfd works: {}", io::Error::last_os_error()));
+        }
+        status
+    };
+    match libc::WIFEXITED(status) {
+        true if libc::WEXITSTATUS(status) == 0 => Ok(()),
+        true => Err(refusal(libc::WEXITSTATUS(status))),
+        false => Err("a filter of system calls (seccomp) kills who calls userfaultfd".to_owned()),
+    }
+}
+
+/// Filters of system calls that mallow runs under.
+fn filters() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Seccomp_filters:"));
+    line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+}
+
+/// Starts `command` guarded; the keeper is there before it.
+pub fn start(command: &[OsString], settings: &Settings) -> Result<(RunDirectory, Child, Keeper), RunError> {
+    let mut keeper = None;
+    let (run, child) = session::start_sampled_with(command, Mode::Sample, settings.period.unwrap_or(1), &mut |run| {
+        let shared = run.control();
+        let every = if settings.period.is_none() { guard::EVERY } else { 0 };
+        let abort = if settings.fails_fast { guard::ABORT } else { 0 };
+        shared.set32(control::FLAGS, shared.get32(control::FLAGS) | guard::GUARD | every | abort);
+        let pages = (settings.memory >> 12).clamp(1, 1 << 22) as u32;
+        shared.set32(control::GUARD_PAGES, pages);
+        shared.set32(control::GUARD_PLACE, settings.place as u32);
+        shared.set32(control::GUARD_ALIGNMENT, settings.alignment.clamp(1, 4096));
+        shared.set32(control::GUARD_FILTERS, filters());
+        if settings.period.is_none() {
+            // As many again wait in quarantine.
+            shared.set32(control::MAX_SLOTS, pages.saturating_mul(2).clamp(1 << 12, 1 << 20));
+        }
+        let started = Keeper::start(run.path())?;
+        shared.set32(control::GUARD_KEEPER, started.process.id());
+        keeper = Some(started);
+        Ok(())
+    })?;
+    let keeper = keeper.ok_or_else(|| RunError::Directory(io::Error::from(io::ErrorKind::NotFound)))?;
+    Ok((run, child, keeper))
+}
+
+impl Keeper {
+    fn start(directory: &Path) -> io::Result<Self> {
+        let mut command = Command::new("/proc/self/exe");
+        command.arg0(KEEPER).arg(directory).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        // SAFETY: one system call. In a session of its own no terminal stops or ends it.
+        unsafe {
+            command.pre_exec(|| {
+                libc::setsid();
+                Ok(())
+            });
+        }
+        let mut process = command.spawn()?;
+        let input = process.stdin.take();
+        let output = process.stdout.take().ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        let (send, messages) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines() {
+                let Ok(line) = line else { break };
+                // A line that is none is no message: the keeper was killed while it wrote.
+                if let Ok(message) = serde_json::from_str(&line)
+                    && send.send(message).is_err()
+                {
+                    break;
+                }
+            }
+        });
+        Ok(Self { process, input, messages })
+    }
+
+    /// What it said since the last call.
+    pub fn messages(&self) -> impl Iterator<Item = Message> {
+        self.messages.try_iter()
+    }
+
+    /// Whether it has ended by itself, or was killed: nothing is guarded any more.
+    pub fn is_gone(&mut self) -> bool {
+        matches!(self.process.try_wait(), Ok(Some(_)))
+    }
+
+    /// Ends it, and all that it has to say.
+    pub fn end(mut self) -> Vec<Message> {
+        drop(self.input.take());
+        let messages = self.messages.iter().collect();
+        let _ = self.process.wait();
+        messages
+    }
+}

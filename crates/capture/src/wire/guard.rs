@@ -1,0 +1,115 @@
+//! Guarded slots: `preload/base/wire_guard.h`.
+
+/// `MALLOW_GUARD`
+pub const GUARD: u32 = 64;
+/// `MALLOW_GUARD_EVERY`
+pub const EVERY: u32 = 128;
+/// `MALLOW_GUARD_ABORT`
+pub const ABORT: u32 = 256;
+/// `MALLOW_GUARD_SIZES`
+pub const SIZES: u64 = 16;
+/// `MALLOW_SUPPLIES`
+pub const SUPPLIES: usize = 9;
+/// `MALLOW_SUPPLY_SLOTS`
+pub const SUPPLY_SLOTS: u32 = 256;
+/// `MALLOW_GUARD_FINDINGS`
+pub const FINDINGS_MOST: u32 = 64;
+/// `MALLOW_GUARD_NOT`
+pub const NOT: u32 = 0;
+/// `MALLOW_GUARD_OFFERED`
+pub const OFFERED: u32 = 1;
+/// `MALLOW_GUARD_TAKEN`
+pub const TAKEN: u32 = 2;
+/// `MALLOW_GUARD_REFUSED`
+pub const REFUSED: u32 = 3;
+/// `MALLOW_GUARD_FILTERED`
+pub const FILTERED: u32 = 4;
+/// `MALLOW_GUARD_GIVEN_UP`
+pub const GIVEN_UP: u32 = 5;
+/// `MALLOW_GUARD_NO_ADDRESSES`
+pub const NO_ADDRESSES: u32 = 6;
+/// `MALLOW_ERROR_DOUBLE_FREE`
+pub const DOUBLE_FREE: u32 = 1;
+/// `MALLOW_ERROR_INTERIOR`
+pub const INTERIOR: u32 = 2;
+/// `MALLOW_ERROR_FOREIGN`
+pub const FOREIGN: u32 = 3;
+/// `MALLOW_ERROR_SLACK`
+pub const SLACK: u32 = 4;
+
+/// `state`
+pub const STATE: usize = 0;
+/// `descriptor`
+pub const DESCRIPTOR: usize = 4;
+/// `start`
+pub const START: usize = 8;
+/// `bytes`
+pub const BYTES: usize = 16;
+/// `guarded_offset`
+pub const GUARDED_OFFSET: usize = 24;
+/// `guarded`
+pub const GUARDED: usize = 32;
+/// `unguarded`
+pub const UNGUARDED: usize = 40;
+/// `unfit`
+pub const UNFIT: usize = 48;
+/// `wanted`
+pub const WANTED: usize = 56;
+/// `findings`
+pub const FINDINGS: usize = 60;
+/// `supply`
+pub const SUPPLY: usize = 64;
+/// `finding`
+pub const FINDING: usize = SUPPLY + SUPPLIES * supply::SIZE;
+/// Size of the struct.
+pub const SIZE: usize = FINDING + FINDINGS_MOST as usize * finding::SIZE;
+
+/// Byte offsets in `struct mallow_supply`.
+pub mod supply {
+    /// Size of the struct.
+    pub const SIZE: usize = 8 + 16 * super::SUPPLY_SLOTS as usize;
+    /// `asked`
+    pub const ASKED: usize = 0;
+    /// `done`
+    pub const DONE: usize = 4;
+    /// `ready`
+    pub const READY: usize = 8;
+}
+
+/// Byte offsets in `struct mallow_guard_finding`.
+pub mod finding {
+    /// Size of the struct.
+    pub const SIZE: usize = 48;
+    /// `address`
+    pub const ADDRESS: usize = 0;
+    /// `at_ns`
+    pub const AT_NS: usize = 8;
+    /// `kind`
+    pub const KIND: usize = 16;
+    /// `tid`
+    pub const TID: usize = 20;
+    /// `stack`
+    pub const STACK: usize = 24;
+    /// `slot`
+    pub const SLOT: usize = 28;
+    /// `bytes`
+    pub const BYTES: usize = 32;
+}
+
+/// Byte offsets in `struct mallow_guarded`.
+pub mod guarded {
+    /// Size of the struct.
+    pub const SIZE: usize = 32;
+    /// `start`
+    pub const START: usize = 0;
+    /// `freed_ns`
+    pub const FREED_NS: usize = 8;
+    /// `free_tid`
+    pub const FREE_TID: usize = 16;
+    /// `free_stack`
+    pub const FREE_STACK: usize = 20;
+    /// `pages`
+    pub const PAGES: usize = 24;
+    /// `touched`
+    pub const TOUCHED: usize = 28;
+}

@@ -1,0 +1,117 @@
+//! Flags of `guard`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::filters::size;
+use super::program::CommandFlags;
+use super::run::period;
+use super::views::ViewFlags;
+
+/// Flags of `guard`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Each block gets pages of its own; the page behind it, and the pages of a block that was freed, are missing. A wrong read or
+write stops its thread in the kernel, Mallow reads its stack from outside, and the program goes on. No rebuild, no signal
+handler, any allocator that comes by malloc and free.
+
+Found at the access: uses after free; accesses past the end of a block, or before its beginning with --place begin.
+Found at the call: double frees, frees of addresses inside of blocks, on the stack, or in a module's data.
+Found at the free, or at the exit: writes beside a block, within its pages. Alignment leaves up to 15 bytes behind a block; a
+read of these is not found, unless --alignment 1.
+Not found: a new[] that delete frees, accesses to stack and static memory, and what system calls do: they fail with EFAULT where
+the memory is missing.
+
+Exit status: 3 where an error was found, 125 where guarding is impossible here, otherwise the command's.
+
+Examples:
+  mallow guard -- ./tests
+  mallow guard --place begin -- ./tests         look for accesses before blocks
+  mallow guard --alignment 1 -- ./tests         find reads one byte behind odd sizes; a few programs need 16
+  mallow guard --sample 64KiB -- ./server       guard one allocation in 64 KiB
+  mallow guard --junit guard.xml -- ./tests     for CI")]
+pub struct GuardFlags {
+    /// Guard one allocation in SIZE bytes
+    ///
+    /// Picked at random, on average: each requested byte with the same chance. Much cheaper; the chance to find an error
+    /// in one run falls accordingly. Default: every allocation is guarded. Example: --sample 64KiB.
+    #[arg(long, value_name = "SIZE", value_parser = period)]
+    pub sample: Option<u32>,
+    /// Memory of live guarded blocks
+    ///
+    /// A block takes whole pages. What is allocated while so much is live is not guarded, and is counted. Example:
+    /// --memory 4GiB.
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = size)]
+    pub memory: u64,
+    /// Side of blocks that is guarded
+    ///
+    /// A block ends before the missing page, or begins after it, or one of both at random for each allocation.
+    #[arg(long, value_name = "SIDE", default_value = "end")]
+    pub place: PlaceFlag,
+    /// Least alignment of blocks
+    ///
+    /// malloc promises 16. With less, a block ends nearer to the missing page: with 1 right before it. Programs that
+    /// use vector instructions on odd sizes, or low bits of pointers, need 16. Example: --alignment 8.
+    #[arg(long, value_name = "N", default_value = "16", value_parser = alignment)]
+    pub alignment: u32,
+    /// End the command at its first error
+    ///
+    /// By SIGABRT, with the registers of the wrong access: for a core file or a debugger. Default: it goes on.
+    #[arg(long)]
+    pub fail_fast: bool,
+    /// File of errors to leave out
+    ///
+    /// A line guard:PATTERN for each, as leaks has them: it matches functions, files and modules of the error's stacks.
+    /// Default: nothing is left out. Example: --suppressions known.supp.
+    #[arg(long, value_name = "FILE")]
+    pub suppressions: Option<PathBuf>,
+    /// File for the report
+    ///
+    /// Default: standard error. Example: -o guard.json --json.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// JUnit report to write
+    ///
+    /// For CI servers: a test for each error. Default: nothing is written. Example: --junit guard.xml.
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// SARIF file to write
+    ///
+    /// For code scanning, in version 2.1.0: errors at the lines of the access. Default: nothing is written. Example:
+    /// --sarif guard.sarif.
+    #[arg(long, value_name = "FILE")]
+    pub sarif: Option<PathBuf>,
+    /// Print GitHub workflow commands
+    ///
+    /// On standard output, so that GitHub shows errors at their lines. Default: off.
+    #[arg(long)]
+    pub github: bool,
+    /// Show whole stacks
+    ///
+    /// Of each error. Default: the innermost functions.
+    #[arg(long)]
+    pub stacks: bool,
+    /// How it looks.
+    #[command(flatten)]
+    pub view: ViewFlags,
+    /// What to run.
+    #[command(flatten)]
+    pub run: CommandFlags,
+}
+
+/// Side of a block that is guarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PlaceFlag {
+    /// Accesses behind blocks are found
+    End,
+    /// Accesses before blocks are found
+    Begin,
+    /// Either, for each allocation anew
+    Random,
+}
+
+fn alignment(text: &str) -> Result<u32, String> {
+    let number = text.parse::<u32>().ok().filter(|number| number.is_power_of_two() && *number <= 4096);
+    number.ok_or_else(|| "a power of two, 1 to 4096".to_owned())
+}

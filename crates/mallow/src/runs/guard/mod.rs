@@ -1,0 +1,191 @@
+//! `mallow guard`: memory errors of a command.
+
+pub mod errors;
+mod outputs;
+pub mod text;
+mod words;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, ExitCode};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use mallow_capture::guard::{self, KEEPER, Keeper, Place, Settings};
+use mallow_capture::preflight::{self, Chain};
+use mallow_capture::watch::Watch;
+use mallow_profile::{FrameId, Profile};
+use mallow_report::analysis::Suppressions;
+use mallow_symbols::{Options, Symbolizer};
+
+use self::errors::{Errors, Report};
+use super::exit_status;
+use super::watch::signals::Signals;
+use crate::flags::{GuardFlags, PlaceFlag};
+use crate::output::text::{Look, Stream};
+use crate::output::{destination, exit, json, sarif, stdio};
+
+/// How often processes that load a library may wait for its table.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Becomes the keeper, where mallow was started as that.
+pub fn keeper() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os();
+    if arguments.next()? != KEEPER {
+        return None;
+    }
+    let directory = arguments.next()?;
+    Some(if guard::keep(Path::new(&directory)) { exit::OK } else { ExitCode::from(exit::FAILED) })
+}
+
+/// Guards.
+pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
+    let suppressions = flags.suppressions.as_deref().map(suppressions).transpose()?.unwrap_or_default();
+    for path in [&flags.output, &flags.junit, &flags.sarif].into_iter().flatten() {
+        destination::is_somewhere(path)?;
+    }
+    guard::available().map_err(|reason| anyhow!("guarding is impossible here: {reason}"))?;
+    if let Some(sentence) = preflight::unsampled(&Chain::of(&flags.run.command)) {
+        stdio::notify(&sentence);
+    }
+    let settings = Settings {
+        period: flags.sample,
+        memory: flags.memory,
+        place: match flags.place {
+            PlaceFlag::End => Place::End,
+            PlaceFlag::Begin => Place::Begin,
+            PlaceFlag::Random => Place::Random,
+        },
+        alignment: flags.alignment,
+        fails_fast: flags.fail_fast,
+    };
+    let (run, child, keeper) = match guard::start(&flags.run.command, &settings) {
+        Ok(started) => started,
+        Err(error) => return exit_status::after_failure(error, false),
+    };
+    let directory = run.leave();
+    let signals = Signals::take_over(&child)?;
+    let mut watch = Watch::open(&directory)?;
+    watch.keep_ended();
+    let mut errors = Errors::new(suppressions);
+    let status = follow((child, keeper), &signals, &mut watch, &mut errors);
+    let command: Vec<String> = flags.run.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let sum =
+        |of: fn(&guard::Outcome) -> u64| errors.outcomes.iter().fold(0_u64, |sum, one| sum.saturating_add(of(one)));
+    let mut refused = BTreeMap::new();
+    for reason in errors.outcomes.iter().filter_map(|outcome| outcome.refused.clone()) {
+        *refused.entry(reason).or_default() += 1;
+    }
+    let report = Report {
+        command,
+        exit_status: status,
+        errors: &errors.all,
+        suppressed: errors.suppressed,
+        lost: sum(|outcome| outcome.lost),
+        guarded: sum(|outcome| outcome.guarded),
+        unguarded: sum(|outcome| outcome.unguarded),
+        unfit: sum(|outcome| outcome.unfit),
+        refused,
+    };
+    let running = watch.running();
+    if running > 0 {
+        stdio::notify("processes that the command started continue, and are not guarded any more");
+        watch.leave();
+    } else {
+        watch.remove();
+    }
+    write(flags, &report)?;
+    if report.guarded == 0 && report.errors.is_empty() {
+        stdio::notify(
+            "no allocation was guarded: the command allocates none by malloc, or is out of reach; mallow doctor says more",
+        );
+    }
+    if !report.errors.is_empty() {
+        return Ok(ExitCode::from(exit::ERRORS_FOUND));
+    }
+    Ok(exit_status::after_command(status, Ok(()), false))
+}
+
+fn suppressions(path: &Path) -> Result<Suppressions> {
+    let name = path.display();
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read the suppressions in {name}"))?;
+    Suppressions::parse_kind("guard", &text).with_context(|| format!("{name} is no suppression file"))
+}
+
+/// Until the command ends, or somebody asked twice. Its status.
+fn follow(
+    (mut child, mut keeper): (Child, Keeper),
+    signals: &Signals,
+    watch: &mut Watch,
+    errors: &mut Errors,
+) -> Option<i32> {
+    let mut status = None;
+    let mut warned = false;
+    let (mut symbolizer, mut named) = (Symbolizer::new(Options::default()), 0);
+    let mut name = |profile: &mut Profile| {
+        let all = profile.frames.len();
+        symbolizer.symbolize(profile, &mut (named as u32..all as u32).map(FrameId));
+        named = all;
+    };
+    loop {
+        let ended = child.try_wait().ok().flatten();
+        if let Some(ended) = ended {
+            signals.pass_on_to(0);
+            status = ended.code().or_else(|| ended.signal().map(|signal| 128 + signal));
+        }
+        watch.attend();
+        for message in keeper.messages().collect::<Vec<_>>() {
+            errors.take(message, watch, &mut name);
+        }
+        if ended.is_some() || signals.ends().0 > 1 {
+            break;
+        }
+        if !warned && keeper.is_gone() {
+            warned = true;
+            watch.control().without_keeper();
+            stdio::notify(
+                "the process that holds the guarded memory was killed: the command goes on, and nothing is guarded any more",
+            );
+        }
+        watch.sleep(LOOK);
+    }
+    for message in keeper.end() {
+        errors.take(message, watch, &mut name);
+    }
+    watch.control().without_keeper();
+    watch.attend();
+    status
+}
+
+fn write(flags: &GuardFlags, report: &Report<'_>) -> Result<()> {
+    const ERRORS: usize = 10;
+    let look = match flags.output {
+        Some(_) => Look { exact: flags.view.exact, full_names: flags.view.full_names, ..Look::default() },
+        None => flags.view.look(Stream::Err),
+    };
+    let screen = if flags.view.json { usize::MAX } else { ERRORS };
+    let text = match flags.view.json {
+        true => json::document(report)?,
+        false => text::report(report, &look, flags.stacks, flags.view.limit(screen)),
+    };
+    let save =
+        |path: &Path, text: &str| fs::write(path, text).with_context(|| format!("cannot write {}", path.display()));
+    match &flags.output {
+        Some(path) => save(path, &text)?,
+        None => stdio::write_error(&text),
+    }
+    let root = sarif::root(Path::new("."));
+    let command = report.command.first().map_or("", String::as_str);
+    if let Some(path) = &flags.junit {
+        save(path, &outputs::junit(report.errors, command).map_err(|error| anyhow!(error))?)?;
+    }
+    if let Some(path) = &flags.sarif {
+        save(path, &json::document(&outputs::sarif(report.errors, command, &root))?)?;
+    }
+    if flags.github {
+        stdio::print(&outputs::github(report.errors, &root))?;
+    }
+    Ok(())
+}

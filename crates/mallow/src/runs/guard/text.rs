@@ -1,0 +1,117 @@
+//! The report of `guard` as text.
+
+use mallow_report::analysis::Stack;
+
+use super::errors::{ErrorDocument, Report, Step};
+use super::words;
+
+use crate::output::text::units::{count, of, span};
+use crate::output::text::{Line, Look, Page, framed};
+
+/// Frames of each stack, where not all are shown.
+const FRAMES: usize = 4;
+/// Reasons why processes are not guarded that are shown.
+const REASONS: usize = 5;
+
+/// The whole report.
+pub fn report(report: &Report<'_>, look: &Look, stacks: bool, limit: usize) -> String {
+    let mut page = Page::new(*look);
+    let errors = report.errors;
+    let title = match errors.len() {
+        0 => "No memory error was found.".to_owned(),
+        n => format!("{} found", of(n as u64, "memory error")),
+    };
+    page.sentence(Line::new().strong(title).plain(guarded(report)));
+    for error in errors.iter().take(limit) {
+        page.gap();
+        one(error, look, stacks, &mut page);
+    }
+    if errors.len() > limit {
+        page.gap();
+        page.sentence(
+            Line::new().faint(format!("… {} more; --limit 0 shows all", count((errors.len() - limit) as u64))),
+        );
+    }
+    for (reason, pids) in report.refused.iter().take(REASONS) {
+        page.gap();
+        let who = format!("Not guarded: {}", of(*pids, "process"));
+        page.sentence(Line::new().warning(who).plain(format!(": {reason}")));
+    }
+    if report.lost > 0 {
+        page.gap();
+        page.sentence(Line::new().warning(format!("{} more were not looked at: too many", count(report.lost))));
+    }
+    if report.suppressed > 0 {
+        page.gap();
+        page.sentence(Line::new().faint(format!("{} left out by --suppressions", count(report.suppressed))));
+    }
+    page.into_text()
+}
+
+fn guarded(report: &Report<'_>) -> String {
+    let all = report.guarded.saturating_add(report.unguarded).saturating_add(report.unfit);
+    let mut text = format!("  {} of {} guarded", count(report.guarded), of(all, "allocation"));
+    if report.unguarded > 0 {
+        text += &format!("; {} came while --memory was used up or no slot was ready", count(report.unguarded));
+    }
+    text
+}
+
+/// One error.
+pub fn one(error: &ErrorDocument, look: &Look, stacks: bool, page: &mut Page) {
+    let kind = error.kind.replace('-', " ");
+    let access = error.access.map(|access| format!(" ({access})")).unwrap_or_default();
+    let times = if error.count > 1 { format!(", {} times", count(error.count)) } else { String::new() };
+    let line = Line::new().strong(format!("{kind}{access}")).plain(format!(": {} is {}", error.address, error.place));
+    page.sentence(line.faint(times));
+    let verb = match (error.access, error.kind) {
+        (Some("write"), _) => "written",
+        (Some(_), _) => "read",
+        (None, "write-beside-block") if error.error.stack.frames.is_empty() => "found at the exit, allocated",
+        (None, "write-beside-block") => "found at the free",
+        (None, _) => "freed",
+    };
+    step(verb, &error.error, false, (look, stacks), page);
+    if let Some(reason) = &error.without_stack {
+        page.sentence(Line::new().faint(format!("    {reason}")));
+    }
+    if let Some(block) = &error.block {
+        if let Some(freed) = &block.freed {
+            step("freed", freed, true, (look, stacks), page);
+        }
+        step(&format!("allocated ({})", block.family), &block.allocated, true, (look, stacks), page);
+    }
+    if !error.bytes.is_empty() {
+        let what = match error.kind {
+            "overflow" => "last bytes of the block",
+            "underflow" => "first bytes of the block",
+            _ => "bytes found there",
+        };
+        page.sentence(Line::new().faint(format!("  {what}: {}", error.bytes)));
+    }
+    page.sentence(Line::new().plain(format!("  {}", error.advice)));
+}
+
+fn step(verb: &str, step: &Step, ago: bool, (look, stacks): (&Look, bool), page: &mut Page) {
+    if verb.starts_with("found at the exit") {
+        return;
+    }
+    let when = if ago { format!(", {} before", span(step.before_ms)) } else { String::new() };
+    let thread = format!("  {verb} by thread {}{}{when}", step.tid, words::named(&step.thread));
+    page.sentence(Line::new().plain(thread));
+    frames(&step.stack, look, stacks, page);
+}
+
+fn frames(stack: &Stack, look: &Look, stacks: bool, page: &mut Page) {
+    if stack.frames.is_empty() {
+        page.line(Line::new().faint("    (no stack is known)"));
+    }
+    let named: Vec<_> = if stacks { stack.frames.iter().collect() } else { stack.own() };
+    let most = if stacks { usize::MAX } else { FRAMES };
+    for frame in named.iter().take(most) {
+        page.line(Line::new().plain("    ").then(framed(frame, look)));
+    }
+    if named.len() > most {
+        page.line(Line::new().faint(format!("    … {} more; --stacks shows all", named.len() - most)));
+    }
+}

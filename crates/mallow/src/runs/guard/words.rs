@@ -1,0 +1,85 @@
+//! Errors in words.
+
+use mallow_capture::guard::{Finding, Kind};
+
+use crate::output::text::units::{count, of, span};
+
+/// The name of a kind, as JSON has it.
+pub fn name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::UseAfterFree => "use-after-free",
+        Kind::Overflow => "overflow",
+        Kind::Underflow => "underflow",
+        Kind::Wild => "wild-access",
+        Kind::DoubleFree => "double-free",
+        Kind::InteriorFree => "interior-free",
+        Kind::ForeignFree => "foreign-free",
+        Kind::Slack => "write-beside-block",
+    }
+}
+
+/// What a kind is, for people who do not know it.
+pub fn describe(name: &str) -> &'static str {
+    match name {
+        "use-after-free" => "An access to memory that was freed",
+        "overflow" => "An access behind the end of a heap block",
+        "underflow" => "An access before the beginning of a heap block",
+        "wild-access" => "An access to heap addresses that belong to no block",
+        "double-free" => "A block was freed twice",
+        "interior-free" => "An address inside of a block was freed",
+        "foreign-free" => "An address was freed that no allocator returned",
+        _ => "Bytes beside a heap block were written",
+    }
+}
+
+/// What to do.
+pub fn advice(kind: Kind) -> &'static str {
+    match kind {
+        Kind::UseAfterFree => "Drop the pointer where the block is freed, or free it after its last use.",
+        Kind::Overflow => "Check the index or length against the size of the allocation.",
+        Kind::Underflow => "Check the index: it is below 0, or a pointer went back too far.",
+        Kind::Wild => "The pointer is computed wrongly, or was overwritten.",
+        Kind::DoubleFree => "Only one owner may free the block: set the pointer to NULL, or remove one free.",
+        Kind::InteriorFree => "Free the address that the allocation returned.",
+        Kind::ForeignFree => "Only what malloc and its relatives returned can be freed.",
+        Kind::Slack => "Somebody wrote there while the block lived: --alignment 1 or --place begin finds who.",
+    }
+}
+
+/// Where the address is.
+pub fn place(finding: &Finding) -> String {
+    let Some(block) = &finding.block else {
+        return match finding.kind {
+            Kind::ForeignFree => "on the stack, or in a module's data".to_owned(),
+            _ => "near no block".to_owned(),
+        };
+    };
+    let end = block.address.saturating_add(block.size);
+    let size = of(block.size, "byte");
+    let state = match &block.freed {
+        None => format!("a block of {size}"),
+        Some(freed) => {
+            let ms = finding.deed.at_ns.saturating_sub(freed.at_ns) / 1_000_000;
+            format!("a block of {size}, freed {} before by thread {}{}", span(ms), freed.tid, named(&freed.thread))
+        }
+    };
+    let about = if finding.exact { "" } else { "within the page that begins " };
+    let place = if finding.address < block.address {
+        format!("{} before {state}", of(block.address - finding.address, "byte"))
+    } else if finding.address >= end && block.size > 0 {
+        match finding.address - end {
+            0 => format!("right behind {state}"),
+            beyond => format!("{} behind the end of {state}", of(beyond, "byte")),
+        }
+    } else if finding.address == block.address {
+        format!("the beginning of {state}")
+    } else {
+        format!("{} bytes into {state}", count(finding.address - block.address))
+    };
+    format!("{about}{place}")
+}
+
+/// A thread's name behind its number.
+pub fn named(thread: &str) -> String {
+    if thread.is_empty() { String::new() } else { format!(" ({thread})") }
+}

@@ -1,0 +1,94 @@
+/*
+ * Guarded slots, in a process file of sampling mode.
+ *
+ * One range of addresses, registered with a userfaultfd that mallow's keeper holds. Pages that the keeper has not filled are
+ * missing: an access stops its thread in the kernel, and the keeper hears of it. The range has MALLOW_GUARD_SIZES areas of the
+ * same size; slots of area k have 2^k pages, of which the block has fewer.
+ *
+ * A slot is of use once it is *ready*: its block's pages are filled. The target asks for that through a ring for each number of
+ * pages (supply), takes what is done, and waits for nobody but at the limits that docs/design/guard.md has.
+ */
+#ifndef MALLOW_WIRE_GUARD_H
+#define MALLOW_WIRE_GUARD_H
+
+#include <stdint.h>
+
+#define MALLOW_GUARD_SIZES    16u
+#define MALLOW_SUPPLIES       9u   /* rings for blocks of 1 … 8 pages, and one for larger ones */
+#define MALLOW_SUPPLY_SLOTS   256u /* of a ring */
+#define MALLOW_GUARD_FINDINGS 64u
+#define MALLOW_GUARD_PATTERN  0xa5u /* fills what a block's pages have beside the block */
+
+enum mallow_guard_place {
+    MALLOW_PLACE_END = 0,   /* a block ends where the next page is missing */
+    MALLOW_PLACE_BEGIN = 1, /* it begins where the page before is */
+    MALLOW_PLACE_RANDOM = 2,
+};
+
+enum mallow_guard_state {
+    MALLOW_GUARD_NOT = 0,
+    MALLOW_GUARD_OFFERED = 1,  /* descriptor is to be taken; a futex */
+    MALLOW_GUARD_TAKEN = 2,    /* written by the keeper: the range is registered */
+    MALLOW_GUARD_REFUSED = 3,  /* the kernel refused: `descriptor` has the error's number */
+    MALLOW_GUARD_FILTERED = 4, /* a filter of system calls of the program's own might punish the call */
+    MALLOW_GUARD_GIVEN_UP = 5, /* the keeper did not answer */
+    MALLOW_GUARD_NO_ADDRESSES = 6,
+};
+
+/* A slot that is to be made ready. */
+struct mallow_ready {
+    uint64_t address;
+    uint64_t pages;
+};
+
+struct mallow_supply {
+    uint32_t asked; /* entries written by the target; release order */
+    uint32_t done;  /* entries served by the keeper; release order; a futex */
+    struct mallow_ready ready[MALLOW_SUPPLY_SLOTS];
+};
+
+/* Errors that the target finds itself. The numbers go on in crates/capture/src/guard/finding.rs. */
+enum mallow_guard_error {
+    MALLOW_ERROR_DOUBLE_FREE = 1,
+    MALLOW_ERROR_INTERIOR = 2, /* free of an address inside of a block */
+    MALLOW_ERROR_FOREIGN = 3,  /* free of an address on a stack, or in a module */
+    MALLOW_ERROR_SLACK = 4,    /* a write beside the block, within its pages: found at the free, or at the exit */
+};
+
+struct mallow_guard_finding {
+    uint64_t address; /* that was freed, or the first damaged byte */
+    uint64_t at_ns;
+    uint32_t kind; /* enum mallow_guard_error */
+    uint32_t tid;
+    uint32_t stack;    /* of the call; 0: none */
+    uint32_t slot;     /* index in slots[]; UINT32_MAX: none */
+    uint8_t bytes[16]; /* that were found there */
+};
+
+/* Of slots[] with the same index. */
+struct mallow_guarded {
+    uint64_t start; /* of its pages; 0: the slot is not guarded */
+    uint64_t freed_ns;
+    uint32_t free_tid;
+    uint32_t free_stack; /* 0: none */
+    uint32_t pages;      /* of its block */
+    uint32_t touched;    /* written by the keeper: pages were filled to let a thread go on */
+};
+
+struct mallow_guard {
+    uint32_t state; /* enum mallow_guard_state; a futex */
+    int32_t descriptor;
+    uint64_t start, bytes;   /* of the range */
+    uint64_t guarded_offset; /* of struct mallow_guarded[max_slots] */
+    uint64_t guarded;        /* allocations that were */
+    uint64_t unguarded;      /* … and were to be: no slot was ready, or the limit of memory was reached */
+    uint64_t unfit;          /* … not to be: larger or more aligned than any slot */
+    uint32_t wanted;         /* a futex: the target adds 1 and wakes it when it asks, or found something */
+    uint32_t findings;       /* ever written; release order: number n is finding[n % MALLOW_GUARD_FINDINGS] */
+    struct mallow_supply supply[MALLOW_SUPPLIES];
+    struct mallow_guard_finding finding[MALLOW_GUARD_FINDINGS];
+};
+
+_Static_assert(sizeof(struct mallow_guarded) == 32, "guarded layout: half a cache line");
+
+#endif

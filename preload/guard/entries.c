@@ -1,0 +1,349 @@
+/*
+ * The entry functions of guarding. Of a block that was to be guarded and could not be, the sampler's slots take a sample, and the
+ * allocator beneath takes what is no sample: an allocation never fails because of this.
+ */
+#include "arch.h"
+#include "base/real.h"
+#include "guard/guard_slots.h"
+#include "guard/guarding.h"
+#include "guard/report.h"
+#include "sample/countdown.h"
+#include "sample/lifecycle.h"
+#include "walk/modules.h"
+
+#include <string.h>
+
+static const struct probe_block no_block;
+static uint64_t live_pages;
+static int silent; /* a wait was in vain: nobody waits until a slot was ready again */
+
+static inline int guards_every(void) {
+    return (target.control->flags & MALLOW_GUARD_EVERY) != 0;
+}
+
+/* The period that an allocation is picked with; 0: it is not. */
+static inline uint32_t pick(size_t size) {
+    if (guards_every())
+        return is_sampling(target.control) ? 1 : 0;
+    return allowance_covers(size) ? 0 : should_sample(size);
+}
+
+static void count(uint64_t *counter) {
+    __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+}
+
+/* ---- a guarded block's beginning and end ---- */
+
+/* With the lock held, which it gives back while it waits. */
+static struct slot *take(uint32_t pages, struct sample_thread *s) {
+    uint64_t until_ns = 0;
+    for (;;) {
+        struct mallow_supply *ring;
+        uint32_t seen;
+        if (live_pages + pages > target.control->guard_pages)
+            return NULL;
+        struct slot *slot = guard_take(pages, &ring, &seen);
+        if (slot != NULL)
+            silent = 0;
+        if (slot != NULL || ring == NULL || silent || !guards_every())
+            return slot;
+        sample_unlock(s);
+        until_ns = until_ns != 0 ? until_ns : sys_tick_ns() + GUARD_LONGEST_NS;
+        int waited = guard_wait(&ring->done, seen, until_ns);
+        /* Without the lock nothing may be touched: the caller sees that it is not held any more. */
+        if (!sample_lock(s))
+            return (struct slot *)-1;
+        if (!waited) {
+            silent = 1;
+            return NULL;
+        }
+    }
+}
+
+/* NULL: the block is not guarded. */
+static void *begin_guarded(const struct request *request, struct probe_block old, size_t elements,
+                           struct caller caller) {
+    uint32_t pages = guard_pages(request->bytes);
+    if (!guard_is_joined() && (guard_shared != NULL || !sample_image_open() || !guard_is_joined()))
+        return NULL;
+    if (pages == 0 || request->alignment > ARCH_PAGE) {
+        count(&guard_shared->unfit);
+        return NULL;
+    }
+    struct sample_thread *s = sample_thread_begin(caller);
+    if (UNLIKELY(s == NULL))
+        return sample_missed();
+    sample_thread_walk(s, &s->begins, caller);
+    void *block = NULL;
+    if (LIKELY(sample_lock(s))) {
+        struct slot *slot = sample_log != NULL && guard_is_joined() ? take(pages, s) : NULL;
+        if (slot != NULL && slot != (struct slot *)-1) {
+            block = guard_fill(slot, request->bytes, request->alignment);
+            live_pages += pages;
+            log_begin(slot, sample_entry(request, block, sys_tick_ns(), sample_stack(s), s->tid));
+            if (request->family == MALLOW_FAMILY_REALLOC || request->family == MALLOW_FAMILY_REALLOCARRAY)
+                probe_realloc(old, (struct probe_block){slot->seen.id, block, request->size}, request->period);
+            else
+                probe_allocation(&slot->seen, elements, elements != 0 ? request->size / elements : 0,
+                                 request->alignment);
+        }
+        if (slot != (struct slot *)-1)
+            sample_unlock(s);
+    }
+    sample_thread_end(s);
+    count(block != NULL ? &guard_shared->guarded : &guard_shared->unguarded);
+    return block;
+}
+
+/* NULL: the allocator beneath is to serve it. `stale`: as of sample_begin_inline. */
+static NOINLINE void *begin(const struct request *request, size_t *stale, struct probe_block old, size_t elements,
+                            struct caller caller) {
+    *stale = 0;
+    void *block = begin_guarded(request, old, elements, caller);
+    /* The pool's largest slots are where guarded ones lie. */
+    if (block != NULL || guards_every() || request->bytes >= 1ull << (slot_region_bits - 2) || request->size == 0)
+        return block;
+    return sample_begin_inline(request, stale, old, elements, caller);
+}
+
+/* What was freed is no live guarded block. */
+COLD static void report_free(const void *block, struct slot *slot, struct sample_thread *s) {
+    int again = slot != NULL && slot->used != 1 && slot->seen.address == (uint64_t)block;
+    guard_report(again ? MALLOW_ERROR_DOUBLE_FREE : MALLOW_ERROR_INTERIOR, block, slot, s->tid, sample_stack(s));
+}
+
+static struct slot *live(const void *block) {
+    struct slot *slot = guard_slot_of(block);
+    return slot != NULL && slot->used == 1 && slot->seen.address == (uint64_t)block ? slot : NULL;
+}
+
+/* The block is given back: its memory is missing from here on. One that a handler frees which interrupted our own work stays
+ * live, and is counted. */
+static NOINLINE void release(void *block, uint32_t kind, const void *moved_to, struct caller caller) {
+    struct sample_thread *s = sample_thread_begin(caller);
+    if (UNLIKELY(s == NULL)) {
+        sample_missed();
+        return;
+    }
+    sample_thread_walk(s, &s->ends, caller);
+    struct slot *slot = NULL;
+    int reported = 0;
+    if (LIKELY(sample_lock(s))) {
+        slot = live(block);
+        if (LIKELY(slot != NULL)) {
+            const uint8_t *damage = guard_damage(slot);
+            struct guard_more *more = guard_more(slot);
+            if (UNLIKELY(damage != NULL)) {
+                guard_report(MALLOW_ERROR_SLACK, damage, slot, s->tid, sample_stack(s));
+                reported = 1;
+            }
+            if (kind == MALLOW_END_FREED)
+                probe_free(&slot->seen);
+            uint64_t now = guard_now_ns();
+            uint32_t stack = sample_stack(s);
+            log_end(slot, now, s->tid, stack, kind, moved_to);
+            *more = (struct guard_more){.freed_ns = now, .free_tid = s->tid, .free_stack = stack, .pages = more->pages};
+            guard_freed(slot);
+            slot->used = slot->usable = 0;
+            live_pages -= more->pages;
+        } else if (sample_log != NULL) {
+            report_free(block, guard_slot_of(block), s);
+            reported = 1;
+        }
+        sample_unlock(s);
+    }
+    if (LIKELY(slot != NULL)) {
+        guard_discard(slot);
+        if (sample_lock(s)) {
+            guard_put(slot);
+            sample_unlock(s);
+        }
+    }
+    sample_thread_end(s);
+    if (UNLIKELY(reported))
+        guard_reported();
+}
+
+/* ---- entry functions ---- */
+
+static void *guard_malloc(size_t size) {
+    struct request request = {size, size, 0, should_sample(size), MALLOW_FAMILY_MALLOC};
+    size_t stale;
+    void *block = request.period != 0 ? begin(&request, &stale, no_block, 0, CALLER) : NULL;
+    return block != NULL ? block : real.malloc(size);
+}
+
+/* The allocator beneath was asked first. */
+static void *guard_malloc_done(void *block, size_t size) {
+    struct request request = {size, size, 0, pick(size), MALLOW_FAMILY_MALLOC};
+    size_t stale;
+    void *guarded = request.period != 0 ? begin(&request, &stale, no_block, 0, CALLER) : NULL;
+    if (guarded == NULL)
+        return block;
+    real.free(block);
+    return guarded;
+}
+
+/* Only a block in a slot of the sampler's may hold something else than zeros. */
+static void *begin_calloc(size_t elements, size_t size, uint32_t period, struct caller caller) {
+    struct request request = {elements * size, elements * size, 0, period, MALLOW_FAMILY_CALLOC};
+    size_t stale;
+    void *block = period != 0 ? begin(&request, &stale, no_block, elements, caller) : NULL;
+    if (block != NULL && stale != 0)
+        memset(block, 0, stale < request.size ? stale : request.size);
+    return block;
+}
+
+static void *guard_calloc(size_t elements, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(elements, size, &bytes))
+        return real.calloc(elements, size);
+    void *block = begin_calloc(elements, size, pick(bytes), CALLER);
+    return block != NULL ? block : real.calloc(elements, size);
+}
+
+static void *guard_calloc_done(void *block, size_t elements, size_t size) {
+    void *guarded = begin_calloc(elements, size, pick(elements * size), CALLER);
+    if (guarded == NULL)
+        return block;
+    real.free(block);
+    return guarded;
+}
+
+static void guard_free_owned(void *block) {
+    if (LIKELY(guard_owns(block)))
+        release(block, MALLOW_END_FREED, NULL, CALLER);
+    else
+        sample_policy.free_owned(block);
+}
+
+/* Of what no allocator can have returned: the main thread's stack, and memory of modules. Only the C library's allocator is known to
+ * have no blocks there. */
+COLD static int report_foreign(void *block, struct caller caller) {
+    struct sample_thread *s = sample_thread_begin(caller);
+    if (s == NULL)
+        return 0;
+    sample_thread_walk(s, &s->ends, caller);
+    if (sample_lock(s)) {
+        guard_report(MALLOW_ERROR_FOREIGN, block, NULL, s->tid, sample_stack(s));
+        sample_unlock(s);
+    }
+    sample_thread_end(s);
+    guard_reported();
+    return 1;
+}
+
+static inline int is_foreign(const void *block) {
+    uint64_t address = (uint64_t)block, here = (uint64_t)__builtin_frame_address(0), top = arch_main_stack_top();
+    if (real_sizes != REAL_SIZES_IN_HEADS || !guard_is_joined() || modules_is_linker(address))
+        return 0;
+    if (address >= here && address < top && top - here < 128ull << 20)
+        return 1;
+    const struct module *module = module_known(address);
+    return module != NULL && module != module_known((uint64_t)&guard_range);
+}
+
+static void guard_free(void *block) {
+    if (UNLIKELY(is_foreign(block)) && report_foreign(block, CALLER))
+        return;
+    real.free(block);
+}
+
+static inline void *guard_realloc_as(enum mallow_family family, void *old, size_t size, struct caller caller) {
+    struct slot *slot = guard_owns(old) ? live(old) : NULL;
+    struct request request = {size, size, 0, pick(size), family};
+    size_t stale, had = 0;
+    if (guard_owns(old) && slot == NULL) { /* said, and then as a malloc */
+        release(old, MALLOW_END_FREED, NULL, caller);
+        old = NULL;
+    }
+    if (slot != NULL)
+        had = slot->usable;
+    else if (old != NULL)
+        had = real.malloc_usable_size != NULL ? real.malloc_usable_size(old) : 0;
+    if (slot != NULL && size == 0) { /* as glibc has it */
+        release(old, MALLOW_END_FREED, NULL, caller);
+        return NULL;
+    }
+    struct probe_block was = {slot != NULL ? slot->seen.id : 0, old, had};
+    int may_move = slot != NULL || old == NULL || (size != 0 && real.malloc_usable_size != NULL);
+    void *block = may_move && request.period != 0 ? begin(&request, &stale, was, 0, caller) : NULL;
+    if (block == NULL && slot == NULL)
+        return real.realloc(old, size);
+    if (block == NULL && (block = real.malloc(size)) == NULL)
+        return NULL;
+    if (old != NULL)
+        memcpy(block, old, had < size ? had : size);
+    if (slot != NULL)
+        release(old, MALLOW_END_REALLOCATED, block, caller);
+    else if (old != NULL)
+        real.free(old);
+    return block;
+}
+
+static void *guard_realloc(void *old, size_t size) {
+    if (UNLIKELY(is_owned(old)) && !guard_owns(old))
+        return sample_policy.realloc(old, size);
+    return guard_realloc_as(MALLOW_FAMILY_REALLOC, old, size, CALLER);
+}
+
+static void *guard_reallocarray(void *old, size_t elements, size_t size) {
+    if (UNLIKELY(is_owned(old)) && !guard_owns(old))
+        return sample_policy.reallocarray(old, elements, size);
+    return guard_realloc_as(MALLOW_FAMILY_REALLOCARRAY, old, elements * size, CALLER);
+}
+
+/* NULL: the allocator beneath is to serve it. An alignment that is none is its business too. */
+static inline void *aligned(size_t alignment, size_t size, size_t bytes, enum mallow_family family,
+                            struct caller caller) {
+    struct request request = {size, bytes, alignment, 0, family};
+    size_t stale;
+    if (alignment == 0 || (alignment & (alignment - 1)) != 0 || (request.period = pick(size)) == 0)
+        return NULL;
+    return begin(&request, &stale, no_block, 0, caller);
+}
+
+#define ALIGNED(name, alignment, bytes, parameters, arguments)                                                         \
+    static void *guard_##name parameters {                                                                             \
+        void *block = aligned(alignment, size, bytes, MALLOW_FAMILY_OF_##name, CALLER);                                \
+        return block != NULL ? block : real.name arguments;                                                            \
+    }
+#define IN_PAGES ((size + ARCH_PAGE - 1) & ~(ARCH_PAGE - 1))
+ALIGNED(aligned_alloc, alignment, size, (size_t alignment, size_t size), (alignment, size))
+ALIGNED(memalign, alignment, size, (size_t alignment, size_t size), (alignment, size))
+ALIGNED(valloc, ARCH_PAGE, size, (size_t size), (size))
+ALIGNED(pvalloc, IN_PAGES >= size ? ARCH_PAGE : 0, IN_PAGES, (size_t size), (size))
+
+static int guard_posix_memalign(void **result, size_t alignment, size_t size) {
+    void *block = NULL;
+    if (alignment % sizeof(void *) == 0)
+        block = aligned(alignment, size, size, MALLOW_FAMILY_POSIX_MEMALIGN, CALLER);
+    if (block == NULL)
+        return real.posix_memalign(result, alignment, size);
+    *result = block;
+    return 0;
+}
+
+static size_t guard_usable_size(const void *block) {
+    if (!guard_owns(block))
+        return sample_policy.usable_size_owned(block);
+    const struct slot *slot = live(block);
+    return slot != NULL ? slot->usable : 0;
+}
+
+static const struct policy guard_policy = {
+    .malloc_done = guard_malloc_done,
+    .calloc_done = guard_calloc_done,
+    .free = guard_free,
+#define X(name, result, parameters, arguments) .name = guard_##name,
+    MALLOW_OTHER(X)
+#undef X
+        .malloc_due = guard_malloc,
+    .calloc_due = guard_calloc,
+    .free_owned = guard_free_owned,
+    .usable_size_owned = guard_usable_size,
+    .reads_later = 1,
+};
+
+const struct guarding guarding_room = {
+    .policy = &guard_policy, .layout = guard_layout, .map = guard_map, .opened = guard_opened, .join = guard_join};

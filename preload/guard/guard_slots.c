@@ -1,0 +1,284 @@
+/* The range of guarded slots, its areas, and the rings by which slots become ready. */
+#include "guard/guard_slots.h"
+#include "base/filter.h"
+#include "sample/sample_log.h"
+#include "sample/slot.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+/* A range below 2^it bytes is none. */
+#define RANGE_LEAST 30u
+/* An area is opened in steps of this, and not at once: see slot_pool.c. */
+#define STEP        (4ull << 20)
+#define ASK_FIRST   8u
+#define RINGS_FIRST 4u
+
+_Static_assert(sizeof(struct guard_more) <= sizeof((struct slot){0}.more), "it fits");
+
+struct owned_range guard_range;
+struct mallow_guard *guard_shared;
+struct mallow_guarded *guard_table;
+
+/* All slots of one size, with those that nobody has: the one that was freed first is used first. */
+static struct area {
+    uint32_t *index; /* as in struct slot_region; place 0 is never used, so that a missing page is before each slot */
+    uint32_t places;
+    uint32_t first, last; /* index + 1 */
+    uint64_t open;
+} areas[MALLOW_GUARD_SIZES];
+
+static struct supply {
+    uint32_t asked, taken, batch;
+    uint32_t slot[MALLOW_SUPPLY_SLOTS]; /* that were asked for, by their place in the ring */
+} supplies[MALLOW_SUPPLIES];
+
+static uint32_t area_bits, places_made;
+static uint64_t table_made; /* bytes of the table that exist */
+static uint64_t random_state;
+
+static uint32_t area_of(uint32_t pages) {
+    return 32 - (uint32_t)__builtin_clz(pages);
+}
+
+uint32_t guard_pages(size_t bytes) {
+    uint64_t pages = bytes > ARCH_PAGE ? (bytes + ARCH_PAGE - 1) / ARCH_PAGE : 1;
+    return bytes < 1ull << 40 && pages < 1ull << (MALLOW_GUARD_SIZES - 1) ? (uint32_t)pages : 0;
+}
+
+/* The last region of the slot pool, whose only slot is as large as half of all addresses that programs have: nobody asks for it. */
+int guard_reserve(void) {
+    if (slot_region_bits < RANGE_LEAST)
+        return 0;
+    uint64_t bytes = 1ull << slot_region_bits;
+    area_bits = slot_region_bits - 4;
+    places_made = target.control->max_slots;
+    guard_range.start = owned_range.start + owned_range.bytes - bytes;
+    random_state = sys_now_ns() | 1;
+    SYS_CALL3(SYS_madvise, guard_range.start, bytes, MADV_NOHUGEPAGE);
+    __atomic_store_n(&guard_range.bytes, bytes, __ATOMIC_RELEASE);
+    return 1;
+}
+
+uint64_t guard_now_ns(void) {
+    struct timespec now;
+    if (clock_gettime(CLOCK_MONOTONIC, &now) != 0)
+        return 0;
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void queue(struct area *area, struct slot *slot) {
+    slot->next = 0;
+    if (area->last != 0)
+        slot_at(area->last - 1)->next = slot->index + 1;
+    else
+        area->first = slot->index + 1;
+    area->last = slot->index + 1;
+}
+
+static struct slot *dequeue(struct area *area) {
+    struct slot *slot = area->first != 0 ? slot_at(area->first - 1) : NULL;
+    if (slot != NULL && (area->first = slot->next) == 0)
+        area->last = 0;
+    return slot;
+}
+
+void guard_put(struct slot *slot) {
+    queue(&areas[slot->size - SLOT_SMALLEST], slot);
+}
+
+static int table_has_room(const struct slot *slot) {
+    uint64_t end = (slot->index + 1ull) * sizeof *guard_table;
+    if (slot->index >= sample_log->max_slots)
+        return 0;
+    if (end <= table_made)
+        return 1;
+    if (sys_populate((char *)guard_table + table_made, TABLE_PIECE) != 0)
+        return 0;
+    table_made += TABLE_PIECE;
+    return end <= table_made || table_has_room(slot);
+}
+
+/* What the file says of a slot that is not live, or of one that a child has from its parent. */
+static void table_write(struct slot *slot) {
+    const struct guard_more *more = guard_more(slot);
+    guard_table[slot->index] = (struct mallow_guarded){.start = slot->start,
+                                                       .freed_ns = more->freed_ns,
+                                                       .free_tid = more->free_tid,
+                                                       .free_stack = more->free_stack,
+                                                       .pages = more->pages};
+}
+
+void guard_freed(struct slot *slot) {
+    if (guard_table == NULL || sample_log == NULL || !table_has_room(slot))
+        return;
+    struct mallow_guarded *entry = &guard_table[slot->index];
+    entry->free_tid = guard_more(slot)->free_tid;
+    entry->free_stack = guard_more(slot)->free_stack;
+    __atomic_store_n(&entry->freed_ns, guard_more(slot)->freed_ns, __ATOMIC_RELEASE);
+}
+
+void guard_begin(void) {
+    table_made = 0;
+    for (uint32_t i = 0; i < MALLOW_SUPPLIES; i++) {
+        struct supply *supply = &supplies[i];
+        for (; supply->taken != supply->asked; supply->taken++)
+            guard_put(slot_at(supply->slot[supply->taken % MALLOW_SUPPLY_SLOTS]));
+        supply->asked = supply->taken = 0;
+    }
+    for (uint32_t i = 0; i < slots_count(); i++)
+        if (guard_owns((void *)slot_at(i)->start) && table_has_room(slot_at(i)))
+            table_write(slot_at(i));
+}
+
+/* A slot that was never used. */
+static struct slot *fresh(struct area *area, uint32_t k) {
+    uint32_t bits = SLOT_SMALLEST + k, place = area->places != 0 ? area->places : 1;
+    uint64_t end = (uint64_t)(place + 1) << bits, start = guard_range.start + ((uint64_t)k << area_bits);
+    if (end > 1ull << area_bits || slots_count() >= sample_log->max_slots)
+        return NULL;
+    if (area->index == NULL && (area->index = sys_memory((uint64_t)places_made * sizeof *area->index)) == NULL)
+        return NULL;
+    if (place >= places_made)
+        return NULL;
+    if (end > area->open) {
+        uint64_t step = end - area->open > STEP ? end - area->open : STEP;
+        if (area->open + step > 1ull << area_bits)
+            step = (1ull << area_bits) - area->open;
+        if (SYS_CALL3(SYS_mprotect, start + area->open, step, PROT_READ | PROT_WRITE) != 0)
+            return NULL;
+        area->open += step;
+    }
+    struct slot *slot = slot_add();
+    if (slot == NULL)
+        return NULL;
+    slot->start = start + end - (1ull << bits);
+    slot->size = (uint8_t)bits;
+    area->index[place] = slot->index;
+    __atomic_store_n(&area->places, place + 1, __ATOMIC_RELEASE);
+    return slot;
+}
+
+/* Asks for slots until `most` are on their way. Fresh ones first: what was freed is to stay missing for as long as it can. */
+static void ask(struct supply *supply, uint32_t ring, uint32_t pages, uint32_t most) {
+    uint32_t k = area_of(pages), before = supply->asked;
+    while (supply->asked - supply->taken < most) {
+        struct slot *slot = fresh(&areas[k], k);
+        if (slot == NULL && (slot = dequeue(&areas[k])) == NULL)
+            break;
+        if (!log_has_room(slot) || !table_has_room(slot)) {
+            guard_put(slot);
+            break;
+        }
+        /* Pages that the keeper filled to let a thread go on. */
+        if (guard_table[slot->index].touched)
+            guard_discard(slot);
+        guard_more(slot)->pages = pages;
+        table_write(slot);
+        uint32_t place = supply->asked++ % MALLOW_SUPPLY_SLOTS;
+        supply->slot[place] = slot->index;
+        guard_shared->supply[ring].ready[place] = (struct mallow_ready){slot->start, pages};
+    }
+    if (supply->asked != before) {
+        __atomic_store_n(&guard_shared->supply[ring].asked, supply->asked, __ATOMIC_RELEASE);
+        guard_wake();
+    }
+}
+
+/* So that the first blocks of a program find some: the keeper makes these ready before it answers. */
+void guard_ask_first(void) {
+    for (uint32_t ring = 0; ring < RINGS_FIRST; ring++) {
+        supplies[ring].batch = (target.control->flags & MALLOW_GUARD_EVERY) != 0 ? 2 * ASK_FIRST : 8 * ASK_FIRST;
+        ask(&supplies[ring], ring, ring + 1, supplies[ring].batch);
+    }
+}
+
+void guard_wake(void) {
+    __atomic_fetch_add(&guard_shared->wanted, 1, __ATOMIC_RELEASE);
+    if (!filter_is(FILTER_FORBIDS_SAMPLES)) /* the keeper looks from time to time, too */
+        sys_futex_wake(&guard_shared->wanted);
+}
+
+struct slot *guard_take(uint32_t pages, struct mallow_supply **waits, uint32_t *seen) {
+    uint32_t ring = pages < MALLOW_SUPPLIES ? pages - 1 : MALLOW_SUPPLIES - 1;
+    struct supply *supply = &supplies[ring];
+    struct mallow_supply *shared = &guard_shared->supply[ring];
+    uint32_t done = __atomic_load_n(&shared->done, __ATOMIC_ACQUIRE);
+    *waits = NULL;
+    if (ring == MALLOW_SUPPLIES - 1) { /* of different sizes: the first one that is ready may be of another */
+        while (supply->taken != done) {
+            uint32_t place = supply->taken % MALLOW_SUPPLY_SLOTS;
+            struct slot *slot = slot_at(supply->slot[place]);
+            supply->taken++;
+            if (guard_more(slot)->pages == pages)
+                return slot;
+            guard_discard(slot);
+            guard_put(slot);
+        }
+        ask(supply, ring, pages, supply->asked - supply->taken + 1);
+    } else if (supply->taken != done) {
+        struct slot *slot = slot_at(supply->slot[supply->taken++ % MALLOW_SUPPLY_SLOTS]);
+        if (supply->asked - supply->taken < supply->batch / 2)
+            ask(supply, ring, pages, supply->batch);
+        return slot;
+    } else {
+        uint32_t most = MALLOW_SUPPLY_SLOTS;
+        supply->batch = supply->batch == 0 ? ASK_FIRST : supply->batch < most ? supply->batch * 2 : most;
+        ask(supply, ring, pages, supply->batch);
+    }
+    if (supply->asked != supply->taken) {
+        *waits = shared;
+        *seen = done;
+    }
+    return NULL;
+}
+
+void guard_discard(const struct slot *slot) {
+    if (!filter_is(FILTER_FORBIDS_SAMPLES))
+        slot_memory_discard(slot->start, 1ull << slot->size);
+}
+
+struct slot *guard_slot_of(const void *block) {
+    uint64_t offset = (uint64_t)block - guard_range.start;
+    const struct area *area = &areas[offset >> area_bits];
+    uint64_t place = (offset & ((1ull << area_bits) - 1)) >> (SLOT_SMALLEST + (offset >> area_bits));
+    return place > 0 && place < area->places ? slot_at(area->index[place]) : NULL;
+}
+
+/* ---- a block within its pages ---- */
+
+static int at_the_end(void) {
+    uint32_t place = target.control->guard_place;
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return place == MALLOW_PLACE_END || (place == MALLOW_PLACE_RANDOM && (random_state >> 32 & 1) != 0);
+}
+
+void *guard_fill(struct slot *slot, size_t size, size_t alignment) {
+    uint64_t end = slot->start + (uint64_t)guard_more(slot)->pages * ARCH_PAGE, least = target.control->guard_alignment;
+    uint64_t block = slot->start;
+    if (alignment < least)
+        alignment = least;
+    if (at_the_end())
+        block = (end - size) & ~(alignment - 1);
+    memset((void *)slot->start, MALLOW_GUARD_PATTERN, block - slot->start);
+    memset((void *)(block + size), MALLOW_GUARD_PATTERN, end - block - size);
+    slot->usable = size;
+    slot->used = 1;
+    guard_more(slot)->freed_ns = guard_more(slot)->free_stack = 0;
+    return (void *)block;
+}
+
+static const uint8_t *other_byte(const uint8_t *from, const uint8_t *to) {
+    while (from < to && *from == MALLOW_GUARD_PATTERN)
+        from++;
+    return from < to ? from : NULL;
+}
+
+const uint8_t *guard_damage(struct slot *slot) {
+    const uint8_t *block = (const uint8_t *)slot->seen.address, *start = (const uint8_t *)slot->start;
+    const uint8_t *after = other_byte(block + slot->usable, start + (uint64_t)guard_more(slot)->pages * ARCH_PAGE);
+    return after != NULL ? after : other_byte(start, block);
+}

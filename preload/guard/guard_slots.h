@@ -1,0 +1,84 @@
+/*
+ * Guarded slots: taking one that is ready, asking for more, finding one by an address, and what lies beside a block.
+ *
+ * A slot has 2^k pages, of which a block has fewer: the next page is missing, and so is the last one of the slot before.
+ * Call with sample_lock held, unless stated otherwise.
+ */
+#ifndef MALLOW_GUARD_SLOTS_H
+#define MALLOW_GUARD_SLOTS_H
+
+#include "arch.h"
+#include "base/target.h"
+#include "base/wire_guard.h"
+#include "sample/slot_pool.h"
+
+/* Pages of the table are made to exist in pieces of these many bytes. */
+#define TABLE_PIECE (16ull << 10)
+
+/* Beside struct slot, in its `more`. A slot's `used` is 1 while its block is live. */
+struct guard_more {
+    uint64_t freed_ns;
+    uint32_t free_tid, free_stack;
+    uint32_t pages;
+};
+
+static inline struct guard_more *guard_more(struct slot *slot) {
+    return (struct guard_more *)slot->more;
+}
+
+/* The guarded range; bytes 0: there is none. It lies at the end of owned_range. */
+extern struct owned_range guard_range HIDDEN;
+/* In the process file; NULL before there is one. */
+extern struct mallow_guard *guard_shared HIDDEN;
+extern struct mallow_guarded *guard_table HIDDEN;
+
+static inline int guard_owns(const void *block) {
+    return (uint64_t)block - guard_range.start < guard_range.bytes;
+}
+
+static inline int guard_is_joined(void) {
+    return guard_shared != NULL && __atomic_load_n(&guard_shared->state, __ATOMIC_RELAXED) == MALLOW_GUARD_TAKEN;
+}
+
+/* Pages that a block of so many bytes has. 0: no slot has so many. Lock or not. */
+uint32_t guard_pages(size_t bytes);
+
+/* Chooses the range. 0: there are no addresses. Once in an image and its children. */
+int guard_reserve(void);
+/* The process file is new: its table gets all slots, and what had been asked of the old one is given up. */
+void guard_begin(void);
+
+/* Asks for a few small slots. */
+void guard_ask_first(void);
+
+/* A slot that is ready for a block of so many pages, which is the caller's until guard_put. NULL: there is none now. `waits`: the
+ * ring that the caller may wait for; NULL: waiting is of no use. */
+struct slot *guard_take(uint32_t pages, struct mallow_supply **waits, uint32_t *seen);
+/* The memory of the slot was given back: it may be used again, once all others were. */
+void guard_put(struct slot *slot);
+/* What is known of its free, into the file. */
+void guard_freed(struct slot *slot);
+/* Gives the memory of a slot back: it is missing from here on. Lock or not. */
+void guard_discard(const struct slot *slot);
+
+/* The slot that an address lies in; NULL: there was none. */
+struct slot *guard_slot_of(const void *block);
+
+/* Puts a block into the slot; returns it. */
+void *guard_fill(struct slot *slot, size_t size, size_t alignment);
+/* The first byte beside a live block that something wrote to; NULL: there is none. */
+const uint8_t *guard_damage(struct slot *slot);
+
+/* join.c: sleeps for a moment while *word is expected, which the keeper changes. 0: it is gone or stopped, or until_ns has come.
+ * Without the lock. */
+int guard_wait(uint32_t *word, uint32_t expected, uint64_t until_ns);
+/* A wait for the keeper takes no longer. */
+#define GUARD_LONGEST_NS (2000ull * 1000000)
+
+/* CLOCK_MONOTONIC without a system call, which a filter may forbid: exact enough to order a finding and a free. */
+uint64_t guard_now_ns(void);
+
+/* Wakes the keeper. */
+void guard_wake(void);
+
+#endif

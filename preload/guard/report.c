@@ -1,0 +1,54 @@
+/* Findings of this process's own. */
+#include "guard/report.h"
+#include "base/filter.h"
+#include "sample/lock.h"
+#include "sample/sample_log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* It must stay readable while it is copied. */
+static int is_pattern_area(const void *address, const struct slot *slot) {
+    uint64_t end = slot->start + ((1ull << slot->size) >> 1);
+    return (uint64_t)address >= slot->start && (uint64_t)address < end;
+}
+
+void guard_report(enum mallow_guard_error kind, const void *address, const struct slot *slot, uint32_t tid,
+                  uint32_t stack) {
+    struct mallow_guard *shared = guard_shared;
+    if (shared == NULL)
+        return;
+    struct mallow_guard_finding *finding = &shared->finding[shared->findings % MALLOW_GUARD_FINDINGS];
+    *finding = (struct mallow_guard_finding){.address = (uint64_t)address,
+                                             .at_ns = guard_now_ns(),
+                                             .kind = kind,
+                                             .tid = tid,
+                                             .stack = stack,
+                                             .slot = slot != NULL ? slot->index : UINT32_MAX};
+    if (kind == MALLOW_ERROR_SLACK && slot != NULL && is_pattern_area(address, slot)) {
+        uint64_t room = ARCH_PAGE - (uint64_t)address % ARCH_PAGE;
+        memcpy(finding->bytes, address, room < sizeof finding->bytes ? room : sizeof finding->bytes);
+    }
+    __atomic_store_n(&shared->findings, shared->findings + 1, __ATOMIC_RELEASE);
+    guard_wake();
+}
+
+void guard_reported(void) {
+    if ((target.control->flags & MALLOW_GUARD_ABORT) != 0)
+        abort();
+}
+
+/* What lies beside blocks that are never freed. */
+__attribute__((destructor)) static void image_exits(void) {
+    if (!guard_is_joined() || image_alive == 0 || filter_is(FILTER_FORBIDS_SAMPLES) || !lock_samples(NULL))
+        return;
+    for (uint32_t i = 0; i < slots_count(); i++) {
+        struct slot *slot = slot_at(i);
+        if (!guard_owns((void *)slot->start) || slot->used != 1)
+            continue;
+        const uint8_t *damage = guard_damage(slot);
+        if (damage != NULL)
+            guard_report(MALLOW_ERROR_SLACK, damage, slot, slot->seen.tid, 0);
+    }
+    unlock_samples(NULL);
+}

@@ -1,0 +1,381 @@
+//! `mallow guard`: a corpus of wrong programs and of right ones that look alike, third-party programs, and all that may happen to mallow,
+//! its keeper and the target meanwhile.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use harness::{Run, directory, mallow, program, program_as, tool};
+use serde_json::Value;
+
+fn wrong() -> PathBuf {
+    program_as("guard/wrong", "guard-wrong", "c++", &["-w"])
+}
+
+fn right() -> PathBuf {
+    program_as("guard/right", "guard-right", "c++", &["-w"])
+}
+
+/// The report of a guarded command, its status, and what it printed.
+fn guarded(flags: &[&str], command: &[&str]) -> (Value, i32, String, String) {
+    let place = directory();
+    let file = place.path().join("guard.json");
+    let run = Run::new(mallow(), place.path()).args(["guard", "--json", "-o"]).arg(&file);
+    let outcome = run.args(flags).arg("--").args(command).go();
+    let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{command:?}: {error}: {}", outcome.err()));
+    (serde_json::from_str(&text).expect("JSON"), outcome.status, outcome.out(), outcome.err())
+}
+
+fn count(program: &Path) -> u32 {
+    let output = Command::new(program).arg("count").output().expect("the corpus");
+    String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number")
+}
+
+fn errors(report: &Value) -> &Vec<Value> {
+    report["errors"].as_array().expect("errors")
+}
+
+fn functions(step: &Value) -> Vec<String> {
+    let frames = step["stack"]["frames"].as_array().expect("frames");
+    frames.iter().map(|frame| frame["function"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// Each is found once, at the wrong access or call, with the stack of that and of the allocation, and goes on.
+#[test]
+fn every_wrong_program_of_the_corpus_is_found_at_its_error() {
+    let wrong = wrong();
+    let name = wrong.to_str().expect("a path");
+    let all = count(&wrong);
+    assert!(all >= 40, "{all}");
+    let mut faults = Vec::new();
+    for number in 0..all {
+        let number = number.to_string();
+        let kind = Command::new(&wrong).args(["name", &number]).output().expect("the corpus").stdout;
+        let kind = String::from_utf8_lossy(&kind).trim().to_owned();
+        let (report, status, out, err) = guarded(&[], &[name, &number]);
+        let found = errors(&report);
+        let place = found.first().map(|error| functions(&error["error"])).unwrap_or_default();
+        let at = place.iter().any(|function| function.contains("culprit"));
+        let by_block = found.first().is_some_and(|error| error["block"]["allocated"]["stack"]["frames"][0].is_object());
+        let good = found.len() == 1 && found[0]["kind"] == *kind && (at || kind == "write-beside-block");
+        if !(good && (by_block || kind == "foreign-free") && status == 3 && out.contains("went on")) {
+            faults.push(format!("{number} {kind}: {status} {place:?} {found:?} {out} {err}"));
+        }
+    }
+    assert!(faults.is_empty(), "{} of {all}: {faults:#?}", faults.len());
+}
+
+#[test]
+fn no_right_program_of_the_corpus_is_reported() {
+    let right = right();
+    let name = right.to_str().expect("a path");
+    let all = count(&right);
+    assert!(all >= 40, "{all}");
+    let mut faults = Vec::new();
+    for number in 0..all {
+        let number = number.to_string();
+        for place in ["end", "random"] {
+            let (report, status, out, err) = guarded(&["--place", place], &[name, &number]);
+            if !errors(&report).is_empty() || status != 0 || !out.contains("went on") || report["guarded"] == 0 {
+                faults.push(format!("{number} {place}: {status} {report} {out} {err}"));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+#[test]
+fn third_party_programs_run_as_ever_and_nothing_is_reported() {
+    let script = "import json,re; print(len(json.dumps([re.sub('a','b',str(i)) for i in range(3000)])))";
+    let sql = "create table t(a,b); insert into t select value, hex(value) from generate_series(1,3000); \
+               create index i on t(b); select count(*), sum(a) from t where b like '%3%';";
+    let redis = "redis-server --port 0 --save '' --unixsocket ./s --daemonize no & p=$!; \
+                 until redis-cli -s ./s ping 2>/dev/null | grep -q PONG; do sleep 0.05; done; \
+                 for i in 1 2 3 4 5; do redis-cli -s ./s rpush l $i; done; redis-cli -s ./s shutdown nosave; wait $p; echo $?";
+    let workspace = harness::workspace();
+    let tree = workspace.to_str().expect("a path");
+    let commands: [&[&str]; 5] = [
+        &["/usr/bin/python3", "-c", script],
+        &["env", "PYTHONMALLOC=malloc", "/usr/bin/python3", "-c", script],
+        &["sqlite3", ":memory:", sql],
+        &["git", "-C", tree, "log", "--oneline", "--stat", "-n", "30"],
+        &["sh", "-c", redis],
+    ];
+    for command in commands {
+        tool(if command[0] == "sh" { "redis-server" } else { command[0] });
+        let place = directory();
+        let alone = Run::new(command[0], place.path()).args(&command[1..]).go();
+        let (report, status, out, err) = guarded(&[], command);
+        assert_eq!(errors(&report).len(), 0, "{command:?}: {report}");
+        assert_eq!(status, alone.status, "{command:?}: {err}");
+        let without_pids =
+            |text: &str| text.lines().filter(|line| !line.contains(':')).map(str::to_owned).collect::<Vec<_>>();
+        match command[0] {
+            "sh" => assert!(out.trim_end().ends_with('0') && !without_pids(&out).is_empty(), "{out}"),
+            _ => assert_eq!(out, alone.out(), "{command:?}"),
+        }
+        assert!(report["guarded"].as_u64() > Some(500), "{command:?}: {report}");
+    }
+}
+
+#[test]
+fn the_first_screen_has_all_three_stacks() {
+    let wrong = wrong();
+    let place = directory();
+    let outcome = Run::new(mallow(), place.path()).args(["guard", "--"]).arg(&wrong).arg("0").go();
+    let text = outcome.err();
+    assert!(text.lines().count() <= 24, "{text}");
+    for part in [
+        "use after free (read)",
+        "the beginning of a block of 48 bytes",
+        "culprit_read wrong.cpp:",
+        "freed by thread",
+        "{lambda}::operator()",
+        "allocated (malloc)",
+        "block wrong.cpp:",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(outcome.status, 3);
+}
+
+#[test]
+fn an_error_is_reported_once_for_its_place_and_counted() {
+    let script = "for i in 1 2 3; do $0 0; done";
+    let wrong = wrong();
+    let (report, ..) = guarded(&[], &["sh", "-c", script, wrong.to_str().expect("a path")]);
+    assert_eq!((errors(&report).len(), &report["errors"][0]["count"]), (1, &Value::from(3)), "{report}");
+}
+
+#[test]
+fn a_command_that_fails_fast_ends_by_a_signal_at_its_error() {
+    let wrong = wrong();
+    let name = wrong.to_str().expect("a path");
+    let numbers = ["0", "23", "37", "46"];
+    for number in numbers {
+        let (report, status, out, _) = guarded(&["--fail-fast"], &[name, number]);
+        assert_eq!((errors(&report).len(), &report["exit_status"], status), (1, &Value::from(134), 3), "{report}");
+        assert!(!out.contains("went on"), "{out}");
+    }
+}
+
+#[test]
+fn errors_are_left_out_by_suppressions() {
+    let place = directory();
+    let file = place.path().join("known");
+    fs::write(&file, "# ours\nguard:culprit_read\nleak:drop\n").expect("a file");
+    let wrong = wrong();
+    let name = wrong.to_str().expect("a path");
+    let flags = ["--suppressions", file.to_str().expect("a path")];
+    let (report, status, ..) = guarded(&flags, &[name, "0"]);
+    assert_eq!((errors(&report).len(), &report["suppressed"], status), (0, &Value::from(1), 0), "{report}");
+    let (report, status, ..) = guarded(&flags, &[name, "1"]);
+    assert_eq!((errors(&report).len(), status), (1, 3), "{report}");
+}
+
+#[test]
+fn ci_gets_its_files() {
+    let place = directory();
+    let (junit, sarif) = (place.path().join("j.xml"), place.path().join("s.sarif"));
+    let run = Run::new(mallow(), &harness::workspace())
+        .args(["guard", "--github", "--junit"])
+        .arg(&junit)
+        .arg("--sarif")
+        .arg(&sarif);
+    let outcome = run.arg("--").arg(wrong()).arg("0").go();
+    assert!(outcome.out().contains("::error file=tests/targets/guard/wrong.cpp,line="), "{}", outcome.out());
+    let xml = fs::read_to_string(junit).expect("JUnit");
+    assert!(xml.contains("failures=\"1\"") && xml.contains("use-after-free"), "{xml}");
+    let sarif: Value = serde_json::from_str(&fs::read_to_string(sarif).expect("SARIF")).expect("JSON");
+    let result = &sarif["runs"][0]["results"][0];
+    assert_eq!(result["ruleId"], "use-after-free");
+    let uri = &result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"];
+    assert_eq!(uri, "tests/targets/guard/wrong.cpp");
+}
+
+#[test]
+fn sides_and_alignments_are_as_asked() {
+    let wrong = wrong();
+    let name = wrong.to_str().expect("a path");
+    let all = count(&wrong);
+    // Writes one byte behind an odd size: by the pattern at the free, or at once.
+    let number = all - 4;
+    let (report, ..) = guarded(&["--alignment", "1"], &[name, &number.to_string()]);
+    assert_eq!(report["errors"][0]["kind"], "overflow", "{report}");
+    let (report, ..) = guarded(&["--place", "begin"], &[name, &(all - 3).to_string()]);
+    assert_eq!(report["errors"][0]["kind"], "underflow", "{report}");
+}
+
+#[test]
+fn memory_beyond_the_limit_is_not_guarded_and_counted() {
+    let right = right();
+    let name = right.to_str().expect("a path");
+    let number = (count(&right) - 3).to_string();
+    let (report, status, ..) = guarded(&["--memory", "4MiB"], &[name, &number]);
+    let unguarded = report["unguarded"].as_u64().expect("a number");
+    assert!(unguarded > 15_000 && status == 0 && errors(&report).is_empty(), "{report}");
+}
+
+/// A program in C that allocates until its standard input ends, and prints a line then.
+const CHURN: &str = "import sys,threading\nprint('ready', flush=True)\nstop=[]\n\
+                     def work():\n  while not stop: json=[bytearray(600) for _ in range(100)]\n\
+                     t=threading.Thread(target=work); t.start(); sys.stdin.read(); stop.append(1); t.join(); print('whole')";
+
+/// mallow guards it; returns mallow, once the program works, and the number of the keeper.
+fn churning() -> (Child, u32) {
+    let mut command = Command::new(mallow());
+    command.args(["guard", "--", "env", "PYTHONMALLOC=malloc", "/usr/bin/python3", "-c", CHURN]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("mallow");
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
+    assert_eq!(line, "ready\n");
+    let keeper = descendant(child.id(), "mallow-keeper");
+    (child, keeper)
+}
+
+/// The child process that has this first word.
+fn descendant(pid: u32, word: &str) -> u32 {
+    let limit = Instant::now() + Duration::from_secs(60);
+    while Instant::now() < limit {
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        for child in children.split_whitespace() {
+            let line = fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
+            if line.starts_with(word.as_bytes()) {
+                return child.parse().expect("a number");
+            }
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("{pid} has no child {word}");
+}
+
+fn kill(pid: u32, signal: &str) {
+    let sent = Command::new("kill").args(["-s", signal, &pid.to_string()]).status().expect("kill");
+    assert!(sent.success(), "kill -s {signal} {pid}");
+}
+
+fn rest(mut child: Child) -> (String, String, std::process::ExitStatus) {
+    drop(child.stdin.take());
+    let (mut out, mut err) = (String::new(), String::new());
+    child.stdout.take().expect("a pipe").read_to_string(&mut out).expect("text");
+    let status = child.wait().expect("mallow");
+    child.stderr.take().expect("a pipe").read_to_string(&mut err).expect("text");
+    (out, err, status)
+}
+
+#[test]
+fn the_target_goes_on_when_the_keeper_is_killed() {
+    let (child, keeper) = churning();
+    kill(keeper, "KILL");
+    let (out, err, status) = rest(child);
+    assert_eq!(out, "whole\n", "{err}");
+    assert!(err.contains("nothing is guarded any more") && status.success(), "{err}");
+}
+
+#[test]
+fn the_target_goes_on_when_mallow_is_killed() {
+    let (mut child, keeper) = churning();
+    kill(child.id(), "KILL");
+    drop(child.stdin.take());
+    let mut out = String::new();
+    child.stdout.take().expect("a pipe").read_to_string(&mut out).expect("text");
+    assert_eq!(out, "whole\n");
+    assert_eq!(child.wait().expect("mallow").signal(), Some(9));
+    let limit = Instant::now() + Duration::from_secs(60);
+    while Path::new(&format!("/proc/{keeper}")).exists() {
+        assert!(Instant::now() < limit, "the keeper stays");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn the_target_goes_on_when_mallow_is_stopped() {
+    let (mut child, _) = churning();
+    kill(child.id(), "STOP");
+    drop(child.stdin.take());
+    // Mallow has the same standard output: it does not end.
+    let mut out = String::new();
+    BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut out).expect("text");
+    assert_eq!(out, "whole\n");
+    kill(child.id(), "CONT");
+    assert!(child.wait().expect("mallow").success());
+}
+
+/// A wrong access while mallow is stopped waits for the keeper alone; the report has it once mallow goes on.
+#[test]
+fn an_error_is_found_while_mallow_is_stopped() {
+    let script = format!("read line; {} 0; echo over", wrong().display());
+    let mut command = Command::new(mallow());
+    command.args(["guard", "--", "sh", "-c", &script]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("mallow");
+    descendant(child.id(), "sh");
+    kill(child.id(), "STOP");
+    drop(child.stdin.take());
+    let mut out = String::new();
+    let mut lines = BufReader::new(child.stdout.as_mut().expect("a pipe"));
+    while !out.ends_with("over\n") {
+        assert!(lines.read_line(&mut out).expect("text") > 0, "{out}");
+    }
+    kill(child.id(), "CONT");
+    let (_, err, status) = rest(child);
+    assert!(out.contains("went on") && err.contains("use after free") && status.code() == Some(3), "{out}{err}");
+}
+
+#[test]
+fn programs_under_filters_of_system_calls_go_on() {
+    let seccomp = program("seccomp");
+    for how in ["kill", "refuse", "threads"] {
+        let place = directory();
+        let alone = Run::new(&seccomp, place.path()).arg(how).go();
+        let (report, status, out, err) = guarded(&[], &[seccomp.to_str().expect("a path"), how]);
+        assert_eq!((status, out), (alone.status, alone.out()), "{how}: {err}");
+        assert!(errors(&report).is_empty(), "{report}");
+    }
+}
+
+#[test]
+fn programs_that_take_all_descriptors_and_fork_go_on() {
+    for name in ["descriptors", "fork_storm", "signal_storm"] {
+        let program = program(name);
+        let place = directory();
+        let alone = Run::new(&program, place.path()).go();
+        let (report, status, out, err) = guarded(&[], &[program.to_str().expect("a path")]);
+        assert_eq!(status, alone.status, "{name}: {err}");
+        assert!(errors(&report).is_empty(), "{report}");
+        if name == "descriptors" {
+            assert_eq!(out, alone.out());
+        }
+    }
+}
+
+#[test]
+fn one_allocation_in_many_is_guarded_with_sample() {
+    let right = right();
+    let name = right.to_str().expect("a path");
+    let number = (count(&right) - 4).to_string();
+    let (report, status, ..) = guarded(&["--sample", "1KiB"], &[name, &number]);
+    let number = |name: &str| report[name].as_u64().expect("a number");
+    let (guarded, picked) = (number("guarded"), number("guarded") + number("unguarded"));
+    // 70,000 of 16 bytes each: 1,094 of them, and some of the C++ library's. They come faster than slots become ready.
+    assert!((700..3000).contains(&picked) && guarded > 10 && status == 0 && errors(&report).is_empty(), "{report}");
+}
+
+/// A sample is guarded, too: the error is a report of its own, between the others.
+#[test]
+fn a_watch_reports_errors_in_guarded_samples() {
+    let wrong = wrong();
+    for (json, expected) in [(true, "\"kind\":\"use-after-free\""), (false, "use after free (read)")] {
+        let place = directory();
+        let run = Run::new(mallow(), place.path()).args(["watch", "--guard", "--period", "1", "--lines"]);
+        let run = if json { run.arg("--json") } else { run };
+        let outcome = run.arg("--").arg(&wrong).arg("4").go();
+        let text = outcome.err();
+        assert!(text.contains(expected) && text.contains("culprit_read"), "{text}");
+        assert_eq!((outcome.status, outcome.out().as_str()), (0, "went on\n"), "{text}");
+    }
+}
