@@ -16,7 +16,7 @@ fn loading(inside: &std::path::Path) -> Command {
     command
 }
 
-/// Whether its code that is not their file's: a patch is there.
+/// Whether the library's code is not its file's: a patch is there.
 fn is_patched(target: &Target, library: &std::path::Path) -> bool {
     use std::os::unix::fs::FileExt;
     let maps = fs::read_to_string(format!("/proc/{}/maps", target.pid())).expect("its mappings");
@@ -38,7 +38,11 @@ fn is_patched(target: &Target, library: &std::path::Path) -> bool {
 #[test]
 fn an_allocator_that_is_loaded_later_is_patched_when_it_comes() {
     let pic = ["-shared", "-fPIC", "-l:libjemalloc_pic.a", "-lm", "-Wl,--exclude-libs,ALL", "-DINSIDE"];
-    let inside = library("library_inside", "library-inside", &pic);
+    let built = library("library_inside", "library-inside", &pic);
+    // In memory, so that the kernel aligns it to pages alone, and loads it again where it was.
+    let memory = tempfile::tempdir_in("/dev/shm").expect("a directory in memory");
+    let inside = memory.path().join("library-inside.so");
+    fs::copy(built, &inside).expect("a copy");
     for mode in [&["stat", "--json", "-o", "counts.json"][..], &["record", "--no-report", "-o", "x.mallow"]] {
         let place = directory();
         let mut target = Target::ready(&mut loading(&inside));

@@ -30,6 +30,7 @@ use std::ops::Range;
 use crate::code::{Code, Function};
 use crate::entry::{JUMP, Patch};
 use crate::maps::PAGE;
+use crate::memory::Memory;
 use crate::refusal::Refusal;
 
 /// A function whose calls go to another one.
@@ -194,6 +195,11 @@ impl Placed {
     /// The code that does what the function at `entry` does. None: it is not patched.
     pub fn trampoline(&self, entry: u64) -> Option<u64> {
         self.trampolines.get(&entry).copied()
+    }
+
+    /// Whether the functions are as they were before: a module that was loaded anew at the same address has no patches.
+    pub fn is_undone(&self, memory: &Memory) -> bool {
+        self.writes.first().is_some_and(|write| memory.read_up_to(write.at, write.before.len()) == write.before)
     }
 
     /// The addresses of the area.

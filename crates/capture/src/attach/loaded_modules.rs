@@ -25,6 +25,13 @@ impl KnownModules {
     pub fn of(maps: &Maps) -> Self {
         Self { keys: keys(maps), looks: 0 }
     }
+
+    /// Those that were unloaded, and loaded anew at the same address, are not known: their patches are gone.
+    pub fn forget_reloaded(&mut self, patched: &[PatchedModule], memory: &Memory) {
+        for key in patched.iter().filter(|one| one.placed.is_undone(memory)).filter_map(|one| one.key) {
+            self.keys.remove(&key);
+        }
+    }
 }
 
 /// What came of a look at new modules.

@@ -258,6 +258,7 @@ impl Attachment {
     /// them. Costs a look at its mappings if there are none.
     pub fn patch_new_modules(&mut self) -> Result<Vec<AllocatorInside>, AttachError> {
         let (pid, mut known) = (self.pid, std::mem::take(&mut self.known));
+        known.forget_reloaded(&self.patched, &self.target.memory);
         let came = patch_new(pid, &mut known, &|| self.library());
         self.known = known;
         let Some(mut came) = came? else { return Ok(Vec::new()) };
