@@ -271,11 +271,16 @@ impl Watch {
     }
 
     /// A stack of a process image, by its addresses, the outermost first. None: nothing is known of that image.
-    pub fn stack(&mut self, (pid, serial): (u32, u32), generation: u32, pcs: &[u64], cut: bool) -> Option<StackId> {
+    pub fn stack(&mut self, image: (u32, u32), generation: u32, pcs: &[u64], cut: bool) -> Option<StackId> {
+        let is_it = |one: &Image| (one.source.pid, one.source.serial) == image;
+        if !self.images.iter().chain(self.ended.iter().flatten()).any(is_it) {
+            // It began after the last look.
+            self.discover();
+        }
         self.exchange();
         let all = self.images.iter_mut().chain(self.ended.iter_mut().flatten());
-        let image = all.filter(|image| image.source.pid == pid && image.source.serial == serial).last();
-        let stack = image.map(|image| image.interned(&mut self.common, generation, pcs, cut));
+        let stack =
+            all.filter(|image| is_it(image)).last().map(|image| image.interned(&mut self.common, generation, pcs, cut));
         self.exchange();
         stack
     }
