@@ -80,12 +80,7 @@ static void *begin_guarded(const struct request *request, struct probe_block old
         if (slot != NULL && slot != (struct slot *)-1) {
             block = guard_fill(slot, request->bytes, request->alignment);
             live_pages += pages;
-            log_begin(slot, sample_entry(request, block, sys_tick_ns(), sample_stack(s), s->tid));
-            if (request->family == MALLOW_FAMILY_REALLOC || request->family == MALLOW_FAMILY_REALLOCARRAY)
-                probe_realloc(old, (struct probe_block){slot->seen.id, block, request->size}, request->period);
-            else
-                probe_allocation(&slot->seen, elements, elements != 0 ? request->size / elements : 0,
-                                 request->alignment);
+            log_sample_begin(slot, request, block, sys_tick_ns(), s, old, elements);
         }
         if (slot != (struct slot *)-1)
             sample_unlock(s);
