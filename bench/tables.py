@@ -4,10 +4,16 @@ import statistics
 
 MIB = 1024
 
+# The head of its table, what it is taken from of all runs. Other work on the machine only adds to a time: the least shows a
+# difference that it hides in the median.
+CLOCKS = (("wall", statistics.median, "the target's time"),
+          ("processor", statistics.median, "the target's processor time"),
+          ("processor", min, "the least processor time of the runs"))
+
 
 def render(results, chosen):
     """All tables; `results` is what goes into results.json."""
-    parts = [about(results), times(results, chosen)]
+    parts = [about(results), times(results, chosen), shares(results, chosen)]
     if any(not workload["pair"] for workload in results["workloads"].values()):
         parts += [spread(results, chosen), reports(results, chosen), memory(results, chosen), sizes(results, chosen)]
     parts.append(failures(results))
@@ -27,10 +33,7 @@ def times(results, chosen):
     legend = ("Pairs: nanoseconds a pair, over bare, where no other is named. "
               "Programs: × bare, and in parentheses nanoseconds over bare for each allocation.")
     tables = [legend]
-    # Other work on the machine only adds to a time: the least shows a difference that it hides in the median.
-    for clock, of_runs, head in (("wall", statistics.median, "the target's time"),
-                                 ("processor", statistics.median, "the target's processor time"),
-                                 ("processor", min, "the least processor time of the runs")):
+    for clock, of_runs, head in CLOCKS:
         rows = []
         for variant in chosen:
             cells = [time_cell(workload, variant, clock, of_runs) for workload in results["workloads"].values()]
@@ -50,6 +53,25 @@ def time_cell(workload, variant, clock, of_runs=statistics.median):
     if workload["pair"]:
         return f"{time - alone:+.1f}"
     return f"{time / alone:.2f}× ({(time - alone) * 1e9 / workload['allocations']:.0f})"
+
+
+def shares(results, chosen):
+    """What recording adds to the bare time, as a share of what heaptrack's recorder adds: 0.10 is a tenth of its cost."""
+    names = [variant.name for variant in chosen]
+    recorders = [variant for variant in chosen if variant.name.startswith("record")]
+    if "heaptrack" not in names or not recorders:
+        return ""
+    rows = [[f"{variant.title}: {head}", *(share_cell(workload, variant, clock, of_runs) for workload in results["workloads"].values())]
+            for variant in recorders for clock, of_runs, head in CLOCKS]
+    return markdown(["overhead as a share of heaptrack's", *titles(results["workloads"].values())], rows)
+
+
+def share_cell(workload, variant, clock, of_runs):
+    figures = [workload["variants"][name] for name in ("bare", variant.name, "heaptrack")]
+    if any("failed" in figure for figure in figures):
+        return "failed"
+    bare, ours, theirs = (of_runs(figure["times"][clock]) for figure in figures)
+    return f"{(ours - bare) / (theirs - bare):.2f}" if theirs > bare else "–"
 
 
 def spread(results, chosen):

@@ -157,6 +157,19 @@ class Tables(unittest.TestCase):
         self.assertIn("| heaptrack | +2 MB; reader 2 MB |", text)
         self.assertIn("| heaptrack | 0.50 (0.25 after its reader) |", text)
 
+    def test_recording_is_judged_by_its_share_of_heaptracks_overhead(self):
+        results = self.results()
+        measured = results["workloads"]["cook"]["variants"]
+        measured["record"] = {**measured["bare"], "times": {"wall": [1.3, 1.2, 1.3], "processor": [0.55, 0.55, 0.5]}}
+        names = ("bare", "heaptrack", "record")
+        text = tables.render(results, [variant for variant in variants.ALL if variant.name in names])
+        self.assertIn("| **mallow record**: the target's time | 0.20 |", text)
+        self.assertIn("| **mallow record**: the target's processor time | 0.10 |", text)
+        self.assertIn("| **mallow record**: the least processor time of the runs | 0.20 |", text)
+        measured["heaptrack"]["times"]["wall"] = measured["bare"]["times"]["wall"]
+        text = tables.render(results, [variant for variant in variants.ALL if variant.name in names])
+        self.assertIn("| **mallow record**: the target's time | – |", text)
+
     def test_a_death_is_reported(self):
         text = self.render(report_failed="its reader died: bad_alloc")
         self.assertIn("| heaptrack | died |", text)
