@@ -37,6 +37,7 @@ mod memory;
 mod module;
 mod obstacle;
 mod patches;
+mod presence;
 mod process;
 mod recovery;
 mod refusal;

@@ -155,6 +155,35 @@ fn signal_frame(interrupted: &Registers, mask: u64, units: u64) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
+/// Registers of the code that a signal handler interrupted: `words` follow the address that the handler returns to. None: they are no
+/// `struct ucontext`. `own`: what the frame does not have, of the same thread.
+pub(crate) fn registers_of_frame(words: &[u64], own: &Registers) -> Option<Registers> {
+    /// Segment registers of 64-bit code: `cs` is the lowest part.
+    const SEGMENTS: usize = 23;
+    const USER_CODE: u64 = 0x33;
+    let (flags, cs) = (*words.first()?, *words.get(SEGMENTS)? & 0xffff);
+    // Flags that the kernel sets, see `signal_frame`.
+    if flags > 7 || cs != USER_CODE {
+        return None;
+    }
+    let &[r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags] =
+        words.get(5..SEGMENTS)?
+    else {
+        return None;
+    };
+    let orig_rax = u64::MAX;
+    #[rustfmt::skip]
+    let interrupted = Registers {
+        r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags, cs, orig_rax, ..*own
+    };
+    Some(interrupted)
+}
+
+/// Whether this code is what signal handlers return to.
+pub(crate) fn ends_handler(code: &[u8]) -> bool {
+    BACK.iter().any(|back| code.starts_with(back))
+}
+
 /// Most bytes of them: AMX has 8 KiB of tiles.
 const UNITS_MOST: usize = 16 << 10;
 

@@ -10,9 +10,9 @@ use std::ops::Range;
 use crate::maps::Maps;
 use crate::memory::Memory;
 use crate::patches::{Placed, Write};
+use crate::presence::{red_zone, stack_refers_to};
 use crate::threads::Stopped;
 use crate::trace;
-use crate::unwind::Unwinder;
 
 /// Why patches were not written, or not restored.
 #[derive(Debug, thiserror::Error)]
@@ -27,12 +27,6 @@ pub enum WriteError {
     #[error("{0}")]
     Request(#[from] io::Error),
 }
-
-/// So much of a stack is searched, from its stack pointer on, in bytes.
-const SEARCHED: u64 = 256 << 10;
-
-/// What lies below the stack pointer and is in use (System V x86-64 ABI 3.2.2), in bytes.
-const RED_ZONE: u64 = 128;
 
 impl Stopped {
     /// Fills the areas, which are mapped, and writes the jumps: all of them, or none. Areas stay mapped where it fails: a
@@ -82,42 +76,6 @@ impl Stopped {
         result
     }
 
-    /// A thread that is within one of these addresses, or that may return there. None: no thread is, and nothing there is
-    /// executed any more if no function leads to it.
-    ///
-    /// Of a thread, its stack is searched first, 256 KiB deep. An address there may be left from a call that is over: then the frames
-    /// decide, as far as they are known, and beyond them the search. So they do on a stack that is not the
-    /// thread's own: that holds its control block in glibc, too, but for the first thread.
-    pub fn refers_to(&self, memory: &Memory, unwinder: &Unwinder, ranges: &[Range<u64>]) -> io::Result<Option<u32>> {
-        let maps = Maps::read(self.pid())?;
-        let within = |address: u64| ranges.iter().any(|range| range.contains(&address));
-        for thread in self.threads() {
-            let registers = trace::registers(thread.id())?;
-            if within(registers.rip) {
-                return Ok(Some(thread.id()));
-            }
-            // A signal handler that has a stack of its own returns to another one.
-            let is_own = maps.iter().any(|stack| {
-                let holds = |address| (stack.start..stack.end).contains(&address);
-                holds(registers.rsp) && (stack.path == "[stack]" || holds(registers.fs_base))
-            });
-            if is_own && !stack_refers_to(&maps, memory, (red_zone(registers.rsp), registers.rsp), ranges) {
-                continue;
-            }
-            let walk = unwinder.walk(&registers, memory);
-            let returns = walk.frames.iter().any(|frame| within(frame.address));
-            // Beyond a step to a stack at a lower address nothing can be searched.
-            let may_return = walk.unknown.is_some_and(|(_, sp)| match sp.filter(|sp| *sp > registers.rsp) {
-                Some(sp) => stack_refers_to(&maps, memory, (sp, sp), ranges),
-                None => true,
-            });
-            if returns || may_return {
-                return Ok(Some(thread.id()));
-            }
-        }
-        Ok(None)
-    }
-
     /// Brings threads that are past the first displaced instruction of an entry to where the same instruction is afterwards.
     fn move_threads(&mut self, writes: &[&Write]) -> Result<(), WriteError> {
         for thread in self.threads() {
@@ -131,23 +89,6 @@ impl Stopped {
         }
         Ok(())
     }
-}
-
-/// Where what a function may use below its stack pointer begins.
-fn red_zone(sp: u64) -> u64 {
-    sp.saturating_sub(RED_ZONE) & !7
-}
-
-/// Whether one of these addresses is on the stack that has `sp`, at `from` or after it.
-fn stack_refers_to(maps: &Maps, memory: &Memory, (from, sp): (u64, u64), ranges: &[Range<u64>]) -> bool {
-    let first = ranges.iter().map(|range| range.start).min().unwrap_or(0);
-    let last = ranges.iter().map(|range| range.end).max().unwrap_or(0);
-    let Some(stack) = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&sp)) else { return false };
-    let from = from.max(stack.start);
-    let bytes = memory.read_up_to(from, stack.end.min(sp + SEARCHED).saturating_sub(from) as usize);
-    let words = bytes.chunks_exact(8).filter_map(|word| Some(u64::from_le_bytes(word.try_into().ok()?)));
-    let mut near = words.filter(|word| (first..last).contains(word));
-    near.any(|word| ranges.iter().any(|range| range.contains(&word)))
 }
 
 fn expect(memory: &Memory, at: u64, bytes: &[u8]) -> Result<(), WriteError> {

@@ -1,0 +1,146 @@
+//! Whether threads of a stopped process are in some code, or may return there.
+//!
+//! Frames decide as far as they are known. Two kinds of code hide what lies beyond them:
+//!
+//! - code that a runtime wrote at run time, in memory without a file: no unwind information exists. Its callers are compiled
+//!   code of the runtime; code that it interrupted is found by the frame of the signal handler, which has all registers;
+//! - functions of a file without unwind information: anything may have called them, so the words of the stack decide.
+
+use std::collections::HashSet;
+use std::io;
+use std::ops::Range;
+
+use crate::maps::Maps;
+use crate::memory::Memory;
+use crate::recovery;
+use crate::threads::Stopped;
+use crate::trace::{self, Registers};
+use crate::unwind::{UnwindError, Unwinder, Walk};
+
+/// So much of a stack is searched, from its stack pointer on, in bytes.
+const SEARCHED: u64 = 256 << 10;
+
+/// What lies below the stack pointer and is in use (System V x86-64 ABI 3.2.2), in bytes.
+const RED_ZONE: u64 = 128;
+
+/// Frames of signal handlers that are followed. A thread with more of them counts as one that returns there.
+const HANDLERS_MOST: usize = 64;
+
+impl Stopped {
+    /// A thread that is within one of these addresses, or that may return there. None: no thread is, and nothing there is
+    /// executed any more if no function leads to it.
+    ///
+    /// Of a thread, its stack is searched first, 256 KiB deep: without such an address it returns nowhere there. One may be left from
+    /// a call that is over: then the frames decide. So they do on a stack that is not the thread's own: that holds its control block in
+    /// glibc, too, but for the first thread. The code at these addresses calls functions of files alone, so code without a file is
+    /// below it only where a signal interrupted it.
+    pub fn refers_to(&self, memory: &Memory, unwinder: &Unwinder, ranges: &[Range<u64>]) -> io::Result<Option<u32>> {
+        let looked = Looked { maps: &Maps::read(self.pid())?, memory, unwinder, ranges };
+        for thread in self.threads() {
+            let registers = trace::registers(thread.id())?;
+            if looked.is_present(&registers) {
+                return Ok(Some(thread.id()));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// What is looked at, and what is looked for.
+struct Looked<'a> {
+    maps: &'a Maps,
+    memory: &'a Memory,
+    unwinder: &'a Unwinder<'a>,
+    ranges: &'a [Range<u64>],
+}
+
+impl Looked<'_> {
+    fn is_within(&self, address: u64) -> bool {
+        self.ranges.iter().any(|range| range.contains(&address))
+    }
+
+    fn is_present(&self, registers: &Registers) -> bool {
+        if self.is_within(registers.rip) {
+            return true;
+        }
+        // A signal handler that has a stack of its own returns to another one.
+        let is_own = self.maps.iter().any(|stack| {
+            let holds = |address| (stack.start..stack.end).contains(&address);
+            holds(registers.rsp) && (stack.path == "[stack]" || holds(registers.fs_base))
+        });
+        let (low, sp) = (red_zone(registers.rsp), registers.rsp);
+        if is_own && !stack_refers_to(self.maps, self.memory, (low, sp), self.ranges) {
+            return false;
+        }
+        self.may_return(registers)
+    }
+
+    /// Whether a thread with these registers returns there, as far as its frames are known, and may beyond them.
+    fn may_return(&self, registers: &Registers) -> bool {
+        let (mut followed, mut pending) = (HashSet::new(), vec![*registers]);
+        while let Some(from) = pending.pop() {
+            let Walk { frames, unknown } = self.unwinder.walk(&from, self.memory);
+            if frames.iter().any(|frame| self.is_within(frame.address)) {
+                return true;
+            }
+            let Some((error, sp)) = unknown else { continue };
+            // Beyond a step to a stack at a lower address nothing can be searched.
+            let Some(sp) = sp.filter(|sp| *sp >= from.rsp) else { return true };
+            let is_written = matches!(error, UnwindError::NoModule(address) if self.has_no_file(address));
+            if !is_written && (sp == from.rsp || stack_refers_to(self.maps, self.memory, (sp, sp), self.ranges)) {
+                return true;
+            }
+            // Frames of handlers that are over are followed, too: nothing distinguishes them.
+            let interrupted = self.interrupted(sp, registers);
+            pending.extend(interrupted.into_iter().filter(|(at, _)| followed.insert(*at)).map(|(_, found)| found));
+            if followed.len() > HANDLERS_MOST {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether an address is of code that a runtime wrote.
+    fn has_no_file(&self, address: u64) -> bool {
+        let is_anonymous = |path: &str| path.is_empty() || path.starts_with("[anon");
+        self.maps.iter().any(|one| {
+            one.executable && one.inode == 0 && is_anonymous(&one.path) && (one.start..one.end).contains(&address)
+        })
+    }
+
+    /// What signal handlers on a stack interrupted, from `sp` on, and where their frames are. `own`: registers of the thread.
+    fn interrupted(&self, sp: u64, own: &Registers) -> Vec<(u64, Registers)> {
+        let Some((at, words)) = words_of(self.maps, self.memory, (sp, sp)) else { return Vec::new() };
+        let found = words.iter().enumerate().filter_map(|(index, &word)| {
+            let registers = recovery::registers_of_frame(words.get(index + 1..)?, own)?;
+            let code = self.maps.iter().find(|one| one.executable && (one.start..one.end).contains(&word))?;
+            let length = (code.end - word).min(16) as usize;
+            let is_handler = recovery::ends_handler(&self.memory.read_up_to(word, length));
+            is_handler.then_some((at + 8 * index as u64, registers))
+        });
+        found.collect()
+    }
+}
+
+/// Where what a function may use below its stack pointer begins.
+pub(crate) fn red_zone(sp: u64) -> u64 {
+    sp.saturating_sub(RED_ZONE) & !7
+}
+
+/// Whether one of these addresses is on the stack that has `sp`, at `from` or after it.
+pub(crate) fn stack_refers_to(maps: &Maps, memory: &Memory, (from, sp): (u64, u64), ranges: &[Range<u64>]) -> bool {
+    let first = ranges.iter().map(|range| range.start).min().unwrap_or(0);
+    let last = ranges.iter().map(|range| range.end).max().unwrap_or(0);
+    let Some((_, words)) = words_of(maps, memory, (from, sp)) else { return false };
+    let mut near = words.into_iter().filter(|word| (first..last).contains(word));
+    near.any(|word| ranges.iter().any(|range| range.contains(&word)))
+}
+
+/// The words of the stack that has `sp`, at `from` or after it, and where they begin. None: `sp` is on no stack.
+fn words_of(maps: &Maps, memory: &Memory, (from, sp): (u64, u64)) -> Option<(u64, Vec<u64>)> {
+    let stack = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&sp))?;
+    let from = from.max(stack.start);
+    let bytes = memory.read_up_to(from, stack.end.min(sp.saturating_add(SEARCHED)).saturating_sub(from) as usize);
+    let words = bytes.chunks_exact(8).filter_map(|word| Some(u64::from_le_bytes(word.try_into().ok()?)));
+    Some((from, words.collect()))
+}
