@@ -5,6 +5,7 @@ mod allocator_libraries;
 mod attach;
 mod attach_children;
 mod attach_containers;
+mod attach_handlers;
 mod attach_harness;
 mod attach_later;
 mod attach_obstacles;
