@@ -62,6 +62,7 @@ format-check: ## only whether the sources are formatted
 bench: build build/examples/stacks bench-helpers ## Mallow beside its peers; CONTRIBUTING.md names the settings
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/bench.py $(BENCH_OPTIONS)
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/inside.py $(BENCH_OPTIONS)
+	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/guard.py $(BENCH_OPTIONS)
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/attach.py $(BENCH_OPTIONS)
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/formats.py $(BENCH_OPTIONS)
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/go.py $(BENCH_OPTIONS)

@@ -8,6 +8,7 @@ import unittest
 
 import bench
 import formats
+import guard
 import measure
 import tables
 import variants
@@ -216,6 +217,27 @@ class Inside(unittest.TestCase):
             self.skipTest(run.stderr.strip())
         for mode in ("bare", "stat", "record"):
             self.assertRegex(run.stdout, rf"(?m)^\| {mode} \| \d+\.\d ns \| \d+\.\d ns \| [+-]\d+\.\d ns")
+
+
+class Guard(unittest.TestCase):
+    def test_guards_are_measured_on_five_programs(self):
+        run = subprocess.run([sys.executable, ROOT / "bench" / "guard.py", "--quick"], capture_output=True, text=True)
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        self.assertRegex(run.stdout, r"(?m)^\| \*\*mallow watch --guard\*\* \| \d+\.\d\d ns \| \d+\.\d\d ns \| [+-]\d+\.\d\d ns;")
+        self.assertRegex(run.stdout, r"(?m)^\| \*\*mallow watch --guard\*\*( \| \d+\.\d MB \([+-]\d+\.\d %\)){5} \|$")
+        for ways in ("guard", "guard --sample 64KiB"):
+            figures = r"( \| \d+\.\d\d s; \d+\.\d\d s; \d+ MB){5}"
+            self.assertRegex(run.stdout, rf"(?m)^\| \*\*mallow {ways}\*\*{figures} \| [\d,]+ \|$")
+
+    def test_a_memory_error_of_a_program_is_a_failure(self):
+        found = guard.Guard("guard", "guard", "")
+        figures = guard.attempt(found, shell("exit 3"), "")
+        self.assertIn("exit code 3", figures)
+        self.assertEqual(guard.failures({"pair": {}, "memory": {}, "every": {"sh": {"guard": figures}}}), ["sh: guard"])
+
+    def test_an_allocator_that_gives_up_is_quoted(self):
+        died = guard.attempt(BARE, shell("echo mprotect failed: Cannot allocate memory >&2; exit 1"), "")
+        self.assertEqual(died, "mprotect failed: Cannot allocate memory")
 
 
 class Attach(unittest.TestCase):

@@ -228,14 +228,29 @@ COLD static int report_foreign(void *block, struct caller caller) {
     return 1;
 }
 
-static inline int is_foreign(const void *block) {
-    uint64_t address = (uint64_t)block, here = (uint64_t)__builtin_frame_address(0), top = arch_main_stack_top();
+/* Regions of addresses in which neither the main thread's stack nor a known module lies, each with modules_linker.changes of then: to
+ * look through all modules at each free would cost more than the free does. */
+#define REGION_BITS 18
+static uint64_t plain[512];
+
+static NOINLINE int is_on_stack_or_in_module(uint64_t address, uint64_t *entry, uint64_t now) {
+    uint64_t here = (uint64_t)__builtin_frame_address(0), top = arch_main_stack_top();
+    uint64_t region = address >> REGION_BITS << REGION_BITS, end = region + (1ull << REGION_BITS);
     if (real_sizes != REAL_SIZES_IN_HEADS || !guard_is_joined() || modules_is_linker(address))
         return 0;
-    if (address >= here && address < top && top - here < 128ull << 20)
+    if (address >= here && address < top && top - here < ARCH_MAIN_STACK_ROOM)
         return 1;
+    if (module_between(region, end) == NULL && (end <= top - ARCH_MAIN_STACK_ROOM || region >= top))
+        __atomic_store_n(entry, now, __ATOMIC_RELAXED);
     const struct module *module = module_known(address);
     return module != NULL && module != module_known((uint64_t)&guard_range);
+}
+
+static inline int is_foreign(const void *block) {
+    uint64_t address = (uint64_t)block, region = address >> REGION_BITS;
+    uint64_t *entry = &plain[region % (sizeof plain / sizeof *plain)];
+    uint64_t now = region << 32 | __atomic_load_n(&modules_linker.changes, __ATOMIC_ACQUIRE);
+    return UNLIKELY(__atomic_load_n(entry, __ATOMIC_RELAXED) != now) && is_on_stack_or_in_module(address, entry, now);
 }
 
 static void guard_free(void *block) {

@@ -327,11 +327,10 @@ static const struct module *module_add(const struct found *found) {
     return module;
 }
 
-const struct module *module_known(uint64_t pc) {
-    uint32_t count = __atomic_load_n(&modules, __ATOMIC_ACQUIRE);
-    for (uint32_t i = count; i-- > 0;) {
+const struct module *module_between(uint64_t start, uint64_t end) {
+    for (uint32_t i = __atomic_load_n(&modules, __ATOMIC_ACQUIRE); i-- > 0;) {
         const struct module *module = module_at(i);
-        if (pc - module->start < module->end - module->start)
+        if (module->start < end && start < module->end)
             return module;
     }
     return NULL;

@@ -19,8 +19,12 @@ struct module {
 /* How often a module took the place of another in this process. Stack numbers of older generations are void. */
 extern uint32_t modules_generation HIDDEN;
 
-/* The module that holds pc, among those that are known; NULL for none. */
-const struct module *module_known(uint64_t pc);
+/* A module that lies in these addresses, at least in part, among those that are known; NULL for none. */
+const struct module *module_between(uint64_t start, uint64_t end);
+
+static inline const struct module *module_known(uint64_t pc) {
+    return module_between(pc, pc + 1);
+}
 
 /* The same, asking the dynamic linker: a new module is announced to mallow, and the call waits, for about two seconds
  * at the most, until its table is there. NULL: no module has this pc. */

@@ -3,9 +3,6 @@
 #include "base/sys.h"
 #include "walk/unwind.h"
 
-/* The kernel keeps at least this much room below the top of the main thread's stack free of other mappings. */
-#define MAIN_STACK_ROOM (128ull << 20)
-
 /* As far a thread's stack may grow between two of its events. Beyond that it is walked as one that is not its own. */
 #define THREAD_STACK_STEP (8ull << 20)
 
@@ -15,7 +12,7 @@ void unwind_adopt(struct unwinder *u) {
     u->forget = 1;
     u->floor = 0;
     u->high = arch_main_stack_top();
-    u->low = u->high - MAIN_STACK_ROOM;
+    u->low = u->high - ARCH_MAIN_STACK_ROOM;
     if (here - u->low < u->high - u->low) {
         u->floor = u->low;
         return;

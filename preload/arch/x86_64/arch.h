@@ -58,7 +58,10 @@ static inline uint64_t arch_main_stack_top(void) {
     return getauxval(AT_RANDOM) & ~7ull;
 }
 
-/* The same of the calling thread, another one: C libraries put a thread's control block on top of its stack, also of one that
+/* The kernel keeps at least this much room below it free of other mappings. */
+#define ARCH_MAIN_STACK_ROOM (128ull << 20)
+
+/* The top of the stack of the calling thread, another one: C libraries put a thread's control block on top of its stack, also of one that
  * the program made. */
 static inline uint64_t arch_thread_stack_top(void) {
     return (uint64_t)pthread_self() & ~7ull;
