@@ -78,6 +78,8 @@ struct mallow_guarded {
 struct mallow_guard {
     uint32_t state; /* enum mallow_guard_state; a futex */
     int32_t descriptor;
+    uint32_t keeper; /* whom the state concerns: its pid; 0: none. Release order, after the state */
+    uint32_t pad;
     uint64_t start, bytes;   /* of the range */
     uint64_t guarded_offset; /* of struct mallow_guarded[max_slots] */
     uint64_t guarded;        /* allocations that were */

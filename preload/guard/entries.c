@@ -25,7 +25,7 @@ static inline int guards_every(void) {
 static inline uint32_t pick(size_t size) {
     if (guards_every())
         return is_sampling(target.control) ? 1 : 0;
-    return allowance_covers(size) ? 0 : should_sample(size);
+    return sample_pick(size);
 }
 
 static void count(uint64_t *counter) {
@@ -34,14 +34,12 @@ static void count(uint64_t *counter) {
 
 /* ---- a guarded block's beginning and end ---- */
 
-/* With the lock held, which it gives back while it waits. */
-static struct slot *take(uint32_t pages, struct sample_thread *s) {
+/* With the lock held, which it gives back while it waits: *locked is 0 where it could not be had again. NULL: there is no slot. */
+static struct slot *take(uint32_t pages, struct sample_thread *s, int *locked) {
     uint64_t until_ns = 0;
-    for (;;) {
+    while (live_pages + pages <= target.control->guard_pages) {
         struct mallow_supply *ring;
         uint32_t seen;
-        if (live_pages + pages > target.control->guard_pages)
-            return NULL;
         struct slot *slot = guard_take(pages, &ring, &seen);
         if (slot != NULL)
             silent = 0;
@@ -50,21 +48,21 @@ static struct slot *take(uint32_t pages, struct sample_thread *s) {
         sample_unlock(s);
         until_ns = until_ns != 0 ? until_ns : sys_tick_ns() + GUARD_LONGEST_NS;
         int waited = guard_wait(&ring->done, seen, until_ns);
-        /* Without the lock nothing may be touched: the caller sees that it is not held any more. */
-        if (!sample_lock(s))
-            return (struct slot *)-1;
-        if (!waited) {
-            silent = 1;
-            return NULL;
-        }
+        /* Without the lock nothing may be touched. */
+        if ((*locked = sample_lock(s)) == 0)
+            break;
+        silent = !waited;
     }
+    return NULL;
 }
 
 /* NULL: the block is not guarded. */
 static void *begin_guarded(const struct request *request, struct probe_block old, size_t elements,
                            struct caller caller) {
     uint32_t pages = guard_pages(request->bytes);
-    if (!guard_is_joined() && (guard_shared != NULL || !sample_image_open() || !guard_is_joined()))
+    if (UNLIKELY(guard_is_due()))
+        sample_image_open();
+    if (!guard_is_joined())
         return NULL;
     if (pages == 0 || request->alignment > ARCH_PAGE) {
         count(&guard_shared->unfit);
@@ -75,14 +73,15 @@ static void *begin_guarded(const struct request *request, struct probe_block old
         return sample_missed();
     sample_thread_walk(s, &s->begins, caller);
     void *block = NULL;
-    if (LIKELY(sample_lock(s))) {
-        struct slot *slot = sample_log != NULL && guard_is_joined() ? take(pages, s) : NULL;
-        if (slot != NULL && slot != (struct slot *)-1) {
+    int locked = sample_lock(s);
+    if (LIKELY(locked)) {
+        struct slot *slot = sample_log != NULL && guard_is_joined() ? take(pages, s, &locked) : NULL;
+        if (slot != NULL) {
             block = guard_fill(slot, request->bytes, request->alignment);
             live_pages += pages;
             log_sample_begin(slot, request, block, sys_tick_ns(), s, old, elements);
         }
-        if (slot != (struct slot *)-1)
+        if (locked)
             sample_unlock(s);
     }
     sample_thread_end(s);
@@ -161,6 +160,7 @@ static NOINLINE void release(void *block, uint32_t kind, const void *moved_to, s
 
 /* ---- entry functions ---- */
 
+/* Where the thread's allowance was looked at, and does not cover it: pick would take it off once more. */
 static void *guard_malloc(size_t size) {
     struct request request = {size, size, 0, should_sample(size), MALLOW_FAMILY_MALLOC};
     size_t stale;
@@ -303,36 +303,7 @@ static void *guard_reallocarray(void *old, size_t elements, size_t size) {
     return guard_realloc_as(MALLOW_FAMILY_REALLOCARRAY, old, elements * size, CALLER);
 }
 
-/* NULL: the allocator beneath is to serve it. An alignment that is none is its business too. */
-static inline void *aligned(size_t alignment, size_t size, size_t bytes, enum mallow_family family,
-                            struct caller caller) {
-    struct request request = {size, bytes, alignment, 0, family};
-    size_t stale;
-    if (alignment == 0 || (alignment & (alignment - 1)) != 0 || (request.period = pick(size)) == 0)
-        return NULL;
-    return begin(&request, &stale, no_block, 0, caller);
-}
-
-#define ALIGNED(name, alignment, bytes, parameters, arguments)                                                         \
-    static void *guard_##name parameters {                                                                             \
-        void *block = aligned(alignment, size, bytes, MALLOW_FAMILY_OF_##name, CALLER);                                \
-        return block != NULL ? block : real.name arguments;                                                            \
-    }
-#define IN_PAGES ((size + ARCH_PAGE - 1) & ~(ARCH_PAGE - 1))
-ALIGNED(aligned_alloc, alignment, size, (size_t alignment, size_t size), (alignment, size))
-ALIGNED(memalign, alignment, size, (size_t alignment, size_t size), (alignment, size))
-ALIGNED(valloc, ARCH_PAGE, size, (size_t size), (size))
-ALIGNED(pvalloc, IN_PAGES >= size ? ARCH_PAGE : 0, IN_PAGES, (size_t size), (size))
-
-static int guard_posix_memalign(void **result, size_t alignment, size_t size) {
-    void *block = NULL;
-    if (alignment % sizeof(void *) == 0)
-        block = aligned(alignment, size, size, MALLOW_FAMILY_POSIX_MEMALIGN, CALLER);
-    if (block == NULL)
-        return real.posix_memalign(result, alignment, size);
-    *result = block;
-    return 0;
-}
+SAMPLE_ALIGNED(guard, begin, pick)
 
 static size_t guard_usable_size(const void *block) {
     if (!guard_owns(block))
@@ -356,4 +327,4 @@ static const struct policy guard_policy = {
 };
 
 const struct guarding guarding_room = {
-    .policy = &guard_policy, .layout = guard_layout, .map = guard_map, .opened = guard_opened, .join = guard_join};
+    .policy = &guard_policy, .layout = guard_layout, .is_due = guard_is_due, .join = guard_join};

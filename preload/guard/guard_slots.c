@@ -47,10 +47,13 @@ uint32_t guard_pages(size_t bytes) {
     return bytes < 1ull << 40 && pages < 1ull << (MALLOW_GUARD_SIZES - 1) ? (uint32_t)pages : 0;
 }
 
-/* The last region of the slot pool, whose only slot is as large as half of all addresses that programs have: nobody asks for it. */
+/* The last region of the slot pool, whose only slot is as large as half of all addresses that programs have: nobody asks for it
+ * as a rule, and nobody gets it from here on. */
 int guard_reserve(void) {
-    if (slot_region_bits < RANGE_LEAST)
+    struct slot_region *region = &slot_regions[slot_region_bits - SLOT_SMALLEST];
+    if (slot_region_bits < RANGE_LEAST || region->places != 0 || (region->index = sys_memory(ARCH_PAGE)) == NULL)
         return 0;
+    region->places = 1;
     uint64_t bytes = 1ull << slot_region_bits;
     area_bits = slot_region_bits - 4;
     places_made = target.control->max_slots;
@@ -101,17 +104,18 @@ static int table_has_room(const struct slot *slot) {
 }
 
 /* What the file says of a slot that is not live, or of one that a child has from its parent. */
-static void table_write(struct slot *slot) {
+static void table_write(struct slot *slot, uint32_t touched) {
     const struct guard_more *more = guard_more(slot);
     guard_table[slot->index] = (struct mallow_guarded){.start = slot->start,
                                                        .freed_ns = more->freed_ns,
                                                        .free_tid = more->free_tid,
                                                        .free_stack = more->free_stack,
-                                                       .pages = more->pages};
+                                                       .pages = more->pages,
+                                                       .touched = touched};
 }
 
 void guard_freed(struct slot *slot) {
-    if (guard_table == NULL || sample_log == NULL || !table_has_room(slot))
+    if (!guard_has_part() || !table_has_room(slot))
         return;
     struct mallow_guarded *entry = &guard_table[slot->index];
     entry->free_tid = guard_more(slot)->free_tid;
@@ -125,11 +129,11 @@ void guard_begin(void) {
         struct supply *supply = &supplies[i];
         for (; supply->taken != supply->asked; supply->taken++)
             guard_put(slot_at(supply->slot[supply->taken % MALLOW_SUPPLY_SLOTS]));
-        supply->asked = supply->taken = 0;
+        supply->asked = supply->taken = guard_shared->supply[i].asked = guard_shared->supply[i].done = 0;
     }
     for (uint32_t i = 0; i < slots_count(); i++)
         if (guard_owns((void *)slot_at(i)->start) && table_has_room(slot_at(i)))
-            table_write(slot_at(i));
+            table_write(slot_at(i), slot_at(i)->used != 1);
 }
 
 /* A slot that was never used. */
@@ -175,7 +179,7 @@ static void ask(struct supply *supply, uint32_t ring, uint32_t pages, uint32_t m
         if (guard_table[slot->index].touched)
             guard_discard(slot);
         guard_more(slot)->pages = pages;
-        table_write(slot);
+        table_write(slot, 0);
         uint32_t place = supply->asked++ % MALLOW_SUPPLY_SLOTS;
         supply->slot[place] = slot->index;
         guard_shared->supply[ring].ready[place] = (struct mallow_ready){slot->start, pages};

@@ -10,6 +10,7 @@
 #include "arch.h"
 #include "base/target.h"
 #include "base/wire_guard.h"
+#include "sample/sample_log.h"
 #include "sample/slot_pool.h"
 
 /* Pages of the table are made to exist in pieces of these many bytes. */
@@ -36,8 +37,13 @@ static inline int guard_owns(const void *block) {
     return (uint64_t)block - guard_range.start < guard_range.bytes;
 }
 
+/* Of this image's own file: a forked child has its parent's until it opens one. */
+static inline int guard_has_part(void) {
+    return sample_log != NULL && sample_log->guard != 0;
+}
+
 static inline int guard_is_joined(void) {
-    return guard_shared != NULL && __atomic_load_n(&guard_shared->state, __ATOMIC_RELAXED) == MALLOW_GUARD_TAKEN;
+    return guard_has_part() && __atomic_load_n(&guard_shared->state, __ATOMIC_RELAXED) == MALLOW_GUARD_TAKEN;
 }
 
 /* Pages that a block of so many bytes has. 0: no slot has so many. Lock or not. */
@@ -45,7 +51,7 @@ uint32_t guard_pages(size_t bytes);
 
 /* Chooses the range. 0: there are no addresses. Once in an image and its children. */
 int guard_reserve(void);
-/* The process file is new: its table gets all slots, and what had been asked of the old one is given up. */
+/* The process file, or the keeper, is new: the table gets all slots, and what had been asked of the old one is given up. */
 void guard_begin(void);
 
 /* Asks for a few small slots. */

@@ -4,6 +4,7 @@
 #include "guard/guarding.h"
 #include "guard/report.h"
 #include "sample/sample_log.h"
+#include "sample/sample_thread.h"
 
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -35,29 +36,35 @@ uint64_t guard_layout(uint64_t from, uint32_t max_slots) {
     return table_offset(from) + ((table + TABLE_PIECE - 1) & ~(TABLE_PIECE - 1));
 }
 
-int guard_map(struct mallow_process *process, struct mallow_sampling *sampling, uint64_t from) {
-    struct mallow_guard *guard = (struct mallow_guard *)((char *)process + from);
-    if (sys_populate(guard, sizeof *guard) != 0)
-        return 0;
-    guard->guarded_offset = table_offset(from);
-    sampling->guard = from;
-    return 1;
+int guard_is_due(void) {
+    uint32_t keeper = __atomic_load_n(&target.control->guard_keeper, __ATOMIC_ACQUIRE);
+    const struct sample_thread *s = own_sample_thread;
+    /* A handler that interrupted the work on a sample may not wait for its lock. */
+    return keeper != 0 && (!guard_has_part() || guard_shared->keeper != keeper) && (s == NULL || s->guard.inside == 0);
 }
 
-void guard_opened(void) {
-    const struct mallow_sampling *sampling = sample_log;
+/* The part in the process file, which begins anew. 0: there is no memory. With sample_lock held. */
+static int open_part(void) {
+    struct mallow_sampling *sampling = sample_log;
+    uint64_t from = (sampling->stacks_offset + sampling->stacks_bytes + ARCH_PAGE - 1) & ~(ARCH_PAGE - 1);
     char *file = (char *)target.process;
-    struct mallow_guard *shared = (struct mallow_guard *)(file + sampling->guard);
+    struct mallow_guard *shared = (struct mallow_guard *)(file + from);
+    if (sampling->guard == 0 && sys_populate(shared, sizeof *shared) != 0)
+        return 0;
+    shared->guarded_offset = table_offset(from);
     guard_table = (struct mallow_guarded *)(file + shared->guarded_offset);
     guard_shared = shared;
+    shared->state = MALLOW_GUARD_NOT;
     if (guard_range.bytes == 0 && !guard_reserve()) {
         shared->state = MALLOW_GUARD_NO_ADDRESSES;
-        return;
+    } else {
+        guard_begin();
+        shared->start = guard_range.start;
+        shared->bytes = guard_range.bytes;
+        guard_ask_first();
     }
-    guard_begin();
-    shared->start = guard_range.start;
-    shared->bytes = guard_range.bytes;
-    guard_ask_first();
+    __atomic_store_n(&sampling->guard, from, __ATOMIC_RELEASE);
+    return 1;
 }
 
 /* Filters of system calls that this process runs under; 0 where the kernel does not say. */
@@ -78,35 +85,46 @@ static long userfaultfd(void) {
     return SYS_CALL1(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
 }
 
+static void offer(struct mallow_guard *shared, uint32_t keeper) {
+    if (filter_is(FILTER_SEEN) || filters() > target.control->guard_filters) {
+        shared->state = MALLOW_GUARD_FILTERED;
+        return;
+    }
+    long descriptor = userfaultfd();
+    shared->descriptor = (int32_t)(descriptor < 0 ? -descriptor : descriptor);
+    /* Yama: the keeper is no ancestor. Elsewhere this fails, and nothing depends on it. */
+    if (descriptor >= 0)
+        SYS_CALL3(SYS_prctl, PR_SET_PTRACER, keeper, 0);
+    __atomic_store_n(&shared->state, descriptor < 0 ? MALLOW_GUARD_REFUSED : MALLOW_GUARD_OFFERED, __ATOMIC_RELEASE);
+}
+
 /*
  * The keeper takes the descriptor out of this process, registers the range, and fills what is live of a parent's; then this process
  * closes its own. It waits for that, but not for a keeper that is gone.
  */
 void guard_join(void) {
+    uint32_t keeper = target.control->guard_keeper;
+    if (keeper == 0 || !guard_is_due() || sample_log == NULL || !sample_lock(NULL))
+        return;
+    /* Before there is a guarded block: of mallow run it is sampling's until now. */
+    policy_install(guarding->policy);
+    int is_open = open_part();
+    sample_unlock(NULL);
     struct mallow_guard *shared = guard_shared;
-    const struct mallow_control *control = target.control;
-    if (shared == NULL || shared->state != MALLOW_GUARD_NOT || control->guard_keeper == 0)
+    if (!is_open)
         return;
-    if (filter_is(FILTER_SEEN) || filters() > control->guard_filters) {
-        shared->state = MALLOW_GUARD_FILTERED;
-        return;
-    }
-    long descriptor = userfaultfd();
-    if (descriptor < 0) {
-        shared->descriptor = (int32_t)-descriptor;
-        shared->state = MALLOW_GUARD_REFUSED;
-        return;
-    }
-    /* Yama: the keeper is no ancestor. Elsewhere this fails, and nothing depends on it. */
-    SYS_CALL3(SYS_prctl, PR_SET_PTRACER, control->guard_keeper, 0);
-    shared->descriptor = (int32_t)descriptor;
-    __atomic_store_n(&shared->state, MALLOW_GUARD_OFFERED, __ATOMIC_SEQ_CST);
+    if (shared->state == MALLOW_GUARD_NOT)
+        offer(shared, keeper);
+    /* What comes before this is of an earlier keeper, or of none. */
+    __atomic_store_n(&shared->keeper, keeper, __ATOMIC_RELEASE);
     doorbell_ring();
+    if (shared->state != MALLOW_GUARD_OFFERED && shared->state != MALLOW_GUARD_TAKEN)
+        return;
     uint64_t until_ns = sys_tick_ns() + GUARD_LONGEST_NS;
     while (__atomic_load_n(&shared->state, __ATOMIC_ACQUIRE) == MALLOW_GUARD_OFFERED &&
            guard_wait(&shared->state, MALLOW_GUARD_OFFERED, until_ns))
         ;
     uint32_t offered = MALLOW_GUARD_OFFERED;
     __atomic_compare_exchange_n(&shared->state, &offered, MALLOW_GUARD_GIVEN_UP, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
-    sys_close((int)descriptor);
+    sys_close(shared->descriptor);
 }

@@ -16,7 +16,7 @@ static int is_pattern_area(const void *address, const struct slot *slot) {
 void guard_report(enum mallow_guard_error kind, const void *address, const struct slot *slot, uint32_t tid,
                   uint32_t stack) {
     struct mallow_guard *shared = guard_shared;
-    if (shared == NULL)
+    if (!guard_has_part())
         return;
     struct mallow_guard_finding *finding = &shared->finding[shared->findings % MALLOW_GUARD_FINDINGS];
     *finding = (struct mallow_guard_finding){.address = (uint64_t)address,

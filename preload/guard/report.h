@@ -12,8 +12,7 @@ void guard_reported(void);
 
 /* join.c */
 uint64_t guard_layout(uint64_t from, uint32_t max_slots);
-int guard_map(struct mallow_process *process, struct mallow_sampling *sampling, uint64_t from);
-void guard_opened(void);
+int guard_is_due(void);
 void guard_join(void);
 
 #endif

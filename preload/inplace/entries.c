@@ -12,11 +12,6 @@
 
 static const struct probe_block no_block;
 
-/* The period that an allocation of this size is picked with; 0: it is not. */
-static inline uint32_t pick(size_t size) {
-    return LIKELY(allowance_covers(size)) ? 0 : should_sample(size);
-}
-
 /* ---- a sample's beginning and end ---- */
 
 /* A block that the allocator returned becomes a sample, if there is room for it. `count`: of calloc. */
@@ -129,7 +124,7 @@ static void *inplace_malloc(size_t size) {
 
 /* Of a thread that has no countdown yet, and of operator new: the allocator beneath was asked first. */
 static void *inplace_malloc_done(void *block, size_t size) {
-    uint32_t period = pick(size);
+    uint32_t period = sample_pick(size);
     return LIKELY(period == 0) ? block : begun(block, size, 0, period, MALLOW_FAMILY_MALLOC, CALLER);
 }
 
@@ -141,7 +136,7 @@ static void *calloc_begun(void *block, size_t count, size_t size, uint32_t perio
 }
 
 static void *inplace_calloc_done(void *block, size_t count, size_t size) {
-    return calloc_begun(block, count, size, pick(count * size), CALLER);
+    return calloc_begun(block, count, size, sample_pick(count * size), CALLER);
 }
 
 static void *inplace_calloc(size_t count, size_t size) {
@@ -150,7 +145,7 @@ static void *inplace_calloc(size_t count, size_t size) {
         probe_overflow(count, size);
         return real.calloc(count, size);
     }
-    uint32_t period = pick(bytes);
+    uint32_t period = sample_pick(bytes);
     void *block = real.calloc(count, size);
     return LIKELY(period == 0) ? block : calloc_begun(block, count, size, period, CALLER);
 }
@@ -171,7 +166,7 @@ static void inplace_free(void *block) {
 
 static inline void *inplace_realloc_as(enum mallow_family family, void *old, size_t size, struct caller caller) {
     struct slot *slot = old != NULL ? inplace_slot_remove(old) : NULL;
-    uint32_t period = size == 0 && old != NULL ? 0 : pick(size);
+    uint32_t period = size == 0 && old != NULL ? 0 : sample_pick(size);
     if (LIKELY(slot == NULL && period == 0))
         return real.realloc(old, size);
     struct probe_block was = probed(slot, old, real.malloc_usable_size);
@@ -191,7 +186,7 @@ static void *inplace_reallocarray(void *old, size_t count, size_t size) {
 
 #define ALIGNED(name, alignment, parameters, arguments)                                                                \
     static void *inplace_##name parameters {                                                                           \
-        uint32_t period = pick(size);                                                                                  \
+        uint32_t period = sample_pick(size);                                                                           \
         void *block = real.name arguments;                                                                             \
         return LIKELY(period == 0) ? block : begun(block, size, alignment, period, MALLOW_FAMILY_OF_##name, CALLER);   \
     }
@@ -201,7 +196,7 @@ ALIGNED(valloc, ARCH_PAGE, (size_t size), (size))
 ALIGNED(pvalloc, ARCH_PAGE, (size_t size), (size))
 
 static int inplace_posix_memalign(void **result, size_t alignment, size_t size) {
-    uint32_t period = pick(size);
+    uint32_t period = sample_pick(size);
     int error = real.posix_memalign(result, alignment, size);
     if (UNLIKELY(period != 0) && error == 0)
         begun(*result, size, alignment, period, MALLOW_FAMILY_POSIX_MEMALIGN, CALLER);
@@ -211,7 +206,7 @@ static int inplace_posix_memalign(void **result, size_t alignment, size_t size) 
 /* ---- patched functions of other allocators ---- */
 
 static void hooked_allocated(const struct hooked_call *call) {
-    uint32_t period = pick(call->size);
+    uint32_t period = sample_pick(call->size);
     if (UNLIKELY(period != 0))
         begun(call->block, call->size, 0, period, call->family, caller_of(call->frame));
 }
@@ -229,7 +224,7 @@ static void hooked_reallocating(struct hooked_call *call) {
 
 static void hooked_reallocated(const struct hooked_call *call) {
     struct slot *slot = call->old_bytes != 0 ? slot_at((uint32_t)call->old_bytes - 1) : NULL;
-    uint32_t period = call->block != NULL && call->size != 0 ? pick(call->size) : 0;
+    uint32_t period = call->block != NULL && call->size != 0 ? sample_pick(call->size) : 0;
     struct request request = {call->size, call->size, 0, period, (enum mallow_family)call->family};
     if (UNLIKELY(slot != NULL || period != 0))
         reallocated(slot, probed(slot, call->old, NULL), call->block, &request, caller_of(call->frame));

@@ -1,6 +1,7 @@
 /* A thread's countdown: where it begins, meets another period, or looks at the control page.  */
 #include "sample/countdown.h"
 #include "base/attachment.h"
+#include "sample/sample.h"
 #include "sample/sample_log.h"
 #include "sample/sample_thread.h"
 
@@ -51,6 +52,8 @@ NOINLINE uint32_t should_sample_slow(size_t size) {
     if (UNLIKELY(allowance == 0))
         thread_begins(c);
     uint32_t drawn = c->period, now = period_now();
+    if (now != 0 && guarding_is_wanted() && guarding->is_due())
+        open_amid(c);
     uint64_t total = allowance + c->rest;
     if (allowance_covers(size))
         return 0;

@@ -59,4 +59,9 @@ static inline uint32_t should_sample(size_t size) {
     return drawn;
 }
 
+/* The period that an allocation is picked with, where the thread's allowance was not looked at; 0: it is not. */
+static inline uint32_t sample_pick(size_t size) {
+    return LIKELY(allowance_covers(size)) ? 0 : should_sample(size);
+}
+
 #endif

@@ -42,10 +42,9 @@ static void *sample_malloc(size_t size) {
 
 /* Of a thread that has no countdown yet: the allocator beneath was asked first. */
 COLD static void *sample_malloc_done(void *block, size_t size) {
-    uint32_t period = allowance_covers(size) ? 0 : should_sample(size);
-    struct request request = {size, size, 0, period, MALLOW_FAMILY_MALLOC};
+    struct request request = {size, size, 0, sample_pick(size), MALLOW_FAMILY_MALLOC};
     size_t stale;
-    void *sampled = period != 0 ? begin(&request, &stale, no_block, 0, CALLER) : NULL;
+    void *sampled = request.period != 0 ? begin(&request, &stale, no_block, 0, CALLER) : NULL;
     if (sampled == NULL)
         return block;
     real.free(block);
@@ -58,13 +57,13 @@ static void *sample_calloc(size_t count, size_t size) {
         probe_overflow(count, size);
         return real.calloc(count, size);
     }
-    uint32_t period = allowance_covers(bytes) ? 0 : should_sample(bytes);
+    uint32_t period = sample_pick(bytes);
     void *block = period != 0 ? begin_calloc(count, size, period, CALLER) : NULL;
     return block != NULL ? block : real.calloc(count, size);
 }
 
 COLD static void *sample_calloc_done(void *block, size_t count, size_t size) {
-    uint32_t period = allowance_covers(count * size) ? 0 : should_sample(count * size);
+    uint32_t period = sample_pick(count * size);
     void *sampled = period != 0 ? begin_calloc(count, size, period, CALLER) : NULL;
     if (sampled == NULL)
         return block;
@@ -151,7 +150,7 @@ static void *realloc_sampled(void *old, size_t size, enum mallow_family family, 
     if (size == 0)
         return realloc_to_zero(old, was, caller);
     size_t keep = smaller(slot->usable, size), stale;
-    uint32_t period = allowance_covers(size) ? 0 : should_sample(size);
+    uint32_t period = sample_pick(size);
     void *block = NULL;
     if (period != 0) {
         if (realloc_in_place(old, size, period, family, caller))
@@ -187,46 +186,7 @@ static void *sample_reallocarray(void *old, size_t count, size_t size) {
     return sample_realloc_as(MALLOW_FAMILY_REALLOCARRAY, old, count * size, CALLER);
 }
 
-/* NULL: the allocator beneath is to serve it. An alignment that is none is its business too. */
-static inline void *aligned(size_t alignment, size_t size, size_t bytes, enum mallow_family family,
-                            struct caller caller) {
-    if (LIKELY(allowance_covers(size)) || alignment == 0 || (alignment & (alignment - 1)) != 0)
-        return NULL;
-    struct request request = {size, bytes, alignment, should_sample(size), family};
-    size_t stale;
-    return request.period != 0 ? begin(&request, &stale, no_block, 0, caller) : NULL;
-}
-
-static void *sample_aligned_alloc(size_t alignment, size_t size) {
-    void *block = aligned(alignment, size, size, MALLOW_FAMILY_ALIGNED_ALLOC, CALLER);
-    return block != NULL ? block : real.aligned_alloc(alignment, size);
-}
-
-static void *sample_memalign(size_t alignment, size_t size) {
-    void *block = aligned(alignment, size, size, MALLOW_FAMILY_MEMALIGN, CALLER);
-    return block != NULL ? block : real.memalign(alignment, size);
-}
-
-static int sample_posix_memalign(void **result, size_t alignment, size_t size) {
-    void *block = NULL;
-    if (alignment % sizeof(void *) == 0)
-        block = aligned(alignment, size, size, MALLOW_FAMILY_POSIX_MEMALIGN, CALLER);
-    if (block == NULL)
-        return real.posix_memalign(result, alignment, size);
-    *result = block;
-    return 0;
-}
-
-static void *sample_valloc(size_t size) {
-    void *block = aligned(ARCH_PAGE, size, size, MALLOW_FAMILY_VALLOC, CALLER);
-    return block != NULL ? block : real.valloc(size);
-}
-
-static void *sample_pvalloc(size_t size) {
-    size_t bytes = (size + ARCH_PAGE - 1) & ~(ARCH_PAGE - 1);
-    void *block = bytes >= size ? aligned(ARCH_PAGE, size, bytes, MALLOW_FAMILY_PVALLOC, CALLER) : NULL;
-    return block != NULL ? block : real.pvalloc(size);
-}
+SAMPLE_ALIGNED(sample, begin, sample_pick)
 
 static size_t sample_usable_size(const void *block) {
     const struct slot *slot = live_slot(block);

@@ -6,6 +6,7 @@
 #ifndef MALLOW_LIFECYCLE_H
 #define MALLOW_LIFECYCLE_H
 
+#include "base/real.h"
 #include "sample/sample_log.h"
 #include "sample/sample_thread.h"
 #include "sample/slot.h"
@@ -142,5 +143,38 @@ static inline ALWAYS_INLINE void sample_release(void *block, uint32_t kind, cons
     if (UNLIKELY(!ended))
         sample_free_other(block);
 }
+
+/*
+ * The entry functions that take an alignment, of a policy with slots: `begin` serves a request, or returns NULL, and `pick` is
+ * sample_pick or its like. An alignment that is none is the business of the allocator beneath. (Samples in place ask that first.)
+ */
+#define SAMPLE_ALIGNED(policy, begin, pick)                                                                            \
+    static inline void *policy##_aligned(size_t alignment, size_t size, size_t bytes, enum mallow_family family,       \
+                                         struct caller caller) {                                                       \
+        struct request request = {size, bytes, alignment, 0, family};                                                  \
+        size_t stale;                                                                                                  \
+        if (alignment == 0 || (alignment & (alignment - 1)) != 0 || (request.period = pick(size)) == 0)                \
+            return NULL;                                                                                               \
+        return begin(&request, &stale, (struct probe_block){0}, 0, caller);                                            \
+    }                                                                                                                  \
+    SAMPLE_ALIGNED_ENTRY(policy, aligned_alloc, alignment, size, (size_t alignment, size_t size), (alignment, size))   \
+    SAMPLE_ALIGNED_ENTRY(policy, memalign, alignment, size, (size_t alignment, size_t size), (alignment, size))        \
+    SAMPLE_ALIGNED_ENTRY(policy, valloc, ARCH_PAGE, size, (size_t size), (size))                                       \
+    SAMPLE_ALIGNED_ENTRY(policy, pvalloc, SAMPLE_IN_PAGES >= size ? ARCH_PAGE : 0, SAMPLE_IN_PAGES, (size_t size),     \
+                         (size))                                                                                       \
+    static int policy##_posix_memalign(void **result, size_t alignment, size_t size) {                                 \
+        int is_one = alignment % sizeof(void *) == 0;                                                                  \
+        void *block = is_one ? policy##_aligned(alignment, size, size, MALLOW_FAMILY_POSIX_MEMALIGN, CALLER) : NULL;   \
+        if (block == NULL)                                                                                             \
+            return real.posix_memalign(result, alignment, size);                                                       \
+        *result = block;                                                                                               \
+        return 0;                                                                                                      \
+    }
+#define SAMPLE_ALIGNED_ENTRY(policy, name, alignment, bytes, parameters, arguments)                                    \
+    static void *policy##_##name parameters {                                                                          \
+        void *block = policy##_aligned(alignment, size, bytes, MALLOW_FAMILY_OF_##name, CALLER);                       \
+        return block != NULL ? block : real.name arguments;                                                            \
+    }
+#define SAMPLE_IN_PAGES ((size + ARCH_PAGE - 1) & ~(ARCH_PAGE - 1))
 
 #endif

@@ -23,10 +23,8 @@ struct guarding {
     const struct policy *policy; /* its entry functions; the rest of a policy is sample_policy's */
     /* Its part of a process file with so many slots, which begins at `from`: where it ends. */
     uint64_t (*layout)(uint64_t from, uint32_t max_slots);
-    /* That part of a new file, which is mapped. 0: there is no memory. */
-    int (*map)(struct mallow_process *process, struct mallow_sampling *sampling, uint64_t from);
-    void (*opened)(void); /* the file is there; with sample_lock held */
-    void (*join)(void);   /* … and mallow can see it; without */
+    int (*is_due)(void); /* mallow guards, and this image takes no part in that as yet */
+    void (*join)(void);  /* where that is so, it does; the file is there and mallow can see it. With target_lock held */
 };
 
 /* Of this build. NULL: it has none. */

@@ -1,6 +1,7 @@
 /* Making room in the sample log, its stacks, and a forked child's copy.  */
 #include "sample/sample_log.h"
 #include "arch.h"
+#include "base/attachment.h"
 #include "base/backoff.h"
 #include "base/filter.h"
 #include "base/target.h"
@@ -43,7 +44,7 @@ uint64_t log_layout(struct mallow_sampling *s, const struct file_layout *layout)
         s->ends_offset = s->slots_offset + in_pages((uint64_t)s->max_slots * sizeof(struct mallow_slot));
         s->stacks_offset = s->ends_offset + in_pages((uint64_t)s->max_ends * sizeof(struct mallow_end));
         uint64_t bytes = in_pages(s->stacks_offset + s->stacks_bytes);
-        if (guarding_is_wanted())
+        if (guarding != NULL && !attachment_is_late())
             bytes = in_pages(guarding->layout(bytes, s->max_slots));
         if (bytes <= layout->most && s->max_slots > 0 && s->max_ends > 0 && (max_ends & (max_ends - 1)) == 0)
             return bytes;
@@ -57,8 +58,7 @@ int log_map(struct mallow_process *process, const struct file_layout *layout) {
         return 0;
     *sampling = laid_out;
     process->sampling = layout->part;
-    return !guarding_is_wanted() ||
-           guarding->map(process, sampling, in_pages(laid_out.stacks_offset + laid_out.stacks_bytes));
+    return 1;
 }
 
 /* Makes the part's next piece exist, up to `bytes` at least. 0: there is no memory for it. */
@@ -203,6 +203,4 @@ void log_open(void) {
     stacks = (char *)process + sample_log->stacks_offset;
     slots_made = ends_made = stacks_made = log_ends_room = 0;
     inherit(parents_stacks);
-    if (guarding_is_wanted())
-        guarding->opened();
 }

@@ -88,6 +88,8 @@ static int open_locked(void) {
         target_forked();
         image_alive = UINTPTR_MAX;
     }
+    if (opened > 0 && guarding_is_wanted())
+        guarding->join();
     if (opened != 0)
         return opened > 0;
     opened = -1;

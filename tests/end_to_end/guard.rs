@@ -2,7 +2,7 @@
 //! its keeper and the target meanwhile.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use harness::{Run, directory, mallow, program, program_as, tool};
 use serde_json::Value;
+
+use crate::watch_harness::{Alive, quiet, reports, until, until_it_listens};
 
 fn wrong() -> PathBuf {
     program_as("guard/wrong", "guard-wrong", "c++", &["-w"])
@@ -363,6 +365,58 @@ fn one_allocation_in_many_is_guarded_with_sample() {
     let (guarded, picked) = (number("guarded"), number("guarded") + number("unguarded"));
     // 70,000 of 16 bytes each: 1,094 of them, and some of the C++ library's. They come faster than slots become ready.
     assert!((700..3000).contains(&picked) && guarded > 10 && status == 0 && errors(&report).is_empty(), "{report}");
+}
+
+/// A program that was started by `mallow run` and serves requests; its standard input and output.
+fn served() -> (Alive, impl FnMut(&str)) {
+    let mut command = Command::new(mallow());
+    command.args(["run", "--"]).arg(program_as("guard/served", "guard-served", "cc", &[]));
+    let mut server = Alive::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()));
+    let mut requests = server.child.stdin.take().expect("a pipe");
+    let mut answers = BufReader::new(server.child.stdout.take().expect("a pipe")).lines();
+    assert_eq!(answers.next().expect("a line").expect("text"), "ready");
+    let ask = move |request: &str| {
+        writeln!(requests, "{request}").expect("the server reads");
+        assert_eq!(answers.next().expect("a line").expect("text"), "answered");
+    };
+    (server, ask)
+}
+
+/// Again and again: each watch has a keeper of its own. What goes wrong between two of them harms nobody and is not reported.
+#[test]
+fn a_watch_guards_a_program_that_runs() {
+    let (server, mut ask) = served();
+    let place = directory();
+    ask("u");
+    for round in 0..3 {
+        let file = place.path().join(format!("{round}.json"));
+        let mut command = Command::new(mallow());
+        command.args(["watch", "--guard", "--period", "1", "--json", "--lines", "-p", &server.pid(), "-o"]).arg(&file);
+        let mut watch = Alive::start(quiet(&mut command));
+        until_it_listens(&watch);
+        // Guarding begins with the first looks at the control file.
+        let error = until("a report of the error", || {
+            ask("u");
+            reports(&file).into_iter().find(|report| report["occasion"] == "error")
+        });
+        assert_eq!(error["error"]["kind"], "use-after-free", "{error}");
+        assert!(functions(&error["error"]["error"]).contains(&"culprit_read".to_owned()), "{error}");
+        watch.signal(if round == 1 { "KILL" } else { "TERM" });
+        assert_eq!(watch.end(), if round == 1 { 137 } else { 0 });
+        ask("u");
+        let again = reports(&file).into_iter().filter(|report| report["occasion"] == "error").count();
+        assert_eq!(again, 1, "{round}");
+    }
+}
+
+#[test]
+fn a_watch_does_not_guard_a_program_that_it_attaches_to() {
+    let mut command = Command::new(program("server"));
+    let server = Alive::start(quiet(command.arg("60")));
+    let place = directory();
+    let outcome = Run::new(mallow(), place.path()).args(["watch", "--guard", "-p", &server.pid()]).go();
+    assert_eq!(outcome.status, 1, "{}", outcome.err());
+    assert!(outcome.err().contains("was not started under mallow") && outcome.err().contains("mallow run"));
 }
 
 /// A sample is guarded, too: the error is a report of its own, between the others.

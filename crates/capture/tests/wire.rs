@@ -153,6 +153,7 @@ fn table() -> Vec<(String, u64)> {
         &[
             ("state", guard::STATE),
             ("descriptor", guard::DESCRIPTOR),
+            ("keeper", guard::KEEPER),
             ("start", guard::START),
             ("bytes", guard::BYTES),
             ("guarded_offset", guard::GUARDED_OFFSET),

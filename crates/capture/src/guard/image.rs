@@ -15,14 +15,12 @@ use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long a thread that made a wrong access may take to stop.
 const STOP: Duration = Duration::from_millis(500);
 /// How often an image is looked at that says nothing.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long an image may take from its file to its descriptor.
-const JOIN: Duration = Duration::from_secs(3);
 
 const PAGE: u64 = 4096;
 
@@ -49,13 +47,13 @@ struct Log {
 impl Image<'_> {
     /// Guards it until it ends, or the keeper does.
     pub fn guard(self) {
-        let mut log = Log::default();
+        // Errors from before are an earlier keeper's.
+        let mut log = Log { read: self.guarded.reported(self.source.shared()), ..Log::default() };
         let refused = match self.take() {
-            Ok(Some((userfault, range))) => {
+            Ok((userfault, range)) => {
                 self.work(&userfault, &range, &mut log);
                 None
             }
-            Ok(None) => Some("it did not come to guarding".to_owned()),
             Err(error) => Some(error),
         };
         self.reports(&mut log);
@@ -78,19 +76,11 @@ impl Image<'_> {
         self.source.shared().get32(self.guarded.field(guard::STATE))
     }
 
-    /// Takes the image's descriptor, as soon as it offers one. None: it ended before that.
-    fn take(&self) -> Result<Option<(Userfault, Range<u64>)>, String> {
-        let began = Instant::now();
-        loop {
-            match self.state() {
-                guard::NOT => {}
-                guard::OFFERED => break,
-                other => return Err(self.refusal(other)),
-            }
-            if self.over.load(Ordering::Relaxed) || began.elapsed() > JOIN || !self.source.alive() {
-                return Ok(None);
-            }
-            self.source.shared().futex_wait(self.guarded.field(guard::STATE), guard::NOT, Duration::from_millis(2));
+    /// Takes the descriptor that the image offers.
+    fn take(&self) -> Result<(Userfault, Range<u64>), String> {
+        let state = self.state();
+        if state != guard::OFFERED {
+            return Err(self.refusal(state));
         }
         let range = self.guarded.range(self.source.shared());
         let taken = self
@@ -113,7 +103,7 @@ impl Image<'_> {
                     userfault.fill(start, bytes);
                 };
                 self.guarded.serve(shared, &range, &fill);
-                if answer(guard::TAKEN) { Ok(Some((userfault, range))) } else { Err(self.refusal(guard::GIVEN_UP)) }
+                if answer(guard::TAKEN) { Ok((userfault, range)) } else { Err(self.refusal(guard::GIVEN_UP)) }
             }
             Err(error) => {
                 answer(guard::GIVEN_UP);

@@ -4,7 +4,7 @@
 use super::finding::Message;
 use super::image::Image;
 use super::slots::Guarded;
-use crate::rundir::process_file;
+use crate::rundir::process_file::{self, ProcessFile};
 use crate::wire::{self, Shared, control, guard};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -46,6 +46,8 @@ pub fn keep(directory: &Path) -> bool {
         let mut seen = FxHashSet::default();
         // By name: a process that execs may have a file of the same name, as soon as mallow has removed the old one.
         let mut inodes: FxHashMap<OsString, u64> = FxHashMap::default();
+        // Images that have not offered themselves to this keeper: they do when they look at the control file.
+        let mut waiting: Vec<ProcessFile> = Vec::new();
         loop {
             let rung = shared.get32(control::DOORBELL);
             for (name, source) in process_file::unseen(directory, &seen) {
@@ -53,12 +55,19 @@ pub fn keep(directory: &Path) -> bool {
                     inodes.insert(name.clone(), source.inode());
                 }
                 seen.insert(name);
-                let Some((source, guarded)) = source.and_then(|source| Guarded::of(&source).map(|at| (source, at)))
-                else {
-                    continue;
-                };
-                let messages = messages.clone();
-                scope.spawn(move || Image { source, guarded, messages, fails_fast, over }.guard());
+                waiting.extend(source);
+            }
+            for source in std::mem::take(&mut waiting) {
+                // Looked at first: what a dead image wrote stays.
+                let alive = source.alive();
+                match Guarded::of(&source).filter(|guarded| guarded.keeper(source.shared()) == std::process::id()) {
+                    Some(guarded) => {
+                        let messages = messages.clone();
+                        scope.spawn(move || Image { source, guarded, messages, fails_fast, over }.guard());
+                    }
+                    None if alive => waiting.push(source),
+                    None => {}
+                }
             }
             if over.load(Ordering::Relaxed) {
                 break;

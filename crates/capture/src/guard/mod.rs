@@ -11,13 +11,16 @@ pub use keeper::keep;
 
 use crate::rundir::directory::{Mode, RunDirectory};
 use crate::session::{self, RunError};
-use crate::wire::{control, guard};
+use crate::watch::Watch;
+use crate::wire::{Shared, control, guard};
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
 
 /// By this name mallow's own program becomes the keeper.
 pub const KEEPER: &str = "mallow-keeper";
@@ -109,30 +112,56 @@ fn filters() -> u32 {
 pub fn start(command: &[OsString], settings: &Settings) -> Result<(RunDirectory, Child, Keeper), RunError> {
     let mut keeper = None;
     let (run, child) = session::start_sampled_with(command, Mode::Sample, settings.period.unwrap_or(1), &mut |run| {
-        let shared = run.control();
-        let every = if settings.period.is_none() { guard::EVERY } else { 0 };
-        let abort = if settings.fails_fast { guard::ABORT } else { 0 };
-        shared.set32(control::FLAGS, shared.get32(control::FLAGS) | guard::GUARD | every | abort);
-        let pages = (settings.memory >> 12).clamp(1, 1 << 22) as u32;
-        shared.set32(control::GUARD_PAGES, pages);
-        shared.set32(control::GUARD_PLACE, settings.place as u32);
-        shared.set32(control::GUARD_ALIGNMENT, settings.alignment.clamp(1, 4096));
-        shared.set32(control::GUARD_FILTERS, filters());
         if settings.period.is_none() {
             // As many again wait in quarantine.
-            shared.set32(control::MAX_SLOTS, pages.saturating_mul(2).clamp(1 << 12, 1 << 20));
+            run.control().set32(control::MAX_SLOTS, pages(settings).saturating_mul(2).clamp(1 << 12, 1 << 20));
         }
-        let started = Keeper::start(run.path())?;
-        shared.set32(control::GUARD_KEEPER, started.process.id());
-        keeper = Some(started);
+        keeper = Some(Keeper::start(run.path(), run.control(), settings)?);
         Ok(())
     })?;
     let keeper = keeper.ok_or_else(|| RunError::Directory(io::Error::from(io::ErrorKind::NotFound)))?;
     Ok((run, child, keeper))
 }
 
+/// Guards the samples of a program that runs, and was started by `mallow run` or `mallow watch`: each of its processes takes part from
+/// its next look at the control file on.
+pub fn join(watch: &Watch, settings: &Settings) -> io::Result<Keeper> {
+    Keeper::start(watch.directory(), watch.control().shared(), settings)
+}
+
+/// Pages of live guarded blocks at the most.
+fn pages(settings: &Settings) -> u32 {
+    (settings.memory >> 12).clamp(1, 1 << 22) as u32
+}
+
+/// Whether this process is a keeper that has not ended.
+fn is_keeper(pid: u32) -> bool {
+    pid != 0 && std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(KEEPER.as_bytes()))
+}
+
 impl Keeper {
-    fn start(directory: &Path) -> io::Result<Self> {
+    /// Says in the control file how programs are guarded, and starts the keeper.
+    fn start(directory: &Path, shared: &Shared, settings: &Settings) -> io::Result<Self> {
+        // Two of them cannot have one image: that of a mallow that was killed is about to end.
+        const OLD: Duration = Duration::from_secs(2);
+        let (old, began) = (shared.get32(control::GUARD_KEEPER), Instant::now());
+        while is_keeper(old) && began.elapsed() < OLD {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let every = if settings.period.is_none() { guard::EVERY } else { 0 };
+        let abort = if settings.fails_fast { guard::ABORT } else { 0 };
+        shared.set32(control::GUARD_PAGES, pages(settings));
+        shared.set32(control::GUARD_PLACE, settings.place as u32);
+        shared.set32(control::GUARD_ALIGNMENT, settings.alignment.clamp(1, 4096));
+        shared.set32(control::GUARD_FILTERS, filters());
+        let others = shared.get32(control::FLAGS) & !(guard::EVERY | guard::ABORT);
+        shared.set32(control::FLAGS, others | guard::GUARD | every | abort);
+        let started = Self::spawn(directory)?;
+        shared.word32(control::GUARD_KEEPER).store(started.process.id(), Ordering::Release);
+        Ok(started)
+    }
+
+    fn spawn(directory: &Path) -> io::Result<Self> {
         let mut command = Command::new("/proc/self/exe");
         command.arg0(KEEPER).arg(directory).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         // SAFETY: one system call. In a session of its own no terminal stops or ends it.

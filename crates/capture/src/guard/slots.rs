@@ -68,6 +68,11 @@ impl Guarded {
         self.at + field
     }
 
+    /// The process that the image's state concerns: its keeper. 0: none.
+    pub fn keeper(&self, shared: &Shared) -> u32 {
+        shared.word32(self.at + guard::KEEPER).load(Ordering::Acquire)
+    }
+
     /// The range of guarded slots; empty: there is none.
     pub fn range(&self, shared: &Shared) -> Range<u64> {
         let (start, bytes) = (shared.get64(self.at + guard::START), shared.get64(self.at + guard::BYTES));
@@ -218,6 +223,11 @@ impl Guarded {
             Some(found) => Addresses { pcs, generation: found.generation, cut: found.cut },
             None => Addresses::default(),
         }
+    }
+
+    /// How many errors the target has found so far.
+    pub fn reported(&self, shared: &Shared) -> u32 {
+        shared.word32(self.at + guard::FINDINGS).load(Ordering::Acquire)
     }
 
     /// What the target found since number `read`, and how many of these were overwritten.

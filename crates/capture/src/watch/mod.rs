@@ -89,6 +89,11 @@ impl Control {
         }
     }
 
+    /// The file.
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     /// Mean distance in bytes between two picked ones.
     pub fn period(&self) -> u64 {
         self.shared.get64(control::PERIOD)

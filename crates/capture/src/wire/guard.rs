@@ -41,24 +41,26 @@ pub const SLACK: u32 = 4;
 pub const STATE: usize = 0;
 /// `descriptor`
 pub const DESCRIPTOR: usize = 4;
+/// `keeper`
+pub const KEEPER: usize = 8;
 /// `start`
-pub const START: usize = 8;
+pub const START: usize = 16;
 /// `bytes`
-pub const BYTES: usize = 16;
+pub const BYTES: usize = 24;
 /// `guarded_offset`
-pub const GUARDED_OFFSET: usize = 24;
+pub const GUARDED_OFFSET: usize = 32;
 /// `guarded`
-pub const GUARDED: usize = 32;
+pub const GUARDED: usize = 40;
 /// `unguarded`
-pub const UNGUARDED: usize = 40;
+pub const UNGUARDED: usize = 48;
 /// `unfit`
-pub const UNFIT: usize = 48;
+pub const UNFIT: usize = 56;
 /// `wanted`
-pub const WANTED: usize = 56;
+pub const WANTED: usize = 64;
 /// `findings`
-pub const FINDINGS: usize = 60;
+pub const FINDINGS: usize = 68;
 /// `supply`
-pub const SUPPLY: usize = 64;
+pub const SUPPLY: usize = 72;
 /// `finding`
 pub const FINDING: usize = SUPPLY + SUPPLIES * supply::SIZE;
 /// Size of the struct.

@@ -52,9 +52,9 @@ pub struct WatchFlags {
     /// Catch memory errors in sampled blocks
     ///
     /// A wrong access to a sampled block, or a wrong free of one, is a report at once, as mallow guard has it; the program
-    /// goes on. For a command that mallow starts: mallow guard --help says what is found. Default: off. Example: mallow
-    /// watch --guard -- ./server.
-    #[arg(long, conflicts_with = "pid")]
+    /// goes on. For a command that mallow starts, and with -p for one that mallow run or mallow watch started; mallow
+    /// guard --help says what is found. Default: off. Example: mallow watch --guard -- ./server.
+    #[arg(long, conflicts_with_all = ["set", "stop"])]
     pub guard: bool,
     /// Age from which live blocks are reported
     ///

@@ -18,7 +18,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use mallow_capture::attach::is_loaded;
 use mallow_capture::guard::{self, Settings};
 use mallow_capture::preflight::{self, Chain};
@@ -102,18 +102,29 @@ fn steer(pid: u32, flags: &WatchFlags) -> Result<ExitCode> {
 fn start(flags: &WatchFlags) -> Result<Result<Started, ExitCode>> {
     if let Some(pid) = flags.pid {
         let directory = match directory_of(pid) {
-            Err(WatchError::NotOurs(_)) => return attach(pid, flags),
-            // Of a mallow that is attached, or was killed then.
+            // The first one: of a mallow that is attached, or was killed then.
             Ok(_) if is_loaded(pid) => return attach(pid, flags),
+            Err(WatchError::NotOurs(_)) => return attach(pid, flags),
             found => found?,
         };
+        if flags.guard {
+            possible()?;
+        }
         let signals = Signals::watch()?;
-        let watch = Watch::open(&directory)?;
+        let mut watch = Watch::open(&directory)?;
         if let Some(period) = flags.period {
             watch.control().set_period(period.into());
         }
+        let keeper = match flags.guard {
+            true => {
+                let period = u32::try_from(watch.control().period()).unwrap_or(u32::MAX);
+                watch.keep_ended();
+                Some(guard::join(&watch, &Settings::sampled(period)).context("cannot begin to guard")?)
+            }
+            false => None,
+        };
         watch.control().set_sampling(true);
-        return Ok(Ok(Started { watch, command: None, signals, attached: None, keeper: None }));
+        return Ok(Ok(Started { watch, command: None, signals, attached: None, keeper }));
     }
     if let Some(sentence) = preflight::unsampled(&Chain::of(&flags.command)) {
         stdio::notify(&sentence);
@@ -121,7 +132,7 @@ fn start(flags: &WatchFlags) -> Result<Result<Started, ExitCode>> {
     let period = flags.period.unwrap_or(PERIOD);
     let started = match flags.guard {
         true => {
-            guard::available().map_err(|reason| anyhow!("guarding is impossible here: {reason}"))?;
+            possible()?;
             guard::start(&flags.command, &Settings::sampled(period))
                 .map(|(run, child, keeper)| (run, child, Some(keeper)))
         }
@@ -140,8 +151,19 @@ fn start(flags: &WatchFlags) -> Result<Result<Started, ExitCode>> {
     Ok(Ok(Started { watch, command: Some(child), signals, attached: None, keeper }))
 }
 
+/// Whether processes may be guarded here.
+fn possible() -> Result<()> {
+    guard::available().map_err(|reason| anyhow!("guarding is impossible here: {reason}"))
+}
+
 /// Attaches to a process that was not started under mallow.
 fn attach(pid: u32, flags: &WatchFlags) -> Result<Result<Started, ExitCode>> {
+    if flags.guard {
+        bail!(
+            "process {pid} was not started under mallow, and cannot be guarded: its guarded blocks would outlive the attachment, and the \
+             allocator that frees them then does not know them. Start it by mallow run -- COMMAND, and mallow watch --guard -p PID joins it"
+        );
+    }
     let seconds = age(pid).unwrap_or_default().as_secs();
     let period = flags.period.unwrap_or(PERIOD);
     let attached = attached::with(pid, None, flags.timeout, |process| runs::attach_sampled(process, period));
