@@ -58,6 +58,11 @@ pub enum Defect {
         /// What is wrong.
         what: &'static str,
     },
+    /// A list is not in the order that the model promises.
+    Order {
+        /// The list.
+        what: &'static str,
+    },
 }
 
 impl fmt::Display for Defect {
@@ -75,6 +80,7 @@ impl fmt::Display for Defect {
                 write!(out, "{key} is {sum}, and the processes have {parts}")
             }
             Self::Unavailable { site, key } => write!(out, "site {site} has {key}, which the profile does not have"),
+            Self::Order { what } => write!(out, "{what} are not in their order"),
             Self::Footprint { index, what } => write!(out, "footprint {index}: {what}"),
         }
     }
@@ -136,11 +142,16 @@ impl Profile {
             reference("footprint", index, "process", footprint.process.0, self.processes.len())?;
             footprint.check().map_err(|what| Defect::Footprint { index, what })?;
         }
+        let order = |what, is_ordered: bool| if is_ordered { Ok(()) } else { Err(Defect::Order { what }) };
+        order("footprints", self.footprints.is_sorted_by_key(|footprint| (footprint.process, footprint.ms)))?;
         for (index, series) in self.rss.iter().enumerate() {
             reference("RSS series", index, "process", series.process.0, self.processes.len())?;
+            order("points of RSS", series.points.is_sorted_by_key(|point| point.ms))?;
         }
+        order("RSS series", self.rss.is_sorted_by(|one, next| one.process < next.process))?;
         for (index, classes) in self.size_classes.iter().enumerate() {
             reference("size classes", index, "process", classes.process.0, self.processes.len())?;
+            order("usable sizes", classes.usable.is_sorted())?;
         }
         for (index, allocator) in self.custom_allocators.iter().enumerate() {
             reference("custom allocator", index, "process", allocator.process.0, self.processes.len())?;
@@ -228,6 +239,26 @@ mod tests {
         assert_eq!(Profile::default().check(), Ok(()));
         assert_eq!(profile().check(), Ok(()));
         type Break = fn(&mut Profile);
+        let point = |ms| crate::RssPoint { ms, rss: 1, live_bytes: 0 };
+        let series = |process, points| crate::RssSeries { process: ProcessId(process), points };
+        type Case<'a> = (&'a str, &'a dyn Fn(&mut Profile));
+        let orders: [Case<'_>; 5] = [
+            ("footprints are not in their order", &|p| {
+                let at = |ms| crate::Footprint { ms, page_bytes: 4096, ..Default::default() };
+                p.footprints = vec![at(2), at(1)];
+            }),
+            ("points of RSS are not in their order", &|p| p.rss = vec![series(0, vec![point(2), point(1)])]),
+            ("RSS series are not in their order", &|p| p.rss = vec![series(0, vec![]), series(0, vec![])]),
+            ("RSS series 0 refers to process 1 of 1", &|p| p.rss = vec![series(1, vec![])]),
+            ("usable sizes are not in their order", &|p| {
+                p.size_classes = vec![crate::SizeClasses { process: ProcessId(0), usable: vec![8, 4] }];
+            }),
+        ];
+        for (text, breaks) in orders {
+            let mut profile = profile();
+            breaks(&mut profile);
+            assert_eq!(profile.check().expect_err(text).to_string(), text);
+        }
         let broken: [(&str, Break); 14] = [
             ("frame 0 refers to module 1 of 1", |p| p.frames[0].module = Some(ModuleId(1))),
             ("frame 0 refers to string 4 of 1", |p| p.frames[0].lines[0].function = StringId(4)),
