@@ -98,6 +98,7 @@ impl Profile {
     pub fn check(&self) -> Result<(), Defect> {
         self.check_code()?;
         self.check_processes()?;
+        self.check_orders()?;
         self.check_sites()?;
         self.check_sums()
     }
@@ -142,21 +143,25 @@ impl Profile {
             reference("footprint", index, "process", footprint.process.0, self.processes.len())?;
             footprint.check().map_err(|what| Defect::Footprint { index, what })?;
         }
-        let order = |what, is_ordered: bool| if is_ordered { Ok(()) } else { Err(Defect::Order { what }) };
-        order("footprints", self.footprints.is_sorted_by_key(|footprint| (footprint.process, footprint.ms)))?;
         for (index, series) in self.rss.iter().enumerate() {
             reference("RSS series", index, "process", series.process.0, self.processes.len())?;
-            order("points of RSS", series.points.is_sorted_by_key(|point| point.ms))?;
         }
-        order("RSS series", self.rss.is_sorted_by(|one, next| one.process < next.process))?;
         for (index, classes) in self.size_classes.iter().enumerate() {
             reference("size classes", index, "process", classes.process.0, self.processes.len())?;
-            order("usable sizes", classes.usable.is_sorted())?;
         }
         for (index, allocator) in self.custom_allocators.iter().enumerate() {
             reference("custom allocator", index, "process", allocator.process.0, self.processes.len())?;
         }
         Ok(())
+    }
+
+    /// Whether what is read of processes' memory is in the orders that searches rely on.
+    pub fn check_orders(&self) -> Result<(), Defect> {
+        let order = |what, is_ordered: bool| if is_ordered { Ok(()) } else { Err(Defect::Order { what }) };
+        order("footprints", self.footprints.is_sorted_by_key(|footprint| (footprint.process, footprint.ms)))?;
+        order("points of RSS", self.rss.iter().all(|series| series.points.is_sorted_by_key(|point| point.ms)))?;
+        order("RSS series", self.rss.is_sorted_by(|one, next| one.process < next.process))?;
+        order("usable sizes", self.size_classes.iter().all(|classes| classes.usable.is_sorted()))
     }
 
     fn check_sites(&self) -> Result<(), Defect> {
