@@ -279,8 +279,8 @@ fn a_killed_mallow_leaves_footprints() {
 fn a_watch_reports_rss_and_what_grows() {
     let place = directory();
     let run = Run::new(mallow(), place.path()).args(["watch", "--json", "--every", "1s", "-o", "reports", "--"]);
-    let run = run.arg(program("footprint")).args(["killed", "/dev/null"]).go();
-    assert_eq!(run.status, 137, "{}", run.err());
+    let run = run.arg(program("footprint")).args(["watched", "/dev/null"]).go();
+    assert_eq!(run.status, 0, "{}", run.err());
     let text = fs::read_to_string(place.path().join("reports")).expect("reports");
     let reports = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     let with_memory: Vec<Value> = reports.map(|report| report["memory"].clone()).filter(Value::is_object).collect();
@@ -291,5 +291,7 @@ fn a_watch_reports_rss_and_what_grows() {
     let part = |name: &str| parts.iter().find(|row| row["part"] == name).expect("the part").clone();
     // Of 48 MB, sampling knows within some tens of percent; what it is short of is no live block.
     assert!(number(&part("live_heap"), "bytes") > 10 * MIB, "{memory}");
-    assert!(memory.get("grows").is_some(), "{memory}");
+    // The heap, by samples, and what of it no sample stands for: which of them grew more is the samples' chance.
+    let grows = memory["grows"].as_str().expect("a part that grew");
+    assert!(["live_heap", "other_anonymous"].contains(&grows), "{memory}");
 }

@@ -1,12 +1,14 @@
 //! `mallow rss` on programs whose answer is known by other means: malloc_usable_size and mincore of each block, glibc's mallinfo2,
 //! jemalloc's statistics, and the kernel's smaps_rollup. `rss_truth.h` asks them just before the end.
 
-use std::process::Command;
+use std::fs;
+use std::process::{Command, Stdio};
 
 use harness::{Case, Recorded, Run, directory, mallow, number, program, program_as};
 use serde_json::Value;
 
 use crate::attach_harness::{Target, attached};
+use crate::watch_harness::until;
 
 const RSS: [&str; 3] = ["rss", "--at", "end"];
 
@@ -283,12 +285,31 @@ fn an_attached_process_does_not_guess() {
 /// A process that began with fork has blocks that nobody saw: its holes and free pages are one part, without remedies.
 #[test]
 fn a_forked_process_does_not_guess() {
-    let record = target("rss_fork", "").prints_addresses().record();
-    let parent = record.view_json(&["rss", "--at", "end"]);
+    let place = directory();
+    let mut command = Command::new(mallow());
+    command.args(["record", "--no-report", "-o", "f.mallow", "--"]).arg(program("rss_fork")).current_dir(place.path());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut run = command.spawn().expect("mallow");
+    // The spool has a reading of the second process.
+    let is_read = || {
+        let mut files = fs::read_dir(place.path()).expect("files").flatten();
+        let spool = files.find(|file| file.path().extension() == Some("spool".as_ref()))?;
+        let mark = [u64::from_le_bytes(*b"MALSPOOL") ^ 8, 1].map(u64::to_le_bytes).concat();
+        fs::read(spool.path()).ok()?.windows(16).any(|words| words == mark).then_some(())
+    };
+    until("a reading of the child", is_read);
+    drop(run.stdin.take());
+    let ended = run.wait_with_output().expect("its end");
+    assert!(ended.status.success());
+    let pid = String::from_utf8_lossy(&ended.stdout).trim().to_owned();
+    let json = |options: &[&str]| -> Value {
+        let shown = Run::new(mallow(), place.path()).args(["rss", "--json"]).args(options).arg("f.mallow").go();
+        serde_json::from_str(&shown.out()).unwrap_or_else(|e| panic!("{e}: {}", shown.err()))
+    };
+    let parent = json(&["--at", "end"]);
     let processes = parent["processes"].as_array().expect("processes");
     assert_eq!(processes.len(), 2, "{parent:#}");
-    let pid = number(&serde_json::from_str(&record.outcome.out()).expect("JSON"), "child").to_string();
-    let child = record.view_json(&["rss", "--process", &pid]);
+    let child = json(&["--process", &pid]);
     assert_eq!(child["pid"].to_string(), pid);
     assert!(part(&child, "older_or_free") > 10_000_000 && part(&child, "holes") == 0, "{child:#}");
     assert!(remedies(&child).is_empty() && child["limits"].to_string().contains("older_blocks"), "{child:#}");

@@ -95,6 +95,21 @@ static void forked(void) {
     CHECK(waitpid(child, NULL, 0) == child);
 }
 
+/* Reports in the file with the memory of this process: a watch knows it from its first sample on. */
+static int reported(void) {
+    static char text[1 << 20];
+    ssize_t length = 0, got;
+    int count = 0, fd = open("reports", O_RDONLY | O_CLOEXEC);
+    while (fd >= 0 && (got = read(fd, text + length, sizeof text - 1 - (size_t)length)) > 0)
+        length += got;
+    text[length] = 0;
+    for (char *at = text; (at = strstr(at, "\"grows\"")) != NULL; at++)
+        count++;
+    if (fd >= 0)
+        close(fd);
+    return count;
+}
+
 static void grow(size_t bytes) {
     for (size_t done = 0; done < bytes; done += 100000)
         memset(keep(malloc(100000)), 1, 100000);
@@ -118,6 +133,15 @@ int main(int argc, char **argv) {
         nap(3000);
         grow(1 << 20);
         kill(getpid(), SIGKILL);
+    } else if (strcmp(argv[1], "watched") == 0) {
+        /* Grows after a report, and ends when there is one of all of it. */
+        int before;
+        grow(8 << 20);
+        while ((before = reported()) == 0)
+            nap(20);
+        grow(48 << 20);
+        while (reported() < before + 3)
+            nap(20);
     } else if (strcmp(argv[1], "peak") == 0) {
         char *block = keep(malloc(64 << 20));
         memset(block, 1, 64 << 20);

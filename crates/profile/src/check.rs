@@ -58,6 +58,11 @@ pub enum Defect {
         /// What is wrong.
         what: &'static str,
     },
+    /// A list is not in the order that the model promises.
+    Order {
+        /// The list.
+        what: &'static str,
+    },
 }
 
 impl fmt::Display for Defect {
@@ -75,6 +80,7 @@ impl fmt::Display for Defect {
                 write!(out, "{key} is {sum}, and the processes have {parts}")
             }
             Self::Unavailable { site, key } => write!(out, "site {site} has {key}, which the profile does not have"),
+            Self::Order { what } => write!(out, "{what} are not in their order"),
             Self::Footprint { index, what } => write!(out, "footprint {index}: {what}"),
         }
     }
@@ -92,6 +98,7 @@ impl Profile {
     pub fn check(&self) -> Result<(), Defect> {
         self.check_code()?;
         self.check_processes()?;
+        self.check_orders()?;
         self.check_sites()?;
         self.check_sums()
     }
@@ -146,6 +153,15 @@ impl Profile {
             reference("custom allocator", index, "process", allocator.process.0, self.processes.len())?;
         }
         Ok(())
+    }
+
+    /// Whether what is read of processes' memory is in the orders that searches rely on.
+    pub fn check_orders(&self) -> Result<(), Defect> {
+        let order = |what, is_ordered: bool| if is_ordered { Ok(()) } else { Err(Defect::Order { what }) };
+        order("footprints", self.footprints.is_sorted_by_key(|footprint| (footprint.process, footprint.ms)))?;
+        order("points of RSS", self.rss.iter().all(|series| series.points.is_sorted_by_key(|point| point.ms)))?;
+        order("RSS series", self.rss.is_sorted_by(|one, next| one.process < next.process))?;
+        order("usable sizes", self.size_classes.iter().all(|classes| classes.usable.is_sorted()))
     }
 
     fn check_sites(&self) -> Result<(), Defect> {
@@ -228,6 +244,26 @@ mod tests {
         assert_eq!(Profile::default().check(), Ok(()));
         assert_eq!(profile().check(), Ok(()));
         type Break = fn(&mut Profile);
+        let point = |ms| crate::RssPoint { ms, rss: 1, live_bytes: 0 };
+        let series = |process, points| crate::RssSeries { process: ProcessId(process), points };
+        type Case<'a> = (&'a str, &'a dyn Fn(&mut Profile));
+        let orders: [Case<'_>; 5] = [
+            ("footprints are not in their order", &|p| {
+                let at = |ms| crate::Footprint { ms, page_bytes: 4096, ..Default::default() };
+                p.footprints = vec![at(2), at(1)];
+            }),
+            ("points of RSS are not in their order", &|p| p.rss = vec![series(0, vec![point(2), point(1)])]),
+            ("RSS series are not in their order", &|p| p.rss = vec![series(0, vec![]), series(0, vec![])]),
+            ("RSS series 0 refers to process 1 of 1", &|p| p.rss = vec![series(1, vec![])]),
+            ("usable sizes are not in their order", &|p| {
+                p.size_classes = vec![crate::SizeClasses { process: ProcessId(0), usable: vec![8, 4] }];
+            }),
+        ];
+        for (text, breaks) in orders {
+            let mut profile = profile();
+            breaks(&mut profile);
+            assert_eq!(profile.check().expect_err(text).to_string(), text);
+        }
         let broken: [(&str, Break); 14] = [
             ("frame 0 refers to module 1 of 1", |p| p.frames[0].module = Some(ModuleId(1))),
             ("frame 0 refers to string 4 of 1", |p| p.frames[0].lines[0].function = StringId(4)),

@@ -76,7 +76,9 @@ impl Pagemap {
             let listed = match lists.next(at, mapping.end.min(at.saturating_add(window))) {
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Err(Failure::Gone),
                 Err(_) => {
+                    // The entries list the whole mapping, what was listed so far as well.
                     self.lists = false;
+                    self.runs.truncate(self.begin);
                     return Ok(false);
                 }
                 Ok(listed) => listed,

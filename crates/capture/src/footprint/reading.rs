@@ -130,8 +130,13 @@ mod tests {
         assert!(within.iter().all(|run| run.state.0 == PageState::RESIDENT));
         assert_eq!(footprint.check(), Ok(()));
         assert_eq!(HeapMap { pages, ..HeapMap::default() }.check(&footprint, &[]), Ok(()));
-        let rss = resident(std::process::id()).expect("statm");
-        assert!(rss.abs_diff(footprint.totals.rss) < 16 << 20, "{rss} {}", footprint.totals.rss);
+        // Other tests allocate meanwhile: one of some readings is near the kernel's count.
+        let is_near = || {
+            let rss = resident(std::process::id()).expect("statm");
+            let account = account(&subject).expect("own memory");
+            rss.abs_diff(account.totals.rss) < 16 << 20
+        };
+        assert!((0..100).any(|_| is_near()));
         assert!(footprint.peak_rss > 0);
         // SAFETY: the mapping from above, which nobody uses any more.
         unsafe { libc::munmap(at as *mut libc::c_void, BYTES) };

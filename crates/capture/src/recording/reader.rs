@@ -221,6 +221,8 @@ impl<R: Read + Seek> Reader<R> {
         profile.allocators_inside = inside;
         profile.rss = series;
         profile.size_classes = classes;
+        let ordered = profile.check_orders();
+        ordered.map_err(|_| ReadError::Damaged { at, what: "the memory of processes is not in its order" })?;
         Ok(profile)
     }
 

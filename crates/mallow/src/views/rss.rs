@@ -16,9 +16,6 @@ use crate::output::picture::{self, heap_map};
 use crate::output::text::Stream;
 use crate::output::{exit, stdio};
 
-/// Rows of each list of JSON.
-const ROWS: usize = 100;
-
 /// Shows it.
 pub fn run(flags: &RssFlags) -> Result<ExitCode> {
     let path = Recording::path_or_newest(flags.file.as_deref())?;
@@ -33,7 +30,7 @@ pub fn show(path: &Path, flags: &RssFlags, stream: Stream) -> Result<String> {
     let index = footprint(&recording, flags)?;
     let heap = recording.heap_map(index)?;
     let heading = recording.heading(&flags.view.look(stream));
-    let limit = flags.view.limit(if flags.view.json { ROWS } else { super::rss_text::PLACES });
+    let limit = flags.view.limit(if flags.view.json { usize::MAX } else { super::rss_text::PLACES });
     let report = rss(profile, index, heap.as_ref(), limit).context("the recording names no process of this memory")?;
     if let Some(output) = &flags.output {
         let (Some(heap), Some(footprint)) = (&heap, profile.footprints.get(index)) else {

@@ -18,13 +18,13 @@ const REMEDIES: usize = 4;
 pub fn text(report: &Rss, asked: Option<&str>, lists: bool, look: &Look) -> String {
     let room = look.height.unwrap_or(HEIGHT).saturating_sub(2);
     let rows = |page: &Page| page.clone().into_text().lines().count();
-    let mut page = answer(report, asked, 0, look);
+    let mut page = answer(report, asked, 0, lists, look);
     // Small parts give way, the smallest first.
     for folded in 2..report.account.parts.len() {
         if lists || rows(&page) <= room {
             break;
         }
-        page = answer(report, asked, folded, look);
+        page = answer(report, asked, folded, lists, look);
     }
     // The lists follow where there is room, or where they were asked for.
     let mut add = |list: &dyn Fn(&mut Page)| {
@@ -45,7 +45,7 @@ pub fn text(report: &Rss, asked: Option<&str>, lists: bool, look: &Look) -> Stri
 }
 
 /// All but the lists, with so many of the smallest parts in one row.
-fn answer(report: &Rss, asked: Option<&str>, folded: usize, look: &Look) -> Page {
+fn answer(report: &Rss, asked: Option<&str>, folded: usize, lists: bool, look: &Look) -> Page {
     let account = &report.account;
     let mut page = Page::new(*look);
     title(report, look, &mut page);
@@ -56,7 +56,7 @@ fn answer(report: &Rss, asked: Option<&str>, folded: usize, look: &Look) -> Page
     if let Some(cause) = &account.cause {
         page.sentence(because(cause, account, look));
     }
-    remedies(account, look, &mut page);
+    remedies(account, if lists { usize::MAX } else { REMEDIES }, look, &mut page);
     page.gap();
     parts(account, folded, look, &mut page);
     notes(account, &mut page);
@@ -130,14 +130,14 @@ fn meaning(part: PartKind, allocator: &str) -> String {
     .to_owned()
 }
 
-fn remedies(account: &RssAccount, look: &Look, page: &mut Page) {
+fn remedies(account: &RssAccount, most: usize, look: &Look, page: &mut Page) {
     if account.remedies.is_empty() {
         return;
     }
     page.gap();
     page.line(Line::new().strong("What would help"));
     let mut table = Table::new(&[Align::Right, Align::Left, Align::Left]);
-    for remedy in account.remedies.iter().take(REMEDIES) {
+    for remedy in account.remedies.iter().take(most) {
         let sure = match remedy.certainty {
             Certainty::Sure => "sure",
             Certainty::Likely => "likely",

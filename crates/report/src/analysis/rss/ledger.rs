@@ -15,9 +15,7 @@ use super::territory::{Territory, TerritoryKind, territories};
 /// Sums in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HeapSums {
-    /// Blocks in the allocator's memory.
-    pub live: u64,
-    /// Their requested bytes.
+    /// Requested bytes of blocks in the allocator's memory.
     pub live_bytes: u64,
     /// Usable, not requested.
     pub rounding_bytes: u64,
@@ -118,8 +116,6 @@ pub struct Ledger<'a> {
     pub classes: BTreeMap<u64, ClassSums>,
     /// By territory; what is not glibc's is one.
     pub arenas: Vec<ArenaSums>,
-    /// Resident bytes of territories.
-    pub resident: u64,
     /// Mappings with pages in memory that are in no territory: index of the mapping, and bytes.
     pub others: Vec<(usize, u64)>,
     /// Data of files that is in no file: their `.bss`.
@@ -190,7 +186,6 @@ impl<'a> Ledger<'a> {
             places,
             classes: BTreeMap::new(),
             arenas: Vec::new(),
-            resident: 0,
             others: Vec::new(),
             bss: 0,
             elsewhere: ClassSums::default(),
@@ -214,7 +209,6 @@ impl<'a> Ledger<'a> {
     fn add(&mut self, sweep: &Sweep<'_>, allocator: Allocator, territory: &Territory) {
         let resident = sweep.residency.resident(territory.start, territory.end);
         let kind = territory.kind;
-        self.resident += resident;
         let mut arena = ArenaSums {
             kind,
             resident,
@@ -283,7 +277,6 @@ impl<'a> Ledger<'a> {
         if !is_block {
             return;
         }
-        sums.live += 1;
         let class = self.classes.entry(bytes.requested.saturating_add(bytes.rounding)).or_default();
         class.live += 1;
         class.live_bytes = class.live_bytes.saturating_add(bytes.requested);

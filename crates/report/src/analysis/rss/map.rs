@@ -2,9 +2,9 @@
 
 use mallow_profile::{Footprint, HeapMap, Profile};
 
-use super::super::functions::Frame;
+use super::super::functions::{Frame, Functions};
 use super::geometry::{Allocator, PAGE, page_of};
-use super::ledger::{Ledger, places};
+use super::ledger::{allocator_of, places};
 use super::residency::Residency;
 use super::sweep::{CACHED, Found, Sweep, is_cached};
 use super::territory::{TerritoryKind, territories};
@@ -48,11 +48,11 @@ const NAMED: usize = 3;
 
 /// The map of a footprint, with about `cells` cells at most.
 pub fn page_map(profile: &Profile, footprint: &Footprint, heap: &HeapMap, cells: u64) -> PageMap {
-    let ledger = Ledger::of(profile, footprint, heap);
-    let (site_places, entries) = places(profile, footprint.process, heap, &ledger.functions);
+    let functions = Functions::new(profile);
+    let (site_places, entries) = places(profile, footprint.process, heap, &functions);
     let process = profile.processes.get(footprint.process.0 as usize);
     let (allocator, beside) =
-        process.map_or((Allocator::Unknown, false), |p| super::ledger::allocator_of(profile, footprint, heap, p));
+        process.map_or((Allocator::Unknown, false), |p| allocator_of(profile, footprint, heap, p));
     let residency = Residency::new(&heap.pages, footprint.page_bytes);
     let classes = profile.size_classes.iter().find(|classes| classes.process == footprint.process);
     let sweep = Sweep { residency: &residency, heap, classes, places: &site_places };
@@ -103,7 +103,7 @@ pub fn page_map(profile: &Profile, footprint: &Footprint, heap: &HeapMap, cells:
         }
         rows.push(row);
     }
-    let frames = entries.iter().map(|entry| entry.named.map(|named| ledger.functions.frame(&named.step)));
+    let frames = entries.iter().map(|entry| entry.named.map(|named| functions.frame(&named.step)));
     PageMap { pages_per_cell, rows, places: frames.collect() }
 }
 

@@ -279,12 +279,12 @@ pub fn rss(profile: &Profile, index: usize, heap: Option<&HeapMap>, limit: usize
 
 fn processes(profile: &Profile, shown: ProcessId) -> Vec<RssProcess> {
     let mut rows: Vec<RssProcess> = Vec::new();
-    for (number, process) in profile.processes.iter().enumerate() {
-        let id = ProcessId(number as u32);
-        let own = || profile.footprints.iter().filter(move |footprint| footprint.process == id);
-        let highest = own().max_by_key(|footprint| (footprint.is_highest, footprint.totals.rss));
-        let last = own().max_by_key(|footprint| (footprint.is_last, footprint.ms));
+    for own in profile.footprints.chunk_by(|one, next| one.process == next.process) {
+        let highest = own.iter().max_by_key(|footprint| (footprint.is_highest, footprint.totals.rss));
+        let last = own.iter().max_by_key(|footprint| (footprint.is_last, footprint.ms));
         let (Some(highest), Some(last)) = (highest, last) else { continue };
+        let id = highest.process;
+        let Some(process) = profile.processes.get(id.0 as usize) else { continue };
         rows.push(RssProcess {
             pid: process.pid,
             serial: process.serial,

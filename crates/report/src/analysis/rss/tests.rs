@@ -169,6 +169,9 @@ fn pages_of_two_sites_are_released_together() {
     assert_eq!(alone, [(176, PAGE - 96), (272, PAGE - 192)]);
     let holes: u64 = report.account.places.iter().map(|place| place.totals.holes_bytes).sum();
     assert_eq!(holes, 3 * PAGE - 192 * 2 - 96);
+    // In the page of both, each has chunks of 96 bytes: half of what is free.
+    let shares: Vec<_> = report.account.places.iter().map(|place| place.totals.holes_bytes).collect();
+    assert_eq!(shares, [(PAGE - 96) + (PAGE - 192) / 2, (PAGE - 192) + (PAGE - 192) / 2]);
     let pool = report.account.remedies.iter().find(|remedy| remedy.remedy == RemedyKind::Pool);
     assert!(pool.is_none(), "less than 16 pages are not worth it");
 }
@@ -187,6 +190,42 @@ fn what_was_never_touched_or_is_in_swap_is_below_zero() {
     // 100 pages were requested, and 10 are in memory: fewer than the code has.
     assert_eq!(report.account.cause.as_ref().map(|cause| cause.part), Some(PartKind::Text));
     assert_eq!(bytes_of(&report, PartKind::Unsettled), 0);
+}
+
+/// A file's data that is in no file lies behind it, and is no mapping of the program's; a block may lie where no pages were read.
+#[test]
+fn data_in_no_file_is_data_and_blocks_may_lie_elsewhere() {
+    let behind = 0x7f00_0000_0000 + 104 * PAGE;
+    let mappings = [glibc(4, 4), vec![mapping(MappingKind::Anonymous, behind, 5, 3, "")]].concat();
+    let mut made = Made::new(mappings, &[(HEAP + 0x1010, 88, 0), (0x7f80_0000_0010, 5000, 1)]);
+    made.profile.footprints[0].mappings.sort_by_key(|mapping| mapping.start);
+    let report = made.report();
+    assert_eq!((bytes_of(&report, PartKind::Data), bytes_of(&report, PartKind::Mappings)), (5 * PAGE as i64, 0));
+    assert_eq!((bytes_of(&report, PartKind::Live), report.account.elsewhere_bytes), (88, 5000));
+    assert_eq!(bytes_of(&report, PartKind::Unsettled), 0);
+}
+
+/// An allocator inside of the program manages its blocks; the C library has its heap beside it.
+#[test]
+fn an_allocator_inside_of_the_program_has_the_blocks() {
+    let at = 0x7f40_0020_0000;
+    let mappings = [glibc(4, 4), vec![mapping(MappingKind::Anonymous, at, 30, 30, "")]].concat();
+    let mut made = Made::new(mappings, &[(at + 96, 40, 0)]);
+    made.profile.footprints[0].mappings.sort_by_key(|mapping| mapping.start);
+    made.heap.pages.sort_by_key(|run| run.start);
+    made.profile.processes[0].executable = "/bin/a".into();
+    let inside = |program: &str| mallow_profile::AllocatorInside {
+        program: program.into(),
+        name: "jemalloc".into(),
+        functions: 3,
+        ..Default::default()
+    };
+    made.profile.allocators_inside = vec![inside("/bin/b")];
+    assert_eq!(made.report().account.allocator, Some("glibc"));
+    made.profile.allocators_inside.push(inside("/bin/a"));
+    let report = made.report();
+    assert_eq!(report.account.allocator, Some("jemalloc"));
+    assert_eq!(bytes_of(&report, PartKind::Holes), 3 * PAGE as i64 - 48 + (PAGE as i64 - 0x2a0));
 }
 
 /// Two arenas of threads: one with a block, one that has none any more.
@@ -223,6 +262,8 @@ fn arenas_keep_their_pages() {
     let first = &report.account.remedies[0];
     assert_eq!((first.remedy, first.setting.as_deref()), (RemedyKind::ArenaMax, Some("MALLOC_ARENA_MAX=1")));
     assert!(first.expected_bytes.abs_diff(697 * PAGE) <= 6 * PAGE, "{first:?}");
+    made.profile.processes[0].forked = true;
+    assert!(made.report().account.remedies.is_empty());
 }
 
 /// 48-byte blocks of jemalloc lie in slabs of three pages: 256 of them. One survivor keeps its slab.
