@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -49,7 +48,7 @@ impl Listener {
         bind(&socket, &SocketAddrUnix::new(path)?)?;
         let file = SocketFile::of(path)?;
         listen(&socket, BACKLOG)?;
-        let listener = UnixListener::from(OwnedFd::from(socket));
+        let listener = UnixListener::from(socket);
         listener.set_nonblocking(true)?;
         Ok(Self(Kind::Unix(listener, file)))
     }
