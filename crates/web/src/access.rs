@@ -1,6 +1,7 @@
 //! Who may ask: the name of the host, the origin and the token of a request.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper::header::{AUTHORIZATION, COOKIE, HOST, HeaderMap, HeaderName, ORIGIN};
 use hyper::{Method, Uri};
@@ -13,6 +14,8 @@ use crate::{Response, Token};
 pub struct Access {
     token: Option<Token>,
     cookie: Option<String>,
+    /// Taken by the first request that brings it.
+    once: Arc<Mutex<Option<Token>>>,
 }
 
 impl Access {
@@ -23,13 +26,19 @@ impl Access {
 
     /// Only requests with the token: `Authorization: Bearer TOKEN` or `?token=TOKEN`.
     pub fn with_token(token: Token) -> Self {
-        Self { token: Some(token), cookie: None }
+        Self { token: Some(token), ..Self::default() }
     }
 
     /// As well by a cookie of this name, which `/?token=TOKEN` sets before it leads to `/`: the token is in no address that the
     /// browser keeps or shows.
     pub fn and_cookie(self, name: impl Into<String>) -> Self {
         Self { cookie: Some(name.into()), ..self }
+    }
+
+    /// `/?token=ONCE` does the same for this other token, the first time: command lines of browsers are readable by other users.
+    /// Precondition: there is a cookie.
+    pub fn and_once(self, token: Token) -> Self {
+        Self { once: Arc::new(Mutex::new(Some(token))), ..self }
     }
 
     pub(crate) fn needs_token(&self) -> bool {
@@ -71,11 +80,12 @@ impl Access {
     fn missing_token(&self, uri: &Uri, headers: &HeaderMap) -> Option<Response> {
         let token = self.token.as_ref()?;
         if let Some(given) = token_of(uri) {
-            if !token.is(&given) {
+            let first = uri.path() == "/" && self.take_once(&given);
+            if !first && !token.is(&given) {
                 return Some(unauthorized());
             }
             let name = self.cookie.as_ref().filter(|_| uri.path() == "/")?;
-            let cookie = format!("{name}={given}; HttpOnly; SameSite=Strict; Path=/");
+            let cookie = format!("{name}={}; HttpOnly; SameSite=Strict; Path=/", token.text());
             return Some(Response::empty(303).with("location", "/").with("set-cookie", cookie));
         }
         let bearer = headers.get_all(AUTHORIZATION).iter().filter_map(|value| bearer(value.to_str().ok()?));
@@ -86,6 +96,12 @@ impl Access {
         });
         let known = bearer.chain(cookies).any(|given| token.is(given));
         (!known).then(unauthorized)
+    }
+}
+
+impl Access {
+    fn take_once(&self, given: &str) -> bool {
+        self.once.lock().unwrap_or_else(PoisonError::into_inner).take_if(|once| once.is(given)).is_some()
     }
 }
 

@@ -114,6 +114,20 @@ fn the_first_address_sets_a_cookie_and_leads_on() {
 }
 
 #[test]
+fn a_token_for_one_time_is_good_once() {
+    let access = guarded().and_once(Token::parse("fedcba9876543210").unwrap());
+    let server = serve(access, Limits::default(), echo);
+    // It opens no document, and is not used up by the attempt.
+    assert_eq!(status(&get(&server, "/x?token=fedcba9876543210", &[])), 401);
+    assert_eq!(status(&get(&server, "/x", &["Authorization: Bearer fedcba9876543210"])), 401);
+    assert_eq!(status(&get(&server, "/?token=fedcba987654321", &[])), 401);
+    let answer = get(&server, "/?token=fedcba9876543210", &[]);
+    assert!(status(&answer) == 303 && answer.contains("mallow-test=0123456789abcdef;"), "{answer}");
+    assert_eq!(status(&get(&server, "/?token=fedcba9876543210", &[])), 401);
+    assert_eq!(status(&get(&server, &format!("/?token={TOKEN}"), &[])), 303);
+}
+
+#[test]
 fn pages_of_other_origins_are_refused_even_with_the_token() {
     let server = serve(guarded(), Limits::default(), echo);
     let port = server.address().unwrap().port();
