@@ -3,7 +3,7 @@
 use mallow_profile::{Block, Call, Event, Moment, ProcessId, Profile};
 
 /// A bit for each allocation, by its number.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Bits {
     words: Vec<u64>,
     length: u64,
@@ -65,7 +65,7 @@ fn keep<T>(all: &mut Vec<T>, numbers: &[u32]) {
 }
 
 /// The blocks of a selection: which events belong to it, and how they name its sites, processes and threads.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Choice {
     /// None: all.
     blocks: Option<Bits>,

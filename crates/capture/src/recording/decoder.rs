@@ -9,7 +9,7 @@ use mallow_profile::{Block, Call, Event, Moment};
 const MOST: u64 = 1 << 16;
 
 /// What a reader must know of the tables to make sense of events: as little as fits into a cache.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Known {
     /// The process of each thread.
     pub threads: Vec<u32>,

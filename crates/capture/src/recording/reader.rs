@@ -45,6 +45,16 @@ impl Reader {
     pub fn open(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<(Self, Profile), ReadError> {
         Self::new(File::open(path)?, progress)
     }
+
+    /// A second reader of the same recording, whose file is at this path: to read events while the first one is in use. It
+    /// does not read again what the first one knows.
+    pub fn reopen(&self, path: &Path) -> Result<Self, ReadError> {
+        let blocks = Blocks::open(File::open(path)?)?;
+        if blocks.length() != self.blocks.length() || blocks.index_at() != self.blocks.index_at() {
+            return Err(ReadError::Damaged { at: 0, what: "the file was replaced by another one" });
+        }
+        Ok(Self { blocks, known: self.known.clone(), end: self.end, index: self.index.clone() })
+    }
 }
 
 impl<R: Read + Seek> Reader<R> {
@@ -87,6 +97,17 @@ impl<R: Read + Seek> Reader<R> {
         &mut self,
         chosen: &mut Choice,
         progress: &mut dyn FnMut(Progress),
+        each: impl FnMut(u64, u64, Moment, Event),
+    ) -> Result<(), ReadError> {
+        self.visit_until(chosen, progress, || false, each)
+    }
+
+    /// The same, up to where `enough` says yes: it is asked before each block of events, which has 65,536 of them at most.
+    pub fn visit_until(
+        &mut self,
+        chosen: &mut Choice,
+        progress: &mut dyn FnMut(Progress),
+        enough: impl Fn() -> bool,
         mut each: impl FnMut(u64, u64, Moment, Event),
     ) -> Result<(), ReadError> {
         let mut clock = 0;
@@ -95,7 +116,7 @@ impl<R: Read + Seek> Reader<R> {
         self.pass(
             &mut decoder,
             progress,
-            |_, _| false,
+            |_, _| enough(),
             chosen,
             |chosen, _, at, event| {
                 clock = at.ms.max(clock);

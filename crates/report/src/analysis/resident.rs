@@ -103,19 +103,28 @@ pub fn rss_over_time(profile: &Profile, times: impl Iterator<Item = u64>) -> Opt
         return None;
     }
     let values = times.map(|ms| sum_at(profile, ms)).collect();
-    let moments = profile.rss.iter().flat_map(|series| series.points.iter().map(|point| point.ms));
-    let mut moments: Vec<u64> = moments.collect();
-    moments.sort_unstable();
-    moments.dedup();
-    // Of thousands of processes, some of their moments are enough.
-    let step = (moments.len() / MOMENTS).max(1);
-    let sums = moments.into_iter().step_by(step).map(|ms| (sum_at(profile, ms).unwrap_or_default(), ms));
+    let sums = sums(profile, MOMENTS).map(|(ms, sum)| (sum, ms));
     let (highest, highest_ms) = sums.max_by_key(|&(sum, ms)| (sum, Reverse(ms)))?;
     Some(RssOverTime { values, highest, highest_ms, processes: profile.rss.len() as u64 })
 }
 
 /// Moments at which the sum of all processes is looked at.
 const MOMENTS: usize = 4096;
+
+/// When RSS was read, and the sum of all processes then; of more moments than `most`, some of them.
+pub(super) fn rss_points(profile: &Profile, most: usize) -> Vec<(u64, u64)> {
+    sums(profile, most).collect()
+}
+
+/// Of thousands of processes, some of their moments are enough.
+fn sums(profile: &Profile, most: usize) -> impl Iterator<Item = (u64, u64)> {
+    let moments = profile.rss.iter().flat_map(|series| series.points.iter().map(|point| point.ms));
+    let mut moments: Vec<u64> = moments.collect();
+    moments.sort_unstable();
+    moments.dedup();
+    let step = moments.len().div_ceil(most).max(1);
+    moments.into_iter().step_by(step).map(|ms| (ms, sum_at(profile, ms).unwrap_or_default()))
+}
 
 fn sum_at(profile: &Profile, ms: u64) -> Option<u64> {
     let at = |series: &RssSeries| {

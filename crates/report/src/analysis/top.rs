@@ -1,7 +1,6 @@
 //! Functions, by what they allocated themselves and together with what they called.
 
 use mallow_profile::Profile;
-use rustc_hash::FxHashSet;
 use serde::Serialize;
 
 use super::changes::{Amount, Both, Changed, Shown, Source, of_one};
@@ -86,7 +85,9 @@ pub fn top_changes(both: &Both, options: TopOptions) -> Top<Changed> {
 fn ranked<A: Amount>(source: Source<'_, A>, options: TopOptions) -> Top<A::Shown> {
     let functions = source.functions();
     let mut sums = vec![(A::default(), A::default()); functions.len()];
-    let mut seen: FxHashSet<FunctionId> = FxHashSet::default();
+    // Of each function, the last site that had it on its stack.
+    let mut seen = vec![0u64; functions.len()];
+    let mut site = 0;
     (source.sites)(&mut |stack, amount| {
         let innermost = if options.raw {
             functions.steps(stack).next().map(|s| s.function)
@@ -95,15 +96,17 @@ fn ranked<A: Amount>(source: Source<'_, A>, options: TopOptions) -> Top<A::Shown
         };
         let Some(innermost) = innermost else { return };
         sums[innermost.0 as usize].0 += amount;
-        seen.clear();
+        site += 1;
         // Where only looked-past functions are on the stack, the one that names it stands for all.
-        seen.insert(innermost);
+        seen[innermost.0 as usize] = site;
         sums[innermost.0 as usize].1 += amount;
-        for step in functions.steps(stack) {
-            if (options.raw || !functions.is_looked_past(step)) && seen.insert(step.function) {
-                sums[step.function.0 as usize].1 += amount;
+        functions.frames(stack).flat_map(|(_, steps)| steps).for_each(|step| {
+            let function = step.function.0 as usize;
+            if seen[function] != site && (options.raw || !functions.is_looked_past(step)) {
+                seen[function] = site;
+                sums[function].1 += amount;
             }
-        }
+        });
     });
     let by = options.by;
     let mut ranked: Vec<(u64, u64, FunctionId)> = sums

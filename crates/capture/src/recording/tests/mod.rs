@@ -2,6 +2,7 @@
 
 mod attachments;
 mod memory;
+mod readers;
 mod regions;
 mod selections;
 mod story;
