@@ -177,7 +177,7 @@ proptest! {
         let boundaries = grid.boundaries();
         prop_assert!(boundaries.len() <= buckets + 1 && boundaries.is_sorted_by(|a, b| a < b));
         prop_assert_eq!((boundaries[0], boundaries.last()), (0, Some(&(last + more + 1))));
-        let ends = |at: &usize| at % grid.step() == 0 || *at == boundaries.len() - 1;
+        let ends = |at: &usize| at.is_multiple_of(grid.step()) || *at == boundaries.len() - 1;
         prop_assert!((0..boundaries.len()).all(|at| grid.range(0, boundaries[at]).is_some() == ends(&at)));
         for (at, from) in (0..boundaries.len()).filter(ends).map(|at| (at, boundaries[at])) {
             for to in (at..boundaries.len()).filter(ends).map(|to| boundaries[to]) {
