@@ -18,6 +18,7 @@ mod gate;
 mod go;
 mod input;
 mod output;
+mod page;
 mod runs;
 mod views;
 
@@ -48,6 +49,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Record(flags) => runs::record::run(flags),
         Command::Run(flags) => runs::run::run(flags),
         Command::Guard(flags) => runs::guard::run(flags),
+        Command::View(flags) => page::run(flags),
         Command::Report(flags) => views::report::run(flags),
         Command::Top(flags) => views::top::run(flags),
         Command::Tree(flags) => views::tree::run(flags),

@@ -26,6 +26,7 @@ use super::symbols::SymbolsFlags;
 use super::test::TestFlags;
 use super::timeline::TimelineFlags;
 use super::tree::TreeFlags;
+use super::view::PageFlags;
 use super::watch::{ImportFlags, WatchFlags};
 use crate::output::stdio;
 
@@ -59,6 +60,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Look at a recording",
         &[
+            "view",
             "report",
             "top",
             "tree",
@@ -193,6 +195,8 @@ pub enum Command {
     Record(RecordFlags),
     /// Run a command that mallow watch can join
     Run(RunFlags),
+    /// Look at a recording in the browser
+    View(PageFlags),
     /// Show the overview of a recording
     Report(ReportFlags),
     /// Show the functions that allocate most

@@ -30,6 +30,7 @@ mod test;
 mod threshold;
 mod timeline;
 mod tree;
+mod view;
 mod views;
 mod watch;
 
@@ -59,5 +60,6 @@ pub use symbols::SymbolsFlags;
 pub use test::TestFlags;
 pub use timeline::TimelineFlags;
 pub use tree::TreeFlags;
+pub use view::PageFlags;
 pub use views::{By, SourceFlags, ViewFlags};
 pub use watch::{ExclusionFlags, ImportFlags, WatchFlags};

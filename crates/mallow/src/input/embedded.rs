@@ -1,7 +1,7 @@
 //! What a recording carries so that it can be read on another machine: names, and sources.
 
-use std::cell::OnceCell;
 use std::collections::HashMap;
+use std::sync::OnceLock;
 use std::time::{Duration, UNIX_EPOCH};
 
 use mallow_capture::recording::{ReadError, Source};
@@ -13,7 +13,7 @@ pub struct Embedded {
     /// It carries its names.
     pub names: bool,
     /// Its sources by name, once somebody has asked.
-    sources: OnceCell<Result<HashMap<String, SourceText>, ReadError>>,
+    sources: OnceLock<Result<HashMap<String, SourceText>, ReadError>>,
 }
 
 impl Embedded {

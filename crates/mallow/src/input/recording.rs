@@ -1,8 +1,8 @@
 //! A recording, or a profile of another tool, ready to be shown.
 
-use std::cell::RefCell;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use mallow_capture::recording::{Choice, PackError, ReadError, Reader, Source};
@@ -39,12 +39,17 @@ pub struct Recording {
     /// The file that it was read from.
     path: PathBuf,
     /// Where its events are; None for one that was not read from a file, and for profiles of other tools.
-    events: Option<RefCell<(Reader, Choice)>>,
+    events: Option<Mutex<Events>>,
     /// What it carries so that it can be read on another machine.
     embedded: Embedded,
+    /// Patterns that changed nothing, each a sentence.
+    unmatched: Vec<String>,
     /// The user knows which programs were not recorded.
     gaps_reported: bool,
 }
+
+/// The file with the events, and which of them are chosen.
+type Events = (Reader, Choice);
 
 /// The lines above the text of a view.
 pub struct Heading {
@@ -83,7 +88,16 @@ impl Recording {
     /// A profile whose names were looked up.
     fn named(profile: Profile, names: Summary) -> Self {
         let (filters, embedded) = (Filters::default(), Embedded::default());
-        Self { profile, names, filters, path: PathBuf::new(), events: None, embedded, gaps_reported: false }
+        Self {
+            profile,
+            names,
+            filters,
+            path: PathBuf::new(),
+            events: None,
+            embedded,
+            unmatched: Vec::new(),
+            gaps_reported: false,
+        }
     }
 
     /// The same, of a recording that is at this path now.
@@ -103,7 +117,9 @@ impl Recording {
 
     /// The recording that the flags name, or the newest one here, which is then named on standard error.
     pub fn open(flags: &SourceFlags) -> Result<Self> {
-        Self::open_at(&Self::path_of(flags)?, &flags.filters)
+        let recording = Self::open_at(&Self::path_of(flags)?, &flags.filters)?;
+        recording.unmatched.iter().for_each(|text| stdio::notify(text));
+        Ok(recording)
     }
 
     /// Its path.
@@ -130,7 +146,8 @@ impl Recording {
         }
     }
 
-    fn gaps(&self) -> impl Iterator<Item = String> {
+    /// What the recording lacks, each thing a sentence.
+    pub fn gaps(&self) -> impl Iterator<Item = String> {
         let ending = &self.profile.ending;
         let lacks = gaps::lacks(ending.cut_short.as_deref(), ending.lost, ending.damaged);
         let unrecorded = if self.gaps_reported { &[] } else { &self.profile.unrecorded[..] };
@@ -195,7 +212,7 @@ impl Recording {
     }
 
     /// The part of a recording that the filters leave.
-    fn open_at(path: &Path, flags: &FilterFlags) -> Result<Self> {
+    pub fn open_at(path: &Path, flags: &FilterFlags) -> Result<Self> {
         let (mut recording, mut events) = match file::read(path)? {
             File::Recording(mut reader, profile) => {
                 let filters = Filters::of(flags, profile.duration_ms);
@@ -224,13 +241,13 @@ impl Recording {
                 let blocks = FilterFlags { focus: None, ignore: None, hide: None, ..flags.clone() };
                 bail!(filters::nothing_left(flags, &Self::open_at(path, &blocks)?.profile, matched[0]));
             }
-            filters::unmatched(flags, matched).iter().for_each(|text| stdio::notify(text));
+            recording.unmatched = filters::unmatched(flags, matched);
             if let Some((_, chosen)) = &mut events {
                 chosen.narrow(&sites, narrowing.focus.is_none() && narrowing.ignore.is_none());
             }
             recording.profile = profile;
         }
-        Ok(Self { path: path.to_owned(), events: events.map(RefCell::new), ..recording })
+        Ok(Self { path: path.to_owned(), events: events.map(Mutex::new), ..recording })
     }
 
     /// The file's path; empty where it was not read from one.
@@ -263,7 +280,7 @@ impl Recording {
         self.require(Quantity::Events, "only recordings of mallow hold them")?;
         let events = self.events.as_ref().context("the events are in the recording's file: name it")?;
         let waiting = Bar::of("reading events");
-        let (reader, chosen) = &mut *events.borrow_mut();
+        let (reader, chosen) = &mut *locked(events);
         let visited = reader.visit_numbered(chosen, &mut |progress| waiting.show(progress), each);
         visited.with_context(|| cannot_read(&self.path))
     }
@@ -271,7 +288,7 @@ impl Recording {
     /// Pages and live blocks of a footprint, by its index. None: the recording has none of it.
     pub fn heap_map(&self, footprint: usize) -> Result<Option<HeapMap>> {
         let Some(events) = &self.events else { return Ok(None) };
-        let read = events.borrow_mut().0.heap_map(&self.profile, footprint);
+        let read = locked(events).0.heap_map(&self.profile, footprint);
         read.with_context(|| cannot_read(&self.path))
     }
 
@@ -317,6 +334,11 @@ impl Recording {
         json::print(&Document::of(report, &self.profile, &self.filters)?)
     }
 
+    /// What [`Recording::print_json`] prints.
+    pub fn json_line(&self, report: &impl Serialize) -> Result<String> {
+        json::line(&Document::of(report, &self.profile, &self.filters)?)
+    }
+
     /// True for a recording that carries its names.
     pub fn is_packed(&self) -> bool {
         self.embedded.names
@@ -339,7 +361,7 @@ impl Recording {
     /// recording of mallow's, and nothing was filtered out.
     pub fn pack<W: Write>(&self, sources: &mut dyn Iterator<Item = Source>, to: W) -> Result<W, PackError> {
         let none = || PackError::Read(ReadError::NotARecording);
-        self.events.as_ref().ok_or_else(none)?.borrow_mut().0.pack(&self.profile, sources, to)
+        locked(self.events.as_ref().ok_or_else(none)?).0.pack(&self.profile, sources, to)
     }
 
     /// The sources that the recording carries.
@@ -348,7 +370,7 @@ impl Recording {
     }
 
     fn read_sources(&self) -> Result<Vec<Source>, ReadError> {
-        self.events.as_ref().map_or(Ok(Vec::new()), |events| events.borrow_mut().0.sources())
+        self.events.as_ref().map_or(Ok(Vec::new()), |events| locked(events).0.sources())
     }
 
     /// The text of a source file, by its name in a frame's lines: what the recording carries, else what lies here.
@@ -410,6 +432,11 @@ impl Recording {
     fn summaries_of(&self, paths: &[&str]) -> Vec<(&Module, &ModuleSummary)> {
         paths.iter().filter_map(|path| self.modules().find(|(module, _)| module.path == **path)).collect()
     }
+}
+
+/// A reader that failed reports it again: what a panic left of it is no worse.
+fn locked(events: &Mutex<Events>) -> MutexGuard<'_, Events> {
+    events.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -9,6 +10,18 @@ use mallow_capture::recording::Progress;
 
 /// What is over before this is not worth a bar.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Nobody waits at the terminal.
+static OFF: AtomicBool = AtomicBool::new(false);
+
+/// Shows no bar from now on: who waits looks at something else.
+pub fn turn_off() {
+    OFF.store(true, Ordering::Relaxed);
+}
+
+fn is_shown() -> bool {
+    !OFF.load(Ordering::Relaxed) && std::io::stderr().is_terminal()
+}
 
 /// A bar on the terminal, once something takes longer than a second; nothing elsewhere. It vanishes when dropped.
 #[derive(Debug)]
@@ -21,7 +34,7 @@ pub struct Bar {
 impl Bar {
     /// For what is going to be done.
     pub fn of(what: impl Into<Cow<'static, str>>) -> Self {
-        let terminal = std::io::stderr().is_terminal();
+        let terminal = is_shown();
         let hidden = || ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         Self { bar: terminal.then(hidden), since: Instant::now(), what: what.into() }
     }
@@ -79,7 +92,7 @@ pub struct Spinner {
 impl Spinner {
     /// For what is going to be done.
     pub fn new() -> Self {
-        let terminal = std::io::stderr().is_terminal();
+        let terminal = is_shown();
         let hidden = || ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         Self { bar: terminal.then(hidden) }
     }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use mallow_profile::Quantity;
-use mallow_report::analysis::{LifetimesBuilder, SizesBuilder, ThreadsBuilder};
+use mallow_report::analysis::{Lifetimes, LifetimesBuilder, Sizes, SizesBuilder, Threads, ThreadsBuilder};
 use serde::Serialize;
 
 use super::histogram;
@@ -19,21 +19,39 @@ const INSTEAD: &str = "mallow report shows what it has";
 /// Shows blocks by size.
 pub fn sizes(flags: &HistogramFlags) -> Result<ExitCode> {
     let recording = Recording::open(&flags.source)?;
+    let sizes = sizes_of(&recording)?;
+    show(&recording, flags, &sizes, |look| histogram::sizes(&sizes, flags.by, look))
+}
+
+/// The JSON of blocks by size.
+pub fn sizes_document(recording: &Recording) -> Result<String> {
+    recording.json(&sizes_of(recording)?)
+}
+
+fn sizes_of(recording: &Recording) -> Result<Sizes> {
     recording.require(Quantity::Events, INSTEAD)?;
     let mut sizes = SizesBuilder::default();
     recording.events_numbered(|_, _, event| sizes.event(&event))?;
-    let sizes = sizes.finish();
-    show(&recording, flags, &sizes, |look| histogram::sizes(&sizes, flags.by, look))
+    Ok(sizes.finish())
 }
 
 /// Shows blocks by lifetime.
 pub fn lifetimes(flags: &HistogramFlags) -> Result<ExitCode> {
     let recording = Recording::open(&flags.source)?;
+    let lifetimes = lifetimes_of(&recording)?;
+    show(&recording, flags, &lifetimes, |look| histogram::lifetimes(&lifetimes, flags.by, look))
+}
+
+/// The JSON of blocks by lifetime.
+pub fn lifetimes_document(recording: &Recording) -> Result<String> {
+    recording.json(&lifetimes_of(recording)?)
+}
+
+fn lifetimes_of(recording: &Recording) -> Result<Lifetimes> {
     recording.require(Quantity::Events, INSTEAD)?;
     let mut lifetimes = LifetimesBuilder::default();
     recording.events_numbered(|number, at, event| lifetimes.event(number, at, &event))?;
-    let lifetimes = lifetimes.finish();
-    show(&recording, flags, &lifetimes, |look| histogram::lifetimes(&lifetimes, flags.by, look))
+    Ok(lifetimes.finish())
 }
 
 fn show(
@@ -56,22 +74,30 @@ fn show(
 /// Shows threads.
 pub fn threads(flags: &ThreadsFlags) -> Result<ExitCode> {
     let recording = Recording::open(&flags.source)?;
-    recording.require(Quantity::Events, INSTEAD)?;
     let view = &flags.view;
+    if view.json {
+        stdio::print(&threads_document(flags, &recording)?)?;
+        recording.warn_of_gaps();
+        return Ok(exit::OK);
+    }
     let heading = recording.heading(&view.look(Stream::Out));
     let below = heading.below;
-    let screen = if view.json { usize::MAX } else { below.height.map_or(20, |h| (h.saturating_sub(8) / 2).max(3)) };
+    let screen = below.height.map_or(20, |h| (h.saturating_sub(8) / 2).max(3));
+    let report = threads_of(&recording, view.limit(screen))?;
+    stdio::print(&heading.above(&threads_text::text(&report, &below)))?;
+    Ok(exit::OK)
+}
+
+/// The JSON of threads.
+pub fn threads_document(flags: &ThreadsFlags, recording: &Recording) -> Result<String> {
+    recording.json(&threads_of(recording, flags.view.limit(usize::MAX))?)
+}
+
+fn threads_of(recording: &Recording, limit: usize) -> Result<Threads> {
+    recording.require(Quantity::Events, INSTEAD)?;
     let mut threads = ThreadsBuilder::new(&recording.profile);
     recording.events_numbered(|number, at, event| threads.event(number, at, &event))?;
-    let limit = view.limit(screen);
-    let report = threads.finish(limit);
-    if view.json {
-        stdio::print(&recording.json(&report)?)?;
-        recording.warn_of_gaps();
-    } else {
-        stdio::print(&heading.above(&threads_text::text(&report, &below)))?;
-    }
-    Ok(exit::OK)
+    Ok(threads.finish(limit))
 }
 
 /// All three, for the whole report; nothing where there are no events.

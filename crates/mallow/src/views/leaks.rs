@@ -18,7 +18,6 @@ use crate::views::leak_states::{self, amount, has};
 pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
     let suppressions = flags.suppressions.as_deref().map(read).transpose()?.unwrap_or_default();
     let recording = Recording::open(&flags.rows.source)?;
-    recording.require(Quantity::LeakedBytes, "mallow report shows what it has")?;
     let look = flags.rows.view.look(Stream::Out);
     let screen = match look.height {
         _ if flags.rows.view.json => usize::MAX,
@@ -26,24 +25,8 @@ pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
         Some(height) => (height.saturating_sub(4) / STACK_LINES).max(3),
     };
     let limit = flags.rows.view.limit(screen);
-    let state = match flags.only {
-        None | Some(Only::All) => None,
-        Some(Only::Lost) => Some(LeakState::Lost),
-        Some(Only::Reachable) => Some(LeakState::Reachable),
-        Some(Only::Unscanned) => Some(LeakState::Unscanned),
-    };
-    if state.is_some() && recording.profile.scans.is_empty() {
-        bail!(
-            "this recording does not say what is lost: its processes were not scanned at their exit, or a filter on blocks is on"
-        );
-    }
-    let in_state = |state, limit| {
-        let mut report = leaks_in_state(&recording.profile, state, &suppressions, limit);
-        if let Some(least) = flags.rows.least.min {
-            report.leave_out(least);
-        }
-        report
-    };
+    let state = state(flags, &recording)?;
+    let in_state = |state, limit| in_state(flags, &recording, &suppressions, state, limit);
     let mut report = in_state(state, limit);
     let profile = &recording.profile;
     let goes_on = profile.processes.iter().any(|process| process.attached);
@@ -85,6 +68,44 @@ pub fn run(flags: &LeaksFlags) -> Result<ExitCode> {
     } else {
         exit::OK
     })
+}
+
+/// The JSON of a recording, without suppressions.
+pub fn document(flags: &LeaksFlags, recording: &Recording) -> Result<String> {
+    let state = state(flags, recording)?;
+    let limit = flags.rows.view.limit(usize::MAX);
+    recording.json(&in_state(flags, recording, &Suppressions::default(), state, limit))
+}
+
+/// The state of blocks that the flags ask for. Fails where the recording does not say which blocks are in it.
+fn state(flags: &LeaksFlags, recording: &Recording) -> Result<Option<LeakState>> {
+    recording.require(Quantity::LeakedBytes, "mallow report shows what it has")?;
+    let state = match flags.only {
+        None | Some(Only::All) => None,
+        Some(Only::Lost) => Some(LeakState::Lost),
+        Some(Only::Reachable) => Some(LeakState::Reachable),
+        Some(Only::Unscanned) => Some(LeakState::Unscanned),
+    };
+    if state.is_some() && recording.profile.scans.is_empty() {
+        bail!(
+            "this recording does not say what is lost: its processes were not scanned at their exit, or a filter on blocks is on"
+        );
+    }
+    Ok(state)
+}
+
+fn in_state(
+    flags: &LeaksFlags,
+    recording: &Recording,
+    suppressions: &Suppressions,
+    state: Option<LeakState>,
+    limit: usize,
+) -> Leaks {
+    let mut report = leaks_in_state(&recording.profile, state, suppressions, limit);
+    if let Some(least) = flags.rows.least.min {
+        report.leave_out(least);
+    }
+    report
 }
 
 /// Reads a file of suppressions.

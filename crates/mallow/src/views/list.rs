@@ -35,35 +35,46 @@ pub fn run(flags: &ListFlags) -> Result<ExitCode> {
     }
     let recording = Recording::open(&flags.rows.source)?;
     let by = recording.measure(flags.by)?;
-    let options = ListOptions { by, raw: flags.raw, limit };
-    let mut report = list(&recording.profile, &flags.regex, options);
+    if flags.rows.view.json {
+        stdio::print(&document(flags, &recording)?)?;
+        recording.warn_of_gaps();
+        return Ok(exit::OK);
+    }
+    let (report, bodies) = report(flags, &recording, limit, &look)?;
+    let columns = columns(by, &look, &|quantity| recording.profile.has(quantity));
+    let columns = Columns::of(&columns, &report, &look);
+    let heading = heading(&report, &look);
+    let more = report.functions.len() == limit;
+    stdio::print(&recording.above(&text(&report, heading, &bodies, &columns, &look, more), &look))?;
+    Ok(exit::OK)
+}
+
+/// The JSON of a recording.
+pub fn document(flags: &ListFlags, recording: &Recording) -> Result<String> {
+    let look = flags.rows.view.look(Stream::Out);
+    recording.json(&report(flags, recording, flags.rows.view.limit(usize::MAX), &look)?.0)
+}
+
+/// What the flags ask for, and the sources or the code of each function. Fails where that is nothing.
+fn report(flags: &ListFlags, recording: &Recording, limit: usize, look: &Look) -> Result<(List, Vec<Body>)> {
+    let by = recording.measure(flags.by)?;
+    let mut report = list(&recording.profile, &flags.regex, ListOptions { by, raw: flags.raw, limit });
     if report.functions.is_empty() {
-        bail!("{}", nothing(&report, flags.regex.as_str(), unnamed(&recording), &look));
+        bail!("{}", nothing(&report, flags.regex.as_str(), unnamed(recording), look));
     }
     if let Some(least) = flags.rows.least.min {
         report.leave_out(least.of(by.of(&report.totals)));
     }
-    let mut finder = Finder::new(&recording, flags, by);
+    let mut finder = Finder::new(recording, flags, by);
     let bodies: Vec<Body> = report.functions.iter_mut().map(|function| finder.body(function)).collect();
     let mut more = Vec::new();
     if !flags.asm && !flags.raw && is_go(&recording.profile) {
         more = reasons(&recording.profile, &mut report.functions)
             .unwrap_or_else(|error| vec![format!("No reasons: {error:#}")]);
     }
-    let columns = columns(by, &look, &|quantity| recording.profile.has(quantity));
-    let columns = Columns::of(&columns, &report, &look);
     report.notes = finder.notes();
     report.notes.extend(more);
-    stdio::print(&if flags.rows.view.json {
-        recording.json(&report)?
-    } else {
-        let heading = heading(&report, &look);
-        recording.above(&text(&report, heading, &bodies, &columns, &look, report.functions.len() == limit), &look)
-    })?;
-    if flags.rows.view.json {
-        recording.warn_of_gaps();
-    }
-    Ok(exit::OK)
+    Ok((report, bodies))
 }
 
 /// Where a file is named and no function: a file's name is a regular expression, too, which no function matches.

@@ -16,6 +16,8 @@ use crate::output::picture::{self, heap_map};
 use crate::output::text::Stream;
 use crate::output::{exit, stdio};
 
+const UNNAMED: &str = "the recording names no process of this memory";
+
 /// Shows it.
 pub fn run(flags: &RssFlags) -> Result<ExitCode> {
     let path = Recording::path_or_newest(flags.file.as_deref())?;
@@ -26,12 +28,15 @@ pub fn run(flags: &RssFlags) -> Result<ExitCode> {
 /// The text, or the JSON, of the recording at this path. Nothing where a picture is written.
 pub fn show(path: &Path, flags: &RssFlags, stream: Stream) -> Result<String> {
     let recording = Recording::read(path)?;
+    if flags.view.json {
+        return document(flags, &recording);
+    }
     let profile = &recording.profile;
     let index = footprint(&recording, flags)?;
     let heap = recording.heap_map(index)?;
     let heading = recording.heading(&flags.view.look(stream));
-    let limit = flags.view.limit(if flags.view.json { usize::MAX } else { super::rss_text::PLACES });
-    let report = rss(profile, index, heap.as_ref(), limit).context("the recording names no process of this memory")?;
+    let limit = flags.view.limit(super::rss_text::PLACES);
+    let report = rss(profile, index, heap.as_ref(), limit).context(UNNAMED)?;
     if let Some(output) = &flags.output {
         let (Some(heap), Some(footprint)) = (&heap, profile.footprints.get(index)) else {
             let why = report.account.no_pages.as_deref().unwrap_or("they were not read");
@@ -43,12 +48,17 @@ pub fn show(path: &Path, flags: &RssFlags, stream: Stream) -> Result<String> {
         recording.warn_of_gaps();
         return Ok(String::new());
     }
-    if flags.view.json {
-        return recording.json(&report);
-    }
     let other = Some(&flags.at).filter(|at| matches!(at.of(profile.duration_ms), Ok(RssMoment::Ms(_))));
     let text = text(&report, other.map(|at| at.text.as_str()), flags.view.limit.is_some(), &heading.below);
     Ok(heading.above(&text))
+}
+
+/// The JSON of a recording.
+pub fn document(flags: &RssFlags, recording: &Recording) -> Result<String> {
+    let index = footprint(recording, flags)?;
+    let heap = recording.heap_map(index)?;
+    let report = rss(&recording.profile, index, heap.as_ref(), flags.view.limit(usize::MAX));
+    recording.json(&report.context(UNNAMED)?)
 }
 
 /// The footprint that the flags name.

@@ -16,24 +16,25 @@ use crate::output::text::Stream;
 use crate::output::text::units::span;
 use crate::output::{exit, stdio};
 
+const INSTEAD: &str = "mallow report shows what it has";
+
 /// Shows it.
 pub fn run(flags: &TimelineFlags) -> Result<ExitCode> {
     let recording = Recording::open(&flags.rows.source)?;
-    recording.require(Quantity::Events, "mallow report shows what it has")?;
+    recording.require(Quantity::Events, INSTEAD)?;
+    if flags.rows.view.json {
+        stdio::print(&document(flags, &recording)?)?;
+        return Ok(exit::OK);
+    }
     let heading = recording.heading(&flags.rows.view.look(Stream::Out));
     let look = heading.below;
     if let Some(at) = &flags.at {
-        let screen =
-            if flags.rows.view.json { usize::MAX } else { look.height.map_or(20, |h| h.saturating_sub(5).max(5)) };
-        let limit = flags.rows.view.limit(screen);
+        let limit = flags.rows.view.limit(look.height.map_or(20, |h| h.saturating_sub(5).max(5)));
         let mut report = heap_at(&recording, at, limit)?;
         if let Some(least) = flags.rows.least.min {
             report.leave_out(least);
         }
-        stdio::print(&match flags.rows.view.json {
-            true => recording.json(&report)?,
-            false => heading.above(&heap_moment::text(&report, &look, report.places.len() == limit)),
-        })?;
+        stdio::print(&heading.above(&heap_moment::text(&report, &look, report.places.len() == limit)))?;
         return Ok(exit::OK);
     }
     if let Some(path) = &flags.output {
@@ -43,14 +44,20 @@ pub fn run(flags: &TimelineFlags) -> Result<ExitCode> {
         recording.warn_of_gaps();
         return Ok(exit::OK);
     }
-    if flags.rows.view.json {
-        let report = timeline(&recording, flags, 500, 20)?;
-        stdio::print(&recording.json(&report)?)?;
-        return Ok(exit::OK);
-    }
     let report = timeline(&recording, flags, timeline_text::columns(&look), timeline_text::BANDS)?;
     stdio::print(&heading.above(&text(&report, &look)))?;
     Ok(exit::OK)
+}
+
+/// The JSON of a recording: its heap over time, or at one moment.
+pub fn document(flags: &TimelineFlags, recording: &Recording) -> Result<String> {
+    recording.require(Quantity::Events, INSTEAD)?;
+    let Some(at) = &flags.at else { return recording.json(&timeline(recording, flags, 500, 20)?) };
+    let mut report = heap_at(recording, at, flags.rows.view.limit(usize::MAX))?;
+    if let Some(least) = flags.rows.least.min {
+        report.leave_out(least);
+    }
+    recording.json(&report)
 }
 
 /// The timeline, with so many points and bands unless the flags say otherwise.

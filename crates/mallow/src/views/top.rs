@@ -17,10 +17,9 @@ pub fn run(flags: &TopFlags) -> Result<ExitCode> {
     let look = flags.rows.view.look(Stream::Out);
     let screen = if flags.rows.view.json { usize::MAX } else { look.height.map_or(20, |h| h.saturating_sub(5).max(5)) };
     let limit = flags.rows.view.limit(screen);
-    let options = |by| TopOptions { by, cum: flags.cum, raw: flags.raw, limit };
     if let Some(before) = &flags.base.base {
         let pair = Pair::open(before, &flags.base, &flags.rows.source, flags.by)?;
-        let mut report = top_changes(&pair.both, options(pair.by));
+        let mut report = top_changes(&pair.both, TopOptions { by: pair.by, cum: flags.cum, raw: flags.raw, limit });
         report.leave_out(pair.least(flags.rows.least.min));
         let hidden = report.hidden.map(|hidden| (hidden.rows, hidden.sums));
         let sums = pair.sums(report.functions.iter().map(|f| f.self_sums), hidden);
@@ -33,20 +32,28 @@ pub fn run(flags: &TopFlags) -> Result<ExitCode> {
         return Ok(exit::OK);
     }
     let recording = Recording::open(&flags.rows.source)?;
-    let options = options(recording.measure(flags.by)?);
-    let mut report = top(&recording.profile, options);
-    if let Some(least) = flags.rows.least.min {
-        report.leave_out(least.of(options.by.of(&report.totals)));
-    }
-    stdio::print(&if flags.rows.view.json {
-        recording.json(&report)?
-    } else {
-        recording.above(&text(&report, &look, report.functions.len() == options.limit), &look)
-    })?;
     if flags.rows.view.json {
+        stdio::print(&document(flags, &recording)?)?;
         recording.warn_of_gaps();
+        return Ok(exit::OK);
     }
+    let report = report(flags, &recording, limit)?;
+    stdio::print(&recording.above(&text(&report, &look, report.functions.len() == limit), &look))?;
     Ok(exit::OK)
+}
+
+/// The JSON of a recording.
+pub fn document(flags: &TopFlags, recording: &Recording) -> Result<String> {
+    recording.json(&report(flags, recording, flags.rows.view.limit(usize::MAX))?)
+}
+
+fn report(flags: &TopFlags, recording: &Recording, limit: usize) -> Result<Top> {
+    let by = recording.measure(flags.by)?;
+    let mut report = top(&recording.profile, TopOptions { by, cum: flags.cum, raw: flags.raw, limit });
+    if let Some(least) = flags.rows.least.min {
+        report.leave_out(least.of(by.of(&report.totals)));
+    }
+    Ok(report)
 }
 
 /// `more`: a higher limit would show more functions.

@@ -4,11 +4,11 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use mallow_report::analysis::{
-    Changed, Hidden, Least, Shown, Totals, Tree, TreeFunction, TreeOptions, TreeRow, tree, tree_changes,
+    Changed, Hidden, Least, Measure, Shown, Totals, Tree, TreeFunction, TreeOptions, TreeRow, tree, tree_changes,
 };
 
 use super::changes::{self, Pair, RowSums};
-use crate::flags::TreeFlags;
+use crate::flags::{By, TreeFlags};
 use crate::input::recording::Recording;
 use crate::output::text::units::{count, percent};
 use crate::output::text::{Align, Line, Look, Page, Stream, Table, amount, function, location, measured};
@@ -25,18 +25,7 @@ const WORTH: Least = Least::Percent(0.5);
 /// Shows the tree.
 pub fn run(flags: &TreeFlags) -> Result<ExitCode> {
     let look = flags.rows.view.look(Stream::Out);
-    let screen = if flags.rows.view.json { usize::MAX } else { look.height.map_or(30, |h| h.saturating_sub(5).max(5)) };
-    let depth = flags.depth.unwrap_or(if flags.rows.view.json { JSON_DEPTH } else { TEXT_DEPTH });
-    let all = flags.rows.view.json || flags.rows.view.limit == Some(0);
-    let least = flags.rows.least.min.unwrap_or(if all { Least::Amount(0) } else { WORTH });
-    let options = |by, min: u64| TreeOptions {
-        by,
-        callers: flags.callers,
-        raw: flags.raw,
-        depth: depth.into(),
-        min: min.max(1),
-        limit: flags.rows.view.limit(screen),
-    };
+    let (least, options) = options(flags, look.height.map_or(30, |h| h.saturating_sub(5).max(5)));
     let more = flags.depth.is_none() && flags.rows.least.min.is_none() && flags.rows.view.limit != Some(0);
     if let Some(before) = &flags.base.base {
         let pair = Pair::open(before, &flags.base, &flags.rows.source, flags.by)?;
@@ -51,17 +40,41 @@ pub fn run(flags: &TreeFlags) -> Result<ExitCode> {
         return Ok(exit::OK);
     }
     let recording = Recording::open(&flags.rows.source)?;
-    let by = recording.measure(flags.by)?;
-    let report = tree(&recording.profile, options(by, least.of(by.of(&recording.profile.totals.into()))));
+    let report = report(&recording, flags.by, least, options)?;
     if flags.rows.view.json {
         recording.print_json(&report)?;
+        recording.warn_of_gaps();
     } else {
         stdio::print(&recording.above(&text(&report, &look, more), &look))?;
     }
-    if flags.rows.view.json {
-        recording.warn_of_gaps();
-    }
     Ok(exit::OK)
+}
+
+/// The JSON of a recording. Precondition: the flags ask for JSON.
+pub fn document(flags: &TreeFlags, recording: &Recording) -> Result<String> {
+    let (least, options) = options(flags, usize::MAX);
+    recording.json_line(&report(recording, flags.by, least, options)?)
+}
+
+/// What is worth a row, and what the flags say of the rest; a screen has room for `screen` rows.
+fn options(flags: &TreeFlags, screen: usize) -> (Least, impl Fn(Measure, u64) -> TreeOptions) {
+    let view = &flags.rows.view;
+    let depth = flags.depth.unwrap_or(if view.json { JSON_DEPTH } else { TEXT_DEPTH });
+    let all = view.json || view.limit == Some(0);
+    let least = flags.rows.least.min.unwrap_or(if all { Least::Amount(0) } else { WORTH });
+    let limit = view.limit(if view.json { usize::MAX } else { screen });
+    let (callers, raw, depth) = (flags.callers, flags.raw, depth.into());
+    (least, move |by, min: u64| TreeOptions { by, callers, raw, depth, min: min.max(1), limit })
+}
+
+fn report(
+    recording: &Recording,
+    by: Option<By>,
+    least: Least,
+    options: impl Fn(Measure, u64) -> TreeOptions,
+) -> Result<Tree> {
+    let by = recording.measure(by)?;
+    Ok(tree(&recording.profile, options(by, least.of(by.of(&recording.profile.totals.into())))))
 }
 
 /// `more`: a higher limit would show more rows.

@@ -1,0 +1,53 @@
+//! Flags of `view`.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::filters::duration;
+
+/// Flags of `view`.
+#[derive(Debug, Args)]
+pub struct PageFlags {
+    /// Do not open a browser
+    ///
+    /// The address is printed all the same, for a browser of your choice. Default: the program that $BROWSER names, or
+    /// xdg-open.
+    #[arg(long)]
+    pub no_browser: bool,
+    /// Port to listen on
+    ///
+    /// Default: a free one. Example: --port 8080.
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+    pub port: u16,
+    /// Address to listen on
+    ///
+    /// Another address than a loopback one lets other machines read the recording, if they know the token; nothing is
+    /// encrypted. Default: 127.0.0.1. Example: --listen 0.0.0.0.
+    #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), hide_default_value = true)]
+    pub listen: IpAddr,
+    /// End after this time without requests
+    ///
+    /// An open page asks once a minute, as far as the browser lets it. 0 ends with Ctrl-C alone. Default: 1h. Example:
+    /// --idle 10m.
+    #[arg(long, value_name = "TIME", default_value = "1h", hide_default_value = true, value_parser = time)]
+    pub idle: Duration,
+    /// Recording or profile to show
+    ///
+    /// A recording of mallow, or a file of another tool in any format that mallow reads. Default: the newest *.mallow
+    /// in the current directory.
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Later recording, to compare FILE with
+    ///
+    /// The page shows this one, and what changed since FILE. Default: FILE alone. Example: mallow view before.mallow
+    /// after.mallow.
+    #[arg(value_name = "AFTER")]
+    pub after: Option<PathBuf>,
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    duration(text).map(Duration::from_millis)
+}

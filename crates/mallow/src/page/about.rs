@@ -1,0 +1,97 @@
+//! What the page shows, before any number of it.
+
+use mallow_profile::Quantity;
+use mallow_report::analysis::Measure;
+use serde::Serialize;
+
+use crate::flags::By;
+use crate::input::coverage::MEASURES;
+use crate::input::recording::Recording;
+
+/// The recording, and what can be asked of it.
+#[derive(Debug, Serialize)]
+pub struct About<'a> {
+    version: &'static str,
+    name: String,
+    path: String,
+    /// Whose file it is; None for a recording of mallow's.
+    format: Option<&'static str>,
+    command: &'a [String],
+    started_unix_ms: Option<u64>,
+    duration_ms: Option<u64>,
+    measures: Vec<String>,
+    has_events: bool,
+    has_rss: bool,
+    processes: Vec<AboutProcess<'a>>,
+    threads: usize,
+    regions: Vec<AboutRegion<'a>>,
+    gaps: Vec<String>,
+    compared: Option<Compared>,
+}
+
+#[derive(Debug, Serialize)]
+struct AboutProcess<'a> {
+    number: usize,
+    pid: u32,
+    executable: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+struct AboutRegion<'a> {
+    number: u32,
+    name: &'a str,
+    run: u32,
+    warmup: bool,
+}
+
+/// The recording that it is compared with.
+#[derive(Debug, Serialize)]
+struct Compared {
+    name: String,
+    path: String,
+}
+
+impl<'a> About<'a> {
+    /// Of a recording, and of the one before it.
+    pub fn of(recording: &'a Recording, before: Option<&Recording>) -> Self {
+        let profile = &recording.profile;
+        let has = |by: By| profile.has(Measure::from(by).quantity());
+        let has_times = profile.has(Quantity::Times);
+        let process = |(number, process): (usize, &'a mallow_profile::Process)| AboutProcess {
+            number,
+            pid: process.pid,
+            executable: &process.executable,
+        };
+        let region = |region: &'a mallow_profile::Region| AboutRegion {
+            number: region.number,
+            name: &region.name,
+            run: region.run,
+            warmup: region.warmup,
+        };
+        let (name, path) = named(recording);
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            name,
+            path,
+            format: profile.origin.as_ref().map(|origin| origin.format),
+            command: &profile.command,
+            started_unix_ms: has_times.then_some(profile.started_unix_ms).filter(|&ms| ms > 0),
+            duration_ms: has_times.then_some(profile.duration_ms),
+            measures: MEASURES.into_iter().filter(|&by| has(by)).map(|by| by.to_string()).collect(),
+            has_events: profile.has(Quantity::Events),
+            has_rss: !profile.footprints.is_empty(),
+            processes: profile.processes.iter().enumerate().map(process).collect(),
+            threads: profile.threads.len(),
+            regions: profile.regions.iter().map(region).collect(),
+            gaps: recording.gaps().collect(),
+            compared: before.map(named).map(|(name, path)| Compared { name, path }),
+        }
+    }
+}
+
+/// The file's name and its path.
+fn named(recording: &Recording) -> (String, String) {
+    let path = recording.path();
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    (name, path.display().to_string())
+}

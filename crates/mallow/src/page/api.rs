@@ -1,0 +1,130 @@
+//! Answers to the page's requests: the documents of the command line's views, and a few of its own.
+
+use anyhow::{Result, bail};
+use mallow_report::analysis::{Flame, FlameOptions, Least, flame};
+use mallow_web::{Request, Response};
+
+use super::about::About;
+use super::assets;
+use super::choices;
+use super::document_cache::DocumentCache;
+use super::flame_document::FlameDocument;
+use super::subject::Subject;
+use crate::flags::{Command, FlameFlags, ReportFlags};
+use crate::input::recording::Recording;
+use crate::output::exit::UsageError;
+use crate::output::json;
+use crate::output::text::Stream;
+use crate::views::report::{self, ReportOptions};
+use crate::views::{blocks, leaks, list, rss, timeline, top, tree};
+
+/// A box that is narrower than this part of the whole is left out, until so many are left.
+const NARROWEST: u64 = 1 << 17;
+/// Boxes that a page draws without delay.
+const MOST_BOXES: usize = 60_000;
+
+/// What answers requests.
+#[derive(Debug)]
+pub struct Api {
+    subject: Subject,
+    documents: DocumentCache,
+}
+
+impl Api {
+    /// For what the page shows.
+    pub fn new(subject: Subject) -> Self {
+        Self { subject, documents: DocumentCache::default() }
+    }
+
+    /// The answer to a request that may be answered.
+    pub fn answer(&self, request: &Request) -> Response {
+        if let Some(asset) = assets::answer(request) {
+            return asset;
+        }
+        let Some(name) = request.path().strip_prefix("/api/") else {
+            return Response::error(404, "there is nothing at this address");
+        };
+        match name {
+            "about" => document(self.about()),
+            "alive" => Response::json("{}\n"),
+            name if VIEWS.contains(&name) => self.view(name, request),
+            _ => Response::error(404, &format!("there is no view like that; there is {}", VIEWS.join(", "))),
+        }
+    }
+
+    fn about(&self) -> Result<String> {
+        json::line(&About::of(self.subject.whole(), self.subject.before().map(|before| &**before)))
+    }
+
+    fn view(&self, name: &str, request: &Request) -> Response {
+        let question = format!("{name} {:?}", request.query());
+        if let Some(known) = self.documents.get(&question) {
+            return Response::json(known);
+        }
+        let made = choices::flags(name, request, self.subject.path())
+            .map_err(anyhow::Error::from)
+            .and_then(|command| self.document(&command));
+        if let Ok(document) = &made {
+            self.documents.keep(&question, document);
+        }
+        document(made)
+    }
+
+    /// What the command prints, for the recording that is shown.
+    fn document(&self, command: &Command) -> Result<String> {
+        match command {
+            Command::Report(flags) => report_document(flags, &*self.subject.part(&flags.rows.source.filters)?),
+            Command::Top(flags) => top::document(flags, &*self.subject.part(&flags.rows.source.filters)?),
+            Command::Tree(flags) => tree::document(flags, &*self.subject.part(&flags.rows.source.filters)?),
+            Command::List(flags) => list::document(flags, &*self.subject.part(&flags.rows.source.filters)?),
+            Command::Leaks(flags) => leaks::document(flags, &*self.subject.part(&flags.rows.source.filters)?),
+            Command::Timeline(flags) => timeline::document(flags, &*self.subject.part(&flags.rows.source.filters)?),
+            Command::Sizes(flags) => blocks::sizes_document(&*self.subject.part(&flags.source.filters)?),
+            Command::Lifetimes(flags) => blocks::lifetimes_document(&*self.subject.part(&flags.source.filters)?),
+            Command::Threads(flags) => blocks::threads_document(flags, &*self.subject.part(&flags.source.filters)?),
+            Command::Rss(flags) => rss::document(flags, self.subject.whole()),
+            Command::Flame(flags) => {
+                json::line(&FlameDocument::of(&drawn(flags, &*self.subject.part(&flags.source.filters)?)?))
+            }
+            _ => bail!("this is no view of the page"),
+        }
+    }
+}
+
+/// Views of the page, by the names of the commands.
+const VIEWS: [&str; 11] =
+    ["report", "top", "tree", "list", "leaks", "timeline", "sizes", "lifetimes", "threads", "rss", "flame"];
+
+fn report_document(flags: &ReportFlags, recording: &Recording) -> Result<String> {
+    let (view, least) = (&flags.rows.view, flags.rows.least.min);
+    report::render(recording, &ReportOptions { view, all: flags.all, stacks: flags.stacks, least, stream: Stream::Out })
+}
+
+/// The graph with as many boxes as a page draws.
+fn drawn(flags: &FlameFlags, recording: &Recording) -> Result<Flame> {
+    let by = recording.measure(flags.by)?;
+    let least = flags.least.min.unwrap_or(Least::Amount(0));
+    let mut parts = NARROWEST;
+    loop {
+        let graph =
+            flame(&recording.profile, FlameOptions { by, callers: flags.callers, raw: flags.raw, parts, least });
+        if graph.boxes.len() <= MOST_BOXES || parts == 1 {
+            return Ok(graph);
+        }
+        parts /= 4;
+    }
+}
+
+fn document(made: Result<String>) -> Response {
+    made.map_or_else(|error| failure(&error), Response::json)
+}
+
+/// What a view says of a choice that it has nothing for is the user's matter; a file that cannot be read is not.
+fn failure(error: &anyhow::Error) -> Response {
+    let status = match error {
+        _ if error.is::<UsageError>() => 400,
+        _ if error.chain().any(|cause| cause.is::<std::io::Error>()) => 500,
+        _ => 422,
+    };
+    Response::error(status, &format!("{error:#}"))
+}

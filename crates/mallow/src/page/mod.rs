@@ -1,0 +1,81 @@
+//! `mallow view`: a page for the browser. A small server answers its requests by the views of the command line.
+
+mod about;
+mod api;
+mod assets;
+mod browser;
+mod choices;
+mod document_cache;
+mod flame_document;
+mod subject;
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use mallow_web::{Access, Limits, Listener, Server, Token};
+
+use self::api::Api;
+use self::subject::Subject;
+use crate::flags::PageFlags;
+use crate::input::recording::Recording;
+use crate::output::{exit, progress, stdio};
+
+/// How often the time without requests is looked at.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Serves the page until nobody asks any more.
+pub fn run(flags: &PageFlags) -> Result<ExitCode> {
+    let path = Recording::path_or_newest(flags.file.as_deref())?;
+    let subject = match &flags.after {
+        None => Subject::open(&path)?,
+        Some(after) => Subject::compare(&path, after)?,
+    };
+    let server = start(flags, subject)?;
+    while flags.idle.is_zero() || server.idle() < flags.idle {
+        std::thread::sleep(LOOK);
+    }
+    server.stop();
+    stdio::notify("nobody looked at the page any more: ended");
+    Ok(exit::OK)
+}
+
+fn start(flags: &PageFlags, subject: Subject) -> Result<Server> {
+    let wanted = SocketAddr::new(flags.listen, flags.port);
+    let listener = Listener::bind(wanted).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            anyhow!("port {} is taken: choose another one, or leave --port out", flags.port)
+        }
+        _ => anyhow!("cannot listen on {wanted}: {error}"),
+    })?;
+    let bound = listener.address().context("a server for browsers has an address")?;
+    let tokens = "the kernel gives no random numbers";
+    let (token, once) = (Token::random().context(tokens)?, Token::random().context(tokens)?);
+    let cookie = format!("mallow-{}", bound.port());
+    let access = Access::with_token(token.clone()).and_cookie(cookie).and_once(once.clone());
+    let api = Arc::new(Api::new(subject));
+    let server = Server::start(listener, access, Limits::default(), move |request| api.answer(request))
+        .context("cannot start the server")?;
+    // From here on, whoever waits looks at the page.
+    progress::turn_off();
+    let at = reachable(bound);
+    stdio::print(&format!("http://{at}/?token={}\n", token.text()))?;
+    stdio::notify("Ctrl-C ends it");
+    if !flags.no_browser
+        && let Err(error) = browser::open(&format!("http://{at}/?token={}", once.text()))
+    {
+        stdio::notify(&format!("{error:#}: open the address above in a browser"));
+    }
+    Ok(server)
+}
+
+/// The address that a browser of this machine asks, where the server listens on all of them.
+fn reachable(bound: SocketAddr) -> SocketAddr {
+    match bound {
+        SocketAddr::V4(at) if at.ip().is_unspecified() => SocketAddr::from(([127, 0, 0, 1], at.port())),
+        SocketAddr::V6(at) if at.ip().is_unspecified() => SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], at.port())),
+        other => other,
+    }
+}
