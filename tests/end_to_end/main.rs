@@ -14,6 +14,7 @@ mod attach_watch;
 mod bad_input;
 mod base;
 mod blocks;
+mod browser;
 mod custom_allocators;
 mod debuginfod;
 mod diff;

@@ -3,6 +3,7 @@
 //! Every run has a directory of its own, a time limit after which its processes are killed (a hang is a failure), and
 //! is looked over afterwards for files and processes that it left behind.
 
+mod browser;
 mod counts;
 mod leftovers;
 mod oracle;
@@ -13,6 +14,7 @@ mod targets;
 mod three;
 pub mod wire;
 
+pub use browser::Browser;
 pub use counts::{Counts, ProcessCounts, Truth, number};
 pub use leftovers::{RunDirectories, describe, nothing_left};
 pub use oracle::{oracle_counts, oracle_library};

@@ -51,7 +51,7 @@ pub use leak_sites::{LeakSite, Leaked};
 pub use leak_states::{Cycle, CyclePlace, LeakState, LeakStates, Unscanned, leak_states};
 pub use leaks::{Leaks, SuppressionUse, leaks, leaks_in_state};
 pub use list::{List, ListFunction, ListInstruction, ListLine, ListOptions, list, list_changes};
-pub use lives::{BlockChoice, LifeGrid, LifeGridBuilder, LifeSeries, TimeRange};
+pub use lives::{BlockChoice, LifeGrid, LifeGridBuilder, LifeSeries, RegionSpan, TimeRange};
 pub use merge::{Merged, Merger};
 pub use narrow::{Narrowed, Narrowing, Pattern, narrow};
 pub use numbers::{Ending, Least, LeftOut, Measure, Totals, keys};

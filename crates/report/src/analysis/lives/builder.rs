@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 use super::super::resident::rss_points;
 use super::cells::{Cells, Fate, Key, Sums};
-use super::grid::{LifeGrid, LifeSeries};
+use super::grid::{LifeGrid, LifeSeries, RegionSpan};
 use super::{BUCKETS_MAX, CELLS_MAX};
 
 /// Makes a [`LifeGrid`] of all events, which are read once. It keeps what it needs of the profile.
@@ -35,6 +35,8 @@ pub struct LifeGridBuilder {
     /// Processes that ended since the last event of another kind; the bucket of the clock then, and what was live of them.
     last_ended: Vec<(u32, usize, u64)>,
     series: LifeSeries,
+    /// When each run of a measured region began.
+    begun: FxHashMap<u32, Option<u64>>,
     /// The latest time so far, and its bucket. Levels are dated by it, as `timeline` dates them.
     clock: u64,
     clock_bucket: usize,
@@ -91,7 +93,9 @@ impl LifeGridBuilder {
                 allocated_bytes: zeros(),
                 freed_bytes: zeros(),
                 rss: rss_points(profile, 2 * buckets_max),
+                regions: Vec::new(),
             },
+            begun: profile.regions.iter().map(|region| (region.number, None)).collect(),
             clock: 0,
             clock_bucket: 0,
             live: 0,
@@ -119,7 +123,8 @@ impl LifeGridBuilder {
                 }
                 self.born(number, at, call);
             }
-            Event::Free(None) | Event::ReallocFree(None) | Event::Region { .. } => {}
+            Event::Free(None) | Event::ReallocFree(None) => {}
+            Event::Region { number, end, .. } => self.region(number, at.ms, end),
             Event::EndProcess => self.end_process(at.process),
         }
     }
@@ -174,6 +179,18 @@ impl LifeGridBuilder {
         let live = std::mem::take(&mut self.live_of_process[process as usize]);
         self.last_ended.push((process, self.clock_bucket, live));
         self.live = self.live.saturating_sub(live);
+    }
+
+    fn region(&mut self, number: u32, ms: u64, end: bool) {
+        let Some(begun) = self.begun.get_mut(&number) else { return };
+        match (end, *begun) {
+            (false, _) => *begun = Some(ms),
+            (true, Some(begin_ms)) => {
+                self.begun.remove(&number);
+                self.series.regions.push(RegionSpan { number, begin_ms, end_ms: ms.max(begin_ms) });
+            }
+            (true, None) => {}
+        }
     }
 
     #[inline]
@@ -239,6 +256,7 @@ impl LifeGridBuilder {
             self.ends[process as usize] = None;
             self.series.live_at[bucket + 1..].iter_mut().for_each(|bytes| add(bytes, live));
         }
+        self.series.regions.sort_by_key(|region| region.number);
         let end = ((buckets - 1) >> self.shift) + 1;
         let cells = self.cells.finish(|site| {
             let process = self.process_of_site.get(site as usize).copied().unwrap_or_default();

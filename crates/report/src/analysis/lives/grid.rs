@@ -47,6 +47,19 @@ pub struct LifeSeries {
     pub freed_bytes: Vec<u64>,
     /// Milliseconds since the recording began, and RSS, added up over the processes that ran. Empty where no memory was read.
     pub rss: Vec<(u64, u64)>,
+    /// Runs of measured regions that began and ended, by number.
+    pub regions: Vec<RegionSpan>,
+}
+
+/// When a run of a measured region went on, in milliseconds since the recording began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct RegionSpan {
+    /// Of the run, as in [`mallow_profile::Region`].
+    pub number: u32,
+    /// When it began.
+    pub begin_ms: u64,
+    /// When it ended.
+    pub end_ms: u64,
 }
 
 /// See the module's text.

@@ -11,7 +11,7 @@ mod grid;
 mod tests;
 
 pub use builder::LifeGridBuilder;
-pub use grid::{BlockChoice, LifeGrid, LifeSeries, TimeRange};
+pub use grid::{BlockChoice, LifeGrid, LifeSeries, RegionSpan, TimeRange};
 
 /// Buckets of time at most. A wide screen has about as many columns for a chart.
 pub const BUCKETS_MAX: usize = 1024;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use mallow_profile::{Block, Call, Counts, Event, Moment, ProcessId, Profile, Quantity, Thread};
+use mallow_profile::{Block, Call, Counts, Event, Moment, ProcessId, Profile, Quantity, Region, Thread};
 use proptest::prelude::*;
 
-use super::{BUCKETS_MAX, BlockChoice, CELLS_MAX, LifeGrid, LifeGridBuilder};
+use super::{BUCKETS_MAX, BlockChoice, CELLS_MAX, LifeGrid, LifeGridBuilder, RegionSpan};
 use crate::analysis::{Measure, Over, TimelineBuilder, TimelineOptions, TopOptions, top};
 use crate::testing::{Builder, blocks};
 
@@ -177,7 +177,7 @@ proptest! {
         let boundaries = grid.boundaries();
         prop_assert!(boundaries.len() <= buckets + 1 && boundaries.is_sorted_by(|a, b| a < b));
         prop_assert_eq!((boundaries[0], boundaries.last()), (0, Some(&(last + more + 1))));
-        let ends = |at: &usize| at % grid.step() == 0 || *at == boundaries.len() - 1;
+        let ends = |at: &usize| at.is_multiple_of(grid.step()) || *at == boundaries.len() - 1;
         prop_assert!((0..boundaries.len()).all(|at| grid.range(0, boundaries[at]).is_some() == ends(&at)));
         for (at, from) in (0..boundaries.len()).filter(ends).map(|at| (at, boundaries[at])) {
             for to in (at..boundaries.len()).filter(ends).map(|to| boundaries[to]) {
@@ -307,6 +307,20 @@ fn events_that_make_no_sense_do_no_harm() {
         let found = CHOICES.map(|choice| grid.counts(whole, choice).len());
         assert!(found[0] == 2 && found.iter().all(|sites| *sites <= 2), "{found:?}");
     }
+}
+
+#[test]
+fn runs_of_regions_have_their_times() {
+    let region = |number| Region { number, name: "r".into(), run: 0, warmup: false, operations: 0 };
+    let profile = Profile { regions: vec![region(1), region(2), region(3)], ..profile(50) };
+    let mut builder = LifeGridBuilder::new(&profile);
+    let marks = [(2, 3, false), (1, 5, false), (1, 9, true), (9, 9, false), (9, 10, true), (2, 2, true), (2, 11, true)];
+    for (number, ms, end) in marks.into_iter().chain([(3, 40, true), (3, 41, false)]) {
+        let event = Event::Region { number, end, this_thread: false };
+        builder.event(0, Moment { process: 0, thread: 0, ms }, &event);
+    }
+    let spans = [(1, 5, 9), (2, 3, 3)].map(|(number, begin_ms, end_ms)| RegionSpan { number, begin_ms, end_ms });
+    assert_eq!(builder.finish().series().regions, spans);
 }
 
 /// More cells than are merged at once, from a clock that goes to and fro, in one bucket at last.
