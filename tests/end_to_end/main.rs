@@ -81,6 +81,8 @@ mod swift_names;
 mod threads;
 mod timeline;
 mod tree;
+mod view;
+mod view_server;
 mod watch;
 mod watch_growth;
 mod watch_harness;
