@@ -267,3 +267,51 @@ fn a_file_that_was_replaced_is_noticed() {
     assert_eq!(viewer.get("/api/top").body, whole);
     assert_eq!(viewer.get("/api/top?cum=1").status, 200);
 }
+
+#[test]
+fn two_recordings_are_compared_as_on_the_command_line() {
+    let (record, other) = (Case::sqlite(2000).record(), Case::sqlite(3000).record());
+    let place = record.directory.path();
+    std::fs::copy(&record.file, place.join("before.mallow")).expect("a copy");
+    std::fs::copy(&other.file, place.join("after.mallow")).expect("a copy");
+    let viewer = Viewer::start(place, &["before.mallow", "after.mallow"]);
+    let about = viewer.get("/api/about").json();
+    assert_eq!((&about["name"], &about["compared"]["name"]), (&"after.mallow".into(), &"before.mallow".into()));
+    let same = |path: &str, arguments: &[&str]| {
+        let (answer, printed) = (viewer.get(path), Run::new(mallow(), place).args(arguments).go());
+        assert_eq!((answer.status, printed.status), (200, 0), "{path}: {}\n{}", answer.text(), printed.err());
+        assert!(answer.body == printed.stdout, "{path}: {}\n{}", answer.text(), printed.out());
+    };
+    let files = ["before.mallow", "after.mallow"];
+    same("/api/diff", &["diff", "--json", files[0], files[1]]);
+    same(
+        "/api/diff?by=peak&limit=3&min=10&no-rule=lines,inlining",
+        &["diff", "--json", "--by=peak", "--limit=3", "--min=10", "--no-rule=lines,inlining", files[0], files[1]],
+    );
+    same(
+        "/api/diff?focus=Btree&ignore=no-such",
+        &["diff", "--json", "--focus=Btree", "--ignore=no-such", files[0], files[1]],
+    );
+    same("/api/diff?size=64..", &["diff", "--json", "--size=64..", files[0], files[1]]);
+    let base = ["--json", "--base", files[0], files[1]];
+    same("/api/top?base=1", &[&["top"][..], &base].concat());
+    same(
+        "/api/top?base=1&by=bytes&cum=1&limit=4&no-rule=lines",
+        &[&["top", "--by=bytes", "--cum", "--limit=4", "--no-rule=lines"][..], &base].concat(),
+    );
+    same("/api/tree?base=1&callers=1&focus=Btree", &[&["tree", "--callers", "--focus=Btree"][..], &base].concat());
+    same("/api/list?base=1&function=.", &[&["list", "."][..], &base].concat());
+    same("/api/top", &["top", "--json", files[1]]);
+    let flame = viewer.get("/api/flame?base=1&by=bytes").json();
+    let sum = |value: &Value| value.as_array().expect("a column").iter().filter_map(Value::as_i64).sum::<i64>();
+    let diff = viewer.get("/api/diff?by=bytes").json();
+    assert_eq!(flame["base"]["change"], diff["change"]);
+    assert_eq!(sum(&flame["boxes"]["change"]), diff["change"].as_i64().expect("a change"));
+    assert_eq!(viewer.get("/api/top?base=1&from=0&to=0").status, 400);
+    let alone = Viewer::start(place, &["after.mallow"]);
+    for path in ["/api/diff", "/api/top?base=1"] {
+        let answer = alone.get(path);
+        assert!(answer.status == 400 && answer.text().contains("mallow view BEFORE AFTER"), "{}", answer.text());
+    }
+    assert!(alone.get("/api/flame").json()["base"].is_null());
+}
