@@ -223,6 +223,21 @@ proptest! {
     }
 }
 
+proptest! {
+    /// Where no thread's clock lags, what is live is known between the boundaries of cells, too.
+    #[test]
+    fn series_are_as_fine_however_few_cells_there_are(mut story in story(), cells in 1..20usize, more in 0..9u64) {
+        story.iter_mut().for_each(|step| step.1 = 0);
+        let run = run(&story);
+        let last = run.events.iter().map(|(_, at, _)| at.ms).max().unwrap_or(0);
+        let profile = profile(last + more);
+        let few = grid(&run, LifeGridBuilder::with_bounds(&profile, 40, cells));
+        let many = grid(&run, LifeGridBuilder::with_bounds(&profile, 40, CELLS_MAX));
+        prop_assert_eq!(few.series(), many.series());
+        prop_assert_eq!(few.boundaries(), many.boundaries());
+    }
+}
+
 #[test]
 fn a_story_that_can_be_followed_by_hand() {
     let allocate = |thread, site, size| (1, 0, 10, thread, site, 0, size);
