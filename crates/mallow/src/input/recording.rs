@@ -2,12 +2,13 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, bail};
-use mallow_capture::recording::{Choice, PackError, ReadError, Reader, Source};
+use mallow_capture::recording::{Choice, PackError, Progress, ReadError, Reader, Source};
 use mallow_profile::{Event, HeapMap, Module, Moment, Profile, Quantity};
-use mallow_report::analysis::{Measure, Narrowed, custom_allocators, narrow};
+use mallow_report::analysis::{LifeGrid, LifeGridBuilder, Measure, Narrowed, custom_allocators, narrow};
 use mallow_symbols::{
     ModuleSummary, Options, Packages, SourceError, SourceText, Summary, Symbolizer, remedies, source_text,
     symbolize_jit_all,
@@ -39,9 +40,9 @@ pub struct Recording {
     /// The file that it was read from.
     path: PathBuf,
     /// Where its events are; None for one that was not read from a file, and for profiles of other tools.
-    events: Option<Mutex<Events>>,
+    events: Option<Arc<Mutex<Events>>>,
     /// What it carries so that it can be read on another machine.
-    embedded: Embedded,
+    embedded: Arc<Embedded>,
     /// Patterns that changed nothing, each a sentence.
     unmatched: Vec<String>,
     /// The user knows which programs were not recorded.
@@ -50,6 +51,28 @@ pub struct Recording {
 
 /// The file with the events, and which of them are chosen.
 type Events = (Reader, Choice);
+
+/// A second reader of a recording's events, for a thread of its own.
+#[derive(Debug)]
+pub struct LifeReader {
+    reader: Reader,
+    choice: Choice,
+    builder: LifeGridBuilder,
+    path: PathBuf,
+}
+
+impl LifeReader {
+    /// The grid. None: it was stopped. `progress` goes from 0 to 1.
+    pub fn read(mut self, progress: impl Fn(f64), stop: &AtomicBool) -> Result<Option<LifeGrid>> {
+        let builder = &mut self.builder;
+        let mut show = |now: Progress| progress(now.done as f64 / now.all.max(1) as f64);
+        let stopped = || stop.load(Ordering::Relaxed);
+        let each = |_, number, at, event| builder.event(number, at, &event);
+        let read = self.reader.visit_until(&mut self.choice, &mut show, stopped, each);
+        read.with_context(|| cannot_read(&self.path))?;
+        Ok((!stop.load(Ordering::Relaxed)).then(|| self.builder.finish()))
+    }
+}
 
 /// The lines above the text of a view.
 pub struct Heading {
@@ -75,7 +98,7 @@ impl Recording {
     /// The same of processes that have this root directory, if they have another one.
     pub fn below(mut profile: Profile, root: Option<&Path>) -> Self {
         let names = profile.names.take();
-        let embedded = Embedded::of(names.is_some());
+        let embedded = Arc::new(Embedded::of(names.is_some()));
         let names = names.unwrap_or_else(|| {
             let options = Options { root: root.map(Path::to_owned), ..Options::default() };
             let names = Symbolizer::new(options).symbolize_all(&mut profile);
@@ -87,7 +110,7 @@ impl Recording {
 
     /// A profile whose names were looked up.
     fn named(profile: Profile, names: Summary) -> Self {
-        let (filters, embedded) = (Filters::default(), Embedded::default());
+        let (filters, embedded) = (Filters::default(), Arc::default());
         Self {
             profile,
             names,
@@ -247,7 +270,40 @@ impl Recording {
             }
             recording.profile = profile;
         }
-        Ok(Self { path: path.to_owned(), events: events.map(Mutex::new), ..recording })
+        Ok(Self { path: path.to_owned(), events: events.map(|events| Arc::new(Mutex::new(events))), ..recording })
+    }
+
+    /// Another profile of the same file: of blocks that were chosen of this one.
+    pub fn with_profile(&self, profile: Profile) -> Self {
+        Self {
+            profile,
+            names: self.names.clone(),
+            filters: self.filters.clone(),
+            path: self.path.clone(),
+            events: self.events.clone(),
+            embedded: Arc::clone(&self.embedded),
+            unmatched: Vec::new(),
+            gaps_reported: self.gaps_reported,
+        }
+    }
+
+    /// The stacks that filters leave of it, for views that read no events. Precondition: they select no single blocks.
+    pub fn narrowed(&self, flags: &FilterFlags) -> Result<Self> {
+        let Narrowed { profile, matched, .. } = narrow(self.profile.clone(), &flags.narrowing());
+        if profile.sites.is_empty() {
+            bail!(filters::nothing_left(flags, &self.profile, matched[0]));
+        }
+        let filters = Filters::of(flags, self.profile.duration_ms);
+        Ok(Self { filters, ..self.with_profile(profile) })
+    }
+
+    /// Reads all events for the grid that answers ranges of time, by a reader of its own. None: there are none in this file.
+    pub fn life_reader(&self) -> Result<Option<LifeReader>> {
+        let Some(events) = &self.events else { return Ok(None) };
+        let (reader, choice) = &*locked(events);
+        let reader = reader.reopen(&self.path).with_context(|| cannot_read(&self.path))?;
+        let builder = LifeGridBuilder::new(&self.profile);
+        Ok(Some(LifeReader { reader, choice: choice.clone(), builder, path: self.path.clone() }))
     }
 
     /// The file's path; empty where it was not read from one.

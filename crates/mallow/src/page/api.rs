@@ -9,8 +9,9 @@ use super::assets;
 use super::choices;
 use super::document_cache::DocumentCache;
 use super::flame_document::FlameDocument;
+use super::ranges::{Range, Ranges, StillReading};
 use super::subject::Subject;
-use crate::flags::{Command, FlameFlags, ReportFlags};
+use crate::flags::{Command, FilterFlags, FlameFlags, ReportFlags};
 use crate::input::recording::Recording;
 use crate::output::exit::UsageError;
 use crate::output::json;
@@ -27,13 +28,15 @@ const MOST_BOXES: usize = 60_000;
 #[derive(Debug)]
 pub struct Api {
     subject: Subject,
+    ranges: Ranges,
     documents: DocumentCache,
 }
 
 impl Api {
-    /// For what the page shows.
+    /// For what the page shows. Begins to read its events.
     pub fn new(subject: Subject) -> Self {
-        Self { subject, documents: DocumentCache::default() }
+        let ranges = Ranges::of(subject.whole());
+        Self { subject, ranges, documents: DocumentCache::default() }
     }
 
     /// The answer to a request that may be answered.
@@ -46,6 +49,7 @@ impl Api {
         };
         match name {
             "about" => document(self.about()),
+            "time" => document(self.ranges.show(|time| json::line(time))),
             "alive" => Response::json("{}\n"),
             name if VIEWS.contains(&name) => self.view(name, request),
             _ => Response::error(404, &format!("there is no view like that; there is {}", VIEWS.join(", "))),
@@ -61,31 +65,34 @@ impl Api {
         if let Some(known) = self.documents.get(&question) {
             return Response::json(known);
         }
-        let made = choices::flags(name, request, self.subject.path())
-            .map_err(anyhow::Error::from)
-            .and_then(|command| self.document(&command));
+        let made = self.made(name, request);
         if let Ok(document) = &made {
             self.documents.keep(&question, document);
         }
         document(made)
     }
 
-    /// What the command prints, for the recording that is shown.
-    fn document(&self, command: &Command) -> Result<String> {
-        match command {
-            Command::Report(flags) => report_document(flags, &*self.subject.part(&flags.rows.source.filters)?),
-            Command::Top(flags) => top::document(flags, &*self.subject.part(&flags.rows.source.filters)?),
-            Command::Tree(flags) => tree::document(flags, &*self.subject.part(&flags.rows.source.filters)?),
-            Command::List(flags) => list::document(flags, &*self.subject.part(&flags.rows.source.filters)?),
-            Command::Leaks(flags) => leaks::document(flags, &*self.subject.part(&flags.rows.source.filters)?),
+    /// What the command prints, for the recording that is shown, or for a range of its time.
+    fn made(&self, name: &str, request: &Request) -> Result<String> {
+        let range = Range::of(|name| request.parameter(name))?;
+        let sums = |filters: &FilterFlags, show: &dyn Fn(&Recording) -> Result<String>| match range {
+            Some(range) => self.ranges.choose(self.subject.whole(), range, filters, show),
+            None => show(&*self.subject.sums(filters)?),
+        };
+        match &choices::flags(name, request, self.subject.path())? {
+            Command::Top(flags) => sums(&flags.rows.source.filters, &|part| top::document(flags, part)),
+            Command::Tree(flags) => sums(&flags.rows.source.filters, &|part| tree::document(flags, part)),
+            Command::List(flags) => sums(&flags.rows.source.filters, &|part| list::document(flags, part)),
+            Command::Flame(flags) => {
+                sums(&flags.source.filters, &|part| json::line(&FlameDocument::of(&drawn(flags, part)?)))
+            }
+            Command::Report(flags) => report_document(flags, &*self.subject.sums(&flags.rows.source.filters)?),
+            Command::Leaks(flags) => leaks::document(flags, &*self.subject.sums(&flags.rows.source.filters)?),
             Command::Timeline(flags) => timeline::document(flags, &*self.subject.part(&flags.rows.source.filters)?),
             Command::Sizes(flags) => blocks::sizes_document(&*self.subject.part(&flags.source.filters)?),
             Command::Lifetimes(flags) => blocks::lifetimes_document(&*self.subject.part(&flags.source.filters)?),
             Command::Threads(flags) => blocks::threads_document(flags, &*self.subject.part(&flags.source.filters)?),
             Command::Rss(flags) => rss::document(flags, self.subject.whole()),
-            Command::Flame(flags) => {
-                json::line(&FlameDocument::of(&drawn(flags, &*self.subject.part(&flags.source.filters)?)?))
-            }
             _ => bail!("this is no view of the page"),
         }
     }
@@ -121,6 +128,10 @@ fn document(made: Result<String>) -> Response {
 
 /// What a view says of a choice that it has nothing for is the user's matter; a file that cannot be read is not.
 fn failure(error: &anyhow::Error) -> Response {
+    if error.is::<StillReading>() {
+        let text = serde_json::json!({ "error": error.to_string(), "state": "reading" });
+        return Response::json(format!("{text}\n")).with_status(409);
+    }
     let status = match error {
         _ if error.is::<UsageError>() => 400,
         _ if error.chain().any(|cause| cause.is::<std::io::Error>()) => 500,

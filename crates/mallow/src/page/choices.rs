@@ -17,6 +17,10 @@ const CHOICES: [&str; 23] = [
 ];
 /// The name of what `list` has as an operand.
 const FUNCTION: &str = "function";
+/// Choices of a range of time, which are no flags.
+const RANGE: [&str; 3] = ["from", "to", "what"];
+/// Views that show ranges of time.
+const RANGED: [&str; 4] = ["flame", "list", "top", "tree"];
 
 /// The flags of `mallow VIEW --json` for the choices of a request. A mistake is the message that the command line has for it.
 pub fn flags(view: &str, request: &Request, path: &Path) -> Result<Command, UsageError> {
@@ -33,9 +37,14 @@ pub fn flags(view: &str, request: &Request, path: &Path) -> Result<Command, Usag
             function = Some(value);
             continue;
         }
+        if RANGE.contains(&name.as_str()) && RANGED.contains(&view) {
+            continue;
+        }
         let Some(argument) = Some(name.as_str()).filter(|name| CHOICES.contains(name)).and_then(argument) else {
             let there = CHOICES.iter().filter(|name| argument(name).is_some());
-            let there = there.copied().chain((view == "list").then_some(FUNCTION)).collect::<Vec<_>>().join(", ");
+            let range = RANGE.into_iter().filter(|_| RANGED.contains(&view));
+            let there =
+                there.copied().chain(range).chain((view == "list").then_some(FUNCTION)).collect::<Vec<_>>().join(", ");
             return Err(UsageError(format!("{view} has no choice {name}; there is {there}")));
         };
         match (argument.get_action().takes_values(), value.as_str()) {
@@ -106,6 +115,7 @@ mod tests {
             ("top", "=x"),
             ("rss", "command=ls"),
             ("leaks", "fail-on-leak=1"),
+            ("leaks", "from=1&to=2"),
         ] {
             assert!(of(view, query).is_err_and(|error| error.contains("has no choice")), "{view} {query}");
         }

@@ -7,6 +7,7 @@ mod browser;
 mod choices;
 mod document_cache;
 mod flame_document;
+mod ranges;
 mod subject;
 
 use std::net::SocketAddr;

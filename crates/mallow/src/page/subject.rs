@@ -81,12 +81,34 @@ impl Subject {
         self.before.as_ref().map(|opened| &opened.whole)
     }
 
+    /// The part that filters leave, for views that read no events.
+    pub fn sums(&self, filters: &FilterFlags) -> Result<Arc<Recording>> {
+        match filters.selects() || filters.narrowing().is_none() {
+            true => self.part(filters),
+            false => self.kept(format!("sums {filters:?}"), || self.whole().narrowed(filters)),
+        }
+    }
+
     /// The part that filters leave. It is read from the file, which must still be the one that was opened.
     pub fn part(&self, filters: &FilterFlags) -> Result<Arc<Recording>> {
         if !filters.selects() && filters.narrowing().is_none() {
             return Ok(Arc::clone(&self.opened.whole));
         }
-        let key = format!("{filters:?}");
+        self.kept(format!("{filters:?}"), || {
+            let path = &self.opened.path;
+            let unchanged = || self.opened.identity.is_some() && identity(path) == self.opened.identity;
+            if !unchanged() {
+                bail!("{} has changed since the page was opened: start mallow view again", path.display());
+            }
+            let part = Recording::open_at(path, filters)?;
+            if !unchanged() {
+                bail!("{} changed while it was read: start mallow view again", path.display());
+            }
+            Ok(part)
+        })
+    }
+
+    fn kept(&self, key: String, read: impl FnOnce() -> Result<Recording>) -> Result<Arc<Recording>> {
         // Held while a part is read: two requests for the same one read it once.
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = parts.iter().position(|(filters, _)| *filters == key) {
@@ -94,15 +116,7 @@ impl Subject {
             parts.push(found.clone());
             return Ok(found.1);
         }
-        let path = &self.opened.path;
-        let unchanged = || self.opened.identity.is_some() && identity(path) == self.opened.identity;
-        if !unchanged() {
-            bail!("{} has changed since the page was opened: start mallow view again", path.display());
-        }
-        let part = Arc::new(Recording::open_at(path, filters)?);
-        if !unchanged() {
-            bail!("{} changed while it was read: start mallow view again", path.display());
-        }
+        let part = Arc::new(read()?);
         if parts.len() == PARTS {
             parts.remove(0);
         }
