@@ -81,6 +81,7 @@ mod swift_names;
 mod threads;
 mod timeline;
 mod tree;
+mod view_ranges;
 mod watch;
 mod watch_growth;
 mod watch_harness;

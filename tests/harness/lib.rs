@@ -12,6 +12,7 @@ mod run;
 mod sampled;
 mod targets;
 mod three;
+mod viewer;
 pub mod wire;
 
 pub use browser::Browser;
@@ -23,6 +24,7 @@ pub use run::{Outcome, Run};
 pub use sampled::{Sampled, live_samples, samples};
 pub use targets::{library, program, program_as};
 pub use three::{Case, Recorded, Stated, Three, directory, sql};
+pub use viewer::{Answer, Viewer, escaped};
 
 use std::io::Write;
 use std::path::PathBuf;
