@@ -48,7 +48,11 @@ fn a_recording_is_named_as_the_process_was_executed() {
     let target = Target::ready(Command::new(&name).arg0(&title).args(["calls", "", "", "", ""]));
     let run = attached(&["record", "--for", "100ms"], target.pid(), place.path());
     assert_eq!(run.status, 0, "{}", run.err());
-    assert!(run.err().ends_with("mallow: recorded to served.mallow\n"), "{}", run.err());
+    assert!(
+        run.err().ends_with("mallow: recorded to served.mallow; mallow view served.mallow opens it\n"),
+        "{}",
+        run.err()
+    );
     let report = Run::new(mallow(), place.path()).args(["report", "served.mallow"]).go().out();
     assert!(report.lines().any(|line| line == format!("{title} calls")), "{report}");
 }

@@ -53,7 +53,11 @@ fn the_installed_binary_serves_another_user() {
     };
     let recorded = run(&["record", "--", "sh", "-c", "ls / | sort > list; wc -l < list; exit 4"]);
     assert_eq!(recorded.status, 4, "{}", recorded.err());
-    assert!(recorded.err().ends_with("mallow: recorded to sh.mallow\n"), "{}", recorded.err());
+    assert!(
+        recorded.err().ends_with("mallow: recorded to sh.mallow; mallow view sh.mallow opens it\n"),
+        "{}",
+        recorded.err()
+    );
     let report = run(&["report", "--json"]);
     assert_eq!(report.status, 0, "{}", report.err());
     let json: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");

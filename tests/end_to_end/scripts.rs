@@ -121,7 +121,11 @@ fn a_python_module_is_run() {
     let run = Run::new(mallow(), place.path()).args(["record", "--no-report", "--python", "-m", "tool"]);
     let run = run.env("PATH", Some(path)).go();
     assert_eq!((run.status, run.out().trim()), (0, "3000"), "{}", run.err());
-    assert!(run.err().ends_with("mallow: recorded to tool.mallow\n"), "{}", run.err());
+    assert!(
+        run.err().ends_with("mallow: recorded to tool.mallow; mallow view tool.mallow opens it\n"),
+        "{}",
+        run.err()
+    );
     fs::rename(place.path().join("tool.mallow"), place.path().join("run.mallow")).expect("a recording");
     let all = places(&report(place.path()));
     assert!(

@@ -108,8 +108,9 @@ impl Flags {
     }
 
     /// A command line that mallow makes for itself.
-    pub fn of_line(line: Vec<OsString>) -> Result<Self, clap::Error> {
-        Self::parse(line.into_iter())
+    /// A mistake in it is one line.
+    pub fn of_line(line: Vec<OsString>) -> Result<Self, String> {
+        Self::parse(line.into_iter()).map_err(|error| one_line(&error))
     }
 
     fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
@@ -141,6 +142,18 @@ fn mistake(mut error: clap::Error, first: Option<&str>) -> String {
     let subcommand = first.and_then(|name| whole.find_subcommand(name));
     let command = subcommand.map(|inner| format!(" {}", inner.get_name())).unwrap_or_default();
     suggest_closest(&mut error, first.unwrap_or_default());
+    let mut message = one_line(&error);
+    if error.kind() == ErrorKind::MissingRequiredArgument {
+        subcommand
+            .into_iter()
+            .flat_map(|inner| inner.get_arguments())
+            .for_each(|flag| message += &missing_values(&error, flag));
+    }
+    format!("{message}; mallow{command} --help shows what there is")
+}
+
+/// clap's paragraphs, without those on usage, in one line.
+fn one_line(error: &clap::Error) -> String {
     let text = error.to_string();
     let paragraphs = text.split("\n\n").map(|p| p.split_whitespace().collect::<Vec<_>>().join(" "));
     let useful =
@@ -149,13 +162,7 @@ fn mistake(mut error: clap::Error, first: Option<&str>) -> String {
     for (theirs, ours) in NUMBERS {
         message = message.replace(theirs, ours);
     }
-    if error.kind() == ErrorKind::MissingRequiredArgument {
-        subcommand
-            .into_iter()
-            .flat_map(|inner| inner.get_arguments())
-            .for_each(|flag| message += &missing_values(&error, flag));
-    }
-    format!("{}; mallow{command} --help shows what there is", message.strip_prefix("error: ").unwrap_or(&message))
+    message.strip_prefix("error: ").map(str::to_owned).unwrap_or(message)
 }
 
 /// Of the commands that clap takes for the meant one, those with the fewest letters typed wrong. A swap of two is one.

@@ -61,14 +61,7 @@ pub fn flags(view: &str, request: &Request, path: &Path) -> Result<Command, Usag
         line.extend(["--".into(), OsString::from(pattern)]);
     }
     line.push(path.into());
-    Flags::of_line(line).map(|flags| flags.command).map_err(|error| UsageError(sentence(&error)))
-}
-
-/// The first paragraph of clap's message.
-fn sentence(error: &clap::Error) -> String {
-    let text = error.to_string();
-    let first = text.split("\n\n").next().unwrap_or_default();
-    first.strip_prefix("error: ").unwrap_or(first).split_whitespace().collect::<Vec<_>>().join(" ")
+    Flags::of_line(line).map(|flags| flags.command).map_err(UsageError)
 }
 
 #[cfg(test)]

@@ -148,7 +148,8 @@ pub fn finish(
             (Some(recording), closed, carries)
         }
     };
-    let shown = file.path().display().to_string();
+    let path = file.path().to_owned();
+    let shown = path.display().to_string();
     let completed = file.complete();
     let mut reported = Ok(());
     if let (Some(recording), Some((view, all))) = (recording, view) {
@@ -157,7 +158,13 @@ pub fn finish(
         reported = report::render(&recording.with_gaps_reported(), &how).map(|text| stdio::write_error(&text));
     }
     closed.with_context(|| format!("{shown} could not be written to its end; what it holds can be read"))?;
-    stdio::notify(&format!("recorded to {}{carries}", completed?));
+    let completed = completed?;
+    // A device, or a pipe, is no file to look at.
+    let next = match path.is_file() {
+        true => format!("; mallow view {} opens it", shell_words::quote(&shown)),
+        false => String::new(),
+    };
+    stdio::notify(&format!("recorded to {completed}{carries}{next}"));
     reported
 }
 
