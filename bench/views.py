@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The views of large recordings, beside heaptrack_print on the same program: one command, a table in Markdown.
+"""The views of large recordings, beside heaptrack's on the same program and memray's on another: one command, a table in Markdown.
 
 Records the example "stacks" (34 frames deep) for so many millions of events as BENCH_EVENTS says, reads each recording
 with each view BENCH_RUNS times in turn, and prints medians: wall time, processor time, and the most memory. 100 million
@@ -15,6 +15,7 @@ import time
 
 import bench
 import measure
+import page
 import tables
 import variants
 import workloads
@@ -76,6 +77,8 @@ def measure_recording(millions, options):
     entry["rows"] |= run_all(commands, 1)
     entry["bytes"] = measure.size(MALLOW.recording(out))
     entry["rows"] |= run_all(reading, options.runs)
+    entry["rows"] |= medians(page.runs(MALLOW.program(), MALLOW.recording(out), options.runs))
+    entry["rows"] |= medians(in_turn(lambda: page.memray(millions, timed)))
     try:
         HEAPTRACK.check()
     except workloads.Missing as missing:
@@ -84,7 +87,16 @@ def measure_recording(millions, options):
     record, show = HEAPTRACK.report(target, out)
     entry["rows"] |= run_all({"heaptrack, the program included": record}, 1)
     entry["rows"] |= run_all({"heaptrack_print": show}, options.runs)
+    entry["rows"] |= medians(in_turn(lambda: {"heaptrack_gui, reading": page.heaptrack_gui(HEAPTRACK.report_recording(out))}))
     return entry
+
+
+def in_turn(measure_once):
+    """Figures of one run by name, as lists; why where it failed."""
+    try:
+        return {name: [row] for name, row in measure_once().items() if row}
+    except measure.Failed as failure:
+        return {str(failure).split(":", 1)[0]: str(failure)}
 
 
 def run_all(commands, runs):
@@ -98,9 +110,14 @@ def run_all(commands, runs):
                     rows[name].append(timed(command))
                 except measure.Failed as failure:
                     failed[name] = str(failure)
+    return medians(rows | failed)
+
+
+def medians(rows):
+    """Of each row with its runs, or with why it failed."""
     figures = ("wall", "processor", "kib")
     return {
-        name: {"failed": failed[name]} if name in failed
+        name: {"failed": runs} if isinstance(runs, str)
         else {figure: statistics.median(run[figure] for run in runs) for figure in figures} | {"runs": runs}
         for name, runs in rows.items()
     }
@@ -117,7 +134,7 @@ def timed(command):
 
 
 def mallow_rows(recording):
-    return [row for name, row in recording["rows"].items() if not name.startswith("heaptrack")]
+    return [row for name, row in recording["rows"].items() if not name.startswith(("heaptrack", "memray", "its "))]
 
 
 def render(results):

@@ -192,6 +192,12 @@ proptest! {
             prop_assert_eq!(grid.series().live_at[at], bytes);
         }
         prop_assert_eq!(grid.series().live_at.len(), boundaries.len());
+        let mut chosen = profile.clone();
+        for choice in CHOICES {
+            let whole = grid.range(0, last + more + 1).expect("the whole");
+            grid.choose(whole, choice, &profile.sites, &mut chosen);
+            prop_assert_eq!(chosen.check(), Ok(()));
+        }
     }
 
     #[test]
@@ -321,6 +327,11 @@ fn events_that_make_no_sense_do_no_harm() {
         let whole = grid.range(0, duration_ms.saturating_add(1)).expect("the whole");
         let found = CHOICES.map(|choice| grid.counts(whole, choice).len());
         assert!(found[0] == 2 && found.iter().all(|sites| *sites <= 2), "{found:?}");
+        let (whole_profile, mut chosen) = (profile(duration_ms), profile(duration_ms));
+        for choice in CHOICES {
+            grid.choose(whole, choice, &whole_profile.sites, &mut chosen);
+            assert_eq!(chosen.check(), Ok(()));
+        }
     }
 }
 
