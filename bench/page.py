@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -149,21 +150,21 @@ def heaptrack_gui(data):
         viewer.wait()
 
 
-def memray(millions, timed):
-    """Rows of memray on a Python program with so many events: its HTML, made and loaded. Empty where it is not there."""
+def memray_rows(millions, timed):
+    """Rows of memray on a Python program with so many events, as name and function: its HTML, made and loaded."""
     program = shutil.which("memray")
     browser = shutil.which("chromium")
     if not program or not browser:
         print("bench: memray or chromium is missing (left out)", file=sys.stderr)
-        return {}
+        return
     script, data, page = (measure.WORK / name for name in ("memray.py", "memray.bin", "memray.html"))
     script.write_text(MEMRAY_SCRIPT, encoding="utf-8")
-    rounds = str(round(millions * 1e6 / 2))
-    commands = {
-        "memray, a Python program of its own": [program, "run", "-q", "-f", "--trace-python-allocators", "-o", str(data),
-                                                str(script), rounds],
-        "memray flamegraph": [program, "flamegraph", "-f", "-o", str(page), str(data)],
-        "its HTML in Chromium": [browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom",
-                                 f"--user-data-dir={measure.WORK / 'chromium'}", page.as_uri()],
-    }
-    return {name: timed(command) for name, command in commands.items()}
+    record = [program, "run", "-q", "-f", "--trace-python-allocators", "-o", str(data), str(script),
+              str(round(millions * 1e6 / 2))]
+    show = [program, "flamegraph", "-f", "-o", str(page), str(data)]
+    load = [browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--dump-dom",
+            f"--user-data-dir={measure.WORK / 'chromium'}", page.as_uri()]
+    yield "memray, a Python program included", lambda: timed(record)
+    yield "memray flamegraph", lambda: timed(show)
+    # It reserves more addresses than there are to use.
+    yield "its HTML in Chromium", lambda: timed(load, resource.RLIM_INFINITY)

@@ -78,7 +78,8 @@ def measure_recording(millions, options):
     entry["bytes"] = measure.size(MALLOW.recording(out))
     entry["rows"] |= run_all(reading, options.runs)
     entry["rows"] |= medians(page.runs(MALLOW.program(), MALLOW.recording(out), options.runs))
-    entry["rows"] |= medians(in_turn(lambda: page.memray(millions, timed)))
+    for name, measure_row in page.memray_rows(millions, timed):
+        entry["rows"] |= medians(once(name, measure_row))
     try:
         HEAPTRACK.check()
     except workloads.Missing as missing:
@@ -87,16 +88,18 @@ def measure_recording(millions, options):
     record, show = HEAPTRACK.report(target, out)
     entry["rows"] |= run_all({"heaptrack, the program included": record}, 1)
     entry["rows"] |= run_all({"heaptrack_print": show}, options.runs)
-    entry["rows"] |= medians(in_turn(lambda: {"heaptrack_gui, reading": page.heaptrack_gui(HEAPTRACK.report_recording(out))}))
+    data = HEAPTRACK.report_recording(out)
+    entry["rows"] |= medians(once("heaptrack_gui, reading", lambda: page.heaptrack_gui(data)))
     return entry
 
 
-def in_turn(measure_once):
-    """Figures of one run by name, as lists; why where it failed."""
+def once(name, measure_row):
+    """One run of a row, or why it failed; nothing where what it measures is missing."""
     try:
-        return {name: [row] for name, row in measure_once().items() if row}
+        row = measure_row()
+        return {name: [row]} if row else {}
     except measure.Failed as failure:
-        return {str(failure).split(":", 1)[0]: str(failure)}
+        return {name: str(failure)}
 
 
 def run_all(commands, runs):
@@ -123,11 +126,11 @@ def medians(rows):
     }
 
 
-def timed(command):
-    """Wall and processor time of a command, and the memory of its largest process."""
+def timed(command, memory=None):
+    """Wall and processor time of a command, and the memory of its largest process. `memory` bounds the addresses of each."""
     watch = measure.MemoryWatch()
     before, began = os.times(), time.monotonic()
-    measure.watched(command, dict(os.environ), bench.memory_bound(), watch, measure.WORK / "text")
+    measure.watched(command, dict(os.environ), memory or bench.memory_bound(), watch, measure.WORK / "text")
     after = os.times()
     processor = after.children_user + after.children_system - before.children_user - before.children_system
     return {"wall": time.monotonic() - began, "processor": processor, "kib": watch.largest}
