@@ -82,6 +82,7 @@ mod threads;
 mod timeline;
 mod tree;
 mod view;
+mod view_ranges;
 mod view_server;
 mod watch;
 mod watch_growth;
