@@ -82,6 +82,8 @@ mod threads;
 mod timeline;
 mod tree;
 mod view;
+mod view_hostile;
+mod view_page;
 mod view_ranges;
 mod view_server;
 mod watch;
