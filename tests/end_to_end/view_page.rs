@@ -157,6 +157,21 @@ fn all_follows_a_brushed_range() {
             ));
             assert_eq!(page.largest_callee(), (name, written), "{query}");
         }
+        // The line with most temporary allocations of the range.
+        page.browser.click("[data-what=allocated]");
+        page.browser.click("[data-measure=temporary]");
+        let query = format!("from={from}&to={to}&what=allocated");
+        let flame = page.viewer.get(&format!("/api/flame?by=temporary&{query}")).json();
+        if let Some((_, value)) = largest_box(&flame) {
+            let written = page.written("formatCount", value);
+            page.browser.wait_for(&format!(
+                "document.querySelector('#flame-table tbody tr')?.children[1].textContent === {}",
+                json!(written)
+            ));
+        }
+        assert_eq!(page.browser.value("document.querySelector('[data-measure=peak]').disabled"), true);
+        page.browser.click("[data-measure=bytes]");
+        page.browser.click("[data-what=live]");
         // The address has it all: the same page again.
         page.browser.call("Page.reload", json!({}));
         page.wait_for_all();
