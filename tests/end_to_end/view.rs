@@ -315,3 +315,50 @@ fn two_recordings_are_compared_as_on_the_command_line() {
     }
     assert!(alone.get("/api/flame").json()["base"].is_null());
 }
+
+#[test]
+fn the_page_is_one_file_that_asks_nobody() {
+    let record = Case::sqlite(2000).record();
+    let place = record.directory.path();
+    let run = Run::new(mallow(), place).args(["export", "--format", "html", "-o", "page.html"]).arg(&record.file).go();
+    assert_eq!(run.status, 0, "{}", run.err());
+    let page = std::fs::read_to_string(place.join("page.html")).expect("a page");
+    assert!(page.len() <= 3_000_000, "{} bytes", page.len());
+    assert!(page.contains("Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-"));
+    for other in ["src=\"/", "href=\"/", "from \"./", "\nimport ", "\nexport "] {
+        assert!(!page.contains(other), "{other:?}");
+    }
+    let model =
+        page.split("id=\"mallow-model\">").nth(1).and_then(|rest| rest.split("</script>").next()).expect("a model");
+    let model: Value = serde_json::from_str(model).expect("JSON");
+    let printed = |view: &str| -> Value { serde_json::from_str(&record.shown(&[view, "--json"])).expect("JSON") };
+    assert_eq!(model["sizes"], printed("sizes"));
+    assert_eq!(model["top?by=bytes"]["allocated_bytes"], printed("top")["allocated_bytes"]);
+    for key in [
+        "about",
+        "time",
+        "report",
+        "flame?by=bytes",
+        "flame?by=peak&callers=1",
+        "top?by=bytes&cum=1",
+        "leaks",
+        "threads",
+    ] {
+        assert!(model[key].is_object(), "{key}");
+    }
+    assert!(model["left_out"].to_string().contains("ranges of time"), "{}", model["left_out"]);
+}
+
+#[test]
+fn names_end_no_element_of_an_exported_page() {
+    let place = directory();
+    std::fs::write(place.path().join("a.folded"), "main;</script><script>alert(1)//;malloc 7\n").expect("a file");
+    let run = Run::new(mallow(), place.path()).args(["export", "--format", "html", "a.folded"]).go();
+    assert_eq!(run.status, 0, "{}", run.err());
+    let page = run.out();
+    assert!(
+        !page.contains("<script>alert") && page.contains("\\u003c/script>\\u003cscript>alert(1)"),
+        "a name is markup"
+    );
+    assert_eq!(page.matches("</script>").count(), 2);
+}

@@ -1,6 +1,6 @@
 //! Answers to the page's requests: the documents of the command line's views, and a few of its own.
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use mallow_report::analysis::{Flame, FlameOptions, Least, Measure, flame, flame_changes};
 use mallow_web::{Request, Response};
 
@@ -53,6 +53,19 @@ impl Api {
             "alive" => Response::json("{}\n"),
             name if VIEWS.contains(&name) => self.view(name, request),
             _ => Response::error(404, &format!("there is no view like that; there is {}", VIEWS.join(", "))),
+        }
+    }
+
+    /// The document for an address below `/api/`, like `top?by=bytes`, once all events are read.
+    pub fn ask(&self, address: &str) -> Result<String> {
+        let request = Request::get(&format!("/api/{address}")).with_context(|| format!("no address: {address}"))?;
+        match request.path().strip_prefix("/api/") {
+            Some("about") => self.about(),
+            Some("time") => {
+                self.ranges.wait();
+                self.ranges.show(|time| json::line(time))
+            }
+            name => self.made(name.unwrap_or_default(), &request),
         }
     }
 

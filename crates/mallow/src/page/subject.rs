@@ -116,6 +116,11 @@ impl Subject {
         Ok(Self::of(opened, Some(before)))
     }
 
+    /// A recording that was read before, to be shown as it is.
+    pub fn of_recording(recording: Recording) -> Self {
+        Self::of(Opened { path: recording.path().to_owned(), identity: None, whole: Arc::new(recording) }, None)
+    }
+
     fn of(opened: Opened, before: Option<Opened>) -> Self {
         Self { opened, before, parts: Newest::default(), sides: Newest::default(), pairs: Newest::default() }
     }
