@@ -120,3 +120,43 @@ fn the_patches_of_a_killed_mallow_in_a_later_library_are_restored() {
     assert_eq!(target.ask(), "unloaded");
     assert!(target.text() == text, "the code is as it was");
 }
+
+/// A debugger keeps mallow from stopping the process: mallow reports that once, and patches the library when the debugger is gone.
+#[test]
+fn a_later_library_that_cannot_be_patched_is_reported_once() {
+    let pic = ["-shared", "-fPIC", "-l:libjemalloc_pic.a", "-lm", "-Wl,--exclude-libs,ALL", "-DINSIDE"];
+    let inside = library("library_inside", "library-inside", &pic);
+    for mode in [&["stat"][..], &["watch", "--every", "1h"]] {
+        let place = directory();
+        let mut target = Target::ready(&mut loading(&inside));
+        let text = target.text();
+        let errors = place.path().join("errors");
+        let mut command = Command::new(mallow());
+        command.args(mode).args(["-p", &target.pid().to_string()]).stdout(std::process::Stdio::null());
+        let mallow = command.stderr(fs::File::create(&errors).expect("a file")).spawn().expect("mallow");
+        until("its patches", || (target.text() != text).then_some(()));
+        // Mallow may hold the process still for another moment.
+        // SAFETY: a system call without pointers; this thread lives until the end of the test.
+        let seize = || unsafe { libc::ptrace(libc::PTRACE_SEIZE as _, target.pid() as i32, 0, 0) };
+        until("a tracer", || (seize() == 0).then_some(()));
+        assert_eq!(target.ask(), "loaded");
+        let said = || fs::read_to_string(&errors).expect("what mallow said");
+        let sentence = "allocators in libraries that the process loads now are not included";
+        until("the report", || said().contains(sentence).then_some(()));
+        assert!(said().contains("is already traced") && !is_patched(&target, &inside), "{}", said());
+        // A tracee is let go where it has stopped.
+        // SAFETY: as above; the process is this test's.
+        unsafe {
+            assert_eq!(libc::ptrace(libc::PTRACE_INTERRUPT as _, target.pid() as i32, 0, 0), 0);
+            assert_eq!(libc::waitpid(target.pid() as i32, std::ptr::null_mut(), libc::__WALL), target.pid() as i32);
+            assert_eq!(libc::ptrace(libc::PTRACE_DETACH as _, target.pid() as i32, 0, 0), 0);
+        }
+        until("its patches", || is_patched(&target, &inside).then_some(()));
+        assert_eq!(numbers(&target.ask()), [600, 600]);
+        assert_eq!(target.ask(), "unloaded");
+        interrupt(&mallow);
+        mallow.wait_with_output().expect("its end");
+        assert_eq!(said().matches(sentence).count(), 1, "{}", said());
+        assert!(target.text() == text, "its code is as it was");
+    }
+}

@@ -20,6 +20,8 @@ mod prefetch;
 
 mod bytes;
 
+mod pace;
+
 pub mod wire;
 
 pub mod scan;

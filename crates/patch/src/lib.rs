@@ -4,6 +4,7 @@
 //! - [`Process`] and [`Obstacle`]: whether a process can be traced, and what to do where it cannot.
 //! - [`Maps`] and [`Memory`]: its mappings and its bytes, read and written through `/proc/PID/mem`.
 //! - [`Module`]: an ELF file that is mapped into it, compared with what is in memory.
+//! - [`LoadList`]: the dynamic linker's list, for noticing new modules cheaply.
 //! - [`stop`] and [`Stopped`]: all of its threads held by ptrace, system calls run in one of them, and let go so that no
 //!   system call fails because of it.
 //! - [`plan`] and [`Patch`]: a jump at a function's entry and the trampoline that runs what it displaces; [`Refusal`]
@@ -32,6 +33,7 @@ mod branches;
 mod call;
 mod code;
 mod entry;
+mod load_list;
 mod maps;
 mod memory;
 mod module;
@@ -52,6 +54,7 @@ pub use branches::Branches;
 pub use call::{Call, CallError, Room};
 pub use code::{Code, Function};
 pub use entry::{Entry, JUMP, Patch, plan};
+pub use load_list::LoadList;
 pub use maps::{Mapping, Maps};
 pub use memory::Memory;
 pub use module::{Module, ModuleError, Text};

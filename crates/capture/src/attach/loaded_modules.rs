@@ -4,40 +4,71 @@ use super::error::AttachError;
 use super::library::LoadedLibrary;
 use super::patches::{ModuleKey, PatchedModule, STOP, TRIES, area_of, key_of, keys, place, write};
 use super::target::Target;
-use crate::inside::Finding;
-use mallow_patch::{Draft, Gateway, Maps, Memory, Module, StopError, Stopped, stop};
+use crate::inside::{Finding, Planner};
+use mallow_patch::{Draft, Gateway, LoadList, Mapping, Maps, Memory, Module, StopError, Stopped, stop};
 use std::collections::HashSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often a file is looked at that is mapped as no module: it may be one that is being loaded.
 const LOOKS: u32 = 5;
 
+/// The mappings are read so often where the dynamic linker's list is as it was: for modules that came without the linker.
+const MAPPINGS: Duration = Duration::from_secs(1);
+
 /// What was mapped at the last look.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct KnownModules {
     keys: HashSet<ModuleKey>,
     /// Since when there is one that could not be read.
     looks: u32,
+    /// None: the dynamic linker has none.
+    list: Option<LoadList>,
+    /// When the mappings were read.
+    read: Instant,
 }
 
 impl KnownModules {
     /// Those that are mapped now.
-    pub fn of(maps: &Maps) -> Self {
-        Self { keys: keys(maps), looks: 0 }
+    pub fn of(target: &Target, maps: &Maps) -> Self {
+        let list = LoadList::of(target.pid, &target.modules);
+        Self { keys: candidates(maps), looks: 0, list, read: Instant::now() }
     }
 
-    /// Those that were unloaded, and loaded anew at the same address, are not known: their patches are gone.
-    pub fn forget_reloaded(&mut self, patched: &[PatchedModule], memory: &Memory) {
+    /// The mappings, if there may be new modules.
+    fn look(&mut self, pid: u32, patched: &[PatchedModule], memory: &Memory) -> Result<Option<Maps>, AttachError> {
+        let has_forgotten = self.forget_reloaded(patched, memory);
+        let is_same = self.list.as_ref().is_some_and(LoadList::is_same);
+        if is_same && !has_forgotten && self.looks == 0 && self.read.elapsed() < MAPPINGS {
+            return Ok(None);
+        }
+        // Before the mappings: what comes in between is looked for again.
+        if let Some(list) = self.list.as_mut().filter(|_| !is_same) {
+            list.read(memory);
+        }
+        self.read = Instant::now();
+        Ok(Some(Maps::read(pid)?))
+    }
+
+    /// Those that were unloaded, and loaded anew at the same address, are not known: their patches are gone. Returns whether there
+    /// are any.
+    fn forget_reloaded(&mut self, patched: &[PatchedModule], memory: &Memory) -> bool {
+        let known = self.keys.len();
         for key in patched.iter().filter(|one| one.placed.is_undone(memory)).filter_map(|one| one.key) {
             self.keys.remove(&key);
         }
+        self.keys.len() < known
     }
+}
+
+/// Mappings that may be of modules: not code that a runtime writes to files of its own, which have no path.
+fn candidates(maps: &Maps) -> HashSet<ModuleKey> {
+    let has_path = |one: &&Mapping| one.path.starts_with('/') && !one.path.starts_with("/memfd:") && !one.is_deleted();
+    let code = maps.iter().filter(|mapping| mapping.executable && mapping.inode != 0).filter(has_path);
+    code.map(|mapping| (mapping.start, mapping.inode)).collect()
 }
 
 /// What came of a look at new modules.
 pub struct NewModules {
-    /// The process as it is now.
-    pub target: Target,
     /// Their patches, which are written.
     pub patched: Vec<PatchedModule>,
     /// Allocators in them.
@@ -48,44 +79,47 @@ pub struct NewModules {
 
 /// Patches allocators in modules that a process has loaded since `known`. None: there is no new one. `library` finds Mallow's own.
 pub fn patch_new(
-    pid: u32,
+    target: &mut Target,
+    planner: &mut Planner,
     known: &mut KnownModules,
+    patched: &[PatchedModule],
     library: &dyn Fn() -> Result<Option<LoadedLibrary>, AttachError>,
 ) -> Result<Option<NewModules>, AttachError> {
-    let now = keys(&Maps::read(pid)?);
+    let pid = target.pid;
+    let Some(maps) = known.look(pid, patched, &target.memory)? else { return Ok(None) };
+    let now = candidates(&maps);
     if now.is_subset(&known.keys) {
-        *known = KnownModules { keys: now, looks: 0 };
+        (known.keys, known.looks) = (now, 0);
         return Ok(None);
     }
-    let (target, _) = Target::of(pid)?;
     let Some(library) = library()? else { return Ok(None) };
-    let is_new = |key: &ModuleKey| !known.keys.contains(key);
-    let key = |module: &Module| now.iter().copied().filter(|(start, _)| module.range.contains(start)).min();
-    let read: HashSet<ModuleKey> = target.modules.iter().filter_map(key).collect();
-    let is_unread = |key: &&ModuleKey| is_new(key) && !target.modules.iter().any(|m| m.range.contains(&key.0));
+    let addresses: Vec<u64> = now.difference(&known.keys).map(|(start, _)| *start).collect();
+    let mut new = target.at(&maps, &addresses)?;
+    new.modules.retain(|module| addresses.iter().any(|address| module.range.contains(address)));
+    let is_unread = |address: &u64| !new.modules.iter().any(|module| module.range.contains(address));
     // It may be one that is being loaded: it is looked at again.
-    let waits = known.looks < LOOKS && now.iter().any(|key| is_unread(&key));
-    let mut inside = target.inside(&library, true)?;
-    let is_of_new = |module: &Module| key(module).is_some_and(|key| is_new(&key));
-    inside.detours.retain(|one| is_of_new(&target.modules[one.module]));
-    let paths: Vec<&String> = target.modules.iter().filter(|one| is_of_new(one)).map(|one| &one.path).collect();
-    inside.findings.retain(|finding| paths.contains(&&finding.allocator.module));
-    let mut patched = Vec::new();
-    for draft in target.drafts(&[], &mut inside, false)? {
-        match area_while_stopped(pid, &draft, &library, &target.memory)? {
-            Some(area) => patched.push(PatchedModule { key: key_of(&draft, &now), placed: place(&draft, area)? }),
-            None => fail(&mut inside.findings, &target, &draft),
+    let waits = known.looks < LOOKS && addresses.iter().any(is_unread);
+    let mut inside = new.inside(planner, &library, true)?;
+    let (mut patched, mapped) = (Vec::new(), keys(&maps));
+    for draft in new.drafts(&[], &mut inside, false)? {
+        match area_while_stopped(pid, &draft, &library, &new.memory)? {
+            Some(area) => patched.push(PatchedModule { key: key_of(&draft, &mapped), placed: place(&draft, area)? }),
+            None => fail(&mut inside.findings, &new, &draft),
         }
     }
     let pause = match patched.is_empty() {
         true => Duration::ZERO,
-        false => write(pid, &target.memory, &patched)?,
+        false => write(pid, &new.memory, &patched)?,
     };
-    *known = match waits {
-        true => KnownModules { keys: known.keys.iter().chain(&read).copied().collect(), looks: known.looks + 1 },
-        false => KnownModules { keys: now, looks: 0 },
-    };
-    Ok(Some(NewModules { target, patched, findings: inside.findings, pause }))
+    // One that waits is not known.
+    let is_read = |key: &ModuleKey| known.keys.contains(key) || !waits || !is_unread(&key.0);
+    known.keys = now.iter().copied().filter(is_read).collect();
+    known.looks = if waits { known.looks + 1 } else { 0 };
+    let is_there = |module: &Module| mapped.iter().any(|(start, _)| module.range.contains(start));
+    let is_new = |module: &Module| new.modules.iter().any(|one| one.range.contains(&module.range.start));
+    target.modules.retain(|module| is_there(module) && !is_new(module));
+    target.modules.append(&mut new.modules);
+    Ok(Some(NewModules { patched, findings: inside.findings, pause }))
 }
 
 /// The area of a module's patches, mapped by any thread: a system call needs no lock. None: there is no room for it, or for more of

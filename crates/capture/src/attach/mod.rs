@@ -21,6 +21,8 @@ use self::loaded_modules::{KnownModules, patch_new};
 use self::patches::{PatchedModule, STOP, area_of, key_of, keys, place, present, write};
 use self::target::Target;
 use self::threads::FreeThreads;
+use crate::inside::Planner;
+use crate::pace::Pace;
 use crate::preflight;
 use crate::rundir::directory::RunDirectory;
 use crate::rundir::owner::{self, is_in_run};
@@ -37,13 +39,22 @@ const QUIET: Duration = Duration::from_secs(3);
 const QUIET_LOOKS: u32 = 60;
 const QUIET_MOST: Duration = Duration::from_secs(30);
 
+/// Between two looks for new libraries, at least.
+const LOOK: Duration = Duration::from_millis(100);
+/// After so many failures in a row a look for new libraries is reported.
+const FAILURES: u32 = 3;
+
 /// A process that mallow is attached to. Dropping it detaches.
 pub struct Attachment {
     pid: u32,
     target: Target,
     patched: Vec<PatchedModule>,
-    /// Modules that were looked into.
+    /// Modules that were looked into, and what is known of their files.
     known: KnownModules,
+    planner: Planner,
+    pace: Pace,
+    /// Looks that failed, in a row.
+    failures: u32,
     /// Allocators inside of its modules: those that are patched, and those that cannot be.
     allocators: Vec<AllocatorInside>,
     /// The longest time that all threads stood still, while patches were written.
@@ -95,16 +106,17 @@ pub fn attach(
         own_code,
     );
     let mut free = FreeThreads::new(pid, (&unwinder, &holders, &target.memory), patience, given_up)?;
+    let mut planner = Planner::default();
     let library = match library_in(&mut free, &target.memory)? {
         Some(library) => {
-            release(&target, &library, reader)?;
+            release(&target, &mut planner, &library, reader)?;
             library
         }
         None => LoadedLibrary::load(&mut free, &target.libc)?,
     };
     let memory = &target.memory;
     let (entries, own) = target.split(library.entries(memory)?);
-    let mut inside = target.inside(&library, false)?;
+    let mut inside = target.inside(&mut planner, &library, false)?;
     let mut patched = Vec::new();
     let mapped = keys(&maps);
     for draft in target.drafts(&entries, &mut inside, false)? {
@@ -133,8 +145,10 @@ pub fn attach(
     }
     let news = inside.findings.into_iter().filter(|finding| finding.is_news());
     let allocators = news.map(|finding| finding.allocator).collect();
-    let known = KnownModules::of(&maps);
-    let mut attachment = Attachment { pid, target, patched, known, allocators, pause: Duration::ZERO, done: false };
+    let known = KnownModules::of(&target, &maps);
+    let (pace, pause) = (Pace::new(LOOK), Duration::ZERO);
+    let mut attachment =
+        Attachment { pid, target, patched, known, planner, pace, failures: 0, allocators, pause, done: false };
     attachment.pause = write(pid, &attachment.target.memory, &attachment.patched)?;
     Ok(attachment)
 }
@@ -220,7 +234,12 @@ pub fn joined_directory(pid: u32) -> Option<PathBuf> {
 }
 
 /// Frees a process from an attachment that was not ended: its mallow was killed. Nothing to do after one that was.
-fn release(target: &Target, library: &LoadedLibrary, reader: &dyn Fn(&Path) -> Option<u32>) -> Result<(), AttachError> {
+fn release(
+    target: &Target,
+    planner: &mut Planner,
+    library: &LoadedLibrary,
+    reader: &dyn Fn(&Path) -> Option<u32>,
+) -> Result<(), AttachError> {
     let memory = &target.memory;
     if !library.is_joined(memory)? {
         return Ok(());
@@ -233,7 +252,7 @@ fn release(target: &Target, library: &LoadedLibrary, reader: &dyn Fn(&Path) -> O
     let (entries, _) = target.split(library.entries(memory)?);
     let maps = Maps::read(target.pid)?;
     let mut patched = Vec::new();
-    for draft in target.drafts(&entries, &mut target.inside(library, false)?, true)? {
+    for draft in target.drafts(&entries, &mut target.inside(planner, library, false)?, true)? {
         // Without an area, nothing was written.
         if let Some(area) = area_of(&draft, library, memory, &maps)? {
             patched.push(place(&draft, area)?);
@@ -250,19 +269,26 @@ fn release(target: &Target, library: &LoadedLibrary, reader: &dyn Fn(&Path) -> O
 }
 
 impl Attachment {
-    fn library(&self) -> Result<Option<LoadedLibrary>, AttachError> {
-        LoadedLibrary::find(self.pid, &Maps::read(self.pid)?, &self.target.memory)
+    /// Patches allocators in libraries that the process has loaded since the last look, and returns what there is to say of
+    /// them. Looks ten times a second at the most. Where that fails, the next look tries again; the third failure in a row is
+    /// returned, and no other.
+    pub fn patch_new_modules(&mut self) -> Result<Vec<AllocatorInside>, AttachError> {
+        let Some(look) = self.pace.begin() else { return Ok(Vec::new()) };
+        let news = self.look();
+        self.pace.end(look, matches!(news, Ok(Some(_))));
+        self.failures = if news.is_ok() { 0 } else { self.failures.saturating_add(1) };
+        match news {
+            Ok(news) => Ok(news.unwrap_or_default()),
+            Err(error) if self.failures == FAILURES && !error.is_gone() => Err(error),
+            Err(_) => Ok(Vec::new()),
+        }
     }
 
-    /// Patches allocators in libraries that the process has loaded since the last look, and returns what there is to say of
-    /// them. Costs a look at its mappings if there are none.
-    pub fn patch_new_modules(&mut self) -> Result<Vec<AllocatorInside>, AttachError> {
-        let (pid, mut known) = (self.pid, std::mem::take(&mut self.known));
-        known.forget_reloaded(&self.patched, &self.target.memory);
-        let came = patch_new(pid, &mut known, &|| self.library());
-        self.known = known;
-        let Some(mut came) = came? else { return Ok(Vec::new()) };
-        self.target = came.target;
+    /// None: there is no new module.
+    fn look(&mut self) -> Result<Option<Vec<AllocatorInside>>, AttachError> {
+        let library = || find_library(self.pid);
+        let came = patch_new(&mut self.target, &mut self.planner, &mut self.known, &self.patched, &library)?;
+        let Some(mut came) = came else { return Ok(None) };
         // One that was unloaded, and loaded again where it was, has its patches anew.
         self.patched.retain(|old| old.key.is_none() || came.patched.iter().all(|new| new.key != old.key));
         self.patched.append(&mut came.patched);
@@ -270,7 +296,7 @@ impl Attachment {
         let news = came.findings.into_iter().filter(|finding| finding.is_news()).map(|finding| finding.allocator);
         let news: Vec<AllocatorInside> = news.filter(|one| !self.allocators.contains(one)).collect();
         self.allocators.extend_from_slice(&news);
-        Ok(news)
+        Ok(Some(news))
     }
 
     /// The process.
@@ -320,7 +346,7 @@ impl Attachment {
 
     /// `partly`: some patches may not have been written.
     fn end(&self, partly: bool) -> Result<Detached, AttachError> {
-        let end = || match self.library()? {
+        let end = || match find_library(self.pid)? {
             Some(library) => {
                 // A library that is unloaded meanwhile takes its patches with it.
                 let still = || Ok::<_, AttachError>(present(&self.patched, &Maps::read(self.pid)?));
@@ -338,6 +364,11 @@ impl Attachment {
             ended => ended,
         }
     }
+}
+
+/// Mallow's library in the process. None: it has become another program.
+fn find_library(pid: u32) -> Result<Option<LoadedLibrary>, AttachError> {
+    LoadedLibrary::find(pid, &Maps::read(pid)?, &Memory::open(pid)?)
 }
 
 /// Sentences about those of these allocators that cannot be patched.

@@ -45,6 +45,13 @@ impl Target {
         Ok((Self { pid, modules, memory: Memory::open_writable(pid)?, libc, program }, maps))
     }
 
+    /// The same process, with those of its modules alone that are mapped at these addresses.
+    pub fn at(&self, maps: &Maps, addresses: &[u64]) -> Result<Self, AttachError> {
+        let (modules, _) = Module::all(&Process::read(self.pid)?, &maps.of_files_at(addresses));
+        let memory = Memory::open_writable(self.pid)?;
+        Ok(Self { pid: self.pid, modules, memory, libc: self.libc, program: self.program.clone() })
+    }
+
     /// The executable.
     pub fn executable(&self) -> Option<&Module> {
         self.modules.iter().find(|module| Some(&module.path) == self.program.as_ref())
@@ -59,9 +66,9 @@ impl Target {
 
     /// The allocators inside of its modules. Takes as long as reading their symbols. `later`: of modules that have come since mallow
     /// attached.
-    pub fn inside(&self, library: &LoadedLibrary, later: bool) -> Result<Inside, AttachError> {
+    pub fn inside(&self, planner: &mut Planner, library: &LoadedLibrary, later: bool) -> Result<Inside, AttachError> {
         let stubs = library.stubs(&self.memory)?;
-        let (detours, findings) = Planner::default().detours(&self.modules, self.program.as_deref(), &stubs, later);
+        let (detours, findings) = planner.detours(&self.modules, self.program.as_deref(), &stubs, later);
         Ok(Inside { detours, findings })
     }
 

@@ -2,6 +2,7 @@
 //! that live longer than the time between two looks are found; what is reported of one is certain. Those that cannot
 //! reach the run directory were noted by whoever executed them, as far as that was a process that mallow sees.
 
+use crate::pace::Pace;
 use crate::preflight;
 use crate::rundir::directory::RunDirectory;
 use crate::rundir::outsiders::{self, Outsiders};
@@ -12,22 +13,18 @@ use rustix::fs::StatVfsMountFlags;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-
-/// So many processes are looked at: 2 ms of system calls.
-const MOST: usize = 500;
+use std::time::Duration;
 
 /// Between two looks, at least.
 const PAUSE: Duration = Duration::from_millis(80);
 
 /// What was seen so far.
-#[derive(Default)]
 pub(crate) struct BlindSpots {
     /// By executable, and mount namespace: why it is out of sight, if it is.
     known: FxHashMap<(PathBuf, Option<PathBuf>), Option<Why>>,
     /// Processes that did not reach the run directory at the last look: they may just have been executed.
     suspects: FxHashSet<(u32, PathBuf)>,
-    last: Option<Instant>,
+    pace: Pace,
 }
 
 /// Why nothing of a program is seen.
@@ -38,21 +35,26 @@ enum Why {
     Unreached(String),
 }
 
+impl Default for BlindSpots {
+    fn default() -> Self {
+        Self { known: FxHashMap::default(), suspects: FxHashSet::default(), pace: Pace::new(PAUSE) }
+    }
+}
+
 impl BlindSpots {
-    /// Looks at the processes that descend from `command`. Costs a few system calls for each.
+    /// Looks at the processes that descend from `command`, unless the last look was just before. Costs a few system calls for each.
     pub fn look(&mut self, command: u32, run: &RunDirectory) {
-        if self.last.is_some_and(|last| last.elapsed() < PAUSE) {
-            return;
+        if let Some(look) = self.pace.begin() {
+            self.look_now(command, run);
+            self.pace.end(look, false);
         }
-        self.last = Some(Instant::now());
+    }
+
+    fn look_now(&mut self, command: u32, run: &RunDirectory) {
         let executable = |pid: u32| fs::read_link(format!("/proc/{pid}/exe")).ok();
         let own = executable(command);
         let before = std::mem::take(&mut self.suspects);
-        let mut processes = vec![command];
-        let mut next = 0;
-        while let Some(&pid) = processes.get(next).filter(|_| next < MOST) {
-            next += 1;
-            processes.extend(owner::children(pid));
+        for pid in std::iter::once(command).chain(owner::descendants(command)) {
             // Whoever knows the name of the command's own program reports it. A process that is gone by now, or another
             // user's, is not reported.
             if let Some(program) = executable(pid).filter(|program| own.as_ref() != Some(program)) {

@@ -93,6 +93,11 @@ pub(super) fn detach(
     Ok(detached.restored)
 }
 
+/// What is said where allocators in libraries that came later cannot be patched.
+pub fn later_libraries_fail(error: &AttachError) -> String {
+    format!("allocators in libraries that the process loads now are not included: {error}; mallow tries again")
+}
+
 /// Waits until the time is over, a signal comes, the process ends, or `enough` says so. It is asked a few times a second, and libraries
 /// that the process loads meanwhile are looked for as often.
 ///
@@ -108,8 +113,10 @@ pub(super) fn wait(
         .and_then(|pid| rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok());
     let deadline = process.duration.map(|duration| Instant::now() + duration);
     while signals::stop().is_none() && !enough() {
-        // What fails once is tried again; a process that ended is noticed below.
-        let _ = attachment.patch_new_modules();
+        // A process that ended is noticed below.
+        if let Err(error) = attachment.patch_new_modules() {
+            (process.warning)(&later_libraries_fail(&error));
+        }
         executed.look();
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {
@@ -125,6 +132,6 @@ pub(super) fn wait(
         }
     }
     signals::forget();
-    executed.look();
+    executed.look_now();
     executed.sentence().into_iter().collect()
 }

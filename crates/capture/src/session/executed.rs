@@ -1,12 +1,15 @@
 //! Programs that a process executes while mallow is attached to it. A forked child takes its patches and its part of the run with it;
 //! exec replaces them, so nothing of what follows is seen.
 
-use crate::rundir::owner::{children, is_in_run};
+use crate::pace::Pace;
+use crate::rundir::owner::{descendants, is_in_run};
+use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-/// So many processes are looked at: 2 ms of system calls.
-const MOST: usize = 500;
+/// Between two looks, at least.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// So many programs are named.
 const NAMED: usize = 4;
@@ -17,25 +20,59 @@ pub(super) struct ExecutedPrograms {
     run: PathBuf,
     /// Descendants from before, which have no part in the run.
     before: BTreeSet<u32>,
+    /// What each process was at the last look.
+    images: FxHashMap<u32, Image>,
     /// By their paths: their processes.
     programs: BTreeMap<PathBuf, BTreeSet<u32>>,
+    pace: Pace,
+}
+
+/// What a forked child has of its parent and exec changes, read without the lock of the process's mappings. The auxiliary
+/// vector has the addresses of the dynamic linker and of the stack, which the kernel chooses anew.
+#[derive(PartialEq, Eq)]
+struct Image {
+    program: PathBuf,
+    vector: Vec<u8>,
+}
+
+impl Image {
+    /// None: the process is gone, or cannot be looked into.
+    fn of(pid: u32) -> Option<Self> {
+        let vector = std::fs::read(format!("/proc/{pid}/auxv")).ok()?;
+        Some(Self { program: std::fs::read_link(format!("/proc/{pid}/exe")).ok()?, vector })
+    }
 }
 
 impl ExecutedPrograms {
     /// Those of process `pid` from now on, which takes part in the run of this directory.
     pub fn of(pid: u32, run: &Path) -> Self {
         let before = descendants(pid).into_iter().collect();
-        Self { pid, run: run.to_owned(), before, programs: BTreeMap::new() }
+        let (images, programs) = (FxHashMap::default(), BTreeMap::new());
+        Self { pid, run: run.to_owned(), before, images, programs, pace: Pace::new(PAUSE) }
     }
 
-    /// Looks at its descendants, and at itself.
+    /// Looks at its descendants, and at itself, unless the last look was just before.
     pub fn look(&mut self) {
-        let all = descendants(self.pid).into_iter().filter(|pid| !self.before.contains(pid)).chain([self.pid]);
-        let outside: Vec<u32> = all.filter(|&pid| is_in_run(pid, &self.run) == Some(false)).collect();
-        for pid in outside {
-            if let Ok(program) = std::fs::read_link(format!("/proc/{pid}/exe")) {
+        if let Some(look) = self.pace.begin() {
+            self.look_now();
+            self.pace.end(look, false);
+        }
+    }
+
+    /// The same at the end.
+    pub fn look_now(&mut self) {
+        let before = std::mem::take(&mut self.images);
+        for pid in std::iter::once(self.pid).chain(descendants(self.pid)).filter(|pid| !self.before.contains(pid)) {
+            let Some(image) = Image::of(pid) else { continue };
+            // The mappings decide; reading them holds up the process's own page faults. What it became after its image was
+            // read is seen at the next look.
+            if before.get(&pid) != Some(&image)
+                && is_in_run(pid, &self.run) == Some(false)
+                && let Ok(program) = std::fs::read_link(format!("/proc/{pid}/exe"))
+            {
                 self.programs.entry(program).or_default().insert(pid);
             }
+            self.images.insert(pid, image);
         }
     }
 
@@ -62,15 +99,4 @@ impl ExecutedPrograms {
             )
         })
     }
-}
-
-/// The processes that descend from this one.
-fn descendants(pid: u32) -> Vec<u32> {
-    let mut all = children(pid);
-    let mut next = 0;
-    while let Some(&pid) = all.get(next).filter(|_| next < MOST) {
-        next += 1;
-        all.extend(children(pid));
-    }
-    all
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use mallow_capture::attach::{Attachment, not_seen};
 use mallow_capture::guard::Keeper;
 use mallow_capture::rundir::directory::remove;
-use mallow_capture::session::STILL_IN_THE_LIBRARY;
+use mallow_capture::session::{STILL_IN_THE_LIBRARY, later_libraries_fail};
 use mallow_capture::watch::Watch;
 use mallow_report::analysis::sampled::{Verdict, snapshot};
 use mallow_report::analysis::{Suppressions, Watched, Which};
@@ -200,12 +200,15 @@ impl<'a> Watcher<'a> {
         Moment::of(&self.watch, self.attached.as_ref().map(|attached| attached.seconds))
     }
 
-    /// Allocators in libraries that the process has loaded meanwhile are sampled from now on. What fails once is tried again.
+    /// Allocators in libraries that the process has loaded meanwhile are sampled from now on.
     fn patch_new_modules(&mut self) {
         let Some(attached) = &mut self.attached else { return };
-        let news = attached.attachment.patch_new_modules().unwrap_or_default();
+        let sentences = match attached.attachment.patch_new_modules() {
+            Ok(news) => not_seen(&news),
+            Err(error) => vec![later_libraries_fail(&error)],
+        };
         if self.screen.is_none() {
-            not_seen(&news).iter().for_each(|sentence| stdio::notify(sentence));
+            sentences.iter().for_each(|sentence| stdio::notify(sentence));
         }
     }
 
