@@ -1,0 +1,71 @@
+// Histograms of sizes and lifetimes: bars of a table, so that they are read aloud as they are seen.
+
+import { asker, isSuperseded } from "./data.js";
+import { element, fill, message } from "./dom.js";
+import { hasRange, sharedChoices } from "./state.js";
+import { formatBytes, formatCount, formatShare } from "./units.js";
+
+export const WHOLE_RUN = "These numbers are of the whole run: a chosen range does not change them.";
+
+// Buckets of one histogram. rows: [{ label, blocks, bytes }]
+function bars(title, note, rows) {
+  if (rows.length === 0) return null;
+  const most = { blocks: Math.max(...rows.map((row) => row.blocks)), bytes: Math.max(...rows.map((row) => row.bytes)) };
+  const all = { blocks: rows.reduce((sum, row) => sum + row.blocks, 0), bytes: rows.reduce((sum, row) => sum + row.bytes, 0) };
+  const cell = (row, key, format) => [
+    element("td", { class: "number right", title: formatCount(row[key]) }, format(row[key])),
+    element("td", { class: "number right quiet narrow-hidden" }, formatShare(row[key], all[key])),
+    element("td", { class: "bar-cell" }, element("i", { class: key === "blocks" ? "bar-fill" : "bar-fill second", style: { width: `${(100 * row[key]) / (most[key] || 1)}%` } }))];
+  return [element("h3", {}, title), note && element("p", { class: "quiet" }, note), element("table", { class: "histogram" },
+    element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "From, to"), element("th", { scope: "colgroup", colspan: "3" }, "Blocks"), element("th", { scope: "colgroup", colspan: "3" }, "Bytes"))),
+    element("tbody", {}, rows.map((row) => element("tr", {}, element("th", { scope: "row", class: "number" }, row.label), cell(row, "blocks", formatCount), cell(row, "bytes", formatBytes)))))];
+}
+
+const span = (bucket, format) => {
+  const last = bucket.to ?? bucket.from;
+  return last === bucket.from ? format(bucket.from) : `${format(bucket.from)} to ${last === null ? "…" : format(last)}`;
+};
+
+class HistogramView {
+  constructor(view) {
+    this.view = view;
+    this.ask = asker();
+    this.node = element("div", { class: "view", id: `${view}-view` });
+  }
+
+  async update() {
+    try {
+      const answer = await this.ask(this.view, sharedChoices());
+      fill(this.node, hasRange() && element("p", { class: "warning" }, WHOLE_RUN), this.content(answer));
+    } catch (error) {
+      if (!isSuperseded(error)) fill(this.node, message(error.message));
+    }
+  }
+}
+
+export class SizeView extends HistogramView {
+  constructor() {
+    super("sizes");
+  }
+
+  content(answer) {
+    const rows = answer.buckets.map((b) => ({ label: span(b, formatBytes), blocks: b.blocks, bytes: b.bytes }));
+    return rows.length === 0 ? message("No blocks.") : bars("Sizes of blocks", `${formatCount(answer.allocations)} allocations, ${formatBytes(answer.allocated_bytes)}`, rows);
+  }
+}
+
+export class LifetimeView extends HistogramView {
+  constructor() {
+    super("lifetimes");
+  }
+
+  content(answer) {
+    const rows = (list, format) => (list ?? []).map((b) => ({ label: span(b, format), blocks: b.blocks, bytes: b.bytes }));
+    const milliseconds = (ms) => (ms < 10000 ? `${formatCount(ms)} ms` : `${formatCount(ms / 1000)} s`);
+    const found = [
+      bars("Lifetimes in time", "From the allocation to the free; blocks that were never freed are not in it.", rows(answer.by_ms, milliseconds)),
+      bars("Lifetimes in allocations", "Allocations of all threads between a block's allocation and its free.", rows(answer.by_allocations, formatCount))];
+    const leaked = answer.leaked > 0 && element("p", { class: "quiet" }, `${formatCount(answer.leaked)} blocks, ${formatBytes(answer.leaked_bytes)}, were never freed.`);
+    return found.some(Boolean) ? [found, leaked] : [message("No block was freed."), leaked];
+  }
+}

@@ -1,0 +1,206 @@
+// Time on top of the page: a range is chosen by mouse, touch or keyboard, and all views below follow it.
+
+import { ask } from "./data.js";
+import { announce, byId, element, fill, hideTip, showTip } from "./dom.js";
+import { onColours } from "./palette.js";
+import { changeState, hasRange, onState, state } from "./state.js";
+import { CHART, drawSelection, drawSeries } from "./time_chart.js";
+import { formatBytes, formatCount, formatTime } from "./units.js";
+
+const WHAT = [
+  ["allocated", "Allocated within", "Blocks that were allocated within the range"],
+  ["live", "Live at its end", "Blocks that were live when the range ends"],
+  ["freed", "Freed within", "Blocks that were freed within the range"],
+  ["left", "Left over", "Blocks that were allocated within the range and are still live when it ends"],
+];
+const EDGE = 8;
+
+const panel = { series: null, scale: null, width: 0, cursor: null, drag: null, withRss: true, timer: 0 };
+
+export async function startTime(about) {
+  const box = byId("time");
+  if (!about.has_events) {
+    box.hidden = true;
+    return;
+  }
+  fill(box, element("p", { class: "empty", id: "time-reading" }, "Reading the recording's events …"));
+  let answer = await ask("time");
+  while (answer.state === "reading") {
+    byId("time-reading").textContent = `Reading the recording's events: ${Math.round(100 * answer.progress)} %`;
+    await new Promise((done) => setTimeout(done, 250));
+    answer = await ask("time");
+  }
+  if (answer.state !== "ready" || answer.boundaries.length < 2) {
+    box.hidden = true;
+    return;
+  }
+  panel.series = answer;
+  build(box, about);
+  onState((changed) => ["from", "to", "what"].some((name) => changed.has(name)) && update());
+  onColours(draw);
+  new ResizeObserver(draw).observe(box);
+  update();
+}
+
+function build(box) {
+  const chart = element("div", {
+    id: "time-chart", class: "time-chart", tabindex: "0", role: "slider", "aria-label": "Range of time: arrow keys move, Shift extends, Escape clears",
+    "aria-valuemin": panel.series.boundaries[0], "aria-valuemax": panel.series.boundaries.at(-1), "aria-valuenow": 0,
+  }, element("canvas", { id: "time-series", "aria-hidden": "true" }), element("canvas", { id: "time-selection", "aria-hidden": "true" }));
+  chart.addEventListener("pointerdown", onDown);
+  chart.addEventListener("pointermove", onMove);
+  chart.addEventListener("pointerup", onUp);
+  chart.addEventListener("pointercancel", () => { panel.drag = null; });
+  chart.addEventListener("pointerleave", () => { if (!panel.drag) { panel.cursor = null; overlay(); } hideTip(); });
+  chart.addEventListener("dblclick", clearRange);
+  chart.addEventListener("keydown", onKey);
+  fill(box, element("div", { class: "row" }, legend(), element("div", { id: "time-choice", class: "row end" })), chart);
+}
+
+function legend() {
+  const entry = (colour, text) => element("span", { class: "key" }, element("i", { class: "swatch", style: { background: `var(${colour})` } }), text);
+  const rss = panel.series.rss.length > 0 && element("label", { class: "key" },
+    element("input", { type: "checkbox", id: "time-rss", checked: panel.withRss, onchange: (event) => { panel.withRss = event.target.checked; draw(); } }),
+    element("i", { class: "swatch dashed", style: { background: "var(--rss)" } }), "RSS");
+  const points = [["--live", Math.max(...panel.series.live), "Live bytes"]];
+  return element("div", { class: "legend" }, rss, points.map(([colour, , text]) => entry(colour, text)), entry("--rate", "Allocations per second"));
+}
+
+// Ranges begin and end where the grid of lives has an edge.
+function edges() {
+  const step = panel.series.step ?? 1;
+  const all = panel.series.boundaries;
+  return all.filter((_, at) => at % step === 0 || at === all.length - 1);
+}
+
+function snap(ms) {
+  let best = null;
+  for (const edge of edges()) if (best === null || Math.abs(edge - ms) < Math.abs(best - ms)) best = edge;
+  return best;
+}
+
+function update() {
+  const ranged = hasRange();
+  const what = WHAT.map(([value, title, help]) => element("button", {
+    type: "button", class: "segment", title: help, "data-what": value, disabled: !ranged,
+    "aria-pressed": ranged && state.what === value ? "true" : "false",
+    onclick: () => changeState({ what: value }),
+  }, title));
+  fill(byId("time-choice"),
+    element("span", { id: "time-range", class: "number quiet" }, ranged
+      ? `${formatTime(+state.from)} to ${formatTime(+state.to)}`
+      : "Whole run. Drag to choose a range; click for one moment"),
+    element("div", { class: "segments", role: "group", "aria-label": "Blocks of the range" }, what),
+    element("button", { type: "button", id: "time-clear", class: "plain", disabled: !ranged, onclick: clearRange }, "Whole run"));
+  draw();
+  const chart = byId("time-chart");
+  chart.setAttribute("aria-valuenow", ranged ? state.to : panel.series.boundaries[0]);
+  chart.setAttribute("aria-valuetext", ranged ? `${formatTime(+state.from)} to ${formatTime(+state.to)}, ${WHAT.find((w) => w[0] === state.what)?.[1]}` : "whole run");
+}
+
+function clearRange() {
+  panel.drag = null;
+  panel.cursor = null;
+  changeState({ from: "", to: "", what: "allocated" });
+}
+
+function draw() {
+  if (!panel.series) return;
+  panel.width = byId("time-chart").clientWidth;
+  panel.scale = drawSeries(byId("time-series"), panel.series, panel.withRss, panel.width);
+  overlay();
+}
+
+function overlay() {
+  const drag = panel.drag?.moved ? panel.drag : null;
+  const from = drag ? Math.min(drag.from, drag.to) : hasRange() ? +state.from : null;
+  const to = drag ? Math.max(drag.from, drag.to) : hasRange() ? +state.to : null;
+  drawSelection(byId("time-selection"), panel.scale, panel.width, from, to, panel.cursor);
+}
+
+function msAt(event) {
+  const x = event.clientX - byId("time-chart").getBoundingClientRect().left;
+  return panel.scale.ms(Math.min(Math.max(x, CHART.left), panel.width - CHART.right));
+}
+
+function onDown(event) {
+  if (event.button !== 0) return;
+  event.currentTarget.setPointerCapture(event.pointerId);
+  const ms = msAt(event);
+  const near = (edge) => hasRange() && Math.abs(panel.scale.x(+edge) - panel.scale.x(ms)) < EDGE;
+  // An edge of the range moves; anywhere else begins a new one.
+  const anchor = near(state.from) ? +state.to : near(state.to) ? +state.from : snap(ms);
+  panel.drag = { from: anchor, to: snap(ms), x: event.clientX, moved: false };
+}
+
+function onMove(event) {
+  const ms = msAt(event);
+  panel.cursor = ms;
+  if (panel.drag) {
+    panel.drag.to = snap(ms);
+    panel.drag.moved ||= Math.abs(event.clientX - panel.drag.x) > 3;
+    if (panel.drag.moved) followLater();
+  }
+  overlay();
+  tipAt(event, ms);
+}
+
+// The views follow while the pointer moves, but not at each step of it.
+function followLater() {
+  if (panel.timer) return;
+  panel.timer = setTimeout(() => {
+    panel.timer = 0;
+    if (panel.drag?.moved) choose(panel.drag.from, panel.drag.to, true);
+  }, 180);
+}
+
+function choose(one, other, replace = false) {
+  const [from, to] = [Math.min(one, other), Math.max(one, other)];
+  if (from === to) return;
+  changeState({ from: String(from), to: String(to) }, replace);
+}
+
+function onUp(event) {
+  const drag = panel.drag;
+  panel.drag = null;
+  if (!drag) return;
+  if (drag.moved) choose(drag.from, drag.to);
+  else momentAt(snap(msAt(event)));
+}
+
+// One moment: what was live then.
+function momentAt(ms) {
+  const first = panel.series.boundaries[0];
+  const to = ms > first ? ms : edges()[1];
+  changeState({ from: String(first), to: String(to), what: "live" });
+  announce(`What was live at ${formatTime(to)}`);
+}
+
+function tipAt(event, ms) {
+  const { boundaries, live, allocations, allocated_bytes: bytes, rss } = panel.series;
+  let at = boundaries.findIndex((edge) => edge > ms) - 1;
+  if (at < 0) at = live.length - 1;
+  let resident = null;
+  for (const point of rss) if (point[0] <= boundaries[at + 1]) resident = point[1];
+  showTip(event.clientX, event.clientY, element("b", { class: "number" }, formatTime(boundaries[at])),
+    element("div", { class: "number" }, `live ${formatBytes(live[at])}`),
+    resident !== null && element("div", { class: "number" }, `RSS ${formatBytes(resident)}`),
+    element("div", { class: "number" }, `${formatCount(allocations[at])} allocations, ${formatBytes(bytes[at])}`));
+}
+
+function onKey(event) {
+  const all = edges();
+  const stride = event.ctrlKey ? Math.max(1, Math.round(all.length / 20)) : 1;
+  const at = hasRange() ? all.indexOf(snap(+state.to)) : 0;
+  const moves = { ArrowLeft: -stride, ArrowRight: stride, Home: -all.length, End: all.length };
+  if (event.key === "Escape" && hasRange()) clearRange();
+  else if (event.key in moves) {
+    const to = all[Math.min(all.length - 1, Math.max(1, at + moves[event.key]))];
+    // Shift keeps the beginning, so the range grows; without it the moment moves.
+    if (event.shiftKey) {
+      const from = hasRange() && state.what !== "live" ? +state.from : all[Math.max(0, at)];
+      if (from < to) changeState({ from: String(from), to: String(to), what: state.what === "live" ? "left" : state.what }, true);
+    } else changeState({ from: String(all[0]), to: String(to), what: "live" }, true);
+  } else return;
+  event.preventDefault();
+}

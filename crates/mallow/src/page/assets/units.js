@@ -1,0 +1,74 @@
+// Numbers and names as text, in the forms of the command line.
+
+const PREFIXES = ["B", "kB", "MB", "GB", "TB", "PB"];
+
+// Three digits that count: 549 kB, 4.05 MB.
+function threeDigits(value) {
+  const size = Math.abs(value);
+  if (size >= 99.95) return value.toFixed(0);
+  return size >= 9.995 ? value.toFixed(1) : value.toFixed(2);
+}
+
+export function formatBytes(bytes) {
+  if (bytes === null || bytes === undefined) return "–";
+  let value = bytes;
+  let at = 0;
+  while (Math.abs(value) >= 999.5 && at < PREFIXES.length - 1) {
+    value /= 1000;
+    at += 1;
+  }
+  return `${at === 0 ? formatCount(value) : threeDigits(value)} ${PREFIXES[at]}`;
+}
+
+export function formatCount(count) {
+  if (count === null || count === undefined) return "–";
+  return Math.round(count).toString().replace(/\B(?=(\d{3})+(?!\d))/g, ",");
+}
+
+export function formatShare(part, whole) {
+  if (!whole) return "–";
+  const share = (100 * part) / whole;
+  if (share !== 0 && Math.abs(share) < 0.1) return "< 0.1 %";
+  return `${share.toFixed(1)} %`;
+}
+
+export function formatTime(ms) {
+  if (ms === null || ms === undefined) return "–";
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60000) return `${(ms / 1000).toFixed(ms < 10000 ? 2 : 1)} s`;
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+  return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+}
+
+// Of each measure: its name, its keys in the documents, and how its numbers are written.
+export const MEASURES = {
+  bytes: { title: "Allocated bytes", key: "allocated_bytes", count: "allocations", format: formatBytes },
+  allocations: { title: "Allocations", key: "allocations", count: "allocations", format: formatCount },
+  peak: { title: "Live at peak", key: "peak_bytes", count: "peak", format: formatBytes },
+  leaked: { title: "Leaked", key: "leaked_bytes", count: "leaked", format: formatBytes },
+  temporary: { title: "Temporary", key: "temporary", count: "temporary", format: formatCount },
+};
+
+// Control characters would break lines, and marks of direction would turn names around: both are shown as escapes.
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+
+export function printable(text) {
+  return String(text).replace(UNSEEN, (mark) => `\\u{${mark.codePointAt(0).toString(16)}}`);
+}
+
+export function baseName(path) {
+  return path ? printable(path.slice(path.lastIndexOf("/") + 1)) : "";
+}
+
+// The place of a frame: file and line where they are known, else its module.
+export function placeOf(frame) {
+  if (frame.file && frame.line) return `${baseName(frame.file)}:${frame.line}`;
+  if (frame.file) return baseName(frame.file);
+  return frame.module ? `[${baseName(frame.module)}]` : "";
+}
+
+// The command line's regexes are those of Rust's `regex` crate.
+export function escapeRegex(text) {
+  return text.replace(/[\\.+*?()|[\]{}^$#&\-~]/g, "\\$&");
+}
