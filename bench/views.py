@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The views of large recordings, beside heaptrack_print on the same program: one command, a table in Markdown.
+"""The views of large recordings, beside heaptrack's on the same program and memray's on another: one command, a table in Markdown.
 
 Records the example "stacks" (34 frames deep) for so many millions of events as BENCH_EVENTS says, reads each recording
 with each view BENCH_RUNS times in turn, and prints medians: wall time, processor time, and the most memory. 100 million
@@ -15,6 +15,7 @@ import time
 
 import bench
 import measure
+import page
 import tables
 import variants
 import workloads
@@ -76,6 +77,9 @@ def measure_recording(millions, options):
     entry["rows"] |= run_all(commands, 1)
     entry["bytes"] = measure.size(MALLOW.recording(out))
     entry["rows"] |= run_all(reading, options.runs)
+    entry["rows"] |= medians(page.runs(MALLOW.program(), MALLOW.recording(out), options.runs))
+    for name, measure_row in page.memray_rows(millions, timed):
+        entry["rows"] |= medians(once(name, measure_row))
     try:
         HEAPTRACK.check()
     except workloads.Missing as missing:
@@ -84,7 +88,18 @@ def measure_recording(millions, options):
     record, show = HEAPTRACK.report(target, out)
     entry["rows"] |= run_all({"heaptrack, the program included": record}, 1)
     entry["rows"] |= run_all({"heaptrack_print": show}, options.runs)
+    data = HEAPTRACK.report_recording(out)
+    entry["rows"] |= medians(once("heaptrack_gui, reading", lambda: page.heaptrack_gui(data)))
     return entry
+
+
+def once(name, measure_row):
+    """One run of a row, or why it failed; nothing where what it measures is missing."""
+    try:
+        row = measure_row()
+        return {name: [row]} if row else {}
+    except measure.Failed as failure:
+        return {name: str(failure)}
 
 
 def run_all(commands, runs):
@@ -98,26 +113,31 @@ def run_all(commands, runs):
                     rows[name].append(timed(command))
                 except measure.Failed as failure:
                     failed[name] = str(failure)
+    return medians(rows | failed)
+
+
+def medians(rows):
+    """Of each row with its runs, or with why it failed."""
     figures = ("wall", "processor", "kib")
     return {
-        name: {"failed": failed[name]} if name in failed
+        name: {"failed": runs} if isinstance(runs, str)
         else {figure: statistics.median(run[figure] for run in runs) for figure in figures} | {"runs": runs}
         for name, runs in rows.items()
     }
 
 
-def timed(command):
-    """Wall and processor time of a command, and the memory of its largest process."""
+def timed(command, memory=None):
+    """Wall and processor time of a command, and the memory of its largest process. `memory` bounds the addresses of each."""
     watch = measure.MemoryWatch()
     before, began = os.times(), time.monotonic()
-    measure.watched(command, dict(os.environ), bench.memory_bound(), watch, measure.WORK / "text")
+    measure.watched(command, dict(os.environ), memory or bench.memory_bound(), watch, measure.WORK / "text")
     after = os.times()
     processor = after.children_user + after.children_system - before.children_user - before.children_system
     return {"wall": time.monotonic() - began, "processor": processor, "kib": watch.largest}
 
 
 def mallow_rows(recording):
-    return [row for name, row in recording["rows"].items() if not name.startswith("heaptrack")]
+    return [row for name, row in recording["rows"].items() if not name.startswith(("heaptrack", "memray", "its "))]
 
 
 def render(results):

@@ -267,3 +267,98 @@ fn a_file_that_was_replaced_is_noticed() {
     assert_eq!(viewer.get("/api/top").body, whole);
     assert_eq!(viewer.get("/api/top?cum=1").status, 200);
 }
+
+#[test]
+fn two_recordings_are_compared_as_on_the_command_line() {
+    let (record, other) = (Case::sqlite(2000).record(), Case::sqlite(3000).record());
+    let place = record.directory.path();
+    std::fs::copy(&record.file, place.join("before.mallow")).expect("a copy");
+    std::fs::copy(&other.file, place.join("after.mallow")).expect("a copy");
+    let viewer = Viewer::start(place, &["before.mallow", "after.mallow"]);
+    let about = viewer.get("/api/about").json();
+    assert_eq!((&about["name"], &about["compared"]["name"]), (&"after.mallow".into(), &"before.mallow".into()));
+    let same = |path: &str, arguments: &[&str]| {
+        let (answer, printed) = (viewer.get(path), Run::new(mallow(), place).args(arguments).go());
+        assert_eq!((answer.status, printed.status), (200, 0), "{path}: {}\n{}", answer.text(), printed.err());
+        assert!(answer.body == printed.stdout, "{path}: {}\n{}", answer.text(), printed.out());
+    };
+    let files = ["before.mallow", "after.mallow"];
+    same("/api/diff", &["diff", "--json", files[0], files[1]]);
+    same(
+        "/api/diff?by=peak&limit=3&min=10&no-rule=lines,inlining",
+        &["diff", "--json", "--by=peak", "--limit=3", "--min=10", "--no-rule=lines,inlining", files[0], files[1]],
+    );
+    same(
+        "/api/diff?focus=Btree&ignore=no-such",
+        &["diff", "--json", "--focus=Btree", "--ignore=no-such", files[0], files[1]],
+    );
+    same("/api/diff?size=64..", &["diff", "--json", "--size=64..", files[0], files[1]]);
+    let base = ["--json", "--base", files[0], files[1]];
+    same("/api/top?base=1", &[&["top"][..], &base].concat());
+    same(
+        "/api/top?base=1&by=bytes&cum=1&limit=4&no-rule=lines",
+        &[&["top", "--by=bytes", "--cum", "--limit=4", "--no-rule=lines"][..], &base].concat(),
+    );
+    same("/api/tree?base=1&callers=1&focus=Btree", &[&["tree", "--callers", "--focus=Btree"][..], &base].concat());
+    same("/api/list?base=1&function=.", &[&["list", "."][..], &base].concat());
+    same("/api/top", &["top", "--json", files[1]]);
+    let flame = viewer.get("/api/flame?base=1&by=bytes").json();
+    let sum = |value: &Value| value.as_array().expect("a column").iter().filter_map(Value::as_i64).sum::<i64>();
+    let diff = viewer.get("/api/diff?by=bytes").json();
+    assert_eq!(flame["base"]["change"], diff["change"]);
+    assert_eq!(sum(&flame["boxes"]["change"]), diff["change"].as_i64().expect("a change"));
+    assert_eq!(viewer.get("/api/top?base=1&from=0&to=0").status, 400);
+    let alone = Viewer::start(place, &["after.mallow"]);
+    for path in ["/api/diff", "/api/top?base=1"] {
+        let answer = alone.get(path);
+        assert!(answer.status == 400 && answer.text().contains("mallow view BEFORE AFTER"), "{}", answer.text());
+    }
+    assert!(alone.get("/api/flame").json()["base"].is_null());
+}
+
+#[test]
+fn the_page_is_one_file_that_asks_nobody() {
+    let record = Case::sqlite(2000).record();
+    let place = record.directory.path();
+    let run = Run::new(mallow(), place).args(["export", "--format", "html", "-o", "page.html"]).arg(&record.file).go();
+    assert_eq!(run.status, 0, "{}", run.err());
+    let page = std::fs::read_to_string(place.join("page.html")).expect("a page");
+    assert!(page.len() <= 3_000_000, "{} bytes", page.len());
+    assert!(page.contains("Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-"));
+    for other in ["src=\"/", "href=\"/", "from \"./", "\nimport ", "\nexport "] {
+        assert!(!page.contains(other), "{other:?}");
+    }
+    let model =
+        page.split("id=\"mallow-model\">").nth(1).and_then(|rest| rest.split("</script>").next()).expect("a model");
+    let model: Value = serde_json::from_str(model).expect("JSON");
+    let printed = |view: &str| -> Value { serde_json::from_str(&record.shown(&[view, "--json"])).expect("JSON") };
+    assert_eq!(model["sizes"], printed("sizes"));
+    assert_eq!(model["top?by=bytes"]["allocated_bytes"], printed("top")["allocated_bytes"]);
+    for key in [
+        "about",
+        "time",
+        "report",
+        "flame?by=bytes",
+        "flame?by=peak&callers=1",
+        "top?by=bytes&cum=1",
+        "leaks",
+        "threads",
+    ] {
+        assert!(model[key].is_object(), "{key}");
+    }
+    assert!(model["left_out"].to_string().contains("ranges of time"), "{}", model["left_out"]);
+}
+
+#[test]
+fn names_end_no_element_of_an_exported_page() {
+    let place = directory();
+    std::fs::write(place.path().join("a.folded"), "main;</script><script>alert(1)//;malloc 7\n").expect("a file");
+    let run = Run::new(mallow(), place.path()).args(["export", "--format", "html", "a.folded"]).go();
+    assert_eq!(run.status, 0, "{}", run.err());
+    let page = run.out();
+    assert!(
+        !page.contains("<script>alert") && page.contains("\\u003c/script>\\u003cscript>alert(1)"),
+        "a name is markup"
+    );
+    assert_eq!(page.matches("</script>").count(), 2);
+}

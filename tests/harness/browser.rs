@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use crate::tool;
 
 /// After so long a browser that does not answer, or a condition that does not come true, has failed.
-const LIMIT: Duration = Duration::from_secs(90);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// A browser with one page.
 pub struct Browser {
@@ -221,15 +221,34 @@ impl Browser {
         (left + width / 2.0, top + height / 2.0)
     }
 
-    /// Left, top, width and height of the first element that a selector names, after scrolling there.
+    /// Left, top, width and height of the first element that a selector names, after scrolling there, once it stays where it is
+    /// and nothing lies above its middle.
     pub fn bounds(&mut self, selector: &str) -> [f64; 4] {
         let quoted = json!(selector);
-        self.wait_for(&format!("document.querySelector({quoted})"));
-        let bounds = self.value(&format!(
-            "(() => {{ const e = document.querySelector({quoted}); e.scrollIntoView({{block: 'nearest'}}); \
-             const r = e.getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; }})()"
-        ));
-        [0, 1, 2, 3].map(|at| bounds[at].as_f64().unwrap_or_else(|| panic!("{selector}: {bounds}")))
+        let settled = format!(
+            "(async () => {{
+                const frame = () => new Promise(done => requestAnimationFrame(done));
+                const e = document.querySelector({quoted});
+                if (!e) return null;
+                e.scrollIntoView({{block: 'nearest', behavior: 'instant'}});
+                const place = () => {{ const r = e.getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; }};
+                const before = place();
+                await frame();
+                await frame();
+                const after = place();
+                const above = document.elementFromPoint(after[0] + after[2] / 2, after[1] + after[3] / 2);
+                const is_settled = e.isConnected && before.join() === after.join() && above && (e.contains(above) || above.contains(e));
+                return is_settled ? after : null;
+            }})()"
+        );
+        let end = Instant::now() + LIMIT;
+        loop {
+            let bounds = self.value(&settled);
+            if !bounds.is_null() {
+                return [0, 1, 2, 3].map(|at| bounds[at].as_f64().unwrap_or_else(|| panic!("{selector}: {bounds}")));
+            }
+            assert!(Instant::now() < end, "{selector}: not there to be clicked in {LIMIT:?}");
+        }
     }
 
     /// Clicks the first element that a selector names.

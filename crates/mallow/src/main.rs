@@ -63,6 +63,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Threads(flags) => views::blocks::threads(flags),
         Command::Diff(flags) => views::diff::run(flags),
         Command::Merge(flags) => runs::merge::run(flags),
+        Command::Export(flags) if flags.format == flags::ExportFormat::Html => page::export(flags),
         Command::Export(flags) => views::export::run(flags),
         Command::Test(flags) => gate::run(flags),
         Command::Go(flags) => go::run(flags),

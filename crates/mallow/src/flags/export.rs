@@ -52,6 +52,8 @@ pub enum ExportFormat {
     Dtrace,
     /// For heaptrack_gui and heaptrack_print; of one process
     Heaptrack,
+    /// The page of mallow view in one file of at most 3 MB, for any browser
+    Html,
     /// A table
     Csv,
     /// A table for DuckDB, Spark, pandas and others

@@ -141,7 +141,7 @@ impl Recording {
     /// The recording that the flags name, or the newest one here, which is then named on standard error.
     pub fn open(flags: &SourceFlags) -> Result<Self> {
         let recording = Self::open_at(&Self::path_of(flags)?, &flags.filters)?;
-        recording.unmatched.iter().for_each(|text| stdio::notify(text));
+        recording.warn_of_unmatched();
         Ok(recording)
     }
 
@@ -160,6 +160,11 @@ impl Recording {
                 Ok(newest)
             }
         }
+    }
+
+    /// Says on standard error which patterns changed nothing.
+    pub fn warn_of_unmatched(&self) {
+        self.unmatched.iter().for_each(|text| stdio::notify(text));
     }
 
     /// Says on standard error what the recording lacks: for pictures, JSON and files of other tools.
@@ -230,7 +235,7 @@ impl Recording {
         if !left {
             bail!(filters::nothing_left(flags, &Self::open_at(after, &blocks)?.profile, matched[0]));
         }
-        filters::unmatched(flags, matched).iter().for_each(|text| stdio::notify(text));
+        pair[1].unmatched = filters::unmatched(flags, matched);
         Ok(pair)
     }
 

@@ -1,7 +1,7 @@
 //! Answers to the page's requests: the documents of the command line's views, and a few of its own.
 
-use anyhow::{Result, bail};
-use mallow_report::analysis::{Flame, FlameOptions, Least, flame};
+use anyhow::{Context, Result, bail};
+use mallow_report::analysis::{Flame, FlameOptions, Least, Measure, flame, flame_changes};
 use mallow_web::{Request, Response};
 
 use super::about::About;
@@ -11,13 +11,13 @@ use super::document_cache::DocumentCache;
 use super::flame_document::FlameDocument;
 use super::ranges::{Range, Ranges, StillReading};
 use super::subject::Subject;
-use crate::flags::{Command, FilterFlags, FlameFlags, ReportFlags};
+use crate::flags::{BaseFlags, Command, FilterFlags, FlameFlags, ReportFlags};
 use crate::input::recording::Recording;
 use crate::output::exit::UsageError;
 use crate::output::json;
 use crate::output::text::Stream;
 use crate::views::report::{self, ReportOptions};
-use crate::views::{blocks, leaks, list, rss, timeline, top, tree};
+use crate::views::{blocks, diff, leaks, list, rss, timeline, top, tree};
 
 /// A box that is narrower than this part of the whole is left out, until so many are left.
 const NARROWEST: u64 = 1 << 17;
@@ -56,6 +56,19 @@ impl Api {
         }
     }
 
+    /// The document for an address below `/api/`, like `top?by=bytes`, once all events are read.
+    pub fn ask(&self, address: &str) -> Result<String> {
+        let request = Request::get(&format!("/api/{address}")).with_context(|| format!("no address: {address}"))?;
+        match request.path().strip_prefix("/api/") {
+            Some("about") => self.about(),
+            Some("time") => {
+                self.ranges.wait();
+                self.ranges.show(|time| json::line(time))
+            }
+            name => self.made(name.unwrap_or_default(), &request),
+        }
+    }
+
     fn about(&self) -> Result<String> {
         json::line(&About::of(self.subject.whole(), self.subject.before().map(|before| &**before)))
     }
@@ -72,6 +85,27 @@ impl Api {
         document(made)
     }
 
+    /// What changed since the recording before, where that is asked for.
+    fn changes(&self, command: &Command) -> Result<Option<String>> {
+        let pair = |base: &BaseFlags, filters, by| self.subject.pair(filters, by, &base.no_rule);
+        Ok(Some(match command {
+            Command::Top(flags) if flags.base.base.is_some() => {
+                top::changes_document(flags, &*pair(&flags.base, &flags.rows.source.filters, flags.by)?)?
+            }
+            Command::Tree(flags) if flags.base.base.is_some() => {
+                tree::changes_document(flags, &*pair(&flags.base, &flags.rows.source.filters, flags.by)?)?
+            }
+            Command::List(flags) if flags.base.base.is_some() => {
+                list::changes_document(flags, &*pair(&flags.base, &flags.rows.source.filters, flags.by)?)?
+            }
+            Command::Flame(flags) if flags.base.base.is_some() => {
+                let pair = pair(&flags.base, &flags.source.filters, flags.by)?;
+                json::line(&FlameDocument::of(&drawn(flags, pair.by, |options| flame_changes(&pair.both, options))))?
+            }
+            _ => return Ok(None),
+        }))
+    }
+
     /// What the command prints, for the recording that is shown, or for a range of its time.
     fn made(&self, name: &str, request: &Request) -> Result<String> {
         let range = Range::of(|name| request.parameter(name))?;
@@ -79,19 +113,32 @@ impl Api {
             Some(range) => self.ranges.choose(self.subject.whole(), range, filters, show),
             None => show(&*self.subject.sums(filters)?),
         };
-        match &choices::flags(name, request, self.subject.path())? {
+        let before = self.subject.before().map(|before| before.path());
+        let command = choices::flags(name, request, self.subject.path(), before)?;
+        if let Some(changes) = self.changes(&command)? {
+            if range.is_some() {
+                bail!(UsageError("a range of time is of one recording: leave base out".to_owned()));
+            }
+            return Ok(changes);
+        }
+        match &command {
             Command::Top(flags) => sums(&flags.rows.source.filters, &|part| top::document(flags, part)),
             Command::Tree(flags) => sums(&flags.rows.source.filters, &|part| tree::document(flags, part)),
             Command::List(flags) => sums(&flags.rows.source.filters, &|part| list::document(flags, part)),
-            Command::Flame(flags) => {
-                sums(&flags.source.filters, &|part| json::line(&FlameDocument::of(&drawn(flags, part)?)))
-            }
+            Command::Flame(flags) => sums(&flags.source.filters, &|part| {
+                let by = part.measure(flags.by)?;
+                json::line(&FlameDocument::of(&drawn(flags, by, |options| flame(&part.profile, options))))
+            }),
             Command::Report(flags) => report_document(flags, &*self.subject.sums(&flags.rows.source.filters)?),
             Command::Leaks(flags) => leaks::document(flags, &*self.subject.sums(&flags.rows.source.filters)?),
             Command::Timeline(flags) => timeline::document(flags, &*self.subject.part(&flags.rows.source.filters)?),
             Command::Sizes(flags) => blocks::sizes_document(&*self.subject.part(&flags.source.filters)?),
             Command::Lifetimes(flags) => blocks::lifetimes_document(&*self.subject.part(&flags.source.filters)?),
             Command::Threads(flags) => blocks::threads_document(flags, &*self.subject.part(&flags.source.filters)?),
+            Command::Diff(flags) => {
+                let [before, after] = self.subject.sides(&flags.filters)?;
+                diff::document(flags, &before, &after)
+            }
             Command::Rss(flags) => rss::document(flags, self.subject.whole()),
             _ => bail!("this is no view of the page"),
         }
@@ -99,8 +146,8 @@ impl Api {
 }
 
 /// Views of the page, by the names of the commands.
-const VIEWS: [&str; 11] =
-    ["report", "top", "tree", "list", "leaks", "timeline", "sizes", "lifetimes", "threads", "rss", "flame"];
+const VIEWS: [&str; 12] =
+    ["diff", "report", "top", "tree", "list", "leaks", "timeline", "sizes", "lifetimes", "threads", "rss", "flame"];
 
 fn report_document(flags: &ReportFlags, recording: &Recording) -> Result<String> {
     let (view, least) = (&flags.rows.view, flags.rows.least.min);
@@ -108,15 +155,13 @@ fn report_document(flags: &ReportFlags, recording: &Recording) -> Result<String>
 }
 
 /// The graph with as many boxes as a page draws.
-fn drawn(flags: &FlameFlags, recording: &Recording) -> Result<Flame> {
-    let by = recording.measure(flags.by)?;
+fn drawn(flags: &FlameFlags, by: Measure, draw: impl Fn(FlameOptions) -> Flame) -> Flame {
     let least = flags.least.min.unwrap_or(Least::Amount(0));
     let mut parts = NARROWEST;
     loop {
-        let graph =
-            flame(&recording.profile, FlameOptions { by, callers: flags.callers, raw: flags.raw, parts, least });
+        let graph = draw(FlameOptions { by, callers: flags.callers, raw: flags.raw, parts, least });
         if graph.boxes.len() <= MOST_BOXES || parts == 1 {
-            return Ok(graph);
+            return graph;
         }
         parts /= 4;
     }

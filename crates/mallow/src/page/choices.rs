@@ -22,8 +22,16 @@ const RANGE: [&str; 3] = ["from", "to", "what"];
 /// Views that show ranges of time.
 const RANGED: [&str; 4] = ["flame", "list", "top", "tree"];
 
+/// The choice of what changed since the recording before.
+const BASE: &str = "base";
+
 /// The flags of `mallow VIEW --json` for the choices of a request. A mistake is the message that the command line has for it.
-pub fn flags(view: &str, request: &Request, path: &Path) -> Result<Command, UsageError> {
+/// `before` is what the recording is compared with.
+pub fn flags(view: &str, request: &Request, path: &Path, before: Option<&Path>) -> Result<Command, UsageError> {
+    // `--` begins a command of rss, and a path like this one is no flag.
+    let plain = |path: &Path| if path.is_absolute() { path.to_owned() } else { Path::new(".").join(path) };
+    let before = before.map(plain);
+    let alone = || UsageError("one recording is shown: mallow view BEFORE AFTER compares two".to_owned());
     let commands = Flags::command();
     let known = commands.find_subcommand(view).ok_or_else(|| UsageError(format!("there is no view {view}")))?;
     let argument = |name: &str| known.get_arguments().find(|argument| argument.get_long() == Some(name));
@@ -40,11 +48,19 @@ pub fn flags(view: &str, request: &Request, path: &Path) -> Result<Command, Usag
         if RANGE.contains(&name.as_str()) && RANGED.contains(&view) {
             continue;
         }
+        if name == BASE && argument(BASE).is_some() {
+            match value.as_str() {
+                "0" => {}
+                "1" => line.extend(["--base".into(), before.clone().ok_or_else(alone)?.into()]),
+                _ => return Err(UsageError("base is 1 or 0".to_owned())),
+            }
+            continue;
+        }
         let Some(argument) = Some(name.as_str()).filter(|name| CHOICES.contains(name)).and_then(argument) else {
             let there = CHOICES.iter().filter(|name| argument(name).is_some());
             let range = RANGE.into_iter().filter(|_| RANGED.contains(&view));
-            let there =
-                there.copied().chain(range).chain((view == "list").then_some(FUNCTION)).collect::<Vec<_>>().join(", ");
+            let there = there.copied().chain(argument(BASE).map(|_| BASE));
+            let there = there.chain(range).chain((view == "list").then_some(FUNCTION)).collect::<Vec<_>>().join(", ");
             return Err(UsageError(format!("{view} has no choice {name}; there is {there}")));
         };
         match (argument.get_action().takes_values(), value.as_str()) {
@@ -54,13 +70,14 @@ pub fn flags(view: &str, request: &Request, path: &Path) -> Result<Command, Usag
             (false, _) => return Err(UsageError(format!("{name} is 1 or 0"))),
         }
     }
-    // `--` begins a command of rss, and a path like this one no flag.
-    let path = if path.is_absolute() { path.to_owned() } else { Path::new(".").join(path) };
     if view == "list" {
         let pattern = function.ok_or_else(|| UsageError("list needs function, a regular expression".to_owned()))?;
         line.extend(["--".into(), OsString::from(pattern)]);
     }
-    line.push(path.into());
+    if view == "diff" {
+        line.push(before.ok_or_else(alone)?.into());
+    }
+    line.push(plain(path).into());
     Flags::of_line(line).map(|flags| flags.command).map_err(UsageError)
 }
 
@@ -75,7 +92,7 @@ mod tests {
 
     fn of(view: &str, query: &str) -> Result<Command, String> {
         let request = Request::get(&format!("/api/{view}?{query}")).expect("an address");
-        flags(view, &request, Path::new("-a.mallow")).map_err(|error| error.0)
+        flags(view, &request, Path::new("-a.mallow"), None).map_err(|error| error.0)
     }
 
     #[test]
@@ -97,7 +114,6 @@ mod tests {
     #[test]
     fn a_query_names_no_file_and_runs_nothing() {
         for (view, query) in [
-            ("top", "base=/etc/passwd"),
             ("leaks", "suppressions=/etc/passwd"),
             ("flame", "output=x.svg"),
             ("rss", "o=x.svg"),
@@ -126,6 +142,13 @@ mod tests {
         assert!(error("top", "focus=(").contains("invalid value '('"));
         assert!(error("top", "cum=yes").contains("1 or 0"));
         assert!(error("list", "").contains("needs function"));
+        for wrong in ["base=1", "base=/etc/passwd", "base="] {
+            assert!(
+                error("top", wrong).contains(if wrong == "base=1" { "BEFORE AFTER" } else { "base is 1 or 0" }),
+                "{wrong}"
+            );
+        }
+        assert!(error("diff", "").contains("mallow view BEFORE AFTER"));
         assert!(error("top", "limit=1&limit=2").contains("multiple times"));
     }
 }

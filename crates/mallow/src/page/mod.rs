@@ -6,6 +6,7 @@ mod assets;
 mod browser;
 mod choices;
 mod document_cache;
+mod exported_file;
 mod flame_document;
 mod ranges;
 mod subject;
@@ -19,6 +20,7 @@ use anyhow::{Context, Result, anyhow};
 use mallow_web::{Access, Limits, Listener, Server, Token};
 
 use self::api::Api;
+pub use self::exported_file::export;
 use self::subject::Subject;
 use crate::flags::PageFlags;
 use crate::input::recording::Recording;

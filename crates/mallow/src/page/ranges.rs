@@ -1,7 +1,7 @@
 //! Ranges of time: the grid of lives, read once beside the page, and the parts of the recording that it chooses.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Result, bail};
 use mallow_report::analysis::{BlockChoice, LifeGrid, LifeSeries};
@@ -64,6 +64,7 @@ pub struct Ranges {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
+    changed: Condvar,
     stop: AtomicBool,
 }
 
@@ -116,7 +117,8 @@ impl Ranges {
             Ok(Some(reader)) => (State::Reading(0.0), Some(reader)),
             Err(error) => (State::Failed(format!("{error:#}")), None),
         };
-        let shared = Arc::new(Shared { state: Mutex::new(state), stop: AtomicBool::new(false) });
+        let shared =
+            Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), stop: AtomicBool::new(false) });
         if let Some(reader) = reader {
             let inner = Arc::clone(&shared);
             let started = std::thread::Builder::new().name("mallow-grid".to_owned()).spawn(move || inner.read(reader));
@@ -125,6 +127,14 @@ impl Ranges {
             }
         }
         Self { shared, scratch: Mutex::default() }
+    }
+
+    /// Waits until all events are read.
+    pub fn wait(&self) {
+        let mut state = self.shared.lock();
+        while matches!(*state, State::Reading(_)) {
+            state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     /// Calls `show` with how far it is.
@@ -195,6 +205,7 @@ impl Shared {
 
     fn set(&self, state: State) {
         *self.lock() = state;
+        self.changed.notify_all();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -5,12 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
-use crate::flags::FilterFlags;
+use mallow_report::analysis::diff::Rule;
+
+use crate::flags::{By, FilterFlags};
 use crate::input::recording::Recording;
+use crate::views::changes::Pair;
+use crate::views::diff::measure;
 
-/// Parts of the recording that are kept beside the whole.
+/// Parts of the recording that are kept beside the whole, and as many comparisons.
 const PARTS: usize = 4;
 
 /// A file, as it was when it was read.
@@ -38,6 +42,21 @@ impl Opened {
     }
 }
 
+impl Opened {
+    /// What is read of the file, if it is still the one that was opened.
+    fn while_unchanged<T>(&self, read: impl FnOnce() -> Result<T>) -> Result<T> {
+        let unchanged = || self.identity.is_some() && identity(&self.path) == self.identity;
+        if !unchanged() {
+            bail!("{} has changed since the page was opened: start mallow view again", self.path.display());
+        }
+        let read = read()?;
+        if !unchanged() {
+            bail!("{} changed while it was read: start mallow view again", self.path.display());
+        }
+        Ok(read)
+    }
+}
+
 /// None for an address, a pipe, or what is gone.
 fn identity(path: &Path) -> Option<Identity> {
     let metadata = path.metadata().ok().filter(|metadata| metadata.is_file())?;
@@ -50,20 +69,60 @@ fn identity(path: &Path) -> Option<Identity> {
 pub struct Subject {
     opened: Opened,
     before: Option<Opened>,
-    /// By the filters, the newest last.
-    parts: Mutex<Vec<(String, Arc<Recording>)>>,
+    parts: Newest<Arc<Recording>>,
+    sides: Newest<[Arc<Recording>; 2]>,
+    pairs: Newest<Arc<Pair>>,
+}
+
+/// What was made last, by what was asked for.
+#[derive(Debug)]
+struct Newest<T>(Mutex<Vec<(String, T)>>);
+
+impl<T> Default for Newest<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T: Clone> Newest<T> {
+    /// What was made before, or is made now. Others wait meanwhile: what two ask for at once is made once.
+    fn get(&self, key: String, make: impl FnOnce() -> Result<T>) -> Result<T> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = kept.iter().position(|(other, _)| *other == key) {
+            let found = kept.remove(at);
+            kept.push(found.clone());
+            return Ok(found.1);
+        }
+        let made = make()?;
+        if kept.len() == PARTS {
+            kept.remove(0);
+        }
+        kept.push((key, made.clone()));
+        Ok(made)
+    }
 }
 
 impl Subject {
     /// One recording, or one profile of another tool.
     pub fn open(path: &Path) -> Result<Self> {
-        Ok(Self { opened: Opened::read(path)?, before: None, parts: Mutex::default() })
+        Ok(Self::of(Opened::read(path)?, None))
     }
 
     /// Two, the later one of which is shown.
     pub fn compare(before: &Path, after: &Path) -> Result<Self> {
         let (before, opened) = (Opened::read(before)?, Opened::read(after)?);
-        Ok(Self { opened, before: Some(before), parts: Mutex::default() })
+        // Said now, and not to each request.
+        measure(&before.whole, &opened.whole, None)?;
+        Ok(Self::of(opened, Some(before)))
+    }
+
+    /// A recording that was read before, to be shown as it is.
+    pub fn of_recording(recording: Recording) -> Self {
+        Self::of(Opened { path: recording.path().to_owned(), identity: None, whole: Arc::new(recording) }, None)
+    }
+
+    fn of(opened: Opened, before: Option<Opened>) -> Self {
+        Self { opened, before, parts: Newest::default(), sides: Newest::default(), pairs: Newest::default() }
     }
 
     /// The file's path.
@@ -85,7 +144,7 @@ impl Subject {
     pub fn sums(&self, filters: &FilterFlags) -> Result<Arc<Recording>> {
         match filters.selects() || filters.narrowing().is_none() {
             true => self.part(filters),
-            false => self.kept(format!("sums {filters:?}"), || self.whole().narrowed(filters)),
+            false => self.parts.get(format!("sums {filters:?}"), || self.whole().narrowed(filters).map(Arc::new)),
         }
     }
 
@@ -94,33 +153,28 @@ impl Subject {
         if !filters.selects() && filters.narrowing().is_none() {
             return Ok(Arc::clone(&self.opened.whole));
         }
-        self.kept(format!("{filters:?}"), || {
+        self.parts.get(format!("{filters:?}"), || {
             let path = &self.opened.path;
-            let unchanged = || self.opened.identity.is_some() && identity(path) == self.opened.identity;
-            if !unchanged() {
-                bail!("{} has changed since the page was opened: start mallow view again", path.display());
-            }
-            let part = Recording::open_at(path, filters)?;
-            if !unchanged() {
-                bail!("{} changed while it was read: start mallow view again", path.display());
-            }
-            Ok(part)
+            self.opened.while_unchanged(|| Recording::open_at(path, filters)).map(Arc::new)
         })
     }
 
-    fn kept(&self, key: String, read: impl FnOnce() -> Result<Recording>) -> Result<Arc<Recording>> {
-        // Held while a part is read: two requests for the same one read it once.
-        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = parts.iter().position(|(filters, _)| *filters == key) {
-            let found = parts.remove(at);
-            parts.push(found.clone());
-            return Ok(found.1);
+    /// Both recordings, and what the filters leave of them.
+    pub fn sides(&self, filters: &FilterFlags) -> Result<[Arc<Recording>; 2]> {
+        let before = self.before.as_ref().context("one recording is shown: mallow view BEFORE AFTER compares two")?;
+        if !filters.selects() && filters.narrowing().is_none() {
+            return Ok([Arc::clone(&before.whole), Arc::clone(&self.opened.whole)]);
         }
-        let part = Arc::new(read()?);
-        if parts.len() == PARTS {
-            parts.remove(0);
-        }
-        parts.push((key, Arc::clone(&part)));
-        Ok(part)
+        self.sides.get(format!("{filters:?}"), || {
+            let paths = [before.path.as_path(), &self.opened.path];
+            let read = || before.while_unchanged(|| Recording::pair(paths, filters));
+            self.opened.while_unchanged(read).map(|pair| pair.map(Arc::new))
+        })
+    }
+
+    /// Both, compared.
+    pub fn pair(&self, filters: &FilterFlags, by: Option<By>, rules_off: &[Rule]) -> Result<Arc<Pair>> {
+        let sides = self.sides(filters)?;
+        self.pairs.get(format!("{by:?} {rules_off:?} {filters:?}"), || Pair::of(sides, by, rules_off).map(Arc::new))
     }
 }

@@ -1,11 +1,13 @@
 //! What views show of two recordings, or profiles of other tools: `--base`.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Result;
 use mallow_report::analysis::diff::{Rule, Rules};
 use mallow_report::analysis::{Both, Changed, Least, Measure, Shown, Totals};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::diff::measure;
 use super::diff_numbers::{Names, Reconciled, reconciled};
@@ -14,14 +16,15 @@ use crate::input::coverage;
 use crate::input::filters::Filters;
 use crate::input::recording::Recording;
 use crate::output::progress::Bar;
+use crate::output::stdio;
 use crate::output::text::{Line, Look, Page, amount, change, change_style, measured};
-use crate::output::{json, stdio};
 
 /// Two recordings, compared.
+#[derive(Debug)]
 pub struct Pair {
-    before: Recording,
+    before: Arc<Recording>,
     /// The one whose functions, sources and stacks are shown.
-    pub after: Recording,
+    pub after: Arc<Recording>,
     /// What is compared.
     pub by: Measure,
     /// Both of them as one.
@@ -45,8 +48,19 @@ pub struct RowSums {
     pub rows: u64,
 }
 
+/// A report as JSON.
 #[derive(Serialize)]
-struct ChangesDocument<'a, R> {
+#[serde(untagged)]
+pub enum PairDocument<'a, R> {
+    /// All of it.
+    Whole(ChangesDocument<'a, R>),
+    /// Without the quantities that one of the two lacks.
+    Covered(Value),
+}
+
+/// A report, and what it is of.
+#[derive(Serialize)]
+pub struct ChangesDocument<'a, R> {
     files: &'a [String; 2],
     formats: [Option<&'static str>; 2],
     rules_off: &'a [Rule],
@@ -63,18 +77,20 @@ impl Pair {
     pub fn open(before: &Path, flags: &BaseFlags, source: &SourceFlags, by: Option<By>) -> Result<Self> {
         let after = Recording::path_of(source)?;
         let [before, after] = Recording::pair([before, &after], &source.filters)?;
-        let by = measure(&before, &after, by)?;
-        Ok(Self::of(before, after, by, &flags.no_rule))
+        after.warn_of_unmatched();
+        Self::of([before, after].map(Arc::new), by, &flags.no_rule)
     }
 
-    fn of(before: Recording, after: Recording, by: Measure, rules_off: &[Rule]) -> Self {
+    /// Compares the quantities that both have.
+    pub fn of([before, after]: [Arc<Recording>; 2], by: Option<By>, rules_off: &[Rule]) -> Result<Self> {
+        let by = measure(&before, &after, by)?;
         let bar = Bar::of("comparing stacks");
         let rules = Rules::without(rules_off);
         let both = Both::with_progress(&before.profile, &after.profile, by, rules, &|part| bar.show_part(part));
         drop(bar);
         let files = [&before, &after].map(|recording| recording.path().display().to_string());
         let totals = both.totals(by);
-        Self { before, after, by, both, files, rules_off: rules_off.to_vec(), totals }
+        Ok(Self { before, after, by, both, files, rules_off: rules_off.to_vec(), totals })
     }
 
     /// The least that gets a row: a share is one of all that changed.
@@ -124,17 +140,17 @@ impl Pair {
         stdio::print(&self.after.filters.above(text, look))
     }
 
-    /// Prints JSON, without what is missing in a side.
-    pub fn print_json(&self, report: &impl Serialize, sums: Option<RowSums>) -> Result<()> {
+    /// A report for JSON, without what is missing in a side.
+    pub fn document<'a, R: Serialize>(&'a self, report: &'a R, sums: Option<RowSums>) -> Result<PairDocument<'a, R>> {
         let formats = [&self.before, &self.after].map(|r| r.profile.origin.as_ref().map(|origin| origin.format));
         let (files, rules_off, filters) = (&self.files, &self.rules_off[..], &self.after.filters);
         let account = ChangesDocument { files, formats, rules_off, filters, report, sums };
         if [&self.before, &self.after].iter().all(|recording| recording.profile.missing().next().is_none()) {
-            return json::print(&account);
+            return Ok(PairDocument::Whole(account));
         }
         let mut value = serde_json::to_value(&account)?;
         coverage::strip_sides(&mut value, [&self.before.profile, &self.after.profile]);
-        json::print(&value)
+        Ok(PairDocument::Covered(value))
     }
 
     /// Says what the recordings lack.
@@ -163,6 +179,8 @@ pub fn cell(by: Measure, numbers: &Changed, look: &Look) -> Line {
 
 #[cfg(test)]
 pub mod testing {
+    use std::sync::Arc;
+
     use mallow_profile::Profile;
     use mallow_report::analysis::Measure;
     use mallow_report::testing::{parser, parser_later};
@@ -171,7 +189,8 @@ pub mod testing {
 
     /// Two profiles, compared.
     pub fn pair(before: Profile, after: Profile, by: Measure) -> Pair {
-        let mut pair = Pair::of(Recording::of(before), Recording::of(after), by, &[]);
+        let sides = [before, after].map(|profile| Arc::new(Recording::of(profile)));
+        let mut pair = Pair::of(sides, Some(by.into()), &[]).expect("both have it");
         pair.files = ["old/run.mallow", "new/other.mallow"].map(str::to_owned);
         pair
     }

@@ -47,6 +47,7 @@ const FILTERS: usize = 1;
 /// Compares.
 pub fn run(flags: &DiffFlags) -> Result<ExitCode> {
     let [before, after] = Recording::pair([&flags.before, &flags.after], &flags.filters)?;
+    after.warn_of_unmatched();
     let by = measure(&before, &after, flags.by)?;
     let look = flags.view.look(Stream::Out);
     let screen = match look.height {
@@ -60,32 +61,16 @@ pub fn run(flags: &DiffFlags) -> Result<ExitCode> {
     const NAMED: usize = 8;
     let rows = flags.view.limit(if whole { usize::MAX } else { look.height.unwrap_or(ROWS) });
     let places = if flags.view.json { rows } else { rows.saturating_add(NAMED) };
-    let min = flags.min.map_or(0, |least| least.times(flags.per));
-    let options = DiffOptions {
-        by,
-        rules: Rules::without(&flags.no_rule),
-        min,
-        limit: if stacks { flags.view.limit(if flags.all { usize::MAX } else { screen }) } else { 0 },
-        // Who says how much is too much, or much, says it of one measure.
-        any_measure: flags.by.is_none()
-            && flags.min.is_none()
-            && flags.per.is_none()
-            && flags.fail_above.is_none()
-            && !flags.stacks
-            && !flags.markdown,
-        places,
-    };
-    let bar = Bar::of("comparing stacks");
-    let diff = diff_with_progress(&before.profile, &after.profile, options, &|part| bar.show_part(part));
-    drop(bar);
+    let limit = if stacks { flags.view.limit(if flags.all { usize::MAX } else { screen }) } else { 0 };
+    let options = options(flags, by, limit, places);
+    let min = options.min;
+    let diff = compared(&before, &after, options);
     let files = [&before, &after].map(|recording| recording.path().display().to_string());
     if flags.view.json {
-        let (filters, rules_off) = (&after.filters, flags.no_rule.clone());
-        let [before, after] = [to_json(&diff.before, &before)?, to_json(&diff.after, &after)?];
-        json::print(&DiffDocument { files, per: flags.per, rules_off, filters, before, after, diff: &diff })?;
+        json::print(&json_of(flags, &before, &after, &diff)?)?;
     } else {
         let names = Names::of(&files);
-        let numbers = Numbers { by, per: flags.per, more: options.limit, look };
+        let numbers = Numbers { by, per: flags.per, more: limit, look };
         let fit = !whole && !flags.stacks && flags.view.limit.is_none();
         let floor = !whole && flags.view.limit.is_none() && flags.min.is_none();
         let detail = Detail {
@@ -107,6 +92,48 @@ pub fn run(flags: &DiffFlags) -> Result<ExitCode> {
     Ok(if above { ExitCode::from(exit::CHANGED) } else { exit::OK })
 }
 
+/// The JSON of two recordings.
+pub fn document(flags: &DiffFlags, before: &Recording, after: &Recording) -> Result<String> {
+    let rows = flags.view.limit(usize::MAX);
+    let options = options(flags, measure(before, after, flags.by)?, rows, rows);
+    json::line(&json_of(flags, before, after, &compared(before, after, options))?)
+}
+
+/// At most `limit` stacks, and so many places.
+fn options(flags: &DiffFlags, by: Measure, limit: usize, places: usize) -> DiffOptions {
+    DiffOptions {
+        by,
+        rules: Rules::without(&flags.no_rule),
+        min: flags.min.map_or(0, |least| least.times(flags.per)),
+        limit,
+        // Who says how much is too much, or much, says it of one measure.
+        any_measure: flags.by.is_none()
+            && flags.min.is_none()
+            && flags.per.is_none()
+            && flags.fail_above.is_none()
+            && !flags.stacks
+            && !flags.markdown,
+        places,
+    }
+}
+
+fn compared(before: &Recording, after: &Recording, options: DiffOptions) -> Diff {
+    let bar = Bar::of("comparing stacks");
+    diff_with_progress(&before.profile, &after.profile, options, &|part| bar.show_part(part))
+}
+
+fn json_of<'a>(
+    flags: &DiffFlags,
+    before: &Recording,
+    after: &'a Recording,
+    diff: &'a Diff,
+) -> Result<DiffDocument<'a>> {
+    let files = [before, after].map(|recording| recording.path().display().to_string());
+    let sides = [to_json(&diff.before, before)?, to_json(&diff.after, after)?];
+    let (filters, rules_off, [before, after]) = (&after.filters, flags.no_rule.clone(), sides);
+    Ok(DiffDocument { files, per: flags.per, rules_off, filters, before, after, diff })
+}
+
 fn to_json(side: &DiffSide, recording: &Recording) -> Result<Value> {
     let mut value = serde_json::to_value(side)?;
     coverage::strip_missing(&mut value, &recording.profile);
@@ -115,7 +142,7 @@ fn to_json(side: &DiffSide, recording: &Recording) -> Result<Value> {
 
 /// The measure to compare: the one asked for, which both must have, or else the first that both have. Fails with what
 /// to do.
-pub(super) fn measure(before: &Recording, after: &Recording, by: Option<By>) -> Result<Measure, UsageError> {
+pub fn measure(before: &Recording, after: &Recording, by: Option<By>) -> Result<Measure, UsageError> {
     let has = |recording: &Recording, by: By| recording.profile.has(Measure::from(by).quantity());
     let common: Vec<By> = coverage::MEASURES.into_iter().filter(|&by| has(before, by) && has(after, by)).collect();
     let names = |measures: &[By]| measures.iter().map(By::to_string).collect::<Vec<_>>().join(", ");

@@ -54,6 +54,8 @@ fn write(recording: &Recording, flags: &ExportFlags, out: impl Write + Send) -> 
             recording.events(|at, event| writer.add(at, event))?;
             writer.finish()?;
         }
+        // The page is above the views.
+        (ExportFormat::Html, _) => bail!("html is written by the page"),
         (ExportFormat::Csv, Table::Sites) => {
             table::write_sites(profile, table::Csv::new(&table::SITES, &mut out)?)?;
         }
@@ -119,6 +121,7 @@ fn left_out(recording: &Recording, flags: &ExportFlags) -> Result<Option<String>
             recording.require(Quantity::Events, "there is --table sites")?;
             return Ok(None);
         }
+        ExportFormat::Html => return Ok(None),
         ExportFormat::Csv | ExportFormat::Parquet => table::site_quantities(),
     };
     if let ([only], ExportFormat::Folded) = (carried.as_slice(), flags.format) {

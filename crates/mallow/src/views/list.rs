@@ -14,7 +14,7 @@ use crate::go::reasons::reasons;
 use crate::input::recording::Recording;
 use crate::output::text::units::of;
 use crate::output::text::{Line, Look, Page, Stream, amount, change, function, measured};
-use crate::output::{exit, stdio};
+use crate::output::{exit, json, stdio};
 
 /// Functions shown, where the number is not said.
 const FUNCTIONS: usize = 10;
@@ -86,6 +86,24 @@ fn forgotten(flags: &ListFlags) -> Option<String> {
 
 /// The same of two recordings.
 fn run_changes(flags: &ListFlags, pair: &Pair, limit: usize, look: &Look) -> Result<ExitCode> {
+    let (report, bodies) = changed_lines(flags, pair, limit, look)?;
+    if flags.rows.view.json {
+        json::print(&pair.document(&report, None)?)?;
+    } else {
+        pair.print(changed(&report, pair, &bodies, look, report.functions.len() == limit), look)?;
+    }
+    pair.warn_of_gaps();
+    Ok(exit::OK)
+}
+
+/// The JSON of two recordings.
+pub fn changes_document(flags: &ListFlags, pair: &Pair) -> Result<String> {
+    let look = flags.rows.view.look(Stream::Out);
+    json::line(&pair.document(&changed_lines(flags, pair, flags.rows.view.limit(usize::MAX), &look)?.0, None)?)
+}
+
+/// The lines that changed. Fails where there are none.
+fn changed_lines(flags: &ListFlags, pair: &Pair, limit: usize, look: &Look) -> Result<(List<Changed>, Vec<Body>)> {
     let by = pair.by;
     let mut report = list_changes(&pair.both, &flags.regex, ListOptions { by, raw: flags.raw, limit });
     if report.functions.is_empty() {
@@ -99,13 +117,7 @@ fn run_changes(flags: &ListFlags, pair: &Pair, limit: usize, look: &Look) -> Res
     let mut finder = Finder::new(&pair.after, flags, by);
     let bodies: Vec<Body> = report.functions.iter_mut().map(|function| finder.body(function)).collect();
     report.notes = finder.notes();
-    if flags.rows.view.json {
-        pair.print_json(&report, None)?;
-    } else {
-        pair.print(changed(&report, pair, &bodies, look, report.functions.len() == limit), look)?;
-    }
-    pair.warn_of_gaps();
-    Ok(exit::OK)
+    Ok((report, bodies))
 }
 
 fn changed(report: &List<Changed>, pair: &Pair, bodies: &[Body], look: &Look, more: bool) -> String {

@@ -1,7 +1,7 @@
 //! Commands that show a recording. One file a view, its text apart where it is long.
 
 pub mod blocks;
-mod changes;
+pub mod changes;
 pub mod diff;
 mod diff_answer;
 mod diff_numbers;

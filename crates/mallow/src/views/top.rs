@@ -10,7 +10,7 @@ use crate::flags::TopFlags;
 use crate::input::recording::Recording;
 use crate::output::text::units::{count, percent};
 use crate::output::text::{Align, Line, Look, Page, Stream, Table, amount, function, location, measured};
-use crate::output::{exit, stdio};
+use crate::output::{exit, json, stdio};
 
 /// Shows the functions.
 pub fn run(flags: &TopFlags) -> Result<ExitCode> {
@@ -19,12 +19,9 @@ pub fn run(flags: &TopFlags) -> Result<ExitCode> {
     let limit = flags.rows.view.limit(screen);
     if let Some(before) = &flags.base.base {
         let pair = Pair::open(before, &flags.base, &flags.rows.source, flags.by)?;
-        let mut report = top_changes(&pair.both, TopOptions { by: pair.by, cum: flags.cum, raw: flags.raw, limit });
-        report.leave_out(pair.least(flags.rows.least.min));
-        let hidden = report.hidden.map(|hidden| (hidden.rows, hidden.sums));
-        let sums = pair.sums(report.functions.iter().map(|f| f.self_sums), hidden);
+        let (report, sums) = changed_functions(flags, &pair, limit);
         if flags.rows.view.json {
-            pair.print_json(&report, Some(sums))?;
+            json::print(&pair.document(&report, Some(sums))?)?;
         } else {
             pair.print(changed(&report, &pair, &sums, &look, report.functions.len() == limit), &look)?;
         }
@@ -45,6 +42,20 @@ pub fn run(flags: &TopFlags) -> Result<ExitCode> {
 /// The JSON of a recording.
 pub fn document(flags: &TopFlags, recording: &Recording) -> Result<String> {
     recording.json(&report(flags, recording, flags.rows.view.limit(usize::MAX))?)
+}
+
+/// The JSON of two recordings.
+pub fn changes_document(flags: &TopFlags, pair: &Pair) -> Result<String> {
+    let (report, sums) = changed_functions(flags, pair, flags.rows.view.limit(usize::MAX));
+    json::line(&pair.document(&report, Some(sums))?)
+}
+
+fn changed_functions(flags: &TopFlags, pair: &Pair, limit: usize) -> (Top<Changed>, RowSums) {
+    let mut report = top_changes(&pair.both, TopOptions { by: pair.by, cum: flags.cum, raw: flags.raw, limit });
+    report.leave_out(pair.least(flags.rows.least.min));
+    let hidden = report.hidden.map(|hidden| (hidden.rows, hidden.sums));
+    let sums = pair.sums(report.functions.iter().map(|f| f.self_sums), hidden);
+    (report, sums)
 }
 
 fn report(flags: &TopFlags, recording: &Recording, limit: usize) -> Result<Top> {

@@ -12,7 +12,7 @@ use crate::flags::{By, TreeFlags};
 use crate::input::recording::Recording;
 use crate::output::text::units::{count, percent};
 use crate::output::text::{Align, Line, Look, Page, Stream, Table, amount, function, location, measured};
-use crate::output::{exit, stdio};
+use crate::output::{exit, json, stdio};
 
 /// Rows below one another, where nothing else is said. Many readers of JSON stop at 128 levels, and a row is two.
 const JSON_DEPTH: u16 = 60;
@@ -29,10 +29,9 @@ pub fn run(flags: &TreeFlags) -> Result<ExitCode> {
     let more = flags.depth.is_none() && flags.rows.least.min.is_none() && flags.rows.view.limit != Some(0);
     if let Some(before) = &flags.base.base {
         let pair = Pair::open(before, &flags.base, &flags.rows.source, flags.by)?;
-        let report = tree_changes(&pair.both, options(pair.by, pair.least(Some(least))));
-        let sums = pair.sums(report.rows.iter().map(|row| row.cum), report.hidden.map(|h| (h.rows, h.cum)));
+        let (report, sums) = changed_calls(&pair, least, options);
         if flags.rows.view.json {
-            pair.print_json(&report, Some(sums))?;
+            json::print(&pair.document(&report, Some(sums))?)?;
         } else {
             pair.print(changed(&report, &pair, &sums, &look, more), &look)?;
         }
@@ -54,6 +53,19 @@ pub fn run(flags: &TreeFlags) -> Result<ExitCode> {
 pub fn document(flags: &TreeFlags, recording: &Recording) -> Result<String> {
     let (least, options) = options(flags, usize::MAX);
     recording.json_line(&report(recording, flags.by, least, options)?)
+}
+
+/// The JSON of two recordings. Precondition: the flags ask for JSON.
+pub fn changes_document(flags: &TreeFlags, pair: &Pair) -> Result<String> {
+    let (least, options) = options(flags, usize::MAX);
+    let (report, sums) = changed_calls(pair, least, options);
+    json::line(&pair.document(&report, Some(sums))?)
+}
+
+fn changed_calls(pair: &Pair, least: Least, options: impl Fn(Measure, u64) -> TreeOptions) -> (Tree<Changed>, RowSums) {
+    let report = tree_changes(&pair.both, options(pair.by, pair.least(Some(least))));
+    let sums = pair.sums(report.rows.iter().map(|row| row.cum), report.hidden.map(|h| (h.rows, h.cum)));
+    (report, sums)
 }
 
 /// What is worth a row, and what the flags say of the rest; a screen has room for `screen` rows.

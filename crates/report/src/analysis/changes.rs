@@ -170,6 +170,7 @@ pub(crate) fn of_one<R>(profile: &Profile, view: impl FnOnce(Source<'_, Counts>)
 }
 
 /// Two profiles as one, made by [`super::diff::Both::new`]: the second one's stacks, and what only the first has.
+#[derive(Debug)]
 pub struct Both {
     pub(crate) profile: Profile,
     pub(crate) totals: Change,

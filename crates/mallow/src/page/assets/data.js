@@ -52,8 +52,9 @@ async function fetchDocument(address, signal) {
 }
 
 export async function ask(view, choices = {}, signal = undefined) {
-  const address = addressOf(view, choices);
   const inside = embedded();
+  // An exported file has each list once, as long as there was room for it.
+  const address = addressOf(view, inside ? { ...choices, limit: "" } : choices);
   if (inside) {
     if (inside[address] !== undefined) return inside[address];
     throw new AnswerError("This file holds no answer to that choice. Use mallow view on the recording.", 404);

@@ -15,7 +15,8 @@ import { startSummary } from "./summary_panel.js";
 import { startTime } from "./time_panel.js";
 import { baseName, MEASURES, printable } from "./units.js";
 
-const RANGE_MEASURES = ["bytes", "allocations"];
+// A range has no peak: that is no sum over its blocks.
+const RANGE_MEASURES = ["bytes", "allocations", "leaked", "temporary"];
 const SELECTION = ["by", "process", "focus", "ignore", "hide", "from", "to", "what"];
 
 // What the views share: the file, the measure in force, and how to open details.

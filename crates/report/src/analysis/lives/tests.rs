@@ -192,6 +192,12 @@ proptest! {
             prop_assert_eq!(grid.series().live_at[at], bytes);
         }
         prop_assert_eq!(grid.series().live_at.len(), boundaries.len());
+        let mut chosen = profile.clone();
+        for choice in CHOICES {
+            let whole = grid.range(0, last + more + 1).expect("the whole");
+            grid.choose(whole, choice, &profile.sites, &mut chosen);
+            prop_assert_eq!(chosen.check(), Ok(()));
+        }
     }
 
     #[test]
@@ -220,6 +226,21 @@ proptest! {
             let points: Vec<u64> = timeline.finish().points.iter().map(|point| point.value).collect();
             prop_assert_eq!(&series.live, &points);
         }
+    }
+}
+
+proptest! {
+    /// Where no thread's clock lags, what is live is known between the boundaries of cells, too.
+    #[test]
+    fn series_are_as_fine_however_few_cells_there_are(mut story in story(), cells in 1..20usize, more in 0..9u64) {
+        story.iter_mut().for_each(|step| step.1 = 0);
+        let run = run(&story);
+        let last = run.events.iter().map(|(_, at, _)| at.ms).max().unwrap_or(0);
+        let profile = profile(last + more);
+        let few = grid(&run, LifeGridBuilder::with_bounds(&profile, 40, cells));
+        let many = grid(&run, LifeGridBuilder::with_bounds(&profile, 40, CELLS_MAX));
+        prop_assert_eq!(few.series(), many.series());
+        prop_assert_eq!(few.boundaries(), many.boundaries());
     }
 }
 
@@ -306,6 +327,11 @@ fn events_that_make_no_sense_do_no_harm() {
         let whole = grid.range(0, duration_ms.saturating_add(1)).expect("the whole");
         let found = CHOICES.map(|choice| grid.counts(whole, choice).len());
         assert!(found[0] == 2 && found.iter().all(|sites| *sites <= 2), "{found:?}");
+        let (whole_profile, mut chosen) = (profile(duration_ms), profile(duration_ms));
+        for choice in CHOICES {
+            grid.choose(whole, choice, &whole_profile.sites, &mut chosen);
+            assert_eq!(chosen.check(), Ok(()));
+        }
     }
 }
 
