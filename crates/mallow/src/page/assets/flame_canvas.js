@@ -37,7 +37,7 @@ export class FlameCanvas {
     Object.assign(this, { tree, zoomed, found, flip, format, whole, changed });
     if (moved) this.focused = null;
     this.above = new Set(ancestors(tree, zoomed));
-    this.largestChange = changed ? Math.max(1, ...tree.boxes.change.slice(1).map(Math.abs)) : 1;
+    this.largestChange = changed ? tree.boxes.change.reduce((most, change, box) => (box > 0 ? Math.max(most, Math.abs(change)) : most), 1) : 1;
     this.rowCount = this.countRows();
     const height = this.rowCount * ROW;
     this.spacer.style.height = `${height}px`;
@@ -172,7 +172,7 @@ export class FlameCanvas {
     if (box === null) return;
     hideTip();
     this.focused = box;
-    // The zoomed box again: back to its caller.
+    // The zoomed box again: what else is known of it.
     if (box === this.zoomed) this.on.open(box);
     else this.on.zoom(box);
   }

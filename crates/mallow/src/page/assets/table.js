@@ -62,8 +62,12 @@ export class Table {
       const sorted = this.sort.column === column.id;
       return element("div", { role: "columnheader", class: column.numeric ? "cell right" : "cell", "aria-sort": sorted ? (this.sort.down ? "descending" : "ascending") : "none" },
         element("button", { type: "button", class: "sort", title: column.help ?? column.title, "data-column": column.id, onclick: () => this.sortBy(column) },
-          column.title, element("span", { class: "arrow", "aria-hidden": "true" }, sorted ? (this.sort.down ? "▾" : "▴") : "")));
+          column.numeric ? [this.arrow(sorted), column.title] : [column.title, this.arrow(sorted)]));
     }));
+  }
+
+  arrow(sorted) {
+    return element("span", { class: "arrow", "aria-hidden": "true" }, sorted ? (this.sort.down ? "▾ " : "▴ ") : "");
   }
 
   sortBy(column) {

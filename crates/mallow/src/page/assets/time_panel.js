@@ -30,6 +30,10 @@ export async function startTime(about) {
     await new Promise((done) => setTimeout(done, 250));
     answer = await ask("time");
   }
+  if (answer.state === "failed") {
+    byId("time-reading").textContent = answer.error;
+    return;
+  }
   if (answer.state !== "ready" || answer.boundaries.length < 2) {
     box.hidden = true;
     return;
@@ -89,7 +93,7 @@ function update() {
   fill(byId("time-choice"),
     element("span", { id: "time-range", class: "number quiet" }, ranged
       ? `${formatTime(+state.from)} to ${formatTime(+state.to)}`
-      : "Whole run. Drag to choose a range; click for one moment"),
+      : "Drag: a range. Click: a moment"),
     element("div", { class: "segments", role: "group", "aria-label": "Blocks of the range" }, what),
     element("button", { type: "button", id: "time-clear", class: "plain", disabled: !ranged, onclick: clearRange }, "Whole run"));
   draw();
