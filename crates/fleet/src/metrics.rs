@@ -177,3 +177,90 @@ fn labels(place: &WatchedPlace) -> String {
         label::value(&last(frame.module.as_deref().unwrap_or_default())),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use mallow_report::analysis::sampled::{Estimate, Growth, Verdict};
+    use mallow_report::analysis::{Frame, WatchLosses, Watched, WatchedPlace, WatchedPlaces, Which};
+
+    use super::{MOST_PLACES, Measurement, metrics};
+
+    fn place(function: &str) -> WatchedPlace {
+        let growth = Growth { verdict: Verdict::Growing, ..Growth::default() };
+        let frame = Frame {
+            function: function.to_owned(),
+            file: None,
+            line: None,
+            module: Some("/usr/lib/x.so".to_owned()),
+            address: "0x1".to_owned(),
+            inlined: false,
+            looked_past: false,
+            named: true,
+        };
+        WatchedPlace { frame: Some(frame), growth, ..WatchedPlace::default() }
+    }
+
+    fn report(places: Vec<WatchedPlace>) -> Watched {
+        let estimate = Estimate::default();
+        Watched {
+            occasion: String::new(),
+            which: Which::Live,
+            older_than_ms: 0,
+            at_unix_ms: 1500,
+            watched_ms: 2500,
+            command: Vec::new(),
+            attached: None,
+            processes: Vec::new(),
+            period_bytes: None,
+            live_bytes: Estimate { value: 5.0, low: Some(4.0), high: None, samples: 1 },
+            live: estimate,
+            samples: 0,
+            reported_bytes: estimate,
+            reported_samples: 0,
+            growing: 0,
+            places: WatchedPlaces { places, ..WatchedPlaces::default() },
+            sites: Vec::new(),
+            sites_in_all: 0,
+            hidden: None,
+            muted_samples: 0,
+            suppressed_samples: 0,
+            known_samples: 0,
+            unused_suppressions: Vec::new(),
+            memory: None,
+            lost: WatchLosses { picks: 7, ..WatchLosses::default() },
+        }
+    }
+
+    fn text(report: &Watched) -> String {
+        metrics(&Measurement { report, allocations: 3, allocated_bytes: u64::MAX, program: "a\"b", version: "1" })
+    }
+
+    #[test]
+    fn limits_that_are_not_known_have_no_number() {
+        let text = text(&report(Vec::new()));
+        assert!(text.contains("\nmallow_live_bytes 5\n") && text.contains("\nmallow_live_bytes_low 4\n"), "{text}");
+        assert!(!text.contains("\nmallow_live_bytes_high ") && text.contains("{kind=\"picks\"} 7\n"), "{text}");
+        assert!(text.contains("program=\"a\\\"b\""), "{text}");
+    }
+
+    #[test]
+    fn series_are_few_and_each_comes_once() {
+        let mut places: Vec<_> = (0..100).map(|n| place(&format!("f{n}"))).collect();
+        // Both are cut to the same name.
+        places.insert(0, place(&("x".repeat(200) + "1")));
+        places.insert(0, place(&("x".repeat(200) + "2")));
+        let text = text(&report(places));
+        let series: Vec<&str> = text.lines().filter(|line| line.starts_with("mallow_place_live_bytes{")).collect();
+        assert_eq!(series.len(), MOST_PLACES);
+        let mut names: Vec<&str> = text
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .filter_map(|line| line.rsplit_once(' '))
+            .map(|l| l.0)
+            .collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
+}
