@@ -42,7 +42,7 @@ pub enum Answer {
     /// The document.
     Metrics(String),
     /// The profile.
-    Profile(Profile),
+    Profile(Box<Profile>),
 }
 
 /// A question, and where its answer goes.
@@ -238,7 +238,7 @@ impl Shared {
 
     fn profile(&self) -> Result<Profile> {
         match self.ask(Subject::Profile)? {
-            Answer::Profile(profile) => Ok(profile),
+            Answer::Profile(profile) => Ok(*profile),
             Answer::Metrics(_) => bail!("another answer was asked for"),
         }
     }

@@ -500,7 +500,7 @@ impl<'a> Watcher<'a> {
         let Some(mut endpoint) = self.endpoint.take() else { return };
         for question in endpoint.take() {
             let answer = match question.subject {
-                Asked::Profile => Answer::Profile(self.profile().0),
+                Asked::Profile => Answer::Profile(Box::new(self.profile().0)),
                 Asked::Metrics => {
                     Answer::Metrics(endpoint.metrics(&self.shown("metrics", Which::Live), &self.session.book))
                 }
