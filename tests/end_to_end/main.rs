@@ -33,6 +33,8 @@ mod export;
 mod faces;
 mod first_screen;
 mod flame;
+mod fleet;
+mod fleet_prometheus;
 mod footprint;
 mod foreign;
 mod format;

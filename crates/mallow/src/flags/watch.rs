@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::filters::duration;
+use super::fleet::ListenFlags;
 use super::run::period;
 use super::views::ViewFlags;
 
@@ -110,6 +111,9 @@ pub struct WatchFlags {
     /// Of each call path of a place. Default: the place, and the functions that called it.
     #[arg(long)]
     pub stacks: bool,
+    /// Where it answers scrapers.
+    #[command(flatten)]
+    pub endpoint: ListenFlags,
     /// How reports look.
     #[command(flatten)]
     pub view: ViewFlags,

@@ -38,6 +38,7 @@ pub use error::{At, FormatError};
 pub use firefox::write as write_firefox;
 pub use foreign::{Addresses, Foreign};
 pub use frames::pictured;
+pub use heap_text::write as write_heap_text;
 pub use input::Progress;
 use input::{Input, Lines};
 pub use input_format::InputFormat;

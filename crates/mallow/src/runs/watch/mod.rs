@@ -3,12 +3,14 @@
 mod announcement;
 mod closing_summary;
 mod ending_signals;
+mod endpoint;
 pub mod exclusions;
 pub mod headline;
 mod log;
 mod memory;
 pub mod report_stream;
 pub mod session;
+mod setup;
 pub mod signals;
 mod snapshots;
 pub mod text;
@@ -27,17 +29,19 @@ use mallow_capture::session as runs;
 use mallow_capture::watch::{Control, Watch, WatchError, directory_of};
 
 use self::announcement::announce;
+use self::endpoint::Doorway;
 use self::exclusions::Exclusions;
 use self::log::LogFile;
 use self::report_stream::ReportStream;
 use self::session::Session;
+use self::setup::{Attached, Output, Started};
 use self::signals::Signals;
 use self::snapshots::Snapshots;
-use self::watcher::{Attached, Output, Started, Watcher};
+use self::watcher::Watcher;
 use super::attached::{self, ForeignRoot, age};
 use super::exit_status;
 use super::screen::Screen;
-use crate::flags::WatchFlags;
+use crate::flags::{SymbolsIn, WatchFlags};
 use crate::output::text::estimates::period;
 use crate::output::text::{Look, Stream};
 use crate::output::{exit, stdio};
@@ -61,6 +65,8 @@ pub fn run(flags: &WatchFlags) -> Result<ExitCode> {
         None => flags.view.look(stream),
     };
     let live_view = live_view(flags);
+    // An address that is taken is an error before the command starts; threads come after it.
+    let doorway = Doorway::open(&flags.endpoint)?;
     let elsewhere = flags.log.as_deref().map(LogFile::to).transpose()?;
     let started = start(flags);
     drop(elsewhere);
@@ -73,7 +79,11 @@ pub fn run(flags: &WatchFlags) -> Result<ExitCode> {
     if screen.is_none() {
         announce(&started.watch, flags, started.attached.is_some());
     }
-    let output = Output { out, look, snapshots, screen };
+    let endpoint = doorway.map(|doorway| doorway.serve(flags.endpoint.symbols == SymbolsIn::Profile)).transpose()?;
+    if let Some(endpoint) = endpoint.as_ref().filter(|_| screen.is_none()) {
+        stdio::notify(&format!("scrapers: {}/metrics and /debug/pprof/heap", endpoint.address));
+    }
+    let output = Output { out, look, snapshots, screen, endpoint };
     Watcher::new(flags, Session::new(known, flags.track_peak, flags.pid.and_then(ForeignRoot::of)), started, output)
         .work()
 }

@@ -6,11 +6,12 @@ use std::process::{Child, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use mallow_capture::attach::{Attachment, not_seen};
+use mallow_capture::attach::not_seen;
 use mallow_capture::guard::Keeper;
 use mallow_capture::rundir::directory::remove;
 use mallow_capture::session::{STILL_IN_THE_LIBRARY, later_libraries_fail};
 use mallow_capture::watch::Watch;
+use mallow_profile::Profile;
 use mallow_report::analysis::sampled::{Verdict, snapshot};
 use mallow_report::analysis::{Suppressions, Watched, Which};
 
@@ -20,10 +21,12 @@ use super::super::screen::{Request, Screen, State};
 use super::super::{exit_status, unrecorded};
 use super::closing_summary::{Ending, closing_summary};
 use super::ending_signals::{crash, name_of};
+use super::endpoint::{Answer, Endpoint, Subject as Asked};
 use super::headline::{headline, seconds};
 use super::memory::MemoryHistory;
 use super::report_stream::ReportStream;
 use super::session::{Moment, Session, Subject};
+use super::setup::{Attached, Output, Started};
 use super::signals::{Signal, Signals};
 use super::snapshots::Snapshots;
 use super::text;
@@ -42,32 +45,6 @@ const NEWS: Duration = Duration::from_secs(2);
 const NEWS_SHARE: u32 = 50;
 /// Sampled more often than that, a program would notice.
 const LEAST_PERIOD: u64 = 1 << 12;
-
-/// What is watched, and the signals that mallow takes.
-pub(super) struct Started {
-    pub watch: Watch,
-    /// The command, where mallow started it.
-    pub command: Option<Child>,
-    pub signals: Signals,
-    pub attached: Option<Attached>,
-    /// With `--guard`.
-    pub keeper: Option<Keeper>,
-}
-
-/// A process that mallow attached to.
-pub(super) struct Attached {
-    pub attachment: Attachment,
-    /// How long it had run by then.
-    pub seconds: u64,
-}
-
-/// Where it writes, and in which form.
-pub(super) struct Output {
-    pub out: ReportStream,
-    pub look: Look,
-    pub snapshots: Option<Snapshots>,
-    pub screen: Option<Screen>,
-}
 
 /// How the watching ended.
 enum End {
@@ -92,6 +69,7 @@ pub(super) struct Watcher<'a> {
     flags: &'a WatchFlags,
     snapshots: Option<Snapshots>,
     screen: Option<Screen>,
+    endpoint: Option<Endpoint>,
     state: State,
     which: Which,
     /// All that was live when the program was last seen running.
@@ -115,7 +93,7 @@ pub(super) struct Watcher<'a> {
 impl<'a> Watcher<'a> {
     pub fn new(flags: &'a WatchFlags, mut session: Session, started: Started, output: Output) -> Self {
         let Started { watch, command, signals, attached, keeper } = started;
-        let Output { out, look, snapshots, screen } = output;
+        let Output { out, look, snapshots, screen, endpoint } = output;
         session.book.warm_up(flags.warm_up.as_nanos() as u64);
         let state = State {
             warm_up_ms: flags.warm_up.as_millis() as u64,
@@ -136,6 +114,7 @@ impl<'a> Watcher<'a> {
             flags,
             snapshots,
             screen,
+            endpoint,
             state,
             which: if flags.older_than.is_some() { Which::Old } else { Which::Live },
             running: None,
@@ -233,6 +212,7 @@ impl<'a> Watcher<'a> {
             if self.watch.running() == 0 && self.command.is_none() && began {
                 return Ok(End::Over);
             }
+            self.answer_scrapers();
             for signal in self.signals.take() {
                 let answered = self.answer(signal);
                 self.go_on(answered);
@@ -375,11 +355,16 @@ impl<'a> Watcher<'a> {
         Ok(None)
     }
 
+    /// All places, with the memory that is read once a second at the most.
+    fn shown(&mut self, occasion: &str, which: Which) -> Watched {
+        let mut report = self.made(&Subject { limit: usize::MAX, ..self.subject(occasion, which) });
+        report.memory = self.memory.shown(&self.watch, &report);
+        report
+    }
+
     /// What the live view shows.
     fn refresh(&mut self) {
-        let subject = Subject { limit: usize::MAX, ..self.subject("live", self.which) };
-        let mut report = self.made(&subject);
-        report.memory = self.memory.shown(&self.watch, &report);
+        let report = self.shown("live", self.which);
         let moment = self.moment();
         let ms = |at: u64| at.saturating_sub(moment.began_ns) / 1_000_000;
         self.state.history = self.session.book.history().iter().map(|(at, bytes)| (ms(*at), *bytes)).collect();
@@ -500,14 +485,32 @@ impl<'a> Watcher<'a> {
     }
 
     fn snapshot(&mut self) -> Result<()> {
-        if self.snapshots.is_none() {
-            return Ok(());
-        }
+        let Some(snapshots) = self.snapshots.take() else { return Ok(()) };
+        let (profile, unix_ms) = self.profile();
+        let written = snapshots.write(&profile, unix_ms / 1000).map(drop);
+        self.snapshots = Some(snapshots);
+        written
+    }
+
+    /// What was allocated and is live, with names, and when.
+    fn profile(&mut self) -> (Profile, u64) {
         self.session.name(self.watch.profile_mut());
-        let moment = self.moment();
-        let profile = snapshot(&self.session.book, self.watch.profile(), moment.now_ns, moment.unix_ms);
-        let Some(snapshots) = &self.snapshots else { return Ok(()) };
-        snapshots.write(&profile, moment.unix_ms / 1000).map(drop)
+        let Moment { now_ns, unix_ms, .. } = self.moment();
+        (snapshot(&self.session.book, self.watch.profile(), now_ns, unix_ms), unix_ms)
+    }
+
+    fn answer_scrapers(&mut self) {
+        let Some(mut endpoint) = self.endpoint.take() else { return };
+        for question in endpoint.take() {
+            let answer = match question.subject {
+                Asked::Profile => Answer::Profile(Box::new(self.profile().0)),
+                Asked::Metrics => {
+                    Answer::Metrics(endpoint.metrics(&self.shown("metrics", Which::Live), &self.session.book))
+                }
+            };
+            question.answer(answer);
+        }
+        self.endpoint = Some(endpoint);
     }
 
     /// Writes all of them, even where the first ones fail, and returns the first error.

@@ -187,6 +187,15 @@ impl Book {
         (blocks.estimate(0.5), bytes.estimate(0.5))
     }
 
+    /// What was allocated since the watching began, blocks and bytes, by all processes: it never becomes less.
+    pub fn allocated(&self) -> (Estimate, Estimate) {
+        let mut sums = self.folded.1;
+        for (_, _, of) in self.sums() {
+            sums += *of;
+        }
+        (sums.allocations.estimate(0.5), sums.allocated_bytes.estimate(0.5))
+    }
+
     /// Estimated live bytes over time: CLOCK_MONOTONIC and bytes, 240 points at the most.
     pub fn history(&self) -> &[(u64, u64)] {
         self.history.points()

@@ -1,5 +1,6 @@
 //! pprof's protocol buffers, plain or gzipped.
 
+mod earlier;
 mod fields;
 mod kinds;
 mod labels;
@@ -9,4 +10,4 @@ mod tables;
 mod write;
 
 pub use read::{looks_like, read};
-pub use write::{carries, write};
+pub use write::{Options, carries, write, write_as};

@@ -4,11 +4,12 @@ use std::io::{self, Write};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use mallow_profile::{FrameId, Profile, Quantity};
+use mallow_profile::{Counts, FrameId, Profile, Quantity};
 use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
 use rustc_hash::FxHashMap;
 
+use super::earlier::Earlier;
 use super::kinds::{CALLS, COMMAND, Kind, WRITTEN, label};
 use super::messages::{Function, Label, Line, Location, Mapping, Sample, ValueType, field};
 use crate::formats::frames::{functions, program};
@@ -20,9 +21,32 @@ pub fn carries() -> Vec<Quantity> {
     quantities
 }
 
+/// How a profile is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    /// The sample type that readers show first.
+    pub shown_first: &'a str,
+    /// Functions have names, files and lines. Otherwise readers look them up, by address and build id.
+    pub names: bool,
+    /// Values are what changed since this earlier state of the same profile; they may be below 0.
+    pub since: Option<&'a Profile>,
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Self { shown_first: "alloc_space", names: true, since: None }
+    }
+}
+
 /// Writes a profile. Processes are told apart by the labels `pid` and `process`.
 pub fn write(profile: &Profile, out: impl Write) -> io::Result<()> {
+    write_as(profile, &Options::default(), out)
+}
+
+/// The same, in another way.
+pub fn write_as(profile: &Profile, options: &Options<'_>, out: impl Write) -> io::Result<()> {
     let mut writer = Writer {
+        options,
         out: GzEncoder::new(out, Compression::default()),
         buffer: Vec::new(),
         strings: FxHashMap::default(),
@@ -43,6 +67,7 @@ struct Writer<'p, W: Write> {
     functions: FxHashMap<(i64, i64), u64>,
     written: Vec<bool>,
     profile: &'p Profile,
+    options: &'p Options<'p>,
 }
 
 impl<W: Write> Writer<'_, W> {
@@ -69,10 +94,10 @@ impl<W: Write> Writer<'_, W> {
                 file_offset: 0,
                 filename: self.string(&module.path),
                 build_id: self.string(&build_id),
-                has_functions: true,
-                has_filenames: true,
-                has_line_numbers: true,
-                has_inline_frames: true,
+                has_functions: self.options.names,
+                has_filenames: self.options.names,
+                has_line_numbers: self.options.names,
+                has_inline_frames: self.options.names,
             };
             self.message(field::MAPPING, &mapping);
         }
@@ -92,30 +117,38 @@ impl<W: Write> Writer<'_, W> {
             labels
         });
         let labels: Vec<_> = labels.collect();
-        for site in &profile.sites {
-            let mut counts = site.counts;
+        let mut before = self.options.since.map(Earlier::of).unwrap_or_default();
+        let gone = before.without_site(profile);
+        let nothing = Counts::default();
+        let now = profile.sites.iter().map(|site| (site.process, site.stack, site.counts));
+        for (process, stack, mut counts) in
+            now.chain(gone.into_iter().map(|(process, stack)| (process, stack, nothing)))
+        {
+            let mut earlier = before.take(profile, process, stack);
+            let number = |kind: &Kind, counts: &mut Counts| i64::try_from(*(kind.field)(counts)).unwrap_or(i64::MAX);
             let value: Vec<i64> = kinds
                 .iter()
-                .map(|(_, _, kind)| i64::try_from(*(kind.field)(&mut counts)).unwrap_or(i64::MAX))
+                .map(|(_, _, kind)| number(kind, &mut counts).saturating_sub(number(kind, &mut earlier)))
                 .collect();
             if value.iter().all(|value| *value == 0) {
                 continue;
             }
-            let location_id = profile.stacks.frames(site.stack).map(|frame| u64::from(frame.0) + 1).collect();
-            for frame in profile.stacks.frames(site.stack) {
+            let location_id = profile.stacks.frames(stack).map(|frame| u64::from(frame.0) + 1).collect();
+            for frame in profile.stacks.frames(stack) {
                 self.location(frame);
             }
-            let mut label = labels.get(site.process.0 as usize).cloned().unwrap_or_default();
-            if profile.stacks.is_cut(site.stack) {
+            let mut label = labels.get(process.0 as usize).cloned().unwrap_or_default();
+            if profile.stacks.is_cut(stack) {
                 label.push(Label { key: self.string(label::CUT), num: 1, ..Label::default() });
             }
             self.message(field::SAMPLE, &Sample { location_id, value, label });
             self.flush(1 << 16)?;
         }
         let nanos = |ms: u64| ms.saturating_mul(1_000_000);
-        self.number(field::TIME_NANOS, nanos(profile.started_unix_ms));
+        let earlier_ms = self.options.since.map_or(0, |since| since.duration_ms);
+        self.number(field::TIME_NANOS, nanos(profile.started_unix_ms.saturating_add(earlier_ms)));
         if profile.has(Quantity::Times) {
-            self.number(field::DURATION_NANOS, nanos(profile.duration_ms));
+            self.number(field::DURATION_NANOS, nanos(profile.duration_ms.saturating_sub(earlier_ms)));
         }
         if let Some(period) = profile.origin.as_ref().and_then(|origin| origin.sampled_bytes) {
             let kind = ValueType { r#type: self.string("space"), unit: self.string("bytes") };
@@ -123,7 +156,7 @@ impl<W: Write> Writer<'_, W> {
             self.number(field::PERIOD, period);
         }
         if profile.has(Quantity::AllocatedBytes) {
-            let default = self.string("alloc_space");
+            let default = self.string(self.options.shown_first);
             self.number(field::DEFAULT_SAMPLE_TYPE, default as u64);
         }
         let calls = self.string(CALLS);
@@ -142,7 +175,7 @@ impl<W: Write> Writer<'_, W> {
             return;
         }
         let mut line = Vec::new();
-        if !raw.lines.is_empty() {
+        if self.options.names && !raw.lines.is_empty() {
             for function in functions(self.profile, frame) {
                 let key = (self.string(&function.name), self.string(function.file.unwrap_or_default()));
                 let next = self.functions.len() as u64 + 1;

@@ -1,4 +1,4 @@
-//! Heap profiles as text: jemalloc's `heap_v2` and those of gperftools. Stacks are addresses; the end
+//! Reading heap profiles as text: jemalloc's `heap_v2` and those of gperftools. Stacks are addresses; the end
 //! says which files they lie in, as the kernel lists them.
 //!
 //! ```text
@@ -12,9 +12,9 @@
 use mallow_profile::{Counts, Frame, FrameId, ModuleId, Profile, Quantities, Quantity, StackId};
 use rustc_hash::FxHashMap;
 
-use super::builder::{Builder, DEPTH};
-use super::input::{Lines, decimal, hexadecimal, name};
-use super::{Addresses, Foreign, FormatError, InputFormat};
+use crate::formats::builder::{Builder, DEPTH};
+use crate::formats::input::{Lines, decimal, hexadecimal, name};
+use crate::formats::{Addresses, Foreign, FormatError, InputFormat};
 
 /// Stacks of addresses, until the files are known that they lie in.
 struct Raw {
@@ -155,7 +155,8 @@ pub fn read_gperftools(mut lines: Lines) -> Result<Foreign, FormatError> {
             let maps = maps(&mut lines)?;
             return Ok(raw.finish(&maps));
         }
-        if text.is_empty() {
+        // Go, and Mallow, name the functions of a stack in comments.
+        if text.is_empty() || text.starts_with(b"#") {
             continue;
         }
         let parsed =

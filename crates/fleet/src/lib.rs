@@ -1,0 +1,24 @@
+//! A watched program as the engines of a fleet read it: documents for scrapers, in the formats of pprof and Prometheus.
+//!
+//! Documents are pure: this crate knows no server, no process and no layout of the wire.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::unimplemented
+    )
+)]
+
+mod document;
+mod label;
+pub mod metrics;
+mod profiles;
+
+pub use document::{BadQuery, Document, LONGEST_DELTA_S};
+pub use metrics::{Measurement, metrics};
+pub use profiles::{heap, heap_text};

@@ -1,0 +1,41 @@
+//! What a watch begins with: a program, and where reports go.
+
+use std::process::Child;
+
+use mallow_capture::attach::Attachment;
+use mallow_capture::guard::Keeper;
+use mallow_capture::watch::Watch;
+
+use super::super::screen::Screen;
+use super::endpoint::Endpoint;
+use super::report_stream::ReportStream;
+use super::signals::Signals;
+use super::snapshots::Snapshots;
+use crate::output::text::Look;
+
+/// What is watched, and the signals that mallow takes.
+pub(super) struct Started {
+    pub watch: Watch,
+    /// The command, where mallow started it.
+    pub command: Option<Child>,
+    pub signals: Signals,
+    pub attached: Option<Attached>,
+    /// With `--guard`.
+    pub keeper: Option<Keeper>,
+}
+
+/// A process that mallow attached to.
+pub(super) struct Attached {
+    pub attachment: Attachment,
+    /// How long it had run by then.
+    pub seconds: u64,
+}
+
+/// Where it writes, and in which form.
+pub(super) struct Output {
+    pub out: ReportStream,
+    pub look: Look,
+    pub snapshots: Option<Snapshots>,
+    pub screen: Option<Screen>,
+    pub endpoint: Option<Endpoint>,
+}

@@ -1,0 +1,66 @@
+//! Prometheus scrapes a watched program, answers PromQL, and fires the alert of `examples/deploy/`.
+
+use std::fs;
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+
+use harness::{directory, tool, workspace};
+use serde_json::Value;
+
+use crate::fleet::Watched;
+use crate::watch_harness::{Alive, until_or};
+
+fn promtool(arguments: &[&str]) -> String {
+    let ended = Command::new(tool("promtool")).args(arguments).output().expect("promtool");
+    let said = String::from_utf8_lossy(&ended.stdout).into_owned() + &String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "promtool {arguments:?}: {said}");
+    said
+}
+
+#[test]
+fn prometheus_names_the_function_that_leaks() {
+    let place = directory();
+    let rules = workspace().join("examples/deploy/prometheus-rules.yml");
+    promtool(&["check", "rules", rules.to_str().expect("a path")]);
+    // The same alerts, without the wait that spares people.
+    let text = fs::read_to_string(&rules).expect("the rules");
+    assert!(text.contains("for: 5m"), "{text}");
+    fs::write(place.path().join("rules.yml"), text.replace("for: 5m", "for: 0s")).expect("a file");
+
+    let watched = Watched::start(place.path(), &["--listen", "127.0.0.1:0", "--warm-up", "1s"]);
+    let config = format!(
+        "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [rules.yml]\nscrape_configs:\n  \
+         - job_name: mallow\n    static_configs: [{{targets: ['{}']}}]\n",
+        watched.address
+    );
+    let path = place.path().join("prometheus.yml");
+    fs::write(&path, config).expect("a file");
+    promtool(&["check", "config", path.to_str().expect("a path")]);
+    // A port that was free a moment ago.
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
+    let server = format!("http://127.0.0.1:{port}");
+    let log = fs::File::create(place.path().join("log")).expect("a file");
+    let mut command = Command::new(tool("prometheus"));
+    command.current_dir(place.path()).args(["--config.file=prometheus.yml", "--storage.tsdb.path=data"]);
+    command.arg(format!("--web.listen-address=127.0.0.1:{port}"));
+    let _prometheus = Alive::start(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log));
+
+    let query = |query: &str| {
+        let arguments = ["query", "instant", "--format", "json", &server, query];
+        let ended = Command::new(tool("promtool")).args(arguments).output().expect("promtool");
+        serde_json::from_slice::<Value>(&ended.stdout).ok()?.as_array()?.first().cloned()
+    };
+    let in_vain = |what: &str| -> Value {
+        let (log, errors) =
+            (fs::read_to_string(place.path().join("log")), fs::read_to_string(place.path().join("errors")));
+        panic!("no {what}: {log:?} {errors:?}\n{}", watched.text("/metrics"))
+    };
+    let interval = "mallow_live_bytes > mallow_live_bytes_low and mallow_live_bytes < mallow_live_bytes_high";
+    until_or(|| query(interval), || in_vain("interval"));
+    until_or(|| query("rate(mallow_allocated_bytes_total[10s]) > 1000"), || in_vain("rate"));
+    let alert =
+        until_or(|| query("ALERTS{alertname=\"MallowMemoryGrows\",alertstate=\"firing\"}"), || in_vain("alert"));
+    assert_eq!(alert["metric"]["function"], "keep_request", "{alert}");
+    assert!(alert["metric"]["location"].as_str().is_some_and(|at| at.starts_with("server.c:")), "{alert}");
+    assert_eq!(query("count(mallow_place_growth_bytes_per_hour) > 20"), None);
+}
