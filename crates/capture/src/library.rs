@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 
 /// The library as it was built with this crate.
-pub const LIBRARY: &[u8] = include_bytes!(env!("MALLOW_LIBRARY"));
+pub static LIBRARY: &[u8] = include_bytes!(env!("MALLOW_LIBRARY"));
 
 /// Why the library could not be put anywhere.
 #[derive(Debug, thiserror::Error)]

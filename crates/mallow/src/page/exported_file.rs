@@ -14,8 +14,8 @@ use crate::output::destination;
 use crate::output::{exit, json};
 
 /// The page, up to its numbers, and after them.
-const HEAD: &str = include_str!(concat!(env!("OUT_DIR"), "/page_head.html"));
-const TAIL: &str = include_str!(concat!(env!("OUT_DIR"), "/page_tail.html"));
+static HEAD: &str = include_str!(concat!(env!("OUT_DIR"), "/page_head.html"));
+static TAIL: &str = include_str!(concat!(env!("OUT_DIR"), "/page_tail.html"));
 
 /// Bytes of the whole file at the most.
 const MOST: usize = 3_000_000;
