@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use mallow_profile::Profile;
 use mallow_report::analysis::{RssMoment, page_map, rss, shown_footprint};
 
-use super::rss_text::text;
+use super::rss_text::{cause, text};
 use crate::flags::RssFlags;
 use crate::input::filters;
 use crate::input::recording::Recording;
@@ -43,7 +43,7 @@ pub fn show(path: &Path, flags: &RssFlags, stream: Stream) -> Result<String> {
             bail!("there is no map of this process, because its pages are not in the recording: {why}");
         };
         let map = page_map(profile, footprint, heap, heap_map::CELLS);
-        let picture = heap_map::draw(&report, &map);
+        let picture = heap_map::draw(&report, &map, cause(&report).as_deref());
         Destination::of(Some(output), recording.path(), "").write(&picture, picture::MARK)?;
         recording.warn_of_gaps();
         return Ok(String::new());

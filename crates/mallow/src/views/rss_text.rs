@@ -63,6 +63,14 @@ fn answer(report: &Rss, asked: Option<&str>, folded: usize, lists: bool, look: &
     page
 }
 
+/// The sentence about the cause alone, in one line.
+pub fn cause(report: &Rss) -> Option<String> {
+    let look = Look::default();
+    let mut page = Page::new(look);
+    page.line(because(report.account.cause.as_ref()?, &report.account, &look));
+    Some(page.into_text().trim_end().to_owned())
+}
+
 fn title(report: &Rss, look: &Look, page: &mut Page) {
     let account = &report.account;
     let name = account.executable.rsplit('/').next().unwrap_or_default();
