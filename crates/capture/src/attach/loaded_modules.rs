@@ -25,20 +25,23 @@ pub struct KnownModules {
     list: Option<LoadList>,
     /// When the mappings were read.
     read: Instant,
+    /// The last look failed: what it saw as new is new to the next one, too.
+    has_failed: bool,
 }
 
 impl KnownModules {
     /// Those that are mapped now.
     pub fn of(target: &Target, maps: &Maps) -> Self {
         let list = LoadList::of(target.pid, &target.modules);
-        Self { keys: candidates(maps), looks: 0, list, read: Instant::now() }
+        Self { keys: candidates(maps), looks: 0, list, read: Instant::now(), has_failed: false }
     }
 
     /// The mappings, if there may be new modules.
     fn look(&mut self, pid: u32, patched: &[PatchedModule], memory: &Memory) -> Result<Option<Maps>, AttachError> {
         let has_forgotten = self.forget_reloaded(patched, memory);
         let is_same = self.list.as_ref().is_some_and(LoadList::is_same);
-        if is_same && !has_forgotten && self.looks == 0 && self.read.elapsed() < MAPPINGS {
+        let is_settled = self.looks == 0 && !self.has_failed;
+        if is_same && !has_forgotten && is_settled && self.read.elapsed() < MAPPINGS {
             return Ok(None);
         }
         // Before the mappings: what comes in between is looked for again.
@@ -79,6 +82,18 @@ pub struct NewModules {
 
 /// Patches allocators in modules that a process has loaded since `known`. None: there is no new one. `library` finds Mallow's own.
 pub fn patch_new(
+    target: &mut Target,
+    planner: &mut Planner,
+    known: &mut KnownModules,
+    patched: &[PatchedModule],
+    library: &dyn Fn() -> Result<Option<LoadedLibrary>, AttachError>,
+) -> Result<Option<NewModules>, AttachError> {
+    let news = look_and_patch(target, planner, known, patched, library);
+    known.has_failed = news.is_err();
+    news
+}
+
+fn look_and_patch(
     target: &mut Target,
     planner: &mut Planner,
     known: &mut KnownModules,

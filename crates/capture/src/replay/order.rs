@@ -52,6 +52,9 @@ const SPAN_MOST: u64 = 1 << 30;
 const BUDGET: u64 = 200_000;
 /// See [`BUDGET`].
 const BUDGET_SHARE: u64 = 20;
+/// Words between a thread's last look for other threads' numbers and its last record at the most: MALLOW_ORDER_WORDS,
+/// ORDER_PATIENCE, and an event that is as long as it may be where it is not a new stack's.
+const LOOK_MOST: u32 = 96 + 16 + 16;
 /// Plans made for one round at the most.
 const ATTEMPTS: u64 = 12;
 /// [`Op::address`] of what can always go on: a stamp, or the begin of words of another age.
@@ -236,7 +239,10 @@ impl Planner {
             }
         };
         ops.push(op(moment, 0, MARK, false));
+        // Where the last record begins.
+        let mut last = 0;
         for_each_effect(ring, |begin, effect| {
+            last = begin;
             if matches!(effect, Effect::Region) && begin >= due {
                 open = open.min(begin);
             }
@@ -274,8 +280,13 @@ impl Planner {
         for (count, at) in [(&mut due_ops, due), (&mut open_ops, open), (&mut aged_ops, aged)] {
             limit(&mut ops, count, moment, at, words);
         }
-        // The last span is not over: it is taken to be as long as the one before it.
-        spread(&mut ops[first..], moment, (span, u64::MAX), from, from, words);
+        // The last span is not over. A look that found a number of another thread would have ended it, so what came before the
+        // last look is within one moment; a thread that ended never tells. What follows a look is as good as there, too. Where
+        // no look is sure, the span is taken to be as long as the one before it.
+        let looked = last.saturating_sub(LOOK_MOST);
+        let known = if moment > 0 && looked > from { looked } else { from };
+        let span = if known > from { 1 } else { span };
+        spread(&mut ops[first..], moment, (span, u64::MAX), from, known, words);
         let [due, open, aged] = [due_ops, open_ops, aged_ops].map(Option::unwrap_or_default);
         Lane { ring: index, ops, words, due, open, aged, next: 0, done: Vec::new() }
     }

@@ -167,3 +167,28 @@ fn a_peak_with_a_stamp_at_each_event_is_exact() {
         assert_eq!(sites_of(&p), truth, "{setting:?}");
     }
 }
+
+/// The first thread does all its work before the second one begins, and finds its own number to be the last one each time it
+/// looks: it writes no more of them. Both use one address, and lists of their own around it.
+#[test]
+fn a_thread_that_nobody_interrupted_is_not_drawn_out_over_the_next_ones_numbers() {
+    let blocks = 40;
+    let lists = |tape: Tape, own: u64, stamp: &mut dyn FnMut(Tape) -> Tape| {
+        (0..4).fold(tape, |tape, _| {
+            let tape = (0..blocks).fold(tape, |tape, n| stamp(tape).alloc(0, own + 0x100 * n, 100, 0));
+            let tape = stamp(tape).alloc(0, 0x10, 100, 0);
+            let tape = stamp(tape).free(0x10);
+            (0..blocks).fold(tape, |tape, n| stamp(tape).free(own + 0x100 * n))
+        })
+    };
+    // What the first one did before took long: 1,000 numbers of others.
+    let first = tape().order(1).alloc(0, 0x20, 1, 0).free(0x20).order(1000);
+    let first = lists(first, 0x10_0000, &mut |tape| tape);
+    let mut number = 1000;
+    let second = lists(tape(), 0x20_0000, &mut |tape| {
+        number += 1;
+        tape.order(number)
+    });
+    let (p, forced) = two(first, second);
+    assert_eq!((p.totals.peak_bytes, p.totals.leaked, forced), (100 * (blocks + 1), 0, 0));
+}
