@@ -16,6 +16,8 @@ use crate::other_tools::ran;
 
 /// Above a block that is not run: the chapter, and the reason that stands there.
 const NOT_RUN: &[(&str, &str)] = &[
+    ("fleet.md", "needs a server"),
+    ("fleet.md", "needs a server that is watched"),
     ("formats.md", "needs a server"),
     ("go.md", "needs Go, and a profile of its tool"),
     ("go.md", "needs a Go module"),
@@ -24,6 +26,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("swiftnio.md", "needs Swift and SwiftNIO"),
     ("symbols.md", "needs a program without names"),
     ("symbols.md", "needs a server of debug files"),
+    ("view.md", "opens a browser"),
     ("watch.md", "needs a server and a terminal"),
 ];
 
