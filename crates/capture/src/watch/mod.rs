@@ -159,7 +159,7 @@ pub struct Watch {
     abrupt: FxHashSet<u32>,
     /// Processes that could not take part, as reported so far.
     failed: u32,
-    /// Images that are over, of which stacks are still asked for. None: nobody does.
+    /// Images that are over, whose stacks are still asked for. None: nobody does.
     ended: Option<Vec<Image>>,
 }
 

@@ -128,7 +128,7 @@ impl Recording {
         Self { path: path.to_owned(), ..self }
     }
 
-    /// The same, of which the user has read what was not recorded.
+    /// The same, after the user has read what was not recorded.
     pub fn with_gaps_reported(self) -> Self {
         Self { gaps_reported: true, ..self }
     }
