@@ -67,6 +67,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Export(flags) => views::export::run(flags),
         Command::Test(flags) => gate::run(flags),
         Command::Go(flags) => go::run(flags),
+        Command::Watch(flags) if flags.pattern.is_some() => runs::fleet::run(flags),
         Command::Watch(flags) => runs::watch::run(flags),
         Command::Import(flags) => runs::import::run(flags),
         Command::Pack(flags) => runs::pack::run(flags),

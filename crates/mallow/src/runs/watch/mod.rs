@@ -3,7 +3,7 @@
 mod announcement;
 mod closing_summary;
 mod ending_signals;
-mod endpoint;
+pub mod endpoint;
 pub mod exclusions;
 pub mod headline;
 mod log;
