@@ -11,6 +11,7 @@ pub mod function_kind;
 mod functions;
 pub mod gate;
 mod insights;
+mod intervals;
 mod leak_causes;
 mod leak_sites;
 mod leak_states;
@@ -48,6 +49,7 @@ pub use fleet::{FleetLimits, FleetOptions, FleetPlace, FleetProcess, FleetProgra
 pub use functions::{Frame, Stack, stack_of};
 pub(crate) use functions::{Functions, place_name};
 pub use insights::{Evidence, Insight, Insights, Outside, OutsideModule, Savings, insights};
+pub use intervals::{TotalEstimates, total_estimates};
 pub use leak_causes::{LeakCause, LeakCauses, leak_causes, leak_causes_in_state};
 pub use leak_sites::{LeakSite, Leaked};
 pub use leak_states::{Cycle, CyclePlace, LeakState, LeakStates, Unscanned, leak_states};
