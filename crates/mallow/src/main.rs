@@ -49,6 +49,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Record(flags) => runs::record::run(flags),
         Command::Run(flags) => runs::run::run(flags),
         Command::Guard(flags) => runs::guard::run(flags),
+        Command::View(flags) if flags.live.is_some() => runs::watch::show_page(flags),
         Command::View(flags) => page::run(flags),
         Command::Report(flags) => views::report::run(flags),
         Command::Top(flags) => views::top::run(flags),

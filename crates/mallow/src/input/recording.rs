@@ -109,7 +109,7 @@ impl Recording {
     }
 
     /// A profile whose names were looked up.
-    fn named(profile: Profile, names: Summary) -> Self {
+    pub fn named(profile: Profile, names: Summary) -> Self {
         let (filters, embedded) = (Filters::default(), Arc::default());
         Self {
             profile,
