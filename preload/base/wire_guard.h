@@ -3,7 +3,7 @@
  *
  * One range of addresses, registered with a userfaultfd that mallow's keeper holds. Pages that the keeper has not filled are
  * missing: an access stops its thread in the kernel, and the keeper hears of it. The range has MALLOW_GUARD_SIZES areas of the
- * same size; slots of area k have 2^k pages, of which the block has fewer.
+ * same size; slots of area k have 2^k pages, and the block has fewer.
  *
  * A slot is of use once it is *ready*: its block's pages are filled. The target asks for that through a ring for each number of
  * pages (supply), takes what is done, and waits for nobody but at the limits that docs/design/guard.md has.

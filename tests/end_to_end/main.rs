@@ -87,6 +87,8 @@ mod timeline;
 mod tree;
 mod view;
 mod view_hostile;
+mod view_live;
+mod view_marks;
 mod view_page;
 mod view_ranges;
 mod view_server;

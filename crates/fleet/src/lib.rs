@@ -16,9 +16,11 @@
 
 mod document;
 mod label;
+mod many;
 pub mod metrics;
 mod profiles;
 
 pub use document::{BadQuery, Document, LONGEST_DELTA_S};
+pub use many::{FleetMeasurement, fleet_metrics};
 pub use metrics::{Measurement, metrics};
 pub use profiles::{heap, heap_text};

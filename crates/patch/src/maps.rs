@@ -112,7 +112,7 @@ impl Maps {
         self.0.is_empty()
     }
 
-    /// The address of `bytes` free bytes, a multiple of a page, each of which reaches all of `module` by a 32-bit displacement:
+    /// The address of `bytes` free bytes, a multiple of a page, where each byte reaches all of `module` by a 32-bit displacement:
     /// the nearest ones below it, else above. The heap (brk) grows upwards from the executable, so nothing is placed
     /// directly behind a module. None where there is no room.
     pub fn free_area_near(&self, module: Range<u64>, bytes: u64) -> Option<u64> {

@@ -158,7 +158,7 @@ impl<'a> Rules<'a> {
         Some(Self { range: module.range.clone(), bases, frames: EhFrame::new(frames, LittleEndian), index })
     }
 
-    /// The caller of a frame, of which `values` are the registers afterwards. None: there is no caller.
+    /// The caller of a frame; `values` are its registers afterwards. None: there is no caller.
     fn step(
         &self,
         frame: &Frame,

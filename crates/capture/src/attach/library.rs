@@ -328,7 +328,7 @@ impl LoadedLibrary {
         })
     }
 
-    /// It leaves the run: `thread` is one of a stopped process, of which no thread is in the library.
+    /// It leaves the run: `thread` is one of a stopped process that has no thread in the library.
     pub fn leave(
         &self,
         thread: &mut Thread,

@@ -122,7 +122,7 @@ pub fn directory_in_environment(pid: u32) -> std::io::Result<Option<PathBuf>> {
 }
 
 /// When a process started, in clock ticks since the system did; None where there is none, or a zombie.
-fn start_ticks(pid: u32) -> Option<u64> {
+pub fn start_ticks(pid: u32) -> Option<u64> {
     let status = fs::read(format!("/proc/{pid}/stat")).ok()?;
     // "PID (NAME) STATE …": the name may hold anything, so the state follows the last ')'.
     let name_ends = status.iter().rposition(|&byte| byte == b')')?;

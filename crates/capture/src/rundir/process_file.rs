@@ -137,6 +137,11 @@ impl ProcessFile {
         }
     }
 
+    /// The run directory that it lies in.
+    pub fn directory(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("."))
+    }
+
     /// The file's inode: its name may come again, once the file was removed.
     pub(crate) fn inode(&self) -> u64 {
         self.inode

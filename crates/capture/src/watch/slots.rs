@@ -79,6 +79,14 @@ pub struct Counters {
     pub over: u32,
 }
 
+/// What changes whenever a sample begins or ends, or is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stirred {
+    begun: u64,
+    ended: u64,
+    counters: Counters,
+}
+
 impl Layout {
     /// The layout; None where there are no samples, or where it does not fit the file.
     pub fn of(source: &ProcessFile) -> Option<Self> {
@@ -120,6 +128,12 @@ impl Layout {
     /// Ends ever written.
     pub fn ended(&self, shared: &Shared) -> u64 {
         shared.get64(self.at + sampling::ENDED)
+    }
+
+    /// What it has counted so far: two cache lines.
+    pub fn stirred(&self, shared: &Shared) -> Stirred {
+        let begun = shared.get64(self.at + sampling::BEGUN);
+        Stirred { begun, ended: self.ended(shared), counters: self.counters(shared) }
     }
 
     /// What could not be recorded.

@@ -17,7 +17,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// As short as they can be told apart.
+    /// As short as they stay distinct.
     pub fn of(files: &[String; 2]) -> Self {
         let name =
             |path: &String| Path::new(path).file_name().map_or(path.clone(), |n| n.to_string_lossy().into_owned());

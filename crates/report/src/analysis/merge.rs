@@ -47,7 +47,7 @@ pub struct Merged {
 }
 
 impl Merger {
-    /// Adds a profile. Its processes are told apart from others by this name, unless they have one already.
+    /// Adds a profile. Its processes are distinguished from others by this name, unless they have one already.
     pub fn add(&mut self, name: &str, other: &Profile) {
         let at = self.inputs.len();
         let quantities = Quantity::ALL

@@ -3,11 +3,12 @@
 mod announcement;
 mod closing_summary;
 mod ending_signals;
-mod endpoint;
+pub mod endpoint;
 pub mod exclusions;
 pub mod headline;
 mod log;
 mod memory;
+mod page_session;
 pub mod report_stream;
 pub mod session;
 mod setup;
@@ -32,6 +33,7 @@ use self::announcement::announce;
 use self::endpoint::Doorway;
 use self::exclusions::Exclusions;
 use self::log::LogFile;
+pub use self::page_session::show_page;
 use self::report_stream::ReportStream;
 use self::session::Session;
 use self::setup::{Attached, Output, Started};
@@ -83,7 +85,7 @@ pub fn run(flags: &WatchFlags) -> Result<ExitCode> {
     if let Some(endpoint) = endpoint.as_ref().filter(|_| screen.is_none()) {
         stdio::notify(&format!("scrapers: {}/metrics and /debug/pprof/heap", endpoint.address));
     }
-    let output = Output { out, look, snapshots, screen, endpoint };
+    let output = Output { out, look, snapshots, screen, endpoint, page: None };
     Watcher::new(flags, Session::new(known, flags.track_peak, flags.pid.and_then(ForeignRoot::of)), started, output)
         .work()
 }

@@ -12,6 +12,7 @@ use super::report_stream::ReportStream;
 use super::signals::Signals;
 use super::snapshots::Snapshots;
 use crate::output::text::Look;
+use crate::page::live::LivePage;
 
 /// What is watched, and the signals that mallow takes.
 pub(super) struct Started {
@@ -38,4 +39,6 @@ pub(super) struct Output {
     pub snapshots: Option<Snapshots>,
     pub screen: Option<Screen>,
     pub endpoint: Option<Endpoint>,
+    /// With `mallow view --live`.
+    pub page: Option<LivePage>,
 }

@@ -34,6 +34,7 @@ use crate::flags::WatchFlags;
 use crate::output::text::estimates::period;
 use crate::output::text::{Look, Page, Stream};
 use crate::output::{exit, json, stdio};
+use crate::page::live::{LiveLook, LivePage};
 
 /// How often it looks. Targets that load a library wait for its table, but not longer than this is short.
 const LOOK: Duration = Duration::from_millis(50);
@@ -70,6 +71,7 @@ pub(super) struct Watcher<'a> {
     snapshots: Option<Snapshots>,
     screen: Option<Screen>,
     endpoint: Option<Endpoint>,
+    page: Option<LivePage>,
     state: State,
     which: Which,
     /// All that was live when the program was last seen running.
@@ -93,7 +95,7 @@ pub(super) struct Watcher<'a> {
 impl<'a> Watcher<'a> {
     pub fn new(flags: &'a WatchFlags, mut session: Session, started: Started, output: Output) -> Self {
         let Started { watch, command, signals, attached, keeper } = started;
-        let Output { out, look, snapshots, screen, endpoint } = output;
+        let Output { out, look, snapshots, screen, endpoint, page } = output;
         session.book.warm_up(flags.warm_up.as_nanos() as u64);
         let state = State {
             warm_up_ms: flags.warm_up.as_millis() as u64,
@@ -115,6 +117,7 @@ impl<'a> Watcher<'a> {
             snapshots,
             screen,
             endpoint,
+            page,
             state,
             which: if flags.older_than.is_some() { Which::Old } else { Which::Live },
             running: None,
@@ -213,13 +216,14 @@ impl<'a> Watcher<'a> {
                 return Ok(End::Over);
             }
             self.answer_scrapers();
+            self.answer_page();
             for signal in self.signals.take() {
                 let answered = self.answer(signal);
                 self.go_on(answered);
             }
             // One is passed on to a command that mallow started, or came from its terminal: it may end in its own time.
             let (ends, _) = self.signals.ends();
-            if ends > u32::from(self.command.is_some()) {
+            if ends > u32::from(self.command.is_some()) || self.page.as_ref().is_some_and(LivePage::is_abandoned) {
                 return Ok(End::Left);
             }
             if Instant::now() >= next_report {
@@ -365,9 +369,7 @@ impl<'a> Watcher<'a> {
     /// What the live view shows.
     fn refresh(&mut self) {
         let report = self.shown("live", self.which);
-        let moment = self.moment();
-        let ms = |at: u64| at.saturating_sub(moment.began_ns) / 1_000_000;
-        self.state.history = self.session.book.history().iter().map(|(at, bytes)| (ms(*at), *bytes)).collect();
+        self.state.history = self.history();
         self.state.headline = headline(&report, self.headline_place, &self.look);
         self.headline_place = self.state.headline.place;
         if self.which == Which::Live {
@@ -377,6 +379,13 @@ impl<'a> Watcher<'a> {
             self.keep_running(&all);
         }
         self.state.show(report);
+    }
+
+    /// Live bytes over time, with milliseconds since the watching began.
+    fn history(&self) -> Vec<(u64, u64)> {
+        let began_ns = self.moment().began_ns;
+        let ms = |at: u64| at.saturating_sub(began_ns) / 1_000_000;
+        self.session.book.history().iter().map(|(at, bytes)| (ms(*at), *bytes)).collect()
     }
 
     /// Keeps what was live while the program ran: at its end it may have freed all of it.
@@ -511,6 +520,15 @@ impl<'a> Watcher<'a> {
             question.answer(answer);
         }
         self.endpoint = Some(endpoint);
+    }
+
+    fn answer_page(&mut self) {
+        let questions: Vec<_> = self.page.iter().flat_map(LivePage::take).collect();
+        for question in questions {
+            let report = self.shown("page", Which::Live);
+            let headline = headline(&report, self.headline_place, &self.look).text;
+            question.answer(LiveLook { headline, history: self.history(), profile: self.profile().0, report });
+        }
     }
 
     /// Writes all of them, even where the first ones fail, and returns the first error.

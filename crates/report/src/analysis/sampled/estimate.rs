@@ -34,6 +34,24 @@ impl Estimate {
         self.low.zip(self.high)
     }
 
+    /// The sum of numbers that were sampled each by itself, as those of several processes are. The distances from the value to a
+    /// limit add up as deviations do. No limits where one of them has none.
+    pub fn sum<'e>(all: impl IntoIterator<Item = &'e Self>) -> Self {
+        let (mut sum, mut below, mut above) = (Self::default(), Some(0.0), Some(0.0));
+        let add = |squares: &mut Option<f64>, distance: Option<f64>| {
+            *squares = squares.zip(distance).map(|(sum, distance): (f64, f64)| sum + distance * distance);
+        };
+        for one in all {
+            sum.value += one.value;
+            sum.samples += one.samples;
+            add(&mut below, one.low.map(|low| one.value - low));
+            add(&mut above, one.high.map(|high| high - one.value));
+        }
+        sum.low = below.map(|squares| sum.value - squares.sqrt());
+        sum.high = above.map(|squares| sum.value + squares.sqrt());
+        sum
+    }
+
     /// Of a sum with this precision. `lot`: see [`Sum::estimate`].
     pub fn of(precision: &Precision, lot: f64) -> Self {
         let Precision { value, samples, seen, missed, variance, heaviest, .. } = *precision;

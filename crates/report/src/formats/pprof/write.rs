@@ -39,7 +39,7 @@ impl Default for Options<'_> {
     }
 }
 
-/// Writes a profile. Processes are told apart by the labels `pid` and `process`.
+/// Writes a profile. Processes are distinguished by the labels `pid` and `process`.
 pub fn write(profile: &Profile, out: impl Write) -> io::Result<()> {
     write_as(profile, &Options::default(), out)
 }
