@@ -34,6 +34,8 @@ mod faces;
 mod first_screen;
 mod flame;
 mod fleet;
+mod fleet_deploy;
+mod fleet_merge;
 mod fleet_prometheus;
 mod footprint;
 mod foreign;

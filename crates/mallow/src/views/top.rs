@@ -95,7 +95,7 @@ fn text(report: &Top, look: &Look, more: bool) -> String {
     let mut table = Table::new(&align);
     table.row(titles.iter().map(|title| Line::new().faint(*title)));
     let sum = |sum: u64, estimate: Option<&Estimate>| {
-        let margin = sampled.then(|| estimate.map_or(String::new(), |estimate| margin(estimate, look, &amount)));
+        let margin = sampled.then(|| estimate.map_or(String::new(), |estimate| margin(estimate, look, amount)));
         [Some(amount(sum)), margin, Some(percent(sum, total))].into_iter().flatten().map(|text| Line::new().plain(text))
     };
     for f in &report.functions {

@@ -6,7 +6,6 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::numbers::{Measure, Totals};
-use super::overview::by_stack;
 use super::sampled::Estimate;
 
 /// Whether the numbers of a profile are estimates.
@@ -59,8 +58,13 @@ impl PrecisionTable {
             if is_sampled(profile) {
                 return Self::of(profile);
             }
-            let by_stack = by_stack(profile).map(|(stack, counts)| (stack, Precisions::exact(&counts))).collect();
-            Some(Self { by_stack, totals: Precisions::exact(&profile.totals), lot: lot(profile) })
+            let mut table = Self { by_stack: FxHashMap::default(), totals: Precisions::default(), lot: lot(profile) };
+            for site in &profile.sites {
+                let counted = Precisions::exact(&site.counts);
+                *table.by_stack.entry(site.stack).or_default() += counted;
+                table.totals += counted;
+            }
+            Some(table)
         };
         let [before, after] = profiles;
         Some([table(before)?, table(after)?])
