@@ -34,6 +34,7 @@ mod faces;
 mod first_screen;
 mod flame;
 mod fleet;
+mod fleet_match;
 mod fleet_prometheus;
 mod footprint;
 mod foreign;
