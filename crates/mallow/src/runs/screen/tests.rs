@@ -68,6 +68,7 @@ fn place(site: &WatchedSite) -> WatchedPlace {
         pids: site.pids.clone(),
         sites: 1,
         id: site.id,
+        bytes: Default::default(),
         largest_site: site.stack.clone(),
     }
 }
