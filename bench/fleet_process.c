@@ -14,7 +14,8 @@ __attribute__((noinline)) static void keep(size_t bytes) {
 }
 
 __attribute__((noinline)) static void leak_session(void) {
-    keep(12u << 10);
+    char *session = malloc(12u << 10);
+    latest = memset(session, 1, 12u << 10);
 }
 
 __attribute__((noinline)) static void answer(void) {

@@ -36,6 +36,7 @@ mod flame;
 mod fleet;
 mod fleet_deploy;
 mod fleet_merge;
+mod fleet_match;
 mod fleet_prometheus;
 mod footprint;
 mod foreign;

@@ -1,28 +1,9 @@
 //! Looks at many programs at one moment, which cost little where nothing happens: a few words of each are loaded.
 
 use super::{Looked, Watch};
-use crate::drain::requests::{self, Request};
 use crate::rundir::directory::monotonic_ns;
 use crate::wire::control;
 use mallow_profile::SampleEvent;
-use std::sync::mpsc::{Sender, channel};
-
-/// A thread that makes the unwind tables that targets wait for. It ends when nobody can ask it any more.
-#[derive(Clone)]
-pub struct TableMaker(Sender<Request>);
-
-impl TableMaker {
-    /// Starts it.
-    pub fn start() -> Self {
-        let (requests, wishes) = channel();
-        std::thread::spawn(move || requests::serve(&wishes));
-        Self(requests)
-    }
-
-    pub(super) fn sender(&self) -> Sender<Request> {
-        self.0.clone()
-    }
-}
 
 /// A moment that many looks share: its clocks are read once.
 #[derive(Clone, Copy, Debug)]

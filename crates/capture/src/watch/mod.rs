@@ -12,6 +12,7 @@ mod glance;
 mod image;
 mod join;
 pub(crate) mod slots;
+mod table_maker;
 #[cfg(test)]
 mod tests;
 
@@ -36,8 +37,9 @@ use std::mem::swap;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-pub use glance::{TableMaker, Turn};
+pub use glance::Turn;
 pub use join::directory_of;
+pub use table_maker::TableMaker;
 
 /// Why a program cannot be watched.
 #[derive(Debug, thiserror::Error)]

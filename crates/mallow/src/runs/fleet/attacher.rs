@@ -77,7 +77,7 @@ impl Attacher {
 fn attach(pid: u32, period: u32, timeout: Duration) -> Result<(PathBuf, Attached), String> {
     let seconds = attached::age(pid).unwrap_or_default().as_secs();
     let (run, attachment): (_, Attachment) =
-        attached::with(pid, None, timeout, |process| session::attach_sampled(process, period))
+        attached::with(pid, None, timeout, |process| session::attach_sampled_too(process, period))
             .map_err(|error| error.to_string())?;
     Ok((run.leave(), Attached { attachment, seconds }))
 }

@@ -1,6 +1,6 @@
 //! The set of watched processes, as they come and go.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use mallow_capture::rundir::directory::PERIOD;
 use mallow_capture::watch::candidates::{self, Candidates, Others};
 use mallow_capture::watch::{TableMaker, Turn, Watch, WatchError};
 use mallow_profile::{Lost, Profile};
-use mallow_report::analysis::{FleetProcess, Unwatched, Which};
+use mallow_report::analysis::sampled::Verdict;
+use mallow_report::analysis::{FleetProcess, Unwatched, WatchedPlace, Which};
 use regex::Regex;
 
 use super::super::watch::exclusions::Exclusions;
@@ -27,6 +28,8 @@ const RUNS: usize = 4096;
 /// How often new runs are looked for, and new processes to attach to, in nanoseconds.
 const LOOK_FOR_RUNS_NS: u64 = 1_000_000_000;
 const LOOK_FOR_PROCESSES_NS: u64 = 5_000_000_000;
+/// How often one of the runs that another mallow watches is tried all the same, in nanoseconds.
+const CHECK_OF_BUSY_NS: u64 = 30_000_000_000;
 /// A run without a process is left after so long, in nanoseconds: one that executes another program comes back.
 const EMPTY_NS: u64 = 3_000_000_000;
 /// Between two looks whether a process may still come to one, at first and at the most.
@@ -55,6 +58,7 @@ pub struct Members<'a> {
     queue: VecDeque<PathBuf>,
     next_runs_ns: u64,
     next_processes_ns: u64,
+    next_check_of_busy_ns: u64,
     /// Runs that another mallow watches: its pid, and how many of their processes match.
     busy: HashMap<PathBuf, (u32, u64)>,
     /// Runs that cannot be watched: why, and how many of their processes match.
@@ -96,6 +100,7 @@ impl<'a> Members<'a> {
             queue: VecDeque::new(),
             next_runs_ns: 0,
             next_processes_ns: 0,
+            next_check_of_busy_ns: 0,
             busy: HashMap::new(),
             refused: HashMap::new(),
             unattached: BTreeMap::new(),
@@ -153,7 +158,7 @@ impl<'a> Members<'a> {
         }
         if turn.now_ns >= self.next_runs_ns {
             self.next_runs_ns = turn.now_ns + LOOK_FOR_RUNS_NS;
-            self.look_for_runs();
+            self.look_for_runs(turn.now_ns);
             self.leave_empty_runs(turn.now_ns);
             self.patch_new_modules();
         }
@@ -213,14 +218,9 @@ impl<'a> Members<'a> {
             let Some(run) = self.runs.get(at) else { continue };
             let Some(member) = run.members.get(which) else { continue };
             let report = member.report(&run.watch, &self.request(run, Which::Live));
-            let new = |announced: &std::collections::HashSet<u64>| {
-                let grows = |place: &&mallow_report::analysis::WatchedPlace| {
-                    place.growth.verdict == mallow_report::analysis::sampled::Verdict::Growing
-                };
-                let ids: Vec<u64> = report.places.iter().filter(grows).map(|place| place.id).collect();
-                ids.into_iter().filter(|id| !announced.contains(id)).collect::<Vec<u64>>()
-            };
-            let ids = new(&member.announced);
+            let grows = |place: &&WatchedPlace| place.growth.verdict == Verdict::Growing;
+            let ids = report.places.iter().filter(grows).map(|place| place.id);
+            let ids: Vec<u64> = ids.filter(|id| !member.announced.contains(id)).collect();
             if ids.is_empty() {
                 continue;
             }
@@ -275,20 +275,26 @@ impl<'a> Members<'a> {
         }
     }
 
-    fn look_for_runs(&mut self) {
-        // One whose mallow is gone may be watched from now on.
+    fn look_for_runs(&mut self, now_ns: u64) {
+        // One whose mallow is gone may be watched from now on. Its pid may be another process's by now: one run of each is tried.
+        let mut tried: Option<HashSet<u32>> = None;
+        if now_ns >= self.next_check_of_busy_ns {
+            self.next_check_of_busy_ns = now_ns + CHECK_OF_BUSY_NS;
+            tried = Some(HashSet::new());
+        }
         let mut gone: Vec<PathBuf> = Vec::new();
         let mut alive: HashMap<u32, bool> = HashMap::new();
         self.busy.retain(|directory, (reader, _)| {
             let lives = *alive.entry(*reader).or_insert_with(|| Path::new(&format!("/proc/{reader}")).exists());
-            if !lives {
+            let is_tried = tried.as_mut().is_some_and(|tried| tried.insert(*reader));
+            if !lives || is_tried {
                 gone.push(directory.clone());
             }
-            lives && directory.exists()
+            lives && !is_tried && directory.exists()
         });
         self.queue.extend(gone);
         let Self { candidates, runs, busy, queue, .. } = self;
-        let watched: std::collections::HashSet<&Path> = runs.iter().map(Run::directory).collect();
+        let watched: HashSet<&Path> = runs.iter().map(Run::directory).collect();
         let changed = candidates.changed(&|directory| watched.contains(directory));
         let new = changed.into_iter().filter(|directory| !busy.contains_key(directory));
         queue.extend(new);
@@ -317,7 +323,11 @@ impl<'a> Members<'a> {
             return;
         }
         match Watch::open_with(directory, &self.tables) {
-            Ok(watch) => self.begin(watch, None, now_ns),
+            Ok(watch) => {
+                self.begin(watch, None, now_ns);
+                // Another mallow has left this one: it may have left the others.
+                self.next_check_of_busy_ns = 0;
+            }
             Err(WatchError::Busy(reader)) => drop(self.busy.insert(directory.to_owned(), (reader, chosen))),
             Err(error) => self.refuse(directory, error.to_string(), chosen),
         }
@@ -424,10 +434,9 @@ impl<'a> Members<'a> {
     pub fn unwatched(&self) -> Vec<Unwatched> {
         let mut readers: BTreeMap<u32, u64> = BTreeMap::new();
         self.busy.values().for_each(|(reader, processes)| *readers.entry(*reader).or_default() += processes);
-        let busy = readers.into_iter().map(|(reader, processes)| Unwatched {
-            reason: format!("process {reader} watches them"),
-            processes,
-        });
+        let busy = readers
+            .into_iter()
+            .map(|(reader, processes)| Unwatched { reason: format!("process {reader} watches them"), processes });
         let mut reasons = self.unattached.clone();
         for (directory, (reason, processes)) in &self.refused {
             if directory.exists() {
@@ -445,7 +454,17 @@ impl<'a> Members<'a> {
                 self.attached(outcome, 0);
             }
         }
-        self.runs.into_iter().filter_map(Run::leave).collect()
+        let has_empty = self.runs.iter().any(|run| run.watch.running() == 0);
+        let in_use = if has_empty { candidates::in_use() } else { Default::default() };
+        let leave = |run: Run| {
+            let is_over = run.watch.running() == 0 && run.attached.is_none() && !in_use.contains(run.directory());
+            if is_over {
+                run.watch.remove();
+                return None;
+            }
+            run.leave()
+        };
+        self.runs.into_iter().filter_map(leave).collect()
     }
 }
 

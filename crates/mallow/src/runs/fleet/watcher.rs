@@ -7,9 +7,7 @@ use anyhow::Result;
 use mallow_capture::watch::Turn;
 use mallow_fleet::{FleetMeasurement, fleet_metrics};
 use mallow_profile::Profile;
-use mallow_report::analysis::{
-    FleetLimits, FleetOptions, FleetReport, Merger, WatchLosses, Which, fleet,
-};
+use mallow_report::analysis::{FleetLimits, FleetOptions, FleetReport, Merger, WatchLosses, Which, fleet};
 
 use super::super::watch::endpoint::{Answer, Endpoint, Subject};
 use super::super::watch::headline::whole;
@@ -68,7 +66,19 @@ impl<'a> Watcher<'a> {
         endpoint: Option<Endpoint>,
     ) -> Self {
         let (began, latest) = (Instant::now(), Turn::now());
-        Self { flags, pattern, members, signals, out, look, endpoint, began, latest, said: Said::default(), trouble: None }
+        Self {
+            flags,
+            pattern,
+            members,
+            signals,
+            out,
+            look,
+            endpoint,
+            began,
+            latest,
+            said: Said::default(),
+            trouble: None,
+        }
     }
 
     /// Watches. Returns the status of mallow.
@@ -101,7 +111,12 @@ impl<'a> Watcher<'a> {
         let written = self.write_report("end", self.which());
         let watched = self.members.len() as u64;
         self.members.leave().iter().for_each(|error| stdio::notify(&format!("{error:#}")));
-        stdio::notify(&format!("left {}, dormant; the next mallow watch --match joins them again", of(watched, "process")));
+        if watched > 0 {
+            stdio::notify(&format!(
+                "left {}, which continue; the next mallow watch --match joins them again",
+                of(watched, "process")
+            ));
+        }
         written.map(|()| exit::OK)
     }
 
@@ -115,7 +130,9 @@ impl<'a> Watcher<'a> {
             return;
         }
         let seen = self.members.seen;
-        if seen == 0 && !self.said.nobody {
+        let unwatched = self.members.unwatched();
+        let all: u64 = unwatched.iter().map(|some| some.processes).sum();
+        if seen == 0 && all == 0 && !self.said.nobody {
             self.said.nobody = true;
             self.say_that_nobody_matches();
         } else if seen >= 2 * self.said.watched.max(1) || seen == 1 && self.said.watched == 0 {
@@ -124,8 +141,6 @@ impl<'a> Watcher<'a> {
             let watched = of(self.members.len() as u64, "process");
             stdio::notify(&format!("watching {watched} that match {}; a report every {every}", self.pattern));
         }
-        let unwatched = self.members.unwatched();
-        let all: u64 = unwatched.iter().map(|some| some.processes).sum();
         if all > self.said.unwatched {
             self.said.unwatched = 2 * all;
             for some in unwatched.iter().take(NEWS_LINES) {
@@ -209,7 +224,11 @@ impl<'a> Watcher<'a> {
             stdio::notify(&text::news(process, watched_ms, &self.look));
         }
         if let Some(more) = news.len().checked_sub(NEWS_LINES).filter(|more| *more > 0) {
-            stdio::notify(&format!("and {} that grow; kill -HUP {} asks for a report", of(more as u64, "process"), std::process::id()));
+            stdio::notify(&format!(
+                "and {} that grow; kill -HUP {} asks for a report",
+                of(more as u64, "process"),
+                std::process::id()
+            ));
         }
     }
 
