@@ -61,6 +61,8 @@ static int open_part(void) {
         guard_begin();
         shared->start = guard_range.start;
         shared->bytes = guard_range.bytes;
+        shared->slots = (uint64_t)slots;
+        shared->slots_bytes = slots_bytes();
         guard_ask_first();
     }
     __atomic_store_n(&sampling->guard, from, __ATOMIC_RELEASE);
