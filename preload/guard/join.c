@@ -109,7 +109,7 @@ void guard_join(void) {
     if (keeper == 0 || !guard_is_due() || sample_log == NULL || !sample_lock(NULL))
         return;
     /* Before there is a guarded block: of mallow run it is sampling's until now. */
-    policy_install(guarding->policy);
+    policy_install(guarding->policy());
     int is_open = open_part();
     sample_unlock(NULL);
     struct mallow_guard *shared = guard_shared;

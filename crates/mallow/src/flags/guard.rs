@@ -17,7 +17,7 @@ write stops its thread in the kernel, Mallow reads its stack from outside, and t
 handler, any allocator that comes by malloc and free.
 
 Found at the access: uses after free; accesses past the end of a block, or before its beginning with --place begin.
-Found at the call: double frees, frees of addresses inside of blocks, on the stack, or in a module's data.
+Found at the call: double frees, frees of addresses inside of blocks; without --sample also on the stack, or in a module's data.
 Found at the exit with --leaks: blocks that nothing points to any more.
 Found at the free, or at the exit: writes beside a block, within its pages. Alignment leaves up to 15 bytes behind a block; a
 read of these is not found, unless --alignment 1.
