@@ -53,6 +53,8 @@ mod go_modules;
 mod go_pprof;
 mod go_profile;
 mod guard;
+mod guard_harness;
+mod guard_leaks;
 mod guide;
 mod habits;
 mod handover;

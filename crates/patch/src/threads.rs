@@ -77,7 +77,9 @@ fn hold<T: Send>(
     let result = std::thread::scope(|scope| scope.spawn(|| session(&tracer)).join());
     // Joining does not wait for the kernel, which frees the last tracees when it removes the thread.
     let entry = format!("/proc/self/task/{}", tracer.into_inner());
-    while std::fs::exists(&entry).unwrap_or(false) {
+    // Its number may be another thread's by then.
+    let until = Instant::now() + Duration::from_secs(1);
+    while std::fs::exists(&entry).unwrap_or(false) && Instant::now() < until {
         std::thread::yield_now();
     }
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -197,6 +199,12 @@ impl Thread {
     /// The address of the instruction that it executes next.
     pub fn address(&self) -> io::Result<u64> {
         trace::registers(self.tid).map(|registers| registers.rip)
+    }
+
+    /// Its general registers that may hold addresses, in no order.
+    pub fn general_registers(&self) -> io::Result<[u64; 15]> {
+        let r = self.cut.map_or_else(|| trace::registers(self.tid), Ok)?;
+        Ok([r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15])
     }
 
     /// Waits until it stands still: true, or false if it has ended. None: it did not stop before `deadline`.

@@ -23,6 +23,8 @@ pub struct Layout {
 pub struct Held {
     /// Of this use of the slot.
     pub sequence: u64,
+    /// Of the sample: from 1 on, in the order in which they began.
+    pub id: u64,
     /// Of the block.
     pub address: u64,
     /// Requested bytes.
@@ -244,6 +246,7 @@ fn unchecked(shared: &Shared, at: usize, sequence: u64) -> Held {
     let (family, flags) = ((kinds & 0xff) as u8, (kinds >> 8) as u8);
     Held {
         sequence,
+        id: shared.get64(at + slot::ID),
         address: shared.get64(at + slot::ADDRESS),
         size: shared.get64(at + slot::SIZE),
         began_ns: shared.get64(at + slot::BEGAN_NS),

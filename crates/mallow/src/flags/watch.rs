@@ -198,8 +198,8 @@ pub struct ImportFlags {
 pub struct ExclusionFlags {
     /// File of sites to leave out
     ///
-    /// In LeakSanitizer's format: a line leak:PATTERN for each, which matches functions, files and modules. Default:
-    /// nothing is left out. Example: --suppressions known.supp.
+    /// In LeakSanitizer's format: a line leak:PATTERN for each, which matches functions, files and modules. With --guard,
+    /// lines guard:PATTERN leave out memory errors. Default: nothing is left out. Example: --suppressions known.supp.
     #[arg(long, value_name = "FILE")]
     pub suppressions: Option<PathBuf>,
     /// Leave out what was already live

@@ -13,7 +13,7 @@ use mallow_capture::session::{STILL_IN_THE_LIBRARY, later_libraries_fail};
 use mallow_capture::watch::Watch;
 use mallow_profile::Profile;
 use mallow_report::analysis::sampled::{Verdict, snapshot};
-use mallow_report::analysis::{Suppressions, Watched, Which};
+use mallow_report::analysis::{Watched, Which};
 
 use super::super::guard::errors::Errors;
 use super::super::guard::text::one as one_error;
@@ -96,6 +96,7 @@ impl<'a> Watcher<'a> {
     pub fn new(flags: &'a WatchFlags, mut session: Session, started: Started, output: Output) -> Self {
         let Started { watch, command, signals, attached, keeper } = started;
         let Output { out, look, snapshots, screen, endpoint, page } = output;
+        let errors = Errors::new(session.known_errors());
         session.book.warm_up(flags.warm_up.as_nanos() as u64);
         let state = State {
             warm_up_ms: flags.warm_up.as_millis() as u64,
@@ -128,7 +129,7 @@ impl<'a> Watcher<'a> {
             last: false,
             trouble: None,
             keeper,
-            errors: Errors::new(Suppressions::default()),
+            errors,
         }
     }
 
