@@ -448,3 +448,13 @@ pub mod result;
 mod shared;
 
 pub use shared::{Segment, Shared};
+
+/// The directory of tables of this version, in the cache of a user.
+pub fn table_directory() -> String {
+    format!("unwind-{VERSION}")
+}
+
+/// Whether a directory of this name has tables of this version: processes that are recorded have them mapped.
+pub fn is_table_directory(name: &str) -> bool {
+    name.strip_prefix("unwind-").is_some_and(|version| version == VERSION.to_string())
+}
