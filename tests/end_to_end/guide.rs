@@ -21,6 +21,8 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("formats.md", "needs a server"),
     ("go.md", "needs Go, and a profile of its tool"),
     ("go.md", "needs a Go module"),
+    ("merge.md", "needs servers"),
+    ("merge.md", "needs servers"),
     ("processes.md", "lists what other runs on the machine left behind"),
     ("runtimes.md", "needs Python 3.12 and numpy"),
     ("swiftnio.md", "needs Swift and SwiftNIO"),

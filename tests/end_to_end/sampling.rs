@@ -1,10 +1,11 @@
 //! Sampling in the target, as far as it needs no watcher: `mallow run`, what it leaves, and the static probes.
 
 use std::fs;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use harness::{Case, Run, directory, mallow, not_run, program, root};
+use harness::{Case, Run, directory, mallow, not_run, program};
+
+use crate::bpftrace::{Tracer, preloaded_library};
 
 /// The command is mallow's own process, with its status, and samples stay behind.
 #[test]
@@ -156,48 +157,21 @@ fn a_dormant_command_is_left_alone_and_its_directory_swept() {
 fn probes_count_what_mallow_counts() {
     const TEST: &str = "probes_count_what_mallow_counts";
     const PROBES: [&str; 6] = ["malloc", "calloc", "memalign", "realloc", "realloc_from_tracked", "otel"];
-    if !root() || harness::tool_if_there("bpftrace").is_none() {
-        return not_run(TEST, "root and bpftrace are needed");
-    }
     let place = directory();
-    let preloaded = Run::new(mallow(), place.path()).args(["run", "--", "printenv", "LD_PRELOAD"]).go();
-    for dir in preloaded.before.new_of(preloaded.pid) {
-        let _ = fs::remove_dir_all(dir);
-    }
-    // Without the word for the processor, which bpftrace would take for a variable.
-    let library = fs::canonicalize(preloaded.out().trim()).expect("the library").display().to_string();
-    assert!(library.ends_with("/libmallow.so"), "{library}");
+    let library = preloaded_library(place.path());
     let script: String = PROBES
         .iter()
         .map(|name| match *name {
             "otel" => format!("usdt:{library}:otel_memory:alloc {{ @otel[pid] = count(); }} "),
             name => format!("usdt:{library}:mallow:{name} {{ @{name}[pid] = count(); }} "),
         })
-        // It ticks when all probes are in place.
-        .chain(["interval:s:1 { printf(\"ready\\n\"); }".to_owned()])
         .collect();
-    let (out, log) = (place.path().join("out"), place.path().join("log"));
-    let mut tracer = Command::new("bpftrace")
-        .args(["-B", "line", "-e", &script])
-        .stdout(fs::File::create(&out).expect("a file"))
-        .stderr(fs::File::create(&log).expect("a file"))
-        .stdin(Stdio::null())
-        .spawn()
-        .expect("bpftrace");
-    let patience = Instant::now() + Duration::from_secs(60);
-    while !fs::read_to_string(&out).is_ok_and(|text| text.contains("ready")) {
-        std::thread::sleep(Duration::from_millis(200));
-        if tracer.try_wait().expect("bpftrace").is_some() || Instant::now() > patience {
-            let why = fs::read_to_string(&log).unwrap_or_default();
-            let _ = tracer.kill();
-            return not_run(TEST, &format!("bpftrace does not work here: {why}"));
-        }
-    }
+    let tracer = match Tracer::start(place.path(), &script) {
+        Ok(tracer) => tracer,
+        Err(why) => return not_run(TEST, &why),
+    };
     let sampled = Case::target("busy").args(["2", "200"]).sampled();
-    // SAFETY: sends a signal to a child of ours that was not waited for.
-    unsafe { libc::kill(tracer.id() as i32, libc::SIGINT) };
-    tracer.wait().expect("bpftrace");
-    let text = fs::read_to_string(&out).expect("what bpftrace says");
+    let text = tracer.end();
     let count = |name: &str| -> u64 {
         let line = text.lines().find_map(|line| line.strip_prefix(&format!("@{name}[{}]: ", sampled.outcome.pid)));
         line.map_or(0, |n| n.parse().expect("a number"))

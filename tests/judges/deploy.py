@@ -2,7 +2,7 @@
 
 usage: python deploy.py SCHEMA COMPOSE MANIFESTS
 
-Prints what it found as JSON: the services, the kinds, and the faults.
+Prints what it found as JSON: the services, the kinds, the commands of mallow, and the faults.
 """
 
 import json
@@ -23,8 +23,16 @@ def main():
     print(json.dumps({
         "services": sorted(compose["services"]),
         "kinds": [manifest["kind"] for manifest in manifests],
+        "commands": [compose["services"]["mallow"]["command"], *containers(manifests)],
         "faults": [*compose_faults(compose), *manifest_faults(manifests)],
     }))
+
+
+def containers(manifests):
+    for manifest in manifests:
+        if manifest["kind"] == "DaemonSet":
+            for container in manifest["spec"]["template"]["spec"]["containers"]:
+                yield container["command"] + container["args"]
 
 
 def compose_faults(compose):

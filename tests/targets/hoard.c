@@ -1,10 +1,11 @@
-/* hoard BLOCKS SIZE: holds so many blocks of so many bytes at one site, and ten large ones at another, and writes `ready`. It ends
- * with its standard input, or after two minutes. */
+/* hoard BLOCKS SIZE [free]: holds so many blocks of so many bytes at one site, and ten large ones at another, and writes `ready`. It
+ * ends with its standard input, or after two minutes; with `free`, it frees the small blocks before, and keeps the large ones. */
 #include "target.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 __attribute__((noinline)) static void *keep_small(size_t size) {
@@ -30,8 +31,12 @@ int main(int argc, char **argv) {
     long blocks = argc > 1 ? atol(argv[1]) : 1000;
     size_t size = argc > 2 ? (size_t)atol(argv[2]) : 100;
     static void *large[10];
+    /* No block of malloc: what is sampled are the blocks alone. */
+    void **small = mmap(NULL, (size_t)blocks * sizeof *small, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (small == MAP_FAILED)
+        return 1;
     for (long i = 0; i < blocks; i++)
-        keep_small(size);
+        small[i] = keep_small(size);
     for (int i = 0; i < 10; i++)
         large[i] = keep_large();
     if (write(1, "ready\n", 6) != 6)
@@ -39,5 +44,7 @@ int main(int argc, char **argv) {
     char byte;
     while (read(0, &byte, 1) > 0)
         continue;
+    for (long i = 0; argc > 3 && i < blocks; i++)
+        free(small[i]);
     return large[0] == NULL;
 }

@@ -51,7 +51,9 @@ impl PrecisionTable {
 
     /// Of two profiles, if at least one of them is sampled: numbers of the other may have been counted.
     pub fn of_two(profiles: [&Profile; 2]) -> Option<[Self; 2]> {
-        if !profiles.iter().any(|profile| is_sampled(profile)) {
+        let unknown =
+            |profile: &&Profile| is_sampled(profile) && profile.sites.iter().all(|site| site.precisions.is_none());
+        if !profiles.iter().any(|profile| is_sampled(profile)) || profiles.iter().any(unknown) {
             return None;
         }
         let table = |profile: &Profile| {

@@ -7,6 +7,7 @@ use mallow_report::analysis::diff::{DiffOptions, Rules, diff};
 use mallow_report::analysis::sampled::{Book, Estimate, Sum, snapshot};
 use mallow_report::analysis::{Measure, Merger, TopOptions, top, total_estimates};
 use mallow_report::formats::{pprof, read};
+use proptest::prelude::*;
 
 use crate::simulation::{Countdown, PERIOD, Random, sample};
 
@@ -253,4 +254,30 @@ fn changes_have_intervals_that_cover_and_chance_is_not_significant() {
         }
         coverage.check(what, truth);
     }
+}
+
+proptest! {
+    /// Files may say anything.
+    #[test]
+    fn nonsense_has_limits_or_none(numbers in proptest::array::uniform16(number()), lot in 0.0..1.0f64) {
+        let [before, after] = [&numbers[..8], &numbers[8..]].map(|of| Precision {
+            value: of[0],
+            samples: of[1],
+            seen: of[2],
+            missed: of[3],
+            variance: of[4],
+            third: of[5],
+            common: of[6],
+            heaviest: of[7],
+        });
+        for estimate in [Estimate::of(&before, lot), Estimate::of_change(&before, &after, lot)] {
+            if let Some((low, high)) = estimate.interval() {
+                prop_assert!(low <= high || low.is_nan() || high.is_nan(), "{:?}", estimate);
+            }
+        }
+    }
+}
+
+fn number() -> impl Strategy<Value = f64> {
+    prop_oneof![Just(0.0), Just(1.0), Just(1e-9), 0.0..1e6f64, 1e6..1e18f64, Just(1e36), Just(f64::INFINITY)]
 }

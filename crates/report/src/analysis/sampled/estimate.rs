@@ -60,7 +60,7 @@ impl Estimate {
             return with(Some(value), Some(value));
         }
         let least_variance = LEAST_SAMPLES * heaviest * heaviest;
-        if samples < 1.0 || variance <= 0.0 || variance < least_variance {
+        if samples < 1.0 || !has_spread(precision) || variance < least_variance {
             return with(None, None);
         }
         let (low, high) = spread(precision, least_variance, seen, lot).limits();
@@ -80,10 +80,11 @@ impl Estimate {
         }
         let heaviest = before.heaviest.max(after.heaviest);
         let variance = before.variance + after.variance;
-        if variance <= 0.0 || variance < LEAST_SAMPLES * heaviest * heaviest {
+        let enough = variance >= LEAST_SAMPLES * heaviest * heaviest;
+        if !enough || ![before, after].iter().any(|of| has_spread(of)) {
             return with(None, None);
         }
-        let limits = |of: &Precision| match of.variance > 0.0 {
+        let limits = |of: &Precision| match has_spread(of) {
             true => spread(of, f64::NEG_INFINITY, of.seen, lot).limits(),
             false if of.samples < 1.0 => (of.value, of.value + UNSEEN * heaviest),
             false => (of.value, of.value),
@@ -105,7 +106,19 @@ impl Estimate {
     }
 }
 
-/// The distribution of a sum whose variance is above 0.
+/// Whether what is known of a sum is a distribution. Files may say anything.
+fn has_spread(of: &Precision) -> bool {
+    let Precision { value, samples, seen, variance, third, common, .. } = *of;
+    let finite = [value, samples, seen].iter().all(|number| number.is_finite());
+    let positive =
+        [variance, third, common].iter().all(|number| *number > 0.0 && number.is_finite()) && common <= third;
+    // As many picks of one size would have the same distribution.
+    let (weight, missed) = (third / variance, common / third);
+    let picks = variance / (weight * weight * missed);
+    finite && positive && picks > 1e-6 && picks < 1e18 && value.abs() / weight < 1e18
+}
+
+/// The distribution of a sum that [`has_spread`].
 fn spread(of: &Precision, least_variance: f64, floor: f64, lot: f64) -> Spread {
     let Precision { value, variance, third, common, .. } = *of;
     let (weight, missed, lot) = (third / variance, common / third, lot.clamp(0.0, 1.0));
