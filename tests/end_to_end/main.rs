@@ -55,6 +55,7 @@ mod go_modules;
 mod go_pprof;
 mod go_profile;
 mod guard;
+mod guard_foreign;
 mod guard_harness;
 mod guard_leaks;
 mod guide;
