@@ -6,6 +6,8 @@ use std::process::Command;
 
 use harness::{Case, Recorded, Run, Viewer, mallow};
 
+use crate::watch_harness::until;
+
 fn served(record: &Recorded, arguments: &[&str]) -> Viewer {
     let path = record.file.to_str().expect("a path");
     Viewer::start(record.directory.path(), &[arguments, &[path]].concat())
@@ -165,12 +167,7 @@ fn it_opens_the_browser_with_an_address_that_is_good_once() {
     let viewer =
         Viewer::of(Command::new(mallow()).arg("view").arg(&record.file).env("BROWSER", &browser).current_dir(place));
     let opened = place.join("opened");
-    let address = loop {
-        match std::fs::read_to_string(&opened) {
-            Ok(address) => break address,
-            Err(_) => std::thread::yield_now(),
-        }
-    };
+    let address = until("the browser to be started", || std::fs::read_to_string(&opened).ok());
     let path = address.trim_end().strip_prefix(&format!("http://127.0.0.1:{}", viewer.port())).expect("its address");
     assert!(!path.contains(viewer.token()), "the lasting token is in a command line");
     let first = viewer.get_with(path, &[]);

@@ -4,10 +4,14 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::mallow;
+
+/// How long an answer may take, on a machine with other work.
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A server that ends with it.
 #[derive(Debug)]
@@ -106,19 +110,23 @@ impl Viewer {
         Answer { status, headers, body: answer.split_off(end + 4) }
     }
 
-    /// A connection on which nothing was sent.
+    /// A connection on which nothing was sent. An answer that does not come fails the test.
     pub fn connect(&self) -> TcpStream {
-        TcpStream::connect(("127.0.0.1", self.port)).expect("a connection")
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).expect("a connection");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a bound");
+        stream
     }
 
     /// Time as `/api/time` has it, once the events were read.
     pub fn time(&self) -> Value {
+        let end = Instant::now() + PATIENCE;
         loop {
             let time = self.get("/api/time").json();
             if time["state"] != "reading" {
                 return time;
             }
-            std::thread::yield_now();
+            assert!(Instant::now() < end, "the events are still being read: {time}");
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 }

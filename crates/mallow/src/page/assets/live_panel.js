@@ -40,6 +40,7 @@ async function look(refresh) {
   // What was asked before is of an older look.
   forget();
   live.latest = answer;
+  byId("summary").removeAttribute("aria-busy");
   paint(answer);
   await refresh();
   return true;
@@ -50,6 +51,7 @@ function ended(error) {
   fill(byId("notices"), element("p", { id: "live-ended" }, error.status === 0 ? "The process has ended, or mallow view has." : error.message, last));
   byId("live-pause").disabled = true;
   if (!live.latest) fill(byId("summary"), message("Nothing was seen of it."));
+  byId("summary").removeAttribute("aria-busy");
 }
 
 function build() {

@@ -131,6 +131,21 @@ function startKeys(context, views) {
   });
 }
 
+// What is shown is of an older choice as long as the answer is not there: it is faint, and screen readers know.
+let waiting = null;
+async function whileBusy(work) {
+  const main = byId("main");
+  const own = {};
+  waiting = own;
+  const timer = setTimeout(() => waiting === own && main.setAttribute("aria-busy", "true"), 250);
+  try {
+    await work;
+  } finally {
+    clearTimeout(timer);
+    if (waiting === own) main.removeAttribute("aria-busy");
+  }
+}
+
 function show(context, views, changed) {
   const view = shownView(views);
   const main = byId("main");
@@ -141,7 +156,7 @@ function show(context, views, changed) {
     paintControls(context);
     paintTabs(views);
   }
-  if (moved || selection || changed.has("callers")) view.made.update();
+  if (moved || selection || changed.has("callers")) whileBusy(view.made.update());
   else view.made.paint?.();
   if (selection && !byId("detail").hidden) context.detail.update();
 }

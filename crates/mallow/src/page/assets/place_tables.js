@@ -50,7 +50,7 @@ class PlaceView {
       type: "search", class: "field name", id: `${id}-filter`, placeholder: `Filter ${noun} (regex)`, "aria-label": `Filter ${noun}, a regular expression`,
       autocomplete: "off", spellcheck: "false", oninput: (event) => { changeState({ filter: event.target.value }, true); this.show(); },
     });
-    this.columnsBox = element("details", { class: "menu" });
+    this.columnsBox = element("details", { class: "menu", hidden: true });
     this.place = element("div", {});
     this.node = element("div", { class: "view" }, element("div", { class: "row tools" }, this.filter, this.columnsBox, this.count), this.place);
   }
@@ -150,8 +150,8 @@ export class LineView extends PlaceView {
     return [
       { id: "line", title: "Line", width: 190, value: (row) => `${where(row)}`, node: (row) => nameText(where(row), "name over") },
       ...measureColumns(this.context, SELF_AND_CUM, this.totals),
-      { id: "text", title: "Source", wide: 260, value: (row) => row.text ?? "", node: (row) => (row.text ? nameText(row.text.trim(), "name over") : element("span", { class: "quiet over" }, "no line known")) },
       { id: "function", title: "Function", wide: 200, value: (row) => row.owner.function, node: (row) => nameText(row.owner.function, "name quiet over") },
+      { id: "text", title: "Source", wide: 260, value: (row) => row.text ?? "", node: (row) => (row.text ? nameText(row.text.trim(), "name over") : element("span", { class: "quiet over" }, "no line known")) },
     ];
   }
 

@@ -3,7 +3,7 @@
 import { ask, isExported, leftOut } from "./data.js";
 import { byId, element, fill } from "./dom.js";
 import { changeState } from "./state.js";
-import { formatBytes, formatCount, formatShare, formatTime, MEASURES, placeOf, printable } from "./units.js";
+import { clipped, formatBytes, formatCount, formatShare, formatTime, MEASURES, placeOf, printable } from "./units.js";
 
 export async function startSummary(context) {
   const { about } = context;
@@ -21,6 +21,8 @@ export async function startSummary(context) {
     fill(byId("summary"), element("p", { class: "empty" }, error.message));
     notices(about, {});
     return null;
+  } finally {
+    byId("summary").removeAttribute("aria-busy");
   }
 }
 
@@ -62,7 +64,7 @@ function largest(context, report, by) {
     context.openFunction(place, place.largest_site?.frames);
   };
   return element("button", { type: "button", class: "link largest", "data-largest": by, title: "Show its call paths and source", onclick: open },
-    element("span", { class: "number" }, formatShare(value, total)), " ", element("span", { class: "name" }, printable(place.function).slice(0, 200)),
+    element("span", { class: "number" }, formatShare(value, total)), " ", element("span", { class: "name" }, clipped(printable(place.function), 200)),
     place.line ? element("span", { class: "name quiet" }, ` ${placeOf(place)}`) : null);
 }
 
@@ -98,7 +100,7 @@ function insight(context, report) {
   if (!best) return null;
   return element("button", { type: "button", class: "insight-line", id: "best-insight", onclick: () => changeState({ view: "insights" }) },
     element("span", { class: "label" }, "Best insight"), element("span", { class: "number strong" }, `${(100 * best.share).toFixed(1)} %`),
-    element("span", { class: "name" }, printable(best.function).slice(0, 120)), element("span", {}, printable(best.remedy)),
+    element("span", { class: "name" }, clipped(printable(best.function), 120)), element("span", {}, printable(best.remedy)),
     report.insights_in_all > 1 && element("span", { class: "quiet" }, `and ${report.insights_in_all - 1} more`));
 }
 
@@ -117,5 +119,5 @@ async function comparison(context) {
   return [element("p", { class: "quiet" }, `Change from ${printable(context.about.compared.name)} to ${printable(context.about.name)}`), element("div", { class: "tiles" }, tiles),
     first && element("button", { type: "button", class: "insight-line", id: "verdict", onclick: () => context.openFunction(first, first.stack?.frames) },
       element("span", { class: "label" }, "Largest change"), element("span", { class: "number strong" }, `${first.change > 0 ? "+" : ""}${MEASURES[diff.verdict.by]?.format(first.change) ?? first.change}`),
-      element("span", { class: "name" }, printable(first.function).slice(0, 160)))];
+      element("span", { class: "name" }, clipped(printable(first.function), 160)))];
 }

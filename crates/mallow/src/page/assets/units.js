@@ -69,6 +69,11 @@ export function printable(text) {
   return String(text).replace(UNSEEN, (mark) => `\\u{${mark.codePointAt(0).toString(16)}}`);
 }
 
+// The beginning of a long text.
+export function clipped(text, most) {
+  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
+}
+
 export function baseName(path) {
   return path ? printable(path.slice(path.lastIndexOf("/") + 1)) : "";
 }
