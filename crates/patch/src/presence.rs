@@ -28,22 +28,32 @@ const BELOW: u64 = 8;
 const HANDLERS_MOST: usize = 64;
 
 impl Stopped {
-    /// A thread that is within one of these addresses, or that may return there. None: no thread is, and nothing there is
-    /// executed any more if no function leads to it.
+    /// Threads that are within one of these addresses, or that may return there, but for those in `outside`. None: no thread is, and
+    /// nothing there is executed any more if no function leads to it. Threads that are not go into `outside`.
     ///
     /// Of a thread, its stack is searched first, 256 KiB deep: without such an address it returns nowhere there. One may be left from
     /// a call that is over: then the frames decide. So they do on a stack that is not the thread's own: that holds its control block in
     /// glibc, too, but for the first thread. The code at these addresses calls functions of files alone, so code without a file is
     /// below it only where a signal interrupted it.
-    pub fn refers_to(&self, memory: &Memory, unwinder: &Unwinder, ranges: &[Range<u64>]) -> io::Result<Option<u32>> {
+    pub fn refers_to(
+        &self,
+        memory: &Memory,
+        unwinder: &Unwinder,
+        ranges: &[Range<u64>],
+        outside: &mut HashSet<u32>,
+    ) -> io::Result<Vec<u32>> {
         let looked = Looked { maps: &Maps::read(self.pid())?, memory, unwinder, ranges };
+        let mut inside = Vec::new();
         for thread in self.threads() {
-            let registers = trace::registers(thread.id())?;
-            if looked.is_present(&registers) {
-                return Ok(Some(thread.id()));
+            if outside.contains(&thread.id()) {
+                continue;
+            }
+            match looked.is_present(&trace::registers(thread.id())?) {
+                true => inside.push(thread.id()),
+                false => drop(outside.insert(thread.id())),
             }
         }
-        Ok(None)
+        Ok(inside)
     }
 }
 

@@ -44,6 +44,9 @@ const UNINTERRUPTIBLE: Duration = Duration::from_millis(50);
 /// How long a thread may take from one instruction to its system call. It goes on by itself if it comes later.
 const INTO_CALL: Duration = Duration::from_secs(10);
 
+/// Threads that wait get so much of a start to stop before those that run are asked to: then all of them want a processor no more.
+const START: Duration = Duration::from_millis(2);
+
 /// How much longer than that a thread is waited for that was asked to stop, and could: on a busy machine it waits for a processor. One that
 /// is let go before it has stopped would see EINTR.
 const STARVED: Duration = Duration::from_secs(10);
@@ -181,6 +184,34 @@ impl Stopped {
         release_all(held.collect());
     }
 
+    /// Lets these threads run for some time, while all others stand still: one that is about to leave some code gets a processor at once.
+    /// It may wait for a lock that another one holds. All are stopped afterwards, and new threads, too.
+    pub fn run_alone(&mut self, tids: &[u32], time: Duration) -> Result<(), StopError> {
+        let is_able = |thread: &&mut Thread| {
+            tids.contains(&thread.tid) && thread.stopped && thread.signal == 0 && !thread.grouped
+        };
+        for thread in self.threads.values_mut().filter(is_able) {
+            // What it needs to go back belongs to where it stood.
+            (thread.cut, thread.recovery) = (None, None);
+            // It fails where the thread was killed.
+            thread.stopped = trace::resume(thread.tid).is_err();
+        }
+        std::thread::sleep(time);
+        for thread in self.threads.values().filter(|thread| !thread.stopped) {
+            let _ = trace::interrupt(thread.tid);
+        }
+        let (pid, mut gone) = (self.pid, Vec::new());
+        for thread in self.threads.values_mut().filter(|thread| !thread.stopped) {
+            match thread.wait(pid, Instant::now() + STARVED)? {
+                Some(true) => {}
+                Some(false) => gone.push(thread.tid),
+                None => return Err(StopError::Late { process: pid, thread: thread.tid, waited: STARVED }),
+            }
+        }
+        self.threads.retain(|tid, _| !gone.contains(tid));
+        self.seize_all(None, Instant::now() + STARVED, STARVED)
+    }
+
     /// Seizes and interrupts threads until no new one appears: those that are not stopped yet may start others.
     ///
     /// Those that wait are stopped before those that run, which go on meanwhile.
@@ -219,22 +250,28 @@ impl Stopped {
             if seized == 0 {
                 break;
             }
-            let (mut gone, mut late_one) = (Vec::new(), None);
+            let (mut gone, mut late_one): (Vec<u32>, _) = (Vec::new(), None);
             for was_running in [false, true] {
-                if late_one.is_some() {
-                    break;
-                }
                 let chosen = |thread: &&mut Thread| !thread.stopped && thread.was_running == was_running;
                 // All of them before the first is waited for.
                 for thread in self.threads.values_mut().filter(chosen) {
                     let _ = trace::interrupt(thread.tid);
                 }
-                for thread in self.threads.values_mut().filter(chosen) {
-                    match thread.wait(pid, deadline + STARVED)? {
-                        Some(true) => {}
-                        Some(false) => gone.push(thread.tid),
-                        None => late_one = late_one.or(Some(thread.tid)),
+                let start = Instant::now() + START;
+                for thread in self.threads.values_mut().filter(chosen).filter(|_| !was_running) {
+                    if Instant::now() >= start {
+                        break;
                     }
+                    if thread.wait(pid, start)? == Some(false) {
+                        gone.push(thread.tid);
+                    }
+                }
+            }
+            for thread in self.threads.values_mut().filter(|thread| !thread.stopped) {
+                match thread.wait(pid, deadline + STARVED)? {
+                    Some(true) => {}
+                    Some(false) => gone.push(thread.tid),
+                    None => late_one = late_one.or(Some(thread.tid)),
                 }
             }
             for tid in gone {

@@ -1,5 +1,6 @@
 //! Patches written into processes that run, and restored.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -144,7 +145,10 @@ fn a_storm_of_allocations_is_patched_and_restored_two_hundred_times() {
     // Nobody returns into a stub or a trampoline: they can go.
     let unwinder = Unwinder::new(std::slice::from_ref(&libc));
     let gone = |ranges: &[std::ops::Range<u64>]| {
-        stop(pid, PATIENCE, |stopped| stopped.refers_to(&memory, &unwinder, ranges)).unwrap().unwrap().is_none()
+        stop(pid, PATIENCE, |stopped| stopped.refers_to(&memory, &unwinder, ranges, &mut HashSet::new()))
+            .unwrap()
+            .unwrap()
+            .is_empty()
     };
     while !gone(&[placed[0].range(), stub..stub + 4096]) {
         std::thread::yield_now();

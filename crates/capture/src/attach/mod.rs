@@ -33,6 +33,7 @@ use mallow_patch::{
     stop_thread,
 };
 use mallow_profile::AllocatorInside;
+use std::collections::HashSet;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -43,6 +44,9 @@ use std::time::{Duration, Instant};
 const QUIET: Duration = Duration::from_secs(3);
 const QUIET_LOOKS: u32 = 60;
 const QUIET_MOST: Duration = Duration::from_secs(30);
+
+/// Looks for threads in the library within one stop: they run alone for a tenth of a millisecond after the first one, two after the second.
+const ALONE: u32 = 6;
 
 /// Between two looks for new libraries, at least.
 const LOOK: Duration = Duration::from_millis(100);
@@ -440,7 +444,7 @@ fn detach_from(
     let room = with_any_thread(pid, gateway, |thread| thread.enter_room(gateway, memory).ok()).flatten();
     let mut has_left = false;
     let quiet = retried(&mut |stopped| {
-        if stopped.refers_to(memory, &unwinder, &ranges)?.is_some() {
+        if !are_outside(stopped, (memory, &unwinder), &ranges)? {
             return Ok(false);
         }
         library.clear(stopped.threads(), memory)?;
@@ -466,6 +470,26 @@ fn detach_from(
         with_any_thread(pid, gateway, |thread| thread.leave_room(&room).ok());
     }
     quiet.map(|quiet| Detached { quiet, restored })
+}
+
+/// Whether no thread is in this code, to which no function leads any more. Those that are run on alone for some moments: in a storm of
+/// allocations there is always one, and it would get no processor for long.
+fn are_outside(
+    stopped: &mut Stopped,
+    (memory, unwinder): (&Memory, &Unwinder),
+    ranges: &[Range<u64>],
+) -> Result<bool, AttachError> {
+    let mut outside = HashSet::new();
+    for turn in 1..=ALONE {
+        let inside = stopped.refers_to(memory, unwinder, ranges, &mut outside)?;
+        if inside.is_empty() {
+            return Ok(true);
+        }
+        if turn < ALONE {
+            stopped.run_alone(&inside, Duration::from_micros(100) * turn)?;
+        }
+    }
+    Ok(false)
 }
 
 /// Calls `act` with a thread that can make system calls, those that wait first; the others run. None: there is none.
