@@ -8,6 +8,7 @@ use mallow_capture::watch::Watch;
 
 use super::super::screen::Screen;
 use super::endpoint::Endpoint;
+use super::push::Push;
 use super::report_stream::ReportStream;
 use super::signals::Signals;
 use super::snapshots::Snapshots;
@@ -38,4 +39,5 @@ pub(super) struct Output {
     pub snapshots: Option<Snapshots>,
     pub screen: Option<Screen>,
     pub endpoint: Option<Endpoint>,
+    pub push: Option<Push>,
 }

@@ -24,6 +24,8 @@ use super::ending_signals::{crash, name_of};
 use super::endpoint::{Answer, Endpoint, Subject as Asked};
 use super::headline::{headline, seconds};
 use super::memory::MemoryHistory;
+use super::push::Push;
+use super::pushing;
 use super::report_stream::ReportStream;
 use super::session::{Moment, Session, Subject};
 use super::setup::{Attached, Output, Started};
@@ -70,6 +72,7 @@ pub(super) struct Watcher<'a> {
     snapshots: Option<Snapshots>,
     screen: Option<Screen>,
     endpoint: Option<Endpoint>,
+    push: Option<Push>,
     state: State,
     which: Which,
     /// All that was live when the program was last seen running.
@@ -93,7 +96,7 @@ pub(super) struct Watcher<'a> {
 impl<'a> Watcher<'a> {
     pub fn new(flags: &'a WatchFlags, mut session: Session, started: Started, output: Output) -> Self {
         let Started { watch, command, signals, attached, keeper } = started;
-        let Output { out, look, snapshots, screen, endpoint } = output;
+        let Output { out, look, snapshots, screen, endpoint, push } = output;
         session.book.warm_up(flags.warm_up.as_nanos() as u64);
         let state = State {
             warm_up_ms: flags.warm_up.as_millis() as u64,
@@ -115,6 +118,7 @@ impl<'a> Watcher<'a> {
             snapshots,
             screen,
             endpoint,
+            push,
             state,
             which: if flags.older_than.is_some() { Which::Old } else { Which::Live },
             running: None,
@@ -139,7 +143,7 @@ impl<'a> Watcher<'a> {
             Err(error) => return self.detach().and(Err(error)),
         };
         self.session.poll(&mut self.watch);
-        let reported = self.last_reports(&end);
+        let reported = self.last_reports(&end).and(self.finish_push());
         unrecorded::warn_programs(&self.watch.unreached(), "sampled");
         if self.attached.is_some() {
             return reported.and(self.detach()).map(|()| exit::OK);
@@ -213,6 +217,7 @@ impl<'a> Watcher<'a> {
                 return Ok(End::Over);
             }
             self.answer_scrapers();
+            self.push_profiles();
             for signal in self.signals.take() {
                 let answered = self.answer(signal);
                 self.go_on(answered);
@@ -442,7 +447,7 @@ impl<'a> Watcher<'a> {
         report.memory = self.memory.of(&self.watch, &report);
         let more = report.places.places.len() == subject.limit;
         let text = match self.flags.view.json {
-            true => json::line(&report)?,
+            true => pushing::line(&report, self.push.as_ref())?,
             false => text::report(&report, &self.look, self.flags.stacks, more),
         };
         self.write(&text)
@@ -505,12 +510,26 @@ impl<'a> Watcher<'a> {
             let answer = match question.subject {
                 Asked::Profile => Answer::Profile(Box::new(self.profile().0)),
                 Asked::Metrics => {
-                    Answer::Metrics(endpoint.metrics(&self.shown("metrics", Which::Live), &self.session.book))
+                    let numbers = endpoint.metrics(&self.shown("metrics", Which::Live), &self.session.book);
+                    Answer::Metrics(numbers + &pushing::series(self.push.as_ref()))
                 }
             };
             question.answer(answer);
         }
         self.endpoint = Some(endpoint);
+    }
+
+    fn push_profiles(&mut self) {
+        let (moment, Some(push)) = (self.moment(), &mut self.push) else { return };
+        for text in pushing::look(push, &mut self.session, &mut self.watch, &moment) {
+            if self.screen.is_some() { self.state.message = Some(text) } else { stdio::notify(&text) }
+        }
+    }
+
+    fn finish_push(&mut self) -> Result<()> {
+        let (moment, Some(push)) = (self.moment(), self.push.take()) else { return Ok(()) };
+        let line = pushing::finish(push, &mut self.session, &mut self.watch, &moment, &self.signals)?;
+        if self.flags.view.json { self.write(&line) } else { Ok(()) }
     }
 
     /// Writes all of them, even where the first ones fail, and returns the first error.
