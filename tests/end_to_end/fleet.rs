@@ -53,7 +53,7 @@ impl Watched {
 }
 
 /// Status and body of an answer to a request with these headers.
-fn get(address: &str, path: &str, headers: &str) -> (u16, Vec<u8>) {
+pub fn get(address: &str, path: &str, headers: &str) -> (u16, Vec<u8>) {
     match address.strip_prefix("unix:") {
         Some(file) => exchange(UnixStream::connect(file).expect("a server"), path, headers),
         None => {

@@ -18,6 +18,7 @@ use crate::other_tools::ran;
 const NOT_RUN: &[(&str, &str)] = &[
     ("fleet.md", "needs a server"),
     ("fleet.md", "needs a server that is watched"),
+    ("fleet.md", "needs a store"),
     ("formats.md", "needs a server"),
     ("go.md", "needs Go, and a profile of its tool"),
     ("go.md", "needs a Go module"),

@@ -35,6 +35,8 @@ mod first_screen;
 mod flame;
 mod fleet;
 mod fleet_prometheus;
+mod fleet_push;
+mod fleet_push_trouble;
 mod footprint;
 mod foreign;
 mod format;
