@@ -19,6 +19,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("attach.md", "needs a program that runs"),
     ("fleet.md", "needs a server"),
     ("fleet.md", "needs a server that is watched"),
+    ("fleet.md", "needs a store"),
     ("formats.md", "needs a server"),
     ("go.md", "needs Go, and a profile of its tool"),
     ("go.md", "needs a Go module"),

@@ -29,7 +29,11 @@ pub fn fleet_metrics(of: &FleetMeasurement<'_>) -> String {
     let mut page = Page::default();
     let report = of.report;
     let info = format!("{{pattern=\"{}\",version=\"{}\"}}", label::value(&report.pattern), label::value(of.version));
-    page.head("mallow_watch_info", "gauge", "What is watched, and by which mallow.").number("mallow_watch_info", &info, 1.0);
+    page.head("mallow_watch_info", "gauge", "What is watched, and by which mallow.").number(
+        "mallow_watch_info",
+        &info,
+        1.0,
+    );
     page.gauge("mallow_watched_seconds", "For how long mallow watches.", report.watched_ms as f64 / 1000.0);
     page.gauge("mallow_report_timestamp_seconds", "When the numbers were read.", report.at_unix_ms as f64 / 1000.0);
     let sums = &report.sums;
@@ -61,7 +65,8 @@ impl Page {
     fn programs(&mut self, programs: &[FleetProgram]) {
         let mut seen = HashSet::new();
         // Names that are cut may become the same, and a series must come once.
-        let named = programs.iter().map(|program| (format!("{{program=\"{}\"}}", label::value(&program.program)), program));
+        let named =
+            programs.iter().map(|program| (format!("{{program=\"{}\"}}", label::value(&program.program)), program));
         let rows: Vec<(String, &FleetProgram)> =
             named.filter(|(labels, _)| seen.insert(labels.clone())).take(MOST_PROGRAMS).collect();
         type Number = fn(&FleetProgram) -> f64;
@@ -104,7 +109,8 @@ impl Page {
         // The same pid in two namespaces is one series.
         let mut seen = HashSet::new();
         all.retain(|process| seen.insert((process.pid, label::value(&process.program))));
-        let own = |process: &FleetProcess| format!("program=\"{}\",pid=\"{}\",", label::value(&process.program), process.pid);
+        let own =
+            |process: &FleetProcess| format!("program=\"{}\",pid=\"{}\",", label::value(&process.program), process.pid);
         let live: Vec<_> = all
             .iter()
             .map(|process| (format!("{{{}}}", own(process).trim_end_matches(',')), &process.live_bytes))
@@ -122,7 +128,11 @@ impl Page {
         }
         let growth: Vec<_> =
             rows.iter().map(|(labels, place)| (labels.clone(), &place.growth.bytes_per_hour)).collect();
-        self.series("mallow_place_growth_bytes_per_hour", "Bytes an hour by which a function grows in a process", &growth);
+        self.series(
+            "mallow_place_growth_bytes_per_hour",
+            "Bytes an hour by which a function grows in a process",
+            &growth,
+        );
         let live: Vec<_> = rows.into_iter().map(|(labels, place)| (labels, &place.live_bytes)).collect();
         self.series("mallow_place_live_bytes", "Live bytes of a function that grows in a process", &live);
     }

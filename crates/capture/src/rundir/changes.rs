@@ -42,7 +42,10 @@ mod tests {
             let time = SystemTime::now() - Duration::from_secs(seconds);
             std::fs::File::open(place.path()).unwrap().set_modified(time).unwrap();
         };
-        assert!(changes.since_last(place.path()) && changes.since_last(place.path()), "just made: it may change in this tick");
+        assert!(
+            changes.since_last(place.path()) && changes.since_last(place.path()),
+            "just made: it may change in this tick"
+        );
         long_ago(60);
         assert!(changes.since_last(place.path()) && !changes.since_last(place.path()));
         std::fs::write(place.path().join("x"), "").unwrap();

@@ -124,7 +124,8 @@ impl Image {
     pub fn has_news(&mut self) -> bool {
         self.glances += 1;
         let now = Some(self.layout.stirred(self.source.shared()));
-        let quiet = self.stirred == [now; 2] && self.glances < GLANCES && self.leaving.is_empty() && self.backlog.is_empty();
+        let quiet =
+            self.stirred == [now; 2] && self.glances < GLANCES && self.leaving.is_empty() && self.backlog.is_empty();
         !quiet
     }
 

@@ -265,6 +265,12 @@ impl Watch {
         self.images.iter().any(|image| image.id == process)
     }
 
+    /// The number that a process that runs has here: in its own namespace it may have another one.
+    pub fn pid_here(&self, process: ProcessId) -> Option<u32> {
+        let image = self.images.iter().find(|image| image.id == process)?;
+        image.source.writer().map(|writer| writer.pid())
+    }
+
     /// What the kernel accounts for of the processes that run, without pages. Takes some 8 ms a gibibyte of RSS, and their `mmap`
     /// waits for a part of that.
     pub fn footprints(&self) -> Vec<Footprint> {

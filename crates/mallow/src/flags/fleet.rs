@@ -31,7 +31,7 @@ pub struct ListenFlags {
     ///
     /// profile: mallow, and the profile has them, as go tool pprof wants it; store: the reader, by addresses and build ids, as
     /// Parca and Pyroscope can. Text has names always. Example: --symbols store.
-    #[arg(long, value_name = "WHO", default_value = "profile", requires = "listen")]
+    #[arg(long, value_name = "WHO", default_value = "profile", requires = "profiles")]
     pub symbols: SymbolsIn,
 }
 

@@ -7,12 +7,13 @@ use clap::Args;
 
 use super::filters::duration;
 use super::fleet::ListenFlags;
+use super::push::PushFlags;
 use super::run::period;
 use super::views::ViewFlags;
 
 /// Flags of `watch`.
 #[derive(Debug, Args)]
-#[command(after_long_help = KEYS_AND_SIGNALS)]
+#[command(after_long_help = KEYS_AND_SIGNALS, group = clap::ArgGroup::new("profiles").args(["listen", "push"]).multiple(true))]
 pub struct WatchFlags {
     /// Process to attach to, or to join
     ///
@@ -129,6 +130,9 @@ pub struct WatchFlags {
     /// Where it answers scrapers.
     #[command(flatten)]
     pub endpoint: ListenFlags,
+    /// Where it sends profiles.
+    #[command(flatten)]
+    pub push: PushFlags,
     /// How reports look.
     #[command(flatten)]
     pub view: ViewFlags,

@@ -37,7 +37,7 @@ pub use aggregation::write_dtrace;
 pub use error::{At, FormatError};
 pub use firefox::write as write_firefox;
 pub use foreign::{Addresses, Foreign};
-pub use frames::pictured;
+pub use frames::{Function, functions, pictured};
 pub use heap_text::write as write_heap_text;
 pub use input::Progress;
 use input::{Input, Lines};

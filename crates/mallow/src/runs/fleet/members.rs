@@ -434,10 +434,9 @@ impl<'a> Members<'a> {
     pub fn unwatched(&self) -> Vec<Unwatched> {
         let mut readers: BTreeMap<u32, u64> = BTreeMap::new();
         self.busy.values().for_each(|(reader, processes)| *readers.entry(*reader).or_default() += processes);
-        let busy = readers.into_iter().map(|(reader, processes)| Unwatched {
-            reason: format!("process {reader} watches them"),
-            processes,
-        });
+        let busy = readers
+            .into_iter()
+            .map(|(reader, processes)| Unwatched { reason: format!("process {reader} watches them"), processes });
         let mut reasons = self.unattached.clone();
         for (directory, (reason, processes)) in &self.refused {
             if directory.exists() {

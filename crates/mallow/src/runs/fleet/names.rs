@@ -6,7 +6,6 @@ use std::collections::hash_map::Entry;
 use mallow_profile::{Frame, FrameId, Line, Module, ModuleId, Profile};
 use mallow_symbols::{Options, Symbolizer};
 
-
 /// Frames that are kept with their names: some hundred bytes each. Above that all are looked up anew.
 const FRAMES: usize = 1 << 20;
 
@@ -113,7 +112,8 @@ mod tests {
 
     fn profile(build_id: &[u8], addresses: &[u64]) -> Profile {
         let module = Module { path: "/none/such".to_owned(), build_id: build_id.to_vec() };
-        let frame = |address: &u64| Frame { module: Some(ModuleId(0)), address: *address, exact: false, lines: Vec::new() };
+        let frame =
+            |address: &u64| Frame { module: Some(ModuleId(0)), address: *address, exact: false, lines: Vec::new() };
         Profile { modules: vec![module], frames: addresses.iter().map(frame).collect(), ..Profile::default() }
     }
 

@@ -21,7 +21,11 @@ pub fn report(report: &FleetReport, look: &Look, stacks: bool) -> String {
             .plain(moment(report.at_unix_ms))
             .plain("  ")
             .strong(format!("{} that match {}", of(sums.processes, "process"), report.pattern))
-            .plain(format!(", of {}, watched for {}", of(report.programs_in_all, "program"), seconds(report.watched_ms))),
+            .plain(format!(
+                ", of {}, watched for {}",
+                of(report.programs_in_all, "program"),
+                seconds(report.watched_ms)
+            )),
     );
     let grows = match (sums.growing_processes, sums.processes_growing_so_far) {
         (0, 0) => "Nothing grows significantly".to_owned(),
@@ -92,9 +96,11 @@ fn ended(processes: u64) -> String {
 fn show_program(program: &FleetProgram, look: &Look, stacks: bool, page: &mut Page) {
     page.gap();
     let sums = &program.sums;
-    let mut line = Line::new()
-        .strong(&program.program)
-        .plain(format!("  {}, {} live", of(sums.processes, "process"), column_bytes(&sums.live_bytes, look)));
+    let mut line = Line::new().strong(&program.program).plain(format!(
+        "  {}, {} live",
+        of(sums.processes, "process"),
+        column_bytes(&sums.live_bytes, look)
+    ));
     if sums.growing_processes > 0 {
         line = line.plain(", ").strong(growing(sums.growing_processes));
     }
@@ -161,7 +167,9 @@ fn show_process(process: &FleetProcess, look: &Look, stacks: bool, page: &mut Pa
         line = line.faint(", attached");
     }
     let grows = |place: &&WatchedPlace| place.growth.verdict >= Verdict::SoFar;
-    if process.running && let Some(place) = process.places.iter().find(grows) {
+    if process.running
+        && let Some(place) = process.places.iter().find(grows)
+    {
         let so_far = if place.growth.verdict == Verdict::SoFar { " so far" } else { "" };
         let rate = rate_per_hour(&place.growth.bytes_per_hour, look);
         line = line.plain(", ").strong(format!("{} grows {rate}{so_far}", name(place, look)));

@@ -7,9 +7,7 @@ use anyhow::Result;
 use mallow_capture::watch::Turn;
 use mallow_fleet::{FleetMeasurement, fleet_metrics};
 use mallow_profile::Profile;
-use mallow_report::analysis::{
-    FleetLimits, FleetOptions, FleetReport, Merger, WatchLosses, Which, fleet,
-};
+use mallow_report::analysis::{FleetLimits, FleetOptions, FleetReport, Merger, WatchLosses, Which, fleet};
 
 use super::super::watch::endpoint::{Answer, Endpoint, Subject};
 use super::super::watch::headline::whole;
@@ -68,7 +66,19 @@ impl<'a> Watcher<'a> {
         endpoint: Option<Endpoint>,
     ) -> Self {
         let (began, latest) = (Instant::now(), Turn::now());
-        Self { flags, pattern, members, signals, out, look, endpoint, began, latest, said: Said::default(), trouble: None }
+        Self {
+            flags,
+            pattern,
+            members,
+            signals,
+            out,
+            look,
+            endpoint,
+            began,
+            latest,
+            said: Said::default(),
+            trouble: None,
+        }
     }
 
     /// Watches. Returns the status of mallow.
@@ -214,7 +224,11 @@ impl<'a> Watcher<'a> {
             stdio::notify(&text::news(process, watched_ms, &self.look));
         }
         if let Some(more) = news.len().checked_sub(NEWS_LINES).filter(|more| *more > 0) {
-            stdio::notify(&format!("and {} that grow; kill -HUP {} asks for a report", of(more as u64, "process"), std::process::id()));
+            stdio::notify(&format!(
+                "and {} that grow; kill -HUP {} asks for a report",
+                of(more as u64, "process"),
+                std::process::id()
+            ));
         }
     }
 

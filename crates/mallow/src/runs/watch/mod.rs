@@ -9,6 +9,8 @@ pub mod headline;
 mod log;
 mod memory;
 mod page_session;
+mod push;
+mod pushing;
 pub mod report_stream;
 pub mod session;
 mod setup;
@@ -34,6 +36,7 @@ use self::endpoint::Doorway;
 use self::exclusions::Exclusions;
 use self::log::LogFile;
 pub use self::page_session::show_page;
+use self::push::PushPlan;
 use self::report_stream::ReportStream;
 use self::session::Session;
 use self::setup::{Attached, Output, Started};
@@ -69,6 +72,8 @@ pub fn run(flags: &WatchFlags) -> Result<ExitCode> {
     let live_view = live_view(flags);
     // An address that is taken is an error before the command starts; threads come after it.
     let doorway = Doorway::open(&flags.endpoint)?;
+    let names = flags.endpoint.symbols == SymbolsIn::Profile;
+    let plan = PushPlan::of(&flags.push, names)?;
     let elsewhere = flags.log.as_deref().map(LogFile::to).transpose()?;
     let started = start(flags);
     drop(elsewhere);
@@ -81,11 +86,12 @@ pub fn run(flags: &WatchFlags) -> Result<ExitCode> {
     if screen.is_none() {
         announce(&started.watch, flags, started.attached.is_some());
     }
-    let endpoint = doorway.map(|doorway| doorway.serve(flags.endpoint.symbols == SymbolsIn::Profile)).transpose()?;
+    let endpoint = doorway.map(|doorway| doorway.serve(names)).transpose()?;
     if let Some(endpoint) = endpoint.as_ref().filter(|_| screen.is_none()) {
         stdio::notify(&format!("scrapers: {}/metrics and /debug/pprof/heap", endpoint.address));
     }
-    let output = Output { out, look, snapshots, screen, endpoint, page: None };
+    let push = plan.map(PushPlan::start).transpose()?;
+    let output = Output { out, look, snapshots, screen, endpoint, page: None, push };
     Watcher::new(flags, Session::new(known, flags.track_peak, flags.pid.and_then(ForeignRoot::of)), started, output)
         .work()
 }

@@ -37,7 +37,8 @@ pub fn show_page(page_flags: &PageFlags) -> Result<ExitCode> {
     let session = Session::new(Exclusions::read(&flags.known)?, flags.track_peak, ForeignRoot::of(pid));
     let look = flags.view.look(Stream::Err);
     let page = Some(LivePage::serve(door, page_flags, pid)?);
-    let output = Output { out: ReportStream::Error, look, snapshots: None, screen: None, endpoint: None, page };
+    let output =
+        Output { out: ReportStream::Error, look, snapshots: None, screen: None, endpoint: None, page, push: None };
     Watcher::new(&flags, session, started, output).work()
 }
 

@@ -8,6 +8,7 @@ use mallow_capture::watch::Watch;
 
 use super::super::screen::Screen;
 use super::endpoint::Endpoint;
+use super::push::Push;
 use super::report_stream::ReportStream;
 use super::signals::Signals;
 use super::snapshots::Snapshots;
@@ -41,4 +42,5 @@ pub(super) struct Output {
     pub endpoint: Option<Endpoint>,
     /// With `mallow view --live`.
     pub page: Option<LivePage>,
+    pub push: Option<Push>,
 }

@@ -1,5 +1,7 @@
 //! Watching until the program ends or is left: looking, drawing, reporting, and answering signals and keys.
 
+mod audience;
+
 use std::collections::{BTreeSet, HashMap};
 use std::io::IsTerminal;
 use std::process::{Child, ExitCode};
@@ -21,9 +23,11 @@ use super::super::screen::{Request, Screen, State};
 use super::super::{exit_status, unrecorded};
 use super::closing_summary::{Ending, closing_summary};
 use super::ending_signals::{crash, name_of};
-use super::endpoint::{Answer, Endpoint, Subject as Asked};
+use super::endpoint::Endpoint;
 use super::headline::{headline, seconds};
 use super::memory::MemoryHistory;
+use super::push::Push;
+use super::pushing;
 use super::report_stream::ReportStream;
 use super::session::{Moment, Session, Subject};
 use super::setup::{Attached, Output, Started};
@@ -34,7 +38,7 @@ use crate::flags::WatchFlags;
 use crate::output::text::estimates::period;
 use crate::output::text::{Look, Page, Stream};
 use crate::output::{exit, json, stdio};
-use crate::page::live::{LiveLook, LivePage};
+use crate::page::live::LivePage;
 
 /// How often it looks. Targets that load a library wait for its table, but not longer than this is short.
 const LOOK: Duration = Duration::from_millis(50);
@@ -72,6 +76,7 @@ pub(super) struct Watcher<'a> {
     screen: Option<Screen>,
     endpoint: Option<Endpoint>,
     page: Option<LivePage>,
+    push: Option<Push>,
     state: State,
     which: Which,
     /// All that was live when the program was last seen running.
@@ -95,7 +100,7 @@ pub(super) struct Watcher<'a> {
 impl<'a> Watcher<'a> {
     pub fn new(flags: &'a WatchFlags, mut session: Session, started: Started, output: Output) -> Self {
         let Started { watch, command, signals, attached, keeper } = started;
-        let Output { out, look, snapshots, screen, endpoint, page } = output;
+        let Output { out, look, snapshots, screen, endpoint, page, push } = output;
         let errors = Errors::new(session.known_errors());
         session.book.warm_up(flags.warm_up.as_nanos() as u64);
         let state = State {
@@ -119,6 +124,7 @@ impl<'a> Watcher<'a> {
             screen,
             endpoint,
             page,
+            push,
             state,
             which: if flags.older_than.is_some() { Which::Old } else { Which::Live },
             running: None,
@@ -143,7 +149,7 @@ impl<'a> Watcher<'a> {
             Err(error) => return self.detach().and(Err(error)),
         };
         self.session.poll(&mut self.watch);
-        let reported = self.last_reports(&end);
+        let reported = self.last_reports(&end).and(self.finish_push());
         unrecorded::warn_programs(&self.watch.unreached(), "sampled");
         if self.attached.is_some() {
             return reported.and(self.detach()).map(|()| exit::OK);
@@ -218,6 +224,7 @@ impl<'a> Watcher<'a> {
             }
             self.answer_scrapers();
             self.answer_page();
+            self.push_profiles();
             for signal in self.signals.take() {
                 let answered = self.answer(signal);
                 self.go_on(answered);
@@ -452,7 +459,7 @@ impl<'a> Watcher<'a> {
         report.memory = self.memory.of(&self.watch, &report);
         let more = report.places.places.len() == subject.limit;
         let text = match self.flags.view.json {
-            true => json::line(&report)?,
+            true => pushing::line(&report, self.push.as_ref())?,
             false => text::report(&report, &self.look, self.flags.stacks, more),
         };
         self.write(&text)
@@ -507,29 +514,6 @@ impl<'a> Watcher<'a> {
         self.session.name(self.watch.profile_mut());
         let Moment { now_ns, unix_ms, .. } = self.moment();
         (snapshot(&self.session.book, self.watch.profile(), now_ns, unix_ms), unix_ms)
-    }
-
-    fn answer_scrapers(&mut self) {
-        let Some(mut endpoint) = self.endpoint.take() else { return };
-        for question in endpoint.take() {
-            let answer = match question.subject {
-                Asked::Profile => Answer::Profile(Box::new(self.profile().0)),
-                Asked::Metrics => {
-                    Answer::Metrics(endpoint.metrics(&self.shown("metrics", Which::Live), &self.session.book))
-                }
-            };
-            question.answer(answer);
-        }
-        self.endpoint = Some(endpoint);
-    }
-
-    fn answer_page(&mut self) {
-        let questions: Vec<_> = self.page.iter().flat_map(LivePage::take).collect();
-        for question in questions {
-            let report = self.shown("page", Which::Live);
-            let headline = headline(&report, self.headline_place, &self.look).text;
-            question.answer(LiveLook { headline, history: self.history(), profile: self.profile().0, report });
-        }
     }
 
     /// Writes all of them, even where the first ones fail, and returns the first error.

@@ -157,9 +157,7 @@ fn place(group: &[(u32, &WatchedPlace)]) -> Option<FleetPlace> {
     group.iter().for_each(|(_, place)| bytes += place.bytes);
     let mut growing: Vec<&(u32, &WatchedPlace)> =
         group.iter().filter(|(_, place)| place.growth.verdict >= Verdict::SoFar).collect();
-    growing.sort_by(|(a_pid, a), (b_pid, b)| {
-        b.growth.surely().total_cmp(&a.growth.surely()).then(a_pid.cmp(b_pid))
-    });
+    growing.sort_by(|(a_pid, a), (b_pid, b)| b.growth.surely().total_cmp(&a.growth.surely()).then(a_pid.cmp(b_pid)));
     let worst = group.iter().map(|(_, place)| place.growth.verdict).max().unwrap_or_default();
     Some(FleetPlace {
         frame: first.frame.clone(),

@@ -27,7 +27,14 @@ fn sum(samples: u64) -> Sum {
 fn place(id: u64, samples: u64, verdict: Verdict, rate: f64) -> WatchedPlace {
     let bytes_per_hour = Estimate { value: rate, low: Some(rate * 0.7), high: Some(rate * 1.3), samples: 9 };
     let growth = Growth { verdict, bytes_per_hour, ..Growth::default() };
-    WatchedPlace { id, growth, samples, bytes: sum(samples), live_bytes: sum(samples).estimate(0.5), ..Default::default() }
+    WatchedPlace {
+        id,
+        growth,
+        samples,
+        bytes: sum(samples),
+        live_bytes: sum(samples).estimate(0.5),
+        ..Default::default()
+    }
 }
 
 fn process(pid: u32, program: &str, places: Vec<WatchedPlace>) -> FleetProcess {
@@ -46,7 +53,12 @@ fn process(pid: u32, program: &str, places: Vec<WatchedPlace>) -> FleetProcess {
         samples,
         allocations: 5,
         allocated_bytes: 500,
-        verdict: places.iter().map(|place| place.growth.verdict).max().filter(|v| *v >= Verdict::SoFar).unwrap_or_default(),
+        verdict: places
+            .iter()
+            .map(|place| place.growth.verdict)
+            .max()
+            .filter(|v| *v >= Verdict::SoFar)
+            .unwrap_or_default(),
         growing_places: 0,
         places_growing_so_far: 0,
         places_in_all: places.len() as u64,
@@ -107,7 +119,10 @@ fn a_program_is_the_sum_of_its_processes_and_the_growing_ones_come_first() {
 fn what_is_not_shown_is_summed_up() {
     let processes = (0..30).flat_map(|n| {
         let name = format!("p{}", n % 10);
-        [process(2 * n, &name, vec![place(1, 20, Verdict::Unknown, 0.0)]), process(2 * n + 1, &name, Vec::new()).ended(false)]
+        [
+            process(2 * n, &name, vec![place(1, 20, Verdict::Unknown, 0.0)]),
+            process(2 * n + 1, &name, Vec::new()).ended(false),
+        ]
     });
     let limits = FleetLimits { programs: 4, processes: 2, places: 1 };
     let report = report(processes.collect(), limits);

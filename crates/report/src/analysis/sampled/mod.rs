@@ -14,4 +14,4 @@ mod trend;
 pub use book::{Book, Ended, Finding, Peak, SiteFigures};
 pub use estimate::{Estimate, Sum, picked};
 pub use growth::{FIRST_VERDICT_NS, Growth, Verdict, WARM_UP_NS};
-pub use snapshot::snapshot;
+pub use snapshot::{snapshot, snapshot_since_known};

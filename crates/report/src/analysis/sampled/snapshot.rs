@@ -25,6 +25,16 @@ struct Figures {
 /// that the samples' stacks and processes belong to, `unix_ms` is what the wall clock shows. Live blocks take the place of
 /// leaked ones.
 pub fn snapshot(book: &Book, tables: &Profile, now_ns: u64, unix_ms: u64) -> Profile {
+    // What was live before everything was known was allocated too.
+    made(book, tables, (now_ns, unix_ms), |figures| figures.rounded(true))
+}
+
+/// The same without allocations from before everything was known, though their blocks be live: what is allocated never becomes less.
+pub fn snapshot_since_known(book: &Book, tables: &Profile, now_ns: u64, unix_ms: u64) -> Profile {
+    made(book, tables, (now_ns, unix_ms), |figures| figures.rounded(false))
+}
+
+fn made(book: &Book, tables: &Profile, (now_ns, unix_ms): (u64, u64), rounded: impl Fn(&Figures) -> Counts) -> Profile {
     let mut profile = Profile { sites: Vec::new(), ..tables.clone() };
     // Sums of processes that ended have no number of a process any more.
     let former = ProcessId(profile.processes.len() as u32);
@@ -56,7 +66,7 @@ pub fn snapshot(book: &Book, tables: &Profile, now_ns: u64, unix_ms: u64) -> Pro
     profile.started_unix_ms = unix_ms.saturating_sub(profile.duration_ms);
     profile.peak_ms = book.peak().map_or(0, |peak| ms(peak.at_ns));
     for ((process, stack), figures) in sites {
-        let counts = figures.rounded();
+        let counts = rounded(&figures);
         profile.totals += counts;
         if let Some(of) = profile.processes.get_mut(process as usize) {
             of.totals += counts;
@@ -100,17 +110,18 @@ fn sampled_quantities(peak: bool) -> Quantities {
 }
 
 impl Figures {
-    fn rounded(&self) -> Counts {
+    /// `live_too`: each live block was allocated.
+    fn rounded(&self, live_too: bool) -> Counts {
         let whole = |number: f64| number.round() as u64;
         let (leaked, leaked_bytes) = (whole(self.live.value()), whole(self.live_bytes.value()));
-        // What was live before everything was known was allocated too.
-        let allocations = whole(self.allocations.value()).max(leaked);
-        let allocated_bytes = whole(self.allocated_bytes.value()).max(leaked_bytes);
+        let least = |live: u64| if live_too { live } else { 0 };
+        let allocations = whole(self.allocations.value()).max(least(leaked));
+        let allocated_bytes = whole(self.allocated_bytes.value()).max(least(leaked_bytes));
         Counts {
             allocations,
             allocated_bytes,
-            frees: allocations - leaked,
-            freed_bytes: allocated_bytes - leaked_bytes,
+            frees: allocations.saturating_sub(leaked),
+            freed_bytes: allocated_bytes.saturating_sub(leaked_bytes),
             leaked,
             leaked_bytes,
             peak: whole(self.peak.value()),

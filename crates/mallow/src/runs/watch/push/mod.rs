@@ -1,0 +1,243 @@
+//! Profiles that are sent to stores.
+//!
+//! ```text
+//! watch ── a copy of the profile ──▶ maker ── request ──▶ queue ──▶ sender ──▶ store
+//!                                         └── request ──▶ queue ──▶ sender ──▶ store
+//! ```
+//!
+//! Each arrow is a thread that waits for nobody on its right: the watch offers nothing while the maker works, and the maker makes nothing
+//! for a queue that is full.
+
+mod chance;
+mod client;
+mod facts;
+mod headers;
+mod maker;
+mod queue;
+mod sender;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::Builder;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use mallow_capture::watch::Watch;
+use mallow_fleet::push::{ProcessFacts, Resource, Store, StoreKind, spread};
+use mallow_profile::ProcessId;
+use serde::Serialize;
+use ureq::tls::RootCerts;
+
+use self::chance::chance;
+use self::client::{StoreClient, trusted};
+use self::facts::facts;
+use self::headers::HeaderFile;
+pub use self::maker::WatchedProfile;
+use self::maker::{Maker, Offer};
+use self::queue::{Queue, StoreFigures};
+use crate::flags::PushFlags;
+use crate::output::text::units::of;
+
+/// How long mallow stays for what was not sent when it wants to leave.
+const LAST_ATTEMPT: Duration = Duration::from_secs(5);
+/// The same trouble is reported again after so long.
+const AGAIN: Duration = Duration::from_secs(600);
+/// Troubles that are remembered; more are not reported.
+const TROUBLES: usize = 100;
+
+/// Stores, before anything is sent to them.
+pub struct PushPlan {
+    stores: Vec<(Store, Option<HeaderFile>)>,
+    trusted: Option<RootCerts>,
+    every: Duration,
+    names: bool,
+}
+
+/// How the stores were served, in JSON.
+#[derive(Debug, Serialize)]
+pub struct PushFigures {
+    /// In the order of the flags.
+    pub stores: Vec<StoreFigures>,
+}
+
+/// The watch's side.
+pub struct Push {
+    offers: SyncSender<Offer>,
+    busy: Arc<AtomicBool>,
+    queues: Vec<Arc<Queue>>,
+    every: Duration,
+    next: Instant,
+    /// Processes of each watch that were noticed.
+    noticed: Vec<usize>,
+    /// Those that the maker does not know yet.
+    new: Vec<(usize, Resource)>,
+    reported: HashMap<String, Instant>,
+}
+
+impl PushPlan {
+    /// What the flags say. None: nothing is sent. No error has a secret in it.
+    pub fn of(flags: &PushFlags, names: bool) -> Result<Option<Self>> {
+        if flags.push.is_empty() {
+            return Ok(None);
+        }
+        let parsed = flags.push.iter().map(|text| Store::parse(text).map_err(|what| anyhow!("--push: {what}")));
+        let stores: Vec<Store> = parsed.collect::<Result<_>>()?;
+        let files: Vec<_> = flags.push_header_file.iter().map(|flag| headers::parse(flag)).collect();
+        if let Some((Some(kind), _)) = files.iter().find(|(kind, _)| kind.is_some_and(|kind| !has(&stores, kind))) {
+            bail!("--push-header-file: nothing is sent to {}", kind.name());
+        }
+        if files.iter().any(|(kind, _)| kind.is_none()) && stores.len() > 1 {
+            bail!("--push-header-file: there are several stores; STORE=FILE says which of them gets the headers");
+        }
+        let with_headers = stores.into_iter().map(|store| {
+            let mut own = files.iter().filter(|(kind, _)| kind.is_none_or(|kind| kind == store.kind));
+            let file = own.next().map(|(_, path)| HeaderFile::open(path)).transpose()?;
+            if own.next().is_some() {
+                bail!("--push-header-file: two files are for {}", store.kind.name());
+            }
+            if store.is_plain() && file.as_ref().is_some_and(HeaderFile::is_secret) {
+                bail!(
+                    "{} is another machine, and http:// would show it the headers on the way: give https://",
+                    store.url
+                );
+            }
+            Ok((store, file))
+        });
+        let stores: Vec<_> = with_headers.collect::<Result<_>>()?;
+        let encrypted = stores.iter().any(|(store, _)| store.url.starts_with("https://"));
+        let trusted = (encrypted || flags.push_ca.is_some()).then(|| trusted(flags.push_ca.as_deref())).transpose()?;
+        Ok(Some(Self { stores, trusted, every: flags.push_every, names }))
+    }
+
+    /// Starts the threads. The first push comes by chance within one interval.
+    pub fn start(self) -> Result<Push> {
+        let (offers, offered) = sync_channel(1);
+        let busy = Arc::new(AtomicBool::new(false));
+        let mut recipients = Vec::new();
+        for (store, headers) in self.stores {
+            let queue = Arc::new(Queue::of(&store));
+            let client = StoreClient::new(store.clone(), headers, self.trusted.clone());
+            let served = Arc::clone(&queue);
+            let name = format!("push {}", store.kind.name());
+            Builder::new().name(name).spawn(move || sender::serve(&served, client)).context("cannot start a thread")?;
+            recipients.push((store, queue));
+        }
+        let queues = recipients.iter().map(|(_, queue)| Arc::clone(queue)).collect();
+        let (maker, works) = (Maker::new(recipients, self.names), Arc::clone(&busy));
+        let thread = Builder::new().name("push".to_owned());
+        thread.spawn(move || maker.work(&offered, &works)).context("cannot start a thread")?;
+        let next = Instant::now() + self.every.mul_f64(chance());
+        Ok(Push {
+            offers,
+            busy,
+            queues,
+            every: self.every,
+            next,
+            noticed: Vec::new(),
+            new: Vec::new(),
+            reported: HashMap::new(),
+        })
+    }
+}
+
+fn has(stores: &[Store], kind: StoreKind) -> bool {
+    stores.iter().any(|store| store.kind == kind)
+}
+
+impl Push {
+    /// Reads what is known of processes that are new: when they have ended it is too late. `number`: which watch it is, from 0.
+    pub fn notice(&mut self, number: usize, watch: &Watch) {
+        if self.noticed.len() <= number {
+            self.noticed.resize(number + 1, 0);
+        }
+        let noticed = &mut self.noticed[number];
+        for (index, process) in watch.profile().processes.iter().enumerate().skip(*noticed) {
+            let of: ProcessFacts = facts(watch.pid_here(ProcessId(index as u32)), process.pid, &process.executable);
+            self.new.push((number, Resource::of(&of)));
+            *noticed = index + 1;
+        }
+    }
+
+    /// Whether profiles are to be offered. Without room for them the next ones cover more.
+    pub fn is_due(&self) -> bool {
+        Instant::now() >= self.next && !self.is_busy()
+    }
+
+    fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Acquire)
+    }
+
+    /// Sends these, one by one.
+    pub fn offer(&mut self, watched: Vec<WatchedProfile>) {
+        self.next = Instant::now() + spread(self.every, chance());
+        self.hand_over(watched, false);
+    }
+
+    fn hand_over(&mut self, watched: Vec<WatchedProfile>, last: bool) {
+        self.busy.store(true, Ordering::Release);
+        let offer = Offer { watched, resources: std::mem::take(&mut self.new), last };
+        if self.offers.try_send(offer).is_err() {
+            self.queues.iter().for_each(|queue| queue.count_unsent());
+        }
+    }
+
+    /// What is new about the stores, in words.
+    pub fn news(&mut self) -> Vec<String> {
+        let mut news = Vec::new();
+        for StoreFigures { store, url, trouble, .. } in self.figures().stores {
+            let Some(trouble) = trouble else { continue };
+            let text = format!("push to {store} at {url}: {trouble}");
+            let old = self.reported.get(&text).is_some_and(|at| at.elapsed() < AGAIN);
+            if !old && (self.reported.len() < TROUBLES || self.reported.contains_key(&text)) {
+                self.reported.insert(text.clone(), Instant::now());
+                news.push(text);
+            }
+        }
+        news
+    }
+
+    /// How it went so far.
+    pub fn figures(&self) -> PushFigures {
+        PushFigures { stores: self.queues.iter().map(|queue| queue.figures()).collect() }
+    }
+
+    /// Sends the last ones, and waits for the stores: some seconds at the most, and only until `hurry` says so.
+    pub fn finish(mut self, watched: Vec<WatchedProfile>, hurry: &dyn Fn() -> bool) -> PushFigures {
+        let end = Instant::now() + LAST_ATTEMPT;
+        let wait_until = |over: &dyn Fn() -> bool| {
+            while !over() && !hurry() && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        };
+        wait_until(&|| !self.is_busy());
+        if !self.is_busy() {
+            self.hand_over(watched, true);
+        }
+        wait_until(&|| !self.is_busy());
+        self.queues.iter().for_each(|queue| queue.close());
+        wait_until(&|| self.queues.iter().all(|queue| queue.is_over()));
+        // What is made from here on comes too late.
+        if self.is_busy() {
+            self.queues.iter().for_each(|queue| queue.count_unsent());
+        }
+        self.queues.iter().for_each(|queue| queue.leave());
+        self.figures()
+    }
+}
+
+impl PushFigures {
+    /// A line for each store.
+    pub fn lines(&self) -> Vec<String> {
+        let line = |of_store: &StoreFigures| {
+            let StoreFigures { store, url, sent, rejected, unknown, unsent, trouble, .. } = of_store;
+            let lost = [(rejected, "rejected"), (unknown, "of unknown fate"), (unsent, "unsent")];
+            let lost =
+                lost.iter().filter(|(number, _)| **number > 0).map(|(number, what)| format!(", {number} {what}"));
+            let why = trouble.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+            format!("pushed {} to {store} at {url}{}{why}", of(*sent, "profile"), lost.collect::<String>())
+        };
+        self.stores.iter().map(line).collect()
+    }
+}

@@ -1,0 +1,50 @@
+//! Who else is answered between two looks: scrapers, the page, stores.
+
+use anyhow::Result;
+use mallow_report::analysis::Which;
+
+use super::super::endpoint::{Answer, Subject};
+use super::super::headline::headline;
+use super::super::pushing;
+use super::Watcher;
+use crate::output::stdio;
+use crate::page::live::{LiveLook, LivePage};
+
+impl Watcher<'_> {
+    pub(super) fn answer_scrapers(&mut self) {
+        let Some(mut endpoint) = self.endpoint.take() else { return };
+        for question in endpoint.take() {
+            let answer = match question.subject {
+                Subject::Profile => Answer::Profile(Box::new(self.profile().0)),
+                Subject::Metrics => {
+                    let numbers = endpoint.metrics(&self.shown("metrics", Which::Live), &self.session.book);
+                    Answer::Metrics(numbers + &pushing::series(self.push.as_ref()))
+                }
+            };
+            question.answer(answer);
+        }
+        self.endpoint = Some(endpoint);
+    }
+
+    pub(super) fn answer_page(&mut self) {
+        let questions: Vec<_> = self.page.iter().flat_map(LivePage::take).collect();
+        for question in questions {
+            let report = self.shown("page", Which::Live);
+            let headline = headline(&report, self.headline_place, &self.look).text;
+            question.answer(LiveLook { headline, history: self.history(), profile: self.profile().0, report });
+        }
+    }
+
+    pub(super) fn push_profiles(&mut self) {
+        let (moment, Some(push)) = (self.moment(), &mut self.push) else { return };
+        for text in pushing::look(push, &mut self.session, &mut self.watch, &moment) {
+            if self.screen.is_some() { self.state.message = Some(text) } else { stdio::notify(&text) }
+        }
+    }
+
+    pub(super) fn finish_push(&mut self) -> Result<()> {
+        let (moment, Some(push)) = (self.moment(), self.push.take()) else { return Ok(()) };
+        let line = pushing::finish(push, &mut self.session, &mut self.watch, &moment, &self.signals)?;
+        if self.flags.view.json { self.write(&line) } else { Ok(()) }
+    }
+}
