@@ -21,7 +21,7 @@ SOURCES := Cargo.toml Cargo.lock $(shell find crates preload -type f)
 C_SOURCES = $(shell find preload bench examples tests -name '*.[ch]' -o -name '*.cpp')
 WARNINGS := -Wall -Wextra -Werror
 
-.PHONY: soak coverage smoke foreign predictions
+.PHONY: soak coverage detection smoke foreign predictions
 .PHONY: build help examples bench-helpers demo test format-check bench bench-fleet bench-views install clean
 .DEFAULT_GOAL := build
 
@@ -79,6 +79,9 @@ bench-fleet: build build/bench/fleet_process ## what one mallow that watches FLE
 
 coverage: build ## how often watch's intervals cover the truth, in COVERAGE_RUNS (200) runs of a built program
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) tests/soak/coverage.py
+
+detection: build ## how often guard --sample finds an error: a wrong program, DETECTION_RUNS (1000) times
+	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) tests/soak/detection.py
 
 predictions: build bench-helpers ## whether the first remedy of mallow rss releases what it says, on third-party programs
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/predictions.py

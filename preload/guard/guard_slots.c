@@ -239,8 +239,11 @@ struct slot *guard_take(uint32_t pages, struct mallow_supply **waits, uint32_t *
 }
 
 void guard_discard(const struct slot *slot) {
-    if (!filter_is(FILTER_FORBIDS_SAMPLES))
-        slot_memory_discard(slot->start, 1ull << slot->size);
+    if (filter_is(FILTER_FORBIDS_SAMPLES) || slot_memory_discard(slot->start, 1ull << slot->size) == 0)
+        return;
+    /* Locked memory before Linux 5.18: nothing is found there, but a block of calloc is to have zeros. */
+    if (guard_more((struct slot *)slot)->pages != 0)
+        memset((void *)slot->start, 0, (uint64_t)guard_more((struct slot *)slot)->pages * ARCH_PAGE);
 }
 
 struct slot *guard_slot_of(const void *block) {

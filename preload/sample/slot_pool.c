@@ -2,6 +2,7 @@
 #include "base/filter.h"
 #include "sample/slot.h"
 
+#include <errno.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -11,6 +12,9 @@
 
 /* Regions of slots that are smaller than a huge page must not get one for each. */
 #define HUGE_PAGE_BITS 21u
+
+/* MADV_DONTNEED_LOCKED of Linux 5.18: not every C library names it. */
+#define DONTNEED_LOCKED 24
 
 /* A region is opened in steps of this, and not at once: mlockall would fill all that can be written to, and a system that
  * promises no more memory than it has would refuse it. Smaller ones where RLIMIT_DATA is low, which counts them. */
@@ -51,7 +55,10 @@ int slot_memory_allowed(size_t bytes) {
 }
 
 long slot_memory_discard(uint64_t start, size_t bytes) {
-    return SYS_CALL3(SYS_madvise, start, bytes, MADV_DONTNEED);
+    long result = SYS_CALL3(SYS_madvise, start, bytes, MADV_DONTNEED);
+    if (UNLIKELY(result == -EINVAL) && !filter_is(FILTER_SEEN)) /* locked memory, as of mlockall */
+        result = SYS_CALL3(SYS_madvise, start, bytes, DONTNEED_LOCKED);
+    return result;
 }
 
 uint32_t slots_make(uint32_t slots_most) {

@@ -358,3 +358,18 @@ fn a_watch_reports_errors_in_guarded_samples() {
         assert_eq!((outcome.status, outcome.out().as_str()), (0, "went on\n"), "{text}");
     }
 }
+
+/// mlockall fills what is mapped, and keeps the kernel from giving memory back in the usual way.
+#[test]
+fn a_program_that_locks_its_memory_is_guarded() {
+    let locked = program_as("guard/locked", "guard-locked", "cc", &["-fno-builtin"]);
+    // As few slots as there can be: each is used three times.
+    let (report, status, out, err) = guarded(&["--memory", "8MiB"], &[locked.to_str().expect("a path")]);
+    if out == "not locked\n" {
+        let own = fs::metadata("/proc/self").expect("itself");
+        assert_ne!(std::os::unix::fs::MetadataExt::uid(&own), 0, "root may lock memory: {err}");
+        return;
+    }
+    assert_eq!((out.as_str(), status, errors(&report).len()), ("bad: 0\n", 3, 1), "{report} {err}");
+    assert_eq!(report["errors"][0]["kind"], "use-after-free");
+}

@@ -63,6 +63,6 @@ fn errors_are_found_as_often_as_blocks_are_sampled() {
             (found + missed) as f64 >= least && found as f64 <= most,
             "{size} {flag}: {found} of {least}..{most}: {report}"
         );
-        assert!(missed < 50 && status == 3 && out == "went on\n", "{report} {err}");
+        assert!(found > missed && status == 3 && out == "went on\n", "{report} {err}");
     }
 }

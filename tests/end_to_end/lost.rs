@@ -56,6 +56,7 @@ fn blocks_are_lost_where_nothing_points_to_them() {
     let kept = [
         "kept_by_kept",
         "kept_by_large",
+        "kept_code",
         "kept_global",
         "kept_interior",
         "kept_large",

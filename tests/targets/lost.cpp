@@ -59,6 +59,9 @@ OUT static void *kept_thread_local() {
 OUT static void *kept_mapping() {
     return memset(malloc(240), 0, 240);
 }
+OUT static void *kept_code() {
+    return memset(malloc(245), 0, 245);
+}
 OUT static void *kept_stack() {
     return memset(malloc(250), 0, 250);
 }
@@ -144,6 +147,13 @@ OUT static void keep() {
         (void *volatile *)mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapping != MAP_FAILED)
         mapping[bytes / 16] = kept_mapping();
+    // As a compiler at run time has it: an operand of an instruction, where no word begins.
+    char *code = (char *)mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (code != MAP_FAILED) {
+        void *block = kept_code();
+        memcpy(code + 1003, &block, sizeof block);
+        mprotect(code, 4096, PROT_READ | PROT_EXEC);
+    }
     frees.block = malloc(1000);
 }
 

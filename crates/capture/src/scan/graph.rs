@@ -95,14 +95,22 @@ impl Graph {
             }
         }
         for root in roots {
+            let mut mark = |word: u64| {
+                let Some(to) = index.find(word) else { return };
+                let block = &index.blocks[to as usize];
+                if !(marked[to as usize] || root.libc && is_next_head(block, word)) {
+                    marked[to as usize] = true;
+                    waiting.push(to);
+                }
+            };
+            let mut before = 0;
             memory.words(root.range.start, root.range.end, root.range.end, |_, words| {
                 for &word in words {
-                    let Some(to) = index.find(word) else { continue };
-                    let block = &index.blocks[to as usize];
-                    if !(marked[to as usize] || root.libc && is_next_head(block, word)) {
-                        marked[to as usize] = true;
-                        waiting.push(to);
+                    if root.code {
+                        (1..8).for_each(|byte| mark(before >> (8 * byte) | word << (64 - 8 * byte)));
+                        before = word;
                     }
+                    mark(word);
                 }
                 Ok(())
             })?;

@@ -16,6 +16,8 @@ pub struct Mapping {
     pub end: u64,
     /// It can be read and written.
     pub writable: bool,
+    /// It can be executed.
+    pub executable: bool,
     /// It can neither be read, written nor executed: a guard, or reserved addresses.
     pub closed: bool,
     /// A file's path, a name in brackets, or nothing.
@@ -73,6 +75,7 @@ fn line(line: &str) -> Option<Mapping> {
         start,
         end,
         writable: rights.starts_with("rw"),
+        executable: rights.as_bytes().get(2) == Some(&b'x'),
         closed: rights.starts_with("---"),
         name,
     })

@@ -28,6 +28,8 @@ pub struct Root {
     pub range: Range<u64>,
     /// The C library's own data: its lists of free blocks are here.
     pub libc: bool,
+    /// Code that a program made: pointers are operands of instructions, at any address.
+    pub code: bool,
 }
 
 /// The roots of a process, by address.
@@ -40,7 +42,8 @@ pub fn roots(
 ) -> Result<Vec<Root>, Failure> {
     let mut roots = Vec::new();
     for (at, mapping) in mappings.iter().enumerate() {
-        if !mapping.writable || is_mallows(mapping, exit.directory) {
+        let code = mapping.executable && mapping.is_anonymous();
+        if !(mapping.writable || code) || is_mallows(mapping, exit.directory) {
             continue;
         }
         let file = mapping.name.rsplit('/').next().unwrap_or_default();
@@ -88,7 +91,7 @@ pub fn roots(
                 parts.push(own);
             }
         }
-        roots.extend(parts.into_iter().map(|range| Root { range, libc }));
+        roots.extend(parts.into_iter().map(|range| Root { range, libc, code }));
     }
     Ok(roots)
 }
