@@ -32,7 +32,8 @@ int main(int argc, char **argv) {
     size_t size = argc > 2 ? (size_t)atol(argv[2]) : 100;
     static void *large[10];
     /* No block of malloc: what is sampled are the blocks alone. */
-    void **small = mmap(NULL, (size_t)blocks * sizeof *small, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void **small =
+        mmap(NULL, (size_t)blocks * sizeof *small, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (small == MAP_FAILED)
         return 1;
     for (long i = 0; i < blocks; i++)
