@@ -22,7 +22,7 @@ C_SOURCES = $(shell find preload bench examples tests -name '*.[ch]' -o -name '*
 WARNINGS := -Wall -Wextra -Werror
 
 .PHONY: soak coverage smoke foreign predictions
-.PHONY: build help examples bench-helpers demo test format-check bench bench-views install clean
+.PHONY: build help examples bench-helpers demo test format-check bench bench-fleet bench-views install clean
 .DEFAULT_GOAL := build
 
 build: $(MALLOW) ## the mallow command, with libmallow.so inside, in target/release
@@ -74,6 +74,9 @@ soak: build ## attach SOAK_CYCLES (1000) times with each of four allocators; wat
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) tests/soak/attach.py
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) tests/soak/soak.py
 
+bench-fleet: build build/bench/fleet_process ## what one mallow that watches FLEET_PROCESSES=200 processes for FLEET_MINUTES=10 costs
+	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/fleet.py
+
 coverage: build ## how often watch's intervals cover the truth, in COVERAGE_RUNS (200) runs of a built program
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) tests/soak/coverage.py
 
@@ -119,6 +122,9 @@ build/bench/timed: bench/timed.c | build/bench
 
 build/bench/pair: bench/pair.c | build/bench
 	$(CC) -std=gnu11 -O2 -g $(WARNINGS) -pthread -o $@ $<
+
+build/bench/fleet_process: bench/fleet_process.c | build/bench
+	$(CC) -std=gnu11 -O1 -g $(WARNINGS) -o $@ $<
 
 build/bench/lib%.so: bench/peers/%.c bench/peers/next.h | build/bench
 	$(CC) -std=gnu11 -O2 -g $(WARNINGS) -fPIC -shared -fvisibility=hidden -o $@ $<

@@ -105,6 +105,13 @@ class Sampled(Mallow):
         return []
 
 
+class Dormant(Sampled):
+    """`mallow run`: nobody watches, and nobody listens to the probes."""
+
+    def command(self, target, out):
+        return [str(self.program()), "run", "--", *target]
+
+
 class Watched(Sampled):
     """`mallow watch`: the same, and a mallow that reads the samples beside it."""
 
@@ -187,6 +194,7 @@ ALL = [
     Preloaded("empty", "an empty hook with an initialisation check", BUILD / "libempty_hook.so"),
     Preloaded("atomic", "counting with shared atomics", BUILD / "libatomic_count.so"),
     Mallow("stat", "**mallow stat**", "stat"),
+    Dormant("dormant", "**mallow run**, dormant", "run"),
     Sampled("sample", "**mallow run --sample**, 512 KiB", "run"),
     Watched("watch", "**mallow watch**, 512 KiB", "watch"),
     Jemalloc("jemalloc", "jemalloc", "prof:false"),

@@ -139,8 +139,24 @@ static void fork_ended(void) {
         recording->fork_ended();
 }
 
+/* Files of a run that was left: their pages take some time to unmap, and no thread needs to stand still for it. */
+static struct left_files {
+    struct mallow_process *process;
+    struct mallow_control *control;
+    size_t process_bytes;
+} left_files;
+
+static void unmap_left_files(void) {
+    if (left_files.process != NULL)
+        sys_unmap(left_files.process, left_files.process_bytes);
+    if (left_files.control != NULL)
+        sys_unmap(left_files.control, sizeof *left_files.control);
+    left_files = (struct left_files){0};
+}
+
 /* No entry is patched as yet, and no thread is in the library. */
 static uint64_t join(void) {
+    unmap_left_files(); /* of a mallow that was killed in between */
     static int watches_forks;
     const struct mallow_late *entry = mallow_attachment.entries;
 #define X(name, result, parameters, arguments) memcpy(&trampolines.name, &entry++->trampoline, sizeof trampolines.name);
@@ -178,17 +194,20 @@ static uint64_t join(void) {
 
 /*
  * As if the process had never joined a run. No entry is patched, no thread is in the library, and all threads' variables are 0
- * after this. System calls alone: any thread may be held anywhere.
+ * after this. System calls alone: any thread may be held anywhere. Called again, while the others run, it unmaps the files.
  */
 static uint64_t leave(void) {
+    if (mallow_attachment.state == MALLOW_ATTACHMENT_LEFT) {
+        unmap_left_files();
+        return 0;
+    }
     policy_install(&no_policy);
     if (recording->left != NULL)
         recording->left();
     recording = &no_policy;
+    left_files = (struct left_files){.process = target.process, .control = target.control};
     if (target.process != NULL)
-        sys_unmap(target.process, target.process->file_bytes);
-    if (target.control != NULL)
-        sys_unmap(target.control, sizeof *target.control);
+        left_files.process_bytes = target.process->file_bytes;
     arrival_leave();
     target = (struct target){.pid = target.pid, .settings = target.settings};
     target_lock = 0;

@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-#define MALLOW_WIRE_VERSION 10u
+#define MALLOW_WIRE_VERSION 11u
 
 #define MALLOW_CONTROL_MAGIC 0x434c414du /* "MALC" */
 #define MALLOW_PROCESS_MAGIC 0x504c414du /* "MALP" */
@@ -46,6 +46,8 @@ enum mallow_control_flag {
     MALLOW_GUARD = 64,      /* samples are guarded: struct mallow_guard */
     MALLOW_GUARD_EVERY = 128, /* every allocation is one */
     MALLOW_GUARD_ABORT = 256, /* a target that finds an error ends by SIGABRT */
+    MALLOW_GUARD_LEAKS =
+        512, /* an image that exits waits until the keeper has searched its memory: process.exit_state */
 };
 
 /* control.epoch: the recording is over; targets stop writing events and call the real allocator alone. */

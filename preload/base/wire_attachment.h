@@ -42,7 +42,7 @@ struct mallow_attachment {
     uint32_t late;    /* 1: mallow attached; written into the library's file before it is loaded */
     uint32_t state;   /* enum mallow_attachment_state */
     uint64_t join;    /* functions of the library without arguments: joins `directory`, 0 if it does; */
-    uint64_t leave;   /* leaves it, when no thread is in the library and no entry is patched */
+    uint64_t leave;   /* leaves it, when no thread is in the library and no entry is patched; again: unmaps its files */
     int64_t tls;      /* from a thread's pointer to its thread-local variables of the library; all are 0 at first */
     uint32_t arrival; /* written by mallow: 1: no path leads to `directory`; `join` waits for a descriptor of it */
     uint32_t socket;  /* meanwhile: the process's descriptor of the socket that mallow sends it by, plus 1; or 0 */

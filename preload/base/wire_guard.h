@@ -3,7 +3,7 @@
  *
  * One range of addresses, registered with a userfaultfd that mallow's keeper holds. Pages that the keeper has not filled are
  * missing: an access stops its thread in the kernel, and the keeper hears of it. The range has MALLOW_GUARD_SIZES areas of the
- * same size; slots of area k have 2^k pages, of which the block has fewer.
+ * same size; slots of area k have 2^k pages, and the block has fewer.
  *
  * A slot is of use once it is *ready*: its block's pages are filled. The target asks for that through a ring for each number of
  * pages (supply), takes what is done, and waits for nobody but at the limits that docs/design/guard.md has.
@@ -78,15 +78,16 @@ struct mallow_guarded {
 struct mallow_guard {
     uint32_t state; /* enum mallow_guard_state; a futex */
     int32_t descriptor;
-    uint32_t keeper; /* whom the state concerns: its pid; 0: none. Release order, after the state */
-    uint32_t pad;
-    uint64_t start, bytes;   /* of the range */
-    uint64_t guarded_offset; /* of struct mallow_guarded[max_slots] */
-    uint64_t guarded;        /* allocations that were */
-    uint64_t unguarded;      /* … and were to be: no slot was ready, or the limit of memory was reached */
-    uint64_t unfit;          /* … not to be: larger or more aligned than any slot */
-    uint32_t wanted;         /* a futex: the target adds 1 and wakes it when it asks, or found something */
-    uint32_t findings;       /* ever written; release order: number n is finding[n % MALLOW_GUARD_FINDINGS] */
+    uint32_t keeper;             /* whom the state concerns: its pid; 0: none. Release order, after the state */
+    uint32_t beat;               /* the keeper adds 1 again and again while it serves this image */
+    uint64_t start, bytes;       /* of the range */
+    uint64_t guarded_offset;     /* of struct mallow_guarded[max_slots] */
+    uint64_t guarded;            /* allocations that were */
+    uint64_t unguarded;          /* … and were to be: no slot was ready, or the limit of memory was reached */
+    uint64_t unfit;              /* … not to be: larger or more aligned than any slot */
+    uint32_t wanted;             /* a futex: the target adds 1 and wakes it when it asks, or found something */
+    uint32_t findings;           /* ever written; release order: number n is finding[n % MALLOW_GUARD_FINDINGS] */
+    uint64_t slots, slots_bytes; /* memory of Mallow's own that has the address of each live block */
     struct mallow_supply supply[MALLOW_SUPPLIES];
     struct mallow_guard_finding finding[MALLOW_GUARD_FINDINGS];
 };

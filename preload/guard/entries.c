@@ -312,19 +312,22 @@ static size_t guard_usable_size(const void *block) {
     return slot != NULL ? slot->usable : 0;
 }
 
-static const struct policy guard_policy = {
-    .malloc_done = guard_malloc_done,
-    .calloc_done = guard_calloc_done,
-    .free = guard_free,
+/* clang-format off */
 #define X(name, result, parameters, arguments) .name = guard_##name,
-    MALLOW_OTHER(X)
-#undef X
-        .malloc_due = guard_malloc,
-    .calloc_due = guard_calloc,
-    .free_owned = guard_free_owned,
-    .usable_size_owned = guard_usable_size,
-    .reads_later = 1,
-};
+#define ENTRIES                                                                                                        \
+    .malloc_done = guard_malloc_done, .calloc_done = guard_calloc_done, .malloc_due = guard_malloc,                    \
+    .calloc_due = guard_calloc, .free_owned = guard_free_owned, .usable_size_owned = guard_usable_size,                \
+    .reads_later = 1, MALLOW_OTHER(X)
+/* clang-format on */
+
+static const struct policy every_policy = {.free = guard_free, ENTRIES};
+/* A block that is no sample goes to the allocator beneath without a look: that look, at each free, costs more than all else that
+ * guarding adds. */
+static const struct policy samples_policy = {ENTRIES};
+
+static const struct policy *guard_policy(void) {
+    return guards_every() ? &every_policy : &samples_policy;
+}
 
 const struct guarding guarding_room = {
-    .policy = &guard_policy, .layout = guard_layout, .is_due = guard_is_due, .join = guard_join};
+    .policy = guard_policy, .layout = guard_layout, .is_due = guard_is_due, .join = guard_join};

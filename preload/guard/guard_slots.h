@@ -1,7 +1,7 @@
 /*
  * Guarded slots: taking one that is ready, asking for more, finding one by an address, and what lies beside a block.
  *
- * A slot has 2^k pages, of which a block has fewer: the next page is missing, and so is the last one of the slot before.
+ * A slot has 2^k pages, and a block has fewer: the next page is missing, and so is the last one of the slot before.
  * Call with sample_lock held, unless stated otherwise.
  */
 #ifndef MALLOW_GUARD_SLOTS_H

@@ -61,6 +61,8 @@ static int open_part(void) {
         guard_begin();
         shared->start = guard_range.start;
         shared->bytes = guard_range.bytes;
+        shared->slots = (uint64_t)slots;
+        shared->slots_bytes = slots_bytes();
         guard_ask_first();
     }
     __atomic_store_n(&sampling->guard, from, __ATOMIC_RELEASE);
@@ -107,7 +109,7 @@ void guard_join(void) {
     if (keeper == 0 || !guard_is_due() || sample_log == NULL || !sample_lock(NULL))
         return;
     /* Before there is a guarded block: of mallow run it is sampling's until now. */
-    policy_install(guarding->policy);
+    policy_install(guarding->policy());
     int is_open = open_part();
     sample_unlock(NULL);
     struct mallow_guard *shared = guard_shared;

@@ -1,7 +1,5 @@
 /* Findings of this process's own. */
 #include "guard/report.h"
-#include "base/filter.h"
-#include "sample/lock.h"
 #include "sample/sample_log.h"
 
 #include <stdlib.h>
@@ -36,19 +34,4 @@ void guard_report(enum mallow_guard_error kind, const void *address, const struc
 void guard_reported(void) {
     if ((target.control->flags & MALLOW_GUARD_ABORT) != 0)
         abort();
-}
-
-/* What lies beside blocks that are never freed. */
-__attribute__((destructor)) static void image_exits(void) {
-    if (!guard_is_joined() || image_alive == 0 || filter_is(FILTER_FORBIDS_SAMPLES) || !lock_samples(NULL))
-        return;
-    for (uint32_t i = 0; i < slots_count(); i++) {
-        struct slot *slot = slot_at(i);
-        if (!guard_owns((void *)slot->start) || slot->used != 1)
-            continue;
-        const uint8_t *damage = guard_damage(slot);
-        if (damage != NULL)
-            guard_report(MALLOW_ERROR_SLACK, damage, slot, slot->seen.tid, 0);
-    }
-    unlock_samples(NULL);
 }

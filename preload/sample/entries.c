@@ -202,7 +202,7 @@ static const struct policy *sample_setup(void) {
     if (inplace != NULL && attachment_is_late())
         return inplace->policy;
     foreign_functions_find();
-    return guarding_is_wanted() ? guarding->policy : &sample_policy;
+    return guarding_is_wanted() ? guarding->policy() : &sample_policy;
 }
 
 /* The dynamic linker keeps its list locked while it is read. A child that is made meanwhile, by another thread, has that lock

@@ -20,7 +20,7 @@ extern const struct inplace_sampling *const inplace HIDDEN;
 
 /* Samples in slots whose surroundings and whose freed memory catch wrong accesses: guard/. */
 struct guarding {
-    const struct policy *policy; /* its entry functions; the rest of a policy is sample_policy's */
+    const struct policy *(*policy)(void); /* its entry functions; the rest of a policy is sample_policy's */
     /* Its part of a process file with so many slots, which begins at `from`: where it ends. */
     uint64_t (*layout)(uint64_t from, uint32_t max_slots);
     int (*is_due)(void); /* mallow guards, and this image takes no part in that as yet */

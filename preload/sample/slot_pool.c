@@ -104,6 +104,10 @@ int slots_reserve(uint32_t slots_most) {
     return 0;
 }
 
+uint64_t slots_bytes(void) {
+    return (uint64_t)most * sizeof *slots;
+}
+
 uint32_t slots_count(void) {
     return count;
 }

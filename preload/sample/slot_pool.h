@@ -63,6 +63,9 @@ void slots_unmake(void);
 /* One of it that was never used. NULL: there is none. */
 struct slot *slot_add(void);
 
+/* The size of the array at `slots`. */
+uint64_t slots_bytes(void);
+
 /* How many slots were ever used, and one of them. */
 uint32_t slots_count(void);
 static inline struct slot *slot_at(uint32_t index) {

@@ -7,12 +7,12 @@ use std::process::Command;
 use harness::{directory, mallow, program};
 
 use crate::attach_harness::{Target, attaching, code, finished, interrupt};
-use crate::watch_harness::{Alive, quiet, until};
+use crate::watch_harness::{Alive, control_page, quiet, until};
 
-/// Files that process `pid` writes for mallow.
-fn files_of(pid: u32) -> Vec<PathBuf> {
-    let runs = fs::read_dir("/dev/shm").expect("the run directories").flatten();
-    let files = runs.flat_map(|run| fs::read_dir(run.path()).into_iter().flatten().flatten());
+/// Files that process `pid` writes for this mallow: numbers of processes come again, and other mallows have their own.
+fn files_of(pid: u32, mallow: u32) -> Vec<PathBuf> {
+    let control = control_page(mallow);
+    let files = fs::read_dir(control.parent().expect("a run directory")).expect("the run directory").flatten();
     let own = format!("p-{pid}-");
     files.filter(|file| file.file_name().to_string_lossy().starts_with(&own)).map(|file| file.path()).collect()
 }
@@ -36,11 +36,13 @@ fn a_forked_child_makes_its_file_at_its_first_allocation() {
             "record" => other = Some(attaching(&["record", "-o", "x.mallow"], target.pid(), place.path())),
             _ => other = Some(attaching(&["stat"], target.pid(), place.path())),
         }
+        let mallow = watch.iter().map(|watch| watch.child.id()).chain(other.iter().map(|other| other.id())).next();
+        let mallow = mallow.expect("one of them");
         let forked = target.ask();
         let child: u32 = forked.strip_prefix("forked ").expect("a child").parse().expect("a pid");
-        assert_eq!(files_of(child), [] as [PathBuf; 0], "{mode}: it has not allocated");
+        assert_eq!(files_of(child, mallow), [] as [PathBuf; 0], "{mode}: it has not allocated");
         assert_eq!(target.ask(), "allocated");
-        assert_eq!(files_of(child).len(), 1, "{mode}: it has allocated");
+        assert_eq!(files_of(child, mallow).len(), 1, "{mode}: it has allocated");
         if let Some(mut watch) = watch {
             watch.signal("TERM");
             assert_eq!(watch.end(), 0);

@@ -1,18 +1,25 @@
 //! What tests of attaching share: a process that runs, what must be as it was, and mallow that attaches.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use harness::{Outcome, Run, mallow, program, program_as};
 
+/// How long a process may take to print a line or to end, on a machine that is busy with other tests.
+const PATIENCE: Duration = Duration::from_secs(180);
+
 /// A process that is killed at the end of a test.
 pub struct Target {
     pub child: Child,
-    out: BufReader<ChildStdout>,
+    out: ChildStdout,
+    /// What it printed that was not asked for yet.
+    printed: Vec<u8>,
     /// Of the program, where what was started only starts that.
     inner: Option<u32>,
 }
@@ -20,8 +27,8 @@ pub struct Target {
 impl Target {
     pub fn start(command: &mut Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a process");
-        let out = BufReader::new(child.stdout.take().expect("a pipe"));
-        Self { child, out, inner: None }
+        let out = child.stdout.take().expect("a pipe");
+        Self { child, out, printed: Vec::new(), inner: None }
     }
 
     /// Started, and waited for until it prints "ready".
@@ -31,10 +38,27 @@ impl Target {
         target
     }
 
+    /// The next line that it prints; at its end, what is left.
     pub fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.out.read_line(&mut line).expect("a line");
-        line.trim_end().to_owned()
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(end) = self.printed.iter().position(|&byte| byte == b'\n') {
+                let line: Vec<u8> = self.printed.drain(..=end).collect();
+                return String::from_utf8_lossy(&line).trim_end().to_owned();
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "process {} printed no line within {PATIENCE:?}", self.pid());
+            let mut poll = libc::pollfd { fd: self.out.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            // SAFETY: `poll` lives.
+            if unsafe { libc::poll(&mut poll, 1, left.as_millis() as i32) } <= 0 {
+                continue;
+            }
+            let mut bytes = [0; 4096];
+            match self.out.read(&mut bytes).expect("a line") {
+                0 => return String::from_utf8_lossy(&std::mem::take(&mut self.printed)).trim_end().to_owned(),
+                count => self.printed.extend(&bytes[..count]),
+            }
+        }
     }
 
     /// Its answer to a line.
@@ -131,24 +155,18 @@ pub fn attached(arguments: &[&str], pid: u32, place: &Path) -> Outcome {
     run.limit(Duration::from_secs(300)).go()
 }
 
-/// Mallow, started, and waited for until the target's library takes part in a run.
+/// Mallow, started, and waited for until the target's code has its patches.
 pub fn attaching(arguments: &[&str], pid: u32, place: &Path) -> Child {
-    let before = directories();
+    let clean = code(pid);
     let mut command = Command::new(mallow());
     command.args(arguments).args(["-p", &pid.to_string()]).current_dir(place);
     let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("mallow");
-    let deadline = Instant::now() + Duration::from_secs(60);
-    // Its run directory is there before the first patch is: the code says when that is.
-    let clean = code(pid);
-    while directories() == before || code(pid) == clean {
+    let deadline = Instant::now() + PATIENCE;
+    while code(pid) == clean {
         assert!(Instant::now() < deadline, "mallow does not attach");
         std::thread::sleep(Duration::from_millis(5));
     }
     child
-}
-
-pub fn directories() -> usize {
-    fs::read_dir("/dev/shm").map_or(0, Iterator::count)
 }
 
 /// The code of the program and of its C library.
@@ -176,10 +194,34 @@ pub fn interrupt(child: &Child) {
 }
 
 pub fn finished(child: Child) -> String {
-    let output = child.wait_with_output().expect("its end");
+    let output = ended(child);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{text}");
     text
+}
+
+/// The end of a process, and what it printed. One that does not end is killed.
+pub fn ended(child: Child) -> Output {
+    let pid = child.id() as i32;
+    let (sender, end) = mpsc::channel();
+    std::thread::spawn(move || sender.send(child.wait_with_output()));
+    end.recv_timeout(PATIENCE).map(|output| output.expect("its end")).unwrap_or_else(|_| {
+        // SAFETY: a system call without pointers.
+        unsafe { libc::kill(pid, libc::SIGKILL) };
+        let output = end.recv_timeout(Duration::from_secs(10));
+        panic!("process {pid} did not end within {PATIENCE:?}: {output:?}")
+    })
+}
+
+/// The same of a command, whose output is kept where it does not go elsewhere.
+pub fn ended_command(command: &mut Command) -> Output {
+    ended(
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}")),
+    )
 }
 
 /// The program, with the C library's allocator, with jemalloc inside of it, and with one that is its own alone.

@@ -6,7 +6,7 @@ use std::process::Command;
 use harness::{Run, directory, library, mallow, program};
 use serde_json::Value;
 
-use crate::attach_harness::{Target, attached, attaching, finished, interrupt, numbers};
+use crate::attach_harness::{Target, attached, attaching, ended, finished, interrupt, numbers};
 use crate::watch_harness::until;
 
 /// Its thread-local storage is of the kind that a library gets at the start of a program, unless there is room left.
@@ -155,7 +155,7 @@ fn a_later_library_that_cannot_be_patched_is_reported_once() {
         assert_eq!(numbers(&target.ask()), [600, 600]);
         assert_eq!(target.ask(), "unloaded");
         interrupt(&mallow);
-        mallow.wait_with_output().expect("its end");
+        ended(mallow);
         assert_eq!(said().matches(sentence).count(), 1, "{}", said());
         assert!(target.text() == text, "its code is as it was");
     }

@@ -3,15 +3,15 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use harness::{Outcome, Run, directory, library, mallow, not_run, program, program_as, root, tool, tool_if_there};
 
-use crate::attach_harness::{Target, attaching, interrupt};
+use crate::attach_harness::{Target, attaching, ended, ended_command, interrupt};
 use crate::watch_harness::{Alive, quiet, until};
 
 fn output(command: &mut Command) -> (Option<i32>, String) {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let output = ended_command(command.stderr(Stdio::piped()));
     let text = [output.stdout, output.stderr].concat();
     (output.status.code(), String::from_utf8(text).expect("text"))
 }
@@ -199,7 +199,7 @@ fn the_mallow_that_is_attached_is_named() {
     assert!(left.out().contains("a mallow that was killed has left its patches"), "{}", left.out());
     let stat = attaching_again(&target, place.path());
     interrupt(&stat);
-    stat.wait_with_output().expect("its end");
+    ended(stat);
     assert!(doctor(target.pid()).status == 0 && target.text() == clean, "the code is as it was");
 }
 

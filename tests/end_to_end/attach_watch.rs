@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use harness::{RunDirectories, directory, mallow, not_run, program, program_as, tool, tool_if_there};
 use serde_json::Value;
 
-use crate::attach_harness::{Target, attached, code, numbers, programs};
+use crate::attach_harness::{Target, attached, code, ended_command, numbers, programs};
 use crate::watch_harness::{Alive, Screen, ask_for, maps_of, occasion, quiet, reports, site, until, wait_for};
 
 /// Attaches, and writes reports as JSON to a file.
@@ -66,7 +66,7 @@ fn a_leak_is_found_and_churn_is_none() {
     let steered = Command::new(mallow()).args(["watch", "-p", &pid, "--period", "32KiB", "--set"]).status();
     assert!(steered.expect("mallow").success());
     wait_for(&leaking, "another period", |report| report["period_bytes"] == 32_768);
-    let busy = Command::new(mallow()).args(["watch", "-p", &pid]).output().expect("mallow");
+    let busy = ended_command(Command::new(mallow()).args(["watch", "-p", &pid]).stderr(Stdio::piped()));
     let said = String::from_utf8_lossy(&busy.stderr).into_owned();
     assert!(busy.status.code() == Some(1) && said.contains("attached to by another mallow"), "{said}");
 
@@ -288,7 +288,7 @@ fn programs_of_the_system_are_watched() {
     let redis = Target::start(&mut command);
     until("redis", || socket.exists().then_some(()));
     let ask = |words: &[&str]| {
-        let output = Command::new(&client).arg("-s").arg(&socket).args(words).output().expect("redis-cli");
+        let output = ended_command(Command::new(&client).arg("-s").arg(&socket).args(words));
         assert!(output.status.success(), "{output:?}");
     };
     let text = redis.text();

@@ -24,11 +24,16 @@ pub struct Watched {
 impl Watched {
     /// With these flags, in this directory: reports go to `reports`.
     pub fn start(place: &Path, flags: &[&str]) -> Self {
+        Self::of(place, flags, &program("server"), &["leak"], Stdio::null())
+    }
+
+    /// Another program than the server.
+    pub fn of(place: &Path, flags: &[&str], program: &Path, arguments: &[&str], input: Stdio) -> Self {
         let errors = fs::File::create(place.join("errors")).expect("a file");
         let mut command = Command::new(mallow());
         command.args(["watch", "--period", "16KiB", "--every", "1s", "--older-than", "0", "--json", "-o"]);
-        command.arg(place.join("reports")).args(flags).arg("--").arg(program("server")).arg("leak");
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
+        command.arg(place.join("reports")).args(flags).arg("--").arg(program).args(arguments);
+        command.stdin(input).stdout(Stdio::null()).stderr(errors);
         let mallow = Alive::start(&mut command);
         let address = until("the address", || {
             let errors = fs::read_to_string(place.join("errors")).expect("the file");

@@ -1,4 +1,4 @@
-//! Prometheus scrapes a watched program, answers PromQL, and fires the alert of `examples/deploy/`.
+//! Prometheus scrapes a watched program, answers PromQL and each query of the dashboard, and fires the alert of `examples/deploy/`.
 
 use std::fs;
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::fleet::Watched;
 use crate::watch_harness::{Alive, until_or};
 
-fn promtool(arguments: &[&str]) -> String {
+pub fn promtool(arguments: &[&str]) -> String {
     let ended = Command::new(tool("promtool")).args(arguments).output().expect("promtool");
     let said = String::from_utf8_lossy(&ended.stdout).into_owned() + &String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success(), "promtool {arguments:?}: {said}");
@@ -22,6 +22,8 @@ fn prometheus_names_the_function_that_leaks() {
     let place = directory();
     let rules = workspace().join("examples/deploy/prometheus-rules.yml");
     promtool(&["check", "rules", rules.to_str().expect("a path")]);
+    let tests = workspace().join("examples/deploy/prometheus-rules-test.yml");
+    promtool(&["test", "rules", tests.to_str().expect("a path")]);
     // The same alerts, without the wait that spares people.
     let text = fs::read_to_string(&rules).expect("the rules");
     assert!(text.contains("for: 5m"), "{text}");
@@ -63,4 +65,27 @@ fn prometheus_names_the_function_that_leaks() {
     assert_eq!(alert["metric"]["function"], "keep_request", "{alert}");
     assert!(alert["metric"]["location"].as_str().is_some_and(|at| at.starts_with("server.c:")), "{alert}");
     assert_eq!(query("count(mallow_place_growth_bytes_per_hour) > 20"), None);
+    // Each query of the dashboard has an answer while the program grows and the alert fires.
+    let queries = dashboard_queries();
+    assert!(queries.len() > 10, "{queries:?}");
+    for text in queries {
+        until_or(|| query(&text), || in_vain(&text));
+    }
+}
+
+/// The dashboard's queries, of all jobs and instances.
+fn dashboard_queries() -> Vec<String> {
+    let text = fs::read_to_string(workspace().join("examples/deploy/grafana-dashboard.json")).expect("the dashboard");
+    let dashboard: Value = serde_json::from_str(&text).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let mut ids: Vec<i64> = panels.iter().map(|panel| panel["id"].as_i64().expect("a number")).collect();
+    ids.dedup();
+    assert_eq!(ids.len(), panels.len(), "each panel has an id of its own");
+    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().expect("queries"));
+    let queries = targets.map(|target| target["expr"].as_str().expect("a query").to_owned());
+    let known = [("$job", ".*"), ("$instance", ".*"), ("$__rate_interval", "10s")];
+    let queries = queries.map(|query| known.iter().fold(query, |query, (name, value)| query.replace(name, value)));
+    let queries: Vec<String> = queries.collect();
+    assert!(queries.iter().all(|query| !query.contains('$')), "{queries:?}");
+    queries
 }

@@ -3,47 +3,18 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use harness::{Run, directory, mallow, program, program_as, tool};
 use serde_json::Value;
 
+use crate::guard_harness::{
+    Limited, Watchdog, churning, count, descendant, errors, functions, guarded, kill, rest, right, wrong,
+};
 use crate::watch_harness::{Alive, quiet, reports, until, until_it_listens};
-
-fn wrong() -> PathBuf {
-    program_as("guard/wrong", "guard-wrong", "c++", &["-w"])
-}
-
-fn right() -> PathBuf {
-    program_as("guard/right", "guard-right", "c++", &["-w"])
-}
-
-/// The report of a guarded command, its status, and what it printed.
-fn guarded(flags: &[&str], command: &[&str]) -> (Value, i32, String, String) {
-    let place = directory();
-    let file = place.path().join("guard.json");
-    let run = Run::new(mallow(), place.path()).args(["guard", "--json", "-o"]).arg(&file);
-    let outcome = run.args(flags).arg("--").args(command).go();
-    let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{command:?}: {error}: {}", outcome.err()));
-    (serde_json::from_str(&text).expect("JSON"), outcome.status, outcome.out(), outcome.err())
-}
-
-fn count(program: &Path) -> u32 {
-    let output = Command::new(program).arg("count").output().expect("the corpus");
-    String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number")
-}
-
-fn errors(report: &Value) -> &Vec<Value> {
-    report["errors"].as_array().expect("errors")
-}
-
-fn functions(step: &Value) -> Vec<String> {
-    let frames = step["stack"]["frames"].as_array().expect("frames");
-    frames.iter().map(|frame| frame["function"].as_str().unwrap_or_default().to_owned()).collect()
-}
 
 /// Each is found once, at the wrong access or call, with the stack of that and of the allocation, and goes on.
 #[test]
@@ -221,57 +192,9 @@ fn memory_beyond_the_limit_is_not_guarded_and_counted() {
     assert!(unguarded > 15_000 && status == 0 && errors(&report).is_empty(), "{report}");
 }
 
-/// A program in C that allocates until its standard input ends, and prints a line then.
-const CHURN: &str = "import sys,threading\nprint('ready', flush=True)\nstop=[]\n\
-                     def work():\n  while not stop: json=[bytearray(600) for _ in range(100)]\n\
-                     t=threading.Thread(target=work); t.start(); sys.stdin.read(); stop.append(1); t.join(); print('whole')";
-
-/// mallow guards it; returns mallow, once the program works, and the number of the keeper.
-fn churning() -> (Child, u32) {
-    let mut command = Command::new(mallow());
-    command.args(["guard", "--", "env", "PYTHONMALLOC=malloc", "/usr/bin/python3", "-c", CHURN]);
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("mallow");
-    let mut line = String::new();
-    BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
-    assert_eq!(line, "ready\n");
-    let keeper = descendant(child.id(), "mallow-keeper");
-    (child, keeper)
-}
-
-/// The child process that has this first word.
-fn descendant(pid: u32, word: &str) -> u32 {
-    let limit = Instant::now() + Duration::from_secs(60);
-    while Instant::now() < limit {
-        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-        for child in children.split_whitespace() {
-            let line = fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
-            if line.starts_with(word.as_bytes()) {
-                return child.parse().expect("a number");
-            }
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    panic!("{pid} has no child {word}");
-}
-
-fn kill(pid: u32, signal: &str) {
-    let sent = Command::new("kill").args(["-s", signal, &pid.to_string()]).status().expect("kill");
-    assert!(sent.success(), "kill -s {signal} {pid}");
-}
-
-fn rest(mut child: Child) -> (String, String, std::process::ExitStatus) {
-    drop(child.stdin.take());
-    let (mut out, mut err) = (String::new(), String::new());
-    child.stdout.take().expect("a pipe").read_to_string(&mut out).expect("text");
-    let status = child.wait().expect("mallow");
-    child.stderr.take().expect("a pipe").read_to_string(&mut err).expect("text");
-    (out, err, status)
-}
-
 #[test]
 fn the_target_goes_on_when_the_keeper_is_killed() {
-    let (child, keeper) = churning();
+    let (child, keeper) = churning(&[]);
     kill(keeper, "KILL");
     let (out, err, status) = rest(child);
     assert_eq!(out, "whole\n", "{err}");
@@ -280,7 +203,7 @@ fn the_target_goes_on_when_the_keeper_is_killed() {
 
 #[test]
 fn the_target_goes_on_when_mallow_is_killed() {
-    let (mut child, keeper) = churning();
+    let (mut child, keeper) = churning(&[]);
     kill(child.id(), "KILL");
     drop(child.stdin.take());
     let mut out = String::new();
@@ -296,7 +219,7 @@ fn the_target_goes_on_when_mallow_is_killed() {
 
 #[test]
 fn the_target_goes_on_when_mallow_is_stopped() {
-    let (mut child, _) = churning();
+    let (mut child, _) = churning(&[]);
     kill(child.id(), "STOP");
     drop(child.stdin.take());
     // Mallow has the same standard output: it does not end.
@@ -313,8 +236,8 @@ fn an_error_is_found_while_mallow_is_stopped() {
     let script = format!("read line; {} 0; echo over", wrong().display());
     let mut command = Command::new(mallow());
     command.args(["guard", "--", "sh", "-c", &script]);
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("mallow");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = Limited::start(&mut command);
     descendant(child.id(), "sh");
     kill(child.id(), "STOP");
     drop(child.stdin.take());
@@ -368,10 +291,12 @@ fn one_allocation_in_many_is_guarded_with_sample() {
 }
 
 /// A program that was started by `mallow run` and serves requests; its standard input and output.
-fn served() -> (Alive, impl FnMut(&str)) {
+fn served() -> (Alive, Watchdog, impl FnMut(&str)) {
     let mut command = Command::new(mallow());
     command.args(["run", "--"]).arg(program_as("guard/served", "guard-served", "cc", &[]));
-    let mut server = Alive::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
+    let mut server = Alive::start(&mut command);
+    let dog = Watchdog::of(server.child.id());
     let mut requests = server.child.stdin.take().expect("a pipe");
     let mut answers = BufReader::new(server.child.stdout.take().expect("a pipe")).lines();
     assert_eq!(answers.next().expect("a line").expect("text"), "ready");
@@ -379,13 +304,13 @@ fn served() -> (Alive, impl FnMut(&str)) {
         writeln!(requests, "{request}").expect("the server reads");
         assert_eq!(answers.next().expect("a line").expect("text"), "answered");
     };
-    (server, ask)
+    (server, dog, ask)
 }
 
 /// Again and again: each watch has a keeper of its own. What goes wrong between two of them harms nobody and is not reported.
 #[test]
 fn a_watch_guards_a_program_that_runs() {
-    let (server, mut ask) = served();
+    let (server, _dog, mut ask) = served();
     let place = directory();
     ask("u");
     for round in 0..3 {

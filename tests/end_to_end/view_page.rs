@@ -26,6 +26,17 @@ impl Page {
         page
     }
 
+    /// Of a server and a browser that were started otherwise.
+    pub fn with(viewer: Viewer, browser: Browser, width: u32) -> Self {
+        Self { viewer, browser, width }
+    }
+
+    /// Another size of its window.
+    pub fn resize(&mut self, size: (u32, u32)) {
+        self.browser.resize(size);
+        self.width = size.0;
+    }
+
     pub fn of(record: &Recorded, size: (u32, u32)) -> Self {
         Self::open(record.directory.path(), &[record.file.to_str().expect("a path")], size)
     }
@@ -38,18 +49,18 @@ impl Page {
     }
 
     /// A number as the page writes it: the page's own function, asked beside what it shows.
-    fn written(&mut self, how: &str, value: u64) -> String {
+    pub fn written(&mut self, how: &str, value: u64) -> String {
         let written = self.browser.value(&format!("import('/page/units.js').then(units => units.{how}({value}))"));
         written.as_str().unwrap_or_else(|| panic!("{how}: {written}")).to_owned()
     }
 
     /// What the address's fragment has by this name.
-    fn choice(&mut self, name: &str) -> Option<String> {
+    pub fn choice(&mut self, name: &str) -> Option<String> {
         let value = self.browser.value(&format!("new URLSearchParams(location.hash.slice(1)).get({})", json!(name)));
         value.as_str().map(str::to_owned)
     }
 
-    fn wait_for_choice(&mut self, name: &str, value: &str) {
+    pub fn wait_for_choice(&mut self, name: &str, value: &str) {
         let (name, value) = (json!(name), json!(value));
         self.browser.wait_for(&format!("new URLSearchParams(location.hash.slice(1)).get({name}) === {value}"));
     }
@@ -101,7 +112,7 @@ impl Page {
 }
 
 /// The largest box of a flame graph below the whole: name and value.
-fn largest_box(flame: &Value) -> Option<(String, u64)> {
+pub fn largest_box(flame: &Value) -> Option<(String, u64)> {
     let boxes = &flame["boxes"];
     let at = boxes["parent"].as_array()?.iter().position(|parent| parent == 0)?;
     let function = boxes["function"][at].as_u64()? as usize;

@@ -7,6 +7,7 @@ mod browser;
 mod counts;
 mod leftovers;
 mod oracle;
+mod overdue;
 mod project;
 mod run;
 mod sampled;
@@ -31,7 +32,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// Whoever starts the tests in the background may have them ignore the terminal's signals, and what they start would
-/// inherit that: programs that test what Ctrl-C does would fail alone, too. Runs before main, so before any thread.
+/// inherit that: programs that test what Ctrl-C does would fail alone, too. Also marks all that they start, for [`overdue`].
+/// Runs before main, so before any thread.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static HEED_SIGNALS: extern "C" fn() = {
@@ -40,12 +42,15 @@ static HEED_SIGNALS: extern "C" fn() = {
             // SAFETY: sets a signal's default action; no other thread runs yet.
             unsafe { libc::signal(signal, libc::SIG_DFL) };
         }
+        // SAFETY: no other thread reads the environment yet.
+        unsafe { std::env::set_var(overdue::MARK, std::process::id().to_string()) };
     }
     heed
 };
 
 /// The binary under test: `MALLOW_BIN`, or the workspace's release build.
 pub fn mallow() -> PathBuf {
+    overdue::watch();
     let built = || {
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from);
         target.join("release/mallow")

@@ -5,7 +5,7 @@
 //! once.
 
 /// `MALLOW_WIRE_VERSION`
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 /// `MALLOW_CONTROL_MAGIC`
 pub const CONTROL_MAGIC: u32 = 0x434c_414d;
 /// `MALLOW_PROCESS_MAGIC`
@@ -40,6 +40,8 @@ pub const SCAN_FORKED: u32 = 8;
 pub const INSIDE: u32 = 16;
 /// `MALLOW_MEMORY`
 pub const MEMORY: u32 = 32;
+/// `MALLOW_EXIT_NOT`
+pub const EXIT_NOT: u32 = 0;
 /// `MALLOW_EXIT_WAITS`
 pub const EXIT_WAITS: u32 = 1;
 /// `MALLOW_EXIT_GO_ON`
@@ -347,6 +349,12 @@ pub mod sampling {
     pub const MISSED: usize = 120;
 }
 
+/// `MALLOW_ENDING_EXIT`
+pub const ENDING_EXIT: u32 = 1;
+/// `MALLOW_ENDING_AT_ONCE`
+pub const ENDING_AT_ONCE: u32 = 2;
+/// `MALLOW_ENDING_EXEC`
+pub const ENDING_EXEC: u32 = 3;
 /// `MALLOW_OVER_LEFT`
 pub const OVER_LEFT: u32 = 1;
 /// `MALLOW_OVER_FILTER`
@@ -440,3 +448,13 @@ pub mod result;
 mod shared;
 
 pub use shared::{Segment, Shared};
+
+/// The directory of tables of this version, in the cache of a user.
+pub fn table_directory() -> String {
+    format!("unwind-{VERSION}")
+}
+
+/// Whether a directory of this name has tables of this version: processes that are recorded have them mapped.
+pub fn is_table_directory(name: &str) -> bool {
+    name.strip_prefix("unwind-").is_some_and(|version| version == VERSION.to_string())
+}

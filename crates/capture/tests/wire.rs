@@ -50,6 +50,10 @@ fn table() -> Vec<(String, u64)> {
     number("MALLOW_STUB_COUNT", ask::STUBS as u64);
     number("MALLOW_ASK_LIBRARIES", ask::LIBRARIES as u64);
     number("MALLOW_PATCHES_MAGIC", patches::MAGIC_VALUE.into());
+    number("MALLOW_EXIT_NOT", wire::EXIT_NOT.into());
+    number("MALLOW_ENDING_EXIT", wire::ENDING_EXIT.into());
+    number("MALLOW_ENDING_AT_ONCE", wire::ENDING_AT_ONCE.into());
+    number("MALLOW_ENDING_EXEC", wire::ENDING_EXEC.into());
     number("MALLOW_EXIT_WAITS", wire::EXIT_WAITS.into());
     number("MALLOW_EXIT_GO_ON", wire::EXIT_GO_ON.into());
     number("MALLOW_ORIGIN_ATTACH", wire::ORIGIN_ATTACH.into());
@@ -120,6 +124,7 @@ fn table() -> Vec<(String, u64)> {
     number("MALLOW_GUARD", guard::GUARD.into());
     number("MALLOW_GUARD_EVERY", guard::EVERY.into());
     number("MALLOW_GUARD_ABORT", guard::ABORT.into());
+    number("MALLOW_GUARD_LEAKS", guard::LEAKS.into());
     number("MALLOW_GUARD_SIZES", guard::SIZES);
     number("MALLOW_SUPPLIES", guard::SUPPLIES as u64);
     number("MALLOW_SUPPLY_SLOTS", guard::SUPPLY_SLOTS.into());
@@ -154,6 +159,7 @@ fn table() -> Vec<(String, u64)> {
             ("state", guard::STATE),
             ("descriptor", guard::DESCRIPTOR),
             ("keeper", guard::KEEPER),
+            ("beat", guard::BEAT),
             ("start", guard::START),
             ("bytes", guard::BYTES),
             ("guarded_offset", guard::GUARDED_OFFSET),
@@ -162,6 +168,8 @@ fn table() -> Vec<(String, u64)> {
             ("unfit", guard::UNFIT),
             ("wanted", guard::WANTED),
             ("findings", guard::FINDINGS),
+            ("slots", guard::SLOTS),
+            ("slots_bytes", guard::SLOTS_BYTES),
             ("supply", guard::SUPPLY),
             ("finding", guard::FINDING),
         ],

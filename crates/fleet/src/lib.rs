@@ -16,12 +16,14 @@
 
 mod document;
 mod label;
+mod many;
 pub mod metrics;
 mod profiles;
 pub mod push;
 mod push_metrics;
 
 pub use document::{BadQuery, Document, LONGEST_DELTA_S};
+pub use many::{FleetMeasurement, fleet_metrics};
 pub use metrics::{Measurement, metrics};
 pub use profiles::{heap, heap_text};
 pub use push_metrics::{PushCounts, push_metrics};

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt::Write;
 
 use mallow_report::analysis::sampled::{Estimate, Verdict};
-use mallow_report::analysis::{WatchLosses, Watched, WatchedPlace};
+use mallow_report::analysis::{Frame, WatchLosses, Watched, WatchedPlace};
 
 use crate::label;
 
@@ -75,27 +75,28 @@ pub fn metrics(of: &Measurement<'_>) -> String {
     page.text
 }
 
+/// A document that is written.
 #[derive(Default)]
-struct Page {
-    text: String,
+pub(crate) struct Page {
+    pub(crate) text: String,
 }
 
 impl Page {
-    fn head(&mut self, name: &str, kind: &str, help: &str) -> &mut Self {
+    pub(crate) fn head(&mut self, name: &str, kind: &str, help: &str) -> &mut Self {
         // Writing to a string cannot fail.
         let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
         self
     }
 
-    fn number(&mut self, name: &str, labels: &str, number: f64) {
+    pub(crate) fn number(&mut self, name: &str, labels: &str, number: f64) {
         let _ = writeln!(self.text, "{name}{labels} {number}");
     }
 
-    fn gauge(&mut self, name: &str, help: &str, number: f64) {
+    pub(crate) fn gauge(&mut self, name: &str, help: &str, number: f64) {
         self.head(name, "gauge", help).number(name, "", number);
     }
 
-    fn counter(&mut self, name: &str, help: &str, number: u64) {
+    pub(crate) fn counter(&mut self, name: &str, help: &str, number: u64) {
         self.head(name, "counter", help).number(name, "", number as f64);
     }
 
@@ -104,7 +105,7 @@ impl Page {
         self.series(name, help, &[(String::new(), estimate)]);
     }
 
-    fn losses(&mut self, lost: &WatchLosses) {
+    pub(crate) fn losses(&mut self, lost: &WatchLosses) {
         const NAME: &str = "mallow_lost_total";
         self.head(NAME, "counter", "What could not be reported, by kind; DEFINITIONS of Mallow has the kinds.");
         let kinds = [
@@ -141,7 +142,7 @@ impl Page {
         self.series("mallow_place_live_bytes", "Live bytes of a function that grows", &live);
     }
 
-    fn series(&mut self, name: &str, help: &str, rows: &[(String, &Estimate)]) {
+    pub(crate) fn series(&mut self, name: &str, help: &str, rows: &[(String, &Estimate)]) {
         type Limit = fn(&Estimate) -> Option<f64>;
         let limits: [(&str, &str, Limit); 3] = [
             ("", "estimated", |estimate| Some(estimate.value)),
@@ -162,16 +163,21 @@ impl Page {
 
 /// `{function="keep",location="server.c:12",module="server",verdict="growing"}`
 fn labels(place: &WatchedPlace) -> String {
-    let Some(frame) = &place.frame else { return String::new() };
+    place_labels("", place.frame.as_ref(), place.growth.verdict)
+}
+
+/// The same behind other labels, each with a comma.
+pub(crate) fn place_labels(others: &str, frame: Option<&Frame>, verdict: Verdict) -> String {
+    let Some(frame) = frame else { return String::new() };
     let last = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
     let location = match (&frame.file, frame.line) {
         (Some(file), Some(line)) => format!("{}:{line}", last(file)),
         (Some(file), None) => last(file),
         _ => String::new(),
     };
-    let verdict = if place.growth.verdict == Verdict::Growing { "growing" } else { "so_far" };
+    let verdict = if verdict == Verdict::Growing { "growing" } else { "so_far" };
     format!(
-        "{{function=\"{}\",location=\"{}\",module=\"{}\",verdict=\"{verdict}\"}}",
+        "{{{others}function=\"{}\",location=\"{}\",module=\"{}\",verdict=\"{verdict}\"}}",
         label::value(&frame.function),
         label::value(&location),
         label::value(&last(frame.module.as_deref().unwrap_or_default())),

@@ -187,9 +187,8 @@ impl Thread {
     fn finish(&mut self, room: &Room, memory: &Memory, patience: Duration) -> Result<bool, CallError> {
         let deadline = Instant::now() + patience;
         trace::resume(self.tid)?;
-        let mut turns = 0;
         loop {
-            match trace::wait(self.tid, false)? {
+            match trace::wait(self.tid)? {
                 Some(Event::Gone) => return Err(io::Error::from_raw_os_error(libc::ESRCH).into()),
                 Some(Event::Signal(signal)) => return Err(CallError::Fault(signal)),
                 // A stop of the whole process takes effect when the thread is let go.
@@ -207,8 +206,7 @@ impl Thread {
             if Instant::now() >= deadline {
                 return Err(CallError::Late(patience));
             }
-            turns += 1;
-            if turns < 50 { std::thread::yield_now() } else { std::thread::sleep(Duration::from_micros(200)) }
+            std::thread::sleep(Duration::from_micros(50));
         }
     }
 }

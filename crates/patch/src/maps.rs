@@ -90,6 +90,12 @@ impl Maps {
         self.0.iter()
     }
 
+    /// The mapping that has an address.
+    pub fn find(&self, address: u64) -> Option<&Mapping> {
+        let after = self.0.partition_point(|mapping| mapping.start <= address);
+        self.0[..after].last().filter(|mapping| address < mapping.end)
+    }
+
     /// Counts `range` as mapped from here on.
     pub fn reserve(&mut self, range: Range<u64>) {
         let at = self.0.partition_point(|mapping| mapping.start < range.start);
@@ -112,7 +118,7 @@ impl Maps {
         self.0.is_empty()
     }
 
-    /// The address of `bytes` free bytes, a multiple of a page, each of which reaches all of `module` by a 32-bit displacement:
+    /// The address of `bytes` free bytes, a multiple of a page, where each byte reaches all of `module` by a 32-bit displacement:
     /// the nearest ones below it, else above. The heap (brk) grows upwards from the executable, so nothing is placed
     /// directly behind a module. None where there is no room.
     pub fn free_area_near(&self, module: Range<u64>, bytes: u64) -> Option<u64> {
@@ -174,6 +180,9 @@ mod tests {
         assert_eq!((all[0].start, all[0].writable, all[0].path.as_str()), (0x1000, true, ""));
         assert!(all[1].executable && all[1].is_deleted() && all[1].offset == 0x1000 && all[1].inode == 42);
         assert_eq!(all[1].path, "/usr/lib/with space.so (deleted)");
+        let start_of = |address| maps.find(address).map(|mapping| mapping.start);
+        assert_eq!([0xfff, 0x1000, 0x1fff, 0x2000].map(start_of), [None, Some(0x1000), Some(0x1000), None]);
+        assert_eq!([0x7eff, 0x7f00, 0x7f0f, 0x7f10].map(start_of), [None, Some(0x7f00), Some(0x7f00), None]);
     }
 
     #[test]

@@ -121,12 +121,7 @@ impl Obstacle {
         if process.state == State::Zombie {
             return vec![Self::Zombie(pid)];
         }
-        if process.tracer != 0 {
-            // The number is that of a thread, and ptrace belongs to threads.
-            let group = Process::read(process.tracer).map_or(process.tracer, |thread| thread.group);
-            let name = Process::read(group).map(|tracer| tracer.name).unwrap_or_default();
-            all.push(Self::Traced { pid, tracer: group, name });
-        }
+        all.extend(Self::of_tracer(pid, process.tracer));
         if let Err(error) = Memory::open(pid) {
             all.push(permission(&process, &error));
         }
@@ -139,12 +134,24 @@ impl Obstacle {
         all
     }
 
-    /// Why the kernel refused to trace a process.
-    pub(crate) fn of_refusal(pid: u32, error: io::Error) -> Self {
+    /// What traces a process: 0 for nothing. The number is that of a thread, as ptrace belongs to threads.
+    fn of_tracer(pid: u32, tracer: u32) -> Option<Self> {
+        if tracer == 0 {
+            return None;
+        }
+        let tracer = Process::read(tracer).map_or(tracer, |thread| thread.group);
+        let name = Process::read(tracer).map(|tracer| tracer.name).unwrap_or_default();
+        Some(Self::Traced { pid, tracer, name })
+    }
+
+    /// Why the kernel refused to trace a thread of a process.
+    pub(crate) fn of_refusal(pid: u32, tid: u32, error: io::Error) -> Self {
         if error.raw_os_error() == Some(libc::ESRCH) {
             return Self::Gone(pid);
         }
-        match Self::all(pid).into_iter().next() {
+        // Another tracer may hold this thread alone.
+        let traced = Process::read(tid).ok().and_then(|thread| Self::of_tracer(pid, thread.tracer));
+        match traced.or_else(|| Self::all(pid).into_iter().next()) {
             Some(obstacle) => obstacle,
             None => Self::Refused(error.to_string()),
         }

@@ -20,8 +20,9 @@ use crate::unwind::{UnwindError, Unwinder, Walk};
 /// So much of a stack is searched, from its stack pointer on, in bytes.
 const SEARCHED: u64 = 256 << 10;
 
-/// What lies below the stack pointer and is in use (System V x86-64 ABI 3.2.2), in bytes.
-const RED_ZONE: u64 = 128;
+/// A word below the stack pointer is searched, too: code may take its return address off the stack and jump by it. What lies
+/// deeper is left from calls that are over, and would have each waiting thread unwound.
+const BELOW: u64 = 8;
 
 /// Frames of signal handlers that are followed. A thread with more of them counts as one that returns there.
 const HANDLERS_MOST: usize = 64;
@@ -64,12 +65,11 @@ impl Looked<'_> {
             return true;
         }
         // A signal handler that has a stack of its own returns to another one.
-        let is_own = self.maps.iter().any(|stack| {
-            let holds = |address| (stack.start..stack.end).contains(&address);
-            holds(registers.rsp) && (stack.path == "[stack]" || holds(registers.fs_base))
-        });
-        let (low, sp) = (red_zone(registers.rsp), registers.rsp);
-        if is_own && !stack_refers_to(self.maps, self.memory, (low, sp), self.ranges) {
+        let is_own = self
+            .maps
+            .find(registers.rsp)
+            .is_some_and(|stack| stack.path == "[stack]" || (stack.start..stack.end).contains(&registers.fs_base));
+        if is_own && !stack_refers_to(self.maps, self.memory, searched_from(registers.rsp), self.ranges) {
             return false;
         }
         self.may_return(registers)
@@ -103,9 +103,7 @@ impl Looked<'_> {
     /// Whether an address is of code that a runtime wrote.
     fn has_no_file(&self, address: u64) -> bool {
         let is_anonymous = |path: &str| path.is_empty() || path.starts_with("[anon");
-        self.maps.iter().any(|one| {
-            one.executable && one.inode == 0 && is_anonymous(&one.path) && (one.start..one.end).contains(&address)
-        })
+        self.maps.find(address).is_some_and(|one| one.executable && one.inode == 0 && is_anonymous(&one.path))
     }
 
     /// What signal handlers on a stack interrupted, from `sp` on, and where their frames are. `own`: registers of the thread.
@@ -113,7 +111,7 @@ impl Looked<'_> {
         let Some((at, words)) = words_of(self.maps, self.memory, (sp, sp)) else { return Vec::new() };
         let found = words.iter().enumerate().filter_map(|(index, &word)| {
             let registers = recovery::registers_of_frame(words.get(index + 1..)?, own)?;
-            let code = self.maps.iter().find(|one| one.executable && (one.start..one.end).contains(&word))?;
+            let code = self.maps.find(word).filter(|one| one.executable)?;
             let length = (code.end - word).min(16) as usize;
             let is_handler = recovery::ends_handler(&self.memory.read_up_to(word, length));
             is_handler.then_some((at + 8 * index as u64, registers))
@@ -122,9 +120,9 @@ impl Looked<'_> {
     }
 }
 
-/// Where what a function may use below its stack pointer begins.
-pub(crate) fn red_zone(sp: u64) -> u64 {
-    sp.saturating_sub(RED_ZONE) & !7
+/// Where the search of a whole stack begins, and its stack pointer.
+pub(crate) fn searched_from(sp: u64) -> (u64, u64) {
+    (sp.saturating_sub(BELOW) & !7, sp)
 }
 
 /// Whether one of these addresses is on the stack that has `sp`, at `from` or after it.
@@ -138,7 +136,7 @@ pub(crate) fn stack_refers_to(maps: &Maps, memory: &Memory, (from, sp): (u64, u6
 
 /// The words of the stack that has `sp`, at `from` or after it, and where they begin. None: `sp` is on no stack.
 fn words_of(maps: &Maps, memory: &Memory, (from, sp): (u64, u64)) -> Option<(u64, Vec<u64>)> {
-    let stack = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&sp))?;
+    let stack = maps.find(sp)?;
     let from = from.max(stack.start);
     let bytes = memory.read_up_to(from, stack.end.min(sp.saturating_add(SEARCHED)).saturating_sub(from) as usize);
     let words = bytes.chunks_exact(8).filter_map(|word| Some(u64::from_le_bytes(word.try_into().ok()?)));

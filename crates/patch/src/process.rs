@@ -154,15 +154,30 @@ pub fn threads(pid: u32) -> io::Result<Vec<u32>> {
 /// The same, those that wait first: a thread that runs stops only once it gets a processor.
 pub fn waiting_threads_first(pid: u32) -> io::Result<Vec<u32>> {
     let mut all = threads(pid)?;
-    all.sort_by_cached_key(|&tid| is_running(pid, tid));
+    all.sort_by_cached_key(|&tid| activity(pid, tid) == Activity::Running);
     Ok(all)
 }
 
-/// Whether a thread runs or could. proc_pid_stat(5): its state follows its name, which ends with the last ')'.
-fn is_running(pid: u32, tid: u32) -> bool {
+/// What a thread is doing at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Activity {
+    /// It runs, or waits for a processor.
+    Running,
+    /// It waits for something that no signal interrupts.
+    Uninterruptible,
+    /// It waits, or is gone.
+    Waiting,
+}
+
+/// That of one thread. proc_pid_stat(5): its state follows its name, which ends with the last ')'.
+pub(crate) fn activity(pid: u32, tid: u32) -> Activity {
     let stat = fs::read(format!("/proc/{pid}/task/{tid}/stat")).unwrap_or_default();
-    let end = stat.iter().rposition(|&byte| byte == b')');
-    end.is_some_and(|end| stat[end..].starts_with(b") R"))
+    let end = stat.iter().rposition(|&byte| byte == b')').unwrap_or(stat.len());
+    match stat.get(end + 2) {
+        Some(b'R') => Activity::Running,
+        Some(b'D') => Activity::Uninterruptible,
+        _ => Activity::Waiting,
+    }
 }
 
 #[cfg(test)]
@@ -198,6 +213,7 @@ mod tests {
     #[test]
     fn threads_that_wait_come_before_those_that_run() {
         let (over, pid) = (AtomicBool::new(false), std::process::id());
+        let is_running = |tid| activity(pid, tid) == Activity::Running;
         let (sender, numbers) = mpsc::channel();
         let number = || sender.send(rustix::thread::gettid().as_raw_nonzero().get() as u32).unwrap();
         std::thread::scope(|scope| {
@@ -214,7 +230,7 @@ mod tests {
                 let _ = wait.into_iter().next();
             });
             let waiting = numbers.recv().unwrap();
-            while is_running(pid, waiting) || !is_running(pid, running) {
+            while is_running(waiting) || !is_running(running) {
                 std::thread::yield_now();
             }
             let order = waiting_threads_first(pid).unwrap();

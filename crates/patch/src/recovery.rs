@@ -64,7 +64,7 @@ impl Gateway {
     }
 }
 
-/// A thread's own state, of which its stack has a copy.
+/// A thread's own state; its stack has a copy.
 #[derive(Debug)]
 pub(crate) struct Recovery {
     pub(crate) registers: Registers,

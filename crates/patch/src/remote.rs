@@ -1,10 +1,14 @@
 //! System calls that a stopped thread of another process makes.
 
 use std::io;
+use std::time::{Duration, Instant};
 
 use crate::recovery::{Gateway, Recovery};
 use crate::threads::{Stopped, Thread};
 use crate::trace::{self, Event, Registers};
+
+/// How long a thread may take to come to a stop that it was asked for. It finds back by itself if it comes later.
+const REACH: Duration = Duration::from_secs(10);
 
 impl Stopped {
     /// Has one of the threads make a system call. Registers, signal mask and the system call in which the thread was interrupted
@@ -101,10 +105,12 @@ impl Thread {
     /// Waits for `event`. A stop of the whole process that comes in between is passed over: it takes effect when the thread
     /// is let go.
     pub(crate) fn reach(&mut self, event: Event) -> io::Result<()> {
+        let deadline = Instant::now() + REACH;
         loop {
-            match trace::wait(self.tid, true)? {
+            match trace::wait_until(self.tid, deadline)? {
                 Some(reached) if reached == event => return Ok(()),
-                Some(Event::Gone) | None => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
+                Some(Event::Gone) => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
+                None => return Err(io::Error::new(io::ErrorKind::TimedOut, "a thread did not stop in time")),
                 Some(_) if event == Event::SystemCall => trace::resume_to_system_call(self.tid)?,
                 Some(_) => trace::resume(self.tid)?,
             }

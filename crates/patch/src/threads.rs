@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::obstacle::Obstacle;
-use crate::process::{self, State};
+use crate::process::{self, Activity, State};
 use crate::recovery::{INTERRUPTED, Recovery, interrupted_call};
-use crate::trace::{self, Event, Registers};
+use crate::trace::{self, Event, Pauses, Registers};
 
 /// Why the threads of a process are not stopped. None of them is held any more.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +37,19 @@ pub enum StopError {
     Request(#[from] io::Error),
 }
 
-/// Stops all threads of process `pid`, calls `act`, and lets them go. `patience` is how long the threads may take to stop.
+/// A thread that does not stop for so long, because what it waits for cannot be interrupted, is not waited for: all others stand still
+/// meanwhile.
+const UNINTERRUPTIBLE: Duration = Duration::from_millis(50);
+
+/// How long a thread may take from one instruction to its system call. It goes on by itself if it comes later.
+const INTO_CALL: Duration = Duration::from_secs(10);
+
+/// How much longer than that a thread is waited for that was asked to stop, and could: on a busy machine it waits for a processor. One that
+/// is let go before it has stopped would see EINTR.
+const STARVED: Duration = Duration::from_secs(10);
+
+/// Stops all threads of process `pid`, calls `act`, and lets them go. `patience` is how long the threads may take to stop, and for how
+/// long another tracer is waited for.
 ///
 /// Runs in a thread of its own, whose end releases whatever else would be left: ptrace belongs to the thread that uses it. A
 /// caller that is killed meanwhile leaves the process running as well; a call that was interrupted may fail with EINTR if that
@@ -63,24 +75,59 @@ fn hold<T: Send>(
     patience: Duration,
     act: impl FnOnce(&mut Stopped) -> T + Send,
 ) -> Result<T, StopError> {
-    let session = |tracer: &AtomicU32| {
-        tracer.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Ordering::Relaxed);
-        let mut stopped = Stopped { pid, threads: BTreeMap::new(), bound: PhantomData };
-        let deadline = Instant::now() + patience;
-        match stopped.seize_all(only, deadline, patience) {
-            Ok(()) => Ok(act(&mut stopped)),
-            Err(error) => Err(error),
+    let deadline = Instant::now() + patience;
+    let mut act = Some(act);
+    for turn in 1.. {
+        match hold_once(pid, only, (deadline, patience), &mut act) {
+            // Another one may have half of the threads, and wait for those that this one had.
+            Err(StopError::Obstacle(Obstacle::Traced { .. } | Obstacle::Refused(_))) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_micros(500 + u64::from(std::process::id() * turn % 13) * 300));
+            }
+            ended => return ended,
         }
+    }
+    Err(Obstacle::Gone(pid).into())
+}
+
+fn hold_once<T: Send>(
+    pid: u32,
+    only: Option<u32>,
+    (deadline, patience): (Instant, Duration),
+    act: &mut Option<impl FnOnce(&mut Stopped) -> T + Send>,
+) -> Result<T, StopError> {
+    let tracer = AtomicU32::new(0);
+    let session = || {
+        tracer.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Ordering::Relaxed);
+        hurry();
+        let mut stopped = Stopped { pid, threads: BTreeMap::new(), bound: PhantomData };
+        stopped.seize_all(only, deadline, patience)?;
+        let act = act.take().ok_or(Obstacle::Gone(pid))?;
+        Ok(act(&mut stopped))
         // Dropped: all are let go.
     };
-    let tracer = AtomicU32::new(0);
-    let result = std::thread::scope(|scope| scope.spawn(|| session(&tracer)).join());
+    let result = std::thread::scope(|scope| scope.spawn(session).join());
     // Joining does not wait for the kernel, which frees the last tracees when it removes the thread.
     let entry = format!("/proc/self/task/{}", tracer.into_inner());
-    while std::fs::exists(&entry).unwrap_or(false) {
-        std::thread::yield_now();
+    // Its number may be another thread's by then.
+    let until = Instant::now() + Duration::from_secs(1);
+    while std::fs::exists(&entry).unwrap_or(false) && Instant::now() < until {
+        std::thread::sleep(Duration::from_micros(10));
     }
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// The calling thread gets a processor before others, as far as that is allowed: what it holds stands still for as long as it waits
+/// for one. It lives for some milliseconds.
+fn hurry() {
+    let first = libc::sched_param { sched_priority: 1 };
+    // SAFETY: requests for the calling thread alone; the parameter lives.
+    unsafe {
+        // Sleeps of a few microseconds end in time.
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1_000);
+        if libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &first) != 0 {
+            libc::setpriority(libc::PRIO_PROCESS, 0, -20);
+        }
+    }
 }
 
 /// The threads of a process, all of them stopped. Dropping it lets them go.
@@ -104,6 +151,8 @@ pub struct Thread {
     pub(crate) grouped: bool,
     /// Whether it stands still.
     pub(crate) stopped: bool,
+    /// Whether it ran, or could have, before it was asked to stop.
+    was_running: bool,
     /// Its registers if the stop has ended its system call with EINTR: it has those by which it makes the call again.
     pub(crate) cut: Option<Registers>,
     /// By which it goes back to its own work if it is let go while it works for us. None: nothing has been prepared.
@@ -126,44 +175,73 @@ impl Stopped {
         self.threads.values_mut()
     }
 
+    /// Lets all go but one: while that one works for us, the others run.
+    pub fn let_others_go(&mut self, tid: u32) {
+        let held = self.threads.values_mut().filter(|thread| thread.stopped && thread.tid != tid);
+        release_all(held.collect());
+    }
+
     /// Seizes and interrupts threads until no new one appears: those that are not stopped yet may start others.
+    ///
+    /// Those that wait are stopped before those that run, which go on meanwhile.
     fn seize_all(&mut self, only: Option<u32>, deadline: Instant, patience: Duration) -> Result<(), StopError> {
+        let pid = self.pid;
+        let late = |thread| StopError::Late { process: pid, thread, waited: patience };
         loop {
-            let mut new = 0;
-            let listed = process::threads(self.pid).map_err(|_| Obstacle::Gone(self.pid))?;
-            for tid in listed.into_iter().filter(|tid| only.is_none_or(|only| only == *tid)) {
-                if self.threads.contains_key(&tid) {
-                    continue;
+            let listed = process::threads(pid).map_err(|_| Obstacle::Gone(pid))?;
+            let new = listed.into_iter().filter(|tid| only.is_none_or(|only| only == *tid));
+            let new = new.filter(|tid| !self.threads.contains_key(tid));
+            let new: Vec<(u32, Activity)> = new.map(|tid| (tid, process::activity(pid, tid))).collect();
+            // One that waits in vfork for its child would have all others wait, too.
+            if let Some((tid, _)) = new.iter().find(|(_, activity)| *activity == Activity::Uninterruptible)
+                && self.threads.is_empty()
+            {
+                if Instant::now() >= deadline {
+                    return Err(late(*tid));
                 }
+                std::thread::sleep(Duration::from_millis(1));
+                continue;
+            }
+            let mut seized = 0;
+            for (tid, activity) in new {
+                let was_running = activity == Activity::Running;
                 match trace::seize(tid) {
                     Ok(()) => {
-                        // Interrupted at once, so that threads stop while others are being seized.
-                        let _ = trace::interrupt(tid);
-                        self.threads.insert(
-                            tid,
-                            Thread { tid, signal: 0, grouped: false, stopped: false, cut: None, recovery: None },
-                        );
-                        new += 1;
+                        let (signal, grouped, stopped, cut, recovery) = (0, false, false, None, None);
+                        let thread = Thread { tid, signal, grouped, stopped, was_running, cut, recovery };
+                        self.threads.insert(tid, thread);
+                        seized += 1;
                     }
-                    Err(error) if ended(self.pid, tid) || error.raw_os_error() == Some(libc::ESRCH) => {}
-                    Err(error) => return Err(Obstacle::of_refusal(self.pid, error).into()),
+                    Err(error) if ended(pid, tid) || error.raw_os_error() == Some(libc::ESRCH) => {}
+                    Err(error) => return Err(Obstacle::of_refusal(pid, tid, error).into()),
                 }
             }
-            if new == 0 {
+            if seized == 0 {
                 break;
             }
-            let mut gone = Vec::new();
-            for thread in self.threads.values_mut().filter(|thread| !thread.stopped) {
-                match thread.wait(deadline)? {
-                    Some(true) => {}
-                    Some(false) => gone.push(thread.tid),
-                    None => {
-                        return Err(StopError::Late { process: self.pid, thread: thread.tid, waited: patience });
+            let (mut gone, mut late_one) = (Vec::new(), None);
+            for was_running in [false, true] {
+                if late_one.is_some() {
+                    break;
+                }
+                let chosen = |thread: &&mut Thread| !thread.stopped && thread.was_running == was_running;
+                // All of them before the first is waited for.
+                for thread in self.threads.values_mut().filter(chosen) {
+                    let _ = trace::interrupt(thread.tid);
+                }
+                for thread in self.threads.values_mut().filter(chosen) {
+                    match thread.wait(pid, deadline + STARVED)? {
+                        Some(true) => {}
+                        Some(false) => gone.push(thread.tid),
+                        None => late_one = late_one.or(Some(thread.tid)),
                     }
                 }
             }
             for tid in gone {
                 self.threads.remove(&tid);
+            }
+            if let Some(tid) = late_one {
+                return Err(late(tid));
             }
         }
         match self.threads.is_empty() {
@@ -181,10 +259,16 @@ fn ended(pid: u32, tid: u32) -> bool {
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        for thread in self.threads.values_mut().filter(|thread| thread.stopped) {
-            // It fails where the thread was killed: then there is nothing to let go.
-            let _ = thread.release();
-        }
+        release_all(self.threads.values_mut().filter(|thread| thread.stopped).collect());
+    }
+}
+
+fn release_all(mut held: Vec<&mut Thread>) {
+    // Those that ran before those that waited; those that have to be followed into a system call are last.
+    held.sort_by_key(|thread| (thread.cut.is_some(), !thread.was_running));
+    for thread in held {
+        // It fails where the thread was killed: then there is nothing to let go.
+        let _ = thread.release();
     }
 }
 
@@ -199,12 +283,17 @@ impl Thread {
         trace::registers(self.tid).map(|registers| registers.rip)
     }
 
+    /// Its general registers that may hold addresses, in no order.
+    pub fn general_registers(&self) -> io::Result<[u64; 15]> {
+        let r = self.cut.map_or_else(|| trace::registers(self.tid), Ok)?;
+        Ok([r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15])
+    }
+
     /// Waits until it stands still: true, or false if it has ended. None: it did not stop before `deadline`.
-    fn wait(&mut self, deadline: Instant) -> io::Result<Option<bool>> {
-        // Most stop within some microseconds; then the waits become longer.
-        let mut pause = Duration::from_micros(5);
+    fn wait(&mut self, pid: u32, deadline: Instant) -> io::Result<Option<bool>> {
+        let (begin, mut pauses) = (Instant::now(), Pauses::default());
         loop {
-            match trace::wait(self.tid, false)? {
+            match trace::wait(self.tid)? {
                 Some(Event::Gone) => return Ok(Some(false)),
                 Some(event) => {
                     self.stopped = true;
@@ -220,10 +309,12 @@ impl Thread {
                     return Ok(Some(true));
                 }
                 None if Instant::now() >= deadline => return Ok(None),
-                None => {
-                    std::thread::sleep(pause);
-                    pause = (pause * 2).min(Duration::from_millis(2));
+                None if begin.elapsed() >= UNINTERRUPTIBLE
+                    && process::activity(pid, self.tid) == Activity::Uninterruptible =>
+                {
+                    return Ok(None);
                 }
+                None => pauses.next(),
             }
         }
     }
@@ -256,7 +347,7 @@ impl Thread {
         }
         let Some(registers) = self.cut.take() else { return trace::detach(self.tid, 0) };
         trace::resume_to_system_call(self.tid)?;
-        match trace::wait(self.tid, true)? {
+        match trace::wait_until(self.tid, Instant::now() + INTO_CALL)? {
             Some(Event::Signal(signal)) => {
                 trace::set_registers(self.tid, &registers)?;
                 trace::detach(self.tid, signal)

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::ptr;
+use std::time::{Duration, Instant};
 
 use libc::{c_int, c_long, c_uint, c_void, pid_t};
 
@@ -108,13 +109,12 @@ pub(crate) fn set_blocked(tid: u32, mask: u64) -> io::Result<()> {
     request(PTRACE_SETSIGMASK, tid, MASK, ptr::from_ref(&mask) as usize).map(drop)
 }
 
-/// What it stopped for. None: it runs still, and `block` is false.
-pub(crate) fn wait(tid: u32, block: bool) -> io::Result<Option<Event>> {
+/// What it stopped for. None: it runs still.
+pub(crate) fn wait(tid: u32) -> io::Result<Option<Event>> {
     let mut status = 0;
-    let flags = libc::__WALL | if block { 0 } else { libc::WNOHANG };
     loop {
         // SAFETY: `status` lives.
-        let result = unsafe { libc::waitpid(tid as pid_t, &mut status, flags) };
+        let result = unsafe { libc::waitpid(tid as pid_t, &mut status, libc::__WALL | libc::WNOHANG) };
         match result {
             0 => return Ok(None),
             -1 => match io::Error::last_os_error() {
@@ -124,6 +124,33 @@ pub(crate) fn wait(tid: u32, block: bool) -> io::Result<Option<Event>> {
             },
             _ => return Ok(Some(event(status))),
         }
+    }
+}
+
+/// The same, waited for until `deadline`. A wait without an end is never safe: a thread may freeze with its cgroup, and the first
+/// one of a process says nothing of its end while others live.
+pub(crate) fn wait_until(tid: u32, deadline: Instant) -> io::Result<Option<Event>> {
+    let mut pauses = Pauses::default();
+    loop {
+        match wait(tid)? {
+            None if Instant::now() < deadline => pauses.next(),
+            found => return Ok(found),
+        }
+    }
+}
+
+/// Pauses between looks at something that mostly comes within microseconds.
+#[derive(Debug, Default)]
+pub(crate) struct Pauses {
+    taken: u32,
+}
+
+impl Pauses {
+    /// The next one: they become longer. A thread that yields instead would wait for all that want its processor, which may be many.
+    pub(crate) fn next(&mut self) {
+        const LONGEST: Duration = Duration::from_millis(2);
+        std::thread::sleep((Duration::from_micros(5) * (1 << self.taken.min(10))).min(LONGEST));
+        self.taken = self.taken.saturating_add(1);
     }
 }
 

@@ -11,7 +11,7 @@ use gimli::{
 };
 use object::{Object, ObjectSection};
 
-use crate::memory::Memory;
+use crate::memory::{Memory, Window};
 use crate::module::Module;
 use crate::trace::Registers;
 
@@ -91,6 +91,7 @@ impl<'a> Unwinder<'a> {
         let mut frame = Frame { address: r.rip, interrupted: true };
         let mut frames = Vec::new();
         let mut context = UnwindContext::new();
+        let memory = &Window::new(memory);
         loop {
             // A step that fails may have changed the values.
             let sp = values[usize::from(X86_64::RSP.0)];
@@ -158,12 +159,12 @@ impl<'a> Rules<'a> {
         Some(Self { range: module.range.clone(), bases, frames: EhFrame::new(frames, LittleEndian), index })
     }
 
-    /// The caller of a frame, of which `values` are the registers afterwards. None: there is no caller.
+    /// The caller of a frame; `values` are its registers afterwards. None: there is no caller.
     fn step(
         &self,
         frame: &Frame,
         values: &mut Values,
-        memory: &Memory,
+        memory: &Window,
         context: &mut UnwindContext<usize>,
     ) -> Result<Option<Frame>, UnwindError> {
         let none = |_| UnwindError::NoRule(frame.address);
@@ -187,10 +188,7 @@ impl<'a> Rules<'a> {
         let mut caller: Values = [None; 17];
         for (number, slot) in caller.iter_mut().enumerate() {
             let register = Register(number as u16);
-            let word = |address: u64| {
-                let mut bytes = [0; 8];
-                memory.read(address, &mut bytes).ok().map(|()| u64::from_le_bytes(bytes))
-            };
+            let word = |address: u64| memory.word(address);
             *slot = match row.register(register) {
                 Some(RegisterRule::Undefined) if register == X86_64::RA => return Ok(None),
                 // What no rule names is kept if the calling convention says so, and lost otherwise.
@@ -229,7 +227,7 @@ fn evaluate(
     encoding: gimli::Encoding,
     cfa: Option<u64>,
     values: &Values,
-    memory: &Memory,
+    memory: &Window,
 ) -> Option<u64> {
     let mut evaluation = expression.evaluation(encoding);
     if let Some(cfa) = cfa {
@@ -241,7 +239,7 @@ fn evaluate(
             EvaluationResult::Complete => break,
             EvaluationResult::RequiresMemory { address, size, space: None, .. } if size <= 8 => {
                 let mut bytes = [0; 8];
-                memory.read(address, &mut bytes[..usize::from(size)]).ok()?;
+                memory.read(address, &mut bytes[..usize::from(size)])?;
                 evaluation.resume_with_memory(Value::Generic(u64::from_le_bytes(bytes))).ok()?
             }
             EvaluationResult::RequiresRegister { register, .. } => {

@@ -10,7 +10,7 @@ use std::ops::Range;
 use crate::maps::Maps;
 use crate::memory::Memory;
 use crate::patches::{Placed, Write};
-use crate::presence::{red_zone, stack_refers_to};
+use crate::presence::{searched_from, stack_refers_to};
 use crate::threads::Stopped;
 use crate::trace;
 
@@ -43,7 +43,7 @@ impl Stopped {
         let maps = Maps::read(self.pid())?;
         for thread in self.threads() {
             let sp = trace::registers(thread.id())?.rsp;
-            if stack_refers_to(&maps, memory, (red_zone(sp), sp), &inside) {
+            if stack_refers_to(&maps, memory, searched_from(sp), &inside) {
                 return Err(WriteError::Interrupted(thread.id()));
             }
         }

@@ -234,6 +234,7 @@ mod tests {
             patterns: Default::default(),
             leaked_oldest_ms: 0,
             leaked_youngest_ms: 0,
+            precisions: None,
         });
         profile.totals = counts;
         profile

@@ -467,6 +467,7 @@ mod tests {
             patterns: Default::default(),
             leaked_oldest_ms: 0,
             leaked_youngest_ms: 0,
+            precisions: None,
         };
         let stranger = Site { process: ProcessId(1), ..site.clone() };
         let sites = [site, stranger];

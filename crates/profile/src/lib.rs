@@ -30,6 +30,7 @@ mod families;
 mod footprint;
 mod lookup;
 mod patterns;
+mod precision;
 mod process;
 mod profile;
 mod quantities;
@@ -50,6 +51,7 @@ pub use footprint::{
 };
 pub use lookup::{ModuleSummary, NameSource, Note, Summary};
 pub use patterns::{Habits, Patterns};
+pub use precision::{Precision, Precisions, add_precisions};
 pub use process::{AllocatorInside, CustomAllocator, Process, ProcessId, Thread};
 pub use profile::{Ending, Profile, Region};
 pub use quantities::{Origin, Quantities, Quantity};

@@ -2,11 +2,12 @@
 
 use crate::counts::Counts;
 use crate::patterns::Habits;
+use crate::precision::Precisions;
 use crate::process::ProcessId;
 use crate::stacks::StackId;
 
 /// A whole stack of one process, with what was allocated there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Site {
     /// Whose.
     pub process: ProcessId,
@@ -20,4 +21,6 @@ pub struct Site {
     pub leaked_oldest_ms: u64,
     /// See `leaked_oldest_ms`.
     pub leaked_youngest_ms: u64,
+    /// How precise its counts are, where they are estimates and that is known. Boxed: recordings have millions of sites and none of this.
+    pub precisions: Option<Box<Precisions>>,
 }

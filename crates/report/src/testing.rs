@@ -96,6 +96,7 @@ impl Builder {
             patterns: Default::default(),
             leaked_oldest_ms: 0,
             leaked_youngest_ms: 0,
+            precisions: None,
         });
         let last = sites.len() - 1;
         &mut sites[last]

@@ -44,6 +44,7 @@ fn site_of((process, stack, counts, patterns, oldest, youngest): (u32, u32, Coun
         patterns: patterns.into(),
         leaked_oldest_ms: oldest,
         leaked_youngest_ms: youngest,
+        precisions: None,
     }
 }
 
@@ -293,7 +294,7 @@ proptest! {
         b.frames.push(Frame { module: None, address: 1, exact: false, lines: vec![Line { function, file: None, line: 0 }] });
         let stack = b.stacks.push(mallow_profile::Stacks::ROOT, FrameId(0));
         let counts = Counts { leaked: 1, ..Counts::default() };
-        b.sites.push(Site { process: ProcessId(0), stack, counts, patterns: Default::default(), leaked_oldest_ms: 0, leaked_youngest_ms: 0 });
+        b.sites.push(Site { process: ProcessId(0), stack, counts, patterns: Default::default(), leaked_oldest_ms: 0, leaked_youngest_ms: 0, precisions: None });
         let suppressed = leaks(&b, &suppressions, 1).suppressed == 1;
 
         let open = pattern.strip_prefix('^').map_or(format!("*{pattern}"), str::to_owned);

@@ -48,6 +48,7 @@ fn add(profile: &mut Profile, address: u64, processes: &[u32]) -> FrameId {
             patterns: Default::default(),
             leaked_oldest_ms: 0,
             leaked_youngest_ms: 0,
+            precisions: None,
         });
     }
     frame

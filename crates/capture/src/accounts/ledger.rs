@@ -97,6 +97,7 @@ impl Ledger {
             patterns: Default::default(),
             leaked_oldest_ms: 0,
             leaked_youngest_ms: 0,
+            precisions: None,
         });
         self.snapshots.push(self.peak_generation);
         self.running[process as usize].sites.push(site);

@@ -26,6 +26,16 @@ pub enum AttachError {
         /// That mallow.
         mallow: u32,
     },
+    /// Another mallow works on it.
+    #[error(
+        "another mallow has been attaching to process {process}, or detaching from it, for {waited:?}; name more time with --timeout"
+    )]
+    Unturned {
+        /// The process.
+        process: u32,
+        /// How long it was waited for.
+        waited: Duration,
+    },
     /// No thread could be used in time.
     #[error(
         "no thread of process {process} could load the library within {waited:?}: {reason}; name more time with --timeout"

@@ -6,11 +6,12 @@ use super::library_file::{LibraryFile, is_library};
 use super::threads::FreeThreads;
 use crate::library::LIBRARY;
 use crate::wire::{self, LIBRARY_NAME, attachment};
-use mallow_patch::{Call, Gateway, Maps, Memory, Module, Process, Thread};
+use mallow_patch::{Call, Gateway, Maps, Memory, Module, Obstacle, Process, Room, Thread};
 use object::{Object, ObjectSegment, ObjectSymbol};
 use rustix::fd::OwnedFd;
 use std::io;
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -25,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct LoadedLibrary {
     /// Its addresses.
     pub range: Range<u64>,
+    /// Those of its code.
+    pub code: Range<u64>,
     /// Of `struct mallow_attachment`.
     at: u64,
     /// Bytes of thread-local storage.
@@ -58,6 +61,8 @@ struct Layout {
     offset: usize,
     /// Bytes of all segments.
     bytes: u64,
+    /// Link-time addresses of its code.
+    code: Range<u64>,
     tls_bytes: u64,
 }
 
@@ -72,13 +77,18 @@ fn layout() -> Result<Layout, AttachError> {
         return Err(invalid());
     }
     let bytes = file.segments().map(|segment| segment.address() + segment.size()).max().unwrap_or(0);
-    let tls = object::read::elf::ElfFile64::<object::Endianness>::parse(LIBRARY).ok();
-    let tls_bytes = tls.and_then(|elf| {
-        use object::read::elf::ProgramHeader;
-        let endian = elf.endian();
-        elf.elf_program_headers().iter().find(|h| h.p_type(endian) == object::elf::PT_TLS).map(|h| h.p_memsz(endian))
-    });
-    Ok(Layout { at, offset: (start + offset) as usize, bytes, tls_bytes: tls_bytes.unwrap_or(0) })
+    use object::read::elf::ProgramHeader;
+    let elf = object::read::elf::ElfFile64::<object::Endianness>::parse(LIBRARY).map_err(|_| invalid())?;
+    let (endian, headers) = (elf.endian(), elf.elf_program_headers());
+    let tls_bytes = headers.iter().find(|h| h.p_type(endian) == object::elf::PT_TLS).map(|h| h.p_memsz(endian));
+    let is_code = |h: &&_| {
+        let h: &object::elf::ProgramHeader64<_> = h;
+        h.p_type(endian) == object::elf::PT_LOAD && h.p_flags(endian) & object::elf::PF_X != 0
+    };
+    let code = headers.iter().filter(is_code).map(|h| (h.p_vaddr(endian), h.p_vaddr(endian) + h.p_memsz(endian)));
+    let code = code.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1))).ok_or_else(invalid)?;
+    let (offset, code, tls_bytes) = ((start + offset) as usize, code.0..code.1, tls_bytes.unwrap_or(0));
+    Ok(Layout { at, offset, bytes, code, tls_bytes })
 }
 
 impl CLibrary {
@@ -127,7 +137,7 @@ impl LoadedLibrary {
             return Err(AttachError::Joined(pid));
         }
         let layout = layout()?;
-        let found = Self { range: first..first + layout.bytes, at: first + layout.at, tls_bytes: layout.tls_bytes };
+        let found = Self::at(first, &layout);
         let known = found.word(memory, attachment::MAGIC)? == attachment::MAGIC_VALUE
             && found.word(memory, attachment::VERSION)? == wire::VERSION
             // Builds of one version may differ: what the code is says so.
@@ -192,7 +202,12 @@ impl LoadedLibrary {
                 }
             }
         })?;
-        Ok(Self { range: start..start + layout.bytes, at: start + layout.at, tls_bytes: layout.tls_bytes })
+        Ok(Self::at(start, &layout))
+    }
+
+    fn at(start: u64, layout: &Layout) -> Self {
+        let code = start + layout.code.start..start + layout.code.end;
+        Self { range: start..start + layout.bytes, code, at: start + layout.at, tls_bytes: layout.tls_bytes }
     }
 
     fn word(&self, memory: &Memory, offset: usize) -> io::Result<u32> {
@@ -328,22 +343,32 @@ impl LoadedLibrary {
         })
     }
 
-    /// It leaves the run: `thread` is one of a stopped process, of which no thread is in the library.
+    /// It leaves the run: `thread` is one of a stopped process that has no thread in the library.
     pub fn leave(
         &self,
         thread: &mut Thread,
-        gateway: Gateway,
+        (gateway, room): (Gateway, Option<Room>),
         memory: &Memory,
         library: &CLibrary,
     ) -> Result<(), AttachError> {
         let function = self.long(memory, attachment::LEAVE)?;
-        call(thread, gateway, memory, function, library).map(drop)
+        match room {
+            Some(room) => {
+                let call = Call { function, arguments: [0; 3], errno: library.errno };
+                thread.call(&room, memory, &call, PATIENCE)?;
+            }
+            None => drop(call(thread, gateway, memory, function, library)?),
+        }
+        Ok(())
     }
 
-    /// The library's variables of a thread are as at its start.
-    pub fn clear(&self, thread: &Thread, memory: &Memory) -> io::Result<()> {
-        let tls = self.long(memory, attachment::TLS)?;
-        memory.write(thread.thread_pointer()?.wrapping_add(tls), &vec![0; self.tls_bytes as usize])
+    /// The library's variables of each of these threads are as at its start.
+    pub fn clear<'a>(&self, threads: impl Iterator<Item = &'a Thread>, memory: &Memory) -> io::Result<()> {
+        let (tls, zeros) = (self.long(memory, attachment::TLS)?, vec![0; self.tls_bytes as usize]);
+        for thread in threads {
+            memory.write(thread.thread_pointer()?.wrapping_add(tls), &zeros)?;
+        }
+        Ok(())
     }
 }
 
@@ -377,11 +402,24 @@ fn text(memory: &Memory, at: u64) -> String {
     }
 }
 
+/// Whether a process is a mallow: this program, or one of its name.
+fn is_mallow(pid: u32) -> bool {
+    let identity = |path: &str| std::fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+    let own = identity("/proc/self/exe");
+    own.is_some() && own == identity(&format!("/proc/{pid}/exe"))
+        || Process::read(pid).is_ok_and(|process| process.name == "mallow")
+}
+
 /// Why the process cannot be attached to, as far as that can be seen without stopping it.
 pub fn obstacle(pid: u32) -> Option<AttachError> {
-    // One that waits for a disk goes on by itself.
-    let grave = |obstacle: &mallow_patch::Obstacle| !matches!(obstacle, mallow_patch::Obstacle::Uninterruptible(_));
-    if let Some(obstacle) = mallow_patch::Obstacle::all(pid).into_iter().find(grave) {
+    let grave = |obstacle: &Obstacle| match obstacle {
+        // One that waits for a disk goes on by itself.
+        Obstacle::Uninterruptible(_) => false,
+        // Another mallow traces for some milliseconds.
+        Obstacle::Traced { tracer, .. } => !is_mallow(*tracer),
+        _ => true,
+    };
+    if let Some(obstacle) = Obstacle::all(pid).into_iter().find(grave) {
         return Some(AttachError::Obstacle(obstacle));
     }
     let process = Process::read(pid).ok()?;

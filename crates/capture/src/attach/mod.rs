@@ -10,6 +10,7 @@ mod loaded_modules;
 mod patches;
 mod target;
 mod threads;
+mod turn;
 
 pub use error::AttachError;
 pub use library::{is_loaded, obstacle};
@@ -21,12 +22,16 @@ use self::loaded_modules::{KnownModules, patch_new};
 use self::patches::{PatchedModule, STOP, area_of, key_of, keys, place, present, write};
 use self::target::Target;
 use self::threads::FreeThreads;
+use self::turn::Turn;
 use crate::inside::Planner;
 use crate::pace::Pace;
 use crate::preflight;
 use crate::rundir::directory::RunDirectory;
 use crate::rundir::owner::{self, is_in_run};
-use mallow_patch::{Draft, Gateway, Maps, Memory, Placed, Process, StopError, Stopped, Unwinder, WriteError, stop};
+use mallow_patch::{
+    Draft, Gateway, Maps, Memory, Obstacle, Placed, Process, StopError, Stopped, Thread, Unwinder, WriteError, stop,
+    stop_thread,
+};
 use mallow_profile::AllocatorInside;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
@@ -92,6 +97,13 @@ pub fn attach(
     given_up: &mut dyn FnMut(&str) -> bool,
     reader: &dyn Fn(&Path) -> Option<u32>,
 ) -> Result<Attachment, AttachError> {
+    let begin = Instant::now();
+    let _turn = match Turn::wait(pid, patience, given_up) {
+        Ok(Some(turn)) => turn,
+        Ok(None) if begin.elapsed() < patience => return Err(AttachError::Interrupted),
+        Ok(None) => return Err(AttachError::Unturned { process: pid, waited: patience }),
+        Err(_) => return Err(AttachError::Obstacle(Obstacle::Gone(pid))),
+    };
     if let Some(obstacle) = obstacle(pid) {
         return Err(obstacle);
     }
@@ -346,6 +358,8 @@ impl Attachment {
 
     /// `partly`: some patches may not have been written.
     fn end(&self, partly: bool) -> Result<Detached, AttachError> {
+        // Without a turn it goes on after that time: another one must not keep it from restoring the code.
+        let _turn = Turn::wait(self.pid, QUIET_MOST, &mut |_| false);
         let end = || match find_library(self.pid)? {
             Some(library) => {
                 // A library that is unloaded meanwhile takes its patches with it.
@@ -402,7 +416,9 @@ fn detach_from(
             let least = if looks < QUIET_LOOKS { QUIET_MOST } else { QUIET };
             match ended {
                 Ok(Ok(true)) => return Ok(true),
-                Ok(Ok(false)) | Err(StopError::Late { .. }) if begin.elapsed() < least => {}
+                // A tracer that came meanwhile may go again.
+                Ok(Ok(false)) | Err(StopError::Late { .. } | StopError::Obstacle(Obstacle::Traced { .. }))
+                    if begin.elapsed() < least => {}
                 Ok(Ok(false)) => return Ok(false),
                 Ok(Err(error)) => return Err(error),
                 Err(error) => return Err(AttachError::from(error)),
@@ -417,21 +433,48 @@ fn detach_from(
     })?;
     let restored = Instant::now();
     let mut ranges: Vec<Range<u64>> = placed.iter().map(Placed::range).collect();
-    ranges.push(library.range.clone());
+    ranges.push(library.code.clone());
     let unwinder = Unwinder::new(&target.modules);
     let gateway = Gateway::find(pid)?;
-    retried(&mut |stopped| {
+    // Before all are stopped: that shortens it.
+    let room = with_any_thread(pid, gateway, |thread| thread.enter_room(gateway, memory).ok()).flatten();
+    let mut has_left = false;
+    let quiet = retried(&mut |stopped| {
         if stopped.refers_to(memory, &unwinder, &ranges)?.is_some() {
             return Ok(false);
         }
-        for thread in stopped.threads() {
-            library.clear(thread, memory)?;
+        library.clear(stopped.threads(), memory)?;
+        let fit = |thread: &mut Thread| thread.is_free() && thread.prepare(gateway).is_ok();
+        let Some(tid) = stopped.threads_mut().find_map(|thread| fit(thread).then(|| thread.id())) else {
+            return Ok(false);
+        };
+        let leave = |stopped: &mut Stopped| match stopped.threads_mut().find(|thread| thread.id() == tid) {
+            Some(thread) => library.leave(thread, (gateway, room), memory, &target.libc),
+            None => Ok(()),
+        };
+        has_left = true;
+        leave(stopped)?;
+        // Nothing of the run is used any more, and its files can be unmapped while the others run.
+        stopped.let_others_go(tid);
+        leave(stopped)?;
+        if let (Some(thread), Some(room)) = (stopped.threads_mut().find(|thread| thread.id() == tid), room) {
+            thread.leave_room(&room)?;
         }
-        let free = stopped.threads_mut().filter(|thread| thread.is_free());
-        match free.into_iter().find_map(|thread| thread.prepare(gateway).is_ok().then_some(thread)) {
-            Some(thread) => library.leave(thread, gateway, memory, &target.libc).map(|()| true),
-            None => Ok(false),
-        }
+        Ok(true)
+    });
+    if let Some(room) = room.filter(|_| !has_left) {
+        with_any_thread(pid, gateway, |thread| thread.leave_room(&room).ok());
+    }
+    quiet.map(|quiet| Detached { quiet, restored })
+}
+
+/// Calls `act` with a thread that can make system calls, those that wait first; the others run. None: there is none.
+fn with_any_thread<T: Send>(pid: u32, gateway: Gateway, act: impl Fn(&mut Thread) -> T + Sync) -> Option<T> {
+    const STOP: Duration = Duration::from_millis(200);
+    const TRIED: usize = 20;
+    let threads = mallow_patch::waiting_threads_first(pid).ok()?;
+    threads.into_iter().take(TRIED).find_map(|tid| {
+        let used = |thread: &mut Thread| (thread.is_free() && thread.prepare(gateway).is_ok()).then(|| act(thread));
+        stop_thread(pid, tid, STOP, used).ok().flatten()
     })
-    .map(|quiet| Detached { quiet, restored })
 }

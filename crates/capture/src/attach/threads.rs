@@ -2,7 +2,7 @@
 
 use super::error::AttachError;
 use super::holders::Holders;
-use mallow_patch::{Gateway, Memory, StopError, Thread, Unwinder, stop_thread};
+use mallow_patch::{Gateway, Memory, Obstacle, StopError, Thread, Unwinder, stop_thread};
 use std::time::{Duration, Instant};
 
 /// How long one thread may take to stop.
@@ -54,7 +54,7 @@ impl<'a> FreeThreads<'a> {
         loop {
             let mut reason = "it has no threads".to_owned();
             let threads = mallow_patch::waiting_threads_first(self.pid)
-                .map_err(|_| AttachError::Obstacle(mallow_patch::Obstacle::Gone(self.pid)))?;
+                .map_err(|_| AttachError::Obstacle(Obstacle::Gone(self.pid)))?;
             for tid in threads {
                 let (unwinder, holders, memory, gateway) = (self.unwinder, self.holders, self.memory, self.gateway);
                 let mut used = act.take();
@@ -80,7 +80,12 @@ impl<'a> FreeThreads<'a> {
                         reason = why;
                     }
                     // A thread that ended, or did not stop.
-                    Err(StopError::Obstacle(mallow_patch::Obstacle::Gone(_)) | StopError::Late { .. }) => act = used,
+                    Err(StopError::Obstacle(Obstacle::Gone(_)) | StopError::Late { .. }) => act = used,
+                    // A tracer that came meanwhile may go again.
+                    Err(StopError::Obstacle(traced @ Obstacle::Traced { .. })) => {
+                        act = used;
+                        reason = traced.to_string();
+                    }
                     Err(error) => return Err(error.into()),
                 }
             }

@@ -30,10 +30,11 @@ pub fn ask_if_wanted(tables: &Sender<Request>, source: &Arc<ProcessFile>, index:
 }
 
 /// Answers requests until the sender is gone. Tables are kept in the user's cache where there is one.
-pub fn serve(requests: &Receiver<Request>, directory: &Path) {
-    let tables = directory.join("tables");
+/// They go into the run directory of the process that waits.
+pub fn serve(requests: &Receiver<Request>) {
     let cache = TableCache::for_user().ok();
     while let Ok(request) = requests.recv() {
+        let tables = request.source.directory().join("tables");
         let ready = provide(&request, &tables, cache.as_ref()).is_some();
         request.source.module_answer(request.index, ready);
     }

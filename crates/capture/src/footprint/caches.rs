@@ -153,27 +153,43 @@ impl Search<'_> {
 mod tests {
     use super::*;
     use crate::footprint::{smaps, stacks};
+    use std::sync::{Barrier, Mutex};
+    use std::thread;
 
-    /// Of this process: blocks of a size that nobody else uses, some of them freed by this thread.
+    /// Of this process: blocks of a size that nobody else uses, some of them freed by a thread that does nothing more: reading
+    /// allocates, and would take a block out of its own thread's cache.
     #[test]
     fn what_a_thread_freed_is_in_its_cache() {
         const SIZE: u64 = 1000;
-        // SAFETY: blocks are freed once, and their addresses are compared alone.
-        let (live, freed) = unsafe {
-            let blocks: Vec<u64> = (0..9).map(|_| libc::malloc(SIZE as usize) as u64).collect();
-            let (freed, live) = blocks.split_at(5);
-            freed.iter().for_each(|&block| libc::free(block as *mut libc::c_void));
-            (live.to_vec(), freed.to_vec())
-        };
-        let mut mappings = smaps::mappings(std::process::id(), "").expect("own mappings");
-        stacks::mark(std::process::id(), &mut mappings);
-        let found = read(std::process::id(), &mappings);
+        let blocks = Mutex::new([0u64; 9]);
+        let (freed, looked) = (Barrier::new(2), Barrier::new(2));
+        let at = |block: u64| block as *mut libc::c_void;
+        let (found, blocks, mappings) = thread::scope(|scope| {
+            scope.spawn(|| {
+                // SAFETY: blocks are freed once, and their addresses are compared alone.
+                let mut own = [(); 9].map(|()| unsafe { libc::malloc(SIZE as usize) as u64 });
+                *blocks.lock().expect("no panic") = own;
+                // SAFETY: see above.
+                own[..5].iter().for_each(|&block| unsafe { libc::free(at(block)) });
+                freed.wait();
+                looked.wait();
+                own.reverse();
+                // SAFETY: see above.
+                own[..4].iter().for_each(|&block| unsafe { libc::free(at(block)) });
+            });
+            freed.wait();
+            let mappings = smaps::mappings(std::process::id(), "").map(|mut mappings| {
+                stacks::mark(std::process::id(), &mut mappings);
+                (read(std::process::id(), &mappings), mappings)
+            });
+            looked.wait();
+            let (found, mappings) = mappings.expect("own mappings");
+            (found, *blocks.lock().expect("no panic"), mappings)
+        });
         let has = |address: &u64| found.blocks.contains(&CachedBlock { address: *address, size: 1000 });
-        assert!(freed.iter().all(has) && !live.iter().any(has), "{freed:#x?} {live:#x?} {found:#x?}");
-        // That of the first thread, and of this one.
+        assert!(blocks[..5].iter().all(has) && !blocks[5..].iter().any(has), "{blocks:#x?} {found:#x?}");
+        // That of the first thread, and of that one.
         assert!(found.caches >= 2, "{found:#x?}");
-        // SAFETY: see above.
-        live.iter().for_each(|&block| unsafe { libc::free(block as *mut libc::c_void) });
         assert_eq!(read(u32::MAX, &mappings), ThreadCaches::default());
     }
 

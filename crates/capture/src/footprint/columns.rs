@@ -339,7 +339,15 @@ mod tests {
     fn site(process: u32) -> Site {
         let (counts, patterns) = Default::default();
         let process = ProcessId(process);
-        Site { process, stack: StackId(0), counts, patterns, leaked_oldest_ms: 0, leaked_youngest_ms: 0 }
+        Site {
+            process,
+            stack: StackId(0),
+            counts,
+            patterns,
+            leaked_oldest_ms: 0,
+            leaked_youngest_ms: 0,
+            precisions: None,
+        }
     }
 
     fn footprint() -> Footprint {

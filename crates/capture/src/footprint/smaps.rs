@@ -1,7 +1,7 @@
 //! The mappings of a process with their sizes: `/proc/PID/smaps`.
 
 use super::Failure;
-use crate::wire::LIBRARY_NAME;
+use crate::wire::{LIBRARY_NAME, is_table_directory};
 use mallow_profile::{Mapping, MappingFlags, MappingKind, MemorySizes};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -15,7 +15,8 @@ const TEXT: usize = 64 << 10;
 /// What the kernel writes behind the name of a file that was removed.
 const DELETED: &str = " (deleted)";
 
-/// The mappings of process `pid`, by address. `directory`: name of the run directory, whose files are Mallow's share.
+/// The mappings of process `pid`, by address. `directory`: name of the run directory, whose files are Mallow's share, as are the library
+/// and unwind tables wherever they lie.
 pub fn mappings(pid: u32, directory: &str) -> Result<Vec<Mapping>, Failure> {
     let file = File::open(format!("/proc/{pid}/smaps")).map_err(|error| Failure::of(&error))?;
     // A process with 65,000 mappings has 100 MB of text.
@@ -140,12 +141,13 @@ fn kind(name: &str, has_file: bool, flags: MappingFlags, directory: &str) -> Map
     let is_library =
         || name.rsplit('/').next().is_some_and(|file| file.trim_start_matches("memfd:").starts_with(LIBRARY_NAME));
     let is_of_run = || !directory.is_empty() && name.split('/').any(|part| part == directory);
+    let is_table = || name.rsplit('/').nth(1).is_some_and(is_table_directory);
     match name {
         "[heap]" => MappingKind::Heap,
         "[stack]" => MappingKind::Stack,
         // Written by hand and not listed: the kernel's pages have several names, and get new ones.
         _ if name.starts_with("[v") || name == "[uprobes]" || name == "[sigpage]" => MappingKind::Kernel,
-        _ if is_library() || is_of_run() => MappingKind::Mallow,
+        _ if is_library() || is_of_run() || is_table() => MappingKind::Mallow,
         _ if is_shared_memory() => MappingKind::Shared,
         _ if has_file && flags.has(MappingFlags::EXECUTE) => MappingKind::FileText,
         _ if has_file => MappingKind::FileData,
@@ -167,6 +169,7 @@ pub fn totals(mappings: &[Mapping]) -> MemorySizes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::table_directory;
 
     const SMAPS: &str = "\
 5000-6000 r-xp 00000000 fe:00 24                     /usr/bin/a b (deleted)
@@ -186,17 +189,19 @@ a000-b000 rw-p 00001000 00:18 3                          /dev/shm/mallow-7/libma
 b000-c000 rw-p 00000000 00:00 0
 c000-d000 rw-s 00000000 00:18 3                          /dev/shm/mallow-7/p-1-0
 d000-e000 rw-p 00000000 00:00 0
-e000-f000 rw-s 00000000 00:01 9                          /dev/zero (deleted)
+e000-e800 r--s 00000000 00:18 3                          /root/.cache/mallow/TABLES/0123abcd
+e800-f000 rw-s 00000000 00:01 9                          /dev/zero (deleted)
 f000-10000 r--p 00000000 00:00 0                         [vvar]
 20000-21000 rw-p 00000000 00:00 0                        [stack]
 ";
 
     #[test]
     fn mappings_have_kinds_and_sizes() {
-        let all = parse(SMAPS.as_bytes(), "mallow-7").expect("memory");
+        let text = SMAPS.replace("TABLES", &table_directory());
+        let all = parse(text.as_bytes(), "mallow-7").expect("memory");
         use MappingKind::*;
         let kinds: Vec<_> = all.iter().map(|mapping| mapping.kind).collect();
-        assert_eq!(kinds, [FileText, Heap, Mallow, Mallow, Mallow, Anonymous, Shared, Kernel, Stack]);
+        assert_eq!(kinds, [FileText, Heap, Mallow, Mallow, Mallow, Anonymous, Mallow, Shared, Kernel, Stack]);
         assert_eq!(all[0].name, "/usr/bin/a b (deleted)");
         let heap = &all[1];
         assert_eq!((heap.start, heap.end, heap.sizes.rss, heap.sizes.swap), (0x6000, 0x9000, 8192, 4096));

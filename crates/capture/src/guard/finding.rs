@@ -23,6 +23,8 @@ pub enum Kind {
     ForeignFree,
     /// Bytes beside a block were changed; found when the block was freed, or at the exit.
     Slack,
+    /// Blocks that nothing points to any more, at the exit.
+    Leak,
 }
 
 /// A stack by its addresses.
@@ -89,6 +91,42 @@ pub struct Finding {
     pub bytes: Vec<u8>,
 }
 
+/// Blocks of one allocation stack that nothing points to when their image exits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leak {
+    /// The process, as its file says.
+    pub pid: u32,
+    /// Number of its image.
+    pub serial: u32,
+    /// When.
+    pub at_ns: u64,
+    /// Blocks that no lost block points to, either; of a cycle the first one.
+    pub count: u64,
+    /// Bytes of these, as requested.
+    pub bytes: u64,
+    /// Blocks that only these hold.
+    pub held: u64,
+    /// Their bytes.
+    pub held_bytes: u64,
+    /// The first of them.
+    pub block: Block,
+}
+
+/// Whether an image was searched for leaks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Search {
+    /// Nobody asked for it, or nothing is guarded in it.
+    Unwanted,
+    /// It was.
+    Done,
+    /// It was not: why.
+    Not(String),
+    /// It was not: exec put another image in its place.
+    Replaced,
+    /// It was not: a signal ended it, or exec put another image in its place. A later image of the process shows which.
+    Unknown,
+}
+
 /// How guarding went in an image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
@@ -96,6 +134,8 @@ pub struct Outcome {
     pub pid: u32,
     /// Number of its image.
     pub serial: u32,
+    /// When the image began, on CLOCK_MONOTONIC.
+    pub began_ns: u64,
     /// Why nothing is guarded in it; None: it is.
     pub refused: Option<String>,
     /// Allocations that were guarded.
@@ -106,6 +146,8 @@ pub struct Outcome {
     pub unfit: u64,
     /// Findings that were overwritten before they were read, or came after the first [`super::MOST_FINDINGS`].
     pub lost: u64,
+    /// The search for leaks at its exit.
+    pub search: Search,
 }
 
 /// A line.
@@ -113,6 +155,8 @@ pub struct Outcome {
 pub enum Message {
     /// An error.
     Finding(Box<Finding>),
+    /// Blocks that an image leaked.
+    Leak(Box<Leak>),
     /// An image has ended, or the keeper ends.
     Outcome(Outcome),
 }

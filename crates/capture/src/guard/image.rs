@@ -1,18 +1,21 @@
 //! One image that is guarded: its userfaultfd, the slots that it asks for, and what goes wrong in it.
 
-use super::MOST_FINDINGS;
-use super::finding::{Addresses, Block, Deed, Finding, Kind, Message, Outcome};
+use super::finding::{Addresses, Block, Deed, Finding, Kind, Message, Outcome, Search};
+use super::leaks;
 use super::slots::{Guarded, Meaning, Report};
 use super::uffd::{Fault, Userfault};
+use super::{MOST_FINDINGS, thread_name};
 use crate::rundir::directory::monotonic_ns;
-use crate::rundir::process_file::ProcessFile;
-use crate::wire::{EXACT_PC, guard, process};
+use crate::rundir::process_file::{ExitState, ProcessFile};
+use crate::scan::Failure;
+use crate::wire::{self, EXACT_PC, guard, process};
 use mallow_patch::{Frame, Maps, Memory, Module, Process, Unwinder, stop_thread};
 use rustc_hash::FxHashMap;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use std::io;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -31,6 +34,10 @@ pub struct Image<'a> {
     pub messages: Sender<Message>,
     /// A program ends at its first error.
     pub fails_fast: bool,
+    /// It is searched for leaks at its exit.
+    pub leaks: bool,
+    /// The run directory.
+    pub directory: &'a Path,
     /// The keeper is to end.
     pub over: &'a AtomicBool,
 }
@@ -42,6 +49,8 @@ struct Log {
     read: u32,
     findings: u64,
     lost: u64,
+    /// What the search for leaks came to.
+    search: Option<Search>,
 }
 
 impl Image<'_> {
@@ -57,16 +66,23 @@ impl Image<'_> {
             Err(error) => Some(error),
         };
         self.reports(&mut log);
+        let search = match log.search.take() {
+            _ if !self.leaks || refused.is_some() => Search::Unwanted,
+            Some(search) => search,
+            None => leaks::reason(&self.source),
+        };
         let shared = self.source.shared();
         let count = |field: usize| shared.get64(self.guarded.field(field));
         let outcome = Outcome {
             pid: self.source.pid,
             serial: self.source.serial,
+            began_ns: self.source.start_ns(),
             refused,
             guarded: count(guard::GUARDED),
             unguarded: count(guard::UNGUARDED),
             unfit: count(guard::UNFIT),
             lost: log.lost,
+            search,
         };
         // Nobody reads where mallow is gone.
         let _ = self.messages.send(Message::Outcome(outcome));
@@ -138,18 +154,9 @@ impl Image<'_> {
         let over = AtomicBool::new(false);
         let Some(mut places) = Guarded::of(&self.source) else { return };
         let (wanted, shared) = (self.guarded.field(guard::WANTED), self.source.shared());
-        std::thread::scope(|scope| {
-            let supplier = scope.spawn(|| {
-                let fill = |start, bytes| {
-                    userfault.fill(start, bytes);
-                };
-                while !over.load(Ordering::Relaxed) {
-                    let before = shared.get32(wanted);
-                    if !self.guarded.serve(shared, range, &fill) {
-                        shared.futex_wait(wanted, before, PAUSE);
-                    }
-                }
-            });
+        log.search = std::thread::scope(|scope| {
+            let supplier = scope.spawn(|| self.supply(userfault, range, &over));
+            let searcher = self.leaks.then(|| scope.spawn(|| self.search(&over)));
             let mut faults = Faults::default();
             while !self.over.load(Ordering::Relaxed) {
                 let pause = Timespec { tv_sec: 0, tv_nsec: PAUSE.as_nanos() as i64 };
@@ -158,14 +165,56 @@ impl Image<'_> {
                 if matches!(ready, Ok(0)) && !self.source.alive() {
                     break;
                 }
-                while let Ok(Some(fault)) = userfault.next() {
+                while !self.over.load(Ordering::Relaxed)
+                    && let Ok(Some(fault)) = userfault.next()
+                {
                     self.fault((userfault, range), &fault, log, (&mut places, &mut faults));
                 }
             }
             over.store(true, Ordering::Relaxed);
             shared.futex_wake(wanted);
+            shared.futex_wake(process::EXIT_STATE);
             let _ = supplier.join();
+            searcher.and_then(|searcher| searcher.join().ok().flatten())
         });
+    }
+
+    /// Makes slots ready, and shows the image that the keeper lives.
+    fn supply(&self, userfault: &Userfault, range: &Range<u64>, over: &AtomicBool) {
+        let (wanted, shared) = (self.guarded.field(guard::WANTED), self.source.shared());
+        let beat = shared.word32(self.guarded.field(guard::BEAT));
+        let fill = |start, bytes| {
+            userfault.fill(start, bytes);
+        };
+        while !over.load(Ordering::Relaxed) {
+            let before = shared.get32(wanted);
+            beat.fetch_add(1, Ordering::Relaxed);
+            if !self.guarded.serve(shared, range, &fill) {
+                shared.futex_wait(wanted, before, PAUSE);
+            }
+        }
+    }
+
+    /// Waits until the image does, and searches it for leaks. None: it ended without that.
+    fn search(&self, over: &AtomicBool) -> Option<Search> {
+        let shared = self.source.shared();
+        while self.source.exit_state() != ExitState::Waits {
+            if over.load(Ordering::Relaxed) {
+                return None;
+            }
+            shared.futex_wait(process::EXIT_STATE, wire::EXIT_NOT, PAUSE);
+        }
+        let enough = || over.load(Ordering::Relaxed) || self.source.exit_state() != ExitState::Waits;
+        let leaks = match leaks::search(&self.source, &self.guarded, self.directory, &enough) {
+            Ok(leaks) => leaks,
+            // Why the image ended meanwhile is known better after that.
+            Err(Failure::Gone) => return None,
+            Err(failure) => return Some(Search::Not(failure.why().to_owned())),
+        };
+        for leak in leaks {
+            let _ = self.messages.send(Message::Leak(Box::new(leak)));
+        }
+        Some(Search::Done)
     }
 
     /// A thread waits in the kernel.
@@ -297,11 +346,6 @@ impl Image<'_> {
 fn abort(pid: u32, tid: u32) {
     // SAFETY: plain system call. The thread is stopped by us, so its number is its own.
     unsafe { libc::syscall(libc::SYS_tgkill, pid as libc::pid_t, tid as libc::pid_t, libc::SIGABRT) };
-}
-
-fn thread_name(pid: u32, tid: u32) -> String {
-    let name = std::fs::read(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
-    String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned()
 }
 
 /// What is remembered of a process from one fault to the next.

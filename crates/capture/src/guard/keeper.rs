@@ -31,7 +31,8 @@ pub fn keep(directory: &Path) -> bool {
     if shared.get32(control::VERSION) != wire::VERSION {
         return false;
     }
-    let fails_fast = shared.get32(control::FLAGS) & guard::ABORT != 0;
+    let flags = shared.get32(control::FLAGS);
+    let (fails_fast, leaks) = (flags & guard::ABORT != 0, flags & guard::LEAKS != 0);
     let over = AtomicBool::new(false);
     let (messages, written) = channel();
     std::thread::scope(|scope| {
@@ -63,7 +64,9 @@ pub fn keep(directory: &Path) -> bool {
                 match Guarded::of(&source).filter(|guarded| guarded.keeper(source.shared()) == std::process::id()) {
                     Some(guarded) => {
                         let messages = messages.clone();
-                        scope.spawn(move || Image { source, guarded, messages, fails_fast, over }.guard());
+                        scope.spawn(move || {
+                            Image { source, guarded, messages, fails_fast, leaks, directory, over }.guard();
+                        });
                     }
                     None if alive => waiting.push(source),
                     None => {}

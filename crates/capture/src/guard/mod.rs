@@ -3,10 +3,11 @@
 mod finding;
 mod image;
 mod keeper;
+mod leaks;
 mod slots;
 mod uffd;
 
-pub use finding::{Addresses, Block, Deed, Finding, Kind, Message, Outcome};
+pub use finding::{Addresses, Block, Deed, Finding, Kind, Leak, Message, Outcome, Search};
 pub use keeper::keep;
 
 use crate::rundir::directory::{Mode, RunDirectory};
@@ -19,7 +20,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// By this name mallow's own program becomes the keeper.
@@ -51,13 +52,16 @@ pub struct Settings {
     pub alignment: u32,
     /// The program ends at its first error.
     pub fails_fast: bool,
+    /// Each image is searched for leaks at its exit.
+    pub leaks: bool,
 }
 
 impl Settings {
     /// Samples of a program in production: a block begins or ends at its missing page at random.
     pub fn sampled(period: u32) -> Self {
         const MEMORY: u64 = 256 << 20;
-        Self { period: Some(period), memory: MEMORY, place: Place::Random, alignment: 16, fails_fast: false }
+        let place = Place::Random;
+        Self { period: Some(period), memory: MEMORY, place, alignment: 16, fails_fast: false, leaks: false }
     }
 }
 
@@ -99,6 +103,12 @@ pub fn available() -> Result<(), String> {
         true => Err(refusal(libc::WEXITSTATUS(status))),
         false => Err("a filter of system calls (seccomp) kills who calls userfaultfd".to_owned()),
     }
+}
+
+/// The name of a thread; empty: it has ended.
+fn thread_name(pid: u32, tid: u32) -> String {
+    let name = std::fs::read(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
+    String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned()
 }
 
 /// Filters of system calls that mallow runs under.
@@ -150,12 +160,13 @@ impl Keeper {
         }
         let every = if settings.period.is_none() { guard::EVERY } else { 0 };
         let abort = if settings.fails_fast { guard::ABORT } else { 0 };
+        let leaks = if settings.leaks { guard::LEAKS } else { 0 };
         shared.set32(control::GUARD_PAGES, pages(settings));
         shared.set32(control::GUARD_PLACE, settings.place as u32);
         shared.set32(control::GUARD_ALIGNMENT, settings.alignment.clamp(1, 4096));
         shared.set32(control::GUARD_FILTERS, filters());
-        let others = shared.get32(control::FLAGS) & !(guard::EVERY | guard::ABORT);
-        shared.set32(control::FLAGS, others | guard::GUARD | every | abort);
+        let others = shared.get32(control::FLAGS) & !(guard::EVERY | guard::ABORT | guard::LEAKS);
+        shared.set32(control::FLAGS, others | guard::GUARD | every | abort | leaks);
         let started = Self::spawn(directory)?;
         shared.word32(control::GUARD_KEEPER).store(started.process.id(), Ordering::Release);
         Ok(started)
@@ -199,11 +210,27 @@ impl Keeper {
         matches!(self.process.try_wait(), Ok(Some(_)))
     }
 
-    /// Ends it, and all that it has to say.
+    /// Ends it, and all that it has to say. One that says nothing more for some seconds is killed: the kernel then lets go what it
+    /// held.
     pub fn end(mut self) -> Vec<Message> {
+        const SILENCE: Duration = Duration::from_secs(20);
         drop(self.input.take());
-        let messages = self.messages.iter().collect();
-        let _ = self.process.wait();
+        let mut messages = Vec::new();
+        loop {
+            match self.messages.recv_timeout(SILENCE) {
+                Ok(message) => messages.push(message),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    let _ = self.process.kill();
+                    break;
+                }
+            }
+        }
+        // It has closed its output, or was killed.
+        let until = Instant::now() + SILENCE;
+        while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         messages
     }
 }

@@ -2,6 +2,7 @@
 
 use super::finding::{Addresses, Block, Deed};
 use crate::rundir::process_file::ProcessFile;
+use crate::scan::LiveBlock;
 use crate::watch::slots::{Held, Layout};
 use crate::wire::guard::{self, finding, guarded, supply};
 use crate::wire::{Shared, process, sampling};
@@ -116,6 +117,21 @@ impl Guarded {
             let (start, pages) = (self.word(shared, index, guarded::START), self.pages(shared, index));
             let inside = start >= range.start && start.checked_add(pages * PAGE).is_some_and(|end| end <= range.end);
             (live && inside && start.is_multiple_of(PAGE)).then_some((start, pages * PAGE))
+        };
+        (0..self.layout.used(shared)).filter_map(block).collect()
+    }
+
+    /// All live blocks that are guarded, each with its slot as its site.
+    pub fn live_blocks(&self, shared: &Shared, range: &Range<u64>) -> Vec<LiveBlock> {
+        let block = |index| {
+            let (held, live) = self.layout.latest(shared, index)?;
+            let inside = range.contains(&held.address) && held.size < range.end - held.address;
+            (live && inside).then_some(LiveBlock {
+                address: held.address,
+                size: held.size,
+                sequence: held.id,
+                site: index,
+            })
         };
         (0..self.layout.used(shared)).filter_map(block).collect()
     }

@@ -160,7 +160,7 @@ impl Planner {
         used.extract_if(.., |one| (is_new(one) || !is_there(one)) && is_mapped(one)).collect()
     }
 
-    /// What is to be patched in these modules, of which `program` is the path of the executable. `later`: they came after the start,
+    /// What is to be patched in these modules; `program` is the path of the executable. `later`: they came after the start,
     /// so libmallow.so does not call their functions. Such a library's `malloc` is called by those alone that look for it there.
     pub fn detours(
         &mut self,

@@ -55,7 +55,7 @@ impl Drop for Server {
     }
 }
 
-/// An answer of which the image has not said yet what came of it.
+/// An answer whose outcome the image has not reported yet.
 struct OpenAnswer {
     question: Question,
     findings: Vec<Finding>,

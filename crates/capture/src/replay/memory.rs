@@ -7,7 +7,7 @@ use mallow_profile::{Block, Footprint, HeapMap, PlacedBlock, RssPoint};
 /// Words of one reading.
 const WORDS: usize = 16 << 20;
 
-/// A footprint of which the process may yet have another: blocks are sorted and packed once it is kept for good.
+/// A footprint that the process may yet replace by another one: blocks are sorted and packed once it is kept for good.
 #[derive(Clone, Debug, Default)]
 struct Kept {
     footprint: Footprint,

@@ -1,5 +1,6 @@
 //! The run directory: how it is made, what its files say, and who writes them.
 
+pub(crate) mod changes;
 pub(crate) mod command_line;
 pub mod directory;
 pub mod outsiders;

@@ -137,6 +137,11 @@ impl ProcessFile {
         }
     }
 
+    /// The run directory that it lies in.
+    pub fn directory(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("."))
+    }
+
     /// The file's inode: its name may come again, once the file was removed.
     pub(crate) fn inode(&self) -> u64 {
         self.inode
@@ -155,8 +160,13 @@ impl ProcessFile {
     /// Whether an image of a sampling run ended by itself: by exit or `_exit`, or by exec of a program that Mallow sees. False of
     /// one that goes on, or that a signal killed.
     pub fn ended_in_order(&self) -> bool {
+        self.ending() != 0
+    }
+
+    /// How an image of a sampling run ended: one of `wire::ENDING_…`; 0: it goes on, was killed, or says nothing.
+    pub fn ending(&self) -> u32 {
         let at = self.shared.get64(process::SAMPLING) as usize;
-        at != 0 && self.shared.get32(at.saturating_add(sampling::EXITED)) != 0
+        if at == 0 { 0 } else { self.shared.get32(at.saturating_add(sampling::EXITED)) }
     }
 
     /// How far the image is with its exit.

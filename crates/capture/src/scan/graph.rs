@@ -45,7 +45,7 @@ pub fn read(exit: &Exit<'_>, blocks: Vec<LiveBlock>) -> Result<Graph, Failure> {
         let roots = roots(exit, &mappings(exit.pid)?, &index, &before, &mut memory)?;
         let mut graph = Graph { reached, ..Graph::default() };
         graph.edges(&index, &mut memory)?;
-        graph.mark(&index, &roots, &mut memory)?;
+        graph.mark(&index, &roots, &(exit.registers)(), &mut memory)?;
         reached = std::mem::take(&mut graph.reached);
         // A thread that runs may move a pointer from where it is still to be read to where it was read. What no look finds
         // a pointer to has none.
@@ -80,9 +80,20 @@ impl Graph {
         Ok(())
     }
 
-    fn mark(&mut self, index: &Index, roots: &[Root], memory: &mut Memory<'_>) -> Result<(), Failure> {
+    fn mark(
+        &mut self,
+        index: &Index,
+        roots: &[Root],
+        registers: &[u64],
+        memory: &mut Memory<'_>,
+    ) -> Result<(), Failure> {
         let mut marked = vec![false; index.blocks.len()];
         let mut waiting: Vec<u32> = Vec::new();
+        for to in registers.iter().filter_map(|&word| index.find(word)) {
+            if !std::mem::replace(&mut marked[to as usize], true) {
+                waiting.push(to);
+            }
+        }
         for root in roots {
             memory.words(root.range.start, root.range.end, root.range.end, |_, words| {
                 for &word in words {

@@ -23,6 +23,9 @@ mod threads;
 
 pub use graph::{Graph, read};
 pub use lost::{Cycles, Found, LostBlock};
+pub use threads::thread_ids;
+
+use std::ops::Range;
 
 /// A live block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,8 +48,12 @@ pub struct Exit<'a> {
     pub sp: u64,
     /// Thread pointer of that thread.
     pub thread: u64,
-    /// It began with fork: it has blocks that its parent allocated, and nobody knows which.
-    pub forked: bool,
+    /// It has blocks that nobody knows: its parent's, as it began with fork, or those that are not guarded.
+    pub unknown_blocks: bool,
+    /// Memory that holds nothing of the program's but the blocks: slots of blocks, and Mallow's own.
+    pub own: &'a [Range<u64>],
+    /// Words that are pointers if they look like one, asked for at each look: registers of other threads.
+    pub registers: &'a dyn Fn() -> Vec<u64>,
     /// Name of the run directory: mappings of its files are mallow's own.
     pub directory: &'a str,
     /// Whether it is enough: the recording ends.

@@ -50,9 +50,15 @@ pub fn roots(
         let after = mappings.get(at + 1).filter(|m| next_to(mapping, m));
         let whole = mapping.start..mapping.end;
         let mut parts = vec![whole];
+        for own in exit.own {
+            cut(&mut parts, own.clone());
+        }
+        if parts.is_empty() {
+            continue;
+        }
         let within = index.within(mapping.start, mapping.end);
-        if exit.forked {
-            // Blocks of the parent lie between those that are known, and hold pointers to them.
+        if exit.unknown_blocks {
+            // Others lie between those that are known, and hold pointers to them.
             for block in &index.blocks[within] {
                 cut(&mut parts, block.address..block.end());
             }
@@ -185,7 +191,8 @@ fn unused_stacks(
         let sp = threads.iter().filter_map(|thread| thread.sp).chain([exit.sp]).filter(here).min();
         match sp {
             Some(sp) => unused.push(from..(sp - RED_ZONE).max(from)),
-            None if tid == 0 => unused.push(from..block + PAGE / 2),
+            // The pointer to its table of storage (`dtv`) is behind the one to itself: the next thread on this stack has that table.
+            None if tid == 0 => unused.extend([from..block + 8, block + 16..block + PAGE / 2]),
             None => {}
         }
         from = block;

@@ -17,10 +17,14 @@ pub struct Thread {
 
 /// The threads of process `pid`, by id.
 pub fn threads(pid: u32) -> Vec<Thread> {
+    thread_ids(pid).into_iter().map(|tid| thread(pid, tid)).collect()
+}
+
+/// Their ids, sorted.
+pub fn thread_ids(pid: u32) -> Vec<u32> {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    let mut all: Vec<Thread> =
-        entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).map(|tid| thread(pid, tid)).collect();
-    all.sort_unstable_by_key(|thread| thread.tid);
+    let mut all: Vec<u32> = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
+    all.sort_unstable();
     all
 }
 

@@ -14,6 +14,11 @@ use std::time::Duration;
 /// A run directory for it. Signals are watched from before it is made: one that comes does not leave it behind.
 pub(super) fn prepare(settings: &Settings, command: &[OsString]) -> Result<RunDirectory, RunError> {
     signals::watch();
+    create(settings, command)
+}
+
+/// The same for who watches signals by itself.
+pub(super) fn create(settings: &Settings, command: &[OsString]) -> Result<RunDirectory, RunError> {
     leftovers::sweep_unfinished();
     let words: Vec<String> = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     RunDirectory::create(settings, &words).map_err(RunError::Directory)

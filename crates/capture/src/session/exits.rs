@@ -43,9 +43,18 @@ fn look<S: EventSink>(
     if source.lost() > 0 {
         return Err(Failure::EventsLost);
     }
-    let (blocks, forked) = replay.at_exit(process).ok_or(Failure::EventsLost)?;
+    let (blocks, unknown_blocks) = replay.at_exit(process).ok_or(Failure::EventsLost)?;
     let directory = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let exit = Exit { pid: owner.pid(), sp, thread, forked, directory, enough: &enough };
+    let exit = Exit {
+        pid: owner.pid(),
+        sp,
+        thread,
+        unknown_blocks,
+        own: &[],
+        registers: &Vec::new,
+        directory,
+        enough: &enough,
+    };
     if blocks.is_empty() { Ok(Graph::default()) } else { scan::read(&exit, blocks) }
 }
 

@@ -6,7 +6,9 @@ use crate::rundir::directory::{About, about, bases, remove, unix_ms};
 use crate::rundir::owner;
 use crate::rundir::process_file::process_files;
 use crate::wire::{self, control};
+use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{FlockOperation, flock};
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -76,11 +78,31 @@ pub(crate) fn control(directory: &Path) -> io::Result<Control> {
 /// The mallow that still reads a run directory. Its pid alone does not identify it, as pids are reused: it has the
 /// control file mapped.
 pub(crate) fn reader(directory: &Path, control: &Control) -> Option<u32> {
-    let directory = directory.canonicalize().ok()?;
-    let file = directory.join("control");
-    let maps = fs::read(format!("/proc/{}/maps", control.reader_pid)).ok()?;
-    let mut lines = maps.split(|&b| b == b'\n');
-    lines.any(|line| line.ends_with(file.as_os_str().as_bytes())).then_some(control.reader_pid)
+    Readers::default().of(directory, control)
+}
+
+/// What processes that may read run directories have mapped. One mallow may read hundreds, and each has some lines there.
+#[derive(Default)]
+struct Readers {
+    maps: FxHashMap<u32, FxHashSet<PathBuf>>,
+}
+
+impl Readers {
+    fn of(&mut self, directory: &Path, control: &Control) -> Option<u32> {
+        let file = directory.canonicalize().ok()?.join("control");
+        let pid = control.reader_pid;
+        self.maps.entry(pid).or_insert_with(|| control_files(pid)).contains(&file).then_some(pid)
+    }
+}
+
+/// Control files that a process has mapped.
+fn control_files(pid: u32) -> FxHashSet<PathBuf> {
+    let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let file = |line: &[u8]| {
+        let at = line.iter().position(|&byte| byte == b'/').filter(|_| line.ends_with(b"/control"))?;
+        line.get(at..).map(|path| PathBuf::from(OsStr::from_bytes(path)))
+    };
+    maps.split(|&byte| byte == b'\n').filter_map(file).collect()
 }
 
 /// Whether there is something to recover in a run directory: its mallow is gone, and it recorded.
@@ -227,18 +249,21 @@ fn bytes(directory: &Path) -> u64 {
 
 /// This user's run directories that no mallow reads any more, the oldest first.
 pub fn leftovers() -> Vec<Leftover> {
-    let mut all: Vec<Leftover> = candidates().iter().filter_map(|path| left(path)).collect();
+    let mut all: Vec<Leftover> = {
+        let mut readers = Readers::default();
+        candidates().iter().filter_map(|path| left(path, &mut readers)).collect()
+    };
     all.sort_by(|a, b| (a.about.started_unix_ms, &a.path).cmp(&(b.about.started_unix_ms, &b.path)));
     all
 }
 
-fn left(path: &Path) -> Option<Leftover> {
+fn left(path: &Path, readers: &mut Readers) -> Option<Leftover> {
     let status = fs::symlink_metadata(path).ok()?;
     if !status.is_dir() || !is_own(&status) {
         return None;
     }
     let control = control(path).ok()?;
-    if reader(path, &control).is_some() {
+    if readers.of(path, &control).is_some() {
         return None;
     }
     let sources = process_files(path);
@@ -300,6 +325,6 @@ mod tests {
         assert!(check(place.path()).is_err());
         fs::write(place.path().join("control"), b"MALC").unwrap();
         assert!(check(place.path()).unwrap_err().to_string().contains("damaged"));
-        assert_eq!(left(place.path()), None);
+        assert_eq!(left(place.path(), &mut Readers::default()), None);
     }
 }

@@ -19,4 +19,4 @@ pub use counting::{CountingOutcome, measure, measure_process};
 pub use error::RunError;
 pub use recording::{Recording, RecordingOutcome, Stage, Tick, record, record_process};
 pub use recovery::recover;
-pub use sampling::{attach_sampled, become_sampled, start_sampled, start_sampled_with};
+pub use sampling::{attach_sampled, attach_sampled_too, become_sampled, start_sampled, start_sampled_with};

@@ -176,8 +176,7 @@ fn record_subject<S: EventSink + Send>(
     let outcome = std::thread::scope(|scope| {
         let (send, receive) = std::sync::mpsc::channel();
         let drain = Drain::new(&run, &shown, SpoolWriter::new(spool_again), send, about.started_ns);
-        let directory = run.path();
-        scope.spawn(move || requests::serve(&receive, directory));
+        scope.spawn(move || requests::serve(&receive));
         // Before the drain finds the first process.
         if how.settings.memory {
             queue.open();

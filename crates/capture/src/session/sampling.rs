@@ -1,7 +1,7 @@
 //! Runs that sample. Their processes need nobody that reads.
 
 use super::attached::{self, AttachedProcess};
-use super::command::{prepare, spawn};
+use super::command::{create, prepare, spawn};
 use super::error::{RunError, not_executed};
 use super::leftovers;
 use crate::attach::{self, Attachment};
@@ -46,11 +46,24 @@ pub fn become_sampled(command: &[OsString], mode: Mode, period: u32) -> RunError
 /// Attaches to a process, to sample it. Its blocks of before are unknown. The caller detaches; [`RunDirectory::leave`] lets a
 /// watch read it.
 pub fn attach_sampled(process: &AttachedProcess, period: u32) -> Result<(RunDirectory, Attachment), RunError> {
+    attach_in(process, period, prepare)
+}
+
+/// The same for who watches signals by itself, and others meanwhile: none ends the attaching.
+pub fn attach_sampled_too(process: &AttachedProcess, period: u32) -> Result<(RunDirectory, Attachment), RunError> {
+    attach_in(process, period, create)
+}
+
+fn attach_in(
+    process: &AttachedProcess,
+    period: u32,
+    make: fn(&Settings, &[OsString]) -> Result<RunDirectory, RunError>,
+) -> Result<(RunDirectory, Attachment), RunError> {
     if let Some(obstacle) = attach::obstacle(process.pid) {
         return Err(obstacle.into());
     }
     leftovers::sweep();
-    let run = prepare(&settings(Mode::Sample), &attached::command_line(process.pid))?;
+    let run = make(&settings(Mode::Sample), &attached::command_line(process.pid))?;
     run.sample(Mode::Sample, period);
     let attachment = attached::attach(process, &run)?;
     Ok((run, attachment))

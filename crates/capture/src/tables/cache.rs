@@ -5,8 +5,8 @@
 
 use super::builder::{build, build_file, build_id, map};
 use super::error::TableError;
-use super::layout::WIRE_VERSION;
 use super::view::TableView;
+use crate::wire::table_directory;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -54,7 +54,7 @@ impl TableCache {
         DirBuilder::new().recursive(true).mode(0o700).create(&caches).map_err(|e| CacheError::Io(caches.clone(), e))?;
         let own = caches.join("mallow");
         make_private(&own)?;
-        Self::open(&own.join(format!("unwind-{WIRE_VERSION}")))
+        Self::open(&own.join(table_directory()))
     }
 
     /// `dir`, which is made if its parent exists.

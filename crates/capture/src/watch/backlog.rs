@@ -12,6 +12,11 @@ pub struct Backlog {
 }
 
 impl Backlog {
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
     /// Reports the waiting events that happened before `until_ns`.
     pub fn report(&mut self, until_ns: u64, each: &mut dyn FnMut(SampleEvent)) {
         self.begins.clear();

@@ -1,7 +1,7 @@
 //! One process image of a watched program: what changed in its file since the last look.
 
 use super::backlog::Backlog;
-use super::slots::{Counters, Ended, Held, Layout, Slot};
+use super::slots::{Counters, Ended, Held, Layout, Slot, Stirred};
 use crate::accounts::Catalog;
 use crate::accounts::addresses::{AddressMap, Interner};
 use crate::drain::requests::{self, Request};
@@ -16,6 +16,8 @@ use std::sync::mpsc::Sender;
 
 /// Looks after which a sample without a reported end counts as gone.
 const PATIENCE: u32 = 3;
+/// Glances at an image that seems to do nothing, before it is looked at all the same.
+const GLANCES: u32 = 64;
 /// Frames in different stacks that are kept, over all processes. Real programs have some ten thousands.
 const NODES: usize = 16 << 20;
 
@@ -72,6 +74,9 @@ pub struct Image {
     /// Ends that were read.
     ends: u64,
     counters: Counters,
+    /// What it had counted at the latest two looks.
+    stirred: [Option<Stirred>; 2],
+    glances: u32,
     looked_ns: u64,
     backlog: Backlog,
     begun: bool,
@@ -96,12 +101,32 @@ impl Image {
             leaving: FxHashMap::default(),
             ends: 0,
             counters: Counters::default(),
+            stirred: [None; 2],
+            glances: 0,
             looked_ns: 0,
             backlog: Backlog::default(),
             begun: false,
             heir: false,
             replaced: false,
         }
+    }
+
+    /// Inherited samples are its own from here on.
+    pub fn become_heir(&mut self) {
+        self.heir = true;
+        self.stirred = [None; 2];
+    }
+
+    /// Whether a look may find something: a few words say so.
+    ///
+    /// A sample is counted before it is written, and may have been under way at the last look; so what was counted must have been
+    /// the same at two looks. Now and then it is looked at all the same: a thread may have been stopped between the two.
+    pub fn has_news(&mut self) -> bool {
+        self.glances += 1;
+        let now = Some(self.layout.stirred(self.source.shared()));
+        let quiet =
+            self.stirred == [now; 2] && self.glances < GLANCES && self.leaving.is_empty() && self.backlog.is_empty();
+        !quiet
     }
 
     /// Reports what happened before `at_ns` since the last look. `last`: nobody writes any more; report all of it.
@@ -117,6 +142,9 @@ impl Image {
         let source = Arc::clone(&self.source);
         let shared = source.shared();
         let mut lost = Lost::default();
+        // Before anything else is read.
+        self.stirred = [self.stirred[1], Some(self.layout.stirred(shared))];
+        self.glances = 0;
         if !self.begun {
             self.begin(each);
         }

@@ -7,17 +7,20 @@
 //! then is seen in part; it waits for the next look.
 
 mod backlog;
+pub mod candidates;
+mod glance;
 mod image;
 mod join;
 pub(crate) mod slots;
+mod table_maker;
 #[cfg(test)]
 mod tests;
 
 use self::image::{Common, Image};
 use self::slots::Layout;
-use crate::drain::requests;
 use crate::footprint::{Subject, account};
 use crate::preflight::executed_names;
+use crate::rundir::changes::DirectoryChanges;
 use crate::rundir::directory::{self, About, about, monotonic_ns, tick_ns, tick_unix_ms};
 use crate::rundir::outsiders::Outsiders;
 use crate::rundir::owner::Owner;
@@ -33,9 +36,10 @@ use std::io;
 use std::mem::swap;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::channel;
 
+pub use glance::Turn;
 pub use join::directory_of;
+pub use table_maker::TableMaker;
 
 /// Why a program cannot be watched.
 #[derive(Debug, thiserror::Error)]
@@ -151,6 +155,10 @@ pub struct Watch {
     presence: Option<Presence>,
     images: Vec<Image>,
     seen: FxHashSet<OsString>,
+    changes: DirectoryChanges,
+    /// The doorbell when the directory was listed last, and when [`Watch::rang`] was asked.
+    rung_when_listed: Option<u32>,
+    rung: u32,
     common: Common,
     profile: Profile,
     began_ns: u64,
@@ -159,15 +167,20 @@ pub struct Watch {
     abrupt: FxHashSet<u32>,
     /// Processes that could not take part, as reported so far.
     failed: u32,
-    /// Images that are over, of which stacks are still asked for. None: nobody does.
+    /// Images that are over, whose stacks are still asked for. None: nobody does.
     ended: Option<Vec<Image>>,
 }
 
 impl Watch {
     /// The program that runs in this directory.
     pub fn open(directory: &Path) -> Result<Self, WatchError> {
+        Self::open_with(directory, &TableMaker::start())
+    }
+
+    /// The same; many watches have their tables made by one thread.
+    pub fn open_with(directory: &Path, tables: &TableMaker) -> Result<Self, WatchError> {
         let failed = |error| WatchError::Directory { path: directory.to_owned(), error };
-        let mut watch = Self::new(directory, true)?;
+        let mut watch = Self::new(directory, true, tables)?;
         let mut options = OpenOptions::new();
         let options = options.read(true).write(true).custom_flags(libc::O_NOFOLLOW);
         let presence = options.open(directory.join("control")).and_then(|file| Presence::begin(&file));
@@ -178,10 +191,10 @@ impl Watch {
 
     /// What a program left behind in this directory, that nobody writes or reads any more.
     pub fn left(directory: &Path) -> Result<Self, WatchError> {
-        Self::new(directory, false)
+        Self::new(directory, false, &TableMaker::start())
     }
 
-    fn new(directory: &Path, live: bool) -> Result<Self, WatchError> {
+    fn new(directory: &Path, live: bool, tables: &TableMaker) -> Result<Self, WatchError> {
         let failed = |error| WatchError::Directory { path: directory.to_owned(), error };
         let control = Control::open(directory)?;
         let known = leftovers::control(directory).map_err(failed)?;
@@ -189,10 +202,6 @@ impl Watch {
             return Err(WatchError::Busy(pid));
         }
         let about = about(directory).map_err(failed)?;
-        let (requests, wishes) = channel();
-        let place = directory.to_owned();
-        // It ends when the watch does, which has the other end of the channel.
-        std::thread::spawn(move || requests::serve(&wishes, &place));
         let profile =
             Profile { command: about.command.clone(), started_unix_ms: about.started_unix_ms, ..Profile::default() };
         Ok(Self {
@@ -203,7 +212,10 @@ impl Watch {
             presence: None,
             images: Vec::new(),
             seen: FxHashSet::default(),
-            common: Common::new(requests),
+            changes: DirectoryChanges::default(),
+            rung_when_listed: None,
+            rung: 0,
+            common: Common::new(tables.sender()),
             profile,
             began_ns: monotonic_ns(),
             looked: Looked::now(),
@@ -304,25 +316,20 @@ impl Watch {
 
     /// As [`Watch::poll`], for who wants no events: what was sampled is not read.
     pub fn attend(&mut self) {
-        self.look(None);
+        self.look(None, false);
     }
 
     /// Reports what happened between the last look and this one, and lets targets know that somebody looks.
     pub fn poll(&mut self, each: &mut dyn FnMut(SampleEvent)) {
-        self.look(Some(each));
+        self.look(Some(each), false);
     }
 
-    fn look(&mut self, each: Option<&mut dyn FnMut(SampleEvent)>) {
+    /// `glances`: images that seem to do nothing are passed over.
+    fn look(&mut self, each: Option<&mut dyn FnMut(SampleEvent)>, glances: bool) {
         let reads = each.is_some();
         let mut nobody = |_: SampleEvent| {};
         let each = each.unwrap_or(&mut nobody);
-        let now_ns = monotonic_ns();
-        if self.live {
-            let ms = now_ns.saturating_sub(self.about.started_ns) / 1_000_000;
-            self.control.shared.set64(control::EPOCH, ms + 1);
-        }
-        let duration_ms = now_ns.saturating_sub(self.about.started_ns) / 1_000_000;
-        self.profile.duration_ms = duration_ms;
+        let duration_ms = self.give_sign(monotonic_ns());
         let unreached = Outsiders::of(&self.control.shared).count();
         let failed = self.control.shared.get32(control::FAILED_PROCESSES).saturating_add(unreached);
         // An exec that failed takes its note back.
@@ -339,6 +346,7 @@ impl Watch {
         let at_ns = self.looked.at_ns;
         for image in self.images.iter_mut().filter(|image| !over.contains(&image.id)) {
             match reads {
+                true if glances && !image.has_news() => {}
                 true => image.look(&mut self.common, at_ns, false, each),
                 false => image.modules(&mut self.common),
             }
@@ -369,6 +377,16 @@ impl Watch {
         self.exchange();
     }
 
+    /// Lets targets know that somebody looks. How long the program has run, in milliseconds.
+    fn give_sign(&mut self, now_ns: u64) -> u64 {
+        let ms = now_ns.saturating_sub(self.about.started_ns) / 1_000_000;
+        if self.live {
+            self.control.shared.set64(control::EPOCH, ms + 1);
+        }
+        self.profile.duration_ms = ms;
+        ms
+    }
+
     /// Modules, frames and stacks are the profile's between looks, and the catalog's within.
     fn exchange(&mut self) {
         let (profile, catalog) = (&mut self.profile, &mut self.common.catalog);
@@ -379,6 +397,12 @@ impl Watch {
 
     /// Looks for new process files.
     fn discover(&mut self) {
+        // A file that was not complete when it was listed rings when it is.
+        let rung = Some(self.control.shared.get32(control::DOORBELL));
+        let rang = std::mem::replace(&mut self.rung_when_listed, rung) != rung;
+        if !self.changes.since_last(&self.directory) && !rang {
+            return;
+        }
         for (name, source) in process_file::unseen(&self.directory, &self.seen) {
             self.seen.insert(name.clone());
             let Some((source, layout)) = source.and_then(|source| Layout::of(&source).map(|layout| (source, layout)))
@@ -421,7 +445,9 @@ impl Watch {
                 over.push(image.id);
             }
             let parent = self.profile.processes.get(image.id.0 as usize).map_or(0, |process| process.parent_pid);
-            image.heir |= !pids.contains(&parent);
+            if !image.heir && !pids.contains(&parent) {
+                image.become_heir();
+            }
         }
         over
     }

@@ -23,6 +23,8 @@ pub struct Layout {
 pub struct Held {
     /// Of this use of the slot.
     pub sequence: u64,
+    /// Of the sample: from 1 on, in the order in which they began.
+    pub id: u64,
     /// Of the block.
     pub address: u64,
     /// Requested bytes.
@@ -79,6 +81,14 @@ pub struct Counters {
     pub over: u32,
 }
 
+/// What changes whenever a sample begins or ends, or is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stirred {
+    begun: u64,
+    ended: u64,
+    counters: Counters,
+}
+
 impl Layout {
     /// The layout; None where there are no samples, or where it does not fit the file.
     pub fn of(source: &ProcessFile) -> Option<Self> {
@@ -120,6 +130,12 @@ impl Layout {
     /// Ends ever written.
     pub fn ended(&self, shared: &Shared) -> u64 {
         shared.get64(self.at + sampling::ENDED)
+    }
+
+    /// What it has counted so far: two cache lines.
+    pub fn stirred(&self, shared: &Shared) -> Stirred {
+        let begun = shared.get64(self.at + sampling::BEGUN);
+        Stirred { begun, ended: self.ended(shared), counters: self.counters(shared) }
     }
 
     /// What could not be recorded.
@@ -230,6 +246,7 @@ fn unchecked(shared: &Shared, at: usize, sequence: u64) -> Held {
     let (family, flags) = ((kinds & 0xff) as u8, (kinds >> 8) as u8);
     Held {
         sequence,
+        id: shared.get64(at + slot::ID),
         address: shared.get64(at + slot::ADDRESS),
         size: shared.get64(at + slot::SIZE),
         began_ns: shared.get64(at + slot::BEGAN_NS),

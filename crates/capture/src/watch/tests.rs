@@ -1,6 +1,6 @@
 //! A target played by the test: it writes a process file as `preload/base/wire.h` lays it out.
 
-use super::{Watch, WatchError};
+use super::{Turn, Watch, WatchError};
 use crate::rundir::directory::{monotonic_ns, tick_ns};
 use crate::wire::{self, Shared, control, end, module, process, sampling, slot, stack};
 use mallow_profile::{Lost, SampleEvent};
@@ -228,6 +228,36 @@ fn what_happens_during_a_look_waits_for_the_next_one() {
     assert_eq!(look(&mut watch), ["1 in 2: 200 of 7", &freed, "1 in 3: 300 of 7", &freed]);
     assert!(looked.at_ns < soon_ns && watch.looked().at_ns > soon_ns && watch.looked().unix_ms > looked.unix_ms);
     assert!(look(&mut watch).is_empty());
+}
+
+/// A target counts a sample before it writes it. A glance reads counts alone, and must find it nevertheless.
+#[test]
+fn a_glance_passes_over_what_is_quiet_and_misses_nothing() {
+    let place = directory();
+    let mut target = Target::new(&place, own(), 1);
+    let mut watch = Watch::open(place.path()).unwrap();
+    look(&mut watch);
+    let glance = |watch: &mut Watch| {
+        let mut events = 0;
+        watch.glance(&Turn::now(), &mut |_| events += 1);
+        events
+    };
+    target.file.set64(SAMPLING + sampling::BEGUN, 1);
+    assert_eq!(glance(&mut watch), 0, "counted, and under way");
+    target.allocate(0, 1, 100, 0, 0);
+    assert_eq!(glance(&mut watch), 1, "nothing more was counted");
+    target.file.set64(SAMPLING + sampling::BEGUN, 2);
+    target.allocate(1, 1, 100, 0, 0);
+    assert_eq!((glance(&mut watch), glance(&mut watch)), (1, 0));
+    // Not counted: as if its thread had been stopped for long after it counted.
+    target.allocate(2, 1, 100, 0, 0);
+    assert!(glance(&mut watch) == 0 && (0..100).any(|_| glance(&mut watch) == 1), "now and then all is read");
+    target.release(0, 1, 100, end::FREED);
+    assert_eq!(glance(&mut watch), 1);
+    assert!(!watch.rang());
+    let control = mapped(&place.path().join("control"), control::FILE_BYTES);
+    control.set32(control::DOORBELL, 7);
+    assert!(watch.rang() && !watch.rang());
 }
 
 #[test]

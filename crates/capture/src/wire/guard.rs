@@ -6,6 +6,8 @@ pub const GUARD: u32 = 64;
 pub const EVERY: u32 = 128;
 /// `MALLOW_GUARD_ABORT`
 pub const ABORT: u32 = 256;
+/// `MALLOW_GUARD_LEAKS`
+pub const LEAKS: u32 = 512;
 /// `MALLOW_GUARD_SIZES`
 pub const SIZES: u64 = 16;
 /// `MALLOW_SUPPLIES`
@@ -43,6 +45,8 @@ pub const STATE: usize = 0;
 pub const DESCRIPTOR: usize = 4;
 /// `keeper`
 pub const KEEPER: usize = 8;
+/// `beat`
+pub const BEAT: usize = 12;
 /// `start`
 pub const START: usize = 16;
 /// `bytes`
@@ -59,8 +63,12 @@ pub const UNFIT: usize = 56;
 pub const WANTED: usize = 64;
 /// `findings`
 pub const FINDINGS: usize = 68;
+/// `slots`
+pub const SLOTS: usize = 72;
+/// `slots_bytes`
+pub const SLOTS_BYTES: usize = 80;
 /// `supply`
-pub const SUPPLY: usize = 72;
+pub const SUPPLY: usize = 88;
 /// `finding`
 pub const FINDING: usize = SUPPLY + SUPPLIES * supply::SIZE;
 /// Size of the struct.

@@ -91,7 +91,15 @@ pub fn profile(stacks: &[(Stack, u64, u64)]) -> Profile {
         }
         let counts = Counts { allocations, allocated_bytes, ..Counts::default() };
         let (process, patterns) = (ProcessId(0), Habits::default());
-        profile.sites.push(Site { process, stack, counts, patterns, leaked_oldest_ms: 0, leaked_youngest_ms: 0 });
+        profile.sites.push(Site {
+            process,
+            stack,
+            counts,
+            patterns,
+            leaked_oldest_ms: 0,
+            leaked_youngest_ms: 0,
+            precisions: None,
+        });
     }
     profile
 }

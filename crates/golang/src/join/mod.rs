@@ -1,7 +1,7 @@
 //! Joins what a program allocated with what its compiler said.
 //!
 //! A place is the whole chain of inlined functions down to one machine instruction, not a file and a line: so several
-//! allocations on one line are told apart, and one function that was inlined in many places.
+//! allocations on one line are kept apart, and one function that was inlined in many places.
 
 mod allocation;
 mod find;

@@ -84,10 +84,10 @@ pub enum Table {
 /// Flags of `merge`.
 #[derive(Debug, Args)]
 pub struct MergeFlags {
-    /// Recordings and profiles to add up
+    /// Recordings, profiles and addresses to add up
     ///
     /// Of any formats that mallow reads, mixed as you like. What one of them lacks is left out of the sum, and
-    /// reported.
+    /// reported. Estimates of watched programs (http://HOST:PORT/debug/pprof/heap) keep their 95 % intervals.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// File to write, as pprof

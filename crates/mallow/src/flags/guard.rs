@@ -17,7 +17,8 @@ write stops its thread in the kernel, Mallow reads its stack from outside, and t
 handler, any allocator that comes by malloc and free.
 
 Found at the access: uses after free; accesses past the end of a block, or before its beginning with --place begin.
-Found at the call: double frees, frees of addresses inside of blocks, on the stack, or in a module's data.
+Found at the call: double frees, frees of addresses inside of blocks; without --sample also on the stack, or in a module's data.
+Found at the exit with --leaks: blocks that nothing points to any more.
 Found at the free, or at the exit: writes beside a block, within its pages. Alignment leaves up to 15 bytes behind a block; a
 read of these is not found, unless --alignment 1.
 Not found: a new[] that delete frees, accesses to stack and static memory, and what system calls do: they fail with EFAULT where
@@ -29,6 +30,7 @@ Examples:
   mallow guard -- ./tests
   mallow guard --place begin -- ./tests         look for accesses before blocks
   mallow guard --alignment 1 -- ./tests         find reads one byte behind odd sizes; a few programs need 16
+  mallow guard --leaks -- ./tests               look for leaks, too
   mallow guard --sample 64KiB -- ./server       guard one allocation in 64 KiB
   mallow guard --junit guard.xml -- ./tests     for CI")]
 pub struct GuardFlags {
@@ -55,6 +57,14 @@ pub struct GuardFlags {
     /// use vector instructions on odd sizes, or low bits of pointers, need 16. Example: --alignment 8.
     #[arg(long, value_name = "N", default_value = "16", value_parser = alignment)]
     pub alignment: u32,
+    /// Search for leaks at the exit of each process
+    ///
+    /// A leak is a guarded block that no pointer leads to any more: not from static memory, stacks or registers, not through other
+    /// blocks. Each process waits at its exit until its memory was searched, some milliseconds as a rule and 20 s at the most.
+    /// Processes that end by a signal, _exit or exec, that were forked, or that a seccomp filter keeps from waiting, are not
+    /// searched; the report counts them. --suppressions has lines leak:PATTERN for leaks.
+    #[arg(long)]
+    pub leaks: bool,
     /// End the command at its first error
     ///
     /// By SIGABRT, with the registers of the wrong access: for a core file or a debugger. Default: it goes on.
@@ -62,7 +72,8 @@ pub struct GuardFlags {
     pub fail_fast: bool,
     /// File of errors to leave out
     ///
-    /// A line guard:PATTERN for each, as leaks has them: it matches functions, files and modules of the error's stacks.
+    /// A line guard:PATTERN for each, as leaks has them: it matches functions, files and modules of the error's stacks. Lines
+    /// leak:PATTERN leave out leaks.
     /// Default: nothing is left out. Example: --suppressions known.supp.
     #[arg(long, value_name = "FILE")]
     pub suppressions: Option<PathBuf>,

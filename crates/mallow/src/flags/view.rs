@@ -7,10 +7,23 @@ use std::time::Duration;
 use clap::Args;
 
 use super::filters::duration;
+use super::run::period;
 
 /// Flags of `view`.
 #[derive(Debug, Args)]
 pub struct PageFlags {
+    /// Process to watch, instead of a recording
+    ///
+    /// The page shows what is sampled of it, anew every two seconds. Like mallow watch -p, Mallow joins a process that
+    /// mallow run started, and attaches to any other. Example: --live $(pidof server).
+    #[arg(long, value_name = "PID", conflicts_with_all = ["file", "after"], value_parser = clap::value_parser!(u32).range(1..))]
+    pub live: Option<u32>,
+    /// Bytes between samples, on average
+    ///
+    /// With --live; as mallow watch --period. Default: 512KiB; what it was in a program that --live joins. Example:
+    /// --period 64KiB.
+    #[arg(long, value_name = "SIZE", value_parser = period, requires = "live", conflicts_with_all = ["file", "after"])]
+    pub period: Option<u32>,
     /// Do not open a browser
     ///
     /// The address is printed all the same, for a browser of your choice. Default: the program that $BROWSER names, or

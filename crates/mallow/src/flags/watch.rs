@@ -22,6 +22,21 @@ pub struct WatchFlags {
     /// Example: -p $(pidof server).
     #[arg(short, long, value_name = "PID", conflicts_with = "command", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Option<u32>,
+    /// Processes of which the program matches
+    ///
+    /// One mallow watches all processes under mallow run of which the program's path or first argument matches, as they come and
+    /// go: those of this user, as root those of all. Reports have each program, and the processes that grow or hold most. A second
+    /// mallow leaves processes alone that one watches. Example: --match 'worker|^/srv/'.
+    #[arg(long = "match", value_name = "REGEX", value_parser = regex::Regex::new,
+          conflicts_with_all = ["command", "pid", "set", "stop", "guard", "track_peak", "snapshots", "log", "fail_on_write_error"])]
+    pub pattern: Option<regex::Regex>,
+    /// Attach to matching processes
+    ///
+    /// Those that were not started under mallow, too; needs --match. Attaching stops each process for some milliseconds, which a
+    /// pattern that matches more than was meant should not do to a machine. Default: off, only processes under mallow run are
+    /// watched. Example: --match nginx --attach.
+    #[arg(long, requires = "pattern")]
+    pub attach: bool,
     /// Bytes between samples, on average
     ///
     /// About one allocation in so many allocated bytes is sampled; k, M are powers of 1000, Ki, Mi of 1024. With -p
@@ -42,9 +57,9 @@ pub struct WatchFlags {
     pub stop: bool,
     /// Longest wait for a usable thread
     ///
-    /// One that holds no lock has to load the library when mallow attaches; needs -p. With a unit (ms, s, m, h).
+    /// One that holds no lock has to load the library when mallow attaches; needs -p or --attach. With a unit (ms, s, m, h).
     /// Example: --timeout 1m.
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time, requires = "pid")]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time, conflicts_with = "command")]
     pub timeout: Duration,
     /// Interval between reports
     ///
@@ -126,7 +141,7 @@ pub struct WatchFlags {
     /// Everything after it belongs to the command, flags too. It continues after mallow has left. Example: mallow
     /// watch --every 1m -- ./server.
     #[arg(
-        required_unless_present = "pid",
+        required_unless_present_any = ["pid", "pattern"],
         trailing_var_arg = true,
         value_name = "COMMAND",
         value_hint = clap::ValueHint::CommandWithArguments,
@@ -187,8 +202,8 @@ pub struct ImportFlags {
 pub struct ExclusionFlags {
     /// File of sites to leave out
     ///
-    /// In LeakSanitizer's format: a line leak:PATTERN for each, which matches functions, files and modules. Default:
-    /// nothing is left out. Example: --suppressions known.supp.
+    /// In LeakSanitizer's format: a line leak:PATTERN for each, which matches functions, files and modules. With --guard,
+    /// lines guard:PATTERN leave out memory errors. Default: nothing is left out. Example: --suppressions known.supp.
     #[arg(long, value_name = "FILE")]
     pub suppressions: Option<PathBuf>,
     /// Leave out what was already live
@@ -228,6 +243,7 @@ Examples:
   mallow watch --every 1m -- ./server          reports on standard error
   mallow run -- ./server                       dormant, to be joined later
   mallow watch -p $(pidof server)              live view on a terminal
+  mallow watch --match 'worker|api'            all of them, as they come and go
   mallow watch -p 4711 --period 64KiB --set    for scripts
   mallow watch -p 4711 --stop";
 
@@ -289,6 +305,11 @@ mod tests {
             "mallow watch -p 1 --set",
             "mallow watch -p 1 --stop --period 1M",
             "mallow watch -p 1 --log x",
+            "mallow watch --match x -p 1",
+            "mallow watch --match x -- server",
+            "mallow watch --match (",
+            "mallow watch --match x --guard",
+            "mallow watch --attach -p 1",
         ] {
             assert!(parsed(wrong).is_err(), "{wrong}");
         }

@@ -95,7 +95,7 @@ pub enum Ops {
     Reported,
     /// So many, whatever the program reports.
     Fixed(u64),
-    /// Measured with both numbers, so that what an operation costs is told apart from what comes before.
+    /// Measured with both numbers, so that what an operation costs is separated from what comes before.
     Scale(u32, u32),
 }
 

@@ -105,7 +105,7 @@ fn split(case: &str) -> Option<(&str, &str)> {
 
 impl CaseStacks {
     /// Adds an allocation as the stacks that lead to it from the project's own code. What is allocated is the innermost
-    /// frame, a function of its own, so that several of one function are told apart when stacks are compared without
+    /// frame, a function of its own, so that several of one function stay distinct when stacks are compared without
     /// lines.
     fn add(&mut self, line: &Explained, root: &str) {
         let (allocation, explanation) = (&line.allocation, &line.explanation);

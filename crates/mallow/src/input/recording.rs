@@ -109,7 +109,7 @@ impl Recording {
     }
 
     /// A profile whose names were looked up.
-    fn named(profile: Profile, names: Summary) -> Self {
+    pub fn named(profile: Profile, names: Summary) -> Self {
         let (filters, embedded) = (Filters::default(), Arc::default());
         Self {
             profile,
@@ -128,7 +128,7 @@ impl Recording {
         Self { path: path.to_owned(), ..self }
     }
 
-    /// The same, of which the user has read what was not recorded.
+    /// The same, after the user has read what was not recorded.
     pub fn with_gaps_reported(self) -> Self {
         Self { gaps_reported: true, ..self }
     }

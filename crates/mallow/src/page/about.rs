@@ -27,6 +27,8 @@ pub struct About<'a> {
     regions: Vec<AboutRegion<'a>>,
     gaps: Vec<String>,
     compared: Option<Compared>,
+    /// The process that is watched; None for a file.
+    live: Option<u32>,
 }
 
 #[derive(Debug, Serialize)]
@@ -52,8 +54,8 @@ struct Compared {
 }
 
 impl<'a> About<'a> {
-    /// Of a recording, and of the one before it.
-    pub fn of(recording: &'a Recording, before: Option<&Recording>) -> Self {
+    /// Of a recording, and of the one before it; or of what is known of the process `live`.
+    pub fn of(recording: &'a Recording, before: Option<&Recording>, live: Option<u32>) -> Self {
         let profile = &recording.profile;
         let has = |by: By| profile.has(Measure::from(by).quantity());
         let has_times = profile.has(Quantity::Times);
@@ -85,6 +87,7 @@ impl<'a> About<'a> {
             regions: profile.regions.iter().map(region).collect(),
             gaps: recording.gaps().collect(),
             compared: before.map(named).map(|(name, path)| Compared { name, path }),
+            live,
         }
     }
 }

@@ -10,6 +10,7 @@ use super::choices;
 use super::document_cache::DocumentCache;
 use super::flame_document::FlameDocument;
 use super::ranges::{Range, Ranges, StillReading};
+use super::rss_map_document::RssMapDocument;
 use super::subject::Subject;
 use crate::flags::{BaseFlags, Command, FilterFlags, FlameFlags, ReportFlags};
 use crate::input::recording::Recording;
@@ -23,6 +24,8 @@ use crate::views::{blocks, diff, leaks, list, rss, timeline, top, tree};
 const NARROWEST: u64 = 1 << 17;
 /// Boxes that a page draws without delay.
 const MOST_BOXES: usize = 60_000;
+/// Cells of a map of pages.
+const MOST_CELLS: u64 = 8192;
 
 /// What answers requests.
 #[derive(Debug)]
@@ -30,13 +33,20 @@ pub struct Api {
     subject: Subject,
     ranges: Ranges,
     documents: DocumentCache,
+    /// The process that it is of, where that is watched.
+    live: Option<u32>,
 }
 
 impl Api {
     /// For what the page shows. Begins to read its events.
     pub fn new(subject: Subject) -> Self {
         let ranges = Ranges::of(subject.whole());
-        Self { subject, ranges, documents: DocumentCache::default() }
+        Self { subject, ranges, documents: DocumentCache::default(), live: None }
+    }
+
+    /// For what is known now of a process that is watched.
+    pub fn of_process(subject: Subject, pid: u32) -> Self {
+        Self { live: Some(pid), ..Self::new(subject) }
     }
 
     /// The answer to a request that may be answered.
@@ -70,7 +80,8 @@ impl Api {
     }
 
     fn about(&self) -> Result<String> {
-        json::line(&About::of(self.subject.whole(), self.subject.before().map(|before| &**before)))
+        let before = self.subject.before().map(|before| &**before);
+        json::line(&About::of(self.subject.whole(), before, self.live))
     }
 
     fn view(&self, name: &str, request: &Request) -> Response {
@@ -114,7 +125,9 @@ impl Api {
             None => show(&*self.subject.sums(filters)?),
         };
         let before = self.subject.before().map(|before| before.path());
-        let command = choices::flags(name, request, self.subject.path(), before)?;
+        // The map is drawn of the same choices as the account.
+        let view = if name == RSS_MAP { "rss" } else { name };
+        let command = choices::flags(view, request, self.subject.path(), before)?;
         if let Some(changes) = self.changes(&command)? {
             if range.is_some() {
                 bail!(UsageError("a range of time is of one recording: leave base out".to_owned()));
@@ -139,15 +152,32 @@ impl Api {
                 let [before, after] = self.subject.sides(&flags.filters)?;
                 diff::document(flags, &before, &after)
             }
+            Command::Rss(flags) if name == RSS_MAP => {
+                json::line(&RssMapDocument::of(&rss::map(flags, self.subject.whole(), MOST_CELLS)?))
+            }
             Command::Rss(flags) => rss::document(flags, self.subject.whole()),
             _ => bail!("this is no view of the page"),
         }
     }
 }
 
-/// Views of the page, by the names of the commands.
-const VIEWS: [&str; 12] =
-    ["diff", "report", "top", "tree", "list", "leaks", "timeline", "sizes", "lifetimes", "threads", "rss", "flame"];
+/// Views of the page, by the names of the commands, and the map of the heap's pages.
+const VIEWS: [&str; 13] = [
+    "diff",
+    "report",
+    "top",
+    "tree",
+    "list",
+    "leaks",
+    "timeline",
+    "sizes",
+    "lifetimes",
+    "threads",
+    "rss",
+    "flame",
+    RSS_MAP,
+];
+const RSS_MAP: &str = "rss-map";
 
 fn report_document(flags: &ReportFlags, recording: &Recording) -> Result<String> {
     let (view, least) = (&flags.rows.view, flags.rows.least.min);

@@ -37,7 +37,7 @@ fn content_type(name: &str) -> &'static str {
     }
 }
 
-/// FNV-1a: files are told apart, nothing is kept from anybody.
+/// FNV-1a: files are distinguished, nothing is kept from anybody.
 fn tag(contents: &[u8]) -> String {
     let hash = contents
         .iter()

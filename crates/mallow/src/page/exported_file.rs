@@ -43,7 +43,7 @@ enum Reduction {
 }
 
 /// What the page asks for, before a range or a filter is chosen. The most important first: what is left of a share goes to the next.
-const ENTRIES: [Entry; 13] = [
+const ENTRIES: [Entry; 14] = [
     Entry { address: "about", name: "processes", share: 5, how: Reduction::None },
     Entry { address: "time", name: "the heap over time", share: 6, how: Reduction::None },
     Entry { address: "report", name: "the overview", share: 14, how: Reduction::Rows(50) },
@@ -56,6 +56,7 @@ const ENTRIES: [Entry; 13] = [
     Entry { address: "rss", name: "memory", share: 6, how: Reduction::Rows(200) },
     Entry { address: "sizes", name: "sizes", share: 2, how: Reduction::None },
     Entry { address: "lifetimes", name: "lifetimes", share: 2, how: Reduction::None },
+    Entry { address: "rss-map", name: "the map of the heap's pages", share: 4, how: Reduction::None },
     Entry { address: "threads", name: "threads", share: 4, how: Reduction::Rows(200) },
 ];
 

@@ -8,16 +8,17 @@ mod choices;
 mod document_cache;
 mod exported_file;
 mod flame_document;
+pub mod live;
 mod ranges;
+mod rss_map_document;
 mod subject;
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use mallow_web::{Access, Limits, Listener, Server, Token};
+use mallow_web::{Access, Limits, Listener, Request, Response, Server, Token};
 
 use self::api::Api;
 pub use self::exported_file::export;
@@ -36,7 +37,9 @@ pub fn run(flags: &PageFlags) -> Result<ExitCode> {
         None => Subject::open(&path)?,
         Some(after) => Subject::compare(&path, after)?,
     };
-    let server = start(flags, subject)?;
+    let door = Door::open(flags)?;
+    let api = Api::new(subject);
+    let server = door.serve(flags, move |request| api.answer(request))?;
     while flags.idle.is_zero() || server.idle() < flags.idle {
         std::thread::sleep(LOOK);
     }
@@ -45,33 +48,42 @@ pub fn run(flags: &PageFlags) -> Result<ExitCode> {
     Ok(exit::OK)
 }
 
-fn start(flags: &PageFlags, subject: Subject) -> Result<Server> {
-    let wanted = SocketAddr::new(flags.listen, flags.port);
-    let listener = Listener::bind(wanted).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AddrInUse => {
-            anyhow!("port {} is taken: choose another one, or leave --port out", flags.port)
-        }
-        _ => anyhow!("cannot listen on {wanted}: {error}"),
-    })?;
-    let bound = listener.address().context("a server for browsers has an address")?;
-    let tokens = "the kernel gives no random numbers";
-    let (token, once) = (Token::random().context(tokens)?, Token::random().context(tokens)?);
-    let cookie = format!("mallow-{}", bound.port());
-    let access = Access::with_token(token.clone()).and_cookie(cookie).and_once(once.clone());
-    let api = Arc::new(Api::new(subject));
-    let server = Server::start(listener, access, Limits::default(), move |request| api.answer(request))
-        .context("cannot start the server")?;
-    // From here on, whoever waits looks at the page.
-    progress::turn_off();
-    let at = reachable(bound);
-    stdio::print(&format!("http://{at}/?token={}\n", token.text()))?;
-    stdio::notify("Ctrl-C ends it");
-    if !flags.no_browser
-        && let Err(error) = browser::open(&format!("http://{at}/?token={}", once.text()))
-    {
-        stdio::notify(&format!("{error:#}: open the address above in a browser"));
+/// An address that is taken, before anything answers there.
+pub struct Door(Listener);
+
+impl Door {
+    /// The address that the flags name.
+    pub fn open(flags: &PageFlags) -> Result<Self> {
+        let wanted = SocketAddr::new(flags.listen, flags.port);
+        let listener = Listener::bind(wanted).map_err(|error| match error.kind() {
+            std::io::ErrorKind::AddrInUse => {
+                anyhow!("port {} is taken: choose another one, or leave --port out", flags.port)
+            }
+            _ => anyhow!("cannot listen on {wanted}: {error}"),
+        })?;
+        Ok(Self(listener))
     }
-    Ok(server)
+
+    /// Answers from here on, prints the address and opens the browser.
+    fn serve(self, flags: &PageFlags, answer: impl Fn(&Request) -> Response + Send + Sync + 'static) -> Result<Server> {
+        let bound = self.0.address().context("a server for browsers has an address")?;
+        let tokens = "the kernel gives no random numbers";
+        let (token, once) = (Token::random().context(tokens)?, Token::random().context(tokens)?);
+        let cookie = format!("mallow-{}", bound.port());
+        let access = Access::with_token(token.clone()).and_cookie(cookie).and_once(once.clone());
+        let server = Server::start(self.0, access, Limits::default(), answer).context("cannot start the server")?;
+        // From here on, whoever waits looks at the page.
+        progress::turn_off();
+        let at = reachable(bound);
+        stdio::print(&format!("http://{at}/?token={}\n", token.text()))?;
+        stdio::notify("Ctrl-C ends it");
+        if !flags.no_browser
+            && let Err(error) = browser::open(&format!("http://{at}/?token={}", once.text()))
+        {
+            stdio::notify(&format!("{error:#}: open the address above in a browser"));
+        }
+        Ok(server)
+    }
 }
 
 /// The address that a browser of this machine asks, where the server listens on all of them.

@@ -108,7 +108,7 @@ impl Subject {
         Ok(Self::of(Opened::read(path)?, None))
     }
 
-    /// Two, the later one of which is shown.
+    /// Two; the later one is shown.
     pub fn compare(before: &Path, after: &Path) -> Result<Self> {
         let (before, opened) = (Opened::read(before)?, Opened::read(after)?);
         // Said now, and not to each request.

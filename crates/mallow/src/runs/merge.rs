@@ -6,13 +6,16 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use mallow_profile::{Profile, Quantities, Quantity};
-use mallow_report::analysis::{Measure, Merged, Merger};
+use mallow_report::analysis::sampled::Estimate;
+use mallow_report::analysis::{Measure, Merged, Merger, total_estimates};
 use mallow_report::formats::pprof;
 
 use crate::flags::MergeFlags;
 use crate::input::coverage;
 use crate::input::recording::Recording;
 use crate::output::destination;
+use crate::output::text::Look;
+use crate::output::text::estimates::estimated_bytes;
 use crate::output::text::units::{bytes, of};
 use crate::output::{exit, stdio};
 
@@ -55,6 +58,10 @@ pub fn run(flags: &MergeFlags) -> Result<ExitCode> {
         stdio::notify(&format!(
             "the peak is that of {name}, {peak}, the highest: peaks of different runs do not add up"
         ));
+    }
+    let live = total_estimates(&profile).and_then(|estimates| estimates.leaked_bytes);
+    if let Some(live) = live.filter(Estimate::enough) {
+        stdio::notify(&format!("live in all of them: {}", estimated_bytes(&live, &Look::default())));
     }
     stdio::notify(&format!(
         "added up {}: {}",

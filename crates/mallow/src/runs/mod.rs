@@ -3,6 +3,7 @@
 mod attached;
 pub mod doctor;
 mod exit_status;
+pub mod fleet;
 pub mod guard;
 pub mod import;
 pub mod merge;

@@ -79,6 +79,10 @@ fn noun(by: Measure) -> &'static str {
 fn headline(verdict: &Verdict, numbers: &Numbers) -> String {
     let what = noun(verdict.by);
     let change = numbers.change_by(verdict.by, verdict.change);
+    let change = match verdict.estimate {
+        Some(estimate) if estimate.may_be_zero() => format!("Not significant: {change}"),
+        _ => change,
+    };
     match relative(verdict.before, verdict.change) {
         share if share.is_empty() => format!("{change} {what}"),
         share => format!("{change} {what} ({share})"),
@@ -131,10 +135,21 @@ pub fn totals(diff: &Diff, numbers: &Numbers) -> Table {
     let look = &numbers.look;
     let wide = look.width.is_none_or(|width| width >= WIDE);
     let right = Align::Right;
-    let mut table = Table::new(&[Align::Left, right, right, right, right, Align::Left]);
     let explained = diff.totals.iter().any(|total| total.moved > 0);
-    let titles = ["", "before", "after", "change", "", if explained { "largest change" } else { "" }];
-    table.row(titles.map(|title| Line::new().faint(title)));
+    let largest = if explained { "largest change" } else { "" };
+    // Changes of estimates have a column of their intervals.
+    let sampled = diff.totals.iter().any(|total| total.estimate.is_some());
+    let (align, titles): (&[Align], &[&str]) = match sampled {
+        true => (
+            &[Align::Left, right, right, right, Align::Left, right, Align::Left],
+            &["", "before", "after", "change", "95 %", "", largest],
+        ),
+        false => {
+            (&[Align::Left, right, right, right, right, Align::Left], &["", "before", "after", "change", "", largest])
+        }
+    };
+    let mut table = Table::new(align);
+    table.row(titles.iter().map(|title| Line::new().faint(*title)));
     for total in &diff.totals {
         let by = total.by;
         let word = if wide { measured(by).to_owned() } else { By::from(by).to_string() };
@@ -143,14 +158,18 @@ pub fn totals(diff: &Diff, numbers: &Numbers) -> Table {
             true => format!("{} {}", numbers.change_by(by, place.change), name(place, look)),
             false => short_name(place, look),
         });
-        table.row([
+        let first = [
             if by == diff.verdict.by { Line::new().strong(word) } else { Line::new().plain(word) },
             Line::new().plain(numbers.amount_by(by, total.before)),
             Line::new().plain(numbers.amount_by(by, total.after)),
             Line::new().plain(numbers.change_by(by, total.change)),
+        ];
+        let margin = sampled.then(|| Line::new().plain(numbers.margin_by(by, total.estimate)));
+        let last = [
             Line::new().plain(if share.is_empty() { share } else { signed(total.change, share) }),
             Line::new().plain(largest.unwrap_or_default()),
-        ]);
+        ];
+        table.row(first.into_iter().chain(margin).chain(last));
     }
     table
 }
@@ -177,14 +196,20 @@ pub fn places(diff: &Diff, numbers: &Numbers, limits: PlaceLimits, page: &mut Pa
     page.gap();
     let title = format!("Changes of {}", measured(by));
     page.sentence(Line::new().strong(title).plain(format!(", in {}", of(total.places, "place"))));
-    let mut table = Table::new(&[Align::Right, Align::Left, Align::Left]);
     let shown = shown(total, limits);
+    let sampled = shown.iter().any(|place| place.estimate.is_some());
+    let mut table = Table::new(match sampled {
+        true => &[Align::Right, Align::Left, Align::Left, Align::Left],
+        false => &[Align::Right, Align::Left, Align::Left],
+    });
     for place in shown {
-        table.row([
-            Line::new().styled(change_style(place.change), numbers.change_by(by, place.change)),
+        let change = Line::new().styled(change_style(place.change), numbers.change_by(by, place.change));
+        let margin = sampled.then(|| Line::new().plain(numbers.margin_by(by, place.estimate)));
+        let last = [
             Line::new().plain(state(place, by, numbers)),
             described(place.frame.as_ref(), place.sites, place.through.as_deref(), &place.stack, look),
-        ]);
+        ];
+        table.row([change].into_iter().chain(margin).chain(last));
     }
     table.onto(page);
     let left = total.places.saturating_sub(shown.len() as u64);

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use mallow_report::analysis::Measure;
+use mallow_report::analysis::sampled::Estimate;
 
+use crate::output::text::estimates::margin_of_change;
 use crate::output::text::units::{bytes, count, fixed, of, ratio};
 use crate::output::text::{Look, change, measured, signed};
 
@@ -15,7 +17,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// As short as they can be told apart.
+    /// As short as they stay distinct.
     pub fn of(files: &[String; 2]) -> Self {
         let name =
             |path: &String| Path::new(path).file_name().map_or(path.clone(), |n| n.to_string_lossy().into_owned());
@@ -66,6 +68,11 @@ impl Numbers {
     /// A change of a measure.
     pub fn change_by(&self, by: Measure, n: i64) -> String {
         signed(n, self.amount_by(by, n.unsigned_abs()))
+    }
+
+    /// How far a change of estimates may be from the truth; nothing where that is not known.
+    pub fn margin_by(&self, by: Measure, change: Option<Estimate>) -> String {
+        change.map_or(String::new(), |change| margin_of_change(&change, &self.look, |n| self.amount_by(by, n)))
     }
 
     /// What a line of whole numbers ends with, where numbers are divided.

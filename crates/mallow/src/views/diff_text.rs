@@ -340,7 +340,7 @@ fn way(stack: &DiffStack, row: &DiffRow, numbers: &Numbers, depth: usize) -> Str
 
 #[cfg(test)]
 mod tests {
-    use mallow_profile::{Origin, ProcessId, Profile, Quantities, Quantity};
+    use mallow_profile::{Counts, Origin, Precision, Precisions, ProcessId, Profile, Quantities, Quantity};
     use mallow_report::analysis::Measure;
     use mallow_report::analysis::diff::{Diff, DiffOptions, Rules, diff};
     use mallow_report::testing::{Builder, blocks, parser, parser_later};
@@ -423,6 +423,59 @@ mod tests {
         );
         assert!(shown.contains("AFTER: pprof profile, sampled"), "{shown}");
         assert!(shown.contains("leaked bytes") && !shown.contains("temporary"), "{shown}");
+    }
+
+    /// A profile whose numbers are estimates: of so many samples each, by a period of 1000 bytes.
+    fn sampled(mut profile: Profile, samples: f64) -> Profile {
+        let quantities = Quantities::of(&[Quantity::LeakedBytes, Quantity::Processes]);
+        profile.origin = Some(Origin { format: "pprof", quantities, sampled_bytes: Some(1000) });
+        profile.totals = profile.totals.of(quantities);
+        for site in &mut profile.sites {
+            site.counts = site.counts.of(quantities);
+            let mut precisions = Precisions::exact(&site.counts);
+            let (value, bytes) = (site.counts.leaked_bytes as f64, &mut precisions.leaked_bytes);
+            let weight = value / samples;
+            let [variance, third] = [weight * weight * samples, weight.powi(3) * samples];
+            *bytes =
+                Precision { value, samples, seen: 1.0, missed: 1e6, variance, third, common: third, heaviest: weight };
+            site.precisions = Some(Box::new(precisions));
+        }
+        profile
+    }
+
+    #[test]
+    fn changes_of_estimates_have_intervals_and_may_be_chance() {
+        let live = |of: [u64; 2]| {
+            let mut b = Builder::default();
+            let process = b.process(1, &["server"], 10);
+            b.site(process, &["keep@a.c:1", "main"], Counts { leaked_bytes: of[0], ..Counts::default() });
+            b.site(process, &["fill@a.c:2", "main"], Counts { leaked_bytes: of[1], ..Counts::default() });
+            b.profile
+        };
+        let text_of = |before: Profile, after: Profile| {
+            text(&compared(&before, &after, Measure::Leaked), &names(), &numbers(Measure::Leaked), &detail(false, 6))
+        };
+        let shown = text_of(sampled(live([1_000_000, 500_000]), 100.0), sampled(live([3_000_000, 510_000]), 100.0));
+        assert!(shown.starts_with("+2.01 MB leaked (+134.0 %)"), "{shown}");
+        let row =
+            |name: &str| shown.lines().rfind(|line| line.contains(name)).unwrap_or_else(|| panic!("{name}: {shown}"));
+        assert!(
+            row("keep").contains("+2.00 MB") && row("keep").contains(" ±") && !row("keep").contains("signif"),
+            "{shown}"
+        );
+        assert!(row("fill").contains(" to ") && row("fill").contains("not significant"), "{shown}");
+        let same = text_of(sampled(live([1_000_000, 500_000]), 100.0), sampled(live([1_020_000, 500_000]), 100.0));
+        assert!(same.starts_with("Not significant: +20.0 kB leaked"), "{same}");
+        let few = text_of(sampled(live([1_000_000, 500_000]), 2.0), sampled(live([3_000_000, 510_000]), 2.0));
+        assert!(few.contains("too few"), "{few}");
+        // Beside a recording, whose numbers were counted, the interval is that of the other side.
+        let counted = text_of(live([1_000_000, 500_000]), sampled(live([3_000_000, 510_000]), 100.0));
+        assert!(counted.contains("95 %") && counted.contains(" ±"), "{counted}");
+        // Nothing is known of one side.
+        let mut unknown = sampled(live([1_000_000, 500_000]), 100.0);
+        unknown.sites.iter_mut().for_each(|site| site.precisions = None);
+        let shown = text_of(unknown, sampled(live([3_000_000, 510_000]), 100.0));
+        assert!(!shown.contains("95 %"), "{shown}");
     }
 
     #[test]

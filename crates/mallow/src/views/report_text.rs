@@ -1,12 +1,14 @@
 //! The whole report as text, and its parts.
 
 use mallow_profile::Quantity;
+use mallow_report::analysis::sampled::Estimate;
 use mallow_report::analysis::{HighestRss, Largest, Measure, Overview, ProcessRow};
 
 use super::leak_states::has_scan;
 use super::report_document::{ReportDocument, has, is_over};
 use super::{insights, verdict};
 use crate::input::coverage;
+use crate::output::text::estimates::margin;
 use crate::output::text::units::{bytes, count, of, percent, rate, span};
 use crate::output::text::{Align, Line, Look, Page, Table, amount, described, framed, gaps, heading};
 
@@ -97,17 +99,33 @@ pub fn circumstances(report: &Overview) -> Line {
 pub fn totals(document: &ReportDocument, (frees, rss): (bool, usize), look: &Look) -> Table {
     let report = &document.overview;
     let t = &report.totals;
-    let mut table = Table::new(&[Align::Left, Align::Right, Align::Right, Align::Left]);
+    let estimates = report.estimates.unwrap_or_default();
+    let sampled = report.estimates.is_some();
+    // Numbers that are estimates have a column of their intervals behind each of the two.
+    let mut table = Table::new(match sampled {
+        true => &[Align::Left, Align::Right, Align::Left, Align::Right, Align::Left, Align::Left],
+        false => &[Align::Left, Align::Right, Align::Right, Align::Left],
+    });
     let mut row = |name: &str, (number, size): (u64, u64), quantities: (Quantity, Quantity), remark: String| {
         let (numbers, sizes) = (has(report, quantities.0), has(report, quantities.1));
         let cell = |known: bool, text: String| Line::new().plain(if known { text } else { String::new() });
+        let margins = match quantities.0 {
+            Quantity::Allocations => [estimates.allocations, estimates.allocated_bytes],
+            Quantity::Leaked => [estimates.leaked, estimates.leaked_bytes],
+            _ => [None, None],
+        };
+        let [of_number, of_size] = [0, 1].map(|at| {
+            let text = margins[at].map(|estimate| match at {
+                0 => margin(&estimate, look, count),
+                _ => margin(&estimate, look, |n| bytes(n, look.exact)),
+            });
+            sampled.then(|| Line::new().plain(text.unwrap_or_default()))
+        });
         if numbers || sizes {
-            table.row([
-                Line::new().strong(name),
-                cell(numbers, count(number)),
-                cell(sizes, bytes(size, look.exact)),
-                Line::new().faint(remark),
-            ]);
+            let number = [Some(cell(numbers, count(number))), of_number];
+            let size = [Some(cell(sizes, bytes(size, look.exact))), of_size];
+            let cells = number.into_iter().chain(size).flatten();
+            table.row([Line::new().strong(name)].into_iter().chain(cells).chain([Line::new().faint(remark)]));
         }
     };
     let called: Vec<_> = report.families.iter().map(|f| format!("{} {}", f.family, count(f.allocations))).collect();
@@ -238,30 +256,35 @@ pub fn places(list: &Largest, look: &Look, (stacks, sums): (bool, bool), page: &
         Measure::Temporary => "Most temporary allocations",
     };
     page.sentence(heading(title, list.largest.len(), list.places));
-    let mut table = Table::new(&[Align::Right, Align::Right, Align::Left]);
+    let sampled = list.largest.iter().any(|place| place.estimate.is_some());
+    let columns = if sampled { 4 } else { 3 };
+    let mut align = vec![Align::Right; columns];
+    align[columns - 1] = Align::Left;
+    let mut table = Table::new(&align);
+    let sum = |value: u64, estimate: Option<&Estimate>| {
+        let number = |n| amount(list.by, n, look);
+        let margin = sampled.then(|| estimate.map_or(String::new(), |estimate| margin(estimate, look, number)));
+        let cells = [Some(percent(value, list.total)), Some(number(value)), margin];
+        cells.into_iter().flatten().map(|text| Line::new().plain(text))
+    };
+    let below = |line: Line| vec![Line::new(); columns - 1].into_iter().chain([line]);
     for place in &list.largest {
         let value = list.by.of(&place.totals);
-        table.row([
-            Line::new().plain(percent(value, list.total)),
-            Line::new().plain(amount(list.by, value, look)),
-            described(place.frame.as_ref(), place.sites, place.through.as_deref(), &place.largest_site.stack, look),
-        ]);
+        let name =
+            described(place.frame.as_ref(), place.sites, place.through.as_deref(), &place.largest_site.stack, look);
+        table.row(sum(value, place.estimate.as_ref()).chain([name]));
         if stacks {
             for frame in &place.largest_site.stack.frames {
-                table.row([Line::new(), Line::new(), Line::new().plain("  ").then(framed(frame, look))]);
+                table.row(below(Line::new().plain("  ").then(framed(frame, look))));
             }
             if place.largest_site.stack.cut {
-                table.row([Line::new(), Line::new(), Line::new().faint("  … outer frames are missing")]);
+                table.row(below(Line::new().faint("  … outer frames are missing")));
             }
         }
     }
     if let Some(hidden) = list.hidden.as_ref().filter(|_| sums) {
         let value = list.by.of(&hidden.sums);
-        table.row([
-            Line::new().plain(percent(value, list.total)),
-            Line::new().plain(amount(list.by, value, look)),
-            Line::new().faint(format!("… {} more", count(hidden.rows))),
-        ]);
+        table.row(sum(value, None).chain([Line::new().faint(format!("… {} more", count(hidden.rows)))]));
     }
     table.onto(page);
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use mallow_profile::Profile;
-use mallow_report::analysis::{RssMoment, page_map, rss, shown_footprint};
+use mallow_report::analysis::{PageMap, RssMoment, page_map, rss, shown_footprint};
 
 use super::rss_text::{cause, text};
 use crate::flags::RssFlags;
@@ -39,8 +39,7 @@ pub fn show(path: &Path, flags: &RssFlags, stream: Stream) -> Result<String> {
     let report = rss(profile, index, heap.as_ref(), limit).context(UNNAMED)?;
     if let Some(output) = &flags.output {
         let (Some(heap), Some(footprint)) = (&heap, profile.footprints.get(index)) else {
-            let why = report.account.no_pages.as_deref().unwrap_or("they were not read");
-            bail!("there is no map of this process, because its pages are not in the recording: {why}");
+            bail!("{}", without_pages(report.account.no_pages.as_deref()));
         };
         let map = page_map(profile, footprint, heap, heap_map::CELLS);
         let picture = heap_map::draw(&report, &map, cause(&report).as_deref());
@@ -59,6 +58,22 @@ pub fn document(flags: &RssFlags, recording: &Recording) -> Result<String> {
     let heap = recording.heap_map(index)?;
     let report = rss(&recording.profile, index, heap.as_ref(), flags.view.limit(usize::MAX));
     recording.json(&report.context(UNNAMED)?)
+}
+
+/// The map of the pages that the flags name. Fails where the recording has no pages of them.
+pub fn map(flags: &RssFlags, recording: &Recording, cells: u64) -> Result<PageMap> {
+    let profile = &recording.profile;
+    let index = footprint(recording, flags)?;
+    let (Some(heap), Some(footprint)) = (recording.heap_map(index)?, profile.footprints.get(index)) else {
+        let why = rss(profile, index, None, 0).and_then(|report| report.account.no_pages);
+        bail!("{}", without_pages(why.as_deref()));
+    };
+    Ok(page_map(profile, footprint, &heap, cells))
+}
+
+fn without_pages(why: Option<&str>) -> String {
+    let why = why.unwrap_or("they were not read");
+    format!("there is no map of this process, because its pages are not in the recording: {why}")
 }
 
 /// The footprint that the flags name.

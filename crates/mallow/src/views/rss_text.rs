@@ -14,7 +14,7 @@ const HEIGHT: usize = 24;
 /// Remedies on the first screen.
 const REMEDIES: usize = 4;
 
-/// The report. `asked`: a time that the user asked for, of which only the nearest moment is known; `lists`: all lists are wanted.
+/// The report. `asked`: a time that the user asked for, where only the nearest moment is known; `lists`: all lists are wanted.
 pub fn text(report: &Rss, asked: Option<&str>, lists: bool, look: &Look) -> String {
     let room = look.height.unwrap_or(HEIGHT).saturating_sub(2);
     let rows = |page: &Page| page.clone().into_text().lines().count();

@@ -3,11 +3,13 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
+use mallow_report::analysis::sampled::Estimate;
 use mallow_report::analysis::{Changed, Top, TopOptions, top, top_changes};
 
 use super::changes::{self, Pair, RowSums};
 use crate::flags::TopFlags;
 use crate::input::recording::Recording;
+use crate::output::text::estimates::margin;
 use crate::output::text::units::{count, percent};
 use crate::output::text::{Align, Line, Look, Page, Stream, Table, amount, function, location, measured};
 use crate::output::{exit, json, stdio};
@@ -82,24 +84,30 @@ fn text(report: &Top, look: &Look, more: bool) -> String {
         page.line(Line::new().plain("  none"));
         return page.into_text();
     }
-    let mut table = Table::new(&[Align::Right, Align::Right, Align::Right, Align::Right, Align::Left]);
-    table.row(["self", "self %", "cum", "cum %", "function"].map(|t| Line::new().faint(t)));
+    // Estimates have a column of their intervals behind each of the two.
+    let sampled = report.functions.iter().any(|f| f.self_estimate.is_some() || f.cum_estimate.is_some());
+    let titles: &[&str] = match sampled {
+        true => &["self", "95 %", "self %", "cum", "95 %", "cum %", "function"],
+        false => &["self", "self %", "cum", "cum %", "function"],
+    };
+    let mut align = vec![Align::Right; titles.len() - 1];
+    align.push(Align::Left);
+    let mut table = Table::new(&align);
+    table.row(titles.iter().map(|title| Line::new().faint(*title)));
+    let sum = |sum: u64, estimate: Option<&Estimate>| {
+        let margin = sampled.then(|| estimate.map_or(String::new(), |estimate| margin(estimate, look, amount)));
+        [Some(amount(sum)), margin, Some(percent(sum, total))].into_iter().flatten().map(|text| Line::new().plain(text))
+    };
     for f in &report.functions {
-        let (self_sums, cum) = (by.of(&f.self_sums), by.of(&f.cum));
         let at = location(&f.function, f.file.as_deref(), None, f.module.as_deref(), look);
-        table.row([
-            Line::new().plain(amount(self_sums)),
-            Line::new().plain(percent(self_sums, total)),
-            Line::new().plain(amount(cum)),
-            Line::new().plain(percent(cum, total)),
-            Line::new().strong(function(&f.function, look)).plain(" ").faint(at),
-        ]);
+        let name = Line::new().strong(function(&f.function, look)).plain(" ").faint(at);
+        let self_cells = sum(by.of(&f.self_sums), f.self_estimate.as_ref());
+        table.row(self_cells.chain(sum(by.of(&f.cum), f.cum_estimate.as_ref())).chain([name]));
     }
     if let Some(hidden) = &report.hidden {
-        let self_sums = by.of(&hidden.sums);
-        let cells = [amount(self_sums), percent(self_sums, total), String::new(), String::new()]
-            .map(|text| Line::new().plain(text));
-        table.row(cells.into_iter().chain([Line::new().faint(format!("… {} more", count(hidden.rows)))]));
+        let none = vec![Line::new(); titles.len() / 2];
+        let cells = sum(by.of(&hidden.sums), None).chain(none);
+        table.row(cells.chain([Line::new().faint(format!("… {} more", count(hidden.rows)))]));
     }
     table.onto(&mut page);
     if report.hidden.is_some() && more {

@@ -2,10 +2,12 @@
 
 use std::ops::AddAssign;
 
-use mallow_profile::{Counts, Profile, StackId};
+use mallow_profile::{Counts, Precisions, Profile, StackId};
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::functions::{Functions, mean_request};
+use super::intervals::PrecisionTable;
 use super::numbers::{Measure, Totals};
 use super::overview::by_stack;
 
@@ -153,6 +155,8 @@ pub(crate) struct Source<'a, A> {
     pub first_old: u32,
     /// Of two profiles, which these are.
     both: Option<&'a Both>,
+    /// How precise the numbers of one sampled profile are.
+    pub precisions: Option<&'a PrecisionTable>,
 }
 
 impl<'a, A> Source<'a, A> {
@@ -166,7 +170,9 @@ impl<'a, A> Source<'a, A> {
 pub(crate) fn of_one<R>(profile: &Profile, view: impl FnOnce(Source<'_, Counts>) -> R) -> R {
     let sites =
         |each: &mut dyn FnMut(StackId, Counts)| by_stack(profile).for_each(|(stack, counts)| each(stack, counts));
-    view(Source { profile, totals: profile.totals, sites: &sites, first_old: u32::MAX, both: None })
+    let precisions = PrecisionTable::of(profile);
+    let totals = profile.totals;
+    view(Source { profile, totals, sites: &sites, first_old: u32::MAX, both: None, precisions: precisions.as_ref() })
 }
 
 /// Two profiles as one, made by [`super::diff::Both::new`]: the second one's stacks, and what only the first has.
@@ -176,6 +182,8 @@ pub struct Both {
     pub(crate) totals: Change,
     pub(crate) sites: Vec<(StackId, Change)>,
     pub(crate) first_old: u32,
+    /// How precise both profiles' numbers are, and the numbers of each stack, where they are estimates.
+    pub(crate) precisions: Option<Box<ChangedPrecisions>>,
 }
 
 impl Both {
@@ -184,7 +192,7 @@ impl Both {
         let sites =
             |each: &mut dyn FnMut(StackId, Change)| self.sites.iter().for_each(|&(stack, change)| each(stack, change));
         let (profile, totals, first_old) = (&self.profile, self.totals, self.first_old);
-        view(Source { profile, totals, sites: &sites, first_old, both: Some(self) })
+        view(Source { profile, totals, sites: &sites, first_old, both: Some(self), precisions: None })
     }
 
     /// The functions on the stacks of both. A wrapper of the allocator is one by what it does in either profile.
@@ -206,6 +214,13 @@ impl Both {
     pub fn totals(&self, by: Measure) -> Changed {
         self.totals.shown(by)
     }
+}
+
+/// The precision of numbers before and after.
+#[derive(Debug)]
+pub(crate) struct ChangedPrecisions {
+    pub tables: [PrecisionTable; 2],
+    pub by_stack: FxHashMap<StackId, [Precisions; 2]>,
 }
 
 #[cfg(test)]

@@ -127,7 +127,7 @@ fn requests_of(site: &Site) -> SiteRequests {
     (stack, number, if known { (patterns.smallest, patterns.largest) } else { mean })
 }
 
-/// Requests of which only the mean size is known.
+/// Requests whose mean size alone is known.
 pub(crate) fn mean_request(stack: StackId, counts: &Counts) -> SiteRequests {
     let mean = counts.allocated_bytes.checked_div(counts.allocations).unwrap_or(0);
     (stack, counts.allocations, (mean, mean))

@@ -1,8 +1,8 @@
 //! Several profiles as one: of runs, of hosts, of tools.
 
 use mallow_profile::{
-    Counts, Frame, FrameId, Line, Module, ModuleId, Origin, Process, ProcessId, Profile, Quantities, Quantity, Site,
-    StackId, Stacks,
+    Counts, Frame, FrameId, Line, Module, ModuleId, Origin, Precisions, Process, ProcessId, Profile, Quantities,
+    Quantity, Site, StackId, Stacks, add_precisions,
 };
 use rustc_hash::FxHashMap;
 
@@ -20,6 +20,8 @@ pub struct Merger {
     sites: FxHashMap<(ProcessId, StackId), usize>,
     inputs: Vec<Input>,
     sampled_bytes: Option<u64>,
+    /// How precise numbers are is kept once one of the profiles has estimates: recordings have millions of sites.
+    keeps_precisions: bool,
     /// The input whose peak it is, and how many bytes that is.
     peak: Option<(usize, u64)>,
 }
@@ -45,7 +47,7 @@ pub struct Merged {
 }
 
 impl Merger {
-    /// Adds a profile. Its processes are told apart from others by this name, unless they have one already.
+    /// Adds a profile. Its processes are distinguished from others by this name, unless they have one already.
     pub fn add(&mut self, name: &str, other: &Profile) {
         let at = self.inputs.len();
         let quantities = Quantity::ALL
@@ -53,7 +55,14 @@ impl Merger {
             .filter(|&quantity| other.has(quantity))
             .fold(Quantities::default(), Quantities::with);
         self.inputs.push(Input { name: name.to_owned(), quantities });
-        self.sampled_bytes = self.sampled_bytes.max(other.origin.as_ref().and_then(|origin| origin.sampled_bytes));
+        let sampled_bytes = other.origin.as_ref().and_then(|origin| origin.sampled_bytes);
+        self.sampled_bytes = self.sampled_bytes.max(sampled_bytes);
+        if sampled_bytes.is_some() && !self.keeps_precisions {
+            self.keeps_precisions = true;
+            for site in &mut self.profile.sites {
+                site.precisions = Some(Box::new(Precisions::exact(&site.counts)));
+            }
+        }
         self.command(other);
         let mine = &mut self.profile;
         mine.started_unix_ms = match (mine.started_unix_ms, other.started_unix_ms) {
@@ -84,14 +93,31 @@ impl Merger {
                 true => site.counts,
                 false => Counts { peak: 0, peak_bytes: 0, ..site.counts },
             };
+            // Those of a foreign sampled profile stay unknown.
+            let precisions = match sampled_bytes {
+                None if self.keeps_precisions => Some(Box::new(Precisions::exact(&site.counts))),
+                _ => site.precisions.clone(),
+            };
             let sites = &mut self.profile.sites;
             match self.sites.entry((process, stack)) {
-                std::collections::hash_map::Entry::Occupied(known) => sites[*known.get()].counts += counts,
+                std::collections::hash_map::Entry::Occupied(known) => {
+                    let known = &mut sites[*known.get()];
+                    known.counts += counts;
+                    add_precisions(&mut known.precisions, precisions.as_deref());
+                }
                 std::collections::hash_map::Entry::Vacant(new) => {
                     new.insert(sites.len());
                     // A merged profile has neither patterns nor ages.
                     let patterns = Default::default();
-                    sites.push(Site { process, stack, counts, patterns, leaked_oldest_ms: 0, leaked_youngest_ms: 0 });
+                    sites.push(Site {
+                        process,
+                        stack,
+                        counts,
+                        patterns,
+                        leaked_oldest_ms: 0,
+                        leaked_youngest_ms: 0,
+                        precisions,
+                    });
                 }
             }
         }

@@ -6,10 +6,12 @@ mod changes;
 mod custom_allocators;
 pub mod diff;
 mod flame;
+mod fleet;
 pub mod function_kind;
 mod functions;
 pub mod gate;
 mod insights;
+mod intervals;
 mod leak_causes;
 mod leak_sites;
 mod leak_states;
@@ -43,9 +45,13 @@ pub use custom_allocators::{AllocatorInsideRow, CustomAllocatorRow, allocators_i
 pub use flame::{
     Flame, FlameBase, FlameBox, FlameFunction, FlameGroup, FlameOptions, GroupKind, Label, flame, flame_changes,
 };
+pub use fleet::{
+    FleetLimits, FleetOptions, FleetPlace, FleetProcess, FleetProgram, FleetReport, FleetSums, Unwatched, fleet,
+};
 pub use functions::{Frame, Stack, stack_of};
 pub(crate) use functions::{Functions, place_name};
 pub use insights::{Evidence, Insight, Insights, Outside, OutsideModule, Savings, insights};
+pub use intervals::{TotalEstimates, total_estimates};
 pub use leak_causes::{LeakCause, LeakCauses, leak_causes, leak_causes_in_state};
 pub use leak_sites::{LeakSite, Leaked};
 pub use leak_states::{Cycle, CyclePlace, LeakState, LeakStates, Unscanned, leak_states};

@@ -2,6 +2,7 @@
 
 use mallow_profile::{
     Counts, FamilyCounts, Frame, FrameId, Line, ModuleId, ProcessId, Profile, Site, StackId, Stacks, StringId,
+    add_precisions,
 };
 use regex::Regex;
 use rustc_hash::FxHashMap;
@@ -123,6 +124,7 @@ fn merge(into: &mut Site, site: &Site) {
     }
     into.counts += site.counts;
     into.patterns += &site.patterns;
+    add_precisions(&mut into.precisions, site.precisions.as_deref());
 }
 
 pub(super) fn add_up(profile: &mut Profile) {

@@ -1,13 +1,17 @@
 //! What a person wants to know first about a recording.
 
-use mallow_profile::{Counts, FAMILIES, FamilyCounts, Origin, Process, Profile, StackId, StringId};
+use mallow_profile::{
+    Counts, FAMILIES, FamilyCounts, Origin, Precisions, Process, Profile, StackId, StringId, add_precisions,
+};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::custom_allocators::{AllocatorInsideRow, CustomAllocatorRow, allocators_inside, custom_allocators};
 use super::functions::{Frame, FunctionId, Functions, Named, Stack};
+use super::intervals::{PrecisionTable, TotalEstimates, total_estimates};
 use super::numbers::{Ending, Least, LeftOut, Measure, Totals};
 use super::resident::{HighestRss, highest_rss};
+use super::sampled::Estimate;
 
 /// The overview of a recording.
 #[derive(Clone, Debug, Serialize)]
@@ -30,6 +34,9 @@ pub struct Overview {
     /// Sums over all processes.
     #[serde(flatten)]
     pub totals: Totals,
+    /// The totals with their intervals, where the profile is sampled and it is known how precise its numbers are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimates: Option<TotalEstimates>,
     /// When the peak was, milliseconds since the recording began.
     pub peak_ms: u64,
     /// Allocations by the function that was called; those that were not called are left out.
@@ -140,6 +147,9 @@ pub struct Place {
     /// Sums over its sites.
     #[serde(flatten)]
     pub totals: Totals,
+    /// By the measure of the list, with its interval, where the profile is sampled and it is known how precise its numbers are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<Estimate>,
     /// How many sites it names.
     pub sites: u64,
     /// The largest of them, by the measure of the list.
@@ -179,6 +189,8 @@ type Key = Option<(FunctionId, Option<StringId>, u32)>;
 struct Group {
     named: Option<Named>,
     counts: Counts,
+    /// None where numbers were counted.
+    precisions: Option<Box<Precisions>>,
     sites: u64,
     /// For each measure, the largest site.
     largest: [(u64, StackId, Counts); Measure::ALL.len()],
@@ -188,7 +200,8 @@ struct Group {
 pub fn overview(profile: &Profile, limit: usize) -> Overview {
     let functions = Functions::new(profile);
     let mut sites = 0;
-    let groups = group(&functions, by_stack(profile).inspect(|_| sites += 1));
+    let table = PrecisionTable::of(profile);
+    let groups = group(&functions, by_stack(profile).inspect(|_| sites += 1), table.as_ref());
     let mut families = FamilyCounts::default();
     for process in &profile.processes {
         families += process.families;
@@ -203,6 +216,7 @@ pub fn overview(profile: &Profile, limit: usize) -> Overview {
         window_ms: profile.window_ms.as_ref().map_or(profile.duration_ms, |w| w.end.saturating_sub(w.start)),
         ending: Ending::of(profile),
         totals,
+        estimates: total_estimates(profile),
         peak_ms: profile.peak_ms,
         families: family_rows(&families),
         processes: profile.processes.iter().map(process_row).collect(),
@@ -213,7 +227,7 @@ pub fn overview(profile: &Profile, limit: usize) -> Overview {
         }),
         highest_rss: highest_rss(profile),
         sites,
-        largest: measures.map(|by| largest(&functions, &groups, &totals, by, limit)).collect(),
+        largest: measures.map(|by| largest(&functions, &groups, &totals, by, limit, table.as_ref())).collect(),
     }
 }
 
@@ -223,20 +237,26 @@ pub(crate) fn places(functions: &Functions<'_>, stacks: &[(StackId, Counts)], by
         sum += *counts;
         sum
     });
-    largest(functions, &group(functions, stacks.iter().copied()), &total.into(), by, limit)
+    largest(functions, &group(functions, stacks.iter().copied(), None), &total.into(), by, limit, None)
 }
 
-fn group(functions: &Functions<'_>, stacks: impl Iterator<Item = (StackId, Counts)>) -> Vec<Group> {
+fn group(
+    functions: &Functions<'_>,
+    stacks: impl Iterator<Item = (StackId, Counts)>,
+    table: Option<&PrecisionTable>,
+) -> Vec<Group> {
     let mut groups: FxHashMap<Key, Group> = FxHashMap::default();
     for (stack, counts) in stacks {
         let named = functions.named(stack);
         let group = groups.entry(named.map(|n| n.key())).or_insert_with(|| Group {
             named,
             counts: Counts::default(),
+            precisions: None,
             sites: 0,
             largest: [(0, stack, counts); Measure::ALL.len()],
         });
         group.counts += counts;
+        add_precisions(&mut group.precisions, table.map(|table| table.get(stack)).as_ref());
         group.sites += 1;
         let totals = Totals::from(counts);
         for (best, by) in group.largest.iter_mut().zip(Measure::ALL) {
@@ -249,7 +269,14 @@ fn group(functions: &Functions<'_>, stacks: impl Iterator<Item = (StackId, Count
     groups.into_values().collect()
 }
 
-fn largest(functions: &Functions<'_>, groups: &[Group], totals: &Totals, by: Measure, limit: usize) -> Largest {
+fn largest(
+    functions: &Functions<'_>,
+    groups: &[Group],
+    totals: &Totals,
+    by: Measure,
+    limit: usize,
+    table: Option<&PrecisionTable>,
+) -> Largest {
     let index = by as usize;
     let mut ranked: Vec<(u64, &Group)> = groups.iter().map(|g| (by.of(&g.counts.into()), g)).collect();
     ranked.retain(|(value, _)| *value > 0);
@@ -265,6 +292,9 @@ fn largest(functions: &Functions<'_>, groups: &[Group], totals: &Totals, by: Mea
             frame: group.named.map(|n| functions.frame(&n.step)),
             through: through.map(|s| functions.name(s.function)),
             totals: group.counts.into(),
+            estimate: table.zip(group.precisions.as_deref()).and_then(|(table, precisions)| {
+                table.estimate(by.of(&group.counts.into()), precisions.of(by.quantity())?)
+            }),
             sites: group.sites,
             largest_site: PlaceSite { totals: counts.into(), stack: functions.stack(stack) },
         }

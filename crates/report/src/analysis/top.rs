@@ -1,11 +1,12 @@
 //! Functions, by what they allocated themselves and together with what they called.
 
-use mallow_profile::Profile;
+use mallow_profile::{Precision, Profile};
 use serde::Serialize;
 
 use super::changes::{Amount, Both, Changed, Shown, Source, of_one};
 use super::functions::FunctionId;
 use super::numbers::{LeftOut, Measure, Totals};
+use super::sampled::Estimate;
 
 /// What to show.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +71,12 @@ pub struct TopFunction<T = Totals> {
     pub self_sums: T,
     /// By it and all that it called; recursion counts once.
     pub cum: T,
+    /// By the measure, where the profile is sampled and it is known how precise its numbers are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub self_estimate: Option<Estimate>,
+    /// The same of `cum`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cum_estimate: Option<Estimate>,
 }
 
 /// The functions of a recording. Costs a walk over each stack.
@@ -88,6 +95,8 @@ fn ranked<A: Amount>(source: Source<'_, A>, options: TopOptions) -> Top<A::Shown
     // Of each function, the last site that had it on its stack.
     let mut seen = vec![0u64; functions.len()];
     let mut site = 0;
+    let no_precision = (Precision::default(), Precision::default());
+    let mut precisions = vec![no_precision; if source.precisions.is_some() { functions.len() } else { 0 }];
     (source.sites)(&mut |stack, amount| {
         let innermost = if options.raw {
             functions.steps(stack).next().map(|s| s.function)
@@ -100,11 +109,19 @@ fn ranked<A: Amount>(source: Source<'_, A>, options: TopOptions) -> Top<A::Shown
         // Where only looked-past functions are on the stack, the one that names it stands for all.
         seen[innermost.0 as usize] = site;
         sums[innermost.0 as usize].1 += amount;
+        let precision = source.precisions.map(|table| table.by(stack, options.by));
+        if let Some(precision) = precision {
+            precisions[innermost.0 as usize].0 += precision;
+            precisions[innermost.0 as usize].1 += precision;
+        }
         functions.frames(stack).flat_map(|(_, steps)| steps).for_each(|step| {
             let function = step.function.0 as usize;
             if seen[function] != site && (options.raw || !functions.is_looked_past(step)) {
                 seen[function] = site;
                 sums[function].1 += amount;
+                if let Some(precision) = precision {
+                    precisions[function].1 += precision;
+                }
             }
         });
     });
@@ -123,7 +140,12 @@ fn ranked<A: Amount>(source: Source<'_, A>, options: TopOptions) -> Top<A::Shown
     });
     let hidden = LeftOut::after(options.limit, ranked.iter().map(|&(_, _, id)| sums[id.0 as usize].0.shown(by)));
     ranked.truncate(options.limit);
+    let estimate = |amount: &A, of: fn(&(Precision, Precision)) -> &Precision, id: FunctionId| {
+        source.precisions?.estimate(amount.values(by)[1], of(&precisions[id.0 as usize]))
+    };
     let row = |id: FunctionId| TopFunction {
+        self_estimate: estimate(&sums[id.0 as usize].0, |both| &both.0, id),
+        cum_estimate: estimate(&sums[id.0 as usize].1, |both| &both.1, id),
         function: functions.name(id),
         file: functions.file(id),
         module: functions.module(id),

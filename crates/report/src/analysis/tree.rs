@@ -58,7 +58,7 @@ pub struct Tree<T = Totals> {
     pub hidden: Option<Hidden<T>>,
 }
 
-/// One row: a function, or several, each of which calls the next one and hardly anything else.
+/// One row: a function, or several, where each calls the next one and hardly anything else.
 #[derive(Clone, Debug, Serialize)]
 pub struct TreeRow<T = Totals> {
     /// Places in [`Tree::functions`], in the order of the rows: each calls the next one, or is called by it.

@@ -153,7 +153,15 @@ impl Builder {
         let sites = &mut self.profile.sites;
         let at = *self.sites.entry((process, stack)).or_insert_with(|| {
             let (counts, patterns) = Default::default();
-            sites.push(Site { process, stack, counts, patterns, leaked_oldest_ms: 0, leaked_youngest_ms: 0 });
+            sites.push(Site {
+                process,
+                stack,
+                counts,
+                patterns,
+                leaked_oldest_ms: 0,
+                leaked_youngest_ms: 0,
+                precisions: None,
+            });
             // Stacks have numbers of this size, and each has a site of each process at the most.
             sites.len() as u32 - 1
         });

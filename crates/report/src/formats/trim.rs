@@ -1,6 +1,6 @@
 //! Takes the allocating function itself off stacks: those of a recording begin at its caller.
 
-use mallow_profile::{FAMILIES, Frame, Profile, StackId, Stacks};
+use mallow_profile::{FAMILIES, Frame, Profile, StackId, Stacks, add_precisions};
 use rustc_hash::FxHashMap;
 
 use crate::names;
@@ -45,8 +45,10 @@ pub fn trim(profile: &mut Profile) {
             kept += 1;
         } else {
             let (counts, patterns) = (sites[at].counts, std::mem::take(&mut sites[at].patterns));
+            let precisions = sites[at].precisions.take();
             sites[into].counts += counts;
             sites[into].patterns += &patterns;
+            add_precisions(&mut sites[into].precisions, precisions.as_deref());
         }
     }
     sites.truncate(kept);

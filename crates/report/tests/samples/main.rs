@@ -1,6 +1,7 @@
 //! What is said of samples, held against programs whose truth is known.
 
 mod coverage;
+mod fleet;
 mod growth;
 mod hostile;
 mod server;

@@ -5,7 +5,7 @@ use anstyle::{Ansi256Color, Color, Style};
 use super::look::Look;
 use super::page::Line;
 
-/// Colours of parts, which can be told apart on dark and on light; then what is left.
+/// Colours of parts, which can be distinguished on dark and on light; then what is left.
 const COLOURS: [u8; 8] = [33, 208, 35, 133, 220, 167, 37, 176];
 const REST: u8 = 245;
 

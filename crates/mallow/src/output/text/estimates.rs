@@ -53,19 +53,55 @@ pub fn verdict(verdict: Verdict) -> &'static str {
 
 fn format_estimate(estimate: &Estimate, look: &Look, amount: impl Fn(u64) -> String) -> String {
     let Some((low, high)) = estimate.interval() else { return NOT_ENOUGH.to_owned() };
-    let amount = |n: f64| format!("{}{}", if n <= -0.5 { "-" } else { "" }, amount(n.abs().round() as u64));
-    let value = estimate.value;
+    let value = || with_sign(estimate.value, &amount);
+    match evenly(estimate.value, low, high) {
+        Some(0.0) => value(),
+        Some(share) => format!("{} {}", value(), percent_either_way(share, look)),
+        None => ends(low, high, &amount),
+    }
+}
+
+/// How far an estimate may be from the truth, for a column beside the number: `±8 %`, `400 kB to 2.60 MB`, `too few`; nothing if all of
+/// it was seen.
+pub fn margin(estimate: &Estimate, look: &Look, amount: impl Fn(u64) -> String) -> String {
+    let Some((low, high)) = estimate.interval() else { return TOO_FEW.to_owned() };
+    match evenly(estimate.value, low, high) {
+        Some(0.0) => String::new(),
+        Some(share) => percent_either_way(share, look),
+        None => ends(low, high, &amount),
+    }
+}
+
+/// The same of a change: `±8 %`, `-2.00 MB to 12.0 MB, not significant`.
+pub fn margin_of_change(change: &Estimate, look: &Look, amount: impl Fn(u64) -> String) -> String {
+    match change.interval() {
+        Some((low, high)) if change.may_be_zero() => format!("{}, not significant", ends(low, high, &amount)),
+        _ => margin(change, look, amount),
+    }
+}
+
+/// By which share of the value both ends differ from it. None: an uneven interval, which is printed as its ends, and so is one of what
+/// may be twice as much or next to nothing.
+fn evenly(value: f64, low: f64, high: f64) -> Option<f64> {
     let (below, above) = (value - low, high - value);
     if below + above <= f64::EPSILON * value.abs() {
-        return amount(value);
+        return Some(0.0);
     }
     let deviation = (below + above) / 2.0 / value.abs();
-    // An uneven interval is printed as its ends, and so is one of what may be twice as much or next to nothing.
-    if (above - below).abs() <= 0.2 * (above + below) && deviation < 0.5 {
-        let sign = if look.ascii { "+-" } else { "±" };
-        return format!("{} {sign}{:.0} %", amount(value), (deviation * 100.0).max(1.0));
-    }
-    format!("{} to {}", amount(low), amount(high))
+    ((above - below).abs() <= 0.2 * (above + below) && deviation < 0.5).then_some(deviation)
+}
+
+fn percent_either_way(share: f64, look: &Look) -> String {
+    let sign = if look.ascii { "+-" } else { "±" };
+    format!("{sign}{:.0} %", (share * 100.0).max(1.0))
+}
+
+fn ends(low: f64, high: f64, amount: &impl Fn(u64) -> String) -> String {
+    format!("{} to {}", with_sign(low, amount), with_sign(high, amount))
+}
+
+fn with_sign(n: f64, amount: &impl Fn(u64) -> String) -> String {
+    format!("{}{}", if n <= -0.5 { "-" } else { "" }, amount(n.abs().round() as u64))
 }
 
 /// How a site grows: `+12.1 MB ±9 %`, `steady`, or that it is unknown.

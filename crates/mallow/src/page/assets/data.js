@@ -61,12 +61,17 @@ export async function ask(view, choices = {}, signal = undefined) {
   }
   if (kept.has(address)) return kept.get(address);
   const answer = await fetchDocument(address, signal);
-  // The state of the index changes; everything else is of a file that does not.
-  if (view !== "time" || answer.state !== "reading") {
+  // These change; everything else is of a file that does not, or of one look at a process.
+  if (view !== "live" && (view !== "time" || answer.state !== "reading")) {
     kept.set(address, answer);
     if (kept.size > KEPT_AT_MOST) kept.delete(kept.keys().next().value);
   }
   return answer;
+}
+
+// What was answered is of an older look at the process.
+export function forget() {
+  kept.clear();
 }
 
 // A newer question of the same kind ends the older one.

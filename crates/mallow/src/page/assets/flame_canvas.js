@@ -1,11 +1,12 @@
 // A flame graph on a canvas as large as the window alone: graphs of a thousand rows scroll behind it.
 
 import { element, hideTip, showTip, sizeCanvas } from "./dom.js";
-import { ancestors, boxTitle } from "./flame_tree.js";
+import { ancestors, boxOfPath, boxTitle, pathText } from "./flame_tree.js";
 import { changeColour, groupColour, styleColour } from "./palette.js";
 import { baseName, formatShare, printable } from "./units.js";
 
 const ROW = 20;
+const BORDERS = 2;
 
 export class FlameCanvas {
   // `on`: zoom(box), open(box), focus(box)
@@ -34,16 +35,24 @@ export class FlameCanvas {
 
   show(tree, { zoomed = 0, found = null, flip = false, format, whole, changed = false, fixedHeight = null }) {
     const moved = this.zoomed !== zoomed || this.tree !== tree;
+    const focused = this.tree !== tree ? this.sameBox(tree) : null;
     Object.assign(this, { tree, zoomed, found, flip, format, whole, changed });
-    if (moved) this.focused = null;
+    if (moved) this.focused = focused;
     this.above = new Set(ancestors(tree, zoomed));
     this.largestChange = changed ? tree.boxes.change.reduce((most, change, box) => (box > 0 ? Math.max(most, Math.abs(change)) : most), 1) : 1;
     this.rowCount = this.countRows();
     const height = this.rowCount * ROW;
     this.spacer.style.height = `${height}px`;
-    this.node.style.height = `${fixedHeight ? Math.min(fixedHeight, height) : height}px`;
+    this.node.style.height = `${(fixedHeight ? Math.min(fixedHeight, height) : height) + BORDERS}px`;
     if (moved) this.node.scrollTop = flip ? height : 0;
     this.draw();
+  }
+
+  // The box that has the keyboard, in another tree: the keys go on where they were.
+  sameBox(tree) {
+    if (!this.tree || this.focused === null) return null;
+    const { box, whole } = boxOfPath(tree, pathText(this.tree, this.focused));
+    return whole ? box : null;
   }
 
   // Only rows that the zoomed part reaches.

@@ -101,7 +101,7 @@ export class FlameView {
     }
     if (box !== 0) notes.push(this.trail(box));
     if (!whole) notes.push(element("span", { class: "warning" }, "The zoomed path has nothing here; its nearest caller is shown."));
-    if (this.tree.left_out > 0) notes.push(element("span", {}, `${formatCount(this.tree.left_out)} boxes too small to see are left out`));
+    if (this.tree.left_out > 0) notes.push(element("span", {}, this.tree.left_out === 1 ? "1 box too small to see is left out" : `${formatCount(this.tree.left_out)} boxes too small to see are left out`));
     fill(this.note, notes);
     if (this.main.node.parentNode !== this.graphs || this.graphs.childElementCount !== 1) fill(this.graphs, this.main.node);
     this.main.show(this.tree, { ...options, fixedHeight: Math.max(280, Math.round(window.innerHeight * 0.68)) });

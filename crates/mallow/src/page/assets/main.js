@@ -6,6 +6,8 @@ import { Detail } from "./detail.js";
 import { announce, byId, element, fill, message } from "./dom.js";
 import { FlameView } from "./flame_view.js";
 import { buildHelp, toggleHelp } from "./help_dialog.js";
+import { startLive, togglePause } from "./live_panel.js";
+import { LiveMemoryView, LivePlaceView } from "./live_views.js";
 import { LifetimeView, SizeView } from "./histogram_view.js";
 import { FunctionView, LineView, PathView } from "./place_tables.js";
 import { InsightView, LeakView, ProcessView, ThreadView } from "./report_views.js";
@@ -26,7 +28,7 @@ function makeContext(about) {
   context.by = () => {
     const offered = context.measures();
     if (offered.includes(state.by)) return state.by;
-    return ["peak", "bytes", "allocations"].find((name) => offered.includes(name)) ?? offered[0];
+    return [about.live === null ? "peak" : "leaked", "bytes", "allocations"].find((name) => offered.includes(name)) ?? offered[0];
   };
   context.openFunction = (place, frames) => context.detail.openFunction(place, frames);
   context.openStack = (title, frames, value) => context.detail.openStack(title, frames, value);
@@ -37,15 +39,18 @@ function makeContext(about) {
 function makeViews(context) {
   const { about } = context;
   const own = !about.format;
+  const live = about.live !== null;
   const offered = [
     ["flame", "Flame graph", true, () => new FlameView(context)],
     ["changes", "Changes", context.compared, () => new ChangeView(context)],
+    ["places", "Live places", live, () => new LivePlaceView(context)],
     ["functions", "Functions", true, () => new FunctionView(context)],
     ["lines", "Lines", true, () => new LineView(context)],
     ["paths", "Call paths", true, () => new PathView(context)],
     ["insights", "Insights", own, () => new InsightView(context)],
-    ["leaks", "Leaks", about.measures.includes("leaked"), () => new LeakView(context)],
+    ["leaks", "Leaks", about.measures.includes("leaked") && !live, () => new LeakView(context)],
     ["rss", "RSS", about.has_rss, () => new RssView(context)],
+    ["memory", "Memory", live, () => new LiveMemoryView()],
     ["sizes", "Sizes", own, () => new SizeView()],
     ["lifetimes", "Lifetimes", own, () => new LifetimeView()],
     ["threads", "Threads", own, () => new ThreadView(context)],
@@ -105,6 +110,7 @@ function startKeys(context, views) {
     if (event.key === "?") toggleHelp();
     else if (event.key === "/") byId("main").querySelector("input[type=search]")?.focus();
     else if (event.key === "t") byId("time-chart")?.focus();
+    else if (event.key === "p" && context.about.live !== null) togglePause();
     else if (event.key === "g") byId("main").querySelector(".flame, .table-scroll")?.focus();
     else if (event.key === "m") {
       const offered = context.measures();
@@ -140,6 +146,14 @@ function show(context, views, changed) {
   if (selection && !byId("detail").hidden) context.detail.update();
 }
 
+// The same view of a later moment: what was scrolled to stays in sight.
+async function refresh(views) {
+  const place = () => byId("main").querySelector(".table-scroll, .flame");
+  const top = place()?.scrollTop;
+  await shownView(views).made.update();
+  if (top && place()) place().scrollTop = top;
+}
+
 async function start() {
   let about;
   try {
@@ -149,6 +163,8 @@ async function start() {
     return;
   }
   startState();
+  // What is live is not leaked, as long as the process runs.
+  if (about.format === "mallow watch") MEASURES.leaked.title = "Live";
   const context = makeContext(about);
   context.detail = new Detail(context);
   const views = makeViews(context);
@@ -156,6 +172,10 @@ async function start() {
   startKeys(context, views);
   onState((changed) => show(context, views, changed));
   show(context, views, new Set(SELECTION));
+  if (about.live !== null) {
+    startLive(about, () => refresh(views));
+    return;
+  }
   startSummary(context);
   startTime(about).catch((error) => fill(byId("time"), message(error.message)));
   keepAlive();

@@ -19,7 +19,7 @@ function sortOf(fallback) {
 
 const keepSort = (sort) => changeState({ sort: (sort.down ? "-" : "") + sort.column }, true);
 
-// Columns of one measure: self and cumulative with bars, of which the chosen measure comes first.
+// Columns of one measure: self and cumulative with bars; the chosen measure comes first.
 function measureColumns(context, of, totals) {
   const chosen = context.by();
   const more = state.columns ? state.columns.split(",") : [];

@@ -4,6 +4,8 @@ import { asker, isSuperseded } from "./data.js";
 import { element, fill, message, nameText } from "./dom.js";
 import { WHOLE_RUN } from "./histogram_view.js";
 import { onColours, partColour } from "./palette.js";
+import { RssMap } from "./rss_map.js";
+import { causeWords, partWords, remedyWords } from "./rss_words.js";
 import { hasRange, sharedChoices } from "./state.js";
 import { Table } from "./table.js";
 import { baseName, formatBytes, formatCount, formatShare, formatTime, placeOf, printable } from "./units.js";
@@ -17,6 +19,9 @@ export class RssView {
   constructor(context) {
     this.context = context;
     this.ask = asker();
+    this.askMap = asker();
+    this.map = new RssMap((place) => context.openFunction(place));
+    this.mapBox = element("div", { id: "rss-map-box" });
     this.node = element("div", { class: "view", id: "rss-view" });
     onColours(() => this.node.isConnected && this.update());
   }
@@ -26,6 +31,7 @@ export class RssView {
       const answer = await this.ask("rss", { limit: PLACES_AT_MOST, process: sharedChoices().process });
       fill(this.node, hasRange() && element("p", { class: "warning" }, WHOLE_RUN), this.content(answer));
       this.table?.set(answer.places ?? []);
+      await this.updateMap();
     } catch (error) {
       if (!isSuperseded(error)) fill(this.node, message(error.message));
     }
@@ -37,26 +43,50 @@ export class RssView {
     const sum = positive.reduce((all, part) => all + part.bytes, 0) || 1;
     const colours = new Map(positive.map((part, at) => [part.part, partColour(at)]));
     const strip = element("div", { class: "strip", "aria-hidden": "true" }, positive.map((part) => element("i", {
-      title: `${words(part.part)} ${formatBytes(part.bytes)}`, style: { width: `${(100 * part.bytes) / sum}%`, background: colours.get(part.part) },
+      title: `${partWords(part.part, answer.allocator)} ${formatBytes(part.bytes)}`, style: { width: `${(100 * part.bytes) / sum}%`, background: colours.get(part.part) },
     })));
     const rows = parts.filter((part) => part.bytes !== 0).map((part) => element("tr", { "data-part": part.part },
       element("td", {}, element("i", { class: "swatch", style: { background: colours.get(part.part) ?? "transparent" } })),
-      element("th", { scope: "row" }, words(part.part)), element("td", { class: "number right" }, formatBytes(part.bytes)),
+      element("th", { scope: "row" }, partWords(part.part, answer.allocator)), element("td", { class: "number right" }, formatBytes(part.bytes)),
       element("td", { class: "number right quiet" }, formatShare(part.bytes, answer.rss)),
       element("td", { class: "over" }, part.largest ? [nameText(part.largest.function), " ", element("span", { class: "name quiet" }, placeOf(part.largest))] : part.mapping ? nameText(baseName(part.mapping)) : "")));
-    return [
+    return [this.cause(answer),
       element("p", {}, `${formatBytes(answer.rss)} in memory at ${formatTime(answer.ms)} of pid ${answer.pid} `, element("span", { class: "name quiet" }, baseName(answer.executable)),
         `; ${formatBytes(answer.live_bytes)} in ${formatCount(answer.live)} live blocks. Allocator: ${printable(answer.allocator ?? "unknown")}.`),
       strip,
       element("table", { class: "parts" }, element("thead", {}, element("tr", {}, ["", "Part", "Bytes", "Share", "Largest"].map((t) => element("th", { scope: "col" }, t)))), element("tbody", {}, rows)),
-      this.remedies(answer), this.places(answer)];
+      this.remedies(answer), this.mapBox, this.places(answer)];
+  }
+
+  // Pages are not in every recording: of those that have none, the account says so.
+  async updateMap() {
+    try {
+      const map = await this.askMap("rss-map", { process: sharedChoices().process });
+      if (map.rows.length === 0) return;
+      fill(this.mapBox, element("h3", {}, "Pages of the heap"), this.map.node);
+      this.map.show(map);
+    } catch (error) {
+      if (!isSuperseded(error)) fill(this.mapBox, element("p", { class: "quiet" }, error.message));
+    }
   }
 
   remedies(answer) {
     if (!answer.remedies?.length) return null;
-    return [element("h3", {}, "What would lower it"), element("ul", { class: "plain-list" }, answer.remedies.map((one) => element("li", {},
-      element("span", { class: "number strong" }, formatBytes(one.expected_bytes)), " ", words(one.remedy), one.setting && [": ", element("code", {}, printable(one.setting))],
-      element("span", { class: "quiet" }, ` (${words(one.certainty)})`))))];
+    return [element("h3", {}, "What would help"), element("ul", { class: "plain-list", id: "rss-remedies" }, answer.remedies.map((one) => {
+      const { setting, text } = remedyWords(one);
+      const least = one.least_bytes > 0 && one.least_bytes < 0.9 * one.expected_bytes && `, at least ${formatBytes(one.least_bytes)}`;
+      return element("li", {}, element("span", { class: "number strong" }, `-${formatBytes(one.expected_bytes)}`), element("span", { class: "quiet" }, ` ${words(one.certainty)}${least || ""} `),
+        setting && element("code", {}, printable(setting)), text);
+    }))];
+  }
+
+  // What to look at first, and the function.
+  cause(answer) {
+    const found = causeWords(answer);
+    if (!found) return null;
+    const open = found.place && (() => this.context.openFunction(found.place));
+    return element("p", { id: "rss-cause" }, element("b", {}, "Cause: "),
+      found.place && [element("button", { type: "button", class: "link name", onclick: open }, printable(found.place.function).slice(0, 300)), " ", element("span", { class: "name quiet" }, placeOf(found.place)), " "], found.text);
   }
 
   places(answer) {

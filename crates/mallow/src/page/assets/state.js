@@ -1,7 +1,7 @@
 // What is shown, kept in the address's fragment: a link shows the same view again.
 
 const DEFAULTS = {
-  view: "flame", by: "", from: "", to: "", what: "allocated", process: "",
+  view: "flame", by: "", from: "", to: "", what: "allocated", marks: "", process: "",
   focus: "", ignore: "", hide: "", search: "", zoom: "", callers: "", flip: "", sandwich: "",
   sort: "", columns: "", filter: "",
 };

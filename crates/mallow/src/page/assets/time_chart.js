@@ -33,20 +33,20 @@ export class TimeScale {
   }
 }
 
-function drawAxes(context, scale, highest, width) {
+function drawAxes(context, scale, highest, width, y) {
   context.font = `11px ${styleColour("--mono")}`;
   context.textBaseline = "middle";
   context.lineWidth = 1;
   for (const tick of roundTicks(highest, 3)) {
-    const y = Math.round(CHART.rateTop - 8 - (tick / highest) * (CHART.rateTop - 8 - CHART.top)) + 0.5;
+    const at = Math.round(y(tick)) + 0.5;
     context.strokeStyle = styleColour("--line");
     context.beginPath();
-    context.moveTo(CHART.left, y);
-    context.lineTo(width - CHART.right, y);
+    context.moveTo(CHART.left, at);
+    context.lineTo(width - CHART.right, at);
     context.stroke();
     context.fillStyle = styleColour("--quiet");
     context.textAlign = "right";
-    context.fillText(formatBytes(tick), CHART.left - 6, y);
+    context.fillText(formatBytes(tick), CHART.left - 6, at);
   }
   context.textAlign = "center";
   for (const tick of roundTicks(scale.last - scale.first, Math.max(2, Math.floor(scale.width / 110)))) {
@@ -91,6 +91,7 @@ function drawRss(context, series, scale, y) {
 }
 
 function drawRate(context, series, scale) {
+  if (series.allocations.length === 0) return;
   const highest = Math.max(1, ...series.allocations);
   context.fillStyle = styleColour("--rate");
   for (let at = 0; at < series.allocations.length; at += 1) {
@@ -122,9 +123,11 @@ export function drawSeries(canvas, series, withRss, width) {
   const scale = new TimeScale(series, width);
   const rss = withRss ? series.rss : [];
   const highest = Math.max(1, ...series.live, ...rss.map((point) => point[1]));
-  const y = (bytes) => CHART.rateTop - 8 - (bytes / highest) * (CHART.rateTop - 8 - CHART.top);
+  // A watched process has no rates: memory takes their room.
+  const bottom = series.allocations.length > 0 ? CHART.rateTop - 8 : CHART.axis - 4;
+  const y = (bytes) => bottom - (bytes / highest) * (bottom - CHART.top);
   context.clearRect(0, 0, width, CHART.height);
-  drawAxes(context, scale, highest, width);
+  drawAxes(context, scale, highest, width, y);
   drawLive(context, series, scale, y);
   drawRss(context, { ...series, rss }, scale, y);
   drawRate(context, series, scale);
@@ -152,4 +155,32 @@ export function drawSelection(canvas, scale, width, from, to, cursor) {
     context.fillStyle = styleColour("--text");
     context.fillRect(Math.round(scale.x(cursor)), CHART.top, 1, CHART.axis - CHART.top - 4);
   }
+}
+
+// Marks between generations, with their letters, and runs of regions as a band below the chart's upper edge.
+export function drawMarks(canvas, scale, marks, runs) {
+  const context = canvas.getContext("2d");
+  context.fillStyle = styleColour("--rate");
+  for (const run of runs) context.fillRect(scale.x(run.begin), 3, Math.max(1, scale.x(run.end) - scale.x(run.begin) - 0.5), 4);
+  context.font = `11px ${styleColour("--mono")}`;
+  context.textBaseline = "middle";
+  context.textAlign = "right";
+  context.strokeStyle = styleColour("--rise");
+  context.fillStyle = styleColour("--rise");
+  context.setLineDash([2, 3]);
+  marks.forEach((ms, at) => {
+    const x = Math.round(scale.x(ms)) + 0.5;
+    context.beginPath();
+    context.moveTo(x, CHART.top);
+    context.lineTo(x, CHART.axis - 4);
+    context.stroke();
+    context.fillText(letterOf(at), x - 4, CHART.top + 6);
+  });
+  context.setLineDash([]);
+}
+
+// A, B, … Z, A1, B1, …
+export function letterOf(at) {
+  const round = Math.floor(at / 26);
+  return String.fromCharCode(65 + (at % 26)) + (round > 0 ? round : "");
 }

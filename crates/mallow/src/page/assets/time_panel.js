@@ -1,10 +1,11 @@
 // Time on top of the page: a range is chosen by mouse, touch or keyboard, and all views below follow it.
 
-import { ask } from "./data.js";
+import { ask, isExported } from "./data.js";
 import { announce, byId, element, fill, hideTip, showTip } from "./dom.js";
 import { onColours } from "./palette.js";
 import { changeState, hasRange, onState, state } from "./state.js";
-import { CHART, drawSelection, drawSeries } from "./time_chart.js";
+import { CHART, drawMarks, drawSelection, drawSeries } from "./time_chart.js";
+import { generations, marksOf, nameOf, regionRuns, toggleMark } from "./time_marks.js";
 import { formatBytes, formatCount, formatTime } from "./units.js";
 
 const WHAT = [
@@ -15,7 +16,7 @@ const WHAT = [
 ];
 const EDGE = 8;
 
-const panel = { series: null, scale: null, width: 0, cursor: null, drag: null, withRss: true, timer: 0 };
+const panel = { series: null, scale: null, width: 0, runs: [], cursor: null, drag: null, withRss: true, timer: 0 };
 
 export async function startTime(about) {
   const box = byId("time");
@@ -40,13 +41,13 @@ export async function startTime(about) {
   }
   panel.series = answer;
   build(box, about);
-  onState((changed) => ["from", "to", "what"].some((name) => changed.has(name)) && update());
+  onState((changed) => ["from", "to", "what", "marks"].some((name) => changed.has(name)) && update());
   onColours(draw);
   new ResizeObserver(draw).observe(box);
   update();
 }
 
-function build(box) {
+function build(box, about) {
   const chart = element("div", {
     id: "time-chart", class: "time-chart", tabindex: "0", role: "slider", "aria-label": "Range of time: arrow keys move, Shift extends, Escape clears",
     "aria-valuemin": panel.series.boundaries[0], "aria-valuemax": panel.series.boundaries.at(-1), "aria-valuenow": 0,
@@ -58,7 +59,8 @@ function build(box) {
   chart.addEventListener("pointerleave", () => { if (!panel.drag) { panel.cursor = null; overlay(); } hideTip(); });
   chart.addEventListener("dblclick", clearRange);
   chart.addEventListener("keydown", onKey);
-  fill(box, element("div", { class: "row" }, legend(), element("div", { id: "time-choice", class: "row end" })), chart);
+  panel.runs = regionRuns(panel.series.regions, about.regions, panel.series.boundaries, edges());
+  fill(box, element("div", { class: "row" }, legend(), element("div", { id: "time-choice", class: "row end" })), chart, element("div", { id: "time-marks", class: "row" }));
 }
 
 function legend() {
@@ -95,11 +97,40 @@ function update() {
       ? `${formatTime(+state.from)} to ${formatTime(+state.to)}`
       : "Drag: a range. Click: a moment"),
     element("div", { class: "segments", role: "group", "aria-label": "Blocks of the range" }, what),
-    element("button", { type: "button", id: "time-clear", class: "plain", disabled: !ranged, onclick: clearRange }, "Whole run"));
+    element("button", { type: "button", id: "time-clear", class: "plain", disabled: !ranged, onclick: clearRange }, "Whole run"), markButton(ranged));
+  updateMarks();
   draw();
   const chart = byId("time-chart");
   chart.setAttribute("aria-valuenow", ranged ? state.to : panel.series.boundaries[0]);
   chart.setAttribute("aria-valuetext", ranged ? `${formatTime(+state.from)} to ${formatTime(+state.to)}, ${WHAT.find((w) => w[0] === state.what)?.[1]}` : "whole run");
+}
+
+// Generations, each of which begins and ends at a mark, and runs of the program's own regions.
+function updateMarks() {
+  // A page in one file has no ranges.
+  if (isExported()) return;
+  const chosen = (one) => hasRange() && state.from === String(one.from) && state.to === String(one.to);
+  const all = generations(panel.series.boundaries);
+  const chips = all.length < 2 ? [] : all.map((one) => element("button", {
+    type: "button", class: "chip", "data-generation": one.name, "aria-pressed": chosen(one) && state.what === "left" ? "true" : "false",
+    title: `Allocated from ${formatTime(one.from)} to ${formatTime(one.to)}, and still live then`,
+    onclick: () => changeState({ from: String(one.from), to: String(one.to), what: "left" }),
+  }, `Left over of ${one.name}`));
+  const choose = panel.runs.length > 0 && element("select", {
+    id: "time-region", class: "field name", "aria-label": "Run of a measured region", onchange: (event) => {
+      const run = panel.runs[+event.target.value];
+      if (run) changeState({ from: String(run.from), to: String(run.to), what: hasRange() ? state.what : "allocated" });
+    },
+  }, element("option", { value: "" }, `Regions: ${formatCount(panel.runs.length)} runs`),
+  panel.runs.map((run, at) => element("option", { value: String(at), selected: chosen(run) }, `${nameOf(run)}, ${formatTime(run.end - run.begin)}`)));
+  fill(byId("time-marks"), chips, choose,
+    all.length > 1 && element("button", { type: "button", id: "time-unmark", class: "plain", onclick: () => changeState({ marks: "" }) }, "Remove all marks"));
+}
+
+function markButton(ranged) {
+  if (isExported()) return null;
+  return element("button", { type: "button", id: "time-mark", class: "plain", disabled: !ranged, title: "A generation ends here, and the next one begins (k)", onclick: () => toggleMark(+state.to) },
+    ranged && marksOf().includes(+state.to) ? "Remove the mark" : "Mark");
 }
 
 function clearRange() {
@@ -120,6 +151,7 @@ function overlay() {
   const from = drag ? Math.min(drag.from, drag.to) : hasRange() ? +state.from : null;
   const to = drag ? Math.max(drag.from, drag.to) : hasRange() ? +state.to : null;
   drawSelection(byId("time-selection"), panel.scale, panel.width, from, to, panel.cursor);
+  drawMarks(byId("time-selection"), panel.scale, marksOf(), panel.runs);
 }
 
 function msAt(event) {
@@ -198,6 +230,7 @@ function onKey(event) {
   const at = hasRange() ? all.indexOf(snap(+state.to)) : 0;
   const moves = { ArrowLeft: -stride, ArrowRight: stride, Home: -all.length, End: all.length };
   if (event.key === "Escape" && hasRange()) clearRange();
+  else if (event.key === "k" && hasRange()) toggleMark(+state.to);
   else if (event.key in moves) {
     const to = all[Math.min(all.length - 1, Math.max(1, at + moves[event.key]))];
     // Shift keeps the beginning, so the range grows; without it the moment moves.

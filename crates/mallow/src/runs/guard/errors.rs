@@ -1,11 +1,15 @@
 //! Errors that were found, with names: once for each kind and place, with a count.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::Path;
 
-use mallow_capture::guard::{Addresses, Deed, Finding, Kind, Message, Outcome};
+use anyhow::{Context, Result};
+use mallow_capture::guard::{Addresses, Deed, Finding, Kind, Leak, Message, Outcome, Search};
 use mallow_capture::watch::Watch;
 use mallow_profile::{FAMILIES, Profile, StackId, Stacks};
-use mallow_report::analysis::{Stack, Suppressions, stack_of};
+use mallow_report::analysis::{Frame, Stack, Suppressions, stack_of};
 use serde::Serialize;
 
 use super::words;
@@ -38,6 +42,17 @@ pub struct BlockDocument {
     pub freed: Option<Step>,
 }
 
+/// What a leak takes.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct LeakDocument {
+    /// Blocks that no lost block points to, either: `count` of the error. Their bytes, as requested.
+    pub bytes: u64,
+    /// Blocks that only these hold.
+    pub held: u64,
+    /// Their bytes.
+    pub held_bytes: u64,
+}
+
 /// An error, as a report shows it and JSON has it.
 #[derive(Clone, Debug, Serialize)]
 pub struct ErrorDocument {
@@ -51,8 +66,10 @@ pub struct ErrorDocument {
     pub access: Option<&'static str>,
     /// Where the address is, in words.
     pub place: String,
-    /// How often it was found.
+    /// How often it was found; of a leak its blocks.
     pub count: u64,
+    /// Of a leak: bytes and blocks.
+    pub leak: Option<LeakDocument>,
     /// The access, or the free.
     pub error: Step,
     /// Why its stack is not known or not whole.
@@ -86,15 +103,41 @@ pub struct Report<'a> {
     pub unfit: u64,
     /// Why processes are not guarded, and how many.
     pub refused: BTreeMap<String, u64>,
+    /// Processes that were searched for leaks; an exec ends one and begins another.
+    pub searched: u64,
+    /// Why others were not, and how many.
+    pub unsearched: BTreeMap<String, u64>,
+}
+
+/// Errors that `--suppressions` leaves out.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// Of all kinds but leaks.
+    pub errors: Suppressions,
+    /// Leaks.
+    pub leaks: Suppressions,
 }
 
 /// The same stacks and kind are one error.
 type Key = (Kind, Option<bool>, StackId, StackId, StackId);
 
+impl Known {
+    /// Reads a file of suppressions.
+    pub fn read(path: &Path) -> Result<Self> {
+        let name = path.display();
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read the suppressions in {name}"))?;
+        let parse =
+            |kind| Suppressions::parse_kind(kind, &text).with_context(|| format!("{name} is no suppression file"));
+        Ok(Self { errors: parse("guard")?, leaks: parse("leak")? })
+    }
+}
+
 /// Errors of a run.
 pub struct Errors {
     places: HashMap<Key, Option<usize>>,
-    suppressions: Suppressions,
+    known: Known,
+    /// Of leaks that were left out.
+    left_out: Vec<Stack>,
     /// In the order in which they were found.
     pub all: Vec<ErrorDocument>,
     /// Errors that were left out.
@@ -103,10 +146,41 @@ pub struct Errors {
     pub outcomes: Vec<Outcome>,
 }
 
+fn looks_alike(a: &Stack, b: &Stack) -> bool {
+    let same = |(a, b): (&Frame, &Frame)| {
+        a.function == b.function && a.line == b.line && a.file == b.file && a.module == b.module
+    };
+    a.frames.len() == b.frames.len() && a.frames.iter().zip(&b.frames).all(same)
+}
+
+fn family(number: u8) -> &'static str {
+    FAMILIES.get(usize::from(number)).copied().unwrap_or_default()
+}
+
+impl ErrorDocument {
+    /// The same stack in another process, or another function of malloc's family.
+    fn add_leak(&mut self, count: u64, more: LeakDocument) {
+        self.count += count;
+        if let Some(leak) = &mut self.leak {
+            leak.bytes = leak.bytes.saturating_add(more.bytes);
+            leak.held += more.held;
+            leak.held_bytes = leak.held_bytes.saturating_add(more.held_bytes);
+            self.place = words::lost(self.count, leak.bytes, leak.held, leak.held_bytes);
+        }
+    }
+}
+
 impl Errors {
     /// None yet.
-    pub fn new(suppressions: Suppressions) -> Self {
-        Self { places: HashMap::new(), suppressions, all: Vec::new(), suppressed: 0, outcomes: Vec::new() }
+    pub fn new(known: Known) -> Self {
+        Self {
+            places: HashMap::new(),
+            known,
+            left_out: Vec::new(),
+            all: Vec::new(),
+            suppressed: 0,
+            outcomes: Vec::new(),
+        }
     }
 
     /// Takes a message of the keeper; `name` looks up the names of new frames. The error that is new with it.
@@ -122,7 +196,94 @@ impl Errors {
                 None
             }
             Message::Finding(finding) => self.add(*finding, watch, name),
+            Message::Leak(leak) => self.add_leak(&leak, watch, name),
         }
+    }
+
+    /// Why images were not searched for leaks, and how many.
+    pub fn unsearched(&self) -> BTreeMap<String, u64> {
+        let mut all = BTreeMap::new();
+        for outcome in &self.outcomes {
+            let is_later = |other: &Outcome| other.pid == outcome.pid && other.began_ns > outcome.began_ns;
+            let reason = match &outcome.search {
+                Search::Unwanted | Search::Done => continue,
+                Search::Not(reason) => reason,
+                Search::Unknown if !self.outcomes.iter().any(is_later) => {
+                    "ended by a signal, or became a program that Mallow does not see"
+                }
+                Search::Replaced | Search::Unknown => "became another program by exec",
+            };
+            *all.entry(reason.to_owned()).or_default() += 1;
+        }
+        all
+    }
+
+    /// The largest leaks first, behind all other errors. Nothing may be taken after this.
+    pub fn sort_leaks(&mut self) {
+        self.places.clear();
+        self.all.sort_by_key(|error| error.leak.map(|leak| Reverse(leak.bytes.saturating_add(leak.held_bytes))));
+    }
+
+    fn add_leak(
+        &mut self,
+        leak: &Leak,
+        watch: &mut Watch,
+        name: &mut dyn FnMut(&mut Profile),
+    ) -> Option<&ErrorDocument> {
+        let Addresses { pcs, generation, cut } = &leak.block.allocated.stack;
+        let stack = watch.stack((leak.pid, leak.serial), *generation, pcs, *cut).unwrap_or(Stacks::ROOT);
+        let key = (Kind::Leak, None, stack, stack, Stacks::ROOT);
+        let own = LeakDocument { bytes: leak.bytes, held: leak.held, held_bytes: leak.held_bytes };
+        if let Some(known) = self.places.get(&key) {
+            if let Some(error) = known.and_then(|at| self.all.get_mut(at)) {
+                error.add_leak(leak.count, own);
+            }
+            return None;
+        }
+        name(watch.profile_mut());
+        let step = Step {
+            tid: leak.block.allocated.tid,
+            thread: leak.block.allocated.thread.clone(),
+            before_ms: leak.at_ns.saturating_sub(leak.block.allocated.at_ns) / 1_000_000,
+            stack: stack_of(watch.profile(), stack),
+        };
+        if self.known.leaks.covers(&step.stack) {
+            self.places.insert(key, None);
+            if !self.left_out.iter().any(|known| looks_alike(known, &step.stack)) {
+                self.left_out.push(step.stack);
+                self.suppressed += 1;
+            }
+            return None;
+        }
+        // Calls that look the same to the reader, as of a loop that the compiler unrolled.
+        let alike = |error: &ErrorDocument| error.leak.is_some() && looks_alike(&error.error.stack, &step.stack);
+        if let Some(at) = self.all.iter().position(alike) {
+            self.places.insert(key, Some(at));
+            self.all[at].add_leak(leak.count, own);
+            return None;
+        }
+        self.places.insert(key, Some(self.all.len()));
+        self.all.push(ErrorDocument {
+            kind: words::LEAK,
+            pid: leak.pid,
+            address: format!("{:#x}", leak.block.address),
+            access: None,
+            place: words::lost(leak.count, leak.bytes, leak.held, leak.held_bytes),
+            count: leak.count,
+            leak: Some(own),
+            error: step.clone(),
+            without_stack: None,
+            block: Some(BlockDocument {
+                address: format!("{:#x}", leak.block.address),
+                size: leak.block.size,
+                family: family(leak.block.family),
+                allocated: step,
+                freed: None,
+            }),
+            bytes: String::new(),
+            advice: words::advice(Kind::Leak),
+        });
+        self.all.last()
     }
 
     fn add(
@@ -163,12 +324,13 @@ impl Errors {
             access: finding.write.map(|write| if write { "write" } else { "read" }),
             place: words::place(&finding),
             count: 1,
+            leak: None,
             error: step(&finding.deed, error),
             without_stack: finding.without_stack.clone(),
             block: block.map(|block| BlockDocument {
                 address: format!("{:#x}", block.address),
                 size: block.size,
-                family: FAMILIES.get(usize::from(block.family)).copied().unwrap_or_default(),
+                family: family(block.family),
                 allocated: step(&block.allocated, allocated),
                 freed: block.freed.as_ref().map(|deed| step(deed, freed)),
             }),
@@ -177,7 +339,7 @@ impl Errors {
         };
         let stacks = [Some(&document.error), document.block.as_ref().map(|block| &block.allocated)];
         let freed = document.block.as_ref().and_then(|block| block.freed.as_ref());
-        if stacks.into_iter().chain([freed]).flatten().any(|step| self.suppressions.covers(&step.stack)) {
+        if stacks.into_iter().chain([freed]).flatten().any(|step| self.known.errors.covers(&step.stack)) {
             self.places.insert(key, None);
             self.suppressed += 1;
             return None;

@@ -17,16 +17,18 @@ use mallow_capture::guard::{self, KEEPER, Keeper, Place, Settings};
 use mallow_capture::preflight::{self, Chain};
 use mallow_capture::watch::Watch;
 use mallow_profile::{FrameId, Profile};
-use mallow_report::analysis::Suppressions;
 use mallow_symbols::{Options, Symbolizer};
 
-use self::errors::{Errors, Report};
+use self::errors::{Errors, Known, Report};
 use super::exit_status;
 use super::watch::signals::Signals;
 use crate::flags::{GuardFlags, PlaceFlag};
+use crate::output::exit::UsageError;
 use crate::output::text::{Look, Stream};
 use crate::output::{destination, exit, json, sarif, stdio};
 
+/// Bytes of a pointer.
+const POINTER: u32 = 8;
 /// How often processes that load a library may wait for its table.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -42,9 +44,13 @@ pub fn keeper() -> Option<ExitCode> {
 
 /// Guards.
 pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
-    let suppressions = flags.suppressions.as_deref().map(suppressions).transpose()?.unwrap_or_default();
+    let suppressions = flags.suppressions.as_deref().map(Known::read).transpose()?.unwrap_or_default();
     for path in [&flags.output, &flags.junit, &flags.sarif].into_iter().flatten() {
         destination::is_somewhere(path)?;
+    }
+    if flags.leaks && flags.alignment < POINTER {
+        let why = "--leaks reads pointers at multiples of 8 bytes, and finds none in blocks that begin elsewhere: use --alignment 8 or more";
+        return Err(UsageError(why.to_owned()).into());
     }
     guard::available().map_err(|reason| anyhow!("guarding is impossible here: {reason}"))?;
     if let Some(sentence) = preflight::unsampled(&Chain::of(&flags.run.command)) {
@@ -60,6 +66,7 @@ pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
         },
         alignment: flags.alignment,
         fails_fast: flags.fail_fast,
+        leaks: flags.leaks,
     };
     let (run, child, keeper) = match guard::start(&flags.run.command, &settings) {
         Ok(started) => started,
@@ -71,6 +78,7 @@ pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
     watch.keep_ended();
     let mut errors = Errors::new(suppressions);
     let status = follow((child, keeper), &signals, &mut watch, &mut errors);
+    errors.sort_leaks();
     let command: Vec<String> = flags.run.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let sum =
         |of: fn(&guard::Outcome) -> u64| errors.outcomes.iter().fold(0_u64, |sum, one| sum.saturating_add(of(one)));
@@ -88,6 +96,8 @@ pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
         unguarded: sum(|outcome| outcome.unguarded),
         unfit: sum(|outcome| outcome.unfit),
         refused,
+        searched: errors.outcomes.iter().filter(|outcome| outcome.search == guard::Search::Done).count() as u64,
+        unsearched: errors.unsearched(),
     };
     let running = watch.running();
     if running > 0 {
@@ -106,12 +116,6 @@ pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
         return Ok(ExitCode::from(exit::ERRORS_FOUND));
     }
     Ok(exit_status::after_command(status, Ok(()), false))
-}
-
-fn suppressions(path: &Path) -> Result<Suppressions> {
-    let name = path.display();
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read the suppressions in {name}"))?;
-    Suppressions::parse_kind("guard", &text).with_context(|| format!("{name} is no suppression file"))
 }
 
 /// Until the command ends, or somebody asked twice. Its status.

@@ -1,5 +1,8 @@
 //! The report of `guard` as text.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use mallow_report::analysis::Stack;
 
 use super::errors::{ErrorDocument, Report, Step};
@@ -32,6 +35,11 @@ pub fn report(report: &Report<'_>, look: &Look, stacks: bool, limit: usize) -> S
             Line::new().faint(format!("… {} more; --limit 0 shows all", count((errors.len() - limit) as u64))),
         );
     }
+    for (reason, pids) in report.unsearched.iter().take(REASONS) {
+        page.gap();
+        let who = format!("Not searched for leaks: {}", of(*pids, "process"));
+        page.sentence(Line::new().faint(format!("{who}: {reason}")));
+    }
     for (reason, pids) in report.refused.iter().take(REASONS) {
         page.gap();
         let who = format!("Not guarded: {}", of(*pids, "process"));
@@ -45,7 +53,24 @@ pub fn report(report: &Report<'_>, look: &Look, stacks: bool, limit: usize) -> S
         page.gap();
         page.sentence(Line::new().faint(format!("{} left out by --suppressions", count(report.suppressed))));
     }
+    if !errors.is_empty() {
+        page.gap();
+        page.sentence(Line::new().strong(sum(errors)));
+    }
     page.into_text()
+}
+
+/// How many of each kind, the most first.
+fn sum(errors: &[ErrorDocument]) -> String {
+    let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
+    for error in errors {
+        *kinds.entry(error.kind).or_default() += 1;
+    }
+    let mut kinds: Vec<_> = kinds.into_iter().collect();
+    kinds.sort_by_key(|(_, n)| Reverse(*n));
+    let kinds: Vec<String> =
+        kinds.into_iter().map(|(kind, n)| format!("{} ({})", kind.replace('-', " "), count(n))).collect();
+    format!("{}: {}", of(errors.len() as u64, "memory error"), kinds.join(", "))
 }
 
 fn guarded(report: &Report<'_>) -> String {
@@ -60,6 +85,15 @@ fn guarded(report: &Report<'_>) -> String {
 /// One error.
 pub fn one(error: &ErrorDocument, look: &Look, stacks: bool, page: &mut Page) {
     let kind = error.kind.replace('-', " ");
+    if let (words::LEAK, Some(block)) = (error.kind, &error.block) {
+        page.sentence(Line::new().strong(kind).plain(format!(": {}", error.place)));
+        let verb = format!("allocated ({})", block.family);
+        step(&verb, &error.error, false, (look, stacks), page);
+        let first = format!("  The first is at {}, {} old.", error.address, span(error.error.before_ms));
+        page.sentence(Line::new().faint(first));
+        page.sentence(Line::new().plain(format!("  {}", error.advice)));
+        return;
+    }
     let access = error.access.map(|access| format!(" ({access})")).unwrap_or_default();
     let times = if error.count > 1 { format!(", {} times", count(error.count)) } else { String::new() };
     let line = Line::new().strong(format!("{kind}{access}")).plain(format!(": {} is {}", error.address, error.place));

@@ -4,6 +4,9 @@ use mallow_capture::guard::{Finding, Kind};
 
 use crate::output::text::units::{count, of, span};
 
+/// The name of [`Kind::Leak`].
+pub const LEAK: &str = "leak";
+
 /// The name of a kind, as JSON has it.
 pub fn name(kind: Kind) -> &'static str {
     match kind {
@@ -15,6 +18,7 @@ pub fn name(kind: Kind) -> &'static str {
         Kind::InteriorFree => "interior-free",
         Kind::ForeignFree => "foreign-free",
         Kind::Slack => "write-beside-block",
+        Kind::Leak => LEAK,
     }
 }
 
@@ -28,6 +32,7 @@ pub fn describe(name: &str) -> &'static str {
         "double-free" => "A block was freed twice",
         "interior-free" => "An address inside of a block was freed",
         "foreign-free" => "An address was freed that no allocator returned",
+        LEAK => "Heap blocks that nothing points to when the process exits",
         _ => "Bytes beside a heap block were written",
     }
 }
@@ -43,6 +48,7 @@ pub fn advice(kind: Kind) -> &'static str {
         Kind::InteriorFree => "Free the address that the allocation returned.",
         Kind::ForeignFree => "Only what malloc and its relatives returned can be freed.",
         Kind::Slack => "Somebody wrote there while the block lived: --alignment 1 or --place begin finds who.",
+        Kind::Leak => "Free the block before its last pointer goes, or keep the pointer.",
     }
 }
 
@@ -77,6 +83,15 @@ pub fn place(finding: &Finding) -> String {
         format!("{} bytes into {state}", count(finding.address - block.address))
     };
     format!("{about}{place}")
+}
+
+/// How many blocks were lost.
+pub fn lost(blocks: u64, bytes: u64, held: u64, held_bytes: u64) -> String {
+    let lost = format!("{}, {}, that nothing points to", of(blocks, "block"), of(bytes, "byte"));
+    match held {
+        0 => lost,
+        held => format!("{lost}, and {} of {} that only they hold", of(held, "block"), of(held_bytes, "byte")),
+    }
 }
 
 /// A thread's name behind its number.

@@ -68,6 +68,7 @@ fn place(site: &WatchedSite) -> WatchedPlace {
         pids: site.pids.clone(),
         sites: 1,
         id: site.id,
+        bytes: Default::default(),
         largest_site: site.stack.clone(),
     }
 }
@@ -126,7 +127,7 @@ pub fn report() -> Watched {
     }
 }
 
-/// 1.6 GB, of which what is free or mapped by the program grew.
+/// 1.6 GB; what is free or mapped by the program grew.
 fn memory() -> WatchedMemory {
     let row = |(part, bytes, grown_bytes)| MemoryPartRow { part, bytes, grown_bytes };
     let parts = [(MemoryPart::LiveHeap, 1_300_000_000, 9), (MemoryPart::OtherAnonymous, 300_000_000, 120_000_000)];

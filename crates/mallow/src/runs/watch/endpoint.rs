@@ -232,6 +232,10 @@ impl Shared {
 
     fn delta(&self, shown_first: &str, seconds: u32) -> Result<Vec<u8>> {
         let before = self.profile()?;
+        // Processes that came meanwhile would have the numbers of others.
+        if before.origin.as_ref().is_some_and(|origin| origin.format == "merged") {
+            bail!("seconds=N is for one program, and here are many: mallow diff compares two profiles");
+        }
         std::thread::sleep(Duration::from_secs(seconds.into()));
         Ok(heap(&self.profile()?, shown_first, self.names, Some(&before))?)
     }

@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use mallow_profile::Quantity;
 use mallow_report::analysis::{Baseline, Suppressions};
 
+use super::super::guard::errors::Known;
 use crate::flags::ExclusionFlags;
 use crate::input::recording::Recording;
 use crate::views::leaks;
@@ -15,6 +16,8 @@ use crate::views::leaks;
 pub struct Exclusions {
     /// Patterns.
     pub suppressions: Suppressions,
+    /// Memory errors that are left out.
+    pub errors: Known,
     /// Sites of an earlier time.
     pub baseline: Option<Baseline>,
 }
@@ -23,7 +26,8 @@ impl Exclusions {
     /// Reads what the flags name.
     pub fn read(flags: &ExclusionFlags) -> Result<Self> {
         let suppressions = flags.suppressions.as_deref().map(leaks::read).transpose()?.unwrap_or_default();
-        Ok(Self { suppressions, baseline: flags.baseline.as_deref().map(baseline).transpose()? })
+        let errors = flags.suppressions.as_deref().map(Known::read).transpose()?.unwrap_or_default();
+        Ok(Self { suppressions, errors, baseline: flags.baseline.as_deref().map(baseline).transpose()? })
     }
 }
 

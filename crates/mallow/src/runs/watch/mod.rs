@@ -3,11 +3,12 @@
 mod announcement;
 mod closing_summary;
 mod ending_signals;
-mod endpoint;
+pub mod endpoint;
 pub mod exclusions;
 pub mod headline;
 mod log;
 mod memory;
+mod page_session;
 mod push;
 mod pushing;
 pub mod report_stream;
@@ -34,6 +35,7 @@ use self::announcement::announce;
 use self::endpoint::Doorway;
 use self::exclusions::Exclusions;
 use self::log::LogFile;
+pub use self::page_session::show_page;
 use self::push::PushPlan;
 use self::report_stream::ReportStream;
 use self::session::Session;
@@ -89,7 +91,7 @@ pub fn run(flags: &WatchFlags) -> Result<ExitCode> {
         stdio::notify(&format!("scrapers: {}/metrics and /debug/pprof/heap", endpoint.address));
     }
     let push = plan.map(PushPlan::start).transpose()?;
-    let output = Output { out, look, snapshots, screen, endpoint, push };
+    let output = Output { out, look, snapshots, screen, endpoint, page: None, push };
     Watcher::new(flags, Session::new(known, flags.track_peak, flags.pid.and_then(ForeignRoot::of)), started, output)
         .work()
 }

@@ -8,6 +8,7 @@ use mallow_report::analysis::sampled::{Book, Ended};
 use mallow_report::analysis::{Recent, WatchOptions, WatchState, Watched, Which, stack_of, watched};
 use mallow_symbols::{Options, Symbolizer};
 
+use super::super::guard::errors::Known;
 use super::exclusions::Exclusions;
 use crate::runs::attached::ForeignRoot;
 
@@ -71,6 +72,11 @@ impl Moment {
 }
 
 impl Session {
+    /// Memory errors that are not to be reported: taken out.
+    pub fn known_errors(&mut self) -> Known {
+        std::mem::take(&mut self.known.errors)
+    }
+
     /// Nothing has happened.
     pub fn new(known: Exclusions, track_peak: bool, root: Option<ForeignRoot>) -> Self {
         let mut book = Book::new();

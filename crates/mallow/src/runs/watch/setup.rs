@@ -13,6 +13,7 @@ use super::report_stream::ReportStream;
 use super::signals::Signals;
 use super::snapshots::Snapshots;
 use crate::output::text::Look;
+use crate::page::live::LivePage;
 
 /// What is watched, and the signals that mallow takes.
 pub(super) struct Started {
@@ -40,4 +41,6 @@ pub(super) struct Output {
     pub screen: Option<Screen>,
     pub endpoint: Option<Endpoint>,
     pub push: Option<Push>,
+    /// With `mallow view --live`.
+    pub page: Option<LivePage>,
 }

@@ -13,14 +13,13 @@ use mallow_capture::session::{STILL_IN_THE_LIBRARY, later_libraries_fail};
 use mallow_capture::watch::Watch;
 use mallow_profile::Profile;
 use mallow_report::analysis::sampled::{Verdict, snapshot};
-use mallow_report::analysis::{Suppressions, Watched, Which};
+use mallow_report::analysis::{Watched, Which};
 
 use super::super::guard::errors::Errors;
-use super::super::guard::text::one as one_error;
 use super::super::screen::{Request, Screen, State};
 use super::super::{exit_status, unrecorded};
 use super::closing_summary::{Ending, closing_summary};
-use super::ending_signals::{crash, name_of};
+use super::ending_signals::{crash_message, outcome};
 use super::endpoint::{Answer, Endpoint, Subject as Asked};
 use super::headline::{headline, seconds};
 use super::memory::MemoryHistory;
@@ -34,8 +33,9 @@ use super::snapshots::Snapshots;
 use super::text;
 use crate::flags::WatchFlags;
 use crate::output::text::estimates::period;
-use crate::output::text::{Look, Page, Stream};
+use crate::output::text::{Look, Stream};
 use crate::output::{exit, json, stdio};
+use crate::page::live::{LiveLook, LivePage};
 
 /// How often it looks. Targets that load a library wait for its table, but not longer than this is short.
 const LOOK: Duration = Duration::from_millis(50);
@@ -73,6 +73,7 @@ pub(super) struct Watcher<'a> {
     screen: Option<Screen>,
     endpoint: Option<Endpoint>,
     push: Option<Push>,
+    page: Option<LivePage>,
     state: State,
     which: Which,
     /// All that was live when the program was last seen running.
@@ -96,7 +97,8 @@ pub(super) struct Watcher<'a> {
 impl<'a> Watcher<'a> {
     pub fn new(flags: &'a WatchFlags, mut session: Session, started: Started, output: Output) -> Self {
         let Started { watch, command, signals, attached, keeper } = started;
-        let Output { out, look, snapshots, screen, endpoint, push } = output;
+        let Output { out, look, snapshots, screen, endpoint, page, push } = output;
+        let errors = Errors::new(session.known_errors());
         session.book.warm_up(flags.warm_up.as_nanos() as u64);
         let state = State {
             warm_up_ms: flags.warm_up.as_millis() as u64,
@@ -119,6 +121,7 @@ impl<'a> Watcher<'a> {
             screen,
             endpoint,
             push,
+            page,
             state,
             which: if flags.older_than.is_some() { Which::Old } else { Which::Live },
             running: None,
@@ -129,7 +132,7 @@ impl<'a> Watcher<'a> {
             last: false,
             trouble: None,
             keeper,
-            errors: Errors::new(Suppressions::default()),
+            errors,
         }
     }
 
@@ -218,13 +221,14 @@ impl<'a> Watcher<'a> {
             }
             self.answer_scrapers();
             self.push_profiles();
+            self.answer_page();
             for signal in self.signals.take() {
                 let answered = self.answer(signal);
                 self.go_on(answered);
             }
             // One is passed on to a command that mallow started, or came from its terminal: it may end in its own time.
             let (ends, _) = self.signals.ends();
-            if ends > u32::from(self.command.is_some()) {
+            if ends > u32::from(self.command.is_some()) || self.page.as_ref().is_some_and(LivePage::is_abandoned) {
                 return Ok(End::Left);
             }
             if Instant::now() >= next_report {
@@ -279,14 +283,7 @@ impl<'a> Watcher<'a> {
             refused.iter().for_each(|reason| stdio::notify(&format!("not guarded: {reason}")));
         }
         for error in new {
-            let text = match self.flags.view.json {
-                true => json::line(&serde_json::json!({ "occasion": "error", "error": error })),
-                false => {
-                    let mut page = Page::new(self.look);
-                    one_error(&error, &self.look, self.flags.stacks, &mut page);
-                    Ok(page.into_text())
-                }
-            };
+            let text = text::memory_error(&error, &self.look, self.flags.stacks, self.flags.view.json);
             let written = text.and_then(|text| self.write(&text));
             self.go_on(written);
             self.state.message = Some(format!("memory error: {}, {}", error.kind, error.place));
@@ -370,9 +367,7 @@ impl<'a> Watcher<'a> {
     /// What the live view shows.
     fn refresh(&mut self) {
         let report = self.shown("live", self.which);
-        let moment = self.moment();
-        let ms = |at: u64| at.saturating_sub(moment.began_ns) / 1_000_000;
-        self.state.history = self.session.book.history().iter().map(|(at, bytes)| (ms(*at), *bytes)).collect();
+        self.state.history = self.history();
         self.state.headline = headline(&report, self.headline_place, &self.look);
         self.headline_place = self.state.headline.place;
         if self.which == Which::Live {
@@ -382,6 +377,13 @@ impl<'a> Watcher<'a> {
             self.keep_running(&all);
         }
         self.state.show(report);
+    }
+
+    /// Live bytes over time, with milliseconds since the watching began.
+    fn history(&self) -> Vec<(u64, u64)> {
+        let began_ns = self.moment().began_ns;
+        let ms = |at: u64| at.saturating_sub(began_ns) / 1_000_000;
+        self.session.book.history().iter().map(|(at, bytes)| (ms(*at), *bytes)).collect()
     }
 
     /// Keeps what was live while the program ran: at its end it may have freed all of it.
@@ -532,6 +534,15 @@ impl<'a> Watcher<'a> {
         if self.flags.view.json { self.write(&line) } else { Ok(()) }
     }
 
+    fn answer_page(&mut self) {
+        let questions: Vec<_> = self.page.iter().flat_map(LivePage::take).collect();
+        for question in questions {
+            let report = self.shown("page", Which::Live);
+            let headline = headline(&report, self.headline_place, &self.look).text;
+            question.answer(LiveLook { headline, history: self.history(), profile: self.profile().0, report });
+        }
+    }
+
     /// Writes all of them, even where the first ones fail, and returns the first error.
     fn last_reports(&mut self, end: &End) -> Result<()> {
         self.last = true;
@@ -550,13 +561,8 @@ impl<'a> Watcher<'a> {
         if self.flags.track_peak {
             done = done.and(self.report("peak", Which::Peak));
         }
-        let crash = self.ended_by.and_then(crash);
-        if let Some(name) = crash {
-            stdio::notify(&format!("the command crashed ({name}); what it freed last:"));
-        } else if self.abrupt {
-            stdio::notify("the process ended by a signal, or without its exit handlers; what it freed last:");
-        }
-        if crash.is_some() || self.abrupt {
+        if let Some(text) = crash_message(self.ended_by, self.abrupt) {
+            stdio::notify(&text);
             done = done.and(self.recent());
         }
         done.and(self.snapshot())
@@ -575,12 +581,7 @@ impl<'a> Watcher<'a> {
             End::Over => None,
             End::Left => last.processes.iter().find(|process| process.running).map(|process| process.pid),
         };
-        let outcome = match (end, self.status, self.ended_by) {
-            (End::Left, ..) => "and left running".to_owned(),
-            (End::Over, _, Some(signal)) => format!("until it ended by {}", name_of(signal)),
-            (End::Over, Some(status), None) => format!("until it ended with status {status}"),
-            (End::Over, None, None) => "until it ended".to_owned(),
-        };
+        let outcome = outcome(matches!(end, End::Left), self.status, self.ended_by);
         let warm_up_ms = self.flags.warm_up.as_millis() as u64;
         let ending = Ending { outcome, running: self.running.as_ref(), last: &last, left, warm_up_ms };
         let look = self.flags.view.look(match self.flags.output {

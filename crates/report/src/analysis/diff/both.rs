@@ -5,14 +5,15 @@
 //! that is gone are those of the second profile where it has them, under its names.
 
 use mallow_profile::{Counts, Frame, FrameId, Line, ModuleId, Profile, StackId, Stacks};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::likeness::{Comparison, numbers};
 use super::normalise::Rules;
 use super::stacks::{AFTER, BEFORE, Group, Joint, NodeId, Token};
 use super::{Compared, compared};
-use crate::analysis::changes::{Both, Change};
+use crate::analysis::changes::{Both, Change, ChangedPrecisions};
 use crate::analysis::functions::Step;
+use crate::analysis::intervals::PrecisionTable;
 use crate::analysis::numbers::Measure;
 use crate::analysis::overview::by_stack;
 
@@ -47,6 +48,7 @@ impl Both {
             }
         }
         let [befores, afters] = members;
+        let mut precisions = PrecisionTable::of_two([before, after]).map(Precise::new);
         let mut sums: FxHashMap<StackId, [Counts; 2]> = FxHashMap::default();
         let mut old = Old::new(joint, before, after, renamed);
         // What goes to a group of the second profile, and whether it is the same stack.
@@ -56,9 +58,14 @@ impl Both {
             let (mut whole, mut given) = (Counts::default(), vec![Counts::default(); sizes.len()]);
             for (stack, counts) in all {
                 match &targets[group][..] {
-                    [] => sums.entry(old.stack(stack)).or_default()[BEFORE] += counts,
+                    [] => {
+                        let at = old.stack(stack);
+                        sums.entry(at).or_default()[BEFORE] += counts;
+                        precisions.iter_mut().for_each(|all| all.add(BEFORE, stack, at));
+                    }
                     &[target] => incoming[target].push((stack, counts, target == group)),
                     several => {
+                        precisions.iter_mut().for_each(|all| all.divide(stack));
                         // Each gets what it is short of: what rounding leaves does not add up over the stacks.
                         whole += counts;
                         for ((&target, part), given) in several.iter().zip(divided(whole, &sizes)).zip(&mut given) {
@@ -70,7 +77,10 @@ impl Both {
             }
         }
         for (group, afters) in afters.into_iter().enumerate() {
-            afters.iter().for_each(|&(stack, counts)| sums.entry(stack).or_default()[AFTER] += counts);
+            for &(stack, counts) in &afters {
+                sums.entry(stack).or_default()[AFTER] += counts;
+                precisions.iter_mut().for_each(|all| all.add(AFTER, stack, stack));
+            }
             let places = joint.in_order_of_lines(&incoming[group], &afters, *comparison);
             for (&(stack, counts, same), place) in incoming[group].iter().zip(places) {
                 let at = match (place, groups[group].stacks[AFTER]) {
@@ -79,6 +89,7 @@ impl Both {
                     (None, largest) => largest.unwrap_or(Stacks::ROOT),
                 };
                 sums.entry(at).or_default()[BEFORE] += counts;
+                precisions.iter_mut().for_each(|all| all.add(BEFORE, stack, at));
             }
         }
         let (profile, first_old) = old.into_profile();
@@ -87,7 +98,38 @@ impl Both {
         sites.sort_unstable_by_key(|&(stack, _)| stack);
         let moved = sites.iter().fold(0u64, |sum, (_, change)| sum.saturating_add(change.moved));
         let totals = Change { before: before.totals, after: after.totals, moved };
-        Self { profile, totals, sites, first_old }
+        let precisions = precisions.map(|all| Box::new(all.into_changed()));
+        Self { profile, totals, sites, first_old, precisions }
+    }
+}
+
+/// How precise the numbers of both are, where stacks are now.
+struct Precise {
+    changed: ChangedPrecisions,
+    /// Stacks that became several: of their parts no precision is known.
+    divided: FxHashSet<StackId>,
+}
+
+impl Precise {
+    fn new(tables: [PrecisionTable; 2]) -> Self {
+        let changed = ChangedPrecisions { tables, by_stack: FxHashMap::default() };
+        Self { changed, divided: FxHashSet::default() }
+    }
+
+    fn divide(&mut self, stack: StackId) {
+        self.divided.insert(stack);
+    }
+
+    /// What a stack of a side has counts at this one.
+    fn add(&mut self, side: usize, stack: StackId, at: StackId) {
+        if side == AFTER || !self.divided.contains(&stack) {
+            let precisions = self.changed.tables[side].get(stack);
+            self.changed.by_stack.entry(at).or_default()[side] += precisions;
+        }
+    }
+
+    fn into_changed(self) -> ChangedPrecisions {
+        self.changed
     }
 }
 

@@ -228,7 +228,7 @@ fn sort(entries: &mut Vec<u64>) {
     *entries = sorted;
 }
 
-/// Lower bits of an entry: the number of a stack. The upper ones are those of a feature, of which two in 2^23 seldom share so many.
+/// Lower bits of an entry: the number of a stack. The upper ones are those of a feature: two of 2^23 features seldom share so many.
 const STACK_BITS: u32 = 18;
 const STACK_MASK: u64 = (1 << STACK_BITS) - 1;
 const _: () = assert!(MOST <= 1 << STACK_BITS);

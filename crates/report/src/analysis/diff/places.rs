@@ -2,18 +2,21 @@
 
 use std::cmp::Reverse;
 
-use mallow_profile::{Counts, Profile, StackId, StringId};
+use mallow_profile::{Counts, Precisions, Profile, StackId, StringId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::report::{DiffPlace, DiffTotal, State};
-use crate::analysis::changes::{Both, difference};
+use crate::analysis::changes::{Both, ChangedPrecisions, difference};
 use crate::analysis::functions::{FunctionId, Functions, Named};
+use crate::analysis::intervals::change_estimate;
 use crate::analysis::numbers::Measure;
+use crate::analysis::sampled::Estimate;
 
 /// All places of two profiles, with what each has in them.
 pub(super) struct Places<'a> {
     functions: Functions<'a>,
     places: Vec<Sums>,
+    precisions: Option<&'a ChangedPrecisions>,
 }
 
 type Key = Option<(FunctionId, Option<StringId>, u32)>;
@@ -24,6 +27,8 @@ struct Sums {
     before: Counts,
     after: Counts,
     sites: u64,
+    /// None where numbers were counted.
+    precisions: Option<Box<[Precisions; 2]>>,
     /// For each measure, the stack that changed most, and by how much.
     largest: [(u64, StackId); Measure::ALL.len()],
 }
@@ -33,6 +38,11 @@ impl Sums {
         self.before += other.before;
         self.after += other.after;
         self.sites += other.sites;
+        if let Some(other) = &other.precisions {
+            let [before, after] = &mut **self.precisions.get_or_insert_default();
+            *before += other[0];
+            *after += other[1];
+        }
         for (best, other) in self.largest.iter_mut().zip(other.largest) {
             if other.0 > best.0 {
                 *best = other;
@@ -61,6 +71,7 @@ impl<'a> Places<'a> {
                 before: change.before,
                 after: change.after,
                 sites: 1,
+                precisions: both.precisions.as_ref().and_then(|all| all.by_stack.get(&stack)).map(|two| Box::new(*two)),
                 largest: Measure::ALL.map(changed),
             };
             match places.entry(named.map(|named| named.key())) {
@@ -72,7 +83,7 @@ impl<'a> Places<'a> {
         }
         let mut places: Vec<Sums> = places.into_values().collect();
         places.sort_by_key(|place| place.named.map(|named| named.key()));
-        Self { places: folded(places, &both.profile, before), functions }
+        Self { places: folded(places, &both.profile, before), functions, precisions: both.precisions.as_deref() }
     }
 
     /// What changed by a measure: the largest places, at most `limit` of them.
@@ -92,11 +103,21 @@ impl<'a> Places<'a> {
             before,
             after,
             change,
+            estimate: self.estimate(
+                by,
+                totals,
+                self.precisions.map(|all| all.tables.each_ref().map(|table| table.totals())),
+            ),
             moved: changed.iter().fold(0, |sum: u64, (moved, _)| sum.saturating_add(*moved)),
             elsewhere: change.saturating_sub(in_places),
             places: changed.len() as u64,
             largest: changed.iter().take(limit).map(|(_, place)| self.place(place, by)).collect(),
         }
+    }
+
+    fn estimate(&self, by: Measure, numbers: [u64; 2], of: Option<[&Precisions; 2]>) -> Option<Estimate> {
+        let by_measure = of?.map(|precisions| precisions.of(by.quantity()));
+        change_estimate(&self.precisions?.tables, numbers, by_measure)
     }
 
     fn place(&self, place: &Sums, by: Measure) -> DiffPlace {
@@ -111,6 +132,7 @@ impl<'a> Places<'a> {
             before,
             after,
             change: difference(before, after),
+            estimate: self.estimate(by, [before, after], place.precisions.as_ref().map(|two| two.each_ref())),
             sites: place.sites,
             stack: self.functions.stack(stack),
         }
@@ -145,7 +167,7 @@ fn folded(places: Vec<Sums>, profile: &Profile, before: &Profile) -> Vec<Sums> {
         match largest.filter(|_| gone) {
             None => out.extend_from_slice(of_function),
             Some(largest) => {
-                let mut sum = Sums { before: nothing, after: nothing, sites: 0, ..largest.clone() };
+                let mut sum = Sums { before: nothing, after: nothing, sites: 0, precisions: None, ..largest.clone() };
                 for place in of_function {
                     if one_sided(&place) {
                         sum.add(place);

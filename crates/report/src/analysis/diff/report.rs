@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::analysis::functions::{Frame, Stack};
 use crate::analysis::numbers::{Measure, Totals};
+use crate::analysis::sampled::Estimate;
 
 /// Two profiles, compared by stack. What the lists show, what they leave out and what is in no stack add up to `change`.
 /// The two sides are serialised by whoever knows which quantities each of them has.
@@ -57,6 +58,9 @@ pub struct Verdict {
     pub after: u64,
     /// `after` - `before`.
     pub change: i64,
+    /// `change` with its interval, where numbers are estimates and it is known how precise they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<Estimate>,
     /// What the places here are of all that changed in either direction, from 0 to 1.
     pub share: f64,
     /// All places changed in the same direction.
@@ -85,6 +89,9 @@ pub struct DiffTotal {
     pub after: u64,
     /// `after` - `before`.
     pub change: i64,
+    /// `change` with its interval, where numbers are estimates and it is known how precise they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<Estimate>,
     /// What places changed by, in either direction.
     pub moved: u64,
     /// What is in the totals and at no place.
@@ -111,6 +118,9 @@ pub struct DiffPlace {
     pub after: u64,
     /// `after` - `before`.
     pub change: i64,
+    /// `change` with its interval, where numbers are estimates and it is known how precise they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<Estimate>,
     /// How many sites it names, in both.
     pub sites: u64,
     /// The stack that changed most.

@@ -63,7 +63,7 @@ impl<'a> Joint<'a> {
         let functions = profiles.map(Functions::new);
         let builds = profiles.map(builds);
         let text = |side: usize, step: &Step| text(profiles[side], &functions[side], step, &builds[1 - side], rules);
-        // Functions are many times as many as texts where lines are told apart.
+        // Functions are many times as many as texts where lines are kept apart.
         let mut known: FxHashMap<String, u32> = FxHashMap::default();
         let mut own: Vec<bool> = Vec::new();
         let mut tokens: [Vec<Box<[Option<Token>]>>; 2] = Default::default();

@@ -15,7 +15,9 @@ const MUCH: u64 = 100;
 /// change, and the choice is free.
 pub(super) fn measure(by: Measure, totals: &[DiffTotal], free: bool) -> Measure {
     let more_than = |total: &DiffTotal, part: u64| {
-        let changed = total.moved.max(total.change.unsigned_abs());
+        // What may be chance is no answer.
+        let by_chance = total.estimate.is_some_and(|estimate| estimate.may_be_zero());
+        let changed = if by_chance { 0 } else { total.moved.max(total.change.unsigned_abs()) };
         changed > 0 && u128::from(changed) * u128::from(part) >= u128::from(total.before.max(total.after))
     };
     let changed = |total: &&DiffTotal| total.moved > 0 || total.change != 0;
@@ -43,6 +45,7 @@ impl Verdict {
             before: total.before,
             after: total.after,
             change: total.change,
+            estimate: total.estimate,
             share: if total.moved > 0 { sum as f64 / total.moved as f64 } else { 0.0 },
             one_way: total.change.unsigned_abs() == total.moved,
             places_in_all: total.places,

@@ -306,7 +306,15 @@ fn named(sites: &[SiteCount]) -> (Profile, BTreeMap<StackId, Vec<usize>>) {
         let patterns = Default::default();
         let process = ProcessId(0);
         profile.totals += counts;
-        profile.sites.push(Site { process, stack, counts, patterns, leaked_oldest_ms: 0, leaked_youngest_ms: 0 });
+        profile.sites.push(Site {
+            process,
+            stack,
+            counts,
+            patterns,
+            leaked_oldest_ms: 0,
+            leaked_youngest_ms: 0,
+            precisions: None,
+        });
     }
     (profile, places)
 }

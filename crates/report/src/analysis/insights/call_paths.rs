@@ -53,7 +53,7 @@ struct Key {
     function: FunctionId,
     file: Option<StringId>,
     line: u32,
-    /// Where no line is known, calls are told apart by their addresses.
+    /// Where no line is known, calls are distinguished by their addresses.
     frame: Option<FrameId>,
     through: Option<FunctionId>,
     container: Option<Container>,

@@ -181,7 +181,7 @@ pub struct SizeClassRow {
 /// Free pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct FreeRow {
-    /// Of which arenas, or of which allocator.
+    /// The arenas', or the allocator's.
     pub arena: TerritoryKind,
     /// How many of these have any.
     pub arenas: u64,

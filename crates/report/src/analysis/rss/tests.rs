@@ -27,7 +27,7 @@ fn mapping(kind: MappingKind, start: u64, pages: u64, rss: u64, name: &str) -> M
 }
 
 impl Made {
-    /// A process with these mappings, of which so many pages are in memory from their beginning, and blocks of sites 0 to 2.
+    /// A process with these mappings, so many pages of them in memory from their beginning, and blocks of sites 0 to 2.
     fn new(mappings: Vec<Mapping>, blocks_at: &[(u64, u64, u32)]) -> Self {
         let mut b = Builder::default();
         let process = b.process(7, &["a"], 100);

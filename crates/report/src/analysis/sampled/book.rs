@@ -179,12 +179,18 @@ impl Book {
 
     /// Live blocks of all sites, and their bytes.
     pub fn heap(&self) -> (Estimate, Estimate) {
+        let (blocks, bytes) = self.heap_sums();
+        (blocks.estimate(0.5), bytes.estimate(0.5))
+    }
+
+    /// The same, before it is an estimate: of several books it adds up.
+    pub fn heap_sums(&self) -> (Sum, Sum) {
         let (mut blocks, mut bytes) = (Sum::default(), Sum::default());
         for (_, sample) in self.live() {
             blocks.add_count(sample);
             bytes.add_bytes(sample);
         }
-        (blocks.estimate(0.5), bytes.estimate(0.5))
+        (blocks, bytes)
     }
 
     /// What was allocated since the watching began, blocks and bytes, by all processes: it never becomes less.

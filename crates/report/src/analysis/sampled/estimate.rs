@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use mallow_profile::Sample;
+use mallow_profile::{Precision, Sample};
 use serde::Serialize;
 
 use super::limits::Spread;
@@ -11,6 +11,8 @@ use super::limits::Spread;
 pub(super) const LEAST_SAMPLES: f64 = 7.5;
 /// Everything is known where fewer allocations than this are expected to have been missed.
 const KNOWN: f64 = 0.005;
+/// `-ln 0.025`: as many samples are expected at the most, 39 times in 40, where none is found.
+const UNSEEN: f64 = 3.688_879_454_113_936;
 
 /// A number estimated from samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -32,10 +34,82 @@ impl Estimate {
         self.low.zip(self.high)
     }
 
+    /// The sum of numbers that were sampled each by itself, as those of several processes are. The distances from the value to a
+    /// limit add up as deviations do. No limits where one of them has none.
+    pub fn sum<'e>(all: impl IntoIterator<Item = &'e Self>) -> Self {
+        let (mut sum, mut below, mut above) = (Self::default(), Some(0.0), Some(0.0));
+        let add = |squares: &mut Option<f64>, distance: Option<f64>| {
+            *squares = squares.zip(distance).map(|(sum, distance): (f64, f64)| sum + distance * distance);
+        };
+        for one in all {
+            sum.value += one.value;
+            sum.samples += one.samples;
+            add(&mut below, one.low.map(|low| one.value - low));
+            add(&mut above, one.high.map(|high| high - one.value));
+        }
+        sum.low = below.map(|squares| sum.value - squares.sqrt());
+        sum.high = above.map(|squares| sum.value + squares.sqrt());
+        sum
+    }
+
+    /// Of a sum with this precision. `lot`: see [`Sum::estimate`].
+    pub fn of(precision: &Precision, lot: f64) -> Self {
+        let Precision { value, samples, seen, missed, variance, heaviest, .. } = *precision;
+        let with = |low, high| Self { value, low, high, samples: samples as u64 };
+        if missed < KNOWN {
+            return with(Some(value), Some(value));
+        }
+        let least_variance = LEAST_SAMPLES * heaviest * heaviest;
+        if samples < 1.0 || variance <= 0.0 || variance < least_variance {
+            return with(None, None);
+        }
+        let (low, high) = spread(precision, least_variance, seen, lot).limits();
+        with(Some(low), Some(high))
+    }
+
+    /// What changed between two sums of different runs, or hosts.
+    ///
+    /// The limits are those of both sums, put together as deviations of independent numbers are: by the root of their squares, each in
+    /// its direction (Zou and Donner's method of variance estimates recovery). A sum without samples has limits here too: one that
+    /// nothing was picked of is below `-ln 0.025` of the largest weight 39 times in 40.
+    pub fn of_change(before: &Precision, after: &Precision, lot: f64) -> Self {
+        let value = after.value - before.value;
+        let with = |low, high| Self { value, low, high, samples: (before.samples + after.samples) as u64 };
+        if before.missed < KNOWN && after.missed < KNOWN && before.samples + after.samples > 0.0 {
+            return with(Some(value), Some(value));
+        }
+        let heaviest = before.heaviest.max(after.heaviest);
+        let variance = before.variance + after.variance;
+        if variance <= 0.0 || variance < LEAST_SAMPLES * heaviest * heaviest {
+            return with(None, None);
+        }
+        let limits = |of: &Precision| match of.variance > 0.0 {
+            true => spread(of, f64::NEG_INFINITY, of.seen, lot).limits(),
+            false if of.samples < 1.0 => (of.value, of.value + UNSEEN * heaviest),
+            false => (of.value, of.value),
+        };
+        let ((was_low, was_high), (is_low, is_high)) = (limits(before), limits(after));
+        let below = (after.value - is_low).hypot(was_high - before.value);
+        let above = (is_high - after.value).hypot(before.value - was_low);
+        with(Some(value - below), Some(value + above))
+    }
+
+    /// Of a change: whether it may be chance, and nothing have changed.
+    pub fn may_be_zero(&self) -> bool {
+        self.interval().is_some_and(|(low, high)| low < high && low <= 0.0 && high >= 0.0)
+    }
+
     /// Whether there are enough samples for an interval.
     pub fn enough(&self) -> bool {
         self.interval().is_some()
     }
+}
+
+/// The distribution of a sum whose variance is above 0.
+fn spread(of: &Precision, least_variance: f64, floor: f64, lot: f64) -> Spread {
+    let Precision { value, variance, third, common, .. } = *of;
+    let (weight, missed, lot) = (third / variance, common / third, lot.clamp(0.0, 1.0));
+    Spread { value, variance, weight, missed, least_variance, floor, lot }
 }
 
 /// How likely an allocation of so many bytes is to be picked.
@@ -68,13 +142,6 @@ impl Moments {
         let (square, cube) = (w * w, w * w * w);
         let (variance, third) = (square * missed, cube * missed);
         Self { samples: 1, value: w, squares: square, cubes: cube, variance, third, common: third * missed }
-    }
-
-    /// Between which limits the truth lies, where limits are shown from this variance on. The variance must be above 0.
-    pub fn limits(&self, least_variance: f64, floor: f64, lot: f64) -> (f64, f64) {
-        let Self { value, variance, third, common, .. } = *self;
-        let (weight, missed, lot) = (third / variance, common / third, lot.clamp(0.0, 1.0));
-        Spread { value, variance, weight, missed, least_variance, floor, lot }.limits()
     }
 
     /// Between which limits the expected sum lies, if as many blocks come as Poisson's distribution has them, where limits are
@@ -152,17 +219,20 @@ impl Sum {
 
     /// The estimate with its interval. `lot` is a number from 0 to 1 that was drawn once, and not from the samples.
     pub fn estimate(&self, lot: f64) -> Estimate {
-        let Moments { samples, value, variance, .. } = self.moments;
-        let with = |low, high| Estimate { value, low, high, samples };
-        if samples > 0 && self.missed < KNOWN {
-            return with(Some(value), Some(value));
-        }
-        let least_variance = LEAST_SAMPLES * self.heaviest * self.heaviest;
-        if samples == 0 || variance <= 0.0 || variance < least_variance {
-            return with(None, None);
-        }
-        let (low, high) = self.moments.limits(least_variance, self.seen, lot);
-        with(Some(low), Some(high))
+        let estimate = Estimate::of(&self.with_value(self.moments.value), lot);
+        // An exact sum of no samples is nothing that was seen.
+        if self.moments.samples == 0 { Estimate { low: None, high: None, ..estimate } } else { estimate }
+    }
+
+    /// What a profile keeps of it, beside this number: the estimate, rounded.
+    pub fn precision(&self, number: u64) -> Precision {
+        self.with_value(number as f64)
+    }
+
+    fn with_value(&self, value: f64) -> Precision {
+        let Moments { samples, variance, third, common, .. } = self.moments;
+        let Self { seen, missed, heaviest, .. } = *self;
+        Precision { value, samples: samples as f64, seen, missed, variance, third, common, heaviest }
     }
 }
 

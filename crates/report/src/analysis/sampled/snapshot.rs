@@ -1,9 +1,9 @@
-//! The book as a profile, which every view reads and every writer writes. Numbers are the estimates; a profile has no place
-//! for their intervals.
+//! The book as a profile, which every view reads and every writer writes. Numbers are the estimates; each site has what their
+//! intervals need.
 
 use std::collections::BTreeMap;
 
-use mallow_profile::{Counts, Origin, Process, ProcessId, Profile, Quantities, Quantity, Site, StackId};
+use mallow_profile::{Counts, Origin, Precisions, Process, ProcessId, Profile, Quantities, Quantity, Site, StackId};
 
 use super::book::Book;
 use super::estimate::Sum;
@@ -11,8 +11,8 @@ use super::estimate::Sum;
 /// What is known of a site, before it is rounded.
 #[derive(Clone, Copy, Default)]
 struct Figures {
-    allocations: f64,
-    allocated_bytes: f64,
+    allocations: Sum,
+    allocated_bytes: Sum,
     live: Sum,
     live_bytes: Sum,
     peak: Sum,
@@ -42,8 +42,8 @@ fn made(book: &Book, tables: &Profile, (now_ns, unix_ms): (u64, u64), rounded: i
     let mut sites: BTreeMap<(u32, u32), Figures> = BTreeMap::new();
     for (process, stack, sums) in book.sums() {
         let site = sites.entry(place(process, stack)).or_default();
-        site.allocations += sums.allocations.value();
-        site.allocated_bytes += sums.allocated_bytes.value();
+        site.allocations += sums.allocations;
+        site.allocated_bytes += sums.allocated_bytes;
     }
     for (_, sample) in book.live() {
         let site = sites.entry(place(sample.process, sample.stack)).or_default();
@@ -79,6 +79,7 @@ fn made(book: &Book, tables: &Profile, (now_ns, unix_ms): (u64, u64), rounded: i
             patterns: Default::default(),
             leaked_oldest_ms: figures.oldest_ns.map_or(0, ms),
             leaked_youngest_ms: ms(figures.youngest_ns),
+            precisions: Some(Box::new(figures.precisions(&counts))),
         });
     }
     profile.ending.lost = book.losses().events;
@@ -114,8 +115,8 @@ impl Figures {
         let whole = |number: f64| number.round() as u64;
         let (leaked, leaked_bytes) = (whole(self.live.value()), whole(self.live_bytes.value()));
         let least = |live: u64| if live_too { live } else { 0 };
-        let allocations = whole(self.allocations).max(least(leaked));
-        let allocated_bytes = whole(self.allocated_bytes).max(least(leaked_bytes));
+        let allocations = whole(self.allocations.value()).max(least(leaked));
+        let allocated_bytes = whole(self.allocated_bytes.value()).max(least(leaked_bytes));
         Counts {
             allocations,
             allocated_bytes,
@@ -126,6 +127,19 @@ impl Figures {
             peak: whole(self.peak.value()),
             peak_bytes: whole(self.peak_bytes.value()),
             ..Counts::default()
+        }
+    }
+
+    fn precisions(&self, counts: &Counts) -> Precisions {
+        let largest = |all: &Sum, live: &Sum, number| match all.value() < live.value() {
+            true => live.precision(number),
+            false => all.precision(number),
+        };
+        Precisions {
+            allocations: largest(&self.allocations, &self.live, counts.allocations),
+            allocated_bytes: largest(&self.allocated_bytes, &self.live_bytes, counts.allocated_bytes),
+            leaked: self.live.precision(counts.leaked),
+            leaked_bytes: self.live_bytes.precision(counts.leaked_bytes),
         }
     }
 }

@@ -250,7 +250,8 @@ fn processes(state: &WatchState<'_>, samples: &[(SampleKey, Sample)]) -> Vec<Wat
 }
 
 impl WatchLosses {
-    fn of(Lost { events, picks, stacks, damaged, left, filtered, foreign, unsampled }: Lost) -> Self {
+    /// As the samples' reader counts them.
+    pub fn of(Lost { events, picks, stacks, damaged, left, filtered, foreign, unsampled }: Lost) -> Self {
         Self { events, picks, stacks, damaged, left, filtered, foreign, unsampled }
     }
 }

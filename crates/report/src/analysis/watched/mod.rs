@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::functions::{Frame, Stack};
 use super::numbers::LeftOut;
-use super::sampled::{Estimate, Growth};
+use super::sampled::{Estimate, Growth, Sum};
 pub use baseline::Baseline;
 pub use build::{WatchOptions, WatchState, watched};
 pub use memory::{MemoryPart, MemoryPartRow, MemoryParts, WatchedMemory, memory_parts, watched_memory};
@@ -208,6 +208,9 @@ pub struct WatchedPlace {
     /// Names this place in this watch, from report to report.
     #[serde(skip)]
     pub id: u64,
+    /// What `live_bytes` was made of: that of several watches adds up.
+    #[serde(skip)]
+    pub bytes: Sum,
     /// The stack of the site that holds most.
     pub largest_site: Stack,
 }

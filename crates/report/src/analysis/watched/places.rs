@@ -119,6 +119,7 @@ pub(super) fn watched_places(
                 pids: held.pids,
                 sites,
                 id,
+                bytes: held.bytes,
                 largest_site: Default::default(),
             },
         ));

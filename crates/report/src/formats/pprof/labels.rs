@@ -1,12 +1,13 @@
-//! Which process a sample is of, by its labels.
+//! Which process a sample is of, and how precise its values are, by its labels.
 
-use mallow_profile::{Process, ProcessId, StackId, Stacks};
+use mallow_profile::{Precisions, Process, ProcessId, StackId, Stacks};
 use prost::Message;
 use rustc_hash::FxHashMap;
 
 use super::fields::{Fields, damaged};
 use super::kinds::label;
 use super::messages::Label;
+use super::precision_labels;
 use super::tables::Tables;
 use crate::formats::FormatError;
 use crate::formats::builder::Builder;
@@ -14,6 +15,8 @@ use crate::formats::builder::Builder;
 /// The processes of a profile whose strings have keys of them.
 pub struct Labels {
     keys: [Option<i64>; 4],
+    precision_keys: [Option<i64>; 4],
+    precisions: precision_labels::Reader,
     processes: FxHashMap<Key, ProcessId>,
 }
 
@@ -25,7 +28,10 @@ impl Labels {
     pub fn of(strings: &[&[u8]]) -> Option<Self> {
         let key = |key: &str| strings.iter().position(|text| *text == key.as_bytes()).map(|at| at as i64);
         let keys = [label::PID, label::PROCESS, label::SOURCE, label::CUT].map(key);
-        keys.iter().any(Option::is_some).then(|| Self { keys, processes: FxHashMap::default() })
+        let precision_keys = precision_labels::KEYS.map(key);
+        let some = keys.iter().chain(&precision_keys).any(Option::is_some);
+        let (processes, precisions) = Default::default();
+        some.then_some(Self { keys, precision_keys, precisions, processes })
     }
 
     /// Some samples have them.
@@ -33,13 +39,13 @@ impl Labels {
         self.processes.keys().any(|key| *key != Key::default())
     }
 
-    /// The process of a sample, and what its stack stands upon.
+    /// The process of a sample, what its stack stands upon, and how precise its values are.
     pub fn read(
         &mut self,
         sample: &[u8],
         tables: &Tables,
         builder: &mut Builder,
-    ) -> Result<(ProcessId, StackId), FormatError> {
+    ) -> Result<(ProcessId, StackId, Option<Precisions>), FormatError> {
         /// The field of samples that holds labels.
         const LABEL: u32 = 3;
         let (mut key, mut root) = (Key::default(), Stacks::ROOT);
@@ -56,11 +62,16 @@ impl Labels {
                 () if process => key.1 = label.str,
                 () if source => key.2 = label.str,
                 () if cut && label.num != 0 => root = Stacks::CUT_ROOT,
-                () => {}
+                () => {
+                    if let Some(at) = self.precision_keys.iter().position(|known| *known == Some(label.key)) {
+                        self.precisions.add(at, label.num);
+                    }
+                }
             }
         }
+        let precisions = self.precisions.take();
         if let Some(&known) = self.processes.get(&key) {
-            return Ok((known, root));
+            return Ok((known, root, precisions));
         }
         let program = tables.text(key.1).into_owned();
         let process = Process {
@@ -77,6 +88,6 @@ impl Labels {
             false => builder.add_process(process),
         };
         self.processes.insert(key, id);
-        Ok((id, root))
+        Ok((id, root, precisions))
     }
 }

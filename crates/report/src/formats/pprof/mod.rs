@@ -5,6 +5,7 @@ mod fields;
 mod kinds;
 mod labels;
 mod messages;
+mod precision_labels;
 mod read;
 mod tables;
 mod write;

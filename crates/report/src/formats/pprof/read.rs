@@ -1,7 +1,9 @@
 //! Reading: three passes over the bytes. Tables may come after what refers to them, so the first pass finds the strings,
 //! functions and mappings, the second makes frames of locations, the third adds samples up.
 
-use mallow_profile::{Counts, Frame, FrameId, Line, ModuleId, ProcessId, Quantities, Quantity, Stacks, StringId};
+use mallow_profile::{
+    Counts, Frame, FrameId, Line, ModuleId, ProcessId, Quantities, Quantity, Stacks, StringId, add_precisions,
+};
 use prost::Message;
 use rustc_hash::FxHashMap;
 
@@ -78,13 +80,14 @@ pub fn read(input: &mut Input) -> Result<Foreign, FormatError> {
             if known < values.location_id.len() {
                 return Err(damaged(&bytes, value.start(), "a sample names a location that there is not"));
             }
-            let (process, root) = match &mut labels {
-                None => (ProcessId(0), Stacks::ROOT),
+            let (process, root, precisions) = match &mut labels {
+                None => (ProcessId(0), Stacks::ROOT, None),
                 Some(labels) => labels.read(value.bytes()?, &tables, &mut builder)?,
             };
             let stack = builder.stack_on(root, ids)?;
             let site = builder.site_in(process, stack);
             builder.profile.sites[site].counts += counts;
+            add_precisions(&mut builder.profile.sites[site].precisions, precisions.as_ref());
         }
     }
     let mut quantities = Quantities::of(&kinds.iter().flatten().map(|kind| kind.quantity).collect::<Vec<_>>());

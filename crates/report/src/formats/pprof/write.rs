@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 use super::earlier::Earlier;
 use super::kinds::{CALLS, COMMAND, Kind, WRITTEN, label};
 use super::messages::{Function, Label, Line, Location, Mapping, Sample, ValueType, field};
+use super::precision_labels;
 use crate::formats::frames::{functions, program};
 
 /// The quantities that a written profile has. Frees follow from allocations and what was live at the end.
@@ -38,7 +39,7 @@ impl Default for Options<'_> {
     }
 }
 
-/// Writes a profile. Processes are told apart by the labels `pid` and `process`.
+/// Writes a profile. Processes are distinguished by the labels `pid` and `process`.
 pub fn write(profile: &Profile, out: impl Write) -> io::Result<()> {
     write_as(profile, &Options::default(), out)
 }
@@ -120,9 +121,12 @@ impl<W: Write> Writer<'_, W> {
         let mut before = self.options.since.map(Earlier::of).unwrap_or_default();
         let gone = before.without_site(profile);
         let nothing = Counts::default();
-        let now = profile.sites.iter().map(|site| (site.process, site.stack, site.counts));
-        for (process, stack, mut counts) in
-            now.chain(gone.into_iter().map(|(process, stack)| (process, stack, nothing)))
+        let now = profile.sites.iter().map(|site| (site.process, site.stack, site.counts, site.precisions.as_deref()));
+        // Of what changed within one process they say nothing: its two moments have samples in common.
+        let has_precisions = self.options.since.is_none() && profile.sites.iter().any(|site| site.precisions.is_some());
+        let keys = if has_precisions { precision_labels::KEYS.map(|key| self.string(key)) } else { [0; 4] };
+        for (process, stack, mut counts, precisions) in
+            now.chain(gone.into_iter().map(|(process, stack)| (process, stack, nothing, None)))
         {
             let mut earlier = before.take(profile, process, stack);
             let number = |kind: &Kind, counts: &mut Counts| i64::try_from(*(kind.field)(counts)).unwrap_or(i64::MAX);
@@ -140,6 +144,9 @@ impl<W: Write> Writer<'_, W> {
             let mut label = labels.get(process.0 as usize).cloned().unwrap_or_default();
             if profile.stacks.is_cut(stack) {
                 label.push(Label { key: self.string(label::CUT), num: 1, ..Label::default() });
+            }
+            if let Some(precisions) = precisions.filter(|_| has_precisions) {
+                precision_labels::write(precisions, &keys, &mut label);
             }
             self.message(field::SAMPLE, &Sample { location_id, value, label });
             self.flush(1 << 16)?;

@@ -110,7 +110,7 @@ fn draw_box(picture: &mut Picture, flame: &Flame, legend: &Legend, node: &FlameB
     let mut class = match flame.base {
         Some(_) => change_class(flame, node, strongest),
         None => {
-            // Neighbours of one colour can be told apart: it has one of three strengths.
+            // Neighbours of one colour can be distinguished: it has one of three strengths.
             let strength = ["", " v1", " v2"][function.name.bytes().fold(0, |sum, b| sum + usize::from(b)) % 3];
             legend.class(function.group).to_owned() + strength
         }

@@ -1,0 +1,148 @@
+//! Guarded blocks that nothing points to any more when their image exits: it waits while its memory is searched.
+
+use super::finding::{Leak, Search};
+use super::slots::Guarded;
+use super::thread_name;
+use crate::rundir::directory::monotonic_ns;
+use crate::rundir::process_file::{ExitState, ProcessFile};
+use crate::scan::{self, Exit, Failure, Found, LostBlock};
+use crate::wire::{self, guard};
+use mallow_patch::stop_thread;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long another thread may take to stop, so that its registers can be read.
+const STOP: Duration = Duration::from_millis(100);
+/// Other threads whose registers are read.
+const THREADS: usize = 256;
+
+/// Searches an image that waits, and lets it go on.
+pub fn search(
+    source: &ProcessFile,
+    guarded: &Guarded,
+    directory: &Path,
+    enough: &(dyn Fn() -> bool + Sync),
+) -> Result<Vec<Leak>, Failure> {
+    let shared = source.shared();
+    let range = guarded.range(shared);
+    let table = shared.get64(guarded.field(guard::SLOTS));
+    let own = [range.clone(), table..table.saturating_add(shared.get64(guarded.field(guard::SLOTS_BYTES)))];
+    let graph = wait(source, &own, directory, enough).and_then(|exit| {
+        let blocks = guarded.live_blocks(shared, &range);
+        if blocks.is_empty() { Ok(scan::Graph::default()) } else { exit.read(blocks) }
+    });
+    // Read while the image was there, and waited.
+    let graph = graph.and_then(|graph| if source.alive() { Ok(graph) } else { Err(Failure::Gone) });
+    let leaks = graph.map(|graph| {
+        let found = Found::of(&graph);
+        leaks(source, guarded, &found.lost)
+    });
+    if source.go_on() { leaks } else { leaks.and(Err(Failure::NoAnswer)) }
+}
+
+struct Waiting<'a> {
+    pid: u32,
+    stack: u64,
+    storage: u64,
+    own: &'a [Range<u64>],
+    directory: &'a str,
+    enough: &'a (dyn Fn() -> bool + Sync),
+}
+
+fn wait<'a>(
+    source: &ProcessFile,
+    own: &'a [Range<u64>],
+    directory: &'a Path,
+    enough: &'a (dyn Fn() -> bool + Sync),
+) -> Result<Waiting<'a>, Failure> {
+    let (stack, storage) = source.exit().ok_or(Failure::Gone)?;
+    let pid = source.writer().ok_or(Failure::Gone)?.pid();
+    let directory = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    Ok(Waiting { pid, stack, storage, own, directory, enough })
+}
+
+impl Waiting<'_> {
+    fn read(&self, blocks: Vec<scan::LiveBlock>) -> Result<scan::Graph, Failure> {
+        let registers = || self.registers();
+        let exit = Exit {
+            pid: self.pid,
+            sp: self.stack,
+            thread: self.storage,
+            unknown_blocks: true,
+            own: self.own,
+            registers: &registers,
+            directory: self.directory,
+            enough: self.enough,
+        };
+        scan::read(&exit, blocks)
+    }
+
+    /// Those of all threads: the one that waits has its own on its stack, and a few words more do no harm.
+    fn registers(&self) -> Vec<u64> {
+        let others = scan::thread_ids(self.pid);
+        if others.len() < 2 {
+            return Vec::new();
+        }
+        let of = |tid: &u32| stop_thread(self.pid, *tid, STOP, |thread| thread.general_registers()).ok()?.ok();
+        others.iter().take(THREADS).take_while(|_| !(self.enough)()).filter_map(of).flatten().collect()
+    }
+}
+
+/// One for each stack of a block that no other lost block holds.
+fn leaks(source: &ProcessFile, guarded: &Guarded, lost: &[LostBlock]) -> Vec<Leak> {
+    let shared = source.shared();
+    let pid = source.pid_here();
+    let at_ns = monotonic_ns();
+    // By the slot of the head: its site.
+    let mut sums: HashMap<u32, [u64; 4]> = HashMap::new();
+    for block in lost {
+        let sum = sums.entry(block.head).or_default();
+        let of = if block.is_head { 0 } else { 2 };
+        sum[of] += 1;
+        sum[of + 1] = sum[of + 1].saturating_add(block.size);
+    }
+    let mut heads: Vec<(u32, [u64; 4])> = sums.into_iter().collect();
+    heads.sort_unstable_by_key(|(slot, _)| *slot);
+    let mut by_stack: HashMap<_, usize> = HashMap::new();
+    let mut leaks: Vec<Leak> = Vec::new();
+    for (slot, [count, bytes, held, held_bytes]) in heads {
+        let Some(block) = guarded.block(shared, slot, &|tid| thread_name(pid, tid)) else { continue };
+        let at = *by_stack.entry((block.family, block.allocated.stack.clone())).or_insert(leaks.len());
+        match leaks.get_mut(at) {
+            Some(leak) => {
+                leak.count += count;
+                leak.bytes = leak.bytes.saturating_add(bytes);
+                leak.held += held;
+                leak.held_bytes = leak.held_bytes.saturating_add(held_bytes);
+            }
+            None => {
+                let (pid, serial) = (source.pid, source.serial);
+                leaks.push(Leak { pid, serial, at_ns, count, bytes, held, held_bytes, block });
+            }
+        }
+    }
+    leaks.sort_by_key(|leak| std::cmp::Reverse(leak.bytes.saturating_add(leak.held_bytes)));
+    leaks
+}
+
+/// Why an image that has ended, or that guarding leaves, was not searched.
+pub fn reason(source: &ProcessFile) -> Search {
+    let because = |why: &str| Search::Not(why.to_owned());
+    match source.exit_state() {
+        _ if source.is_forked() => because("forked, with blocks of its parent"),
+        ExitState::Sandboxed => because("a seccomp filter may forbid the wait at exit"),
+        ExitState::GaveUp => because("mallow was stopped, or did not answer"),
+        ExitState::Waits => because(Failure::Gone.why()),
+        ExitState::Not if source.alive() => because("still running, or stopped, when the command ended"),
+        ExitState::Not => match source.ending() {
+            wire::ENDING_EXIT => because("its exit was not complete"),
+            wire::ENDING_AT_ONCE => because("ended by _exit"),
+            wire::ENDING_EXEC => Search::Replaced,
+            // The next image says so as soon as it begins, if it is seen at all and this one's file is still there.
+            _ if source.writer().is_some_and(|process| process.alive()) => Search::Replaced,
+            _ => Search::Unknown,
+        },
+    }
+}

@@ -1,0 +1,21 @@
+//! Unwind tables for targets that wait for them.
+
+use crate::drain::requests::{self, Request};
+use std::sync::mpsc::{Sender, channel};
+
+/// A thread that makes the unwind tables that targets wait for. It ends when nobody can ask it any more.
+#[derive(Clone)]
+pub struct TableMaker(Sender<Request>);
+
+impl TableMaker {
+    /// Starts it.
+    pub fn start() -> Self {
+        let (requests, wishes) = channel();
+        std::thread::spawn(move || requests::serve(&wishes));
+        Self(requests)
+    }
+
+    pub(super) fn sender(&self) -> Sender<Request> {
+        self.0.clone()
+    }
+}

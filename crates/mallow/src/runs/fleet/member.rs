@@ -1,0 +1,107 @@
+//! A watched process of a fleet: its events in a book of its own.
+
+use std::collections::HashSet;
+
+use mallow_capture::watch::{Looked, Watch};
+use mallow_profile::{Process, ProcessId, Profile, SampleEvent};
+use mallow_report::analysis::sampled::{Book, snapshot};
+use mallow_report::analysis::{FleetProcess, WatchOptions, WatchState, Which, watched};
+
+use super::super::watch::exclusions::Exclusions;
+
+/// A process. Its profile is that of its run, which it shares with others that the same command started.
+pub struct Member {
+    /// Which process of its run.
+    pub process: ProcessId,
+    /// Its number.
+    pub pid: u32,
+    /// The name of its program.
+    pub program: String,
+    /// The command line.
+    pub command: Vec<String>,
+    /// What happened in it.
+    pub book: Book,
+    /// When it began to be watched, on CLOCK_MONOTONIC.
+    pub began_ns: u64,
+    /// Something happened since its growth was judged.
+    pub has_news: bool,
+    /// Places that were announced as growing.
+    pub announced: HashSet<u64>,
+}
+
+/// What a report of a member needs.
+pub struct Request<'a> {
+    /// Seconds that it had run when mallow attached to it.
+    pub attached: Option<u64>,
+    /// What is not to be reported.
+    pub known: &'a Exclusions,
+    /// The samples that it covers.
+    pub which: Which,
+    /// With [`Which::Old`].
+    pub older_than_ms: u64,
+}
+
+/// What a program is called: by the name that it was executed as.
+pub fn program(process: &Process) -> String {
+    let path = if process.executed_as.is_empty() { &process.executable } else { &process.executed_as };
+    let name = path.rsplit('/').next().filter(|name| !name.is_empty());
+    name.or(process.arguments.first().map(String::as_str)).unwrap_or("(unknown)").to_owned()
+}
+
+impl Member {
+    /// A process that began to be watched.
+    pub fn new(id: ProcessId, process: &Process, began_ns: u64, warm_up_ns: u64) -> Self {
+        let mut book = Book::new();
+        book.warm_up(warm_up_ns);
+        Self {
+            process: id,
+            pid: process.pid,
+            program: program(process),
+            command: process.arguments.clone(),
+            book,
+            began_ns,
+            has_news: false,
+            announced: HashSet::new(),
+        }
+    }
+
+    /// Something happened.
+    pub fn feed(&mut self, event: &SampleEvent) {
+        self.book.feed(event);
+        self.has_news = true;
+    }
+
+    /// Its numbers, with names. `watch` is its run's.
+    pub fn report(&self, watch: &Watch, request: &Request<'_>) -> FleetProcess {
+        let Looked { at_ns, unix_ms } = watch.looked();
+        let state = WatchState {
+            profile: watch.profile(),
+            book: &self.book,
+            now_ns: at_ns,
+            began_ns: self.began_ns,
+            at_unix_ms: unix_ms,
+            attached: request.attached,
+            period_bytes: Some(watch.control().period()),
+            runs: &|process| process == self.process,
+        };
+        let options = WatchOptions {
+            occasion: "",
+            which: request.which,
+            older_than_ms: request.older_than_ms,
+            suppressions: &request.known.suppressions,
+            baseline: request.known.baseline.as_ref(),
+            muted: &|_, _| false,
+            limit: PLACES,
+        };
+        FleetProcess::of(self.pid, &self.program, &self.command, watched(&state, &options), &self.book)
+    }
+
+    /// What it allocated and what is live, with names.
+    pub fn profile(&self, watch: &Watch) -> Profile {
+        let Looked { at_ns, unix_ms } = watch.looked();
+        snapshot(&self.book, watch.profile(), at_ns, unix_ms)
+    }
+}
+
+/// Places, and sites, that a report of one process has: naming them is most of its cost.
+const PLACES: usize = 20;

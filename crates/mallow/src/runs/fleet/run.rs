@@ -1,0 +1,165 @@
+//! A run directory that is watched, with the processes in it that match.
+
+use std::path::{Path, PathBuf};
+
+use mallow_capture::attach::Attachment;
+use mallow_capture::rundir::directory::remove;
+use mallow_capture::watch::{Turn, Watch};
+use mallow_profile::{Lost, ProcessId, SampleEvent};
+use regex::Regex;
+
+use super::choice::matches;
+use super::member::Member;
+
+/// Targets are looked at as often, in nanoseconds, where nothing happens.
+const GLANCE_NS: u64 = 1_000_000_000;
+/// And the kernel is asked as often whether processes began or ended: three system calls a process.
+const ASK_NS: u64 = 2_000_000_000;
+
+/// A process that mallow attached to.
+pub struct Attached {
+    /// The patches in it.
+    pub attachment: Attachment,
+    /// How long it had run by then.
+    pub seconds: u64,
+}
+
+/// A run.
+pub struct Run {
+    /// Its events.
+    pub watch: Watch,
+    /// The processes that match, and run.
+    pub members: Vec<Member>,
+    /// Where mallow attached.
+    pub attached: Option<Attached>,
+    /// Frames that have names.
+    pub named: usize,
+    /// Since when no process runs in it, on CLOCK_MONOTONIC.
+    pub empty_ns: Option<u64>,
+    /// When to look whether a process may still come to it.
+    pub check_ns: u64,
+    next_glance_ns: u64,
+    next_question_ns: u64,
+    events: Vec<SampleEvent>,
+}
+
+/// A member that has ended, and what it was.
+pub struct Departed {
+    /// Its last state.
+    pub member: Member,
+    /// It ended by a signal, or without its exit handlers.
+    pub abrupt: bool,
+}
+
+impl Run {
+    /// A run that begins to be watched. `lot`, from 0 to 1, spreads the turns of many.
+    pub fn new(watch: Watch, attached: Option<Attached>, now_ns: u64, lot: f64) -> Self {
+        Self {
+            watch,
+            members: Vec::new(),
+            attached,
+            named: 0,
+            empty_ns: Some(now_ns),
+            check_ns: 0,
+            next_glance_ns: now_ns,
+            next_question_ns: now_ns + (ASK_NS as f64 * lot) as u64,
+            events: Vec::new(),
+        }
+    }
+
+    /// Its directory.
+    pub fn directory(&self) -> &Path {
+        self.watch.directory()
+    }
+
+    /// Looks if it is time to, or if a process rang. What was lost by no process, and members that ended.
+    pub fn look(&mut self, turn: &Turn, pattern: &Regex, warm_up_ns: u64) -> (Lost, Vec<Departed>) {
+        let rang = self.watch.rang();
+        if rang || turn.now_ns >= self.next_question_ns {
+            self.next_question_ns = turn.now_ns + ASK_NS;
+            self.next_glance_ns = turn.now_ns + GLANCE_NS;
+            let events = &mut self.events;
+            self.watch.poll_news(&mut |event| events.push(event));
+        } else if turn.now_ns >= self.next_glance_ns {
+            self.next_glance_ns = turn.now_ns + GLANCE_NS;
+            let events = &mut self.events;
+            self.watch.glance(turn, &mut |event| events.push(event));
+        } else {
+            return Default::default();
+        }
+        let taken = self.take(pattern, warm_up_ns);
+        match self.watch.running() {
+            0 => drop(self.empty_ns.get_or_insert(turn.now_ns)),
+            _ => self.empty_ns = None,
+        }
+        taken
+    }
+
+    /// Looks at all of it now: for a report.
+    pub fn look_now(&mut self, pattern: &Regex, warm_up_ns: u64) -> (Lost, Vec<Departed>) {
+        let events = &mut self.events;
+        self.watch.poll_news(&mut |event| events.push(event));
+        let taken = self.take(pattern, warm_up_ns);
+        let now_ns = self.watch.looked().at_ns;
+        self.members.iter_mut().for_each(|member| member.book.advance(now_ns));
+        taken
+    }
+
+    /// Puts events into the books of their processes.
+    fn take(&mut self, pattern: &Regex, warm_up_ns: u64) -> (Lost, Vec<Departed>) {
+        let (mut lost, mut departed) = (Lost::default(), Vec::new());
+        if self.events.is_empty() {
+            return (lost, departed);
+        }
+        let now_ns = self.watch.looked().at_ns;
+        let processes = &self.watch.profile().processes;
+        for event in self.events.drain(..) {
+            let id = match event {
+                SampleEvent::ProcessBegan { process, .. } => {
+                    let its = processes.get(process.0 as usize).filter(|its| matches(pattern, its));
+                    if let Some(its) = its {
+                        self.members.push(Member::new(process, its, now_ns, warm_up_ns));
+                    }
+                    process
+                }
+                SampleEvent::ProcessEnded { process, .. } => process,
+                SampleEvent::Allocated { key, .. }
+                | SampleEvent::Freed { key, .. }
+                | SampleEvent::Reallocated { key, .. }
+                | SampleEvent::Gone { key, .. } => key.process,
+                SampleEvent::Lost { process: Some(process), .. } => process,
+                SampleEvent::Lost { process: None, lost: some } => {
+                    lost += some;
+                    continue;
+                }
+            };
+            let Some(at) = position(&self.members, id) else { continue };
+            if let SampleEvent::ProcessEnded { .. } = event {
+                let mut member = self.members.swap_remove(at);
+                // Not fed: the book would give up what was live at the end.
+                member.book.advance(now_ns);
+                let abrupt = self.watch.ended_abruptly(member.pid);
+                departed.push(Departed { member, abrupt });
+            } else if let Some(member) = self.members.get_mut(at) {
+                member.feed(&event);
+            }
+        }
+        // Where nothing happens, reports do that.
+        self.members.iter_mut().filter(|member| member.has_news).for_each(|member| member.book.advance(now_ns));
+        (lost, departed)
+    }
+
+    /// Leaves the processes as they are, dormant; one that mallow attached to as it was before.
+    pub fn leave(self) -> Option<anyhow::Error> {
+        let directory: PathBuf = self.directory().to_owned();
+        self.watch.leave();
+        let Attached { attachment, .. } = self.attached?;
+        let detached = attachment.detach(&directory);
+        remove(&directory);
+        detached.err().map(Into::into)
+    }
+}
+
+fn position(members: &[Member], id: ProcessId) -> Option<usize> {
+    members.iter().position(|member| member.process == id)
+}

@@ -1,0 +1,185 @@
+//! Reports of a fleet, as text: programs, what grows in them, and the processes that grow or hold most.
+
+use mallow_report::analysis::sampled::Verdict;
+use mallow_report::analysis::{FleetPlace, FleetProcess, FleetProgram, FleetReport, WatchedPlace};
+
+use super::super::watch::headline::{losses, seconds};
+use crate::output::text::estimates::{column_bytes, estimated_bytes, rate_per_hour};
+use crate::output::text::units::{count, of};
+use crate::output::text::utc::moment;
+use crate::output::text::{Line, Look, Page, described, function, location};
+
+/// Places of a program that do not grow, and of a process.
+const LARGEST: usize = 3;
+
+/// A report. `stacks`: with the callers of each place that a process holds.
+pub fn report(report: &FleetReport, look: &Look, stacks: bool) -> String {
+    let mut page = Page::new(*look);
+    let sums = &report.sums;
+    page.line(
+        Line::new()
+            .plain(moment(report.at_unix_ms))
+            .plain("  ")
+            .strong(format!("{} that match {}", of(sums.processes, "process"), report.pattern))
+            .plain(format!(
+                ", of {}, watched for {}",
+                of(report.programs_in_all, "program"),
+                seconds(report.watched_ms)
+            )),
+    );
+    let grows = match (sums.growing_processes, sums.processes_growing_so_far) {
+        (0, 0) => "Nothing grows significantly".to_owned(),
+        (0, so_far) => format!("{} so far; too early to say whether it ends", growing(so_far)),
+        (surely, 0) => format!("{} significantly", growing(surely)),
+        (surely, so_far) => format!("{} significantly, and {} so far", growing(surely), growing(so_far)),
+    };
+    page.line(Line::new().plain("  ").strong(grows));
+    let mut live = match sums.samples {
+        0 => "no sample is live".to_owned(),
+        samples => format!("{} live in {}", estimated_bytes(&sums.live_bytes, look), of(samples, "sample")),
+    };
+    if sums.ended > 0 {
+        live += &format!("; {} since the last report", ended(sums.ended));
+    }
+    page.line(Line::new().plain("  ").plain(live));
+    for program in &report.programs {
+        show_program(program, look, stacks, &mut page);
+    }
+    if let Some(hidden) = &report.programs_hidden {
+        page.gap();
+        let rest = format!(
+            "and {} more, with {} and {} live; --limit 0 shows all",
+            of(hidden.rows, "program"),
+            of(hidden.sums.processes, "process"),
+            estimated_bytes(&hidden.sums.live_bytes, look)
+        );
+        page.line(Line::new().faint(rest));
+    }
+    if !report.unwatched.is_empty() || !losses(&report.lost).is_empty() {
+        page.gap();
+    }
+    for some in &report.unwatched {
+        page.line(Line::new().warning(format!("not watched: {}: {}", of(some.processes, "process"), some.reason)));
+    }
+    losses(&report.lost).iter().for_each(|loss| page.line(Line::new().warning(loss)));
+    page.gap();
+    page.into_text()
+}
+
+/// `after 3 min 10 s: worker 4711: keep worker.c:12 grows 3.60 MB/h ±20 %`
+pub fn news(process: &FleetProcess, watched_ms: u64, look: &Look) -> String {
+    let growing = process.places.iter().filter(|place| place.growth.verdict == Verdict::Growing);
+    let place = |place: &WatchedPlace| {
+        format!("{} grows {}", name(place, look), rate_per_hour(&place.growth.bytes_per_hour, look))
+    };
+    let all: Vec<String> = growing.map(place).take(LARGEST).collect();
+    format!("after {}: {} {}: {}", seconds(watched_ms), process.program, process.pid, all.join("; "))
+}
+
+fn name(place: &WatchedPlace, look: &Look) -> String {
+    let Some(frame) = &place.frame else { return "(no stack is known)".to_owned() };
+    let at = location(&frame.function, frame.file.as_deref(), frame.line, frame.module.as_deref(), look);
+    format!("{} {at}", function(&frame.function, look)).trim_end().to_owned()
+}
+
+fn growing(processes: u64) -> String {
+    match processes {
+        1 => "1 process grows".to_owned(),
+        n => format!("{} processes grow", count(n)),
+    }
+}
+
+fn ended(processes: u64) -> String {
+    format!("{} ended", of(processes, "process"))
+}
+
+fn show_program(program: &FleetProgram, look: &Look, stacks: bool, page: &mut Page) {
+    page.gap();
+    let sums = &program.sums;
+    let mut line = Line::new().strong(&program.program).plain(format!(
+        "  {}, {} live",
+        of(sums.processes, "process"),
+        column_bytes(&sums.live_bytes, look)
+    ));
+    if sums.growing_processes > 0 {
+        line = line.plain(", ").strong(growing(sums.growing_processes));
+    }
+    if sums.ended > 0 {
+        line = line.plain(format!(", {}", ended(sums.ended)));
+    }
+    page.line(line);
+    let (growing, rest): (Vec<&FleetPlace>, Vec<&FleetPlace>) =
+        program.places.iter().partition(|place| place.verdict >= Verdict::SoFar);
+    for place in growing.iter().chain(rest.iter().take(LARGEST)) {
+        show_place(place, look, page);
+    }
+    let hidden = program.places_in_all.saturating_sub((growing.len() + rest.len().min(LARGEST)) as u64);
+    if hidden > 0 {
+        page.line(Line::new().faint(format!("    and {} more", of(hidden, "place"))));
+    }
+    // One process is its program.
+    let is_alone = sums.processes + sums.ended == 1;
+    for process in program.processes.iter().filter(|process| !is_alone || stacks || !process.running) {
+        show_process(process, look, stacks, page);
+    }
+    if is_alone && let Some(process) = program.processes.first().filter(|process| process.running && !stacks) {
+        page.line(Line::new().faint(format!("    pid {}", process.pid)));
+    }
+    if let Some(hidden) = &program.processes_hidden {
+        let rest = format!(
+            "    and {} more, {} live",
+            of(hidden.rows, "process"),
+            column_bytes(&hidden.sums.live_bytes, look)
+        );
+        page.line(Line::new().faint(rest));
+    }
+}
+
+fn show_place(place: &FleetPlace, look: &Look, page: &mut Page) {
+    let live = format!("{} live in {}", column_bytes(&place.live_bytes, look), of(place.processes, "process"));
+    let line = match place.verdict >= Verdict::SoFar {
+        false => Line::new().plain(format!("    {live}  ")),
+        true => {
+            let so_far = if place.verdict == Verdict::SoFar { " so far" } else { "" };
+            let pids: Vec<String> = place.growing_pids.iter().map(u32::to_string).collect();
+            let more = if place.grows_in > place.growing_pids.len() as u64 { ", …" } else { "" };
+            Line::new()
+                .plain("    ")
+                .strong(format!("+{}{so_far}", rate_per_hour(&place.bytes_per_hour, look)))
+                .plain(format!(" in {}{more}; {live}  ", pids.join(", ")))
+        }
+    };
+    page.line(line.then(described(place.frame.as_ref(), 1, place.through.as_deref(), &Default::default(), look)));
+}
+
+fn show_process(process: &FleetProcess, look: &Look, stacks: bool, page: &mut Page) {
+    let state = match (process.running, process.abrupt) {
+        (true, _) => String::new(),
+        (false, false) => " ended".to_owned(),
+        (false, true) => " ended by a signal, or without its exit handlers".to_owned(),
+    };
+    let live = match process.samples {
+        0 => "nothing live".to_owned(),
+        samples => format!("{} live in {}", column_bytes(&process.live_bytes, look), of(samples, "sample")),
+    };
+    let mut line = Line::new().plain(format!("    pid {}{state}: {live}", process.pid));
+    if process.attached {
+        line = line.faint(", attached");
+    }
+    let grows = |place: &&WatchedPlace| place.growth.verdict >= Verdict::SoFar;
+    if process.running
+        && let Some(place) = process.places.iter().find(grows)
+    {
+        let so_far = if place.growth.verdict == Verdict::SoFar { " so far" } else { "" };
+        let rate = rate_per_hour(&place.growth.bytes_per_hour, look);
+        line = line.plain(", ").strong(format!("{} grows {rate}{so_far}", name(place, look)));
+    }
+    page.line(line);
+    if stacks {
+        for place in process.places.iter().take(LARGEST) {
+            let through = place.through.as_deref();
+            let named = described(place.frame.as_ref(), place.sites, through, &place.largest_site, look);
+            page.line(Line::new().plain(format!("      {}  ", column_bytes(&place.live_bytes, look))).then(named));
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Many watched processes in one report: each by itself, and summed up by program.
+
+mod build;
+mod process;
+#[cfg(test)]
+mod tests;
+
+use std::ops::AddAssign;
+
+use serde::Serialize;
+
+use super::functions::Frame;
+use super::numbers::LeftOut;
+use super::sampled::{Estimate, Sum, Verdict};
+use super::watched::{WatchLosses, WatchedPlace};
+pub use build::{FleetLimits, FleetOptions, fleet};
+
+/// A report.
+#[derive(Clone, Debug, Serialize)]
+pub struct FleetReport {
+    /// Why it was made, in a word: `every`, `hup`, `end`.
+    pub occasion: String,
+    /// When, milliseconds since 1970 UTC.
+    pub at_unix_ms: u64,
+    /// How long mallow has watched.
+    pub watched_ms: u64,
+    /// What chooses the processes.
+    pub pattern: String,
+    /// Sums over all of them.
+    #[serde(flatten)]
+    pub sums: FleetSums,
+    /// Processes that have ended since mallow watches, in this report or not.
+    pub ended_in_all: u64,
+    /// Programs: the growing ones first, then those that hold most.
+    pub programs: Vec<FleetProgram>,
+    /// All of them, shown or not.
+    pub programs_in_all: u64,
+    /// Those that are not shown.
+    pub programs_hidden: Option<LeftOut<FleetSums>>,
+    /// Processes that match and are not watched, by reason.
+    pub unwatched: Vec<Unwatched>,
+    /// What could not be reported.
+    pub lost: WatchLosses,
+}
+
+/// Numbers of several processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct FleetSums {
+    /// Those that run.
+    pub processes: u64,
+    /// Those that have ended since the report before; their last numbers are in no sum of live memory.
+    pub ended: u64,
+    /// Running ones of which a place grows significantly.
+    pub growing_processes: u64,
+    /// Running ones of which a place grows so far, and none significantly.
+    pub processes_growing_so_far: u64,
+    /// Bytes live.
+    pub live_bytes: Estimate,
+    /// Blocks live.
+    pub live: Estimate,
+    /// Samples among them.
+    pub samples: u64,
+    #[serde(skip)]
+    pub(crate) bytes: Sum,
+    #[serde(skip)]
+    pub(crate) blocks: Sum,
+}
+
+/// A program.
+#[derive(Clone, Debug, Serialize)]
+pub struct FleetProgram {
+    /// Its name.
+    pub program: String,
+    /// Sums over its processes.
+    #[serde(flatten)]
+    pub sums: FleetSums,
+    /// Allocations of all its processes since mallow watches, ended ones as well.
+    pub allocations: u64,
+    /// Their bytes.
+    pub allocated_bytes: u64,
+    /// Its places over all running processes: the growing ones first, then those that hold most.
+    pub places: Vec<FleetPlace>,
+    /// All of them, shown or not; of each process the first few were looked at.
+    pub places_in_all: u64,
+    /// The processes: the growing ones first, then those that hold most, then those that have ended.
+    #[serde(rename = "members")]
+    pub processes: Vec<FleetProcess>,
+    /// Those that are not shown.
+    #[serde(rename = "members_hidden")]
+    pub processes_hidden: Option<LeftOut<FleetSums>>,
+}
+
+/// A place in all processes of a program.
+#[derive(Clone, Debug, Serialize)]
+pub struct FleetPlace {
+    /// The function; None where its sites have no frames.
+    #[serde(flatten)]
+    pub frame: Option<Frame>,
+    /// The function that it called to get its memory, where that is more than an allocating function.
+    pub through: Option<String>,
+    /// Bytes live in all processes.
+    pub live_bytes: Estimate,
+    /// Samples among them.
+    pub samples: u64,
+    /// Processes in which it has live samples.
+    pub processes: u64,
+    /// What to think of it where it is worst.
+    pub verdict: Verdict,
+    /// Processes in which it grows, so far or significantly.
+    pub grows_in: u64,
+    /// By so much in all of these.
+    pub bytes_per_hour: Estimate,
+    /// Those that grow most, a few.
+    pub growing_pids: Vec<u32>,
+    /// Names the place.
+    #[serde(skip)]
+    pub id: u64,
+}
+
+/// A process.
+#[derive(Clone, Debug, Serialize)]
+pub struct FleetProcess {
+    /// Process id.
+    pub pid: u32,
+    /// Its program's name.
+    pub program: String,
+    /// The command line.
+    pub command: Vec<String>,
+    /// False: it has ended, and these are its last numbers.
+    pub running: bool,
+    /// It ended by a signal, or without its exit handlers.
+    pub abrupt: bool,
+    /// Mallow attached to it while it ran: blocks allocated before are not included.
+    pub attached: bool,
+    /// When the numbers were read, milliseconds since 1970 UTC.
+    pub at_unix_ms: u64,
+    /// How long it was watched.
+    pub watched_ms: u64,
+    /// Bytes live.
+    pub live_bytes: Estimate,
+    /// Blocks live.
+    pub live: Estimate,
+    /// Samples among them.
+    pub samples: u64,
+    /// Allocations since it is watched.
+    pub allocations: u64,
+    /// Their bytes.
+    pub allocated_bytes: u64,
+    /// That of the place that grows most, if some place grows.
+    pub verdict: Verdict,
+    /// Places that grow significantly.
+    pub growing_places: u64,
+    /// Places that grow so far.
+    pub places_growing_so_far: u64,
+    /// Its places, the first few.
+    pub places: Vec<WatchedPlace>,
+    /// All of them, shown or not.
+    pub places_in_all: u64,
+    /// What could not be reported.
+    pub lost: WatchLosses,
+    #[serde(skip)]
+    pub(crate) bytes: Sum,
+    #[serde(skip)]
+    pub(crate) blocks: Sum,
+}
+
+/// Processes that match and are not watched.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unwatched {
+    /// Why: a clause.
+    pub reason: String,
+    /// How many.
+    pub processes: u64,
+}
+
+impl AddAssign for FleetSums {
+    fn add_assign(&mut self, other: Self) {
+        self.processes += other.processes;
+        self.ended += other.ended;
+        self.growing_processes += other.growing_processes;
+        self.processes_growing_so_far += other.processes_growing_so_far;
+        self.bytes += other.bytes;
+        self.blocks += other.blocks;
+        self.live_bytes = self.bytes.estimate(0.5);
+        self.live = self.blocks.estimate(0.5);
+        self.samples = self.bytes.samples();
+    }
+}

@@ -1,0 +1,86 @@
+//! One process of a fleet.
+
+use super::{FleetProcess, FleetSums};
+use crate::analysis::sampled::{Book, Verdict};
+use crate::analysis::watched::{WatchLosses, Watched};
+
+/// Places of a process that are kept: those that grow, and a few that hold most.
+const PLACES: usize = 10;
+
+impl FleetProcess {
+    /// A process by its report, which has all of its live samples, and by its book.
+    pub fn of(pid: u32, program: &str, command: &[String], report: Watched, book: &Book) -> Self {
+        let (blocks, bytes) = book.heap_sums();
+        let (allocations, allocated_bytes) = book.allocated();
+        let worst = report.places.places.first().map_or(Verdict::Unknown, |place| place.growth.verdict);
+        let mut places = report.places.places;
+        places.truncate(PLACES);
+        Self {
+            pid,
+            program: program.to_owned(),
+            command: command.to_vec(),
+            running: true,
+            abrupt: false,
+            attached: report.attached.is_some(),
+            at_unix_ms: report.at_unix_ms,
+            watched_ms: report.watched_ms,
+            live_bytes: report.live_bytes,
+            live: report.live,
+            samples: report.samples,
+            allocations: allocations.value.round() as u64,
+            allocated_bytes: allocated_bytes.value.round() as u64,
+            verdict: if worst >= Verdict::SoFar { worst } else { Verdict::Unknown },
+            growing_places: report.places.growing_places,
+            places_growing_so_far: report.places.places_growing_so_far,
+            places,
+            places_in_all: report.places.places_in_all,
+            lost: report.lost,
+            bytes,
+            blocks,
+        }
+    }
+
+    /// The same when it has ended.
+    pub fn ended(self, abrupt: bool) -> Self {
+        Self { running: false, abrupt, ..self }
+    }
+
+    /// The bytes an hour by which its places surely grow.
+    pub fn surely(&self) -> f64 {
+        let growing = self.places.iter().filter(|place| place.growth.verdict >= Verdict::SoFar);
+        growing.map(|place| place.growth.surely()).sum()
+    }
+
+    /// It alone, as a sum. What was live in one that has ended is no longer.
+    pub(super) fn sums(&self) -> FleetSums {
+        let mut sums = FleetSums::default();
+        let (live, grows) = (self.running, |verdict| u64::from(self.running && self.verdict == verdict));
+        sums += FleetSums {
+            processes: u64::from(live),
+            ended: u64::from(!live),
+            growing_processes: grows(Verdict::Growing),
+            processes_growing_so_far: grows(Verdict::SoFar),
+            bytes: if live { self.bytes } else { Default::default() },
+            blocks: if live { self.blocks } else { Default::default() },
+            ..FleetSums::default()
+        };
+        sums
+    }
+}
+
+/// Losses of several.
+pub(super) fn add_losses(all: &mut WatchLosses, one: &WatchLosses) {
+    let WatchLosses { events, picks, stacks, damaged, left, filtered, foreign, unsampled } = *one;
+    for (sum, number) in [
+        (&mut all.events, events),
+        (&mut all.picks, picks),
+        (&mut all.stacks, stacks),
+        (&mut all.damaged, damaged),
+        (&mut all.left, left),
+        (&mut all.filtered, filtered),
+        (&mut all.foreign, foreign),
+        (&mut all.unsampled, unsampled),
+    ] {
+        *sum = sum.saturating_add(number);
+    }
+}
