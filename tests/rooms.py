@@ -52,7 +52,7 @@ LINES = {
     "count": 100,
     "walk": 1670,
     "trace": 855,
-    "sample": 1889,
+    "sample": 1894,
     "inplace": 395,
     "guard": 790,
     "measure": 320,

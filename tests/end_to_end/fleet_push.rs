@@ -225,7 +225,9 @@ fn each_process_has_profiles_of_its_own_and_no_byte_comes_twice() {
     assert!((all - allocated).unsigned_abs() as usize <= rounding, "{all} of {allocated}");
     let pids: BTreeSet<&str> = taken.iter().filter_map(|one| one["resource"]["process.pid"].as_str()).collect();
     assert!(pids.len() >= 3, "{pids:?}");
-    assert!(taken.iter().all(|one| one["resource"]["service.name"] == "shop"));
+    // One that ended before mallow looked has no environment any more.
+    let mut of_server = taken.iter().filter(|one| is_server(one));
+    assert!(of_server.all(|one| one["resource"]["service.name"] == "shop"));
 }
 
 #[test]

@@ -203,4 +203,9 @@ fn what_would_show_a_secret_is_refused_before_the_command_starts() {
     let said = refused(&["--push", "otlp=https://127.0.0.1:1", "--push-ca", &wrong]);
     assert!(said.contains("certificates"), "{said}");
     assert!(refused(&["--push-every", "1s"]).contains("--push"));
+    // Not yet for many processes under one watch.
+    let mut many = Command::new(mallow());
+    let ended =
+        many.args(["watch", "--match", "nobody", "--push", "otlp=http://127.0.0.1:1"]).output().expect("mallow");
+    assert!(String::from_utf8_lossy(&ended.stderr).contains("cannot be used with"), "{ended:?}");
 }

@@ -26,6 +26,27 @@ pub fn crash(signal: i32) -> Option<&'static str> {
     CRASHES.iter().find(|(number, _)| *number == signal).map(|(_, name)| *name)
 }
 
+/// What is said before the latest frees of a program that crashed: its last signal, or that it ended without its exit handlers.
+pub fn crash_message(ended_by: Option<i32>, abrupt: bool) -> Option<String> {
+    match ended_by.and_then(crash) {
+        Some(name) => Some(format!("the command crashed ({name}); what it freed last:")),
+        None if abrupt => {
+            Some("the process ended by a signal, or without its exit handlers; what it freed last:".to_owned())
+        }
+        None => None,
+    }
+}
+
+/// What became of the command or the process.
+pub fn outcome(left: bool, status: Option<i32>, ended_by: Option<i32>) -> String {
+    match (left, status, ended_by) {
+        (true, ..) => "and left running".to_owned(),
+        (false, _, Some(signal)) => format!("until it ended by {}", name_of(signal)),
+        (false, Some(status), None) => format!("until it ended with status {status}"),
+        (false, None, None) => "until it ended".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{crash, name_of};

@@ -1,13 +1,27 @@
 //! Reports of a watch, as text.
 
+use anyhow::Result;
 use mallow_report::analysis::sampled::{Estimate, Verdict};
 use mallow_report::analysis::{MemoryPart, Recent, Watched, WatchedMemory, WatchedPlace, Which};
 
+use super::super::guard::errors::ErrorDocument;
+use super::super::guard::text::one as one_error;
 use super::headline::{attached, headline, losses};
+use crate::output::json;
 use crate::output::text::estimates::{NOT_ENOUGH, estimated_bytes, estimated_count, growth_in_full, period};
 use crate::output::text::units::{bytes, count, of, share, span};
 use crate::output::text::utc::moment;
 use crate::output::text::{Line, Look, Page, described, stacked};
+
+/// A memory error, as text or as a line of JSON.
+pub fn memory_error(error: &ErrorDocument, look: &Look, stacks: bool, as_json: bool) -> Result<String> {
+    if as_json {
+        return json::line(&serde_json::json!({ "occasion": "error", "error": error }));
+    }
+    let mut page = Page::new(*look);
+    one_error(error, look, stacks, &mut page);
+    Ok(page.into_text())
+}
 
 /// A report. `stacks`: those of all sites, whole. `more`: a higher limit would show more places.
 pub fn report(report: &Watched, look: &Look, stacks: bool, more: bool) -> String {

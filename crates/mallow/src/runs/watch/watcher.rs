@@ -18,11 +18,10 @@ use mallow_report::analysis::sampled::{Verdict, snapshot};
 use mallow_report::analysis::{Watched, Which};
 
 use super::super::guard::errors::Errors;
-use super::super::guard::text::one as one_error;
 use super::super::screen::{Request, Screen, State};
 use super::super::{exit_status, unrecorded};
 use super::closing_summary::{Ending, closing_summary};
-use super::ending_signals::{crash, name_of};
+use super::ending_signals::{crash_message, outcome};
 use super::endpoint::Endpoint;
 use super::headline::{headline, seconds};
 use super::memory::MemoryHistory;
@@ -36,7 +35,7 @@ use super::snapshots::Snapshots;
 use super::text;
 use crate::flags::WatchFlags;
 use crate::output::text::estimates::period;
-use crate::output::text::{Look, Page, Stream};
+use crate::output::text::{Look, Stream};
 use crate::output::{exit, json, stdio};
 use crate::page::live::LivePage;
 
@@ -286,14 +285,7 @@ impl<'a> Watcher<'a> {
             refused.iter().for_each(|reason| stdio::notify(&format!("not guarded: {reason}")));
         }
         for error in new {
-            let text = match self.flags.view.json {
-                true => json::line(&serde_json::json!({ "occasion": "error", "error": error })),
-                false => {
-                    let mut page = Page::new(self.look);
-                    one_error(&error, &self.look, self.flags.stacks, &mut page);
-                    Ok(page.into_text())
-                }
-            };
+            let text = text::memory_error(&error, &self.look, self.flags.stacks, self.flags.view.json);
             let written = text.and_then(|text| self.write(&text));
             self.go_on(written);
             self.state.message = Some(format!("memory error: {}, {}", error.kind, error.place));
@@ -534,13 +526,8 @@ impl<'a> Watcher<'a> {
         if self.flags.track_peak {
             done = done.and(self.report("peak", Which::Peak));
         }
-        let crash = self.ended_by.and_then(crash);
-        if let Some(name) = crash {
-            stdio::notify(&format!("the command crashed ({name}); what it freed last:"));
-        } else if self.abrupt {
-            stdio::notify("the process ended by a signal, or without its exit handlers; what it freed last:");
-        }
-        if crash.is_some() || self.abrupt {
+        if let Some(text) = crash_message(self.ended_by, self.abrupt) {
+            stdio::notify(&text);
             done = done.and(self.recent());
         }
         done.and(self.snapshot())
@@ -559,12 +546,7 @@ impl<'a> Watcher<'a> {
             End::Over => None,
             End::Left => last.processes.iter().find(|process| process.running).map(|process| process.pid),
         };
-        let outcome = match (end, self.status, self.ended_by) {
-            (End::Left, ..) => "and left running".to_owned(),
-            (End::Over, _, Some(signal)) => format!("until it ended by {}", name_of(signal)),
-            (End::Over, Some(status), None) => format!("until it ended with status {status}"),
-            (End::Over, None, None) => "until it ended".to_owned(),
-        };
+        let outcome = outcome(matches!(end, End::Left), self.status, self.ended_by);
         let warm_up_ms = self.flags.warm_up.as_millis() as u64;
         let ending = Ending { outcome, running: self.running.as_ref(), last: &last, left, warm_up_ms };
         let look = self.flags.view.look(match self.flags.output {
