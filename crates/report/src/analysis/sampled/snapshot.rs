@@ -26,15 +26,16 @@ struct Figures {
 /// leaked ones.
 pub fn snapshot(book: &Book, tables: &Profile, now_ns: u64, unix_ms: u64) -> Profile {
     // What was live before everything was known was allocated too.
-    made(book, tables, (now_ns, unix_ms), |figures| figures.rounded(true))
+    made(book, tables, (now_ns, unix_ms), true)
 }
 
 /// The same without allocations from before everything was known, though their blocks be live: what is allocated never becomes less.
 pub fn snapshot_since_known(book: &Book, tables: &Profile, now_ns: u64, unix_ms: u64) -> Profile {
-    made(book, tables, (now_ns, unix_ms), |figures| figures.rounded(false))
+    made(book, tables, (now_ns, unix_ms), false)
 }
 
-fn made(book: &Book, tables: &Profile, (now_ns, unix_ms): (u64, u64), rounded: impl Fn(&Figures) -> Counts) -> Profile {
+/// `live_too`: each live block was allocated.
+fn made(book: &Book, tables: &Profile, (now_ns, unix_ms): (u64, u64), live_too: bool) -> Profile {
     let mut profile = Profile { sites: Vec::new(), ..tables.clone() };
     // Sums of processes that ended have no number of a process any more.
     let former = ProcessId(profile.processes.len() as u32);
@@ -66,7 +67,7 @@ fn made(book: &Book, tables: &Profile, (now_ns, unix_ms): (u64, u64), rounded: i
     profile.started_unix_ms = unix_ms.saturating_sub(profile.duration_ms);
     profile.peak_ms = book.peak().map_or(0, |peak| ms(peak.at_ns));
     for ((process, stack), figures) in sites {
-        let counts = rounded(&figures);
+        let counts = figures.rounded(live_too);
         profile.totals += counts;
         if let Some(of) = profile.processes.get_mut(process as usize) {
             of.totals += counts;
@@ -79,7 +80,7 @@ fn made(book: &Book, tables: &Profile, (now_ns, unix_ms): (u64, u64), rounded: i
             patterns: Default::default(),
             leaked_oldest_ms: figures.oldest_ns.map_or(0, ms),
             leaked_youngest_ms: ms(figures.youngest_ns),
-            precisions: Some(Box::new(figures.precisions(&counts))),
+            precisions: Some(Box::new(figures.precisions(&counts, live_too))),
         });
     }
     profile.ending.lost = book.losses().events;
@@ -110,7 +111,6 @@ fn sampled_quantities(peak: bool) -> Quantities {
 }
 
 impl Figures {
-    /// `live_too`: each live block was allocated.
     fn rounded(&self, live_too: bool) -> Counts {
         let whole = |number: f64| number.round() as u64;
         let (leaked, leaked_bytes) = (whole(self.live.value()), whole(self.live_bytes.value()));
@@ -130,8 +130,8 @@ impl Figures {
         }
     }
 
-    fn precisions(&self, counts: &Counts) -> Precisions {
-        let largest = |all: &Sum, live: &Sum, number| match all.value() < live.value() {
+    fn precisions(&self, counts: &Counts, live_too: bool) -> Precisions {
+        let largest = |all: &Sum, live: &Sum, number| match live_too && all.value() < live.value() {
             true => live.precision(number),
             false => all.precision(number),
         };
