@@ -14,10 +14,13 @@ use crate::options::Options;
 /// each call that needs it, and released at its end.
 pub struct Symbolizer {
     options: Options,
-    /// By path and build-id, and by when the recording ended where there is no build-id, so that one symbolizer may
-    /// serve several profiles.
-    modules: FxHashMap<(Module, u64), Arc<Result<ModuleSymbols, NameSource>>>,
+    /// By path and build-id, so that one symbolizer may serve several profiles. Where there is no build-id, the file is another one to
+    /// a recording that ended at another time: the last one is kept, as a watch ends anew with each look.
+    modules: FxHashMap<Module, (u64, Known)>,
 }
+
+/// What is known of a module, or why nothing is.
+type Known = Arc<Result<ModuleSymbols, NameSource>>;
 
 impl Symbolizer {
     /// A symbolizer that has read nothing yet.
@@ -65,12 +68,18 @@ impl Symbolizer {
     }
 
     /// Precondition: the profile has the module.
-    pub(crate) fn known(&mut self, profile: &Profile, id: ModuleId) -> Arc<Result<ModuleSymbols, NameSource>> {
+    pub(crate) fn known(&mut self, profile: &Profile, id: ModuleId) -> Known {
         let module = &profile.modules[id.0 as usize];
         let ended_unix_ms = profile.started_unix_ms.saturating_add(profile.duration_ms);
-        let key = (module.clone(), if module.build_id.is_empty() { ended_unix_ms } else { 0 });
-        let open = || Arc::new(ModuleSymbols::new(module, ended_unix_ms, &self.options));
-        self.modules.entry(key).or_insert_with(open).clone()
+        let version = if module.build_id.is_empty() { ended_unix_ms } else { 0 };
+        if let Some((of, known)) = self.modules.get(module)
+            && *of == version
+        {
+            return Arc::clone(known);
+        }
+        let known = Arc::new(ModuleSymbols::new(module, ended_unix_ms, &self.options));
+        self.modules.insert(module.clone(), (version, Arc::clone(&known)));
+        known
     }
 
     pub(crate) fn module(&mut self, profile: &mut Profile, id: ModuleId, frames: &[FrameId]) -> ModuleSummary {
@@ -104,5 +113,27 @@ impl Symbolizer {
             summary.found = NameSource::DebugInformation;
         }
         summary
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A watch asks again and again, each time at another moment.
+    #[test]
+    fn one_version_of_a_module_without_build_id_is_kept() {
+        let module = |build_id: &[u8]| Module { path: "/nowhere/program".into(), build_id: build_id.to_vec() };
+        let mut profile = Profile { modules: vec![module(b""), module(b"id")], ..Profile::default() };
+        let mut symbolizer = Symbolizer::new(Options::default());
+        let mut with_id = Vec::new();
+        for duration_ms in 0..100 {
+            profile.duration_ms = duration_ms;
+            let first = symbolizer.known(&profile, ModuleId(0));
+            assert!(Arc::ptr_eq(&first, &symbolizer.known(&profile, ModuleId(0))), "the same moment");
+            with_id.push(symbolizer.known(&profile, ModuleId(1)));
+        }
+        assert_eq!(symbolizer.modules.len(), 2);
+        assert!(with_id.windows(2).all(|two| Arc::ptr_eq(&two[0], &two[1])));
     }
 }
