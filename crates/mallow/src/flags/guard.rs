@@ -57,7 +57,7 @@ pub struct GuardFlags {
     /// use vector instructions on odd sizes, or low bits of pointers, need 16. Example: --alignment 8.
     #[arg(long, value_name = "N", default_value = "16", value_parser = alignment)]
     pub alignment: u32,
-    /// Search for leaks at the exit of each process
+    /// Search each process for leaks at its exit
     ///
     /// A leak is a guarded block that no pointer leads to any more: not from static memory, stacks or registers, not through other
     /// blocks. Each process waits at its exit until its memory was searched, some milliseconds as a rule and 20 s at the most.

@@ -33,8 +33,8 @@ pub struct PushFlags {
     pub push_header_file: Vec<PathBuf>,
     /// File with certificates to trust
     ///
-    /// Authorities (PEM) that may sign the certificates of stores with https, in place of the system's. Example: --push-ca
-    /// /etc/ssl/private-ca.pem.
+    /// Authorities (PEM) that may sign the certificates of stores with https. Default: those of the system. Example:
+    /// --push-ca /etc/ssl/private-ca.pem.
     #[arg(long, value_name = "FILE", requires = "push")]
     pub push_ca: Option<PathBuf>,
 }

@@ -15,7 +15,7 @@ pub struct PageFlags {
     /// Process to watch, instead of a recording
     ///
     /// The page shows what is sampled of it, anew every two seconds. Like mallow watch -p, Mallow joins a process that
-    /// mallow run started, and attaches to any other. Example: --live $(pidof server).
+    /// mallow run started, and attaches to any other. Default: a recording is shown. Example: --live $(pidof server).
     #[arg(long, value_name = "PID", conflicts_with_all = ["file", "after"], value_parser = clap::value_parser!(u32).range(1..))]
     pub live: Option<u32>,
     /// Bytes between samples, on average

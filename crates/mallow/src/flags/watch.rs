@@ -26,7 +26,8 @@ pub struct WatchFlags {
     ///
     /// One mallow watches all processes under mallow run of which the program's path or first argument matches, as they come and
     /// go: those of this user, as root those of all. Reports have each program, and the processes that grow or hold most. A second
-    /// mallow leaves processes alone that one watches. Example: --match 'worker|^/srv/'.
+    /// mallow leaves processes alone that one watches. Default: one program, that of -p or of the command. Example: --match
+    /// 'worker|^/srv/'.
     #[arg(long = "match", value_name = "REGEX", value_parser = regex::Regex::new,
           conflicts_with_all = ["command", "pid", "set", "stop", "guard", "track_peak", "snapshots", "log", "fail_on_write_error"])]
     pub pattern: Option<regex::Regex>,
@@ -35,7 +36,7 @@ pub struct WatchFlags {
     /// Those that were not started under mallow, too; needs --match. Attaching stops each process for some milliseconds, which a
     /// pattern that matches more than was meant should not do to a machine. Default: off, only processes under mallow run are
     /// watched. Example: --match nginx --attach.
-    #[arg(long, requires = "pattern")]
+    #[arg(long, requires = "pattern", conflicts_with_all = ["pid", "command"])]
     pub attach: bool,
     /// Bytes between samples, on average
     ///
