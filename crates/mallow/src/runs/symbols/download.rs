@@ -12,6 +12,8 @@ use anyhow::{Context, Result, anyhow, bail};
 use mallow_capture::recording::Progress;
 use mallow_symbols::{DebugCache, NewDebugFile, hex};
 use ureq::Agent;
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{ConnectProxyConnector, Connector, TcpConnector};
 
 use super::servers::{Client, Limits, PACE, Server};
 use crate::output::progress::Bar;
@@ -107,14 +109,15 @@ fn receive(
 fn read(url: &str, time: Duration, to: &SyncSender<Piece>) -> Result<()> {
     const REDIRECTS: u32 = 5;
     const PIECE: usize = 64 << 10;
-    let agent: Agent = Agent::config_builder()
+    let config = Agent::config_builder()
         .timeout_global(Some(time))
-        .max_redirects(REDIRECTS)
         .max_redirects(REDIRECTS)
         .http_status_as_error(false)
         .user_agent(concat!("mallow/", env!("CARGO_PKG_VERSION")))
-        .build()
-        .into();
+        .build();
+    // Without TLS: debuginfod-find asks servers with https, and a server that redirects there is to be named so.
+    let plain = ().chain(ConnectProxyConnector::default()).chain(TcpConnector::default());
+    let agent = Agent::with_parts(config, plain, DefaultResolver::default());
     let mut answer = agent.get(url).call().map_err(|error| match error {
         ureq::Error::TooManyRedirects => anyhow!("the server redirects more than {REDIRECTS} times"),
         ureq::Error::TlsRequired => anyhow!("the server redirects to https://: name that address"),
