@@ -18,6 +18,7 @@ use crate::other_tools::ran;
 const NOT_RUN: &[(&str, &str)] = &[
     ("attach.md", "needs a program that runs"),
     ("fleet.md", "needs a server"),
+    ("fleet.md", "needs servers"),
     ("fleet.md", "needs a server that is watched"),
     ("fleet.md", "needs a store"),
     ("formats.md", "needs a server"),

@@ -8,7 +8,7 @@ use harness::{Run, directory, mallow, not_run, number, program, root, tool, work
 /// The user that owns nothing, on Debian and elsewhere.
 const NOBODY: u32 = 65534;
 
-/// Bytes that the installed command may have: its code and the names of its functions.
+/// Bytes that the installed command may have: its code and the names of its own functions.
 const LARGEST: u64 = 25_000_000;
 
 #[test]
