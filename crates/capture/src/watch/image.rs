@@ -223,6 +223,11 @@ impl Image {
         each(SampleEvent::ProcessBegan { process: self.id, at_ns });
     }
 
+    /// The coarse clock, by which samples have their times, lags some milliseconds behind the one that has the image's start.
+    fn not_before_start(&self, at_ns: u64) -> u64 {
+        at_ns.max(self.source.start_ns())
+    }
+
     fn key(&self, slot: u32, sequence: u64) -> SampleKey {
         SampleKey { process: self.id, slot, generation: (sequence >> 2) as u32 }
     }
@@ -235,7 +240,8 @@ impl Image {
             size: held.size,
             period: held.period,
             address: held.address,
-            at_ns: held.began_ns,
+            // An inherited one is the parent's.
+            at_ns: if held.inherited { held.began_ns } else { self.not_before_start(held.began_ns) },
             stack: self.stack(common, held.stack),
         };
         each(SampleEvent::Allocated { key: self.key(slot, held.sequence), sample });
@@ -260,7 +266,7 @@ impl Image {
         }
         let key = self.key(*slot, held.sequence);
         let stack = self.stack(common, end.stack);
-        let release = Release { thread: end.tid, at_ns: end.ended_ns, stack };
+        let release = Release { thread: end.tid, at_ns: self.not_before_start(end.ended_ns), stack };
         each(match end.reallocated {
             false => SampleEvent::Freed { key, release },
             // The new size is not reported: what came of it is an allocation of its own.

@@ -202,6 +202,26 @@ fn own() -> u32 {
     std::process::id()
 }
 
+/// The coarse clock lags behind: by the times alone these would be from before all that is known.
+#[test]
+fn samples_are_not_older_than_their_image() {
+    let place = directory();
+    let mut target = Target::new(&place, own(), 1);
+    target.allocate(0, 1, 100, 0, 0);
+    target.file.set64(SLOTS_AT + slot::BEGAN_NS, start_ns() + 1);
+    target.release(3, 1, 300, end::FREED);
+    target.file.set64(ENDS_AT + end::SAMPLE + slot::BEGAN_NS, start_ns() + 1);
+    target.file.set64(ENDS_AT + end::ENDED_NS, start_ns() + 2);
+    let mut times = Vec::new();
+    Watch::open(place.path()).unwrap().poll(&mut |event| match event {
+        SampleEvent::ProcessBegan { at_ns, .. } => times.push(at_ns),
+        SampleEvent::Allocated { sample, .. } => times.push(sample.at_ns),
+        SampleEvent::Freed { release, .. } => times.push(release.at_ns),
+        _ => {}
+    });
+    assert_eq!(times, [start_ns() + 5; 4]);
+}
+
 #[test]
 fn what_happens_during_a_look_waits_for_the_next_one() {
     let place = directory();
@@ -338,9 +358,12 @@ fn inherited_samples_are_the_parents_while_it_lives() {
     let forked = Child::fork();
     fs::rename(place.path().join("p-0-0"), place.path().join(format!("p-{}-0", forked.0))).unwrap();
     child.file.set32(process::PID, forked.0 as u32);
-    child.file.set64(process::START_NS, monotonic_ns());
+    let born_ns = monotonic_ns();
+    child.file.set64(process::START_NS, born_ns);
     child.allocate(0, 1, 100, 0, slot::INHERITED);
     child.allocate(1, 1, 50, 0, 0);
+    child.file.set64(SLOTS_AT + slot::BYTES + slot::BEGAN_NS, born_ns);
+    until_it_ticks(born_ns);
     let mut watch = Watch::open(place.path()).unwrap();
     let events = look(&mut watch);
     assert_eq!(events.iter().filter(|text| text.ends_with("100 of 7")).count(), 1, "{events:?}");
