@@ -53,7 +53,8 @@ impl Spread {
             let (larger, shown) = self.larger(truth);
             larger - 1.0 + MISS * 0.5 * shown
         });
-        (low, high)
+        // Numbers of a file may contradict each other: what was seen be more than the sum.
+        (low.min(high), high)
     }
 
     /// The truth at which a function of it crosses zero from below; the floor, where that is above.
