@@ -26,7 +26,7 @@ pub struct Ledger {
 /// What one process did in one window: what it allocated in it, and what was live at its end.
 #[derive(Clone, Debug, Default)]
 pub struct Window {
-    /// Whose; None: of several processes that ended, which cannot be told apart.
+    /// Whose; None: of several processes that ended, which have one sum.
     pub process: Option<ProcessId>,
     /// Allocations are those of the window.
     pub sites: Vec<Site>,

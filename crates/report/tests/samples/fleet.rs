@@ -201,7 +201,7 @@ fn what_was_counted_adds_no_uncertainty() {
 
 const ROUNDS: u32 = 4000;
 
-/// The samples of a site over processes, each of which counts its bytes down by itself.
+/// The samples of a site over processes, where each counts its bytes down by itself.
 fn site_of(random: &mut Random, processes: u32, blocks: impl Fn(u32) -> Vec<(u64, u64)>) -> Precision {
     let mut all = Precision::default();
     for number in 0..processes {

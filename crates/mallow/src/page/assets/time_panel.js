@@ -105,7 +105,7 @@ function update() {
   chart.setAttribute("aria-valuetext", ranged ? `${formatTime(+state.from)} to ${formatTime(+state.to)}, ${WHAT.find((w) => w[0] === state.what)?.[1]}` : "whole run");
 }
 
-// Generations, each of which begins and ends at a mark, and runs of the program's own regions.
+// Generations, which begin and end at a mark each, and runs of the program's own regions.
 function updateMarks() {
   // A page in one file has no ranges.
   if (isExported()) return;

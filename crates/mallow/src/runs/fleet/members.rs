@@ -37,7 +37,7 @@ const CHECK_NS: u64 = 5_000_000_000;
 const LONGEST_CHECK_NS: u64 = 300_000_000_000;
 /// Last numbers that are kept for the next report.
 const ENDED: usize = 1000;
-/// Programs of which sums of ended processes are kept apart. Those of the others go together.
+/// Programs whose sums of ended processes are kept apart. Those of the others go together.
 const PROGRAMS: usize = 1000;
 /// Reasons that are kept apart.
 const REASONS: usize = 50;
@@ -193,7 +193,7 @@ impl<'a> Members<'a> {
         self.iter().map(|(run, member)| member.report(&run.watch, &request(run))).collect()
     }
 
-    /// Members of which a place grows significantly that was not announced: their numbers.
+    /// Members with a place that grows significantly and was not announced: their numbers.
     pub fn news(&mut self) -> Vec<FleetProcess> {
         let warm_up_ns = self.flags.warm_up.as_nanos() as u64;
         let mut growing = Vec::new();

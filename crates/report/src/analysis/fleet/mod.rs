@@ -50,9 +50,9 @@ pub struct FleetSums {
     pub processes: u64,
     /// Those that have ended since the report before; their last numbers are in no sum of live memory.
     pub ended: u64,
-    /// Running ones of which a place grows significantly.
+    /// Running ones with a place that grows significantly.
     pub growing_processes: u64,
-    /// Running ones of which a place grows so far, and none significantly.
+    /// Running ones with a place that grows so far, and none significantly.
     pub processes_growing_so_far: u64,
     /// Bytes live.
     pub live_bytes: Estimate,

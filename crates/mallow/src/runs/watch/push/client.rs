@@ -100,7 +100,7 @@ fn wait_of(text: &str, now: SystemTime) -> Option<Duration> {
     }
 }
 
-/// A request that never left, or of which only a part did, can be sent again. Of another one nobody knows.
+/// A request that never left, or left in part, can be sent again. Of another one nobody knows.
 fn fate_of_failure(error: &ureq::Error) -> Fate {
     use std::io::ErrorKind::{AddrNotAvailable, ConnectionRefused, HostUnreachable, NetworkUnreachable};
     let not_sent = match error {

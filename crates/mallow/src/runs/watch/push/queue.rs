@@ -21,7 +21,7 @@ pub struct StoreFigures {
     pub sent: u64,
     /// Profiles that it does not want.
     pub rejected: u64,
-    /// Profiles of which nobody knows whether it has them.
+    /// Profiles that it has or has not: nobody knows.
     pub unknown: u64,
     /// Profiles that wait, or are on their way.
     pub waiting: u64,
