@@ -106,7 +106,7 @@ fn pprof_says_what_go_reads() {
     }
     let mut flat = BTreeMap::new();
     for (stack, values) in &raw.samples {
-        *flat.entry(stack.first().cloned().unwrap_or_default()).or_insert(0) += values[0];
+        *flat.entry(stack.first().cloned().unwrap_or_default()).or_insert(0) += values[0] as u64;
     }
     flat.retain(|name, n| *n > 0 && !name.is_empty());
     assert_eq!(named(&innermost(place, file, "allocations")), flat);

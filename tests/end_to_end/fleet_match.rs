@@ -13,16 +13,19 @@ use crate::go_pprof::pprof;
 use crate::watch_harness::{Alive, maps_of, occasion, quiet, reports, until, until_or, wait_for};
 
 /// A directory with programs of names that no other test has.
-struct Fleet {
-    place: tempfile::TempDir,
+pub struct Fleet {
+    /// It.
+    pub place: tempfile::TempDir,
 }
 
 impl Fleet {
-    fn new() -> Self {
+    /// An empty one.
+    pub fn new() -> Self {
         Self { place: directory() }
     }
 
-    fn path(&self, file: &str) -> PathBuf {
+    /// A file of it.
+    pub fn path(&self, file: &str) -> PathBuf {
         self.place.path().join(file)
     }
 
@@ -36,7 +39,7 @@ impl Fleet {
     }
 
     /// It under `mallow run`.
-    fn start(&self, name: &str, how: &str) -> Alive {
+    pub fn start(&self, name: &str, how: &str) -> Alive {
         let started = Alive::start(quiet(Command::new(mallow()).args(["run", "--"]).arg(self.named(name)).arg(how)));
         until_executed(&started, name);
         started
@@ -50,7 +53,7 @@ impl Fleet {
     }
 
     /// A mallow that watches what matches `/PLACE/NAMES$`, and writes reports to a file of that name.
-    fn watch(&self, file: &str, names: &str, flags: &[&str]) -> Alive {
+    pub fn watch(&self, file: &str, names: &str, flags: &[&str]) -> Alive {
         let pattern = format!("^{}/({names})$", self.place.path().display());
         let errors = fs::File::create(self.path(&format!("{file}.errors"))).expect("a file");
         let mut command = Command::new(mallow());
@@ -59,12 +62,22 @@ impl Fleet {
         Alive::start(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors))
     }
 
-    fn errors(&self, file: &str) -> String {
+    /// Where the mallow that writes to `file` answers scrapers.
+    pub fn address(&self, file: &str) -> String {
+        self.wait_for_line(file, "scrapers: ");
+        let errors = self.errors(file);
+        let mut addresses =
+            errors.lines().filter_map(|line| Some(line.split_once("http://")?.1.split_once("/metrics")?.0));
+        addresses.next().expect("an address").to_owned()
+    }
+
+    /// What it says on standard error.
+    pub fn errors(&self, file: &str) -> String {
         fs::read_to_string(self.path(&format!("{file}.errors"))).unwrap_or_default()
     }
 
     /// Waits for a line on standard error of the mallow that writes to `file`.
-    fn wait_for_line(&self, file: &str, text: &str) {
+    pub fn wait_for_line(&self, file: &str, text: &str) {
         let look = || self.errors(file).lines().any(|line| line.contains(text)).then_some(());
         until_or(look, || panic!("{text:?} is not in {}", self.errors(file)));
     }
@@ -78,18 +91,19 @@ fn until_executed(process: &Alive, name: &str) {
     until("the program", is_it);
 }
 
-fn pid(process: &Alive) -> u64 {
+/// Its number.
+pub fn pid(process: &Alive) -> u64 {
     process.child.id().into()
 }
 
 /// All processes in a report.
-fn members(report: &Value) -> Vec<&Value> {
+pub fn members(report: &Value) -> Vec<&Value> {
     let programs = report["programs"].as_array().expect("programs");
     programs.iter().flat_map(|program| program["members"].as_array().expect("members")).collect()
 }
 
 /// One of them.
-fn member(report: &Value, pid: u64) -> Option<&Value> {
+pub fn member(report: &Value, pid: u64) -> Option<&Value> {
     members(report).into_iter().find(|member| member["pid"] == pid)
 }
 
@@ -206,12 +220,7 @@ fn those_that_leak_are_named_with_their_function() {
     assert!((sum - of_program).abs() <= 0.001 * sum, "{sum} {of_program}");
 
     // What scrapers read.
-    fleet.wait_for_line("reports", "scrapers: ");
-    let address = fleet
-        .errors("reports")
-        .lines()
-        .find_map(|line| Some(line.split_once("http://")?.1.split_once("/metrics")?.0.to_owned()))
-        .expect("an address");
+    let address = fleet.address("reports");
     let text = |path: &str| {
         let (status, body) = get(&address, path, "Host: localhost\r\n");
         let text = String::from_utf8_lossy(&body).into_owned();

@@ -26,15 +26,20 @@ pub struct Raw {
     /// Sample types, in their order.
     pub types: Vec<String>,
     /// Functions of each stack, the innermost first, and the values.
-    pub samples: Vec<(Vec<String>, Vec<u64>)>,
+    pub samples: Vec<(Vec<String>, Vec<i64>)>,
 }
 
 impl Raw {
     /// Has it printed.
     pub fn of(place: &Path, file: &str) -> Self {
-        let text = pprof(place, &["-raw", file]);
+        Self::with(place, &[file])
+    }
+
+    /// The same with flags of `pprof`, and then a file.
+    pub fn with(place: &Path, arguments: &[&str]) -> Self {
+        let text = pprof(place, &[&["-raw"], arguments].concat());
         let mut types = Vec::new();
-        let mut stacks: Vec<(Vec<u64>, Vec<u64>)> = Vec::new();
+        let mut stacks: Vec<(Vec<u64>, Vec<i64>)> = Vec::new();
         let mut locations: BTreeMap<u64, Vec<String>> = BTreeMap::new();
         let (mut part, mut last) = ("", 0);
         for line in text.lines() {
@@ -81,8 +86,14 @@ impl Raw {
         Self { types, samples: stacks.iter().map(|(ids, values)| (named(ids), values.clone())).collect() }
     }
 
-    /// The sum of a sample type.
+    /// The sum of a sample type, which is not below zero.
     pub fn sum(&self, name: &str) -> u64 {
+        let sum = self.signed_sum(name);
+        u64::try_from(sum).unwrap_or_else(|_| panic!("{name}: {sum}"))
+    }
+
+    /// The sum of a sample type.
+    pub fn signed_sum(&self, name: &str) -> i64 {
         let at = self.types.iter().position(|t| t == name || (t.starts_with(name) && t.contains("[dflt]")));
         let at = at.unwrap_or_else(|| panic!("no {name} in {:?}", self.types));
         self.samples.iter().map(|(_, values)| values[at]).sum()

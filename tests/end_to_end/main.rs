@@ -38,6 +38,7 @@ mod flame;
 mod fleet;
 mod fleet_deploy;
 mod fleet_match;
+mod fleet_match_push;
 mod fleet_merge;
 mod fleet_prometheus;
 mod fleet_push;

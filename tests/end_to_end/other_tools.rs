@@ -233,7 +233,8 @@ fn gos_profiles() {
     ] {
         assert_eq!(raw.sum(theirs), number(&json, ours), "{theirs}");
     }
-    let scratch: u64 = raw.samples.iter().filter(|(s, _)| s[0] == "example.com/words.scratch").map(|(_, v)| v[0]).sum();
+    let scratch: u64 =
+        raw.samples.iter().filter(|(s, _)| s[0] == "example.com/words.scratch").map(|(_, v)| v[0] as u64).sum();
     assert!(places(&json, "allocations").contains(&("example.com/words.scratch".to_owned(), scratch)));
     assert!(scratch >= 1000);
     let top = ran(Run::new(mallow(), place.path()).args(["top", "--json", "--by", "bytes", "mem.out"]));

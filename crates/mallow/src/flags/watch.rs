@@ -22,9 +22,9 @@ pub struct WatchFlags {
     /// Example: -p $(pidof server).
     #[arg(short, long, value_name = "PID", conflicts_with = "command", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Option<u32>,
-    /// Processes of which the program matches
+    /// Processes whose program matches
     ///
-    /// One mallow watches all processes under mallow run of which the program's path or first argument matches, as they come and
+    /// One mallow watches all processes under mallow run whose program's path or first argument matches, as they come and
     /// go: those of this user, as root those of all. Reports have each program, and the processes that grow or hold most. A second
     /// mallow leaves processes alone that one watches. Default: one program, that of -p or of the command. Example: --match
     /// 'worker|^/srv/'.

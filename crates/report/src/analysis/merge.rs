@@ -123,6 +123,15 @@ impl Merger {
         }
     }
 
+    /// Takes out what was added so far, but for modules, frames and stacks: what is added from here on has the same numbers for them.
+    pub(super) fn take_sites(&mut self) -> Vec<Site> {
+        self.sites.clear();
+        self.inputs.clear();
+        self.peak = None;
+        self.profile.processes.clear();
+        std::mem::take(&mut self.profile.sites)
+    }
+
     /// Each command once, in one text. What was merged before has several.
     fn command(&mut self, other: &Profile) {
         let text = other.command.join(" ");

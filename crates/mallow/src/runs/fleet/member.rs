@@ -3,14 +3,16 @@
 use std::collections::HashSet;
 
 use mallow_capture::watch::{Looked, Watch};
-use mallow_profile::{Process, ProcessId, Profile, SampleEvent};
-use mallow_report::analysis::sampled::{Book, snapshot};
+use mallow_profile::{Precision, Process, ProcessId, Profile, SampleEvent};
+use mallow_report::analysis::sampled::{Book, snapshot, snapshot_since_known};
 use mallow_report::analysis::{FleetProcess, WatchOptions, WatchState, Which, watched};
 
 use super::super::watch::exclusions::Exclusions;
 
 /// A process. Its profile is that of its run, which it shares with others that the same command started.
 pub struct Member {
+    /// Which of all members, from 0: in the order in which they came.
+    pub number: u64,
     /// Which process of its run.
     pub process: ProcessId,
     /// Its number.
@@ -50,10 +52,11 @@ pub fn program(process: &Process) -> String {
 
 impl Member {
     /// A process that began to be watched.
-    pub fn new(id: ProcessId, process: &Process, began_ns: u64, warm_up_ns: u64) -> Self {
+    pub fn new(number: u64, id: ProcessId, process: &Process, began_ns: u64, warm_up_ns: u64) -> Self {
         let mut book = Book::new();
         book.warm_up(warm_up_ns);
         Self {
+            number,
             process: id,
             pid: process.pid,
             program: program(process),
@@ -96,10 +99,35 @@ impl Member {
         FleetProcess::of(self.pid, &self.program, &self.command, watched(&state, &options), &self.book)
     }
 
-    /// What it allocated and what is live, with names.
+    /// What it allocated and what is live, with names. It has this process alone.
     pub fn profile(&self, watch: &Watch) -> Profile {
+        self.alone(watch, snapshot)
+    }
+
+    /// What it allocated since it has been known, and what is live, with names.
+    pub fn profile_since_known(&self, watch: &Watch) -> Profile {
+        self.alone(watch, snapshot_since_known)
+    }
+
+    /// The same, of one that ended: nothing is live any more.
+    pub fn last_profile(&self, watch: &Watch) -> Profile {
+        let mut last = self.profile_since_known(watch);
+        for site in &mut last.sites {
+            (site.counts.leaked, site.counts.leaked_bytes) = (0, 0);
+            if let Some(precisions) = &mut site.precisions {
+                (precisions.leaked, precisions.leaked_bytes) = (Precision::exact(0), Precision::exact(0));
+            }
+        }
+        last
+    }
+
+    fn alone(&self, watch: &Watch, snapshot: fn(&Book, &Profile, u64, u64) -> Profile) -> Profile {
         let Looked { at_ns, unix_ms } = watch.looked();
-        snapshot(&self.book, watch.profile(), at_ns, unix_ms)
+        let mut profile = snapshot(&self.book, watch.profile(), at_ns, unix_ms);
+        let its = profile.processes.get(self.process.0 as usize).cloned();
+        profile.processes = its.into_iter().collect();
+        profile.sites.iter_mut().for_each(|site| site.process = ProcessId(0));
+        profile
     }
 }
 

@@ -9,15 +9,16 @@ use mallow_capture::watch::candidates::{self, Candidates, Others};
 use mallow_capture::watch::{TableMaker, Turn, Watch, WatchError};
 use mallow_profile::{Lost, Profile};
 use mallow_report::analysis::sampled::Verdict;
-use mallow_report::analysis::{FleetProcess, Unwatched, WatchedPlace, Which};
+use mallow_report::analysis::{FleetProcess, Moment, Unwatched, WatchedPlace, Which};
 use regex::Regex;
 
 use super::super::watch::exclusions::Exclusions;
 use super::attacher::{Attacher, Outcome};
 use super::choice::matches;
+use super::farewells::Farewells;
 use super::member::{Member, Request};
 use super::names::Names;
-use super::run::{Attached, Departed, Run};
+use super::run::{Admission, Attached, Departed, Run};
 use crate::flags::WatchFlags;
 use crate::output::stdio;
 
@@ -77,6 +78,8 @@ pub struct Members<'a> {
     pub lost: Lost,
     /// How many processes have ever been watched.
     pub seen: u64,
+    /// Last profiles, where they are wanted.
+    pub farewells: Option<Farewells>,
     opened: u64,
 }
 
@@ -111,6 +114,7 @@ impl<'a> Members<'a> {
             former: BTreeMap::new(),
             lost: Lost::default(),
             seen: 0,
+            farewells: (!flags.push.push.is_empty()).then(Farewells::default),
             opened: 0,
         })
     }
@@ -130,11 +134,23 @@ impl<'a> Members<'a> {
         self.runs.iter().map(|run| run.members.len()).sum()
     }
 
-    /// Each one's profile, with names: what it allocated, and what is live.
-    pub fn profiles(&mut self) -> Vec<(u32, Profile)> {
+    /// Each one's profile at this moment, with names: what it allocated, and what is live.
+    pub fn moment(&mut self) -> Moment {
         self.look_now();
         self.name_all();
-        self.iter().map(|(run, member)| (member.pid, member.profile(&run.watch))).collect()
+        self.iter().map(|(run, member)| (member.number, member.profile(&run.watch))).collect()
+    }
+
+    /// The same of these alone, as long as they run: what they allocated since they have been known.
+    pub fn profiles_since_known(&mut self, numbers: &[u64]) -> Moment {
+        let is_one = |member: &Member| numbers.contains(&member.number);
+        self.look(|run, admission| match run.members.iter().any(is_one) {
+            true => run.look_now(admission),
+            false => Default::default(),
+        });
+        self.name_all();
+        let chosen = self.iter().filter(|(_, member)| is_one(member));
+        chosen.map(|(run, member)| (member.number, member.profile_since_known(&run.watch))).collect()
     }
 
     /// Whether all that was found so far was looked at.
@@ -144,18 +160,7 @@ impl<'a> Members<'a> {
 
     /// One turn: looks at all members, and for new ones.
     pub fn turn(&mut self, turn: &Turn) {
-        let warm_up_ns = self.flags.warm_up.as_nanos() as u64;
-        let mut all_departed = Vec::new();
-        for (at, run) in self.runs.iter_mut().enumerate() {
-            let before = run.members.len() as u64;
-            let (lost, departed) = run.look(turn, self.pattern, warm_up_ns);
-            self.lost += lost;
-            self.seen += (run.members.len() + departed.len()) as u64 - before;
-            all_departed.extend(departed.into_iter().map(|departed| (at, departed)));
-        }
-        for (at, departed) in all_departed {
-            self.depart(at, departed);
-        }
+        self.look(|run, admission| run.look(turn, admission));
         if turn.now_ns >= self.next_runs_ns {
             self.next_runs_ns = turn.now_ns + LOOK_FOR_RUNS_NS;
             self.look_for_runs(turn.now_ns);
@@ -171,13 +176,15 @@ impl<'a> Members<'a> {
 
     /// Looks at all members now, as reports want it.
     pub fn look_now(&mut self) {
+        self.look(Run::look_now);
+    }
+
+    fn look(&mut self, mut look: impl FnMut(&mut Run, Admission<'_>) -> (Lost, Vec<Departed>)) {
         let warm_up_ns = self.flags.warm_up.as_nanos() as u64;
         let mut all_departed = Vec::new();
         for (at, run) in self.runs.iter_mut().enumerate() {
-            let before = run.members.len() as u64;
-            let (lost, departed) = run.look_now(self.pattern, warm_up_ns);
+            let (lost, departed) = look(run, Admission { pattern: self.pattern, warm_up_ns, next: &mut self.seen });
             self.lost += lost;
-            self.seen += (run.members.len() + departed.len()) as u64 - before;
             all_departed.extend(departed.into_iter().map(|departed| (at, departed)));
         }
         for (at, departed) in all_departed {
@@ -263,6 +270,10 @@ impl<'a> Members<'a> {
         self.names.fill(&mut [(run.watch.profile_mut(), from)]);
         let Some(run) = self.runs.get(at) else { return };
         let last = member.report(&run.watch, &self.request(run, Which::Live)).ended(abrupt);
+        if let Some(farewells) = &mut self.farewells {
+            let has_samples = member.book.sums().next().is_some();
+            farewells.add(member.number, has_samples.then_some(|| member.last_profile(&run.watch)));
+        }
         self.lost += member.book.losses();
         self.ended_in_all += 1;
         let known = self.former.contains_key(&last.program) || self.former.len() < PROGRAMS;

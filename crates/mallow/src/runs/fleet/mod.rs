@@ -2,9 +2,11 @@
 
 mod attacher;
 mod choice;
+mod farewells;
 mod member;
 pub mod members;
 mod names;
+mod pushing;
 mod run;
 mod text;
 mod watcher;
@@ -14,9 +16,11 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 
 use self::members::Members;
-use self::watcher::Watcher;
+use self::pushing::FleetPushing;
+use self::watcher::{Output, Watcher};
 use super::watch::endpoint::Doorway;
 use super::watch::exclusions::Exclusions;
+use super::watch::push::PushPlan;
 use super::watch::report_stream::ReportStream;
 use super::watch::signals::Signals;
 use crate::flags::{SymbolsIn, WatchFlags};
@@ -37,11 +41,14 @@ pub fn run(flags: &WatchFlags) -> Result<ExitCode> {
         None => flags.view.look(Stream::Out),
     };
     let doorway = Doorway::open(&flags.endpoint)?;
+    let names = flags.endpoint.symbols == SymbolsIn::Profile;
+    let plan = PushPlan::of(&flags.push, names)?;
     let signals = Signals::watch()?;
-    let endpoint = doorway.map(|doorway| doorway.serve(flags.endpoint.symbols == SymbolsIn::Profile)).transpose()?;
+    let endpoint = doorway.map(|doorway| doorway.serve(names)).transpose()?;
     if let Some(endpoint) = &endpoint {
         stdio::notify(&format!("scrapers: {}/metrics and /debug/pprof/heap", endpoint.address));
     }
     let members = Members::new(flags, pattern, known).context("cannot watch")?;
-    Watcher::new(flags, pattern.as_str(), members, signals, out, look, endpoint).work()
+    let pushing = plan.map(PushPlan::start).transpose()?.map(FleetPushing::new);
+    Watcher::new(flags, pattern.as_str(), members, signals, Output { out, look, endpoint, pushing }).work()
 }

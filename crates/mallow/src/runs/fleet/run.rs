@@ -24,6 +24,16 @@ pub struct Attached {
     pub seconds: u64,
 }
 
+/// Who becomes a member.
+pub struct Admission<'a> {
+    /// Its program matches.
+    pub pattern: &'a Regex,
+    /// How long it is too young for its growth to be a leak, in nanoseconds.
+    pub warm_up_ns: u64,
+    /// The number of the next one.
+    pub next: &'a mut u64,
+}
+
 /// A run.
 pub struct Run {
     /// Its events.
@@ -73,7 +83,7 @@ impl Run {
     }
 
     /// Looks if it is time to, or if a process rang. What was lost by no process, and members that ended.
-    pub fn look(&mut self, turn: &Turn, pattern: &Regex, warm_up_ns: u64) -> (Lost, Vec<Departed>) {
+    pub fn look(&mut self, turn: &Turn, admission: Admission<'_>) -> (Lost, Vec<Departed>) {
         let rang = self.watch.rang();
         if rang || turn.now_ns >= self.next_question_ns {
             self.next_question_ns = turn.now_ns + ASK_NS;
@@ -87,7 +97,7 @@ impl Run {
         } else {
             return Default::default();
         }
-        let taken = self.take(pattern, warm_up_ns);
+        let taken = self.take(admission);
         match self.watch.running() {
             0 => drop(self.empty_ns.get_or_insert(turn.now_ns)),
             _ => self.empty_ns = None,
@@ -96,29 +106,31 @@ impl Run {
     }
 
     /// Looks at all of it now: for a report.
-    pub fn look_now(&mut self, pattern: &Regex, warm_up_ns: u64) -> (Lost, Vec<Departed>) {
+    pub fn look_now(&mut self, admission: Admission<'_>) -> (Lost, Vec<Departed>) {
         let events = &mut self.events;
         self.watch.poll_news(&mut |event| events.push(event));
-        let taken = self.take(pattern, warm_up_ns);
+        let taken = self.take(admission);
         let now_ns = self.watch.looked().at_ns;
         self.members.iter_mut().for_each(|member| member.book.advance(now_ns));
         taken
     }
 
     /// Puts events into the books of their processes.
-    fn take(&mut self, pattern: &Regex, warm_up_ns: u64) -> (Lost, Vec<Departed>) {
+    fn take(&mut self, admission: Admission<'_>) -> (Lost, Vec<Departed>) {
         let (mut lost, mut departed) = (Lost::default(), Vec::new());
         if self.events.is_empty() {
             return (lost, departed);
         }
         let now_ns = self.watch.looked().at_ns;
         let processes = &self.watch.profile().processes;
+        let Admission { pattern, warm_up_ns, next } = admission;
         for event in self.events.drain(..) {
             let id = match event {
                 SampleEvent::ProcessBegan { process, .. } => {
                     let its = processes.get(process.0 as usize).filter(|its| matches(pattern, its));
                     if let Some(its) = its {
-                        self.members.push(Member::new(process, its, now_ns, warm_up_ns));
+                        self.members.push(Member::new(*next, process, its, now_ns, warm_up_ns));
+                        *next += 1;
                     }
                     process
                 }

@@ -11,14 +11,17 @@ use mallow_report::analysis::{FleetLimits, FleetOptions, FleetReport, Merger, Wa
 
 use super::super::watch::endpoint::{Answer, Endpoint, Subject};
 use super::super::watch::headline::whole;
+use super::super::watch::push::Push;
+use super::super::watch::pushing;
 use super::super::watch::report_stream::ReportStream;
 use super::super::watch::signals::Signals;
 use super::members::{Members, TURN};
+use super::pushing::FleetPushing;
 use super::text;
 use crate::flags::WatchFlags;
 use crate::output::text::Look;
 use crate::output::text::units::of;
-use crate::output::{exit, json, stdio};
+use crate::output::{exit, stdio};
 
 /// How often growth is looked for between reports, and the share of mallow's time that this takes at the most, as a divisor.
 const NEWS: Duration = Duration::from_secs(5);
@@ -29,15 +32,25 @@ const NEWS_LINES: usize = 10;
 const SHOWN: usize = 10;
 const IN_JSON: usize = 100;
 
+/// Where reports and profiles go.
+pub struct Output {
+    /// Reports.
+    pub out: ReportStream,
+    /// How they look.
+    pub look: Look,
+    /// Scrapers.
+    pub endpoint: Option<Endpoint>,
+    /// Stores.
+    pub pushing: Option<FleetPushing>,
+}
+
 /// A fleet that is watched.
 pub struct Watcher<'a> {
     flags: &'a WatchFlags,
     pattern: &'a str,
     members: Members<'a>,
     signals: Signals,
-    out: ReportStream,
-    look: Look,
-    endpoint: Option<Endpoint>,
+    output: Output,
     began: Instant,
     latest: Turn,
     /// What was said of how many are watched.
@@ -61,24 +74,10 @@ impl<'a> Watcher<'a> {
         pattern: &'a str,
         members: Members<'a>,
         signals: Signals,
-        out: ReportStream,
-        look: Look,
-        endpoint: Option<Endpoint>,
+        output: Output,
     ) -> Self {
         let (began, latest) = (Instant::now(), Turn::now());
-        Self {
-            flags,
-            pattern,
-            members,
-            signals,
-            out,
-            look,
-            endpoint,
-            began,
-            latest,
-            said: Said::default(),
-            trouble: None,
-        }
+        Self { flags, pattern, members, signals, output, began, latest, said: Said::default(), trouble: None }
     }
 
     /// Watches. Returns the status of mallow.
@@ -91,6 +90,7 @@ impl<'a> Watcher<'a> {
             self.members.turn(&latest);
             self.say_who_is_watched();
             self.answer_scrapers();
+            self.push_profiles();
             if !self.signals.take().is_empty() {
                 self.report("hup", Which::Live);
             }
@@ -108,7 +108,7 @@ impl<'a> Watcher<'a> {
             }
             std::thread::sleep(TURN);
         }
-        let written = self.write_report("end", self.which());
+        let written = self.write_report("end", self.which()).and(self.finish_push());
         let watched = self.members.len() as u64;
         self.members.leave().iter().for_each(|error| stdio::notify(&format!("{error:#}")));
         if watched > 0 {
@@ -206,10 +206,10 @@ impl<'a> Watcher<'a> {
         let limits = FleetLimits { programs: shown, processes: shown, places: shown };
         let report = self.made(occasion, which, limits);
         let text = match self.flags.view.json {
-            true => json::line(&report)?,
-            false => text::report(&report, &self.look, self.flags.stacks),
+            true => pushing::line(&report, self.push())?,
+            false => text::report(&report, &self.output.look, self.flags.stacks),
         };
-        self.out.write(&text)?;
+        self.output.out.write(&text)?;
         // Last numbers are reported once.
         self.members.ended.clear();
         self.members.more_ended = 0;
@@ -221,7 +221,7 @@ impl<'a> Watcher<'a> {
         let news = self.members.news();
         for process in news.iter().take(NEWS_LINES) {
             let watched_ms = self.began.elapsed().as_millis() as u64;
-            stdio::notify(&text::news(process, watched_ms, &self.look));
+            stdio::notify(&text::news(process, watched_ms, &self.output.look));
         }
         if let Some(more) = news.len().checked_sub(NEWS_LINES).filter(|more| *more > 0) {
             stdio::notify(&format!(
@@ -233,28 +233,43 @@ impl<'a> Watcher<'a> {
     }
 
     fn answer_scrapers(&mut self) {
-        let Some(endpoint) = self.endpoint.take() else { return };
+        let Some(endpoint) = self.output.endpoint.take() else { return };
         for question in endpoint.take() {
             let answer = match question.subject {
                 Subject::Profile => Answer::Profile(Box::new(self.profile())),
+                Subject::Moment => Answer::Moment(self.members.moment()),
                 Subject::Metrics => {
                     let all = FleetLimits { programs: usize::MAX, processes: usize::MAX, places: usize::MAX };
                     let report = self.made("metrics", Which::Live, all);
-                    Answer::Metrics(fleet_metrics(&FleetMeasurement {
-                        report: &report,
-                        version: env!("CARGO_PKG_VERSION"),
-                    }))
+                    let numbers =
+                        fleet_metrics(&FleetMeasurement { report: &report, version: env!("CARGO_PKG_VERSION") });
+                    Answer::Metrics(numbers + &pushing::series(self.push()))
                 }
             };
             question.answer(answer);
         }
-        self.endpoint = Some(endpoint);
+        self.output.endpoint = Some(endpoint);
+    }
+
+    fn push(&self) -> Option<&Push> {
+        self.output.pushing.as_ref().map(FleetPushing::push)
+    }
+
+    fn push_profiles(&mut self) {
+        let Some(pushing) = &mut self.output.pushing else { return };
+        pushing.look(&mut self.members).iter().for_each(|text| stdio::notify(text));
+    }
+
+    fn finish_push(&mut self) -> Result<()> {
+        let Some(pushing) = self.output.pushing.take() else { return Ok(()) };
+        let line = pushing.finish(&mut self.members, &self.signals)?;
+        if self.flags.view.json { self.output.out.write(&line) } else { Ok(()) }
     }
 
     /// That of all processes together: samples have the label `pid`.
     fn profile(&mut self) -> Profile {
         let mut merger = Merger::default();
-        for (_, profile) in self.members.profiles() {
+        for profile in self.members.moment().into_values() {
             // Hundreds of command lines: each process has its own.
             merger.add("", &Profile { command: Vec::new(), ..profile });
         }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use mallow_fleet::{Document, Measurement, heap, heap_text, metrics};
 use mallow_profile::Profile;
-use mallow_report::analysis::Watched;
 use mallow_report::analysis::sampled::Book;
+use mallow_report::analysis::{Moment, Watched, merge_moments};
 use mallow_web::{Access, Limits, Listener, Request, Response, Server, Token};
 
 use crate::flags::{ListenAddress, ListenFlags};
@@ -35,6 +35,8 @@ pub enum Subject {
     Metrics,
     /// The profile, with names.
     Profile,
+    /// The same, as one of two moments: each program has its own.
+    Moment,
 }
 
 /// What it answers.
@@ -43,6 +45,8 @@ pub enum Answer {
     Metrics(String),
     /// The profile.
     Profile(Box<Profile>),
+    /// Profiles of many programs.
+    Moment(Moment),
 }
 
 /// A question, and where its answer goes.
@@ -192,7 +196,7 @@ impl Shared {
             }
             Ok(Document::Metrics) => self.document(3, || match self.ask(Subject::Metrics)? {
                 Answer::Metrics(text) => Ok(text.into_bytes()),
-                Answer::Profile(_) => bail!("another answer was asked for"),
+                _ => bail!("another answer was asked for"),
             }),
             Ok(Document::HeapText) => self.document(2, || Ok(heap_text(&self.profile()?)?)),
             Ok(Document::Heap { shown_first, seconds: 0 }) => {
@@ -231,19 +235,20 @@ impl Shared {
     }
 
     fn delta(&self, shown_first: &str, seconds: u32) -> Result<Vec<u8>> {
-        let before = self.profile()?;
-        // Processes that came meanwhile would have the numbers of others.
-        if before.origin.as_ref().is_some_and(|origin| origin.format == "merged") {
-            bail!("seconds=N is for one program, and here are many: mallow diff compares two profiles");
-        }
+        let before = self.ask(Subject::Moment)?;
         std::thread::sleep(Duration::from_secs(seconds.into()));
-        Ok(heap(&self.profile()?, shown_first, self.names, Some(&before))?)
+        let (before, now) = match (before, self.ask(Subject::Moment)?) {
+            (Answer::Profile(before), Answer::Profile(now)) => (*before, *now),
+            (Answer::Moment(before), Answer::Moment(now)) => merge_moments(&before, &now),
+            _ => bail!("another answer was asked for"),
+        };
+        Ok(heap(&now, shown_first, self.names, Some(&before))?)
     }
 
     fn profile(&self) -> Result<Profile> {
         match self.ask(Subject::Profile)? {
             Answer::Profile(profile) => Ok(*profile),
-            Answer::Metrics(_) => bail!("another answer was asked for"),
+            _ => bail!("another answer was asked for"),
         }
     }
 

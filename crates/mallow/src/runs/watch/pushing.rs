@@ -4,7 +4,6 @@ use anyhow::Result;
 use mallow_capture::watch::Watch;
 use mallow_fleet::{PushCounts, push_metrics};
 use mallow_profile::ProcessId;
-use mallow_report::analysis::Watched;
 use mallow_report::analysis::sampled::snapshot_since_known;
 use serde::Serialize;
 
@@ -15,9 +14,9 @@ use crate::output::{json, stdio};
 
 /// A report in JSON.
 #[derive(Serialize)]
-struct WithPush<'a> {
+struct WithPush<'a, R> {
     #[serde(flatten)]
-    report: &'a Watched,
+    report: &'a R,
     /// Missing where nothing is pushed.
     #[serde(skip_serializing_if = "Option::is_none")]
     push: Option<PushFigures>,
@@ -30,41 +29,80 @@ struct LastWords<'a> {
     push: &'a PushFigures,
 }
 
-/// Between two looks: offers profiles when it is time. Returns what is new about the stores.
-pub fn look(push: &mut Push, session: &mut Session, watch: &mut Watch, moment: &Moment) -> Vec<String> {
-    push.notice(0, watch);
-    if push.is_due() && watch.running() > 0 {
-        push.offer(vec![watched_profile(session, watch, moment)]);
-    }
-    push.news()
+/// The watch of one program, and its stores.
+pub struct Pushing {
+    push: Push,
+    /// Processes that were noticed.
+    noticed: usize,
 }
 
-/// The last profiles, and what became of all of them, which is printed and returned as a line of JSON. A second signal to end ends the
-/// waiting.
+/// The number of the only watch.
+const SOURCE: u64 = 0;
+
+impl Pushing {
+    /// Nothing was offered yet.
+    pub fn new(push: Push) -> Self {
+        Self { push, noticed: 0 }
+    }
+
+    /// What it sends with.
+    pub fn push(&self) -> &Push {
+        &self.push
+    }
+
+    /// Between two looks: offers profiles when it is time. Returns what is new about the stores.
+    pub fn look(&mut self, session: &mut Session, watch: &mut Watch, moment: &Moment) -> Vec<String> {
+        self.notice(watch);
+        if self.push.is_due() && !self.push.is_busy() && watch.running() > 0 {
+            self.push.begin_round();
+            self.push.offer(vec![watched_profile(session, watch, moment, false)]);
+        }
+        self.push.news()
+    }
+
+    /// The last profiles, and what became of all of them.
+    pub fn finish(
+        mut self,
+        session: &mut Session,
+        watch: &mut Watch,
+        moment: &Moment,
+        signals: &Signals,
+    ) -> Result<String> {
+        self.notice(watch);
+        let mut last = Some(vec![watched_profile(session, watch, moment, true)]);
+        finish(self.push, |_| last.take(), signals)
+    }
+
+    fn notice(&mut self, watch: &Watch) {
+        for (index, process) in watch.profile().processes.iter().enumerate().skip(self.noticed) {
+            self.push.notice(SOURCE, watch.pid_here(ProcessId(index as u32)), process);
+            self.noticed = index + 1;
+        }
+    }
+}
+
+/// Sends what is last, and waits for the stores; a second signal to end ends the waiting. What became of all profiles is printed, and
+/// returned as a line of JSON.
 pub fn finish(
-    mut push: Push,
-    session: &mut Session,
-    watch: &mut Watch,
-    moment: &Moment,
+    push: Push,
+    last: impl FnMut(&mut Push) -> Option<Vec<WatchedProfile>>,
     signals: &Signals,
 ) -> Result<String> {
-    push.notice(0, watch);
-    let last = vec![watched_profile(session, watch, moment)];
     let (before, _) = signals.ends();
     let figures = push.finish(last, &|| signals.ends().0 > before);
     figures.lines().iter().for_each(|line| stdio::notify(line));
     json::line(&LastWords { occasion: "push", push: &figures })
 }
 
-fn watched_profile(session: &mut Session, watch: &mut Watch, moment: &Moment) -> WatchedProfile {
+fn watched_profile(session: &mut Session, watch: &mut Watch, moment: &Moment, last: bool) -> WatchedProfile {
     session.name(watch.profile_mut());
     let profile = snapshot_since_known(&session.book, watch.profile(), moment.now_ns, moment.unix_ms);
     let processes = (0..profile.processes.len() as u32).map(ProcessId);
-    WatchedProfile { watch: 0, running: processes.map(|process| watch.runs(process)).collect(), profile }
+    WatchedProfile { source: SOURCE, running: processes.map(|process| watch.runs(process)).collect(), profile, last }
 }
 
 /// A report as a line of JSON.
-pub fn line(report: &Watched, push: Option<&Push>) -> Result<String> {
+pub fn line(report: &impl Serialize, push: Option<&Push>) -> Result<String> {
     json::line(&WithPush { report, push: push.map(Push::figures) })
 }
 

@@ -25,8 +25,7 @@ use super::ending_signals::{crash_message, outcome};
 use super::endpoint::Endpoint;
 use super::headline::{headline, seconds};
 use super::memory::MemoryHistory;
-use super::push::Push;
-use super::pushing;
+use super::pushing::{self, Pushing};
 use super::report_stream::ReportStream;
 use super::session::{Moment, Session, Subject};
 use super::setup::{Attached, Output, Started};
@@ -75,7 +74,7 @@ pub(super) struct Watcher<'a> {
     screen: Option<Screen>,
     endpoint: Option<Endpoint>,
     page: Option<LivePage>,
-    push: Option<Push>,
+    push: Option<Pushing>,
     state: State,
     which: Which,
     /// All that was live when the program was last seen running.
@@ -123,7 +122,7 @@ impl<'a> Watcher<'a> {
             screen,
             endpoint,
             page,
-            push,
+            push: push.map(Pushing::new),
             state,
             which: if flags.older_than.is_some() { Which::Old } else { Which::Live },
             running: None,
@@ -451,7 +450,7 @@ impl<'a> Watcher<'a> {
         report.memory = self.memory.of(&self.watch, &report);
         let more = report.places.places.len() == subject.limit;
         let text = match self.flags.view.json {
-            true => pushing::line(&report, self.push.as_ref())?,
+            true => pushing::line(&report, self.push.as_ref().map(Pushing::push))?,
             false => text::report(&report, &self.look, self.flags.stacks, more),
         };
         self.write(&text)

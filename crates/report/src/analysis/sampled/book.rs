@@ -233,7 +233,7 @@ impl Book {
     }
 
     /// What each site of each process ever had.
-    pub(super) fn sums(&self) -> impl Iterator<Item = (ProcessId, StackId, &Sums)> {
+    pub fn sums(&self) -> impl Iterator<Item = (ProcessId, StackId, &Sums)> {
         self.sites.iter().flat_map(|(stack, of)| of.iter().map(|(process, site)| (*process, *stack, &site.sums)))
     }
 

@@ -24,9 +24,8 @@ use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use mallow_capture::watch::Watch;
 use mallow_fleet::push::{ProcessFacts, Resource, Store, StoreKind, spread};
-use mallow_profile::ProcessId;
+use mallow_profile::Process;
 use serde::Serialize;
 use ureq::tls::RootCerts;
 
@@ -69,10 +68,8 @@ pub struct Push {
     queues: Vec<Arc<Queue>>,
     every: Duration,
     next: Instant,
-    /// Processes of each watch that were noticed.
-    noticed: Vec<usize>,
-    /// Those that the maker does not know yet.
-    new: Vec<(usize, Resource)>,
+    /// Processes that the maker does not know yet, by source.
+    new: Vec<(u64, Resource)>,
     reported: HashMap<String, Instant>,
 }
 
@@ -129,16 +126,7 @@ impl PushPlan {
         let thread = Builder::new().name("push".to_owned());
         thread.spawn(move || maker.work(&offered, &works)).context("cannot start a thread")?;
         let next = Instant::now() + self.every.mul_f64(chance());
-        Ok(Push {
-            offers,
-            busy,
-            queues,
-            every: self.every,
-            next,
-            noticed: Vec::new(),
-            new: Vec::new(),
-            reported: HashMap::new(),
-        })
+        Ok(Push { offers, busy, queues, every: self.every, next, new: Vec::new(), reported: HashMap::new() })
     }
 }
 
@@ -147,40 +135,40 @@ fn has(stores: &[Store], kind: StoreKind) -> bool {
 }
 
 impl Push {
-    /// Reads what is known of processes that are new: when they have ended it is too late. `number`: which watch it is, from 0.
-    pub fn notice(&mut self, number: usize, watch: &Watch) {
-        if self.noticed.len() <= number {
-            self.noticed.resize(number + 1, 0);
-        }
-        let noticed = &mut self.noticed[number];
-        for (index, process) in watch.profile().processes.iter().enumerate().skip(*noticed) {
-            let of: ProcessFacts = facts(watch.pid_here(ProcessId(index as u32)), process.pid, &process.executable);
-            self.new.push((number, Resource::of(&of)));
-            *noticed = index + 1;
-        }
+    /// Reads what is known of a process that is new, the next one of this source: when it has ended it is too late. `here`: its
+    /// number on this machine, which it may call otherwise itself.
+    pub fn notice(&mut self, source: u64, here: Option<u32>, process: &Process) {
+        let of: ProcessFacts = facts(here, process.pid, &process.executable);
+        self.new.push((source, Resource::of(&of)));
     }
 
-    /// Whether profiles are to be offered. Without room for them the next ones cover more.
+    /// Whether profiles are to be offered.
     pub fn is_due(&self) -> bool {
-        Instant::now() >= self.next && !self.is_busy()
+        Instant::now() >= self.next
     }
 
-    fn is_busy(&self) -> bool {
+    /// Whether there is no room for any. The next ones cover more.
+    pub fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Acquire)
     }
 
-    /// Sends these, one by one.
-    pub fn offer(&mut self, watched: Vec<WatchedProfile>) {
+    /// A round of offers begins: when the next one is due.
+    pub fn begin_round(&mut self) {
         self.next = Instant::now() + spread(self.every, chance());
-        self.hand_over(watched, false);
     }
 
-    fn hand_over(&mut self, watched: Vec<WatchedProfile>, last: bool) {
+    /// Sends these, one by one. Not while it is busy.
+    pub fn offer(&mut self, watched: Vec<WatchedProfile>) {
         self.busy.store(true, Ordering::Release);
-        let offer = Offer { watched, resources: std::mem::take(&mut self.new), last };
+        let offer = Offer { watched, resources: std::mem::take(&mut self.new) };
         if self.offers.try_send(offer).is_err() {
-            self.queues.iter().for_each(|queue| queue.count_unsent());
+            self.count_unsent(1);
         }
+    }
+
+    /// Profiles that could not even be offered.
+    pub fn count_unsent(&self, profiles: u64) {
+        self.queues.iter().for_each(|queue| queue.count_unsent(profiles));
     }
 
     /// What is new about the stores, in words.
@@ -203,24 +191,32 @@ impl Push {
         PushFigures { stores: self.queues.iter().map(|queue| queue.figures()).collect() }
     }
 
-    /// Sends the last ones, and waits for the stores: some seconds at the most, and only until `hurry` says so.
-    pub fn finish(mut self, watched: Vec<WatchedProfile>, hurry: &dyn Fn() -> bool) -> PushFigures {
+    /// Sends the last ones, and waits for the stores: some seconds at the most, and only until `hurry` says so. `last`: some of them,
+    /// until there are no more.
+    pub fn finish(
+        mut self,
+        mut last: impl FnMut(&mut Self) -> Option<Vec<WatchedProfile>>,
+        hurry: &dyn Fn() -> bool,
+    ) -> PushFigures {
         let end = Instant::now() + LAST_ATTEMPT;
         let wait_until = |over: &dyn Fn() -> bool| {
             while !over() && !hurry() && Instant::now() < end {
                 std::thread::sleep(Duration::from_millis(10));
             }
         };
-        wait_until(&|| !self.is_busy());
-        if !self.is_busy() {
-            self.hand_over(watched, true);
+        loop {
+            wait_until(&|| !self.is_busy());
+            let Some(watched) = last(&mut self) else { break };
+            match self.is_busy() {
+                true => self.count_unsent(watched.len() as u64),
+                false => self.offer(watched),
+            }
         }
-        wait_until(&|| !self.is_busy());
         self.queues.iter().for_each(|queue| queue.close());
         wait_until(&|| self.queues.iter().all(|queue| queue.is_over()));
         // What is made from here on comes too late.
         if self.is_busy() {
-            self.queues.iter().for_each(|queue| queue.count_unsent());
+            self.count_unsent(1);
         }
         self.queues.iter().for_each(|queue| queue.leave());
         self.figures()

@@ -82,9 +82,9 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// A profile that could not be made, or had no room when there was no next one.
-    pub fn count_unsent(&self) {
-        self.state().figures.unsent += 1;
+    /// Profiles that could not be made, or had no room when there was no next one.
+    pub fn count_unsent(&self, profiles: u64) {
+        self.state().figures.unsent += profiles;
     }
 
     /// Takes the oldest request out, waiting for one; None: there will be none.

@@ -5,7 +5,7 @@ use mallow_report::analysis::Which;
 
 use super::super::endpoint::{Answer, Subject};
 use super::super::headline::headline;
-use super::super::pushing;
+use super::super::pushing::{self, Pushing};
 use super::Watcher;
 use crate::output::stdio;
 use crate::page::live::{LiveLook, LivePage};
@@ -15,10 +15,10 @@ impl Watcher<'_> {
         let Some(mut endpoint) = self.endpoint.take() else { return };
         for question in endpoint.take() {
             let answer = match question.subject {
-                Subject::Profile => Answer::Profile(Box::new(self.profile().0)),
+                Subject::Profile | Subject::Moment => Answer::Profile(Box::new(self.profile().0)),
                 Subject::Metrics => {
                     let numbers = endpoint.metrics(&self.shown("metrics", Which::Live), &self.session.book);
-                    Answer::Metrics(numbers + &pushing::series(self.push.as_ref()))
+                    Answer::Metrics(numbers + &pushing::series(self.push.as_ref().map(Pushing::push)))
                 }
             };
             question.answer(answer);
@@ -37,14 +37,14 @@ impl Watcher<'_> {
 
     pub(super) fn push_profiles(&mut self) {
         let (moment, Some(push)) = (self.moment(), &mut self.push) else { return };
-        for text in pushing::look(push, &mut self.session, &mut self.watch, &moment) {
+        for text in push.look(&mut self.session, &mut self.watch, &moment) {
             if self.screen.is_some() { self.state.message = Some(text) } else { stdio::notify(&text) }
         }
     }
 
     pub(super) fn finish_push(&mut self) -> Result<()> {
         let (moment, Some(push)) = (self.moment(), self.push.take()) else { return Ok(()) };
-        let line = pushing::finish(push, &mut self.session, &mut self.watch, &moment, &self.signals)?;
+        let line = push.finish(&mut self.session, &mut self.watch, &moment, &self.signals)?;
         if self.flags.view.json { self.write(&line) } else { Ok(()) }
     }
 }
