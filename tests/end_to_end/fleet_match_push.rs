@@ -114,6 +114,32 @@ fn most(store: &Store, everyone: &[u64]) -> usize {
     everyone.iter().map(|pid| of_process(&taken, *pid).len()).max().unwrap_or_default()
 }
 
+#[test]
+fn a_full_disk_for_reports_stops_neither_profiles_nor_numbers() {
+    let fleet = Fleet::new();
+    let leaks = fleet.start("crowded", "leak");
+    std::os::unix::fs::symlink("/dev/full", fleet.path("reports")).expect("a link");
+    let store = Store::start(fleet.place.path(), "store", "pyroscope", &[]);
+    let flags = ["--push", &store.flag("http"), "--push-every", "500ms", "--listen", "127.0.0.1:0", "--warm-up", "2s"];
+    let mut watch = fleet.watch("reports", "crowded", &flags);
+    fleet.wait_for_line("reports", "watching continues");
+    let before = store.taken().len();
+    until("more profiles", || (store.taken().len() >= before + 4).then_some(()));
+    let address = fleet.address("reports");
+    until("the leak's numbers", || {
+        let (status, numbers) = get(&address, "/metrics", "Host: localhost\r\n");
+        let numbers = String::from_utf8_lossy(&numbers).into_owned();
+        let series = format!("mallow_place_growth_bytes_per_hour{{program=\"crowded\",pid=\"{}\",", pid(&leaks));
+        (status == 200 && numbers.contains(&series)).then_some(())
+    });
+    watch.signal("TERM");
+    assert_eq!(watch.end(), 1, "{}", fleet.errors("reports"));
+    let errors = fleet.errors("reports");
+    // Once, and not with each report; and what became of the profiles all the same.
+    assert_eq!(errors.matches("watching continues").count(), 1, "{errors}");
+    assert!(errors.contains("profiles to pyroscope at http://127.0.0.1:"), "{errors}");
+}
+
 /// `?seconds=N` of processes that stay, come and go.
 #[test]
 fn a_difference_has_what_each_process_did_meanwhile() {

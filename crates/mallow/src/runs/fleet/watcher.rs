@@ -113,8 +113,13 @@ impl<'a> Watcher<'a> {
         self.members.leave().iter().for_each(|error| stdio::notify(&format!("{error:#}")));
         if watched > 0 {
             stdio::notify(&format!(
-                "left {}, which continue; the next mallow watch --match joins them again",
-                of(watched, "process")
+                "left {}; the next mallow watch --match joins {} again",
+                if watched == 1 {
+                    "1 process, which continues".to_owned()
+                } else {
+                    format!("{}, which continue", of(watched, "process"))
+                },
+                if watched == 1 { "it" } else { "them" }
             ));
         }
         written.map(|()| exit::OK)
@@ -138,8 +143,11 @@ impl<'a> Watcher<'a> {
         } else if seen >= 2 * self.said.watched.max(1) || seen == 1 && self.said.watched == 0 {
             self.said.watched = seen;
             let every = whole(self.flags.every.as_millis() as u64);
-            let watched = of(self.members.len() as u64, "process");
-            stdio::notify(&format!("watching {watched} that match {}; a report every {every}", self.pattern));
+            let watched = match self.members.len() {
+                1 => "1 process that matches".to_owned(),
+                more => format!("{} that match", of(more as u64, "process")),
+            };
+            stdio::notify(&format!("watching {watched} {}; a report every {every}", self.pattern));
         }
         if all > self.said.unwatched {
             self.said.unwatched = 2 * all;
