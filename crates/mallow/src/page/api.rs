@@ -1,7 +1,7 @@
 //! Answers to the page's requests: the documents of the command line's views, and a few of its own.
 
 use anyhow::{Context, Result, bail};
-use mallow_report::analysis::{Flame, FlameOptions, Least, Measure, flame, flame_changes};
+use mallow_report::analysis::{Flame, FlameOptions, Least, Measure, flame_changes_fitting, flame_fitting};
 use mallow_web::{Request, Response};
 
 use super::about::About;
@@ -79,6 +79,40 @@ impl Api {
         }
     }
 
+    /// The document for the address of a flame graph, with boxes of less than one of these after the other left out until it fits; how
+    /// many of these it took. None: it never fits.
+    pub fn ask_fitting(
+        &self,
+        address: &str,
+        minima: &[Least],
+        fits: &dyn Fn(&str) -> bool,
+    ) -> Result<Option<(String, usize)>> {
+        let request = Request::get(&format!("/api/{address}")).with_context(|| format!("no address: {address}"))?;
+        let Command::Flame(flags) = choices::flags("flame", &request, self.subject.path(), None)? else {
+            bail!("{address} is no flame graph");
+        };
+        let part = self.subject.sums(&flags.source.filters)?;
+        let options = flame_options(&flags, part.measure(flags.by)?);
+        let (mut tried, mut fitting) = (0, None);
+        let mut failure = None;
+        flame_fitting(&part.profile, options, &mut |graph, options| {
+            let fewer = fewer_boxes(graph, options);
+            if fewer.is_some() {
+                return fewer;
+            }
+            match json::line(&FlameDocument::of(graph)) {
+                Ok(document) if fits(&document) => fitting = Some((document, tried)),
+                Ok(_) => {
+                    tried += 1;
+                    return minima.get(tried - 1).map(|&least| FlameOptions { least, ..options });
+                }
+                Err(error) => failure = Some(error),
+            }
+            None
+        });
+        failure.map_or(Ok(fitting), Err)
+    }
+
     fn about(&self) -> Result<String> {
         let before = self.subject.before().map(|before| &**before);
         json::line(&About::of(self.subject.whole(), before, self.live))
@@ -111,7 +145,8 @@ impl Api {
             }
             Command::Flame(flags) if flags.base.base.is_some() => {
                 let pair = pair(&flags.base, &flags.source.filters, flags.by)?;
-                json::line(&FlameDocument::of(&drawn(flags, pair.by, |options| flame_changes(&pair.both, options))))?
+                let graph = flame_changes_fitting(&pair.both, flame_options(flags, pair.by), &mut fewer_boxes);
+                json::line(&FlameDocument::of(&graph))?
             }
             _ => return Ok(None),
         }))
@@ -139,8 +174,9 @@ impl Api {
             Command::Tree(flags) => sums(&flags.rows.source.filters, &|part| tree::document(flags, part)),
             Command::List(flags) => sums(&flags.rows.source.filters, &|part| list::document(flags, part)),
             Command::Flame(flags) => sums(&flags.source.filters, &|part| {
-                let by = part.measure(flags.by)?;
-                json::line(&FlameDocument::of(&drawn(flags, by, |options| flame(&part.profile, options))))
+                let options = flame_options(flags, part.measure(flags.by)?);
+                let graph = flame_fitting(&part.profile, options, &mut fewer_boxes);
+                json::line(&FlameDocument::of(&graph))
             }),
             Command::Report(flags) => report_document(flags, &*self.subject.sums(&flags.rows.source.filters)?),
             Command::Leaks(flags) => leaks::document(flags, &*self.subject.sums(&flags.rows.source.filters)?),
@@ -184,17 +220,15 @@ fn report_document(flags: &ReportFlags, recording: &Recording) -> Result<String>
     report::render(recording, &ReportOptions { view, all: flags.all, stacks: flags.stacks, least, stream: Stream::Out })
 }
 
-/// The graph with as many boxes as a page draws.
-fn drawn(flags: &FlameFlags, by: Measure, draw: impl Fn(FlameOptions) -> Flame) -> Flame {
+fn flame_options(flags: &FlameFlags, by: Measure) -> FlameOptions {
     let least = flags.least.min.unwrap_or(Least::Amount(0));
-    let mut parts = NARROWEST;
-    loop {
-        let graph = draw(FlameOptions { by, callers: flags.callers, raw: flags.raw, parts, least });
-        if graph.boxes.len() <= MOST_BOXES || parts == 1 {
-            return graph;
-        }
-        parts /= 4;
-    }
+    FlameOptions { by, callers: flags.callers, raw: flags.raw, parts: NARROWEST, least }
+}
+
+/// Other options for a graph with more boxes than a page draws.
+fn fewer_boxes(graph: &Flame, options: FlameOptions) -> Option<FlameOptions> {
+    let too_many = graph.boxes.len() > MOST_BOXES && options.parts > 1;
+    too_many.then_some(FlameOptions { parts: options.parts / 4, ..options })
 }
 
 fn document(made: Result<String>) -> Response {

@@ -4,6 +4,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use mallow_capture::recording::Progress;
+use mallow_report::analysis::Least;
 use serde_json::{Map, Value};
 
 use super::api::Api;
@@ -11,6 +13,7 @@ use super::subject::Subject;
 use crate::flags::{ExportFlags, Table};
 use crate::input::recording::Recording;
 use crate::output::destination;
+use crate::output::progress::Bar;
 use crate::output::{exit, json};
 
 /// The page, up to its numbers, and after them.
@@ -61,7 +64,7 @@ const ENTRIES: [Entry; 14] = [
 ];
 
 /// The narrowest box, in percent of the whole: each step until a graph fits.
-const MINIMA: [&str; 8] = ["0.001", "0.01", "0.05", "0.1", "0.2", "0.5", "1", "5"];
+const MINIMA: [f64; 8] = [0.001, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0];
 
 /// Writes the file.
 pub fn export(flags: &ExportFlags) -> Result<ExitCode> {
@@ -90,7 +93,9 @@ fn model(recording: Recording) -> Result<String> {
     let room = MOST.saturating_sub(HEAD.len() + TAIL.len() + NOTES);
     let shares: usize = ENTRIES.iter().map(|entry| entry.share).sum();
     let (mut documents, mut left_out, mut unused) = (Map::new(), Vec::new(), 0);
-    for entry in &ENTRIES {
+    let bar = Bar::of("making the page");
+    for (done, entry) in ENTRIES.iter().enumerate() {
+        bar.show(Progress { done: done as u64, all: ENTRIES.len() as u64 });
         let addresses: Vec<String> = match entry.address.strip_suffix("by=") {
             Some(_) => measures.iter().map(|by| format!("{}{by}", entry.address)).collect(),
             None => vec![entry.address.to_owned()],
@@ -98,9 +103,9 @@ fn model(recording: Recording) -> Result<String> {
         let most = room / shares * entry.share + unused;
         let each = most / addresses.len().max(1);
         let mut used = 0;
-        for address in &addresses {
-            // What the recording does not have, the page does not ask for, or shows as missing.
-            let Some((document, size, note)) = smallest(&api, address, entry, each) else { continue };
+        // What the recording does not have, the page does not ask for, or shows as missing.
+        for (address, fitted) in addresses.iter().zip(all_smallest(&api, &addresses, entry, each)) {
+            let Some(Fitted { document, size, note, .. }) = fitted else { continue };
             used += size;
             left_out.extend(note.filter(|note| !left_out.contains(note)));
             if let Some(document) = document {
@@ -122,53 +127,75 @@ fn model(recording: Recording) -> Result<String> {
 /// Bytes for what is left out.
 const NOTES: usize = 20_000;
 
-/// A document that is no larger than `most`: it, its size, and what it lacks. None: there is nothing like it.
-fn smallest(api: &Api, address: &str, entry: &Entry, most: usize) -> Option<(Option<Value>, usize, Option<String>)> {
-    let fits = |choice: &str| {
-        let separator = if address.contains('?') { '&' } else { '?' };
-        let whole = match choice {
-            "" => address.to_owned(),
-            choice => format!("{address}{separator}{choice}"),
-        };
-        let document: Value = serde_json::from_str(&api.ask(&whole).ok()?).ok()?;
-        // As it will be written.
+/// A document that is small enough.
+struct Fitted {
+    /// None: there is no such thing.
+    document: Option<Value>,
+    size: usize,
+    /// What it lacks.
+    note: Option<String>,
+    /// How many rows of each list there was room for.
+    rows: usize,
+}
+
+/// The documents of an entry, each no larger than `most`. They differ in their measure alone: about as many rows of the others have room
+/// as of the first.
+fn all_smallest(api: &Api, addresses: &[String], entry: &Entry, most: usize) -> Vec<Option<Fitted>> {
+    let Some((first, others)) = addresses.split_first() else { return Vec::new() };
+    let first = smallest(api, first, entry, most, usize::MAX);
+    let rows = first.as_ref().map_or(usize::MAX, |first| first.rows.saturating_add(first.rows / 4 + 1));
+    let mut all = vec![first];
+    let processors = std::thread::available_parallelism().map_or(1, Into::into);
+    for some in others.chunks(processors) {
+        std::thread::scope(|scope| {
+            let made = some.iter().map(|address| scope.spawn(move || smallest(api, address, entry, most, rows)));
+            let made: Vec<_> = made.collect();
+            // Analyses do not panic; one that does leaves its document out.
+            all.extend(made.into_iter().map(|thread| thread.join().ok().flatten()));
+        });
+    }
+    all
+}
+
+/// A document that is no larger than `most`, with so many rows of each list at first. None: there is nothing like it.
+fn smallest(api: &Api, address: &str, entry: &Entry, most: usize, first_rows: usize) -> Option<Fitted> {
+    // As it will be written.
+    let fitted = |document: &str| {
+        let document: Value = serde_json::from_str(document).ok()?;
         let size = json::line(&document).ok()?.replace('<', "\\u003c").len() + address.len() + 8;
-        Some((document, size))
+        Some(Fitted { document: Some(document), size, note: None, rows: usize::MAX })
     };
-    let note = |how: String| Some(format!("{}: {how}", entry.name));
+    let note = |how: &str| Some(format!("{}: {how}", entry.name));
     match entry.how {
         Reduction::None => {
-            let (document, size) = fits("")?;
-            if size <= most {
-                return Some((Some(document), size, None));
+            let fitted = fitted(&api.ask(address).ok()?)?;
+            if fitted.size <= most {
+                return Some(fitted);
             }
         }
         Reduction::Rows(most_rows) => {
-            let mut rows = most_rows;
+            let separator = if address.contains('?') { '&' } else { '?' };
+            let mut rows = most_rows.min(first_rows);
             while rows > 0 {
-                let (document, size) = fits(&format!("limit={rows}"))?;
-                if size <= most {
-                    let how = is_cut(&document).then(|| note("not all rows of each list".to_owned())).flatten();
-                    return Some((Some(document), size, how));
+                let fitted = fitted(&api.ask(&format!("{address}{separator}limit={rows}")).ok()?)?;
+                if fitted.size <= most {
+                    let cut = fitted.document.as_ref().is_some_and(is_cut);
+                    let note = cut.then(|| note("not all rows of each list")).flatten();
+                    return Some(Fitted { note, rows, ..fitted });
                 }
                 // About as many as there is room for, and fewer in any case.
-                rows = (rows * most / size).min(rows * 3 / 4);
+                rows = (rows * most / fitted.size).min(rows * 3 / 4);
             }
         }
         Reduction::Boxes => {
-            let (document, size) = fits("")?;
-            if size <= most {
-                return Some((Some(document), size, None));
-            }
-            for min in MINIMA {
-                let (document, size) = fits(&format!("min={min}%25"))?;
-                if size <= most {
-                    return Some((Some(document), size, note("not the narrowest boxes".to_owned())));
-                }
+            let fits = |document: &str| fitted(document).is_some_and(|fitted| fitted.size <= most);
+            if let Some((document, steps)) = api.ask_fitting(address, &MINIMA.map(Least::Percent), &fits).ok()? {
+                let note = if steps > 0 { note("not the narrowest boxes") } else { None };
+                return Some(Fitted { note, ..fitted(&document)? });
             }
         }
     }
-    Some((None, 0, note("all of it is left out".to_owned())))
+    Some(Fitted { document: None, size: 0, note: note("all of it is left out"), rows: usize::MAX })
 }
 
 /// Whether a list says that it has more.

@@ -45,6 +45,7 @@ pub use changes::{Both, Changed, Shown, difference};
 pub use custom_allocators::{AllocatorInsideRow, CustomAllocatorRow, allocators_inside, custom_allocators};
 pub use flame::{
     Flame, FlameBase, FlameBox, FlameFunction, FlameGroup, FlameOptions, GroupKind, Label, flame, flame_changes,
+    flame_changes_fitting, flame_fitting,
 };
 pub use fleet::{
     FleetLimits, FleetOptions, FleetPlace, FleetProcess, FleetProgram, FleetReport, FleetSums, Unwatched, fleet,

@@ -102,7 +102,7 @@ impl Groups {
     }
 
     /// Those that allocate, and those of the boxes.
-    pub fn finish(self, flame: &mut Flame) {
+    pub fn finish(&self, flame: &mut Flame) {
         let mut used: Vec<bool> = self.groups.iter().map(|group| group.own > 0).collect();
         flame.functions.iter().filter_map(|function| function.group).for_each(|group| used[group] = true);
         let mut order: Vec<usize> = (0..used.len()).filter(|&at| used[at]).collect();

@@ -17,12 +17,26 @@ use super::numbers::Ending;
 
 /// The graph. Costs a step for each frame that stacks do not share; with `callers`, one for each frame of each stack.
 pub fn flame(profile: &Profile, options: FlameOptions) -> Flame {
-    of_one(profile, |source| drawn(source, options))
+    flame_fitting(profile, options, &mut |_, _| None)
+}
+
+/// What makes a graph smaller that was drawn with some options: those to draw it with next, of which `parts` and `least` alone may differ.
+/// None: it is small enough. Drawing it again costs a step for each call, and nothing for stacks.
+pub type Shrink<'a> = dyn FnMut(&Flame, FlameOptions) -> Option<FlameOptions> + 'a;
+
+/// The graph as small as it is wanted.
+pub fn flame_fitting(profile: &Profile, options: FlameOptions, shrink: &mut Shrink<'_>) -> Flame {
+    of_one(profile, |source| drawn(source, options, shrink))
 }
 
 /// The graph of the second profile, with what changed since the first.
 pub fn flame_changes(both: &Both, options: FlameOptions) -> Flame {
-    let mut flame = both.view(|source| drawn(source, options));
+    flame_changes_fitting(both, options, &mut |_, _| None)
+}
+
+/// The same as small as it is wanted.
+pub fn flame_changes_fitting(both: &Both, options: FlameOptions, shrink: &mut Shrink<'_>) -> Flame {
+    let mut flame = both.view(|source| drawn(source, options, shrink));
     let [before, after] = both.totals.values(options.by);
     let change = difference(before, after);
     let in_boxes = flame.boxes.iter().fold(0i64, |sum, node| sum.saturating_add(node.change));
@@ -32,17 +46,31 @@ pub fn flame_changes(both: &Both, options: FlameOptions) -> Flame {
     flame
 }
 
-fn drawn<A: Amount>(source: Source<'_, A>, options: FlameOptions) -> Flame {
-    let profile = source.profile;
+fn drawn<A: Amount>(source: Source<'_, A>, mut options: FlameOptions, shrink: &mut Shrink<'_>) -> Flame {
     let functions = source.functions();
     let by = options.by;
     let calls = Calls::new(source, &functions, options.raw, by);
     let mut sites = 0;
     (source.sites)(&mut |_, amount| sites += u64::from(amount.values(by)[1] > 0));
     let tree = if options.callers { callers(&calls, by) } else { callees(&calls, by) };
-    let mut flame = Flame {
+    let groups = Groups::new(source, &functions, &calls, options);
+    loop {
+        let mut flame = empty(source.profile, options, sites);
+        flame.by_file_in = groups.by_file_in().map(str::to_owned);
+        Layout::new(&functions, &groups, &tree, &mut flame).lay_out(options.parts);
+        groups.finish(&mut flame);
+        match shrink(&flame, options) {
+            None => return flame,
+            Some(smaller) => options = FlameOptions { parts: smaller.parts, least: smaller.least, ..options },
+        }
+    }
+}
+
+/// Without boxes.
+fn empty(profile: &Profile, options: FlameOptions, sites: u64) -> Flame {
+    Flame {
         command: profile.command.clone(),
-        by,
+        by: options.by,
         callers: options.callers,
         raw: options.raw,
         totals: profile.totals.into(),
@@ -52,15 +80,10 @@ fn drawn<A: Amount>(source: Source<'_, A>, options: FlameOptions) -> Flame {
         sites,
         gone: Vec::new(),
         left_out: 0,
-        min: options.least.of(by.of(&profile.totals.into())),
+        min: options.least.of(options.by.of(&profile.totals.into())),
         functions: Vec::new(),
         groups: Vec::new(),
         by_file_in: None,
         boxes: Vec::new(),
-    };
-    let groups = Groups::new(source, &functions, &calls, options);
-    flame.by_file_in = groups.by_file_in().map(str::to_owned);
-    Layout::new(&functions, &groups, &tree, &mut flame).lay_out(options.parts);
-    groups.finish(&mut flame);
-    flame
+    }
 }
