@@ -122,3 +122,20 @@ fn a_hundred_thousand_sites_are_scrolled() {
     page.browser.wait_for("+[...document.querySelectorAll('#functions-table .table-row')].at(-1).dataset.row > 10000");
     click_through(&mut page);
 }
+
+#[test]
+fn ten_thousand_threads_are_rows() {
+    let place = directory();
+    let run = Run::new(mallow(), place.path()).args(["record", "--no-report", "-o", "many.mallow", "--"]);
+    let outcome = run.arg(program("threads")).args(["sequential", "10000"]).go();
+    assert_eq!(outcome.status, 0, "{}", outcome.err());
+    let mut page = Page::open(place.path(), &["many.mallow"], SIZES[0]);
+    page.show("tab-threads");
+    page.browser.wait_for("!!document.querySelector('#threads-table .table-row[data-row=\"0\"]')");
+    // All of them, though few are drawn at one time.
+    page.browser.value("document.querySelector('#threads-table .table-scroll').scrollTop = 1e9");
+    page.browser.wait_for("+[...document.querySelectorAll('#threads-table .table-row')].at(-1).dataset.row >= 10000");
+    let rows = "document.querySelectorAll('#threads-table .table-row').length";
+    assert!(page.browser.value(rows).as_u64() < Some(200));
+    click_through(&mut page);
+}
