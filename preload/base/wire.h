@@ -48,6 +48,7 @@ enum mallow_control_flag {
     MALLOW_GUARD_ABORT = 256, /* a target that finds an error ends by SIGABRT */
     MALLOW_GUARD_LEAKS =
         512, /* an image that exits waits until the keeper has searched its memory: process.exit_state */
+    MALLOW_GUARD_HANDLER = 1024, /* where userfaultfd is refused, a signal handler may take its place */
 };
 
 /* control.epoch: the recording is over; targets stop writing events and call the real allocator alone. */

@@ -17,6 +17,7 @@
 #define MALLOW_SUPPLIES       9u   /* rings for blocks of 1 … 8 pages, and one for larger ones */
 #define MALLOW_SUPPLY_SLOTS   256u /* of a ring */
 #define MALLOW_GUARD_FINDINGS 64u
+#define MALLOW_GUARD_FAULTS   16u
 #define MALLOW_GUARD_PATTERN  0xa5u /* fills what a block's pages have beside the block */
 
 enum mallow_guard_place {
@@ -33,6 +34,8 @@ enum mallow_guard_state {
     MALLOW_GUARD_FILTERED = 4, /* a filter of system calls of the program's own might punish the call */
     MALLOW_GUARD_GIVEN_UP = 5, /* the keeper did not answer */
     MALLOW_GUARD_NO_ADDRESSES = 6,
+    MALLOW_GUARD_PROTECTS = 7, /* the kernel refused, and a signal handler may take its place; a futex */
+    MALLOW_GUARD_HANDLED = 8,  /* written by the keeper: it answers the handler */
 };
 
 /* A slot that is to be made ready. */
@@ -65,6 +68,27 @@ struct mallow_guard_finding {
     uint8_t bytes[16]; /* that were found there */
 };
 
+/* The low bits of mallow_guard_fault.state; those above number who asks. */
+enum mallow_fault_state {
+    MALLOW_FAULT_STATE = 7, /* a mask */
+    MALLOW_FAULT_NONE = 0,
+    MALLOW_FAULT_WRITTEN = 1,  /* a thread of the target has it */
+    MALLOW_FAULT_ASKS = 2,     /* release order: its thread waits in the signal handler */
+    MALLOW_FAULT_ANSWERED = 3, /* written by the keeper: it goes on */
+    MALLOW_FAULT_ENDS = 4,     /* written by the keeper: the program is to end with these registers */
+};
+
+/* MALLOW_GUARD_HANDLED: an access to a protected page. */
+struct mallow_guard_fault {
+    uint32_t state; /* enum mallow_fault_state, and a number; a futex */
+    uint32_t tid;
+    uint64_t address;
+    uint64_t
+        registers;  /* address of the interrupted registers, as the kernel saved them: mcontext_t's gregs on x86-64 */
+    uint32_t write; /* 1: it was a write */
+    uint32_t unused;
+};
+
 /* Of slots[] with the same index. */
 struct mallow_guarded {
     uint64_t start; /* of its pages; 0: the slot is not guarded */
@@ -90,8 +114,10 @@ struct mallow_guard {
     uint64_t slots, slots_bytes; /* memory of Mallow's own that has the address of each live block */
     struct mallow_supply supply[MALLOW_SUPPLIES];
     struct mallow_guard_finding finding[MALLOW_GUARD_FINDINGS];
+    struct mallow_guard_fault fault[MALLOW_GUARD_FAULTS];
 };
 
+_Static_assert(sizeof(struct mallow_guard_fault) == 32, "fault layout");
 _Static_assert(sizeof(struct mallow_guarded) == 32, "guarded layout: half a cache line");
 
 #endif

@@ -37,6 +37,8 @@ static void count(uint64_t *counter) {
 /* With the lock held, which it gives back while it waits: *locked is 0 where it could not be had again. NULL: there is no slot. */
 static struct slot *take(uint32_t pages, struct sample_thread *s, int *locked) {
     uint64_t until_ns = 0;
+    if (guard_protects && !guard_handle())
+        return NULL;
     while (live_pages + pages <= target.control->guard_pages) {
         struct mallow_supply *ring;
         uint32_t seen;

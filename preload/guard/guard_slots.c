@@ -20,6 +20,7 @@ _Static_assert(sizeof(struct guard_more) <= sizeof((struct slot){0}.more), "it f
 struct owned_range guard_range;
 struct mallow_guard *guard_shared;
 struct mallow_guarded *guard_table;
+int guard_protects;
 
 /* All slots of one size, with those that nobody has: the one that was freed first is used first. */
 static struct area {
@@ -146,7 +147,7 @@ static struct slot *fresh(struct area *area, uint32_t k) {
         return NULL;
     if (place >= places_made)
         return NULL;
-    if (end > area->open) {
+    if (end > area->open && !guard_protects) {
         uint64_t step = end - area->open > STEP ? end - area->open : STEP;
         if (area->open + step > 1ull << area_bits)
             step = (1ull << area_bits) - area->open;
@@ -204,12 +205,40 @@ void guard_wake(void) {
         sys_futex_wake(&guard_shared->wanted);
 }
 
+int guard_was_used(void) {
+    for (uint32_t k = 0; k < MALLOW_GUARD_SIZES; k++)
+        if (areas[k].places != 0)
+            return 1;
+    return 0;
+}
+
+/* Nobody is asked: the slot's pages are the target's own to open. */
+static struct slot *take_protected(uint32_t pages) {
+    uint32_t k = area_of(pages);
+    struct slot *slot = fresh(&areas[k], k);
+    if (slot == NULL && (slot = dequeue(&areas[k])) == NULL)
+        return NULL;
+    int has_room = log_has_room(slot) && table_has_room(slot);
+    if (has_room && guard_table[slot->index].touched)
+        guard_discard(slot);
+    /* Fails where the process has too many mappings. */
+    if (!has_room || SYS_CALL3(SYS_mprotect, slot->start, pages * ARCH_PAGE, PROT_READ | PROT_WRITE) != 0) {
+        guard_put(slot);
+        return NULL;
+    }
+    guard_more(slot)->pages = pages;
+    table_write(slot, 0);
+    return slot;
+}
+
 struct slot *guard_take(uint32_t pages, struct mallow_supply **waits, uint32_t *seen) {
+    *waits = NULL;
+    if (guard_protects)
+        return take_protected(pages);
     uint32_t ring = pages < MALLOW_SUPPLIES ? pages - 1 : MALLOW_SUPPLIES - 1;
     struct supply *supply = &supplies[ring];
     struct mallow_supply *shared = &guard_shared->supply[ring];
     uint32_t done = __atomic_load_n(&shared->done, __ATOMIC_ACQUIRE);
-    *waits = NULL;
     if (ring == MALLOW_SUPPLIES - 1) { /* of different sizes: the first one that is ready may be of another */
         while (supply->taken != done) {
             uint32_t place = supply->taken % MALLOW_SUPPLY_SLOTS;
@@ -239,6 +268,8 @@ struct slot *guard_take(uint32_t pages, struct mallow_supply **waits, uint32_t *
 }
 
 void guard_discard(const struct slot *slot) {
+    if (guard_protects && !filter_is(FILTER_FORBIDS_SAMPLES))
+        SYS_CALL3(SYS_mprotect, slot->start, 1ull << slot->size, PROT_NONE);
     if (filter_is(FILTER_FORBIDS_SAMPLES) || slot_memory_discard(slot->start, 1ull << slot->size) == 0)
         return;
     /* Locked memory before Linux 5.18: nothing is found there, but a block of calloc is to have zeros. */

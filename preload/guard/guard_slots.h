@@ -43,7 +43,10 @@ static inline int guard_has_part(void) {
 }
 
 static inline int guard_is_joined(void) {
-    return guard_has_part() && __atomic_load_n(&guard_shared->state, __ATOMIC_RELAXED) == MALLOW_GUARD_TAKEN;
+    if (!guard_has_part())
+        return 0;
+    uint32_t state = __atomic_load_n(&guard_shared->state, __ATOMIC_RELAXED);
+    return state == MALLOW_GUARD_TAKEN || state == MALLOW_GUARD_HANDLED;
 }
 
 /* Pages that a block of so many bytes has. 0: no slot has so many. Lock or not. */
@@ -53,6 +56,15 @@ uint32_t guard_pages(size_t bytes);
 int guard_reserve(void);
 /* The process file, or the keeper, is new: the table gets all slots, and what had been asked of the old one is given up. */
 void guard_begin(void);
+
+/* Pages are protected, and not missing; in an image and its children from then on. */
+extern int guard_protects HIDDEN;
+/* handler.c: begins with that, in a range that nobody has used otherwise. 0: there can be no handler. */
+int guard_protect(void);
+/* Sees that the signal handler is the first one: a program may have installed its own. 0: it cannot be. */
+int guard_handle(void);
+/* Whether a slot was ever made in the range. */
+int guard_was_used(void);
 
 /* Asks for a few small slots. */
 void guard_ask_first(void);
@@ -75,7 +87,7 @@ void *guard_fill(struct slot *slot, size_t size, size_t alignment);
 /* The first byte beside a live block that something wrote to; NULL: there is none. */
 const uint8_t *guard_damage(struct slot *slot);
 
-/* join.c: sleeps for a moment while *word is expected, which the keeper changes. 0: it is gone or stopped, or until_ns has come.
+/* wait.c: sleeps for a moment while *word is expected, which the keeper changes. 0: it is gone or stopped, or until_ns has come.
  * Without the lock. */
 int guard_wait(uint32_t *word, uint32_t expected, uint64_t until_ns);
 /* A wait for the keeper takes no longer. */

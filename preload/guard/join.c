@@ -6,26 +6,13 @@
 #include "sample/sample_log.h"
 #include "sample/sample_thread.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-
-#define WAIT_MS 20
-
-int guard_wait(uint32_t *word, uint32_t expected, uint64_t until_ns) {
-    uint32_t keeper = __atomic_load_n(&target.control->guard_keeper, __ATOMIC_RELAXED);
-    if (keeper == 0 || sys_tick_ns() >= until_ns)
-        return 0;
-    if (!sys_futex_wait(word, expected, WAIT_MS) || filter_is(FILTER_SEEN))
-        return 1;
-    char path[64], state;
-    uint64_t began;
-    memcpy(text_decimal(path + text_copy(path, "/proc/", sizeof path), keeper), "/stat", 6);
-    return !sys_thread_stat(path, &state, &began) || (state != 'T' && state != 't' && state != 'Z' && state != 'X');
-}
 
 static uint64_t table_offset(uint64_t from) {
     return (from + sizeof(struct mallow_guard) + ARCH_PAGE - 1) & ~(ARCH_PAGE - 1);
@@ -63,7 +50,6 @@ static int open_part(void) {
         shared->bytes = guard_range.bytes;
         shared->slots = (uint64_t)slots;
         shared->slots_bytes = slots_bytes();
-        guard_ask_first();
     }
     __atomic_store_n(&sampling->guard, from, __ATOMIC_RELEASE);
     return 1;
@@ -87,16 +73,24 @@ static long userfaultfd(void) {
     return SYS_CALL1(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
 }
 
+/* With sample_lock held. */
 static void offer(struct mallow_guard *shared, uint32_t keeper) {
     if (filter_is(FILTER_SEEN) || filters() > target.control->guard_filters) {
         shared->state = MALLOW_GUARD_FILTERED;
         return;
     }
-    long descriptor = userfaultfd();
+    long descriptor = guard_protects ? -EPERM : userfaultfd();
     shared->descriptor = (int32_t)(descriptor < 0 ? -descriptor : descriptor);
-    /* Yama: the keeper is no ancestor. Elsewhere this fails, and nothing depends on it. */
-    if (descriptor >= 0)
+    if (descriptor < 0 && (target.control->flags & MALLOW_GUARD_HANDLER) != 0 &&
+        (guard_protects || !guard_was_used()) && guard_protect()) {
+        __atomic_store_n(&shared->state, MALLOW_GUARD_PROTECTS, __ATOMIC_RELEASE);
+        return;
+    }
+    if (descriptor >= 0) {
+        /* Yama: the keeper is no ancestor. Elsewhere this fails, and nothing depends on it. */
         SYS_CALL3(SYS_prctl, PR_SET_PTRACER, keeper, 0);
+        guard_ask_first();
+    }
     __atomic_store_n(&shared->state, descriptor < 0 ? MALLOW_GUARD_REFUSED : MALLOW_GUARD_OFFERED, __ATOMIC_RELEASE);
 }
 
@@ -111,22 +105,26 @@ void guard_join(void) {
     /* Before there is a guarded block: of mallow run it is sampling's until now. */
     policy_install(guarding->policy());
     int is_open = open_part();
-    sample_unlock(NULL);
     struct mallow_guard *shared = guard_shared;
+    if (is_open && shared->state == MALLOW_GUARD_NOT)
+        offer(shared, keeper);
+    /* The keeper changes it as soon as it knows of it. */
+    uint32_t was_offered = is_open ? shared->state : MALLOW_GUARD_NOT;
+    sample_unlock(NULL);
     if (!is_open)
         return;
-    if (shared->state == MALLOW_GUARD_NOT)
-        offer(shared, keeper);
     /* What comes before this is of an earlier keeper, or of none. */
     __atomic_store_n(&shared->keeper, keeper, __ATOMIC_RELEASE);
     doorbell_ring();
-    if (shared->state != MALLOW_GUARD_OFFERED && shared->state != MALLOW_GUARD_TAKEN)
+    int32_t descriptor = was_offered == MALLOW_GUARD_OFFERED ? shared->descriptor : -1;
+    if (was_offered != MALLOW_GUARD_OFFERED && was_offered != MALLOW_GUARD_PROTECTS)
         return;
     uint64_t until_ns = sys_tick_ns() + GUARD_LONGEST_NS;
-    while (__atomic_load_n(&shared->state, __ATOMIC_ACQUIRE) == MALLOW_GUARD_OFFERED &&
-           guard_wait(&shared->state, MALLOW_GUARD_OFFERED, until_ns))
+    while (__atomic_load_n(&shared->state, __ATOMIC_ACQUIRE) == was_offered &&
+           guard_wait(&shared->state, was_offered, until_ns))
         ;
-    uint32_t offered = MALLOW_GUARD_OFFERED;
-    __atomic_compare_exchange_n(&shared->state, &offered, MALLOW_GUARD_GIVEN_UP, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
-    sys_close(shared->descriptor);
+    __atomic_compare_exchange_n(&shared->state, &was_offered, MALLOW_GUARD_GIVEN_UP, 0, __ATOMIC_ACQ_REL,
+                                __ATOMIC_RELAXED);
+    if (descriptor >= 0)
+        sys_close(descriptor);
 }

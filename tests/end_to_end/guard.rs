@@ -8,90 +8,28 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use harness::{Run, directory, mallow, program, program_as, tool};
+use harness::{Run, directory, mallow, program, program_as};
 use serde_json::Value;
 
 use crate::guard_harness::{
-    Limited, Watchdog, churning, count, descendant, errors, functions, guarded, kill, rest, right, wrong,
+    Limited, Watchdog, Way, churning, count, descendant, errors, find_each_wrong_program, functions, guarded, kill,
+    report_no_right_program, rest, right, run_third_party_programs, wrong,
 };
 use crate::watch_harness::{Alive, quiet, reports, until, until_it_listens};
 
-/// Each is found once, at the wrong access or call, with the stack of that and of the allocation, and goes on.
 #[test]
 fn every_wrong_program_of_the_corpus_is_found_at_its_error() {
-    let wrong = wrong();
-    let name = wrong.to_str().expect("a path");
-    let all = count(&wrong);
-    assert!(all >= 40, "{all}");
-    let mut faults = Vec::new();
-    for number in 0..all {
-        let number = number.to_string();
-        let kind = Command::new(&wrong).args(["name", &number]).output().expect("the corpus").stdout;
-        let kind = String::from_utf8_lossy(&kind).trim().to_owned();
-        let (report, status, out, err) = guarded(&[], &[name, &number]);
-        let found = errors(&report);
-        let place = found.first().map(|error| functions(&error["error"])).unwrap_or_default();
-        let at = place.iter().any(|function| function.contains("culprit"));
-        let by_block = found.first().is_some_and(|error| error["block"]["allocated"]["stack"]["frames"][0].is_object());
-        let good = found.len() == 1 && found[0]["kind"] == *kind && (at || kind == "write-beside-block");
-        if !(good && (by_block || kind == "foreign-free") && status == 3 && out.contains("went on")) {
-            faults.push(format!("{number} {kind}: {status} {place:?} {found:?} {out} {err}"));
-        }
-    }
-    assert!(faults.is_empty(), "{} of {all}: {faults:#?}", faults.len());
+    find_each_wrong_program(Way::Missing);
 }
 
 #[test]
 fn no_right_program_of_the_corpus_is_reported() {
-    let right = right();
-    let name = right.to_str().expect("a path");
-    let all = count(&right);
-    assert!(all >= 40, "{all}");
-    let mut faults = Vec::new();
-    for number in 0..all {
-        let number = number.to_string();
-        for place in ["end", "random"] {
-            let (report, status, out, err) = guarded(&["--place", place], &[name, &number]);
-            if !errors(&report).is_empty() || status != 0 || !out.contains("went on") || report["guarded"] == 0 {
-                faults.push(format!("{number} {place}: {status} {report} {out} {err}"));
-            }
-        }
-    }
-    assert!(faults.is_empty(), "{faults:#?}");
+    report_no_right_program(Way::Missing);
 }
 
 #[test]
 fn third_party_programs_run_as_ever_and_nothing_is_reported() {
-    let script = "import json,re; print(len(json.dumps([re.sub('a','b',str(i)) for i in range(3000)])))";
-    let sql = "create table t(a,b); insert into t select value, hex(value) from generate_series(1,3000); \
-               create index i on t(b); select count(*), sum(a) from t where b like '%3%';";
-    let redis = "redis-server --port 0 --save '' --unixsocket ./s --daemonize no & p=$!; \
-                 until redis-cli -s ./s ping 2>/dev/null | grep -q PONG; do sleep 0.05; done; \
-                 for i in 1 2 3 4 5; do redis-cli -s ./s rpush l $i; done; redis-cli -s ./s shutdown nosave; wait $p; echo $?";
-    let workspace = harness::workspace();
-    let tree = workspace.to_str().expect("a path");
-    let commands: [&[&str]; 5] = [
-        &["/usr/bin/python3", "-c", script],
-        &["env", "PYTHONMALLOC=malloc", "/usr/bin/python3", "-c", script],
-        &["sqlite3", ":memory:", sql],
-        &["git", "-C", tree, "log", "--oneline", "--stat", "-n", "30"],
-        &["sh", "-c", redis],
-    ];
-    for command in commands {
-        tool(if command[0] == "sh" { "redis-server" } else { command[0] });
-        let place = directory();
-        let alone = Run::new(command[0], place.path()).args(&command[1..]).go();
-        let (report, status, out, err) = guarded(&[], command);
-        assert_eq!(errors(&report).len(), 0, "{command:?}: {report}");
-        assert_eq!(status, alone.status, "{command:?}: {err}");
-        let without_pids =
-            |text: &str| text.lines().filter(|line| !line.contains(':')).map(str::to_owned).collect::<Vec<_>>();
-        match command[0] {
-            "sh" => assert!(out.trim_end().ends_with('0') && !without_pids(&out).is_empty(), "{out}"),
-            _ => assert_eq!(out, alone.out(), "{command:?}"),
-        }
-        assert!(report["guarded"].as_u64() > Some(500), "{command:?}: {report}");
-    }
+    run_third_party_programs(Way::Missing);
 }
 
 #[test]
@@ -194,7 +132,7 @@ fn memory_beyond_the_limit_is_not_guarded_and_counted() {
 
 #[test]
 fn the_target_goes_on_when_the_keeper_is_killed() {
-    let (child, keeper) = churning(&[]);
+    let (child, keeper) = churning(Way::Missing, &[]);
     kill(keeper, "KILL");
     let (out, err, status) = rest(child);
     assert_eq!(out, "whole\n", "{err}");
@@ -203,7 +141,7 @@ fn the_target_goes_on_when_the_keeper_is_killed() {
 
 #[test]
 fn the_target_goes_on_when_mallow_is_killed() {
-    let (mut child, keeper) = churning(&[]);
+    let (mut child, keeper) = churning(Way::Missing, &[]);
     kill(child.id(), "KILL");
     drop(child.stdin.take());
     let mut out = String::new();
@@ -219,7 +157,7 @@ fn the_target_goes_on_when_mallow_is_killed() {
 
 #[test]
 fn the_target_goes_on_when_mallow_is_stopped() {
-    let (mut child, _) = churning(&[]);
+    let (mut child, _) = churning(Way::Missing, &[]);
     kill(child.id(), "STOP");
     drop(child.stdin.take());
     // Mallow has the same standard output: it does not end.

@@ -8,7 +8,7 @@ use std::process::Command;
 use harness::{Run, directory, mallow, program, tool};
 use serde_json::{Value, json};
 
-use crate::guard_harness::{churning, errors, functions, guarded, kill, rest, wrong};
+use crate::guard_harness::{Way, churning, errors, functions, guarded, kill, rest, wrong};
 use crate::watch_harness::until;
 
 /// Blocks that were lost, those that others of them hold with them, and their bytes.
@@ -159,7 +159,7 @@ fn target(mallow: u32, keeper: u32) -> u32 {
 #[test]
 fn a_target_exits_whatever_becomes_of_its_keeper() {
     for signal in ["STOP", "KILL"] {
-        let (mut child, keeper) = churning(&["--leaks"]);
+        let (mut child, keeper) = churning(Way::Missing, &["--leaks"]);
         let target = target(child.id(), keeper);
         kill(keeper, signal);
         drop(child.stdin.take());
@@ -179,7 +179,7 @@ fn a_target_exits_whatever_becomes_of_its_keeper() {
 #[test]
 fn a_target_is_searched_while_mallow_is_stopped_or_killed() {
     for signal in ["STOP", "KILL"] {
-        let (mut child, keeper) = churning(&["--leaks"]);
+        let (mut child, keeper) = churning(Way::Missing, &["--leaks"]);
         let target = target(child.id(), keeper);
         kill(child.id(), signal);
         drop(child.stdin.take());

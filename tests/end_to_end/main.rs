@@ -59,6 +59,7 @@ mod go_pprof;
 mod go_profile;
 mod guard;
 mod guard_foreign;
+mod guard_handler;
 mod guard_harness;
 mod guard_leaks;
 mod guide;

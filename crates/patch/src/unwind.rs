@@ -3,6 +3,7 @@
 //! Nothing is guessed: no frame pointer is followed where there is no rule, and a stack counts as known only if its last
 //! frame says that it is the last.
 
+use std::io;
 use std::ops::Range;
 
 use gimli::{
@@ -72,6 +73,22 @@ impl<'a> Unwinder<'a> {
     /// Of these modules. One without `.eh_frame_hdr` has no rules.
     pub fn new(modules: &'a [Module]) -> Self {
         Self { modules: modules.iter().filter_map(Rules::of).collect() }
+    }
+
+    /// The frames of a thread that a signal interrupted, the innermost first, and whether they are all: it waits in the signal's handler.
+    /// `registers`: where in its memory the kernel saved them (`gregs` of `mcontext_t`, in glibc's `sys/ucontext.h`).
+    pub fn walk_interrupted(&self, registers: u64, memory: &Memory) -> io::Result<(Vec<Frame>, bool)> {
+        let mut saved = [0; 17 * 8];
+        memory.read(registers, &mut saved)?;
+        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| saved[at * 8 + byte]));
+        let [r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip] =
+            std::array::from_fn(word);
+        // SAFETY: a struct of integers, for which zeros are values.
+        let nothing: Registers = unsafe { std::mem::zeroed() };
+        let registers =
+            Registers { r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, ..nothing };
+        let walk = self.walk(&registers, memory);
+        Ok((walk.frames, walk.unknown.is_none()))
     }
 
     /// The frames of a thread that has these registers, the innermost first.

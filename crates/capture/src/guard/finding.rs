@@ -138,6 +138,8 @@ pub struct Outcome {
     pub began_ns: u64,
     /// Why nothing is guarded in it; None: it is.
     pub refused: Option<String>,
+    /// Why a signal handler takes the place of userfaultfd; None: it does not.
+    pub handled: Option<String>,
     /// Allocations that were guarded.
     pub guarded: u64,
     /// Allocations that were to be guarded, and were not.

@@ -1,9 +1,10 @@
 //! One image that is guarded: its userfaultfd, the slots that it asks for, and what goes wrong in it.
 
 use super::finding::{Addresses, Block, Deed, Finding, Kind, Message, Outcome, Search};
+use super::hold::Hold;
 use super::leaks;
 use super::slots::{Guarded, Meaning, Report};
-use super::uffd::{Fault, Userfault};
+use super::uffd::Userfault;
 use super::{MOST_FINDINGS, thread_name};
 use crate::rundir::directory::monotonic_ns;
 use crate::rundir::process_file::{ExitState, ProcessFile};
@@ -24,8 +25,6 @@ use std::time::Duration;
 const STOP: Duration = Duration::from_millis(500);
 /// How often an image is looked at that says nothing.
 const PAUSE: Duration = Duration::from_millis(50);
-
-const PAGE: u64 = 4096;
 
 /// See the module.
 pub struct Image<'a> {
@@ -58,13 +57,16 @@ impl Image<'_> {
     pub fn guard(self) {
         // Errors from before are an earlier keeper's.
         let mut log = Log { read: self.guarded.reported(self.source.shared()), ..Log::default() };
-        let refused = match self.take() {
-            Ok((userfault, range)) => {
-                self.work(&userfault, &range, &mut log);
-                None
+        let (mut refused, mut handled) = (None, None);
+        if self.state() == guard::PROTECTS && self.answer(guard::PROTECTS, guard::HANDLED) {
+            handled = Some(super::refusal(self.error()));
+            self.work(None, &self.guarded.range(self.source.shared()), &mut log);
+        } else {
+            match self.take() {
+                Ok((userfault, range)) => self.work(Some(&userfault), &range, &mut log),
+                Err(error) => refused = Some(error),
             }
-            Err(error) => Some(error),
-        };
+        }
         self.reports(&mut log);
         let search = match log.search.take() {
             _ if !self.leaks || refused.is_some() => Search::Unwanted,
@@ -78,6 +80,7 @@ impl Image<'_> {
             serial: self.source.serial,
             began_ns: self.source.start_ns(),
             refused,
+            handled,
             guarded: count(guard::GUARDED),
             unguarded: count(guard::UNGUARDED),
             unfit: count(guard::UNFIT),
@@ -103,13 +106,7 @@ impl Image<'_> {
             .descriptor()
             .and_then(|descriptor| Userfault::register(descriptor, range.start, range.end - range.start));
         let shared = self.source.shared();
-        let state = self.guarded.field(guard::STATE);
-        let answer = |to: u32| {
-            let changed =
-                shared.word32(state).compare_exchange(guard::OFFERED, to, Ordering::AcqRel, Ordering::Relaxed);
-            shared.futex_wake(state);
-            changed.is_ok()
-        };
+        let answer = |to| self.answer(guard::OFFERED, to);
         match taken {
             Ok(userfault) => {
                 for (start, bytes) in self.guarded.live(shared, &range) {
@@ -128,6 +125,14 @@ impl Image<'_> {
         }
     }
 
+    /// Whether the image, which waits in one state, goes on in another.
+    fn answer(&self, from: u32, to: u32) -> bool {
+        let (shared, state) = (self.source.shared(), self.guarded.field(guard::STATE));
+        let changed = shared.word32(state).compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
+        shared.futex_wake(state);
+        changed.is_ok()
+    }
+
     fn descriptor(&self) -> io::Result<rustix::fd::OwnedFd> {
         let pid =
             Pid::from_raw(self.source.pid_here() as i32).ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))?;
@@ -136,10 +141,14 @@ impl Image<'_> {
         Ok(pidfd_getfd(&process, number, PidfdGetfdFlags::empty())?)
     }
 
+    /// Why the kernel gives no userfaultfd.
+    fn error(&self) -> i32 {
+        self.source.shared().get32(self.guarded.field(guard::DESCRIPTOR)) as i32
+    }
+
     fn refusal(&self, state: u32) -> String {
-        let error = self.source.shared().get32(self.guarded.field(guard::DESCRIPTOR)) as i32;
         match state {
-            guard::REFUSED => super::refusal(error),
+            guard::REFUSED => super::refusal(self.error()),
             guard::FILTERED => {
                 "a filter of system calls (seccomp) of the program's own may forbid userfaultfd".to_owned()
             }
@@ -150,31 +159,44 @@ impl Image<'_> {
         }
     }
 
-    fn work(&self, userfault: &Userfault, range: &Range<u64>, log: &mut Log) {
+    /// Without a userfaultfd threads wait in a signal handler.
+    fn work(&self, userfault: Option<&Userfault>, range: &Range<u64>, log: &mut Log) {
         let over = AtomicBool::new(false);
         let Some(mut places) = Guarded::of(&self.source) else { return };
         let (wanted, shared) = (self.guarded.field(guard::WANTED), self.source.shared());
         log.search = std::thread::scope(|scope| {
-            let supplier = scope.spawn(|| self.supply(userfault, range, &over));
+            let supplier = userfault.map(|userfault| scope.spawn(|| self.supply(userfault, range, &over)));
             let searcher = self.leaks.then(|| scope.spawn(|| self.search(&over)));
             let mut faults = Faults::default();
             while !self.over.load(Ordering::Relaxed) {
-                let pause = Timespec { tv_sec: 0, tv_nsec: PAUSE.as_nanos() as i64 };
-                let ready = poll(&mut [PollFd::new(&userfault, PollFlags::IN)], Some(&pause));
+                let (before, is_quiet) = (shared.get32(wanted), userfault.is_none_or(pauses));
                 self.reports(log);
-                if matches!(ready, Ok(0)) && !self.source.alive() {
+                if is_quiet && !self.source.alive() {
                     break;
                 }
-                while !self.over.load(Ordering::Relaxed)
-                    && let Ok(Some(fault)) = userfault.next()
-                {
-                    self.fault((userfault, range), &fault, log, (&mut places, &mut faults));
+                let work = &mut (&mut *log, &mut places, &mut faults);
+                match userfault {
+                    Some(userfault) => {
+                        while !self.over.load(Ordering::Relaxed)
+                            && let Ok(Some(fault)) = userfault.next()
+                        {
+                            self.fault(&Hold::Missing(userfault, fault), range, work);
+                        }
+                    }
+                    None => {
+                        Hold::in_handlers(shared, self.guarded.field(0))
+                            .for_each(|hold| self.fault(&hold, range, work));
+                        shared.word32(self.guarded.field(guard::BEAT)).fetch_add(1, Ordering::Relaxed);
+                        shared.futex_wait(wanted, before, PAUSE);
+                    }
                 }
             }
             over.store(true, Ordering::Relaxed);
             shared.futex_wake(wanted);
             shared.futex_wake(process::EXIT_STATE);
-            let _ = supplier.join();
+            if let Some(supplier) = supplier {
+                let _ = supplier.join();
+            }
             searcher.and_then(|searcher| searcher.join().ok().flatten())
         });
     }
@@ -217,17 +239,12 @@ impl Image<'_> {
         Some(Search::Done)
     }
 
-    /// A thread waits in the kernel.
-    fn fault(
-        &self,
-        (userfault, range): (&Userfault, &Range<u64>),
-        fault: &Fault,
-        log: &mut Log,
-        (places, faults): (&mut Guarded, &mut Faults),
-    ) {
-        let page = fault.address & !(PAGE - 1);
+    /// A thread waits.
+    fn fault(&self, hold: &Hold<'_>, range: &Range<u64>, work: &mut (&mut Log, &mut Guarded, &mut Faults)) {
+        let (log, places, faults) = work;
+        let fault = hold.fault();
         if !range.contains(&fault.address) {
-            userfault.wake(page);
+            hold.wake();
             return;
         }
         let meaning = places.meaning(self.source.shared(), range, fault.address);
@@ -236,7 +253,7 @@ impl Image<'_> {
             if let Meaning::Freed(index) | Meaning::After(index) | Meaning::Before(index) = meaning {
                 self.guarded.touch(self.source.shared(), index);
             }
-            userfault.fill(page, PAGE);
+            hold.let_go();
             return;
         }
         let pid = self.source.pid_here();
@@ -258,15 +275,10 @@ impl Image<'_> {
             if let Some(index) = index {
                 self.guarded.touch(shared, index);
             }
-            userfault.fill(page, PAGE);
+            hold.let_go();
         };
-        let (stack, without_stack) = faults.stack(pid, fault.tid, generation, &|| {
-            if fails_fast {
-                abort(pid, fault.tid);
-            } else {
-                let_go();
-            }
-        });
+        let (stack, without_stack) =
+            faults.stack(pid, hold, generation, &|| if fails_fast { hold.end(pid) } else { let_go() });
         self.found(
             log,
             Finding {
@@ -274,7 +286,7 @@ impl Image<'_> {
                 pid: self.source.pid,
                 serial: self.source.serial,
                 address: fault.address,
-                exact: userfault.exact,
+                exact: hold.is_exact(),
                 write: Some(fault.write),
                 deed: Deed { at_ns: monotonic_ns(), tid: fault.tid, thread: name, stack },
                 without_stack,
@@ -284,9 +296,9 @@ impl Image<'_> {
         );
         if !fails_fast {
             // Where the thread could not be stopped, it waits still.
-            userfault.fill(page, PAGE);
+            hold.let_go();
         } else {
-            userfault.wake(page);
+            hold.wake();
         }
     }
 
@@ -342,10 +354,10 @@ impl Image<'_> {
     }
 }
 
-/// Ends a program with the registers of the thread as they are: it is stopped, and takes the signal when it goes on.
-fn abort(pid: u32, tid: u32) {
-    // SAFETY: plain system call. The thread is stopped by us, so its number is its own.
-    unsafe { libc::syscall(libc::SYS_tgkill, pid as libc::pid_t, tid as libc::pid_t, libc::SIGABRT) };
+/// Whether nothing comes for a moment.
+fn pauses(userfault: &Userfault) -> bool {
+    let pause = Timespec { tv_sec: 0, tv_nsec: PAUSE.as_nanos() as i64 };
+    matches!(poll(&mut [PollFd::new(&userfault, PollFlags::IN)], Some(&pause)), Ok(0))
 }
 
 /// What is remembered of a process from one fault to the next.
@@ -378,7 +390,13 @@ impl Faults {
     }
 
     /// The stack of a thread that waits, and why it is not known or not whole. `act` is called while the thread is held.
-    fn stack(&mut self, pid: u32, tid: u32, generation: u32, act: &(dyn Fn() + Sync)) -> (Addresses, Option<String>) {
+    fn stack(
+        &mut self,
+        pid: u32,
+        hold: &Hold<'_>,
+        generation: u32,
+        act: &(dyn Fn() + Sync),
+    ) -> (Addresses, Option<String>) {
         self.read_modules(pid);
         if self.memory(pid).is_none() {
             return (Addresses::default(), Some("its memory cannot be read".to_owned()));
@@ -386,11 +404,19 @@ impl Faults {
         let Some(memory) = self.memory.as_ref() else { return Default::default() };
         let unwinder = Unwinder::new(&self.modules);
         let act = Act(act);
-        let walked = stop_thread(pid, tid, STOP, |thread| {
-            let walked = thread.walk(&unwinder, memory);
-            act.call();
-            walked
-        });
+        let walked = match hold.registers() {
+            // It waits for us, and its stack is its own until then.
+            Some(registers) => {
+                let walked = unwinder.walk_interrupted(registers, memory);
+                act.call();
+                Ok(walked)
+            }
+            None => stop_thread(pid, hold.fault().tid, STOP, |thread| {
+                let walked = thread.walk(&unwinder, memory);
+                act.call();
+                walked
+            }),
+        };
         match walked {
             Ok(Ok((frames, whole))) => {
                 let reason = (!whole).then(|| "its outer frames have no unwind information".to_owned());

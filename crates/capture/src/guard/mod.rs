@@ -1,6 +1,7 @@
 //! Guarding: wrong accesses to heap memory stop their thread in the kernel, and are read from outside. docs/design/guard.md draws it.
 
 mod finding;
+mod hold;
 mod image;
 mod keeper;
 mod leaks;
@@ -54,14 +55,16 @@ pub struct Settings {
     pub fails_fast: bool,
     /// Each image is searched for leaks at its exit.
     pub leaks: bool,
+    /// Where userfaultfd is forbidden, a signal handler in the program may take its place.
+    pub handler: bool,
 }
 
 impl Settings {
     /// Samples of a program in production: a block begins or ends at its missing page at random.
-    pub fn sampled(period: u32) -> Self {
+    pub fn sampled(period: u32, handler: bool) -> Self {
         const MEMORY: u64 = 256 << 20;
         let place = Place::Random;
-        Self { period: Some(period), memory: MEMORY, place, alignment: 16, fails_fast: false, leaks: false }
+        Self { period: Some(period), memory: MEMORY, place, alignment: 16, fails_fast: false, leaks: false, handler }
     }
 }
 
@@ -165,8 +168,9 @@ impl Keeper {
         shared.set32(control::GUARD_PLACE, settings.place as u32);
         shared.set32(control::GUARD_ALIGNMENT, settings.alignment.clamp(1, 4096));
         shared.set32(control::GUARD_FILTERS, filters());
-        let others = shared.get32(control::FLAGS) & !(guard::EVERY | guard::ABORT | guard::LEAKS);
-        shared.set32(control::FLAGS, others | guard::GUARD | every | abort | leaks);
+        let handler = if settings.handler { guard::HANDLER } else { 0 };
+        let others = shared.get32(control::FLAGS) & !(guard::EVERY | guard::ABORT | guard::LEAKS | guard::HANDLER);
+        shared.set32(control::FLAGS, others | guard::GUARD | every | abort | leaks | handler);
         let started = Self::spawn(directory)?;
         shared.word32(control::GUARD_KEEPER).store(started.process.id(), Ordering::Release);
         Ok(started)

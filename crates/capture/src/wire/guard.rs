@@ -8,6 +8,8 @@ pub const EVERY: u32 = 128;
 pub const ABORT: u32 = 256;
 /// `MALLOW_GUARD_LEAKS`
 pub const LEAKS: u32 = 512;
+/// `MALLOW_GUARD_HANDLER`
+pub const HANDLER: u32 = 1024;
 /// `MALLOW_GUARD_SIZES`
 pub const SIZES: u64 = 16;
 /// `MALLOW_SUPPLIES`
@@ -30,6 +32,20 @@ pub const FILTERED: u32 = 4;
 pub const GIVEN_UP: u32 = 5;
 /// `MALLOW_GUARD_NO_ADDRESSES`
 pub const NO_ADDRESSES: u32 = 6;
+/// `MALLOW_GUARD_PROTECTS`
+pub const PROTECTS: u32 = 7;
+/// `MALLOW_GUARD_HANDLED`
+pub const HANDLED: u32 = 8;
+/// `MALLOW_GUARD_FAULTS`
+pub const FAULTS_MOST: usize = 16;
+/// `MALLOW_FAULT_STATE`
+pub const FAULT_STATE: u32 = 7;
+/// `MALLOW_FAULT_ASKS`
+pub const ASKS: u32 = 2;
+/// `MALLOW_FAULT_ANSWERED`
+pub const ANSWERED: u32 = 3;
+/// `MALLOW_FAULT_ENDS`
+pub const ENDS: u32 = 4;
 /// `MALLOW_ERROR_DOUBLE_FREE`
 pub const DOUBLE_FREE: u32 = 1;
 /// `MALLOW_ERROR_INTERIOR`
@@ -71,8 +87,10 @@ pub const SLOTS_BYTES: usize = 80;
 pub const SUPPLY: usize = 88;
 /// `finding`
 pub const FINDING: usize = SUPPLY + SUPPLIES * supply::SIZE;
+/// `fault`
+pub const FAULT: usize = FINDING + FINDINGS_MOST as usize * finding::SIZE;
 /// Size of the struct.
-pub const SIZE: usize = FINDING + FINDINGS_MOST as usize * finding::SIZE;
+pub const SIZE: usize = FAULT + FAULTS_MOST * fault::SIZE;
 
 /// Byte offsets in `struct mallow_supply`.
 pub mod supply {
@@ -104,6 +122,22 @@ pub mod finding {
     pub const SLOT: usize = 28;
     /// `bytes`
     pub const BYTES: usize = 32;
+}
+
+/// Byte offsets in `struct mallow_guard_fault`.
+pub mod fault {
+    /// Size of the struct.
+    pub const SIZE: usize = 32;
+    /// `state`
+    pub const STATE: usize = 0;
+    /// `tid`
+    pub const TID: usize = 4;
+    /// `address`
+    pub const ADDRESS: usize = 8;
+    /// `registers`
+    pub const REGISTERS: usize = 16;
+    /// `write`
+    pub const WRITE: usize = 24;
 }
 
 /// Byte offsets in `struct mallow_guarded`.

@@ -14,7 +14,7 @@ use super::views::ViewFlags;
 #[command(after_long_help = "\
 Each block gets pages of its own; the page behind it, and the pages of a block that was freed, are missing. A wrong read or
 write stops its thread in the kernel, Mallow reads its stack from outside, and the program goes on. No rebuild, no signal
-handler, any allocator that comes by malloc and free.
+handler unless --signal-handler allows one, any allocator that comes by malloc and free.
 
 Found at the access: uses after free; accesses past the end of a block, or before its beginning with --place begin.
 Found at the call: double frees, frees of addresses inside of blocks; without --sample also on the stack, or in a module's data.
@@ -57,6 +57,13 @@ pub struct GuardFlags {
     /// use vector instructions on odd sizes, or low bits of pointers, need 16. Example: --alignment 8.
     #[arg(long, value_name = "N", default_value = "16", value_parser = alignment)]
     pub alignment: u32,
+    /// Allow a signal handler in the program
+    ///
+    /// Where userfaultfd is forbidden, as in Docker's default, pages are protected instead, and a handler for SIGSEGV in the program
+    /// waits for Mallow at a wrong access. It passes on what is none. A thread that blocks SIGSEGV ends the program at its wrong
+    /// access, and each block takes two mappings of the 65,530 that a process may have. Default: off, mallow ends with 125 there.
+    #[arg(long)]
+    pub signal_handler: bool,
     /// Search each process for leaks at its exit
     ///
     /// A leak is a guarded block that no pointer leads to any more: not from static memory, stacks or registers, not through other

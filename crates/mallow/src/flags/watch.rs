@@ -74,6 +74,11 @@ pub struct WatchFlags {
     /// guard --help says what is found. Default: off. Example: mallow watch --guard -- ./server.
     #[arg(long, conflicts_with_all = ["set", "stop"])]
     pub guard: bool,
+    /// Allow a signal handler in the program
+    ///
+    /// For --guard where userfaultfd is forbidden, as mallow guard has it. Default: off, --guard ends with 125 there.
+    #[arg(long, requires = "guard")]
+    pub signal_handler: bool,
     /// Age from which live blocks are reported
     ///
     /// Younger blocks may still be freed; places that grow are reported whatever their age. With a unit (ms, s, m, h).

@@ -103,6 +103,8 @@ pub struct Report<'a> {
     pub unfit: u64,
     /// Why processes are not guarded, and how many.
     pub refused: BTreeMap<String, u64>,
+    /// Why userfaultfd is refused where a signal handler takes its place, and in how many processes.
+    pub handled: BTreeMap<String, u64>,
     /// Processes that were searched for leaks; an exec ends one and begins another.
     pub searched: u64,
     /// Why others were not, and how many.

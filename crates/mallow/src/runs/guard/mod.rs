@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Child, ExitCode};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use mallow_capture::guard::{self, KEEPER, Keeper, Place, Settings};
 use mallow_capture::preflight::{self, Chain};
 use mallow_capture::watch::Watch;
@@ -52,7 +52,7 @@ pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
         let why = "--leaks reads pointers at multiples of 8 bytes, and finds none in blocks that begin elsewhere: use --alignment 8 or more";
         return Err(UsageError(why.to_owned()).into());
     }
-    guard::available().map_err(|reason| anyhow!("guarding is impossible here: {reason}"))?;
+    possible(flags.signal_handler)?;
     if let Some(sentence) = preflight::unsampled(&Chain::of(&flags.run.command)) {
         stdio::notify(&sentence);
     }
@@ -67,6 +67,7 @@ pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
         alignment: flags.alignment,
         fails_fast: flags.fail_fast,
         leaks: flags.leaks,
+        handler: flags.signal_handler,
     };
     let (run, child, keeper) = match guard::start(&flags.run.command, &settings) {
         Ok(started) => started,
@@ -82,10 +83,11 @@ pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
     let command: Vec<String> = flags.run.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let sum =
         |of: fn(&guard::Outcome) -> u64| errors.outcomes.iter().fold(0_u64, |sum, one| sum.saturating_add(of(one)));
-    let mut refused = BTreeMap::new();
-    for reason in errors.outcomes.iter().filter_map(|outcome| outcome.refused.clone()) {
-        *refused.entry(reason).or_default() += 1;
-    }
+    let processes_by = |of: fn(&guard::Outcome) -> Option<&String>| {
+        let mut processes = BTreeMap::new();
+        errors.outcomes.iter().filter_map(of).for_each(|reason| *processes.entry(reason.clone()).or_default() += 1);
+        processes
+    };
     let report = Report {
         command,
         exit_status: status,
@@ -95,7 +97,8 @@ pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
         guarded: sum(|outcome| outcome.guarded),
         unguarded: sum(|outcome| outcome.unguarded),
         unfit: sum(|outcome| outcome.unfit),
-        refused,
+        refused: processes_by(|outcome| outcome.refused.as_ref()),
+        handled: processes_by(|outcome| outcome.handled.as_ref()),
         searched: errors.outcomes.iter().filter(|outcome| outcome.search == guard::Search::Done).count() as u64,
         unsearched: errors.unsearched(),
     };
@@ -116,6 +119,20 @@ pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
         return Ok(ExitCode::from(exit::ERRORS_FOUND));
     }
     Ok(exit_status::after_command(status, Ok(()), false))
+}
+
+/// Whether processes may be guarded here; `handler`: a signal handler may take the place of userfaultfd.
+pub fn possible(handler: bool) -> Result<()> {
+    match guard::available() {
+        Ok(()) => Ok(()),
+        Err(reason) if handler => {
+            stdio::notify(&format!("a handler for SIGSEGV in the program takes the place of userfaultfd: {reason}"));
+            Ok(())
+        }
+        Err(reason) => bail!(
+            "guarding is impossible here: {reason}; or let --signal-handler put a handler for SIGSEGV into the program"
+        ),
+    }
 }
 
 /// Until the command ends, or somebody asked twice. Its status.

@@ -45,6 +45,11 @@ pub fn report(report: &Report<'_>, look: &Look, stacks: bool, limit: usize) -> S
         let who = format!("Not guarded: {}", of(*pids, "process"));
         page.sentence(Line::new().warning(who).plain(format!(": {reason}")));
     }
+    for (reason, pids) in report.handled.iter().take(REASONS) {
+        page.gap();
+        let who = format!("Guarded by a signal handler: {}", of(*pids, "process"));
+        page.sentence(Line::new().faint(format!("{who}: {reason}")));
+    }
     if report.lost > 0 {
         page.gap();
         page.sentence(Line::new().warning(format!("{} more were not looked at: too many", count(report.lost))));

@@ -23,7 +23,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use mallow_capture::attach::is_loaded;
 use mallow_capture::guard::{self, Settings};
 use mallow_capture::preflight::{self, Chain};
@@ -45,6 +45,7 @@ use self::snapshots::Snapshots;
 use self::watcher::Watcher;
 use super::attached::{self, ForeignRoot, age};
 use super::exit_status;
+use super::guard::possible;
 use super::screen::Screen;
 use crate::flags::{SymbolsIn, WatchFlags};
 use crate::output::text::estimates::period;
@@ -126,7 +127,7 @@ fn start(flags: &WatchFlags) -> Result<Result<Started, ExitCode>> {
             found => found?,
         };
         if flags.guard {
-            possible()?;
+            possible(flags.signal_handler)?;
         }
         let signals = Signals::watch()?;
         let mut watch = Watch::open(&directory)?;
@@ -137,7 +138,10 @@ fn start(flags: &WatchFlags) -> Result<Result<Started, ExitCode>> {
             true => {
                 let period = u32::try_from(watch.control().period()).unwrap_or(u32::MAX);
                 watch.keep_ended();
-                Some(guard::join(&watch, &Settings::sampled(period)).context("cannot begin to guard")?)
+                Some(
+                    guard::join(&watch, &Settings::sampled(period, flags.signal_handler))
+                        .context("cannot begin to guard")?,
+                )
             }
             false => None,
         };
@@ -150,8 +154,8 @@ fn start(flags: &WatchFlags) -> Result<Result<Started, ExitCode>> {
     let period = flags.period.unwrap_or(PERIOD);
     let started = match flags.guard {
         true => {
-            possible()?;
-            guard::start(&flags.command, &Settings::sampled(period))
+            possible(flags.signal_handler)?;
+            guard::start(&flags.command, &Settings::sampled(period, flags.signal_handler))
                 .map(|(run, child, keeper)| (run, child, Some(keeper)))
         }
         false => runs::start_sampled(&flags.command, Mode::Sample, period).map(|(run, child)| (run, child, None)),
@@ -167,11 +171,6 @@ fn start(flags: &WatchFlags) -> Result<Result<Started, ExitCode>> {
         watch.keep_ended();
     }
     Ok(Ok(Started { watch, command: Some(child), signals, attached: None, keeper }))
-}
-
-/// Whether processes may be guarded here.
-fn possible() -> Result<()> {
-    guard::available().map_err(|reason| anyhow!("guarding is impossible here: {reason}"))
 }
 
 /// Attaches to a process that was not started under mallow.

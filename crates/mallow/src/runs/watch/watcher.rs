@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use mallow_capture::attach::not_seen;
-use mallow_capture::guard::Keeper;
+use mallow_capture::guard::{Keeper, Outcome};
 use mallow_capture::rundir::directory::remove;
 use mallow_capture::session::{STILL_IN_THE_LIBRARY, later_libraries_fail};
 use mallow_capture::watch::Watch;
@@ -280,8 +280,13 @@ impl<'a> Watcher<'a> {
             new.extend(errors.take(message, watch, &mut |profile| session.name(profile)).cloned());
         }
         if last {
-            let refused: BTreeSet<_> = self.errors.outcomes.drain(..).filter_map(|outcome| outcome.refused).collect();
-            refused.iter().for_each(|reason| stdio::notify(&format!("not guarded: {reason}")));
+            let how = |outcome: Outcome| match (outcome.refused, outcome.handled) {
+                (Some(reason), _) => Some(format!("not guarded: {reason}")),
+                (None, Some(reason)) => Some(format!("guarded by a signal handler: {reason}")),
+                (None, None) => None,
+            };
+            let said: BTreeSet<_> = self.errors.outcomes.drain(..).filter_map(how).collect();
+            said.iter().for_each(|text| stdio::notify(text));
         }
         for error in new {
             let text = text::memory_error(&error, &self.look, self.flags.stacks, self.flags.view.json);
