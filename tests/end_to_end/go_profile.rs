@@ -67,7 +67,7 @@ func main() {
 const OTHER: &str = "package main\n\nfunc main() { println(\"another\") }\n";
 
 /// A module with the program, built, and its profile.
-fn profiled() -> Module {
+pub fn profiled() -> Module {
     let module = Module::new(&[
         ("go.mod", "module example.com/nodes\n\ngo 1.22\n"),
         ("main.go", MAIN),

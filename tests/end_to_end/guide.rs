@@ -32,6 +32,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("symbols.md", "needs a program without names"),
     ("symbols.md", "needs a server of debug files"),
     ("view.md", "opens a browser"),
+    ("view.md", "needs a Go module, and opens a browser"),
     ("watch.md", "needs a server and a terminal"),
 ];
 

@@ -97,6 +97,7 @@ mod threads;
 mod timeline;
 mod tree;
 mod view;
+mod view_go;
 mod view_hostile;
 mod view_live;
 mod view_marks;

@@ -42,7 +42,7 @@ impl Page {
     }
 
     /// Waits for summary, time and views.
-    fn wait_for_all(&mut self) {
+    pub fn wait_for_all(&mut self) {
         for shown in ["#tabs [role=tab]", "#summary :not(:empty)", "#time-chart canvas, #time[hidden]"] {
             self.browser.wait_for(&format!("document.querySelector({})", json!(shown)));
         }

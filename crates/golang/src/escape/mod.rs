@@ -152,7 +152,7 @@ fn below(file: &str, directory: &str) -> String {
 }
 
 /// A function's name without the types that it is made for: `(*G[…]).Put` is `(*G).Put`.
-fn without_types(name: &str) -> String {
+pub fn without_types(name: &str) -> String {
     let mut depth = 0_u32;
     let mut out = String::with_capacity(name.len());
     for c in name.chars() {

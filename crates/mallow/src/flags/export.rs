@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::go_reasons::GoReasonsFlags;
 use super::views::{By, SourceFlags};
 
 /// Flags of `export`.
@@ -30,6 +31,9 @@ pub struct ExportFlags {
     /// Sites have sums; events are every allocation and free, and make large files.
     #[arg(long, value_enum, default_value_t = Table::Sites)]
     pub table: Table,
+    /// Reasons beside Go lines, in html.
+    #[command(flatten)]
+    pub reasons: GoReasonsFlags,
     /// What to export.
     #[command(flatten)]
     pub source: SourceFlags,

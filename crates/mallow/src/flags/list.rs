@@ -6,6 +6,7 @@ use clap::Args;
 use mallow_report::analysis::Pattern;
 
 use super::base::BaseFlags;
+use super::go_reasons::GoReasonsFlags;
 use super::views::{By, RowFlags};
 
 /// Flags of `list`.
@@ -19,7 +20,7 @@ pub struct ListFlags {
     /// Show machine code instead of sources
     ///
     /// Each instruction that allocates, or that calls a function that does, with its numbers. Default: source lines.
-    #[arg(long, conflicts_with = "base")]
+    #[arg(long, conflicts_with_all = ["base", "go_reasons"])]
     pub asm: bool,
     /// Show library frames as functions
     ///
@@ -44,6 +45,9 @@ pub struct ListFlags {
     /// A regular expression on their names. Example: mallow list 'Parser::'.
     #[arg(value_name = "REGEX")]
     pub regex: Pattern,
+    /// Reasons beside Go lines.
+    #[command(flatten)]
+    pub reasons: GoReasonsFlags,
     /// What to show, and how.
     #[command(flatten)]
     pub rows: RowFlags,

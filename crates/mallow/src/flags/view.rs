@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::filters::duration;
+use super::go_reasons::GoReasonsFlags;
 use super::run::period;
 
 /// Flags of `view`.
@@ -16,7 +17,7 @@ pub struct PageFlags {
     ///
     /// The page shows what is sampled of it, anew every two seconds. Like mallow watch -p, Mallow joins a process that
     /// mallow run started, and attaches to any other. Default: a recording is shown. Example: --live $(pidof server).
-    #[arg(long, value_name = "PID", conflicts_with_all = ["file", "after"], value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "PID", conflicts_with_all = ["file", "after", "go_reasons"], value_parser = clap::value_parser!(u32).range(1..))]
     pub live: Option<u32>,
     /// Bytes between samples, on average
     ///
@@ -47,6 +48,9 @@ pub struct PageFlags {
     /// --idle 10m.
     #[arg(long, value_name = "TIME", default_value = "1h", hide_default_value = true, value_parser = time)]
     pub idle: Duration,
+    /// Reasons beside Go lines.
+    #[command(flatten)]
+    pub reasons: GoReasonsFlags,
     /// Recording or profile to show
     ///
     /// A recording of mallow, or a file of another tool in any format that mallow reads. Default: the newest *.mallow

@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use super::count::{CountedBenchmark, count};
 use super::program_source::ProgramSource;
+use crate::input::go_reasons::parts;
 use crate::output::progress::Spinner;
 
 /// A benchmark, and every line that allocates.
@@ -154,12 +155,9 @@ pub fn diagnostics(go: &Go, binary: &TestBinary, packages: BTreeSet<String>) -> 
     Ok(list)
 }
 
-/// `github.com/a/b` of `github.com/a/b.(*T).m[…]`; the linker writes a dot of the last part as `%2e`.
+/// `github.com/a/b` of `github.com/a/b.(*T).m[…]`.
 pub fn package(function: &str) -> String {
-    let name = function.split('[').next().unwrap_or(function);
-    let last = name.rfind('/').map_or(0, |at| at + 1);
-    let end = name[last..].find('.').map_or(name.len(), |at| last + at);
-    name[..end].replace("%2e", ".")
+    parts(function).0
 }
 
 /// Does something for each, one on each processor: no times are measured meanwhile. `done` receives how many are done.

@@ -1,10 +1,12 @@
-//! What commands read: recordings and profiles of other tools, filters, names.
+//! What commands read: recordings and profiles of other tools, filters, names, reasons of Go's compiler.
 
 pub mod coverage;
 mod embedded;
 mod file;
 pub mod filters;
 mod foreign;
+pub mod go_reasons;
+pub mod line_reasons;
 pub mod names;
 pub mod recording;
 mod remote;

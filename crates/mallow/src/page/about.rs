@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::flags::By;
 use crate::input::coverage::MEASURES;
+use crate::input::line_reasons::LineReasons;
 use crate::input::recording::Recording;
 
 /// The recording, and what can be asked of it.
@@ -29,6 +30,13 @@ pub struct About<'a> {
     compared: Option<Compared>,
     /// The process that is watched; None for a file.
     live: Option<u32>,
+    /// A file of reasons beside Go lines, where one is shown.
+    go_reasons: Option<AboutReasons<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct AboutReasons<'a> {
+    notes: &'a [String],
 }
 
 #[derive(Debug, Serialize)]
@@ -54,8 +62,13 @@ struct Compared {
 }
 
 impl<'a> About<'a> {
-    /// Of a recording, and of the one before it; or of what is known of the process `live`.
-    pub fn of(recording: &'a Recording, before: Option<&Recording>, live: Option<u32>) -> Self {
+    /// Of a recording, of the one before it, and of a file of reasons; or of what is known of the process `live`.
+    pub fn of(
+        recording: &'a Recording,
+        before: Option<&Recording>,
+        live: Option<u32>,
+        reasons: Option<&'a LineReasons>,
+    ) -> Self {
         let profile = &recording.profile;
         let has = |by: By| profile.has(Measure::from(by).quantity());
         let has_times = profile.has(Quantity::Times);
@@ -88,6 +101,7 @@ impl<'a> About<'a> {
             gaps: recording.gaps().collect(),
             compared: before.map(named).map(|(name, path)| Compared { name, path }),
             live,
+            go_reasons: reasons.map(|reasons| AboutReasons { notes: &reasons.notes }),
         }
     }
 }

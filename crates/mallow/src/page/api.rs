@@ -12,11 +12,13 @@ use super::flame_document::FlameDocument;
 use super::ranges::{Range, Ranges, StillReading};
 use super::rss_map_document::RssMapDocument;
 use super::subject::Subject;
-use crate::flags::{BaseFlags, Command, FilterFlags, FlameFlags, ReportFlags};
+use crate::flags::{BaseFlags, Command, FilterFlags, FlameFlags, GoReasonsFlags, ReportFlags};
+use crate::input::line_reasons::LineReasons;
 use crate::input::recording::Recording;
 use crate::output::exit::UsageError;
-use crate::output::json;
 use crate::output::text::Stream;
+use crate::output::{json, stdio};
+use crate::views::list::Reasons;
 use crate::views::report::{self, ReportOptions};
 use crate::views::{blocks, diff, leaks, list, rss, timeline, top, tree};
 
@@ -35,13 +37,24 @@ pub struct Api {
     documents: DocumentCache,
     /// The process that it is of, where that is watched.
     live: Option<u32>,
+    /// Why Go lines allocate. Answering runs no compiler.
+    reasons: Option<LineReasons>,
 }
 
 impl Api {
     /// For what the page shows. Begins to read its events.
     pub fn new(subject: Subject) -> Self {
         let ranges = Ranges::of(subject.whole());
-        Self { subject, ranges, documents: DocumentCache::default(), live: None }
+        Self { subject, ranges, documents: DocumentCache::default(), live: None, reasons: None }
+    }
+
+    /// With the reasons of a file beside Go lines, where one is named.
+    pub fn with_reasons(mut self, flags: &GoReasonsFlags) -> Result<Self> {
+        let Some(path) = &flags.go_reasons else { return Ok(self) };
+        let reasons = LineReasons::open(path, &self.subject.whole().profile)?;
+        reasons.notes.iter().for_each(|note| stdio::notify(note));
+        self.reasons = Some(reasons);
+        Ok(self)
     }
 
     /// For what is known now of a process that is watched.
@@ -115,7 +128,7 @@ impl Api {
 
     fn about(&self) -> Result<String> {
         let before = self.subject.before().map(|before| &**before);
-        json::line(&About::of(self.subject.whole(), before, self.live))
+        json::line(&About::of(self.subject.whole(), before, self.live, self.reasons.as_ref()))
     }
 
     fn view(&self, name: &str, request: &Request) -> Response {
@@ -169,10 +182,11 @@ impl Api {
             }
             return Ok(changes);
         }
+        let reasons = self.reasons.as_ref().map_or(Reasons::None, Reasons::File);
         match &command {
             Command::Top(flags) => sums(&flags.rows.source.filters, &|part| top::document(flags, part)),
             Command::Tree(flags) => sums(&flags.rows.source.filters, &|part| tree::document(flags, part)),
-            Command::List(flags) => sums(&flags.rows.source.filters, &|part| list::document(flags, part)),
+            Command::List(flags) => sums(&flags.rows.source.filters, &|part| list::document(flags, part, reasons)),
             Command::Flame(flags) => sums(&flags.source.filters, &|part| {
                 let options = flame_options(flags, part.measure(flags.by)?);
                 let graph = flame_fitting(&part.profile, options, &mut fewer_boxes);

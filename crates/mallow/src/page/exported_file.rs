@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::api::Api;
 use super::subject::Subject;
-use crate::flags::{ExportFlags, Table};
+use crate::flags::{ExportFlags, GoReasonsFlags, Table};
 use crate::input::recording::Recording;
 use crate::output::destination;
 use crate::output::progress::Bar;
@@ -76,7 +76,7 @@ pub fn export(flags: &ExportFlags) -> Result<ExitCode> {
     }
     let recording = Recording::open(&flags.source)?;
     recording.warn_of_gaps();
-    let model = model(recording)?;
+    let model = model(recording, &flags.reasons)?;
     destination::stream(flags.output.as_deref(), None, |mut out| {
         [HEAD, &model, TAIL].iter().try_for_each(|part| out.write_all(part.as_bytes()))?;
         Ok(out.flush()?)
@@ -85,8 +85,8 @@ pub fn export(flags: &ExportFlags) -> Result<ExitCode> {
 }
 
 /// The documents that the page asks for, by their addresses, as JSON that ends no element of a page.
-fn model(recording: Recording) -> Result<String> {
-    let api = Api::new(Subject::of_recording(recording));
+fn model(recording: Recording, reasons: &GoReasonsFlags) -> Result<String> {
+    let api = Api::new(Subject::of_recording(recording)).with_reasons(reasons)?;
     let about: Value = serde_json::from_str(&api.ask("about")?)?;
     let measures = about["measures"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let measures: Vec<&str> = measures.collect();

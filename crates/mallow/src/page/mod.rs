@@ -38,7 +38,7 @@ pub fn run(flags: &PageFlags) -> Result<ExitCode> {
         Some(after) => Subject::compare(&path, after)?,
     };
     let door = Door::open(flags)?;
-    let api = Api::new(subject);
+    let api = Api::new(subject).with_reasons(&flags.reasons)?;
     let server = door.serve(flags, move |request| api.answer(request))?;
     while flags.idle.is_zero() || server.idle() < flags.idle {
         std::thread::sleep(LOOK);

@@ -28,6 +28,9 @@ pub fn run(flags: &ExportFlags) -> Result<ExitCode> {
     if flags.table == Table::Events && !matches!(format, ExportFormat::Csv | ExportFormat::Parquet) {
         bail!("--table is for csv and parquet alone");
     }
+    if flags.reasons.go_reasons.is_some() {
+        bail!("--go-reasons is for html alone");
+    }
     let loss = left_out(&recording, flags)?;
     let binary = format.is_binary().then(|| format.name());
     destination::stream(flags.output.as_deref(), binary.as_deref(), |out| write(&recording, flags, out))?;

@@ -11,6 +11,7 @@ use super::list_sheet::{Columns, Sheet, columns};
 use crate::flags::ListFlags;
 use crate::go::heap::is_go;
 use crate::go::reasons::reasons;
+use crate::input::line_reasons::LineReasons;
 use crate::input::recording::Recording;
 use crate::output::text::units::of;
 use crate::output::text::{Line, Look, Page, Stream, amount, change, function, measured};
@@ -22,6 +23,17 @@ const FUNCTIONS: usize = 10;
 /// At most this many missing things are listed at the end.
 const NOTES: usize = 4;
 
+/// Where reasons beside Go lines are from.
+#[derive(Clone, Copy, Debug)]
+pub enum Reasons<'a> {
+    /// The compiler is asked, for a profile of a Go program.
+    Compiler,
+    /// A file that was written before.
+    File(&'a LineReasons),
+    /// There are none: a page runs no compiler.
+    None,
+}
+
 /// Shows the functions.
 pub fn run(flags: &ListFlags) -> Result<ExitCode> {
     if let Some(forgotten) = forgotten(flags) {
@@ -31,16 +43,22 @@ pub fn run(flags: &ListFlags) -> Result<ExitCode> {
     let look = flags.rows.view.look(Stream::Out);
     let limit = flags.rows.view.limit(if flags.rows.view.json { usize::MAX } else { FUNCTIONS });
     if let Some(before) = &flags.base.base {
+        if flags.reasons.go_reasons.is_some() {
+            bail!("--go-reasons is for one recording: leave --base out");
+        }
         return run_changes(flags, &Pair::open(before, &flags.base, &flags.rows.source, flags.by)?, limit, &look);
     }
     let recording = Recording::open(&flags.rows.source)?;
     let by = recording.measure(flags.by)?;
+    let file = &flags.reasons.go_reasons;
+    let file = file.as_deref().map(|path| LineReasons::open(path, &recording.profile)).transpose()?;
+    let reasons = file.as_ref().map_or(Reasons::Compiler, Reasons::File);
     if flags.rows.view.json {
-        stdio::print(&document(flags, &recording)?)?;
+        stdio::print(&document(flags, &recording, reasons)?)?;
         recording.warn_of_gaps();
         return Ok(exit::OK);
     }
-    let (report, bodies) = report(flags, &recording, limit, &look)?;
+    let (report, bodies) = report(flags, &recording, limit, &look, reasons)?;
     let columns = columns(by, &look, &|quantity| recording.profile.has(quantity));
     let columns = Columns::of(&columns, &report, &look);
     let heading = heading(&report, &look);
@@ -50,13 +68,19 @@ pub fn run(flags: &ListFlags) -> Result<ExitCode> {
 }
 
 /// The JSON of a recording.
-pub fn document(flags: &ListFlags, recording: &Recording) -> Result<String> {
+pub fn document(flags: &ListFlags, recording: &Recording, reasons: Reasons<'_>) -> Result<String> {
     let look = flags.rows.view.look(Stream::Out);
-    recording.json(&report(flags, recording, flags.rows.view.limit(usize::MAX), &look)?.0)
+    recording.json(&report(flags, recording, flags.rows.view.limit(usize::MAX), &look, reasons)?.0)
 }
 
 /// What the flags ask for, and the sources or the code of each function. Fails where that is nothing.
-fn report(flags: &ListFlags, recording: &Recording, limit: usize, look: &Look) -> Result<(List, Vec<Body>)> {
+fn report(
+    flags: &ListFlags,
+    recording: &Recording,
+    limit: usize,
+    look: &Look,
+    from: Reasons<'_>,
+) -> Result<(List, Vec<Body>)> {
     let by = recording.measure(flags.by)?;
     let mut report = list(&recording.profile, &flags.regex, ListOptions { by, raw: flags.raw, limit });
     if report.functions.is_empty() {
@@ -67,13 +91,18 @@ fn report(flags: &ListFlags, recording: &Recording, limit: usize, look: &Look) -
     }
     let mut finder = Finder::new(recording, flags, by);
     let bodies: Vec<Body> = report.functions.iter_mut().map(|function| finder.body(function)).collect();
-    let mut more = Vec::new();
-    if !flags.asm && !flags.raw && is_go(&recording.profile) {
-        more = reasons(&recording.profile, &mut report.functions)
-            .unwrap_or_else(|error| vec![format!("No reasons: {error:#}")]);
-    }
     report.notes = finder.notes();
-    report.notes.extend(more);
+    match from {
+        Reasons::File(file) if !flags.asm => {
+            file.add(&mut report.functions);
+            report.notes.extend_from_slice(&file.notes);
+        }
+        Reasons::Compiler if !flags.asm && !flags.raw && is_go(&recording.profile) => {
+            let more = reasons(&recording.profile, &mut report.functions);
+            report.notes.extend(more.unwrap_or_else(|error| vec![format!("No reasons: {error:#}")]));
+        }
+        _ => {}
+    }
     Ok((report, bodies))
 }
 

@@ -1,6 +1,6 @@
 // Beside the views: one function with its numbers, call paths and source, or one call path.
 
-import { asker, isSuperseded } from "./data.js";
+import { asker, isExported, isSuperseded } from "./data.js";
 import { announce, byId, element, fill, message, nameText } from "./dom.js";
 import { boxTitle, pathsThrough } from "./flame_tree.js";
 import { flameChoices, treeOf } from "./flame_view.js";
@@ -95,16 +95,17 @@ export class Detail {
 
   async fillSource(box, numbers, place, exactly, by) {
     try {
-      const answer = await this.askList("list", { function: exactly, by, limit: 20, ...sharedChoices(), ...rangeChoices() });
+      // An exported file has the lines of all functions in one document, and none of single functions.
+      const answer = await this.askList("list", { function: isExported() ? "." : exactly, by, limit: 20, ...sharedChoices(), ...rangeChoices() });
       const found = answer.functions.find((f) => f.function === place.function && f.file === (place.file ?? null) && f.module === (place.module ?? null))
         ?? answer.functions.find((f) => f.function === place.function);
       if (!found) {
-        fill(box, message("Nothing was allocated by it here.", "quiet"));
+        fill(box, message(isExported() ? "This file holds the lines of the largest functions alone." : "Nothing was allocated by it here.", "quiet"));
         return;
       }
       fill(numbers, this.numbers(found, answer));
       const lines = found.lines.filter((line) => line.text !== null);
-      if (lines.length > 0) fill(box, this.listing(found, lines, place, by));
+      if (lines.length > 0) fill(box, this.listing(found, lines, place, by), this.reasonHint(found));
       else fill(box, message(`No source: ${found.source ?? (place.file ? baseName(place.file) : "no debug information")}`, "quiet"), this.machineCode(found, by));
     } catch (error) {
       if (!isSuperseded(error)) fill(box, message(error.message, "quiet"));
@@ -135,9 +136,17 @@ export class Detail {
       rows.push(element("tr", { class: line.line === place.line ? "here" : null, "data-line": line.line },
         element("td", { class: "number right", style: { "--heat": `${Math.round((100 * line.cum[key]) / highest)}%` } }, value("self")),
         element("td", { class: "number right" }, value("cum")),
-        element("td", { class: "number right quiet" }, line.line), element("td", { class: "name code", dir: "ltr" }, printable(line.text.replaceAll("\t", "    ")))));
+        element("td", { class: "number right quiet" }, line.line), element("td", { class: "name code", dir: "ltr" }, printable(line.text.replaceAll("\t", "    ")),
+          (line.reasons ?? []).map((reason) => element("div", { class: "reason" }, `↑ ${printable(reason)}`)))));
     }
     return element("div", { class: "listing" }, element("table", {}, element("thead", {}, element("tr", {}, ["Self", "Cum", "Line", baseName(found.source ?? found.file)].map((t) => element("th", { scope: "col" }, t)))), element("tbody", {}, rows)));
+  }
+
+  // How to see why a Go line allocates: the page runs no compiler.
+  reasonHint(found) {
+    const { about } = this.context;
+    if (about.go_reasons || about.live || !found.file?.endsWith(".go")) return null;
+    return element("p", { class: "quiet", id: "reason-hint" }, "Reasons beside these lines: mallow go escape --json ./... > reasons.json, then mallow view --go-reasons reasons.json FILE");
   }
 
   machineCode(found, by) {

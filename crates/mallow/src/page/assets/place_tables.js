@@ -142,16 +142,18 @@ export class LineView extends PlaceView {
   }
 
   filterText(row) {
-    return `${row.owner.function} ${row.owner.file ?? ""}:${row.line ?? ""} ${row.text ?? ""}`;
+    return `${row.owner.function} ${row.owner.file ?? ""}:${row.line ?? ""} ${row.text ?? ""} ${(row.reasons ?? []).join(" ")}`;
   }
 
   columns() {
     const where = (row) => (row.line ? `${baseName(row.owner.file)}:${row.line}` : `[${baseName(row.owner.module)}]`);
+    const why = (row) => (row.reasons ?? []).join("; ");
     return [
       { id: "line", title: "Line", width: 190, value: (row) => `${where(row)}`, node: (row) => nameText(where(row), "name over") },
       ...measureColumns(this.context, SELF_AND_CUM, this.totals),
       { id: "function", title: "Function", wide: 200, value: (row) => row.owner.function, node: (row) => nameText(row.owner.function, "name quiet over") },
       { id: "text", title: "Source", wide: 260, value: (row) => row.text ?? "", node: (row) => (row.text ? nameText(row.text.trim(), "name over") : element("span", { class: "quiet over" }, "no line known")) },
+      ...(this.rows.some((row) => row.reasons) ? [{ id: "reason", title: "Reason", help: "Why it is allocated in the heap", wide: 260, value: why, node: (row) => nameText(why(row), "name over") }] : []),
     ];
   }
 

@@ -27,7 +27,7 @@ export async function startSummary(context) {
 }
 
 function notices(about, report) {
-  const sentences = [...(about.gaps ?? []), ...leftOut()];
+  const sentences = [...(about.gaps ?? []), ...(about.go_reasons?.notes ?? []), ...leftOut()];
   if (report.cut_short) sentences.push(typeof report.cut_short === "string" ? report.cut_short : "The recording was cut short: it holds what was written before.");
   if (report.lost > 0) sentences.push(`${formatCount(report.lost)} events were lost.`);
   if (report.damaged > 0) sentences.push(`${formatCount(report.damaged)} parts of the file are damaged and were passed over.`);
