@@ -5,7 +5,8 @@ programs cost, beside heaptrack --pid.
 The program of the pauses and pairs (bench/pauses.c) measures both itself: the longest time in which its busy thread made no
 progress, and the processor time of that thread. "bare" is without any tool; its longest pause is the scheduler's. Pauses are
 medians and 99th percentiles of BENCH_ATTACHMENTS attachments (default 50: the 99th percentile is then the longest one) to one
-process; heaptrack, which stops a process by gdb, gets two, and a new process for each. Costs are medians of BENCH_RUNS (default 3)
+process; heaptrack, which stops a process by gdb, gets two, and a new process for each. It has no figures where gdb cannot call
+functions in a process: gdb 13 ends the program on processors with AMX. Costs are medians of BENCH_RUNS (default 3)
 attachments, each against the second before it. Programs: see attached_programs.py. No new attachment begins once the part has used
 up its time; all of it takes less than five minutes. All figures go to build/bench/attach.json.
 """
@@ -14,7 +15,6 @@ import argparse
 import contextlib
 import json
 import os
-import shutil
 import signal
 import statistics
 import subprocess
@@ -145,7 +145,7 @@ def mallow(mode):
 
 
 def heaptrack(program, threads, count, deadline):
-    if not (shutil.which("heaptrack") and shutil.which("gdb")):
+    if not attached_programs.heaptrack_can_attach():
         return []
     found = []
     for turn in range(min(count, HEAPTRACKS)):

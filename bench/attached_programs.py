@@ -3,11 +3,13 @@
 A program is started bare and attached to before its work begins, so that the work alone is measured. It runs once bare and once
 under each tool, in turn; a ratio is over the bare run of its turn."""
 
+import functools
 import os
 import shutil
 import signal
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -96,12 +98,32 @@ def wait_for(pid, text, tool):
     time.sleep(0.5)
 
 
+@functools.cache
+def heaptrack_can_attach():
+    """It and gdb are there, and gdb can call functions in a process.
+
+    gdb 13 cannot where the processor has AMX: it writes fewer registers back than the kernel asks for ("Couldn't write extended state
+    status: Bad address"), heaptrack's library is not loaded, and the interrupted system call of the program fails with an error of
+    the kernel's own. A program that does not expect that ends: neither heaptrack nor the benchmark ends it."""
+    if not (shutil.which("heaptrack") and shutil.which("gdb")):
+        return False
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as target:
+        command = ["gdb", "--batch", "-n", "-p", str(target.pid), "-ex", "print (int) getpid()"]
+        run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        target.kill()
+    can = f"= {target.pid}\n" in run.stdout
+    if not can:
+        last = (run.stderr.strip().splitlines() or ["it printed no reason"])[-1]
+        print(f"bench: no heaptrack --pid: gdb cannot call functions in a process here: {last}", file=sys.stderr)
+    return can
+
+
 def tools():
     """How each tool attaches, and a file that is mapped into the process then."""
     quiet = ["--no-report", "-o", "x.mallow"]
     modes = {"stat": ["stat"], "watch": ["watch"], "record": ["record", *quiet]}
     found = {f"mallow {mode} -p": ([MALLOW, *words, "-p"], "/mallow-") for mode, words in modes.items()}
-    if shutil.which("heaptrack") and shutil.which("gdb"):
+    if heaptrack_can_attach():
         found["heaptrack --pid"] = (["heaptrack", "-o", "data", "-p"], "libheaptrack_inject")
     return found
 

@@ -317,6 +317,39 @@ fn programs_of_the_system_are_attached_to() {
     assert!(redis.text() == text, "the code is as it was");
 }
 
+/// Code that nobody in the process may change, mallow's library included: it is written from outside.
+#[test]
+fn sealed_code_is_patched_and_restored() {
+    const TEST: &str = "sealed_code_is_patched_and_restored";
+    let flags = ["-l:libjemalloc.a", "-lm", "-ldl", "-lstdc++", "-fno-builtin"];
+    for program in [program("sealed"), program_as("sealed", "sealed-with-jemalloc", "cc", &flags)] {
+        let place = directory();
+        let mut target = Target::start(&mut Command::new(program));
+        match target.line().as_str() {
+            "ready" => {}
+            "no mseal" => return not_run(TEST, "the kernel has no mseal (Linux 6.10)"),
+            other => panic!("{other}"),
+        }
+        let (text, condition) = (target.text(), target.condition());
+        for mode in [&["stat", "--json", "-o", "counts.json"][..], &["record", "-o", "x.mallow"]] {
+            let mallow = attaching(mode, target.pid(), place.path());
+            let [allocations, frees] = numbers(&target.ask());
+            interrupt(&mallow);
+            let said = finished(mallow);
+            let json = match mode[0] {
+                "stat" => fs::read(place.path().join("counts.json")).expect("what stat wrote"),
+                _ => Run::new(harness::mallow(), place.path()).args(["report", "--json", "x.mallow"]).go().stdout,
+            };
+            let counted: Value = serde_json::from_slice(&json).expect("JSON");
+            assert_eq!((&counted["allocations"], &counted["frees"]), (&allocations.into(), &frees.into()), "{said}");
+            assert!(target.text() == text, "the code is as it was");
+            assert_eq!(target.condition(), condition);
+        }
+        let again: [u64; 2] = numbers(&target.ask());
+        assert_eq!(again, [1000, 1000]);
+    }
+}
+
 /// A forked child has the patches of its parent: it is recorded, and freed from them.
 #[test]
 fn forked_children_are_recorded_and_left_as_they_were() {

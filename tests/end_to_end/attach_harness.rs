@@ -90,23 +90,7 @@ impl Target {
 
     /// The code of all files that are mapped into it.
     pub fn text(&self) -> Vec<(String, Vec<u8>)> {
-        let maps = fs::read_to_string(format!("/proc/{}/maps", self.pid())).expect("its mappings");
-        let memory = fs::File::open(format!("/proc/{}/mem", self.pid())).expect("its memory");
-        let mut all = Vec::new();
-        for line in maps.lines() {
-            let fields: Vec<&str> = line.split_whitespace().collect();
-            let [range, rights, .., path] = fields[..] else { continue };
-            if fields.len() < 6 || !rights.contains('x') || !path.starts_with('/') || path.starts_with("/memfd:") {
-                continue;
-            }
-            let (start, end) = range.split_once('-').expect("a range");
-            let address = |text| u64::from_str_radix(text, 16).expect("an address");
-            let mut bytes = vec![0; (address(end) - address(start)) as usize];
-            memory.read_exact_at(&mut bytes, address(start)).expect("its code");
-            all.push((path.to_owned(), bytes));
-        }
-        assert!(!all.is_empty(), "{maps}");
-        all
+        text(self.pid())
     }
 
     /// Its open files.
@@ -148,6 +132,27 @@ impl Drop for Target {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The code of all files that are mapped into a process.
+pub fn text(pid: u32) -> Vec<(String, Vec<u8>)> {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("its mappings");
+    let memory = fs::File::open(format!("/proc/{pid}/mem")).expect("its memory");
+    let mut all = Vec::new();
+    for line in maps.lines() {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [range, rights, .., path] = fields[..] else { continue };
+        if fields.len() < 6 || !rights.contains('x') || !path.starts_with('/') || path.starts_with("/memfd:") {
+            continue;
+        }
+        let (start, end) = range.split_once('-').expect("a range");
+        let address = |text| u64::from_str_radix(text, 16).expect("an address");
+        let mut bytes = vec![0; (address(end) - address(start)) as usize];
+        memory.read_exact_at(&mut bytes, address(start)).expect("its code");
+        all.push((path.to_owned(), bytes));
+    }
+    assert!(!all.is_empty(), "{maps}");
+    all
 }
 
 pub fn attached(arguments: &[&str], pid: u32, place: &Path) -> Outcome {

@@ -3,6 +3,7 @@
 use super::attached::{self, AttachedProcess};
 use super::command::{prepare, spawn, wait};
 use super::error::{RunError, not_executed};
+use super::idle_thread::IdleThread;
 use super::{exits, leftovers, memory};
 use crate::accounts::{EventSink, Options};
 use crate::attach::{self, AttachError};
@@ -171,6 +172,7 @@ fn record_subject<S: EventSink + Send>(
     let progress = Mutex::new(Progress::default());
     let queue = Arc::clone(&shown.memory);
     let replay = Replay::new(options, sink).with_scans(how.settings.scan).with_memory(Arc::clone(&queue));
+    let idle = IdleThread::default();
     let follower = Mutex::new(Some(Follower { replay, spool: SpoolReader::new(spool), directory: run.path() }));
     let mut command_status = None;
     let outcome = std::thread::scope(|scope| {
@@ -183,7 +185,7 @@ fn record_subject<S: EventSink + Send>(
         }
         let draining = scope.spawn(|| drain.work());
         let following = scope.spawn(|| {
-            stand_back();
+            idle.enter();
             follow(&follower, &shown, &progress)
         });
         let memory_reader = how.settings.memory.then(|| {
@@ -242,8 +244,9 @@ fn record_subject<S: EventSink + Send>(
         };
         until(&|| draining.is_finished());
         let drained = draining.join().unwrap_or_else(|_| Err(io::Error::other("the drain failed")));
-        // A thread that stood back cannot step forward again without privileges: another one does the rest.
+        // Without privileges it stays in the idle class: another thread does the rest.
         shown.drained.store(true, Ordering::Release);
+        idle.leave();
         shown.exits.close();
         let failed = || Err(io::Error::other("the replay failed"));
         until(&|| following.is_finished());
@@ -377,16 +380,6 @@ fn running(run: &RunDirectory) -> u32 {
     pids.sort_unstable();
     pids.dedup();
     pids.len() as u32
-}
-
-/// Lets all other threads go first, here and in the target: what the caller does can wait.
-fn stand_back() {
-    // SAFETY: sets the scheduling class of the calling thread; the parameter is valid, and 0 is the class's only priority.
-    // Where it is refused, the thread works as all others do.
-    unsafe {
-        let parameter: libc::sched_param = std::mem::zeroed();
-        libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameter);
-    }
 }
 
 /// What replays the spool.
