@@ -14,6 +14,9 @@
 #define STEP        (4ull << 20)
 #define ASK_FIRST   8u
 #define RINGS_FIRST 4u
+/* Open slots where pages are protected: each has two mappings of those that a process may have (vm.max_map_count, 65,530 as a rule), and
+ * the program is to find some, too. */
+#define OPEN_MOST 24000u
 
 _Static_assert(sizeof(struct guard_more) <= sizeof((struct slot){0}.more), "it fits");
 
@@ -35,7 +38,7 @@ static struct supply {
     uint32_t slot[MALLOW_SUPPLY_SLOTS]; /* that were asked for, by their place in the ring */
 } supplies[MALLOW_SUPPLIES];
 
-static uint32_t area_bits, places_made;
+static uint32_t area_bits, places_made, open_slots;
 static uint64_t table_made; /* bytes of the table that exist */
 static uint64_t random_state;
 
@@ -89,6 +92,7 @@ static struct slot *dequeue(struct area *area) {
 }
 
 void guard_put(struct slot *slot) {
+    open_slots -= (uint32_t)guard_protects;
     queue(&areas[slot->size - SLOT_SMALLEST], slot);
 }
 
@@ -215,13 +219,14 @@ int guard_was_used(void) {
 /* Nobody is asked: the slot's pages are the target's own to open. */
 static struct slot *take_protected(uint32_t pages) {
     uint32_t k = area_of(pages);
-    struct slot *slot = fresh(&areas[k], k);
-    if (slot == NULL && (slot = dequeue(&areas[k])) == NULL)
+    struct slot *slot = open_slots < OPEN_MOST ? fresh(&areas[k], k) : NULL;
+    if (slot == NULL && (open_slots >= OPEN_MOST || (slot = dequeue(&areas[k])) == NULL))
         return NULL;
+    open_slots++;
     int has_room = log_has_room(slot) && table_has_room(slot);
     if (has_room && guard_table[slot->index].touched)
         guard_discard(slot);
-    /* Fails where the process has too many mappings. */
+    /* Fails where the process has too many mappings all the same. */
     if (!has_room || SYS_CALL3(SYS_mprotect, slot->start, pages * ARCH_PAGE, PROT_READ | PROT_WRITE) != 0) {
         guard_put(slot);
         return NULL;

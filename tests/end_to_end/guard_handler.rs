@@ -120,6 +120,18 @@ fn the_target_goes_on_when_nobody_answers_its_handler() {
     assert!(child.wait().expect("mallow").success());
 }
 
+/// A process may have 65,530 mappings: the program finds some for itself, and what is not guarded is counted.
+#[test]
+fn mappings_are_left_for_the_program() {
+    let script = "import mmap; blocks = [bytearray(700) for _ in range(60000)]; \
+                  own = [mmap.mmap(-1, 4096) for _ in range(10000)]; print(len(blocks), len(own))";
+    let command = ["env", "PYTHONMALLOC=malloc", "/usr/bin/python3", "-c", script];
+    let (report, status, out, err) = guarded_by(Way::Handler, &[], &command);
+    assert_eq!((status, out.as_str(), errors(&report).len()), (0, "60000 10000\n", 0), "{err}");
+    let number = |name: &str| report[name].as_u64().expect("a number");
+    assert!(number("guarded") >= 24_000 && number("unguarded") > 20_000, "{report}");
+}
+
 #[test]
 fn a_watch_guards_samples_by_a_signal_handler() {
     let wrong = wrong();

@@ -1,4 +1,4 @@
-/* What a signal handler is told of the thread that it interrupted: its registers as the kernel saved them, its signal mask of 64 bits, and
+/* What a signal handler knows of the thread that it interrupted: its registers as the kernel saved them, its signal mask of 64 bits, and
  * whether a page fault was a write: bit 1 of the error code (Intel SDM, volume 3, 4.7). */
 #ifndef MALLOW_ARCH_SIGNAL_H
 #define MALLOW_ARCH_SIGNAL_H

@@ -61,7 +61,7 @@ pub struct GuardFlags {
     ///
     /// Where userfaultfd is forbidden, as in Docker's default, pages are protected instead, and a handler for SIGSEGV in the program
     /// waits for Mallow at a wrong access. It passes on what is none. A thread that blocks SIGSEGV ends the program at its wrong
-    /// access, and each block takes two mappings of the 65,530 that a process may have. Default: off, mallow ends with 125 there.
+    /// access, and 24,000 live blocks are guarded at a time: more need more mappings than a process may have. Default: off, mallow ends with 125 there.
     #[arg(long)]
     pub signal_handler: bool,
     /// Search each process for leaks at its exit
