@@ -169,10 +169,11 @@ static struct slot *fresh(struct area *area, uint32_t k) {
     return slot;
 }
 
-/* Asks for slots until `most` are on their way. Fresh ones first: what was freed is to stay missing for as long as it can. */
+/* Asks for slots until `most` are on their way, or the ring is full. Fresh ones first: what was freed is to stay missing for as long as it
+ * can. */
 static void ask(struct supply *supply, uint32_t ring, uint32_t pages, uint32_t most) {
     uint32_t k = area_of(pages), before = supply->asked;
-    while (supply->asked - supply->taken < most) {
+    while (supply->asked - supply->taken < most && supply->asked - supply->taken < MALLOW_SUPPLY_SLOTS) {
         struct slot *slot = fresh(&areas[k], k);
         if (slot == NULL && (slot = dequeue(&areas[k])) == NULL)
             break;

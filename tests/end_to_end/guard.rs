@@ -311,3 +311,27 @@ fn a_program_that_locks_its_memory_is_guarded() {
     assert_eq!((out.as_str(), status, errors(&report).len()), ("bad: 0\n", 3, 1), "{report} {err}");
     assert_eq!(report["errors"][0]["kind"], "use-after-free");
 }
+
+/// More of them than a ring of slots has room for, before the keeper answers.
+#[test]
+fn bursts_of_large_blocks_get_blocks_of_their_own() {
+    let large = program_as("guard/large", "guard-large", "cc", &["-O1", "-fno-builtin"]);
+    let place = directory();
+    let run =
+        Run::new(mallow(), place.path()).args(["watch", "--guard", "--period", "1KiB", "--json", "-o", "reports"]);
+    let outcome = run.arg("--").arg(&large).args(["400", "20"]).go();
+    assert_eq!((outcome.status, outcome.out().as_str()), (0, "changed 0, same 0\n"), "{}", outcome.err());
+    let all = reports(&place.path().join("reports"));
+    assert!(all.iter().all(|report| report["occasion"] != "error"), "{all:#?}");
+}
+
+#[test]
+fn programs_out_of_reach_are_named() {
+    let wrong = wrong();
+    let script = format!("exec env -u LD_PRELOAD {} 0", wrong.display());
+    let (report, _, out, err) = guarded(&[], &["sh", "-c", &script]);
+    let unreached = report["unreached"].as_array().expect("clauses");
+    assert!(out.contains("went on") && unreached.len() == 1, "{report}");
+    assert!(unreached[0].as_str().is_some_and(|why| why.contains("guard-wrong")), "{report}");
+    assert!(err.contains("started by the command, and not guarded: "), "{err}");
+}

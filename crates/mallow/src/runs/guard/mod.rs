@@ -21,6 +21,7 @@ use mallow_symbols::{Options, Symbolizer};
 
 use self::errors::{Errors, Known, Report};
 use super::exit_status;
+use super::unrecorded;
 use super::watch::signals::Signals;
 use crate::flags::{GuardFlags, PlaceFlag};
 use crate::output::exit::UsageError;
@@ -101,7 +102,9 @@ pub fn run(flags: &GuardFlags) -> Result<ExitCode> {
         handled: processes_by(|outcome| outcome.handled.as_ref()),
         searched: errors.outcomes.iter().filter(|outcome| outcome.search == guard::Search::Done).count() as u64,
         unsearched: errors.unsearched(),
+        unreached: watch.unreached(),
     };
+    unrecorded::warn_programs(&report.unreached, "guarded");
     let running = watch.running();
     if running > 0 {
         stdio::notify("processes that the command started continue, and are not guarded any more");
