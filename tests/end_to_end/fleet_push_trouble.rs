@@ -203,9 +203,11 @@ fn what_would_show_a_secret_is_refused_before_the_command_starts() {
     let said = refused(&["--push", "otlp=https://127.0.0.1:1", "--push-ca", &wrong]);
     assert!(said.contains("certificates"), "{said}");
     assert!(refused(&["--push-every", "1s"]).contains("--push"));
-    // Not yet for many processes under one watch.
+    // With many processes, too: before anybody is watched.
     let mut many = Command::new(mallow());
-    let ended =
-        many.args(["watch", "--match", "nobody", "--push", "otlp=http://127.0.0.1:1"]).output().expect("mallow");
-    assert!(String::from_utf8_lossy(&ended.stderr).contains("cannot be used with"), "{ended:?}");
+    many.args(["watch", "--match", "nobody", "--push", "otlp=http://user:hunter2@127.0.0.1:1"]);
+    let ended = many.stdin(Stdio::null()).output().expect("mallow");
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(!ended.status.success() && said.contains("no user and no password"), "{said}");
+    assert!(!said.contains("hunter2"), "{said}");
 }
