@@ -3,7 +3,6 @@
 #include "arch.h"
 #include "attach/arrival.h"
 #include "base/entries.h"
-#include "base/lock.h"
 #include "base/real.h"
 #include "base/target.h"
 #include "hook/stubs.h"
@@ -155,15 +154,6 @@ static void unmap_left_files(void) {
     left_files = (struct left_files){0};
 }
 
-/* Makes the process file now, and not when a first thread allocates, which would stand still for that. */
-static void open_early(void) {
-    uint64_t mask = sys_block_signals();
-    lock_acquire(&target_lock);
-    process_open();
-    lock_release(&target_lock);
-    sys_restore_signals(mask);
-}
-
 /* No entry is patched as yet, and no thread is in the library. */
 static uint64_t join(void) {
     unmap_left_files(); /* of a mallow that was killed in between */
@@ -198,8 +188,6 @@ static uint64_t join(void) {
     watches_forks = 1;
     if (recording->loaded != NULL)
         recording->loaded();
-    if (!recording->reads_later)
-        open_early();
     mallow_attachment.state = MALLOW_ATTACHMENT_JOINED;
     return 0;
 }
