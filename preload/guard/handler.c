@@ -43,9 +43,7 @@ static void pass_on(int number, siginfo_t *info, void *context) {
     sigset_t mask;
     sigemptyset(&mask);
     memcpy(&mask, ARCH_INTERRUPTED_MASK(context), 8); /* the kernel's are 64 bits */
-    for (int other_number = 1; other_number < 65; other_number++)
-        if (sigismember(&other.sa_mask, other_number) == 1)
-            sigaddset(&mask, other_number);
+    sigorset(&mask, &mask, &other.sa_mask);
     if ((other.sa_flags & SA_NODEFER) == 0)
         sigaddset(&mask, SIGSEGV);
     SYS_CALL4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, 8);

@@ -268,7 +268,7 @@ fn numbers() -> String {
     (0..50_000).map(|number| format!("{number}\n")).collect()
 }
 
-/// Asks on a connection of its own, of which nginx allocates some.
+/// Asks on a connection of its own: nginx allocates for each.
 fn get(socket: &Path) {
     let mut stream = UnixStream::connect(socket).expect("a connection");
     stream.set_read_timeout(Some(Duration::from_secs(180))).expect("a limit");

@@ -26,7 +26,7 @@ fn allocated(reports: &[Value]) -> BTreeMap<u64, i64> {
     .collect()
 }
 
-/// Twelve processes of which three leak, three that come and go meanwhile, and a store that is gone twice.
+/// Twelve processes, three that come and go meanwhile, and a store that is gone twice. Three of the twelve leak.
 #[test]
 fn each_process_has_profiles_of_its_own_whatever_becomes_of_the_store() {
     let fleet = Fleet::new();

@@ -23,22 +23,20 @@ pub type Moment = BTreeMap<u64, Profile>;
 pub fn merge_moments(before: &Moment, now: &Moment) -> (Profile, Profile) {
     let numbers: BTreeSet<u64> = before.keys().chain(now.keys()).copied().collect();
     let nothing = |of: &Profile| Profile { sites: Vec::new(), ..of.clone() };
-    let mut merger = Merger::default();
-    let mut sum = |of: &Moment, stand_in: &dyn Fn(u64) -> Option<Profile>| {
+    let add_all = |merger: &mut Merger, of: &Moment, stand_in: &dyn Fn(u64) -> Option<Profile>| {
         for number in &numbers {
             match of.get(number) {
                 Some(known) => merger.add("", known),
                 None => stand_in(*number).iter().for_each(|profile| merger.add("", profile)),
             }
         }
-        merger.take_sites()
     };
-    let now_sites = sum(now, &|number| before.get(&number).map(ended));
-    let before_sites = sum(before, &|number| now.get(&number).map(nothing));
-    // Once more for the processes, whose numbers are the same.
-    let known = numbers.iter().filter_map(|number| now.get(number).or(before.get(number)));
-    known.for_each(|known| merger.add("", &nothing(known)));
-    let common = merger.finish().profile;
+    let mut merger = Merger::default();
+    add_all(&mut merger, now, &|number| before.get(&number).map(ended));
+    let now_sites = merger.take_sites();
+    add_all(&mut merger, before, &|number| now.get(&number).map(nothing));
+    let mut common = merger.finish().profile;
+    let before_sites = std::mem::take(&mut common.sites);
     let quantities = common.origin.as_ref().map(|origin| origin.quantities).unwrap_or_default();
     let until = |of: &Moment| of.values().map(|one| one.started_unix_ms.saturating_add(one.duration_ms)).max();
     let with = |mut sites: Vec<Site>, until: Option<u64>| {

@@ -112,15 +112,11 @@ impl<'a> Watcher<'a> {
         let watched = self.members.len() as u64;
         self.members.leave().iter().for_each(|error| stdio::notify(&format!("{error:#}")));
         if watched > 0 {
-            stdio::notify(&format!(
-                "left {}; the next mallow watch --match joins {} again",
-                if watched == 1 {
-                    "1 process, which continues".to_owned()
-                } else {
-                    format!("{}, which continue", of(watched, "process"))
-                },
-                if watched == 1 { "it" } else { "them" }
-            ));
+            let (left, them) = match watched {
+                1 => ("1 process, which continues".to_owned(), "it"),
+                more => (format!("{}, which continue", of(more, "process")), "them"),
+            };
+            stdio::notify(&format!("left {left}; the next mallow watch --match joins {them} again"));
         }
         written.map(|()| exit::OK)
     }
