@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use harness::{Run, directory, mallow, not_run, program, program_as, tool, tool_if_there};
 use serde_json::Value;
 
-use crate::attach_harness::{Target, attached, attaching, code, ended_command, finished, interrupt, numbers, programs};
+use crate::attach_harness::{
+    Target, attached, attaching, code, counted, ended_command, finished, interrupt, numbers, programs,
+};
 
 /// A program that counts its own calls, between two moments that are both within the time of the attachment.
 #[test]
@@ -336,11 +338,7 @@ fn sealed_code_is_patched_and_restored() {
             let [allocations, frees] = numbers(&target.ask());
             interrupt(&mallow);
             let said = finished(mallow);
-            let json = match mode[0] {
-                "stat" => fs::read(place.path().join("counts.json")).expect("what stat wrote"),
-                _ => Run::new(harness::mallow(), place.path()).args(["report", "--json", "x.mallow"]).go().stdout,
-            };
-            let counted: Value = serde_json::from_slice(&json).expect("JSON");
+            let counted = counted(mode, place.path());
             assert_eq!((&counted["allocations"], &counted["frees"]), (&allocations.into(), &frees.into()), "{said}");
             assert!(target.text() == text, "the code is as it was");
             assert_eq!(target.condition(), condition);

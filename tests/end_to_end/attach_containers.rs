@@ -6,9 +6,8 @@ use std::path::Path;
 use std::process::Command;
 
 use harness::{Run, directory, mallow, mount_namespace, not_run, program, root, tool_if_there};
-use serde_json::Value;
 
-use crate::attach_harness::{Target, attached, attaching, finished, interrupt, numbers};
+use crate::attach_harness::{Target, attached, attaching, counted, finished, interrupt, numbers};
 use crate::watch_harness::{Alive, quiet, site, until, wait_for};
 
 /// Commands that start `attached calls` where no path leads to the run directory, each with what is special about it.
@@ -72,11 +71,7 @@ fn processes_in_containers_are_attached_to() {
             let [allocations, frees, foreign] = numbers(&target.ask());
             interrupt(&mallow);
             let said = finished(mallow);
-            let json = match mode[0] {
-                "stat" => fs::read(place.path().join("counts.json")).expect("what stat wrote"),
-                _ => Run::new(harness::mallow(), place.path()).args(["report", "--json", "x.mallow"]).go().stdout,
-            };
-            let counted: Value = serde_json::from_slice(&json).expect("JSON");
+            let counted = counted(mode, place.path());
             assert_eq!(counted["allocations"], allocations, "{what}: {counted:#} {said}");
             let foreign = if mode[0] == "stat" { foreign } else { 0 };
             assert_eq!(counted["frees"], frees + foreign, "{what}: {counted:#}");

@@ -10,6 +10,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use harness::{Outcome, Run, mallow, program, program_as};
+use serde_json::Value;
 
 /// How long a process may take to print a line or to end, on a machine that is busy with other tests.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -243,4 +244,13 @@ pub fn programs() -> [PathBuf; 3] {
 pub fn numbers<const N: usize>(line: &str) -> [u64; N] {
     let all: Vec<u64> = line.split(' ').map(|word| word.parse().expect("a number")).collect();
     all.try_into().expect(line)
+}
+
+/// What `mallow stat --json -o counts.json`, or a report of x.mallow, says in a directory; which one, the first word of `mode` says.
+pub fn counted(mode: &[&str], place: &Path) -> Value {
+    let json = match mode[0] {
+        "stat" => fs::read(place.join("counts.json")).expect("what stat wrote"),
+        _ => Run::new(mallow(), place).args(["report", "--json", "x.mallow"]).go().stdout,
+    };
+    serde_json::from_slice(&json).expect("JSON")
 }

@@ -3,10 +3,10 @@
 use std::fs;
 use std::process::Command;
 
-use harness::{Run, directory, library, mallow, program};
+use harness::{directory, library, mallow, program};
 use serde_json::Value;
 
-use crate::attach_harness::{Target, attached, attaching, ended, finished, interrupt, numbers};
+use crate::attach_harness::{Target, attached, attaching, counted, ended, finished, interrupt, numbers};
 use crate::watch_harness::until;
 
 /// Its thread-local storage is of the kind that a library gets at the start of a program, unless there is room left.
@@ -63,11 +63,7 @@ fn an_allocator_that_is_loaded_later_is_patched_when_it_comes() {
         interrupt(&mallow);
         let said = finished(mallow);
         assert!(!is_patched(&target, &inside), "its code is as it was");
-        let json = match mode[0] {
-            "stat" => fs::read(place.path().join("counts.json")).expect("what stat wrote"),
-            _ => Run::new(harness::mallow(), place.path()).args(["report", "--json", "x.mallow"]).go().stdout,
-        };
-        let counted: Value = serde_json::from_slice(&json).expect("JSON");
+        let counted = counted(mode, place.path());
         let seen = counted["allocations"].as_u64().expect("a number");
         // The dynamic linker allocates for each library; so does jemalloc's own start.
         assert!((truth..truth + 60).contains(&seen), "{truth}: {counted:#} {said}");

@@ -13,10 +13,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use harness::{Run, directory, mallow, root};
-use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::attach_harness::{Target, attached, attaching, code, finished, interrupt, text};
+use crate::attach_harness::{Target, attached, attaching, code, counted, finished, interrupt, text};
 use crate::watch_harness::until;
 
 /// Who runs PostgreSQL where the tests are root's: it refuses root.
@@ -198,11 +197,7 @@ fn a_backend_of_postgresql_is_attached_to_while_it_answers() {
         interrupt(&mallow);
         let said = finished(mallow);
         assert!(text(backend) == before, "the code is as it was: {said}");
-        let json = match mode[0] {
-            "stat" => fs::read(place.path().join("counts.json")).expect("what stat wrote"),
-            _ => Run::new(harness::mallow(), place.path()).args(["report", "--json", "x.mallow"]).go().stdout,
-        };
-        let counted: Value = serde_json::from_slice(&json).expect("JSON");
+        let counted = counted(mode, place.path());
         // Each md5 allocates.
         assert!(counted["allocations"].as_u64().expect("a number") >= QUESTIONS * 2000, "{counted:#} {said}");
         client.answers(QUESTIONS);
@@ -318,11 +313,7 @@ fn a_worker_of_nginx_is_attached_to_while_it_answers_and_is_replaced() {
             }
             let said = finished(mallow);
             assert!(is_replaced || text(worker) == before, "the code is as it was: {said}");
-            let json = match mode[0] {
-                "stat" => fs::read(place.path().join("counts.json")).expect("what stat wrote"),
-                _ => Run::new(harness::mallow(), place.path()).args(["report", "--json", "x.mallow"]).go().stdout,
-            };
-            let counted: Value = serde_json::from_slice(&json).expect("JSON");
+            let counted = counted(mode, place.path());
             assert!(counted["allocations"].as_u64().expect("a number") >= QUESTIONS, "{counted:#} {said}");
             let _ = fs::remove_file(place.path().join("x.mallow"));
             client.answers(QUESTIONS);
