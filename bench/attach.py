@@ -3,7 +3,8 @@
 programs cost, beside heaptrack --pid.
 
 The program of the pauses and pairs (bench/pauses.c) measures both itself: the longest time in which its busy thread made no
-progress, and the processor time of that thread. "bare" is without any tool; its longest pause is the scheduler's. Pauses are
+progress, with and without the time in which it waited for a processor, and the processor time of that thread. "bare" is without any
+tool; its longest pause is the scheduler's. Pauses are
 medians and 99th percentiles of BENCH_ATTACHMENTS attachments (default 50: the 99th percentile is then the longest one) to one
 process; heaptrack, which stops a process by gdb, gets two, and a new process for each. It has no figures where gdb cannot call
 functions in a process: gdb 13 ends the program on processors with AMX. Costs are medians of BENCH_RUNS (default 3)
@@ -92,18 +93,20 @@ class Target:
         self.process.communicate()
 
     def ask(self):
-        """Longest pause and time of a round since it was asked last, in nanoseconds. None: it has ended."""
+        """Longest pause, longest one without waits for a processor, and time of a round since it was asked last, in nanoseconds. None: it
+        has ended."""
         try:
             self.process.stdin.write("\n")
             self.process.stdin.flush()
-            pause, rounds = self.process.stdout.readline().split()
-            return int(pause), float(rounds)
+            pause, stop, rounds = self.process.stdout.readline().split()
+            return int(pause), int(stop), float(rounds)
         except (BrokenPipeError, ValueError):
             return None
 
     def pause(self):
+        """Both pauses."""
         answer = self.ask()
-        return answer and answer[0]
+        return answer and answer[:2]
 
     def round(self):
         """What a round takes in the second to come."""
@@ -112,7 +115,7 @@ class Target:
         answer = self.ask()
         if answer is None:
             raise SystemExit("bench: the program ended")
-        return answer[1]
+        return answer[2]
 
 
 def bare(program, threads, count, deadline):
@@ -206,12 +209,13 @@ def cost_table(costs):
 
 def pause_table(pauses):
     lines = [
-        "\nThe longest pause of a program that is attached to and detached from\n",
-        "| | " + " | ".join(f"{threads} thread{'s' * (threads > 1)}, p50 | p99" for threads in THREADS) + " |",
-        "| --- |" + " --- |" * 2 * len(THREADS),
+        "\nThe longest pause of a program that is attached to and detached from; stopped: without waits for a processor\n",
+        "| | " + " | ".join(f"{n} thread{'s' * (n > 1)}, p50 | p99 | stopped, p50 | p99" for n in THREADS) + " |",
+        "| --- |" + " --- |" * 4 * len(THREADS),
     ]
     for title, by_threads in pauses.items():
-        cells = [cell for threads in THREADS for cell in figures(by_threads[threads])]
+        kinds = [[found and found[kind] for found in by_threads[n]] for n in THREADS for kind in (0, 1)]
+        cells = [cell for pauses in kinds for cell in figures(pauses)]
         lines.append(f"| {title} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

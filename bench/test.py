@@ -245,7 +245,7 @@ class Attach(unittest.TestCase):
         run = subprocess.run([sys.executable, ROOT / "bench" / "attach.py", "--quick"], capture_output=True, text=True)
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
         for tool in ("bare", "mallow stat", "mallow record"):
-            self.assertRegex(run.stdout, rf"(?m)^\| {tool}( \| \d+\.\d ms){{4}} \|$")
+            self.assertRegex(run.stdout, rf"(?m)^\| {tool}( \| \d+\.\d ms){{8}} \|$")
         for mode in ("stat", "watch", "record"):
             self.assertRegex(run.stdout, rf"(?m)^\| mallow {mode} -p \| [+-]\d+\.\d ns \|$")
             self.assertRegex(run.stdout, rf"(?m)^\| mallow {mode} -p \| \d+\.\d\d× \| \d+\.\d\d× \|$")

@@ -139,7 +139,7 @@ struct policy {
     int (*file_mapped)(struct mallow_process *process, const struct file_layout *layout);
     /* target.process is the new file. With target_lock held. */
     void (*file_opened)(void);
-    /* A new thread block gets what it needs. 0: there is no memory. With target_lock held. */
+    /* A thread block gets what it needs, if it has not got it from an earlier owner. 0: there is no memory. For its owner. */
     int (*thread_start)(struct mallow_thread *block);
     /* The calling thread ends: its block is given back after this. Only where thread_enter or thread_watch_end was called. */
     void (*thread_end)(void);

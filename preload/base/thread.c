@@ -111,15 +111,13 @@ static struct mallow_thread *block_reuse(struct mallow_process *process) {
     return NULL;
 }
 
-/* Call with target_lock held. */
+/* Call with target_lock held. Nobody reads the ring of a new block before it has a head. */
 static struct mallow_thread *block_new(struct mallow_process *process) {
     uint32_t index = process->threads;
     if (index >= process->max_threads)
         return NULL;
     struct mallow_thread *block = &target.threads[index];
     if (sys_populate(block, sizeof *block) != 0)
-        return NULL;
-    if (recording->thread_start != NULL && !recording->thread_start(block))
         return NULL;
     block->owner = MALLOW_THREAD_OWNED;
     __atomic_store_n(&process->threads, index + 1, __ATOMIC_RELEASE);
@@ -144,23 +142,24 @@ COLD struct mallow_thread *thread_enter(void) {
     lock_acquire(&target_lock);
     struct mallow_thread *block = NULL;
     if (target.process != NULL || process_open() == 0) {
-        block = block_reuse(target.process);
-        if (block == NULL)
-            block = block_new(target.process);
-        if (block == NULL) {
-            __atomic_fetch_add(&target.process->unrecorded, 1, __ATOMIC_RELAXED);
-            backoff_refused(&refused);
-        }
+        if ((block = block_reuse(target.process)) != NULL || (block = block_new(target.process)) != NULL)
+            block->tid = thread_id();
+    }
+    lock_release(&target_lock);
+    /* What takes longer needs no lock: threads that begin at once need not wait for each other. */
+    if (block != NULL && recording->thread_start != NULL && !recording->thread_start(block)) {
+        __atomic_store_n(&block->owner, MALLOW_THREAD_FREE, __ATOMIC_RELEASE);
+        block = NULL;
     }
     if (block != NULL) {
         refused = (struct backoff){0};
-        block->tid = thread_id();
         own_block = block;
         image_alive = UINTPTR_MAX;
-    }
-    lock_release(&target_lock);
-    if (block != NULL)
         thread_watch_end();
+    } else if (target.process != NULL) {
+        __atomic_fetch_add(&target.process->unrecorded, 1, __ATOMIC_RELAXED);
+        backoff_refused(&refused);
+    }
     errno = saved_errno;
     entering = 0;
     sys_restore_signals(mask);

@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-#define MALLOW_WIRE_VERSION 11u
+#define MALLOW_WIRE_VERSION 12u
 
 #define MALLOW_CONTROL_MAGIC 0x434c414du /* "MALC" */
 #define MALLOW_PROCESS_MAGIC 0x504c414du /* "MALP" */
@@ -270,11 +270,13 @@ enum mallow_owner {
  * all owners. head and tail count words since the ring began and never go back; head - tail <= words of the ring.
  */
 struct mallow_thread {
-    uint32_t owner;      /* enum mallow_owner; taken by compare-and-swap */
-    uint32_t tid;        /* the owner's, kept after its end */
-    uint64_t head;       /* words written; release order */
-    uint64_t lost;       /* events not written: nobody read, or there was no memory */
-    uint32_t ring_words; /* of its ring: a power of two, at most what the process file has room for; never changes */
+    uint32_t owner; /* enum mallow_owner; taken by compare-and-swap */
+    uint32_t tid;   /* the owner's, kept after its end */
+    uint64_t head;  /* words written; release order */
+    uint64_t lost;  /* events not written: nobody read, or there was no memory */
+    /* Of its ring: a power of two, at most what the process file has room for. It may double while head < ring_words:
+     * who reads it after head has the place of each word before that. */
+    uint32_t ring_words;
     uint32_t owner_pad;
     uint64_t owner_pads[4];
 

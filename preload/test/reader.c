@@ -90,10 +90,10 @@ static void read_ring(struct image *image, uint32_t index) {
     const struct mallow_process *p = image->process;
     struct mallow_thread *thread = &image->threads[index];
     uint64_t large = index < MALLOW_LARGE_RINGS ? index : MALLOW_LARGE_RINGS;
-    uint64_t size = thread->ring_words;
     const uint64_t *ring = (const uint64_t *)((const char *)p + p->rings_offset) + large * p->large_ring_words +
                            (index - large) * p->small_ring_words;
     uint64_t tail = thread->tail, head = __atomic_load_n(&thread->head, __ATOMIC_ACQUIRE);
+    uint64_t size = __atomic_load_n(&thread->ring_words, __ATOMIC_ACQUIRE);
     CHECK(head - tail <= size);
     while (tail != head) {
         uint64_t at = tail % size, left = size - at, words = record_words(ring[at]);

@@ -25,7 +25,7 @@ uint32_t filter_state;
 static struct mallow_process process = {
     .state = MALLOW_PROCESS_READY, .large_ring_words = WORDS, .small_ring_words = WORDS, .max_threads = 1};
 static struct mallow_thread block;
-static uint64_t memory[MARGIN + WORDS + MARGIN];
+static uint64_t memory[MARGIN + 4 * WORDS + MARGIN];
 static unsigned overs, losses;
 
 void target_stop(void) {
@@ -53,7 +53,7 @@ static struct ring ring_at(uint64_t position) {
 static void check_margins(void) {
     for (unsigned i = 0; i < MARGIN; i++) {
         CHECK(memory[i] == UNTOUCHED);
-        CHECK(memory[MARGIN + WORDS + i] == UNTOUCHED);
+        CHECK(memory[MARGIN + block.ring_words + i] == UNTOUCHED);
     }
 }
 
@@ -120,6 +120,56 @@ TEST(a_ring_goes_on_where_its_last_owner_ended) {
     ring_open(&second, &block);
     CHECK(put(&second, 1, 50) == second.words + 7);
     CHECK(block.head == 8);
+}
+
+/* An empty ring of WORDS words after `position` words, which may have four times as many. */
+static struct ring growing_ring_at(uint64_t position) {
+    struct ring ring = ring_at(position);
+    process.large_ring_words = 4 * WORDS;
+    return ring;
+}
+
+TEST(a_ring_grows_in_its_first_lap) {
+    struct ring ring = growing_ring_at(0);
+    for (uint64_t i = 0; i < 4 * WORDS; i++) {
+        CHECK(block.ring_words == (i < WORDS ? WORDS : i < 2 * WORDS ? 2 * WORDS : 4 * WORDS));
+        CHECK(put(&ring, 1, i) == ring.words + i);
+    }
+    for (uint64_t i = 0; i < 4 * WORDS; i++)
+        CHECK(ring.words[i] == i);
+    check_margins();
+    block.tail = 1;
+    CHECK(put(&ring, 1, 7) == ring.words);
+    check_margins();
+}
+
+TEST(a_record_may_lie_across_where_a_ring_ended) {
+    struct ring ring = growing_ring_at(0);
+    put(&ring, WORDS - 2, 1);
+    CHECK(put(&ring, 5, 100) == ring.words + WORDS - 2);
+    CHECK(block.head == WORDS + 3 && block.ring_words == 2 * WORDS);
+    check_margins();
+}
+
+TEST(a_ring_grows_in_no_later_lap) {
+    struct ring ring = growing_ring_at(WORDS);
+    CHECK(put(&ring, WORDS, 1) == ring.words);
+    CHECK(block.ring_words == WORDS);
+    check_margins();
+}
+
+/* A filter came with the event that found no room: its pad is the end of the lap, for good. */
+TEST(a_ring_that_could_not_grow_stays_as_it_is) {
+    struct ring ring = growing_ring_at(0);
+    put(&ring, WORDS - 2, 1);
+    filter_state = FILTER_SEEN;
+    block.tail = WORDS - 2;
+    CHECK(put(&ring, 5, 100) == ring.words);
+    filter_state = 0;
+    block.tail = block.head;
+    put(&ring, WORDS - 5, 1);
+    CHECK(block.head == 2 * WORDS && block.ring_words == WORDS);
+    check_margins();
 }
 
 TEST(a_reader_that_sleeps_is_woken_before_the_ring_is_full) {

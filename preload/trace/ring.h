@@ -27,8 +27,8 @@ struct ring {
     struct mallow_thread *block;
 };
 
-/* Makes as much of the ring of a new thread block exist as there is room for, and notes its size in the block. 0: there is
- * none. With target_lock held. */
+/* Makes the beginning of the ring of a thread block, if it has none, and notes its size in the block. 0: there is no room. For
+ * the block's owner. */
 int ring_create(struct mallow_thread *block);
 
 /* What the rings of so many threads take in a process file. */
@@ -36,7 +36,7 @@ uint64_t rings_bytes(uint32_t threads);
 
 void ring_open(struct ring *ring, struct mallow_thread *block);
 
-/* ring_room where the fast path does not do: begins the next lap, or waits for mallow. */
+/* ring_room where the fast path does not do: makes more of the ring, begins the next lap, or waits for mallow. */
 COLD uint64_t *ring_wait(struct ring *ring, uint64_t count);
 
 /* Where the next record begins. Precondition: there is room for it. */

@@ -1,5 +1,7 @@
 //! `-p` of `stat` and `record`: a process that runs is attached to, seen, and left as it was.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -38,6 +40,28 @@ fn calls_of_are_counted_exactly(program: &Path, allocator: Option<&str>) {
     assert_eq!(counted["allocators_inside"][0]["allocator"].as_str(), allocator, "{counted:#}");
     assert!(target.text() == text, "the code is as it was");
     assert_eq!(target.condition(), condition);
+}
+
+/// A process that waits for a table at its first call waits with all of its threads. So all that it has loaded have theirs before.
+#[test]
+fn tables_are_made_before_the_first_call() {
+    for program in programs() {
+        let place = directory();
+        let mut target = Target::ready(Command::new(&program).arg("calls"));
+        let mallow = attaching(&["record", "--no-report", "-o", "calls.mallow"], target.pid(), place.path());
+        let maps = fs::read_to_string(format!("/proc/{}/maps", target.pid())).unwrap();
+        let control =
+            maps.lines().find_map(|line| line.split_whitespace().nth(5).filter(|path| path.ends_with("/control")));
+        let tables = Path::new(control.expect("it takes part in a run")).with_file_name("tables");
+        let names =
+            || -> BTreeSet<OsString> { fs::read_dir(&tables).unwrap().map(|one| one.unwrap().file_name()).collect() };
+        let before = names();
+        assert!(before.len() >= 4, "of the program, the C library, the library and the vdso: {before:?}");
+        target.ask();
+        assert_eq!(names(), before);
+        interrupt(&mallow);
+        finished(mallow);
+    }
 }
 
 /// A server has many names, and writes a title over its arguments: what it was executed as is its name, and no padding is shown.

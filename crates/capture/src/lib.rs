@@ -16,6 +16,7 @@
     )
 )]
 
+mod courtesy;
 mod prefetch;
 
 mod bytes;

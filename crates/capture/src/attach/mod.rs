@@ -28,6 +28,7 @@ use crate::pace::Pace;
 use crate::preflight;
 use crate::rundir::directory::RunDirectory;
 use crate::rundir::owner::{self, is_in_run};
+use crate::tables::supply::put_all;
 use mallow_patch::{
     Draft, Gateway, Maps, Memory, Obstacle, Placed, Process, StopError, Stopped, Thread, Unwinder, WriteError, stop,
     stop_thread,
@@ -92,7 +93,7 @@ impl Detached {
 }
 
 /// Attaches to process `pid`, which takes part in `run` from then on. Waits `patience` at the most for a thread that holds no
-/// lock; `given_up` is called meanwhile with what is in the way, and ends it by true. `reader` finds the mallow that reads a
+/// lock; `given_up` is called meanwhile with what attaching waits for, and ends it by true. `reader` finds the mallow that reads a
 /// run directory.
 pub fn attach(
     pid: u32,
@@ -165,6 +166,19 @@ pub fn attach(
     let (pace, pause) = (Pace::new(LOOK), Duration::ZERO);
     let mut attachment =
         Attachment { pid, target, patched, known, planner, pace, failures: 0, allocators, pause, done: false };
+    if run.has_stacks() {
+        // The process would wait for each at its first call, all of its threads for the first one. Whom they are lent to is known by now.
+        let files = attachment.target.modules.iter().map(|module| module.file.clone());
+        let mut stopped = false;
+        let mut is_over = || {
+            stopped = given_up("tables of its code are made");
+            stopped
+        };
+        put_all(files, &run.tables(), &mut is_over);
+        if stopped {
+            return Err(AttachError::Interrupted);
+        }
+    }
     attachment.pause = write(pid, &attachment.target.memory, &attachment.patched)?;
     Ok(attachment)
 }

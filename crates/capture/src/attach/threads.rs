@@ -89,7 +89,7 @@ impl<'a> FreeThreads<'a> {
                     Err(error) => return Err(error.into()),
                 }
             }
-            if (self.given_up)(&reason) {
+            if (self.given_up)(&format!("no thread can load the library yet: {reason}")) {
                 return Err(AttachError::Interrupted);
             }
             if Instant::now() >= deadline {

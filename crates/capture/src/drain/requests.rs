@@ -1,8 +1,9 @@
 //! Serving unwind tables: a target that meets a module waits until its table lies in `DIR/tables`.
 
 use crate::chunk::ModuleStart;
+use crate::rundir::directory::TABLES;
 use crate::rundir::process_file::ProcessFile;
-use crate::tables::supply::{TableInput, module_file, put, vdso};
+use crate::tables::supply::{TableInput, known_images, module_file, put};
 use crate::tables::{self, TableCache};
 use std::path::Path;
 use std::sync::Arc;
@@ -34,7 +35,7 @@ pub fn ask_if_wanted(tables: &Sender<Request>, source: &Arc<ProcessFile>, index:
 pub fn serve(requests: &Receiver<Request>) {
     let cache = TableCache::for_user().ok();
     while let Ok(request) = requests.recv() {
-        let tables = request.source.directory().join("tables");
+        let tables = request.source.directory().join(TABLES);
         let ready = provide(&request, &tables, cache.as_ref()).is_some();
         request.source.module_answer(request.index, ready);
     }
@@ -46,8 +47,8 @@ fn provide(request: &Request, tables: &Path, cache: Option<&TableCache>) -> Opti
         let elf = module_file(module, || request.source.pid_here())?;
         return tables::build_to(&elf, &tables.join(format!("{}-{}", request.source.pid, request.index))).ok();
     }
-    if module.path == "[vdso]" {
-        return put(&module.build_id, TableInput::Image(vdso()?), tables, cache);
+    if let Some((id, image)) = known_images().find(|(id, _)| *id == module.build_id) {
+        return put(&id, TableInput::Image(image), tables, cache);
     }
     put(&module.build_id, TableInput::File(&module_file(module, || request.source.pid_here())?), tables, cache)
 }

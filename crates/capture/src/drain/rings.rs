@@ -35,6 +35,8 @@ pub struct DrainState {
     pub drained: AtomicBool,
     /// Set by others: replay no more.
     pub stop: AtomicBool,
+    /// Set by others for some milliseconds: the replay is to leave the processors to the target.
+    pub rests: AtomicBool,
     /// Set by others: when mallow had attached to the process, on CLOCK_MONOTONIC. 0: it did not as yet.
     pub attached_ns: AtomicU64,
     /// Bytes of the spool that were replayed: set by the replay.

@@ -1,8 +1,9 @@
 //! Unwind tables made before a command starts, for runs in which nobody may be there to make them.
 
 use crate::preflight::Chain;
-use crate::tables::supply::{TableInput, put, vdso};
-use crate::tables::{self, TableCache};
+use crate::rundir::directory::TABLES;
+use crate::tables;
+use crate::tables::supply::put_all;
 use object::Endianness;
 use object::elf::FileHeader64;
 use object::read::elf::{ElfFile, ProgramHeader};
@@ -12,22 +13,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Makes the tables of what `command` loads at its start, of `library` and of the vdso, in the run directory `run`. What
-/// cannot be read is left out: mallow makes its table when it joins.
-pub fn make(command: &[OsString], library: &Path, run: &Path) {
-    let cache = TableCache::for_user().ok();
-    let mut files = BTreeSet::from([library.to_owned()]);
+/// Makes the tables of what `command` loads at its start, of the library and of the vdso, in the run directory `run`.
+pub fn make(command: &[OsString], run: &Path) {
+    let mut files = BTreeSet::new();
     for program in Chain::of(command).programs() {
         files.extend(loaded(program));
     }
-    for file in files {
-        let Some(id) = tables::map(&file).ok().and_then(|elf| tables::build_id(&elf)) else { continue };
-        // One that is there already, or cannot be: nothing is lost.
-        let _ = put(&id, TableInput::File(&file), &run.join("tables"), cache.as_ref());
-    }
-    if let Some((id, elf)) = vdso().and_then(|elf| Some((tables::build_id(elf)?, elf))) {
-        let _ = put(&id, TableInput::Image(elf), &run.join("tables"), cache.as_ref());
-    }
+    put_all(files, &run.join(TABLES), &mut || false);
 }
 
 /// The program and what its dynamic linker would load with it. The linker lists that; it runs nothing of the program.
@@ -62,7 +54,7 @@ mod tests {
         let script = place.path().join("script");
         std::fs::write(&script, "#!/bin/sh\n").unwrap();
         std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        make(&[script.into()], Path::new("/no/such/library"), place.path());
+        make(&[script.into()], place.path());
         let shell = Path::new("/bin/sh").canonicalize().unwrap();
         let name = |path: &Path| -> String {
             tables::build_id(&tables::map(path).unwrap()).unwrap().iter().map(|byte| format!("{byte:02x}")).collect()

@@ -6,6 +6,7 @@ use super::ring::{NO_SITE, Ring, StackDefinition, Transit};
 use super::scans;
 use crate::accounts::addresses::{AddressMap, Interner};
 use crate::accounts::{EventSink, Ledger, Live};
+use crate::courtesy::Courtesy;
 use crate::footprint::Reading;
 use crate::scan::{Failure, Found, LiveBlock};
 use crate::wire::record::{self, Record, What};
@@ -31,6 +32,8 @@ pub struct Shared<S> {
     pub interner: Interner,
     /// Working memory of the ordering.
     pub planner: Planner,
+    /// What is done while others may want the processor.
+    pub courtesy: Courtesy,
     /// Records that made no sense.
     pub damaged: u64,
     /// Events that fitted nowhere, and were taken as they came.
@@ -55,6 +58,7 @@ impl<S> Shared<S> {
             sink,
             interner: Interner::default(),
             planner: Planner::default(),
+            courtesy: Courtesy::default(),
             damaged: 0,
             forced: 0,
             scans: Vec::new(),
@@ -228,6 +232,7 @@ impl Process {
             for record in &few[..count] {
                 self.apply(shared, index, *record);
             }
+            shared.courtesy.after(count);
         }
         self.rings[index].put_back(all);
         self.rings[index].consume(words);

@@ -227,6 +227,16 @@ impl RunDirectory {
         self.control.set64(control::EPOCH, wire::EPOCH_OVER);
     }
 
+    /// Whether its processes walk stacks, now or later.
+    pub fn has_stacks(&self) -> bool {
+        ![wire::MODE_COUNT, wire::MODE_IDLE].contains(&self.control.get32(control::MODE))
+    }
+
+    /// The directory of its unwind tables.
+    pub fn tables(&self) -> PathBuf {
+        self.path.join(TABLES)
+    }
+
     /// Leaves the directory behind when dropped.
     pub fn keep(&mut self) {
         self.keep = true;
@@ -245,7 +255,7 @@ impl RunDirectory {
     /// The directory stays mallow's own and is sticky, so that this user can remove or replace nothing of mallow's.
     pub fn lend(&self, user: Option<u32>) -> io::Result<()> {
         let mode = |path: &Path, mode: u32| fs::set_permissions(path, fs::Permissions::from_mode(mode));
-        mode(&self.path.join(TABLES), 0o755)?;
+        mode(&self.tables(), 0o755)?;
         let Some(user) = user else { return Ok(()) };
         mode(&self.path.join("control"), 0o666)?;
         mode(&self.path, 0o1700)?;
@@ -280,7 +290,7 @@ impl Drop for RunDirectory {
 }
 
 /// The directory of unwind tables.
-const TABLES: &str = "tables";
+pub const TABLES: &str = "tables";
 
 /// POSIX access control list of a directory that its owner and `user` may use: acl(5), in the form of the kernel's
 /// `posix_acl_xattr.h`.

@@ -298,7 +298,8 @@ impl ProcessFile {
         }
     }
 
-    /// Size of ring `index` in words: a power of two, as the process says, or as many as it has room for.
+    /// Size of ring `index` in words: a power of two, as the process says, or as many as it has room for. It may have grown: ask
+    /// after [`head`](Self::head).
     pub fn ring_words(&self, index: u32) -> u64 {
         let most = if index < wire::LARGE_RINGS { self.large_words } else { self.small_words };
         let words = u64::from(self.shared.get32(self.thread_offset(index) + thread::RING_WORDS));

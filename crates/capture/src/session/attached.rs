@@ -22,7 +22,7 @@ pub struct AttachedProcess<'a> {
     pub duration: Option<Duration>,
     /// How long to wait for a thread that holds no lock.
     pub timeout: Duration,
-    /// Called while that lasts, with what is in the way.
+    /// Called while attaching lasts, with what is in the way.
     pub waiting: &'a dyn Fn(&str),
     /// Called with what is left in the process after detaching.
     pub warning: &'a dyn Fn(&str),
@@ -67,12 +67,21 @@ fn reader_of(directory: &Path) -> Option<u32> {
     leftovers::reader(directory, &leftovers::control(directory).ok()?)
 }
 
-/// Attaches. A signal that comes meanwhile ends that.
-pub(super) fn attach(process: &AttachedProcess, run: &RunDirectory) -> Result<Attachment, AttachError> {
+/// Whether a signal came that ends a recording.
+pub(super) fn is_stopped() -> bool {
+    signals::stop().is_some()
+}
+
+/// Attaches. It is given up once `is_stopped`.
+pub(super) fn attach(
+    process: &AttachedProcess,
+    run: &RunDirectory,
+    is_stopped: fn() -> bool,
+) -> Result<Attachment, AttachError> {
     run.control().set32(control::ROOT_PID, process.pid);
     let mut given_up = |why: &str| {
         (process.waiting)(why);
-        signals::stop().is_some()
+        is_stopped()
     };
     attach::attach(process.pid, run, process.timeout, &mut given_up, &reader_of)
 }

@@ -66,7 +66,7 @@ pub fn measure_process(process: &AttachedProcess) -> Result<CountingOutcome, Run
     let settings =
         Settings { mode: Mode::Count, max_depth: 1, children: true, regions, scan: Scans::None, memory: false };
     let run = prepare(&settings, &attached::command_line(process.pid))?;
-    let mut attachment = attached::attach(process, &run)?;
+    let mut attachment = attached::attach(process, &run, attached::is_stopped)?;
     let start = Instant::now();
     let unwatched = attached::wait(process, &run, &mut attachment, &mut || false);
     let allocators_inside = attachment.allocators().to_vec();

@@ -172,7 +172,8 @@ fn record_subject<S: EventSink + Send>(
     let progress = Mutex::new(Progress::default());
     let queue = Arc::clone(&shown.memory);
     let replay = Replay::new(options, sink).with_scans(how.settings.scan).with_memory(Arc::clone(&queue));
-    let idle = IdleThread::default();
+    let (idle, looking_idle) = (IdleThread::default(), IdleThread::default());
+    let memory = memory::Reader::new(&run, &queue);
     let follower = Mutex::new(Some(Follower { replay, spool: SpoolReader::new(spool), directory: run.path() }));
     let mut command_status = None;
     let outcome = std::thread::scope(|scope| {
@@ -188,11 +189,19 @@ fn record_subject<S: EventSink + Send>(
             idle.enter();
             follow(&follower, &shown, &progress)
         });
-        let memory_reader = how.settings.memory.then(|| {
-            scope.spawn(|| {
-                let closing = memory::Closing(Arc::clone(&queue));
-                memory::serve(&run, &closing.0);
-            })
+        let memory_readers = how.settings.memory.then(|| {
+            let looking = scope.spawn(|| {
+                let _closing = memory::Closing(Arc::clone(&queue));
+                if IdleThread::can_leave() {
+                    looking_idle.enter();
+                }
+                memory.serve_running();
+            });
+            let reading = scope.spawn(|| {
+                let _closing = memory::Closing(Arc::clone(&queue));
+                memory.serve_exits();
+            });
+            [looking, reading]
         });
         // Processes wait for this one at their exit.
         let serving =
@@ -213,11 +222,8 @@ fn record_subject<S: EventSink + Send>(
         let mut exit_status = match &mut started {
             Started::Command(started) => wait(&mut started.0, &mut started.1, &run, &mut || enough(Stage::Running)),
             Started::Process(process) => {
-                let mut attached = || {
-                    shown.attached_ns.store(monotonic_ns(), Ordering::Release);
-                };
                 let gathered = (&mut attached_inside, &mut attached_unwatched);
-                detached = record_attached(process, &run, &mut attached, &mut enough, gathered).map(Some);
+                detached = record_attached(process, &run, &shown, &mut enough, gathered).map(Some);
                 None
             }
         };
@@ -233,7 +239,8 @@ fn record_subject<S: EventSink + Send>(
         let still_running = running(&run);
         // What is not read by now would be of processes that live on.
         queue.close();
-        drop(memory_reader.map(|reader| reader.join()));
+        looking_idle.leave();
+        drop(memory_readers.map(|readers| readers.map(|reader| reader.join())));
         shown.finish.store(true, Ordering::Release);
         run.control().futex_wake(crate::wire::control::DOORBELL);
         let mut until = |is_over: &dyn Fn() -> bool| {
@@ -325,21 +332,23 @@ impl Started<'_> {
     }
 }
 
-/// Attaches, waits, and detaches. The rings are read meanwhile. `attached` is called once the process is; `enough` gets how far
-/// that is. Returns when the recording ended.
+/// Attaches, waits, and detaches. The rings are read meanwhile. `enough` gets how far that is. Returns when the recording ended.
 fn record_attached(
     process: &AttachedProcess,
     run: &RunDirectory,
-    attached: &mut dyn FnMut(),
+    shown: &DrainState,
     enough: &mut dyn FnMut(Stage) -> bool,
     (allocators_inside, unwatched): (&mut Vec<AllocatorInside>, &mut Vec<String>),
 ) -> Result<Instant, AttachError> {
-    let mut attachment = attached::attach(process, run)?;
-    attached();
+    let mut attachment = attached::attach(process, run, attached::is_stopped)?;
+    shown.attached_ns.store(monotonic_ns(), Ordering::Release);
     unwatched.append(&mut attached::wait(process, run, &mut attachment, &mut || enough(Stage::Running)));
     allocators_inside.extend_from_slice(attachment.allocators());
     enough(Stage::Detaching);
+    // All threads stand still until one of them has done its part, and that needs a processor.
+    shown.rests.store(true, Ordering::Release);
     let detached = attached::detach(process, run, attachment);
+    shown.rests.store(false, Ordering::Release);
     signals::keep();
     detached
 }
@@ -404,13 +413,14 @@ fn follow<S: EventSink>(
     progress: &Mutex<Progress>,
 ) -> io::Result<()> {
     let is_drained = || shown.drained.load(Ordering::Acquire);
+    // Where processes wait at their exit, another thread does it, at once.
+    let is_others = || shown.rests.load(Ordering::Acquire) || !shown.exits.is_empty();
     while !is_drained() {
-        let more = match shown.exits.is_empty() {
-            true => lock(follower)
-                .as_mut()
-                .map(|follower| follower.some(shown, progress, &|| is_drained() || !shown.exits.is_empty())),
-            // Another thread does it, at once.
-            false => None,
+        let more = match is_others() {
+            false => {
+                lock(follower).as_mut().map(|follower| follower.some(shown, progress, &|| is_drained() || is_others()))
+            }
+            true => None,
         };
         if !more.unwrap_or(Ok(false))? {
             std::thread::sleep(Duration::from_millis(2));

@@ -65,7 +65,8 @@ fn attach_in(
     leftovers::sweep();
     let run = make(&settings(Mode::Sample), &attached::command_line(process.pid))?;
     run.sample(Mode::Sample, period);
-    let attachment = attached::attach(process, &run)?;
+    // SIGHUP asks a watch for a report.
+    let attachment = attached::attach(process, &run, signals::asked_to_end)?;
     Ok((run, attachment))
 }
 
@@ -88,7 +89,7 @@ fn sampled(command: &[OsString], mode: Mode, period: u32) -> Result<(RunDirector
     run.sample(mode, period);
     let library = library::unpack(run.path())?;
     if mode == Mode::Sample {
-        preparation::make(command, &library.file, run.path());
+        preparation::make(command, run.path());
     }
     Ok((run, library))
 }

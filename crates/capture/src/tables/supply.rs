@@ -1,8 +1,9 @@
 //! Putting tables where targets look for them, and finding the files that they are made of.
 
 use super::builder::{base_svma, build, build_id, map};
-use super::cache::{TableCache, build_to, is_lent, write_table};
+use super::cache::{TableCache, is_lent, write_table};
 use crate::chunk::ModuleStart;
+use crate::library::LIBRARY;
 use memmap2::Mmap;
 use rustc_hash::FxHashMap;
 use std::fs::File;
@@ -33,10 +34,39 @@ pub fn put(build_id: &[u8], elf: TableInput, tables: &Path, cache: Option<&Table
         Some(cached) => return std::os::unix::fs::symlink(cached, target).ok(),
         None => {}
     }
-    match elf {
-        TableInput::Image(elf) => write_table(&target, &build(elf).ok()?).ok(),
-        TableInput::File(path) => build_to(path, &target).ok(),
+    let mapped;
+    let elf = match elf {
+        TableInput::Image(elf) => elf,
+        TableInput::File(path) => {
+            mapped = map(path).ok()?;
+            &*mapped
+        }
+    };
+    // Of a file that was replaced meanwhile the table would be another's.
+    (self::build_id(elf)? == build_id).then_some(())?;
+    write_table(&target, &build(elf).ok()?).ok()
+}
+
+/// Puts the tables of these files, of the library and of the vdso into `tables`, for processes that then need not wait for them. What cannot be
+/// read, or has no build-id, is left out: such a table is made when a process asks for it. `is_over` is asked before each.
+pub fn put_all(files: impl IntoIterator<Item = PathBuf>, tables: &Path, is_over: &mut dyn FnMut() -> bool) {
+    let cache = TableCache::for_user().ok();
+    for file in files {
+        if is_over() {
+            return;
+        }
+        let Some(id) = map(&file).ok().and_then(|elf| build_id(&elf)) else { continue };
+        // One that is there already, or cannot be: nothing is lost.
+        let _ = put(&id, TableInput::File(&file), tables, cache.as_ref());
     }
+    for (id, image) in known_images() {
+        let _ = put(&id, TableInput::Image(image), tables, cache.as_ref());
+    }
+}
+
+/// What processes map that may be in no file which this process can open: the vdso and the library. By build-id.
+pub fn known_images() -> impl Iterator<Item = (Vec<u8>, &'static [u8])> {
+    vdso().into_iter().chain([LIBRARY]).filter_map(|image| Some((build_id(image)?, image)))
 }
 
 /// The file of a module: as its process names it, or below that one's own root directory, where another file may have the same
@@ -55,7 +85,7 @@ pub fn module_file(module: &ModuleStart, pid: impl FnOnce() -> u32) -> Option<Pa
 }
 
 /// This process's own vdso: the kernel maps the same one into all. It lives as long as the process.
-pub fn vdso() -> Option<&'static [u8]> {
+fn vdso() -> Option<&'static [u8]> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
     let (start, end) = line.split_whitespace().next()?.split_once('-')?;
@@ -79,5 +109,34 @@ impl Bases {
                 .and_then(|file| unsafe { Mmap::map(&file).ok() });
             map.map_or(0, |elf| base_svma(&elf))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own_executable() -> (PathBuf, Vec<u8>) {
+        let path = std::env::current_exe().unwrap();
+        let id = build_id(&map(&path).unwrap()).unwrap();
+        (path, id)
+    }
+
+    #[test]
+    fn without_a_cache_too_a_file_makes_no_table_of_another() {
+        let place = tempfile::tempdir().unwrap();
+        let (own, id) = own_executable();
+        let other = vec![7; id.len()];
+        assert_eq!(put(&other, TableInput::File(&own), place.path(), None), None);
+        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
+        assert_eq!(put(&id, TableInput::File(&own), place.path(), None), Some(()));
+        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn no_table_is_begun_once_it_is_over() {
+        let place = tempfile::tempdir().unwrap();
+        put_all([own_executable().0], place.path(), &mut || true);
+        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
     }
 }

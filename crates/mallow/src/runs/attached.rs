@@ -58,13 +58,13 @@ pub fn age(pid: u32) -> Option<Duration> {
 }
 
 /// Calls `act` with process `pid`, to be attached to for `duration`. `timeout` is for finding a thread that can load the library;
-/// what is in the way of that is reported once a second.
+/// what attaching waits for is reported once a second.
 pub fn with<T>(pid: u32, duration: Option<Duration>, timeout: Duration, act: impl FnOnce(&AttachedProcess) -> T) -> T {
     let last = Cell::new(Instant::now());
     let waiting = |why: &str| {
         if last.get().elapsed() >= Duration::from_secs(1) {
             last.set(Instant::now());
-            stdio::notify(&format!("waiting for a thread that can load the library: {why}"));
+            stdio::notify(&format!("still attaching: {why}"));
         }
     };
     act(&AttachedProcess { pid, duration, timeout, waiting: &waiting, warning: &stdio::notify })
