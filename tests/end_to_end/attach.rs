@@ -64,6 +64,27 @@ fn tables_are_made_before_the_first_call() {
     }
 }
 
+/// Threads whose rings are full wait for one thread of mallow, which must not wait for its turn among them.
+#[test]
+fn rings_are_read_before_others_work() {
+    if !rustix::process::geteuid().is_root() {
+        return not_run("rings_are_read_before_others_work", "only root's threads may go first");
+    }
+    let place = directory();
+    let target = Target::ready(Command::new(&programs()[0]).arg("calls"));
+    let mallow = attaching(&["record", "--no-report", "-o", "calls.mallow"], target.pid(), place.path());
+    // proc_pid_stat(5): field 41 is the scheduling policy, 39 after the name.
+    let policy = |path: &Path| {
+        let stat = fs::read_to_string(path.join("stat")).ok()?;
+        stat.rsplit_once(')')?.1.split_whitespace().nth(38)?.parse::<i32>().ok()
+    };
+    let threads = fs::read_dir(format!("/proc/{}/task", mallow.id())).unwrap();
+    let policies: Vec<i32> = threads.filter_map(|one| policy(&one.unwrap().path())).collect();
+    assert_eq!(policies.iter().filter(|&&policy| policy == libc::SCHED_FIFO).count(), 1, "{policies:?}");
+    interrupt(&mallow);
+    finished(mallow);
+}
+
 /// A server has many names, and writes a title over its arguments: what it was executed as is its name, and no padding is shown.
 #[test]
 fn a_recording_is_named_as_the_process_was_executed() {

@@ -64,6 +64,6 @@ pub use process::{Process, State, threads, waiting_threads_first};
 pub use recovery::Gateway;
 pub use refusal::Refusal;
 pub use symbol::Export;
-pub use threads::{StopError, Stopped, Thread, stop, stop_thread};
+pub use threads::{StopError, Stopped, Thread, hurry, stop, stop_thread};
 pub use unwind::{Frame, UnwindError, Unwinder};
 pub use write::WriteError;

@@ -119,9 +119,9 @@ fn hold_once<T: Send>(
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// The calling thread gets a processor before others, as far as that is allowed: what it holds stands still for as long as it waits
-/// for one. It lives for some milliseconds.
-fn hurry() {
+/// The calling thread gets a processor before others, as far as that is allowed: threads of a process stand still for as long as it
+/// waits for one. For threads that work for some milliseconds at a time.
+pub fn hurry() {
     let first = libc::sched_param { sched_priority: 1 };
     // SAFETY: requests for the calling thread alone; the parameter lives.
     unsafe {

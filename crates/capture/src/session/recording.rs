@@ -184,7 +184,14 @@ fn record_subject<S: EventSink + Send>(
         if how.settings.memory {
             queue.open();
         }
-        let draining = scope.spawn(|| drain.work());
+        let is_attaching = matches!(started, Started::Process(_));
+        let draining = scope.spawn(move || {
+            // All threads of such a process begin at once, and those that wait for a full ring would wait for all others, too.
+            if is_attaching {
+                mallow_patch::hurry();
+            }
+            drain.work()
+        });
         let following = scope.spawn(|| {
             idle.enter();
             follow(&follower, &shown, &progress)
