@@ -171,7 +171,7 @@ pub fn attach(
         let files = attachment.target.modules.iter().map(|module| module.file.clone());
         let mut stopped = false;
         let mut is_over = || {
-            stopped = given_up("tables of its code are made");
+            stopped = given_up("unwind tables are being made");
             stopped
         };
         put_all(files, &run.tables(), &mut is_over);

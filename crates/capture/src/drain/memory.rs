@@ -33,7 +33,7 @@ pub enum Finding {
 #[derive(Default)]
 struct Queue {
     running: BTreeMap<u32, Arc<ProcessFile>>,
-    /// Those of them that wait at their exit and were not read yet.
+    /// Those that wait at their exit and were not read yet.
     exits: FxHashSet<u32>,
     findings: Vec<Finding>,
     /// Number of the highest and of the last reading, by process.
@@ -112,19 +112,13 @@ impl MemoryQueue {
         std::mem::take(&mut self.lock().findings)
     }
 
-    /// Sleeps so long, or until there is no reader any more. Returns the processes that run then, sorted by their numbers.
-    pub fn running_after(&self, time: Duration) -> Vec<(u32, Arc<ProcessFile>)> {
-        let waited = self.changed.wait_timeout_while(self.lock(), time, |_| self.is_on());
-        let (queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        queue.running.iter().map(|(&process, source)| (process, Arc::clone(source))).collect()
-    }
-
-    /// Sleeps until processes wait at their exit, and returns them; none where there is no reader any more.
-    pub fn exiting(&self) -> Vec<(u32, Arc<ProcessFile>)> {
+    /// Sleeps so long, or until a process waits at its exit. Returns those that do, and those that run.
+    pub fn wait(&self, time: Duration) -> (Vec<u32>, Vec<(u32, Arc<ProcessFile>)>) {
         let is_idle = |queue: &mut Queue| queue.exits.is_empty() && self.is_on();
-        let queue = self.changed.wait_while(self.lock(), is_idle).unwrap_or_else(PoisonError::into_inner);
-        let exits = queue.exits.iter().filter_map(|process| queue.running.get_key_value(process));
-        exits.map(|(&process, source)| (process, Arc::clone(source))).collect()
+        let waited = self.changed.wait_timeout_while(self.lock(), time, is_idle);
+        let (queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let exits = queue.exits.iter().copied().collect();
+        (exits, queue.running.iter().map(|(&process, source)| (process, Arc::clone(source))).collect())
     }
 
     /// Adds findings.

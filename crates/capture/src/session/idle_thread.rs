@@ -15,12 +15,6 @@ impl IdleThread {
         set_class(0, libc::SCHED_IDLE);
     }
 
-    /// Whether this process may take a thread out of the class. One that stays in it may get no processor for minutes.
-    pub fn can_leave() -> bool {
-        use rustix::thread::{CapabilitySet, capabilities};
-        capabilities(None).is_ok_and(|own| own.effective.contains(CapabilitySet::SYS_NICE))
-    }
-
     /// Another thread takes it out of the class, which needs privileges. On a machine whose processors are all busy, the thread may
     /// get none for minutes, not even to end.
     pub fn leave(&self) {

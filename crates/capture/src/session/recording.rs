@@ -172,8 +172,7 @@ fn record_subject<S: EventSink + Send>(
     let progress = Mutex::new(Progress::default());
     let queue = Arc::clone(&shown.memory);
     let replay = Replay::new(options, sink).with_scans(how.settings.scan).with_memory(Arc::clone(&queue));
-    let (idle, looking_idle) = (IdleThread::default(), IdleThread::default());
-    let memory = memory::Reader::new(&run, &queue);
+    let idle = IdleThread::default();
     let follower = Mutex::new(Some(Follower { replay, spool: SpoolReader::new(spool), directory: run.path() }));
     let mut command_status = None;
     let outcome = std::thread::scope(|scope| {
@@ -196,19 +195,11 @@ fn record_subject<S: EventSink + Send>(
             idle.enter();
             follow(&follower, &shown, &progress)
         });
-        let memory_readers = how.settings.memory.then(|| {
-            let looking = scope.spawn(|| {
-                let _closing = memory::Closing(Arc::clone(&queue));
-                if IdleThread::can_leave() {
-                    looking_idle.enter();
-                }
-                memory.serve_running();
-            });
-            let reading = scope.spawn(|| {
-                let _closing = memory::Closing(Arc::clone(&queue));
-                memory.serve_exits();
-            });
-            [looking, reading]
+        let memory_reader = how.settings.memory.then(|| {
+            scope.spawn(|| {
+                let closing = memory::Closing(Arc::clone(&queue));
+                memory::serve(&run, &closing.0);
+            })
         });
         // Processes wait for this one at their exit.
         let serving =
@@ -246,8 +237,7 @@ fn record_subject<S: EventSink + Send>(
         let still_running = running(&run);
         // What is not read by now would be of processes that live on.
         queue.close();
-        looking_idle.leave();
-        drop(memory_readers.map(|readers| readers.map(|reader| reader.join())));
+        drop(memory_reader.map(|reader| reader.join()));
         shown.finish.store(true, Ordering::Release);
         run.control().futex_wake(crate::wire::control::DOORBELL);
         let mut until = |is_over: &dyn Fn() -> bool| {
