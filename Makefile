@@ -73,7 +73,7 @@ bench: build build/examples/stacks bench-helpers ## Mallow beside its peers; CON
 bench-views: build build/examples/stacks ## views of large recordings; BENCH_EVENTS=10,100 for millions of events
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) bench/views.py $(BENCH_OPTIONS)
 
-soak: build ## attach SOAK_CYCLES (1000) times with each of four allocators; watch a program that churns for SOAK_MINUTES (30): joins, leaves, kills of mallow
+soak: build ## attach SOAK_CYCLES (2500) times with each of four allocators; watch a program that churns for SOAK_MINUTES (30): joins, leaves, kills of mallow
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) tests/soak/attach.py
 	MALLOW_BIN=$(abspath $(MALLOW)) $(PYTHON) tests/soak/soak.py
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Attaches to a storm of allocations and detaches again and again; every other time mallow is killed at a random moment.
 
-It fails where the program dies, stands still, or is not as it was at the end. SOAK_CYCLES says how often (1000) with each of
+It fails where the program dies, stands still, or is not as it was at the end. SOAK_CYCLES says how often (2500) with each of
 SOAK_ALLOCATORS (all), SOAK_THREADS how many threads allocate (64)."""
 
 import os
@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MALLOW = os.environ.get("MALLOW_BIN", str(ROOT / "target/release/mallow"))
-CYCLES = int(os.environ.get("SOAK_CYCLES", "1000"))
+CYCLES = int(os.environ.get("SOAK_CYCLES", "2500"))
 THREADS = os.environ.get("SOAK_THREADS", "64")
 ALLOCATORS = {
     "glibc": [],
@@ -132,6 +132,8 @@ def soak(place, allocator):
         if fault:
             print(f"soak: {allocator}, cycle {cycle}: {fault}", file=sys.stderr)
             break
+        if cycle % 100 == 99:
+            print(f"soak: {allocator}: {cycle + 1} of {CYCLES}", file=sys.stderr, flush=True)
     storm.process.kill()
     pace = 60 * (cycle + 1) / (time.monotonic() - begin)
     done = f"attached {cycle + 1} times, {pace:.0f} a minute, {kills} of them killed"
