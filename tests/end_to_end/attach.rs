@@ -64,6 +64,38 @@ fn tables_are_made_before_the_first_call() {
     }
 }
 
+/// With nothing in the cache, tables take their time. Ctrl-C ends that, and mallow leaves the process as it was, also to the next one.
+#[test]
+fn making_tables_is_given_up_for_ctrl_c() {
+    let place = directory();
+    let mut program = Command::new(&programs()[0]);
+    let mut target = Target::ready(program.arg("calls").env("LD_PRELOAD", "libstdc++.so.6"));
+    let (text, condition) = (target.text(), target.condition());
+    let mut command = Command::new(mallow());
+    command.args(["record", "-p", &target.pid().to_string()]).current_dir(place.path());
+    command.env("XDG_CACHE_HOME", place.path()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mallow = command.spawn().expect("mallow");
+    let run = format!("mallow-{:07}-", mallow.id());
+    let begun = || {
+        let mut directories = fs::read_dir("/dev/shm").ok()?.flatten();
+        let run = directories.find(|one| one.file_name().to_string_lossy().starts_with(&run))?;
+        fs::read_dir(run.path().join("tables")).ok()?.next()
+    };
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while begun().is_none() {
+        assert!(Instant::now() < deadline, "no table is made");
+    }
+    interrupt(&mallow);
+    let ended = mallow.wait_with_output().expect("its end");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!((ended.status.code(), &*said), (Some(125), "mallow: interrupted before the process was attached to\n"));
+    assert!(target.text() == text, "the code is as it was");
+    assert_eq!(target.condition(), condition);
+    target.ask();
+    let next = attached(&["record", "--for", "100ms"], target.pid(), place.path());
+    assert_eq!(next.status, 0, "{}", next.err());
+}
+
 /// Threads whose rings are full wait for one thread of mallow, which must not wait for its turn among them.
 #[test]
 fn rings_are_read_before_others_work() {

@@ -166,21 +166,32 @@ pub fn attach(
     let (pace, pause) = (Pace::new(LOOK), Duration::ZERO);
     let mut attachment =
         Attachment { pid, target, patched, known, planner, pace, failures: 0, allocators, pause, done: false };
-    if run.has_stacks() {
-        // The process would wait for each at its first call, all of its threads for the first one. Whom they are lent to is known by now.
-        let files = attachment.target.modules.iter().map(|module| module.file.clone());
-        let mut stopped = false;
-        let mut is_over = || {
-            stopped = given_up("unwind tables are being made");
-            stopped
-        };
-        put_all(files, &run.tables(), &mut is_over);
-        if stopped {
-            return Err(AttachError::Interrupted);
+    let written = put_tables(&attachment.target, run, given_up)
+        .and_then(|()| write(pid, &attachment.target.memory, &attachment.patched));
+    match written {
+        Ok(pause) => attachment.pause = pause,
+        Err(error) => {
+            // Dropped, it would wait for the turn that this function has.
+            attachment.done = true;
+            let _ = attachment.end_in_turn(true);
+            return Err(error);
         }
     }
-    attachment.pause = write(pid, &attachment.target.memory, &attachment.patched)?;
     Ok(attachment)
+}
+
+/// Makes the unwind tables of all modules. The process would wait for each at its first call, all of its threads for the first one. Once
+/// it has joined the run it is known who may read them.
+fn put_tables(target: &Target, run: &RunDirectory, given_up: &mut dyn FnMut(&str) -> bool) -> Result<(), AttachError> {
+    if !run.has_stacks() {
+        return Ok(());
+    }
+    let mut is_over = false;
+    put_all(target.modules.iter().map(|module| module.file.clone()), &run.tables(), &mut || {
+        is_over = given_up("unwind tables are being made");
+        is_over
+    });
+    if is_over { Err(AttachError::Interrupted) } else { Ok(()) }
 }
 
 /// The library in the process. A thread may still load it for a mallow that was killed.
@@ -378,6 +389,10 @@ impl Attachment {
     fn end(&self, partly: bool) -> Result<Detached, AttachError> {
         // Without a turn it goes on after that time: another one must not keep it from restoring the code.
         let _turn = Turn::wait(self.pid, QUIET_MOST, &mut |_| false);
+        self.end_in_turn(partly)
+    }
+
+    fn end_in_turn(&self, partly: bool) -> Result<Detached, AttachError> {
         let end = || match find_library(self.pid)? {
             Some(library) => {
                 // A library that is unloaded meanwhile takes its patches with it.
