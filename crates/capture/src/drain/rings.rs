@@ -67,6 +67,8 @@ struct Image {
     /// Position up to which each ring was spooled.
     tails: Vec<u64>,
     heads: Vec<u64>,
+    /// The first of the thread blocks that the next census looks at.
+    reclaimed: u32,
     exit: ExitStage,
     names: ThreadNames,
 }
@@ -204,6 +206,7 @@ impl<'a> Drain<'a> {
                 modules: 0,
                 tails: Vec::new(),
                 heads: Vec::new(),
+                reclaimed: 0,
                 exit: ExitStage::Not,
                 names: ThreadNames::default(),
             });
@@ -227,9 +230,9 @@ impl<'a> Drain<'a> {
             let replaced = newest.is_some_and(|&newest| newest > image.source.start_ns());
             if replaced { &mut over } else { &mut self.images }.push(image);
         }
-        for image in &self.images {
+        for image in &mut self.images {
             if image.source.threads() > 4 {
-                image.source.reclaim();
+                image.reclaimed = image.source.reclaim(image.reclaimed);
             }
         }
         let mut named = Vec::new();

