@@ -33,8 +33,8 @@ VIEWS = {
     "`tree`": ["tree"],
     "`flame`": ["flame", "-o", os.devnull],
     "`timeline`": ["timeline"],
-    "a window: `report --time 40%..60%`": ["report", "--time", "40%..60%"],
-    "what was live in it: `report --time 40%..60% --when live`": ["report", "--time", "40%..60%", "--when", "live"],
+    "a window: `report --time 20%..60%`": ["report", "--time", "20%..60%"],
+    "what was live in it: `report --time 20%..60% --when live`": ["report", "--time", "20%..60%", "--when", "live"],
     "`top --size 64..`": ["top", "--size", "64.."],
     "`top --lifetime ..1ms`": ["top", "--lifetime", "..1ms"],
 }
