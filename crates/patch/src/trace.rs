@@ -146,8 +146,8 @@ pub(crate) struct Pauses {
 }
 
 impl Pauses {
-    /// The next one: they become longer, but threads stand still meanwhile. A thread that yields instead would wait for all that want
-    /// its processor, which may be many.
+    /// The next one: they become longer, up to 0.2 ms, as other threads may stand still meanwhile. A thread that yields instead would
+    /// wait for all that want its processor, which may be many.
     pub(crate) fn next(&mut self) {
         const LONGEST: Duration = Duration::from_micros(200);
         std::thread::sleep((Duration::from_micros(5) * (1 << self.taken.min(10))).min(LONGEST));

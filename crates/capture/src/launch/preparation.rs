@@ -1,7 +1,6 @@
 //! Unwind tables made before a command starts, for runs in which nobody may be there to make them.
 
 use crate::preflight::Chain;
-use crate::rundir::directory::TABLES;
 use crate::tables;
 use crate::tables::supply::put_all;
 use object::Endianness;
@@ -13,13 +12,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Makes the tables of what `command` loads at its start, of the library and of the vdso, in the run directory `run`.
-pub fn make(command: &[OsString], run: &Path) {
+/// Makes the tables of what `command` loads at its start, of the library and of the vdso, in `tables`.
+pub fn make(command: &[OsString], tables: &Path) {
     let mut files = BTreeSet::new();
     for program in Chain::of(command).programs() {
         files.extend(loaded(program));
     }
-    put_all(files, &run.join(TABLES), &mut || false);
+    put_all(files, tables, &mut || false);
 }
 
 /// The program and what its dynamic linker would load with it. The linker lists that; it runs nothing of the program.
@@ -50,18 +49,19 @@ mod tests {
     #[test]
     fn a_script_leads_to_its_interpreters_libraries() {
         let place = tempfile::tempdir().unwrap();
-        std::fs::create_dir(place.path().join("tables")).unwrap();
+        let made = place.path().join("tables");
+        std::fs::create_dir(&made).unwrap();
         let script = place.path().join("script");
         std::fs::write(&script, "#!/bin/sh\n").unwrap();
         std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        make(&[script.into()], place.path());
+        make(&[script.into()], &made);
         let shell = Path::new("/bin/sh").canonicalize().unwrap();
         let name = |path: &Path| -> String {
             tables::build_id(&tables::map(path).unwrap()).unwrap().iter().map(|byte| format!("{byte:02x}")).collect()
         };
         let libc = loaded(&shell).into_iter().find(|path| path.to_string_lossy().contains("libc.so")).unwrap();
         for file in [&shell, &libc] {
-            let table = std::fs::read(place.path().join("tables").join(name(file))).unwrap();
+            let table = std::fs::read(made.join(name(file))).unwrap();
             assert!(tables::TableView::parse(&table).is_ok(), "{}", file.display());
         }
     }

@@ -89,7 +89,7 @@ fn sampled(command: &[OsString], mode: Mode, period: u32) -> Result<(RunDirector
     run.sample(mode, period);
     let library = library::unpack(run.path())?;
     if mode == Mode::Sample {
-        preparation::make(command, run.path());
+        preparation::make(command, &run.tables());
     }
     Ok((run, library))
 }
